@@ -1,0 +1,1 @@
+"""pirkit: a compiler toolkit for PIR programs."""

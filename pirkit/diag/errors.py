@@ -1,0 +1,114 @@
+"""The exception tree. Every error that a user can cause is one of these.
+
+::
+
+    PirkitError
+    ├── InputError            the program, its weights or its inputs are wrong      exit 1
+    │   ├── ParseError        text that is not IR
+    │   ├── VerifyError       IR that breaks a rule of the dialect
+    │   ├── LimitError        larger than a limit of pirkit.diag.limits
+    │   ├── UnsupportedError  legal, but pirkit has no rule for it
+    │   ├── ArtifactError     a damaged or foreign file (JSON model, weights, plan)
+    │   └── MismatchError     numbers that differ from the expected ones
+    ├── UsageError            wrong flags or arguments                              exit 2
+    ├── PassError             a pass failed; names pass, op and span                exit 3
+    ├── RuntimeFault          a kernel refused its inputs at run time               exit 1
+    └── InternalError         a bug of pirkit                                       exit 70
+
+``ConstraintError`` is what a rule of the op table raises; the verifier and the executor turn it
+into a VerifyError or a RuntimeFault that knows the op and its location.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from pirkit.diag.span import Span
+
+
+class PirkitError(Exception):
+    """Base of all errors raised by pirkit.
+
+    ``code`` is stable (``pirkit explain PK0103`` prints its page), ``message`` is one line that
+    stands alone, ``span`` the place it is about, ``notes`` further facts, ``help`` what to do.
+    """
+
+    exit_code: ClassVar[int] = 1
+    default_code: ClassVar[str] = "PK0000"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str | None = None,
+        span: Span | None = None,
+        notes: tuple[str, ...] = (),
+        help: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code or self.default_code
+        self.span = span
+        self.notes = notes
+        self.help = help
+
+    def __str__(self) -> str:
+        where = f" ({self.span})" if self.span else ""
+        return f"error[{self.code}]: {self.message}{where}"
+
+
+class InputError(PirkitError):
+    default_code = "PK0100"
+
+
+class ParseError(InputError):
+    default_code = "PK0101"
+
+
+class VerifyError(InputError):
+    default_code = "PK0200"
+
+
+class LimitError(InputError):
+    default_code = "PK0300"
+
+
+class UnsupportedError(InputError):
+    default_code = "PK0400"
+
+
+class ArtifactError(InputError):
+    default_code = "PK0500"
+
+
+class MismatchError(InputError):
+    default_code = "PK0600"
+
+
+class UsageError(PirkitError):
+    exit_code = 2
+    default_code = "PK0700"
+
+
+class PassError(PirkitError):
+    exit_code = 3
+    default_code = "PK0800"
+
+
+class RuntimeFault(PirkitError):
+    default_code = "PK0900"
+
+
+class InternalError(PirkitError):
+    exit_code = 70
+    default_code = "PK9000"
+
+
+class ConstraintError(PirkitError):
+    """A numbered constraint of an op (``C1``, ``C2``... in its docstring) does not hold."""
+
+    default_code = "PK0203"
+
+    def __init__(self, constraint: str, message: str, *, help: str | None = None) -> None:
+        super().__init__(message, help=help)
+        self.constraint = constraint

@@ -1,0 +1,274 @@
+"""How an op is declared: one class, with its rules directly below it.
+
+::
+
+    @op
+    class Tanh:
+        '''Hyperbolic tangent of each element.
+
+        C1: `x` has a floating or complex dtype.
+        '''
+
+        name = "pd_op.tanh"
+        signature = "x -> out"
+        dtypes = dt.FLOATS
+        inplace = {"out": "x"}
+
+    infer_meta(Tanh)(unchanged)
+    reference(Tanh)(np.tanh)
+
+    @samples(Tanh)
+    def _(s: SampleMaker) -> Iterator[Sample]:
+        yield s(s.tensor(2, 3))
+
+``@op`` turns the class into an :class:`OpDef`. Rules are tables filled by decorators; a table
+takes an op or its name, so a package outside pirkit can add any rule to any op.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Final, TypeVar
+
+from pirkit.diag.errors import ConstraintError, UnsupportedError
+from pirkit.dialect.signature import Attr, Operand, Result, Signature, parse_signature
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.dtype import DType
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+PURE: Final = "pure"
+RANDOM: Final = "random"
+IO: Final = "io"
+WRITE: Final = "write"
+EFFECTS: Final = (PURE, RANDOM, IO, WRITE)
+
+
+@dataclass(frozen=True, eq=False)
+class OpDef:
+    """Everything static that is known of one op.
+
+    ``inplace`` maps a result to the operand whose storage it takes; an op whose name does not end
+    in ``_`` then also has a twin that does (``relu_``) and that writes. ``views`` maps a result to
+    the operand whose storage it shares without writing. ``effects`` is ``pure``, ``random``
+    (draws from a generator), ``io`` (visible outside the program) or ``write``. ``reads_meta_only``
+    names operands of which only shape and dtype are used (Paddle's ``no_need_buffer``).
+    ``dtypes`` are the element types of the first tensor operand that pirkit computes.
+    """
+
+    name: str
+    doc: str
+    signature_text: str
+    dtypes: tuple[DType, ...] = ()
+    inplace: Mapping[str, str] = field(default_factory=dict[str, str])
+    views: Mapping[str, str] = field(default_factory=dict[str, str])
+    effects: str = PURE
+    reads_meta_only: tuple[str, ...] = ()
+    domain: tuple[float, float] = (-2.0, 2.0)
+    """Interval from which samples of the first tensor are drawn."""
+    family: str = ""
+    pure: OpDef | None = None
+    """For an in-place twin: the op that it is the twin of."""
+
+    @cached_property
+    def signature(self) -> Signature:
+        return parse_signature(self.signature_text)
+
+    @property
+    def operands(self) -> tuple[Operand, ...]:
+        return self.signature.operands
+
+    @property
+    def attrs(self) -> tuple[Attr, ...]:
+        return self.signature.attrs
+
+    @property
+    def results(self) -> tuple[Result, ...]:
+        return self.signature.results
+
+    @property
+    def base(self) -> OpDef:
+        """The op that holds the rules: itself, or the pure op of an in-place twin."""
+        return self.pure or self
+
+    @property
+    def writes(self) -> bool:
+        """True if running the op changes the storage of an operand."""
+        return bool(self.inplace) and self.name.endswith("_")
+
+    @property
+    def dialect(self) -> str:
+        return self.name.partition(".")[0]
+
+    @cached_property
+    def attr_kinds(self) -> Mapping[str, str]:
+        """Kind of every attribute the op may carry, those that may be operands included."""
+        kinds = {o.name: o.kind for o in self.operands if o.kind is not None}
+        kinds.update({a.name: a.kind for a in self.attrs})
+        return kinds
+
+    def __repr__(self) -> str:
+        return f"OpDef({self.name})"
+
+
+OPS: Final[dict[str, OpDef]] = {}
+"""Every declared op by its full name, in-place twins included."""
+
+
+def op(cls: type) -> OpDef:
+    """Declare an op. Raises ValueError at import for a second declaration of the same name."""
+    optional = ("dtypes", "inplace", "views", "effects", "reads_meta_only", "domain")
+    data = {k: getattr(cls, k) for k in optional if hasattr(cls, k)}
+    name: str = cls.name  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+    definition = OpDef(
+        name=name,
+        doc=(cls.__doc__ or "").strip(),
+        signature_text=cls.signature,  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+        family=cls.__module__.rpartition(".")[2],
+        **data,
+    )
+    return declare(definition)
+
+
+def declare(definition: OpDef) -> OpDef:
+    """Enter a definition, and its in-place twin if it has one, into the table."""
+    _enter(definition)
+    if definition.inplace and not definition.name.endswith("_"):
+        _enter(
+            OpDef(
+                name=definition.name + "_",
+                doc=f"In-place form of `{definition.name}`.\n\n{definition.doc}",
+                signature_text=definition.signature_text,
+                dtypes=definition.dtypes,
+                inplace=definition.inplace,
+                views=definition.views,
+                effects=WRITE if definition.effects == PURE else definition.effects,
+                reads_meta_only=definition.reads_meta_only,
+                domain=definition.domain,
+                family=definition.family,
+                pure=definition,
+            )
+        )
+    return definition
+
+
+def _enter(definition: OpDef) -> None:
+    if definition.name in OPS:
+        raise ValueError(f"op {definition.name} is declared twice")
+    if definition.effects not in EFFECTS:
+        raise ValueError(f"{definition.name}: effects {definition.effects!r} not in {EFFECTS}")
+    OPS[definition.name] = definition
+
+
+def lookup(name: str) -> OpDef:
+    """The op of that full name.
+
+    Raises UnsupportedError, with the nearest declared names, if there is none.
+    """
+    _load_families()
+    definition = OPS.get(name)
+    if definition is None:
+        near = difflib.get_close_matches(name, OPS, n=3)
+        hint = f"did you mean {' or '.join(f'`{n}`' for n in near)}?" if near else None
+        raise UnsupportedError(
+            f"unknown op `{name}`",
+            code="PK0401",
+            help=hint or "`pirkit-opt --list-ops` prints every op that pirkit knows",
+        )
+    return definition
+
+
+def find(name: str) -> OpDef | None:
+    """The op of that full name, or None."""
+    _load_families()
+    return OPS.get(name)
+
+
+def all_ops() -> Iterable[OpDef]:
+    """Every declared op, in declaration order, in-place twins included."""
+    _load_families()
+    return OPS.values()
+
+
+def _load_families() -> None:
+    import pirkit.dialect.ops  # noqa: F401, PLC0415  the families declare themselves on import
+
+
+class RuleTable:
+    """Rules of one concern (``infer_meta``, ``reference``...), by op.
+
+    Used as a decorator: ``@reference(Relu)`` or ``infer_meta(Sin, Cos)(unchanged)``. In-place twins
+    share the rules of their pure op. Raises ValueError for a second rule unless ``override``.
+    """
+
+    def __init__(self, concern: str) -> None:
+        self.concern = concern
+        self._rules: dict[str, Callable[..., Any]] = {}
+
+    def __call__(self, *ops: OpDef | str, override: bool = False) -> Callable[[F], F]:
+        def register(rule: F) -> F:
+            for which in ops:
+                name = which if isinstance(which, str) else which.name
+                if name not in OPS:
+                    raise ValueError(f"{self.concern} rule for undeclared op {name!r}")
+                if name in self._rules and not override:
+                    raise ValueError(f"second {self.concern} rule for {name}")
+                self._rules[name] = rule
+            return rule
+
+        return register
+
+    def get(self, definition: OpDef) -> Callable[..., Any] | None:
+        """The rule of an op or of its pure twin, or None."""
+        return self._rules.get(definition.name) or self._rules.get(definition.base.name)
+
+    def of(self, definition: OpDef) -> Callable[..., Any]:
+        """The rule of an op; raises UnsupportedError, naming op and concern, if there is none."""
+        rule = self.get(definition)
+        if rule is None:
+            raise UnsupportedError(
+                f"`{definition.name}` has no {self.concern} rule",
+                code="PK0402",
+                help=f"add one with `@{self.concern}({definition.name!r})`",
+            )
+        return rule
+
+
+infer_meta: Final = RuleTable("infer_meta")
+"""``rule(*operand_metas, **attributes) -> meta | tuple of metas``; None for an absent result.
+
+Tensor operands come as TensorMeta, VecMeta or None, by position. Attributes, and operands that
+declare a kind, come by keyword as Python values: an ``intarray`` is a tuple whose unknown elements
+are None, or None if not even its length is known; a scalar is a number or None if unknown.
+"""
+
+reference: Final = RuleTable("reference")
+"""``rule(*arrays, **attributes) -> array | tuple of arrays``: the plain statement of the meaning.
+
+Same calling convention with numpy arrays, lists of arrays for vec operands, and all attribute
+values known. Never writes into its arguments: an in-place op returns the new content. May return
+views of its arguments.
+"""
+
+samples: Final = RuleTable("samples")
+"""``rule(s: SampleMaker) -> Iterator[Sample]``: legal calls, for the generated tests."""
+
+bad_samples: Final = RuleTable("bad_samples")
+"""``rule(s: SampleMaker) -> Iterator[tuple[str, Sample]]``: illegal calls, each with the constraint
+(``"C1"``) of the docstring that refuses it."""
+
+
+def require(condition: bool, constraint: str, message: str, *, help: str | None = None) -> None:
+    """Raise ConstraintError unless ``condition`` holds. ``constraint`` is ``C1``, ``C2``..."""
+    if not condition:
+        raise ConstraintError(constraint, message, help=help)
+
+
+def names(definitions: Iterable[OpDef]) -> list[str]:
+    return [d.name for d in definitions]
+
+
+DEFAULT_DTYPES: Final = dt.FLOATS

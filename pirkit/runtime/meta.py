@@ -1,0 +1,111 @@
+"""What is known of a value before it is computed: its shape and element type."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any, Final
+
+import numpy as np
+
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.dtype import DType
+
+UNKNOWN: Final = -1
+"""A dimension whose size is not known until the program runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorMeta:
+    """Shape and element type of a dense tensor; a dimension may be ``UNKNOWN``."""
+
+    shape: tuple[int, ...]
+    dtype: DType
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    @property
+    def is_static(self) -> bool:
+        return UNKNOWN not in self.shape
+
+    @property
+    def numel(self) -> int:
+        """Number of elements, or UNKNOWN."""
+        return prod(self.shape) if self.is_static else UNKNOWN
+
+    def with_shape(self, shape: Iterable[int]) -> TensorMeta:
+        return TensorMeta(tuple(shape), self.dtype)
+
+    def with_dtype(self, dtype: DType) -> TensorMeta:
+        return TensorMeta(self.shape, dtype)
+
+    def __str__(self) -> str:
+        dims = "".join(f"{'?' if d == UNKNOWN else d}x" for d in self.shape)
+        return f"tensor<{dims}{self.dtype.short}>"
+
+
+@dataclass(frozen=True, slots=True)
+class VecMeta:
+    """A list of tensors, made by ``builtin.combine`` and taken apart by ``builtin.split``."""
+
+    items: tuple[TensorMeta, ...]
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __str__(self) -> str:
+        return f"vec[{', '.join(map(str, self.items))}]"
+
+
+@dataclass(frozen=True, slots=True)
+class TokenMeta:
+    """A value that is no tensor: ``stack``, ``inlet``, ``outlet`` of a gradient stack."""
+
+    kind: str
+
+    def __str__(self) -> str:
+        return self.kind
+
+
+Meta = TensorMeta | VecMeta | TokenMeta
+
+
+def tensor(shape: Sequence[int], dtype: DType) -> TensorMeta:
+    return TensorMeta(tuple(shape), dtype)
+
+
+def vec(items: Iterable[TensorMeta]) -> VecMeta:
+    return VecMeta(tuple(items))
+
+
+def of_value(value: Any) -> Meta:
+    """The meta of a run-time value: an array, or a list of arrays."""
+    if isinstance(value, list | tuple):
+        return VecMeta(tuple(of_array(v) for v in value))
+    return of_array(value)
+
+
+def of_array(array: np.ndarray[Any, Any]) -> TensorMeta:
+    return TensorMeta(tuple(array.shape), dt.of_array(array))
+
+
+def compatible(declared: Meta | None, actual: Meta | None) -> bool:
+    """True if a value of meta ``actual`` may stand where ``declared`` is promised.
+
+    Unknown dimensions on either side agree with everything.
+    """
+    if isinstance(declared, TensorMeta) and isinstance(actual, TensorMeta):
+        return (
+            declared.dtype is actual.dtype
+            and len(declared.shape) == len(actual.shape)
+            and all(
+                a == b or a == UNKNOWN or b == UNKNOWN
+                for a, b in zip(declared.shape, actual.shape, strict=True)
+            )
+        )
+    if isinstance(declared, VecMeta) and isinstance(actual, VecMeta):
+        return len(declared) == len(actual) and all(map(compatible, declared.items, actual.items))
+    return declared == actual

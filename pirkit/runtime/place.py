@@ -1,0 +1,21 @@
+"""Where a tensor lives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A device: ``kind`` is ``undefined``, ``cpu``, ``gpu``, ``gpu_pinned`` or ``xpu``."""
+
+    kind: str
+    device: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.device}"
+
+
+UNDEFINED: Final = Place("undefined")
+CPU: Final = Place("cpu")
