@@ -58,48 +58,70 @@ class PirkitError(Exception):
 
 
 class InputError(PirkitError):
+    """The program, its weights or its inputs are wrong."""
+
     default_code = "PK0100"
 
 
 class ParseError(InputError):
+    """Text that is not IR."""
+
     default_code = "PK0101"
 
 
 class VerifyError(InputError):
+    """IR that breaks a rule of its dialect."""
+
     default_code = "PK0200"
 
 
 class LimitError(InputError):
+    """Something larger than a limit of ``pirkit.diag.limits``; the message names the knob."""
+
     default_code = "PK0300"
 
 
 class UnsupportedError(InputError):
+    """A legal program for which pirkit has no rule."""
+
     default_code = "PK0400"
 
 
 class ArtifactError(InputError):
+    """A file that is damaged, missing or of a foreign kind."""
+
     default_code = "PK0500"
 
 
 class MismatchError(InputError):
+    """Numbers that differ from the expected ones, or a case that lacks them."""
+
     default_code = "PK0600"
 
 
 class UsageError(PirkitError):
+    """Flags or arguments that make no sense."""
+
     exit_code = 2
     default_code = "PK0700"
 
 
 class PassError(PirkitError):
+    """A pass that failed; it names the pass, the op and its place."""
+
     exit_code = 3
     default_code = "PK0800"
 
 
 class RuntimeFault(PirkitError):
+    """A running program that met inputs it refuses, or its budget."""
+
     default_code = "PK0900"
 
 
 class InternalError(PirkitError):
+    """A bug of pirkit."""
+
     exit_code = 70
     default_code = "PK9000"
 

@@ -1,0 +1,109 @@
+"""Limits that stand in front of the parser, the readers and the drivers of passes.
+
+A limit turns a program that is too large for its own good into a coded error, within time and
+memory that do not depend on the program. ``--limits`` selects a profile; Python code writes::
+
+    with use_limits(STRICT):
+        program = pirkit.load(path)
+
+Code that counts asks ``check("rank", len(shape), span)``; a loop that counts a lot reads
+``current_limits()`` once and calls ``check`` when it is exceeded.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pirkit.diag.errors import LimitError
+from pirkit.diag.span import Span
+
+MEBI: Final = 1 << 20
+
+
+def _knob(default: int, what: str, *, code: str = "PK0300", floor: int = 1) -> Any:
+    """A limit. ``floor`` is the least value that still admits ordinary programs."""
+    metadata = {"what": what, "code": code, "floor": floor}
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Largest admitted values; a value equal to its limit is admitted."""
+
+    input_bytes: int = _knob(64 * MEBI, "bytes of one input file", code="PK0302")
+    nesting: int = _knob(200, "levels of nested regions, types or attributes", code="PK0301")
+    ops: int = _knob(1_000_000, "ops in one module", code="PK0303")
+    attribute_nodes: int = _knob(4_000_000, "attribute and type nodes in one module", code="PK0303")
+    alias_bytes: int = _knob(256 * MEBI, "bytes of text after alias expansion", code="PK0307")
+    literal_digits: int = _knob(64, "digits of one number", code="PK0304", floor=20)
+    integer_width: int = _knob(128, "bits of an integer type", code="PK0304", floor=64)
+    rank: int = _knob(32, "dimensions of one tensor", code="PK0305", floor=9)
+    dimension: int = _knob(2**63 - 1, "elements along one dimension", code="PK0305", floor=2**31)
+    constant_elements: int = _knob(1_000_000, "elements of one written constant", code="PK0306")
+    rewrites_per_op: int = _knob(100, "rewrites by one pass, per op of its program")
+    decomposition_depth: int = _knob(32, "nested decompositions of one op", floor=8)
+    derivative_order: int = _knob(8, "nested derivatives", floor=3)
+    index_nodes: int = _knob(10_000, "nodes of one index expression")
+    fused_ops: int = _knob(64, "ops in one fused kernel", floor=8)
+    loop_steps: int = _knob(10_000_000, "iterations of one loop")
+    compile_seconds: int = _knob(120, "seconds to compile one program", floor=30)
+
+
+FIELDS: Final[Mapping[str, dataclasses.Field[int]]] = {
+    knob.name: knob for knob in dataclasses.fields(Limits)
+}
+
+DEFAULT: Final = Limits()
+
+STRICT: Final = Limits(
+    **{name: max(knob.default // 10, knob.metadata["floor"]) for name, knob in FIELDS.items()}
+)
+"""A tenth of each default, but never so little that ordinary programs are refused."""
+
+OFF: Final = Limits(**dict.fromkeys(FIELDS, sys.maxsize))
+"""No limits, for input that is trusted. Deep nesting then ends where Python's stack ends."""
+
+PROFILES: Final[Mapping[str, Limits]] = {"default": DEFAULT, "strict": STRICT, "off": OFF}
+"""The values of ``--limits``."""
+
+_current: Final = ContextVar("pirkit_limits", default=DEFAULT)
+
+
+def current_limits() -> Limits:
+    """The limits in force in this thread or task."""
+    return _current.get()
+
+
+@contextmanager
+def use_limits(limits: Limits) -> Iterator[Limits]:
+    """Put limits in force for the body of a ``with`` statement."""
+    token = _current.set(limits)
+    try:
+        yield limits
+    finally:
+        _current.reset(token)
+
+
+def check(name: str, value: int, span: Span | None = None) -> None:
+    """Raise LimitError, naming the knob, if ``value`` is above the limit ``name`` in force."""
+    limit: int = getattr(_current.get(), name)
+    if value <= limit:
+        return
+    knob = FIELDS[name]
+    raise LimitError(
+        f"{_shown(value)} {knob.metadata['what']}, more than the limit `{name}` of {limit:,}",
+        code=knob.metadata["code"],
+        span=span,
+        help="`--limits off` lifts all limits, for input that you trust",
+    )
+
+
+def _shown(value: int) -> str:
+    # Python refuses to print integers of thousands of digits, and nobody wants to read them.
+    return f"{value:,}" if value.bit_length() <= 128 else f"a {value.bit_length()}-bit number of"
