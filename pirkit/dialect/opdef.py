@@ -194,7 +194,8 @@ def all_ops() -> Iterable[OpDef]:
 
 
 def _load_families() -> None:
-    import pirkit.dialect.ops  # noqa: F401, PLC0415  the families declare themselves on import
+    import pirkit.dialect.ops  # noqa: PLC0415  the families declare themselves on import
+    import pirkit.dialect.structure  # noqa: F401, PLC0415
 
 
 class RuleTable:

@@ -7,8 +7,10 @@
               | NAME "?"                an optional tensor, null when absent
               | NAME "[]" ["?"]         a list of tensors (one value of type !pir.vec)
               | NAME ":" KIND ["=" v]   a value that may be an operand or an attribute of this kind
+              | "*" NAME                any number of values; only as the last operand
     attribute = NAME ":" KIND ["=" v]
     result    = NAME ["[]"] ["?"] ["~"] "?" may be null, "~" only needed by the gradient
+              | "*" NAME                any number of results; only as the last result
     KIND      = bool i32 i64 f32 f64 str intarray scalar dtype place layout
               | bool[] i32[] i64[] f32[] f64[] str[] scalar[]
 
@@ -22,6 +24,7 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
 
 KINDS: Final = frozenset(
@@ -51,6 +54,7 @@ class Operand:
     is_vec: bool = False
     kind: str | None = None
     default: Any = REQUIRED
+    variadic: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,19 +75,29 @@ class Result:
     optional: bool = False
     is_vec: bool = False
     intermediate: bool = False
+    variadic: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Signature:
     operands: tuple[Operand, ...]
     attrs: tuple[Attr, ...]
     results: tuple[Result, ...]
 
+    @cached_property
+    def has_absent_operands(self) -> bool:
+        """True if some operand slot may be empty, so that ops must say which are."""
+        return any(o.optional or o.kind is not None for o in self.operands)
+
+    @cached_property
+    def has_absent_results(self) -> bool:
+        return any(r.optional for r in self.results)
+
 
 _OPERAND = re.compile(
-    r"(?P<name>\w+)(?P<vec>\[\])?(?P<opt>\?)?(?::\s*(?P<kind>\w+(?:\[\])?)(?:\s*=\s*(?P<default>.+))?)?$"
+    r"(?P<star>\*)?(?P<name>\w+)(?P<vec>\[\])?(?P<opt>\?)?(?::\s*(?P<kind>\w+(?:\[\])?)(?:\s*=\s*(?P<default>.+))?)?$"
 )
-_RESULT = re.compile(r"(?P<name>\w+)(?P<vec>\[\])?(?P<opt>\?)?(?P<mid>~)?$")
+_RESULT = re.compile(r"(?P<star>\*)?(?P<name>\w+)(?P<vec>\[\])?(?P<opt>\?)?(?P<mid>~)?$")
 
 
 def parse_signature(text: str) -> Signature:
@@ -106,6 +120,7 @@ def parse_signature(text: str) -> Signature:
                 is_vec=m["vec"] is not None,
                 kind=_kind(m["kind"], text) if m["kind"] else None,
                 default=_default(m["default"]),
+                variadic=m["star"] is not None,
             )
         )
     attrs = [
@@ -119,6 +134,7 @@ def parse_signature(text: str) -> Signature:
             optional=m["opt"] is not None,
             is_vec=m["vec"] is not None,
             intermediate=m["mid"] is not None,
+            variadic=m["star"] is not None,
         )
         for index, m in enumerate(_match(_RESULT, item, text) for item in _split(right))
     ]

@@ -1,0 +1,310 @@
+"""Attributes: the kinds that signatures name, and how each maps to MLIR attributes and Python.
+
+A kind is one row of ``KINDS``. ``encode`` makes the MLIR attribute of a Python value, ``decode``
+is its inverse. Encoded attributes are shared, since programs repeat a few of them endlessly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final, cast
+
+import numpy as np
+from xdsl.dialects import builtin as mlir
+from xdsl.ir import Attribute, Data
+from xdsl.irdl import irdl_attr_definition
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+
+from pirkit.diag.errors import VerifyError
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.dtype import DType
+from pirkit.runtime.place import Place
+
+
+class _Word(Data[str]):
+    """An attribute that is one word in angle brackets."""
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> str:
+        with parser.in_angle_brackets():
+            return parser.parse_optional_str_literal() or parser.parse_identifier()
+
+    def print_parameter(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            word = self.data
+            if word.isidentifier():
+                printer.print_string(word)
+            else:
+                printer.print_string_literal(word)
+
+
+@irdl_attr_definition
+class DTypeAttr(_Word):
+    """An element type as a value: ``#pir.dtype<float32>``; ``Undefined`` leaves it to the op."""
+
+    name = "pir.dtype"
+
+
+@irdl_attr_definition
+class LayoutAttr(_Word):
+    """A data layout: ``#pir.layout<NCHW>``."""
+
+    name = "pir.layout"
+
+
+@irdl_attr_definition
+class NullAttr(_Word):
+    """An attribute without a value (``null``), or of a kind Paddle cannot print (``opaque``)."""
+
+    name = "pir.null"
+
+
+@irdl_attr_definition
+class PlaceAttr(Data[Place]):
+    """A device: ``#pir.place<cpu:0>``."""
+
+    name = "pir.place"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> Place:
+        with parser.in_angle_brackets():
+            kind = parser.parse_identifier()
+            parser.parse_punctuation(":")
+            return Place(kind, parser.parse_integer())
+
+    def print_parameter(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_string(str(self.data))
+
+
+@irdl_attr_definition
+class ComplexAttr(Data[complex]):
+    """A complex number: ``#pir.complex<"(1+2j)">``."""
+
+    name = "pir.complex"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> complex:
+        with parser.in_angle_brackets():
+            return complex(parser.parse_str_literal())
+
+    def print_parameter(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_string_literal(str(self.data))
+
+
+ATTRIBUTES: Final = (DTypeAttr, LayoutAttr, NullAttr, PlaceAttr, ComplexAttr)
+"""The attribute classes of dialect ``pir``."""
+
+Encode = Callable[[Any], Attribute]
+Decode = Callable[[Attribute], Any]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How values of one kind are held. ``decode`` returns None for an attribute of another kind."""
+
+    name: str
+    encode: Encode
+    accepts: Callable[[Attribute], bool]
+    decode: Decode
+
+
+def _integer(width: int) -> Kind:
+    type_ = mlir.IntegerType(width)
+
+    def accepts(a: Attribute) -> bool:
+        return isinstance(a, mlir.IntegerAttr) and a.type == type_
+
+    return Kind(
+        f"i{width}",
+        lambda v: mlir.IntegerAttr(int(v), type_),
+        accepts,
+        lambda a: cast("mlir.IntegerAttr[Any]", a).value.data,
+    )
+
+
+def _float(name: str, type_: mlir.Float32Type | mlir.Float64Type) -> Kind:
+    def accepts(a: Attribute) -> bool:
+        return isinstance(a, mlir.FloatAttr) and a.type == type_
+
+    return Kind(
+        name,
+        lambda v: mlir.FloatAttr(float(v), type_),
+        accepts,
+        lambda a: cast("mlir.FloatAttr[Any]", a).value.data,
+    )
+
+
+def _array(name: str, element: Attribute, as_python: Callable[[Any], Any]) -> Kind:
+    def accepts(a: Attribute) -> bool:
+        return isinstance(a, mlir.DenseArrayBase) and a.elt_type == element
+
+    def encode(values: Sequence[Any]) -> Attribute:
+        return mlir.DenseArrayBase.from_list(cast(Any, element), [as_python(v) for v in values])
+
+    return Kind(
+        name,
+        encode,
+        accepts,
+        lambda a: tuple(map(as_python, cast("mlir.DenseArrayBase[Any]", a).iter_values())),
+    )
+
+
+def _objects(name: str, item: Kind) -> Kind:
+    return Kind(
+        name,
+        lambda values: mlir.ArrayAttr([item.encode(v) for v in values]),
+        lambda a: isinstance(a, mlir.ArrayAttr) and all(map(item.accepts, cast(Any, a))),
+        lambda a: tuple(item.decode(x) for x in cast("mlir.ArrayAttr[Attribute]", a)),
+    )
+
+
+def _encode_scalar(value: Any) -> Attribute:
+    if isinstance(value, bool | np.bool_):
+        return mlir.IntegerAttr(int(value), mlir.i1)
+    if isinstance(value, int | np.integer):
+        return mlir.IntegerAttr(int(value), mlir.i64)
+    if isinstance(value, complex):
+        return ComplexAttr(value)
+    return mlir.FloatAttr(float(value), mlir.f64)
+
+
+def _decode_scalar(attribute: Attribute) -> Any:
+    if isinstance(attribute, mlir.IntegerAttr):
+        number = cast("mlir.IntegerAttr[Any]", attribute)
+        return bool(number.value.data) if number.type == mlir.i1 else number.value.data
+    if isinstance(attribute, mlir.FloatAttr):
+        return cast("mlir.FloatAttr[Any]", attribute).value.data
+    return cast(ComplexAttr, attribute).data
+
+
+def _is_scalar(attribute: Attribute) -> bool:
+    return isinstance(attribute, mlir.IntegerAttr | mlir.FloatAttr | ComplexAttr)
+
+
+def _encode_dtype(value: DType | str | None) -> Attribute:
+    if value is None:
+        return DTypeAttr("Undefined")
+    return DTypeAttr(value if isinstance(value, str) else value.name)
+
+
+def _is_dtype(attribute: Attribute) -> bool:
+    return isinstance(attribute, DTypeAttr) and (
+        attribute.data == "Undefined" or attribute.data in dt.BY_NAME
+    )
+
+
+def _place(value: Place | str) -> Attribute:
+    if isinstance(value, Place):
+        return PlaceAttr(value)
+    return PlaceAttr(Place(value or "undefined"))
+
+
+_STR: Final = Kind(
+    "str",
+    lambda v: mlir.StringAttr(v),
+    lambda a: isinstance(a, mlir.StringAttr),
+    lambda a: cast(mlir.StringAttr, a).data,
+)
+_SCALAR: Final = Kind("scalar", _encode_scalar, _is_scalar, _decode_scalar)
+_BOOL: Final = Kind(
+    "bool",
+    lambda v: mlir.IntegerAttr(int(v), mlir.i1),
+    lambda a: isinstance(a, mlir.IntegerAttr) and a.type == mlir.i1,
+    lambda a: bool(cast("mlir.IntegerAttr[Any]", a).value.data),
+)
+_I64S: Final = _array("i64[]", mlir.i64, int)
+
+KINDS: Final[dict[str, Kind]] = {
+    "bool": _BOOL,
+    "i32": _integer(32),
+    "i64": _integer(64),
+    "f32": _float("f32", mlir.f32),
+    "f64": _float("f64", mlir.f64),
+    "str": _STR,
+    "scalar": _SCALAR,
+    "intarray": Kind("intarray", _I64S.encode, _I64S.accepts, _I64S.decode),
+    "dtype": Kind(
+        "dtype",
+        _encode_dtype,
+        _is_dtype,
+        lambda a: dt.BY_NAME.get(cast(DTypeAttr, a).data),
+    ),
+    "place": Kind(
+        "place",
+        _place,
+        lambda a: isinstance(a, PlaceAttr),
+        lambda a: cast(PlaceAttr, a).data,
+    ),
+    "layout": Kind(
+        "layout",
+        lambda v: LayoutAttr(v),
+        lambda a: isinstance(a, LayoutAttr),
+        lambda a: cast(LayoutAttr, a).data,
+    ),
+    "bool[]": _array("bool[]", mlir.i1, bool),
+    "i32[]": _array("i32[]", mlir.i32, int),
+    "i64[]": _I64S,
+    "f32[]": _array("f32[]", mlir.f32, float),
+    "f64[]": _array("f64[]", mlir.f64, float),
+    "str[]": _objects("str[]", _STR),
+    "scalar[]": _objects("scalar[]", _SCALAR),
+}
+
+DISCARDABLE: Final[dict[str, str]] = {
+    "stop_gradient": "bool[]",
+    "persistable": "bool[]",
+    "struct_name": "str",
+    "comp_op_name": "str",
+    "op_namescope": "str",
+    "op_callstack": "str[]",
+    "op_role": "i32",
+    "op_device": "str",
+    "chunk_id": "i32",
+    "sym_shape_str": "str",
+    "force_backend": "str",
+    "execution_stream": "str",
+    "stream_priority": "i32",
+    "scheduling_priority": "i64",
+    "event_to_record": "str",
+    "events_to_wait": "str[]",
+    "is_inplace": "bool",
+    "kernel_name": "str",
+    "op_name": "str",
+    "origin_id": "i64",
+    "fallback_reason": "str",
+}
+"""Attributes that any op may carry and that do not change its meaning."""
+
+
+@lru_cache(maxsize=65536)
+def _encode_shared(kind: str, value: Any, sign: str) -> Attribute:
+    del sign  # part of the key: 0.0 == -0.0 and True == 1 would share an entry otherwise
+    return KINDS[kind].encode(value)
+
+
+def encode(kind: str, value: Any) -> Attribute:
+    """The attribute of that kind for a Python value; equal calls may return one object.
+
+    Raises VerifyError if the value is not of the kind.
+    """
+    key = tuple(value) if isinstance(value, list) else value
+    try:
+        return _encode_shared(kind, key, repr(key))
+    except (TypeError, ValueError, OverflowError) as error:
+        raise VerifyError(f"{value!r} is no {kind}: {error}", code="PK0106") from error
+
+
+def decode(kind: str, attribute: Attribute) -> Any:
+    """The Python value of an attribute of that kind.
+
+    Raises VerifyError if the attribute is of another kind.
+    """
+    row = KINDS[kind]
+    if not row.accepts(attribute):
+        raise VerifyError(f"`{attribute}` is no {kind} attribute", code="PK0205")
+    return row.decode(attribute)

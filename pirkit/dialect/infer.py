@@ -1,0 +1,132 @@
+"""Result types of an operation, from its operands and attributes.
+
+Answers are remembered: a program repeats the same call with the same types many times, and a rule
+is a pure function of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, cast
+
+from xdsl.ir import Attribute, Operation, OpResult, SSAValue
+
+from pirkit.diag.errors import ConstraintError
+from pirkit.dialect.attrs import KINDS, decode, encode
+from pirkit.dialect.opdef import OpDef, infer_meta
+from pirkit.dialect.signature import REQUIRED, Operand
+from pirkit.dialect.types import meta_of, type_of
+from pirkit.runtime.meta import UNKNOWN, Meta, TensorMeta, VecMeta
+
+Rule = Callable[..., Any]
+Constant = Any
+"""A Python number, a tuple of numbers with None for unknown elements, or None if unknown."""
+
+
+def infer_result_types(
+    definition: OpDef,
+    operands: Sequence[SSAValue | None],
+    properties: Mapping[str, Attribute],
+) -> tuple[Attribute | None, ...]:
+    """Types of all result slots; None for a slot that stays empty.
+
+    Raises ConstraintError if a constraint of the op does not hold, UnsupportedError if the op has
+    no ``infer_meta`` rule.
+    """
+    rule = infer_meta.of(definition)
+    metas = tuple([None if v is None else meta_of(v.type) for v in operands])
+    constants = tuple(
+        [
+            (slot.name, _constant_slot(slot, value, properties))
+            for slot, value in zip(definition.operands, operands, strict=False)
+            if slot.kind is not None
+        ]
+    )
+    return _infer(definition, rule, metas, constants, tuple(properties.items()))
+
+
+@lru_cache(maxsize=32768)
+def _infer(
+    definition: OpDef,
+    rule: Rule,
+    metas: tuple[Meta | None, ...],
+    constants: tuple[tuple[str, Constant], ...],
+    properties: tuple[tuple[str, Attribute], ...],
+) -> tuple[Attribute | None, ...]:
+    keywords = dict(constants)
+    held = dict(properties)
+    for attr in definition.attrs:
+        if attr.name in held:
+            keywords[attr.name] = decode(attr.kind, held[attr.name])
+        elif attr.default is not REQUIRED:
+            keywords[attr.name] = default_value(attr.kind, attr.default)
+        else:
+            raise ConstraintError(
+                "attributes", f"`{definition.name}` lacks its attribute `{attr.name}`"
+            )
+    slots = definition.operands
+    last = len(slots) - 1
+    tensors = [m for i, m in enumerate(metas) if slots[min(i, last)].kind is None]
+    found = rule(*tensors, **keywords)
+    metas_out: tuple[Meta | None, ...] = found if isinstance(found, tuple) else (found,)
+    return tuple([None if m is None else type_of(m) for m in metas_out])
+
+
+@lru_cache(maxsize=4096)
+def default_value(kind: str, default: Any) -> Any:
+    """A declared default as the rules see it."""
+    return decode(kind, encode(kind, default))
+
+
+def _constant_slot(
+    slot: Operand, value: SSAValue | None, properties: Mapping[str, Attribute]
+) -> Constant:
+    kind = slot.kind or ""
+    if value is not None:
+        return constant_array(value) if kind == "intarray" else constant_scalar(value)
+    if slot.name in properties:
+        return decode(kind, properties[slot.name])
+    return None if slot.default is REQUIRED else default_value(kind, slot.default)
+
+
+def constant_array(value: SSAValue) -> Constant:
+    """The integers of a value used as axis or shape, as far as the program tells them.
+
+    A tuple with None for unknown elements; None if not even the length is known.
+    """
+    owner = value.owner
+    if isinstance(owner, Operation):
+        if owner.name == "pd_op.full_int_array":
+            return decode("i64[]", owner.properties["value"])
+        if owner.name == "pir.combine":
+            return tuple([constant_scalar(v) for v in owner.operands])
+        if owner.name == "pd_op.full":
+            scalar = constant_scalar(value)
+            shape = cast(TensorMeta, meta_of(value.type)).shape
+            if scalar is not None and shape in ((), (1,)):
+                return (int(scalar),)
+    meta = meta_of(value.type)
+    if isinstance(meta, VecMeta):
+        return (None,) * len(meta)
+    if isinstance(meta, TensorMeta) and meta.rank <= 1 and meta.numel != UNKNOWN:
+        return (None,) * meta.numel
+    return None
+
+
+def constant_scalar(value: SSAValue) -> Constant:
+    """The number a one-element value holds, or None if the program does not tell."""
+    owner = value.owner
+    if not isinstance(owner, Operation):
+        return None
+    if owner.name == "pd_op.full" and cast(OpResult, value).index == 0:
+        held = owner.properties.get("value")
+        if held is None or not KINDS["scalar"].accepts(held):
+            return None
+        number = decode("scalar", held)
+        dtype = cast(TensorMeta, meta_of(value.type)).dtype
+        return int(number) if dtype.is_integer and number == number else number
+    if owner.name == "pd_op.full_int_array":
+        values = decode("i64[]", owner.properties["value"])
+        return values[0] if len(values) == 1 else None
+    return None

@@ -1,0 +1,305 @@
+"""The IR operations: one xDSL class per declared op, made when it is first needed.
+
+Operands and results of an op are *slots*, in the order of its signature. A slot may be empty (an
+absent optional operand, a gradient that nobody asked for); ops whose signature allows that say
+which slots are filled in ``operandSegmentSizes`` and ``resultSegmentSizes``, as in MLIR. Declared
+attributes are MLIR properties; everything else (``stop_gradient``, ``struct_name``) is discardable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, ClassVar, Final, cast
+
+from xdsl.dialects import builtin as mlir
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, OpTraits, Region, SSAValue
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import IsolatedFromAbove, IsTerminator, NoTerminator, SymbolOpInterface
+
+from pirkit.diag.span import Span
+from pirkit.dialect import assembly
+from pirkit.dialect.attrs import decode, encode
+from pirkit.dialect.opdef import OpDef, find, lookup
+from pirkit.dialect.signature import REQUIRED
+
+OPERAND_SEGMENTS: Final = "operandSegmentSizes"
+RESULT_SEGMENTS: Final = "resultSegmentSizes"
+ARG_ATTRS: Final = "arg_attrs"
+KEYWORD: Final = "keyword"
+STRUCTURAL: Final = frozenset({OPERAND_SEGMENTS, RESULT_SEGMENTS, ARG_ATTRS})
+"""Properties that hold the form of an op, not its meaning."""
+
+REGIONS: Final = {"pd_op.if": 2, "pd_op.while": 1, "pd_op.pylayer": 1}
+"""Ops with regions, and how many."""
+
+
+@lru_cache(maxsize=4096)
+def _segments(filled: tuple[bool, ...]) -> Attribute:
+    return mlir.DenseArrayBase.from_list(mlir.i32, [int(f) for f in filled])
+
+
+class PirOp(Operation):
+    """An operation of dialect ``pir`` or ``pd_op``."""
+
+    name: str = "pir.op"
+    definition: ClassVar[OpDef]
+
+    @property
+    def operand_slots(self) -> tuple[SSAValue | None, ...]:
+        """Operands by slot, None where a slot is empty; a variadic slot is spread at the end."""
+        return self._slots(OPERAND_SEGMENTS, tuple(self._operands))
+
+    @property
+    def result_slots(self) -> tuple[OpResult | None, ...]:
+        """Results by slot, None where a slot is empty."""
+        return self._slots(RESULT_SEGMENTS, tuple(self.results))
+
+    def _slots(self, key: str, values: tuple[Any, ...]) -> tuple[Any, ...]:
+        sizes = self.properties.get(key)
+        if sizes is None:
+            return values
+        it = iter(values)
+        return tuple(
+            next(it, None) if size else None
+            for size in cast("mlir.DenseArrayBase[Any]", sizes).get_values()
+        )
+
+    def operand_named(self, name: str) -> SSAValue | None:
+        """The operand in the slot of that name, or None if it is empty."""
+        for slot, value in zip(self.definition.operands, self.operand_slots, strict=False):
+            if slot.name == name:
+                return value
+        raise KeyError(f"{self.name} has no operand {name!r}")
+
+    def result_named(self, name: str) -> OpResult | None:
+        """The result in the slot of that name, or None if it is empty."""
+        for slot, value in zip(self.definition.results, self.result_slots, strict=False):
+            if slot.name == name:
+                return value
+        raise KeyError(f"{self.name} has no result {name!r}")
+
+    def attribute(self, name: str) -> Any:
+        """The Python value of a declared attribute, its default if it is not set.
+
+        Raises KeyError if it is neither set nor has a default.
+        """
+        held = self.properties.get(name)
+        kind = self.definition.attr_kinds[name]
+        if held is not None:
+            return decode(kind, held)
+        default = next(
+            slot.default
+            for slot in (*self.definition.attrs, *self.definition.operands)
+            if slot.name == name
+        )
+        if default is REQUIRED:
+            raise KeyError(f"{self.name} has no attribute {name!r}")
+        return decode(kind, encode(kind, default))
+
+    def attribute_values(self) -> dict[str, Any]:
+        """Python values of all declared attributes, defaults filled in."""
+        return {
+            a.name: self.attribute(a.name)
+            for a in self.definition.attrs
+            if a.name in self.properties or a.default is not REQUIRED
+        }
+
+    @property
+    def stop_gradient(self) -> tuple[bool, ...]:
+        """Per result slot: True if no gradient flows through it. Empty if not stated."""
+        held = self.attributes.get("stop_gradient") or self.properties.get("stop_gradient")
+        return decode("bool[]", held) if held is not None else ()
+
+    @property
+    def arg_attrs(self) -> tuple[mlir.DictionaryAttr, ...]:
+        """Attributes of the block arguments of the first region, in order."""
+        return _arg_attrs(self)
+
+    def verify_(self) -> None:
+        from pirkit.dialect.verify import verify_op_for_xdsl  # noqa: PLC0415  room-internal cycle
+
+        verify_op_for_xdsl(self)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> PirOp:
+        return cast(PirOp, assembly.parse_op(cls, parser))
+
+    def print(self, printer: Printer) -> None:
+        assembly.print_op(self, printer)
+
+
+class ProgramOp(Operation):
+    """A program: one block of operations under a name.
+
+    Arguments of the block are its keyword inputs (Paddle's ``^kw``), each with a ``keyword`` in
+    ``arg_attrs``. Other inputs are ``pd_op.data`` and ``pir.parameter`` ops inside.
+    """
+
+    name: str = "pir.program"
+    traits = OpTraits(lambda: (IsolatedFromAbove(), NoTerminator(), SymbolOpInterface()))
+
+    @classmethod
+    def build(
+        cls,
+        name: str,
+        arg_types: Sequence[Attribute] = (),
+        arg_attrs: Sequence[Mapping[str, Attribute]] = (),
+    ) -> ProgramOp:
+        """An empty program of that name."""
+        properties: dict[str, Attribute] = {"sym_name": mlir.StringAttr(name)}
+        if arg_types:
+            properties[ARG_ATTRS] = mlir.ArrayAttr([mlir.DictionaryAttr(d) for d in arg_attrs])
+        return cls.create(properties=properties, regions=[Region(Block(arg_types=arg_types))])
+
+    @property
+    def symbol(self) -> str:
+        return cast(mlir.StringAttr, self.properties["sym_name"]).data
+
+    @property
+    def block(self) -> Block:
+        return self.regions[0].block
+
+    @property
+    def arg_attrs(self) -> tuple[mlir.DictionaryAttr, ...]:
+        return _arg_attrs(self)
+
+    @property
+    def keywords(self) -> tuple[str, ...]:
+        """Keyword of each block argument."""
+        return tuple(cast(mlir.StringAttr, d.data[KEYWORD]).data for d in self.arg_attrs)
+
+    @property
+    def operations(self) -> Iterator[PirOp]:
+        """The top-level operations in order."""
+        return cast("Iterator[PirOp]", iter(self.block.ops))
+
+    def verify_(self) -> None:
+        from pirkit.dialect.verify import verify_program_for_xdsl  # noqa: PLC0415
+
+        verify_program_for_xdsl(self)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> ProgramOp:
+        return cast(ProgramOp, assembly.parse_program(cls, parser))
+
+    def print(self, printer: Printer) -> None:
+        assembly.print_program(self, printer)
+
+
+def _arg_attrs(op: Operation) -> tuple[mlir.DictionaryAttr, ...]:
+    held = op.properties.get(ARG_ATTRS)
+    return tuple(cast("mlir.ArrayAttr[mlir.DictionaryAttr]", held)) if held is not None else ()
+
+
+class _Terminator(PirOp):
+    traits = OpTraits(lambda: (IsTerminator(),))
+
+
+_CLASSES: Final[dict[str, type[PirOp]]] = {}
+
+
+def class_of(definition: OpDef) -> type[PirOp]:
+    """The xDSL operation class of a declared op; made once."""
+    found = _CLASSES.get(definition.name)
+    if found is None:
+        base = _Terminator if definition.name == "pir.yield" else PirOp
+        camel = "".join(p.title() for p in definition.name.partition(".")[2].split("_"))
+        found = type(
+            f"{camel}Op",
+            (base,),
+            {"name": definition.name, "definition": definition, "__doc__": definition.doc},
+        )
+        _CLASSES[definition.name] = found
+    return found
+
+
+def class_named(name: str) -> type[PirOp] | None:
+    """The xDSL class of the op of that full name, or None if it is not declared."""
+    found = _CLASSES.get(name)
+    if found is not None:
+        return found
+    definition = find(name)
+    return class_of(definition) if definition is not None else None
+
+
+def create(
+    definition: OpDef | str,
+    operands: Sequence[SSAValue | None] = (),
+    result_types: Sequence[Attribute | None] = (),
+    properties: Mapping[str, Attribute] | None = None,
+    attributes: Mapping[str, Attribute] | None = None,
+    location: mlir.LocationAttr | None = None,
+    regions: Sequence[Region] = (),
+) -> PirOp:
+    """Make an operation from its slots; None stands for an empty operand or result slot."""
+    if isinstance(definition, str):
+        definition = lookup(definition)
+    cls = _CLASSES.get(definition.name) or class_of(definition)
+    signature = definition.signature
+    held = dict(properties) if properties else {}
+    if signature.has_absent_operands:
+        held[OPERAND_SEGMENTS] = _segments(tuple([o is not None for o in operands]))
+        operands = [o for o in operands if o is not None]
+    if signature.has_absent_results:
+        held[RESULT_SEGMENTS] = _segments(tuple([t is not None for t in result_types]))
+        result_types = [t for t in result_types if t is not None]
+    return cls.create(
+        operands=cast("Sequence[SSAValue]", operands),
+        result_types=cast("Sequence[Attribute]", result_types),
+        properties=held,
+        attributes=attributes or {},
+        location=location,
+        regions=regions,
+    )
+
+
+def make(
+    definition: OpDef | str,
+    operands: Sequence[SSAValue | None] = (),
+    attrs: Mapping[str, Any] | None = None,
+    *,
+    attributes: Mapping[str, Attribute] | None = None,
+    location: mlir.LocationAttr | None = None,
+) -> PirOp:
+    """Make an operation from Python attribute values, with result types from ``infer_meta``.
+
+    Raises ConstraintError if the op's constraints do not hold.
+    """
+    from pirkit.dialect.infer import infer_result_types  # noqa: PLC0415  room-internal cycle
+
+    if isinstance(definition, str):
+        definition = lookup(definition)
+    slots = (*operands, *(None for _ in range(len(definition.operands) - len(operands))))
+    properties = {
+        name: encode(definition.attr_kinds[name], value) for name, value in (attrs or {}).items()
+    }
+    types = infer_result_types(definition, slots, properties)
+    return create(definition, slots, types, properties, attributes, location)
+
+
+def span_of(op: Operation) -> Span | None:
+    """Where the op was read or traced, or None if it does not say."""
+    location = op.location
+    if isinstance(location, mlir.FileLineColLoc):
+        return Span(location.filename.data, location.line.data, location.column.data)
+    return None
+
+
+def location_of(file: str, line: int, column: int = 0) -> mlir.LocationAttr:
+    """A location for ops read from a file."""
+    return mlir.FileLineColLoc(
+        mlir.StringAttr(file), mlir.IntAttr(line), mlir.IntAttr(column)
+    )
+
+
+def describe(value: SSAValue) -> str:
+    """How messages name a value: by its hint, or by what makes it."""
+    if value.name_hint:
+        return f"%{value.name_hint}"
+    if isinstance(value, BlockArgument):
+        return f"argument {value.index}"
+    owner = value.owner
+    name = owner.name if isinstance(owner, Operation) else "block"
+    return f"result {cast(OpResult, value).index} of `{name}`"

@@ -1,0 +1,280 @@
+"""Ops that structure programs: parameters, outputs, lists, stacks and control flow.
+
+Paddle's ``builtin`` and ``cf`` dialects are called ``pir`` here, because MLIR has dialects of those
+names. Ops with regions keep Paddle's ``pd_op`` names.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pirkit.diag.errors import ConstraintError
+from pirkit.dialect.opdef import IO, WRITE, infer_meta, op, require
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.dtype import DType
+from pirkit.runtime.meta import UNKNOWN, Meta, TensorMeta, VecMeta
+
+PADDLE_NAMES: Final = {
+    "builtin.parameter": "pir.parameter",
+    "builtin.set_parameter": "pir.set_parameter",
+    "builtin.shadow_output": "pir.shadow_output",
+    "builtin.combine": "pir.combine",
+    "builtin.split": "pir.split",
+    "builtin.slice": "pir.slice",
+    "builtin.constant": "pir.constant",
+    "cf.yield": "pir.yield",
+    "cf.stack_create": "pir.stack_create",
+    "cf.tuple_push": "pir.tuple_push",
+    "cf.tuple_pop": "pir.tuple_pop",
+    "cf.has_elements": "pir.has_elements",
+}
+"""Paddle's name of each structural op -> ours."""
+
+OUR_NAMES: Final = {ours: paddle for paddle, ours in PADDLE_NAMES.items()}
+
+
+@op
+class Parameter:
+    """A parameter or buffer of the model, by its name in the scope.
+
+    C1: `parameter_name` is not empty.
+    """
+
+    name = "pir.parameter"
+    signature = (
+        "; is_distributed: bool[] = [False], is_parameter: bool[] = [True],"
+        " need_clip: bool[] = [True], parameter_name: str, persistable: bool[] = [True],"
+        " stop_gradient: bool[] = [False], trainable: bool[] = [True] -> out"
+    )
+
+
+@op
+class SetParameter:
+    """Gives the value's storage a name in the scope (start-up programs)."""
+
+    name = "pir.set_parameter"
+    signature = "x ; parameter_name: str ->"
+    effects = IO
+
+
+@op
+class ShadowOutput:
+    """An output of the program: the host fetches the value by this name."""
+
+    name = "pir.shadow_output"
+    signature = "x ; output_name: str ->"
+    effects = IO
+
+
+@op
+class Combine:
+    """Makes one list value of several tensors; no data moves, elements are the same storage."""
+
+    name = "pir.combine"
+    signature = "*inputs -> out[]"
+
+
+@op
+class Split:
+    """Takes a list value apart."""
+
+    name = "pir.split"
+    signature = "input[] -> *outs"
+
+
+@op
+class Slice:
+    """One element of a list value.
+
+    C1: `index` lies in the list.
+    """
+
+    name = "pir.slice"
+    signature = "input[] ; index: i32 -> out"
+
+
+@op
+class Constant:
+    """A constant held in the scope under a name."""
+
+    name = "pir.constant"
+    signature = "; value: str, persistable: bool[] = [True] -> out"
+
+
+@op
+class Yield:
+    """Ends a block and hands its values to the op around it."""
+
+    name = "pir.yield"
+    signature = "*inputs ->"
+    effects = IO
+
+
+@op
+class StackCreate:
+    """A container in which a branch or loop body saves values for its gradient."""
+
+    name = "pir.stack_create"
+    signature = "-> stack, inlet, outlet"
+    effects = WRITE
+
+
+@op
+class TuplePush:
+    """Copies values onto the stack."""
+
+    name = "pir.tuple_push"
+    signature = "inlet, *inputs ->"
+    effects = WRITE
+
+
+@op
+class TuplePop:
+    """Takes back the values of the last push."""
+
+    name = "pir.tuple_pop"
+    signature = "outlet -> *outs"
+    effects = WRITE
+
+
+@op
+class HasElements:
+    """True while the stack holds something; of shape [1]."""
+
+    name = "pir.has_elements"
+    signature = "stack -> out"
+    effects = WRITE
+
+
+@op
+class If:
+    """Runs the first region if `cond` is true, else the second; results are what it yields.
+
+    C1: `cond` is a bool of one element.
+    C2: both regions yield values of the types of the results.
+    """
+
+    name = "pd_op.if"
+    signature = "cond -> *outs"
+    effects = WRITE
+
+
+@op
+class While:
+    """Runs its region while the condition holds.
+
+    The region's arguments start as `inputs`; its yield gives the next condition and the next
+    arguments. Results are the last arguments.
+
+    C1: `cond` is a bool of one element.
+    C2: arguments, yielded values and results agree in type with `inputs`.
+    """
+
+    name = "pd_op.while"
+    signature = "cond, *inputs -> *outs"
+    effects = WRITE
+
+
+@op
+class PyLayer:
+    """A user-defined forward, whose gradient is the registered Python function."""
+
+    name = "pd_op.pylayer"
+    signature = "*inputs ; backward_function_id: i32 = -1 -> *outs"
+    effects = WRITE
+
+
+@op
+class Data:
+    """An input of the program, by name."""
+
+    name = "pd_op.data"
+    signature = "; name: str, shape: intarray, dtype: dtype, place: place = undefined -> out"
+    effects = IO
+
+
+@op
+class Feed:
+    """An input of an inference program, by name and position."""
+
+    name = "pd_op.feed"
+    signature = "; name: str, col: i32 -> out"
+    effects = IO
+
+
+@op
+class Fetch:
+    """An output of an inference program, by name and position."""
+
+    name = "pd_op.fetch"
+    signature = "x ; name: str, col: i32 -> out"
+    effects = IO
+
+
+@op
+class Print:
+    """Prints the tensor and passes it on."""
+
+    name = "pd_op.print"
+    signature = (
+        'in ; first_n: i32 = -1, message: str = "", summarize: i32 = 20,'
+        " print_tensor_name: bool = True, print_tensor_type: bool = True,"
+        " print_tensor_shape: bool = True, print_tensor_layout: bool = True,"
+        " print_tensor_lod: bool = True, print_phase: str = BOTH, is_forward: bool = True -> out"
+    )
+    effects = IO
+
+
+@op
+class Assert:
+    """Stops the program, showing `data`, unless `cond` is true."""
+
+    name = "pd_op.assert"
+    signature = "cond, data[]? ; summarize: i64 = -1 ->"
+    effects = IO
+
+
+
+
+
+@infer_meta(Data)
+def _(*, name: str, shape: tuple[int, ...], dtype: DType | None, place: object) -> TensorMeta:
+    del name, place
+    return TensorMeta(tuple(UNKNOWN if d < 0 else d for d in shape), dtype or dt.float32)
+
+
+@infer_meta(Fetch)
+def _(x: Meta, *, name: str, col: int) -> Meta:
+    del name, col
+    return x
+
+
+@infer_meta(Print)
+def _(x: Meta, **attributes: object) -> Meta:
+    del attributes
+    return x
+
+
+@infer_meta(Combine)
+def _(*inputs: Meta) -> VecMeta:
+    items = [m for m in inputs if isinstance(m, TensorMeta)]
+    if len(items) != len(inputs):
+        raise ConstraintError("C1", "an element of a list is no tensor")
+    return VecMeta(tuple(items))
+
+
+@infer_meta(Split)
+def _(input: VecMeta) -> tuple[TensorMeta, ...]:
+    return input.items
+
+
+@infer_meta(Slice)
+def _(input: VecMeta, *, index: int) -> TensorMeta:
+    require(0 <= index < len(input), "C1", f"index {index} is outside a list of {len(input)}")
+    return input.items[index]
+
+
+@infer_meta(HasElements)
+def _(stack: Meta) -> TensorMeta:
+    del stack
+    return TensorMeta((1,), dt.bool_)

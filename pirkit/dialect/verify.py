@@ -1,0 +1,348 @@
+"""The verifier. One linear walk, without recursion, that checks what xDSL leaves open.
+
+Per program: every use is dominated by its definition, blocks end in one ``pir.yield``, input names
+are unique, stacks have one push and one pop. Per op: slots, attribute kinds, result types against
+``infer_meta``, legality of in-place writes, agreement of control-flow types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NoReturn, cast
+
+from xdsl.dialects import builtin as mlir
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.utils.exceptions import VerifyException
+
+from pirkit.diag.errors import ConstraintError, PirkitError, VerifyError
+from pirkit.diag.limits import check
+from pirkit.dialect.attrs import KINDS
+from pirkit.dialect.infer import infer_result_types
+from pirkit.dialect.opdef import OpDef, infer_meta
+from pirkit.dialect.operation import REGIONS, STRUCTURAL, PirOp, ProgramOp, describe, span_of
+from pirkit.dialect.signature import REQUIRED
+from pirkit.dialect.types import OPAQUE, meta_of
+from pirkit.runtime.meta import Meta, TensorMeta, compatible
+
+
+def verify_module(module: mlir.ModuleOp) -> None:
+    """Check every program of a module.
+
+    Raises VerifyError (or LimitError) with the span of the first op that breaks a rule.
+    """
+    symbols: dict[str, ProgramOp] = {}
+    for op in module.ops:
+        if not isinstance(op, ProgramOp):
+            _fail(op, "PK0209", f"`{op.name}` stands outside a program", "put it in a `pir.program`")
+        if op.symbol in symbols:
+            _fail(op, "PK0207", f"there are two programs called @{op.symbol}")
+        symbols[op.symbol] = op
+        verify_program(op)
+
+
+def verify_program(program: ProgramOp) -> None:
+    """Check one program. Raises VerifyError with the span of the first offending op."""
+    if len(program.regions) != 1 or len(program.regions[0].blocks) != 1:
+        _fail(program, "PK0209", "a program has exactly one block")
+    if len(program.arg_attrs) != len(program.block.args):
+        _fail(program, "PK0209", "every argument of a program needs a keyword")
+    _Walk(program).run()
+
+
+def verify_op(op: PirOp) -> None:
+    """Check one operation on its own. Raises VerifyError."""
+    definition = op.definition
+    _check_slots(op, definition)
+    _check_attributes(op, definition)
+    regions = REGIONS.get(op.name, 0)
+    if len(op.regions) != regions:
+        _fail(op, "PK0209", f"`{op.name}` has {len(op.regions)} regions, expected {regions}")
+    if definition.writes:
+        _check_writes(op, definition)
+    if infer_meta.get(definition) is not None:
+        _check_result_types(op, definition)
+
+
+class _Walk:
+    """State of the walk over one program."""
+
+    def __init__(self, program: ProgramOp) -> None:
+        self.program = program
+        self.visible: set[SSAValue] = set()
+        self.names: dict[tuple[str, str], Operation] = {}
+        self.token_uses: dict[tuple[SSAValue, str], Operation] = {}
+        self.count = 0
+
+    def run(self) -> None:
+        stack: list[tuple[Iterator[Operation], list[SSAValue]]] = []
+        self._enter(stack, self.program.block)
+        while stack:
+            ops, defined = stack[-1]
+            op = next(ops, None)
+            if op is None:
+                stack.pop()
+                self.visible.difference_update(defined)
+                continue
+            self._visit(op)
+            results = op.results
+            defined.extend(results)
+            self.visible.update(results)
+            for region in reversed(op.regions):
+                if len(region.blocks) != 1:
+                    _fail(op, "PK0209", f"a region of `{op.name}` has {len(region.blocks)} blocks")
+                self._enter(stack, region.block)
+            check("nesting", len(stack), span_of(op))
+        check("ops", self.count, span_of(self.program))
+
+    def _enter(
+        self, stack: list[tuple[Iterator[Operation], list[SSAValue]]], block: Block
+    ) -> None:
+        self.visible.update(block.args)
+        stack.append((iter(block.ops), list(block.args)))
+
+    def _visit(self, op: Operation) -> None:
+        self.count += 1
+        if not isinstance(op, PirOp):
+            _fail(op, "PK0404", f"`{op.name}` is no operation of a program")
+        for index, value in enumerate(op._operands):  # pyright: ignore[reportPrivateUsage]
+            if value not in self.visible:
+                self._not_dominated(op, index, value)
+        verify_op(op)
+        if op.regions:
+            _check_regions(op)
+        elif op.name == "pir.yield":
+            self._check_yield(op)
+        elif op.name in _NAMED:
+            self._check_name(op)
+        elif op.name in _TOKEN_OPS:
+            self._check_token(op)
+
+    def _not_dominated(self, op: PirOp, index: int, value: SSAValue) -> NoReturn:
+        owner = value.owner
+        where = f"`{owner.name}`" if isinstance(owner, Operation) else "another block"
+        definition_span = span_of(owner) if isinstance(owner, Operation) else None
+        raise VerifyError(
+            f"operand {index} of `{op.name}` uses {describe(value)} where it is not defined",
+            code="PK0201",
+            span=span_of(op),
+            notes=(f"defined by {where}" + (f" at {definition_span}" if definition_span else ""),),
+            help="a value may be used after its definition, in its own block and the blocks inside",
+        )
+
+    def _check_yield(self, op: PirOp) -> None:
+        block = op.parent
+        if block is self.program.block:
+            _fail(op, "PK0206", "`pir.yield` ends a region; a program has no terminator")
+        if block is not None and block.last_op is not op:
+            _fail(op, "PK0206", "`pir.yield` is not the last operation of its block")
+
+    def _check_name(self, op: PirOp) -> None:
+        key, attribute = _NAMED[op.name]
+        name = op.attribute(attribute)
+        first = self.names.setdefault((key, name), op)
+        if first is not op:
+            _fail(op, "PK0207", f"the program has two {key}s called {name!r}")
+
+    def _check_token(self, op: PirOp) -> None:
+        first = self.token_uses.setdefault((op.operands[0], op.name), op)
+        if first is not op:
+            _fail(op, "PK0208", f"a second `{op.name}` on one stack")
+
+
+_NAMED = {
+    "pd_op.data": ("input", "name"),
+    "pd_op.feed": ("input", "name"),
+    "pir.parameter": ("parameter", "parameter_name"),
+    "pir.shadow_output": ("output", "output_name"),
+}
+_TOKEN_OPS = {"pir.tuple_push", "pir.tuple_pop"}
+
+
+def _check_slots(op: PirOp, definition: OpDef) -> None:
+    for what, slots, values in (
+        ("operand", definition.operands, op.operand_slots),
+        ("result", definition.results, op.result_slots),
+    ):
+        variadic = bool(slots) and slots[-1].variadic
+        least = len(slots) - variadic
+        if len(values) < least or (len(values) > least and not variadic):
+            expected = f"at least {least}" if variadic else str(least)
+            _fail(
+                op,
+                "PK0204",
+                f"`{op.name}` has {len(values)} {what}s, expected {expected}",
+                f"its signature is `{definition.signature_text}`",
+            )
+        for slot, value in zip(slots, values, strict=False):
+            if value is None:
+                if what == "operand" and not slot.optional and not _has_attribute(op, slot.name):
+                    _fail(op, "PK0204", f"operand `{slot.name}` of `{op.name}` is missing")
+            elif slot.is_vec and value.type.name != "pir.vec":
+                if getattr(slot, "kind", None) is None:
+                    _fail(
+                        op,
+                        "PK0202",
+                        f"{what} `{slot.name}` of `{op.name}` must be a list, not `{value.type}`",
+                        "make a list with `pir.combine`",
+                    )
+
+
+def _has_attribute(op: PirOp, name: str) -> bool:
+    if name in op.properties:
+        return True
+    slot = next(o for o in op.definition.operands if o.name == name)
+    return slot.kind is not None and slot.default is not REQUIRED
+
+
+def _check_attributes(op: PirOp, definition: OpDef) -> None:
+    kinds = definition.attr_kinds
+    for name, value in op.properties.items():
+        if name in STRUCTURAL:
+            continue
+        kind = kinds.get(name)
+        if kind is None:
+            _fail(
+                op,
+                "PK0205",
+                f"`{op.name}` has no attribute `{name}`",
+                "its attributes are " + (", ".join(f"`{k}`" for k in kinds) or "none"),
+            )
+        if not KINDS[kind].accepts(value):
+            _fail(op, "PK0205", f"attribute `{name}` of `{op.name}` is `{value}`, expected {kind}")
+    for attr in definition.attrs:
+        if attr.default is REQUIRED and attr.name not in op.properties:
+            _fail(op, "PK0205", f"`{op.name}` lacks its attribute `{attr.name}`")
+
+
+def _check_writes(op: PirOp, definition: OpDef) -> None:
+    written: dict[SSAValue, str] = {}
+    for result, operand in definition.inplace.items():
+        target = op.operand_named(operand)
+        if target is None:
+            continue
+        if target in written:
+            _fail(
+                op,
+                "PK0208",
+                f"`{op.name}` writes one value through both `{written[target]}` and `{operand}`",
+            )
+        written[target] = operand
+        owner = target.owner
+        if isinstance(owner, Operation) and owner.name == "pir.constant":
+            _fail(op, "PK0208", f"`{op.name}` writes a constant through `{operand}`")
+        made = op.result_named(result)
+        if made is not None and not _fits(meta_of(made.type), meta_of(target.type)):
+            _fail(
+                op,
+                "PK0208",
+                f"`{op.name}` writes `{made.type}` over `{operand}`, which is `{target.type}`",
+                f"use `{definition.base.name}`" if definition.pure else None,
+            )
+
+
+def _fits(new: Meta, old: Meta) -> bool:
+    """True if a write may turn storage of one meta into the other: not by broadcasting up."""
+    if not isinstance(new, TensorMeta) or not isinstance(old, TensorMeta):
+        return True
+    return new.numel == old.numel or not new.is_static or not old.is_static
+
+
+def _check_result_types(op: PirOp, definition: OpDef) -> None:
+    try:
+        inferred = infer_result_types(definition, op.operand_slots, op.properties)
+    except ConstraintError as error:
+        raise VerifyError(
+            f"`{op.name}`: {error.message}",
+            code="PK0203",
+            span=span_of(op),
+            notes=(f"constraint {error.constraint} of `{op.name}`", *_constraint(op, error)),
+            help=error.help,
+        ) from error
+    except PirkitError as error:
+        error.span = error.span or span_of(op)
+        raise
+    declared = op.result_slots
+    if len(inferred) != len(declared):
+        _fail(op, "PK0204", f"`{op.name}` has {len(declared)} results, expected {len(inferred)}")
+    for slot, (have, want) in enumerate(zip(declared, inferred, strict=True)):
+        if have is None or want is None or have.type is want:
+            continue
+        if not compatible(meta_of(have.type), meta_of(want)):
+            _fail(
+                op,
+                "PK0202",
+                f"result {slot} of `{op.name}` is declared `{have.type}` but is `{want}`",
+            )
+
+
+def _constraint(op: PirOp, error: ConstraintError) -> tuple[str, ...]:
+    """The sentence of the docstring that the constraint's number stands for."""
+    prefix = f"{error.constraint}:"
+    for line in op.definition.doc.splitlines():
+        if line.strip().startswith(prefix):
+            return (line.strip(),)
+    return ()
+
+
+def _check_regions(op: PirOp) -> None:
+    for region in op.regions:
+        last = region.block.last_op
+        if last is None or last.name != "pir.yield":
+            _fail(op, "PK0206", f"a block of `{op.name}` does not end in `pir.yield`")
+    results = [r.type for r in op.results]
+    yields = [_yielded(region.block) for region in op.regions]
+    if op.name == "pd_op.while":
+        inits = [v.type for v in op.operands[1:]]
+        args = [a.type for a in op.regions[0].block.args]
+        _agree(op, "initial values", inits, "arguments", args)
+        _agree(op, "arguments", args, "yielded values", yields[0][1:])
+        _agree(op, "results", results, "yielded values", yields[0][1:])
+    else:
+        for values in yields:
+            _agree(op, "results", results, "yielded values", values)
+    if op.name != "pd_op.pylayer":
+        meta = meta_of(op.operands[0].type)
+        if not isinstance(meta, TensorMeta) or meta.numel not in (1, -1):
+            _fail(op, "PK0203", f"the condition of `{op.name}` is `{op.operands[0].type}`, not one bool")
+
+
+def _yielded(block: Block) -> list[Attribute]:
+    last = cast(Operation, block.last_op)
+    return [v.type for v in last.operands]
+
+
+def _agree(
+    op: PirOp, what: str, left: Sequence[Attribute], other: str, right: Sequence[Attribute]
+) -> None:
+    if len(left) != len(right):
+        _fail(op, "PK0209", f"`{op.name}` has {len(left)} {what} but {len(right)} {other}")
+    for index, (a, b) in enumerate(zip(left, right, strict=True)):
+        if a is not b and OPAQUE not in (a, b) and not compatible(meta_of(a), meta_of(b)):
+            _fail(
+                op,
+                "PK0202",
+                f"value {index} of `{op.name}`: {what} `{a}` and {other} `{b}` differ",
+            )
+
+
+def _fail(op: Operation, code: str, message: str, help: str | None = None) -> NoReturn:
+    raise VerifyError(message, code=code, span=span_of(op), help=help)
+
+
+def verify_op_for_xdsl(op: PirOp) -> None:
+    """Called by xDSL's own verifier (``xdsl-opt``)."""
+    try:
+        verify_op(op)
+        if op.regions:
+            _check_regions(op)
+    except PirkitError as error:
+        raise VerifyException(error.message) from error
+
+
+def verify_program_for_xdsl(program: ProgramOp) -> None:
+    """Called by xDSL's own verifier (``xdsl-opt``)."""
+    try:
+        verify_program(program)
+    except PirkitError as error:
+        raise VerifyException(error.message) from error
+
