@@ -82,6 +82,10 @@ NUMBERS: Final = (*REAL, *COMPLEX)
 ANY: Final = (*NUMBERS, bool_, uint8, int8, int16)
 BOOL: Final = (bool_,)
 
+COMPLEX_OF: Final = {float32: complex64, float64: complex128}
+"""The complex type whose parts have that real type."""
+REAL_OF: Final = {v: k for k, v in COMPLEX_OF.items()}
+
 
 def of_array(array: np.ndarray[Any, Any]) -> DType:
     """The DType of a numpy array.
