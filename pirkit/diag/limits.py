@@ -14,16 +14,37 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from pirkit.diag.errors import LimitError
 from pirkit.diag.span import Span
 
 MEBI: Final = 1 << 20
+
+Knob = Literal[
+    "input_bytes",
+    "nesting",
+    "operations",
+    "attribute_nodes",
+    "alias_bytes",
+    "literal_digits",
+    "integer_width",
+    "rank",
+    "dimension",
+    "constant_elements",
+    "rewrites_per_op",
+    "decomposition_depth",
+    "derivative_order",
+    "index_nodes",
+    "fused_ops",
+    "loop_steps",
+    "compile_seconds",
+]
+"""The name of a limit: a field of ``Limits``."""
 
 
 def _knob(default: int, what: str, *, code: str = "PK0300", floor: int = 1) -> Any:
@@ -38,7 +59,7 @@ class Limits:
 
     input_bytes: int = _knob(64 * MEBI, "bytes of one input file", code="PK0302")
     nesting: int = _knob(200, "levels of nested regions, types or attributes", code="PK0301")
-    ops: int = _knob(1_000_000, "ops in one module", code="PK0303")
+    operations: int = _knob(1_000_000, "operations in one module", code="PK0303")
     attribute_nodes: int = _knob(4_000_000, "attribute and type nodes in one module", code="PK0303")
     alias_bytes: int = _knob(256 * MEBI, "bytes of text after alias expansion", code="PK0307")
     literal_digits: int = _knob(64, "digits of one number", code="PK0304", floor=20)
@@ -55,18 +76,16 @@ class Limits:
     compile_seconds: int = _knob(120, "seconds to compile one program", floor=30)
 
 
-FIELDS: Final[Mapping[str, dataclasses.Field[int]]] = {
-    knob.name: knob for knob in dataclasses.fields(Limits)
-}
+_METADATA: Final = {knob.name: knob.metadata for knob in dataclasses.fields(Limits)}
 
 DEFAULT: Final = Limits()
 
 STRICT: Final = Limits(
-    **{name: max(knob.default // 10, knob.metadata["floor"]) for name, knob in FIELDS.items()}
+    **{name: max(getattr(DEFAULT, name) // 10, data["floor"]) for name, data in _METADATA.items()}
 )
 """A tenth of each default, but never so little that ordinary programs are refused."""
 
-OFF: Final = Limits(**dict.fromkeys(FIELDS, sys.maxsize))
+OFF: Final = Limits(**dict.fromkeys(_METADATA, sys.maxsize))
 """No limits, for input that is trusted. Deep nesting then ends where Python's stack ends."""
 
 PROFILES: Final[Mapping[str, Limits]] = {"default": DEFAULT, "strict": STRICT, "off": OFF}
@@ -81,7 +100,7 @@ def current_limits() -> Limits:
 
 
 @contextmanager
-def use_limits(limits: Limits) -> Iterator[Limits]:
+def use_limits(limits: Limits) -> Generator[Limits]:
     """Put limits in force for the body of a ``with`` statement."""
     token = _current.set(limits)
     try:
@@ -90,15 +109,15 @@ def use_limits(limits: Limits) -> Iterator[Limits]:
         _current.reset(token)
 
 
-def check(name: str, value: int, span: Span | None = None) -> None:
+def check(name: Knob, value: int, span: Span | None = None) -> None:
     """Raise LimitError, naming the knob, if ``value`` is above the limit ``name`` in force."""
     limit: int = getattr(_current.get(), name)
     if value <= limit:
         return
-    knob = FIELDS[name]
+    data = _METADATA[name]
     raise LimitError(
-        f"{_shown(value)} {knob.metadata['what']}, more than the limit `{name}` of {limit:,}",
-        code=knob.metadata["code"],
+        f"{_shown(value)} {data['what']}, more than the limit `{name}` of {limit:,}",
+        code=data["code"],
         span=span,
         help="`--limits off` lifts all limits, for input that you trust",
     )

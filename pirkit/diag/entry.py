@@ -1,0 +1,116 @@
+"""How every command starts and ends: errors become diagnostics and exit codes."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from typing import Final, TextIO
+
+from pirkit.diag.errors import ArtifactError, InternalError, PirkitError
+from pirkit.diag.source import trust_source
+
+# What shells report for a command that SIGINT (2) or SIGPIPE (13) ended.
+INTERRUPTED: Final = 128 + 2
+PIPE_CLOSED: Final = 128 + 13
+
+
+def run_main(main: Callable[[], int | None], *, as_json: bool | None = None) -> int:
+    """Run a command and return its exit code; no exception and no traceback leaves it.
+
+    A PirkitError is shown on standard error, as JSON if ``as_json`` or, by default, if ``--json``
+    is among the arguments. A closed pipe is silent. Everything unforeseen is shown as an
+    InternalError, with its traceback only if the environment has ``PIRKIT_DEBUG=1``.
+    """
+    if as_json is None:
+        as_json = "--json" in sys.argv
+    _prepare_streams()
+    for argument in sys.argv[1:]:
+        trust_source(argument.rpartition("=")[2])
+    try:
+        code = main() or 0
+        sys.stdout.flush()
+    except PirkitError as error:
+        return _report(error, as_json)
+    except SystemExit as end:  # argparse ends --help and --version so
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BrokenPipeError:
+        _discard_output()
+        return PIPE_CLOSED
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except OSError as error:
+        return _report(_as_artifact_error(error), as_json)
+    except Exception as error:  # the one place that turns bugs into exit code 70
+        return _report(_as_internal_error(error), as_json)
+    return code
+
+
+def _report(error: PirkitError, as_json: bool) -> int:
+    from pirkit.diag.render import print_error  # noqa: PLC0415  rich is slow to import
+
+    try:
+        sys.stdout.flush()
+        print_error(error, as_json=as_json)
+        sys.stderr.flush()
+    except OSError:
+        _discard_output()  # nobody listens any more; the exit code still tells
+    return error.exit_code
+
+
+def _as_artifact_error(error: OSError) -> ArtifactError:
+    what = f"cannot use `{error.filename}`" if error.filename is not None else "cannot write"
+    reason = error.strerror or str(error) or type(error).__name__
+    return ArtifactError(f"{what}: {reason.lower()}", code="PK0506", notes=_debug_notes(error))
+
+
+def _as_internal_error(error: Exception) -> InternalError:
+    summary = " ".join(str(error).split())
+    name = type(error).__name__
+    return InternalError(
+        (f"{name}: {summary}" if summary else name) + _innermost_frame(error),
+        notes=_debug_notes(error),
+        help="this is a bug in pirkit: please report it with the command and its input; "
+        "`PIRKIT_DEBUG=1` shows where it happened",
+    )
+
+
+def _innermost_frame(error: Exception) -> str:
+    """Where in pirkit the error comes from, as " in passes/cse.py:41", or nothing."""
+    frames = traceback.walk_tb(error.__traceback__)
+    marker = f"{os.sep}pirkit{os.sep}"
+    inside = [(f.f_code.co_filename, line) for f, line in frames if marker in f.f_code.co_filename]
+    if not inside:
+        return ""
+    file, line = inside[-1]
+    return f" in {file.rpartition(marker)[2]}:{line}"
+
+
+def _debug_notes(error: Exception) -> tuple[str, ...]:
+    if os.environ.get("PIRKIT_DEBUG") != "1":
+        return ()
+    return tuple("".join(traceback.format_exception(error)).splitlines())
+
+
+def _prepare_streams() -> None:
+    # Python starts with None for a stream that the shell has closed.
+    sys.stdout = _writable(sys.stdout)
+    sys.stderr = _writable(sys.stderr)
+
+
+def _writable(stream: TextIO | None) -> TextIO:
+    if stream is None:
+        return open(os.devnull, "w", encoding="utf-8")
+    # A terminal that cannot show a character of the program gets its escape, not an exception.
+    reconfigure = getattr(stream, "reconfigure", None)
+    if reconfigure is not None:
+        reconfigure(errors="backslashreplace")
+    return stream
+
+
+def _discard_output() -> None:
+    """Point standard output to nowhere, so that Python's own flush at exit stays silent."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, sys.stdout.fileno())
+    os.close(null)
