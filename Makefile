@@ -1,0 +1,52 @@
+# `make demo` and `make test` need nothing but Python 3.11 or newer and pip.
+
+PYTHON ?= python3
+JOBS ?= 2
+VENV := .venv
+BIN := $(VENV)/bin
+
+CORPUS := tests/corpus/paddle
+DEMO := $(addprefix $(CORPUS)/,lenet while_tanh)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo dev check lint format imports types test clean
+
+help: ## list the targets
+	@sed -nE 's/^([a-z]+):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
+
+$(VENV)/.core: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -q -e .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.core
+	$(BIN)/python -m pip install -q -e '.[dev]'
+	@touch $@
+
+demo: $(VENV)/.core ## run captured Paddle programs and compare the numbers
+	$(BIN)/pirkit-run --check $(DEMO)
+
+dev: $(VENV)/.dev ## make the environment for developers
+
+test: lint imports types check ## everything that CI runs
+
+lint: $(VENV)/.dev ## style
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: $(VENV)/.dev ## put the files into house style
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+imports: $(VENV)/.dev ## the rooms and who may import whom
+	$(BIN)/lint-imports
+
+types: $(VENV)/.dev ## types, strictly
+	$(BIN)/pyright
+
+check: $(VENV)/.dev ## the tests alone
+	$(BIN)/python -m pytest -n $(JOBS)
+
+clean: ## remove what the other targets made
+	rm -rf $(VENV) build dist *.egg-info
+	rm -rf .pytest_cache .ruff_cache .hypothesis .import_linter_cache .coverage

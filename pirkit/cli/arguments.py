@@ -1,0 +1,56 @@
+"""The argument parser of every command: usage errors are diagnostics, with a near match."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import re
+from collections.abc import Mapping
+from typing import Any, Final, NoReturn, cast
+
+from pirkit.diag.errors import UsageError
+from pirkit.diag.version import VERSION
+
+_UNKNOWN: Final = re.compile(r"unrecognized arguments: (\S+)")
+_CHOICE: Final = re.compile(r"invalid choice: '([^']*)'")
+
+
+class ArgumentParser(argparse.ArgumentParser):
+    """An ``argparse`` parser that raises UsageError and knows ``--version``.
+
+    Abbreviated flags are refused: a script that uses one would break when a flag is added.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(allow_abbrev=False, **options)
+
+    def add_version(self) -> None:
+        """Add ``--version``."""
+        self.add_argument("--version", action="version", version=f"pirkit {VERSION}")
+
+    def error(self, message: str) -> NoReturn:
+        """Raise UsageError instead of printing the usage."""
+        hint = did_you_mean(self._wrong_word(message), self._words())
+        raise UsageError(
+            message, code="PK0701", help=hint or f"`{self.prog} --help` describes the arguments"
+        )
+
+    def _wrong_word(self, message: str) -> str:
+        match = _UNKNOWN.search(message) or _CHOICE.search(message)
+        return match[1].partition("=")[0] if match else ""
+
+    def _words(self) -> list[str]:
+        """Every flag and choice, those of the commands below included."""
+        words = list(self._option_string_actions)
+        for action in self._actions:
+            words.extend(map(str, action.choices or ()))
+            if isinstance(action.choices, Mapping):
+                commands = cast(Mapping[str, ArgumentParser], action.choices)
+                words.extend(word for command in commands.values() for word in command._words())
+        return words
+
+
+def did_you_mean(word: str, known: list[str]) -> str | None:
+    """A help text with the known words that are nearest to a mistyped one, or None."""
+    near = difflib.get_close_matches(word, known, n=2)
+    return f"did you mean {' or '.join(f'`{n}`' for n in near)}?" if near else None

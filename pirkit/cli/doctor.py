@@ -1,0 +1,126 @@
+"""What this machine has: versions, BLAS, vector units, GPU, and where the cache is."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import os
+import platform
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final, cast
+
+import numpy as np
+import platformdirs
+from rich.console import Console
+from rich.table import Table
+
+from pirkit.diag.version import VERSION
+
+Report = dict[str, dict[str, str]]
+"""Facts by section and name."""
+
+ABSENT: Final = "not installed"
+
+CORE: Final = ("numpy", "xdsl", "llvmlite", "ml_dtypes", "safetensors", "rich")
+OPTIONAL: Final = ("cupy-cuda12x", "cupy-cuda13x", "torch", "paddlepaddle", "deepxde", "jax")
+
+VECTOR_BITS: Final[Mapping[str, int]] = {
+    "avx512f": 512,
+    "avx2": 256,
+    "avx": 256,
+    "neon": 128,
+    "sse2": 128,
+}
+"""Width of the vector registers that a CPU feature stands for, the widest first."""
+
+
+def examine() -> Report:
+    """Everything that the doctor knows, as plain text facts."""
+    return {
+        "pirkit": {"version": VERSION, "folder": str(Path(__file__).parents[1])},
+        "python": {
+            "version": platform.python_version(),
+            "implementation": platform.python_implementation(),
+            "platform": platform.platform(),
+        },
+        "packages": {name: _version(name) for name in CORE},
+        "extras": {name: _version(name) for name in OPTIONAL},
+        "cpu": _cpu(),
+        "gpu": _gpu(),
+        "cache": _cache(),
+    }
+
+
+def show(report: Report) -> None:
+    """Print a report as one table."""
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for section, facts in report.items():
+        for i, (name, value) in enumerate(facts.items()):
+            table.add_row("" if i else section, name, value)
+    Console(highlight=False, markup=False, emoji=False).print(table)
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return ABSENT
+
+
+def _cpu() -> dict[str, str]:
+    config = cast(Mapping[str, Any], np.show_config(mode="dicts"))
+    blas = config.get("Build Dependencies", {}).get("blas", {})
+    facts = {
+        "machine": platform.machine(),
+        "cores": str(os.cpu_count() or "unknown"),
+        "blas": f"{blas.get('name', 'unknown')} {blas.get('version', '')}".strip(),
+    }
+    return {**facts, **_try_import("llvmlite.binding", _vector_units)}
+
+
+def _vector_units(llvm: Any) -> dict[str, str]:
+    features = {name for name, present in llvm.get_host_cpu_features().items() if present}
+    bits = next((bits for name, bits in VECTOR_BITS.items() if name in features), None)
+    return {
+        "model": llvm.get_host_cpu_name(),
+        "vector width": f"{bits} bits" if bits else "unknown",
+        "features": " ".join(name for name in (*VECTOR_BITS, "fma", "f16c") if name in features),
+    }
+
+
+def _gpu() -> dict[str, str]:
+    if all(_version(name) == ABSENT for name in OPTIONAL if name.startswith("cupy")):
+        return {"devices": "unknown: cupy is not installed (extra `gpu`)"}
+    return _try_import("cupy", _devices)
+
+
+def _devices(cupy: Any) -> dict[str, str]:
+    runtime = cupy.cuda.runtime
+    try:
+        count: int = runtime.getDeviceCount()
+    except runtime.CUDARuntimeError as error:
+        return {"devices": f"none: {error}"}
+    names = [runtime.getDeviceProperties(i)["name"].decode() for i in range(count)]
+    return {"devices": ", ".join(names) or "none", "cuda": str(runtime.runtimeGetVersion())}
+
+
+def _cache() -> dict[str, str]:
+    folder = platformdirs.user_cache_path("pirkit")
+    # The folder is made when it is first needed; until then its nearest parent decides.
+    existing = next(path for path in (folder, *folder.parents) if path.exists())
+    return {
+        "folder": str(folder),
+        "writable": "yes" if os.access(existing, os.W_OK) else "no",
+    }
+
+
+def _try_import(module: str, use: Callable[[Any], dict[str, str]]) -> dict[str, str]:
+    """The facts that a module tells, or why it cannot be imported. Names come from this file."""
+    try:
+        return use(importlib.import_module(module))
+    except ImportError as error:
+        return {module: f"cannot be imported: {error}"}
