@@ -1,0 +1,125 @@
+"""When slots are needed: drops calls that nobody reads, and frees slots behind their last use."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import replace
+
+from pirkit.runtime.plan import (
+    Call,
+    Copy,
+    If,
+    Instruction,
+    Operand,
+    Stack,
+    While,
+    blocks,
+    instructions,
+)
+
+Body = tuple[Instruction, ...]
+
+
+def reads(instruction: Instruction) -> Iterator[int]:
+    """Slots the instruction itself reads, those read inside its blocks left out."""
+    match instruction:
+        case Call():
+            yield from _slots((*instruction.inputs, *(h.source for h in instruction.host)))
+        case Copy():
+            yield from _slots(instruction.sources)
+        case If() | While():
+            yield instruction.condition
+        case Stack():
+            if instruction.action != "create":
+                yield instruction.slot
+            yield from _slots(instruction.inputs)
+
+
+def writes(instruction: Instruction) -> Iterator[int]:
+    """Slots the instruction itself writes."""
+    match instruction:
+        case Call() | Stack():
+            yield from _slots(instruction.outputs)
+            if isinstance(instruction, Stack) and instruction.action == "create":
+                yield instruction.slot
+        case Copy():
+            yield from _slots(instruction.targets)
+        case _:
+            return
+
+
+def _slots(operands: Iterable[Operand]) -> Iterator[int]:
+    for operand in operands:
+        if isinstance(operand, int):
+            yield operand
+        elif operand is not None:
+            yield from operand
+
+
+def without_dead_calls(body: Body, kept: Iterable[Operand], droppable: Collection[str]) -> Body:
+    """The body without calls of droppable kernels whose results nothing reads."""
+    pinned = set(_slots(kept))
+    needed = Counter(s for i in instructions(body) for s in reads(i))
+
+    def sweep(body: Body) -> Body:
+        live: list[Instruction] = []
+        for instruction in reversed(body):
+            if (
+                isinstance(instruction, Call)
+                and instruction.kernel in droppable
+                and not any(needed[s] or s in pinned for s in writes(instruction))
+            ):
+                needed.subtract(reads(instruction))
+                continue
+            live.append(_map_blocks(instruction, sweep))
+        return tuple(reversed(live))
+
+    return sweep(body)
+
+
+def with_frees(body: Body, kept: Iterable[Operand]) -> Body:
+    """The body with each slot freed behind its last use, in the block that first writes it."""
+    pinned = frozenset(_slots(kept))
+    return _free_block(body, pinned)
+
+
+def _free_block(body: Body, outer: frozenset[int]) -> Body:
+    last: dict[int, int] = {}
+    home: set[int] = set()
+    for index, instruction in enumerate(body):
+        home.update(s for s in writes(instruction) if s not in outer)
+        for slot in _touched(instruction):
+            last[slot] = index
+    frees: dict[int, list[int]] = {}
+    for slot in home:
+        frees.setdefault(last[slot], []).append(slot)
+    inner = outer | home
+    return tuple(
+        replace(
+            _map_blocks(instruction, lambda b: _free_block(b, inner)),
+            frees=tuple(sorted(frees.get(index, ()))),
+        )
+        for index, instruction in enumerate(body)
+    )
+
+
+def _touched(instruction: Instruction) -> Iterator[int]:
+    yield from reads(instruction)
+    yield from writes(instruction)
+    for block in blocks(instruction):
+        for nested in instructions(block):
+            yield from reads(nested)
+            yield from writes(nested)
+
+
+def _map_blocks(instruction: Instruction, change: Callable[[Body], Body]) -> Instruction:
+    match instruction:
+        case If():
+            return replace(
+                instruction, then=change(instruction.then), orelse=change(instruction.orelse)
+            )
+        case While():
+            return replace(instruction, body=change(instruction.body))
+        case _:
+            return instruction

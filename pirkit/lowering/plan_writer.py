@@ -1,0 +1,325 @@
+"""Lowers a program to a plan: values become slots, attributes become Python values.
+
+An alias class gets one slot: the result of an in-place op is the slot of the operand it writes. A
+list value is the slots of its elements, so ``pir.combine``, ``pir.split`` and ``pir.slice`` cost
+nothing at run time. Loop arguments and loop results share slots, which each iteration overwrites.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from xdsl.ir import Block, SSAValue
+
+from pirkit.diag.errors import UnsupportedError
+from pirkit.dialect.infer import constant_array, constant_scalar, default_value
+from pirkit.dialect.opdef import PURE, RANDOM, OpDef, reference
+from pirkit.dialect.operation import PirOp, ProgramOp, span_of
+from pirkit.dialect.signature import REQUIRED, Operand as OperandSlot
+from pirkit.dialect.types import meta_of
+from pirkit.lowering.liveness import with_frees, without_dead_calls
+from pirkit.runtime.meta import Meta, TensorMeta, VecMeta
+from pirkit.runtime.plan import (
+    Call,
+    Copy,
+    HostArgument,
+    If,
+    Instruction,
+    Kernel,
+    Operand,
+    Plan,
+    Port,
+    Stack,
+    While,
+)
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A plan and the callables of the kernels it names."""
+
+    plan: Plan
+    kernels: dict[str, Kernel]
+
+
+def write_plan(program: ProgramOp) -> Lowered:
+    """Lower a verified program.
+
+    Raises UnsupportedError, with the op's location, for an op that has no kernel.
+    """
+    writer = _Writer()
+    for argument, keyword in zip(program.block.args, program.keywords, strict=True):
+        writer.port(writer.inputs, keyword, argument)
+    body = writer.block(program.block)
+    outputs = [p for _, p in sorted(writer.outputs, key=lambda pair: pair[0])]
+    kept = [p.slot for p in (*writer.inputs, *writer.params, *outputs)]
+    body = without_dead_calls(body, kept, writer.droppable)
+    plan = Plan(
+        name=program.symbol,
+        slots=tuple(writer.slots),
+        inputs=tuple(writer.inputs),
+        params=tuple(writer.params),
+        outputs=tuple(outputs),
+        body=with_frees(body, kept),
+        written=tuple(writer.written_names()),
+    )
+    return Lowered(plan, writer.kernels)
+
+
+@dataclass
+class _Writer:
+    slots: list[Meta] = field(default_factory=list[Meta])
+    where: dict[SSAValue, Operand] = field(default_factory=dict[SSAValue, Operand])
+    inputs: list[Port] = field(default_factory=list[Port])
+    params: list[Port] = field(default_factory=list[Port])
+    outputs: list[tuple[int, Port]] = field(default_factory=list[tuple[int, Port]])
+    kernels: dict[str, Kernel] = field(default_factory=dict[str, Kernel])
+    droppable: set[str] = field(default_factory=set[str])
+    written: set[int] = field(default_factory=set[int])
+    random_calls: int = 0
+
+    def new_slot(self, meta: Meta) -> int:
+        self.slots.append(meta)
+        return len(self.slots) - 1
+
+    def define(self, value: SSAValue) -> Operand:
+        """A fresh slot for a value, or one per element of a list."""
+        meta = meta_of(value.type)
+        if isinstance(meta, VecMeta):
+            made: Operand = tuple([self.new_slot(m) for m in meta.items])
+        else:
+            made = self.new_slot(meta)
+        self.where[value] = made
+        return made
+
+    def slot(self, value: SSAValue) -> int:
+        return cast(int, self.where[value])
+
+    def port(self, ports: list[Port], name: str, value: SSAValue) -> None:
+        ports.append(Port(name, self.define(value), meta_of(value.type)))
+
+    def written_names(self) -> list[str]:
+        return [p.name for p in (*self.inputs, *self.params) if p.slot in self.written]
+
+    def block(self, block: Block) -> tuple[Instruction, ...]:
+        body: list[Instruction] = []
+        for op in block.ops:
+            self.op(cast(PirOp, op), body)
+        return tuple(body)
+
+    def op(self, op: PirOp, body: list[Instruction]) -> None:
+        lower = _STRUCTURAL.get(op.name)
+        if lower is not None:
+            lower(self, op, body)
+        else:
+            body.append(self.call(op))
+
+    def call(self, op: PirOp) -> Call:
+        definition = op.definition
+        self.bind(op, definition)
+        attrs = op.attribute_values()
+        inputs: list[Operand] = []
+        host: list[HostArgument] = []
+        for slot, value in zip(definition.operands, op.operand_slots, strict=True):
+            if slot.kind is None:
+                inputs.append(None if value is None else self.where[value])
+            else:
+                self.attribute_operand(op, slot, value, attrs, host)
+        random = None
+        if definition.effects == RANDOM:
+            random = self.random_calls
+            self.random_calls += 1
+        outputs = self.results(op, definition)
+        return Call(
+            kernel=op.name,
+            inputs=tuple(inputs),
+            outputs=outputs,
+            attrs=attrs,
+            host=tuple(host),
+            random=random,
+            span=span_of(op),
+        )
+
+    def bind(self, op: PirOp, definition: OpDef) -> None:
+        if op.name in self.kernels:
+            return
+        kernel = reference.get(definition)
+        if kernel is None:
+            raise UnsupportedError(
+                f"`{op.name}` has no kernel",
+                code="PK0402",
+                span=span_of(op),
+                help="decompose it into ops that have one, or add a `reference` rule",
+            )
+        self.kernels[op.name] = kernel
+        if definition.effects == PURE and not definition.writes:
+            self.droppable.add(op.name)
+
+    def attribute_operand(
+        self,
+        op: PirOp,
+        slot: OperandSlot,
+        value: SSAValue | None,
+        attrs: dict[str, Any],
+        host: list[HostArgument],
+    ) -> None:
+        """An operand that is an attribute to the kernel: its value if known, else where to read."""
+        is_array = slot.kind == "intarray"
+        if value is None:
+            if slot.name in op.properties:
+                attrs[slot.name] = op.attribute(slot.name)
+            elif slot.default is not REQUIRED:
+                attrs[slot.name] = default_value(slot.kind or "", slot.default)
+            return
+        known = constant_array(value) if is_array else constant_scalar(value)
+        if known is None or (is_array and None in known):
+            kind = "array" if is_array else "scalar"
+            host.append(HostArgument(slot.name, self.where[value], kind))
+        else:
+            attrs[slot.name] = known
+
+    def results(self, op: PirOp, definition: OpDef) -> tuple[Operand, ...]:
+        """Slots of the results; a result that aliases an operand takes the operand's."""
+        aliases = {**definition.views, **(definition.inplace if definition.writes else {})}
+        outputs: list[Operand] = []
+        for slot, value in zip(definition.results, op.result_slots, strict=True):
+            source = op.operand_named(aliases[slot.name]) if slot.name in aliases else None
+            if source is not None:
+                made = self.where[source]
+                if slot.name in definition.inplace:
+                    self.written.update(made if isinstance(made, tuple) else (cast(int, made),))
+                if value is not None:
+                    self.where[value] = made
+                outputs.append(made)
+            else:
+                outputs.append(None if value is None else self.define(value))
+        return tuple(outputs)
+
+
+# --- structural ops ------------------------------------------------------------------------------
+
+
+def _input(w: _Writer, op: PirOp, body: list[Instruction]) -> None:
+    w.port(w.inputs, op.attribute("name"), op.results[0])
+
+
+def _parameter(w: _Writer, op: PirOp, body: list[Instruction]) -> None:
+    w.port(w.params, op.attribute("parameter_name"), op.results[0])
+
+
+def _constant(w: _Writer, op: PirOp, body: list[Instruction]) -> None:
+    w.port(w.params, op.attribute("value"), op.results[0])
+
+
+def _output(attribute: str) -> Any:
+    def lower(w: _Writer, op: PirOp, body: list[Instruction]) -> None:
+        value = op.operands[0]
+        port = Port(op.attribute(attribute), w.where[value], meta_of(value.type))
+        w.outputs.append((len(w.outputs), port))
+
+    return lower
+
+
+def _fetch(w: _Writer, op: PirOp, body: list[Instruction]) -> None:
+    value = op.operands[0]
+    w.where[op.results[0]] = w.where[value]
+    port = Port(op.attribute("name"), w.where[value], meta_of(value.type))
+    w.outputs.append((op.attribute("col"), port))
+
+
+def _combine(w: _Writer, op: PirOp, body: list[Instruction]) -> None:
+    w.where[op.results[0]] = tuple([w.slot(v) for v in op.operands])
+
+
+def _split(w: _Writer, op: PirOp, body: list[Instruction]) -> None:
+    items = cast("tuple[int, ...]", w.where[op.operands[0]])
+    for value, item in zip(op.results, items, strict=True):
+        w.where[value] = item
+
+
+def _slice(w: _Writer, op: PirOp, body: list[Instruction]) -> None:
+    items = cast("tuple[int, ...]", w.where[op.operands[0]])
+    w.where[op.results[0]] = items[op.attribute("index")]
+
+
+def _if(w: _Writer, op: PirOp, body: list[Instruction]) -> None:
+    targets = tuple([w.define(r) for r in op.results])
+    branches = [_branch(w, region.block, targets) for region in op.regions]
+    body.append(If(w.slot(op.operands[0]), branches[0], branches[1], span=span_of(op)))
+
+
+def _branch(w: _Writer, block: Block, targets: tuple[Operand, ...]) -> tuple[Instruction, ...]:
+    inner = w.block(block)
+    return (*inner, Copy(_yielded(w, block), targets)) if targets else inner
+
+
+def _yielded(w: _Writer, block: Block) -> tuple[Operand, ...]:
+    last = block.last_op
+    return tuple([w.where[v] for v in last.operands]) if last is not None else ()
+
+
+def _while(w: _Writer, op: PirOp, body: list[Instruction]) -> None:
+    block = op.regions[0].block
+    condition = w.new_slot(cast(TensorMeta, meta_of(op.operands[0].type)))
+    state = tuple([w.define(r) for r in op.results])
+    for argument, slots in zip(block.args, state, strict=True):
+        w.where[argument] = slots
+    body.append(Copy(tuple([w.where[v] for v in op.operands]), (condition, *state)))
+    inner = w.block(block)
+    step = Copy(_yielded(w, block), (condition, *state))
+    body.append(While(condition, (*inner, step), span=span_of(op)))
+
+
+def _pylayer(w: _Writer, op: PirOp, body: list[Instruction]) -> None:
+    targets = tuple([w.define(r) for r in op.results])
+    body.extend(_branch(w, op.regions[0].block, targets))
+
+
+def _stack_create(w: _Writer, op: PirOp, body: list[Instruction]) -> None:
+    slot = w.new_slot(meta_of(op.results[0].type))
+    for token in op.results:
+        w.where[token] = slot
+    body.append(Stack("create", slot, span=span_of(op)))
+
+
+def _push(w: _Writer, op: PirOp, body: list[Instruction]) -> None:
+    inputs = tuple([w.where[v] for v in op.operands[1:]])
+    body.append(Stack("push", w.slot(op.operands[0]), inputs, span=span_of(op)))
+
+
+def _pop(w: _Writer, op: PirOp, body: list[Instruction]) -> None:
+    outputs = tuple([w.define(r) for r in op.results])
+    body.append(Stack("pop", w.slot(op.operands[0]), (), outputs, span=span_of(op)))
+
+
+def _has_elements(w: _Writer, op: PirOp, body: list[Instruction]) -> None:
+    outputs: Sequence[Operand] = (w.define(op.results[0]),)
+    body.append(Stack("test", w.slot(op.operands[0]), (), tuple(outputs), span=span_of(op)))
+
+
+def _nothing(w: _Writer, op: PirOp, body: list[Instruction]) -> None:
+    """The op around the block reads what is yielded."""
+
+
+_STRUCTURAL: dict[str, Any] = {
+    "pd_op.data": _input,
+    "pd_op.feed": _input,
+    "pir.parameter": _parameter,
+    "pir.constant": _constant,
+    "pir.shadow_output": _output("output_name"),
+    "pir.set_parameter": _output("parameter_name"),
+    "pd_op.fetch": _fetch,
+    "pir.combine": _combine,
+    "pir.split": _split,
+    "pir.slice": _slice,
+    "pd_op.if": _if,
+    "pd_op.while": _while,
+    "pd_op.pylayer": _pylayer,
+    "pir.stack_create": _stack_create,
+    "pir.tuple_push": _push,
+    "pir.tuple_pop": _pop,
+    "pir.has_elements": _has_elements,
+    "pir.yield": _nothing,
+}

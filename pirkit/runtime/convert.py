@@ -1,0 +1,73 @@
+"""Element conversion as Paddle does it, and arithmetic wider than the storage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Final
+
+import numpy as np
+
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.dtype import DType
+
+Array = np.ndarray[Any, Any]
+
+HALVES: Final = (dt.float16.np, dt.bfloat16.np)
+"""Storage types too narrow to compute in."""
+
+_NARROW_INTS: Final = (dt.uint8, dt.int8, dt.int16)
+
+
+def convert(x: Array, dtype: DType) -> Array:
+    """``x`` as ``dtype``: C conversion, made the same on every machine.
+
+    A float becomes an integer by truncation; one outside the range (NaN, infinities) becomes the
+    smallest int32 or int64, and narrower integers keep the low bits of that int32. Complex to
+    real keeps the real part; anything but zero is true, and a complex number is as true as its
+    real part.
+    """
+    if x.dtype == dtype.np:
+        return x
+    if x.dtype.kind == "c" and not dtype.is_complex:
+        x = x.real
+    with np.errstate(invalid="ignore", over="ignore"):
+        if dtype in _NARROW_INTS and dt.of_array(x).is_float:
+            x = _truncated(x, dt.int32)
+        elif dtype.is_integer and dt.of_array(x).is_float:
+            return _truncated(x, dtype)
+        return x.astype(dtype.np)
+
+
+def _truncated(x: Array, dtype: DType) -> Array:
+    wide = x.astype(np.float64)
+    limit = 2.0 ** (8 * dtype.itemsize - 1)
+    inside = (wide > -limit - 1) & (wide < limit)
+    whole = np.where(inside, wide, 0.0).astype(dtype.np)
+    return np.where(inside, whole, np.iinfo(dtype.np).min)
+
+
+def constant(value: complex, dtype: DType) -> Array:
+    """A Python number as a 0-D tensor. Integers stay exact in int64 and wrap in narrower types."""
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        value = float(value)
+    x = np.asarray(value)
+    return convert(x if x.dtype.kind != "i" else x.astype(np.int64), dtype)
+
+
+def in_f32(function: Callable[..., Any]) -> Callable[..., Array]:
+    """``function`` of arrays, computed in float32 and rounded once where they are narrower.
+
+    The result is an array also where numpy would give a scalar.
+    """
+
+    @wraps(function)
+    def rule(*arrays: Array, **attributes: Any) -> Array:
+        narrow = arrays[0].dtype
+        if narrow not in HALVES:
+            return np.asarray(function(*arrays, **attributes))
+        wide = (a.astype(np.float32) if a.dtype == narrow else a for a in arrays)
+        out = np.asarray(function(*wide, **attributes))
+        return out.astype(narrow) if out.dtype == np.float32 else out
+
+    return rule

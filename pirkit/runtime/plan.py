@@ -1,0 +1,203 @@
+"""A plan: the instructions that run a program, as plain data over numbered slots.
+
+A slot is the storage of one alias class: an in-place op has its operand and its result in one slot.
+An instruction names its kernel; the callable is bound beside the plan, so that the data can be
+printed and compared without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pirkit.diag.span import Span
+from pirkit.runtime.meta import Meta
+
+Kernel = Callable[..., Any]
+
+Operand = int | tuple[int, ...] | None
+"""A slot, the slots of a list, or None for an absent operand."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostArgument:
+    """An attribute whose value is only known at run time: read from slots before each call.
+
+    ``kind`` is ``array`` (a tuple of ints) or ``scalar`` (one number).
+    """
+
+    name: str
+    source: Operand
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Runs one kernel. ``outputs`` are slots by result, None where a result is not wanted.
+
+    ``random`` numbers the call among the random ones, so that its draws can be replayed.
+    """
+
+    kernel: str
+    inputs: tuple[Operand, ...]
+    outputs: tuple[Operand, ...]
+    attrs: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    host: tuple[HostArgument, ...] = ()
+    frees: tuple[int, ...] = ()
+    random: int | None = None
+    span: Span | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """Gives each target slot the value of its source, all at once."""
+
+    sources: tuple[Operand, ...]
+    targets: tuple[Operand, ...]
+    frees: tuple[int, ...] = ()
+    span: Span | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class If:
+    """Runs one of two blocks; each ends in the Copy that sets the results."""
+
+    condition: int
+    then: tuple[Instruction, ...]
+    orelse: tuple[Instruction, ...]
+    frees: tuple[int, ...] = ()
+    span: Span | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class While:
+    """Runs the body while the slot ``condition`` holds; the body sets it anew."""
+
+    condition: int
+    body: tuple[Instruction, ...]
+    frees: tuple[int, ...] = ()
+    span: Span | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """Acts on the stack in ``slot``: ``create``, ``push`` inputs, ``pop`` or ``test`` to outputs."""
+
+    action: str
+    slot: int
+    inputs: tuple[Operand, ...] = ()
+    outputs: tuple[Operand, ...] = ()
+    frees: tuple[int, ...] = ()
+    span: Span | None = None
+
+
+Instruction = Call | Copy | If | While | Stack
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """A named value at the border of a plan."""
+
+    name: str
+    slot: Operand
+    meta: Meta
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What the executor needs of a program.
+
+    ``written`` names the parameters and inputs whose storage the program changes.
+    """
+
+    name: str
+    slots: tuple[Meta, ...]
+    inputs: tuple[Port, ...]
+    params: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    body: tuple[Instruction, ...]
+    written: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return "\n".join(_lines(self)) + "\n"
+
+
+def instructions(body: tuple[Instruction, ...]) -> Iterator[Instruction]:
+    """Every instruction, those inside blocks included, outer ones first."""
+    for instruction in body:
+        yield instruction
+        for block in blocks(instruction):
+            yield from instructions(block)
+
+
+def blocks(instruction: Instruction) -> tuple[tuple[Instruction, ...], ...]:
+    """The blocks inside an instruction."""
+    match instruction:
+        case If():
+            return (instruction.then, instruction.orelse)
+        case While():
+            return (instruction.body,)
+        case _:
+            return ()
+
+
+def _lines(plan: Plan) -> Iterator[str]:
+    yield f"plan @{plan.name} {{"
+    for word, ports in (("input", plan.inputs), ("param", plan.params)):
+        for port in ports:
+            changed = "  // written" if port.name in plan.written else ""
+            yield f'  {word} {_show(port.slot)} "{port.name}" : {port.meta}{changed}'
+    yield from _block_lines(plan, plan.body, "  ")
+    for port in plan.outputs:
+        yield f'  output {_show(port.slot)} "{port.name}" : {port.meta}'
+    yield "}"
+
+
+def _block_lines(plan: Plan, body: tuple[Instruction, ...], indent: str) -> Iterator[str]:
+    for instruction in body:
+        frees = f"  // frees {_show(instruction.frees)}" if instruction.frees else ""
+        match instruction:
+            case Call():
+                keywords = [f"{k}={v!r}" for k, v in instruction.attrs.items()]
+                keywords += [f"{h.name}={_show(h.source)}" for h in instruction.host]
+                call = ", ".join([*map(_show, instruction.inputs), *keywords])
+                types = ", ".join(str(_meta(plan, o)) for o in instruction.outputs)
+                outputs = ", ".join(map(_show, instruction.outputs))
+                yield f"{indent}{outputs} = {instruction.kernel}({call}) : {types}{frees}"
+            case Copy():
+                pairs = zip(instruction.targets, instruction.sources, strict=True)
+                text = ", ".join(f"{_show(t)} = {_show(s)}" for t, s in pairs)
+                yield f"{indent}{text}{frees}"
+            case If():
+                yield f"{indent}if {_show(instruction.condition)} {{{frees}"
+                yield from _block_lines(plan, instruction.then, indent + "  ")
+                yield f"{indent}}} else {{"
+                yield from _block_lines(plan, instruction.orelse, indent + "  ")
+                yield f"{indent}}}"
+            case While():
+                yield f"{indent}while {_show(instruction.condition)} {{{frees}"
+                yield from _block_lines(plan, instruction.body, indent + "  ")
+                yield f"{indent}}}"
+            case Stack():
+                inputs = ", ".join(map(_show, instruction.inputs))
+                outputs = ", ".join(map(_show, instruction.outputs))
+                left = f"{outputs} = " if outputs else ""
+                yield f"{indent}{left}stack.{instruction.action} {_show(instruction.slot)}({inputs}){frees}"
+
+
+def _meta(plan: Plan, operand: Operand) -> object:
+    if isinstance(operand, int):
+        return plan.slots[operand]
+    if operand is None:
+        return "none"
+    return "[" + ", ".join(str(plan.slots[i]) for i in operand) + "]"
+
+
+def _show(operand: Operand) -> str:
+    if operand is None:
+        return "none"
+    if isinstance(operand, int):
+        return f"${operand}"
+    return "[" + ", ".join(f"${i}" for i in operand) + "]"
+
