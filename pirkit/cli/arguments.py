@@ -43,9 +43,10 @@ class ArgumentParser(argparse.ArgumentParser):
         """Every flag and choice, those of the commands below included."""
         words = list(self._option_string_actions)
         for action in self._actions:
-            words.extend(map(str, action.choices or ()))
-            if isinstance(action.choices, Mapping):
-                commands = cast(Mapping[str, ArgumentParser], action.choices)
+            choices: Any = action.choices or ()
+            words.extend(map(str, choices))
+            if isinstance(choices, Mapping):
+                commands = cast(Mapping[str, ArgumentParser], choices)
                 words.extend(word for command in commands.values() for word in command._words())
         return words
 

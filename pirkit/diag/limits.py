@@ -28,7 +28,7 @@ MEBI: Final = 1 << 20
 Knob = Literal[
     "input_bytes",
     "nesting",
-    "operations",
+    "ops",
     "attribute_nodes",
     "alias_bytes",
     "literal_digits",
@@ -59,7 +59,7 @@ class Limits:
 
     input_bytes: int = _knob(64 * MEBI, "bytes of one input file", code="PK0302")
     nesting: int = _knob(200, "levels of nested regions, types or attributes", code="PK0301")
-    operations: int = _knob(1_000_000, "operations in one module", code="PK0303")
+    ops: int = _knob(1_000_000, "ops in one module", code="PK0303")
     attribute_nodes: int = _knob(4_000_000, "attribute and type nodes in one module", code="PK0303")
     alias_bytes: int = _knob(256 * MEBI, "bytes of text after alias expansion", code="PK0307")
     literal_digits: int = _knob(64, "digits of one number", code="PK0304", floor=20)
