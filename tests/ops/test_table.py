@@ -208,7 +208,9 @@ def test_every_constraint_has_a_bad_sample(definition: OpDef) -> None:
     rule = bad_samples.get(definition)
     make = maker(definition, definition.dtypes[0]) if definition.dtypes else None
     shown = {tag for tag, _ in rule(make)} if rule else set()
-    assert shown == documented
+    assert shown <= documented
+    if not is_gradient(definition):
+        assert shown == documented
 
 
 @by_op([d for d in TABLE if not is_gradient(d)])

@@ -1,0 +1,189 @@
+"""Calls of ops made with the installed Paddle, which is the measure of what an op means."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import paddle  # pyright: ignore[reportMissingImports]
+from paddle.base import core  # pyright: ignore[reportMissingImports]
+
+from pirkit.dialect.opdef import OpDef
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.dtype import DType
+from pirkit.runtime.meta import Meta, TensorMeta, VecMeta
+from tests.ops.calls import Call, tensor_slots
+
+Array = np.ndarray[Any, Any]
+
+HEADER: Final = "include/paddle/fluid/pir/dialect/operator/ir/pd_op.h"
+
+_CLASS = re.compile(r'return "(pd_op\.\w+)"; \}.*?static void Build\((.*?)\);\n', re.DOTALL)
+_PARAMETER = re.compile(
+    r"(?:, |^)(?:const )?([\w:<>]+)&? (\w+?)_?(?:=(?:\{[^}]*\}|[^,{]+))?(?=, |$)"
+)
+
+REFUSALS: Final = re.compile(
+    r"not registered|Check data type error|is not supported|not support|Unimplemented"
+    r"|expected_dtype|only supports? |cannot be cast|doesn't support|must be .*(?:dtype|type)"
+    r"|data ?type",
+    re.IGNORECASE,
+)
+"""What Paddle says of an element type for which it has no CPU kernel."""
+
+
+class NotComparable(Exception):
+    """Paddle has no such op, or none for this element type on CPU."""
+
+
+@lru_cache(maxsize=1)
+def argument_orders() -> dict[str, tuple[str, ...]]:
+    """Op name -> the order in which ``paddle._C_ops`` takes operands and attributes together.
+
+    The C++ builders take them in the same order; their declarations are part of the wheel.
+    """
+    text = (Path(paddle.__file__).parent / HEADER).read_text()
+    orders: dict[str, tuple[str, ...]] = {}
+    for name, parameters in _CLASS.findall(text):
+        items = _PARAMETER.findall(parameters)
+        skipped = ("builder", "argument", "attributes")
+        orders.setdefault(name, tuple(n for _, n in items if n not in skipped))
+    return orders
+
+
+def python_name(definition: OpDef) -> str:
+    """The attribute of ``paddle._C_ops`` for an op."""
+    bare = definition.name.partition(".")[2]
+    for name in (bare, bare.removesuffix("_")):
+        if hasattr(paddle._C_ops, name):
+            return name
+    raise NotComparable(f"paddle._C_ops has no {bare}")
+
+
+def arguments(call: Call, tensors: list[Any]) -> list[Any]:
+    """The arguments of the Paddle function: tensors (or values of a program) and attributes."""
+    definition = call.definition
+    order = argument_orders().get(definition.name)
+    if order is None:
+        raise NotComparable(f"Paddle does not declare {definition.name}")
+    slots = {
+        slot.name: value for slot, value in zip(tensor_slots(definition), tensors, strict=True)
+    }
+    kinds = definition.attr_kinds
+    missing = [n for n in order if n not in slots and n not in kinds]
+    if missing or len(order) != len(slots) + len(kinds):
+        raise LookupError(f"{definition.name}: Paddle's arguments are {order}")
+    return [slots[n] if n in slots else attribute(kinds[n], call.attrs[n]) for n in order]
+
+
+def attribute(kind: str, value: Any) -> Any:
+    """An attribute value as Paddle takes it."""
+    if kind == "dtype":
+        return core.DataType.UNDEFINED if value is None else getattr(paddle, value.name)
+    if kind == "place":
+        return core.CPUPlace() if value.kind == "cpu" else core.Place()
+    return list(value) if isinstance(value, tuple) else value
+
+
+def eager(call: Call) -> list[Any]:
+    """Results of the op computed by Paddle on CPU; intermediate ones may be left out.
+
+    Raises NotComparable where Paddle cannot.
+    """
+    function = getattr(paddle._C_ops, python_name(call.definition))
+    tensors = [_map(a, to_paddle) for a in call.args]
+    try:
+        found = function(*arguments(call, tensors))
+    except (RuntimeError, ValueError, TypeError, NotImplementedError) as error:
+        raise _refusal(error) from error
+    listed = list(found) if _several(call.definition, found) else [found]
+    return [_map(f, to_numpy) for f in listed]
+
+
+def _several(definition: OpDef, found: Any) -> bool:
+    """True for a tuple of results, False for one result that may itself be a list."""
+    if not isinstance(found, list | tuple):
+        return False
+    return len(visible(definition)) > 1 or isinstance(found, tuple)
+
+
+def visible(definition: OpDef) -> list[int]:
+    """Numbers of the results that Paddle's Python functions return."""
+    return [i for i, r in enumerate(definition.results) if not r.intermediate]
+
+
+def static_types(call: Call) -> list[Meta | None]:
+    """Result types of the op in a Paddle program with inputs of the sample's sizes.
+
+    Raises NotComparable where Paddle cannot build it.
+    """
+    name = python_name(call.definition)
+    paddle.enable_static()
+    try:
+        with paddle.pir_utils.IrGuard():
+            program = paddle.static.Program()
+            with paddle.static.program_guard(program):
+                numbers = iter(range(1000))
+                tensors = [_map(a, lambda x: _input(f"x{next(numbers)}", x)) for a in call.args]
+                getattr(paddle._C_ops, name)(*arguments(call, tensors))
+                return _types_of_last(program, call.definition)
+    except (RuntimeError, ValueError, TypeError, NotImplementedError) as error:
+        raise _refusal(error) from error
+    finally:
+        paddle.disable_static()
+
+
+def _input(name: str, x: Array) -> Any:
+    return paddle.static.data(name, list(x.shape), dt.of_array(x).name)
+
+
+def _types_of_last(program: Any, definition: OpDef) -> list[Meta | None]:
+    wanted = (definition.name, definition.name + "_", definition.name.removesuffix("_"))
+    for op in reversed(program.global_block().ops):
+        if op.name() in wanted:
+            return [_type(v) for v in op.results()]
+    raise NotComparable(f"Paddle built no {definition.name}")
+
+
+def _type(value: Any) -> Meta | None:
+    if not value.initialized():
+        return None
+    held = value.type()
+    listed = held.as_vec_type()
+    if listed is not None:
+        return VecMeta(tuple(_tensor_type(t) for t in listed.as_list()))
+    return _tensor_type(held)
+
+
+def _tensor_type(held: Any) -> TensorMeta:
+    return TensorMeta(tuple(held.shape), dt.BY_NAME[str(held.dtype).removeprefix("paddle.")])
+
+
+def _refusal(error: Exception) -> Exception:
+    text = str(error)
+    return NotComparable(text[-200:]) if REFUSALS.search(text) else error
+
+
+def to_paddle(x: Array) -> Any:
+    own: DType = dt.of_array(x)
+    if own is dt.bfloat16:
+        return paddle.to_tensor(x.astype(np.float32), place=paddle.CPUPlace()).astype("bfloat16")
+    return paddle.to_tensor(x, place=paddle.CPUPlace())
+
+
+def to_numpy(x: Any) -> Array | None:
+    """The content of a Paddle tensor; None for one that was never computed."""
+    if not x._is_initialized():
+        return None
+    if x.dtype == paddle.bfloat16:
+        return x.astype("float32").numpy().astype(dt.bfloat16.np)
+    return x.numpy()
+
+
+def _map(value: Any, change: Any) -> Any:
+    if value is None:
+        return None
+    return [change(v) for v in value] if isinstance(value, list | tuple) else change(value)

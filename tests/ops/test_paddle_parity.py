@@ -1,0 +1,118 @@
+"""The op table against the installed Paddle, on the samples that the table declares."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Final
+
+import pytest
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    pytest.importorskip("paddle", reason="compares with the paddle package, which is missing")
+
+from pirkit.dialect.opdef import OpDef, reference, samples
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.dtype import DType
+from pirkit.runtime.meta import compatible
+from tests.ops.calls import Call, calls, table
+from tests.ops.paddle_calls import NotComparable, eager, static_types, visible
+from tests.tolerance import difference
+
+pytestmark = [pytest.mark.paddle, pytest.mark.filterwarnings("ignore")]
+
+CASES: Final = [
+    (d, t)
+    for d in table()
+    if samples.get(d) is not None and reference.get(d) is not None
+    for t in d.dtypes
+]
+
+UNSAFE: Final[dict[str, tuple[tuple[DType, ...], str]]] = {
+    "pd_op.matmul": (dt.INTS, "Paddle writes out of bounds in batched products of integers"),
+}
+"""Ops whose Paddle kernel ends the process for some element types."""
+
+VALUE_DIFFERENCES: Final[dict[str, str]] = {}
+"""Ops whose numbers differ from Paddle's on purpose, each with the reason."""
+
+TYPE_DIFFERENCES: Final[dict[str, str]] = {}
+"""Ops whose result types differ from Paddle's on purpose, each with the reason."""
+
+
+def value_differences(call: Call, dtype: DType) -> list[str]:
+    """What differs between the reference and Paddle's eager kernels; one line each."""
+    expected = eager(call)
+    actual = call.compute()
+    numbers = visible(call.definition)
+    if len(expected) == len(call.definition.results):
+        numbers = list(range(len(expected)))
+    if len(expected) != len(numbers):
+        return [f"Paddle returns {len(expected)} results, the op declares {len(numbers)}"]
+    found: list[str] = []
+    for number, theirs in zip(numbers, expected, strict=True):
+        slot, ours = call.definition.results[number], actual[number]
+        if theirs is None or ours is None:
+            continue
+        pairs = zip(ours, theirs, strict=True) if slot.is_vec else [(ours, theirs)]
+        for a, b in pairs:
+            wrong = None if b is None else difference(a, b, loosest=dtype)
+            if wrong is not None:
+                found.append(f"{slot.name}: {wrong}")
+    return found
+
+
+def type_differences(call: Call) -> list[str]:
+    """What differs between infer_meta and the types of a Paddle program; one line each."""
+    expected = static_types(call)
+    actual = call.infer()
+    if len(expected) != len(actual):
+        return [f"Paddle has {len(expected)} results, infer_meta {len(actual)}"]
+    slots = call.definition.results
+    return [
+        f"{slot.name}: {ours}, Paddle has {theirs}"
+        for slot, ours, theirs in zip(slots, actual, expected, strict=True)
+        if not compatible(theirs, ours)
+    ]
+
+
+by_case = pytest.mark.parametrize(
+    ("definition", "dtype"), CASES, ids=[f"{d.name}-{t.name}" for d, t in CASES]
+)
+
+
+@by_case
+def test_values(definition: OpDef, dtype: DType) -> None:
+    if definition.effects == "random":
+        pytest.skip("the two draw other numbers")
+    if definition.name in VALUE_DIFFERENCES:
+        pytest.skip(VALUE_DIFFERENCES[definition.name])
+    dtypes, reason = UNSAFE.get(definition.name, ((), ""))
+    if dtype in dtypes:
+        pytest.skip(reason)
+    compared = 0
+    for call in calls(definition, dtype):
+        try:
+            wrong = value_differences(call, dtype)
+        except NotComparable:
+            continue
+        compared += 1
+        assert wrong == [], str(call)
+    if not compared:
+        pytest.skip("Paddle computes none of the samples on CPU")
+
+
+@by_case
+def test_result_types(definition: OpDef, dtype: DType) -> None:
+    if definition.name in TYPE_DIFFERENCES:
+        pytest.skip(TYPE_DIFFERENCES[definition.name])
+    compared = 0
+    for call in calls(definition, dtype):
+        try:
+            wrong = type_differences(call)
+        except NotComparable:
+            continue
+        compared += 1
+        assert wrong == [], str(call)
+    if not compared:
+        pytest.skip("Paddle builds none of the samples")
