@@ -2,6 +2,7 @@
 
 # pyright: reportUnusedImport=false
 from pirkit.dialect.ops import (  # noqa: F401
+    einsum,
     gradients_elementwise,
     gradients_higher,
     gradients_movement,

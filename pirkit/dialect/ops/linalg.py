@@ -9,9 +9,10 @@ import numpy as np
 
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.samples import Sample, SampleMaker
-from pirkit.dialect.shapes import broadcast, same_dim, show
+from pirkit.dialect.shapes import broadcast, mul_dims, normalize_axis, same_dim, show
 from pirkit.runtime import dtype as dt
-from pirkit.runtime.meta import TensorMeta
+from pirkit.runtime.convert import in_f32
+from pirkit.runtime.meta import UNKNOWN, TensorMeta
 
 Array = np.ndarray[Any, Any]
 
@@ -56,9 +57,7 @@ def _(x: TensorMeta, y: TensorMeta, *, transpose_x: bool, transpose_y: bool) -> 
 def _(x: Array, y: Array, *, transpose_x: bool, transpose_y: bool) -> Array:
     a = x.swapaxes(-1, -2) if transpose_x and x.ndim > 1 else x
     b = y.swapaxes(-1, -2) if transpose_y and y.ndim > 1 else y
-    if x.dtype.itemsize < 4 and x.dtype.kind in "fV":  # f16, bf16: accumulate in f32
-        return np.asarray(np.matmul(a.astype(np.float32), b.astype(np.float32))).astype(x.dtype)
-    return np.asarray(np.matmul(a, b))
+    return in_f32(np.matmul)(a, b)
 
 
 @samples(Matmul)
@@ -76,3 +75,284 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     yield "C1", s(s.tensor(), s.tensor(3))
     yield "C2", s(s.tensor(2, 3), s.tensor(4, 5))
     yield "C3", s(s.tensor(2, 2, 3), s.tensor(3, 3, 5))
+    yield "C4", s(s.tensor(2, 3, dtype=dt.float32), s.tensor(3, 4, dtype=dt.float64))
+
+
+@op
+class Bmm:
+    """Matrix product of each pair of matrices in two batches.
+
+    C1: `x` and `y` have three dimensions.
+    C2: the batch sizes are equal.
+    C3: the last dimension of `x` equals the middle one of `y`.
+    C4: `x` and `y` have the same dtype.
+    """
+
+    name = "pd_op.bmm"
+    signature = "x, y -> out"
+    dtypes = dt.FLOATS
+
+
+@infer_meta(Bmm)
+def _(x: TensorMeta, y: TensorMeta) -> TensorMeta:
+    require(x.rank == y.rank == 3, "C1", f"ranks {x.rank} and {y.rank} are not 3")
+    require(x.dtype is y.dtype, "C4", f"dtypes {x.dtype} and {y.dtype} differ")
+    require(same_dim(x.shape[0], y.shape[0]), "C2", f"batches {x.shape[0]} and {y.shape[0]} differ")
+    require(
+        same_dim(x.shape[2], y.shape[1]),
+        "C3",
+        f"inner dimensions {x.shape[2]} and {y.shape[1]} differ",
+    )
+    batch = y.shape[0] if x.shape[0] == UNKNOWN else x.shape[0]
+    return x.with_shape((batch, x.shape[1], y.shape[2]))
+
+
+reference(Bmm)(in_f32(np.matmul))
+
+
+@samples(Bmm)
+def _(s: SampleMaker) -> Iterator[Sample]:
+    yield s(s.tensor(2, 3, 4), s.tensor(2, 4, 5))
+    yield s(s.tensor(2, 1, 0), s.tensor(2, 0, 3))
+
+
+@bad_samples(Bmm)
+def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
+    yield "C1", s(s.tensor(3, 4), s.tensor(2, 4, 5))
+    yield "C2", s(s.tensor(2, 3, 4), s.tensor(3, 4, 5))
+    yield "C3", s(s.tensor(2, 3, 4), s.tensor(2, 3, 5))
+    yield "C4", s(s.tensor(2, 3, 4, dtype=dt.float32), s.tensor(2, 4, 5, dtype=dt.float64))
+
+
+@op
+class Dot:
+    """Sum of `x * y` over the last dimension; complex numbers are not conjugated.
+
+    C1: `x` has one or two dimensions.
+    C2: `x` and `y` have the same shape.
+    C3: `x` and `y` have the same dtype.
+    """
+
+    name = "pd_op.dot"
+    signature = "x, y -> out"
+    dtypes = dt.NUMBERS
+
+
+@infer_meta(Dot)
+def _(x: TensorMeta, y: TensorMeta) -> TensorMeta:
+    require(x.rank in (1, 2), "C1", f"`x` has {x.rank} dimensions")
+    require(
+        x.rank == y.rank and all(map(same_dim, x.shape, y.shape)),
+        "C2",
+        f"shapes {show(x.shape)} and {show(y.shape)} differ",
+    )
+    require(x.dtype is y.dtype, "C3", f"dtypes {x.dtype} and {y.dtype} differ")
+    rows = y.shape[:-1] if UNKNOWN in x.shape[:-1] else x.shape[:-1]
+    return x.with_shape(rows)
+
+
+@reference(Dot)
+@in_f32
+def _(x: Array, y: Array) -> Array:
+    return (x * y).sum(axis=-1, dtype=x.dtype)
+
+
+@samples(Dot)
+def _(s: SampleMaker) -> Iterator[Sample]:
+    yield s(s.tensor(5), s.tensor(5))
+    yield s(s.tensor(3, 4), s.tensor(3, 4))
+    yield s(s.tensor(2, 0), s.tensor(2, 0))
+
+
+@bad_samples(Dot)
+def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
+    yield "C1", s(s.tensor(2, 3, 4), s.tensor(2, 3, 4))
+    yield "C2", s(s.tensor(3), s.tensor(4))
+    yield "C3", s(s.tensor(3, dtype=dt.float32), s.tensor(3, dtype=dt.float64))
+
+
+@op
+class Mv:
+    """Product of a matrix and a vector.
+
+    C1: `x` has two dimensions and `vec` one.
+    C2: the last dimension of `x` equals the size of `vec`.
+    C3: `x` and `vec` have the same dtype.
+    """
+
+    name = "pd_op.mv"
+    signature = "x, vec -> out"
+    dtypes = dt.FLOATS
+
+
+@infer_meta(Mv)
+def _(x: TensorMeta, vec: TensorMeta) -> TensorMeta:
+    require(x.rank == 2 and vec.rank == 1, "C1", f"ranks are {x.rank} and {vec.rank}, not 2 and 1")
+    require(same_dim(x.shape[1], vec.shape[0]), "C2", f"{x.shape[1]} and {vec.shape[0]} differ")
+    require(x.dtype is vec.dtype, "C3", f"dtypes {x.dtype} and {vec.dtype} differ")
+    return x.with_shape(x.shape[:1])
+
+
+reference(Mv)(in_f32(np.matmul))
+
+
+@samples(Mv)
+def _(s: SampleMaker) -> Iterator[Sample]:
+    yield s(s.tensor(3, 4), s.tensor(4))
+
+
+@bad_samples(Mv)
+def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
+    yield "C1", s(s.tensor(2, 3, 4), s.tensor(4))
+    yield "C2", s(s.tensor(3, 4), s.tensor(3))
+    yield "C3", s(s.tensor(3, 4, dtype=dt.float32), s.tensor(4, dtype=dt.float64))
+
+
+@op
+class Addmm:
+    """`beta * input + alpha * (x @ y)`.
+
+    C1: `x` and `y` have two dimensions, `input` one or two.
+    C2: the last dimension of `x` equals the first of `y`.
+    C3: `input` broadcasts to the shape of the product.
+    C4: the operands have the same dtype.
+    """
+
+    name = "pd_op.addmm"
+    signature = "input, x, y ; beta: f32 = 1.0, alpha: f32 = 1.0 -> out"
+    dtypes = dt.FLOATS
+    inplace = {"out": "input"}
+
+
+@infer_meta(Addmm)
+def _(input: TensorMeta, x: TensorMeta, y: TensorMeta, *, beta: float, alpha: float) -> TensorMeta:
+    require(
+        x.rank == y.rank == 2 and input.rank in (1, 2),
+        "C1",
+        f"ranks of `input`, `x` and `y` are {input.rank}, {x.rank} and {y.rank}",
+    )
+    require(same_dim(x.shape[1], y.shape[0]), "C2", f"{x.shape[1]} and {y.shape[0]} differ")
+    require(
+        input.dtype is x.dtype is y.dtype,
+        "C4",
+        f"dtypes {input.dtype}, {x.dtype} and {y.dtype} differ",
+    )
+    product = (x.shape[0], y.shape[1])
+    out = broadcast(input.shape, product, constraint="C3")
+    require(
+        all(map(same_dim, out, product)),
+        "C3",
+        f"`input` of shape {show(input.shape)} is larger than the product {show(product)}",
+    )
+    return x.with_shape(product)
+
+
+@reference(Addmm)
+@in_f32
+def _(input: Array, x: Array, y: Array, *, beta: float, alpha: float) -> Array:
+    return x.dtype.type(beta) * input + x.dtype.type(alpha) * (x @ y)
+
+
+@samples(Addmm)
+def _(s: SampleMaker) -> Iterator[Sample]:
+    yield s(s.tensor(3, 5), s.tensor(3, 4), s.tensor(4, 5), beta=0.5, alpha=2.0)
+    yield s(s.tensor(5), s.tensor(3, 4), s.tensor(4, 5))
+    yield s(s.tensor(1, 5), s.tensor(3, 4), s.tensor(4, 5))
+
+
+@bad_samples(Addmm)
+def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
+    yield "C1", s(s.tensor(3, 5), s.tensor(4), s.tensor(4, 5))
+    yield "C2", s(s.tensor(3, 5), s.tensor(3, 2), s.tensor(4, 5))
+    yield "C3", s(s.tensor(2, 5), s.tensor(3, 4), s.tensor(4, 5))
+    yield "C3", s(s.tensor(3, 5), s.tensor(1, 4), s.tensor(4, 5))
+    yield "C4", s(s.tensor(3, 5, dtype=dt.int64), s.tensor(3, 4), s.tensor(4, 5))
+
+
+@op
+class Cross:
+    """Cross product of the vectors of three elements along `axis`.
+
+    `axis` 9 stands for the first dimension of size 3.
+
+    C1: `x` and `y` have the same shape and dtype.
+    C2: `axis` lies within the rank, or is 9.
+    C3: the dimension at `axis` has size 3.
+    """
+
+    name = "pd_op.cross"
+    signature = "x, y ; axis: i32 = 9 -> out"
+    dtypes = dt.NUMBERS
+
+
+_FIRST_OF_THREE = 9
+
+
+@infer_meta(Cross)
+def _(x: TensorMeta, y: TensorMeta, *, axis: int) -> TensorMeta:
+    require(
+        x.rank == y.rank and all(map(same_dim, x.shape, y.shape)) and x.dtype is y.dtype,
+        "C1",
+        f"{x} and {y} differ",
+    )
+    if axis == _FIRST_OF_THREE:
+        require(3 in x.shape or not x.is_static, "C3", f"no dimension of {show(x.shape)} is 3")
+    else:
+        size = x.shape[normalize_axis(axis, x.rank, "C2")] if x.rank else 1
+        require(same_dim(size, 3), "C3", f"dimension {axis} of {show(x.shape)} is not 3")
+    return x.with_shape(a if a != UNKNOWN else b for a, b in zip(x.shape, y.shape, strict=True))
+
+
+@reference(Cross)
+@in_f32
+def _(x: Array, y: Array, *, axis: int) -> Array:
+    return np.cross(x, y, axis=x.shape.index(3) if axis == _FIRST_OF_THREE else axis)
+
+
+@samples(Cross)
+def _(s: SampleMaker) -> Iterator[Sample]:
+    yield s(s.tensor(2, 3), s.tensor(2, 3))
+    yield s(s.tensor(3, 2, 3), s.tensor(3, 2, 3))
+    yield s(s.tensor(3, 2, 3), s.tensor(3, 2, 3), axis=-1)
+
+
+@bad_samples(Cross)
+def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
+    yield "C1", s(s.tensor(2, 3), s.tensor(3, 3))
+    yield "C2", s(s.tensor(2, 3), s.tensor(2, 3), axis=2)
+    yield "C3", s(s.tensor(2, 3), s.tensor(2, 3), axis=0)
+    yield "C3", s(s.tensor(2, 4), s.tensor(2, 4))
+
+
+@op
+class Kron:
+    """Kronecker product; the lower rank is filled up with leading dimensions of 1.
+
+    C1: `x` and `y` have the same dtype.
+    """
+
+    name = "pd_op.kron"
+    signature = "x, y -> out"
+    dtypes = dt.NUMBERS
+
+
+@infer_meta(Kron)
+def _(x: TensorMeta, y: TensorMeta) -> TensorMeta:
+    require(x.dtype is y.dtype, "C1", f"dtypes {x.dtype} and {y.dtype} differ")
+    rank = max(x.rank, y.rank)
+    xs, ys = ((1,) * (rank - m.rank) + m.shape for m in (x, y))
+    return x.with_shape(map(mul_dims, xs, ys))
+
+
+reference(Kron)(in_f32(np.kron))
+
+
+@samples(Kron)
+def _(s: SampleMaker) -> Iterator[Sample]:
+    yield s(s.tensor(2, 3), s.tensor(3, 2))
+    yield s(s.tensor(2), s.tensor(1, 3, 2))
+
+
+@bad_samples(Kron)
+def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
+    yield "C1", s(s.tensor(2, dtype=dt.float32), s.tensor(2, dtype=dt.float64))
