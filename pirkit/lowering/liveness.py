@@ -88,8 +88,11 @@ def _free_block(body: Body, outer: frozenset[int]) -> Body:
     last: dict[int, int] = {}
     home: set[int] = set()
     for index, instruction in enumerate(body):
-        home.update(s for s in writes(instruction) if s not in outer)
-        for slot in _touched(instruction):
+        direct = {*reads(instruction), *writes(instruction)}
+        home |= direct - outer
+        for slot in {*direct, *_touched_inside(instruction)} - outer:
+            if slot in last:  # a slot that two instructions touch outlives the blocks inside them
+                home.add(slot)
             last[slot] = index
     frees: dict[int, list[int]] = {}
     for slot in home:
@@ -104,9 +107,7 @@ def _free_block(body: Body, outer: frozenset[int]) -> Body:
     )
 
 
-def _touched(instruction: Instruction) -> Iterator[int]:
-    yield from reads(instruction)
-    yield from writes(instruction)
+def _touched_inside(instruction: Instruction) -> Iterator[int]:
     for block in blocks(instruction):
         for nested in instructions(block):
             yield from reads(nested)
