@@ -113,7 +113,8 @@ def _excerpt(span: Span, gutter: str, width: int) -> Iterator[Text]:
     if line is None or not line.strip():
         return
     bar = Text.assemble(gutter, (" |", "blue"))
-    before, marked, after = _window(line, span, max(width - len(gutter) - 3, 16))
+    room = width - len(gutter) - len(" | ") - 1  # one more: a caret may stand behind the line
+    before, marked, after = _window(line, span, max(room, 16))
     yield bar
     yield Text.assemble((f"{span.line} | ", "blue"), f"{before}{marked}{after}")
     if span.column:
