@@ -29,10 +29,10 @@ _PARAMETER = re.compile(
 REFUSALS: Final = re.compile(
     r"not registered|Check data type error|is not supported|not support|Unimplemented"
     r"|expected_dtype|only supports? |cannot be cast|doesn't support|must be .*(?:dtype|type)"
-    r"|data ?type",
+    r"|data ?type|must be Value, but got Tensor",
     re.IGNORECASE,
 )
-"""What Paddle says of an element type for which it has no CPU kernel."""
+"""What Paddle says where it has no CPU kernel for an element type, or no eager form of an op."""
 
 
 class NotComparable(Exception):
