@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from xdsl.dialects import builtin as mlir
-from xdsl.ir import Attribute, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 
@@ -135,16 +135,16 @@ def parse_program(cls: type[Operation], parser: Parser) -> Operation:
         parser.parse_punctuation(":")
         type_ = parser.parse_type()
         entries: Mapping[str, Attribute] = parser.parse_optional_attr_dict()
-        arg_attrs.append(
-            mlir.DictionaryAttr({KEYWORD: mlir.StringAttr(keyword), **entries})
-        )
-        return parser.Argument(name.operand_name_span, type_)
+        arg_attrs.append(mlir.DictionaryAttr({KEYWORD: mlir.StringAttr(keyword), **entries}))
+        return parser.Argument(name.span, type_)
 
     arguments: Sequence[Parser.Argument] = (
         parser.parse_optional_comma_separated_list(parser.Delimiter.PAREN, argument) or ()
     )
     attributes = parser.parse_optional_attr_dict_with_keyword()
     region = parser.parse_region(arguments)
+    if not region.blocks:
+        region.add_block(Block())
     properties: dict[str, Attribute] = {"sym_name": symbol}
     if arg_attrs:
         properties[ARG_ATTRS] = mlir.ArrayAttr(arg_attrs)
@@ -184,4 +184,4 @@ def print_program(op: Operation, printer: Printer) -> None:
         printer.print_string(" attributes ")
         printer.print_attr_dict(program.attributes)
     printer.print_string(" ")
-    printer.print_region(program.regions[0], print_entry_block_args=False)
+    printer.print_region(program.regions[0], print_entry_block_args=False, print_empty_block=False)

@@ -16,12 +16,12 @@ from xdsl.dialects import builtin as mlir
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, OpTraits, Region, SSAValue
 from xdsl.parser import Parser
 from xdsl.printer import Printer
-from xdsl.traits import IsolatedFromAbove, IsTerminator, NoTerminator, SymbolOpInterface
+from xdsl.traits import IsolatedFromAbove, IsTerminator, NoTerminator, Pure, SymbolOpInterface
 
 from pirkit.diag.span import Span
 from pirkit.dialect import assembly
 from pirkit.dialect.attrs import decode, encode
-from pirkit.dialect.opdef import OpDef, find, lookup
+from pirkit.dialect.opdef import PURE, OpDef, find, lookup
 from pirkit.dialect.signature import REQUIRED
 
 OPERAND_SEGMENTS: Final = "operandSegmentSizes"
@@ -45,6 +45,7 @@ class PirOp(Operation):
 
     name: str = "pir.op"
     definition: ClassVar[OpDef]
+    traits = OpTraits(lambda: ())
 
     @property
     def operand_slots(self) -> tuple[SSAValue | None, ...]:
@@ -197,6 +198,10 @@ class _Terminator(PirOp):
     traits = OpTraits(lambda: (IsTerminator(),))
 
 
+class _PureOp(PirOp):
+    traits = OpTraits(lambda: (Pure(),))
+
+
 _CLASSES: Final[dict[str, type[PirOp]]] = {}
 
 
@@ -204,7 +209,8 @@ def class_of(definition: OpDef) -> type[PirOp]:
     """The xDSL operation class of a declared op; made once."""
     found = _CLASSES.get(definition.name)
     if found is None:
-        base = _Terminator if definition.name == "pir.yield" else PirOp
+        base = _PureOp if definition.effects == PURE and not definition.writes else PirOp
+        base = _Terminator if definition.name == "pir.yield" else base
         camel = "".join(p.title() for p in definition.name.partition(".")[2].split("_"))
         found = type(
             f"{camel}Op",
@@ -289,9 +295,7 @@ def span_of(op: Operation) -> Span | None:
 
 def location_of(file: str, line: int, column: int = 0) -> mlir.LocationAttr:
     """A location for ops read from a file."""
-    return mlir.FileLineColLoc(
-        mlir.StringAttr(file), mlir.IntAttr(line), mlir.IntAttr(column)
-    )
+    return mlir.FileLineColLoc(mlir.StringAttr(file), mlir.IntAttr(line), mlir.IntAttr(column))
 
 
 def describe(value: SSAValue) -> str:

@@ -33,7 +33,9 @@ def verify_module(module: mlir.ModuleOp) -> None:
     symbols: dict[str, ProgramOp] = {}
     for op in module.ops:
         if not isinstance(op, ProgramOp):
-            _fail(op, "PK0209", f"`{op.name}` stands outside a program", "put it in a `pir.program`")
+            _fail(
+                op, "PK0209", f"`{op.name}` stands outside a program", "put it in a `pir.program`"
+            )
         if op.symbol in symbols:
             _fail(op, "PK0207", f"there are two programs called @{op.symbol}")
         symbols[op.symbol] = op
@@ -94,9 +96,7 @@ class _Walk:
             check("nesting", len(stack), span_of(op))
         check("ops", self.count, span_of(self.program))
 
-    def _enter(
-        self, stack: list[tuple[Iterator[Operation], list[SSAValue]]], block: Block
-    ) -> None:
+    def _enter(self, stack: list[tuple[Iterator[Operation], list[SSAValue]]], block: Block) -> None:
         self.visible.update(block.args)
         stack.append((iter(block.ops), list(block.args)))
 
@@ -300,10 +300,14 @@ def _check_regions(op: PirOp) -> None:
     else:
         for values in yields:
             _agree(op, "results", results, "yielded values", values)
-    if op.name != "pd_op.pylayer":
+    if op.name != "pd_op.pylayer" and op.operands[0].type != OPAQUE:
         meta = meta_of(op.operands[0].type)
         if not isinstance(meta, TensorMeta) or meta.numel not in (1, -1):
-            _fail(op, "PK0203", f"the condition of `{op.name}` is `{op.operands[0].type}`, not one bool")
+            _fail(
+                op,
+                "PK0203",
+                f"the condition of `{op.name}` is `{op.operands[0].type}`, not one bool",
+            )
 
 
 def _yielded(block: Block) -> list[Attribute]:
@@ -345,4 +349,3 @@ def verify_program_for_xdsl(program: ProgramOp) -> None:
         verify_program(program)
     except PirkitError as error:
         raise VerifyException(error.message) from error
-

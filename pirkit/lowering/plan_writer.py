@@ -17,7 +17,8 @@ from pirkit.diag.errors import UnsupportedError
 from pirkit.dialect.infer import constant_array, constant_scalar, default_value
 from pirkit.dialect.opdef import PURE, RANDOM, OpDef, reference
 from pirkit.dialect.operation import PirOp, ProgramOp, span_of
-from pirkit.dialect.signature import REQUIRED, Operand as OperandSlot
+from pirkit.dialect.signature import REQUIRED
+from pirkit.dialect.signature import Operand as OperandSlot
 from pirkit.dialect.types import meta_of
 from pirkit.lowering.liveness import with_frees, without_dead_calls
 from pirkit.runtime.meta import Meta, TensorMeta, VecMeta

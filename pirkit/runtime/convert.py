@@ -24,12 +24,11 @@ def convert(x: Array, dtype: DType) -> Array:
 
     A float becomes an integer by truncation; one outside the range (NaN, infinities) becomes the
     smallest int32 or int64, and narrower integers keep the low bits of that int32. Complex to
-    real keeps the real part; anything but zero is true, and a complex number is as true as its
-    real part.
+    real keeps the real part; anything but zero is true.
     """
     if x.dtype == dtype.np:
         return x
-    if x.dtype.kind == "c" and not dtype.is_complex:
+    if x.dtype.kind == "c" and not dtype.is_complex and dtype is not dt.bool_:
         x = x.real
     with np.errstate(invalid="ignore", over="ignore"):
         if dtype in _NARROW_INTS and dt.of_array(x).is_float:

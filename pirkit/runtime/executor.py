@@ -18,9 +18,19 @@ from pirkit.diag.errors import ConstraintError, InternalError, RuntimeFault
 from pirkit.diag.limits import current_limits
 from pirkit.diag.span import Span
 from pirkit.runtime.meta import TensorMeta, compatible, of_value
-from pirkit.runtime.plan import Call, Copy, HostArgument, If, Instruction, Kernel, Operand, Plan, Port
+from pirkit.runtime.plan import (
+    Call,
+    Copy,
+    HostArgument,
+    If,
+    Instruction,
+    Kernel,
+    Operand,
+    Plan,
+    Port,
+    While,
+)
 from pirkit.runtime.plan import Stack as StackInstruction
-from pirkit.runtime.plan import While
 
 Array = np.ndarray[Any, Any]
 Frame = list[Any]
@@ -106,9 +116,7 @@ def _fed(port: Port, values: Mapping[str, Any], what: str) -> Any:
             f"{what} {port.name!r} has dtype {array.dtype}, expected {port.meta}", code="PK0903"
         ) from None
     if not compatible(port.meta, meta):
-        raise RuntimeFault(
-            f"{what} {port.name!r} is a {meta}, expected {port.meta}", code="PK0903"
-        )
+        raise RuntimeFault(f"{what} {port.name!r} is a {meta}, expected {port.meta}", code="PK0903")
     return array
 
 
@@ -172,7 +180,9 @@ class _Run:
         try:
             found = self.kernels[call.kernel](*args, **attrs)
         except ConstraintError as error:
-            raise _fault(call, error.message, f"constraint {error.constraint}", error.help) from error
+            raise _fault(
+                call, error.message, f"constraint {error.constraint}", error.help
+            ) from error
         except KERNEL_FAULTS as error:
             shapes = ", ".join(_describe(a) for a in args)
             raise _fault(call, f"{error}", f"called with {shapes}", None) from error

@@ -200,4 +200,3 @@ def _show(operand: Operand) -> str:
     if isinstance(operand, int):
         return f"${operand}"
     return "[" + ", ".join(f"${i}" for i in operand) + "]"
-

@@ -86,9 +86,7 @@ def _constant(slot: Operand, value: Any, op: PirOp) -> PirOp:
         "dtype": encode("dtype", dtype),
         "place": place,
     }
-    return create(
-        "pd_op.full", [], [tensor_type((1,), dtype)], properties, common, op.location
-    )
+    return create("pd_op.full", [], [tensor_type((1,), dtype)], properties, common, op.location)
 
 
 def _scalar_dtype(slot: Operand, value: Any, op: PirOp) -> DType:

@@ -12,7 +12,6 @@ from xdsl.ir import Attribute
 
 from pirkit.diag.errors import ParseError
 from pirkit.dialect.attrs import (
-    DISCARDABLE,
     KINDS,
     ComplexAttr,
     DTypeAttr,
@@ -129,9 +128,7 @@ def write_type(type_: Attribute | None) -> str:
 
 
 def _write_tensor_body(type_: mlir.TensorType[Any]) -> str:
-    dims = "".join(
-        f"{-1 if d == mlir.DYNAMIC_INDEX else d}x" for d in type_.get_shape()
-    )
+    dims = "".join(f"{-1 if d == mlir.DYNAMIC_INDEX else d}x" for d in type_.get_shape())
     element = type_.element_type
     return dims + (_TYPE_WORDS.get(element) or dtype_of(element).short)
 
@@ -171,7 +168,7 @@ _INTEGER: Final = re.compile(r"[+-]?\d+\Z")
 _NUMBER: Final = re.compile(r"[+-]?(?:\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+|inf|nan)\Z")
 _PLACE: Final = re.compile(r"Place\((\w+)(?::(\d+))?\)\Z")
 _CAST: Final = re.compile(r"\([\w.]+\)(?=.)")
-_ENTRY: Final = re.compile(r'([A-Za-z_][\w.]*)\s*:\s*')
+_ENTRY: Final = re.compile(r"([A-Za-z_][\w.]*)\s*:\s*")
 _LAYOUTS: Final = frozenset(
     {"NHWC", "NCHW", "NCDHW", "NDHWC", "Undefined(AnyLayout)", "ONEDNN", "STRIDED",
      "SPARSE_COO", "SPARSE_CSR", "PSTRING_UNION"}
@@ -181,7 +178,7 @@ _LAYOUTS: Final = frozenset(
 def read_attributes(text: str, kinds: dict[str, str]) -> dict[str, Attribute]:
     """The attributes of the text between the braces.
 
-    ``kinds`` says what kind each declared attribute has; others are read by their spelling.
+    ``kinds`` says what kind each known attribute has; others are read by their spelling.
     Raises ParseError for text that is no attribute list.
     """
     entries: dict[str, Attribute] = {}
@@ -192,9 +189,8 @@ def read_attributes(text: str, kinds: dict[str, str]) -> dict[str, Attribute]:
         name, value = m[1], item[m.end() :]
         if name in entries:
             raise ParseError(f"attribute {name!r} is given twice", code="PK0106")
-        kind = kinds.get(name) or DISCARDABLE.get(name)
         try:
-            entries[name] = read_value(value, kind)
+            entries[name] = read_value(value, kinds.get(name))
         except ParseError as error:
             raise ParseError(f"attribute {name!r}: {error.message}", code=error.code) from error
     return entries

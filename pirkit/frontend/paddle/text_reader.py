@@ -19,12 +19,12 @@ from xdsl.ir import Attribute, Block, Region, SSAValue
 from pirkit.diag.errors import ParseError, PirkitError
 from pirkit.diag.limits import check
 from pirkit.diag.span import Span
+from pirkit.dialect.attrs import DISCARDABLE
 from pirkit.dialect.opdef import OpDef, lookup
 from pirkit.dialect.operation import ARG_ATTRS, KEYWORD, REGIONS, PirOp, ProgramOp, create
 from pirkit.dialect.structure import PADDLE_NAMES
-from pirkit.dialect.types import OPAQUE
+from pirkit.dialect.types import OPAQUE, meta_of
 from pirkit.frontend.paddle.spelling import NULL_VALUE, read_attributes, read_types
-from pirkit.dialect.types import meta_of
 from pirkit.runtime.meta import compatible
 
 ID: Final = "pir.id"
@@ -174,7 +174,9 @@ class _Reader:
         start = at
         m = _HEAD.match(line)
         if m is None:
-            raise self.error(at, 'an operation is `(%0) = "dialect.name" (...) {...} : (...) -> ...`')
+            raise self.error(
+                at, 'an operation is `(%0) = "dialect.name" (...) {...} : (...) -> ...`'
+            )
         at += 1
         while not _complete(line, m.end()):  # a string attribute may hold line breaks
             if at >= len(self.lines):
@@ -276,9 +278,9 @@ class _Reader:
         found = self.attr_cache.get((name, text))
         if found is not None:
             return found
-        kinds = dict(self.definitions[name].attr_kinds) if name else {}
+        kinds = self.definitions[name].attr_kinds if name else {}
         try:
-            entries = read_attributes(text, kinds)
+            entries = read_attributes(text, {**DISCARDABLE, **kinds} if name else {})
         except PirkitError as error:
             raise self.error(line - 1, error.message, code=error.code) from error
         found = (
@@ -301,9 +303,7 @@ class _Reader:
 
     def define(self, values: dict[str, SSAValue], name: str, value: SSAValue, line: int) -> None:
         if name in values:
-            raise ParseError(
-                f"{name} is defined twice", code="PK0104", span=self.find(line, name)
-            )
+            raise ParseError(f"{name} is defined twice", code="PK0104", span=self.find(line, name))
         values[name] = value
 
     def find(self, line: int, word: str) -> Span:
@@ -386,9 +386,7 @@ class _Builder:
             types,
             properties,
             attributes,
-            mlir.FileLineColLoc(
-                reader.file_attr, mlir.IntAttr(record.line), mlir.IntAttr(5)
-            ),
+            mlir.FileLineColLoc(reader.file_attr, mlir.IntAttr(record.line), mlir.IntAttr(5)),
             [Region(Block()) for _ in range(regions)],
         )
 

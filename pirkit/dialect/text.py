@@ -1,0 +1,149 @@
+"""Our own text: MLIR's generic form and the readable form of `assembly`, both exact."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from io import StringIO
+from typing import Any, Final, NoReturn
+
+from xdsl.context import Context
+from xdsl.dialects import builtin as mlir
+from xdsl.dialects.builtin import Builtin
+from xdsl.ir import Dialect, Operation
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.utils import exceptions as xdsl_errors
+
+from pirkit.diag.errors import ParseError, PirkitError
+from pirkit.diag.span import Span
+from pirkit.dialect.attrs import ATTRIBUTES
+from pirkit.dialect.opdef import all_ops, lookup
+from pirkit.dialect.operation import ProgramOp, class_named, class_of
+from pirkit.dialect.text_guard import guard
+from pirkit.dialect.types import types
+
+_CODES: Final = (
+    (re.compile(r"used but not defined|undefined|forward"), "PK0103"),
+    (re.compile(r"already (?:been )?(?:defined|declared)|is already"), "PK0104"),
+    (re.compile(r"[Tt]ype.*(?:registered|expected)|expected.*type|shape|dimension"), "PK0105"),
+    (re.compile(r"attribute"), "PK0106"),
+    (re.compile(r"end of (?:file|input)|EOF"), "PK0102"),
+)
+"""What xDSL's message is about -> our code."""
+
+_PARSER_FAULTS: Final = (
+    xdsl_errors.DiagnosticException,
+    xdsl_errors.UnregisteredConstructException,
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    NotImplementedError,
+    TypeError,
+    ValueError,
+)
+"""What xDSL's parser raises on malformed text besides its own ParseError."""
+
+
+def dialects() -> tuple[Dialect, Dialect]:
+    """Dialects ``pir`` and ``pd_op`` with all their operations, for xDSL's own tools."""
+    definitions = list(all_ops())
+    pir = [class_of(d) for d in definitions if d.dialect == "pir"]
+    pd_op = [class_of(d) for d in definitions if d.dialect == "pd_op"]
+    return (
+        Dialect("pir", [ProgramOp, *pir], [*ATTRIBUTES, *types()]),
+        Dialect("pd_op", pd_op, []),
+    )
+
+
+def context() -> Context:
+    """A context for our parser; operation classes are made when a name first occurs."""
+    ctx = Context()
+    ctx.load_dialect(Builtin)
+    ctx.load_dialect(Dialect("pir", [ProgramOp], [*ATTRIBUTES, *types()]))
+    return ctx
+
+
+def parse_mlir(text: str, file: str = "<text>") -> mlir.ModuleOp:
+    """Read a module in generic or readable form; operations know their line. Not verified.
+
+    Raises ParseError, UnsupportedError or LimitError with the place in the text.
+    """
+    guard(text, file)
+    parser = _Parser(context(), text, file)
+    try:
+        module = parser.parse_module()
+    except xdsl_errors.ParseError as error:
+        message = error.msg.strip().rstrip(".")
+        raise _parse_error(message, parser.place(error.span.start)) from error
+    except PirkitError as error:
+        error.span = error.span or parser.here()
+        raise
+    except _PARSER_FAULTS as error:
+        raise _parse_error(str(error) or type(error).__name__, parser.here()) from error
+    return module
+
+
+def _parse_error(message: str, span: Span) -> ParseError:
+    first = message.splitlines()[0] if message else "this is no IR"
+    code = next((code for pattern, code in _CODES if pattern.search(first)), "PK0101")
+    return ParseError(first[:1].lower() + first[1:], code=code, span=span)
+
+
+class _Parser(Parser):
+    """xDSL's parser with operations made on demand and located where they stand."""
+
+    def __init__(self, ctx: Context, text: str, file: str) -> None:
+        super().__init__(ctx, text, file)
+        self.file = file
+        self.starts = [0, *(m.end() for m in re.finditer("\n", text))]
+        self.file_attr = mlir.StringAttr(file)
+
+    def place(self, position: int) -> Span:
+        line = bisect_right(self.starts, position)
+        return Span(self.file, line, position - self.starts[line - 1] + 1)
+
+    def here(self) -> Span:
+        return self.place(self.pos)
+
+    def parse_operation(self) -> Operation:
+        start = self._current_token.span.start
+        op = super().parse_operation()
+        if isinstance(op.location, mlir.UnknownLoc):
+            span = self.place(start)
+            op.location = mlir.FileLineColLoc(
+                self.file_attr, mlir.IntAttr(span.line), mlir.IntAttr(span.column)
+            )
+        return op
+
+    def _get_op_by_name(self, name: str) -> type[Operation]:
+        known = self.ctx.get_optional_op(name) or class_named(name)
+        if known is None:
+            self._unknown_op(name)
+        return known
+
+    def _unknown_op(self, name: str) -> NoReturn:
+        try:
+            lookup(name)
+        except PirkitError as error:
+            column = self._current_token.span.start - len(name) - 1
+            error.span = self.place(max(column, 0))
+            if "." in name and name.partition(".")[0] not in ("pir", "pd_op"):
+                error.code = "PK0404"
+                error.message = f"unknown dialect `{name.partition('.')[0]}`"
+                error.help = "programs are written in the dialects `pir` and `pd_op`"
+            raise
+        raise ParseError(f"operation `{name}` cannot stand here", span=self.here())
+
+
+def print_mlir(module: mlir.ModuleOp, *, generic: bool = False, locations: bool = False) -> str:
+    """The text of a module; `parse_mlir` of it gives an equal module.
+
+    ``generic`` prints MLIR's form, which any MLIR tool reads; ``locations`` adds ``loc(...)``.
+    """
+    stream = StringIO()
+    options: dict[str, Any] = {"print_generic_format": generic, "print_debuginfo": locations}
+    Printer(stream, **options).print_op(module)
+    stream.write("\n")
+    return stream.getvalue()
