@@ -9,7 +9,7 @@ CORPUS := tests/corpus/paddle
 DEMO := $(addprefix $(CORPUS)/,lenet while_tanh)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo dev check lint format imports types test clean
+.PHONY: help demo dev check lint format imports types coverage test clean
 
 help: ## list the targets
 	@sed -nE 's/^([a-z]+):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -47,6 +47,11 @@ types: $(VENV)/.dev ## types, strictly
 check: $(VENV)/.dev ## the tests alone
 	$(BIN)/python -m pytest -n $(JOBS)
 
+coverage: $(VENV)/.dev ## the tests, and which lines and branches they miss
+	$(BIN)/coverage run -m pytest
+	$(BIN)/coverage combine -q
+	$(BIN)/coverage report
+
 clean: ## remove what the other targets made
 	rm -rf $(VENV) build dist *.egg-info
-	rm -rf .pytest_cache .ruff_cache .hypothesis .import_linter_cache .coverage
+	rm -rf .pytest_cache .ruff_cache .hypothesis .import_linter_cache .coverage .coverage.*

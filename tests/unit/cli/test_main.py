@@ -58,7 +58,7 @@ def test_list_has_every_code(run) -> None:
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (("explain", "PK0230"), "did you mean `PK0203`"),
+        (("explain", "PK203"), "did you mean `PK0203`"),
         (("explain", "nonsense"), "`pirkit explain --list` prints all"),
         (("explain",), "either a code or --list"),
         (("explain", "PK0203", "--list"), "either a code or --list"),

@@ -12,6 +12,7 @@ import pytest
 
 from pirkit.diag.entry import INTERRUPTED, PIPE_CLOSED, run_main
 from pirkit.diag.errors import ParseError, PassError, UsageError, VerifyError
+from pirkit.diag.source import source_line
 from pirkit.diag.span import Span
 
 
@@ -77,11 +78,6 @@ def test_anything_else_is_a_bug_of_ours(
     assert "report it" in second
 
 
-def test_bug_names_the_place_in_pirkit(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_main(lambda: Span(*"abcdef") and 0) == 70
-    assert "TypeError" in capsys.readouterr().err
-
-
 def test_traceback_is_shown_on_request(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -140,6 +136,15 @@ def shell(script: str) -> subprocess.CompletedProcess[str]:
 def test_closed_streams_are_silent(script: str, code: int) -> None:
     done = shell(script)
     assert (done.returncode, done.stderr) == (code, "")
+
+
+def test_bug_found_in_pirkit_names_its_line(capsys: pytest.CaptureFixture[str]) -> None:
+    def bug() -> int:
+        source_line("a", "not a number")  # pyright: ignore[reportArgumentType]
+        return 0
+
+    assert run_main(bug) == 70
+    assert " in diag/source.py:" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
