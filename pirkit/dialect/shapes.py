@@ -109,3 +109,16 @@ def mul_dims(*dims: int) -> int:
 
 def show(shape: Sequence[int]) -> str:
     return "[" + ", ".join("?" if d == UNKNOWN else str(d) for d in shape) + "]"
+
+
+def requested(sizes: Sequence[int | None] | None, constraint: str = "C1") -> Shape:
+    """The shape that an ``intarray`` asks for, with None for sizes not known yet.
+
+    Raises ConstraintError for a negative size, or if not even the rank is known.
+    """
+    if sizes is None:
+        raise ConstraintError(constraint, "the rank of the requested shape is not known")
+    for d in sizes:
+        if d is not None and d < UNKNOWN:
+            raise ConstraintError(constraint, f"requested shape has the negative size {d}")
+    return tuple(UNKNOWN if d is None else d for d in sizes)

@@ -54,6 +54,11 @@ def constant(value: complex, dtype: DType) -> Array:
     return convert(x if x.dtype.kind != "i" else x.astype(np.int64), dtype)
 
 
+def widened(x: Array) -> Array:
+    """``x`` in float32 if it is narrower, else as it is."""
+    return x.astype(np.float32) if x.dtype in HALVES else x
+
+
 def in_f32(function: Callable[..., Any]) -> Callable[..., Array]:
     """``function`` of arrays, computed in float32 and rounded once where they are narrower.
 

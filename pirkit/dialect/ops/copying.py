@@ -1,0 +1,148 @@
+"""Ops that hand on their input: copies, aliases and conversions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from pirkit.dialect.opdef import WRITE, bad_samples, infer_meta, op, reference, require, samples
+from pirkit.dialect.samples import Sample, SampleMaker
+from pirkit.dialect.shapes import same_dim, show, unchanged
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.convert import convert
+from pirkit.runtime.dtype import DType
+from pirkit.runtime.meta import TensorMeta
+
+Array = np.ndarray[Any, Any]
+
+
+@op
+class Cast:
+    """`x` in another element type, converted as C does; see ``pirkit.runtime.convert``.
+
+    C1: `dtype` is given.
+    """
+
+    name = "pd_op.cast"
+    signature = "x ; dtype: dtype -> out"
+    dtypes = dt.ANY
+    inplace = {"out": "x"}
+
+
+@infer_meta(Cast)
+def _(x: TensorMeta, *, dtype: DType | None) -> TensorMeta:
+    if dtype is None:
+        require(False, "C1", "the dtype to cast to is undefined")
+        return x
+    return x.with_dtype(dtype)
+
+
+@reference(Cast)
+def _(x: Array, *, dtype: DType) -> Array:
+    return convert(x, dtype)
+
+
+@samples(Cast)
+def _(s: SampleMaker) -> Iterator[Sample]:
+    for target in (dt.float32, dt.int64, dt.bool_, dt.bfloat16):
+        yield s(s.tensor(2, 3), dtype=target)
+    yield s(s.tensor(), dtype=dt.float64)
+    yield s(s.tensor(0, 2), dtype=dt.int32)
+
+
+@bad_samples(Cast)
+def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
+    yield "C1", s(s.tensor(3), dtype=None)
+
+
+@op
+class Assign:
+    """A copy of `x`."""
+
+    name = "pd_op.assign"
+    signature = "x -> out"
+    dtypes = dt.ANY
+    inplace = {"out": "x"}
+
+
+@op
+class ShareData:
+    """`x` itself under another name; the result shares its storage."""
+
+    name = "pd_op.share_data"
+    signature = "x -> out"
+    dtypes = dt.ANY
+    views = {"out": "x"}
+
+
+@op
+class ShareDataInplace:
+    """`x` itself under another name; writes nothing, despite its name."""
+
+    name = "pd_op.share_data_"
+    signature = "x -> out"
+    dtypes = dt.ANY
+    views = {"out": "x"}
+
+
+infer_meta(Assign, ShareData, ShareDataInplace)(unchanged)
+
+
+@reference(Assign)
+def _(x: Array) -> Array:
+    return x.copy()
+
+
+@reference(ShareData, ShareDataInplace)
+def _(x: Array) -> Array:
+    return x
+
+
+@samples(Assign, ShareData, ShareDataInplace)
+def _(s: SampleMaker) -> Iterator[Sample]:
+    yield s(s.tensor(2, 3))
+    yield s(s.tensor())
+    yield s(s.tensor(0, 2))
+
+
+@op
+class AssignOut:
+    """Writes `x` into the storage of `output`.
+
+    C1: `x` and `output` have the same shape.
+    C2: `x` and `output` have the same dtype.
+    """
+
+    name = "pd_op.assign_out_"
+    signature = "x, output -> out"
+    dtypes = dt.ANY
+    inplace = {"out": "output"}
+    effects = WRITE
+    reads_meta_only = ("output",)
+
+
+@infer_meta(AssignOut)
+def _(x: TensorMeta, output: TensorMeta) -> TensorMeta:
+    same = x.rank == output.rank and all(map(same_dim, x.shape, output.shape))
+    require(same, "C1", f"shapes {show(x.shape)} and {show(output.shape)} differ")
+    require(x.dtype is output.dtype, "C2", f"dtypes {x.dtype} and {output.dtype} differ")
+    return x
+
+
+@reference(AssignOut)
+def _(x: Array, output: Array) -> Array:
+    return x.copy()
+
+
+@samples(AssignOut)
+def _(s: SampleMaker) -> Iterator[Sample]:
+    yield s(s.tensor(2, 3), s.tensor(2, 3))
+    yield s(s.tensor(), s.tensor())
+
+
+@bad_samples(AssignOut)
+def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
+    yield "C1", s(s.tensor(2, 3), s.tensor(3))
+    yield "C2", s(s.tensor(2, dtype=dt.float32), s.tensor(2, dtype=dt.int64))

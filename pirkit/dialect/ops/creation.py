@@ -1,0 +1,276 @@
+"""Tensors filled with one number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from pirkit.dialect.opdef import WRITE, bad_samples, infer_meta, op, reference, require, samples
+from pirkit.dialect.samples import Sample, SampleMaker
+from pirkit.dialect.shapes import numel, requested, show
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.convert import constant, convert
+from pirkit.runtime.dtype import DType
+from pirkit.runtime.meta import TensorMeta
+from pirkit.runtime.place import Place
+
+Array = np.ndarray[Any, Any]
+Sizes = tuple[int | None, ...] | None
+"""An ``intarray``: None for an unknown element, or for an unknown length."""
+
+
+@op
+class Full:
+    """A tensor filled with one number, converted as C does; an integer stays exact in int64.
+
+    C1: no size is negative.
+    """
+
+    name = "pd_op.full"
+    signature = "; shape: intarray, value: f64, dtype: dtype = float32, place: place = cpu -> out"
+
+
+@infer_meta(Full)
+def _(*, shape: Sizes, value: float, dtype: DType, place: Place) -> TensorMeta:
+    return TensorMeta(requested(shape), dtype)
+
+
+@reference(Full)
+def _(*, shape: tuple[int, ...], value: float, dtype: DType, place: Place) -> Array:
+    return np.full(shape, constant(value, dtype))
+
+
+@samples(Full)
+def _(s: SampleMaker) -> Iterator[Sample]:
+    yield s(shape=(2, 3), value=1.5)
+    yield s(shape=(), value=2**53 + 1, dtype=dt.int64)
+    yield s(shape=(0, 2), value=True, dtype=dt.bool_)
+    yield s(shape=(1,), value=0.1, dtype=dt.bfloat16)
+
+
+@bad_samples(Full)
+def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
+    yield "C1", s(shape=(2, -3), value=0.0)
+
+
+@op
+class FullInplace:
+    """Fills the storage of `output` with one number.
+
+    C1: no size is negative.
+    """
+
+    name = "pd_op.full_"
+    signature = (
+        "output ; shape: intarray, value: f64, dtype: dtype = float32, place: place = cpu -> out"
+    )
+    dtypes = (dt.float32,)
+    inplace = {"out": "output"}
+    effects = WRITE
+    reads_meta_only = ("output",)
+
+
+@infer_meta(FullInplace)
+def _(output: TensorMeta, *, shape: Sizes, value: float, dtype: DType, place: Place) -> TensorMeta:
+    return TensorMeta(requested(shape), dtype)
+
+
+@reference(FullInplace)
+def _(output: Array, *, shape: tuple[int, ...], value: float, dtype: DType, place: Place) -> Array:
+    return np.full(shape, constant(value, dtype))
+
+
+@samples(FullInplace)
+def _(s: SampleMaker) -> Iterator[Sample]:
+    yield s(s.tensor(2, 3), shape=(2, 3), value=1.5)
+
+
+@bad_samples(FullInplace)
+def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
+    yield "C1", s(s.tensor(2), shape=(-2,), value=0.0)
+
+
+@op
+class FullIntArray:
+    """A list of integers as a 1-D tensor; feeds axes and shapes.
+
+    C1: `dtype` is an integer type.
+    """
+
+    name = "pd_op.full_int_array"
+    signature = "; value: i64[], dtype: dtype = float32, place: place = cpu -> out"
+
+
+@infer_meta(FullIntArray)
+def _(*, value: tuple[int, ...], dtype: DType, place: Place) -> TensorMeta:
+    require(dtype.is_integer, "C1", f"a list of integers cannot have dtype {dtype}")
+    return TensorMeta((len(value),), dtype)
+
+
+@reference(FullIntArray)
+def _(*, value: tuple[int, ...], dtype: DType, place: Place) -> Array:
+    return np.asarray(value, np.int64).astype(dtype.np)
+
+
+@samples(FullIntArray)
+def _(s: SampleMaker) -> Iterator[Sample]:
+    yield s(value=(2, -1, 3), dtype=dt.int64)
+    yield s(value=(), dtype=dt.int64)
+    yield s(value=(7,), dtype=dt.int32)
+
+
+@bad_samples(FullIntArray)
+def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
+    yield "C1", s(value=(1,), dtype=dt.float32)
+
+
+@op
+class FullLike:
+    """A tensor of the shape of `x` filled with one number.
+
+    C1: `value` is in the range of the element type.
+    """
+
+    name = "pd_op.full_like"
+    signature = "x, value: scalar ; dtype: dtype = None, place: place = undefined -> out"
+    dtypes = dt.ANY
+    reads_meta_only = ("x",)
+
+
+@infer_meta(FullLike)
+def _(x: TensorMeta, *, value: float | None, dtype: DType | None, place: Place) -> TensorMeta:
+    out = x.with_dtype(dtype or x.dtype)
+    if value is not None:
+        _require_in_range(value, out.dtype)
+    return out
+
+
+@reference(FullLike)
+def _(x: Array, *, value: float, dtype: DType | None, place: Place) -> Array:
+    element = dtype or dt.of_array(x)
+    _require_in_range(value, element)
+    return np.full(x.shape, constant(value, element))
+
+
+def _require_in_range(value: complex, dtype: DType) -> None:
+    if isinstance(value, complex) or not (dtype.is_integer or dtype is dt.bool_):
+        return
+    low, high = (0, 1) if dtype is dt.bool_ else _range(dtype)
+    require(low <= value <= high, "C1", f"{value} is out of the range of {dtype}")
+
+
+def _range(dtype: DType) -> tuple[int, int]:
+    limits = np.iinfo(dtype.np)
+    return int(limits.min), int(limits.max)
+
+
+@samples(FullLike)
+def _(s: SampleMaker) -> Iterator[Sample]:
+    yield s(s.tensor(2, 3), value=1.0)
+    yield s(s.tensor(2, 3), value=3.9, dtype=dt.int32)
+    yield s(s.tensor(), value=0.0)
+    yield s(s.tensor(0, 2), value=1, dtype=dt.bfloat16)
+
+
+@bad_samples(FullLike)
+def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
+    yield "C1", s(s.tensor(2), value=300.0, dtype=dt.int8)
+    yield "C1", s(s.tensor(2), value=-1, dtype=dt.uint8)
+
+
+@op
+class FullWithTensor:
+    """A tensor filled with the one element of `value`.
+
+    C1: no size is negative, and the rank is known.
+    C2: `value` has one element.
+    """
+
+    name = "pd_op.full_with_tensor"
+    signature = "value, shape: intarray ; dtype: dtype = float32 -> out"
+    dtypes = dt.REAL
+
+
+@infer_meta(FullWithTensor)
+def _(value: TensorMeta, *, shape: Sizes, dtype: DType) -> TensorMeta:
+    require(numel(value.shape) in (1, -1), "C2", f"value has shape {show(value.shape)}")
+    return TensorMeta(requested(shape), dtype)
+
+
+@reference(FullWithTensor)
+def _(value: Array, *, shape: tuple[int, ...], dtype: DType) -> Array:
+    return np.full(shape, convert(value.reshape(()), dtype))
+
+
+@samples(FullWithTensor)
+def _(s: SampleMaker) -> Iterator[Sample]:
+    yield s(s.tensor(1), shape=(2, 3))
+    yield s(s.tensor(), shape=(2,), dtype=dt.int64)
+    yield s(s.tensor(1), shape=())
+    yield s(s.tensor(1), shape=(0, 3), dtype=dt.float64)
+
+
+@bad_samples(FullWithTensor)
+def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
+    yield "C1", s(s.tensor(1), shape=(2, -3))
+    yield "C2", s(s.tensor(2), shape=(2,))
+
+
+@op
+class Empty:
+    """A tensor whose elements nobody may rely on; here they are 0.
+
+    C1: no size is negative, and the rank is known.
+    """
+
+    name = "pd_op.empty"
+    signature = "shape: intarray ; dtype: dtype = float32, place: place = cpu -> out"
+
+
+@infer_meta(Empty)
+def _(*, shape: Sizes, dtype: DType, place: Place) -> TensorMeta:
+    return TensorMeta(requested(shape), dtype)
+
+
+@reference(Empty)
+def _(*, shape: tuple[int, ...], dtype: DType, place: Place) -> Array:
+    return np.zeros(shape, dtype.np)
+
+
+@samples(Empty)
+def _(s: SampleMaker) -> Iterator[Sample]:
+    yield s(shape=(2, 0))
+    yield s(shape=(0,), dtype=dt.int64)
+
+
+@bad_samples(Empty)
+def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
+    yield "C1", s(shape=(-2,))
+
+
+@op
+class EmptyLike:
+    """A tensor of the shape of `x` whose elements nobody may rely on; here they are 0."""
+
+    name = "pd_op.empty_like"
+    signature = "x ; dtype: dtype = None, place: place = undefined -> out"
+    dtypes = dt.ANY
+    reads_meta_only = ("x",)
+
+
+@infer_meta(EmptyLike)
+def _(x: TensorMeta, *, dtype: DType | None, place: Place) -> TensorMeta:
+    return x.with_dtype(dtype or x.dtype)
+
+
+@reference(EmptyLike)
+def _(x: Array, *, dtype: DType | None, place: Place) -> Array:
+    return np.zeros(x.shape, dtype.np if dtype else x.dtype)
+
+
+@samples(EmptyLike)
+def _(s: SampleMaker) -> Iterator[Sample]:
+    yield s(s.tensor(0, 2))
+    yield s(s.tensor(2, 0), dtype=dt.int64)

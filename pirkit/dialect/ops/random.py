@@ -1,0 +1,397 @@
+"""Ops that draw random numbers.
+
+The reference rule of an op with effect ``random`` gets one more keyword, ``rng``: a numpy Generator
+that the executor makes for that one call, from the seed and the position of the op. Same generator
+state, same numbers; no rule keeps a generator or makes one of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+
+from pirkit.dialect.opdef import RANDOM, bad_samples, infer_meta, op, reference, require, samples
+from pirkit.dialect.samples import Sample, SampleMaker
+from pirkit.dialect.shapes import requested
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.convert import constant, convert, in_f32
+from pirkit.runtime.dtype import DType
+from pirkit.runtime.meta import TensorMeta
+from pirkit.runtime.place import Place
+
+Array = np.ndarray[Any, Any]
+Rng = np.random.Generator
+Sizes = tuple[int | None, ...] | None
+"""An ``intarray``: None for an unknown element, or for an unknown length."""
+
+
+def generator(seed: int, position: int = 0) -> Rng:
+    """The counter-based generator of one call: ``position`` tells apart calls under one seed."""
+    return np.random.Generator(np.random.Philox(key=[seed % 2**64, position % 2**64]))
+
+
+@op
+class Uniform:
+    """Numbers spread evenly over [`min`, `max`).
+
+    C1: no size is negative, and the rank is known.
+    C2: `dtype` is a float type.
+    """
+
+    name = "pd_op.uniform"
+    signature = (
+        "shape: intarray, min: scalar, max: scalar ; "
+        "dtype: dtype, seed: i32, place: place = undefined -> out"
+    )
+    effects = RANDOM
+
+
+@infer_meta(Uniform)
+def _(
+    *,
+    shape: Sizes,
+    min: float | None,
+    max: float | None,
+    dtype: DType,
+    seed: int,
+    place: Place,
+) -> TensorMeta:
+    require(dtype.is_float, "C2", f"random numbers of dtype {dtype}")
+    return TensorMeta(requested(shape), dtype)
+
+
+@reference(Uniform)
+def _(
+    *,
+    shape: tuple[int, ...],
+    min: float,
+    max: float,
+    dtype: DType,
+    seed: int,
+    place: Place,
+    rng: Rng,
+) -> Array:
+    return convert(np.asarray(min + (max - min) * rng.random(shape)), dtype)
+
+
+@samples(Uniform)
+def _(s: SampleMaker) -> Iterator[Sample]:
+    yield s(shape=(2, 3), min=-1.0, max=1.0, dtype=dt.float32, seed=0)
+    yield s(shape=(), min=0.0, max=1.0, dtype=dt.float64, seed=3)
+    yield s(shape=(0, 2), min=0.0, max=1.0, dtype=dt.bfloat16, seed=0)
+
+
+@bad_samples(Uniform)
+def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
+    yield "C1", s(shape=(-2,), min=0.0, max=1.0, dtype=dt.float32, seed=0)
+    yield "C2", s(shape=(2,), min=0.0, max=1.0, dtype=dt.int64, seed=0)
+
+
+@op
+class Gaussian:
+    """Normally distributed numbers; complex ones share the variance between their parts.
+
+    C1: no size is negative, and the rank is known.
+    C2: `dtype` is a float or complex type.
+    """
+
+    name = "pd_op.gaussian"
+    signature = (
+        "shape: intarray ; "
+        "mean: f32, std: f32, seed: i32, dtype: dtype, place: place = undefined -> out"
+    )
+    effects = RANDOM
+
+
+@infer_meta(Gaussian)
+def _(
+    *, shape: Sizes, mean: float, std: float, seed: int, dtype: DType, place: Place
+) -> TensorMeta:
+    known = dtype.is_float or dtype.is_complex
+    require(known, "C2", f"random numbers of dtype {dtype}")
+    return TensorMeta(requested(shape), dtype)
+
+
+@reference(Gaussian)
+def _(
+    *,
+    shape: tuple[int, ...],
+    mean: float,
+    std: float,
+    seed: int,
+    dtype: DType,
+    place: Place,
+    rng: Rng,
+) -> Array:
+    normal = np.asarray(rng.standard_normal(shape))
+    if dtype.is_complex:
+        normal = (normal + 1j * rng.standard_normal(shape)) * np.sqrt(0.5)
+    return convert(np.asarray(mean + std * normal), dtype)
+
+
+@samples(Gaussian)
+def _(s: SampleMaker) -> Iterator[Sample]:
+    yield s(shape=(2, 3), mean=0.0, std=1.0, seed=0, dtype=dt.float32)
+    yield s(shape=(), mean=1.0, std=0.5, seed=3, dtype=dt.float64)
+    yield s(shape=(0, 2), mean=0.0, std=1.0, seed=0, dtype=dt.float16)
+
+
+@bad_samples(Gaussian)
+def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
+    yield "C1", s(shape=(-2,), mean=0.0, std=1.0, seed=0, dtype=dt.float32)
+    yield "C2", s(shape=(2,), mean=0.0, std=1.0, seed=0, dtype=dt.int64)
+
+
+@op
+class TruncatedGaussianRandom:
+    """Normally distributed numbers, given that they lie in [`a`, `b`].
+
+    C1: no size is negative.
+    C2: `a` is below `b`.
+    C3: `dtype` is a float type.
+    """
+
+    name = "pd_op.truncated_gaussian_random"
+    signature = (
+        "; shape: i32[], mean: f32, std: f32, seed: i32, a: f32, b: f32, "
+        "dtype: dtype = float32, place: place = undefined -> out"
+    )
+    effects = RANDOM
+
+
+@infer_meta(TruncatedGaussianRandom)
+def _(*, shape: tuple[int, ...], a: float, b: float, dtype: DType, **_: object) -> TensorMeta:
+    require(a < b, "C2", f"no number lies between {a} and {b}")
+    require(dtype.is_float, "C3", f"random numbers of dtype {dtype}")
+    return TensorMeta(requested(shape), dtype)
+
+
+@reference(TruncatedGaussianRandom)
+def _(
+    *,
+    shape: tuple[int, ...],
+    mean: float,
+    std: float,
+    seed: int,
+    a: float,
+    b: float,
+    dtype: DType,
+    place: Place,
+    rng: Rng,
+) -> Array:
+    law = NormalDist(mean, std)
+    low, high = law.cdf(a), law.cdf(b)
+    tiny = np.finfo(np.float64).tiny
+    drawn = np.clip(low + (high - low) * rng.random(shape), tiny, 1 - 2.0**-53)
+    inverse = np.frompyfunc(law.inv_cdf, 1, 1)(drawn)
+    return convert(np.clip(np.asarray(inverse, np.float64), a, b), dtype)
+
+
+@samples(TruncatedGaussianRandom)
+def _(s: SampleMaker) -> Iterator[Sample]:
+    limits = {"a": -2.0, "b": 2.0}
+    yield s(shape=(2, 3), mean=0.0, std=1.0, seed=0, **limits)
+    yield s(shape=(0,), mean=0.0, std=1.0, seed=0, dtype=dt.float64, **limits)
+
+
+@bad_samples(TruncatedGaussianRandom)
+def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
+    law = {"mean": 0.0, "std": 1.0, "seed": 0}
+    yield "C1", s(shape=(-2,), a=-2.0, b=2.0, **law)
+    yield "C2", s(shape=(2,), a=2.0, b=-2.0, **law)
+    yield "C3", s(shape=(2,), a=-2.0, b=2.0, dtype=dt.int64, **law)
+
+
+@op
+class Randint:
+    """Integers in [`low`, `high`), all equally likely.
+
+    C1: no size is negative, and the rank is known.
+    C2: `low` is below `high`.
+    C3: `dtype` is an integer type.
+    """
+
+    name = "pd_op.randint"
+    signature = (
+        "shape: intarray ; "
+        "low: i32, high: i32, dtype: dtype = int64, place: place = undefined -> out"
+    )
+    effects = RANDOM
+
+
+@infer_meta(Randint)
+def _(*, shape: Sizes, low: int, high: int, dtype: DType, place: Place) -> TensorMeta:
+    require(low < high, "C2", f"no integer lies in [{low}, {high})")
+    require(dtype.is_integer, "C3", f"random integers of dtype {dtype}")
+    return TensorMeta(requested(shape), dtype)
+
+
+@reference(Randint)
+def _(
+    *, shape: tuple[int, ...], low: int, high: int, dtype: DType, place: Place, rng: Rng
+) -> Array:
+    return convert(np.asarray(rng.integers(low, high, shape)), dtype)
+
+
+@samples(Randint)
+def _(s: SampleMaker) -> Iterator[Sample]:
+    yield s(shape=(2, 3), low=-2, high=5)
+    yield s(shape=(), low=0, high=1, dtype=dt.int32)
+    yield s(shape=(0,), low=0, high=9)
+
+
+@bad_samples(Randint)
+def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
+    yield "C1", s(shape=(-2,), low=0, high=5)
+    yield "C2", s(shape=(2,), low=5, high=5)
+    yield "C3", s(shape=(2,), low=0, high=5, dtype=dt.float32)
+
+
+@op
+class Randperm:
+    """The integers from 0 to `n - 1` in random order.
+
+    C1: `n` is not negative.
+    """
+
+    name = "pd_op.randperm"
+    signature = "; n: i32, dtype: dtype, place: place = undefined -> out"
+    effects = RANDOM
+
+
+@infer_meta(Randperm)
+def _(*, n: int, dtype: DType, place: Place) -> TensorMeta:
+    require(n >= 0, "C1", f"{n} numbers")
+    return TensorMeta((n,), dtype)
+
+
+@reference(Randperm)
+def _(*, n: int, dtype: DType, place: Place, rng: Rng) -> Array:
+    return convert(rng.permutation(n), dtype)
+
+
+@samples(Randperm)
+def _(s: SampleMaker) -> Iterator[Sample]:
+    yield s(n=5, dtype=dt.int64)
+    yield s(n=0, dtype=dt.int32)
+
+
+@bad_samples(Randperm)
+def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
+    yield "C1", s(n=-1, dtype=dt.int64)
+
+
+@op
+class Bernoulli:
+    """1 with probability `x`, else 0.
+
+    C1: `x` is a float tensor.
+    """
+
+    name = "pd_op.bernoulli"
+    signature = "x -> out"
+    dtypes = dt.FLOATS
+    domain = (0.0, 1.0)
+    effects = RANDOM
+
+
+@infer_meta(Bernoulli)
+def _(x: TensorMeta) -> TensorMeta:
+    require(x.dtype.is_float, "C1", f"probabilities of dtype {x.dtype}")
+    return x
+
+
+@reference(Bernoulli)
+def _(x: Array, *, rng: Rng) -> Array:
+    return np.asarray(rng.random(x.shape) < x.astype(np.float64)).astype(x.dtype)
+
+
+@samples(Bernoulli)
+def _(s: SampleMaker) -> Iterator[Sample]:
+    yield s(s.tensor(2, 3))
+    yield s(s.array([0.0, 1.0]))
+    yield s(s.tensor())
+
+
+@bad_samples(Bernoulli)
+def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
+    yield "C1", s(s.ints((3,), 0, 2))
+
+
+@op
+class Dropout:
+    """Each element dropped (made 0) with probability `p`, and which ones were kept.
+
+    Mode `upscale_in_train` divides the kept elements by `1 - p` and is the identity when
+    `is_test`; mode `downgrade_in_infer` keeps them as they are and multiplies by `1 - p` when
+    `is_test`. With `is_test` nothing is drawn and the mask is all 1.
+
+    C1: `p` is in [0, 1].
+    C2: `mode` is one of the two.
+    C3: `x` is a float tensor.
+    """
+
+    name = "pd_op.dropout"
+    signature = (
+        "x, seed_tensor?, p: scalar = 0.5 ; is_test: bool = False, "
+        'mode: str = "downgrade_in_infer", seed: i32 = 0, fix_seed: bool = False -> out, mask~'
+    )
+    dtypes = dt.FLOATS
+    inplace = {"out": "x"}
+    effects = RANDOM
+
+
+@infer_meta(Dropout)
+def _(
+    x: TensorMeta,
+    seed_tensor: TensorMeta | None,
+    *,
+    p: float | None,
+    mode: str,
+    **_: object,
+) -> tuple[TensorMeta, TensorMeta]:
+    require(p is None or 0 <= p <= 1, "C1", f"{p} is no probability")
+    require(mode in ("upscale_in_train", "downgrade_in_infer"), "C2", f"mode {mode!r} is unknown")
+    require(x.dtype.is_float, "C3", f"not defined for {x.dtype}")
+    return x, x.with_dtype(dt.uint8)
+
+
+@reference(Dropout)
+def _(
+    x: Array,
+    seed_tensor: Array | None,
+    *,
+    p: float,
+    is_test: bool,
+    mode: str,
+    seed: int,
+    fix_seed: bool,
+    rng: Rng,
+) -> tuple[Array, Array]:
+    upscale = mode == "upscale_in_train"
+    if is_test:
+        out = x if upscale else in_f32(np.multiply)(x, constant(1 - p, dt.float32))
+        return out.astype(x.dtype), np.ones(x.shape, np.uint8)
+    mask = np.asarray(rng.random(x.shape) >= p)
+    factor = 1 / (1 - p) if upscale and p < 1 else 1.0
+    kept = in_f32(lambda x: np.where(mask, x * factor, 0))(x)
+    return kept, mask.astype(np.uint8)
+
+
+@samples(Dropout)
+def _(s: SampleMaker) -> Iterator[Sample]:
+    yield s(s.tensor(4, 5), None, p=0.5, mode="upscale_in_train")
+    yield s(s.tensor(4, 5), None, p=0.5, mode="upscale_in_train", is_test=True)
+    yield s(s.tensor(4, 5), None, p=0.25, is_test=True)
+    yield s(s.tensor(3), None, p=1.0, mode="upscale_in_train")
+    yield s(s.tensor(), None, p=0.0)
+
+
+@bad_samples(Dropout)
+def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
+    yield "C1", s(s.tensor(3), None, p=1.5)
+    yield "C2", s(s.tensor(3), None, mode="sometimes")
+    yield "C3", s(s.ints((3,), 0, 2), None)

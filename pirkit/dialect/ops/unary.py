@@ -1,0 +1,373 @@
+"""Functions of one tensor whose values are real or complex numbers.
+
+Integers enter as float32. Where a function has no value (`log(-1)`) the result is NaN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import numpy as np
+
+from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
+from pirkit.dialect.samples import Sample, SampleMaker
+from pirkit.runtime import dtype as dt
+from pirkit.runtime import special
+from pirkit.runtime.convert import in_f32
+from pirkit.runtime.meta import TensorMeta
+
+Array = np.ndarray[Any, Any]
+
+
+class _Function:
+    signature = "x -> out"
+    dtypes = dt.NUMBERS
+    inplace = {"out": "x"}
+
+
+class _RealFunction:
+    signature = "x -> out"
+    dtypes = dt.REAL
+    inplace = {"out": "x"}
+
+
+@op
+class Sqrt(_Function):
+    """Square root; NaN below 0.
+
+    C1: `x` is not bool.
+    """
+
+    name = "pd_op.sqrt"
+    domain = (0.1, 4.0)
+
+
+@op
+class Rsqrt(_RealFunction):
+    """`1 / sqrt(x)`; infinite at 0.
+
+    C1: `x` is not bool.
+    C2: `x` is not complex.
+    """
+
+    name = "pd_op.rsqrt"
+    domain = (1.0, 4.0)
+
+
+@op
+class Tanh(_Function):
+    """Hyperbolic tangent.
+
+    C1: `x` is not bool.
+    """
+
+    name = "pd_op.tanh"
+
+
+@op
+class Exp(_Function):
+    """`e ** x`.
+
+    C1: `x` is not bool.
+    """
+
+    name = "pd_op.exp"
+
+
+@op
+class Expm1(_Function):
+    """`e ** x - 1`, exact near 0.
+
+    C1: `x` is not bool.
+    """
+
+    name = "pd_op.expm1"
+
+
+@op
+class Log(_Function):
+    """Natural logarithm; -inf at 0, NaN below.
+
+    C1: `x` is not bool.
+    """
+
+    name = "pd_op.log"
+    domain = (1.0, 4.0)
+
+
+@op
+class Log1p(_Function):
+    """`log(1 + x)`, exact near 0.
+
+    C1: `x` is not bool.
+    """
+
+    name = "pd_op.log1p"
+    domain = (0.0, 4.0)
+
+
+@op
+class Log2(_Function):
+    """Logarithm to base 2.
+
+    C1: `x` is not bool.
+    """
+
+    name = "pd_op.log2"
+    domain = (1.0, 4.0)
+
+
+@op
+class Log10(_Function):
+    """Logarithm to base 10.
+
+    C1: `x` is not bool.
+    """
+
+    name = "pd_op.log10"
+    domain = (1.0, 4.0)
+
+
+@op
+class Sin(_Function):
+    """Sine.
+
+    C1: `x` is not bool.
+    """
+
+    name = "pd_op.sin"
+
+
+@op
+class Cos(_Function):
+    """Cosine.
+
+    C1: `x` is not bool.
+    """
+
+    name = "pd_op.cos"
+
+
+@op
+class Tan(_Function):
+    """Tangent.
+
+    C1: `x` is not bool.
+    """
+
+    name = "pd_op.tan"
+    domain = (-1.0, 1.0)
+
+
+@op
+class Asin(_Function):
+    """Inverse sine; NaN outside [-1, 1].
+
+    C1: `x` is not bool.
+    """
+
+    name = "pd_op.asin"
+    domain = (-0.9, 0.9)
+
+
+@op
+class Acos(_Function):
+    """Inverse cosine; NaN outside [-1, 1].
+
+    C1: `x` is not bool.
+    """
+
+    name = "pd_op.acos"
+    domain = (-0.9, 0.9)
+
+
+@op
+class Atan(_Function):
+    """Inverse tangent.
+
+    C1: `x` is not bool.
+    """
+
+    name = "pd_op.atan"
+
+
+@op
+class Sinh(_Function):
+    """Hyperbolic sine.
+
+    C1: `x` is not bool.
+    """
+
+    name = "pd_op.sinh"
+
+
+@op
+class Cosh(_Function):
+    """Hyperbolic cosine.
+
+    C1: `x` is not bool.
+    """
+
+    name = "pd_op.cosh"
+
+
+@op
+class Asinh(_Function):
+    """Inverse hyperbolic sine.
+
+    C1: `x` is not bool.
+    """
+
+    name = "pd_op.asinh"
+
+
+@op
+class Acosh(_Function):
+    """Inverse hyperbolic cosine; NaN below 1.
+
+    C1: `x` is not bool.
+    """
+
+    name = "pd_op.acosh"
+    domain = (1.0, 4.0)
+
+
+@op
+class Atanh(_Function):
+    """Inverse hyperbolic tangent; NaN outside [-1, 1].
+
+    C1: `x` is not bool.
+    """
+
+    name = "pd_op.atanh"
+    domain = (-0.9, 0.9)
+
+
+@op
+class Reciprocal(_Function):
+    """`1 / x`; infinite at 0.
+
+    C1: `x` is not bool.
+    """
+
+    name = "pd_op.reciprocal"
+    domain = (1.0, 4.0)
+
+
+@op
+class Erf(_RealFunction):
+    """Error function.
+
+    C1: `x` is not bool.
+    C2: `x` is not complex.
+    """
+
+    name = "pd_op.erf"
+
+
+@op
+class Lgamma(_RealFunction):
+    """Logarithm of the absolute value of the gamma function.
+
+    C1: `x` is not bool.
+    C2: `x` is not complex.
+    """
+
+    name = "pd_op.lgamma"
+    domain = (0.5, 6.0)
+
+
+@op
+class Digamma(_RealFunction):
+    """Derivative of `lgamma`.
+
+    C1: `x` is not bool.
+    C2: `x` is not complex.
+    """
+
+    name = "pd_op.digamma"
+    domain = (1.0, 6.0)
+
+
+def _rsqrt(x: Array) -> Any:
+    return np.reciprocal(np.sqrt(x))
+
+
+FUNCTIONS: Final = (
+    (Sqrt, np.sqrt),
+    (Tanh, np.tanh),
+    (Exp, np.exp),
+    (Expm1, np.expm1),
+    (Log, np.log),
+    (Log1p, np.log1p),
+    (Log2, np.log2),
+    (Log10, np.log10),
+    (Sin, np.sin),
+    (Cos, np.cos),
+    (Tan, np.tan),
+    (Asin, np.arcsin),
+    (Acos, np.arccos),
+    (Atan, np.arctan),
+    (Sinh, np.sinh),
+    (Cosh, np.cosh),
+    (Asinh, np.arcsinh),
+    (Acosh, np.arccosh),
+    (Atanh, np.arctanh),
+    (Reciprocal, np.reciprocal),
+)
+REAL_FUNCTIONS: Final = (
+    (Rsqrt, _rsqrt),
+    (Erf, special.erf),
+    (Lgamma, special.lgamma),
+    (Digamma, special.digamma),
+)
+
+
+def as_float(x: TensorMeta, **_: object) -> TensorMeta:
+    """The meta of ``x``, with integers entering as float32."""
+    require(x.dtype is not dt.bool_, "C1", "booleans are no numbers; cast them first")
+    return x.with_dtype(dt.float32) if x.dtype.is_integer else x
+
+
+def as_real(x: TensorMeta, **_: object) -> TensorMeta:
+    """As ``as_float``, for a function that complex numbers do not have."""
+    require(not x.dtype.is_complex, "C2", f"not defined for {x.dtype}")
+    return as_float(x)
+
+
+def from_ints(function: Callable[..., Any]) -> Callable[..., Array]:
+    """``function`` after integers became float32; float16 and bfloat16 are computed in float32."""
+    compute = in_f32(function)
+
+    def rule(x: Array, **attributes: Any) -> Array:
+        return compute(x.astype(np.float32) if x.dtype.kind in "iu" else x, **attributes)
+
+    return rule
+
+
+for _op, _function in FUNCTIONS:
+    infer_meta(_op)(as_float)
+    reference(_op)(from_ints(_function))
+for _op, _function in REAL_FUNCTIONS:
+    infer_meta(_op)(as_real)
+    reference(_op)(from_ints(_function))
+
+
+@samples(*(o for o, _ in (*FUNCTIONS, *REAL_FUNCTIONS)))
+def _(s: SampleMaker) -> Iterator[Sample]:
+    yield s(s.tensor(2, 3))
+    yield s(s.tensor())
+    yield s(s.tensor(0, 4))
+    yield s(s.tensor(4, 3).T)
+
+
+@bad_samples(*(o for o, _ in FUNCTIONS))
+def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
+    yield "C1", s(s.bools(3))
+
+
+@bad_samples(*(o for o, _ in REAL_FUNCTIONS))
+def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
+    yield "C1", s(s.bools(3))
+    yield "C2", s(s.tensor(3, dtype=dt.complex64))

@@ -1,0 +1,51 @@
+"""Which element type the two operands of a binary op meet in, as in Paddle 3.3.1."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pirkit.diag.errors import ConstraintError
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.dtype import DType
+from pirkit.runtime.meta import TensorMeta
+
+_CATEGORY: Final = {"bool": 0, "int": 1, "uint": 1, "float": 2, "complex": 3}
+_COMPLEX_OF: Final = {dt.float64: dt.complex128, dt.complex128: dt.complex128}
+_INT_ORDER: Final = (dt.bool_, dt.uint8, dt.int8, dt.int16, dt.int32, dt.int64)
+
+
+def promote(x: TensorMeta, y: TensorMeta, constraint: str) -> DType:
+    """The common element type of two operands.
+
+    Floats meet in the wider one (float16 and bfloat16 in float32), anything meets a complex number
+    in a complex type. A 0-D operand gives way to a tensor of the same category and meets one of
+    another category in the higher of the two. Raises ConstraintError for the rest: Paddle refuses
+    to mix integers of different width, or integers and floats, silently.
+    """
+    a, b = x.dtype, y.dtype
+    if a is b:
+        return a
+    if (x.rank == 0) != (y.rank == 0):
+        tensor, scalar = (b, a) if x.rank == 0 else (a, b)
+        if _CATEGORY[a.kind] == _CATEGORY[b.kind]:
+            return tensor
+        return _wider(tensor, scalar)
+    if not (a.is_float and b.is_float) and not (a.is_complex or b.is_complex):
+        raise ConstraintError(
+            constraint,
+            f"dtypes {a} and {b} do not mix",
+            help="cast one operand; Paddle promotes only between floats and to complex",
+        )
+    return _wider(a, b)
+
+
+def _wider(a: DType, b: DType) -> DType:
+    if a.is_complex or b.is_complex:
+        return _COMPLEX_OF.get(a) or _COMPLEX_OF.get(b) or dt.complex64
+    if a.is_float and b.is_float:
+        if a.itemsize == b.itemsize:
+            return dt.float32
+        return a if a.itemsize > b.itemsize else b
+    if a.is_float or b.is_float:
+        return a if a.is_float else b
+    return max(a, b, key=_INT_ORDER.index)
