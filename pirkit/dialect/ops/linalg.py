@@ -64,7 +64,8 @@ def _(x: Array, y: Array, *, transpose_x: bool, transpose_y: bool) -> Array:
 def _(s: SampleMaker) -> Iterator[Sample]:
     yield s(s.tensor(2, 3), s.tensor(3, 4))
     yield s(s.tensor(3, 2), s.tensor(4, 3), transpose_x=True, transpose_y=True)
-    yield s(s.tensor(2, 1, 3, 4), s.tensor(5, 4, 2))
+    yield s(s.tensor(2, 5, 3, 4), s.tensor(5, 4, 2))
+    yield s(s.tensor(2, 1, 3, 4), s.tensor(2, 5, 4, 2))
     yield s(s.tensor(3), s.tensor(3))
     yield s(s.tensor(2, 3), s.tensor(3))
     yield s(s.tensor(2, 0), s.tensor(0, 4))
@@ -113,7 +114,7 @@ reference(Bmm)(in_f32(np.matmul))
 @samples(Bmm)
 def _(s: SampleMaker) -> Iterator[Sample]:
     yield s(s.tensor(2, 3, 4), s.tensor(2, 4, 5))
-    yield s(s.tensor(2, 1, 0), s.tensor(2, 0, 3))
+    yield s(s.tensor(0, 2, 3), s.tensor(0, 3, 4))
 
 
 @bad_samples(Bmm)
