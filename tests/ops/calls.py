@@ -14,6 +14,7 @@ from pirkit.dialect.attrs import decode, encode
 from pirkit.dialect.opdef import OpDef, all_ops, infer_meta, reference, samples
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.signature import REQUIRED, Operand
+from pirkit.runtime import dtype as dt
 from pirkit.runtime import meta as metas
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.meta import Meta
@@ -103,6 +104,11 @@ def complete(definition: OpDef, sample: Sample) -> Call:
     if strange:
         raise ValueError(f"{definition.name}: a sample has unknown attributes {sorted(strange)}")
     return Call(definition, tuple(args), attrs)
+
+
+def sample_dtypes(definition: OpDef) -> tuple[DType, ...]:
+    """Element types to draw samples for; an op without tensor operands has its one set."""
+    return definition.dtypes or (() if tensor_slots(definition) else (dt.float32,))
 
 
 def maker(definition: OpDef, dtype: DType) -> SampleMaker:

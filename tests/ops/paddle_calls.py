@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
@@ -19,20 +20,23 @@ from tests.ops.calls import Call, tensor_slots
 
 Array = np.ndarray[Any, Any]
 
-HEADER: Final = "include/paddle/fluid/pir/dialect/operator/ir/pd_op.h"
+HEADERS: Final = "include/paddle/fluid/pir/dialect/operator/ir"
 
-_CLASS = re.compile(r'return "(pd_op\.\w+)"; \}.*?static void Build\((.*?)\);\n', re.DOTALL)
+_CLASS = re.compile(r'return "(pd_op\.\w+)"; \}.*?static void Build\((.*?)\);')
 _PARAMETER = re.compile(
-    r"(?:, |^)(?:const )?([\w:<>]+)&? (\w+?)_?(?:=(?:\{[^}]*\}|[^,{]+))?(?=, |$)"
+    r"(?:, |^)(?:const )?([\w:<>]+)&? (\w+?)_?(?: ?= ?(?:\{[^}]*\}|[^,{]+))?(?=, |$)"
 )
 
 REFUSALS: Final = re.compile(
     r"not registered|Check data type error|is not supported|not support|Unimplemented"
     r"|expected_dtype|only supports? |cannot be cast|doesn't support|must be .*(?:dtype|type)"
-    r"|data ?type|must be Value, but got Tensor",
+    r"|data ?type|must be one of|must be Value, but got Tensor",
     re.IGNORECASE,
 )
 """What Paddle says where it has no CPU kernel for an element type, or no eager form of an op."""
+
+_TENSOR_DTYPES: Final = {"intarray": "int64", "i64": "int32", "i32": "int32"}
+"""Element types of attributes that Paddle takes as tensors."""
 
 
 class NotComparable(Exception):
@@ -40,18 +44,21 @@ class NotComparable(Exception):
 
 
 @lru_cache(maxsize=1)
-def argument_orders() -> dict[str, tuple[str, ...]]:
-    """Op name -> the order in which ``paddle._C_ops`` takes operands and attributes together.
+def parameters() -> dict[str, dict[str, bool]]:
+    """Op name -> its operands and attributes in the order in which ``paddle._C_ops`` takes them.
 
-    The C++ builders take them in the same order; their declarations are part of the wheel.
+    The C++ builders take them in the same order; their declarations are part of the wheel. The
+    value is True for a parameter that is always a tensor.
     """
-    text = (Path(paddle.__file__).parent / HEADER).read_text()
-    orders: dict[str, tuple[str, ...]] = {}
-    for name, parameters in _CLASS.findall(text):
-        items = _PARAMETER.findall(parameters)
-        skipped = ("builder", "argument", "attributes")
-        orders.setdefault(name, tuple(n for _, n in items if n not in skipped))
-    return orders
+    folder = Path(paddle.__file__).parent / HEADERS
+    text = "".join((folder / name).read_text() for name in ("pd_op.h", "manual_op.h"))
+    text = re.sub(r"\s+", " ", re.sub(r"//.*", "", text))
+    skipped = ("builder", "argument", "attributes")
+    found: dict[str, dict[str, bool]] = {}
+    for name, declared in _CLASS.findall(text):
+        items = {n: t == "pir::Value" for t, n in _PARAMETER.findall(declared) if n not in skipped}
+        found.setdefault(name, items)
+    return found
 
 
 def python_name(definition: OpDef) -> str:
@@ -63,20 +70,32 @@ def python_name(definition: OpDef) -> str:
     raise NotComparable(f"paddle._C_ops has no {bare}")
 
 
-def arguments(call: Call, tensors: list[Any]) -> list[Any]:
-    """The arguments of the Paddle function: tensors (or values of a program) and attributes."""
+def arguments(
+    call: Call, tensors: list[Any], constant: Callable[[list[Any], str], Any]
+) -> list[Any]:
+    """The arguments of the Paddle function: tensors (or values of a program) and attributes.
+
+    ``constant`` makes a tensor for attributes that Paddle takes only as one.
+    """
     definition = call.definition
-    order = argument_orders().get(definition.name)
-    if order is None:
+    declared = parameters().get(definition.name)
+    if declared is None:
         raise NotComparable(f"Paddle does not declare {definition.name}")
-    slots = {
-        slot.name: value for slot, value in zip(tensor_slots(definition), tensors, strict=True)
-    }
+    slots = dict(zip([s.name for s in tensor_slots(definition)], tensors, strict=True))
     kinds = definition.attr_kinds
-    missing = [n for n in order if n not in slots and n not in kinds]
-    if missing or len(order) != len(slots) + len(kinds):
-        raise LookupError(f"{definition.name}: Paddle's arguments are {order}")
-    return [slots[n] if n in slots else attribute(kinds[n], call.attrs[n]) for n in order]
+    if set(declared) != {*slots, *kinds}:
+        raise LookupError(f"{definition.name}: Paddle's arguments are {list(declared)}")
+    found: list[Any] = []
+    for name, is_tensor in declared.items():
+        if name in slots:
+            found.append(slots[name])
+        elif is_tensor:
+            value = call.attrs[name]
+            listed = list(value) if isinstance(value, tuple) else [value]
+            found.append(constant(listed, _TENSOR_DTYPES.get(kinds[name], "float32")))
+        else:
+            found.append(attribute(kinds[name], call.attrs[name]))
+    return found
 
 
 def attribute(kind: str, value: Any) -> Any:
@@ -96,7 +115,7 @@ def eager(call: Call) -> list[Any]:
     function = getattr(paddle._C_ops, python_name(call.definition))
     tensors = [_map(a, to_paddle) for a in call.args]
     try:
-        found = function(*arguments(call, tensors))
+        found = function(*arguments(call, tensors, paddle.to_tensor))
     except (RuntimeError, ValueError, TypeError, NotImplementedError) as error:
         raise _refusal(error) from error
     listed = list(found) if _several(call.definition, found) else [found]
@@ -128,7 +147,7 @@ def static_types(call: Call) -> list[Meta | None]:
             with paddle.static.program_guard(program):
                 numbers = iter(range(1000))
                 tensors = [_map(a, lambda x: _input(f"x{next(numbers)}", x)) for a in call.args]
-                getattr(paddle._C_ops, name)(*arguments(call, tensors))
+                getattr(paddle._C_ops, name)(*arguments(call, tensors, _constant))
                 return _types_of_last(program, call.definition)
     except (RuntimeError, ValueError, TypeError, NotImplementedError) as error:
         raise _refusal(error) from error
@@ -138,6 +157,11 @@ def static_types(call: Call) -> list[Meta | None]:
 
 def _input(name: str, x: Array) -> Any:
     return paddle.static.data(name, list(x.shape), dt.of_array(x).name)
+
+
+def _constant(values: list[Any], dtype: str) -> Any:
+    """A tensor in a program; its content does not matter to the types."""
+    return paddle.full([len(values)], values[0], dtype)
 
 
 def _types_of_last(program: Any, definition: OpDef) -> list[Meta | None]:

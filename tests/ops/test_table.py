@@ -12,6 +12,7 @@ import pytest
 
 from pirkit.diag.errors import ConstraintError
 from pirkit.dialect.opdef import OpDef, all_ops, bad_samples, find, infer_meta, reference, samples
+from pirkit.runtime import dtype as dt
 from pirkit.runtime import meta as metas
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.meta import UNKNOWN, Meta, TensorMeta, VecMeta, compatible
@@ -23,6 +24,7 @@ from tests.ops.calls import (
     each_array,
     is_gradient,
     maker,
+    sample_dtypes,
     table,
     tensor_slots,
 )
@@ -32,7 +34,7 @@ Array = np.ndarray[Any, Any]
 
 TABLE: Final = table()
 COMPUTED: Final = [d for d in TABLE if samples.get(d) is not None]
-CASES: Final = [(d, t) for d in COMPUTED for t in d.dtypes]
+CASES: Final = [(d, t) for d in COMPUTED for t in sample_dtypes(d)]
 
 DATA_DEPENDENT: Final = frozenset(
     "pd_op." + name
@@ -134,7 +136,7 @@ def test_infer_meta_with_unknowns_is_never_wrong(definition: OpDef, dtype: DType
 @by_op(COMPUTED)
 def test_infer_meta_takes_lists_of_unknown_length(definition: OpDef) -> None:
     lists = [o.name for o in definition.operands if o.kind == "intarray"]
-    for call in calls(definition, definition.dtypes[0]) if lists else ():
+    for call in calls(definition, sample_dtypes(definition)[0]) if lists else ():
         found = call.infer(**dict.fromkeys(lists))
         assert len(found) == len(definition.results)
 
@@ -173,7 +175,7 @@ def test_inplace_result_fits_its_operand(definition: OpDef) -> None:
         pytest.skip(RESHAPING_TWINS[definition.name])
     slots = [o.name for o in tensor_slots(definition)]
     fits = []
-    for call in calls(definition, definition.dtypes[0]):
+    for call in calls(definition, sample_dtypes(definition)[0]):
         pairs = [
             (call.metas[slots.index(operand)], result)
             for slot, result in zip(definition.results, call.infer(), strict=True)
@@ -194,7 +196,7 @@ def infer_and_compute(call: Call) -> None:
 
 @by_op(BAD)
 def test_bad_samples_are_refused(definition: OpDef) -> None:
-    make = maker(definition, definition.dtypes[0])
+    make = maker(definition, sample_dtypes(definition)[0])
     for tag, sample in bad_samples.of(definition)(make):
         call = complete(definition, sample)
         with pytest.raises(ConstraintError) as raised:
@@ -206,7 +208,7 @@ def test_bad_samples_are_refused(definition: OpDef) -> None:
 def test_every_constraint_has_a_bad_sample(definition: OpDef) -> None:
     documented = set(re.findall(r"^\s*(C\d+):", definition.doc, re.MULTILINE))
     rule = bad_samples.get(definition)
-    make = maker(definition, definition.dtypes[0]) if definition.dtypes else None
+    make = maker(definition, next(iter(sample_dtypes(definition)), dt.float32))
     shown = {tag for tag, _ in rule(make)} if rule else set()
     assert shown <= documented
     if not is_gradient(definition):
@@ -218,7 +220,7 @@ def test_op_is_complete(definition: OpDef) -> None:
     rules = {"infer_meta": infer_meta, "reference": reference, "samples": samples}
     assert [name for name, rule in rules.items() if rule.get(definition) is None] == []
     assert definition.doc
-    assert definition.dtypes
+    assert sample_dtypes(definition)
     assert definition.signature.results
 
 
