@@ -31,8 +31,9 @@ def _same_shape(x: TensorMeta, label: TensorMeta) -> TensorMeta:
 class SigmoidCrossEntropyWithLogits:
     """Cross entropy of `sigmoid(x)` with a label in [0, 1], without overflow.
 
-    `pos_weight` multiplies the loss of the positive class. An element whose label is
-    `ignore_index` has loss 0; `normalize` divides by the number of the others.
+    `pos_weight` multiplies -log(sigmoid(x)), whatever the label: a weight w of the positive class
+    arrives here as 1 + (w - 1) * label. An element whose label is `ignore_index` has loss 0;
+    `normalize` divides by the number of the others.
 
     C1: `label` has the shape of `x`.
     C2: `pos_weight` has the shape of `x`.
@@ -71,7 +72,7 @@ def _(
     if pos_weight is None:
         loss = np.maximum(z, 0) - z * t + tail
     else:
-        loss = (1 - t) * z + (1 + (widened(pos_weight) - 1) * t) * (tail + np.maximum(-z, 0))
+        loss = (1 - t) * z + widened(pos_weight) * (tail + np.maximum(-z, 0))
     kept = label != ignore_index
     loss = np.where(kept, loss, z.dtype.type(0))
     if normalize:
