@@ -6,6 +6,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final, TextIO
 
 from pirkit.diag.errors import ArtifactError, InternalError, PirkitError
@@ -29,12 +30,10 @@ def run_main(main: Callable[[], int | None], *, as_json: bool | None = None) -> 
     for argument in sys.argv[1:]:
         trust_source(argument.rpartition("=")[2])
     try:
-        code = main() or 0
+        code = _exit_code(main)
         sys.stdout.flush()
     except PirkitError as error:
         return _report(error, as_json)
-    except SystemExit as end:  # argparse ends --help and --version so
-        return end.code if isinstance(end.code, int) else int(end.code is not None)
     except BrokenPipeError:
         _discard_output()
         return PIPE_CLOSED
@@ -47,15 +46,23 @@ def run_main(main: Callable[[], int | None], *, as_json: bool | None = None) -> 
     return code
 
 
+def _exit_code(main: Callable[[], int | None]) -> int:
+    try:
+        return main() or 0
+    except SystemExit as end:  # argparse ends --help and --version so
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+
+
 def _report(error: PirkitError, as_json: bool) -> int:
     from pirkit.diag.render import print_error  # noqa: PLC0415  rich is slow to import
 
     try:
-        sys.stdout.flush()
+        sys.stdout.flush()  # what was printed before the error is shown before it
+    except OSError:
+        _discard_output()
+    with suppress(OSError):  # if nobody listens any more, the exit code still tells
         print_error(error, as_json=as_json)
         sys.stderr.flush()
-    except OSError:
-        _discard_output()  # nobody listens any more; the exit code still tells
     return error.exit_code
 
 

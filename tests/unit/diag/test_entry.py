@@ -121,7 +121,8 @@ def test_excerpt_is_shown_from_a_file_named_on_the_command_line(
 
 def shell(script: str) -> subprocess.CompletedProcess[str]:
     """Run a bash script in which $PIRKIT is the command; its exit code is the command's."""
-    command = f"PIRKIT='{sys.executable} -m pirkit.cli.main'; {script}; exit ${{PIPESTATUS[0]}}"
+    prelude = f"unset PYTHONUNBUFFERED; PIRKIT='{sys.executable} -m pirkit.cli.main'"
+    command = f"{prelude}; {script}; exit ${{PIPESTATUS[0]}}"
     return subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
 
 
@@ -129,6 +130,7 @@ def shell(script: str) -> subprocess.CompletedProcess[str]:
     ("script", "code"),
     [
         ("$PIRKIT explain --list | true", PIPE_CLOSED),
+        ("$PIRKIT --help | true", PIPE_CLOSED),
         ("$PIRKIT explain --list >&-", 0),
         ("$PIRKIT explain PK9999 2>&-", 2),
     ],
@@ -148,10 +150,19 @@ def test_bug_found_in_pirkit_names_its_line(capsys: pytest.CaptureFixture[str]) 
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-def test_full_disk_is_an_input_error() -> None:
-    done = shell("$PIRKIT explain --list >/dev/full")
+@pytest.mark.parametrize("arguments", ["explain --list", "--help"])
+def test_full_disk_is_an_input_error(arguments: str) -> None:
+    done = shell(f"$PIRKIT {arguments} >/dev/full")
     assert done.returncode == 1
     assert done.stderr == "error[PK0506]: cannot write: no space left on device\n"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_full_disk_does_not_hide_an_earlier_error() -> None:
+    script = "from pirkit.diag.entry import *; run_main(lambda: print('text') or 1 / 0)"
+    done = shell(f'{sys.executable} -c "{script}" >/dev/full')
+    assert done.stderr.startswith("error[PK9000]: ZeroDivisionError")
+    assert "Exception ignored" not in done.stderr
 
 
 def test_output_that_the_terminal_cannot_show_is_escaped() -> None:

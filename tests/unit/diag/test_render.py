@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from pirkit.diag.errors import ParseError, PirkitError, VerifyError
+from pirkit.diag.errors import ConstraintError, ParseError, PirkitError, VerifyError
 from pirkit.diag.render import MAX_MESSAGE, escape, print_error, to_json, to_text
 from pirkit.diag.source import register_source
 from pirkit.diag.span import Span
@@ -148,6 +148,13 @@ def test_excerpt_of_a_very_long_line_is_cut_around_the_carets() -> None:
     assert len(excerpt) <= 80
 
 
+def test_cut_admits_characters_without_a_width_of_their_own() -> None:
+    register_source("accents.txt", "\N{COMBINING ACUTE ACCENT}" * 1_000 + "HERE")
+    excerpt = to_text(ParseError("m", span=Span("accents.txt", 1, 1_001, 4)), 80).splitlines()[-2]
+    assert excerpt.startswith("1 | ...")
+    assert excerpt.endswith("HERE")
+
+
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
@@ -206,6 +213,11 @@ def test_json_has_every_fact() -> None:
 def test_text_of_the_exception_itself() -> None:
     assert str(ERROR) == f"error[PK0203]: {ERROR.message} (block.txt:14:13)"
     assert str(PirkitError("m", code="PK0100")) == "error[PK0100]: m"
+
+
+def test_constraint_error_names_its_constraint() -> None:
+    error = ConstraintError("C2", "the dimensions differ", help="transpose one")
+    assert (error.constraint, error.code, error.help) == ("C2", "PK0203", "transpose one")
 
 
 def test_errors_and_limits_do_not_import_rich() -> None:

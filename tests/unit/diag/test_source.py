@@ -57,6 +57,17 @@ def test_what_is_no_file_has_no_lines(name: str) -> None:
     assert source_line(name, 1) is None
 
 
+def test_file_that_cannot_be_opened_has_no_lines(
+    program: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*args: object, **options: object) -> None:
+        raise PermissionError
+
+    trust_source(str(program))
+    monkeypatch.setattr("builtins.open", refuse)
+    assert source_line(str(program), 1) is None
+
+
 def test_binary_file_has_no_lines(tmp_path: Path) -> None:
     path = tmp_path / "weights"
     path.write_bytes(b"\0\1\2\n")
