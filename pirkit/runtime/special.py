@@ -61,8 +61,8 @@ def digamma(x: Array) -> Array:
 
 
 def _in_blocks(function: Callable[[Array], Array], x: Array) -> Array:
-    flat = np.ravel(x)
-    out = np.empty_like(flat)
+    flat: Array = np.ravel(x)
+    out: Array = np.empty(flat.shape, flat.dtype)
     with np.errstate(all="ignore"):
         for i in range(0, flat.size, _BLOCK):
             out[i : i + _BLOCK] = function(flat[i : i + _BLOCK].astype(np.float64))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -11,9 +11,8 @@ from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import broadcast
 from pirkit.runtime import dtype as dt
+from pirkit.runtime.convert import in_f32
 from pirkit.runtime.meta import TensorMeta
-
-Array = np.ndarray[Any, Any]
 
 WHOLE_BITS: Final = (*dt.INTS, dt.bool_, dt.uint8, dt.int8, dt.int16)
 
@@ -99,12 +98,10 @@ def _(x: TensorMeta) -> TensorMeta:
 
 
 for _op, _function in PAIRS:
-    reference(_op)(lambda x, y, _function=_function: np.asarray(_function(x, y)))
+    reference(_op)(in_f32(_function))
 
 
-@reference(BitwiseNot)
-def _(x: Array) -> Array:
-    return np.asarray(np.bitwise_not(x))
+reference(BitwiseNot)(in_f32(np.bitwise_not))
 
 
 @samples(*(o for o, _ in PAIRS))

@@ -13,6 +13,7 @@ from pirkit.dialect.promotion import promote
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import broadcast
 from pirkit.runtime import dtype as dt
+from pirkit.runtime.convert import in_f32
 from pirkit.runtime.meta import TensorMeta
 
 Array = np.ndarray[Any, Any]
@@ -156,7 +157,7 @@ class IsClose:
     """
 
     name = "pd_op.isclose"
-    signature = "x, y, rtol: f64 = 1e-05, atol: f64 = 1e-08 ; equal_nan: bool = False -> out"
+    signature = "x, y, rtol: scalar = 1e-05, atol: scalar = 1e-08 ; equal_nan: bool = False -> out"
     dtypes = dt.NUMBERS
 
 
@@ -241,7 +242,7 @@ def _(x: TensorMeta) -> TensorMeta:
 
 
 for _op, _function in TESTS:
-    reference(_op)(lambda x, _function=_function: np.asarray(_function(x)))
+    reference(_op)(in_f32(_function))
 
 
 @samples(*(o for o, _ in TESTS))

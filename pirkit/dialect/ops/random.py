@@ -17,7 +17,7 @@ from pirkit.dialect.opdef import RANDOM, bad_samples, infer_meta, op, reference,
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import requested
 from pirkit.runtime import dtype as dt
-from pirkit.runtime.convert import constant, convert, in_f32
+from pirkit.runtime.convert import convert
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.place import Place
@@ -306,7 +306,9 @@ def _(x: TensorMeta) -> TensorMeta:
 
 @reference(Bernoulli)
 def _(x: Array, *, rng: Rng) -> Array:
-    return np.asarray(rng.random(x.shape) < x.astype(np.float64)).astype(x.dtype)
+    shape: tuple[int, ...] = x.shape
+    drawn = np.asarray(rng.random(shape))
+    return np.asarray(drawn < x.astype(np.float64)).astype(x.dtype)
 
 
 @samples(Bernoulli)
@@ -319,79 +321,3 @@ def _(s: SampleMaker) -> Iterator[Sample]:
 @bad_samples(Bernoulli)
 def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     yield "C1", s(s.ints((3,), 0, 2))
-
-
-@op
-class Dropout:
-    """Each element dropped (made 0) with probability `p`, and which ones were kept.
-
-    Mode `upscale_in_train` divides the kept elements by `1 - p` and is the identity when
-    `is_test`; mode `downgrade_in_infer` keeps them as they are and multiplies by `1 - p` when
-    `is_test`. With `is_test` nothing is drawn and the mask is all 1.
-
-    C1: `p` is in [0, 1].
-    C2: `mode` is one of the two.
-    C3: `x` is a float tensor.
-    """
-
-    name = "pd_op.dropout"
-    signature = (
-        "x, seed_tensor?, p: scalar = 0.5 ; is_test: bool = False, "
-        'mode: str = "downgrade_in_infer", seed: i32 = 0, fix_seed: bool = False -> out, mask~'
-    )
-    dtypes = dt.FLOATS
-    inplace = {"out": "x"}
-    effects = RANDOM
-
-
-@infer_meta(Dropout)
-def _(
-    x: TensorMeta,
-    seed_tensor: TensorMeta | None,
-    *,
-    p: float | None,
-    mode: str,
-    **_: object,
-) -> tuple[TensorMeta, TensorMeta]:
-    require(p is None or 0 <= p <= 1, "C1", f"{p} is no probability")
-    require(mode in ("upscale_in_train", "downgrade_in_infer"), "C2", f"mode {mode!r} is unknown")
-    require(x.dtype.is_float, "C3", f"not defined for {x.dtype}")
-    return x, x.with_dtype(dt.uint8)
-
-
-@reference(Dropout)
-def _(
-    x: Array,
-    seed_tensor: Array | None,
-    *,
-    p: float,
-    is_test: bool,
-    mode: str,
-    seed: int,
-    fix_seed: bool,
-    rng: Rng,
-) -> tuple[Array, Array]:
-    upscale = mode == "upscale_in_train"
-    if is_test:
-        out = x if upscale else in_f32(np.multiply)(x, constant(1 - p, dt.float32))
-        return out.astype(x.dtype), np.ones(x.shape, np.uint8)
-    mask = np.asarray(rng.random(x.shape) >= p)
-    factor = 1 / (1 - p) if upscale and p < 1 else 1.0
-    kept = in_f32(lambda x: np.where(mask, x * factor, 0))(x)
-    return kept, mask.astype(np.uint8)
-
-
-@samples(Dropout)
-def _(s: SampleMaker) -> Iterator[Sample]:
-    yield s(s.tensor(4, 5), None, p=0.5, mode="upscale_in_train")
-    yield s(s.tensor(4, 5), None, p=0.5, mode="upscale_in_train", is_test=True)
-    yield s(s.tensor(4, 5), None, p=0.25, is_test=True)
-    yield s(s.tensor(3), None, p=1.0, mode="upscale_in_train")
-    yield s(s.tensor(), None, p=0.0)
-
-
-@bad_samples(Dropout)
-def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
-    yield "C1", s(s.tensor(3), None, p=1.5)
-    yield "C2", s(s.tensor(3), None, mode="sometimes")
-    yield "C3", s(s.ints((3,), 0, 2), None)

@@ -35,6 +35,8 @@ class Softmax:
 class LogSoftmax:
     """Logarithm of the softmax along `axis`.
 
+    As in Paddle, an element counts as no more than 64 below the largest one.
+
     C1: `axis` is in [-rank, rank).
     C2: `x` is a float tensor.
     """
@@ -51,17 +53,17 @@ def _(x: TensorMeta, *, axis: int) -> TensorMeta:
     return x
 
 
-def _shifted(x: Array, axis: int) -> tuple[Array, int]:
+def _shifted(x: Array, axis: int) -> Array:
     """``x`` less its maximum along the axis, with at least one dimension."""
     at_least_1d = np.atleast_1d(x)
     top = np.max(at_least_1d, axis=axis, keepdims=True, initial=-np.inf)
-    return at_least_1d - top, axis
+    return at_least_1d - top
 
 
 @reference(Softmax)
 @in_f32
 def _(x: Array, *, axis: int) -> Any:
-    shifted, axis = _shifted(x, axis)
+    shifted = _shifted(x, axis)
     e = np.exp(shifted)
     return (e / np.sum(e, axis=axis, keepdims=True)).reshape(x.shape)
 
@@ -69,7 +71,7 @@ def _(x: Array, *, axis: int) -> Any:
 @reference(LogSoftmax)
 @in_f32
 def _(x: Array, *, axis: int) -> Any:
-    shifted, axis = _shifted(x, axis)
+    shifted = np.maximum(_shifted(x, axis), -64)
     total = np.sum(np.exp(shifted), axis=axis, keepdims=True)
     return (shifted - np.log(total)).reshape(x.shape)
 
@@ -116,10 +118,15 @@ def _(x: TensorMeta, y: TensorMeta | None) -> TensorMeta:
     return x.with_shape((*x.shape[:-1], last if last == UNKNOWN else last // 2))
 
 
+@in_f32
+def _gated(gate: Array, value: Array) -> Any:
+    return gate / (1 + np.exp(-gate)) * value
+
+
 @reference(Swiglu)
 def _(x: Array, y: Array | None) -> Array:
     gate, value = np.split(x, 2, axis=-1) if y is None else (x, y)
-    return in_f32(lambda a, b: a / (1 + np.exp(-a)) * b)(gate, value)
+    return _gated(gate, value)
 
 
 @samples(Swiglu)
@@ -178,10 +185,15 @@ def _(x: TensorMeta, alpha: TensorMeta, *, data_format: str, mode: str) -> Tenso
     return x
 
 
+@in_f32
+def _bent(x: Array, slope: Array) -> Any:
+    return np.where(x > 0, x, slope * x)
+
+
 @reference(Prelu)
 def _(x: Array, alpha: Array, *, data_format: str, mode: str) -> Array:
     slope = alpha.reshape(_alpha_shape(x.shape, data_format, mode))
-    return in_f32(lambda x, slope: np.where(x > 0, x, slope * x))(x, slope)
+    return _bent(x, slope)
 
 
 @samples(Prelu)
