@@ -1,1 +1,56 @@
-"""pirkit: a compiler toolkit for PIR programs."""
+"""pirkit: a compiler toolkit for PIR programs.
+
+The names below are loaded when they are first used, so that ``import pirkit`` costs nothing::
+
+    prog = pirkit.load("program.txt")
+    prog = pirkit.run_passes(prog, "cse,dce")
+    exe = pirkit.compile(prog, backend="cpu")
+    outputs = exe(x=x)
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+from pirkit.diag.version import VERSION as __version__
+
+if TYPE_CHECKING:
+    from pirkit.diag.errors import PirkitError
+    from pirkit.frontend.compile import compile, run_passes
+    from pirkit.frontend.files import Program, load, save
+    from pirkit.runtime.executor import Executable
+
+_HOMES: Final = {
+    "Executable": "pirkit.runtime.executor",
+    "PirkitError": "pirkit.diag.errors",
+    "Program": "pirkit.frontend.files",
+    "compile": "pirkit.frontend.compile",
+    "load": "pirkit.frontend.files",
+    "run_passes": "pirkit.frontend.compile",
+    "save": "pirkit.frontend.files",
+}
+
+__all__ = [
+    "Executable",
+    "PirkitError",
+    "Program",
+    "__version__",
+    "compile",
+    "load",
+    "run_passes",
+    "save",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'pirkit' has no attribute {name!r}")
+    value = getattr(import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,75 @@
+"""Named arrays in ``.npz`` files, read with the sizes checked first and written whole or not."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from pirkit.diag.errors import ArtifactError
+from pirkit.diag.span import Span
+from pirkit.runtime.dtype import BY_NAME, DType, bfloat16
+
+Array = np.ndarray[Any, Any]
+
+MAX_BYTES: Final = 16 << 30
+"""Bytes that the members of one file may unpack to."""
+MAX_RATIO: Final = 2000
+"""How much larger than the file they may be: more is a zip bomb."""
+
+
+def read_npz(path: str, dtypes: Mapping[str, str] | None = None) -> dict[str, Array]:
+    """The arrays of a file by name.
+
+    ``dtypes`` names the true dtype of members that numpy cannot store (bfloat16 is kept as its
+    bits in uint16). Raises ArtifactError for a missing or damaged file, objects, or a zip bomb.
+    """
+    try:
+        size = os.stat(path).st_size
+        with zipfile.ZipFile(path) as archive:
+            unpacked = sum(info.file_size for info in archive.infolist())
+            if unpacked > min(MAX_BYTES, max(size, 1 << 10) * MAX_RATIO):
+                raise _damaged(path, f"unpacks from {size:,} to {unpacked:,} bytes")
+        with np.load(path, allow_pickle=False) as held:
+            arrays = {name: np.asarray(held[name]) for name in held.files}
+    except FileNotFoundError as error:
+        raise ArtifactError(f"there is no file {path}", code="PK0506", span=Span(path)) from error
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        raise _damaged(path, str(error)) from error
+    for name, dtype in (dtypes or {}).items():
+        if name in arrays:
+            arrays[name] = restore(arrays[name], BY_NAME[dtype])
+    return arrays
+
+
+def restore(array: Array, dtype: DType) -> Array:
+    """An array with its true dtype: bfloat16 from its stored bits."""
+    return array.view(dtype.np) if dtype is bfloat16 and array.dtype == np.uint16 else array
+
+
+def write_npz(path: str, arrays: Mapping[str, Array]) -> None:
+    """Write named arrays; bfloat16 as its bits in uint16. Raises ArtifactError if impossible."""
+    target = Path(path)
+    storable = {
+        name: array.view(np.uint16) if array.dtype == bfloat16.np else array
+        for name, array in arrays.items()
+    }
+    try:
+        with tempfile.NamedTemporaryFile(
+            "wb", dir=target.parent, prefix=f".{target.name}.", delete=False
+        ) as file:
+            np.savez(file, **storable)  # pyright: ignore[reportArgumentType]
+        os.replace(file.name, target)
+    except OSError as error:
+        raise ArtifactError(
+            f"cannot write {path}: {error.strerror}", code="PK0506", span=Span(path)
+        ) from error
+
+
+def _damaged(path: str, why: str) -> ArtifactError:
+    return ArtifactError(f"{path} is no usable .npz file: {why}", code="PK0507", span=Span(path))

@@ -1,0 +1,59 @@
+"""From a program to something that runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from pirkit.diag.errors import UnsupportedError, UsageError
+from pirkit.frontend.files import Program
+from pirkit.lowering.plan_writer import write_plan
+from pirkit.passes import run_pipeline
+from pirkit.runtime.executor import Executable
+
+Array = np.ndarray[Any, Any]
+
+BACKENDS: Final = ("reference", "cpu", "gpu")
+DEFAULT_PIPELINE: Final = "@default"
+
+
+def run_passes(program: Program, pipeline: str, **instrumentation: Any) -> Program:
+    """A new program: the passes of the pipeline string applied to a copy of this one.
+
+    Raises UsageError for an unknown pass or option, PassError if a pass fails.
+    """
+    result = program.copy()
+    run_pipeline(result.module, pipeline, **instrumentation)
+    return result
+
+
+def compile(
+    program: Program,
+    *,
+    backend: str = "cpu",
+    pipeline: str = DEFAULT_PIPELINE,
+    params: Mapping[str, Array] | None = None,
+    entry: str | None = None,
+    seed: int = 0,
+) -> Executable:
+    """Lower a program to an executable: ``exe(**inputs)`` gives its outputs by name.
+
+    ``pipeline=""`` binds the program as it is. ``params`` replaces the program's own weights.
+    Both CPU backends run the NumPy reference kernels so far.
+
+    Raises UnsupportedError for an op without a kernel, and for ``backend="gpu"``.
+    """
+    if backend not in BACKENDS:
+        raise UsageError(
+            f"there is no backend {backend!r}", help=f"backends are {', '.join(BACKENDS)}"
+        )
+    if backend == "gpu":
+        raise UnsupportedError(
+            "there are no GPU kernels yet", code="PK0403", help="use the backend `cpu`"
+        )
+    lowered_from = run_passes(program, pipeline) if pipeline else program
+    lowered = write_plan(lowered_from.entry(entry))
+    weights = dict(program.params if params is None else params)
+    return Executable(lowered.plan, lowered.kernels, weights, seed)

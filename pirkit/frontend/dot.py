@@ -1,0 +1,54 @@
+"""Writes a module as a graph for Graphviz: operations are boxes, values are edges."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from xdsl.dialects import builtin as mlir
+from xdsl.ir import Block, Operation, SSAValue
+
+from pirkit.dialect.operation import ProgramOp
+
+_HIDDEN = frozenset({"pir.yield"})
+
+
+def write_dot(module: mlir.ModuleOp) -> str:
+    """DOT text; regions are clusters."""
+    lines = ["digraph pirkit {", "  node [shape=box, fontname=monospace];"]
+    numbers: dict[Operation, int] = {}
+    for program in module.ops:
+        if isinstance(program, ProgramOp):
+            lines += _cluster(program.block, f"@{program.symbol}", numbers, "  ")
+    lines.append("}")
+    return "\n".join(lines) + "\n"
+
+
+def _cluster(block: Block, label: str, numbers: dict[Operation, int], indent: str) -> Iterator[str]:
+    yield f"{indent}subgraph cluster_{len(numbers)} {{ label={json.dumps(label)};"
+    for op in block.ops:
+        if op.name in _HIDDEN:
+            continue
+        number = numbers.setdefault(op, len(numbers))
+        yield f"{indent}  n{number} [label={json.dumps(_label(op))}];"
+        for value in op.operands:
+            yield from _edge(value, number, numbers, indent)
+        for index, region in enumerate(op.regions):
+            yield from _cluster(region.block, f"{op.name} {index}", numbers, indent + "  ")
+    yield f"{indent}}}"
+
+
+def _edge(
+    value: SSAValue, number: int, numbers: dict[Operation, int], indent: str
+) -> Iterator[str]:
+    owner = value.owner
+    if isinstance(owner, Operation) and owner in numbers:
+        yield f"{indent}  n{numbers[owner]} -> n{number} [label={json.dumps(str(value.type))}];"
+
+
+def _label(op: Operation) -> str:
+    for key in ("parameter_name", "output_name", "name"):
+        held = op.properties.get(key)
+        if isinstance(held, mlir.StringAttr):
+            return f"{op.name}\n{held.data}"
+    return op.name
