@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
@@ -37,6 +37,9 @@ REFUSALS: Final = re.compile(
 
 _TENSOR_DTYPES: Final = {"intarray": "int64", "i64": "int32", "i32": "int32"}
 """Element types of attributes that Paddle takes as tensors."""
+
+EAGER_TENSORS: Final = {"pd_op.arange": ("start", "end", "step")}
+"""Attributes that Paddle's eager functions take only as tensors, its programs as numbers."""
 
 
 class NotComparable(Exception):
@@ -86,16 +89,25 @@ def arguments(
     if set(declared) != {*slots, *kinds}:
         raise LookupError(f"{definition.name}: Paddle's arguments are {list(declared)}")
     found: list[Any] = []
+    eager_tensors = EAGER_TENSORS.get(definition.name, ()) if paddle.in_dynamic_mode() else ()
     for name, is_tensor in declared.items():
         if name in slots:
             found.append(slots[name])
-        elif is_tensor:
-            value = call.attrs[name]
-            listed = list(value) if isinstance(value, tuple) else [value]
-            found.append(constant(listed, _TENSOR_DTYPES.get(kinds[name], "float32")))
+        elif is_tensor or name in eager_tensors:
+            found.append(constant(*_as_tensor(call, name)))
         else:
             found.append(attribute(kinds[name], call.attrs[name]))
     return found
+
+
+def _as_tensor(call: Call, name: str) -> tuple[list[Any], str]:
+    """Content and element type of the tensor that stands for an attribute."""
+    value, kind = call.attrs[name], call.definition.attr_kinds[name]
+    listed = list(value) if isinstance(value, tuple) else [value]
+    if kind in _TENSOR_DTYPES:
+        return listed, _TENSOR_DTYPES[kind]
+    own = call.attrs.get("dtype")
+    return listed, own.name if own is not None else "float32"
 
 
 def attribute(kind: str, value: Any) -> Any:
@@ -119,7 +131,17 @@ def eager(call: Call) -> list[Any]:
     except (RuntimeError, ValueError, TypeError, NotImplementedError) as error:
         raise _refusal(error) from error
     listed = list(found) if _several(call.definition, found) else [found]
+    if not all(isinstance(t, paddle.Tensor) for t in _flat(listed)):
+        raise NotComparable("the op has no eager form")
     return [_map(f, to_numpy) for f in listed]
+
+
+def _flat(values: list[Any]) -> Iterator[Any]:
+    for value in values:
+        if isinstance(value, list | tuple):
+            yield from value
+        elif value is not None:
+            yield value
 
 
 def _several(definition: OpDef, found: Any) -> bool:

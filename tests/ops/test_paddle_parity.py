@@ -82,6 +82,7 @@ UNSAFE: Final = {
 """Calls with which Paddle's kernel writes out of bounds and ends the process."""
 
 VALUE_DIFFERENCES: Final = {
+    "pd_op.accuracy": Difference("Paddle's programs promise the type of `x`, its kernel int32"),
     "pd_op.atan2": Difference(
         "Paddle refuses different ranks, and takes integers in single precision",
         when=lambda call: _ranks_differ(call) or _is_integer(call),
