@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pirkit.diag import span
-from pirkit.diag.source import register_source, source_line, trust_source
+from pirkit.diag.source import KEPT_TEXTS, register_source, source_line, trust_source
 
 
 @pytest.fixture
@@ -79,3 +79,10 @@ def test_binary_file_has_no_lines(tmp_path: Path) -> None:
 def test_registered_text_is_read_by_line(number: int, line: str | None) -> None:
     register_source("<stdin>", "a\r\nb\n")
     assert source_line("<stdin>", number) == line
+
+
+def test_latest_registered_texts_are_kept() -> None:
+    for i in range(KEPT_TEXTS + 1):
+        register_source(f"text {i}", "line")
+    assert source_line("text 0", 1) is None
+    assert source_line("text 1", 1) == "line"
