@@ -20,7 +20,7 @@ VAGUE_NAMES = {"utils", "util", "helpers", "helper", "common", "misc", "legacy",
 TEXT_SUFFIXES = {".py", ".md", ".toml", ".mlir", ".yml", ".yaml", ".cfg", ".sh", ""}
 
 UNSAFE_MODULES = {"pickle", "cPickle", "dill", "marshal", "shelve", "subprocess"}
-UNSAFE_CALLS = {"eval", "exec", "compile", "__import__"}
+UNSAFE_CALLS = {"eval", "exec", "__import__"}
 
 # Written in pieces, so that this file does not contain them.
 MACHINE_PATHS = re.compile(

@@ -9,7 +9,6 @@ import pytest
 
 from pirkit.cli import doctor
 
-
 LLVM = SimpleNamespace(get_host_cpu_features=dict, get_host_cpu_name=lambda: "some cpu")
 
 
