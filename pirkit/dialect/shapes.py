@@ -114,10 +114,11 @@ def show(shape: Sequence[int]) -> str:
 def requested(sizes: Sequence[int | None] | None, constraint: str = "C1") -> Shape:
     """The shape that an ``intarray`` asks for, with None for sizes not known yet.
 
-    Raises ConstraintError for a negative size, or if not even the rank is known.
+    A list of unknown length counts as one unknown size, as in Paddle. Raises ConstraintError for a
+    negative size.
     """
     if sizes is None:
-        raise ConstraintError(constraint, "the rank of the requested shape is not known")
+        return (UNKNOWN,)
     for d in sizes:
         if d is not None and d < UNKNOWN:
             raise ConstraintError(constraint, f"requested shape has the negative size {d}")

@@ -184,7 +184,7 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
 class FullWithTensor:
     """A tensor filled with the one element of `value`.
 
-    C1: no size is negative, and the rank is known.
+    C1: no size is negative.
     C2: `value` has one element.
     """
 
@@ -222,7 +222,7 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
 class Empty:
     """A tensor whose elements nobody may rely on; here they are 0.
 
-    C1: no size is negative, and the rank is known.
+    C1: no size is negative.
     """
 
     name = "pd_op.empty"

@@ -37,7 +37,7 @@ def generator(seed: int, position: int = 0) -> Rng:
 class Uniform:
     """Numbers spread evenly over [`min`, `max`).
 
-    C1: no size is negative, and the rank is known.
+    C1: no size is negative.
     C2: `dtype` is a float type.
     """
 
@@ -94,7 +94,7 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
 class Gaussian:
     """Normally distributed numbers; complex ones share the variance between their parts.
 
-    C1: no size is negative, and the rank is known.
+    C1: no size is negative.
     C2: `dtype` is a float or complex type.
     """
 
@@ -209,7 +209,7 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
 class Randint:
     """Integers in [`low`, `high`), all equally likely.
 
-    C1: no size is negative, and the rank is known.
+    C1: no size is negative.
     C2: `low` is below `high`.
     C3: `dtype` is an integer type.
     """
