@@ -194,14 +194,13 @@ def _mask(lengths: Array | None, x: Array) -> Array:
     """True where a row of the batch has not ended; [time, batch, 1]."""
     if lengths is None:
         return np.ones((*x.shape[:2], 1), np.bool_)
-    steps: Array = np.arange(x.shape[0])
-    return np.less.outer(steps, lengths)[..., None]
+    return np.less.outer(np.arange(len(x)), lengths)[..., None]
 
 
 def _dropout(x: Array, p: float, rng: np.random.Generator | None) -> Array:
     if rng is None:
         raise ConstraintError("C6", f"dropout of {p} between layers needs a generator")
-    kept = rng.random(x.shape) >= p
+    kept = np.reshape(rng.random(x.size) >= p, x.shape)
     return np.where(kept, x * (1 / (1 - p) if p < 1 else 0.0), 0).astype(x.dtype, copy=False)
 
 
