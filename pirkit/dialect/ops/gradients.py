@@ -39,6 +39,7 @@ Each result has shape and dtype of the value that it is the gradient of; a resul
 nobody needs it.
 
 C1: a gradient that comes in (`out_grad`) has the shape of its value (`out`), if both are operands.
+C2: the attributes fit the rank of the operands.
 """
 
 

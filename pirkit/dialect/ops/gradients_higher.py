@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pirkit.dialect.opdef import infer_meta
 from pirkit.dialect.ops.gradients import declare_gradients
+from pirkit.dialect.shapes import normalize_axes
 from pirkit.runtime.meta import TensorMeta
 
 _CONV = (
@@ -135,4 +136,5 @@ declare_gradients(
 
 @infer_meta("pd_op.transpose_double_grad")
 def _(grad_x_grad: TensorMeta, *, perm: tuple[int, ...]) -> TensorMeta:
-    return grad_x_grad.with_shape(grad_x_grad.shape[p] for p in perm)
+    axes = normalize_axes(perm, grad_x_grad.rank, "C2", "perm")
+    return grad_x_grad.with_shape(grad_x_grad.shape[a] for a in axes)

@@ -107,7 +107,7 @@ declare_gradients(
 def _(out_grad: TensorMeta, *, perm: tuple[int, ...]) -> TensorMeta:
     require(
         sorted(p % max(len(perm), 1) for p in perm) == list(range(out_grad.rank)),
-        "C1",
+        "C2",
         f"perm {list(perm)} is no permutation of the {out_grad.rank} dimensions of `out_grad`",
     )
     shape = [UNKNOWN] * out_grad.rank
@@ -121,7 +121,7 @@ def _(out_grad: VecMeta, *, axis: int | None) -> TensorMeta:
     first = out_grad.items[0]
     if axis is None:
         return first.with_shape([UNKNOWN] * first.rank)
-    at = normalize_axis(axis, first.rank)
+    at = normalize_axis(axis, first.rank, "C2")
     total = add_dims(*(item.shape[at] for item in out_grad.items))
     return first.with_shape((*first.shape[:at], total, *first.shape[at + 1 :]))
 
@@ -129,5 +129,5 @@ def _(out_grad: VecMeta, *, axis: int | None) -> TensorMeta:
 @infer_meta("pd_op.unbind_grad", "pd_op.unstack_grad")
 def _(out_grad: VecMeta, *, axis: int) -> TensorMeta:
     first = out_grad.items[0]
-    at = normalize_axis(axis, first.rank + 1)
+    at = normalize_axis(axis, first.rank + 1, "C2")
     return first.with_shape((*first.shape[:at], len(out_grad), *first.shape[at:]))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pirkit.dialect.opdef import infer_meta
+from pirkit.dialect.opdef import infer_meta, require
 from pirkit.dialect.ops.gradients import declare_gradients
+from pirkit.dialect.shapes import normalize_axes
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import UNKNOWN, TensorMeta
 
@@ -228,6 +229,7 @@ def _rescaled(
     x: TensorMeta, data_format: str, channels: Callable[[int], int], shrink: int, grow: int
 ) -> TensorMeta:
     """An image meta with other channels, sides divided by ``shrink`` and multiplied by ``grow``."""
+    require(x.rank == 4, "C2", f"`out_grad` has {x.rank} dimensions, not 4")
     last = data_format == "NHWC"
     n, *rest = x.shape
     c, h, w = (rest[2], *rest[:2]) if last else rest
@@ -247,7 +249,8 @@ def _(
     forward: bool,
     last_dim_size: int,
 ) -> TensorMeta:
+    last = normalize_axes(axes, out_grad.rank, "C2", "axes")[-1]
     shape = list(out_grad.shape)
-    if shape[axes[-1]] != UNKNOWN:
-        shape[axes[-1]] = shape[axes[-1]] // 2 + 1
+    if shape[last] != UNKNOWN:
+        shape[last] = shape[last] // 2 + 1
     return TensorMeta(tuple(shape), dt.COMPLEX_OF[out_grad.dtype])
