@@ -20,10 +20,9 @@ Windows = tuple[Array, Array]
 
 POOLINGS: Final = ("max", "avg")
 
-_SIGNATURE = (
-    "x, kernel_size: intarray ; strides: i64[], paddings: i64[], ceil_mode: bool, "
-    "exclusive: bool, data_format: str, pooling_type: str, global_pooling: bool, adaptive: bool, "
-    "padding_algorithm: str -> out"
+_ATTRIBUTES: Final = (
+    "strides: i64[], paddings: i64[], ceil_mode: bool, exclusive: bool, data_format: str, "
+    "pooling_type: str, global_pooling: bool, adaptive: bool, padding_algorithm: str"
 )
 
 
@@ -44,7 +43,7 @@ class Pool2d:
     """
 
     name = "pd_op.pool2d"
-    signature = _SIGNATURE
+    signature = f"x, kernel_size: intarray ; {_ATTRIBUTES} -> out"
     dtypes = dt.FLOATS
 
 
@@ -60,9 +59,7 @@ class Pool3d:
     """
 
     name = "pd_op.pool3d"
-    signature = _SIGNATURE.replace("kernel_size: intarray ;", ";").replace(
-        "strides:", "kernel_size: i64[], strides:"
-    )
+    signature = f"x ; kernel_size: i64[], {_ATTRIBUTES} -> out"
     dtypes = dt.FLOATS
 
 
@@ -75,6 +72,7 @@ def pool_slides(
     global_pooling: bool,
     constraint: str,
 ) -> tuple[Slide, ...]:
+    """How the windows move; one window of everything with ``global_pooling``."""
     if global_pooling:
         return tuple(Slide(n, 1) for n in lengths)
     sizes = [UNKNOWN if k is None else k for k in kernel_size]
@@ -84,6 +82,7 @@ def pool_slides(
 def out_sizes(
     moves: Sequence[Slide], lengths: Sequence[int], adaptive: bool, ceil: bool, constraint: str
 ) -> tuple[int, ...]:
+    """Number of windows per dimension; raises ConstraintError if one is zero."""
     if adaptive:
         return tuple(m.size for m in moves)
     out = tuple(m.positions(n, ceil) for m, n in zip(moves, lengths, strict=True))
@@ -92,6 +91,7 @@ def out_sizes(
 
 
 def check_kernel(kernel_size: Sequence[int | None], n: int) -> None:
+    """Raise ConstraintError C2 unless there are ``n`` positive sizes."""
     fits = len(kernel_size) == n and all(k is None or k > 0 for k in kernel_size)
     require(fits, "C2", f"kernel_size {list(kernel_size)} is not {n} positive numbers")
 

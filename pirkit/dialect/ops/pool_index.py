@@ -47,8 +47,10 @@ class MaxPool3dWithIndex:
     """
 
     name = "pd_op.max_pool3d_with_index"
-    signature = MaxPool2dWithIndex.signature_text.replace("[1, 1]", "[1, 1, 1]").replace(
-        "[0, 0]", "[0, 0, 0]"
+    signature = (
+        "x ; kernel_size: i32[], strides: i32[] = [1, 1, 1], paddings: i32[] = [0, 0, 0], "
+        "global_pooling: bool = False, adaptive: bool = False, ceil_mode: bool = False "
+        "-> out, mask"
     )
     dtypes = dt.FLOATS
 
@@ -112,7 +114,8 @@ def _(
     return best.astype(x.dtype), index
 
 
-def _best(x: Array, index: Array, axis: int, windows: Windows) -> Windows:
+def _best(x: Array, index: Array, axis: int, windows: Windows) -> tuple[Array, Array]:
+    """The largest element of each window along one dimension, and its number."""
     shape = (*x.shape[:axis], len(windows[0]), *x.shape[axis + 1 :])
     lowest = np.finfo(x.dtype).min
     best, number = np.full(shape, lowest, x.dtype), np.full(shape, -1, np.int32)
