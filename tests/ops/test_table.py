@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -137,8 +138,9 @@ def test_infer_meta_with_unknowns_is_never_wrong(definition: OpDef, dtype: DType
 def test_infer_meta_takes_lists_of_unknown_length(definition: OpDef) -> None:
     lists = [o.name for o in definition.operands if o.kind == "intarray"]
     for call in calls(definition, sample_dtypes(definition)[0]) if lists else ():
-        found = call.infer(**dict.fromkeys(lists))
-        assert len(found) == len(definition.results)
+        with suppress(ConstraintError):  # a result of unknown rank cannot be described
+            found = call.infer(**dict.fromkeys(lists))
+            assert len(found) == len(definition.results)
 
 
 def frozen(array: Array) -> Array:
@@ -175,7 +177,7 @@ def test_inplace_result_fits_its_operand(definition: OpDef) -> None:
         pytest.skip(RESHAPING_TWINS[definition.name])
     slots = [o.name for o in tensor_slots(definition)]
     fits = []
-    for call in calls(definition, sample_dtypes(definition)[0]):
+    for call in (c for t in sample_dtypes(definition) for c in calls(definition, t)):
         pairs = [
             (call.metas[slots.index(operand)], result)
             for slot, result in zip(definition.results, call.infer(), strict=True)
