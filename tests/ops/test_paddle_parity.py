@@ -53,6 +53,12 @@ def _is_integer(call: Call) -> bool:
     return all(dt.of_array(a).is_integer for a in arrays(call.args))
 
 
+def _uses_running_statistics(call: Call) -> bool:
+    attrs = call.attrs
+    tests = attrs["is_test"] and not attrs["trainable_statistics"]
+    return bool(attrs["use_global_stats"] or tests)
+
+
 def _has_negative_axis(call: Call) -> bool:
     return any(axis < 0 for axis in call.attrs["axes"])
 
@@ -87,7 +93,17 @@ def _uses_running_statistics(call: Call) -> bool:
     return attrs["use_global_stats"] or (attrs["is_test"] and not attrs["trainable_statistics"])
 
 
+_UNSET_STATISTICS: Final = Difference(
+    "Paddle leaves the batch statistics uninitialised when it uses the running ones",
+    results=("saved_mean", "saved_variance"),
+    when=_uses_running_statistics,
+)
+_GPU_ONLY: Final = Difference("Paddle computes it only on GPUs")
+
 VALUE_DIFFERENCES: Final = {
+    "pd_op.batch_norm": _UNSET_STATISTICS,
+    "pd_op.batch_norm_": _UNSET_STATISTICS,
+    "pd_op.sync_batch_norm_": _GPU_ONLY,
     "pd_op.batch_norm": Difference(
         "Paddle leaves statistics that it did not compute uninitialised",
         results=("saved_mean", "saved_variance"),
@@ -117,6 +133,7 @@ VALUE_DIFFERENCES: Final = {
 """Ops whose numbers differ from those of Paddle's kernels."""
 
 TYPE_DIFFERENCES: Final = {
+    "pd_op.sync_batch_norm_": _GPU_ONLY,
     "pd_op.atan2": _RANKS,
     "pd_op.isclose": _RANKS,
     "pd_op.allclose": _RANKS,
