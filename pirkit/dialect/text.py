@@ -10,7 +10,7 @@ from typing import Any, Final, NoReturn
 from xdsl.context import Context
 from xdsl.dialects import builtin as mlir
 from xdsl.dialects.builtin import Builtin
-from xdsl.ir import Dialect, Operation
+from xdsl.ir import Attribute, Dialect, Operation, TypeAttribute
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils import exceptions as xdsl_errors
@@ -31,6 +31,9 @@ _CODES: Final = (
     (re.compile(r"end of (?:file|input)|EOF"), "PK0102"),
 )
 """What xDSL's message is about -> our code."""
+
+_TENSOR: Final = re.compile(r"tensor<[\w?x]+>")
+_ATTR_DICT: Final = re.compile(r'\{(?:[^{}"\n]|"(?:[^"\\\n]|\\.)*")*\}')
 
 _PARSER_FAULTS: Final = (
     xdsl_errors.DiagnosticException,
@@ -92,13 +95,41 @@ def _parse_error(message: str, span: Span) -> ParseError:
 
 
 class _Parser(Parser):
-    """xDSL's parser with operations made on demand and located where they stand."""
+    """xDSL's parser with operations made on demand and located where they stand.
+
+    Types and attribute dictionaries repeat, so each spelling is parsed once.
+    """
 
     def __init__(self, ctx: Context, text: str, file: str) -> None:
         super().__init__(ctx, text, file)
         self.file = file
+        self.text = text
+        self.types: dict[str, TypeAttribute | None] = {}
+        self.attr_dicts: dict[str, dict[str, Attribute]] = {}
         self.starts = [0, *(m.end() for m in re.finditer("\n", text))]
         self.file_attr = mlir.StringAttr(file)
+
+    def parse_optional_type(self) -> TypeAttribute | None:
+        m = _TENSOR.match(self.text, self._current_token.span.start)
+        if m is None:
+            return super().parse_optional_type()
+        known = self.types.get(m[0])
+        if known is None:
+            self.types[m[0]] = known = super().parse_optional_type()
+        else:
+            self._resume_from(m.end())
+        return known
+
+    def parse_optional_attr_dict(self) -> dict[str, Attribute]:
+        m = _ATTR_DICT.match(self.text, self._current_token.span.start)
+        if m is None:
+            return super().parse_optional_attr_dict()
+        known = self.attr_dicts.get(m[0])
+        if known is None:
+            self.attr_dicts[m[0]] = known = super().parse_optional_attr_dict()
+        else:
+            self._resume_from(m.end())
+        return dict(known)
 
     def place(self, position: int) -> Span:
         line = bisect_right(self.starts, position)
@@ -118,7 +149,7 @@ class _Parser(Parser):
         return op
 
     def _get_op_by_name(self, name: str) -> type[Operation]:
-        known = self.ctx.get_optional_op(name) or class_named(name)
+        known = class_named(name) or self.ctx.get_optional_op(name)
         if known is None:
             self._unknown_op(name)
         return known

@@ -12,7 +12,7 @@ from math import prod
 from typing import Final
 
 from pirkit.diag.errors import ParseError
-from pirkit.diag.limits import check
+from pirkit.diag.limits import check, current_limits
 from pirkit.diag.span import Span
 
 MAX_LINE: Final = 1 << 20
@@ -53,9 +53,11 @@ def guard(text: str, file: str) -> None:
             help="remove it; names and strings of programs are plain text",
         )
     _guard_tokens(text, file)
+    rank = current_limits().rank
     for m in _TENSOR.finditer(text):
-        dims = [d for d in re.split(r"\s*x\s*", m[1]) if d]
-        check("rank", len(dims), _span(text, file, m.start()))
+        dims = m[1].count("x")
+        if dims > rank:
+            check("rank", dims, _span(text, file, m.start()))
     for m in _SPLAT.finditer(text):
         count = prod(int(d) for d in m[1].split("x") if d)
         check("constant_elements", count, _span(text, file, m.start()))
@@ -112,10 +114,12 @@ def _guard_tokens(text: str, file: str) -> None:
 def _guard_aliases(text: str, file: str) -> None:
     """Aliases are shared while parsed but spelled out when printed or hashed: bound that size."""
     sizes: dict[str, int] = {}
+    limit = current_limits().alias_bytes
     for m in _ALIAS.finditer(text):
         size = len(m[2]) + sum(sizes.get(r, 0) for r in _REFERENCE.findall(m[2]))
         sizes[m[1]] = size
-        check("alias_bytes", size * _ALIAS_COST, _span(text, file, m.start()))
+        if size * _ALIAS_COST > limit:
+            check("alias_bytes", size * _ALIAS_COST, _span(text, file, m.start()))
 
 
 _ALIAS_COST: Final = 256
