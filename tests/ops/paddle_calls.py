@@ -53,7 +53,7 @@ def parameters() -> dict[str, dict[str, bool]]:
     The C++ builders take them in the same order; their declarations are part of the wheel. The
     value is True for a parameter that is always a tensor.
     """
-    folder = Path(paddle.__file__).parent / HEADERS
+    folder = Path(str(paddle.__file__)).parent / HEADERS
     text = "".join((folder / name).read_text() for name in ("pd_op.h", "manual_op.h"))
     text = re.sub(r"\s+", " ", re.sub(r"//.*", "", text))
     skipped = ("builder", "argument", "attributes")

@@ -1,0 +1,134 @@
+"""Where the op table differs from Paddle on purpose, and what Paddle does not survive."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from pirkit.dialect.signature import Result
+from pirkit.runtime import dtype as dt
+from tests.ops.calls import Call, arrays
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A difference from Paddle that is meant: in these results (all if empty), for these calls."""
+
+    reason: str
+    results: tuple[str, ...] = ()
+    when: Callable[[Call], bool] = lambda call: True
+
+
+def _has_empty_operand(call: Call) -> bool:
+    return any(a.size == 0 for a in arrays(call.args))
+
+
+def _ranks_differ(call: Call) -> bool:
+    return len({a.ndim for a in arrays(call.args)}) > 1
+
+
+def _is_integer(call: Call) -> bool:
+    return all(dt.of_array(a).is_integer for a in arrays(call.args))
+
+
+def _uses_running_statistics(call: Call) -> bool:
+    attrs = call.attrs
+    tests = attrs["is_test"] and not attrs["trainable_statistics"]
+    return bool(attrs["use_global_stats"] or tests)
+
+
+def _has_negative_axis(call: Call) -> bool:
+    return any(axis < 0 for axis in call.attrs["axes"])
+
+
+def _is_float64(call: Call) -> bool:
+    return any(dt.of_array(a) is dt.float64 for a in arrays(call.args))
+
+
+def _is_complex128(call: Call) -> bool:
+    return any(dt.of_array(a) is dt.complex128 for a in arrays(call.args))
+
+
+_SINGLE: Final = Difference("Paddle computes complex128 in single precision", when=_is_complex128)
+_INTEGER: Final = Difference(
+    "Paddle's programs keep the integer type, its kernels return float32", when=_is_integer
+)
+
+_RANKS: Final = Difference("Paddle refuses operands of different ranks", when=_ranks_differ)
+
+UNSAFE: Final = {
+    "pd_op.matmul": Difference("batched products of integers", when=_is_integer),
+    "pd_op.nll_loss": Difference("images", when=lambda call: next(arrays(call.args)).ndim == 4),
+    "pd_op.fft_c2c": Difference("negative axes", when=_has_negative_axis),
+    "pd_op.fft_r2c": Difference("negative axes", when=_has_negative_axis),
+    "pd_op.fft_c2r": Difference("negative axes", when=_has_negative_axis),
+}
+"""Calls with which Paddle's kernel writes out of bounds and ends the process."""
+
+
+_UNSET_STATISTICS: Final = Difference(
+    "Paddle leaves the batch statistics uninitialised where it does not need them",
+    results=("saved_mean", "saved_variance"),
+    when=lambda call: _uses_running_statistics(call) or _has_empty_operand(call),
+)
+_GPU_ONLY: Final = Difference("Paddle computes it only on GPUs")
+
+VALUE_DIFFERENCES: Final = {
+    "pd_op.batch_norm": _UNSET_STATISTICS,
+    "pd_op.batch_norm_": _UNSET_STATISTICS,
+    "pd_op.sync_batch_norm_": _GPU_ONLY,
+    "pd_op.accuracy": Difference("Paddle's programs promise the type of `x`, its kernel int32"),
+    "pd_op.atan2": Difference(
+        "Paddle refuses different ranks, and takes integers in single precision",
+        when=lambda call: _ranks_differ(call) or _is_integer(call),
+    ),
+    "pd_op.isclose": _RANKS,
+    "pd_op.allclose": _RANKS,
+    "pd_op.label_smooth": Difference(
+        "Paddle takes 1 - epsilon in single precision", when=_is_float64
+    ),
+    "pd_op.exp": _SINGLE,
+    "pd_op.sigmoid": _SINGLE,
+    "pd_op.bmm": Difference("Paddle leaves an empty sum uninitialised", when=_has_empty_operand),
+    "pd_op.clip": Difference(
+        "Paddle wraps bounds that the integer type cannot hold",
+        when=lambda call: _is_integer(call) and abs(call.attrs["max"]) > 2.0**63,
+    ),
+    "pd_op.einsum": Difference(
+        "Paddle stores scratch for its gradient", results=("inner_cache", "xshape")
+    ),
+}
+"""Ops whose numbers differ from those of Paddle's kernels."""
+
+TYPE_DIFFERENCES: Final = {
+    "pd_op.sync_batch_norm_": _GPU_ONLY,
+    "pd_op.atan2": _RANKS,
+    "pd_op.isclose": _RANKS,
+    "pd_op.allclose": _RANKS,
+    "pd_op.exp": _INTEGER,
+    "pd_op.expm1": _INTEGER,
+    "pd_op.log": _INTEGER,
+    "pd_op.log1p": _INTEGER,
+    "pd_op.log2": _INTEGER,
+    "pd_op.log10": _INTEGER,
+    "pd_op.matmul": Difference(
+        "Paddle keeps the leading dimensions of the longer operand, its kernel broadcasts them",
+        when=_ranks_differ,
+    ),
+}
+"""Ops whose result types differ from those of Paddle's programs."""
+
+
+def intended(differences: Mapping[str, Difference], call: Call, slot: Result) -> bool:
+    """True if the table says that this result of this call differs."""
+    known = differences.get(call.definition.name)
+    return known is not None and slot.name in (known.results or (slot.name,)) and known.when(call)
+
+
+def avoided(differences: Mapping[str, Difference], call: Call) -> bool:
+    """True if there is nothing to compare, or Paddle would not survive it."""
+    return all(
+        intended(differences, call, slot) or intended(UNSAFE, call, slot)
+        for slot in call.definition.results
+    )
