@@ -63,6 +63,13 @@ class NullAttr(_Word):
 
 
 @irdl_attr_definition
+class JsonAttr(_Word):
+    """An attribute of Paddle that no other class here can hold, as its JSON."""
+
+    name = "pir.json"
+
+
+@irdl_attr_definition
 class PlaceAttr(Data[Place]):
     """A device: ``#pir.place<cpu:0>``."""
 
@@ -96,7 +103,7 @@ class ComplexAttr(Data[complex]):
             printer.print_string_literal(str(self.data))
 
 
-ATTRIBUTES: Final = (DTypeAttr, LayoutAttr, NullAttr, PlaceAttr, ComplexAttr)
+ATTRIBUTES: Final = (DTypeAttr, LayoutAttr, NullAttr, JsonAttr, PlaceAttr, ComplexAttr)
 """The attribute classes of dialect ``pir``."""
 
 Encode = Callable[[Any], Attribute]
