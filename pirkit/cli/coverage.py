@@ -1,0 +1,71 @@
+"""The coverage matrix: which rules each op has."""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+from typing import Final
+
+from pirkit.dialect.opdef import (
+    OpDef,
+    all_ops,
+    bad_samples,
+    infer_meta,
+    lookup,
+    reference,
+    samples,
+)
+
+CONCERNS: Final = (infer_meta, reference, samples, bad_samples)
+
+
+def kinds() -> list[str]:
+    """The kinds of ops in GraphNet's 982 Paddle graphs, most frequent first, by our names."""
+    return files("pirkit.dialect").joinpath("graphnet_kinds.txt").read_text().split()
+
+
+def list_ops(as_json: bool) -> None:
+    """Print one row per op, in-place twins on the row of their pure op, and the totals."""
+    rows = [_row(d) for d in all_ops() if d.pure is None]
+    if as_json:
+        print(json.dumps(rows))
+        return
+    width = max(len(str(row["name"])) for row in rows)
+    head = ["signature", *(c.concern for c in CONCERNS), "in-place"]
+    print(f"{'op':<{width}}  {'family':<22} {'  '.join(head)}")
+    for row in rows:
+        marks = ["yes", *(str(row[c.concern]) for c in CONCERNS), str(row["in-place"])]
+        cells = "  ".join(f"{m:<{len(h)}}" for m, h in zip(marks, head, strict=True))
+        print(f"{row['name']:<{width}}  {row['family']:<22} {cells}".rstrip())
+    print("\n".join(_totals()))
+
+
+def _row(definition: OpDef) -> dict[str, str]:
+    marks = {c.concern: "yes" if c.get(definition) is not None else "-" for c in CONCERNS}
+    if not definition.results:
+        marks["infer_meta"] = "none"  # nothing to infer
+    return {
+        "name": definition.name,
+        "family": definition.family,
+        "in-place": ",".join(f"{r}<-{o}" for r, o in definition.inplace.items()) or "-",
+        **marks,
+        "signature": definition.signature_text,
+    }
+
+
+def _totals() -> list[str]:
+    every = list(all_ops())
+    pure = [d for d in every if d.pure is None]
+    gradients = [d for d in pure if "_grad" in d.name]
+    lines = [
+        f"{len(pure)} ops, {len(every) - len(pure)} in-place twins, {len(gradients)} of the ops "
+        "are gradients (declared; they run by decomposition)"
+    ]
+    wanted = [lookup(name) for name in kinds()]
+    tensor_ops = [d for d in wanted if d.dialect == "pd_op"]
+    lines.append(f"GraphNet kinds: {len(wanted)} of {len(wanted)} have a signature")
+    for concern in CONCERNS:
+        have = sum(concern.get(d) is not None for d in wanted)
+        structural = len(wanted) - len(tensor_ops)
+        lines.append(f"  {concern.concern}: {have} of {len(wanted)} ({structural} are structural)")
+    return lines
