@@ -1,0 +1,338 @@
+"""Resizing of images by interpolation between their elements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from pirkit.dialect.opdef import OpDef, bad_samples, infer_meta, op, reference, require, samples
+from pirkit.dialect.samples import Sample, SampleMaker
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.convert import convert, in_f32
+from pirkit.runtime.meta import UNKNOWN, TensorMeta, VecMeta
+
+Array = np.ndarray[Any, Any]
+Taps = list[tuple[Array, Array | None]]
+"""For each element of the result: which elements to add up, with which weights (None: one)."""
+
+METHODS: Final = ("nearest", "linear", "bilinear", "trilinear", "bicubic")
+LAYOUTS: Final = ("NCHW", "NHWC")
+"""Paddle writes these two for images of any rank."""
+
+_SIGNATURE: Final = (
+    "x, out_size?, size_tensor[]?, scale_tensor? ; "
+    'data_format: str = "NCHW", out_d: i32 = 0, out_h: i32 = 0, out_w: i32 = 0, '
+    'scale: f64[] = [], interp_method: str = "bilinear", align_corners: bool = True, '
+    "align_mode: i32 = 1 -> output"
+)
+
+
+@op
+class LinearInterp:
+    """Resize sequences `[N, C, W]` (or NWC); each element is drawn from two neighbours.
+
+    The size is the first given of `size_tensor`, `out_size`, `scale_tensor`, `scale` and `out_w`.
+    `align_corners` maps the outermost elements to each other; otherwise `align_mode` 0 aligns the
+    edges of the elements and 1 their starts.
+
+    C1: `x` has three dimensions.
+    C2: `interp_method` and `data_format` are known.
+    C3: the size is given, by one positive number per spatial dimension.
+    """
+
+    name = "pd_op.linear_interp"
+    signature = _SIGNATURE
+    dtypes = dt.FLOATS
+
+
+@op
+class NearestInterp:
+    """Resize images `[N, C, H, W]` or volumes (or channels last) by repeating or dropping elements.
+
+    The size is the first given of `size_tensor`, `out_size`, `scale_tensor`, `scale` and `out_d`,
+    `out_h`, `out_w`.
+
+    C1: `x` has four or five dimensions.
+    C2: `interp_method` and `data_format` are known.
+    C3: the size is given, by one positive number per spatial dimension.
+    """
+
+    name = "pd_op.nearest_interp"
+    signature = _SIGNATURE
+    dtypes = (*dt.FLOATS, *dt.INTS, dt.uint8)
+
+
+@op
+class BilinearInterp:
+    """Resize images `[N, C, H, W]` (or NHWC); each element is drawn from four neighbours.
+
+    Sizes and alignment are given as for `linear_interp`.
+
+    C1: `x` has four dimensions.
+    C2: `interp_method` and `data_format` are known.
+    C3: the size is given, by one positive number per spatial dimension.
+    """
+
+    name = "pd_op.bilinear_interp"
+    signature = _SIGNATURE
+    dtypes = dt.FLOATS
+
+
+@op
+class BicubicInterp:
+    """Resize images `[N, C, H, W]` (or NHWC); each element is drawn from sixteen neighbours.
+
+    The cubic has the slope -0.75 (Keys 1981), and may overshoot.
+
+    C1: `x` has four dimensions.
+    C2: `interp_method` and `data_format` are known.
+    C3: the size is given, by one positive number per spatial dimension.
+    """
+
+    name = "pd_op.bicubic_interp"
+    signature = _SIGNATURE
+    dtypes = dt.FLOATS
+
+
+@op
+class TrilinearInterp:
+    """Resize volumes `[N, C, D, H, W]` (or NDHWC); each element is drawn from eight neighbours.
+
+    Sizes and alignment are given as for `linear_interp`.
+
+    C1: `x` has five dimensions.
+    C2: `interp_method` and `data_format` are known.
+    C3: the size is given, by one positive number per spatial dimension.
+    """
+
+    name = "pd_op.trilinear_interp"
+    signature = _SIGNATURE
+    dtypes = dt.FLOATS
+
+
+RANKS: Final = {
+    LinearInterp: (3,),
+    NearestInterp: (4, 5),
+    BilinearInterp: (4,),
+    BicubicInterp: (4,),
+    TrilinearInterp: (5,),
+}
+
+
+def _rule(ranks: Sequence[int]) -> Callable[..., TensorMeta]:
+    def rule(
+        x: TensorMeta,
+        out_size: TensorMeta | None,
+        size_tensor: VecMeta | None,
+        scale_tensor: TensorMeta | None,
+        *,
+        data_format: str,
+        out_d: int,
+        out_h: int,
+        out_w: int,
+        scale: Sequence[float],
+        interp_method: str,
+        align_corners: bool,
+        align_mode: int,
+    ) -> TensorMeta:
+        require(x.rank in ranks, "C1", f"{x} has not {' or '.join(map(str, ranks))} dimensions")
+        require(interp_method in METHODS, "C2", f"method {interp_method!r} is not in {METHODS}")
+        require(data_format in LAYOUTS, "C2", f"data_format {data_format!r} is not in {LAYOUTS}")
+        n, first = x.rank - 2, _first(data_format)
+        lengths = x.shape[first : first + n]
+        if out_size is None and size_tensor is None and scale_tensor is None:
+            sizes = _sizes(lengths, scale, (out_d, out_h, out_w))
+        else:
+            sizes = (UNKNOWN,) * n
+        return x.with_shape((*x.shape[:first], *sizes, *x.shape[first + n :]))
+
+    return rule
+
+
+for _op, _ranks in RANKS.items():
+    infer_meta(_op)(_rule(_ranks))
+
+
+def _first(data_format: str) -> int:
+    """The first spatial dimension."""
+    return 2 if data_format == "NCHW" else 1
+
+
+def _sizes(lengths: Sequence[int], scale: Sequence[float], sizes: Sequence[int]) -> tuple[int, ...]:
+    """The size that the attributes ask for."""
+    n = len(lengths)
+    if scale:
+        fits = len(scale) == n and min(scale) > 0
+        require(fits, "C3", f"scale {list(scale)} is not {n} positive numbers")
+        found = tuple(
+            UNKNOWN if length == UNKNOWN else int(length * factor)
+            for length, factor in zip(lengths, scale, strict=True)
+        )
+    else:
+        found = tuple(sizes[-n:])
+        require(min(found) > 0, "C3", f"no size is given: out_d, out_h, out_w are {list(sizes)}")
+    empty = [length for length, size in zip(lengths, found, strict=True) if size == 0]
+    require(not empty, "C3", f"scale {list(scale)} makes nothing of {empty} elements")
+    return found
+
+
+@reference(*RANKS)
+def _(
+    x: Array,
+    out_size: Array | None,
+    size_tensor: list[Array] | None,
+    scale_tensor: Array | None,
+    *,
+    data_format: str,
+    out_d: int,
+    out_h: int,
+    out_w: int,
+    scale: Sequence[float],
+    interp_method: str,
+    align_corners: bool,
+    align_mode: int,
+) -> Array:
+    n, first = x.ndim - 2, _first(data_format)
+    lengths = x.shape[first : first + n]
+    factors: tuple[float | None, ...] = (None,) * n
+    if size_tensor is not None or out_size is not None:
+        given = (
+            out_size if size_tensor is None else np.concatenate([t.ravel() for t in size_tensor])
+        )
+        sizes = _sizes(lengths, (), tuple(int(v) for v in np.ravel(given)))
+    else:
+        if scale_tensor is not None:
+            scale = tuple(float(v) for v in scale_tensor.ravel())
+            scale = scale * n if len(scale) == 1 else scale
+        sizes = _sizes(lengths, scale, (out_d, out_h, out_w))
+        factors = tuple(scale) or factors
+    every = [
+        _taps(interp_method, *each, align_corners, align_mode)
+        for each in zip(lengths, sizes, factors, strict=True)
+    ]
+    if interp_method == "nearest":
+        return _resampled(x, first, every)
+    kind = dt.of_array(x)
+    wide = x if kind.is_float else x.astype(np.float32)
+    return convert(in_f32(_resampled)(wide, first=first, every=every), kind)
+
+
+def _resampled(x: Array, first: int, every: Sequence[Taps]) -> Array:
+    """Interpolate one dimension after the other."""
+    for axis, taps in enumerate(every, first):
+        shape = (-1, *(1,) * (x.ndim - axis - 1))
+        parts = (
+            np.take(x, at, axis=axis)
+            * (1 if weight is None else weight.astype(x.dtype).reshape(shape))
+            for at, weight in taps
+        )
+        total = next(parts)
+        for part in parts:
+            total += part
+        x = total
+    return x
+
+
+def _taps(
+    method: str,
+    length: int,
+    size: int,
+    factor: float | None,
+    align_corners: bool,
+    align_mode: int,
+) -> Taps:
+    """Neighbours and weights along one dimension.
+
+    The ratio of the sizes is in float32, as in Paddle, so that the same neighbours are found.
+    """
+    f32 = np.float32
+    i = np.arange(size, dtype=f32)
+    if size == 1 and (align_corners or method.startswith("bi")):
+        ratio = f32(0)  # only the kernels for images do so when the corners are not aligned
+    elif align_corners:
+        ratio = f32(length - 1) / f32(size - 1)
+    else:
+        ratio = f32(1 / factor) if factor else f32(length) / f32(size)
+    if method == "nearest":
+        at = ratio * i + f32(0.5 if align_corners else 0)
+        return [(np.minimum(at.astype(np.int64), length - 1), None)]
+    edges = not align_corners and (align_mode == 0 or method == "bicubic")
+    at = np.float64(ratio) * (i + 0.5) - 0.5 if edges else ratio * i
+    if method == "bicubic":
+        return _cubic_taps(at, length)
+    at = np.maximum(at, 0)
+    low = at.astype(np.int64)
+    part = at - low
+    return [(np.minimum(low, length - 1), 1 - part), (np.minimum(low + 1, length - 1), part)]
+
+
+def _cubic_taps(at: Array, length: int) -> Taps:
+    slope = -0.75
+    low = np.floor(at)
+    part = (at - low).astype(np.float64)
+
+    def near(t: Array) -> Array:
+        return ((slope + 2) * t - (slope + 3)) * t * t + 1
+
+    def far(t: Array) -> Array:
+        return ((slope * t - 5 * slope) * t + 8 * slope) * t - 4 * slope
+
+    weights = (far(part + 1), near(part), near(1 - part), far(2 - part))
+    start = low.astype(np.int64) - 1
+    return [(np.clip(start + k, 0, length - 1), w) for k, w in enumerate(weights)]
+
+
+_METHOD: Final = {
+    LinearInterp: "linear",
+    NearestInterp: "nearest",
+    BilinearInterp: "bilinear",
+    BicubicInterp: "bicubic",
+    TrilinearInterp: "trilinear",
+}
+
+
+def _shown(definition: OpDef) -> Callable[[SampleMaker], Iterator[Sample]]:
+    n = RANKS[definition][0] - 2
+    image = (5, 4, 6)[:n]
+    sizes = dict(zip(("out_w", "out_h", "out_d"), (7, 3, 4), strict=True))
+    given = {k: sizes[k] for k in list(sizes)[:n]}
+    method = _METHOD[definition]
+
+    def rule(s: SampleMaker) -> Iterator[Sample]:
+        x = s.tensor(2, 3, *image)
+        yield s(x, interp_method=method, **given)
+        yield s(x, interp_method=method, scale=(1.5,) * n, align_corners=False, align_mode=0)
+        yield s(x, interp_method=method, scale=(0.75,) * n, align_corners=False)
+        yield s(
+            s.tensor(2, *image, 3), s.array((1, 7, 4)[:n], dt.int32), interp_method=method,
+            data_format="NHWC", align_corners=False, align_mode=0,
+        )  # fmt: skip
+        yield s(
+            x, None, [s.array([v], dt.int32) for v in (6, 3, 2)[:n]], interp_method=method
+        )  # fmt: skip
+        yield s(x, None, None, s.array([2.5], dt.float32), interp_method=method)
+
+    return rule
+
+
+def _refused(definition: OpDef) -> Callable[[SampleMaker], Iterator[tuple[str, Sample]]]:
+    rank = RANKS[definition][0]
+
+    def rule(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
+        x = s.tensor(1, 2, *(4,) * (rank - 2))
+        good = {"interp_method": _METHOD[definition], "out_d": 3, "out_h": 3, "out_w": 3}
+        yield "C1", s(s.tensor(4, 4), **good)
+        yield "C2", s(x, **{**good, "interp_method": "lanczos"})
+        yield "C2", s(x, **{**good, "data_format": "NCWH"})
+        yield "C3", s(x, interp_method=_METHOD[definition])
+        yield "C3", s(x, **good, scale=(2.0,) * (rank - 1))
+        yield "C3", s(x, **good, scale=(0.1,) * (rank - 2))
+
+    return rule
+
+
+for _op in RANKS:
+    samples(_op)(_shown(_op))
+    bad_samples(_op)(_refused(_op))
