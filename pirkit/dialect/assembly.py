@@ -98,7 +98,7 @@ def print_op(op: PirOp, printer: Printer) -> None:
     entries.update(op.attributes)
     if entries:
         printer.print_string(" ")
-        printer.print_attr_dict(cast("dict[str, Attribute]", entries))
+        printer.print_attr_dict(entries)
     printer.print_string(" : (")
     printer.print_list(
         [None if v is None else v.type for v in operands],

@@ -124,7 +124,7 @@ def _integer(width: int) -> Kind:
     type_ = mlir.IntegerType(width)
 
     def accepts(a: Attribute) -> bool:
-        return isinstance(a, mlir.IntegerAttr) and a.type == type_
+        return isinstance(a, mlir.IntegerAttr) and cast(Any, a).type == type_
 
     return Kind(
         f"i{width}",
@@ -136,7 +136,7 @@ def _integer(width: int) -> Kind:
 
 def _float(name: str, type_: mlir.Float32Type | mlir.Float64Type) -> Kind:
     def accepts(a: Attribute) -> bool:
-        return isinstance(a, mlir.FloatAttr) and a.type == type_
+        return isinstance(a, mlir.FloatAttr) and cast(Any, a).type == type_
 
     return Kind(
         name,
@@ -148,7 +148,7 @@ def _float(name: str, type_: mlir.Float32Type | mlir.Float64Type) -> Kind:
 
 def _array(name: str, element: Attribute, as_python: Callable[[Any], Any]) -> Kind:
     def accepts(a: Attribute) -> bool:
-        return isinstance(a, mlir.DenseArrayBase) and a.elt_type == element
+        return isinstance(a, mlir.DenseArrayBase) and cast(Any, a).elt_type == element
 
     def encode(values: Sequence[Any]) -> Attribute:
         return mlir.DenseArrayBase.from_list(cast(Any, element), [as_python(v) for v in values])
@@ -162,10 +162,16 @@ def _array(name: str, element: Attribute, as_python: Callable[[Any], Any]) -> Ki
 
 
 def _objects(name: str, item: Kind) -> Kind:
+    def encode(values: Sequence[Any]) -> Attribute:
+        return mlir.ArrayAttr([item.encode(v) for v in values])
+
     return Kind(
         name,
-        lambda values: mlir.ArrayAttr([item.encode(v) for v in values]),
-        lambda a: isinstance(a, mlir.ArrayAttr) and all(map(item.accepts, cast(Any, a))),
+        encode,
+        lambda a: (
+            isinstance(a, mlir.ArrayAttr)
+            and all(map(item.accepts, cast("mlir.ArrayAttr[Attribute]", a)))
+        ),
         lambda a: tuple(item.decode(x) for x in cast("mlir.ArrayAttr[Attribute]", a)),
     )
 
@@ -221,7 +227,7 @@ _SCALAR: Final = Kind("scalar", _encode_scalar, _is_scalar, _decode_scalar)
 _BOOL: Final = Kind(
     "bool",
     lambda v: mlir.IntegerAttr(int(v), mlir.i1),
-    lambda a: isinstance(a, mlir.IntegerAttr) and a.type == mlir.i1,
+    lambda a: isinstance(a, mlir.IntegerAttr) and cast(Any, a).type == mlir.i1,
     lambda a: bool(cast("mlir.IntegerAttr[Any]", a).value.data),
 )
 _I64S: Final = _array("i64[]", mlir.i64, int)
@@ -299,7 +305,7 @@ def encode(kind: str, value: Any) -> Attribute:
 
     Raises VerifyError if the value is not of the kind.
     """
-    key = tuple(value) if isinstance(value, list) else value
+    key: Any = tuple(cast("list[Any]", value)) if isinstance(value, list) else value
     try:
         return _encode_shared(kind, key, repr(key))
     except (TypeError, ValueError, OverflowError) as error:

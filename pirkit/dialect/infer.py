@@ -69,8 +69,8 @@ def _infer(
     last = len(slots) - 1
     tensors = [m for i, m in enumerate(metas) if slots[min(i, last)].kind is None]
     found = rule(*tensors, **keywords)
-    metas_out: tuple[Meta | None, ...] = found if isinstance(found, tuple) else (found,)
-    return tuple([None if m is None else type_of(m) for m in metas_out])
+    results = cast("tuple[Meta | None, ...]", found if isinstance(found, tuple) else (found,))
+    return tuple([None if m is None else type_of(m) for m in results])
 
 
 @lru_cache(maxsize=4096)

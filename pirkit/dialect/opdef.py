@@ -30,12 +30,12 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
+from importlib import import_module
 from typing import Any, Final, TypeVar
 
 from pirkit.diag.errors import ConstraintError, UnsupportedError
 from pirkit.dialect.signature import Attr, Operand, Result, Signature, parse_signature
-from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -122,11 +122,11 @@ def op(cls: type) -> OpDef:
     """Declare an op. Raises ValueError at import for a second declaration of the same name."""
     optional = ("dtypes", "inplace", "views", "effects", "reads_meta_only", "domain")
     data = {k: getattr(cls, k) for k in optional if hasattr(cls, k)}
-    name: str = cls.name  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+    record: Any = cls
     definition = OpDef(
-        name=name,
+        name=record.name,
         doc=(cls.__doc__ or "").strip(),
-        signature_text=cls.signature,  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+        signature_text=record.signature,
         family=cls.__module__.rpartition(".")[2],
         **data,
     )
@@ -193,9 +193,10 @@ def all_ops() -> Iterable[OpDef]:
     return OPS.values()
 
 
+@cache
 def _load_families() -> None:
-    import pirkit.dialect.ops  # noqa: PLC0415  the families declare themselves on import
-    import pirkit.dialect.structure  # noqa: F401, PLC0415
+    for module in ("structure", "ops"):  # they declare their ops when they are imported
+        import_module(f"pirkit.dialect.{module}")
 
 
 class RuleTable:
@@ -266,10 +267,3 @@ def require(condition: bool, constraint: str, message: str, *, help: str | None 
     """Raise ConstraintError unless ``condition`` holds. ``constraint`` is ``C1``, ``C2``..."""
     if not condition:
         raise ConstraintError(constraint, message, help=help)
-
-
-def names(definitions: Iterable[OpDef]) -> list[str]:
-    return [d.name for d in definitions]
-
-
-DEFAULT_DTYPES: Final = dt.FLOATS

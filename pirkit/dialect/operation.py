@@ -43,7 +43,7 @@ def _segments(filled: tuple[bool, ...]) -> Attribute:
 class PirOp(Operation):
     """An operation of dialect ``pir`` or ``pd_op``."""
 
-    name: str = "pir.op"
+    name: ClassVar[str] = "pir.op"
     definition: ClassVar[OpDef]
     traits = OpTraits(lambda: ())
 
@@ -138,7 +138,7 @@ class ProgramOp(Operation):
     ``arg_attrs``. Other inputs are ``pd_op.data`` and ``pir.parameter`` ops inside.
     """
 
-    name: str = "pir.program"
+    name: ClassVar[str] = "pir.program"
     traits = OpTraits(lambda: (IsolatedFromAbove(), NoTerminator(), SymbolOpInterface()))
 
     @classmethod
@@ -212,11 +212,8 @@ def class_of(definition: OpDef) -> type[PirOp]:
         base = _PureOp if definition.effects == PURE and not definition.writes else PirOp
         base = _Terminator if definition.name == "pir.yield" else base
         camel = "".join(p.title() for p in definition.name.partition(".")[2].split("_"))
-        found = type(
-            f"{camel}Op",
-            (base,),
-            {"name": definition.name, "definition": definition, "__doc__": definition.doc},
-        )
+        body = {"name": definition.name, "definition": definition, "__doc__": definition.doc}
+        found = cast("type[PirOp]", type(f"{camel}Op", (base,), body))
         _CLASSES[definition.name] = found
     return found
 

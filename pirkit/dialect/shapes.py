@@ -42,6 +42,7 @@ def join_dims(a: int, b: int, error: Callable[[int, int], Exception]) -> int:
 def broadcast_error(
     shapes: Sequence[Sequence[int]], constraint: str, a: int, b: int
 ) -> ConstraintError:
+    """The error of shapes that do not broadcast: dimension ``a`` against ``b``."""
     text = " and ".join(show(s) for s in shapes)
     return ConstraintError(constraint, f"shapes {text} do not broadcast: {a} against {b}")
 
@@ -108,6 +109,7 @@ def mul_dims(*dims: int) -> int:
 
 
 def show(shape: Sequence[int]) -> str:
+    """A shape as messages print it: ``[2, ?]``."""
     return "[" + ", ".join("?" if d == UNKNOWN else str(d) for d in shape) + "]"
 
 

@@ -25,7 +25,7 @@ import ast
 import re
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, cast
 
 KINDS: Final = frozenset(
     "bool i32 i64 f32 f64 str intarray scalar dtype place layout "
@@ -80,6 +80,8 @@ class Result:
 
 @dataclass(frozen=True)
 class Signature:
+    """The slots of an op."""
+
     operands: tuple[Operand, ...]
     attrs: tuple[Attr, ...]
     results: tuple[Result, ...]
@@ -182,4 +184,4 @@ def _default(text: str | None) -> Any:
         value = ast.literal_eval(text)
     except ValueError:
         return text
-    return tuple(value) if isinstance(value, list) else value
+    return tuple(cast("list[Any]", value)) if isinstance(value, list) else value

@@ -234,9 +234,6 @@ class Assert:
     effects = IO
 
 
-
-
-
 @infer_meta(Data)
 def _(*, name: str, shape: tuple[int, ...], dtype: DType | None, place: object) -> TensorMeta:
     del name, place

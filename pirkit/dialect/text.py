@@ -52,8 +52,8 @@ _PARSER_FAULTS: Final = (
 def dialects() -> tuple[Dialect, Dialect]:
     """Dialects ``pir`` and ``pd_op`` with all their operations, for xDSL's own tools."""
     definitions = list(all_ops())
-    pir = [class_of(d) for d in definitions if d.dialect == "pir"]
-    pd_op = [class_of(d) for d in definitions if d.dialect == "pd_op"]
+    pir: list[type[Operation]] = [class_of(d) for d in definitions if d.dialect == "pir"]
+    pd_op: list[type[Operation]] = [class_of(d) for d in definitions if d.dialect == "pd_op"]
     return (
         Dialect("pir", [ProgramOp, *pir], [*ATTRIBUTES, *types()]),
         Dialect("pd_op", pd_op, []),

@@ -104,7 +104,7 @@ class UndefinedType(ParametrizedAttribute, TypeAttribute):
 
 @irdl_attr_definition
 class OpaqueType(ParametrizedAttribute, TypeAttribute):
-    """The type of an argument that nothing in the program tells: Paddle's text has no types there."""
+    """The type of an argument that the program does not tell: Paddle's text has none there."""
 
     name = "pir.opaque"
 
@@ -205,6 +205,7 @@ def type_of(meta: Meta) -> Attribute:
 
 
 def vec_type(items: Sequence[Attribute]) -> VecType:
+    """The type of a list of values of these types."""
     return VecType(mlir.ArrayAttr(items))
 
 

@@ -205,7 +205,7 @@ def load_params(path: str, module: mlir.ModuleOp) -> dict[str, Array]:
         from pirkit.frontend.arrays import read_npz  # noqa: PLC0415  not needed for other files
 
         return read_npz(path)
-    return read_params(path, parameter_metas(module))
+    return dict(read_params(path, parameter_metas(module)))
 
 
 def save(program: Program, path: str | os.PathLike[str], *, format: str = "auto") -> None:

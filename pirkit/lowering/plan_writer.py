@@ -30,6 +30,7 @@ from pirkit.runtime.plan import (
     Instruction,
     Kernel,
     Operand,
+    Output,
     Plan,
     Port,
     Stack,
@@ -55,7 +56,8 @@ def write_plan(program: ProgramOp) -> Lowered:
         writer.port(writer.inputs, keyword, argument)
     body = writer.block(program.block)
     outputs = [p for _, p in sorted(writer.outputs, key=lambda pair: pair[0])]
-    kept = [p.slot for p in (*writer.inputs, *writer.params, *outputs)]
+    ports = (*writer.inputs, *writer.params)
+    kept: list[Operand] = [*(p.slot for p in ports), *(o.source for o in outputs)]
     body = without_dead_calls(body, kept, writer.droppable)
     plan = Plan(
         name=program.symbol,
@@ -75,7 +77,7 @@ class _Writer:
     where: dict[SSAValue, Operand] = field(default_factory=dict[SSAValue, Operand])
     inputs: list[Port] = field(default_factory=list[Port])
     params: list[Port] = field(default_factory=list[Port])
-    outputs: list[tuple[int, Port]] = field(default_factory=list[tuple[int, Port]])
+    outputs: list[tuple[int, Output]] = field(default_factory=list[tuple[int, Output]])
     kernels: dict[str, Kernel] = field(default_factory=dict[str, Kernel])
     droppable: set[str] = field(default_factory=set[str])
     written: set[int] = field(default_factory=set[int])
@@ -99,7 +101,7 @@ class _Writer:
         return cast(int, self.where[value])
 
     def port(self, ports: list[Port], name: str, value: SSAValue) -> None:
-        ports.append(Port(name, self.define(value), meta_of(value.type)))
+        ports.append(Port(name, cast(int, self.define(value)), meta_of(value.type)))
 
     def written_names(self) -> list[str]:
         return [p.name for p in (*self.inputs, *self.params) if p.slot in self.written]
@@ -217,8 +219,8 @@ def _constant(w: _Writer, op: PirOp, body: list[Instruction]) -> None:
 def _output(attribute: str) -> Any:
     def lower(w: _Writer, op: PirOp, body: list[Instruction]) -> None:
         value = op.operands[0]
-        port = Port(op.attribute(attribute), w.where[value], meta_of(value.type))
-        w.outputs.append((len(w.outputs), port))
+        output = Output(op.attribute(attribute), w.where[value], meta_of(value.type))
+        w.outputs.append((len(w.outputs), output))
 
     return lower
 
@@ -226,8 +228,8 @@ def _output(attribute: str) -> Any:
 def _fetch(w: _Writer, op: PirOp, body: list[Instruction]) -> None:
     value = op.operands[0]
     w.where[op.results[0]] = w.where[value]
-    port = Port(op.attribute("name"), w.where[value], meta_of(value.type))
-    w.outputs.append((op.attribute("col"), port))
+    output = Output(op.attribute("name"), w.where[value], meta_of(value.type))
+    w.outputs.append((op.attribute("col"), output))
 
 
 def _combine(w: _Writer, op: PirOp, body: list[Instruction]) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -72,8 +72,8 @@ class Executable:
             _Run(self.kernels, frame, (self.seed, self.runs)).block(self.plan.body)
         self.runs += 1
         self._take_updates(frame)
-        fed = [frame[p.slot] for p in (*self.plan.inputs, *self.plan.params)]
-        return {p.name: _owned(_read(frame, p.slot), fed) for p in self.plan.outputs}
+        fed: list[Any] = [frame[p.slot] for p in (*self.plan.inputs, *self.plan.params)]
+        return {p.name: _owned(_read(frame, p.source), fed) for p in self.plan.outputs}
 
     def _take_updates(self, frame: Frame) -> None:
         written = set(self.plan.written)
@@ -123,12 +123,12 @@ def _fed(port: Port, values: Mapping[str, Any], what: str) -> Any:
 def _owned(value: Any, fed: list[Any]) -> Any:
     """A result that shares no memory with what the caller owns."""
     if isinstance(value, list):
-        return [_owned(v, fed) for v in value]  # pyright: ignore[reportUnknownVariableType]
-    if isinstance(value, np.ndarray) and (
-        any(isinstance(f, np.ndarray) and np.may_share_memory(value, f) for f in fed)
-    ):
-        return value.copy()
-    return value
+        return [_owned(v, fed) for v in cast("list[Any]", value)]
+    if not isinstance(value, np.ndarray):
+        return value
+    array = cast(Array, value)
+    shared = any(np.may_share_memory(array, f) for f in fed if isinstance(f, np.ndarray))
+    return array.copy() if shared else array
 
 
 def _read(frame: Frame, operand: Operand) -> Any:
@@ -190,11 +190,11 @@ class _Run:
         if len(outputs) == 1 and not isinstance(found, tuple):
             _write(frame, outputs[0], found)
             return
-        for target, value in zip(outputs, found, strict=True):
+        for target, value in zip(outputs, cast("tuple[Any, ...]", found), strict=True):
             _write(frame, target, value)
 
     def _generator(self, attrs: Mapping[str, Any]) -> np.random.Generator:
-        """Draws that depend on the seed, the run and the order of calls; or on the op's own seed."""
+        """Draws that depend on seed, run and order of calls, or on the op's own seed."""
         seed = attrs.get("seed") or 0
         self.draws += 1
         stream = (self.key[1] << 32) + self.draws
@@ -242,7 +242,7 @@ class _Run:
 
 def _host_value(frame: Frame, host: HostArgument, call: Call) -> Any:
     value = _read(frame, host.source)
-    items = value if isinstance(value, list) else [value]
+    items = cast("list[Any]", value) if isinstance(value, list) else [value]
     numbers = [x for item in items for x in np.asarray(item).reshape(-1).tolist()]
     if host.kind == "array":
         return tuple(int(x) for x in numbers)
@@ -253,7 +253,7 @@ def _host_value(frame: Frame, host: HostArgument, call: Call) -> Any:
 
 def _describe(value: Any) -> str:
     if isinstance(value, np.ndarray):
-        return str(of_value(value))
+        return str(of_value(cast(Array, value)))
     return "none" if value is None else f"{len(value)} tensors"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -74,21 +74,24 @@ Meta = TensorMeta | VecMeta | TokenMeta
 
 
 def tensor(shape: Sequence[int], dtype: DType) -> TensorMeta:
+    """The meta of a tensor of that shape and dtype."""
     return TensorMeta(tuple(shape), dtype)
 
 
 def vec(items: Iterable[TensorMeta]) -> VecMeta:
+    """The meta of a list of tensors."""
     return VecMeta(tuple(items))
 
 
 def of_value(value: Any) -> Meta:
     """The meta of a run-time value: an array, or a list of arrays."""
     if isinstance(value, list | tuple):
-        return VecMeta(tuple(of_array(v) for v in value))
+        return VecMeta(tuple(of_array(v) for v in cast("list[Any]", value)))
     return of_array(value)
 
 
 def of_array(array: np.ndarray[Any, Any]) -> TensorMeta:
+    """The meta of an array; KeyError for a numpy dtype that no program can hold."""
     return TensorMeta(tuple(array.shape), dt.of_array(array))
 
 

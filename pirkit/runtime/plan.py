@@ -82,7 +82,10 @@ class While:
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """Acts on the stack in ``slot``: ``create``, ``push`` inputs, ``pop`` or ``test`` to outputs."""
+    """Acts on the stack in ``slot``.
+
+    ``action`` is ``create``, ``push`` (the inputs), ``pop`` or ``test`` (to the outputs).
+    """
 
     action: str
     slot: int
@@ -97,10 +100,19 @@ Instruction = Call | Copy | If | While | Stack
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """A named value at the border of a plan."""
+    """A named value that comes into a plan."""
 
     name: str
-    slot: Operand
+    slot: int
+    meta: Meta
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A named value that a plan gives back."""
+
+    name: str
+    source: Operand
     meta: Meta
 
 
@@ -115,7 +127,7 @@ class Plan:
     slots: tuple[Meta, ...]
     inputs: tuple[Port, ...]
     params: tuple[Port, ...]
-    outputs: tuple[Port, ...]
+    outputs: tuple[Output, ...]
     body: tuple[Instruction, ...]
     written: tuple[str, ...] = ()
 
@@ -150,7 +162,7 @@ def _lines(plan: Plan) -> Iterator[str]:
             yield f'  {word} {_show(port.slot)} "{port.name}" : {port.meta}{changed}'
     yield from _block_lines(plan, plan.body, "  ")
     for port in plan.outputs:
-        yield f'  output {_show(port.slot)} "{port.name}" : {port.meta}'
+        yield f'  output {_show(port.source)} "{port.name}" : {port.meta}'
     yield "}"
 
 
@@ -183,7 +195,8 @@ def _block_lines(plan: Plan, body: tuple[Instruction, ...], indent: str) -> Iter
                 inputs = ", ".join(map(_show, instruction.inputs))
                 outputs = ", ".join(map(_show, instruction.outputs))
                 left = f"{outputs} = " if outputs else ""
-                yield f"{indent}{left}stack.{instruction.action} {_show(instruction.slot)}({inputs}){frees}"
+                action = f"stack.{instruction.action} {_show(instruction.slot)}({inputs})"
+                yield f"{indent}{left}{action}{frees}"
 
 
 def _meta(plan: Plan, operand: Operand) -> object:

@@ -6,6 +6,7 @@ older Paddle has f32 where f64 is declared now) a value is converted if nothing 
 
 from __future__ import annotations
 
+import cmath
 import json
 import math
 import struct
@@ -31,6 +32,7 @@ from pirkit.frontend.paddle.json_syntax import (
     expect,
     integer,
     member,
+    parse_json,
     real,
     text,
 )
@@ -316,8 +318,7 @@ def write_attribute(attribute: Attribute, declared: str | None = None) -> Json:
             items = [_number(attribute, held.elt_type, v) for v in held.get_values()]
             return {"#": "0.a_array", "D": items}
         case mlir.ArrayAttr():
-            held = cast("mlir.ArrayAttr[Attribute]", attribute)
-            return {"#": "0.a_array", "D": [write_attribute(a) for a in held]}
+            return {"#": "0.a_array", "D": [write_attribute(a) for a in attribute]}
         case DTypeAttr():
             word = attribute.data
             return {"#": "1.a_dtype", "D": _UNDEFINED_DTYPE if word == "Undefined" else word}
@@ -326,16 +327,24 @@ def write_attribute(attribute: Attribute, declared: str | None = None) -> Json:
             return {"#": "1.a_place", "D": [_PLACES.index(place.kind), place.device, ""]}
         case LayoutAttr():
             return {"#": "1.a_layout", "D": attribute.data}
-        case ComplexAttr():
+        case ComplexAttr() if cmath.isfinite(attribute.data):
             return {"#": "0.a_c128", "D": [attribute.data.real, attribute.data.imag]}
         case JsonAttr():
-            return json.loads(attribute.data)
+            return _kept_json(attribute)
         case NullAttr() if attribute.data == "null":
             return {"#": NULL}
         case TypeAttribute():
             return {"#": "0.a_type", "D": write_type(cast(Attribute, attribute))}
         case _:
             raise _no_spelling(attribute)
+
+
+def _kept_json(attribute: JsonAttr) -> Json:
+    """The object that the attribute holds, if it is one that reading gives."""
+    node = parse_json(attribute.data, "#pir.json")
+    if read_attribute(node, None) != attribute:
+        raise _no_spelling(attribute)
+    return node
 
 
 def _no_spelling(attribute: Attribute) -> UnsupportedError:

@@ -202,7 +202,9 @@ class _Reader:
             if twice:
                 raise Malformed(f"attribute `{min(twice)}` is given twice", ".OA")
             held.update(on_results)
-        regions = expect(node["regions"], list, ".regions") if "regions" in node else []
+        regions: list[Any] = []
+        if "regions" in node:
+            regions = expect(node["regions"], list, ".regions")
         wanted = REGIONS.get(definition.name, 0)
         if len(regions) != wanted:
             raise Malformed(

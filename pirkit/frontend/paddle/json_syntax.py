@@ -116,11 +116,10 @@ def expect(value: Any, kind: type, path: str = "") -> Any:
 
 def member(node: Any, key: str, kind: type) -> Any:
     """Field ``key`` of an object. Raises Malformed if it is missing or of another type."""
-    if type(node) is not dict:
-        raise Malformed(f"expected an object, found {_KIND_NAMES[type(node)]}")
-    if key not in node:
+    held: dict[str, Any] = expect(node, dict)
+    if key not in held:
         raise Malformed(f"field `{key}` is missing")
-    value = node[key]
+    value = held[key]
     return value if type(value) is kind else expect(value, kind, f".{key}")
 
 

@@ -242,7 +242,7 @@ def write_type(type_: Attribute | None) -> Json:
         return {"#": word}
     match type_:
         case mlir.TensorType():
-            return {"#": "0.t_dtensor", "D": _write_dense(cast(AnyTensor, type_))}
+            return {"#": "0.t_dtensor", "D": _write_dense(_inner(type_))}
         case VecType():
             return {"#": "0.t_vec", "D": [write_type(t) for t in type_.items]}
         case SelectedRowsType():

@@ -13,12 +13,11 @@ from __future__ import annotations
 
 import os
 import struct
-import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from math import prod
 from pathlib import Path
-from typing import Any, BinaryIO, Final, NoReturn, cast
+from typing import Any, BinaryIO, Final, NoReturn
+from uuid import uuid4
 
 import numpy as np
 from xdsl.dialects import builtin as mlir
@@ -215,23 +214,19 @@ def write_params(path: str | Path, arrays: Mapping[str, Array]) -> None:
     does not have, or if the file cannot be written.
     """
     target = Path(path)
+    unfinished = target.with_name(f".{target.name}.{uuid4().hex}")
     headers = {name: _header(name, arrays[name]) for name in sorted(arrays)}
     try:
-        handle = tempfile.NamedTemporaryFile(
-            dir=target.parent, prefix=f".{target.name}.", delete=False
-        )
         try:
-            with handle:
+            with open(unfinished, "xb") as handle:
                 for name, header in headers.items():
                     handle.write(header)
                     handle.write(_raw(arrays[name]))
                 handle.flush()
                 os.fsync(handle.fileno())
-            os.replace(handle.name, target)
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(handle.name)
-            raise
+            os.replace(unfinished, target)
+        finally:
+            unfinished.unlink(missing_ok=True)
     except OSError as error:
         reason = (error.strerror or type(error).__name__).lower()
         raise ArtifactError(
@@ -260,5 +255,4 @@ def _varint(value: int) -> Iterator[int]:
 
 
 def _raw(array: Array) -> memoryview:
-    flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-    return cast(memoryview, flat.data)
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data

@@ -116,7 +116,7 @@ def write_type(type_: Attribute | None) -> str:
     if type_ is None:
         return NULL_TYPE
     if isinstance(type_, mlir.TensorType):
-        return f"tensor<{_write_tensor_body(type_)}>"
+        return f"tensor<{_write_tensor_body(cast('mlir.TensorType[Any]', type_))}>"
     if isinstance(type_, VecType):
         return "vec[" + ",".join(write_type(t) for t in type_.items) + "]"
     if type_ in _TYPE_WORDS:
@@ -318,8 +318,7 @@ def write_value(attribute: Attribute) -> str:
         case mlir.DenseArrayBase():
             return _write_dense(cast("mlir.DenseArrayBase[Any]", attribute))
         case mlir.ArrayAttr():
-            items = cast("mlir.ArrayAttr[Attribute]", attribute)
-            return "[" + ",".join(map(write_value, items)) + "]"
+            return "[" + ",".join(map(write_value, attribute)) + "]"
         case NullAttr():
             return "<#AttrNull>" if attribute.data == "null" else "<#AttrNotImplemented>"
         case ComplexAttr():

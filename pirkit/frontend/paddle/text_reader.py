@@ -278,7 +278,7 @@ class _Reader:
         found = self.attr_cache.get((name, text))
         if found is not None:
             return found
-        kinds = self.definitions[name].attr_kinds if name else {}
+        kinds: Mapping[str, str] = self.definitions[name].attr_kinds if name else {}
         try:
             entries = read_attributes(text, {**DISCARDABLE, **kinds} if name else {})
         except PirkitError as error:
