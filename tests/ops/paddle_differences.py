@@ -74,7 +74,11 @@ _UNSET_STATISTICS: Final = Difference(
 )
 _GPU_ONLY: Final = Difference("Paddle computes it only on GPUs")
 
+_POSITIONS: Final = Difference("Paddle rounds positions to float32", when=_is_float64)
+
 VALUE_DIFFERENCES: Final = {
+    "pd_op.bilinear_interp": _POSITIONS,
+    "pd_op.trilinear_interp": _POSITIONS,
     "pd_op.batch_norm": _UNSET_STATISTICS,
     "pd_op.batch_norm_": _UNSET_STATISTICS,
     "pd_op.sync_batch_norm_": _GPU_ONLY,
