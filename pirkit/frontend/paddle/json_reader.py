@@ -39,6 +39,9 @@ VERSION: Final = 4
 PARAMETER_FLAGS: Final = ("is_distributed", "is_parameter", "need_clip")
 PARAMETER_RESULT_FLAGS: Final = ("persistable", "stop_gradient", "trainable")
 
+LONGEST_NAME: Final = 200
+"""Characters of the name of an op or attribute."""
+
 _OP_FIELDS: Final = frozenset({"#", "A", "I", "O", "OA", "regions"})
 _PARAMETER_FIELDS: Final = frozenset({"#", "A", "DA", "QA", "O", "OA"})
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*\Z")
@@ -54,9 +57,9 @@ def read_paddle_json(data: str | bytes, file: str = "<json>") -> mlir.ModuleOp:
     try:
         return mlir.ModuleOp([reader.document(parse_json(data, file))])
     except Malformed as error:
-        raise ArtifactError(
-            f"{reader.path}{error.path}: {error.message}", code=error.code, span=Span(file)
-        ) from error
+        where = f"{reader.path}{error.path}".lstrip(".")
+        message = f"{where}: {error.message}" if where else error.message
+        raise ArtifactError(message, code=error.code, span=Span(file)) from error
     except PirkitError as error:
         if error.span is None:
             error.span = Span(file)
@@ -71,7 +74,7 @@ class _Opened:
     block: Block
     nodes: list[Any]
     path: str
-    closes: tuple[PirOp, list[int]] | None = None
+    closes: tuple[PirOp, list[int], str] | None = None
     at: int = 0
 
 
@@ -147,7 +150,8 @@ class _Reader:
             if top.at == len(top.nodes):
                 stack.pop()
                 if top.closes is not None:
-                    self._define_results(*top.closes)
+                    op, ids, self.path = top.closes
+                    self._define_results(op, ids)
                 continue
             self.path = path = f"{top.path}.ops[{top.at}]"
             node = top.nodes[top.at]
@@ -163,7 +167,7 @@ class _Reader:
                 self._inner(op, index, region, f"{path}.regions[{index}]")
                 for index, region in enumerate(node["regions"])
             ]
-            inner[-1].closes = (op, ids)
+            inner[-1].closes = (op, ids, path)
             stack.extend(reversed(inner))
             check("nesting", len(stack))
 
@@ -250,7 +254,7 @@ class _Reader:
         found = self.definitions.get(word)
         if found is None:
             name = read_op_name(word)
-            if not _NAME.match(name):
+            if len(name) > LONGEST_NAME or not _NAME.match(name):
                 raise Malformed("is no name of an op", ".#")
             found = self.definitions[word] = lookup(name)
         return found
@@ -348,7 +352,7 @@ def _attributes(
     for index, node in enumerate(cast("list[Any]", nodes)):
         try:
             name = member(node, "N", str)
-            if not _NAME.match(name) or name in STRUCTURAL:
+            if len(name) > LONGEST_NAME or not _NAME.match(name) or name in STRUCTURAL:
                 raise Malformed("is no name of an attribute", ".N")
             if name in held:
                 raise Malformed(f"attribute `{name}` is given twice", ".N")

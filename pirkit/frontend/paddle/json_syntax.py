@@ -20,9 +20,12 @@ BRACKETS_PER_LEVEL: Final = 3
 """Brackets that one level of ``nesting`` may open: an attribute opens two, a region six."""
 
 _STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
-_BRACKETS: Final = b"[]{}"
-_NOT_BRACKETS: Final = bytes(c for c in range(256) if c not in _BRACKETS)
-_OPENERS: Final = np.frombuffer(b"[{", np.uint8)
+_NOT_BRACKETS: Final = bytes(c for c in range(256) if c not in b"[]{}")
+_OPEN, _CLOSE = b"\x01", b"\xff"
+_DIRECTION: Final = bytes.maketrans(b"[{]}", _OPEN * 2 + _CLOSE * 2)
+"""Makes +1 and -1, as signed bytes, of brackets."""
+
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
 class Malformed(ArtifactError):
@@ -68,10 +71,12 @@ def parse_json(data: bytes | str, file: str) -> Any:
 
 
 def _check_brackets(raw: bytes, span: Span) -> None:
-    brackets = _STRING.sub(b"", raw).translate(None, _NOT_BRACKETS)
-    opens = np.isin(np.frombuffer(brackets, np.uint8), _OPENERS)
-    check("attribute_nodes", int(np.count_nonzero(opens)), span)
-    depth = np.cumsum(np.where(opens, np.int8(1), np.int8(-1)), dtype=np.int32)
+    brackets = _STRING.sub(b"", raw).translate(_DIRECTION, _NOT_BRACKETS)
+    opening = brackets.count(_OPEN)
+    check("attribute_nodes", opening, span)
+    if len(brackets) > 2 * opening:  # more are closed than opened: the parser says where
+        return
+    depth = np.cumsum(np.frombuffer(brackets, np.int8), dtype=np.int32)
     deepest = int(depth.max(initial=0))
     check("nesting", -(-deepest // BRACKETS_PER_LEVEL), span)
 
@@ -126,7 +131,7 @@ def member(node: Any, key: str, kind: type) -> Any:
 def text(value: Any, path: str = "") -> str:
     """A string of whole characters: lone surrogates cannot be written in any encoding."""
     word: str = expect(value, str, path)
-    if not word.isascii() and any("\ud800" <= c <= "\udfff" for c in word):
+    if _SURROGATE.search(word):
         raise Malformed("a string holds half a character (a lone surrogate)", path)
     return word
 
