@@ -88,7 +88,6 @@ VALUE_DIFFERENCES: Final = {
         when=lambda call: _ranks_differ(call) or _is_integer(call),
     ),
     "pd_op.isclose": _RANKS,
-    "pd_op.allclose": _RANKS,
     "pd_op.label_smooth": Difference(
         "Paddle takes 1 - epsilon in single precision", when=_is_float64
     ),
@@ -109,7 +108,6 @@ TYPE_DIFFERENCES: Final = {
     "pd_op.sync_batch_norm_": _GPU_ONLY,
     "pd_op.atan2": _RANKS,
     "pd_op.isclose": _RANKS,
-    "pd_op.allclose": _RANKS,
     "pd_op.exp": _INTEGER,
     "pd_op.expm1": _INTEGER,
     "pd_op.log": _INTEGER,
