@@ -3,7 +3,9 @@
 # pyright: reportUnusedImport=false
 from pirkit.dialect.ops import (  # noqa: F401
     activation,
+    anchors,
     arithmetic,
+    batch_norm,
     bitwise,
     complexes,
     constants,
@@ -11,6 +13,8 @@ from pirkit.dialect.ops import (  # noqa: F401
     conv_transpose,
     copying,
     creation,
+    deformable_conv,
+    detection,
     dropout,
     einsum,
     elementwise,
@@ -19,11 +23,13 @@ from pirkit.dialect.ops import (  # noqa: F401
     gradients_higher,
     gradients_movement,
     gradients_nn,
+    interp,
     linalg,
     logic,
     loss,
     loss_pointwise,
     matrices,
+    norm,
     piecewise,
     pool,
     pool_index,
@@ -34,4 +40,5 @@ from pirkit.dialect.ops import (  # noqa: F401
     selection,
     softmax,
     unary,
+    vision,
 )
