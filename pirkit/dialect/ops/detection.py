@@ -1,0 +1,290 @@
+"""Boxes that detectors propose: distribution over levels, and non-maximum suppression."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import log
+from typing import Any, Final
+
+import numpy as np
+
+from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
+from pirkit.dialect.samples import Sample, SampleMaker
+from pirkit.dialect.shapes import mul_dims, same_dim
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.meta import UNKNOWN, TensorMeta, VecMeta
+
+Array = np.ndarray[Any, Any]
+
+LARGEST_STRETCH: Final = log(1000 / 16)
+"""Bound on the predicted logarithm of a size ratio."""
+
+
+@op
+class DistributeFpnProposals:
+    """Send each box to the level of a feature pyramid that suits its size (Lin et al. 2017).
+
+    The level is `refer_level + floor(log2(sqrt(area) / refer_scale))`, kept in range.
+    `multi_level_rois_num` counts the boxes of each image per level, and
+    `restore_index [R, 1]` tells where each box went. Without `rois_num` all boxes are of one image.
+
+    C1: `fpn_rois` is `[R, 4]`.
+    C2: `min_level` is at most `max_level`.
+    C3: `rois_num` is a vector.
+    """
+
+    name = "pd_op.distribute_fpn_proposals"
+    signature = (
+        "fpn_rois, rois_num? ; min_level: i32, max_level: i32, refer_level: i32, "
+        "refer_scale: i32, pixel_offset: bool "
+        "-> multi_fpn_rois[], multi_level_rois_num[], restore_index"
+    )
+    dtypes = (dt.float32, dt.float64)
+    domain = (0.0, 300.0)
+
+
+@op
+class GenerateProposals:
+    """Boxes that a region proposal network finds: the best of all anchors, moved and filtered.
+
+    For each image: the `pre_nms_top_n` best `scores [N, A, H, W]`, their `anchors [H, W, A, 4]`
+    moved by `bbox_deltas [N, 4A, H, W]` times `variances`, clipped to the image, without those
+    smaller than `min_size`, and of those that overlap by more than `nms_thresh` the best. `eta`
+    below 1 lowers that threshold after each box. An image without boxes yields one of zeros.
+
+    Paddle's programs declare `rpn_rois_num` as a float tensor, and pirkit follows; Paddle's kernel
+    counts in int32.
+
+    C1: `scores` and `bbox_deltas` have four dimensions, the deltas four times the channels.
+    C2: `anchors` and `variances` have four numbers per anchor.
+    C3: `im_shape` has a height and a width per image.
+    """
+
+    name = "pd_op.generate_proposals"
+    signature = (
+        "scores, bbox_deltas, im_shape, anchors, variances ; pre_nms_top_n: i32, "
+        "post_nms_top_n: i32, nms_thresh: f32, min_size: f32, eta: f32, "
+        "pixel_offset: bool = True -> rpn_rois, rpn_roi_probs, rpn_rois_num"
+    )
+    dtypes = (dt.float32,)
+
+
+@infer_meta(DistributeFpnProposals)
+def _(
+    fpn_rois: TensorMeta,
+    rois_num: TensorMeta | None,
+    *,
+    min_level: int,
+    max_level: int,
+    **_: object,
+) -> tuple[VecMeta, VecMeta, TensorMeta]:
+    boxes = fpn_rois.rank == 2 and same_dim(fpn_rois.shape[1], 4)
+    require(boxes, "C1", f"{fpn_rois} are no boxes")
+    require(min_level <= max_level, "C2", f"levels {min_level} to {max_level}")
+    require(rois_num is None or rois_num.rank == 1, "C3", f"rois_num {rois_num} is no vector")
+    levels = max_level - min_level + 1
+    images = 1 if rois_num is None else rois_num.shape[0]
+    return (
+        VecMeta((fpn_rois.with_shape((UNKNOWN, 4)),) * levels),
+        VecMeta((TensorMeta((images,), dt.int32),) * levels),
+        TensorMeta((fpn_rois.shape[0], 1), dt.int32),
+    )
+
+
+@reference(DistributeFpnProposals)
+def _(
+    fpn_rois: Array,
+    rois_num: Array | None,
+    *,
+    min_level: int,
+    max_level: int,
+    refer_level: int,
+    refer_scale: int,
+    pixel_offset: bool,
+) -> tuple[list[Array], list[Array], Array]:
+    counts = np.array([len(fpn_rois)]) if rois_num is None else rois_num.astype(np.int64)
+    image = np.repeat(np.arange(len(counts)), counts)
+    scale = np.sqrt(areas(fpn_rois, pixel_offset))
+    exact = np.log2(scale / fpn_rois.dtype.type(refer_scale) + fpn_rois.dtype.type(1e-8))
+    level = np.clip(np.floor(exact + refer_level), min_level, max_level).astype(np.int64)
+    chosen = [np.flatnonzero(level == k) for k in range(min_level, max_level + 1)]
+    order = np.concatenate(chosen)
+    restore = np.empty(len(order), np.int32)
+    restore[order] = np.arange(len(order))
+    numbers = [np.bincount(image[at], minlength=len(counts)).astype(np.int32) for at in chosen]
+    return [fpn_rois[at] for at in chosen], numbers, restore[:, None]
+
+
+def areas(boxes: Array, pixel_offset: bool) -> Array:
+    """Areas of ``boxes [R, 4]``; zero if the corners are swapped. Pixels have a width of one."""
+    sizes = boxes[:, 2:] - boxes[:, :2]
+    area = np.prod(sizes + boxes.dtype.type(pixel_offset), axis=1)
+    return np.where((sizes < 0).any(axis=1), boxes.dtype.type(0), area)
+
+
+def overlaps(box: Array, boxes: Array, pixel_offset: bool) -> Array:
+    """Intersection over union of one box with each of ``boxes [R, 4]``."""
+    extra = boxes.dtype.type(pixel_offset)
+    low, high = np.maximum(box[:2], boxes[:, :2]), np.minimum(box[2:], boxes[:, 2:])
+    common = np.prod(np.maximum(high - low + extra, 0), axis=1)
+    union = areas(box[None], pixel_offset) + areas(boxes, pixel_offset) - common
+    return np.divide(common, union, out=np.zeros_like(common), where=common > 0)
+
+
+def suppress(
+    boxes: Array, threshold: float, eta: float, limit: int, pixel_offset: bool
+) -> list[int]:
+    """Indices of the boxes that stay, at most ``limit``; ``boxes [R, 4]`` are sorted by score."""
+    kept: list[int] = []
+    left = np.arange(len(boxes))
+    worst = np.zeros(len(boxes), boxes.dtype)
+    while len(left) and len(kept) < limit:
+        best = int(left[0])
+        kept.append(best)
+        left = left[1:]
+        worst[left] = np.maximum(worst[left], overlaps(boxes[best], boxes[left], pixel_offset))
+        if eta < 1 and threshold > 0.5:
+            threshold *= eta
+        left = left[worst[left] <= threshold]
+    return kept
+
+
+@infer_meta(GenerateProposals)
+def _(
+    scores: TensorMeta,
+    bbox_deltas: TensorMeta,
+    im_shape: TensorMeta,
+    anchors: TensorMeta,
+    variances: TensorMeta,
+    **_: object,
+) -> tuple[TensorMeta, ...]:
+    fits = scores.rank == bbox_deltas.rank == 4
+    images, each, *sizes = scores.shape
+    wanted = (images, mul_dims(4, each), *sizes)
+    agree = fits and all(map(same_dim, bbox_deltas.shape, wanted))
+    require(agree, "C1", f"scores {scores} with bbox_deltas {bbox_deltas}")
+    for what, meta in (("anchors", anchors), ("variances", variances)):
+        four = meta.rank >= 2 and same_dim(meta.shape[-1], 4)
+        whole = four and same_dim(meta.numel, mul_dims(4, each, *sizes))
+        require(whole, "C2", f"{what} {meta} for scores {scores}")
+    require(
+        im_shape.rank == 2 and same_dim(im_shape.shape[0], images), "C3", f"im_shape {im_shape}"
+    )
+    return (
+        scores.with_shape((UNKNOWN, 4)),
+        scores.with_shape((UNKNOWN, 1)),
+        TensorMeta((images,), dt.float32),
+    )
+
+
+@reference(GenerateProposals)
+def _(
+    scores: Array,
+    bbox_deltas: Array,
+    im_shape: Array,
+    anchors: Array,
+    variances: Array,
+    *,
+    pre_nms_top_n: int,
+    post_nms_top_n: int,
+    nms_thresh: float,
+    min_size: float,
+    eta: float,
+    pixel_offset: bool,
+) -> tuple[Array, ...]:
+    images, each, height, width = scores.shape
+    ranked = scores.transpose(0, 2, 3, 1).reshape(images, -1)
+    moved = bbox_deltas.reshape(images, each, 4, height, width).transpose(0, 3, 4, 1, 2)
+    deltas = moved.reshape(images, -1, 4) * variances.reshape(-1, 4)
+    found: list[tuple[Array, Array]] = []
+    for score, delta, shape in zip(ranked, deltas, im_shape, strict=True):
+        order = np.argsort(-score, kind="stable")
+        order = order[:pre_nms_top_n] if pre_nms_top_n > 0 else order
+        boxes = decoded(anchors.reshape(-1, 4)[order], delta[order], pixel_offset)
+        limit = np.tile(shape[[1, 0]], 2) - shape.dtype.type(pixel_offset)
+        boxes = np.clip(boxes, 0, limit.astype(boxes.dtype))
+        large = np.flatnonzero(_large_enough(boxes, min_size, shape, pixel_offset))
+        if not len(large):
+            found.append((np.zeros((1, 4), scores.dtype), np.zeros((1, 1), scores.dtype)))
+            continue
+        boxes, order = boxes[large], order[large]
+        if nms_thresh > 0:
+            top = post_nms_top_n if post_nms_top_n > 0 else len(boxes)
+            kept = suppress(boxes, nms_thresh, eta, top, pixel_offset)
+            boxes, order = boxes[kept], order[kept]
+        found.append((boxes, score[order][:, None]))
+    counts = np.array([len(b) for b, _ in found], np.float32)
+    return np.concatenate([b for b, _ in found]), np.concatenate([p for _, p in found]), counts
+
+
+def decoded(anchors: Array, deltas: Array, pixel_offset: bool) -> Array:
+    """Boxes ``[R, 4]``: anchors moved by ``deltas`` of centre and of logarithmic size."""
+    kind = anchors.dtype.type
+    extra = kind(pixel_offset)
+    sizes = anchors[:, 2:] - anchors[:, :2] + extra
+    centres = deltas[:, :2] * sizes + anchors[:, :2] + kind(0.5) * sizes
+    sizes = np.exp(np.minimum(deltas[:, 2:], kind(LARGEST_STRETCH))) * sizes
+    half = kind(0.5) * sizes
+    return np.concatenate([centres - half, centres + half - extra], axis=1)
+
+
+def _large_enough(boxes: Array, min_size: float, shape: Array, pixel_offset: bool) -> Array:
+    sizes = boxes[:, 2:] - boxes[:, :2] + boxes.dtype.type(pixel_offset)
+    large = (sizes >= max(min_size, 1.0)).all(axis=1)
+    if not pixel_offset:
+        return large
+    centres = boxes[:, :2] + sizes / 2
+    return large & (centres <= shape[[1, 0]]).all(axis=1)
+
+
+@samples(DistributeFpnProposals)
+def _(s: SampleMaker) -> Iterator[Sample]:
+    attributes = {"min_level": 2, "max_level": 5, "refer_level": 4, "refer_scale": 224}
+    corners, sizes = s.tensor(9, 2), s.tensor(9, 2)
+    boxes = np.concatenate([corners, corners + sizes * sizes / 50], axis=1)
+    counts = s.array([4, 0, 5], dt.int32)
+    yield s(boxes, counts, **attributes, pixel_offset=False)
+    yield s(boxes, counts, **{**attributes, "min_level": 3, "refer_scale": 60}, pixel_offset=True)
+
+
+@samples(GenerateProposals)
+def _(s: SampleMaker) -> Iterator[Sample]:
+    attributes = {
+        "pre_nms_top_n": 40, "post_nms_top_n": 8, "nms_thresh": 0.5, "min_size": 2.0, "eta": 1.0,
+    }  # fmt: skip
+    corners = s.tensor(4, 5, 3, 2, low=0, high=60)
+    sizes = s.tensor(4, 5, 3, 2, low=5, high=40)
+    anchors = np.concatenate([corners, corners + sizes], axis=-1)
+    scores, deltas = s.tensor(2, 3, 4, 5), s.tensor(2, 12, 4, 5, low=-1, high=1)
+    shapes, variances = s.array([[64, 80], [70, 60]]), s.tensor(4, 5, 3, 4, low=0.1, high=1)
+    yield s(scores, deltas, shapes, anchors, variances, **attributes, pixel_offset=False)
+    yield s(scores, deltas, shapes, anchors, variances, **attributes)
+    yield s(
+        scores, deltas, shapes, anchors, variances,
+        **{**attributes, "eta": 0.8, "nms_thresh": 0.7, "post_nms_top_n": 30, "min_size": 20.0},
+    )  # fmt: skip
+    yield s(
+        scores, deltas, shapes, anchors, variances, **{**attributes, "min_size": 500.0},
+        pixel_offset=False,
+    )  # fmt: skip
+
+
+@bad_samples(DistributeFpnProposals)
+def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
+    attributes = {"refer_level": 4, "refer_scale": 224, "pixel_offset": False}
+    counts = s.array([3], dt.int32)
+    yield "C1", s(s.tensor(3, 5), counts, min_level=2, max_level=5, **attributes)
+    yield "C2", s(s.tensor(3, 4), counts, min_level=5, max_level=2, **attributes)
+    yield "C3", s(s.tensor(3, 4), s.tensor(1, 1), min_level=2, max_level=5, **attributes)
+
+
+@bad_samples(GenerateProposals)
+def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
+    attributes = {
+        "pre_nms_top_n": 40, "post_nms_top_n": 8, "nms_thresh": 0.5, "min_size": 2.0, "eta": 1.0,
+    }  # fmt: skip
+    scores, deltas, anchors = s.tensor(1, 2, 2, 2), s.tensor(1, 8, 2, 2), s.tensor(2, 2, 2, 4)
+    shape = s.tensor(1, 2)
+    yield "C1", s(scores, s.tensor(1, 4, 2, 2), shape, anchors, anchors, **attributes)
+    yield "C2", s(scores, deltas, shape, s.tensor(2, 2, 3, 4), anchors, **attributes)
+    yield "C3", s(scores, deltas, s.tensor(2, 2), anchors, anchors, **attributes)
