@@ -58,7 +58,9 @@ class Limits:
     """Largest admitted values; a value equal to its limit is admitted."""
 
     input_bytes: int = _knob(64 * MEBI, "bytes of one input file", code="PK0302")
-    nesting: int = _knob(200, "levels of nested regions, types or attributes", code="PK0301")
+    nesting: int = _knob(
+        64, "levels of nested regions, types or attributes", code="PK0301", floor=20
+    )
     ops: int = _knob(1_000_000, "ops in one module", code="PK0303")
     attribute_nodes: int = _knob(4_000_000, "attribute and type nodes in one module", code="PK0303")
     alias_bytes: int = _knob(256 * MEBI, "bytes of text after alias expansion", code="PK0307")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from io import StringIO
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, cast
 
 from xdsl.context import Context
 from xdsl.dialects import builtin as mlir
@@ -14,13 +14,15 @@ from xdsl.ir import Attribute, Dialect, Operation, TypeAttribute
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils import exceptions as xdsl_errors
+from xdsl.utils.mlir_lexer import MLIRTokenKind
 
 from pirkit.diag.errors import ParseError, PirkitError
+from pirkit.diag.limits import check
 from pirkit.diag.span import Span
 from pirkit.dialect.attrs import ATTRIBUTES
 from pirkit.dialect.opdef import all_ops, lookup
 from pirkit.dialect.operation import ProgramOp, class_named, class_of
-from pirkit.dialect.text_guard import guard
+from pirkit.dialect.text_guard import depth_of, guard
 from pirkit.dialect.types import types
 
 _CODES: Final = (
@@ -32,8 +34,19 @@ _CODES: Final = (
 )
 """What xDSL's message is about -> our code."""
 
+_REFUSED: Final = {
+    **dict.fromkeys(("vector", "memref", "tuple"), "PK0105"),
+    **dict.fromkeys(("dense", "dense_resource", "opaque", "strided"), "PK0106"),
+    **dict.fromkeys(("affine_map", "affine_set"), "PK0106"),
+}
+"""Builtin types and attributes of MLIR that programs have no use for -> the code that says so."""
+
+_ALIAS_COST: Final = 64
+"""Bytes, about, that one character of an alias costs wherever the alias stands: aliases are shared
+while parsed, but spelled out when printed, compared or hashed."""
+
 _TENSOR: Final = re.compile(r"tensor<[\w?x]+>")
-_ATTR_DICT: Final = re.compile(r'\{(?:[^{}"\n]|"(?:[^"\\\n]|\\.)*")*\}')
+_ATTR_DICT: Final = re.compile(r'\{(?:[^{}"\n]++|"(?:[^"\\\n]++|\\.)*+")*+\}')
 
 _PARSER_FAULTS: Final = (
     xdsl_errors.DiagnosticException,
@@ -108,6 +121,9 @@ class _Parser(Parser):
         self.attr_dicts: dict[str, dict[str, Attribute]] = {}
         self.starts = [0, *(m.end() for m in re.finditer("\n", text))]
         self.file_attr = mlir.StringAttr(file)
+        self.aliases: dict[str, tuple[int, int]] = {}
+        self.expanded = 0
+        self.deepest = 0
 
     def parse_optional_type(self) -> TypeAttribute | None:
         m = _TENSOR.match(self.text, self._current_token.span.start)
@@ -122,7 +138,7 @@ class _Parser(Parser):
 
     def parse_optional_attr_dict(self) -> dict[str, Attribute]:
         m = _ATTR_DICT.match(self.text, self._current_token.span.start)
-        if m is None:
+        if m is None or self.aliases:  # the uses of an alias are counted as they are parsed
             return super().parse_optional_attr_dict()
         known = self.attr_dicts.get(m[0])
         if known is None:
@@ -130,6 +146,46 @@ class _Parser(Parser):
         else:
             self._resume_from(m.end())
         return dict(known)
+
+    def parse_dimension_list(self) -> list[int]:
+        dims = super().parse_dimension_list()
+        check("rank", len(dims), self.here())
+        for dim in dims:
+            check("dimension", dim, self.here())
+        return dims
+
+    def _parse_optional_builtin_parametrized_type(self) -> TypeAttribute | None:
+        token = self._current_token
+        if token.text in _REFUSED and token.kind is MLIRTokenKind.BARE_IDENT:
+            raise ParseError(
+                f"`{token.text}` has no place in a program",
+                code=_REFUSED[token.text],
+                span=self.place(token.span.start),
+                help="types are `tensor<...>` and `!pir.*`, lists of numbers `array<i64: ...>`",
+            )
+        return super()._parse_optional_builtin_parametrized_type()
+
+    def _parse_file_metadata_dictionary(self) -> None:
+        raise ParseError("a program has no metadata section", span=self.here())
+
+    def _parse_alias_def(self) -> None:
+        token = self._current_token
+        expanded, deepest = self.expanded, self.deepest
+        self.deepest = 0
+        super()._parse_alias_def()
+        spelled = self.text[token.span.end : self._current_token.span.start]
+        depth = self.deepest + depth_of(spelled)
+        check("nesting", depth, self.place(token.span.start))
+        self.aliases[token.text] = len(spelled) + self.expanded - expanded, depth
+        self.deepest = deepest
+
+    def _parse_extended_type_or_attribute(self, attr_or_dialect_name: str, is_type: bool) -> Any:
+        found = super()._parse_extended_type_or_attribute(attr_or_dialect_name, cast(Any, is_type))
+        size, depth = self.aliases.get(f"{'!' if is_type else '#'}{attr_or_dialect_name}", (0, 0))
+        self.expanded += size
+        self.deepest = max(self.deepest, depth)
+        check("alias_bytes", self.expanded * _ALIAS_COST, self.here())
+        return found
 
     def place(self, position: int) -> Span:
         line = bisect_right(self.starts, position)

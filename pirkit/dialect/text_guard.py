@@ -1,14 +1,12 @@
-"""Limits in front of xDSL's parser, which has none of its own.
+"""Limits in front of the readers of text: what would cost them stack, time or memory.
 
-One scan over the characters refuses what would cost the parser its stack, its time or its memory:
-deep nesting, huge literals, splats of huge tensors, aliases that double, characters that hide.
-The scan is linear, and the cheap counts come first.
+Each scan is linear, and the cheap counts come first. `guard_characters` is for text of any format,
+`guard` for our own, which xDSL's parser reads; that parser has no limits of its own.
 """
 
 from __future__ import annotations
 
 import re
-from math import prod
 from typing import Final
 
 from pirkit.diag.errors import ParseError
@@ -22,25 +20,31 @@ _HIDDEN: Final = re.compile(
     "[\x00\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
 )
 _TOKEN: Final = re.compile(
-    r"""(?P<string>"(?:[^"\\\n]|\\.)*"?)
+    r"""(?P<string>"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+(?P<end>"?))
       | (?P<comment>//[^\n]*)
       | (?P<arrow>->)
       | (?P<open>[\[({<])
       | (?P<close>[\])}>])
       | (?P<integer_type>\b[su]?i(?P<width>\d{3,})\b)
+      | (?P<hexadecimal>\b0x[0-9a-fA-F]{19,})
       | (?P<number>\b(?P<digits>\d{19,}))
       | (?P<float>\b\d+(?:\.\d*)?[eE][+-]?(?P<exponent>\d{3,})\b)
     """,
-    re.VERBOSE,
+    re.VERBOSE | re.ASCII,
 )
-_TENSOR: Final = re.compile(r"\btensor<((?:(?:\d+|\?)\s*x\s*)+)")
-_SPLAT: Final = re.compile(r"\bdense<[^>\n]*>\s*:\s*tensor<((?:\d+x)+)")
-_ALIAS: Final = re.compile(r"^\s*([!#][\w.$]+)\s*=\s*([^\n]*)", re.MULTILINE)
-_REFERENCE: Final = re.compile(r"[!#][A-Za-z_][\w.$]*")
+_NOTHING: Final = re.compile(r"(?:[ \t]*+(?://[^\n]*+)?+\n)*+[ \t]*+(?://[^\n]*+)?+\Z")
 
 
 def guard(text: str, file: str) -> None:
     """Raise LimitError or ParseError, with the place, for text that must not reach the parser."""
+    guard_characters(text, file)
+    if _NOTHING.match(text):
+        raise ParseError("the text holds no program", code="PK0102", span=Span(file))
+    _guard_tokens(text, file)
+
+
+def guard_characters(text: str, file: str) -> None:
+    """Bound the size of the text and of its lines; refuse characters that hide."""
     check("input_bytes", len(text), Span(file))
     check("ops", text.count("\n"), Span(file))
     _guard_lines(text, file)
@@ -52,54 +56,46 @@ def guard(text: str, file: str) -> None:
             span=_span(text, file, hidden.start()),
             help="remove it; names and strings of programs are plain text",
         )
-    _guard_tokens(text, file)
-    rank = current_limits().rank
-    for m in _TENSOR.finditer(text):
-        dims = m[1].count("x")
-        if dims > rank:
-            check("rank", dims, _span(text, file, m.start()))
-    for m in _SPLAT.finditer(text):
-        count = prod(int(d) for d in m[1].split("x") if d)
-        check("constant_elements", count, _span(text, file, m.start()))
-    _guard_aliases(text, file)
 
 
 def _guard_lines(text: str, file: str) -> None:
-    if len(text) <= MAX_LINE:
-        return
-    for number, line in enumerate(text.splitlines(), 1):
-        if len(line) > MAX_LINE:
+    number, start = 1, 0
+    while len(text) - start > MAX_LINE:
+        end = text.find("\n", start)
+        end = len(text) if end < 0 else end
+        if end - start > MAX_LINE:
             raise ParseError(
-                f"a line of {len(line):,} characters",
+                f"a line of {end - start:,} characters",
                 code="PK0302",
                 span=Span(file, number),
                 help=f"one operation a line, at most {MAX_LINE:,} characters",
             )
+        number, start = number + 1, end + 1
 
 
 def _guard_tokens(text: str, file: str) -> None:
-    depth = 0
+    depth, nesting = 0, current_limits().nesting
     for m in _TOKEN.finditer(text):
         match m.lastgroup:
             case "open":
                 depth += 1
-                if depth > 100:
+                if depth > nesting:
                     check("nesting", depth, _span(text, file, m.start()))
             case "close":
                 depth -= 1
             case "string":
-                if len(m[0]) < 2 or m[0][-1] != '"':
+                if not m["end"]:
                     raise ParseError(
                         "a string does not end", code="PK0102", span=_span(text, file, m.start())
                     )
-            case "width" | "integer_type":
+            case "integer_type":
                 check("literal_digits", len(m["width"]), _span(text, file, m.start()))
                 check("integer_width", int(m["width"]), _span(text, file, m.start()))
-            case "digits" | "number":
+            case "hexadecimal":
+                check("literal_digits", len(m[0]) - 2, _span(text, file, m.start()))
+            case "number":
                 check("literal_digits", len(m["digits"]), _span(text, file, m.start()))
-                if text[m.end() : m.end() + 1] == "x":
-                    check("dimension", int(m["digits"]), _span(text, file, m.start()))
-            case "exponent" | "float":
+            case "float":
                 if len(m["exponent"]) > 6 or float(m[0]) == float("inf"):
                     raise ParseError(
                         "a floating-point literal overflows",
@@ -111,19 +107,16 @@ def _guard_tokens(text: str, file: str) -> None:
                 pass
 
 
-def _guard_aliases(text: str, file: str) -> None:
-    """Aliases are shared while parsed but spelled out when printed or hashed: bound that size."""
-    sizes: dict[str, int] = {}
-    limit = current_limits().alias_bytes
-    for m in _ALIAS.finditer(text):
-        size = len(m[2]) + sum(sizes.get(r, 0) for r in _REFERENCE.findall(m[2]))
-        sizes[m[1]] = size
-        if size * _ALIAS_COST > limit:
-            check("alias_bytes", size * _ALIAS_COST, _span(text, file, m.start()))
-
-
-_ALIAS_COST: Final = 256
-"""Bytes an object of the parsed form takes per character of the printed form, about."""
+def depth_of(text: str) -> int:
+    """How deep the brackets of a text nest."""
+    depth = deepest = 0
+    for m in _TOKEN.finditer(text):
+        if m.lastgroup == "open":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif m.lastgroup == "close":
+            depth -= 1
+    return deepest
 
 
 def _span(text: str, file: str, position: int) -> Span:

@@ -8,6 +8,7 @@ are unique, stacks have one push and one pop. Per op: slots, attribute kinds, re
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import NoReturn, cast
 
 from xdsl.dialects import builtin as mlir
@@ -22,7 +23,7 @@ from pirkit.dialect.opdef import OpDef, infer_meta
 from pirkit.dialect.operation import REGIONS, STRUCTURAL, PirOp, ProgramOp, describe, span_of
 from pirkit.dialect.signature import REQUIRED
 from pirkit.dialect.types import OPAQUE, meta_of
-from pirkit.runtime.meta import Meta, TensorMeta, compatible
+from pirkit.runtime.meta import UNKNOWN, Meta, TensorMeta, compatible
 
 
 def verify_module(module: mlir.ModuleOp) -> None:
@@ -65,6 +66,17 @@ def verify_op(op: PirOp) -> None:
         _check_result_types(op, definition)
 
 
+@dataclass(slots=True)
+class _Frame:
+    """A block that is being walked."""
+
+    ops: Iterator[Operation]
+    depth: int
+    defined: list[SSAValue]
+    makes: Sequence[SSAValue] = ()
+    """What becomes visible behind the block: the results of the op that it ends."""
+
+
 class _Walk:
     """State of the walk over one program."""
 
@@ -76,29 +88,32 @@ class _Walk:
         self.count = 0
 
     def run(self) -> None:
-        stack: list[tuple[Iterator[Operation], list[SSAValue]]] = []
-        self._enter(stack, self.program.block)
+        stack = [_Frame(iter(self.program.block.ops), 1, list(self.program.block.args))]
+        self.visible.update(self.program.block.args)
         while stack:
-            ops, defined = stack[-1]
-            op = next(ops, None)
+            frame = stack[-1]
+            op = next(frame.ops, None)
             if op is None:
                 stack.pop()
-                self.visible.difference_update(defined)
+                self.visible.difference_update(frame.defined)
+                if stack:
+                    self._define(stack[-1], frame.makes)
                 continue
             self._visit(op)
-            results = op.results
-            defined.extend(results)
-            self.visible.update(results)
+            if not op.regions:
+                self._define(frame, op.results)
+            makes: Sequence[SSAValue] = op.results
             for region in reversed(op.regions):
-                if len(region.blocks) != 1:
-                    _fail(op, "PK0209", f"a region of `{op.name}` has {len(region.blocks)} blocks")
-                self._enter(stack, region.block)
-            check("nesting", len(stack), span_of(op))
+                check("nesting", frame.depth + 1, span_of(op))
+                block = region.block
+                self.visible.update(block.args)
+                stack.append(_Frame(iter(block.ops), frame.depth + 1, list(block.args), makes))
+                makes = ()
         check("ops", self.count, span_of(self.program))
 
-    def _enter(self, stack: list[tuple[Iterator[Operation], list[SSAValue]]], block: Block) -> None:
-        self.visible.update(block.args)
-        stack.append((iter(block.ops), list(block.args)))
+    def _define(self, frame: _Frame, values: Sequence[SSAValue]) -> None:
+        frame.defined.extend(values)
+        self.visible.update(values)
 
     def _visit(self, op: Operation) -> None:
         self.count += 1
@@ -286,28 +301,37 @@ def _constraint(op: PirOp, error: ConstraintError) -> tuple[str, ...]:
 
 def _check_regions(op: PirOp) -> None:
     for region in op.regions:
+        if len(region.blocks) != 1:
+            _fail(op, "PK0209", f"a region of `{op.name}` has {len(region.blocks)} blocks")
         last = region.block.last_op
         if last is None or last.name != "pir.yield":
             _fail(op, "PK0206", f"a block of `{op.name}` does not end in `pir.yield`")
+        if region.block.args and op.name != "pd_op.while":
+            _fail(op, "PK0209", f"a block of `{op.name}` takes no arguments")
     results = [r.type for r in op.results]
     yields = [_yielded(region.block) for region in op.regions]
     if op.name == "pd_op.while":
         inits = [v.type for v in op.operands[1:]]
         args = [a.type for a in op.regions[0].block.args]
+        if not yields[0]:
+            _fail(op, "PK0209", "the body of `pd_op.while` yields no condition")
         _agree(op, "initial values", inits, "arguments", args)
         _agree(op, "arguments", args, "yielded values", yields[0][1:])
         _agree(op, "results", results, "yielded values", yields[0][1:])
+        _check_condition(op, yields[0][0])
     else:
         for values in yields:
             _agree(op, "results", results, "yielded values", values)
-    if op.name != "pd_op.pylayer" and op.operands[0].type != OPAQUE:
-        meta = meta_of(op.operands[0].type)
-        if not isinstance(meta, TensorMeta) or meta.numel not in (1, -1):
-            _fail(
-                op,
-                "PK0203",
-                f"the condition of `{op.name}` is `{op.operands[0].type}`, not one bool",
-            )
+    if op.name != "pd_op.pylayer":
+        _check_condition(op, op.operands[0].type)
+
+
+def _check_condition(op: PirOp, type_: Attribute) -> None:
+    if type_ == OPAQUE:
+        return
+    meta = meta_of(type_)
+    if not isinstance(meta, TensorMeta) or meta.numel not in (1, UNKNOWN):
+        _fail(op, "PK0203", f"the condition of `{op.name}` is `{type_}`, not one bool")
 
 
 def _yielded(block: Block) -> list[Attribute]:
