@@ -133,9 +133,8 @@ def _(
         step_w, step_h = image.shape[3] / width, image.shape[2] / height
     ratios = _ratios(aspect_ratios, flip)
     sizes = np.array(_prior_sizes(min_sizes, max_sizes, ratios, min_max_aspect_ratios_order))
-    x = (np.arange(width) + offset) * step_w
-    y = (np.arange(height) + offset) * step_h
-    centres = np.stack(np.meshgrid(x, y), axis=-1)[:, :, None]
+    centres = (np.moveaxis(_cells(width, height), 0, -1) + offset) * (step_w, step_h)
+    centres = centres[:, :, None]
     boxes = np.concatenate([centres - sizes / 2, centres + sizes / 2], axis=-1)
     boxes = boxes / np.tile(whole, 2)
     out = (np.clip(boxes, 0, 1) if clip else boxes).astype(input.dtype)
@@ -188,7 +187,7 @@ def _(
         confidence = confidence ** kind(1 - iou_aware_factor) * overlap ** kind(iou_aware_factor)
     whole = img_size[:, ::-1].astype(x.dtype).reshape(images, 1, 2, 1, 1)
     cells = np.array([width, height], x.dtype).reshape(2, 1, 1)
-    at = np.stack(np.meshgrid(np.arange(width), np.arange(height))).astype(x.dtype)
+    at = _cells(width, height).astype(x.dtype)
     shift = kind(-0.5 * (scale_x_y - 1))
     centres = (at + _sigmoid(head[:, :, :2]) * kind(scale_x_y) + shift) * whole / cells
     shapes = np.array(anchors, x.dtype).reshape(count, 2, 1, 1)
@@ -200,6 +199,12 @@ def _(
     boxes = np.where(found, np.concatenate([low, high], axis=2), kind(0))
     scores = np.where(found, confidence[:, :, None] * _sigmoid(head[:, :, 5:]), kind(0))
     return _rows(boxes), _rows(scores)
+
+
+def _cells(width: int, height: int) -> Array:
+    """Column and row of every element: ``[2, height, width]``."""
+    rows, columns = np.indices((height, width))
+    return np.stack([columns, rows])
 
 
 def _sigmoid(x: Array) -> Array:

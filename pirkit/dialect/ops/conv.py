@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -158,7 +159,7 @@ def correlate(windows: Array, filter: Array, groups: int) -> Array:
     n = filter.ndim - 2
     batch, filters, positions = windows.shape[0], filter.shape[0], windows.shape[2 : 2 + n]
     rows = filter.reshape(groups, filters // groups, -1)
-    out = np.empty((batch, groups, filters // groups, int(np.prod(positions))), windows.dtype)
+    out = np.empty((batch, groups, filters // groups, prod(positions)), windows.dtype)
     order = (0, *range(1 + n, 1 + 2 * n), *range(1, 1 + n))
     for image, result in zip(windows, out, strict=True):
         columns = image.transpose(order).reshape(groups, rows.shape[2], out.shape[3])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -169,7 +170,7 @@ def _(
     batch, channels, *lengths = image.shape
     sizes = filter.shape[2:]
     moves = slides(lengths, sizes, strides, paddings, padding_algorithm, dilations, "C4")
-    positions = int(np.prod(lengths))
+    positions = prod(lengths)
     spread = channels // groups
     columns = np.matmul(
         filter.reshape(groups, spread, -1).swapaxes(1, 2),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -118,7 +119,7 @@ def _bent(
         shifts[:, :, :, i] + _regular(move, i, sizes, out).astype(x.dtype)
         for i, move in enumerate(moves)
     )
-    flat = (batch * parts, int(np.prod((*sizes, *out))))
+    flat = (batch * parts, prod((*sizes, *out)))
     images = x.reshape(batch * parts, channels // parts, *x.shape[2:])
     read = read_between(images, [rows.reshape(flat), columns.reshape(flat)])
     read = read.reshape(batch, parts, channels // parts, *sizes, *out)

@@ -118,8 +118,9 @@ def _(
 def areas(boxes: Array, pixel_offset: bool) -> Array:
     """Areas of ``boxes [R, 4]``; zero if the corners are swapped. Pixels have a width of one."""
     sizes = boxes[:, 2:] - boxes[:, :2]
-    area = np.prod(sizes + boxes.dtype.type(pixel_offset), axis=1)
-    return np.where((sizes < 0).any(axis=1), boxes.dtype.type(0), area)
+    area: Array = np.prod(sizes + boxes.dtype.type(pixel_offset), axis=1)
+    area[(sizes < 0).any(axis=1)] = 0
+    return area
 
 
 def overlaps(box: Array, boxes: Array, pixel_offset: bool) -> Array:

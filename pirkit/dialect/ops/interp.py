@@ -197,11 +197,10 @@ def _(
     n, first = x.ndim - 2, _first(data_format)
     lengths = x.shape[first : first + n]
     factors: tuple[float | None, ...] = (None,) * n
-    if size_tensor is not None or out_size is not None:
-        given = (
-            out_size if size_tensor is None else np.concatenate([t.ravel() for t in size_tensor])
-        )
-        sizes = _sizes(lengths, (), tuple(int(v) for v in np.ravel(given)))
+    given = [out_size] if out_size is not None else []
+    given = given if size_tensor is None else size_tensor
+    if given:
+        sizes = _sizes(lengths, (), tuple(int(v) for t in given for v in t.ravel()))
     else:
         if scale_tensor is not None:
             scale = tuple(float(v) for v in scale_tensor.ravel())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -104,9 +105,8 @@ def _(
     adaptive = adaptive and not global_pooling
     positions = out_sizes(moves, lengths, adaptive, ceil_mode, "C4")
     best = x.astype(np.float32) if x.dtype in HALVES else x
-    index = np.broadcast_to(
-        np.arange(int(np.prod(lengths)), dtype=np.int32).reshape(lengths), x.shape
-    )
+    numbers: Array = np.arange(prod(lengths), dtype=np.int32)
+    index: Array = np.broadcast_to(numbers.reshape(lengths), x.shape)
     # The last dimension first: of equal elements the one with the smallest number stays.
     for i in reversed(range(len(lengths))):
         windows = spans(moves[i], lengths[i], positions[i], adaptive)

@@ -121,7 +121,7 @@ def read_between(x: Array, places: Sequence[Array]) -> Array:
     """
     batch, channels, *lengths = x.shape
     rows = np.moveaxis(x.reshape(batch, channels, -1), 1, 2)
-    images = np.arange(batch)[:, None]
+    images: Array = np.arange(batch)[:, None]
     total = np.zeros((*places[0].shape, channels), x.dtype)
     if not rows.shape[1]:
         return np.moveaxis(total, 2, 1)
@@ -174,8 +174,8 @@ def _(
     aligned: bool,
 ) -> Array:
     kind = x.dtype.type
-    counts = [len(boxes)] if boxes_num is None else boxes_num
-    images = np.repeat(np.arange(len(counts)), counts)
+    counts: Array = np.array([len(boxes)]) if boxes_num is None else boxes_num
+    images: Array = np.repeat(np.arange(len(counts)), counts)
     edges = boxes * kind(spatial_scale) - kind(0.5 if aligned else 0)
     starts, sizes = edges[:, :2], edges[:, 2:] - edges[:, :2]
     if not aligned:
@@ -192,14 +192,14 @@ def _(
 
 
 def _bin_weights(
-    start: Any, size: Any, bins: int, sampling_ratio: int, length: int
+    start: np.floating[Any], size: np.floating[Any], bins: int, sampling_ratio: int, length: int
 ) -> tuple[int, Array]:
     """How much each element along one dimension counts in each bin.
 
     Returns the first element that counts and the weights ``[bins, elements]`` from there on: the
     points of a bin form a grid, so that the weights of both dimensions multiply.
     """
-    kind = type(start)
+    kind = start.dtype.type
     step = size / kind(bins)
     points = sampling_ratio if sampling_ratio > 0 else ceil(step)
     if points <= 0 or length == 0:
