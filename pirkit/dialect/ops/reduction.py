@@ -1,0 +1,512 @@
+"""Reductions to sums, products, extrema and norms.
+
+An empty list of axes means all of them. f16 and bf16 are summed in float32 and rounded once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
+from pirkit.dialect.samples import Sample, SampleMaker
+from pirkit.dialect.shapes import normalize_axes, reduced, same_dim, show
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.convert import convert, in_f32, widened
+from pirkit.runtime.dtype import DType
+from pirkit.runtime.meta import TensorMeta
+
+Array = np.ndarray[Any, Any]
+Axes = Sequence[int | None] | None
+
+
+def axes_of(x: Array, axis: Sequence[int], reduce_all: bool = False) -> tuple[int, ...]:
+    """The axes to reduce, counted from the front; all of them for an empty list."""
+    if reduce_all or not axis:
+        return tuple(range(x.ndim))
+    return normalize_axes(axis, x.ndim) if x.ndim else ()
+
+
+@op
+class Sum:
+    """Sum over `axis`, in `dtype` if it is given; bool and int32 are summed in int64.
+
+    C1: each axis names a dimension of `x`, and none twice.
+    """
+
+    name = "pd_op.sum"
+    signature = "x, axis: intarray = [] ; dtype: dtype = Undefined, keepdim: bool = False -> out"
+    dtypes = dt.ANY
+    reads_meta_only = ()
+
+
+@infer_meta(Sum)
+def _(x: TensorMeta, *, axis: Axes, dtype: DType | None, keepdim: bool) -> TensorMeta:
+    return TensorMeta(reduced(x.shape, axis, keepdim), dtype or _sum_dtype(x.dtype))
+
+
+def _sum_dtype(dtype: DType) -> DType:
+    return dt.int64 if dtype in (dt.bool_, dt.int32) else dtype
+
+
+@reference(Sum)
+def _(x: Array, *, axis: Sequence[int], dtype: DType | None, keepdim: bool) -> Array:
+    target = dtype or _sum_dtype(dt.of_array(x))
+    wide = widened(convert(x, target))
+    total = np.sum(wide, axis=axes_of(x, axis), keepdims=keepdim, dtype=wide.dtype)
+    return np.asarray(total).astype(target.np)
+
+
+@op
+class Mean:
+    """Mean over `axis`, in the dtype of `x`: integers truncate.
+
+    C1: each axis names a dimension of `x`, and none twice.
+    """
+
+    name = "pd_op.mean"
+    signature = "x, axis: intarray = [] ; keepdim: bool = False -> out"
+    dtypes = dt.NUMBERS
+
+
+@op
+class MeanAll:
+    """Mean of all elements, 0-D."""
+
+    name = "pd_op.mean_all"
+    signature = "x -> out"
+    dtypes = dt.FLOATS
+
+
+@infer_meta(Mean)
+def _(x: TensorMeta, *, axis: Axes, keepdim: bool) -> TensorMeta:
+    return x.with_shape(reduced(x.shape, axis, keepdim))
+
+
+@infer_meta(MeanAll)
+def _(x: TensorMeta) -> TensorMeta:
+    return x.with_shape(())
+
+
+@reference(Mean)
+def _(x: Array, *, axis: Sequence[int], keepdim: bool) -> Array:
+    return _mean(x, axes_of(x, axis), keepdim)
+
+
+@reference(MeanAll)
+def _(x: Array) -> Array:
+    return _mean(x, tuple(range(x.ndim)), False)
+
+
+def _mean(x: Array, axes: tuple[int, ...], keepdim: bool) -> Array:
+    count = int(np.prod([x.shape[a] for a in axes], dtype=np.int64))
+    if x.dtype.kind in "fcV":
+        wide = widened(x)
+        total = np.asarray(np.sum(wide, axis=axes, keepdims=keepdim, dtype=wide.dtype))
+        return (total / wide.dtype.type(count)).astype(x.dtype)
+    total = np.asarray(np.sum(x, axis=axes, keepdims=keepdim, dtype=np.int64))
+    quotient = np.trunc(total / max(count, 1)) if total.size else total
+    return np.asarray(quotient).astype(x.dtype)
+
+
+class _Extremum:
+    """Extremum over `axis`; NaN if any element is NaN.
+
+    C1: each axis names a dimension of `x`, and none twice.
+    C2: no reduced dimension is empty.
+    """
+
+    signature = "x, axis: intarray = [] ; keepdim: bool = False -> out"
+    dtypes = dt.REAL
+
+
+@op
+class Max(_Extremum):
+    """Greatest element over `axis`; NaN if any element is NaN.
+
+    C1: each axis names a dimension of `x`, and none twice.
+    C2: no reduced dimension is empty.
+    """
+
+    name = "pd_op.max"
+
+
+@op
+class Min(_Extremum):
+    """Least element over `axis`; NaN if any element is NaN.
+
+    C1: each axis names a dimension of `x`, and none twice.
+    C2: no reduced dimension is empty.
+    """
+
+    name = "pd_op.min"
+
+
+class _EvenExtremum(_Extremum):
+    signature = "x ; axis: i64[] = [], keepdim: bool = False -> out"
+
+
+@op
+class Amax(_EvenExtremum):
+    """As `max`; its gradient is shared evenly between equal elements.
+
+    C1: each axis names a dimension of `x`, and none twice.
+    C2: no reduced dimension is empty.
+    """
+
+    name = "pd_op.amax"
+
+
+@op
+class Amin(_EvenExtremum):
+    """As `min`; its gradient is shared evenly between equal elements.
+
+    C1: each axis names a dimension of `x`, and none twice.
+    C2: no reduced dimension is empty.
+    """
+
+    name = "pd_op.amin"
+
+
+@infer_meta(Max, Min, Amax, Amin)
+def _(x: TensorMeta, *, axis: Axes, keepdim: bool) -> TensorMeta:
+    out = reduced(x.shape, axis, keepdim)
+    if axis is not None and None not in axis:
+        given = normalize_axes([a for a in axis if a is not None], x.rank)
+        lost = [x.shape[a] for a in (given or range(x.rank)) if a < x.rank]
+        require(0 not in lost, "C2", f"a reduced dimension of {show(x.shape)} is empty")
+    return x.with_shape(out)
+
+
+@reference(Max, Amax)
+def _(x: Array, *, axis: Sequence[int], keepdim: bool) -> Array:
+    return np.asarray(np.max(x, axis=axes_of(x, axis), keepdims=keepdim))
+
+
+@reference(Min, Amin)
+def _(x: Array, *, axis: Sequence[int], keepdim: bool) -> Array:
+    return np.asarray(np.min(x, axis=axes_of(x, axis), keepdims=keepdim))
+
+
+@op
+class Prod:
+    """Product over `axis`, or over all with `reduce_all`.
+
+    C1: each axis names a dimension of `x`, and none twice.
+    """
+
+    name = "pd_op.prod"
+    signature = "x, axis: intarray ; keepdim: bool, reduce_all: bool -> out"
+    dtypes = dt.NUMBERS
+
+
+@infer_meta(Prod)
+def _(x: TensorMeta, *, axis: Axes, keepdim: bool, reduce_all: bool) -> TensorMeta:
+    return x.with_shape(reduced(x.shape, () if reduce_all else axis, keepdim))
+
+
+@reference(Prod)
+def _(x: Array, *, axis: Sequence[int], keepdim: bool, reduce_all: bool) -> Array:
+    wide = widened(x)
+    axes = axes_of(x, axis, reduce_all)
+    return np.asarray(np.prod(wide, axis=axes, keepdims=keepdim, dtype=wide.dtype)).astype(x.dtype)
+
+
+class _Quantifier:
+    """A truth value over `axis`.
+
+    C1: each axis names a dimension of `x`, and none twice.
+    """
+
+    signature = "x ; axis: i64[] = [], keepdim: bool = False -> out"
+    dtypes = (dt.bool_, *dt.REAL)
+
+
+@op
+class Any_(_Quantifier):
+    """True where some element over `axis` is not zero.
+
+    C1: each axis names a dimension of `x`, and none twice.
+    """
+
+    name = "pd_op.any"
+
+
+@op
+class All(_Quantifier):
+    """True where no element over `axis` is zero.
+
+    C1: each axis names a dimension of `x`, and none twice.
+    """
+
+    name = "pd_op.all"
+
+
+@infer_meta(Any_, All)
+def _(x: TensorMeta, *, axis: Axes, keepdim: bool) -> TensorMeta:
+    return TensorMeta(reduced(x.shape, axis, keepdim), dt.bool_)
+
+
+@reference(Any_)
+def _(x: Array, *, axis: Sequence[int], keepdim: bool) -> Array:
+    return np.asarray(np.any(x != 0, axis=axes_of(x, axis), keepdims=keepdim))
+
+
+@reference(All)
+def _(x: Array, *, axis: Sequence[int], keepdim: bool) -> Array:
+    return np.asarray(np.all(x != 0, axis=axes_of(x, axis), keepdims=keepdim))
+
+
+@op
+class LogSumExp:
+    """Logarithm of the sum of exponentials over `axis`, stable for large elements.
+
+    C1: each axis names a dimension of `x`, and none twice.
+    """
+
+    name = "pd_op.logsumexp"
+    signature = "x ; axis: i32[] = [], keepdim: bool = False, reduce_all: bool = False -> out"
+    dtypes = dt.FLOATS
+
+
+@infer_meta(LogSumExp)
+def _(x: TensorMeta, *, axis: Axes, keepdim: bool, reduce_all: bool) -> TensorMeta:
+    return x.with_shape(reduced(x.shape, () if reduce_all else axis, keepdim))
+
+
+@reference(LogSumExp)
+@in_f32
+def _(x: Array, *, axis: Sequence[int], keepdim: bool, reduce_all: bool) -> Array:
+    axes = axes_of(x, axis, reduce_all)
+    if not x.size:
+        return np.log(np.sum(x, axis=axes, keepdims=keepdim))
+    top = np.max(x, axis=axes, keepdims=True)
+    top = np.where(np.isfinite(top), top, 0)  # inf - inf would make NaN of an infinite sum
+    total = np.log(np.sum(np.exp(x - top), axis=axes, keepdims=True)) + top
+    return total if keepdim else np.squeeze(total, axis=axes)
+
+
+@op
+class PNorm:
+    """The `porder`-norm over one axis, or of all elements with `asvector`.
+
+    Order 0 counts nonzero elements; infinite orders take the greatest or least magnitude.
+
+    C1: `axis` names a dimension of `x`.
+    """
+
+    name = "pd_op.p_norm"
+    signature = (
+        "x ; porder: f32 = 2, axis: i32 = -1, epsilon: f32 = 1.0e-12, keepdim: bool = False,"
+        " asvector: bool = False -> out"
+    )
+    dtypes = dt.FLOATS
+
+
+@infer_meta(PNorm)
+def _(
+    x: TensorMeta, *, porder: float, axis: int, epsilon: float, keepdim: bool, asvector: bool
+) -> TensorMeta:
+    return x.with_shape(reduced(x.shape, () if asvector else (axis,), keepdim))
+
+
+@reference(PNorm)
+@in_f32
+def _(
+    x: Array, *, porder: float, axis: int, epsilon: float, keepdim: bool, asvector: bool
+) -> Array:
+    axes = axes_of(x, () if asvector else (axis,))
+    size = np.abs(x)
+    if porder == 0:
+        return np.sum(size != 0, axis=axes, keepdims=keepdim, dtype=x.dtype)
+    if porder == np.inf:
+        return np.max(size, axis=axes, keepdims=keepdim)
+    if porder == -np.inf:
+        return np.min(size, axis=axes, keepdims=keepdim)
+    if porder == 2:
+        return np.sqrt(np.sum(size * size, axis=axes, keepdims=keepdim))
+    order = x.dtype.type(porder)
+    return np.sum(size**order, axis=axes, keepdims=keepdim) ** (1 / order)
+
+
+@op
+class Norm:
+    """`x` divided by its 2-norm along `axis`, and that norm; `epsilon` keeps it from zero.
+
+    C1: `axis` names a dimension of `x`.
+    """
+
+    name = "pd_op.norm"
+    signature = "x ; axis: i32, epsilon: f32, is_test: bool -> out, norm~"
+    dtypes = dt.FLOATS
+
+
+@infer_meta(Norm)
+def _(x: TensorMeta, *, axis: int, epsilon: float, is_test: bool) -> tuple[TensorMeta, ...]:
+    return x, x.with_shape(reduced(x.shape, (axis,), keepdim=True))
+
+
+@reference(Norm)
+def _(x: Array, *, axis: int, epsilon: float, is_test: bool) -> tuple[Array, ...]:
+    wide = widened(x)
+    squares = np.sum(wide * wide, axis=axes_of(x, (axis,)), keepdims=True, dtype=wide.dtype)
+    length = np.asarray(np.sqrt(squares + wide.dtype.type(epsilon)))
+    return np.asarray(wide / length).astype(x.dtype), length.astype(x.dtype)
+
+
+@op
+class SquaredL2Norm:
+    """Sum of squares of all elements, of shape [1]."""
+
+    name = "pd_op.squared_l2_norm"
+    signature = "x -> out"
+    dtypes = dt.FLOATS
+
+
+@infer_meta(SquaredL2Norm)
+def _(x: TensorMeta) -> TensorMeta:
+    return x.with_shape((1,))
+
+
+@reference(SquaredL2Norm)
+@in_f32
+def _(x: Array) -> Array:
+    return np.sum(x * x, dtype=x.dtype).reshape(1)
+
+
+@op
+class ReduceAs:
+    """`x` summed to the shape of `target`: the inverse of broadcasting.
+
+    C1: `target` broadcasts to `x`.
+    """
+
+    name = "pd_op.reduce_as"
+    signature = "x, target -> out"
+    dtypes = dt.NUMBERS
+    reads_meta_only = ("target",)
+
+
+@infer_meta(ReduceAs)
+def _(x: TensorMeta, target: TensorMeta) -> TensorMeta:
+    tail = x.shape[x.rank - target.rank :] if target.rank else ()
+    fits = target.rank <= x.rank and all(
+        d == 1 or same_dim(d, s) for d, s in zip(target.shape, tail, strict=True)
+    )
+    require(fits, "C1", f"{show(target.shape)} does not broadcast to {show(x.shape)}")
+    return x.with_shape(target.shape)
+
+
+@reference(ReduceAs)
+def _(x: Array, target: Array) -> Array:
+    lead = x.ndim - target.ndim
+    stretched = [lead + i for i, d in enumerate(target.shape) if d == 1 and x.shape[lead + i] != 1]
+    wide = widened(x)
+    total = np.sum(wide, axis=(*range(lead), *stretched), dtype=wide.dtype, keepdims=True)
+    return np.asarray(total).reshape(target.shape).astype(x.dtype)
+
+
+# --- samples -------------------------------------------------------------------------------------
+
+
+@samples(Sum)
+def _(s: SampleMaker) -> Iterator[Sample]:
+    yield from _reductions(s)
+    yield s(s.tensor(2, 3), axis=(1,), dtype=dt.float64)
+
+
+@samples(Mean, Any_, All)
+def _reductions(s: SampleMaker) -> Iterator[Sample]:
+    yield s(s.tensor(2, 3, 4), axis=(0, -1))
+    yield s(s.tensor(2, 3, 4), axis=(), keepdim=True)
+    yield s(s.tensor(2, 3), axis=())
+    yield s(s.tensor(), axis=(0,))
+    yield s(s.tensor(0, 3), axis=(1,))
+
+
+@samples(Max, Min, Amax, Amin)
+def _(s: SampleMaker) -> Iterator[Sample]:
+    yield s(s.tensor(2, 3, 4), axis=(0, -1))
+    yield s(s.tensor(2, 3, 4), axis=(), keepdim=True)
+    yield s(s.tensor(), axis=())
+    yield s(s.tensor(0, 3), axis=(1,))
+
+
+@samples(Prod)
+def _(s: SampleMaker) -> Iterator[Sample]:
+    yield s(s.tensor(2, 3, 4), axis=(0, -1), keepdim=False, reduce_all=False)
+    yield s(s.tensor(2, 3), axis=(0,), keepdim=True, reduce_all=True)
+    yield s(s.tensor(0, 3), axis=(0,), keepdim=False, reduce_all=False)
+
+
+@samples(LogSumExp)
+def _(s: SampleMaker) -> Iterator[Sample]:
+    yield s(s.tensor(2, 3, 4, low=-50, high=50), axis=(1,))
+    yield s(s.tensor(2, 3), axis=(0,), keepdim=True, reduce_all=True)
+    yield s(s.tensor(2, 3), axis=(-1,))
+
+
+@samples(PNorm)
+def _(s: SampleMaker) -> Iterator[Sample]:
+    for order in (0.0, 1.0, 1.5, 2.0, float("inf"), float("-inf")):
+        yield s(s.tensor(2, 3, 4), porder=order, axis=1)
+    yield s(s.tensor(2, 3), porder=2.0, asvector=True, keepdim=True)
+
+
+@samples(Norm)
+def _(s: SampleMaker) -> Iterator[Sample]:
+    yield s(s.tensor(2, 3), axis=-1, epsilon=1e-10, is_test=False)
+    yield s(s.tensor(2, 3, 4), axis=1, epsilon=1e-6, is_test=True)
+
+
+@samples(MeanAll, SquaredL2Norm)
+def _(s: SampleMaker) -> Iterator[Sample]:
+    yield s(s.tensor(2, 3))
+    yield s(s.tensor(4))
+
+
+@samples(ReduceAs)
+def _(s: SampleMaker) -> Iterator[Sample]:
+    yield s(s.tensor(2, 3), s.tensor(3))
+    yield s(s.tensor(2, 3), s.tensor(2, 1))
+    yield s(s.tensor(2, 3), s.tensor())
+    yield s(s.tensor(4, 2, 3), s.tensor(1, 2, 1))
+
+
+@bad_samples(Sum, Mean, Any_, All)
+def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
+    yield "C1", s(s.tensor(2, 3), axis=(2,))
+    yield "C1", s(s.tensor(2, 3), axis=(0, -2))
+
+
+@bad_samples(LogSumExp)
+def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
+    yield "C1", s(s.tensor(2, 3), axis=(2,))
+
+
+@bad_samples(Max, Min, Amax, Amin)
+def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
+    yield "C1", s(s.tensor(2, 3), axis=(2,))
+    yield "C2", s(s.tensor(0, 3), axis=(0,))
+
+
+@bad_samples(Prod)
+def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
+    yield "C1", s(s.tensor(2, 3), axis=(2,), keepdim=False, reduce_all=False)
+
+
+@bad_samples(PNorm)
+def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
+    yield "C1", s(s.tensor(2, 3), axis=2)
+
+
+@bad_samples(Norm)
+def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
+    yield "C1", s(s.tensor(2, 3), axis=2, epsilon=1e-10, is_test=False)
+
+
+@bad_samples(ReduceAs)
+def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
+    yield "C1", s(s.tensor(2, 3), s.tensor(2))
