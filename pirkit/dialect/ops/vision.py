@@ -121,7 +121,7 @@ def read_between(x: Array, places: Sequence[Array]) -> Array:
     """
     batch, channels, *lengths = x.shape
     rows = np.moveaxis(x.reshape(batch, channels, -1), 1, 2)
-    images: Array = np.arange(batch)[:, None]
+    images: Array = np.arange(len(x))[:, None]
     total = np.zeros((*places[0].shape, channels), x.dtype)
     if not rows.shape[1]:
         return np.moveaxis(total, 2, 1)
@@ -161,11 +161,15 @@ def _(
 
 
 @reference(RoiAlign)
-@in_f32
-def _(
+def _(x: Array, boxes: Array, boxes_num: Array | None, **attributes: Any) -> Array:
+    counts = np.array([len(boxes)]) if boxes_num is None else boxes_num
+    return in_f32(_aligned)(x, boxes, counts, **attributes)
+
+
+def _aligned(
     x: Array,
     boxes: Array,
-    boxes_num: Array | None = None,
+    counts: Array,
     *,
     pooled_height: int,
     pooled_width: int,
@@ -174,7 +178,6 @@ def _(
     aligned: bool,
 ) -> Array:
     kind = x.dtype.type
-    counts: Array = np.array([len(boxes)]) if boxes_num is None else boxes_num
     images: Array = np.repeat(np.arange(len(counts)), counts)
     edges = boxes * kind(spatial_scale) - kind(0.5 if aligned else 0)
     starts, sizes = edges[:, :2], edges[:, 2:] - edges[:, :2]
@@ -237,6 +240,7 @@ def _(s: SampleMaker) -> Iterator[Sample]:
     yield s(x, boxes, counts, pooled_height=3, pooled_width=2, aligned=True, spatial_scale=0.5)
     yield s(x, boxes, counts, pooled_height=2, pooled_width=2, sampling_ratio=2, aligned=True)
     yield s(x, s.tensor(0, 4), s.array([0, 0], dt.int32), pooled_height=2, pooled_width=2)
+    yield s(x[:1], boxes[:2], s.array([2], dt.int32), pooled_height=2)
 
 
 @bad_samples(GridSample)
