@@ -1,1 +1,22 @@
+"""Transformations of programs, and the manager that runs them in pipelines."""
 
+from pirkit.passes.base import Pass, PassContext, Remark, option
+from pirkit.passes.manager import PipelineResult, Timing, run_pipeline
+from pirkit.passes.pipeline import parse_pipeline
+from pirkit.passes.pipelines import PIPELINES
+from pirkit.passes.registry import PASSES, all_passes, pass_named
+
+__all__ = [
+    "PASSES",
+    "PIPELINES",
+    "Pass",
+    "PassContext",
+    "PipelineResult",
+    "Remark",
+    "Timing",
+    "all_passes",
+    "option",
+    "parse_pipeline",
+    "pass_named",
+    "run_pipeline",
+]

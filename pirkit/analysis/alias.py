@@ -1,0 +1,166 @@
+"""Alias classes: which values may share storage, and which operations write it.
+
+Classes are found over the whole region tree by union-find, in near linear time. A list value has
+one class per element. Values that cross the border of a region (captured, yielded, carried by a
+loop) count as aliases of what they become, whether or not a backend copies them there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from xdsl.ir import BlockArgument, Operation, SSAValue
+
+from pirkit.analysis.effects import NAMES, SOURCES
+from pirkit.analysis.order import Order, operations
+from pirkit.dialect.operation import PirOp, ProgramOp
+from pirkit.dialect.types import VecType
+
+Elements = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class AliasClasses:
+    """The answer for one program.
+
+    A value that did not exist when the program was analysed is an alias of nothing. Erasing
+    operations keeps the answer true, if more cautious than needed.
+    """
+
+    elements: dict[SSAValue, Elements]
+    members: dict[int, list[SSAValue]]
+    writers: dict[int, list[Operation]]
+
+    def of(self, value: SSAValue) -> Elements:
+        """The class of a value; of a list, those of its elements."""
+        return self.elements.get(value, ())
+
+    def writes(self, value: SSAValue) -> Iterator[Operation]:
+        """The operations that write storage of the value, in program order per class."""
+        for element in self.of(value):
+            yield from self.writers.get(element, ())
+
+    def is_written(self, value: SSAValue) -> bool:
+        """True if some operation of the program writes storage of the value."""
+        return any(element in self.writers for element in self.of(value))
+
+    def aliases(self, value: SSAValue) -> Iterator[SSAValue]:
+        """Every value that may share storage with this one, itself included."""
+        for element in self.of(value):
+            yield from self.members[element]
+
+    def is_observed_after(self, value: SSAValue, write: Operation, order: Order) -> bool:
+        """True if something may tell whether ``write`` has written the storage of ``value``.
+
+        The host sees storage that it owns or has a name for; an operation sees it if it may read
+        an alias later.
+        """
+        for alias in self.aliases(value):
+            if isinstance(alias, BlockArgument):
+                if isinstance(alias.block.parent_op(), ProgramOp):
+                    return True
+            elif isinstance(alias.owner, Operation) and alias.owner.name in SOURCES:
+                return True
+            for use in alias.uses:
+                user = use.operation
+                if user.name in NAMES or (user is not write and order.may_follow(write, user)):
+                    return True
+        return False
+
+
+def alias_classes(program: ProgramOp) -> AliasClasses:
+    """Find the alias classes of a program in one walk."""
+    finder = _Finder()
+    for argument in program.block.args:
+        finder.define(argument)
+    for op in operations(program.block):
+        finder.visit(op)
+    return finder.classes()
+
+
+@dataclass
+class _Finder:
+    parents: list[int] = field(default_factory=list[int])
+    elements: dict[SSAValue, Elements] = field(default_factory=dict[SSAValue, Elements])
+    written: list[tuple[int, Operation]] = field(default_factory=list[tuple[int, Operation]])
+
+    def root(self, element: int) -> int:
+        parents = self.parents
+        while parents[element] != element:
+            parents[element] = parents[parents[element]]
+            element = parents[element]
+        return element
+
+    def join(self, a: SSAValue, b: SSAValue) -> None:
+        """Let two values share storage, the root being the older one."""
+        for x, y in zip(self.elements[a], self.elements[b], strict=False):
+            older, younger = sorted((self.root(x), self.root(y)))
+            self.parents[younger] = older
+
+    def define(self, value: SSAValue) -> None:
+        count = len(value.type.items) if isinstance(value.type, VecType) else 1
+        first = len(self.parents)
+        self.parents += range(first, first + count)
+        self.elements[value] = tuple(range(first, first + count))
+
+    def visit(self, op: PirOp) -> None:
+        if op.name == "pir.combine":
+            parts = [e for v in op.operands for e in self.elements[v]]
+            self.elements[op.results[0]] = tuple(parts)
+            return
+        for result in op.results:
+            self.define(result)
+        match op.name:
+            case "pir.split":
+                for result, element in zip(op.results, self.elements[op.operands[0]], strict=False):
+                    self.elements[result] = (element,)
+            case "pir.slice":
+                element = self.elements[op.operands[0]][op.attribute("index")]
+                self.elements[op.results[0]] = (element,)
+            case "pd_op.while":
+                block = op.regions[0].block
+                for argument in block.args:
+                    self.define(argument)
+                self.join_all(op.operands[1:], block.args)
+                self.join_all(op.results, block.args)
+            case "pir.yield":
+                self.leave(op)
+            case _:
+                self.share(op)
+
+    def leave(self, op: PirOp) -> None:
+        """A yield: what it hands out are the results, or the next arguments, of the op around."""
+        around = op.parent_op()
+        if around is not None:
+            values = op.operands[1:] if around.name == "pd_op.while" else op.operands
+            self.join_all(around.results, values)
+
+    def join_all(self, left: Sequence[SSAValue], right: Sequence[SSAValue]) -> None:
+        for a, b in zip(left, right, strict=False):
+            self.join(a, b)
+
+    def share(self, op: PirOp) -> None:
+        """Results that the op declares to share storage with an operand, and its writes."""
+        definition = op.definition
+        written = definition.inplace if definition.writes else {}
+        for result_name, operand_name in (*definition.views.items(), *written.items()):
+            operand = op.operand_named(operand_name)
+            if operand is None:
+                continue
+            result = op.result_named(result_name)
+            if result is not None:
+                self.join(operand, result)
+            if result_name in written:
+                self.written += [(element, op) for element in self.elements[operand]]
+
+    def classes(self) -> AliasClasses:
+        elements = {v: tuple(map(self.root, e)) for v, e in self.elements.items()}
+        members: dict[int, list[SSAValue]] = {}
+        for value, roots in elements.items():
+            for root in dict.fromkeys(roots):
+                members.setdefault(root, []).append(value)
+        writers: dict[int, list[Operation]] = {}
+        for element, op in self.written:
+            writers.setdefault(self.root(element), []).append(op)
+        return AliasClasses(elements, members, writers)

@@ -1,0 +1,86 @@
+"""Values that the program itself tells."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+from xdsl.ir import Operation, SSAValue
+
+from pirkit.analysis.alias import AliasClasses
+from pirkit.dialect.infer import constant_array, constant_scalar
+from pirkit.dialect.opdef import reference
+from pirkit.dialect.operation import PirOp
+from pirkit.dialect.signature import REQUIRED
+from pirkit.dialect.types import meta_of
+from pirkit.runtime.meta import TensorMeta
+
+Array = np.ndarray[Any, Any]
+
+CONSTANTS: Final = frozenset({"pd_op.full", "pd_op.full_int_array", "pd_op.assign_value"})
+"""Ops that hold their result in their attributes."""
+
+
+class _Unknown:
+    def __repr__(self) -> str:
+        return "unknown"
+
+
+UNKNOWN_VALUE: Final = _Unknown()
+"""Stands for an attribute whose value only the running program knows."""
+
+
+def is_constant(value: SSAValue, classes: AliasClasses) -> bool:
+    """True if the value comes from a constant op and nothing writes its storage."""
+    owner = value.owner
+    return (
+        isinstance(owner, Operation) and owner.name in CONSTANTS and not classes.is_written(value)
+    )
+
+
+def array_of(value: SSAValue, classes: AliasClasses, max_elements: int) -> Array | None:
+    """The content of a constant of at most that many elements, else None."""
+    meta = meta_of(value.type)
+    if not is_constant(value, classes) or not isinstance(meta, TensorMeta):
+        return None
+    owner = value.owner
+    if not isinstance(owner, PirOp) or not 0 <= meta.numel <= max_elements:
+        return None
+    attributes = owner.attribute_values()
+    return reference.of(owner.definition)(**attributes)
+
+
+def splat_of(value: SSAValue, classes: AliasClasses) -> Array | None:
+    """The element that a constant repeats, as a 0-D array; None if it holds several or none."""
+    owner = value.owner
+    if not is_constant(value, classes) or not isinstance(owner, PirOp):
+        return None
+    attributes = owner.attribute_values()
+    if owner.name == "pd_op.full":
+        return reference.of(owner.definition)(**{**attributes, "shape": ()})
+    meta = meta_of(value.type)
+    if isinstance(meta, TensorMeta) and meta.numel == 1:
+        return reference.of(owner.definition)(**attributes).reshape(())
+    return None
+
+
+def attribute_of(op: PirOp, name: str, classes: AliasClasses) -> Any:
+    """The value of an attribute that may be an operand, or UNKNOWN_VALUE.
+
+    A list is a tuple of numbers; it is unknown if one of them is.
+    """
+    slot = next(o for o in op.definition.operands if o.name == name)
+    value = op.operand_named(name)
+    if value is None:
+        absent = name not in op.properties and slot.default is REQUIRED
+        return UNKNOWN_VALUE if absent else op.attribute(name)
+    parts = [value]
+    owner = value.owner
+    if isinstance(owner, Operation) and owner.name == "pir.combine":
+        parts = list(owner.operands)
+    if not all(is_constant(part, classes) for part in parts):
+        return UNKNOWN_VALUE
+    found = constant_array(value) if slot.kind == "intarray" else constant_scalar(value)
+    if found is None or (isinstance(found, tuple) and None in found):
+        return UNKNOWN_VALUE
+    return found  # pyright: ignore[reportUnknownVariableType]

@@ -1,0 +1,54 @@
+"""What an operation does besides computing its results."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from xdsl.ir import Operation, SSAValue
+
+from pirkit.analysis.order import operations
+from pirkit.dialect.opdef import PURE, WRITE
+from pirkit.dialect.operation import REGIONS, PirOp
+
+SOURCES: Final = frozenset({"pir.parameter", "pir.constant", "pd_op.data", "pd_op.feed"})
+"""Ops whose results the host provides: the inputs, parameters and buffers of a program."""
+
+NAMES: Final = frozenset({"pir.shadow_output", "pir.set_parameter", "pd_op.fetch"})
+"""Ops that give a value a name for the host, which reads it when the program has ended."""
+
+_INTERFACE: Final = SOURCES | NAMES | {"pir.yield"}
+
+
+def is_pure(op: Operation) -> bool:
+    """True if running the op changes nothing and reads nothing but its operands.
+
+    Such an op may be dropped, repeated, and merged with an equal one. Ops with regions, and those
+    that connect a program or a block with what is around it, are not pure.
+    """
+    if not isinstance(op, PirOp) or op.name in _INTERFACE or op.regions:
+        return False
+    return op.definition.effects == PURE and not op.definition.writes
+
+
+def is_quiet(op: PirOp) -> bool:
+    """True if only the results of the op tell that it ran.
+
+    A region op is quiet if everything inside is. A loop that never ends is not taken as a result.
+    """
+    if op.name not in REGIONS:
+        return is_pure(op)
+    return all(
+        inner.name == "pir.yield" or inner.name in REGIONS or is_pure(inner)
+        for region in op.regions
+        for inner in operations(region.block)
+    )
+
+
+def only_writes(op: PirOp) -> bool:
+    """True if all that the op does besides its results is to write the operands it declares."""
+    return op.definition.writes and op.definition.base.effects in (PURE, WRITE)
+
+
+def is_named(value: SSAValue) -> bool:
+    """True if the host gets the value by a name."""
+    return any(use.operation.name in NAMES for use in value.uses)

@@ -1,0 +1,159 @@
+"""What a pass is, and what it may tell while it runs.
+
+::
+
+    @dataclass(frozen=True)
+    class DcePass(Pass):
+        '''Remove operations whose results nobody uses.'''
+
+        name = "dce"
+        stats = Stats(removed="operations removed")
+
+        def run(self, ctx: PassContext, module: ModuleOp) -> None: ...
+
+Fields of the dataclass are the options of the pass, made with `option`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import ABC, abstractmethod
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Final, Literal, TypeVar, cast
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+
+from pirkit.diag.errors import PassError
+from pirkit.diag.limits import current_limits
+from pirkit.diag.span import Span
+from pirkit.dialect.operation import ProgramOp, span_of
+
+RemarkKind = Literal["passed", "missed", "analysis"]
+O = TypeVar("O", bound=Operation)  # noqa: E741
+
+REMEMBERED: Final = 100
+"""Latest rewrites that are looked at to tell which rules keep firing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """Something a pass did (``passed``), could not do (``missed``) or found out (``analysis``)."""
+
+    kind: RemarkKind
+    pass_name: str
+    message: str
+    span: Span | None = None
+
+    def __str__(self) -> str:
+        where = f" ({self.span})" if self.span else ""
+        return f"{self.kind}: {self.pass_name}: {self.message}{where}"
+
+
+class Stats(dict[str, str]):
+    """What a pass counts: name -> meaning."""
+
+
+def option(default: Any, help: str) -> Any:
+    """A field of a pass that users may set in a pipeline string."""
+    return dataclasses.field(default=default, metadata={"help": help})
+
+
+@dataclass
+class PassContext:
+    """What one run of a pass counts, remarks and is allowed."""
+
+    pass_name: str
+    ops: int
+    """Operations of the module before the pass; the limit of rewrites is relative to it."""
+    stats: Counter[str] = field(default_factory=Counter[str])
+    remarks: list[Remark] = field(default_factory=list[Remark])
+    current: Operation | None = None
+    """The operation that the pass looks at, for diagnostics."""
+    rewrites: int = 0
+    latest: deque[str] = field(default_factory=lambda: deque[str](maxlen=REMEMBERED))
+
+    def each(self, ops: Iterable[O]) -> Iterator[O]:
+        """The operations, each noted as the current one."""
+        for op in ops:
+            self.current = op
+            yield op
+        self.current = None
+
+    def programs(self, module: ModuleOp) -> Iterator[ProgramOp]:
+        """The programs of the module."""
+        for op in module.ops:
+            if isinstance(op, ProgramOp):
+                yield op
+
+    def count(self, stat: str, amount: int = 1) -> None:
+        """Add to a statistic that the pass declares."""
+        self.stats[stat] += amount
+
+    def remark(self, kind: RemarkKind, message: str, op: Operation | None = None) -> None:
+        """Tell the user something; it is shown on request."""
+        span = span_of(op) if op is not None else None
+        self.remarks.append(Remark(kind, self.pass_name, message, span))
+
+    def rewrote(self, rule: str, op: Operation) -> None:
+        """Note a rewrite.
+
+        Raises PassError (PK0803), naming the rules that keep firing, when there are more than the
+        limit ``rewrites_per_op`` allows for the size of the module.
+        """
+        self.rewrites += 1
+        self.latest.append(rule)
+        limit = current_limits().rewrites_per_op * max(self.ops, 1)
+        if self.rewrites <= limit:
+            return
+        rules = " and ".join(f"`{name}`" for name, _ in Counter(self.latest).most_common(2))
+        raise PassError(
+            f"pass `{self.pass_name}` does not end: {rules} keep firing",
+            code="PK0803",
+            span=span_of(op),
+            notes=(f"{self.rewrites:,} rewrites in a module of {self.ops:,} operations",),
+            help="remove one of the two rules, or give one a condition under which it rests",
+        )
+
+
+class Pass(ABC):
+    """A transformation of a module; derived classes are frozen dataclasses.
+
+    A pass takes a verified module and leaves a verified one with the same results, without
+    printing, reading the environment or depending on the order of a set.
+    """
+
+    name: ClassVar[str]
+    stats: ClassVar[Mapping[str, str]] = Stats()
+
+    @abstractmethod
+    def run(self, ctx: PassContext, module: ModuleOp) -> None:
+        """Transform the module."""
+
+    @classmethod
+    def options(cls) -> tuple[dataclasses.Field[Any], ...]:
+        """The options, as fields with ``help`` in their metadata."""
+        return dataclasses.fields(cast(Any, cls))
+
+    @classmethod
+    def summary(cls) -> str:
+        """The first line of the manual page."""
+        return (cls.__doc__ or "").strip().partition("\n")[0]
+
+    def __str__(self) -> str:
+        """The pass as it is written in a pipeline, options that differ from the default only."""
+        held = [(f, getattr(self, f.name)) for f in self.options()]
+        shown = [
+            f"{f.name.replace('_', '-')}={_spelled(value)}"
+            for f, value in held
+            if value != f.default
+        ]
+        return f"{self.name}{{{','.join(shown)}}}" if shown else self.name
+
+
+def _spelled(value: Any) -> str:
+    if isinstance(value, tuple):
+        return ",".join(map(_spelled, cast("tuple[Any, ...]", value)))
+    return str(value).lower() if isinstance(value, bool) else str(value)

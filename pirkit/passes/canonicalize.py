@@ -1,0 +1,114 @@
+"""Algebraic laws, and branches whose condition is known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
+
+from pirkit.analysis.alias import AliasClasses, alias_classes
+from pirkit.analysis.constants import splat_of
+from pirkit.analysis.order import operations
+from pirkit.dialect.operation import PirOp, ProgramOp
+from pirkit.passes.base import Pass, PassContext, Stats
+from pirkit.passes.laws import Law, laws_by_op
+from pirkit.passes.rewrite import erase, may_stand_in, replace
+
+
+@dataclass(frozen=True)
+class CanonicalizePass(Pass):
+    """Apply algebraic laws until none applies, and take branches whose condition is known.
+
+    The laws are the table of `pirkit.passes.laws`; they hold bit by bit, NaN and -0.0 included. No
+    law is applied where storage of a value that it speaks of is written in place, where gradients
+    would flow differently, or where one value would get two names of the host.
+
+    ::
+
+        %1 = pd_op.transpose(%0) {perm = array<i32: 1, 0>} : (tensor<2x3xf32>) -> tensor<3x2xf32>
+        %2 = pd_op.transpose(%1) {perm = array<i32: 1, 0>} : (tensor<3x2xf32>) -> tensor<2x3xf32>
+        // uses of %2 become uses of %0
+    """
+
+    name = "canonicalize"
+    stats = Stats(laws="laws applied", branches="branches and loops decided")
+
+    def run(self, ctx: PassContext, module: ModuleOp) -> None:
+        table = laws_by_op()
+        for program in ctx.programs(module):
+            while _Sweep(ctx, program).run(table):
+                pass
+
+
+class _Sweep:
+    """One walk over a program. New values are aliases of nothing, since nothing they replace is
+    written."""
+
+    def __init__(self, ctx: PassContext, program: ProgramOp) -> None:
+        self.ctx = ctx
+        self.program = program
+        self.classes: AliasClasses = alias_classes(program)
+
+    def run(self, table: dict[str, tuple[Law, ...]]) -> bool:
+        before = self.ctx.rewrites
+        for op in self.ctx.each(operations(self.program.block)):
+            if op.name in table:
+                self.apply(op, table[op.name])
+            elif op.name == "pd_op.if":
+                self.decide_branch(op)
+            elif op.name == "pd_op.while":
+                self.decide_loop(op)
+        return self.ctx.rewrites > before
+
+    def apply(self, op: PirOp, laws: Sequence[Law]) -> None:
+        if any(self.classes.is_written(v) for v in (*op.operands, *op.results)):
+            return
+        for law in laws:
+            found = law.action(op, self.classes)
+            if found is None:
+                continue
+            new = [found] if isinstance(found, PirOp) else []
+            value = found.results[0] if isinstance(found, PirOp) else found
+            if not new and not may_stand_in(value, op.results[0], self.classes):
+                continue
+            self.ctx.rewrote(law.name, op)
+            self.ctx.count("laws")
+            replace(op, [value], new)
+            return
+
+    def decide_branch(self, op: PirOp) -> None:
+        """Put the operations of the branch that is taken in the place of an `if`."""
+        condition = splat_of(op.operands[0], self.classes)
+        if condition is None:
+            return
+        block = op.regions[0 if condition else 1].block
+        last = block.last_op
+        if last is None or not self.all_stand_in(last.operands, op):
+            return
+        values = list(last.operands)
+        erase(last)
+        body = list(block.ops)
+        for inner in body:
+            inner.detach()
+        parent = op.parent
+        if parent is not None and body:
+            parent.insert_ops_before(body, op)
+        self.decided("branch", op, values)
+
+    def decide_loop(self, op: PirOp) -> None:
+        """A loop whose condition is false from the start hands on its initial values."""
+        condition = splat_of(op.operands[0], self.classes)
+        if condition is None or condition or not self.all_stand_in(op.operands[1:], op):
+            return
+        self.decided("loop", op, list(op.operands[1:]))
+
+    def all_stand_in(self, values: Sequence[SSAValue], op: PirOp) -> bool:
+        pairs = zip(values, op.results, strict=True)
+        return all(may_stand_in(v, r, self.classes) for v, r in pairs)
+
+    def decided(self, rule: str, op: PirOp, values: Sequence[SSAValue]) -> None:
+        self.ctx.rewrote(rule, op)
+        self.ctx.count("branches")
+        replace(op, values)

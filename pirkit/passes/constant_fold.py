@@ -1,0 +1,164 @@
+"""Operations on constants are computed by the compiler."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation, SSAValue
+
+from pirkit.analysis.alias import AliasClasses, alias_classes
+from pirkit.analysis.constants import CONSTANTS, UNKNOWN_VALUE, array_of, attribute_of
+from pirkit.analysis.effects import is_pure
+from pirkit.analysis.order import operations
+from pirkit.diag.errors import ConstraintError
+from pirkit.dialect.attrs import encode
+from pirkit.dialect.infer import infer_result_types
+from pirkit.dialect.opdef import infer_meta, reference
+from pirkit.dialect.operation import PirOp, make
+from pirkit.dialect.types import meta_of
+from pirkit.passes.base import Pass, PassContext, Stats, option
+from pirkit.passes.rewrite import replace, says_as_much
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.executor import KERNEL_FAULTS
+from pirkit.runtime.meta import Meta, TensorMeta
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class ConstantFoldPass(Pass):
+    """Compute pure operations on constants, and write down the result.
+
+    Operands are constants if `pd_op.full`, `pd_op.full_int_array` or `pd_op.assign_value` makes
+    them and nothing writes their storage; for operands of which an op reads only the size, a static
+    type is enough. The op's `reference` rule computes the result, which becomes one of the same
+    three ops; it stays an operation if none of them holds it bit by bit.
+
+    ::
+
+        %1 = pd_op.shape64(%0) : (tensor<2x3xf32>) -> tensor<2xi64>
+        // becomes
+        %1 = pd_op.full_int_array() {value = array<i64: 2, 3>, ...} : () -> tensor<2xi64>
+    """
+
+    name = "constant-fold"
+    stats = Stats(folded="operations replaced by their result")
+
+    max_elements: int = option(1024, "largest operand or result that is computed, in elements")
+
+    def run(self, ctx: PassContext, module: ModuleOp) -> None:
+        for program in ctx.programs(module):
+            classes = alias_classes(program)
+            for op in ctx.each(operations(program.block)):
+                if is_pure(op) and op.name not in CONSTANTS:
+                    self.fold(ctx, op, classes)
+
+    def fold(self, ctx: PassContext, op: PirOp, classes: AliasClasses) -> None:
+        if any(classes.is_written(r) for r in op.results):
+            return
+        found = self.results(op, classes)
+        if found is None:
+            return
+        constants: list[PirOp] = []
+        for result, array in zip(op.results, found, strict=True):
+            constant = _constant(array, op, result.index)
+            if constant is None or not says_as_much(_meta(constant), meta_of(result.type)):
+                ctx.remark("missed", f"no constant holds the result of `{op.name}`", op)
+                return
+            constants.append(constant)
+        ctx.rewrote(op.name, op)
+        ctx.count("folded")
+        replace(op, [c.results[0] for c in constants], constants)
+
+    def results(self, op: PirOp, classes: AliasClasses) -> list[Array] | None:
+        """What the op computes, if it is known, small, and all its results are tensors."""
+        definition = op.definition
+        rule = reference.get(definition)
+        if rule is None or infer_meta.get(definition) is None or not op.results:
+            return None
+        arguments: list[Any] = []
+        keywords = op.attribute_values()
+        slots = definition.operands
+        for index, value in enumerate(op.operand_slots):
+            slot = slots[min(index, len(slots) - 1)]
+            if slot.kind is not None:
+                known = attribute_of(op, slot.name, classes)
+                if known is UNKNOWN_VALUE:
+                    return None
+                keywords[slot.name] = known
+                continue
+            argument = None
+            if value is not None:
+                meta_only = slot.name in definition.reads_meta_only
+                argument = self.argument(value, classes, meta_only=meta_only)
+                if argument is None:
+                    return None
+            arguments.append(argument)
+        return self.compute(op, rule, arguments, keywords)
+
+    def argument(
+        self, value: SSAValue, classes: AliasClasses, *, meta_only: bool
+    ) -> Array | list[Array] | None:
+        """An operand as the rule takes it, or None if it is not known."""
+        meta = meta_of(value.type)
+        if meta_only and isinstance(meta, TensorMeta) and meta.is_static:
+            return np.broadcast_to(np.zeros((), meta.dtype.np), meta.shape)
+        owner = value.owner
+        if isinstance(owner, Operation) and owner.name == "pir.combine":
+            parts = [array_of(v, classes, self.max_elements) for v in owner.operands]
+            known = [part for part in parts if part is not None]
+            return known if len(known) == len(parts) else None
+        return array_of(value, classes, self.max_elements)
+
+    def compute(
+        self, op: PirOp, rule: Any, arguments: list[Any], keywords: dict[str, Any]
+    ) -> list[Array] | None:
+        try:
+            types = infer_result_types(op.definition, op.operand_slots, op.properties)
+            metas = [meta_of(t) for t in types if t is not None]
+            if len(metas) != len(op.results) or not all(map(self.is_small, metas)):
+                return None
+            with np.errstate(all="ignore"):
+                found = rule(*arguments, **keywords)
+        except (ConstraintError, *KERNEL_FAULTS):
+            return None  # the program meets the error when, and only if, it runs the operation
+        values: tuple[Any, ...] = found if isinstance(found, tuple) else (found,)
+        slots = zip(op.result_slots, values, strict=True)
+        return [np.asarray(value) for slot, value in slots if slot is not None]
+
+    def is_small(self, meta: Meta) -> bool:
+        return isinstance(meta, TensorMeta) and 0 <= meta.numel <= self.max_elements
+
+
+def _meta(constant: PirOp) -> Meta:
+    return meta_of(constant.results[0].type)
+
+
+def _constant(array: Array, op: PirOp, index: int) -> PirOp | None:
+    """An operation that holds exactly these elements, or None if there is none."""
+    dtype = dt.of_array(array)
+    elements = array.reshape(-1)
+    attributes = {k: v for k, v in op.attributes.items() if k != "stop_gradient"}
+    flags = op.stop_gradient
+    if flags and index < len(flags):
+        attributes["stop_gradient"] = encode("bool[]", (flags[index],))
+    shape = array.shape
+    candidates: list[tuple[str, dict[str, Any]]] = []
+    if array.size and not dtype.is_complex:
+        splat = {"shape": shape, "value": float(elements[0]), "dtype": dtype}
+        candidates.append(("pd_op.full", splat))
+    if array.ndim == 1 and dtype is dt.int64:
+        candidates.insert(0, ("pd_op.full_int_array", {"value": elements.tolist(), "dtype": dtype}))
+    values = tuple(elements.astype(np.float64) if dtype.is_float else elements)
+    numbers = tuple(cast("np.generic", v).item() for v in values)
+    candidates.append(("pd_op.assign_value", {"shape": shape, "dtype": dtype, "values": numbers}))
+    for name, held in candidates:
+        made = make(name, [], held, attributes=attributes, location=op.location)
+        again = reference.of(made.definition)(**made.attribute_values())
+        if again.dtype == array.dtype and again.tobytes() == array.tobytes():
+            return made
+        made.erase()
+    return None

@@ -1,0 +1,130 @@
+"""Common subexpression elimination."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Attribute, Block, Operation
+
+from pirkit.analysis.alias import AliasClasses, alias_classes
+from pirkit.analysis.effects import is_named, is_pure
+from pirkit.analysis.order import Order, order_of
+from pirkit.dialect.attrs import ComplexAttr
+from pirkit.dialect.operation import PirOp, ProgramOp
+from pirkit.passes.base import Pass, PassContext, Stats
+from pirkit.passes.rewrite import replace
+
+PROVENANCE = frozenset(
+    {
+        "struct_name", "comp_op_name", "op_namescope", "op_callstack", "op_role", "op_name",
+        "sym_shape_str", "origin_id",
+    }
+)  # fmt: skip
+"""Attributes that tell where an operation comes from; equal operations may differ in them."""
+
+
+@dataclass(frozen=True)
+class CsePass(Pass):
+    """Merge operations that compute the same value.
+
+    Two pure operations are merged if they have the same operands, attributes and types, and the
+    first stands in the same block or in one around it. Not if storage of an operand may be written
+    between them, if storage of a result is written at all (each needs its own), or if the host has
+    a name for both results.
+
+    ::
+
+        %1 = pd_op.exp(%0) : (tensor<2xf32>) -> tensor<2xf32>
+        %2 = pd_op.exp(%0) : (tensor<2xf32>) -> tensor<2xf32>         // merged into %1
+        %3 = pd_op.add(%1, %2) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+    """
+
+    name = "cse"
+    stats = Stats(merged="operations merged into an equal one")
+
+    def run(self, ctx: PassContext, module: ModuleOp) -> None:
+        for program in ctx.programs(module):
+            _Merge(ctx, program).run()
+
+
+class _Merge:
+    """One walk over a program with the operations that are known at each point."""
+
+    def __init__(self, ctx: PassContext, program: ProgramOp) -> None:
+        self.ctx = ctx
+        self.program = program
+        self.order: Order = order_of(program)
+        self.classes: AliasClasses = alias_classes(program)
+        self.known: dict[Hashable, PirOp] = {}
+
+    def run(self) -> None:
+        stack: list[tuple[Operation | None, dict[Hashable, PirOp | None]]] = []
+        self.enter(stack, self.program.block)
+        while stack:
+            op, hidden = stack.pop()
+            if op is None:
+                self.leave(hidden)
+                continue
+            stack.append((op.next_op, hidden))
+            for region in reversed(op.regions):
+                self.enter(stack, region.block)
+            if isinstance(op, PirOp) and is_pure(op):
+                self.ctx.current = op
+                self.visit(op, hidden)
+
+    def enter(
+        self, stack: list[tuple[Operation | None, dict[Hashable, PirOp | None]]], block: Block
+    ) -> None:
+        stack.append((block.first_op, {}))
+
+    def leave(self, hidden: dict[Hashable, PirOp | None]) -> None:
+        """Forget what a block has made known, which nothing behind it may use."""
+        for key, previous in hidden.items():
+            if previous is None:
+                del self.known[key]
+            else:
+                self.known[key] = previous
+
+    def visit(self, op: PirOp, hidden: dict[Hashable, PirOp | None]) -> None:
+        if any(self.classes.is_written(r) for r in op.results):
+            return
+        key = _key(op)
+        first = self.known.get(key)
+        if first is not None and self.is_same_later(first, op) and not _both_named(first, op):
+            self.ctx.rewrote("merge", op)
+            self.ctx.count("merged")
+            replace(op, first.results)
+            return
+        hidden.setdefault(key, first)
+        self.known[key] = op
+
+    def is_same_later(self, first: PirOp, op: PirOp) -> bool:
+        """True if no operand can have changed since the first operation has run."""
+        return not any(
+            self.order.may_come_between(first, write, op)
+            for operand in op.operands
+            for write in self.classes.writes(operand)
+        )
+
+
+def _key(op: PirOp) -> Hashable:
+    return (
+        op.name,
+        tuple(op.operands),
+        frozenset((k, _exact(v)) for k, v in op.properties.items()),
+        frozenset((k, _exact(v)) for k, v in op.attributes.items() if k not in PROVENANCE),
+        tuple(r.type for r in op.results),
+    )
+
+
+def _exact(attribute: Attribute) -> Hashable:
+    """What tells an attribute from every other: complex numbers that differ in a sign are equal."""
+    return str(attribute) if isinstance(attribute, ComplexAttr) else attribute
+
+
+def _both_named(first: PirOp, second: PirOp) -> bool:
+    return any(
+        is_named(a) and is_named(b) for a, b in zip(first.results, second.results, strict=True)
+    )

@@ -1,0 +1,110 @@
+"""Dead code elimination."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, Operation
+
+from pirkit.analysis.alias import AliasClasses, alias_classes
+from pirkit.analysis.effects import is_quiet, only_writes
+from pirkit.analysis.order import Order, order_of
+from pirkit.dialect.operation import PirOp, ProgramOp
+from pirkit.passes.base import Pass, PassContext, Stats
+from pirkit.passes.rewrite import erase, replace, successor
+
+
+@dataclass(frozen=True)
+class DcePass(Pass):
+    """Remove operations whose results nobody uses.
+
+    Inputs, parameters and outputs stay: they are the program's interface. So do operations with an
+    effect, random ones among them, because draws are numbered in the order of execution. An
+    in-place operation goes only if nothing can read what it has written: no alias of its storage
+    is read later, belongs to the host or has a name. Results of `pd_op.if` that nobody uses are
+    not yielded any more.
+
+    ::
+
+        %1 = pd_op.exp(%0) : (tensor<2xf32>) -> tensor<2xf32>         // removed: %1 has no use
+        pir.shadow_output(%0) {output_name = "y"} : (tensor<2xf32>) -> ()
+    """
+
+    name = "dce"
+    stats = Stats(removed="operations removed", results="results of branches removed")
+
+    def run(self, ctx: PassContext, module: ModuleOp) -> None:
+        for program in ctx.programs(module):
+            while _Sweep(ctx, program).run():
+                pass
+
+
+class _Sweep:
+    """One walk over a program, users before what they use."""
+
+    def __init__(self, ctx: PassContext, program: ProgramOp) -> None:
+        self.ctx = ctx
+        self.program = program
+        self.order: Order = order_of(program)
+        self.classes: AliasClasses = alias_classes(program)
+
+    def run(self) -> bool:
+        changed = False
+        for op in self.ctx.each(_backwards(self.program.block)):
+            if self.is_dead(op):
+                self.ctx.rewrote("dead", op)
+                self.ctx.count("removed", 1)
+                erase(op)
+                changed = True
+            elif op.name == "pd_op.if" and any(not r.has_uses() for r in op.results):
+                self.drop_results(op)
+                changed = True
+        return changed
+
+    def is_dead(self, op: PirOp) -> bool:
+        if any(r.has_uses() for r in op.results):
+            return False
+        return is_quiet(op) or (only_writes(op) and not self.is_observed(op))
+
+    def is_observed(self, op: PirOp) -> bool:
+        targets = [op.operand_named(name) for name in op.definition.inplace.values()]
+        return any(
+            self.classes.is_observed_after(target, op, self.order)
+            for target in targets
+            if target is not None
+        )
+
+    def drop_results(self, op: PirOp) -> None:
+        """Replace an `if` by one that has only the results that are used."""
+        kept = [i for i, r in enumerate(op.results) if r.has_uses()]
+        for region in op.regions:
+            last = region.block.last_op
+            if last is not None:
+                last.operands = [last.operands[i] for i in kept]
+        regions = [op.detach_region(region) for region in list(op.regions)]
+        new = successor(
+            op, op.operand_slots, result_types=[op.results[i].type for i in kept], regions=regions
+        )
+        self.order.positions[new] = self.order.positions[op]
+        self.ctx.rewrote("unused-result", op)
+        self.ctx.count("results", len(op.results) - len(kept))
+        fresh = iter(new.results)
+        replace(op, [next(fresh) if i in kept else None for i in range(len(op.results))], [new])
+
+
+def _backwards(block: Block) -> Iterator[PirOp]:
+    """Every operation of a block and its regions from the last to the first.
+
+    An operation comes before those of its regions; it may be erased or replaced.
+    """
+    stack: list[Operation | None] = [block.last_op]
+    while stack:
+        op = stack.pop()
+        if op is None:
+            continue
+        stack.append(op.prev_op)
+        regions = list(op.regions)
+        yield op  # pyright: ignore[reportReturnType]
+        stack += [r.block.last_op for r in regions if r.parent is not None and r.blocks]

@@ -1,0 +1,51 @@
+"""Lists that are made and taken apart again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation, SSAValue
+
+from pirkit.analysis.order import operations
+from pirkit.dialect.operation import PirOp
+from pirkit.passes.base import Pass, PassContext, Stats
+from pirkit.passes.rewrite import replace
+
+
+@dataclass(frozen=True)
+class InlineVecPass(Pass):
+    """Use the elements of a list directly where it is taken apart again.
+
+    An element of a list is the same storage as the value that was put in, so this holds whatever
+    is written.
+
+    ::
+
+        %2 = pir.combine(%0, %1) : (tensor<2xf32>, tensor<3xf32>) -> !pir.vec<...>
+        %3 = pir.slice(%2) {index = 1 : i32} : (!pir.vec<...>) -> tensor<3xf32>    // becomes %1
+    """
+
+    name = "inline-vec"
+    stats = Stats(inlined="operations on lists replaced by the elements")
+
+    def run(self, ctx: PassContext, module: ModuleOp) -> None:
+        for program in ctx.programs(module):
+            for op in ctx.each(operations(program.block)):
+                elements = _elements(op)
+                if elements is not None:
+                    ctx.rewrote(op.name, op)
+                    ctx.count("inlined")
+                    replace(op, elements)
+
+
+def _elements(op: PirOp) -> Sequence[SSAValue] | None:
+    """The values that a `pir.split` or `pir.slice` of a `pir.combine` gives."""
+    if op.name not in ("pir.split", "pir.slice"):
+        return None
+    combine = op.operands[0].owner
+    if not isinstance(combine, Operation) or combine.name != "pir.combine":
+        return None
+    parts = list(combine.operands)
+    return parts if op.name == "pir.split" else [parts[op.attribute("index")]]

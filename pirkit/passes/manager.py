@@ -1,0 +1,189 @@
+"""Runs pipelines: order, verification, timing, printing, and what happens when a pass fails."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import TextIO
+
+from xdsl.dialects.builtin import ModuleOp
+
+from pirkit.analysis.order import operations
+from pirkit.diag.errors import LimitError, PassError, PirkitError, UsageError, VerifyError
+from pirkit.dialect.operation import span_of
+from pirkit.dialect.text import print_mlir
+from pirkit.dialect.verify import verify_module
+from pirkit.passes.base import Pass, PassContext, Remark
+from pirkit.passes.pipeline import order_remarks, parse_pipeline
+from pirkit.passes.registry import pass_named
+
+Watcher = Callable[[str, Pass, ModuleOp], None]
+"""Called with ``before`` or ``after``, the pass and the module."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """How long one pass ran, and how long the module took to verify behind it."""
+
+    pass_name: str
+    seconds: float
+    verify_seconds: float
+
+
+@dataclass(frozen=True)
+class PipelineResult:
+    """What a pipeline has to tell: times in order, statistics by pass, remarks in order."""
+
+    timings: tuple[Timing, ...]
+    stats: Mapping[str, Mapping[str, int]]
+    remarks: tuple[Remark, ...]
+
+
+def run_pipeline(
+    module: ModuleOp,
+    pipeline: str | Sequence[Pass],
+    *,
+    verify: bool = True,
+    print_ir: Sequence[str] = (),
+    stream: TextIO | None = None,
+    watchers: Sequence[Watcher] = (),
+) -> PipelineResult:
+    """Run the passes of a pipeline on a module, in place.
+
+    ``verify`` checks the module before the first pass and after each. ``print_ir`` prints the
+    module to ``stream``: ``after-change``, ``all``, ``before:PASS``, ``after:PASS``. ``watchers``
+    are called before and after each pass.
+
+    Raises UsageError for a bad pipeline or request, VerifyError for a bad module, and PassError:
+    PK0801 if a pass fails, PK0802 if it leaves a bad module, PK0803 if it does not come to an end.
+    """
+    passes = parse_pipeline(pipeline) if isinstance(pipeline, str) else list(pipeline)
+    run = _Run(module, verify, (*watchers, *_printers(print_ir, stream)))
+    for rule in order_remarks(passes):
+        run.remarks.append(Remark("analysis", rule.second, str(rule)))
+    if verify:
+        verify_module(module)
+    for pass_ in passes:
+        run.apply(pass_)
+    return PipelineResult(
+        tuple(run.timings),
+        {name: dict(counts) for name, counts in run.stats.items()},
+        tuple(run.remarks),
+    )
+
+
+@dataclass
+class _Run:
+    module: ModuleOp
+    verify: bool
+    watchers: Sequence[Watcher]
+    timings: list[Timing] = field(default_factory=list[Timing])
+    stats: dict[str, Counter[str]] = field(default_factory=dict[str, Counter[str]])
+    remarks: list[Remark] = field(default_factory=list[Remark])
+
+    def apply(self, pass_: Pass) -> None:
+        self.tell("before", pass_)
+        ctx = PassContext(pass_.name, _size(self.module))
+        started = time.perf_counter()
+        with _Naming(ctx):
+            pass_.run(ctx, self.module)
+        ended = time.perf_counter()
+        if self.verify:
+            self.check(pass_)
+        self.timings.append(Timing(pass_.name, ended - started, time.perf_counter() - ended))
+        counts = self.stats.setdefault(pass_.name, Counter(dict.fromkeys(pass_.stats, 0)))
+        counts.update(ctx.stats)
+        self.remarks += ctx.remarks
+        self.tell("after", pass_)
+
+    def check(self, pass_: Pass) -> None:
+        try:
+            verify_module(self.module)
+        except VerifyError as error:
+            raise PassError(
+                f"pass `{pass_.name}` broke the program: {error.message}",
+                code="PK0802",
+                span=error.span,
+                notes=(f"the verifier says {error.code}", *error.notes),
+                help=f"leave out `{pass_.name}`, and please report it with program and pipeline",
+            ) from error
+
+    def tell(self, when: str, pass_: Pass) -> None:
+        for watcher in self.watchers:
+            watcher(when, pass_, self.module)
+
+
+class _Naming:
+    """Turns whatever a pass raises into a PassError that names the pass and its operation."""
+
+    def __init__(self, ctx: PassContext) -> None:
+        self.ctx = ctx
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if not isinstance(error, Exception) or isinstance(error, PassError | LimitError):
+            return
+        op = self.ctx.current
+        where = f" at `{op.name}`" if op is not None else ""
+        known = isinstance(error, PirkitError)
+        cause = error.message if known else f"{type(error).__name__}: {error}"
+        raise PassError(
+            f"pass `{self.ctx.pass_name}` failed{where}: {cause}",
+            code="PK0801",
+            span=(error.span if known else None) or (span_of(op) if op is not None else None),
+            notes=(f"caused by {error.code}", *error.notes) if known else (),
+            help=error.help if known else "this is a bug of the pass: please report it",
+        ) from error
+
+
+def _size(module: ModuleOp) -> int:
+    blocks = (region.block for op in module.ops for region in op.regions)
+    return sum(1 for block in blocks for _ in operations(block))
+
+
+def _printers(requests: Sequence[str], stream: TextIO | None) -> list[Watcher]:
+    if not requests:
+        return []
+    if stream is None:
+        raise UsageError("printing between passes needs a stream", code="PK0701")
+    return [_Printer(request, stream) for request in requests]
+
+
+class _Printer:
+    """Writes the module under a header line: ``// ---- IR after cse ----``."""
+
+    def __init__(self, request: str, stream: TextIO) -> None:
+        self.when, _, self.pass_name = request.partition(":")
+        self.stream = stream
+        self.seen = ""
+        is_alone = self.when in ("all", "after-change") and not self.pass_name
+        if not is_alone and not (self.when in ("before", "after") and self.pass_name):
+            raise UsageError(
+                f"cannot print `{request}`",
+                code="PK0701",
+                help="print `after-change`, `all`, `before:PASS` or `after:PASS`",
+            )
+        if self.pass_name:
+            pass_named(self.pass_name)
+
+    def __call__(self, when: str, pass_: Pass, module: ModuleOp) -> None:
+        if self.when in ("before", "after"):
+            if (when, pass_.name) != (self.when, self.pass_name):
+                return
+            text = print_mlir(module)
+        else:
+            text = print_mlir(module)
+            unchanged, self.seen = text == self.seen, text
+            if self.when == "after-change" and (when == "before" or unchanged):
+                return
+        self.stream.write(f"// ---- IR {when} {pass_.name} ----\n{text}")

@@ -1,0 +1,234 @@
+"""Pipeline strings: ``infer-meta{bind=x:4x3},@default,dce``.
+
+::
+
+    pipeline = [item ("," item)*]
+    item     = "@" NAME | NAME ["{" [option ("," option)*] "}"]
+    option   = NAME "=" value ("," value)*  |  NAME          (a bare name switches a flag on)
+    value    = a word without blanks and ``,{}="``, or a quoted string
+
+Names may be written with ``-`` or ``_``; blanks between the parts do not matter.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NoReturn, get_type_hints
+
+from pirkit.diag.errors import UsageError
+from pirkit.diag.source import register_source
+from pirkit.diag.span import Span
+from pirkit.passes.base import Pass
+from pirkit.passes.pipelines import ORDER, PIPELINES, OrderRule
+from pirkit.passes.registry import pass_named
+
+FILE: Final = "<pipeline>"
+
+_TOKEN: Final = re.compile(r'\s*(?:(?P<word>[^\s,{}="]+)|(?P<quoted>"[^"]*")|(?P<mark>[,{}=]))')
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    text: str
+    span: Span
+    is_word: bool
+
+
+@dataclass
+class _Option:
+    """An option as it is written; without values it is a flag."""
+
+    name: _Token
+    values: list[_Token]
+
+
+def parse_pipeline(text: str) -> list[Pass]:
+    """The passes of a pipeline string, in order.
+
+    Raises UsageError, with a span into the string: PK0702 for an unknown pass or named pipeline,
+    PK0703 for a bad option, PK0704 for an order that cannot work, PK0700 for other mistakes.
+    """
+    register_source(FILE, text)
+    passes = _Parser(text).pipeline()
+    check_order(passes)
+    return passes
+
+
+def order_remarks(passes: Sequence[Pass], rules: Sequence[OrderRule] = ORDER) -> list[OrderRule]:
+    """The rules of order that the passes do not keep."""
+    names = [p.name for p in passes]
+    return [rule for rule in rules if not rule.holds(names)]
+
+
+def check_order(passes: Sequence[Pass], rules: Sequence[OrderRule] = ORDER) -> None:
+    """Raise UsageError (PK0704) if a strict rule of order does not hold."""
+    for rule in order_remarks(passes, rules):
+        if rule.strict:
+            raise UsageError(str(rule), code="PK0704")
+
+
+class _Parser:
+    def __init__(self, text: str) -> None:
+        self.tokens = list(_tokens(text))
+        self.next = 0
+        self.end = Span(FILE, 1, len(text) + 1)
+
+    def pipeline(self) -> list[Pass]:
+        passes: list[Pass] = []
+        while self.next < len(self.tokens):
+            if passes:
+                self.expect(",", "between passes")
+            passes += self.item()
+        return passes
+
+    def item(self) -> list[Pass]:
+        name = self.word("the name of a pass")
+        if name.text.startswith("@"):
+            return _named_pipeline(name)
+        cls = pass_named(name.text, name.span)
+        options = self.options() if self.peek() == "{" else []
+        return [_build(cls, name, options)]
+
+    def options(self) -> list[_Option]:
+        self.expect("{", "before options")
+        found: list[_Option] = []
+        while self.peek() != "}":
+            if found:
+                self.expect(",", "between options")
+            token = self.value() if found and found[-1].values else self.word("an option")
+            if self.peek() == "=":
+                self.expect("=", "behind an option")
+                found.append(_Option(token, [self.value()]))
+            elif found and found[-1].values:
+                found[-1].values.append(token)
+            else:
+                found.append(_Option(token, []))
+        self.expect("}", "behind options")
+        return found
+
+    def peek(self) -> str | None:
+        if self.next == len(self.tokens):
+            return None
+        token = self.tokens[self.next]
+        return None if token.is_word else token.text
+
+    def value(self) -> _Token:
+        return self.word("a value")
+
+    def word(self, what: str) -> _Token:
+        if self.next == len(self.tokens):
+            _fail(f"the pipeline ends where {what} should stand", self.end)
+        token = self.tokens[self.next]
+        if not token.is_word:
+            _fail(f"`{token.text}` stands where {what} should stand", token.span)
+        self.next += 1
+        return token
+
+    def expect(self, mark: str, where: str) -> None:
+        if self.peek() != mark:
+            at_end = self.next == len(self.tokens)
+            _fail(
+                f"`{mark}` is missing {where}", self.end if at_end else self.tokens[self.next].span
+            )
+        self.next += 1
+
+
+def _tokens(text: str) -> list[_Token]:
+    tokens: list[_Token] = []
+    position = 0
+    while text[position:].strip():
+        m = _TOKEN.match(text, position)
+        if m is None:
+            _fail("a quoted value does not end", Span(FILE, 1, text.index('"', position) + 1))
+        kind = m.lastgroup or ""
+        start = m.start(kind)
+        shown = m[kind].strip('"') if kind == "quoted" else m[kind]
+        tokens.append(_Token(shown, Span(FILE, 1, start + 1, m.end() - start), kind != "mark"))
+        position = m.end()
+    return tokens
+
+
+def _named_pipeline(name: _Token) -> list[Pass]:
+    text = PIPELINES.get(name.text[1:])
+    if text is None:
+        near = difflib.get_close_matches(name.text[1:], PIPELINES, n=1)
+        known = ", ".join(f"`@{p}`" for p in PIPELINES)
+        raise UsageError(
+            f"unknown pipeline `{name.text}`",
+            code="PK0702",
+            span=name.span,
+            help=f"did you mean `@{near[0]}`?" if near else f"named pipelines are {known}",
+        )
+    return _Parser(text).pipeline()
+
+
+def _build(cls: type[Pass], name: _Token, options: list[_Option]) -> Pass:
+    hints = get_type_hints(cls)
+    fields = {f.name: hints[f.name] for f in cls.options()}
+    values: dict[str, Any] = {}
+    for option in options:
+        key = option.name.text.replace("-", "_")
+        if key not in fields:
+            _unknown_option(cls, option.name, list(fields))
+        if key in values:
+            _bad_option(f"option `{option.name.text}` is given twice", option.name.span)
+        values[key] = _convert(fields[key], option)
+    return cls(**values)
+
+
+def _unknown_option(cls: type[Pass], name: _Token, known: list[str]) -> NoReturn:
+    shown = [k.replace("_", "-") for k in known]
+    near = difflib.get_close_matches(name.text, shown, n=1)
+    listed = ", ".join(f"`{k}`" for k in shown) or "none"
+    help = f"did you mean `{near[0]}`?" if near else f"its options: {listed}"
+    _bad_option(f"pass `{cls.name}` has no option `{name.text}`", name.span, help)
+
+
+def _convert(type_: Any, option: _Option) -> Any:
+    """The values of an option as its field wants them."""
+    if not option.values and type_ is not bool:
+        _bad_option(f"option `{option.name.text}` needs a value", option.name.span)
+    if type_ is bool:
+        texts = [v.text.lower() for v in option.values] or ["true"]
+        if len(texts) == 1 and texts[0] in ("true", "false"):
+            return texts[0] == "true"
+    element = _ELEMENTS.get(type_)
+    if element is not None:
+        return tuple(_one(element, option, v) for v in option.values)
+    if len(option.values) == 1 and type_ in _SCALARS:
+        return _one(_SCALARS[type_], option, option.values[0])
+    wanted = getattr(type_, "__name__", str(type_))
+    span = option.values[-1].span if option.values else option.name.span
+    _bad_option(f"option `{option.name.text}` takes one {wanted}", span)
+
+
+def _one(make: Callable[[str], Any], option: _Option, value: _Token) -> Any:
+    try:
+        return make(value.text)
+    except ValueError:
+        wanted = getattr(make, "__name__", "value")
+        _bad_option(f"`{value.text}` is no {wanted} for option `{option.name.text}`", value.span)
+
+
+_SCALARS: Final[dict[Any, Callable[[str], Any]]] = {int: int, float: float, str: str}
+_ELEMENTS: Final[dict[Any, Callable[[str], Any]]] = {
+    tuple[int, ...]: int,
+    tuple[float, ...]: float,
+    tuple[str, ...]: str,
+}
+
+
+def _bad_option(message: str, span: Span, help: str | None = None) -> NoReturn:
+    raise UsageError(message, code="PK0703", span=span, help=help)
+
+
+def _fail(message: str, span: Span) -> NoReturn:
+    raise UsageError(
+        message,
+        code="PK0700",
+        span=span,
+        help="a pipeline reads like `infer-meta{bind=x:4x3},cse,dce`",
+    )

@@ -1,0 +1,43 @@
+"""The table of passes; a pass is imported when it is first asked for."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+from importlib import import_module
+from typing import Final
+
+from pirkit.diag.errors import UsageError
+from pirkit.diag.span import Span
+from pirkit.passes.base import Pass
+
+PASSES: Final[dict[str, str]] = {
+    "absorb-attributes": "pirkit.passes.absorb_attributes:AbsorbAttributesPass",
+    "canonicalize": "pirkit.passes.canonicalize:CanonicalizePass",
+    "constant-fold": "pirkit.passes.constant_fold:ConstantFoldPass",
+    "cse": "pirkit.passes.cse:CsePass",
+    "dce": "pirkit.passes.dce:DcePass",
+    "infer-meta": "pirkit.passes.infer_meta:InferMetaPass",
+    "inline-vec": "pirkit.passes.inline_vec:InlineVecPass",
+}
+"""Name of each pass -> its module and class. Packages outside pirkit may add theirs."""
+
+
+def pass_named(name: str, span: Span | None = None) -> type[Pass]:
+    """The pass class of that name. Raises UsageError (PK0702) with the nearest names."""
+    home = PASSES.get(name)
+    if home is None:
+        near = difflib.get_close_matches(name, PASSES, n=1)
+        raise UsageError(
+            f"unknown pass `{name}`",
+            code="PK0702",
+            span=span,
+            help=f"did you mean `{near[0]}`?" if near else f"passes are {', '.join(PASSES)}",
+        )
+    module, _, cls = home.partition(":")
+    return getattr(import_module(module), cls)
+
+
+def all_passes() -> Iterator[type[Pass]]:
+    """Every pass class, by name."""
+    return (pass_named(name) for name in sorted(PASSES))
