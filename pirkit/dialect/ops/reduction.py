@@ -378,7 +378,7 @@ def _(x: Array) -> Array:
 
 @op
 class ReduceAs:
-    """`x` summed to the shape of `target`: the inverse of broadcasting.
+    """`x` summed to the shape of `target`, as `sum` does: the inverse of broadcasting.
 
     C1: `target` broadcasts to `x`.
     """
@@ -396,16 +396,17 @@ def _(x: TensorMeta, target: TensorMeta) -> TensorMeta:
         d == 1 or same_dim(d, s) for d, s in zip(target.shape, tail, strict=True)
     )
     require(fits, "C1", f"{show(target.shape)} does not broadcast to {show(x.shape)}")
-    return x.with_shape(target.shape)
+    return TensorMeta(target.shape, _sum_dtype(x.dtype))
 
 
 @reference(ReduceAs)
 def _(x: Array, target: Array) -> Array:
     lead = x.ndim - target.ndim
     stretched = [lead + i for i, d in enumerate(target.shape) if d == 1 and x.shape[lead + i] != 1]
-    wide = widened(x)
+    out = _sum_dtype(dt.of_array(x))
+    wide = widened(convert(x, out))
     total = np.sum(wide, axis=(*range(lead), *stretched), dtype=wide.dtype, keepdims=True)
-    return np.asarray(total).reshape(target.shape).astype(x.dtype)
+    return np.asarray(total).reshape(target.shape).astype(out.np)
 
 
 # --- samples -------------------------------------------------------------------------------------
@@ -437,14 +438,14 @@ def _(s: SampleMaker) -> Iterator[Sample]:
 @samples(Prod)
 def _(s: SampleMaker) -> Iterator[Sample]:
     yield s(s.tensor(2, 3, 4), axis=(0, -1), keepdim=False, reduce_all=False)
-    yield s(s.tensor(2, 3), axis=(0,), keepdim=True, reduce_all=True)
+    yield s(s.tensor(2, 3), axis=(0, 1), keepdim=True, reduce_all=True)
     yield s(s.tensor(0, 3), axis=(0,), keepdim=False, reduce_all=False)
 
 
 @samples(LogSumExp)
 def _(s: SampleMaker) -> Iterator[Sample]:
     yield s(s.tensor(2, 3, 4, low=-50, high=50), axis=(1,))
-    yield s(s.tensor(2, 3), axis=(0,), keepdim=True, reduce_all=True)
+    yield s(s.tensor(2, 3), axis=(0, 1), keepdim=True, reduce_all=True)
     yield s(s.tensor(2, 3), axis=(-1,))
 
 

@@ -205,7 +205,7 @@ def _put(
         touched = np.zeros(out.shape, bool)
         touched[places] = True
         mean = out / np.maximum(count, 1)
-        out = np.where(touched, np.trunc(mean) if out.dtype.kind in "iu" else mean, out)
+        out = np.where(touched, np.floor(mean) if out.dtype.kind in "iu" else mean, out)
     return out.astype(arr.dtype)
 
 
@@ -231,7 +231,7 @@ def _(s: SampleMaker) -> Iterator[Sample]:
     for reduce in ("add", "mul", "amin", "amax", "mean"):
         yield s(arr, places, s.tensor(2, 2), axis=1, reduce=reduce)
     yield s(arr, s.array([[1, 0, 1]], dt.int64), s.tensor(1, 3), axis=0, reduce="assign")
-    yield s(arr, places, s.tensor(2, 2), axis=-1, reduce="add", include_self=False)
+    yield s(arr, places, s.tensor(2, 2), axis=1, reduce="add", include_self=False)
 
 
 @bad_samples(Scatter)

@@ -11,6 +11,7 @@ from xdsl.dialects import builtin as mlir
 from xdsl.ir import Attribute
 
 from pirkit.diag.errors import ParseError
+from pirkit.diag.limits import check, current_limits
 from pirkit.dialect.attrs import (
     KINDS,
     ComplexAttr,
@@ -57,7 +58,7 @@ _WRAPPERS: Final[dict[str, Any]] = {
     "pd_op.sparsecsrtensor": SparseCsrType,
 }
 _WRAPPER_WORDS: Final = {v: k for k, v in _WRAPPERS.items()}
-_TENSOR: Final = re.compile(r"(?:builtin\.|pd_op\.)?tensor<((?:-?\d+x)*)(\w+)>\Z")
+_TENSOR: Final = re.compile(r"(?:builtin\.|pd_op\.)?tensor<((?:-?\d+x)*)(\w+)>\Z", re.ASCII)
 
 
 # --- types ---------------------------------------------------------------------------------------
@@ -69,12 +70,14 @@ def read_type(text: str) -> Attribute | None:
     m = _TENSOR.match(text)
     if m is not None:
         dims = tuple([_dim(d) for d in m[1].split("x")[:-1]])
+        check("rank", len(dims))
         return _tensor(dims, m[2])
     if text == NULL_TYPE:
         return None
     if text in _WORD_TYPES:
         return _WORD_TYPES[text]
     if text.startswith("vec[") and text.endswith("]"):
+        check_nesting(text)
         items = [read_type(t) for t in split_list(text[4:-1])]
         return vec_type([t for t in items if t is not None])
     head, bracket, tail = text.partition("<")
@@ -87,11 +90,11 @@ def read_type(text: str) -> Attribute | None:
 
 
 def _dim(text: str) -> int:
+    check("literal_digits", len(text))
     value = int(text)
     if value < -1:
         raise ParseError(f"dimension {value} is negative", code="PK0105")
-    if value >= 1 << 63:
-        raise ParseError(f"dimension {text} does not fit in 64 bits", code="PK0105")
+    check("dimension", value)
     return UNKNOWN if value == -1 else value
 
 
@@ -133,6 +136,15 @@ def _write_tensor_body(type_: mlir.TensorType[Any]) -> str:
     return dims + (_TYPE_WORDS.get(element) or dtype_of(element).short)
 
 
+def check_nesting(text: str) -> None:
+    """Raise LimitError for a list in lists in lists..., which takes a recursion to read."""
+    limit, depth = current_limits().nesting, 0
+    for c in _BRACKET.findall(text):
+        depth += 1 if c == "[" else -1
+        if depth > limit:
+            check("nesting", depth)
+
+
 def split_list(text: str) -> list[str]:
     """Split at commas outside brackets and strings; blanks around items are dropped."""
     if not any(c in text for c in '[<"('):
@@ -161,6 +173,8 @@ def split_list(text: str) -> list[str]:
         items.append(last)
     return items
 
+
+_BRACKET: Final = re.compile(r"[\[\]]")
 
 # --- attributes ----------------------------------------------------------------------------------
 
