@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from pirkit.diag.errors import ParseError
+from pirkit.diag.errors import LimitError, ParseError
 from pirkit.diag.limits import check, current_limits
 from pirkit.diag.span import Span
 
@@ -64,7 +64,7 @@ def _guard_lines(text: str, file: str) -> None:
         end = text.find("\n", start)
         end = len(text) if end < 0 else end
         if end - start > MAX_LINE:
-            raise ParseError(
+            raise LimitError(
                 f"a line of {end - start:,} characters",
                 code="PK0302",
                 span=Span(file, number),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import lru_cache
+from math import copysign, isinf, isnan
 from typing import Any, Final, cast
 
 from xdsl.dialects import builtin as mlir
@@ -169,20 +170,18 @@ def split_list(text: str) -> list[str]:
             start = i + 1
         i += 1
     last = text[start:].strip()
-    if last:
-        items.append(last)
-    return items
+    return [*items, last] if items or last else items
 
 
 _BRACKET: Final = re.compile(r"[\[\]]")
 
 # --- attributes ----------------------------------------------------------------------------------
 
-_INTEGER: Final = re.compile(r"[+-]?\d+\Z")
-_NUMBER: Final = re.compile(r"[+-]?(?:\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+|inf|nan)\Z")
-_PLACE: Final = re.compile(r"Place\((\w+)(?::(\d+))?\)\Z")
-_CAST: Final = re.compile(r"\([\w.]+\)(?=.)")
-_ENTRY: Final = re.compile(r"([A-Za-z_][\w.]*)\s*:\s*")
+_INTEGER: Final = re.compile(r"(?!-0\Z)-?\d+\Z", re.ASCII)
+_NUMBER: Final = re.compile(r"-?(?:\d+\.?\d*(?:e[+-]?\d+)?|inf|nan)\Z", re.ASCII)
+_PLACE: Final = re.compile(r"Place\((\w+)(?::(\d{1,9}))?\)\Z", re.ASCII)
+_CAST: Final = re.compile(r"\([\w.]+\)(?=.)", re.ASCII)
+_ENTRY: Final = re.compile(r"([A-Za-z_][\w.]*)\s*:\s*", re.ASCII)
 _LAYOUTS: Final = frozenset(
     {"NHWC", "NCHW", "NCDHW", "NDHWC", "Undefined(AnyLayout)", "ONEDNN", "STRIDED",
      "SPARSE_COO", "SPARSE_CSR", "PSTRING_UNION"}
@@ -245,21 +244,28 @@ def _read_item(text: str, kind: str) -> Any:
             return _integer(text, 32 if kind == "i32" else 64)
     elif kind in ("f32", "f64", "scalar"):
         if _NUMBER.match(text):
-            return float(text)
+            return _float(text)
     elif kind == "dtype":
         if text in dt.BY_NAME or text == "Undefined":
             return text
     elif kind == "layout":
-        return text
+        if text in _LAYOUTS:
+            return text
     raise ParseError(f"{text!r} is no {kind}", code="PK0106")
 
 
 def _integer(text: str, width: int) -> int:
-    if len(text) > 64:
-        raise ParseError(f"an integer of {len(text)} digits", code="PK0304")
+    check("literal_digits", len(text))
     value = int(text)
     if not -(1 << (width - 1)) <= value < 1 << (width - 1):
         raise ParseError(f"{value} does not fit in {width} bits", code="PK0106")
+    return value
+
+
+def _float(text: str) -> float:
+    value = float(text)
+    if isinf(value) and not text.endswith("inf"):
+        raise ParseError("a floating-point literal overflows", code="PK0106")
     return value
 
 
@@ -279,8 +285,9 @@ def _read_by_looks(text: str) -> Attribute:
         narrow = len(text) < 10
         return encode("i32" if narrow else "i64", _integer(text, 64))
     if _NUMBER.match(text):
-        return encode("f64", float(text))
+        return encode("f64", _float(text))
     if text.startswith("[") and text.endswith("]"):
+        check_nesting(text)
         items = [_read_by_looks(t) for t in split_list(text[1:-1])]
         return _list(items)
     if text.startswith("Place("):
@@ -301,8 +308,13 @@ def _list(items: Sequence[Attribute]) -> Attribute:
 
 
 def read_string(text: str) -> str:
-    """The content of a quoted string; Paddle escapes the quote and nothing else."""
-    if len(text) < 2 or text[0] != '"' or text[-1] != '"':
+    """The content of a quoted string.
+
+    Paddle escapes the quote and nothing else, so a backslash that stands before a quote by itself
+    cannot be told from an escape; it is taken as one.
+    """
+    inner = text[1:-1].replace('\\"', "")
+    if len(text) < 2 or text[0] != '"' or text[-1] != '"' or '"' in inner or inner.endswith("\\"):
         raise ParseError(f"{text!r} is no string", code="PK0106")
     return text[1:-1].replace('\\"', '"')
 
@@ -321,7 +333,7 @@ def write_value(attribute: Attribute) -> str:
             value = number.value.data
             return ("true" if value else "false") if number.type == mlir.i1 else str(value)
         case mlir.FloatAttr():
-            return f"{cast('mlir.FloatAttr[Any]', attribute).value.data:g}"
+            return _write_float(cast("mlir.FloatAttr[Any]", attribute).value.data)
         case mlir.StringAttr():
             return '"' + attribute.data.replace('"', '\\"') + '"'
         case DTypeAttr() | LayoutAttr():
@@ -341,6 +353,10 @@ def write_value(attribute: Attribute) -> str:
             raise ParseError(f"Paddle's text has no spelling of `{attribute}`", code="PK0403")
 
 
+def _write_float(value: float) -> str:
+    return "-nan" if isnan(value) and copysign(1, value) < 0 else f"{value:g}"
+
+
 def _write_dense(attribute: mlir.DenseArrayBase[Any]) -> str:
     values = attribute.get_values()
     if attribute.elt_type == mlir.i1:
@@ -348,5 +364,5 @@ def _write_dense(attribute: mlir.DenseArrayBase[Any]) -> str:
     elif isinstance(attribute.elt_type, mlir.IntegerType):
         items = map(str, values)
     else:
-        items = (f"{v:g}" for v in values)
+        items = map(_write_float, values)
     return "[" + ",".join(items) + "]"

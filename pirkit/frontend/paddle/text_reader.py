@@ -9,6 +9,7 @@ each distinct spelling is read once.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any, Final, cast
 
 from xdsl.dialects import builtin as mlir
@@ -22,7 +23,7 @@ from pirkit.dialect.opdef import OpDef, lookup
 from pirkit.dialect.operation import ARG_ATTRS, KEYWORD, REGIONS, PirOp, ProgramOp, create
 from pirkit.dialect.types import OPAQUE, meta_of
 from pirkit.frontend.paddle.spelling import NULL_VALUE, read_attributes, read_types
-from pirkit.frontend.paddle.text_lines import BlockEnd, Dump, Lines, Loop, Record
+from pirkit.frontend.paddle.text_lines import Dump, Lines, Loop, Record
 from pirkit.runtime.meta import compatible
 
 ID: Final = "pir.id"
@@ -78,7 +79,7 @@ class _Reader:
         stated: dict[str, Attribute] = {}
         loop_results: set[str] = set()
         links: list[tuple[str, str]] = []
-        for record, after in zip(dump.records, [*dump.records[1:], None], strict=True):
+        for record, after in pairwise([*dump.records, None]):
             if not isinstance(record, Record):
                 continue
             if record.name == "pd_op.while":
