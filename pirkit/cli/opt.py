@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from pirkit.cli.arguments import ArgumentParser
 from pirkit.diag.entry import run_main
@@ -63,9 +62,11 @@ def _parser() -> ArgumentParser:
     look = parser.add_argument_group("look")
     look.add_argument(
         "--print",
-        dest="print_when",
+        dest="print_ir",
+        action="append",
+        default=[],
         metavar="WHEN",
-        help="print the program after-change, before:PASS, after:PASS or around all passes",
+        help="print the program after-change, before:PASS, after:PASS, or around all passes",
     )
     look.add_argument("--timing", action="store_true", help="print the time of each pass")
     look.add_argument("--stats", action="store_true", help="print what each pass counted")
@@ -97,9 +98,9 @@ def _parser() -> ArgumentParser:
 
 
 def _passes_epilog() -> str:
-    from pirkit.passes import describe_passes  # noqa: PLC0415  only for --help
+    from pirkit.cli.passes_help import pass_rows  # noqa: PLC0415  only for --help
 
-    rows = describe_passes()
+    rows = pass_rows()
     width = max(len(name) for name, _ in rows)
     return "passes:\n" + "\n".join(f"  {name:<{width}}  {line}" for name, line in rows)
 
@@ -111,18 +112,13 @@ def _listing(arguments: argparse.Namespace) -> int | None:
 
         list_ops(arguments.json)
     elif arguments.list_passes:
-        from pirkit.passes import describe_passes, describe_pipelines  # noqa: PLC0415
+        from pirkit.cli.passes_help import list_passes  # noqa: PLC0415  imports all passes
 
-        rows = [*describe_passes(), *describe_pipelines()]
-        if arguments.json:
-            print(json.dumps([{"name": name, "help": line} for name, line in rows]))
-        else:
-            width = max(len(name) for name, _ in rows)
-            print("\n".join(f"{name:<{width}}  {line}" for name, line in rows))
+        list_passes(arguments.json)
     elif arguments.help_pass is not None:
-        from pirkit.passes import manual_of  # noqa: PLC0415
+        from pirkit.cli.passes_help import manual  # noqa: PLC0415  imports all passes
 
-        print(manual_of(arguments.help_pass))
+        print(manual(arguments.help_pass))
     else:
         return None
     return 0
@@ -169,26 +165,27 @@ def _run_passes(module: mlir.ModuleOp, arguments: argparse.Namespace) -> None:
     result = run_pipeline(
         module,
         arguments.pipeline,
-        print_when=arguments.print_when,
+        verify=arguments.verify_each,
+        print_ir=arguments.print_ir,
         stream=sys.stderr,
-        verify_each=arguments.verify_each,
     )
-    report: dict[str, Any] = {
-        "timing": result.timings if arguments.timing else (),
-        "stats": result.stats if arguments.stats else (),
-        "remarks": result.remarks if arguments.remarks else (),
-    }
-    _print_report(report)
-
-
-def _print_report(report: dict[str, Any]) -> None:
-    for name, seconds in report["timing"]:
-        print(f"timing: {name:<24} {seconds * 1e3:9.2f} ms", file=sys.stderr)
-    for name, counts in report["stats"]:
-        for key, count in counts.items():
-            print(f"stats: {name:<24} {key}: {count}", file=sys.stderr)
-    for remark in report["remarks"]:
-        print(f"remark: {remark}", file=sys.stderr)
+    lines: list[str] = []
+    if arguments.timing:
+        lines += [
+            f"timing: {t.pass_name:<20} {t.seconds * 1e3:9.2f} ms"
+            f"  verify {t.verify_seconds * 1e3:9.2f} ms"
+            for t in result.timings
+        ]
+    if arguments.stats:
+        lines += [
+            f"stats: {name:<20} {key}: {count}"
+            for name, counts in result.stats.items()
+            for key, count in counts.items()
+        ]
+    if arguments.remarks:
+        lines += [f"remark: {remark}" for remark in result.remarks]
+    for line in lines:
+        print(line, file=sys.stderr)
 
 
 def _print(module: mlir.ModuleOp, arguments: argparse.Namespace) -> str:
