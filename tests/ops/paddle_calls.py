@@ -38,6 +38,11 @@ REFUSALS: Final = re.compile(
 _TENSOR_DTYPES: Final = {"intarray": "int64", "i64": "int32", "i32": "int32"}
 """Element types of attributes that Paddle takes as tensors."""
 
+_ARG_REDUCTION: Final = ("x", "axis", "keepdims", "dtype")
+
+PYTHON_ORDERS: Final = {"pd_op.argmax": _ARG_REDUCTION, "pd_op.argmin": _ARG_REDUCTION}
+"""Functions of ``paddle._C_ops`` that take the arguments of the public function instead."""
+
 EAGER_TENSORS: Final = {"pd_op.arange": ("start", "end", "step")}
 """Attributes that Paddle's eager functions take only as tensors, its programs as numbers."""
 
@@ -88,12 +93,15 @@ def arguments(
     kinds = definition.attr_kinds
     if set(declared) != {*slots, *kinds}:
         raise LookupError(f"{definition.name}: Paddle's arguments are {list(declared)}")
+    order = PYTHON_ORDERS.get(definition.name, tuple(declared))
+    if any(call.attrs.get(name) for name in set(declared) - set(order)):
+        raise NotComparable("the public function has no such argument")
     found: list[Any] = []
     eager_tensors = EAGER_TENSORS.get(definition.name, ()) if paddle.in_dynamic_mode() else ()
-    for name, is_tensor in declared.items():
+    for name in order:
         if name in slots:
             found.append(slots[name])
-        elif is_tensor or name in eager_tensors:
+        elif declared[name] or name in eager_tensors:
             found.append(constant(*_as_tensor(call, name)))
         else:
             found.append(attribute(kinds[name], call.attrs[name]))

@@ -107,7 +107,14 @@ VALUE_DIFFERENCES: Final = {
 }
 """Ops whose numbers differ from those of Paddle's kernels."""
 
+_LOGICAL: Final = Difference(
+    "Paddle's programs keep the type of `x`, its kernels return bool",
+    when=lambda call: not any(a.dtype == bool for a in arrays(call.args)),
+)
+
 TYPE_DIFFERENCES: Final = {
+    "pd_op.all": _LOGICAL,
+    "pd_op.any": _LOGICAL,
     "pd_op.sync_batch_norm_": _GPU_ONLY,
     "pd_op.atan2": _RANKS,
     "pd_op.isclose": _RANKS,
