@@ -7,7 +7,7 @@ loop) count as aliases of what they become, whether or not a backend copies them
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.ir import BlockArgument, Operation, SSAValue
@@ -113,11 +113,10 @@ class _Finder:
             self.define(result)
         match op.name:
             case "pir.split":
-                for result, element in zip(op.results, self.elements[op.operands[0]], strict=False):
-                    self.elements[result] = (element,)
+                self.take_elements(op, self.elements[op.operands[0]])
             case "pir.slice":
-                element = self.elements[op.operands[0]][op.attribute("index")]
-                self.elements[op.results[0]] = (element,)
+                index: int = op.attribute("index")
+                self.take_elements(op, self.elements[op.operands[0]][index : index + 1])
             case "pd_op.while":
                 block = op.regions[0].block
                 for argument in block.args:
@@ -128,6 +127,10 @@ class _Finder:
                 self.leave(op)
             case _:
                 self.share(op)
+
+    def take_elements(self, op: PirOp, elements: Elements) -> None:
+        for result, element in zip(op.results, elements, strict=False):
+            self.elements[result] = (element,)
 
     def leave(self, op: PirOp) -> None:
         """A yield: what it hands out are the results, or the next arguments, of the op around."""
@@ -143,7 +146,7 @@ class _Finder:
     def share(self, op: PirOp) -> None:
         """Results that the op declares to share storage with an operand, and its writes."""
         definition = op.definition
-        written = definition.inplace if definition.writes else {}
+        written: Mapping[str, str] = definition.inplace if definition.writes else {}
         for result_name, operand_name in (*definition.views.items(), *written.items()):
             operand = op.operand_named(operand_name)
             if operand is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import cast
 
 from xdsl.ir import Block, Operation
 
@@ -16,7 +17,8 @@ LOOPS = frozenset({"pd_op.while"})
 def operations(block: Block) -> Iterator[PirOp]:
     """Every operation of a block and of the regions inside, an operation before its regions.
 
-    The operation that was handed out last may be erased or moved, if it has no regions.
+    The operation that was handed out last may be erased or replaced; what stands in its place is
+    not handed out.
     """
     stack = [block.first_op]
     while stack:
@@ -24,8 +26,9 @@ def operations(block: Block) -> Iterator[PirOp]:
         if op is None:
             continue
         stack.append(op.next_op)
-        stack += [region.block.first_op for region in reversed(op.regions)]
-        yield op  # pyright: ignore[reportReturnType]
+        yield cast(PirOp, op)
+        if op.parent is not None:
+            stack += [region.block.first_op for region in reversed(op.regions)]
 
 
 @dataclass(frozen=True)

@@ -125,7 +125,7 @@ class ConstantFoldPass(Pass):
                 found = rule(*arguments, **keywords)
         except (ConstraintError, *KERNEL_FAULTS):
             return None  # the program meets the error when, and only if, it runs the operation
-        values: tuple[Any, ...] = found if isinstance(found, tuple) else (found,)
+        values = cast("tuple[Any, ...]", found) if isinstance(found, tuple) else (found,)
         slots = zip(op.result_slots, values, strict=True)
         return [np.asarray(value) for slot, value in slots if slot is not None]
 

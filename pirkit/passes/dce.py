@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import cast
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation
@@ -58,13 +59,13 @@ class _Sweep:
                 self.ctx.count("removed", 1)
                 erase(op)
                 changed = True
-            elif op.name == "pd_op.if" and any(not r.has_uses() for r in op.results):
+            elif op.name == "pd_op.if" and any(not r.uses for r in op.results):
                 self.drop_results(op)
                 changed = True
         return changed
 
     def is_dead(self, op: PirOp) -> bool:
-        if any(r.has_uses() for r in op.results):
+        if any(r.uses for r in op.results):
             return False
         return is_quiet(op) or (only_writes(op) and not self.is_observed(op))
 
@@ -78,7 +79,7 @@ class _Sweep:
 
     def drop_results(self, op: PirOp) -> None:
         """Replace an `if` by one that has only the results that are used."""
-        kept = [i for i, r in enumerate(op.results) if r.has_uses()]
+        kept = [i for i, r in enumerate(op.results) if r.uses]
         for region in op.regions:
             last = region.block.last_op
             if last is not None:
@@ -106,5 +107,5 @@ def _backwards(block: Block) -> Iterator[PirOp]:
             continue
         stack.append(op.prev_op)
         regions = list(op.regions)
-        yield op  # pyright: ignore[reportReturnType]
-        stack += [r.block.last_op for r in regions if r.parent is not None and r.blocks]
+        yield cast(PirOp, op)
+        stack += [r.block.last_op for r in regions if r.parent is not None]

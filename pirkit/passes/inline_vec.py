@@ -47,5 +47,5 @@ def _elements(op: PirOp) -> Sequence[SSAValue] | None:
     combine = op.operands[0].owner
     if not isinstance(combine, Operation) or combine.name != "pir.combine":
         return None
-    parts = list(combine.operands)
+    parts: list[SSAValue] = list(combine.operands)
     return parts if op.name == "pir.split" else [parts[op.attribute("index")]]

@@ -19,7 +19,7 @@ from pirkit.analysis.constants import UNKNOWN_VALUE, attribute_of, splat_of
 from pirkit.dialect.attrs import encode
 from pirkit.dialect.operation import PirOp
 from pirkit.dialect.types import meta_of
-from pirkit.passes.rewrite import meaning, successor
+from pirkit.passes.rewrite import meaning, stops_gradient, successor
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.meta import TensorMeta
@@ -93,7 +93,12 @@ def past_inner(guard: Guard) -> Action:
 
 
 def _maker(value: SSAValue) -> PirOp | None:
-    return value.owner if isinstance(value.owner, PirOp) else None
+    """The op that made a value, unless gradients stop there."""
+    owner = value.owner
+    if not isinstance(owner, PirOp) or not owner.operands:
+        return None
+    stops = stops_gradient(value) and not stops_gradient(owner.operands[0])
+    return None if stops else owner
 
 
 def _composed_transpose(op: PirOp, classes: AliasClasses) -> Found:
@@ -137,6 +142,7 @@ _HELD: Final[dict[str, tuple[str, ...]]] = {
 
 
 def always(op: PirOp, classes: AliasClasses) -> bool:
+    """No condition."""
     return True
 
 
@@ -167,10 +173,12 @@ def same_type(op: PirOp, classes: AliasClasses) -> bool:
 
 
 def same_dtype(op: PirOp, classes: AliasClasses) -> bool:
+    """The op does not change the dtype."""
     return _dtype(op.operands[0]) is _dtype(op.results[0])
 
 
 def on_bools(op: PirOp, classes: AliasClasses) -> bool:
+    """The operand is boolean, so that its truth is itself."""
     return _dtype(op.operands[0]) is dt.bool_
 
 
@@ -184,10 +192,12 @@ def whole_scale(op: PirOp, classes: AliasClasses) -> bool:
 
 
 def to_first_power(op: PirOp, classes: AliasClasses) -> bool:
+    """The exponent of integers is 1; that of floats goes through a library function."""
     return op.attribute("y") == 1 and _dtype(op.operands[0]).is_integer
 
 
 def in_order(op: PirOp, classes: AliasClasses) -> bool:
+    """The permutation leaves every axis where it is."""
     perm = op.attribute("perm")
     return all(axis % len(perm) == i for i, axis in enumerate(perm))
 
@@ -221,10 +231,12 @@ def is_zero_to_subtract(number: Any, dtype: DType) -> bool:
 
 
 def is_one(number: Any, dtype: DType) -> bool:
+    """1 of a real dtype: a complex product mixes the parts, and NaN and infinity with them."""
     return not dtype.is_complex and bool(number == 1)
 
 
 def is_float_one(number: Any, dtype: DType) -> bool:
+    """1.0; the quotient of integers is rounded in its own way."""
     return dtype.is_float and bool(number == 1)
 
 

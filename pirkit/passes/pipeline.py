@@ -98,10 +98,10 @@ class _Parser:
         while self.peek() != "}":
             if found:
                 self.expect(",", "between options")
-            token = self.value() if found and found[-1].values else self.word("an option")
+            token = self.word("an option or a value")
             if self.peek() == "=":
                 self.expect("=", "behind an option")
-                found.append(_Option(token, [self.value()]))
+                found.append(_Option(token, [self.word("a value")]))
             elif found and found[-1].values:
                 found[-1].values.append(token)
             else:
@@ -114,9 +114,6 @@ class _Parser:
             return None
         token = self.tokens[self.next]
         return None if token.is_word else token.text
-
-    def value(self) -> _Token:
-        return self.word("a value")
 
     def word(self, what: str) -> _Token:
         if self.next == len(self.tokens):
