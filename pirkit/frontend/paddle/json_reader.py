@@ -29,9 +29,10 @@ from pirkit.dialect.operation import (
     create,
     location_of,
 )
+from pirkit.dialect.types import OPAQUE
 from pirkit.frontend.paddle.json_attrs import read_attribute
 from pirkit.frontend.paddle.json_syntax import Malformed, expect, member, parse_json, text
-from pirkit.frontend.paddle.json_types import read_op_name, read_type, stated_type
+from pirkit.frontend.paddle.json_types import read_op_name, read_type
 
 VERSION: Final = 4
 """The newest version of the format; in it some attributes that were f32 are f64."""
@@ -132,7 +133,7 @@ class _Reader:
                 ids.append(member(node, "#", int))
                 if ids[-1] >= 0:
                     raise Malformed("the number of a block argument is negative", ".#")
-                types.append(stated_type(node.get("TT")))
+                types.append(_argument_type(node.get("TT")))
                 held = _attributes(node["A"], "A", {}) if "A" in node else {}
                 if key == "kwargs":
                     word = text(member(node, "key", str), ".key")
@@ -325,6 +326,14 @@ def _check_fields(node: dict[str, Any], known: frozenset[str]) -> None:
     unknown = node.keys() - known
     if unknown:
         raise Malformed(f"unknown field {min(unknown)[:40]!r}")
+
+
+def _argument_type(node: Any) -> Attribute:
+    """Null stands for the type of an argument that nothing in the program tells."""
+    try:
+        return read_type(node) or OPAQUE
+    except Malformed as error:
+        raise error.within(".TT") from None
 
 
 def _results(nodes: list[Any]) -> tuple[list[int], list[Attribute | None]]:

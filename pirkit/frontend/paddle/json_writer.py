@@ -14,6 +14,7 @@ from pirkit.diag.limits import check
 from pirkit.dialect.attrs import encode
 from pirkit.dialect.operation import KEYWORD, PirOp, ProgramOp, describe, span_of
 from pirkit.dialect.signature import REQUIRED
+from pirkit.dialect.types import OPAQUE
 from pirkit.frontend.paddle.absorbed import with_operands_restored
 from pirkit.frontend.paddle.json_attrs import write_attribute
 from pirkit.frontend.paddle.json_reader import (
@@ -37,8 +38,9 @@ def write_paddle_json(module: mlir.ModuleOp) -> str:
     """The JSON of a module that holds one program.
 
     Values are numbered in program order, blocks inside included. Paddle's own reader does not
-    accept a NaN attribute, and it forgets attributes of loop arguments; both are written
-    nevertheless, so that pirkit reads back what it wrote. ``op_callstack`` is not written.
+    accept a NaN attribute, and it forgets keyword arguments, ``comp_op_name`` and attributes of
+    loop arguments; all are written nevertheless, so that pirkit reads back what it wrote. An
+    argument whose type nothing tells has the null type. ``op_callstack`` is not written.
 
     Raises UnsupportedError for a module with several programs, or for a type or an attribute that
     Paddle does not have.
@@ -89,7 +91,7 @@ class _Writer:
         made: Json = {"#": self.args}
         if held:
             made["A"] = [_named(k, write_attribute(v)) for k, v in held.items()]
-        made["TT"] = write_type(argument.type)
+        made["TT"] = write_type(None if argument.type is OPAQUE else argument.type)
         if KEYWORD in entries.data:
             made["key"] = cast(mlir.StringAttr, entries.data[KEYWORD]).data
         return made
