@@ -14,7 +14,7 @@ from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 
 from pirkit.diag.errors import ConstraintError
 from pirkit.dialect.attrs import KINDS, decode, encode
-from pirkit.dialect.opdef import OpDef, infer_meta
+from pirkit.dialect.opdef import OpDef, RuleTable, infer_meta
 from pirkit.dialect.signature import REQUIRED, Operand
 from pirkit.dialect.types import meta_of, type_of
 from pirkit.runtime.meta import UNKNOWN, Meta, TensorMeta, VecMeta
@@ -28,13 +28,14 @@ def infer_result_types(
     definition: OpDef,
     operands: Sequence[SSAValue | None],
     properties: Mapping[str, Attribute],
+    table: RuleTable = infer_meta,
 ) -> tuple[Attribute | None, ...]:
     """Types of all result slots; None for a slot that stays empty.
 
     Raises ConstraintError if a constraint of the op does not hold, UnsupportedError if the op has
     no ``infer_meta`` rule.
     """
-    rule = infer_meta.of(definition)
+    rule = table.of(definition)
     metas = tuple([None if v is None else meta_of(v.type) for v in operands])
     constants = tuple(
         [

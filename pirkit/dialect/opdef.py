@@ -247,6 +247,13 @@ declare a kind, come by keyword as Python values: an ``intarray`` is a tuple who
 are None, or None if not even its length is known; a scalar is a number or None if unknown.
 """
 
+paddle_meta: Final = RuleTable("paddle_meta")
+"""As ``infer_meta``, for the ops whose result types Paddle states wrongly in its programs.
+
+Paddle's kernels give the type of ``infer_meta``; a program that states Paddle's is accepted too,
+so that it can be read and written back as it is.
+"""
+
 reference: Final = RuleTable("reference")
 """``rule(*arrays, **attributes) -> array | tuple of arrays``: the plain statement of the meaning.
 

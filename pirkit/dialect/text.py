@@ -28,7 +28,8 @@ from pirkit.dialect.types import types
 _CODES: Final = (
     (re.compile(r"used but not defined|undefined|forward"), "PK0103"),
     (re.compile(r"already (?:been )?(?:defined|declared)|is already"), "PK0104"),
-    (re.compile(r"[Tt]ype.*(?:registered|expected)|expected.*type|shape|dimension"), "PK0105"),
+    (re.compile(r"to bind"), "PK0204"),
+    (re.compile(r"[Tt]ype.*expected|expected.*type|used with type|shape|dimension"), "PK0105"),
     (re.compile(r"attribute"), "PK0106"),
     (re.compile(r"end of (?:file|input)|EOF"), "PK0102"),
 )
@@ -104,7 +105,9 @@ def parse_mlir(text: str, file: str = "<text>") -> mlir.ModuleOp:
 def _parse_error(message: str, span: Span) -> ParseError:
     first = message.splitlines()[0] if message else "this is no IR"
     code = next((code for pattern, code in _CODES if pattern.search(first)), "PK0101")
-    return ParseError(first[:1].lower() + first[1:], code=code, span=span)
+    if first[1:2].islower():
+        first = first[0].lower() + first[1:]
+    return ParseError(first, code=code, span=span)
 
 
 class _Parser(Parser):
@@ -180,8 +183,13 @@ class _Parser(Parser):
         self.deepest = deepest
 
     def _parse_extended_type_or_attribute(self, attr_or_dialect_name: str, is_type: bool) -> Any:
+        name = f"{'!' if is_type else '#'}{attr_or_dialect_name}"
+        find = self.ctx.get_optional_type if is_type else self.ctx.get_optional_attr
+        if "." in name and find(name[1:]) is None:
+            what, code = ("type", "PK0105") if is_type else ("attribute", "PK0106")
+            raise ParseError(f"there is no {what} `{name}`", code=code, span=self.here())
         found = super()._parse_extended_type_or_attribute(attr_or_dialect_name, cast(Any, is_type))
-        size, depth = self.aliases.get(f"{'!' if is_type else '#'}{attr_or_dialect_name}", (0, 0))
+        size, depth = self.aliases.get(name, (0, 0))
         self.expanded += size
         self.deepest = max(self.deepest, depth)
         check("alias_bytes", self.expanded * _ALIAS_COST, self.here())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from typing import Final
+from unicodedata import name
 
 from pirkit.diag.errors import LimitError, ParseError
 from pirkit.diag.limits import check, current_limits
@@ -28,6 +29,7 @@ _TOKEN: Final = re.compile(
       | (?P<integer_type>\b[su]?i(?P<width>\d{3,})\b)
       | (?P<hexadecimal>\b0x[0-9a-fA-F]{19,})
       | (?P<number>\b(?P<digits>\d{19,}))
+      | (?P<foreign>[^\x00-\x7f])
       | (?P<float>\b\d+(?:\.\d*)?[eE][+-]?(?P<exponent>\d{3,})\b)
     """,
     re.VERBOSE | re.ASCII,
@@ -95,6 +97,12 @@ def _guard_tokens(text: str, file: str) -> None:
                 check("literal_digits", len(m[0]) - 2, _span(text, file, m.start()))
             case "number":
                 check("literal_digits", len(m["digits"]), _span(text, file, m.start()))
+            case "foreign":
+                raise ParseError(
+                    f"the character {name(m[0], hex(ord(m[0])))} outside a string",
+                    span=_span(text, file, m.start()),
+                    help="names are written in ASCII letters; some letters only look like them",
+                )
             case "float":
                 if len(m["exponent"]) > 6 or float(m[0]) == float("inf"):
                     raise ParseError(

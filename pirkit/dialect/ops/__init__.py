@@ -28,6 +28,7 @@ from pirkit.dialect.ops import (  # noqa: F401
     logic,
     loss,
     loss_pointwise,
+    matmul_gradients,
     matrices,
     norm,
     piecewise,

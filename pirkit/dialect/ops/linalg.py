@@ -7,7 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
+from pirkit.dialect.opdef import (
+    bad_samples,
+    infer_meta,
+    op,
+    paddle_meta,
+    reference,
+    require,
+    samples,
+)
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import broadcast, mul_dims, normalize_axis, same_dim, show
 from pirkit.runtime import dtype as dt
@@ -51,6 +59,15 @@ def _(x: TensorMeta, y: TensorMeta, *, transpose_x: bool, transpose_y: bool) -> 
     rows = () if x.rank == 1 else (xs[-2],)
     columns = () if y.rank == 1 else (ys[-1],)
     return TensorMeta((*batch, *rows, *columns), x.dtype)
+
+
+@paddle_meta(Matmul)
+def _(x: TensorMeta, y: TensorMeta, **flags: bool) -> TensorMeta:
+    """Paddle keeps the leading dimensions of the operand of higher rank, unbroadcast."""
+    found = infer_meta.of(Matmul)(x, y, **flags)
+    longer = x if x.rank >= y.rank else y
+    lead = longer.shape[:-2]
+    return found.with_shape((*lead, *found.shape[len(lead) :]))
 
 
 @reference(Matmul)

@@ -10,7 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
+from pirkit.dialect.opdef import (
+    bad_samples,
+    infer_meta,
+    op,
+    paddle_meta,
+    reference,
+    require,
+    samples,
+)
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import normalize_axes, reduced, same_dim, show
 from pirkit.runtime import dtype as dt
@@ -247,6 +255,11 @@ class All(_Quantifier):
 @infer_meta(Any_, All)
 def _(x: TensorMeta, *, axis: Axes, keepdim: bool) -> TensorMeta:
     return TensorMeta(reduced(x.shape, axis, keepdim), dt.bool_)
+
+
+@paddle_meta(Any_, All)
+def _(x: TensorMeta, *, axis: Axes, keepdim: bool) -> TensorMeta:
+    return x.with_shape(reduced(x.shape, axis, keepdim))
 
 
 @reference(Any_)

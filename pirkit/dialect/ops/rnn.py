@@ -48,7 +48,7 @@ class Rnn:
         "x, pre_state[], weight_list[], sequence_length?, dropout_state_in ; "
         "dropout_prob: f32 = 0.0, is_bidirec: bool = False, input_size: i32 = 10, "
         'hidden_size: i32 = 100, num_layers: i32 = 1, mode: str = "RNN_TANH", seed: i32 = 0, '
-        "is_test: bool = False -> out, dropout_state_out, state[], reserve~"
+        "is_test: bool = False -> out, dropout_state_out~, state[], reserve~"
     )
     dtypes = (dt.float32, dt.float64)
     reads_meta_only = ("dropout_state_in",)

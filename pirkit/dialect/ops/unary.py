@@ -10,8 +10,17 @@ from typing import Any, Final
 
 import numpy as np
 
-from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
+from pirkit.dialect.opdef import (
+    bad_samples,
+    infer_meta,
+    op,
+    paddle_meta,
+    reference,
+    require,
+    samples,
+)
 from pirkit.dialect.samples import Sample, SampleMaker
+from pirkit.dialect.shapes import unchanged
 from pirkit.runtime import dtype as dt
 from pirkit.runtime import special
 from pirkit.runtime.convert import in_f32
@@ -349,6 +358,7 @@ def from_ints(function: Callable[..., Any]) -> Callable[..., Array]:
 for _op, _function in FUNCTIONS:
     infer_meta(_op)(as_float)
     reference(_op)(from_ints(_function))
+paddle_meta(Exp, Expm1, Log, Log1p, Log2, Log10)(unchanged)  # integers, where we say float32
 for _op, _function in REAL_FUNCTIONS:
     infer_meta(_op)(as_real)
     reference(_op)(from_ints(_function))
