@@ -17,7 +17,7 @@ import numpy as np
 from pirkit.diag.errors import ConstraintError, InternalError, RuntimeFault
 from pirkit.diag.limits import current_limits
 from pirkit.diag.span import Span
-from pirkit.runtime.meta import TensorMeta, compatible, of_value
+from pirkit.runtime.meta import Meta, TensorMeta, compatible, of_value
 from pirkit.runtime.plan import (
     Call,
     Copy,
@@ -115,9 +115,14 @@ def _fed(port: Port, values: Mapping[str, Any], what: str) -> Any:
         raise RuntimeFault(
             f"{what} {port.name!r} has dtype {array.dtype}, expected {port.meta}", code="PK0903"
         ) from None
-    if not compatible(port.meta, meta):
+    if not compatible(port.meta, meta) and not _is_unset(port.meta, meta):
         raise RuntimeFault(f"{what} {port.name!r} is a {meta}, expected {port.meta}", code="PK0903")
     return array
+
+
+def _is_unset(declared: TensorMeta, actual: Meta) -> bool:
+    """True for a buffer that was never filled: Paddle declares it without dimensions."""
+    return not declared.shape and actual == declared.with_shape((0,))
 
 
 def _owned(value: Any, fed: list[Any]) -> Any:
