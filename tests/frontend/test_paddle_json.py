@@ -201,6 +201,15 @@ def test_program_saved_without_training_flags_gets_paddles_defaults() -> None:
     )
 
 
+@pytest.mark.parametrize("version", [1, 2, 3, 4])
+def test_older_versions_are_read_and_written_as_version_4(version: int) -> None:
+    def leaky(kind: str) -> Json:
+        return op("1.leaky_relu", [1], {2: dense(2)}, [attr("negative_slope", kind, 0.25)])
+
+    older = document(data(1, "x", 2), leaky("0.a_f32"), version=version)
+    assert rewritten(older) == document(data(1, "x", 2), leaky("0.a_f64"))
+
+
 def test_operation_knows_its_place() -> None:
     made = operations(document(data(1, "x", 2), tanh(1, 2, 2)))[1]
     assert str(span_of(made)) == "<json>#program.regions[0].blocks[0].ops[1]"
