@@ -256,12 +256,12 @@ def _as_found(node: Any, found: str, depth: int) -> Attribute:
         except Malformed as error:
             raise error.within(".D") from None
     if found in _KEPT_AS_JSON:
-        _scalar_or_name(node, found)
+        _check_kept(node, found)
         return JsonAttr(json.dumps(node, separators=(",", ":"), sort_keys=True))
     raise Malformed(f"unknown kind of attribute `{found[:40]}`", ".#")
 
 
-def _scalar_or_name(node: Any, found: str) -> None:
+def _check_kept(node: Any, found: str) -> None:
     """Check an attribute that is kept as it is."""
     if found == "0.a_tensorname":
         _string(node)

@@ -61,7 +61,7 @@ def parse_json(data: bytes | str, file: str) -> Any:
         raise ArtifactError(f"byte {error.start} is not UTF-8", code="PK0501", span=span) from error
     except json.JSONDecodeError as error:
         where = Span(file, error.lineno, error.colno)
-        raise ArtifactError(f"{_lower(error.msg)}", code="PK0501", span=where) from error
+        raise ArtifactError(_lower(error.msg), code="PK0501", span=where) from error
     except Malformed as error:
         raise ArtifactError(error.message, code="PK0501", span=span) from error
     except ValueError as error:  # Python's own bound on the digits of an integer
