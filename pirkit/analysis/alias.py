@@ -129,8 +129,9 @@ class _Finder:
                 self.share(op)
 
     def take_elements(self, op: PirOp, elements: Elements) -> None:
-        for result, element in zip(op.results, elements, strict=False):
-            self.elements[result] = (element,)
+        for result, element in zip(op.result_slots, elements, strict=False):
+            if result is not None:
+                self.elements[result] = (element,)
 
     def leave(self, op: PirOp) -> None:
         """A yield: what it hands out are the results, or the next arguments, of the op around."""

@@ -95,6 +95,11 @@ class Signature:
     def has_absent_results(self) -> bool:
         return any(r.optional for r in self.results)
 
+    @cached_property
+    def spreads_results(self) -> bool:
+        """True if the last result slot stands for any number of results."""
+        return any(r.variadic for r in self.results)
+
 
 _OPERAND = re.compile(
     r"(?P<star>\*)?(?P<name>\w+)(?P<vec>\[\])?(?P<opt>\?)?(?::\s*(?P<kind>\w+(?:\[\])?)(?:\s*=\s*(?P<default>.+))?)?$"

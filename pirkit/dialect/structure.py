@@ -76,10 +76,13 @@ class Combine:
 
 @op
 class Split:
-    """Takes a list value apart."""
+    """Takes a list value apart.
+
+    A result may be absent: Paddle leaves out the gradient of an element that needs none.
+    """
 
     name = "pir.split"
-    signature = "input[] -> *outs"
+    signature = "input[] -> *outs?"
 
 
 @op

@@ -238,8 +238,9 @@ def _combine(w: _Writer, op: PirOp, body: list[Instruction]) -> None:
 
 def _split(w: _Writer, op: PirOp, body: list[Instruction]) -> None:
     items = cast("tuple[int, ...]", w.where[op.operands[0]])
-    for value, item in zip(op.results, items, strict=True):
-        w.where[value] = item
+    for value, item in zip(op.result_slots, items, strict=True):
+        if value is not None:
+            w.where[value] = item
 
 
 def _slice(w: _Writer, op: PirOp, body: list[Instruction]) -> None:

@@ -48,4 +48,6 @@ def _elements(op: PirOp) -> Sequence[SSAValue] | None:
     if not isinstance(combine, Operation) or combine.name != "pir.combine":
         return None
     parts: list[SSAValue] = list(combine.operands)
-    return parts if op.name == "pir.split" else [parts[op.attribute("index")]]
+    if op.name == "pir.slice":
+        return [parts[op.attribute("index")]]
+    return [part for part, result in zip(parts, op.result_slots, strict=True) if result is not None]
