@@ -287,6 +287,7 @@ def _check_result_types(op: PirOp, definition: OpDef) -> None:
         if (
             not compatible(stated, made)
             and not (by_product and _is_unset(stated, made))
+            and not _starts_loop(op)
             and not _paddle_says_so(op, definition, slot)
         ):
             _fail(
@@ -303,6 +304,16 @@ def _is_unset(stated: Meta, made: Meta) -> bool:
     if not isinstance(stated, TensorMeta) or not isinstance(made, TensorMeta):
         return False
     return (stated.shape, made.shape) == ((), (0,)) and stated.dtype is made.dtype
+
+
+def _starts_loop(op: PirOp) -> bool:
+    """True for the number that Paddle puts where a variable that the loop defines has no value yet.
+
+    It states the type that the variable has inside the loop.
+    """
+    if op.name != "pd_op.full" or op.attribute("shape"):
+        return False
+    return any(use.operation.name == "pd_op.while" for use in op.results[0].uses)
 
 
 def _paddle_says_so(op: PirOp, definition: OpDef, slot: int) -> bool:
