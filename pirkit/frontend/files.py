@@ -23,7 +23,12 @@ from pirkit.dialect.verify import verify_module
 from pirkit.frontend.dot import write_dot
 from pirkit.frontend.paddle.json_reader import read_paddle_json
 from pirkit.frontend.paddle.json_writer import write_paddle_json
-from pirkit.frontend.paddle.params import parameter_metas, read_params, write_params
+from pirkit.frontend.paddle.params import (
+    parameter_metas,
+    read_params,
+    unfilled_parameters,
+    write_params,
+)
 from pirkit.frontend.paddle.text_reader import read_paddle_text
 from pirkit.frontend.paddle.text_writer import write_paddle_text
 from pirkit.lowering.plan_writer import write_plan
@@ -205,7 +210,7 @@ def load_params(path: str, module: mlir.ModuleOp) -> dict[str, Array]:
         from pirkit.frontend.arrays import read_npz  # noqa: PLC0415  not needed for other files
 
         return read_npz(path)
-    return dict(read_params(path, parameter_metas(module)))
+    return {**unfilled_parameters(module), **read_params(path, parameter_metas(module))}
 
 
 def save(program: Program, path: str | os.PathLike[str], *, format: str = "auto") -> None:

@@ -56,6 +56,21 @@ def parameter_metas(module: mlir.ModuleOp) -> dict[str, TensorMeta]:
     return {name: found[name] for name in sorted(found)}
 
 
+def unfilled_parameters(module: mlir.ModuleOp) -> dict[str, Array]:
+    """The parameters that no file holds because nothing ever fills them, as empty arrays.
+
+    An example is the state of a dropout that is switched off. They are not persistable, and Paddle
+    declares them without dimensions.
+    """
+    found: dict[str, Array] = {}
+    for op in module.walk():
+        if isinstance(op, PirOp) and op.name == "pir.parameter" and not _is_persistable(op):
+            meta = meta_of(op.results[0].type)
+            if isinstance(meta, TensorMeta) and not meta.shape:
+                found[op.attribute("parameter_name")] = np.empty(0, meta.dtype.np)
+    return found
+
+
 def _is_persistable(op: PirOp) -> bool:
     if op.name == "pir.parameter":
         return all(op.attribute("persistable"))
