@@ -30,7 +30,7 @@ _CODES: Final = (
     (re.compile(r"already (?:been )?(?:defined|declared)|is already"), "PK0104"),
     (re.compile(r"to bind"), "PK0204"),
     (re.compile(r"[Tt]ype.*expected|expected.*type|used with type|shape|dimension"), "PK0105"),
-    (re.compile(r"attribute"), "PK0106"),
+    (re.compile(r"attribute|too large"), "PK0106"),
     (re.compile(r"end of (?:file|input)|EOF"), "PK0102"),
 )
 """What xDSL's message is about -> our code."""

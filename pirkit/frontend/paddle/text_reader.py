@@ -171,7 +171,8 @@ class _Builder:
                     self._define_results(op, record)
                 continue
             if not open_ops:
-                self.lines.fail(record.line, "block arguments outside a loop")
+                what = "block arguments" if isinstance(record, Loop) else "the end of a block"
+                self.lines.fail(record.line, f"{what} outside a region")
             op, opener, outer = open_ops[-1]
             if isinstance(record, Loop):
                 self._arguments(op, opener, record)
@@ -209,7 +210,7 @@ class _Builder:
         if None in operands and not definition.signature.has_absent_operands:
             self.lines.fail(record.line, f"`{record.name}` needs all its operands", code="PK0204")
         if None in types and not definition.signature.has_absent_results:
-            self.lines.fail(record.line, f"`{record.name}` has all its results", code="PK0204")
+            self.lines.fail(record.line, f"`{record.name}` makes all its results", code="PK0204")
         regions = REGIONS.get(record.name, 0)
         return create(
             definition,

@@ -1,0 +1,6 @@
+pir.program @main {
+  %x = pd_op.data() {name = "x", shape = array<i64: 2>, dtype = #pir.dtype<float32>} : () -> tensor<2xf32>
+}
+pir.program @other {
+  %1 = pd_op.relu(%x) : (tensor<2xf32>) -> tensor<2xf32>
+}

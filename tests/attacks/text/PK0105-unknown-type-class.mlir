@@ -1,0 +1,2 @@
+pir.program @main attributes {a = !pir.nothing<1>} {
+}

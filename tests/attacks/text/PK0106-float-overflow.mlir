@@ -1,0 +1,2 @@
+pir.program @main attributes {a = 1.0e999999} {
+}

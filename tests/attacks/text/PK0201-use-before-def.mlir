@@ -1,0 +1,4 @@
+pir.program @main {
+  %1 = pd_op.relu(%x) : (tensor<2xf32>) -> tensor<2xf32>
+  %x = pd_op.data() {name = "x", shape = array<i64: 2>, dtype = #pir.dtype<float32>} : () -> tensor<2xf32>
+}

@@ -1,0 +1,8 @@
+pir.program @main {
+  %x = pd_op.data() {name = "x", shape = array<i64: 2>, dtype = #pir.dtype<float32>} : () -> tensor<2xf32>
+  pd_op.if(%x) : (tensor<2xf32>) -> () {
+    pir.yield() : () -> ()
+  } else {
+    pir.yield() : () -> ()
+  }
+}

@@ -1,0 +1,9 @@
+pir.program @main {
+  %x = pd_op.data() {name = "x", shape = array<i64: 2>, dtype = #pir.dtype<float32>} : () -> tensor<2xf32>
+  %c = pd_op.data() {name = "c", shape = array<i64>, dtype = #pir.dtype<bool>} : () -> tensor<i1>
+  pd_op.if(%c) : (tensor<i1>) -> () {
+    %1 = pd_op.relu(%x) : (tensor<2xf32>) -> tensor<2xf32>
+  } else {
+    pir.yield() : () -> ()
+  }
+}

@@ -1,0 +1,3 @@
+pir.program @main {
+  pir.yield() : () -> ()
+}

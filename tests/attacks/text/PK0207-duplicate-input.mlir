@@ -1,0 +1,4 @@
+pir.program @main {
+  %x = pd_op.data() {name = "x", shape = array<i64: 2>, dtype = #pir.dtype<float32>} : () -> tensor<2xf32>
+  %y = pd_op.data() {name = "x", shape = array<i64: 2>, dtype = #pir.dtype<float32>} : () -> tensor<2xf32>
+}

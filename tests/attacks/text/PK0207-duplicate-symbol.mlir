@@ -1,0 +1,4 @@
+pir.program @main {
+}
+pir.program @main {
+}

@@ -1,0 +1,2 @@
+pir.program @main attributes {a = tensor<100000000000000000000000xf32>} {
+}
