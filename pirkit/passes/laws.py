@@ -249,9 +249,7 @@ def _dtype(value: SSAValue) -> DType:
 
 _IDEMPOTENT: Final = ("relu", "relu6", "abs", "floor", "ceil", "trunc", "sign", "tril", "triu")
 _INVOLUTIONS: Final = ("bitwise_not", "conj")
-_SHAPING: Final = (
-    "reshape", "expand", "expand_as", "broadcast_to", "squeeze", "unsqueeze", "flatten",
-)  # fmt: skip
+_SHAPING: Final = ("reshape", "expand", "expand_as", "squeeze", "flatten")
 _LATTICE: Final = ("bitwise_and", "bitwise_or", "maximum", "minimum", "fmax", "fmin")
 
 LAWS: Final = (

@@ -49,6 +49,7 @@ DATA_DEPENDENT: Final = frozenset(
 """Ops whose result sizes depend on values, or whose scratch result has no declared size."""
 
 RESHAPING_TWINS: Final = {
+    "pd_op.reshape_": "changes dimensions",
     "pd_op.unsqueeze_": "adds dimensions",
     "pd_op.squeeze_": "removes dimensions",
     "pd_op.flatten_": "merges dimensions",
@@ -123,8 +124,13 @@ def unknown_values(call: Call) -> dict[str, Any]:
     }
 
 
+NEEDS_SIZES: Final = {"pd_op.unbind": "has as many results as the dimension has elements"}
+
+
 @by_case
 def test_infer_meta_with_unknowns_is_never_wrong(definition: OpDef, dtype: DType) -> None:
+    if definition.name in NEEDS_SIZES:
+        pytest.skip(NEEDS_SIZES[definition.name])
     for call in calls(definition, dtype):
         static = call.infer()
         for args in with_unknown_dims(call.metas):

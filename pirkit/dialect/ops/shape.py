@@ -105,6 +105,8 @@ def _(x: Array, *, perm: Sequence[int]) -> Array:
 class Squeeze:
     """`x` without the dimensions `axis` of size 1; all of size 1 if `axis` is empty.
 
+    With an empty `axis`, a dimension that is unknown is taken to be another than 1, as in Paddle.
+
     C1: each axis names a dimension of `x`.
     """
 
@@ -285,7 +287,7 @@ def _(s: SampleMaker) -> Iterator[Sample]:
     yield s(s.tensor(2, 3), shape=(-1,))
     yield s(s.tensor(), shape=(1, 1))
     yield s(s.tensor(1), shape=())
-    yield s(s.tensor(0, 3), shape=(3, 0))
+    yield s(s.tensor(0, 3), shape=(0, 3, 1))
 
 
 @samples(Transpose)
@@ -299,7 +301,7 @@ def _(s: SampleMaker) -> Iterator[Sample]:
 @samples(Squeeze)
 def _(s: SampleMaker) -> Iterator[Sample]:
     yield s(s.tensor(1, 3, 1), axis=(0,))
-    yield s(s.tensor(1, 3, 1), axis=())
+    yield s(s.tensor(2, 3), axis=())
     yield s(s.tensor(1, 3, 1), axis=(1, -1))
     yield s(s.tensor(1), axis=(0,))
     yield s(s.tensor(1, 0), axis=(0,))
