@@ -1,0 +1,105 @@
+"""Every law of `canonicalize`, by evaluation: the program gives the same bits before and after."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from pirkit.diag.errors import PirkitError
+from pirkit.dialect.opdef import find
+from pirkit.dialect.text import print_mlir
+from pirkit.dialect.types import element_type
+from pirkit.passes import run_pipeline
+from pirkit.passes.laws import LAWS, Law
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.dtype import DType
+from tests.execution import Array, assert_same_bits, effect, parsed
+from tests.unit.passes.law_programs import ON_NUMBERS, ON_TENSORS
+
+DTYPES = (
+    dt.float32,
+    dt.float64,
+    dt.float16,
+    dt.bfloat16,
+    dt.int32,
+    dt.int64,
+    dt.bool_,
+    dt.complex64,
+)
+NUMBERS = ("0.0", "-0.0", "1.0", "-1.0", "2.0")
+SHAPE = (2, 4)
+SPECIAL = (-0.0, 0.0, np.nan, np.inf, -np.inf, 1.5, -2.5, 1e-40)
+
+
+def body_of(law: Law) -> str:
+    return (ON_NUMBERS | ON_TENSORS).get(law.name) or ON_TENSORS[law.equation]
+
+
+def program(body: str, op: str, dtype: DType, number: str) -> str:
+    element = str(element_type(dtype))
+    filled = body.format(
+        op=op, D=dtype.name, value=number, T=f"tensor<2x4x{element}>", N=f"tensor<1x{element}>",
+        B="tensor<2x4xi1>", W="tensor<2x4xf64>", R=f"tensor<4x2x{element}>",
+        F=f"tensor<8x{element}>",
+    )  # fmt: skip
+    type_ = re.findall(r"%y = .* -> (.*)$", filled, re.MULTILINE)[0]
+    return f"""
+        pir.program @main(%x "x" : tensor<2x4x{element}>, %c "c" : tensor<i1>) {{
+          {filled}
+          %z = pd_op.if(%c) : (tensor<i1>) -> {type_} {{
+            pir.yield(%y) : ({type_}) -> ()
+          }} else {{
+            pir.yield(%y) : ({type_}) -> ()
+          }}
+          pir.shadow_output(%z) {{output_name = "z"}} : ({type_}) -> ()
+        }}"""
+
+
+def values(dtype: DType) -> Array:
+    if dtype.is_complex:
+        return np.array(list(map(complex, SPECIAL, SPECIAL[::-1])), dtype.np).reshape(SHAPE)
+    if dtype.is_float:
+        return np.array(SPECIAL).astype(dtype.np).reshape(SHAPE)
+    numbers = np.array([0, 1, 2, -3, 7, 2**31 - 1, -5, 1])
+    return numbers.astype(dtype.np).reshape(SHAPE)
+
+
+def applied(law: Law, dtype: DType, number: str) -> bool:
+    """True if the law has changed its program; the results are compared in any case."""
+    text = program(body_of(law), law.op, dtype, number)
+    try:
+        module = parsed(text)
+        before = effect(module, {"x": values(dtype), "c": np.array(True)})
+    except PirkitError:
+        return False  # the op does not take this dtype
+    run_pipeline(module, "canonicalize")
+    assert_same_bits(before, effect(module, {"x": values(dtype), "c": np.array(True)}))
+    return print_mlir(module) != print_mlir(parsed(text))
+
+
+@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.name)
+def test_a_law_keeps_every_bit_and_applies_to_some_program(law: Law) -> None:
+    assert find(law.op) is not None
+    numbers = NUMBERS if law.name in ON_NUMBERS else NUMBERS[:1]
+    results = [applied(law, dtype, number) for dtype in DTYPES for number in numbers]
+    assert any(results)
+
+
+def test_every_program_belongs_to_a_law() -> None:
+    known = {name for law in LAWS for name in (law.name, law.equation)}
+    assert (ON_NUMBERS.keys() | ON_TENSORS.keys()) - known == set()
+
+
+@pytest.mark.parametrize("name", sorted(ON_NUMBERS))
+def test_other_numbers_are_not_neutral(name: str) -> None:
+    (law,) = [law for law in LAWS if law.name == name]
+    assert not applied(law, dt.float32, "2.0")
+
+
+def test_zero_is_not_neutral_to_add() -> None:
+    for law in LAWS:
+        if law.op == "pd_op.add":
+            assert not applied(law, dt.float32, "0.0")
+            assert applied(law, dt.float32, "-0.0")
