@@ -23,6 +23,7 @@ from pirkit.dialect.ops import (  # noqa: F401
     gradients_higher,
     gradients_movement,
     gradients_nn,
+    indexing,
     interp,
     joining,
     linalg,

@@ -35,6 +35,9 @@ class BatchNorm:
     are what was used. (Paddle leaves them uninitialised where the running ones are used.)
     `reserve_space` is empty: no kernel of pirkit needs scratch.
 
+    One element per channel has no statistics: in training `out` is then `x` and nothing moves, as
+    in Paddle.
+
     C1: `x` has two to five dimensions.
     C2: `data_format` is a layout with channels first or last.
     C3: `mean`, `variance`, `scale` and `bias` are vectors with one element per channel.
@@ -109,6 +112,9 @@ def _(
     else:
         axes = tuple(i for i in range(x.ndim) if i != channel)
         used, spread = (m.reshape(-1) for m in moments(wide, axes))
+        if x.size == x.shape[channel]:
+            unset = np.zeros_like(mean)
+            return x, mean, variance, unset, unset, np.zeros(0, np.uint8)
         if x.size:
             keep = kind(momentum)
             mean = mean * keep + used * (1 - keep)
@@ -153,6 +159,7 @@ def _(s: SampleMaker) -> Iterator[Sample]:
     )  # fmt: skip
     yield s(s.tensor(4, 2), mean, variance, None, bias, **{**_TRAIN, "momentum": 0.25})
     yield s(s.tensor(0, 2, 3), mean, variance, None, None, **_TRAIN)
+    yield s(s.tensor(1, 2, 1), mean, variance, scale, bias, **_TRAIN)
 
 
 @bad_samples(BatchNorm, SyncBatchNorm)

@@ -302,7 +302,7 @@ def _(s: SampleMaker) -> Iterator[Sample]:
 def _(s: SampleMaker) -> Iterator[Sample]:
     yield s(s.tensor(1, 3, 1), axis=(0,))
     yield s(s.tensor(2, 3), axis=())
-    yield s(s.tensor(1, 3, 1), axis=(1, -1))
+    yield s(s.tensor(1, 3, 1), axis=(0, -1))
     yield s(s.tensor(1), axis=(0,))
     yield s(s.tensor(1, 0), axis=(0,))
 
