@@ -108,7 +108,8 @@ class PassContext:
         limit = current_limits().rewrites_per_op * max(self.ops, 1)
         if self.rewrites <= limit:
             return
-        rules = " and ".join(f"`{name}`" for name, _ in Counter(self.latest).most_common(2))
+        firing = sorted(name for name, _ in Counter(self.latest).most_common(2))
+        rules = " and ".join(f"`{name}`" for name in firing)
         raise PassError(
             f"pass `{self.pass_name}` does not end: {rules} keep firing",
             code="PK0803",

@@ -47,7 +47,7 @@ def _elements(op: PirOp) -> Sequence[SSAValue] | None:
     combine = op.operands[0].owner
     if not isinstance(combine, Operation) or combine.name != "pir.combine":
         return None
-    parts: list[SSAValue] = list(combine.operands)
+    parts = tuple(combine.operands)
     if op.name == "pir.slice":
         return [parts[op.attribute("index")]]
     return [part for part, result in zip(parts, op.result_slots, strict=True) if result is not None]

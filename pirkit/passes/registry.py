@@ -27,7 +27,8 @@ def pass_named(name: str, span: Span | None = None) -> type[Pass]:
     """The pass class of that name. Raises UsageError (PK0702) with the nearest names."""
     home = PASSES.get(name)
     if home is None:
-        near = difflib.get_close_matches(name, PASSES, n=1)
+        near = difflib.get_close_matches(name, PASSES)
+        near.sort(key=lambda other: other[0] != name[:1])  # few people mistype the first letter
         raise UsageError(
             f"unknown pass `{name}`",
             code="PK0702",
