@@ -168,6 +168,32 @@ class _Parser(Parser):
             )
         return super()._parse_optional_builtin_parametrized_type()
 
+    def _parse_builtin_densearray_attr(self) -> Any:
+        """As xDSL's, but reads what its printer writes for NaN, infinity and large floats: bits."""
+        with self.in_angle_brackets():
+            element = self.parse_type()
+            if not isinstance(element, mlir.IntegerType | mlir.AnyFloat):
+                self.raise_error("expected an integer or floating-point type")
+            values: list[Any] = []
+            if self.parse_optional_punctuation(":") is not None:
+                values = self.parse_comma_separated_list(
+                    self.Delimiter.NONE, lambda: self._parse_element(element)
+                )
+        return mlir.DenseArrayBase.from_list(cast(Any, element), values)
+
+    def _parse_element(self, type_: Any) -> int | float:
+        if isinstance(type_, mlir.IntegerType):
+            return self._parse_typed_integer(cast(Any, type_))
+        if not self._current_token.text.startswith("0x"):
+            return self.parse_float()
+        bits = self.parse_integer(allow_boolean=False, allow_negative=False)
+        return type_.unpack(bits.to_bytes(type_.compile_time_size, "little"), 1)[0]
+
+    def parse_optional_str_literal(self) -> str | None:
+        """As xDSL's, but also of letters beyond ASCII, which its printer writes as bytes."""
+        octets = self.parse_optional_bytes_literal()
+        return super().parse_optional_str_literal() if octets is None else octets.decode()
+
     def _parse_file_metadata_dictionary(self) -> None:
         raise ParseError("a program has no metadata section", span=self.here())
 
