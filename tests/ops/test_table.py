@@ -124,7 +124,10 @@ def unknown_values(call: Call) -> dict[str, Any]:
     }
 
 
-NEEDS_SIZES: Final = {"pd_op.unbind": "has as many results as the dimension has elements"}
+NEEDS_SIZES: Final = {
+    "pd_op.gather_nd": "the last size of index decides the rank",
+    "pd_op.unbind": "has as many results as the dimension has elements",
+}
 
 
 @by_case
