@@ -33,6 +33,7 @@ from pirkit.dialect.ops import (  # noqa: F401
     loss_pointwise,
     matmul_gradients,
     matrices,
+    movement,
     norm,
     piecewise,
     pool,
@@ -50,5 +51,6 @@ from pirkit.dialect.ops import (  # noqa: F401
     softmax,
     sorting,
     unary,
+    unfold,
     vision,
 )

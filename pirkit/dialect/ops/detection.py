@@ -8,7 +8,15 @@ from typing import Any, Final
 
 import numpy as np
 
-from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
+from pirkit.dialect.opdef import (
+    bad_samples,
+    infer_meta,
+    op,
+    paddle_meta,
+    reference,
+    require,
+    samples,
+)
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import mul_dims, same_dim
 from pirkit.runtime import dtype as dt
@@ -52,8 +60,7 @@ class GenerateProposals:
     smaller than `min_size`, and of those that overlap by more than `nms_thresh` the best. `eta`
     below 1 lowers that threshold after each box. An image without boxes yields one of zeros.
 
-    Paddle's programs declare `rpn_rois_num` as a float tensor, and pirkit follows; Paddle's kernel
-    counts in int32.
+    `rpn_rois_num` is int32, though Paddle's programs state float32.
 
     C1: `scores` and `bbox_deltas` have four dimensions, the deltas four times the channels.
     C2: `anchors` and `variances` have four numbers per anchor.
@@ -151,7 +158,7 @@ def suppress(
 
 
 @infer_meta(GenerateProposals)
-def _(
+def _proposals(
     scores: TensorMeta,
     bbox_deltas: TensorMeta,
     im_shape: TensorMeta,
@@ -174,8 +181,14 @@ def _(
     return (
         scores.with_shape((UNKNOWN, 4)),
         scores.with_shape((UNKNOWN, 1)),
-        TensorMeta((images,), dt.float32),
+        TensorMeta((images,), dt.int32),
     )
+
+
+@paddle_meta(GenerateProposals)
+def _(*operands: TensorMeta, **attributes: object) -> tuple[TensorMeta, ...]:
+    rois, probs, counts = _proposals(*operands, **attributes)
+    return rois, probs, counts.with_dtype(dt.float32)
 
 
 @reference(GenerateProposals)
@@ -214,7 +227,7 @@ def _(
             kept = suppress(boxes, nms_thresh, eta, top, pixel_offset)
             boxes, order = boxes[kept], order[kept]
         found.append((boxes, score[order][:, None]))
-    counts = np.array([len(b) for b, _ in found], np.float32)
+    counts = np.array([len(b) for b, _ in found], np.int32)
     return np.concatenate([b for b, _ in found]), np.concatenate([p for _, p in found]), counts
 
 

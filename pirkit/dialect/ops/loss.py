@@ -7,7 +7,15 @@ from typing import Any, Final
 
 import numpy as np
 
-from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
+from pirkit.dialect.opdef import (
+    bad_samples,
+    infer_meta,
+    op,
+    paddle_meta,
+    reference,
+    require,
+    samples,
+)
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import normalize_axis, same_dim, show
 from pirkit.runtime import dtype as dt
@@ -235,7 +243,8 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
 class Accuracy:
     """Share of rows whose label is among the `indices` of the top k; the hits; the rows.
 
-    All three have the dtype of `x` and no dimension, as Paddle's programs declare them.
+    They have no dimension and are float32, int32 and int32, though Paddle's programs state the
+    dtype of `x` for all.
 
     C1: `indices` and `label` have two dimensions.
     C2: `indices` and `label` have the rows of `x`.
@@ -249,7 +258,7 @@ class Accuracy:
 
 
 @infer_meta(Accuracy)
-def _(
+def _accuracy(
     x: TensorMeta, indices: TensorMeta, label: TensorMeta
 ) -> tuple[TensorMeta, TensorMeta, TensorMeta]:
     require(indices.rank == label.rank == 2, "C1", "`indices` or `label` has not two dimensions")
@@ -260,7 +269,13 @@ def _(
         f"`indices` has {indices.shape[0]} rows, `label` {label.shape[0]}, `x` {rows}",
     )
     require(same_dim(label.shape[1], 1), "C3", f"`label` has {label.shape[1]} columns")
-    return x.with_shape(()), x.with_shape(()), x.with_shape(())
+    number = TensorMeta((), dt.int32)
+    return TensorMeta((), dt.float32), number, number
+
+
+@paddle_meta(Accuracy)
+def _(*operands: TensorMeta) -> tuple[TensorMeta, ...]:
+    return (operands[0].with_shape(()),) * len(_accuracy(*operands))
 
 
 @reference(Accuracy)
@@ -269,9 +284,9 @@ def _(x: Array, indices: Array, label: Array) -> tuple[Array, Array, Array]:
     hits = int((indices == label).any(axis=1).sum())
     share = hits / rows if rows else 0.0
     return (
-        np.array(share, x.dtype),
-        np.array(hits, x.dtype),
-        np.array(rows, x.dtype),
+        np.array(share, np.float32),
+        np.array(hits, np.int32),
+        np.array(rows, np.int32),
     )
 
 

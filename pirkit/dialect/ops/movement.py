@@ -1,0 +1,445 @@
+"""Elements moved or repeated: tile, flip, roll, pad, meshgrid, repeat_interleave, pixel_shuffle."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
+from pirkit.dialect.samples import Sample, SampleMaker
+from pirkit.dialect.shapes import (
+    add_dims,
+    broadcast,
+    mul_dims,
+    normalize_axes,
+    normalize_axis,
+)
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.convert import constant
+from pirkit.runtime.meta import UNKNOWN, TensorMeta, VecMeta
+
+Array = np.ndarray[Any, Any]
+Sizes = Sequence[int | None] | None
+
+
+@op
+class Tile:
+    """`x` repeated along each dimension; `repeat_times` may name more dimensions than `x` has.
+
+    C1: no number of repetitions is negative.
+    """
+
+    name = "pd_op.tile"
+    signature = "x, repeat_times: intarray = [] -> out"
+    dtypes = dt.ANY
+
+
+@infer_meta(Tile)
+def _(x: TensorMeta, *, repeat_times: Sizes) -> TensorMeta:
+    if repeat_times is None:
+        return x.with_shape((UNKNOWN,) * max(x.rank, 1))
+    times = [UNKNOWN if t is None else t for t in repeat_times]
+    known = [t for t in repeat_times if t is not None]
+    require(all(t >= 0 for t in known), "C1", f"repeat_times {known} are negative")
+    rank = max(x.rank, len(times))
+    dims = (1,) * (rank - x.rank) + x.shape
+    times = [1] * (rank - len(times)) + times
+    return x.with_shape(mul_dims(d, t) for d, t in zip(dims, times, strict=True))
+
+
+@reference(Tile)
+def _(x: Array, *, repeat_times: Sequence[int]) -> Array:
+    return np.tile(x, tuple(repeat_times))
+
+
+@op
+class Flip:
+    """`x` reversed along `axis`.
+
+    C1: each axis names a dimension of `x`, and none twice.
+    """
+
+    name = "pd_op.flip"
+    signature = "x ; axis: i32[] -> out"
+    dtypes = dt.ANY
+
+
+@infer_meta(Flip)
+def _(x: TensorMeta, *, axis: Sequence[int]) -> TensorMeta:
+    normalize_axes(axis, x.rank)
+    return x
+
+
+@reference(Flip)
+def _(x: Array, *, axis: Sequence[int]) -> Array:
+    return np.flip(x, tuple(axis)) if x.ndim else x
+
+
+@op
+class Roll:
+    """`x` with its elements moved round by `shifts` along `axis`; as one row if `axis` is empty.
+
+    C1: each axis names a dimension of `x`.
+    C2: there is one shift per axis, or one in all without axes.
+    """
+
+    name = "pd_op.roll"
+    signature = "x, shifts: intarray = [] ; axis: i64[] = [] -> out"
+    dtypes = dt.ANY
+
+
+@infer_meta(Roll)
+def _(x: TensorMeta, *, shifts: Sizes, axis: Sequence[int]) -> TensorMeta:
+    for a in axis:
+        normalize_axis(a, x.rank)
+    if shifts is not None:
+        fits = len(shifts) == max(len(axis), 1)
+        require(fits, "C2", f"{len(shifts)} shifts for {len(axis)} axes")
+    return x
+
+
+@reference(Roll)
+def _(x: Array, *, shifts: Sequence[int], axis: Sequence[int]) -> Array:
+    if not axis:
+        return np.roll(x, shifts[0])
+    return np.roll(x, tuple(shifts), tuple(axis))
+
+
+@op
+class Pad:
+    """`x` with `pad_value` around it: two numbers per dimension, before and after.
+
+    C1: `paddings` has two numbers, not negative, per dimension.
+    """
+
+    name = "pd_op.pad"
+    signature = "x, pad_value: scalar ; paddings: i32[] -> out"
+    dtypes = dt.ANY
+
+
+@infer_meta(Pad)
+def _(x: TensorMeta, *, pad_value: float | None, paddings: Sequence[int]) -> TensorMeta:
+    fits = len(paddings) == 2 * x.rank and all(p >= 0 for p in paddings)
+    require(fits, "C1", f"paddings {list(paddings)} for a tensor of rank {x.rank}")
+    pairs = zip(paddings[::2], paddings[1::2], strict=True)
+    return x.with_shape(add_dims(d, a, b) for d, (a, b) in zip(x.shape, pairs, strict=True))
+
+
+@reference(Pad)
+def _(x: Array, *, pad_value: float, paddings: Sequence[int]) -> Array:
+    pairs = list(zip(paddings[::2], paddings[1::2], strict=True))
+    return np.pad(x, pairs, constant_values=constant(pad_value, dt.of_array(x)))
+
+
+_PAD_MODES: Final = {
+    "constant": "constant",
+    "reflect": "reflect",
+    "replicate": "edge",
+    "circular": "wrap",
+}
+"""Paddle's mode -> numpy's."""
+
+
+@op
+class Pad3D:
+    """`x` padded in its three spatial dimensions, of which `paddings` names the last one first.
+
+    `mode` is constant, reflect, replicate or circular. Negative paddings cut elements off.
+
+    C1: `x` has five dimensions.
+    C2: `paddings` holds six numbers.
+    C3: `mode` and `data_format` are known.
+    C4: no dimension becomes negative.
+    C5: a reflection is smaller than its dimension, and a circular one no larger.
+    """
+
+    name = "pd_op.pad3d"
+    signature = (
+        "x, paddings: intarray ; mode: str = constant, pad_value: f64 = 0.0,"
+        " data_format: str = NCDHW -> out"
+    )
+    dtypes = dt.REAL
+
+
+@infer_meta(Pad3D)
+def _(
+    x: TensorMeta, *, paddings: Sizes, mode: str, pad_value: float, data_format: str
+) -> TensorMeta:
+    require(x.rank == 5, "C1", f"x has rank {x.rank}")
+    known = mode in _PAD_MODES and data_format in ("NCDHW", "NDHWC")
+    require(known, "C3", f"mode {mode!r} and format {data_format!r}")
+    first = 2 if data_format == "NCDHW" else 1
+    dims = list(x.shape)
+    if paddings is None:
+        dims[first : first + 3] = [UNKNOWN] * 3
+        return x.with_shape(dims)
+    require(len(paddings) == 6, "C2", f"{len(paddings)} paddings")
+    for i, (before, after) in enumerate(_spatial(paddings)):
+        at = first + i
+        size = dims[at]
+        if size == UNKNOWN or before is None or after is None:
+            dims[at] = UNKNOWN
+            continue
+        most = {"reflect": size - 1, "circular": size}.get(mode, max(before, after))
+        require(max(before, after) <= most, "C5", f"{mode} by {before}, {after} of {size}")
+        dims[at] = size + before + after
+        require(dims[at] >= 0, "C4", f"dimension {at} of {size} is cut by {-before}, {-after}")
+    return x.with_shape(dims)
+
+
+def _spatial(paddings: Sequence[int | None]) -> list[tuple[int | None, int | None]]:
+    """Pairs in the order of the dimensions: depth, height, width."""
+    return [(paddings[2 * i], paddings[2 * i + 1]) for i in (2, 1, 0)]
+
+
+@reference(Pad3D)
+def _(x: Array, *, paddings: Sequence[int], mode: str, pad_value: float, data_format: str) -> Array:
+    pairs = [(a or 0, b or 0) for a, b in _spatial(paddings)]
+    around = [(0, 0), (0, 0), *pairs] if data_format == "NCDHW" else [(0, 0), *pairs, (0, 0)]
+    grown = [(max(a, 0), max(b, 0)) for a, b in around]
+    options: dict[str, Any] = {"mode": _PAD_MODES[mode]}
+    if mode == "constant":
+        options["constant_values"] = constant(pad_value, dt.of_array(x))
+    out = np.pad(x, grown, **options)
+    kept = zip(around, out.shape, strict=True)
+    return out[tuple(slice(max(-a, 0), d - max(-b, 0)) for (a, b), d in kept)]
+
+
+@op
+class MeshGrid:
+    """The coordinates of a grid: one tensor per input, all of the grid's shape.
+
+    C1: each input has at most one dimension.
+    C2: the list is not empty, and of one dtype.
+    """
+
+    name = "pd_op.meshgrid"
+    signature = "inputs[] -> out[]"
+    dtypes = dt.NUMBERS
+
+
+@infer_meta(MeshGrid)
+def _(inputs: VecMeta) -> VecMeta:
+    require(len(inputs) > 0, "C2", "there are no inputs")
+    for item in inputs.items:
+        require(item.rank < 2, "C1", f"an input is a {item}")
+        require(item.dtype is inputs.items[0].dtype, "C2", f"inputs are {inputs}")
+    shape = tuple(item.shape[0] if item.rank else 1 for item in inputs.items)
+    return VecMeta(tuple(item.with_shape(shape) for item in inputs.items))
+
+
+@reference(MeshGrid)
+def _(inputs: Sequence[Array]) -> list[Array]:
+    return list(np.meshgrid(*inputs, indexing="ij"))
+
+
+@op
+class BroadcastTensors:
+    """The tensors of a list, all broadcast to their common shape.
+
+    C1: the shapes broadcast, and the list is not empty.
+    """
+
+    name = "pd_op.broadcast_tensors"
+    signature = "input[] -> out[]"
+    dtypes = dt.NUMBERS
+
+
+@infer_meta(BroadcastTensors)
+def _(input: VecMeta) -> VecMeta:
+    require(len(input) > 0, "C1", "there is nothing to broadcast")
+    shape = broadcast(*(item.shape for item in input.items))
+    return VecMeta(tuple(item.with_shape(shape) for item in input.items))
+
+
+@reference(BroadcastTensors)
+def _(input: Sequence[Array]) -> list[Array]:
+    return list(np.broadcast_arrays(*input))
+
+
+@op
+class RepeatInterleave:
+    """Each slice of `x` along `axis` `repeats` times, one behind the other.
+
+    C1: `axis` names a dimension of `x`.
+    C2: `repeats` is not negative.
+    """
+
+    name = "pd_op.repeat_interleave"
+    signature = "x ; repeats: i32, axis: i32, output_size: i64 = -1 -> out"
+    dtypes = dt.REAL
+
+
+@infer_meta(RepeatInterleave)
+def _(x: TensorMeta, *, repeats: int, axis: int, output_size: int) -> TensorMeta:
+    require(x.rank > 0, "C1", "a tensor without dimensions has no axis")
+    at = normalize_axis(axis, x.rank)
+    require(repeats >= 0, "C2", f"repeats is {repeats}")
+    return x.with_shape((*x.shape[:at], mul_dims(x.shape[at], repeats), *x.shape[at + 1 :]))
+
+
+@reference(RepeatInterleave)
+def _(x: Array, *, repeats: int, axis: int, output_size: int) -> Array:
+    return np.repeat(x, repeats, axis=axis)
+
+
+@op
+class PixelShuffle:
+    """Channels turned into space: every `upscale_factor`² of them into a square of pixels.
+
+    C1: `x` has four dimensions.
+    C2: the square of `upscale_factor` divides the channels.
+    C3: `data_format` is NCHW or NHWC.
+    """
+
+    name = "pd_op.pixel_shuffle"
+    signature = "x ; upscale_factor: i32 = 1, data_format: str = NCHW -> out"
+    dtypes = dt.FLOATS
+
+
+@infer_meta(PixelShuffle)
+def _(x: TensorMeta, *, upscale_factor: int, data_format: str) -> TensorMeta:
+    require(x.rank == 4, "C1", f"x has rank {x.rank}")
+    require(data_format in ("NCHW", "NHWC"), "C3", f"there is no format {data_format!r}")
+    n, c, h, w = x.shape if data_format == "NCHW" else (x.shape[i] for i in (0, 3, 1, 2))
+    square = upscale_factor * upscale_factor
+    fits = square > 0 and (c == UNKNOWN or c % square == 0)
+    require(fits, "C2", f"{c} channels with an upscale_factor of {upscale_factor}")
+    out_c = UNKNOWN if c == UNKNOWN else c // square
+    out_h, out_w = mul_dims(h, upscale_factor), mul_dims(w, upscale_factor)
+    channels_first = data_format == "NCHW"
+    return x.with_shape((n, out_c, out_h, out_w) if channels_first else (n, out_h, out_w, out_c))
+
+
+@reference(PixelShuffle)
+def _(x: Array, *, upscale_factor: int, data_format: str) -> Array:
+    r = upscale_factor
+    first = x if data_format == "NCHW" else x.transpose(0, 3, 1, 2)
+    n, c, h, w = first.shape
+    out = first.reshape(n, c // (r * r), r, r, h, w).transpose(0, 1, 4, 2, 5, 3)
+    out = out.reshape(n, c // (r * r), h * r, w * r)
+    return out if data_format == "NCHW" else out.transpose(0, 2, 3, 1)
+
+
+# --- samples -------------------------------------------------------------------------------------
+
+
+@samples(Tile)
+def _(s: SampleMaker) -> Iterator[Sample]:
+    yield s(s.tensor(2, 3), repeat_times=(2, 1))
+    yield s(s.tensor(3), repeat_times=(2, 2))
+    yield s(s.tensor(1, 2), repeat_times=(2,))
+    yield s(s.tensor(), repeat_times=(2,))
+    yield s(s.tensor(2, 0), repeat_times=(2, 2))
+
+
+@samples(Flip)
+def _(s: SampleMaker) -> Iterator[Sample]:
+    yield s(s.tensor(2, 3), axis=(0,))
+    yield s(s.tensor(2, 3, 4), axis=(0, -1))
+    yield s(s.tensor(0, 3), axis=(1,))
+
+
+@samples(Roll)
+def _(s: SampleMaker) -> Iterator[Sample]:
+    yield s(s.tensor(2, 3), shifts=(1,))
+    yield s(s.tensor(2, 3), shifts=(1, -2), axis=(0, -1))
+    yield s(s.tensor(4), shifts=(7,), axis=(0,))
+
+
+@samples(Pad)
+def _(s: SampleMaker) -> Iterator[Sample]:
+    yield s(s.tensor(1, 2), paddings=(1, 0, 0, 2), pad_value=1.0)
+    yield s(s.tensor(3), paddings=(0, 0), pad_value=0.0)
+    yield s(s.tensor(0, 2), paddings=(1, 1, 0, 0), pad_value=1.0)
+
+
+@samples(Pad3D)
+def _(s: SampleMaker) -> Iterator[Sample]:
+    x = s.tensor(1, 2, 2, 3, 4)
+    yield s(x, paddings=(1, 2, 0, 1, 1, 0), pad_value=1.0)
+    for mode in ("reflect", "replicate", "circular"):
+        yield s(x, paddings=(1, 2, 0, 1, 1, 0), mode=mode)
+    yield s(s.tensor(1, 2, 3, 2, 1), paddings=(1, 0, 0, 1, 0, 0), data_format="NDHWC")
+
+
+@samples(MeshGrid)
+def _(s: SampleMaker) -> Iterator[Sample]:
+    yield s([s.tensor(2), s.tensor(3)])
+    yield s([s.tensor(), s.tensor(3), s.tensor(2)])
+
+
+@samples(BroadcastTensors)
+def _(s: SampleMaker) -> Iterator[Sample]:
+    yield s([s.tensor(2, 1), s.tensor(3)])
+    yield s([s.tensor(2), s.tensor(2)])
+
+
+@samples(RepeatInterleave)
+def _(s: SampleMaker) -> Iterator[Sample]:
+    yield s(s.tensor(2, 3), repeats=2, axis=0)
+    yield s(s.tensor(2, 3), repeats=3, axis=-1)
+
+
+@samples(PixelShuffle)
+def _(s: SampleMaker) -> Iterator[Sample]:
+    yield s(s.tensor(1, 8, 2, 3), upscale_factor=2)
+    yield s(s.tensor(1, 2, 3, 9), upscale_factor=3, data_format="NHWC")
+
+
+@bad_samples(Tile)
+def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
+    yield "C1", s(s.tensor(2, 3), repeat_times=(-1, 1))
+
+
+@bad_samples(Flip)
+def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
+    yield "C1", s(s.tensor(2, 3), axis=(2,))
+
+
+@bad_samples(Roll)
+def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
+    yield "C1", s(s.tensor(2, 3), shifts=(1,), axis=(2,))
+    yield "C2", s(s.tensor(2, 3), shifts=(1, 2), axis=(0,))
+
+
+@bad_samples(Pad)
+def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
+    yield "C1", s(s.tensor(2, 3), paddings=(1, 0), pad_value=0.0)
+    yield "C1", s(s.tensor(2), paddings=(-1, 0), pad_value=0.0)
+
+
+@bad_samples(Pad3D)
+def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
+    x = s.tensor(1, 1, 2, 2, 2)
+    yield "C1", s(s.tensor(2, 2), paddings=(1, 1, 0, 0, 0, 0))
+    yield "C2", s(x, paddings=(1, 1))
+    yield "C3", s(x, paddings=(1, 1, 0, 0, 0, 0), mode="mirror")
+    yield "C4", s(x, paddings=(-3, 0, 0, 0, 0, 0))
+    yield "C5", s(x, paddings=(2, 0, 0, 0, 0, 0), mode="reflect")
+
+
+@bad_samples(MeshGrid)
+def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
+    yield "C1", s([s.tensor(2, 2)])
+    yield "C2", s([])
+
+
+@bad_samples(BroadcastTensors)
+def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
+    yield "C1", s([s.tensor(2), s.tensor(3)])
+
+
+@bad_samples(RepeatInterleave)
+def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
+    yield "C1", s(s.tensor(2, 3), repeats=2, axis=2)
+    yield "C2", s(s.tensor(2, 3), repeats=-1, axis=0)
+
+
+@bad_samples(PixelShuffle)
+def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
+    yield "C1", s(s.tensor(4, 2, 2), upscale_factor=2)
+    yield "C2", s(s.tensor(1, 3, 2, 2), upscale_factor=2)
+    yield "C3", s(s.tensor(1, 4, 2, 2), upscale_factor=2, data_format="NCWH")

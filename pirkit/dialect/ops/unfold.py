@@ -1,0 +1,89 @@
+"""Windows of an image as columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
+from pirkit.dialect.samples import Sample, SampleMaker
+from pirkit.dialect.shapes import mul_dims, show
+from pirkit.dialect.windows import Slide, patches, require_positions
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.meta import TensorMeta
+
+Array = np.ndarray[Any, Any]
+
+
+@op
+class Unfold:
+    """The windows of `x` as columns of `[N, C * kernel, windows]`.
+
+    `paddings` are top, left, bottom, right.
+
+    C1: `x` has four dimensions.
+    C2: kernel sizes, strides and dilations are two positive numbers, paddings four.
+    C3: a window fits into the padded image.
+    """
+
+    name = "pd_op.unfold"
+    signature = "x ; kernel_sizes: i32[], strides: i32[], paddings: i32[], dilations: i32[] -> out"
+    dtypes = dt.FLOATS
+
+
+def _slides(
+    kernel_sizes: Sequence[int],
+    strides: Sequence[int],
+    paddings: Sequence[int],
+    dilations: Sequence[int],
+) -> tuple[Slide, Slide]:
+    for numbers in (kernel_sizes, strides, dilations):
+        fits = len(numbers) == 2 and min(numbers) > 0
+        require(fits, "C2", f"{list(numbers)} are not two positive numbers")
+    require(len(paddings) == 4 and min(paddings) >= 0, "C2", f"paddings are {list(paddings)}")
+    top, left, bottom, right = paddings
+    return (
+        Slide(kernel_sizes[0], strides[0], dilations[0], top, bottom),
+        Slide(kernel_sizes[1], strides[1], dilations[1], left, right),
+    )
+
+
+@infer_meta(Unfold)
+def _(x: TensorMeta, **windows: Sequence[int]) -> TensorMeta:
+    require(x.rank == 4, "C1", f"x has shape {show(x.shape)}")
+    moves = _slides(**windows)
+    counts = [m.positions(d) for m, d in zip(moves, x.shape[2:], strict=True)]
+    require_positions(counts, "C3", x.shape[2:])
+    channels = mul_dims(x.shape[1], moves[0].size, moves[1].size)
+    return x.with_shape((x.shape[0], channels, mul_dims(*counts)))
+
+
+@reference(Unfold)
+def _(x: Array, **windows: Sequence[int]) -> Array:
+    moves = _slides(**windows)
+    columns = patches(x, moves).transpose(0, 1, 4, 5, 2, 3)
+    n, c, kh, kw, h, w = columns.shape
+    return columns.reshape(n, c * kh * kw, h * w)
+
+
+def _attrs(**changed: tuple[int, ...]) -> dict[str, tuple[int, ...]]:
+    usual = {"kernel_sizes": (2, 2), "strides": (1, 1), "paddings": (0,) * 4, "dilations": (1, 1)}
+    return {**usual, **changed}
+
+
+@samples(Unfold)
+def _(s: SampleMaker) -> Iterator[Sample]:
+    x = s.tensor(2, 3, 5, 6)
+    yield s(x, **_attrs())
+    yield s(x, **_attrs(kernel_sizes=(3, 2), strides=(2, 1), paddings=(1, 0, 2, 1)))
+    yield s(x, **_attrs(dilations=(2, 3)))
+
+
+@bad_samples(Unfold)
+def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
+    x = s.tensor(2, 3, 5, 6)
+    yield "C1", s(s.tensor(3, 5, 6), **_attrs())
+    yield "C2", s(x, **_attrs(strides=(0, 1)))
+    yield "C3", s(x, **_attrs(kernel_sizes=(9, 9)))
