@@ -19,11 +19,12 @@ from pirkit.diag.errors import ConstraintError, PirkitError, VerifyError
 from pirkit.diag.limits import check
 from pirkit.dialect.attrs import KINDS
 from pirkit.dialect.infer import infer_result_types
-from pirkit.dialect.opdef import OpDef, infer_meta, paddle_meta
+from pirkit.dialect.opdef import OpDef, infer_meta
 from pirkit.dialect.operation import REGIONS, STRUCTURAL, PirOp, ProgramOp, describe, span_of
 from pirkit.dialect.signature import REQUIRED
+from pirkit.dialect.stated import may_state
 from pirkit.dialect.types import OPAQUE, meta_of
-from pirkit.runtime.meta import UNKNOWN, Meta, TensorMeta, VecMeta, compatible
+from pirkit.runtime.meta import UNKNOWN, Meta, TensorMeta, compatible
 
 
 def verify_module(module: mlir.ModuleOp) -> None:
@@ -282,49 +283,12 @@ def _check_result_types(op: PirOp, definition: OpDef) -> None:
     for slot, (have, want) in enumerate(zip(declared, inferred, strict=True)):
         if have is None or want is None or have.type is want:
             continue
-        stated, made = meta_of(have.type), meta_of(want)
-        by_product = definition.results[min(slot, len(definition.results) - 1)].intermediate
-        if (
-            not compatible(stated, made)
-            and not (by_product and _is_unset(stated, made))
-            and not _starts_loop(op)
-            and not _paddle_says_so(op, definition, slot)
-        ):
+        if not may_state(op, slot, meta_of(want)):
             _fail(
                 op,
                 "PK0202",
                 f"result {slot} of `{op.name}` is declared `{have.type}` but is `{want}`",
             )
-
-
-def _is_unset(stated: Meta, made: Meta) -> bool:
-    """True for a by-product that is left empty: Paddle's JSON states it without dimensions."""
-    if isinstance(stated, VecMeta) and isinstance(made, VecMeta):
-        return len(stated) == len(made) and all(map(_is_unset, stated.items, made.items))
-    if not isinstance(stated, TensorMeta) or not isinstance(made, TensorMeta):
-        return False
-    return (stated.shape, made.shape) == ((), (0,)) and stated.dtype is made.dtype
-
-
-def _starts_loop(op: PirOp) -> bool:
-    """True for the number that Paddle puts where a variable that the loop defines has no value yet.
-
-    It states the type that the variable has inside the loop.
-    """
-    if op.name != "pd_op.full" or op.attribute("shape"):
-        return False
-    return any(use.operation.name == "pd_op.while" for use in op.results[0].uses)
-
-
-def _paddle_says_so(op: PirOp, definition: OpDef, slot: int) -> bool:
-    """True if a result has the type that Paddle states for it, though its kernel gives another."""
-    if paddle_meta.get(definition) is None:
-        return False
-    stated = infer_result_types(definition, op.operand_slots, op.properties, paddle_meta)[slot]
-    have = op.result_slots[slot]
-    return (
-        have is not None and stated is not None and compatible(meta_of(have.type), meta_of(stated))
-    )
 
 
 def _constraint(op: PirOp, error: ConstraintError) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from pirkit.dialect.attrs import encode
 from pirkit.dialect.infer import infer_result_types
 from pirkit.dialect.opdef import infer_meta
 from pirkit.dialect.operation import PirOp, ProgramOp, describe, span_of
+from pirkit.dialect.stated import may_state
 from pirkit.dialect.types import OPAQUE, AnyTensor, meta_of, tensor_type, type_of
 from pirkit.passes.base import Pass, PassContext, Stats, option
 from pirkit.runtime.meta import UNKNOWN, Meta, TensorMeta, VecMeta, compatible
@@ -145,9 +146,12 @@ class _Inference:
                 notes=(f"constraint {error.constraint} of `{op.name}`",),
                 help=error.help,
             ) from error
-        for result, type_ in zip(op.result_slots, inferred, strict=True):
-            if result is not None and type_ is not None:
-                self.refine(result, meta_of(type_))
+        for slot, (result, type_) in enumerate(zip(op.result_slots, inferred, strict=True)):
+            if result is None or type_ is None:
+                continue
+            meta = meta_of(type_)
+            if compatible(meta_of(result.type), meta) or not may_state(op, slot, meta):
+                self.refine(result, meta)
 
     def loop(self, op: PirOp) -> None:
         """Arguments start as precise as the initial values, and widen until the yields fit."""
