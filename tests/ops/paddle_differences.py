@@ -77,15 +77,11 @@ _GPU_ONLY: Final = Difference("Paddle computes it only on GPUs")
 _POSITIONS: Final = Difference("Paddle rounds positions to float32", when=_is_float64)
 
 VALUE_DIFFERENCES: Final = {
-    "pd_op.generate_proposals": Difference(
-        "Paddle's programs promise float32 counts, its kernel int32", results=("rpn_rois_num",)
-    ),
     "pd_op.bilinear_interp": _POSITIONS,
     "pd_op.trilinear_interp": _POSITIONS,
     "pd_op.batch_norm": _UNSET_STATISTICS,
     "pd_op.batch_norm_": _UNSET_STATISTICS,
     "pd_op.sync_batch_norm_": _GPU_ONLY,
-    "pd_op.accuracy": Difference("Paddle's programs promise the type of `x`, its kernel int32"),
     "pd_op.atan2": Difference(
         "Paddle refuses different ranks, and takes integers in single precision",
         when=lambda call: _ranks_differ(call) or _is_integer(call),
@@ -113,6 +109,10 @@ _LOGICAL: Final = Difference(
 )
 
 TYPE_DIFFERENCES: Final = {
+    "pd_op.accuracy": Difference("Paddle's programs promise the type of `x` for all results"),
+    "pd_op.generate_proposals": Difference(
+        "Paddle's programs promise float32 counts, its kernel int32", results=("rpn_rois_num",)
+    ),
     "pd_op.all": _LOGICAL,
     "pd_op.any": _LOGICAL,
     "pd_op.sync_batch_norm_": _GPU_ONLY,
