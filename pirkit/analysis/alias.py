@@ -7,13 +7,13 @@ loop) count as aliases of what they become, whether or not a backend copies them
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from pirkit.analysis.effects import NAMES, SOURCES
-from pirkit.analysis.order import Order, operations
+from pirkit.analysis.order import operations
 from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.dialect.types import VecType
 
@@ -29,44 +29,18 @@ class AliasClasses:
     """
 
     elements: dict[SSAValue, Elements]
-    members: dict[int, list[SSAValue]]
     writers: dict[int, list[Operation]]
+    """The operations that write storage of a class, in the order of the program."""
+    host: frozenset[int]
+    """Classes of which the host owns the storage, or has a name for it."""
 
     def of(self, value: SSAValue) -> Elements:
         """The class of a value; of a list, those of its elements."""
         return self.elements.get(value, ())
 
-    def writes(self, value: SSAValue) -> Iterator[Operation]:
-        """The operations that write storage of the value, in program order per class."""
-        for element in self.of(value):
-            yield from self.writers.get(element, ())
-
     def is_written(self, value: SSAValue) -> bool:
         """True if some operation of the program writes storage of the value."""
         return any(element in self.writers for element in self.of(value))
-
-    def aliases(self, value: SSAValue) -> Iterator[SSAValue]:
-        """Every value that may share storage with this one, itself included."""
-        for element in self.of(value):
-            yield from self.members[element]
-
-    def is_observed_after(self, value: SSAValue, write: Operation, order: Order) -> bool:
-        """True if something may tell whether ``write`` has written the storage of ``value``.
-
-        The host sees storage that it owns or has a name for; an operation sees it if it may read
-        an alias later.
-        """
-        for alias in self.aliases(value):
-            if isinstance(alias, BlockArgument):
-                if isinstance(alias.block.parent_op(), ProgramOp):
-                    return True
-            elif isinstance(alias.owner, Operation) and alias.owner.name in SOURCES:
-                return True
-            for use in alias.uses:
-                user = use.operation
-                if user.name in NAMES or (user is not write and order.may_follow(write, user)):
-                    return True
-        return False
 
 
 def alias_classes(program: ProgramOp) -> AliasClasses:
@@ -74,6 +48,7 @@ def alias_classes(program: ProgramOp) -> AliasClasses:
     finder = _Finder()
     for argument in program.block.args:
         finder.define(argument)
+        finder.host += finder.elements[argument]
     for op in operations(program.block):
         finder.visit(op)
     return finder.classes()
@@ -84,6 +59,7 @@ class _Finder:
     parents: list[int] = field(default_factory=list[int])
     elements: dict[SSAValue, Elements] = field(default_factory=dict[SSAValue, Elements])
     written: list[tuple[int, Operation]] = field(default_factory=list[tuple[int, Operation]])
+    host: list[int] = field(default_factory=list[int])
 
     def root(self, element: int) -> int:
         parents = self.parents
@@ -111,6 +87,8 @@ class _Finder:
             return
         for result in op.results:
             self.define(result)
+        if op.name in SOURCES or op.name in NAMES:
+            self.host += [e for v in (*op.operands, *op.results) for e in self.elements[v]]
         match op.name:
             case "pir.split":
                 self.take_elements(op, self.elements[op.operands[0]])
@@ -160,11 +138,7 @@ class _Finder:
 
     def classes(self) -> AliasClasses:
         elements = {v: tuple(map(self.root, e)) for v, e in self.elements.items()}
-        members: dict[int, list[SSAValue]] = {}
-        for value, roots in elements.items():
-            for root in dict.fromkeys(roots):
-                members.setdefault(root, []).append(value)
         writers: dict[int, list[Operation]] = {}
         for element, op in self.written:
             writers.setdefault(self.root(element), []).append(op)
-        return AliasClasses(elements, members, writers)
+        return AliasClasses(elements, writers, frozenset(map(self.root, self.host)))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -36,33 +37,38 @@ class Order:
     """Positions of the operations of one program; stays true while operations are only erased."""
 
     positions: dict[Operation, int]
+    ends: dict[Operation, int]
+    """Of each loop: the position behind everything inside."""
 
-    def is_before(self, first: Operation, second: Operation) -> bool:
-        """True if ``first`` stands before ``second`` in the text of the program."""
-        return self.positions[first] < self.positions[second]
+    def may_come_between(self, first: Operation, middle: Sequence[int], last: Operation) -> bool:
+        """True if one of the positions, which ascend, may run after ``first`` and before ``last``.
 
-    def may_follow(self, first: Operation, second: Operation) -> bool:
-        """True if ``second`` may run at some time after ``first`` has run."""
-        return self.is_before(first, second) or bool(_loops(first) & _loops(second))
-
-    def may_come_between(self, first: Operation, middle: Operation, last: Operation) -> bool:
-        """True if ``middle`` may run after ``first`` and before ``last``, which it dominates.
-
-        In a loop around the last two but not around the first, what stands behind ``last`` runs
-        before it in the next turn.
+        ``first`` dominates ``last``. In a loop around the last but not around the first, what
+        stands behind the last runs before it in the next turn.
         """
-        if self.is_before(first, middle) and self.is_before(middle, last):
-            return True
-        return bool((_loops(middle) & _loops(last)) - _loops(first))
+        ranges = [(self.positions[first], self.positions[last])]
+        for loop in loops_around(last) - loops_around(first):
+            ranges.append((self.positions[loop], self.ends[loop]))
+        return any(bisect_right(middle, low) < bisect_left(middle, high) for low, high in ranges)
 
 
 def order_of(program: ProgramOp) -> Order:
     """Positions of all operations of a program, in one walk."""
-    return Order({op: index for index, op in enumerate(operations(program.block))})
+    positions: dict[Operation, int] = {}
+    ends: dict[Operation, int] = {}
+    open_loops: list[Operation] = []
+    for index, op in enumerate(operations(program.block)):
+        while open_loops and not open_loops[-1].is_ancestor(op):
+            ends[open_loops.pop()] = index
+        positions[op] = index
+        if op.name in LOOPS:
+            open_loops.append(op)
+    ends.update(dict.fromkeys(open_loops, len(positions)))
+    return Order(positions, ends)
 
 
-def _loops(op: Operation) -> set[Operation]:
-    """The loops around an operation."""
+def loops_around(op: Operation) -> set[Operation]:
+    """The loops in which an operation stands."""
     found: set[Operation] = set()
     parent = op.parent_op()
     while parent is not None:

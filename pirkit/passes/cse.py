@@ -58,6 +58,10 @@ class _Merge:
         self.order: Order = order_of(program)
         self.classes: AliasClasses = alias_classes(program)
         self.known: dict[Hashable, PirOp] = {}
+        self.writes: dict[int, list[int]] = {
+            element: [self.order.positions[op] for op in ops]
+            for element, ops in self.classes.writers.items()
+        }
 
     def run(self) -> None:
         stack: list[tuple[Operation | None, dict[Hashable, PirOp | None]]] = []
@@ -103,9 +107,10 @@ class _Merge:
     def is_same_later(self, first: PirOp, op: PirOp) -> bool:
         """True if no operand can have changed since the first operation has run."""
         return not any(
-            self.order.may_come_between(first, write, op)
+            self.order.may_come_between(first, self.writes[element], op)
             for operand in op.operands
-            for write in self.classes.writes(operand)
+            for element in self.classes.of(operand)
+            if element in self.writes
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import cast
@@ -11,7 +12,7 @@ from xdsl.ir import Block, Operation
 
 from pirkit.analysis.alias import AliasClasses, alias_classes
 from pirkit.analysis.effects import is_quiet, only_writes
-from pirkit.analysis.order import Order, order_of
+from pirkit.analysis.order import loops_around, operations
 from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.passes.base import Pass, PassContext, Stats
 from pirkit.passes.rewrite import erase, replace, successor
@@ -43,26 +44,39 @@ class DcePass(Pass):
 
 
 class _Sweep:
-    """One walk over a program, users before what they use."""
+    """One walk over a program, users before what they use.
+
+    ``read`` holds the alias classes that operations behind the current one read, ``loop_reads``
+    how many operands of each class an operation in a loop reads, there or in loops inside.
+    """
 
     def __init__(self, ctx: PassContext, program: ProgramOp) -> None:
         self.ctx = ctx
         self.program = program
-        self.order: Order = order_of(program)
         self.classes: AliasClasses = alias_classes(program)
+        self.read: set[int] = set()
+        self.loop_reads: Counter[tuple[int, Operation]] = Counter()
+        for op in operations(program.block):
+            loops = loops_around(op)
+            self.loop_reads.update((e, loop) for e in self.operand_classes(op) for loop in loops)
 
     def run(self) -> bool:
         changed = False
         for op in self.ctx.each(_backwards(self.program.block)):
             if self.is_dead(op):
                 self.ctx.rewrote("dead", op)
-                self.ctx.count("removed", 1)
+                self.ctx.count("removed")
                 erase(op)
                 changed = True
-            elif op.name == "pd_op.if" and any(not r.uses for r in op.results):
+                continue
+            self.read.update(self.operand_classes(op))
+            if op.name == "pd_op.if" and not all(r.uses for r in op.results):
                 self.drop_results(op)
                 changed = True
         return changed
+
+    def operand_classes(self, op: PirOp) -> Iterator[int]:
+        return (element for value in op.operands for element in self.classes.of(value))
 
     def is_dead(self, op: PirOp) -> bool:
         if any(r.uses for r in op.results):
@@ -70,12 +84,14 @@ class _Sweep:
         return is_quiet(op) or (only_writes(op) and not self.is_observed(op))
 
     def is_observed(self, op: PirOp) -> bool:
+        """True if something may tell whether the op has written its operands."""
         targets = [op.operand_named(name) for name in op.definition.inplace.values()]
-        return any(
-            self.classes.is_observed_after(target, op, self.order)
-            for target in targets
-            if target is not None
-        )
+        written = {e for target in targets if target for e in self.classes.of(target)}
+        if written & self.classes.host or written & self.read:
+            return True
+        own = Counter(self.operand_classes(op))
+        loops = loops_around(op)
+        return any(self.loop_reads[e, loop] > own[e] for e in written for loop in loops)
 
     def drop_results(self, op: PirOp) -> None:
         """Replace an `if` by one that has only the results that are used."""
@@ -88,7 +104,6 @@ class _Sweep:
         new = successor(
             op, op.operand_slots, result_types=[op.results[i].type for i in kept], regions=regions
         )
-        self.order.positions[new] = self.order.positions[op]
         self.ctx.rewrote("unused-result", op)
         self.ctx.count("results", len(op.results) - len(kept))
         fresh = iter(new.results)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 
 from pirkit.analysis.order import operations
 from pirkit.dialect.operation import PirOp
@@ -45,9 +45,10 @@ def _elements(op: PirOp) -> Sequence[SSAValue] | None:
     if op.name not in ("pir.split", "pir.slice"):
         return None
     combine = op.operands[0].owner
-    if not isinstance(combine, Operation) or combine.name != "pir.combine":
+    if not isinstance(combine, PirOp) or combine.name != "pir.combine":
         return None
-    parts = tuple(combine.operands)
     if op.name == "pir.slice":
-        return [parts[op.attribute("index")]]
-    return [part for part, result in zip(parts, op.result_slots, strict=True) if result is not None]
+        index: int = op.attribute("index")
+        return [combine.operands[index]]
+    pairs = zip(op.result_slots, combine.operands, strict=False)
+    return [part for result, part in pairs if result is not None]

@@ -26,3 +26,14 @@ pir.program @taken(%x "x" : tensor<2xf32>) {
   %s = pd_op.add_n(%l) : (!pir.vec<tensor<2xf32>, tensor<2xf32>>) -> tensor<2xf32>
   pir.shadow_output(%s) {output_name = "s"} : (tensor<2xf32>) -> ()
 }
+
+// -----
+// A result that is left out has no element in its place.
+// CHECK-LABEL: pir.program @absent
+// CHECK-NOT:     pir.split
+// CHECK:         pir.shadow_output(%y)
+pir.program @absent(%x "x" : tensor<2xf32>, %y "y" : tensor<2xf32>) {
+  %l = pir.combine(%x, %y) : (tensor<2xf32>, tensor<2xf32>) -> !pir.vec<tensor<2xf32>, tensor<2xf32>>
+  %b = pir.split(%l) : (!pir.vec<tensor<2xf32>, tensor<2xf32>>) -> (none, tensor<2xf32>)
+  pir.shadow_output(%b) {output_name = "b"} : (tensor<2xf32>) -> ()
+}
