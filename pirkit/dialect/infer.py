@@ -15,7 +15,7 @@ from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 from pirkit.diag.errors import ConstraintError
 from pirkit.dialect.attrs import KINDS, decode, encode
 from pirkit.dialect.opdef import OpDef, RuleTable, infer_meta
-from pirkit.dialect.signature import REQUIRED, Operand
+from pirkit.dialect.signature import INT_KINDS, REQUIRED, Operand
 from pirkit.dialect.types import meta_of, type_of
 from pirkit.runtime.meta import UNKNOWN, Meta, TensorMeta, VecMeta
 
@@ -85,7 +85,10 @@ def _constant_slot(
 ) -> Constant:
     kind = slot.kind or ""
     if value is not None:
-        return constant_array(value) if kind == "intarray" else constant_scalar(value)
+        if kind == "intarray":
+            return constant_array(value)
+        number = constant_scalar(value)
+        return int(number) if kind in INT_KINDS and number is not None else number
     if slot.name in properties:
         return decode(kind, properties[slot.name])
     return None if slot.default is REQUIRED else default_value(kind, slot.default)

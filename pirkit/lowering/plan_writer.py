@@ -17,7 +17,7 @@ from pirkit.diag.errors import UnsupportedError
 from pirkit.dialect.infer import constant_array, constant_scalar, default_value
 from pirkit.dialect.opdef import PURE, RANDOM, OpDef, reference
 from pirkit.dialect.operation import PirOp, ProgramOp, span_of
-from pirkit.dialect.signature import REQUIRED
+from pirkit.dialect.signature import INT_KINDS, REQUIRED
 from pirkit.dialect.signature import Operand as OperandSlot
 from pirkit.dialect.types import meta_of
 from pirkit.lowering.liveness import with_frees, without_dead_calls
@@ -178,10 +178,9 @@ class _Writer:
             return
         known = constant_array(value) if is_array else constant_scalar(value)
         if known is None or (is_array and None in known):
-            kind = "array" if is_array else "scalar"
-            host.append(HostArgument(slot.name, self.where[value], kind))
+            host.append(HostArgument(slot.name, self.where[value], _host_kind(slot)))
         else:
-            attrs[slot.name] = known
+            attrs[slot.name] = int(known) if slot.kind in INT_KINDS else known
 
     def results(self, op: PirOp, definition: OpDef) -> tuple[Operand, ...]:
         """Slots of the results; a result that aliases an operand takes the operand's."""
@@ -199,6 +198,12 @@ class _Writer:
             else:
                 outputs.append(None if value is None else self.define(value))
         return tuple(outputs)
+
+
+def _host_kind(slot: OperandSlot) -> str:
+    if slot.kind == "intarray":
+        return "array"
+    return "int" if slot.kind in INT_KINDS else "scalar"
 
 
 # --- structural ops ------------------------------------------------------------------------------

@@ -253,7 +253,7 @@ def _host_value(frame: Frame, host: HostArgument, call: Call) -> Any:
         return tuple(int(x) for x in numbers)
     if len(numbers) != 1:
         raise _fault(call, f"`{host.name}` needs one number, got {len(numbers)}", None, None)
-    return numbers[0]
+    return int(numbers[0]) if host.kind == "int" else numbers[0]
 
 
 def _describe(value: Any) -> str:

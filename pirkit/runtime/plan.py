@@ -24,7 +24,7 @@ Operand = int | tuple[int, ...] | None
 class HostArgument:
     """An attribute whose value is only known at run time: read from slots before each call.
 
-    ``kind`` is ``array`` (a tuple of ints) or ``scalar`` (one number).
+    ``kind`` is ``array`` (a tuple of ints), ``int`` (one int) or ``scalar`` (one number).
     """
 
     name: str

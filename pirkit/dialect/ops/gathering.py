@@ -180,7 +180,7 @@ def _(s: SampleMaker) -> Iterator[Sample]:
 def _(s: SampleMaker) -> Iterator[Sample]:
     yield s(s.tensor(3, 4), s.array([[-1, 0]], dt.int64), axis=1)
     yield s(s.tensor(3, 4), s.ints((2, 4), 0, 3), axis=0)
-    yield s(s.tensor(2, 3, 4), s.ints((2, 3, 1), 0, 4, dt.int32), axis=-1)
+    yield s(s.tensor(2, 3, 4), s.ints((2, 3, 1), 0, 4, dt.int32), axis=2)
 
 
 @samples(MaskedSelect)

@@ -267,7 +267,7 @@ def _(s: SampleMaker) -> Iterator[Sample]:
     yield s(x, axes=(1,), starts=(1,), ends=(6,), strides=(2,))
     yield s(x, axes=(0, 1), starts=(3, -1), ends=(0, -5), strides=(-1, -2))
     yield s(x, axes=(1,), starts=(6,), ends=(-100,), strides=(-3,))
-    yield s(x, axes=(-1,), starts=(-100,), ends=(100,), strides=(3,))
+    yield s(x, axes=(1,), starts=(-100,), ends=(100,), strides=(3,))
 
 
 @samples(Gather)

@@ -223,7 +223,7 @@ def _(s: SampleMaker) -> Iterator[Sample]:
 @samples(SplitWithNum)
 def _(s: SampleMaker) -> Iterator[Sample]:
     yield s(s.tensor(2, 6), num=3, axis=1)
-    yield s(s.tensor(4, 2), num=2, axis=-2)
+    yield s(s.tensor(4, 2), num=2, axis=0)
     yield s(s.tensor(0, 2), num=2, axis=0)
 
 
