@@ -1,0 +1,111 @@
+"""Writes the pages of ``docs/`` that come from docstrings.
+
+python tools/gen_docs.py            write them
+python tools/gen_docs.py --check    fail if one is out of date
+"""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from pirkit.passes import PIPELINES, Pass, all_passes
+from pirkit.passes.laws import LAWS
+from pirkit.passes.pipelines import ORDER
+
+DOCS = Path(__file__).parents[1] / "docs"
+
+INTRODUCTION = """\
+# Passes
+
+A pass takes a verified program and leaves a verified one with the same results. Passes run in
+pipelines, on the command line and in Python:
+
+```sh
+pirkit-opt program.txt -p 'infer-meta{bind=x:4x3},@default'
+```
+
+```python
+program = pirkit.run_passes(program, "constant-fold,cse,dce")
+```
+
+This page is made from the passes themselves: `python tools/gen_docs.py`.
+"""
+
+
+def passes_page() -> str:
+    """The text of ``docs/passes.md``."""
+    return "\n".join(_lines()).rstrip() + "\n"
+
+
+def _lines() -> Iterator[str]:
+    yield INTRODUCTION
+    yield "## Named pipelines"
+    yield ""
+    for name, text in PIPELINES.items():
+        yield f"- `@{name}`: `{text}`"
+    yield ""
+    yield "## Order"
+    yield ""
+    yield "Other orders work, but do less; a remark says so."
+    yield ""
+    yield from (f"- {rule}" for rule in ORDER)
+    for cls in all_passes():
+        yield ""
+        yield from _pass(cls)
+    yield ""
+    yield "## Laws of `canonicalize`"
+    yield ""
+    yield "| op | law |"
+    yield "|---|---|"
+    yield from (f"| `{law.op}` | {law.equation} |" for law in LAWS)
+
+
+def _pass(cls: type[Pass]) -> Iterator[str]:
+    yield f"## `{cls.name}`"
+    yield ""
+    yield from _markdown(inspect.cleandoc(cls.__doc__ or ""))
+    if cls.options():
+        yield ""
+        yield "| option | default | meaning |"
+        yield "|---|---|---|"
+        for field in cls.options():
+            name = field.name.replace("_", "-")
+            yield f"| `{name}` | `{field.default}` | {field.metadata['help']} |"
+    yield ""
+    yield "| it counts | meaning |"
+    yield "|---|---|"
+    yield from (f"| `{name}` | {meaning} |" for name, meaning in cls.stats.items())
+
+
+def _markdown(doc: str) -> Iterator[str]:
+    """A docstring with its example in a fence."""
+    text, _, example = doc.partition("\n::\n\n")
+    yield text.rstrip()
+    if example:
+        yield ""
+        yield "```mlir"
+        yield inspect.cleandoc(example)
+        yield "```"
+
+
+def main() -> int:
+    """Write the pages, or compare them."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--check", action="store_true", help="only compare")
+    check = parser.parse_args().check
+    page = DOCS / "passes.md"
+    text = passes_page()
+    if not check:
+        page.write_text(text, encoding="utf-8")
+    elif page.read_text(encoding="utf-8") != text:
+        print(f"{page.name} is out of date: run `python tools/gen_docs.py`", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
