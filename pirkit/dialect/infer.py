@@ -17,6 +17,8 @@ from pirkit.dialect.attrs import KINDS, decode, encode
 from pirkit.dialect.opdef import OpDef, RuleTable, infer_meta
 from pirkit.dialect.signature import INT_KINDS, REQUIRED, Operand
 from pirkit.dialect.types import meta_of, type_of
+from pirkit.runtime.convert import constant
+from pirkit.runtime.dtype import DType
 from pirkit.runtime.meta import UNKNOWN, Meta, TensorMeta, VecMeta
 
 Rule = Callable[..., Any]
@@ -129,8 +131,16 @@ def constant_scalar(value: SSAValue) -> Constant:
             return None
         number = decode("scalar", held)
         dtype = cast(TensorMeta, meta_of(value.type)).dtype
-        return int(number) if dtype.is_integer and number == number else number
+        return _rounded(number, dtype)
     if owner.name == "pd_op.full_int_array":
         values = decode("i64[]", owner.properties["value"])
         return values[0] if len(values) == 1 else None
     return None
+
+
+def _rounded(number: complex, dtype: DType) -> Constant:
+    """The number as a tensor of that dtype holds it: 0.1 in float32 is 0.10000000149011612."""
+    if number != number:
+        return number
+    element = constant(number, dtype)
+    return float(element) if dtype.is_float else element.item()

@@ -13,6 +13,7 @@ from typing import Any, cast
 
 from xdsl.ir import Block, SSAValue
 
+from pirkit.analysis.alias import AliasClasses, alias_classes
 from pirkit.diag.errors import UnsupportedError
 from pirkit.dialect.infer import constant_array, constant_scalar, default_value
 from pirkit.dialect.opdef import PURE, RANDOM, OpDef, reference
@@ -51,7 +52,7 @@ def write_plan(program: ProgramOp) -> Lowered:
 
     Raises UnsupportedError, with the op's location, for an op that has no kernel.
     """
-    writer = _Writer()
+    writer = _Writer(alias_classes(program))
     for argument, keyword in zip(program.block.args, program.keywords, strict=True):
         writer.port(writer.inputs, keyword, argument)
     body = writer.block(program.block)
@@ -73,6 +74,7 @@ def write_plan(program: ProgramOp) -> Lowered:
 
 @dataclass
 class _Writer:
+    classes: AliasClasses
     slots: list[Meta] = field(default_factory=list[Meta])
     where: dict[SSAValue, Operand] = field(default_factory=dict[SSAValue, Operand])
     inputs: list[Port] = field(default_factory=list[Port])
@@ -177,6 +179,8 @@ class _Writer:
                 attrs[slot.name] = default_value(slot.kind or "", slot.default)
             return
         known = constant_array(value) if is_array else constant_scalar(value)
+        if self.classes.is_written(value):
+            known = None  # a constant that the program overwrites is only where it starts
         if known is None or (is_array and None in known):
             host.append(HostArgument(slot.name, self.where[value], _host_kind(slot)))
         else:
