@@ -88,22 +88,25 @@ def parse_mlir(text: str, file: str = "<text>") -> mlir.ModuleOp:
     Raises ParseError, UnsupportedError or LimitError with the place in the text.
     """
     guard(text, file)
-    parser = _Parser(context(), text, file)
+    try:
+        parser = _Parser(context(), text, file)  # reads the first token
+    except xdsl_errors.ParseError as error:
+        raise _parse_error(error, Span(file, 1 + text.count("\n", 0, error.span.start))) from error
     try:
         module = parser.parse_module()
     except xdsl_errors.ParseError as error:
-        message = error.msg.strip().rstrip(".")
-        raise _parse_error(message, parser.place(error.span.start)) from error
+        raise _parse_error(error, parser.place(error.span.start)) from error
     except PirkitError as error:
         error.span = error.span or parser.here()
         raise
     except _PARSER_FAULTS as error:
-        raise _parse_error(str(error) or type(error).__name__, parser.here()) from error
+        raise _parse_error(error, parser.here()) from error
     return module
 
 
-def _parse_error(message: str, span: Span) -> ParseError:
-    first = message.splitlines()[0] if message else "this is no IR"
+def _parse_error(error: Exception, span: Span) -> ParseError:
+    message = error.msg if isinstance(error, xdsl_errors.ParseError) else str(error)
+    first = (message.strip() or type(error).__name__).splitlines()[0].rstrip(".")
     code = next((code for pattern, code in _CODES if pattern.search(first)), "PK0101")
     if first[1:2].islower():
         first = first[0].lower() + first[1:]

@@ -179,6 +179,7 @@ _BRACKET: Final = re.compile(r"[\[\]]")
 
 _INTEGER: Final = re.compile(r"(?!-0\Z)-?\d+\Z", re.ASCII)
 _NUMBER: Final = re.compile(r"-?(?:\d+\.?\d*(?:e[+-]?\d+)?|inf|nan)\Z", re.ASCII)
+_COMPLEX: Final = re.compile(r"\(([^(),]+),([^(),]+)\)\Z")
 _PLACE: Final = re.compile(r"Place\((\w+)(?::(\d{1,9}))?\)\Z", re.ASCII)
 _CAST: Final = re.compile(r"\([\w.]+\)(?=.)", re.ASCII)
 _ENTRY: Final = re.compile(r"([A-Za-z_][\w.]*)\s*:\s*", re.ASCII)
@@ -242,6 +243,8 @@ def _read_item(text: str, kind: str) -> Any:
     elif kind in ("i32", "i64") or (kind == "scalar" and _INTEGER.match(text)):
         if _INTEGER.match(text):
             return _integer(text, 32 if kind == "i32" else 64)
+    elif kind == "scalar" and (m := _COMPLEX.match(text)):
+        return complex(_read_item(m[1], "f64"), _read_item(m[2], "f64"))
     elif kind in ("f32", "f64", "scalar"):
         if _NUMBER.match(text):
             return _float(text)
@@ -286,6 +289,8 @@ def _read_by_looks(text: str) -> Attribute:
         return encode("i32" if narrow else "i64", _integer(text, 64))
     if _NUMBER.match(text):
         return encode("f64", _float(text))
+    if _COMPLEX.match(text):
+        return encode("scalar", _read_item(text, "scalar"))
     if text.startswith("[") and text.endswith("]"):
         check_nesting(text)
         items = [_read_by_looks(t) for t in split_list(text[1:-1])]
@@ -348,7 +353,7 @@ def write_value(attribute: Attribute) -> str:
         case NullAttr():
             return "<#AttrNull>" if attribute.data == "null" else "<#AttrNotImplemented>"
         case ComplexAttr():
-            return f"({attribute.data.real:g},{attribute.data.imag:g})"
+            return f"({_write_float(attribute.data.real)},{_write_float(attribute.data.imag)})"
         case _:
             raise ParseError(f"Paddle's text has no spelling of `{attribute}`", code="PK0403")
 
