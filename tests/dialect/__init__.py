@@ -1,0 +1,1 @@
+"""Tests of the IR: its types, operations, texts and rules."""
