@@ -6,7 +6,6 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 CORPUS := tests/corpus/paddle
-DEMO := $(addprefix $(CORPUS)/,lenet while_tanh)
 
 .DEFAULT_GOAL := help
 .PHONY: help demo dev check lint format imports types coverage test clean
@@ -24,7 +23,12 @@ $(VENV)/.dev: $(VENV)/.core
 	@touch $@
 
 demo: $(VENV)/.core ## run captured Paddle programs and compare the numbers
-	$(BIN)/pirkit-run --check $(DEMO)
+	@echo; echo '== A loop that Paddle recorded, after the default passes =='; echo
+	$(BIN)/pirkit-opt $(CORPUS)/while_tanh/program.txt -p @default --stats
+	@echo; echo '== 37 recorded programs, run for two training steps, against the numbers of Paddle =='; echo
+	$(BIN)/pirkit-run --check $(CORPUS)/*/ --from main
+	@echo; echo '== The same networks as Paddle exported them for inference =='; echo
+	$(BIN)/pirkit-run --check $(CORPUS)/*/ --from json
 
 dev: $(VENV)/.dev ## make the environment for developers
 

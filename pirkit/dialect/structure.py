@@ -6,13 +6,29 @@ names. Ops with regions keep Paddle's ``pd_op`` names.
 
 from __future__ import annotations
 
-from typing import Final
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
 
-from pirkit.diag.errors import ConstraintError
-from pirkit.dialect.opdef import IO, WRITE, infer_meta, op, require
+import numpy as np
+
+from pirkit.diag.errors import ConstraintError, UnsupportedError
+from pirkit.dialect.opdef import (
+    IO,
+    WRITE,
+    bad_samples,
+    infer_meta,
+    op,
+    reference,
+    require,
+    samples,
+)
+from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
-from pirkit.runtime.meta import UNKNOWN, Meta, TensorMeta, VecMeta
+from pirkit.runtime.meta import UNKNOWN, Meta, TensorMeta, VecMeta, of_array
+
+Array = np.ndarray[Any, Any]
 
 PADDLE_NAMES: Final = {
     "builtin.parameter": "pir.parameter",
@@ -72,6 +88,7 @@ class Combine:
 
     name = "pir.combine"
     signature = "*inputs -> out[]"
+    dtypes = dt.ANY
 
 
 @op
@@ -83,6 +100,7 @@ class Split:
 
     name = "pir.split"
     signature = "input[] -> *outs?"
+    dtypes = dt.ANY
 
 
 @op
@@ -94,6 +112,7 @@ class Slice:
 
     name = "pir.slice"
     signature = "input[] ; index: i32 -> out"
+    dtypes = dt.ANY
 
 
 @op
@@ -216,7 +235,10 @@ class Fetch:
 
 @op
 class Print:
-    """Prints the tensor and passes it on."""
+    """Prints the tensor to the standard error and passes it on.
+
+    `summarize` limits the elements; all are shown if it is negative. `first_n` is not counted.
+    """
 
     name = "pd_op.print"
     signature = (
@@ -230,7 +252,10 @@ class Print:
 
 @op
 class Assert:
-    """Stops the program, showing `data`, unless `cond` is true."""
+    """Stops the program, showing `data`, unless `cond` is true.
+
+    C1: all elements of `cond` are true when the program runs.
+    """
 
     name = "pd_op.assert"
     signature = "cond, data[]? ; summarize: i64 = -1 ->"
@@ -255,17 +280,77 @@ def _(x: Meta, **attributes: object) -> Meta:
     return x
 
 
+@reference(Print)
+def _(x: Array, *, message: str, summarize: int, **_: object) -> Array:
+    sys.stderr.write(f"{message} {of_array(x)} {_shown(x, summarize)}\n".lstrip())
+    return x
+
+
+@infer_meta(Assert)
+def _(cond: Meta, data: Meta | None, **attributes: object) -> tuple[()]:
+    del cond, data, attributes
+    return ()
+
+
+@reference(Assert)
+def _(cond: Array, data: list[Array] | None, *, summarize: int) -> tuple[()]:
+    values = ", ".join(_shown(x, summarize) for x in data or ())
+    require(bool(cond.all()), "C1", f"the condition does not hold; data: {values or 'none'}")
+    return ()
+
+
+def _shown(x: Array, summarize: int) -> str:
+    shown = x.size if summarize < 0 else summarize
+    return str(x.reshape(-1)[:shown].tolist()) + (" ..." if shown < x.size else "")
+
+
 @infer_meta(Combine)
 def _(*inputs: Meta) -> VecMeta:
     items = [m for m in inputs if isinstance(m, TensorMeta)]
     if len(items) != len(inputs):
-        raise ConstraintError("C1", "an element of a list is no tensor")
+        raise UnsupportedError("a list may hold tensors only", code="PK0403")
     return VecMeta(tuple(items))
+
+
+@reference(Combine)
+def _(*inputs: Array) -> list[Array]:
+    return list(inputs)
+
+
+@samples(Combine)
+def _(s: SampleMaker) -> Iterator[Sample]:
+    yield s(s.tensor(2, 3), s.tensor(0))
+    yield s(s.tensor())
 
 
 @infer_meta(Split)
 def _(input: VecMeta) -> tuple[TensorMeta, ...]:
     return input.items
+
+
+@reference(Split)
+def _(input: Sequence[Array]) -> tuple[Array, ...]:
+    return tuple(input)
+
+
+@samples(Split)
+def _(s: SampleMaker) -> Iterator[Sample]:
+    yield s([s.tensor(2, 3), s.tensor(0)])
+
+
+@reference(Slice)
+def _(input: Sequence[Array], *, index: int) -> Array:
+    return input[index]
+
+
+@samples(Slice)
+def _(s: SampleMaker) -> Iterator[Sample]:
+    yield s([s.tensor(2, 3), s.tensor(0)], index=1)
+
+
+@bad_samples(Slice)
+def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
+    yield "C1", s([s.tensor(2)], index=1)
 
 
 @infer_meta(Slice)

@@ -34,7 +34,8 @@ def is_gradient(definition: OpDef) -> bool:
 
 def table() -> list[OpDef]:
     """Every op that computes, in-place twins left out (they share the rules of their pure op)."""
-    return [d for d in all_ops() if d.pure is None and d.family != STRUCTURAL]
+    every = (d for d in all_ops() if d.pure is None)
+    return [d for d in every if d.family != STRUCTURAL or samples.get(d) is not None]
 
 
 def tensor_slots(definition: OpDef) -> list[Operand]:
