@@ -24,6 +24,7 @@ from pirkit.dialect.operation import REGIONS, STRUCTURAL, PirOp, ProgramOp, desc
 from pirkit.dialect.signature import REQUIRED
 from pirkit.dialect.stated import may_state
 from pirkit.dialect.types import OPAQUE, meta_of
+from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import UNKNOWN, Meta, TensorMeta, compatible
 
 
@@ -331,7 +332,8 @@ def _check_condition(op: PirOp, type_: Attribute) -> None:
     if type_ == OPAQUE:
         return
     meta = meta_of(type_)
-    if not isinstance(meta, TensorMeta) or meta.numel not in (1, UNKNOWN):
+    is_bool = isinstance(meta, TensorMeta) and meta.dtype == dt.bool_
+    if not is_bool or cast(TensorMeta, meta).numel not in (1, UNKNOWN):
         _fail(op, "PK0203", f"the condition of `{op.name}` is `{type_}`, not one bool")
 
 
