@@ -126,9 +126,15 @@ def _integer(width: int) -> Kind:
     def accepts(a: Attribute) -> bool:
         return isinstance(a, mlir.IntegerAttr) and cast(Any, a).type == type_
 
+    def encode(value: Any) -> Attribute:
+        number = int(value)
+        if not -(1 << (width - 1)) <= number < 1 << (width - 1):
+            raise ValueError(f"it does not fit in {width} bits")
+        return mlir.IntegerAttr(number, type_)
+
     return Kind(
         f"i{width}",
-        lambda v: mlir.IntegerAttr(int(v), type_),
+        encode,
         accepts,
         lambda a: cast("mlir.IntegerAttr[Any]", a).value.data,
     )
@@ -178,9 +184,9 @@ def _objects(name: str, item: Kind) -> Kind:
 
 def _encode_scalar(value: Any) -> Attribute:
     if isinstance(value, bool | np.bool_):
-        return mlir.IntegerAttr(int(value), mlir.i1)
+        return mlir.IntegerAttr(int(cast(Any, value)), mlir.i1)
     if isinstance(value, int | np.integer):
-        return mlir.IntegerAttr(int(value), mlir.i64)
+        return mlir.IntegerAttr(int(cast(Any, value)), mlir.i64)
     if isinstance(value, complex):
         return ComplexAttr(value)
     return mlir.FloatAttr(float(value), mlir.f64)
@@ -217,9 +223,15 @@ def _place(value: Place | str) -> Attribute:
     return PlaceAttr(Place(value or "undefined"))
 
 
+def _string(value: Any) -> Attribute:
+    if not isinstance(value, str):
+        raise TypeError("it is no string")
+    return mlir.StringAttr(value)
+
+
 _STR: Final = Kind(
     "str",
-    lambda v: mlir.StringAttr(v),
+    _string,
     lambda a: isinstance(a, mlir.StringAttr),
     lambda a: cast(mlir.StringAttr, a).data,
 )

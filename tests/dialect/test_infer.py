@@ -1,0 +1,80 @@
+"""Result types, and what the program tells of the values behind them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from xdsl.ir import SSAValue
+
+from pirkit.diag.errors import ConstraintError, UnsupportedError
+from pirkit.dialect.infer import constant_array, constant_scalar, infer_result_types
+from pirkit.dialect.opdef import lookup
+from pirkit.dialect.operation import ProgramOp, make
+from pirkit.dialect.types import tensor_type
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.meta import UNKNOWN
+
+
+def argument(*shape: int, dtype: dt.DType = dt.float32) -> SSAValue:
+    return ProgramOp.build("main", [tensor_type(shape, dtype)], [{}]).block.args[0]
+
+
+def full(value: Any, dtype: dt.DType = dt.float32, shape: tuple[int, ...] = (1,)) -> SSAValue:
+    return make("pd_op.full", [], {"shape": shape, "value": value, "dtype": dtype}).results[0]
+
+
+def ints(*values: int) -> SSAValue:
+    return make("pd_op.full_int_array", [], {"value": values, "dtype": dt.int64}).results[0]
+
+
+def test_unknown_dimensions_stay_unknown() -> None:
+    op = make("pd_op.matmul", [argument(UNKNOWN, 8), argument(8, 4)])
+    assert op.results[0].type == tensor_type((UNKNOWN, 4), dt.float32)
+
+
+def test_shape_from_an_operand_that_is_a_constant() -> None:
+    op = make("pd_op.reshape", [argument(2, 6), ints(3, 4)])
+    assert op.results[0].type == tensor_type((3, 4), dt.float32)
+
+
+def test_shape_from_a_list_of_which_one_element_is_known() -> None:
+    some = make("pir.combine", [full(3, dt.int64), argument(1, dtype=dt.int64)]).results[0]
+    op = make("pd_op.reshape", [argument(2, 6), some])
+    assert op.results[0].type == tensor_type((3, UNKNOWN), dt.float32)
+
+
+def test_results_that_a_rule_refuses() -> None:
+    with pytest.raises(ConstraintError):
+        make("pd_op.reshape", [argument(2, 6), ints(5)])
+
+
+def test_op_without_a_rule() -> None:
+    with pytest.raises(UnsupportedError) as caught:
+        infer_result_types(lookup("pir.tuple_pop"), [argument(1)], {})
+    assert caught.value.code == "PK0402"
+
+
+def test_required_attribute() -> None:
+    with pytest.raises(ConstraintError, match="lacks its attribute `name`"):
+        infer_result_types(lookup("pd_op.data"), [], {})
+
+
+def test_constant_array() -> None:
+    assert constant_array(ints(1, 2)) == (1, 2)
+    assert constant_array(full(7, dt.int64)) == (7,)
+    assert constant_array(make("pir.combine", [full(3, dt.int64), argument(1)]).results[0]) == (
+        3,
+        None,
+    )
+    assert constant_array(argument(3, dtype=dt.int64)) == (None, None, None)
+    assert constant_array(argument(UNKNOWN, dtype=dt.int64)) is None
+
+
+def test_constant_scalar() -> None:
+    assert constant_scalar(full(2.5)) == 2.5
+    assert constant_scalar(full(2.0, dt.int64)) == 2
+    assert constant_scalar(ints(4)) == 4
+    assert constant_scalar(ints(4, 5)) is None
+    assert constant_scalar(argument(1)) is None
+    assert constant_scalar(make("pd_op.relu", [argument(1)]).results[0]) is None
