@@ -14,7 +14,7 @@ from pirkit.diag.entry import run_main
 from pirkit.diag.errors import UsageError
 
 if TYPE_CHECKING:
-    from pirkit.frontend.paddle.case import Report
+    from pirkit.frontend.cases import Report
     from pirkit.runtime.executor import Executable
 
 
@@ -163,7 +163,7 @@ def _check_one(task: tuple[str, str, str, str]) -> Report:
     from pathlib import Path  # noqa: PLC0415
 
     from pirkit.diag.errors import PirkitError  # noqa: PLC0415
-    from pirkit.frontend.paddle.case import Report, check_case  # noqa: PLC0415
+    from pirkit.frontend.cases import Report, check_case  # noqa: PLC0415
 
     path, source, pipeline, backend = task
     try:

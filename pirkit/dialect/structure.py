@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from pirkit.diag.errors import ConstraintError, UnsupportedError
+from pirkit.diag.errors import UnsupportedError
 from pirkit.dialect.opdef import (
     IO,
     WRITE,

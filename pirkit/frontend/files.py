@@ -200,7 +200,7 @@ def load(path: str | os.PathLike[str], *, format: str = "auto", params: Any = No
     if params is None and name.endswith(".json") and beside.is_file():
         params = beside
     if params is not None:
-        program.params = load_params(os.fspath(params), program.module)
+        program.params = load_params(str(params), program.module)
     return program
 
 

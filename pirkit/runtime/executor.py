@@ -132,7 +132,8 @@ def _owned(value: Any, fed: list[Any]) -> Any:
     if not isinstance(value, np.ndarray):
         return value
     array = cast(Array, value)
-    shared = any(np.may_share_memory(array, f) for f in fed if isinstance(f, np.ndarray))
+    arrays = [cast(Array, f) for f in fed if isinstance(f, np.ndarray)]
+    shared = any(np.may_share_memory(array, other) for other in arrays)
     return array.copy() if shared else array
 
 

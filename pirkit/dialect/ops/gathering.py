@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -104,7 +104,7 @@ def _(arr: Array, indices: Array, *, axis: int) -> Array:
     if arr.ndim == 0:
         return arr
     check_index(indices, arr.shape[axis], "C3")
-    grid: list[Array] = list(np.indices(indices.shape, sparse=True))
+    grid: list[Array] = [*cast("tuple[Array, ...]", np.indices(indices.shape, sparse=True))]
     grid[axis] = indices
     return np.asarray(arr[tuple(grid)])
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -188,7 +188,7 @@ def _put(
     arr: Array, indices: Array, values: Array, axis: int, reduce: str, include_self: bool
 ) -> Array:
     values = np.broadcast_to(values, indices.shape)
-    grid: list[Array] = list(np.indices(indices.shape, sparse=True))
+    grid: list[Array] = [*cast("tuple[Array, ...]", np.indices(indices.shape, sparse=True))]
     grid[axis] = indices
     places = tuple(grid)
     if reduce == "assign":
