@@ -98,17 +98,8 @@ def test_attribute_survives(node: Json) -> None:
     assert json.loads(json.dumps(write_attribute(read), allow_nan=False)) == node
 
 
-XDSL_CANNOT: Final = (
-    (BEYOND_ASCII, "xDSL reads a string outside printable ASCII back as bytes"),
-    (INFINITE_LIST, "xDSL does not read the hex digits that it prints for infinities in lists"),
-)
-
-
 @pytest.mark.parametrize("node", ATTRIBUTES, ids=json.dumps)
-def test_attribute_survives_our_text(node: Json, request: pytest.FixtureRequest) -> None:
-    for known, reason in XDSL_CANNOT:
-        if node is known:
-            request.applymarker(pytest.mark.xfail(reason=reason, strict=True))
+def test_attribute_survives_our_text(node: Json) -> None:
     value = data(1, "x", 2)
     value["A"].append({"AT": node, "N": "extra"})
     tree = document(value)
