@@ -41,8 +41,8 @@ def _written(
 ) -> Array:
     """``x`` with ``value`` written over a part of it.
 
-    The value fits the part as indexing shows it: without the dimensions of ``decrease_axes`` and
-    with new ones at ``none_axes``.
+    The value fits the part as indexing shows it: without the dimensions of ``decrease_axes``, and
+    with a new one before each dimension that ``none_axes`` names, dropped ones counted.
     """
     cut = [slice(None)] * x.ndim
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
@@ -50,14 +50,17 @@ def _written(
     out = x.copy()
     part = out[tuple(cut)]
     gone = normalize_axes(decrease_axes, x.ndim) if decrease_axes else ()
-    seen = part.squeeze(axis=tuple(a for a in gone if part.shape[a] == 1))
-    for axis in none_axes:
-        seen = np.expand_dims(seen, axis)
+    shown: list[Any] = []
+    for axis, size in enumerate(part.shape):
+        shown += [None] * none_axes.count(axis)
+        shown.append(0 if axis in gone and size == 1 else slice(None))
+    shown += [None] * sum(axis >= x.ndim for axis in none_axes)
+    seen = part[(*shown, ...)]
     extra = value.ndim - seen.ndim
     if extra > 0 and all(d == 1 for d in value.shape[:extra]):
         value = value.reshape(value.shape[extra:])
     try:
-        seen[...] = value  # a view of `out`: squeeze and expand_dims do not copy
+        seen[...] = value  # a view of `out`: the dots keep a single element one
     except ValueError as error:
         raise ValueError(f"a value of shape {value.shape} for a part of {seen.shape}") from error
     return out
@@ -76,7 +79,7 @@ class SetValue:
     name = "pd_op.set_value"
     signature = (
         "x, starts: intarray, ends: intarray, steps: intarray ; axes: i64[],"
-        " decrease_axes: i64[], none_axes: i64[], shape: i64[], values: f64[] -> out"
+        " decrease_axes: i64[], none_axes: i64[], shape: i64[], values: scalar[] -> out"
     )
     dtypes = dt.ANY
     inplace = {"out": "x"}
@@ -93,7 +96,7 @@ def _(
     decrease_axes: Sequence[int],
     none_axes: Sequence[int],
     shape: Sequence[int],
-    values: Sequence[float],
+    values: Sequence[complex],
 ) -> TensorMeta:
     _check_part(x, starts, ends, steps, axes)
     count = int(np.prod(shape, dtype=np.int64))
@@ -112,9 +115,9 @@ def _(
     decrease_axes: Sequence[int],
     none_axes: Sequence[int],
     shape: Sequence[int],
-    values: Sequence[float],
+    values: Sequence[complex],
 ) -> Array:
-    given = convert(np.asarray(values, dtype=np.float64), dt.of_array(x))
+    given = convert(np.asarray(values), dt.of_array(x))
     value = np.broadcast_to(given, shape) if given.size == 1 else given.reshape(shape)
     return _written(x, value, starts, ends, steps, axes, decrease_axes, none_axes)
 
@@ -244,6 +247,8 @@ def _(s: SampleMaker) -> Iterator[Sample]:
     x = s.tensor(3, 4)
     yield s(x, s.tensor(4), **_part((0,), (1,), (2,), (1,), decrease_axes=(0,)))
     yield s(x, s.tensor(2, 1, 4), **_part((0,), (1,), (3,), (1,), none_axes=(1,)))
+    yield s(x, s.tensor(1, 4), **_part((0,), (1,), (2,), (1,), decrease_axes=(0,), none_axes=(1,)))
+    yield s(x, s.tensor(1, 3, 1, 4), **_part((), (), (), (), none_axes=(0, 1)))
     yield s(x, s.tensor(), **_part((1,), (-1,), (100,), (1,)))
     yield s(x, s.tensor(3, 4), **_part((1,), (3,), (-100,), (-1,)))
 
