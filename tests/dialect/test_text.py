@@ -59,14 +59,14 @@ def test_every_op_round_trips(definition: OpDef) -> None:
 
 @pytest.mark.filterwarnings("ignore:Generating overly large repr")
 @given(programs(NAMES | STRINGS, STRINGS))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_random_program_round_trips(random: RandomProgram) -> None:
     check_round_trip(random.module)
 
 
 @pytest.mark.filterwarnings("ignore:Generating overly large repr")
 @given(programs(NAMES, PADDLE_STRINGS))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_random_program_round_trips_in_paddles_text(random: RandomProgram) -> None:
     text = write_paddle_text(random.module)
     again = read_paddle_text(text)
@@ -104,7 +104,7 @@ def damaged(draw: st.DrawFn, texts: list[str]) -> str:
 
 
 @given(damaged(SHORT))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_damaged_dump_is_read_or_refused(text: str) -> None:
     try:
         module = read_paddle_text(text)
@@ -124,7 +124,7 @@ def printed() -> list[str]:
 
 
 @given(data=st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_damaged_text_is_read_or_refused(data: st.DataObject) -> None:
     text = data.draw(damaged(printed()))
     try:
