@@ -32,7 +32,6 @@ KINDS: Final = frozenset(
     "bool[] i32[] i64[] f32[] f64[] str[] scalar[]".split()
 )
 INT_KINDS: Final = frozenset({"i32", "i64"})
-FLOAT_KINDS: Final = frozenset({"f32", "f64"})
 
 
 class _Required:

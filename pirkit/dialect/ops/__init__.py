@@ -35,6 +35,7 @@ from pirkit.dialect.ops import (  # noqa: F401
     matrices,
     movement,
     norm,
+    padding,
     piecewise,
     pool,
     pool_index,
@@ -52,5 +53,6 @@ from pirkit.dialect.ops import (  # noqa: F401
     sorting,
     unary,
     unfold,
+    vector_norm,
     vision,
 )

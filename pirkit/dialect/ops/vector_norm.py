@@ -1,0 +1,135 @@
+"""Norms of vectors: p_norm, norm, squared_l2_norm."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, samples
+from pirkit.dialect.ops.reduction import axes_of
+from pirkit.dialect.samples import Sample, SampleMaker
+from pirkit.dialect.shapes import reduced
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.convert import in_f32, widened
+from pirkit.runtime.meta import TensorMeta
+
+Array = np.ndarray[Any, Any]
+
+
+@op
+class PNorm:
+    """The `porder`-norm over one axis, or of all elements with `asvector`.
+
+    Order 0 counts nonzero elements; infinite orders take the greatest or least magnitude.
+
+    C1: `axis` names a dimension of `x`.
+    """
+
+    name = "pd_op.p_norm"
+    signature = (
+        "x ; porder: f32 = 2, axis: i32 = -1, epsilon: f32 = 1.0e-12, keepdim: bool = False,"
+        " asvector: bool = False -> out"
+    )
+    dtypes = dt.FLOATS
+
+
+@infer_meta(PNorm)
+def _(
+    x: TensorMeta, *, porder: float, axis: int, epsilon: float, keepdim: bool, asvector: bool
+) -> TensorMeta:
+    return x.with_shape(reduced(x.shape, () if asvector else (axis,), keepdim))
+
+
+@reference(PNorm)
+@in_f32
+def _(
+    x: Array, *, porder: float, axis: int, epsilon: float, keepdim: bool, asvector: bool
+) -> Array:
+    axes = axes_of(x, () if asvector else (axis,))
+    size = np.abs(x)
+    if porder == 0:
+        return np.sum(size != 0, axis=axes, keepdims=keepdim, dtype=x.dtype)
+    if porder == np.inf:
+        return np.max(size, axis=axes, keepdims=keepdim)
+    if porder == -np.inf:
+        return np.min(size, axis=axes, keepdims=keepdim)
+    if porder == 2:
+        return np.sqrt(np.sum(size * size, axis=axes, keepdims=keepdim))
+    order = x.dtype.type(porder)
+    return np.sum(size**order, axis=axes, keepdims=keepdim) ** (1 / order)
+
+
+@op
+class Norm:
+    """`x` divided by its 2-norm along `axis`, and that norm; `epsilon` keeps it from zero.
+
+    C1: `axis` names a dimension of `x`.
+    """
+
+    name = "pd_op.norm"
+    signature = "x ; axis: i32, epsilon: f32, is_test: bool -> out, norm~"
+    dtypes = dt.FLOATS
+
+
+@infer_meta(Norm)
+def _(x: TensorMeta, *, axis: int, epsilon: float, is_test: bool) -> tuple[TensorMeta, ...]:
+    return x, x.with_shape(reduced(x.shape, (axis,), keepdim=True))
+
+
+@reference(Norm)
+def _(x: Array, *, axis: int, epsilon: float, is_test: bool) -> tuple[Array, ...]:
+    wide = widened(x)
+    squares = np.sum(wide * wide, axis=axes_of(x, (axis,)), keepdims=True, dtype=wide.dtype)
+    length = np.asarray(np.sqrt(squares + wide.dtype.type(epsilon)))
+    return np.asarray(wide / length).astype(x.dtype), length.astype(x.dtype)
+
+
+@op
+class SquaredL2Norm:
+    """Sum of squares of all elements, of shape [1]."""
+
+    name = "pd_op.squared_l2_norm"
+    signature = "x -> out"
+    dtypes = dt.FLOATS
+
+
+@infer_meta(SquaredL2Norm)
+def _(x: TensorMeta) -> TensorMeta:
+    return x.with_shape((1,))
+
+
+@reference(SquaredL2Norm)
+@in_f32
+def _(x: Array) -> Array:
+    return np.sum(x * x, dtype=x.dtype).reshape(1)
+
+
+@samples(PNorm)
+def _(s: SampleMaker) -> Iterator[Sample]:
+    for order in (0.0, 1.0, 1.5, 2.0, float("inf"), float("-inf")):
+        yield s(s.tensor(2, 3, 4), porder=order, axis=1)
+    yield s(s.tensor(2, 3), porder=2.0, asvector=True, keepdim=True)
+
+
+@samples(Norm)
+def _(s: SampleMaker) -> Iterator[Sample]:
+    yield s(s.tensor(2, 3), axis=-1, epsilon=1e-10, is_test=False)
+    yield s(s.tensor(2, 3, 4), axis=1, epsilon=1e-6, is_test=True)
+
+
+@samples(SquaredL2Norm)
+def _(s: SampleMaker) -> Iterator[Sample]:
+    yield s(s.tensor(2, 3))
+    yield s(s.tensor(4))
+
+
+@bad_samples(PNorm)
+def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
+    yield "C1", s(s.tensor(2, 3), axis=2)
+
+
+@bad_samples(Norm)
+def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
+    yield "C1", s(s.tensor(2, 3), axis=2, epsilon=1e-10, is_test=False)
