@@ -196,6 +196,34 @@ def _(input: Array, *, axis: int) -> list[Array]:
     return list(np.moveaxis(input, axis, 0))
 
 
+@op
+class Unstack:
+    """The slices of `x` along `axis`, which goes; `num` says how many there are.
+
+    C1: `axis` names a dimension of `x`.
+    C2: `num` is the size of that dimension, and not negative.
+    """
+
+    name = "pd_op.unstack"
+    signature = "x ; axis: i32 = 0, num: i32 = 0 -> out[]"
+    dtypes = dt.ANY
+
+
+@infer_meta(Unstack)
+def _(x: TensorMeta, *, axis: int, num: int) -> VecMeta:
+    require(x.rank > 0, "C1", "a tensor without dimensions has no axis")
+    at = normalize_axis(axis, x.rank)
+    fits = num >= 0 and same_dim(num, x.shape[at])
+    require(fits, "C2", f"num is {num} for dimension {axis} of {show(x.shape)}")
+    return VecMeta((x.with_shape((*x.shape[:at], *x.shape[at + 1 :])),) * num)
+
+
+@reference(Unstack)
+def _(x: Array, *, axis: int, num: int) -> list[Array]:
+    require(x.shape[axis] == num, "C2", f"num is {num} for dimension {axis} of {show(x.shape)}")
+    return list(np.moveaxis(x, axis, 0))
+
+
 # --- samples -------------------------------------------------------------------------------------
 
 
@@ -233,6 +261,12 @@ def _(s: SampleMaker) -> Iterator[Sample]:
     yield s(s.tensor(2, 3), axis=-1)
 
 
+@samples(Unstack)
+def _(s: SampleMaker) -> Iterator[Sample]:
+    yield s(s.tensor(2, 3), axis=0, num=2)
+    yield s(s.tensor(2, 3), axis=-1, num=3)
+
+
 @bad_samples(Concat)
 def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     yield "C1", s([], axis=0)
@@ -263,3 +297,9 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
 @bad_samples(Unbind)
 def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     yield "C1", s(s.tensor(2, 3), axis=2)
+
+
+@bad_samples(Unstack)
+def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
+    yield "C1", s(s.tensor(2, 3), axis=2, num=2)
+    yield "C2", s(s.tensor(2, 3), axis=0, num=3)

@@ -9,12 +9,7 @@ import numpy as np
 
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.samples import Sample, SampleMaker
-from pirkit.dialect.shapes import (
-    broadcast,
-    mul_dims,
-    normalize_axes,
-    normalize_axis,
-)
+from pirkit.dialect.shapes import broadcast, mul_dims, normalize_axes, normalize_axis, same_dim
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import UNKNOWN, TensorMeta, VecMeta
 
@@ -184,6 +179,41 @@ def _(x: Array, *, repeats: int, axis: int, output_size: int) -> Array:
 
 
 @op
+class RepeatInterleaveWithTensorIndex:
+    """Each slice of `x` along `axis` as often as its number in `repeats` says.
+
+    C1: `axis` names a dimension of `x`.
+    C2: `repeats` is 1-D, of int32 or int64, with one number per slice or one for all.
+    C3: no number is negative.
+    C4: an `output_size` that is positive is their sum.
+    """
+
+    name = "pd_op.repeat_interleave_with_tensor_index"
+    signature = "x, repeats ; axis: i32, output_size: i64 = -1 -> out"
+    dtypes = dt.REAL
+
+
+@infer_meta(RepeatInterleaveWithTensorIndex)
+def _(x: TensorMeta, repeats: TensorMeta, *, axis: int, output_size: int) -> TensorMeta:
+    require(x.rank > 0, "C1", "a tensor without dimensions has no axis")
+    at = normalize_axis(axis, x.rank)
+    counts = repeats.shape[0] if repeats.rank == 1 else 0
+    fits = repeats.rank == 1 and (counts == 1 or same_dim(counts, x.shape[at]))
+    require(fits and repeats.dtype in dt.INTS, "C2", f"repeats are a {repeats} for a {x}")
+    total = output_size if output_size > 0 else UNKNOWN
+    return x.with_shape((*x.shape[:at], total, *x.shape[at + 1 :]))
+
+
+@reference(RepeatInterleaveWithTensorIndex)
+def _(x: Array, repeats: Array, *, axis: int, output_size: int) -> Array:
+    require(bool(np.all(repeats >= 0)), "C3", "a number of repeats is negative")
+    out = np.repeat(x, repeats, axis=axis)
+    size = out.shape[axis]
+    require(output_size in (-1, 0, size), "C4", f"{size} slices, output_size is {output_size}")
+    return out
+
+
+@op
 class PixelShuffle:
     """Channels turned into space: every `upscale_factor`² of them into a square of pixels.
 
@@ -265,6 +295,13 @@ def _(s: SampleMaker) -> Iterator[Sample]:
     yield s(s.tensor(2, 3), repeats=3, axis=-1)
 
 
+@samples(RepeatInterleaveWithTensorIndex)
+def _(s: SampleMaker) -> Iterator[Sample]:
+    yield s(s.tensor(2, 3), s.array([2, 1], dt.int32), axis=0)
+    yield s(s.tensor(2, 3), s.array([0, 3, 1], dt.int64), axis=-1, output_size=4)
+    yield s(s.tensor(0, 3), s.ints((0,), 0, 1), axis=0)
+
+
 @samples(PixelShuffle)
 def _(s: SampleMaker) -> Iterator[Sample]:
     yield s(s.tensor(1, 8, 2, 3), upscale_factor=2)
@@ -302,6 +339,15 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
 def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     yield "C1", s(s.tensor(2, 3), repeats=2, axis=2)
     yield "C2", s(s.tensor(2, 3), repeats=-1, axis=0)
+
+
+@bad_samples(RepeatInterleaveWithTensorIndex)
+def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
+    x = s.tensor(2, 3)
+    yield "C1", s(x, s.array([1, 2], dt.int64), axis=2)
+    yield "C2", s(x, s.array([1, 1, 1], dt.int64), axis=0)
+    yield "C3", s(x, s.array([1, -1], dt.int64), axis=0)
+    yield "C4", s(x, s.array([1, 2], dt.int64), axis=0, output_size=4)
 
 
 @bad_samples(PixelShuffle)

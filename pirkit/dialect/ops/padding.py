@@ -63,7 +63,7 @@ class Pad3D:
     C2: `paddings` holds six numbers.
     C3: `mode` and `data_format` are known.
     C4: no dimension becomes negative.
-    C5: a reflection is smaller than its dimension, and a circular one no larger.
+    C5: a reflection is smaller than its dimension, and no mode but constant repeats an empty one.
     """
 
     name = "pd_op.pad3d"
@@ -93,8 +93,9 @@ def _(
         if size == UNKNOWN or before is None or after is None:
             dims[at] = UNKNOWN
             continue
-        most = {"reflect": size - 1, "circular": size}.get(mode, max(before, after))
-        require(max(before, after) <= most, "C5", f"{mode} by {before}, {after} of {size}")
+        grows = max(before, after, 0)
+        needed = {"constant": 0, "reflect": grows + 1}.get(mode, 1)
+        require(grows == 0 or needed <= size, "C5", f"{mode} by {before}, {after} of {size}")
         dims[at] = size + before + after
         require(dims[at] >= 0, "C4", f"dimension {at} of {size} is cut by {-before}, {-after}")
     return x.with_shape(dims)
@@ -131,6 +132,7 @@ def _(s: SampleMaker) -> Iterator[Sample]:
     yield s(x, paddings=(1, 2, 0, 1, 1, 0), pad_value=1.0)
     for mode in ("reflect", "replicate", "circular"):
         yield s(x, paddings=(1, 2, 0, 1, 1, 0), mode=mode)
+    yield s(x, paddings=(9, 0, 0, 5, 0, 0), mode="circular")
     yield s(s.tensor(1, 2, 3, 2, 1), paddings=(1, 0, 0, 1, 0, 0), data_format="NDHWC")
 
 
@@ -148,3 +150,4 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     yield "C3", s(x, paddings=(1, 1, 0, 0, 0, 0), mode="mirror")
     yield "C4", s(x, paddings=(-3, 0, 0, 0, 0, 0))
     yield "C5", s(x, paddings=(2, 0, 0, 0, 0, 0), mode="reflect")
+    yield "C5", s(s.tensor(1, 1, 2, 2, 0), paddings=(1, 0, 0, 0, 0, 0), mode="replicate")
