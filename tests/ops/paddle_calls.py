@@ -161,7 +161,12 @@ def _several(definition: OpDef, found: Any) -> bool:
 
 def visible(definition: OpDef) -> list[int]:
     """Numbers of the results that Paddle's Python functions return."""
-    return [i for i, r in enumerate(definition.results) if not r.intermediate]
+    shown = RETURNED.get(definition.name, ())
+    return [i for i, r in enumerate(definition.results) if not r.intermediate or r.name in shown]
+
+
+RETURNED: Final = {"pd_op.rnn": ("dropout_state_out",)}
+"""Results that only gradients need, but that Paddle's Python functions return all the same."""
 
 
 def static_types(call: Call) -> list[Meta | None]:
