@@ -299,7 +299,7 @@ def _(s: SampleMaker) -> Iterator[Sample]:
 def _(s: SampleMaker) -> Iterator[Sample]:
     yield s(s.tensor(2, 3), s.array([2, 1], dt.int32), axis=0)
     yield s(s.tensor(2, 3), s.array([0, 3, 1], dt.int64), axis=-1, output_size=4)
-    yield s(s.tensor(0, 3), s.ints((0,), 0, 1), axis=0)
+    yield s(s.tensor(2, 0), s.array([1, 2], dt.int64), axis=0)
 
 
 @samples(PixelShuffle)
