@@ -60,11 +60,11 @@ class Call:
         rule = infer_meta.of(self.definition)
         return as_tuple(rule(*(args or self.metas), **{**self.attrs, **attrs}))
 
-    def compute(self, args: tuple[Value, ...] | None = None) -> tuple[Value, ...]:
-        """The reference's results; random ops draw from a generator with a fixed key."""
+    def compute(self, args: tuple[Value, ...] | None = None, *, key: int = 7) -> tuple[Value, ...]:
+        """The reference's results; random ops draw from a generator with that key."""
         extra: dict[str, Any] = {}
         if self.definition.effects == "random":
-            extra["rng"] = np.random.Generator(np.random.Philox(key=7))
+            extra["rng"] = np.random.Generator(np.random.Philox(key=key))
         with np.errstate(all="ignore"):
             rule = reference.of(self.definition)
             return as_tuple(rule(*(self.args if args is None else args), **self.attrs, **extra))

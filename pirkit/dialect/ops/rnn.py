@@ -8,8 +8,15 @@ from typing import Any, Final
 
 import numpy as np
 
-from pirkit.diag.errors import ConstraintError
-from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
+from pirkit.dialect.opdef import (
+    RANDOM,
+    bad_samples,
+    infer_meta,
+    op,
+    reference,
+    require,
+    samples,
+)
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import same_dim, show
 from pirkit.runtime import dtype as dt
@@ -32,15 +39,14 @@ class Rnn:
     cell state, of all cells, [cells, batch, hidden].
 
     With `sequence_length`, a row's later steps write zeros and leave its state. Unless `is_test`,
-    the input of every layer but the first passes a dropout of `dropout_prob`, which needs the
-    keyword `rng`. `dropout_state_out` and `reserve` serve Paddle's gradient kernel and are empty.
+    the input of every layer but the first passes a dropout of `dropout_prob`. `dropout_state_out`
+    and `reserve` serve Paddle's gradient kernel and are empty.
 
     C1: `x` has three dimensions, the last of `input_size`.
     C2: `mode` is one of the four.
     C3: `pre_state` has two tensors for an LSTM and else one, each [cells, batch, hidden_size].
     C4: `weight_list` has four tensors for each cell, whose rows are `hidden_size` for each gate.
     C5: `sequence_length` has one element for each row of the batch.
-    C6: dropout between layers has a generator.
     """
 
     name = "pd_op.rnn"
@@ -52,6 +58,7 @@ class Rnn:
     )
     dtypes = (dt.float32, dt.float64)
     reads_meta_only = ("dropout_state_in",)
+    effects = RANDOM
 
 
 def _sigmoid(x: Array) -> Array:
@@ -159,7 +166,7 @@ def _(
     num_layers: int,
     mode: str,
     is_test: bool,
-    rng: np.random.Generator | None = None,
+    rng: np.random.Generator,
     **_: object,
 ) -> tuple[Array, Array, list[Array], Array]:
     directions = 2 if is_bidirec else 1
@@ -197,9 +204,7 @@ def _mask(lengths: Array | None, x: Array) -> Array:
     return np.less.outer(np.arange(len(x)), lengths)[..., None]
 
 
-def _dropout(x: Array, p: float, rng: np.random.Generator | None) -> Array:
-    if rng is None:
-        raise ConstraintError("C6", f"dropout of {p} between layers needs a generator")
+def _dropout(x: Array, p: float, rng: np.random.Generator) -> Array:
     kept = np.reshape(rng.random(x.size) >= p, x.shape)
     return np.where(kept, x * (1 / (1 - p) if p < 1 else 0.0), 0).astype(x.dtype, copy=False)
 
@@ -257,8 +262,10 @@ def _(s: SampleMaker) -> Iterator[Sample]:
     yield _sample(s, "LSTM", bidirec=True, lengths=True)
     yield _sample(s, "GRU", layers=2, bidirec=True)
     yield _sample(s, "GRU", lengths=True)
-    yield _sample(s, "RNN_TANH")
+    drawn = _sample(s, "RNN_TANH", layers=2)
+    yield drawn
     yield _sample(s, "RNN_RELU", layers=2, lengths=True)
+    yield Sample(drawn.args, {**drawn.attrs, "dropout_prob": 0.5, "is_test": False})
 
 
 @bad_samples(Rnn)
@@ -270,4 +277,3 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     yield "C3", Sample(good.args, {**good.attrs, "mode": "LSTM"})
     yield "C4", Sample((x, states, weights[:-1] if weights else [], lengths, scratch), good.attrs)
     yield "C5", Sample((x, states, weights, s.array([1, 2, 3], dt.int32), scratch), good.attrs)
-    yield "C6", Sample(good.args, {**good.attrs, "dropout_prob": 0.5, "is_test": False})
