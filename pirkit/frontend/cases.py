@@ -173,6 +173,8 @@ def _compare(
     case: Case, report: Report, group: str, found: Mapping[str, Any], expected: Mapping[str, Array]
 ) -> None:
     for name, want in expected.items():
+        if name not in found:
+            raise MismatchError(f"{group} {name} is not computed", code="PK0601")
         have = np.asarray(found[name])
         if have.shape != want.shape or have.dtype != want.dtype:
             raise MismatchError(
@@ -192,12 +194,12 @@ def _main_steps(case: Case, pipeline: str, backend: str) -> Iterator[Comparison]
     program = load(case.folder / "program.txt")
     params = case.arrays("params.npz")
     after = case.arrays("params_after.npz")
-    inputs, outputs = case.arrays("inputs.npz"), case.arrays("outputs.npz")
+    outputs = case.arrays("outputs.npz")
     written = {p["name"] for p in case.meta["parameters"] if p["written_by_forward"]}
     exe = compile(program, backend=backend, pipeline=pipeline)
     for step in STEPS:
         exe.params = dict(params)
-        found = exe.run({name: inputs[f"step{step}/{name}"] for name in case.names["fx"]})
+        found = exe.run(_inputs(case, step, {p.name: p.name for p in exe.plan.inputs}))
         recorded = _of_step(after, step)
         yield "output", _by_position(case, found), _of_step(outputs, step)
         yield "buffer", exe.params, {n: a for n, a in recorded.items() if n in written}
@@ -205,8 +207,24 @@ def _main_steps(case: Case, pipeline: str, backend: str) -> Iterator[Comparison]
 
 
 def _by_position(case: Case, found: Mapping[str, Any]) -> dict[str, Any]:
-    """Outputs by their number in ``fo``; outputs of the host are named, the numbers are not."""
-    return {str(i): found[name] for i, name in enumerate(case.names["fo"])}
+    """Outputs by their number in ``fo``: found by name, and kept under that number."""
+    return {str(i): found[name] for i, name in enumerate(case.names["fo"]) if name in found}
+
+
+def _inputs(case: Case, step: int, names: Mapping[str, str]) -> dict[str, Array]:
+    """Recorded inputs of a step, under the names of the program.
+
+    ``names`` maps an input of the program to one of the case. Raises ArtifactError (PK0602) if one
+    was not recorded.
+    """
+    recorded = _of_step(case.arrays("inputs.npz"), step)
+    for theirs in names.values():
+        if theirs not in recorded:
+            file = case.folder / "inputs.npz"
+            raise ArtifactError(
+                f"{file} has no array step{step}/{theirs}", code="PK0602", span=Span(str(file))
+            )
+    return {ours: recorded[theirs] for ours, theirs in names.items()}
 
 
 def _of_step(arrays: Mapping[str, Array], step: int) -> dict[str, Array]:
@@ -218,12 +236,12 @@ def _json_steps(case: Case, pipeline: str, backend: str) -> Iterator[Comparison]
     """The exported model on the inputs of both steps, with the initial weights."""
     program = load(case.folder / "model.json")
     exe = compile(program, backend=backend, pipeline=pipeline)
-    inputs, outputs = case.arrays("inputs.npz"), case.arrays("infer_outputs.npz")
+    outputs = case.arrays("infer_outputs.npz")
     names = _exported_inputs(case, program, exe)
     weights = dict(exe.params)
     for step in STEPS:
         exe.params = dict(weights)
-        found = exe.run({ours: inputs[f"step{step}/{theirs}"] for ours, theirs in names.items()})
+        found = exe.run(_inputs(case, step, names))
         ordered = [found[port.name] for port in exe.plan.outputs]
         yield (
             "output",
