@@ -8,6 +8,7 @@ attributes are MLIR properties; everything else (``stop_gradient``, ``struct_nam
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, ClassVar, Final, cast
@@ -30,6 +31,8 @@ ARG_ATTRS: Final = "arg_attrs"
 KEYWORD: Final = "keyword"
 STRUCTURAL: Final = frozenset({OPERAND_SEGMENTS, RESULT_SEGMENTS, ARG_ATTRS})
 """Properties that hold the form of an op, not its meaning."""
+
+_FRAME: Final = re.compile(r'File "([^"]+)", line (\d+)')
 
 REGIONS: Final = {"pd_op.if": 2, "pd_op.while": 1, "pd_op.pylayer": 1}
 """Ops with regions, and how many."""
@@ -288,6 +291,30 @@ def span_of(op: Operation) -> Span | None:
     if isinstance(location, mlir.FileLineColLoc):
         return Span(location.filename.data, location.line.data, location.column.data)
     return None
+
+
+def origin_of(op: Operation) -> tuple[str, ...]:
+    """Notes on where the user wrote the op: the line of the model, and the layer.
+
+    They come from Paddle's ``op_callstack`` and ``struct_name``, where a program has them.
+    """
+    notes: list[str] = []
+    stack = op.attributes.get("op_callstack")
+    if isinstance(stack, mlir.ArrayAttr):
+        lines = [
+            a.data
+            for a in cast("mlir.ArrayAttr[Attribute]", stack)
+            if isinstance(a, mlir.StringAttr)
+        ]
+        frames = [i for i, line in enumerate(lines) if _FRAME.search(line)]
+        for i in frames[-1:]:
+            place = _FRAME.sub(r"\1:\2", lines[i].strip())
+            code = lines[i + 1].strip() if i + 1 < len(lines) else ""
+            notes.append(f"traced from {place}: {code}".rstrip(": "))
+    layer = op.attributes.get("struct_name")
+    if isinstance(layer, mlir.StringAttr):
+        notes.append(f"in layer `{layer.data}`")
+    return tuple(notes)
 
 
 def location_of(file: str, line: int, column: int = 0) -> mlir.LocationAttr:

@@ -20,7 +20,15 @@ from pirkit.diag.limits import check
 from pirkit.dialect.attrs import KINDS
 from pirkit.dialect.infer import infer_result_types
 from pirkit.dialect.opdef import OpDef, infer_meta
-from pirkit.dialect.operation import REGIONS, STRUCTURAL, PirOp, ProgramOp, describe, span_of
+from pirkit.dialect.operation import (
+    REGIONS,
+    STRUCTURAL,
+    PirOp,
+    ProgramOp,
+    describe,
+    origin_of,
+    span_of,
+)
 from pirkit.dialect.signature import REQUIRED
 from pirkit.dialect.stated import may_state
 from pirkit.dialect.types import OPAQUE, meta_of
@@ -33,6 +41,8 @@ def verify_module(module: mlir.ModuleOp) -> None:
 
     Raises VerifyError (or LimitError) with the span of the first op that breaks a rule.
     """
+    if len(module.body.blocks) != 1:
+        _fail(module, "PK0209", f"a module has one block, not {len(module.body.blocks)}")
     symbols: dict[str, ProgramOp] = {}
     for op in module.ops:
         if not isinstance(op, ProgramOp):
@@ -142,7 +152,10 @@ class _Walk:
             f"operand {index} of `{op.name}` uses {describe(value)} where it is not defined",
             code="PK0201",
             span=span_of(op),
-            notes=(f"defined by {where}" + (f" at {definition_span}" if definition_span else ""),),
+            notes=(
+                f"defined by {where}" + (f" at {definition_span}" if definition_span else ""),
+                *origin_of(op),
+            ),
             help="a value may be used after its definition, in its own block and the blocks inside",
         )
 
@@ -272,7 +285,11 @@ def _check_result_types(op: PirOp, definition: OpDef) -> None:
             f"`{op.name}`: {error.message}",
             code="PK0203",
             span=span_of(op),
-            notes=(f"constraint {error.constraint} of `{op.name}`", *_constraint(op, error)),
+            notes=(
+                f"constraint {error.constraint} of `{op.name}`",
+                *_constraint(op, error),
+                *origin_of(op),
+            ),
             help=error.help,
         ) from error
     except PirkitError as error:
@@ -357,7 +374,7 @@ def _agree(
 
 
 def _fail(op: Operation, code: str, message: str, help: str | None = None) -> NoReturn:
-    raise VerifyError(message, code=code, span=span_of(op), help=help)
+    raise VerifyError(message, code=code, span=span_of(op), notes=origin_of(op), help=help)
 
 
 def verify_op_for_xdsl(op: PirOp) -> None:

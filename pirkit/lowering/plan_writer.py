@@ -17,7 +17,7 @@ from pirkit.analysis.alias import AliasClasses, alias_classes
 from pirkit.diag.errors import UnsupportedError
 from pirkit.dialect.infer import constant_array, constant_scalar, default_value
 from pirkit.dialect.opdef import PURE, RANDOM, OpDef, reference
-from pirkit.dialect.operation import PirOp, ProgramOp, span_of
+from pirkit.dialect.operation import PirOp, ProgramOp, origin_of, span_of
 from pirkit.dialect.signature import INT_KINDS, REQUIRED
 from pirkit.dialect.signature import Operand as OperandSlot
 from pirkit.dialect.types import meta_of
@@ -145,6 +145,7 @@ class _Writer:
             host=tuple(host),
             random=random,
             span=span_of(op),
+            origin=origin_of(op),
         )
 
     def bind(self, op: PirOp, definition: OpDef) -> None:
@@ -156,6 +157,7 @@ class _Writer:
                 f"`{op.name}` has no kernel",
                 code="PK0402",
                 span=span_of(op),
+                notes=origin_of(op),
                 help="decompose it into ops that have one, or add a `reference` rule",
             )
         self.kernels[op.name] = kernel

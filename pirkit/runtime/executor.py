@@ -16,7 +16,6 @@ import numpy as np
 
 from pirkit.diag.errors import ConstraintError, InternalError, RuntimeFault
 from pirkit.diag.limits import current_limits
-from pirkit.diag.span import Span
 from pirkit.runtime.meta import Meta, TensorMeta, compatible, of_value
 from pirkit.runtime.plan import (
     Call,
@@ -264,11 +263,10 @@ def _describe(value: Any) -> str:
 
 
 def _fault(call: Call, message: str, note: str | None, help: str | None) -> RuntimeFault:
-    span: Span | None = call.span
     return RuntimeFault(
         f"`{call.kernel}`: {message}",
         code="PK0901",
-        span=span,
-        notes=(note,) if note else (),
+        span=call.span,
+        notes=(*((note,) if note else ()), *call.origin),
         help=help,
     )

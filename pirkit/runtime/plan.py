@@ -36,7 +36,8 @@ class HostArgument:
 class Call:
     """Runs one kernel. ``outputs`` are slots by result, None where a result is not wanted.
 
-    ``random`` numbers the call among the random ones, so that its draws can be replayed.
+    ``random`` numbers the call among the random ones, so that its draws can be replayed. ``origin``
+    are notes on where the user wrote it, for messages.
     """
 
     kernel: str
@@ -47,6 +48,7 @@ class Call:
     frees: tuple[int, ...] = ()
     random: int | None = None
     span: Span | None = None
+    origin: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
