@@ -179,7 +179,7 @@ _BRACKET: Final = re.compile(r"[\[\]]")
 
 _INTEGER: Final = re.compile(r"(?!-0\Z)-?\d+\Z", re.ASCII)
 _NUMBER: Final = re.compile(r"-?(?:\d+\.?\d*(?:e[+-]?\d+)?|inf|nan)\Z", re.ASCII)
-_COMPLEX: Final = re.compile(r"\(([^(),]+),([^(),]+)\)\Z")
+_COMPLEX: Final = re.compile(r"(?:real:(\S+) imag:|\(([^(),]+),)([^(),\s]+)\)?\Z")
 _PLACE: Final = re.compile(r"Place\((\w+)(?::(\d{1,9}))?\)\Z", re.ASCII)
 _CAST: Final = re.compile(r"\([\w.]+\)(?=.)", re.ASCII)
 _ENTRY: Final = re.compile(r"([A-Za-z_][\w.]*)\s*:\s*", re.ASCII)
@@ -244,7 +244,7 @@ def _read_item(text: str, kind: str) -> Any:
         if _INTEGER.match(text):
             return _integer(text, 32 if kind == "i32" else 64)
     elif kind == "scalar" and (m := _COMPLEX.match(text)):
-        return complex(_read_item(m[1], "f64"), _read_item(m[2], "f64"))
+        return complex(_read_item(m[1] or m[2], "f64"), _read_item(m[3], "f64"))
     elif kind in ("f32", "f64", "scalar"):
         if _NUMBER.match(text):
             return _float(text)
@@ -353,7 +353,8 @@ def write_value(attribute: Attribute) -> str:
         case NullAttr():
             return "<#AttrNull>" if attribute.data == "null" else "<#AttrNotImplemented>"
         case ComplexAttr():
-            return f"({_write_float(attribute.data.real)},{_write_float(attribute.data.imag)})"
+            number = attribute.data
+            return f"real:{_write_float(number.real)} imag:{_write_float(number.imag)}"
         case _:
             raise ParseError(f"Paddle's text has no spelling of `{attribute}`", code="PK0403")
 
