@@ -26,6 +26,7 @@ def may_state(op: PirOp, slot: int, made: Meta) -> bool:
         compatible(stated, made)
         or (_is_by_product(op, slot) and _is_unset(stated, made))
         or _starts_loop(op)
+        or (op.name == "pd_op.scale" and _are_numbers(stated, made))
         or _paddle_says_so(op, slot, stated)
     )
 
@@ -42,6 +43,16 @@ def _is_unset(stated: Meta, made: Meta) -> bool:
     if not isinstance(stated, TensorMeta) or not isinstance(made, TensorMeta):
         return False
     return (stated.shape, made.shape) == ((), (0,)) and stated.dtype is made.dtype
+
+
+def _are_numbers(stated: Meta, made: Meta) -> bool:
+    """True for tensors of one element and different ranks.
+
+    The gradient of a term of `add_n` is a `scale` by one, to which Paddle gives the term's type.
+    """
+    if not isinstance(stated, TensorMeta) or not isinstance(made, TensorMeta):
+        return False
+    return stated.numel == made.numel == 1 and stated.dtype is made.dtype
 
 
 def _starts_loop(op: PirOp) -> bool:
