@@ -10,7 +10,7 @@ import numpy as np
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.ops.rounding import REAL_OF
 from pirkit.dialect.samples import Sample, SampleMaker
-from pirkit.dialect.shapes import broadcast, unchanged
+from pirkit.dialect.shapes import broadcast, same_dim, show, unchanged
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import in_f32
 from pirkit.runtime.meta import TensorMeta
@@ -158,3 +158,80 @@ def _(s: SampleMaker) -> Iterator[Sample]:
 def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     yield "C1", s(s.tensor(2), s.tensor(3))
     yield "C2", s(s.tensor(2, dtype=dt.float32), s.tensor(2, dtype=dt.float64))
+
+
+@op
+class AsComplex:
+    """Complex numbers from pairs: the last dimension holds real and imaginary part, and goes.
+
+    C1: `x` is float32 or float64.
+    C2: the last dimension of `x` is 2.
+    """
+
+    name = "pd_op.as_complex"
+    signature = "x -> out"
+    dtypes = (dt.float32, dt.float64)
+
+
+@infer_meta(AsComplex)
+def _(x: TensorMeta) -> TensorMeta:
+    require(x.dtype in dt.COMPLEX_OF, "C1", f"{x.dtype} is no part of a complex number")
+    pairs = x.rank > 0 and same_dim(x.shape[-1], 2)
+    require(pairs, "C2", f"shape {show(x.shape)} does not end in 2")
+    return TensorMeta(x.shape[:-1], dt.COMPLEX_OF[x.dtype])
+
+
+@reference(AsComplex)
+def _(x: Array) -> Array:
+    out = np.empty(x.shape[:-1], dt.COMPLEX_OF[dt.of_array(x)].np)
+    out.real, out.imag = x[..., 0], x[..., 1]
+    return out
+
+
+@op
+class AsReal:
+    """Real and imaginary part of each number, in a new last dimension of 2.
+
+    C1: `x` is complex.
+    """
+
+    name = "pd_op.as_real"
+    signature = "x -> out"
+    dtypes = dt.COMPLEX
+
+
+@infer_meta(AsReal)
+def _(x: TensorMeta) -> TensorMeta:
+    require(x.dtype.is_complex, "C1", f"{x.dtype} has no real and imaginary part")
+    return TensorMeta((*x.shape, 2), dt.REAL_OF[x.dtype])
+
+
+@reference(AsReal)
+def _(x: Array) -> Array:
+    return np.stack((x.real, x.imag), axis=-1)
+
+
+@samples(AsComplex)
+def _(s: SampleMaker) -> Iterator[Sample]:
+    yield s(s.tensor(3, 2))
+    yield s(s.tensor(2))
+    yield s(s.tensor(0, 2))
+
+
+@bad_samples(AsComplex)
+def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
+    yield "C1", s(s.ints((3, 2), 0, 3))
+    yield "C2", s(s.tensor(2, 3))
+    yield "C2", s(s.tensor())
+
+
+@samples(AsReal)
+def _(s: SampleMaker) -> Iterator[Sample]:
+    yield s(s.tensor(2, 3))
+    yield s(s.tensor())
+    yield s(s.tensor(0, 2))
+
+
+@bad_samples(AsReal)
+def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
+    yield "C1", s(s.tensor(3, dtype=dt.float32))

@@ -9,7 +9,7 @@ import numpy as np
 
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.samples import Sample, SampleMaker
-from pirkit.dialect.shapes import show
+from pirkit.dialect.shapes import normalize_axes, show
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import constant
 from pirkit.runtime.meta import UNKNOWN, TensorMeta
@@ -122,3 +122,46 @@ def _(s: SampleMaker) -> Iterator[Sample]:
 @bad_samples(Diag)
 def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     yield "C1", s(s.tensor(2, 2, 2))
+
+
+@op
+class Diagonal:
+    """The diagonal of the two dimensions `axis1` and `axis2`, which go, as a new last dimension.
+
+    C1: `axis1` and `axis2` name different dimensions of `x`.
+    """
+
+    name = "pd_op.diagonal"
+    signature = "x ; offset: i32 = 0, axis1: i32 = 0, axis2: i32 = 1 -> out"
+    dtypes = (*dt.NUMBERS, dt.bool_)
+
+
+@infer_meta(Diagonal)
+def _(x: TensorMeta, *, offset: int, axis1: int, axis2: int) -> TensorMeta:
+    require(x.rank >= 2, "C1", f"shape {show(x.shape)} is no matrix")
+    rows, columns = normalize_axes((axis1, axis2), x.rank)
+    kept = [d for i, d in enumerate(x.shape) if i not in (rows, columns)]
+    height, width = x.shape[rows], x.shape[columns]
+    if UNKNOWN in (height, width):
+        return x.with_shape((*kept, UNKNOWN))
+    return x.with_shape((*kept, max(0, min(height + min(offset, 0), width - max(offset, 0)))))
+
+
+@reference(Diagonal)
+def _(x: Array, *, offset: int, axis1: int, axis2: int) -> Array:
+    return np.diagonal(x, offset, axis1, axis2)
+
+
+@samples(Diagonal)
+def _(s: SampleMaker) -> Iterator[Sample]:
+    yield s(s.tensor(3, 4))
+    yield s(s.tensor(2, 3, 4), offset=1, axis1=-1, axis2=0)
+    yield s(s.tensor(4, 3, 2), offset=-2)
+    yield s(s.tensor(2, 0, 3), axis1=1, axis2=2)
+
+
+@bad_samples(Diagonal)
+def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
+    yield "C1", s(s.tensor(3))
+    yield "C1", s(s.tensor(2, 3), axis2=2)
+    yield "C1", s(s.tensor(2, 3), axis1=1, axis2=-1)
