@@ -1,8 +1,8 @@
-"""Norms of vectors: p_norm, norm, squared_l2_norm."""
+"""Norms of vectors: p_norm, frobenius_norm, norm, squared_l2_norm."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -62,6 +62,32 @@ def _(
 
 
 @op
+class FrobeniusNorm:
+    """Root of the sum of squares over `axis`.
+
+    C1: each axis names a dimension of `x`, and none twice.
+    """
+
+    name = "pd_op.frobenius_norm"
+    signature = "x, axis: intarray ; keep_dim: bool, reduce_all: bool -> out"
+    dtypes = dt.FLOATS
+
+
+@infer_meta(FrobeniusNorm)
+def _(
+    x: TensorMeta, *, axis: Sequence[int | None] | None, keep_dim: bool, reduce_all: bool
+) -> TensorMeta:
+    return x.with_shape(reduced(x.shape, () if reduce_all else axis, keep_dim))
+
+
+@reference(FrobeniusNorm)
+@in_f32
+def _(x: Array, *, axis: Sequence[int], keep_dim: bool, reduce_all: bool) -> Array:
+    axes = axes_of(x, axis, reduce_all)
+    return np.sqrt(np.sum(x * x, axis=axes, keepdims=keep_dim, dtype=x.dtype))
+
+
+@op
 class Norm:
     """`x` divided by its 2-norm along `axis`, and that norm; `epsilon` keeps it from zero.
 
@@ -104,6 +130,20 @@ def _(x: TensorMeta) -> TensorMeta:
 @in_f32
 def _(x: Array) -> Array:
     return np.sum(x * x, dtype=x.dtype).reshape(1)
+
+
+@samples(FrobeniusNorm)
+def _(s: SampleMaker) -> Iterator[Sample]:
+    yield s(s.tensor(2, 3), axis=(0, 1), keep_dim=False, reduce_all=False)
+    yield s(s.tensor(2, 3, 4), axis=(-1, 0), keep_dim=True, reduce_all=False)
+    yield s(s.tensor(2, 3), axis=(), keep_dim=False, reduce_all=True)
+    yield s(s.tensor(0, 2), axis=(0, 1), keep_dim=False, reduce_all=False)
+
+
+@bad_samples(FrobeniusNorm)
+def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
+    yield "C1", s(s.tensor(2, 3), axis=(0, 2), keep_dim=False, reduce_all=False)
+    yield "C1", s(s.tensor(2, 3), axis=(1, -1), keep_dim=False, reduce_all=False)
 
 
 @samples(PNorm)
