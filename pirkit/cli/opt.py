@@ -155,8 +155,16 @@ def _parts(text: str, split: bool) -> Iterator[str]:
     start = 0
     for m in (*_SPLIT.finditer(text), None):
         end = len(text) if m is None else m.start()
+        if m is not None and _is_in_string(text[start:end]):
+            continue
         yield "\n" * text.count("\n", 0, start) + text[start:end]
         start = end if m is None else m.end()
+
+
+def _is_in_string(part: str) -> bool:
+    """True if a string is open at the end: only those of Paddle's text may hold line breaks."""
+    quotes = part.count('"') - part.count('\\"')
+    return part.lstrip().startswith("{") and quotes % 2 == 1
 
 
 def _run_passes(module: mlir.ModuleOp, arguments: argparse.Namespace) -> None:

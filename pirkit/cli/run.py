@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import time
+from collections.abc import Iterator
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
@@ -141,7 +143,8 @@ def _check(arguments: argparse.Namespace) -> int:
     if not arguments.paths:
         raise UsageError("--check needs the folders of captured cases")
     tasks = [
-        (path, arguments.source, arguments.pipeline, arguments.backend) for path in arguments.paths
+        (path, arguments.source, arguments.pipeline, arguments.backend)
+        for path in _folders(arguments.paths)
     ]
     reports: list[Report] = []
     if arguments.jobs > 1 and len(tasks) > 1:
@@ -156,6 +159,15 @@ def _check(arguments: argparse.Namespace) -> int:
     else:
         _print_reports(reports)
     return 1 if any(report.failed for report in reports) else 0
+
+
+def _folders(paths: list[str]) -> Iterator[str]:
+    """The paths without plain files, which ``corpus/*`` also names; each is told of."""
+    for path in paths:
+        if os.path.isfile(path):
+            print(f"skipping {path}: a case is a folder", file=sys.stderr)
+        else:
+            yield path
 
 
 def _check_one(task: tuple[str, str, str, str]) -> Report:

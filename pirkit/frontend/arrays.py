@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import zipfile
+import zlib
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
 from pirkit.diag.errors import ArtifactError
 from pirkit.diag.span import Span
+from pirkit.frontend.replacing import replacing
 from pirkit.runtime.dtype import BY_NAME, DType, bfloat16
 
 Array = np.ndarray[Any, Any]
@@ -21,6 +21,23 @@ MAX_BYTES: Final = 16 << 30
 """Bytes that the members of one file may unpack to."""
 MAX_RATIO: Final = 2000
 """How much larger than the file they may be: more is a zip bomb."""
+
+_DAMAGE: Final = (
+    EOFError,
+    KeyError,
+    MemoryError,
+    NotImplementedError,
+    OSError,
+    OverflowError,
+    RuntimeError,
+    SyntaxError,
+    TypeError,
+    UnicodeError,
+    ValueError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+"""What ``zipfile`` and ``numpy`` raise on files that are not what they say."""
 
 
 def read_npz(path: str, dtypes: Mapping[str, str] | None = None) -> dict[str, Array]:
@@ -39,7 +56,7 @@ def read_npz(path: str, dtypes: Mapping[str, str] | None = None) -> dict[str, Ar
             arrays = {name: np.asarray(held[name]) for name in held.files}
     except FileNotFoundError as error:
         raise ArtifactError(f"there is no file {path}", code="PK0506", span=Span(path)) from error
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+    except _DAMAGE as error:
         raise _damaged(path, str(error)) from error
     for name, dtype in (dtypes or {}).items():
         if name in arrays:
@@ -54,21 +71,12 @@ def restore(array: Array, dtype: DType) -> Array:
 
 def write_npz(path: str, arrays: Mapping[str, Array]) -> None:
     """Write named arrays; bfloat16 as its bits in uint16. Raises ArtifactError if impossible."""
-    target = Path(path)
     storable = {
         name: array.view(np.uint16) if array.dtype == bfloat16.np else array
         for name, array in arrays.items()
     }
-    try:
-        with tempfile.NamedTemporaryFile(
-            "wb", dir=target.parent, prefix=f".{target.name}.", delete=False
-        ) as file:
-            np.savez(file, **storable)  # pyright: ignore[reportArgumentType]
-        os.replace(file.name, target)
-    except OSError as error:
-        raise ArtifactError(
-            f"cannot write {path}: {error.strerror}", code="PK0506", span=Span(path)
-        ) from error
+    with replacing(path) as file:
+        np.savez(file, **storable)  # pyright: ignore[reportArgumentType]
 
 
 def _damaged(path: str, why: str) -> ArtifactError:

@@ -21,6 +21,7 @@ from pirkit.diag.span import Span
 from pirkit.frontend.arrays import read_npz
 from pirkit.frontend.compile import DEFAULT_PIPELINE, compile
 from pirkit.frontend.files import Program, load, read_text
+from pirkit.runtime.dtype import BY_NAME
 from pirkit.runtime.executor import Executable
 
 Array = np.ndarray[Any, Any]
@@ -30,6 +31,17 @@ SOURCES: Final = ("main", "json")
 
 STEPS: Final = (1, 2)
 _EXPORTED_INPUT: Final = re.compile(r"x(\d+)\Z")
+
+
+_TENSOR: Final = {"name": str, "dtype": tuple(BY_NAME)}
+_META: Final = {
+    "inputs": [_TENSOR],
+    "outputs": [{"dtype": tuple(BY_NAME)}],
+    "parameters": [{**_TENSOR, "written_by_forward": bool}],
+    "tolerance": {"rtol": float, "floor": float},
+}
+_NAMES: Final = {"fx": [str], "fo": [str]}
+"""What is read of the tables: a table, a list of equals, a type, or the values that there are."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +133,10 @@ def open_case(folder: str | Path) -> Case:
                 span=Span(str(path / file)),
                 help="a case is a folder in the format of tests/corpus/paddle/README.md",
             )
-    return Case(path, _read_json(path / "meta.json"), _read_json(path / "names.json"))
+    case = Case(path, _read_json(path / "meta.json"), _read_json(path / "names.json"))
+    for file, held, fields in (("meta.json", case.meta, _META), ("names.json", case.names, _NAMES)):
+        _check_fields(path / file, held, fields)
+    return case
 
 
 def _read_json(path: Path) -> dict[str, Any]:
@@ -136,6 +151,35 @@ def _read_json(path: Path) -> dict[str, Any]:
     if not isinstance(held, dict):
         raise ArtifactError(f"{path} holds no table", code="PK0602", span=Span(str(path)))
     return cast("dict[str, Any]", held)
+
+
+def _check_fields(file: Path, held: Any, wanted: Any, place: str = "") -> None:
+    """Raise ArtifactError (PK0602) unless a JSON value has the wanted form."""
+    parts: list[tuple[str, Any, Any]] = []
+    match wanted:
+        case dict():
+            fields = cast("dict[str, Any]", wanted)
+            right = isinstance(held, dict) and fields.keys() <= cast("set[str]", held.keys())
+            if right:
+                parts = [(f"{place}.{name}", held[name], form) for name, form in fields.items()]
+        case list():
+            right = isinstance(held, list)
+            if right:
+                items = cast("list[Any]", held)
+                parts = [(f"{place}[{i}]", x, wanted[0]) for i, x in enumerate(items)]
+        case tuple():
+            right = held in wanted
+        case _:
+            right = isinstance(held, (int, float) if wanted is float else wanted)
+    if not right:
+        raise ArtifactError(
+            f"{file} is damaged: {place.removeprefix('.') or 'all of it'} has another form",
+            code="PK0602",
+            span=Span(str(file)),
+            help="the format is described in tests/corpus/paddle/README.md",
+        )
+    for name, item, form in parts:
+        _check_fields(file, item, form, name)
 
 
 def check_case(
@@ -201,7 +245,8 @@ def _main_steps(case: Case, pipeline: str, backend: str) -> Iterator[Comparison]
         exe.params = dict(params)
         found = exe.run(_inputs(case, step, {p.name: p.name for p in exe.plan.inputs}))
         recorded = _of_step(after, step)
-        yield "output", _by_position(case, found), _of_step(outputs, step)
+        found = _by_position(case, found)
+        yield "output", found, _results(case, "outputs.npz", outputs, step, len(case.names["fo"]))
         yield "buffer", exe.params, {n: a for n, a in recorded.items() if n in written}
         params = {**params, **recorded}
 
@@ -220,16 +265,28 @@ def _inputs(case: Case, step: int, names: Mapping[str, str]) -> dict[str, Array]
     recorded = _of_step(case.arrays("inputs.npz"), step)
     for theirs in names.values():
         if theirs not in recorded:
-            file = case.folder / "inputs.npz"
-            raise ArtifactError(
-                f"{file} has no array step{step}/{theirs}", code="PK0602", span=Span(str(file))
-            )
+            raise _lacks(case.folder / "inputs.npz", f"step{step}/{theirs}")
     return {ours: recorded[theirs] for ours, theirs in names.items()}
 
 
 def _of_step(arrays: Mapping[str, Array], step: int) -> dict[str, Array]:
     prefix = f"step{step}/"
     return {n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)}
+
+
+def _results(
+    case: Case, file: str, arrays: Mapping[str, Array], step: int, count: int
+) -> dict[str, Array]:
+    """The recorded results of a step. Raises ArtifactError (PK0602) if one was not recorded."""
+    recorded = _of_step(arrays, step)
+    for name in map(str, range(count)):
+        if name not in recorded:
+            raise _lacks(case.folder / file, f"step{step}/{name}")
+    return recorded
+
+
+def _lacks(file: Path, name: str) -> ArtifactError:
+    return ArtifactError(f"{file} has no array {name}", code="PK0602", span=Span(str(file)))
 
 
 def _json_steps(case: Case, pipeline: str, backend: str) -> Iterator[Comparison]:
@@ -246,7 +303,7 @@ def _json_steps(case: Case, pipeline: str, backend: str) -> Iterator[Comparison]
         yield (
             "output",
             dict(zip(map(str, range(len(ordered))), ordered, strict=True)),
-            _of_step(outputs, step),
+            _results(case, "infer_outputs.npz", outputs, step, len(ordered)),
         )
 
 

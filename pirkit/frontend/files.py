@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,6 +30,7 @@ from pirkit.frontend.paddle.params import (
 )
 from pirkit.frontend.paddle.text_reader import read_paddle_text
 from pirkit.frontend.paddle.text_writer import write_paddle_text
+from pirkit.frontend.replacing import replacing
 from pirkit.lowering.plan_writer import write_plan
 
 Array = np.ndarray[Any, Any]
@@ -230,14 +230,6 @@ def save(program: Program, path: str | os.PathLike[str], *, format: str = "auto"
 
 def write_file(path: str, text: str) -> None:
     """Write a text to a file, whole or not at all. Raises ArtifactError if that is impossible."""
-    target = Path(path)
-    try:
-        with tempfile.NamedTemporaryFile(
-            "w", encoding="utf-8", dir=target.parent, prefix=f".{target.name}.", delete=False
-        ) as file:
-            file.write(text)
-        os.replace(file.name, target)
-    except OSError as error:
-        raise ArtifactError(
-            f"cannot write {path}: {error.strerror}", code="PK0506", span=Span(path)
-        ) from error
+    data = text.encode("utf-8")
+    with replacing(path) as file:
+        file.write(data)

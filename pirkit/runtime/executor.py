@@ -36,6 +36,8 @@ Frame = list[Any]
 KERNEL_FAULTS: Final = (ArithmeticError, LookupError, MemoryError, TypeError, ValueError)
 """What numpy raises when a kernel's arguments do not fit together."""
 
+_WORD: Final = (1 << 64) - 1
+
 
 @dataclass
 class Executable:
@@ -67,23 +69,24 @@ class Executable:
             frame[port.slot] = _fed(port, inputs, "input")
         for port in self.plan.params:
             frame[port.slot] = _fed(port, self.params, "parameter")
+        fed = [frame[p.slot] for p in (*self.plan.inputs, *self.plan.params)]
         with np.errstate(all="ignore"):
             _Run(self.kernels, frame, (self.seed, self.runs)).block(self.plan.body)
         self.runs += 1
-        self._take_updates(frame)
-        fed: list[Any] = [frame[p.slot] for p in (*self.plan.inputs, *self.plan.params)]
-        return {p.name: _owned(_read(frame, p.source), fed) for p in self.plan.outputs}
+        self._take_updates(frame, fed)
+        held = [*fed, *self.updates.values()]
+        return {p.name: _owned(_read(frame, p.source), held) for p in self.plan.outputs}
 
-    def _take_updates(self, frame: Frame) -> None:
+    def _take_updates(self, frame: Frame, fed: list[Any]) -> None:
         written = set(self.plan.written)
         self.updates = {
-            p.name: frame[p.slot]
+            p.name: _owned(frame[p.slot], fed)
             for p in (*self.plan.inputs, *self.plan.params)
             if p.name in written
         }
         for port in self.plan.params:
             if port.name in written:
-                self.params[port.name] = frame[port.slot]
+                self.params[port.name] = self.updates[port.name]
 
 
 def _check_names(inputs: Mapping[str, Any], plan: Plan) -> None:
@@ -107,7 +110,10 @@ def _fed(port: Port, values: Mapping[str, Any], what: str) -> Any:
         )
     if not isinstance(port.meta, TensorMeta):
         return value
-    array = np.asarray(value)
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise RuntimeFault(f"{what} {port.name!r} is no array: {error}", code="PK0903") from error
     try:
         meta = of_value(array)
     except KeyError:
@@ -124,14 +130,14 @@ def _is_unset(declared: TensorMeta, actual: Meta) -> bool:
     return not declared.shape and actual == declared.with_shape((0,))
 
 
-def _owned(value: Any, fed: list[Any]) -> Any:
-    """A result that shares no memory with what the caller owns."""
+def _owned(value: Any, held: list[Any]) -> Any:
+    """A result that shares no memory with what the caller, or a later run, holds."""
     if isinstance(value, list):
-        return [_owned(v, fed) for v in cast("list[Any]", value)]
+        return [_owned(v, held) for v in cast("list[Any]", value)]
     if not isinstance(value, np.ndarray):
         return value
     array = cast(Array, value)
-    arrays = [cast(Array, f) for f in fed if isinstance(f, np.ndarray)]
+    arrays = [cast(Array, h) for h in held if isinstance(h, np.ndarray)]
     shared = any(np.may_share_memory(array, other) for other in arrays)
     return array.copy() if shared else array
 
@@ -203,7 +209,8 @@ class _Run:
         seed = attrs.get("seed") or 0
         self.draws += 1
         stream = (self.key[1] << 32) + self.draws
-        key = np.array([seed or self.key[0], 0 if seed else stream], dtype=np.uint64)
+        words = (seed or self.key[0], 0 if seed else stream)
+        key = np.array([word & _WORD for word in words], dtype=np.uint64)
         return np.random.Generator(np.random.Philox(key=key))
 
     def _copy(self, copy: Copy) -> None:

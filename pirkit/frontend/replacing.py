@@ -1,0 +1,39 @@
+"""Files that are written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from pirkit.diag.errors import ArtifactError
+from pirkit.diag.span import Span
+
+
+@contextmanager
+def replacing(path: str) -> Generator[IO[bytes]]:
+    """A file that takes the place of ``path`` when the block ends, and vanishes if it raises.
+
+    A device or a pipe, which nothing can take the place of, is written directly. Raises
+    ArtifactError (PK0506) if writing is impossible.
+    """
+    target = Path(os.path.realpath(path))
+    try:
+        if target.exists() and not target.is_file():
+            with open(target, "wb") as file:
+                yield file
+            return
+        beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+        try:
+            with open(beside, "xb") as file:
+                yield file
+            os.replace(beside, target)
+        finally:
+            beside.unlink(missing_ok=True)
+    except OSError as error:
+        raise ArtifactError(
+            f"cannot write {path}: {error.strerror}", code="PK0506", span=Span(path)
+        ) from error
