@@ -1,0 +1,182 @@
+"""The plan of a program: which values share a slot, what costs nothing, what is freed when."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pirkit.dialect.operation import ProgramOp
+from pirkit.lowering.liveness import reads, with_frees, writes
+from pirkit.lowering.plan_writer import write_plan
+from pirkit.runtime.plan import Call, Copy, If, Instruction, Plan, While, instructions
+from tests.execution import parsed
+
+F = "tensor<2xf32>"
+OUT = f'pir.shadow_output(%y) {{output_name = "y"}} : ({F}) -> ()'
+SCALE = (
+    "%k = pd_op.full() {shape = array<i64: 1>, value = 2.0 : f64, dtype = #pir.dtype<float32>, "
+    "place = #pir.place<cpu:0>} : () -> tensor<1xf32>"
+)
+
+
+def plan(body: str) -> Plan:
+    module = parsed(f'pir.program @main(%c "c" : tensor<i1>, %x "x" : {F}) {{\n{body}\n}}')
+    (program,) = [op for op in module.ops if isinstance(op, ProgramOp)]
+    return write_plan(program).plan
+
+
+def test_an_alias_class_has_one_slot() -> None:
+    found = plan(f"""
+        %v = pd_op.share_data(%x) : ({F}) -> {F}
+        %y = pd_op.relu_(%v) : ({F}) -> {F}
+        {OUT}""")
+    (x,) = [p.slot for p in found.inputs if p.name == "x"]
+    assert found.outputs[0].source == x
+    assert all(i.outputs == (x,) for i in found.body if isinstance(i, Call))
+    assert found.written == ("x",)
+
+
+def test_lists_cost_nothing() -> None:
+    found = plan(f"""
+        %l = pir.combine(%x, %x) : ({F}, {F}) -> !pir.vec<{F}, {F}>
+        %y, %z = pir.split(%l) : (!pir.vec<{F}, {F}>) -> ({F}, {F})
+        {OUT}""")
+    assert found.body == ()
+
+
+def test_a_constant_that_is_an_attribute_is_not_computed() -> None:
+    found = plan(f"""
+        {SCALE}
+        %y = pd_op.scale(%x, %k) {{bias = 0.0 : f32, bias_after_scale = true}}
+            : ({F}, tensor<1xf32>) -> {F}
+        {OUT}""")
+    assert [i.kernel for i in found.body if isinstance(i, Call)] == ["pd_op.scale"]
+
+
+def test_an_overwritten_constant_is_read_when_it_is_needed() -> None:
+    found = plan(f"""
+        {SCALE}
+        %w = pd_op.exp_(%k) : (tensor<1xf32>) -> tensor<1xf32>
+        %y = pd_op.scale(%x, %k) {{bias = 0.0 : f32, bias_after_scale = true}}
+            : ({F}, tensor<1xf32>) -> {F}
+        {OUT}""")
+    (call,) = [i for i in found.body if isinstance(i, Call) and i.kernel == "pd_op.scale"]
+    assert [(h.name, h.kind) for h in call.host] == [("scale", "scalar")]
+
+
+def test_a_plan_as_text() -> None:
+    found = plan(f"""
+        %y = pd_op.if(%c) : (tensor<i1>) -> {F} {{
+          %a = pd_op.exp(%x) : ({F}) -> {F}
+          %b = pd_op.relu(%a) : ({F}) -> {F}
+          pir.yield(%b) : ({F}) -> ()
+        }} else {{
+          pir.yield(%x) : ({F}) -> ()
+        }}
+        {OUT}""")
+    assert str(found) == (
+        "plan @main {\n"
+        '  input $0 "c" : tensor<b>\n'
+        '  input $1 "x" : tensor<2xf32>\n'
+        "  if $0 {\n"
+        "    $3 = pd_op.exp($1) : tensor<2xf32>\n"
+        "    $4 = pd_op.relu($3) : tensor<2xf32>  // frees [$3]\n"
+        "    $2 = $4  // frees [$4]\n"
+        "  } else {\n"
+        "    $2 = $1\n"
+        "  }\n"
+        '  output $2 "y" : tensor<2xf32>\n'
+        "}\n"
+    )
+
+
+# --- frees, against what a run needs -------------------------------------------------------------
+
+SLOTS = st.integers(0, 7)
+CALLS = st.builds(
+    lambda read, write: Call("k", tuple(read), tuple(write)),
+    st.lists(SLOTS, max_size=2),
+    st.lists(SLOTS, min_size=1, max_size=2),
+)
+COPIES = st.builds(lambda s, t: Copy((s,), (t,)), SLOTS, SLOTS)
+BODIES = st.recursive(
+    st.lists(CALLS | COPIES, max_size=4).map(tuple),
+    lambda inner: st.lists(
+        CALLS | COPIES | st.builds(If, SLOTS, inner, inner) | st.builds(While, SLOTS, inner),
+        max_size=4,
+    ).map(tuple),
+    max_leaves=6,
+)
+
+
+def legal(body: tuple[Instruction, ...], defined: frozenset[int]) -> tuple[Instruction, ...]:
+    """The body with every read of a slot that is not defined there turned into one of slot 0."""
+
+    def known(slots: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(s if s in defined else 0 for s in slots)
+
+    made: list[Instruction] = []
+    for instruction in body:
+        match instruction:
+            case Call():
+                made.append(replace(instruction, inputs=known(instruction.inputs)))
+            case Copy():
+                made.append(replace(instruction, sources=known(instruction.sources)))
+            case If(condition, then, orelse):
+                blocks = (legal(then, defined), legal(orelse, defined))
+                made.append(If(known((condition,))[0], *blocks))
+            case While(condition, inner):
+                made.append(While(known((condition,))[0], legal(inner, defined)))
+        defined |= set(writes(made[-1]))
+    return tuple(made)
+
+
+class Poisoned(Exception):
+    """A slot was read behind its free."""
+
+
+def walk(body: tuple[Instruction, ...], freed: set[int], choices: list[bool]) -> None:
+    """Follow one path; a read of a slot that was freed and not written again is an error."""
+    for instruction in body:
+        for slot in reads(instruction):
+            if slot in freed:
+                raise Poisoned(slot)
+        if isinstance(instruction, If):
+            taken = choices.pop() if choices else True
+            walk(instruction.then if taken else instruction.orelse, freed, choices)
+        elif isinstance(instruction, While):
+            while choices and choices.pop():
+                walk(instruction.body, freed, choices)
+                if instruction.condition in freed:
+                    raise Poisoned(instruction.condition)
+        freed -= set(writes(instruction))
+        freed |= set(instruction.frees)
+
+
+@given(BODIES, st.sets(SLOTS), st.lists(st.booleans(), max_size=12))
+def test_nothing_is_read_behind_its_free(
+    body: tuple[Instruction, ...], kept: set[int], choices: list[bool]
+) -> None:
+    kept = kept | {0}
+    freed: set[int] = set()
+    walk(with_frees(legal(body, frozenset({0})), kept), freed, list(choices))
+    assert not freed & kept
+
+
+@given(st.lists(CALLS | COPIES, max_size=6).map(tuple), st.sets(SLOTS))
+def test_each_slot_of_a_straight_line_is_freed_behind_its_last_use(
+    body: tuple[Instruction, ...], kept: set[int]
+) -> None:
+    for index, instruction in enumerate(with_frees(body, kept)):
+        touched = {*reads(body[index]), *writes(body[index])}
+        later = {s for i in instructions(body[index + 1 :]) for s in (*reads(i), *writes(i))}
+        assert set(instruction.frees) == touched - later - kept
+
+
+def test_a_slot_that_is_freed_too_early_is_noticed() -> None:
+    early = (Call("k", (), (0,), frees=(0,)), Call("k", (0,), (1,)))
+    with pytest.raises(Poisoned):
+        walk(early, set(), [])
