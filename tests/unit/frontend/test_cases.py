@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pirkit.diag.errors import ArtifactError
+from pirkit.diag.errors import ArtifactError, InputError
 from pirkit.frontend.arrays import read_npz, write_npz
 from pirkit.frontend.cases import Tolerance, check_case, open_case
 
@@ -109,10 +109,8 @@ def test_a_missing_or_truncated_file(case: Path, file: str, kept: float | None) 
     path.unlink()
     if kept is not None:
         path.write_bytes(data[: int(len(data) * kept)])
-    with pytest.raises(Exception) as caught:
+    with pytest.raises(InputError):
         check_case(case, "main")
-    assert caught.type.__module__ == "pirkit.diag.errors"
-    assert caught.value.code not in ("PK9000", "PK0000")  # type: ignore[attr-defined]
 
 
 def edits() -> list[tuple[str, Callable[[Any], object], str]]:
