@@ -1,0 +1,201 @@
+"""The `pirkit-opt` command, flag by flag."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import pirkit
+from pirkit.cli.coverage import kinds
+from pirkit.cli.opt import FORMATS, TARGETS, main
+from pirkit.dialect.text import print_mlir
+from pirkit.frontend.files import READERS, WRITERS
+
+CORPUS = Path(__file__).parents[2] / "corpus" / "paddle"
+FILE = str(CORPUS / "mlp" / "program.txt")
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    def call(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["pirkit-opt", *arguments])
+        code = main()
+        return (code, *capsys.readouterr())
+
+    return call
+
+
+def test_the_flags_name_every_format() -> None:
+    assert set(FORMATS) == {"auto", *READERS}
+    assert set(TARGETS) == set(WRITERS)
+
+
+def test_a_program_is_printed(run: Run) -> None:
+    assert run(FILE) == (0, str(pirkit.load(FILE)), "")
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_targets(run: Run, target: str, tmp_path: Path) -> None:
+    code, printed, err = run(FILE, "-t", target)
+    assert (code, err) == (0, "")
+    assert printed == WRITERS[target](pirkit.load(FILE).module).rstrip("\n") + "\n"
+    out = tmp_path / "out"
+    assert run(FILE, "-t", target, "-o", str(out)) == (0, "", "")
+    assert out.read_text(encoding="utf-8") == printed
+
+
+def test_the_format_can_be_said(run: Run) -> None:
+    assert run(FILE, "-f", "paddle-text")[0] == 0
+    code, out, err = run(FILE, "-f", "paddle-json")
+    assert (code, out) == (1, "")
+    assert err.startswith("error[PK")
+
+
+def test_passes_run_and_tell(run: Run) -> None:
+    code, out, err = run(
+        FILE, "-p", "cse,dce", "--timing", "--stats", "--remarks", "--print", "after:dce"
+    )
+    assert code == 0
+    assert out == str(pirkit.run_passes(pirkit.load(FILE), "cse,dce"))
+    assert err.count("timing: ") == 2
+    assert "pir.program @main" in err
+
+
+def test_a_pass_that_does_not_exist(run: Run) -> None:
+    code, out, err = run(FILE, "-p", "csee")
+    assert (code, out) == (2, "")
+    assert "did you mean" in err
+
+
+def test_listings(run: Run) -> None:
+    code, out, _ = run("--list-passes")
+    assert code == 0
+    names = [line.split()[0] for line in out.splitlines()]
+    assert {"cse", "dce", "@default"} <= set(names)
+    listed = json.loads(run("--list-passes", "--json")[1])
+    assert [row["name"] for row in listed] == names
+    assert run("--help-pass", "cse")[1].startswith("cse\n")
+    assert run("--help-pass", "nothing")[0] == 2
+
+
+def test_every_kind_of_op_is_covered(run: Run) -> None:
+    code, out, _ = run("--list-ops")
+    assert code == 0
+    total = len(kinds())
+    assert f"signature {total} of {total}, infer_meta {total} of {total}" in out
+    assert f"reference {total} of {total}" in out
+    rows = json.loads(run("--list-ops", "--json")[1])
+    assert "pd_op.matmul" in [row["name"] for row in rows]
+
+
+def test_the_result_survives_printing(run: Run) -> None:
+    assert run(FILE, "--verify-roundtrip", "-p", "@default")[0] == 0
+
+
+def test_a_result_that_does_not_survive_printing(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def lossy(module: object, **options: bool) -> str:
+        lossy.calls += 1  # type: ignore[attr-defined]
+        return print_mlir(module, **options) + "// " * lossy.calls  # type: ignore[arg-type, attr-defined]
+
+    lossy.calls = 0  # type: ignore[attr-defined]
+    monkeypatch.setattr("pirkit.dialect.text.print_mlir", lossy)
+    code, _, err = run(FILE, "--verify-roundtrip")
+    assert code == 70
+    assert "does not round-trip" in err
+
+
+def test_limits(run: Run, tmp_path: Path) -> None:
+    assert run(FILE, "--limits", "strict")[0] == 0
+    assert run(FILE, "--limits", "none at all")[0] == 2
+
+
+# --- files of several parts ----------------------------------------------------------------------
+
+PART = 'pir.program @{}(%x "x" : tensor<2xf32>) {{\n}}\n'
+
+
+def test_parts_are_files_of_their_own(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "parts.mlir"
+    path.write_text("// -----\n".join(PART.format(name) for name in ("a", "b")))
+    code, out, _ = run(str(path), "--split-input-file")
+    assert code == 0
+    first, second = out.split("// -----\n")
+    assert "@a" in first
+    assert "@b" in second
+
+
+def test_an_error_in_a_part_has_the_line_of_the_file(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "parts.mlir"
+    path.write_text(PART.format("a") + "// -----\n" + "pir.program @b( {\n}\n")
+    code, _, err = run(str(path), "--split-input-file")
+    assert code == 1
+    assert "parts.mlir:4:" in err
+
+
+def test_a_separator_inside_a_string_separates_nothing(run: Run, tmp_path: Path) -> None:
+    program = (CORPUS / "mlp" / "program.txt").read_text(encoding="utf-8")
+    program = program.replace('struct_name:"/', 'struct_name:"/\n// -----\n/', 1)
+    path = tmp_path / "parts.txt"
+    path.write_text(program + "\n// -----\n" + program)
+    code, out, err = run(str(path), "--split-input-file")
+    assert (code, err) == (0, "")
+    assert out.count("\n// -----\n") == 1
+
+
+# --- what goes wrong -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        ([], 2),
+        (["missing.txt"], 1),
+        ([FILE, "--unheard-of"], 2),
+        ([FILE, "-t", "onnx"], 2),
+        ([FILE, "-o", "missing/folder"], 1),
+    ],
+)
+def test_exit_codes(run: Run, arguments: list[str], code: int) -> None:
+    found, out, err = run(*arguments)
+    assert (found, out) == (code, "")
+    assert err.startswith("error[PK")
+    assert "Traceback" not in err
+
+
+def test_errors_as_json(run: Run) -> None:
+    code, out, err = run("missing.txt", "--json")
+    assert (code, out) == (1, "")
+    assert json.loads(err)["code"] == "PK0506"
+
+
+def test_as_a_process(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [str(Path(sys.executable).with_name("pirkit-opt")), "-"],
+        input=Path(FILE).read_bytes(),
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout.decode() == str(pirkit.load(FILE))
+
+
+def test_xdsl_reads_the_generic_form(run: Run, tmp_path: Path) -> None:
+    tool = shutil.which("xdsl-opt", path=str(Path(sys.executable).parent))
+    if tool is None:
+        pytest.skip("xdsl-opt is not installed beside Python")
+    path = tmp_path / "a.mlir"
+    run(FILE, "-t", "mlir-generic", "-o", str(path))
+    done = subprocess.run(
+        [tool, "--print-op-generic", str(path)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    again = tmp_path / "b.mlir"
+    again.write_text(done.stdout)
+    assert str(pirkit.load(again)) == str(pirkit.load(FILE))

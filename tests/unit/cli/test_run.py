@@ -1,0 +1,137 @@
+"""The `pirkit-run` command: programs, and captured cases."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pirkit.cli.run import main
+from pirkit.frontend.arrays import read_npz, write_npz
+
+CORPUS = Path(__file__).parents[2] / "corpus" / "paddle"
+MLP = CORPUS / "mlp"
+FILE = str(MLP / "program.txt")
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    def call(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["pirkit-run", *arguments])
+        code = main()
+        return (code, *capsys.readouterr())
+
+    return call
+
+
+@pytest.fixture
+def broken(tmp_path: Path) -> str:
+    """A case that recorded a wrong number."""
+    case = Path(shutil.copytree(MLP, tmp_path / "broken"))
+    arrays = read_npz(str(case / "outputs.npz"))
+    arrays["step1/0"] = arrays["step1/0"] + np.float32(1)
+    write_npz(str(case / "outputs.npz"), arrays)
+    return str(case)
+
+
+def test_a_program_on_recorded_inputs(run: Run, tmp_path: Path) -> None:
+    recorded = read_npz(str(MLP / "inputs.npz"))
+    inputs, outputs = tmp_path / "in.npz", tmp_path / "out.npz"
+    write_npz(str(inputs), {k[6:]: v for k, v in recorded.items() if k.startswith("step1/")})
+    code, out, err = run(
+        FILE,
+        *("--params", str(MLP / "params.npz")),
+        *("--inputs", str(inputs)),
+        *("--outputs", str(outputs)),
+        *("--repeat", "3", "--timing"),
+    )
+    assert code == 0
+    assert "float32[4, 3]" in out
+    assert "of 3\n" in err
+    (found,) = read_npz(str(outputs)).values()
+    expected = read_npz(str(MLP / "outputs.npz"))["step1/0"]
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_random_inputs_can_be_drawn_again(run: Run) -> None:
+    first = run(FILE, "--inputs", "random:1", "--json")
+    assert first[0] == 0
+    assert np.shape(next(iter(json.loads(first[1]).values()))) == (4, 3)
+    assert run(FILE, "--inputs", "random:1", "--json") == first
+    assert run(FILE, "--inputs", "random:2", "--json") != first
+    assert run(FILE, "--inputs", "random:x")[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        ([], 2),
+        ([FILE, FILE], 2),
+        ([FILE, "--backend", "tpu"], 2),
+        ([FILE, "--inputs", "missing.npz"], 1),
+        ([FILE, "--entry", "other"], 2),
+        (["--check"], 2),
+    ],
+)
+def test_wrong_use(run: Run, arguments: list[str], code: int) -> None:
+    found, out, err = run(*arguments)
+    assert (found, out) == (code, "")
+    assert err.startswith("error[PK")
+
+
+def test_a_case_that_passes(run: Run) -> None:
+    code, out, _ = run("--check", str(MLP), str(CORPUS / "nested_outputs"), "--from", "json")
+    assert code == 0
+    assert "1 passed, 0 failed, 1 skipped" in out
+
+
+def test_a_case_that_fails(run: Run, broken: str) -> None:
+    code, out, _ = run("--check", str(MLP), broken)
+    assert code == 1
+    assert "FAIL broken: output 0: error " in out
+    assert "1 passed, 1 failed, 0 skipped" in out
+
+
+def test_reports_as_json(run: Run, broken: str) -> None:
+    code, out, _ = run("--check", str(MLP), broken, "--json")
+    assert code == 1
+    assert [(r["name"], r["status"]) for r in json.loads(out)] == [
+        ("mlp", "pass"),
+        ("broken", "FAIL"),
+    ]
+
+
+def test_plain_files_are_passed_over(run: Run) -> None:
+    code, out, err = run("--check", str(CORPUS / "README.md"), str(MLP))
+    assert code == 0
+    assert "1 passed, 0 failed, 0 skipped" in out
+    assert f"skipping {CORPUS / 'README.md'}: a case is a folder" in err
+
+
+def test_a_folder_that_does_not_exist_is_a_failure(run: Run) -> None:
+    code, out, err = run("--check", "nowhere", str(MLP))
+    assert code == 1
+    assert "FAIL nowhere: " in out
+    assert "1 passed, 1 failed" in out
+
+
+@pytest.mark.parametrize("file", ["meta.json", "inputs.npz", "program.txt"])
+def test_a_truncated_case_is_a_row(run: Run, broken: str, file: str) -> None:
+    path = Path(broken, file)
+    path.write_bytes(path.read_bytes()[:-200])
+    code, out, err = run("--check", broken)
+    assert code == 1
+    assert "FAIL broken: error[PK" in out
+    assert "Traceback" not in out + err
+
+
+def test_two_processes(run: Run) -> None:
+    code, out, _ = run("--check", str(MLP), str(CORPUS / "if_else"), "--jobs", "2")
+    assert code == 0
+    assert "2 passed" in out
