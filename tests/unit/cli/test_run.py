@@ -115,7 +115,7 @@ def test_plain_files_are_passed_over(run: Run) -> None:
 
 
 def test_a_folder_that_does_not_exist_is_a_failure(run: Run) -> None:
-    code, out, err = run("--check", "nowhere", str(MLP))
+    code, out, _ = run("--check", "nowhere", str(MLP))
     assert code == 1
     assert "FAIL nowhere: " in out
     assert "1 passed, 1 failed" in out
