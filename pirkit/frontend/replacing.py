@@ -30,6 +30,8 @@ def replacing(path: str) -> Generator[IO[bytes]]:
         try:
             with open(beside, "xb") as file:
                 yield file
+                file.flush()
+                os.fsync(file.fileno())
             os.replace(beside, target)
         finally:
             beside.unlink(missing_ok=True)

@@ -17,7 +17,6 @@ from collections.abc import Iterator, Mapping
 from math import prod
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NoReturn
-from uuid import uuid4
 
 import numpy as np
 from xdsl.dialects import builtin as mlir
@@ -28,6 +27,7 @@ from pirkit.diag.span import Span
 from pirkit.dialect.attrs import decode
 from pirkit.dialect.operation import PirOp
 from pirkit.dialect.types import meta_of
+from pirkit.frontend.replacing import replacing
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.meta import TensorMeta, compatible
@@ -228,25 +228,11 @@ def write_params(path: str | Path, arrays: Mapping[str, Array]) -> None:
     The file appears whole or not at all. Raises ArtifactError for an array of a dtype that Paddle
     does not have, or if the file cannot be written.
     """
-    target = Path(path)
-    unfinished = target.with_name(f".{target.name}.{uuid4().hex}")
     headers = {name: _header(name, arrays[name]) for name in sorted(arrays)}
-    try:
-        try:
-            with open(unfinished, "xb") as handle:
-                for name, header in headers.items():
-                    handle.write(header)
-                    handle.write(_raw(arrays[name]))
-                handle.flush()
-                os.fsync(handle.fileno())
-            os.replace(unfinished, target)
-        finally:
-            unfinished.unlink(missing_ok=True)
-    except OSError as error:
-        reason = (error.strerror or type(error).__name__).lower()
-        raise ArtifactError(
-            f"cannot write `{target}`: {reason}", code="PK0506", span=Span(str(path))
-        ) from error
+    with replacing(str(path)) as file:
+        for name, header in headers.items():
+            file.write(header)
+            file.write(_raw(arrays[name]))
 
 
 def _header(name: str, array: Array) -> bytes:
