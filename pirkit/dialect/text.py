@@ -20,6 +20,7 @@ from pirkit.diag.errors import ParseError, PirkitError
 from pirkit.diag.limits import check
 from pirkit.diag.span import Span
 from pirkit.dialect.attrs import ATTRIBUTES
+from pirkit.dialect.collection import uncollected
 from pirkit.dialect.opdef import all_ops, lookup
 from pirkit.dialect.operation import ProgramOp, class_named, class_of
 from pirkit.dialect.text_guard import depth_of, guard
@@ -82,6 +83,7 @@ def context() -> Context:
     return ctx
 
 
+@uncollected
 def parse_mlir(text: str, file: str = "<text>") -> mlir.ModuleOp:
     """Read a module in generic or readable form; operations know their line. Not verified.
 

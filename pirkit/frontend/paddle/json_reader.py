@@ -18,6 +18,7 @@ from pirkit.diag.errors import ArtifactError, PirkitError
 from pirkit.diag.limits import check
 from pirkit.diag.span import Span
 from pirkit.dialect.attrs import encode
+from pirkit.dialect.collection import uncollected
 from pirkit.dialect.opdef import OpDef, lookup
 from pirkit.dialect.operation import (
     ARG_ATTRS,
@@ -48,6 +49,7 @@ _PARAMETER_FIELDS: Final = frozenset({"#", "A", "DA", "QA", "O", "OA"})
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*\Z")
 
 
+@uncollected
 def read_paddle_json(data: str | bytes, file: str = "<json>") -> mlir.ModuleOp:
     """Read a program in Paddle's JSON form, as ``@main``. The result is not verified.
 

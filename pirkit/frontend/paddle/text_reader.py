@@ -19,6 +19,7 @@ from pirkit.diag.errors import ParseError, PirkitError
 from pirkit.diag.limits import check
 from pirkit.diag.span import Span
 from pirkit.dialect.attrs import DISCARDABLE
+from pirkit.dialect.collection import uncollected
 from pirkit.dialect.opdef import OpDef, lookup
 from pirkit.dialect.operation import ARG_ATTRS, KEYWORD, REGIONS, PirOp, ProgramOp, create
 from pirkit.dialect.types import OPAQUE, meta_of
@@ -32,6 +33,7 @@ ID: Final = "pir.id"
 _DIALECTS: Final = frozenset({"builtin", "cf", "pd_op", "pir"})
 
 
+@uncollected
 def read_paddle_text(text: str, file: str = "<text>") -> mlir.ModuleOp:
     """Read one or several dumps that stand behind each other.
 
