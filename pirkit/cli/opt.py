@@ -16,6 +16,8 @@ from pirkit.diag.limits import PROFILES, use_limits
 if TYPE_CHECKING:
     from xdsl.dialects import builtin as mlir
 
+    from pirkit.passes.manager import Watcher
+
 FORMATS: Final = ("auto", "mlir", "paddle-text", "paddle-json")
 TARGETS: Final = (
     "mlir",
@@ -67,6 +69,25 @@ def _parser() -> ArgumentParser:
         default=[],
         metavar="WHEN",
         help="print the program after-change, before:PASS, after:PASS, or around all passes",
+    )
+    look.add_argument(
+        "--dump",
+        metavar="DIR",
+        help="write the program after each pass that changed it, with a diff, to a folder",
+    )
+    look.add_argument(
+        "--generic",
+        dest="target",
+        action="store_const",
+        const="mlir-generic",
+        help="print MLIR's generic form: -t mlir-generic",
+    )
+    look.add_argument(
+        "--locs",
+        dest="target",
+        action="store_const",
+        const="mlir-locations",
+        help="print where each operation comes from: -t mlir-locations",
     )
     look.add_argument("--timing", action="store_true", help="print the time of each pass")
     look.add_argument("--stats", action="store_true", help="print what each pass counted")
@@ -176,6 +197,7 @@ def _run_passes(module: mlir.ModuleOp, arguments: argparse.Namespace) -> None:
         verify=arguments.verify_each,
         print_ir=arguments.print_ir,
         stream=sys.stderr,
+        watchers=_watchers(module, arguments),
     )
     lines: list[str] = []
     if arguments.timing:
@@ -194,6 +216,14 @@ def _run_passes(module: mlir.ModuleOp, arguments: argparse.Namespace) -> None:
         lines += [f"remark: {remark}" for remark in result.remarks]
     for line in lines:
         print(line, file=sys.stderr)
+
+
+def _watchers(module: mlir.ModuleOp, arguments: argparse.Namespace) -> list[Watcher]:
+    if not arguments.dump:
+        return []
+    from pirkit.cli.dump import Dump  # noqa: PLC0415  only for --dump
+
+    return [Dump(arguments.dump, module)]
 
 
 def _print(module: mlir.ModuleOp, arguments: argparse.Namespace) -> str:

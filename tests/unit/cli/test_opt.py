@@ -199,3 +199,19 @@ def test_xdsl_reads_the_generic_form(run: Run, tmp_path: Path) -> None:
     again = tmp_path / "b.mlir"
     again.write_text(done.stdout)
     assert str(pirkit.load(again)) == str(pirkit.load(FILE))
+
+
+def test_dump_writes_each_change(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "dump"
+    source = Path(__file__).parents[2] / "corpus" / "paddle" / "while_tanh" / "program.txt"
+    arguments = ["pirkit-opt", str(source), "-p", "cse,dce,dce", "--dump", str(folder)]
+    monkeypatch.setattr("sys.argv", arguments)
+    assert main() == 0
+    index = json.loads((folder / "index.json").read_text())
+    assert [row["pass"] for row in index["passes"]] == ["cse", "dce", "dce"]
+    assert not index["passes"][2]["changed"]
+    last = [row["file"] for row in index["passes"] if row["changed"]][-1]
+    assert (folder / last).read_text() == capsys.readouterr().out
+    assert (folder / "001_cse.diff").read_text().startswith("--- before\n+++ 001_cse\n")
