@@ -21,6 +21,8 @@ from pirkit.dialect.attrs import KINDS
 from pirkit.dialect.infer import infer_result_types
 from pirkit.dialect.opdef import OpDef, infer_meta
 from pirkit.dialect.operation import (
+    ARG_ATTRS,
+    KEYWORD,
     REGIONS,
     STRUCTURAL,
     PirOp,
@@ -49,19 +51,39 @@ def verify_module(module: mlir.ModuleOp) -> None:
             _fail(
                 op, "PK0209", f"`{op.name}` stands outside a program", "put it in a `pir.program`"
             )
+        verify_program(op)
         if op.symbol in symbols:
             _fail(op, "PK0207", f"there are two programs called @{op.symbol}")
         symbols[op.symbol] = op
-        verify_program(op)
 
 
 def verify_program(program: ProgramOp) -> None:
     """Check one program. Raises VerifyError with the span of the first offending op."""
     if len(program.regions) != 1 or len(program.regions[0].blocks) != 1:
         _fail(program, "PK0209", "a program has exactly one block")
-    if len(program.arg_attrs) != len(program.block.args):
-        _fail(program, "PK0209", "every argument of a program needs a keyword")
+    _check_header(program)
     _Walk(program).run()
+
+
+def _check_header(program: ProgramOp) -> None:
+    """The name of a program and the keywords of its arguments."""
+    for name in program.properties:
+        if name not in ("sym_name", ARG_ATTRS):
+            _fail(program, "PK0205", f"a program has no attribute `{name}`")
+    if not isinstance(program.properties.get("sym_name"), mlir.StringAttr):
+        _fail(program, "PK0205", "a program lacks its name, a string `sym_name`")
+    held = program.properties.get(ARG_ATTRS)
+    entries = list(cast("mlir.ArrayAttr[Attribute]", held)) if _is_list(held) else []
+    keywords = [
+        entry.data.get(KEYWORD) for entry in entries if isinstance(entry, mlir.DictionaryAttr)
+    ]
+    named = len(keywords) == len(entries) == len(program.block.args)
+    if not named or not all(isinstance(k, mlir.StringAttr) for k in keywords):
+        _fail(program, "PK0209", "every argument of a program needs a keyword")
+
+
+def _is_list(attribute: Attribute | None) -> bool:
+    return isinstance(attribute, mlir.ArrayAttr)
 
 
 def verify_op(op: PirOp) -> None:
