@@ -1,0 +1,182 @@
+"""What a kernel is told when it is bound to one instruction.
+
+A kernel is bound once for given shapes, element types and attributes, and gives a *step*: the
+callable that runs. Everything that does not depend on the elements is decided while binding (axes,
+constants, scratch memory, which BLAS call), so a step is only the computation::
+
+    @kernel("pd_op.scale", dtypes=dt.NUMBERS, inplace={"out": "x"})
+    def scale(b: Binding) -> Step:
+        factor, offset = b.constant("scale"), b.constant("bias")
+        def step(x, out):
+            np.multiply(x, factor, out)
+            np.add(out, offset, out)
+        return step
+
+A step of form ``out`` takes the operands by slot and then the results by slot: arrays, lists of
+arrays, None where an operand is absent or a result is not wanted. It writes every element of every
+result, never writes into an operand, and is right for operands of any strides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+import numpy as np
+
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.convert import constant
+from pirkit.runtime.dtype import DType
+from pirkit.runtime.meta import Meta, TensorMeta, VecMeta
+
+Array = np.ndarray[Any, Any]
+Step = Callable[..., Any]
+Bind = Callable[["Binding"], Step | None]
+"""Gives the step of an instruction, or None for one that the kernel does not serve."""
+Scratch = Callable[[Sequence[int], "np.dtype[Any]"], Array]
+
+
+def _fresh(shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
+    return np.empty(shape, dtype)
+
+
+@dataclass(frozen=True)
+class Binding:
+    """The instruction that a kernel is bound to.
+
+    ``inputs`` and ``outputs`` are metas by slot: None for an operand that is absent or a result
+    that nobody wants, a VecMeta for a list. Shapes of inputs are known; those of outputs are,
+    unless they depend on elements. ``attrs`` holds every attribute by name, operands that stand
+    for attributes included. ``xp`` is the array module. ``scratch(shape, dtype)`` gives memory that
+    belongs to this instruction and stays from call to call; its content is undefined at the start
+    of a call. ``generator()`` gives the random numbers of the present call; None for an op that
+    draws none.
+    """
+
+    inputs: tuple[Meta | None, ...]
+    outputs: tuple[Meta | None, ...]
+    attrs: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    xp: Any = np
+    scratch: Scratch = _fresh
+    generator: Callable[[], np.random.Generator] | None = None
+
+    def input(self, index: int = 0) -> TensorMeta:
+        """The meta of a tensor operand that is there."""
+        return cast(TensorMeta, self.inputs[index])
+
+    def output(self, index: int = 0) -> TensorMeta:
+        """The meta of a tensor result that is wanted."""
+        return cast(TensorMeta, self.outputs[index])
+
+    def items(self, index: int = 0) -> tuple[TensorMeta, ...]:
+        """The metas of a list operand."""
+        return cast(VecMeta, self.inputs[index]).items
+
+    @property
+    def dtype(self) -> DType:
+        """The element type of the first tensor operand, or of the first result if there is none."""
+        found = first_dtype(self.inputs) or first_dtype(self.outputs)
+        return found if found is not None else dt.float32
+
+    def constant(self, name: str, dtype: DType | None = None) -> Array:
+        """A scalar attribute as a 0-D array of ``dtype``, by default the one of the call."""
+        return constant(self.attrs[name], dtype or self.dtype)
+
+    def workspace(self, shape: Sequence[int], dtype: DType | None = None) -> Array:
+        """Scratch memory that belongs to this instruction."""
+        return self.scratch(tuple(shape), (dtype or self.dtype).np)
+
+    def axes(self, name: str = "axis", index: int = 0) -> tuple[int, ...]:
+        """The axes of a reduction, counted from the front; all of them for an empty list."""
+        rank = self.input(index).rank
+        given = self.attrs[name]
+        listed = (given,) if isinstance(given, int) else tuple(given or range(rank))
+        return tuple(sorted({a + rank if a < 0 else a for a in listed} & set(range(rank))))
+
+
+def first_dtype(metas: Sequence[Meta | None]) -> DType | None:
+    """The element type of the first tensor, lists taken apart."""
+    for meta in metas:
+        if isinstance(meta, TensorMeta):
+            return meta.dtype
+        if isinstance(meta, VecMeta) and meta.items:
+            return meta.items[0].dtype
+    return None
+
+
+HALVES = (dt.float16, dt.bfloat16)
+
+
+def widened(bind: Bind) -> Bind:
+    """The kernel for half precision made of the one for float32: cast, compute, round once."""
+
+    def wide(b: Binding) -> Step | None:
+        inner = replace(
+            b,
+            inputs=tuple([_wide_meta(m) for m in b.inputs]),
+            outputs=tuple([_wide_meta(m) for m in b.outputs]),
+        )
+        step = bind(inner)
+        if step is None:
+            return None
+        readers = [_reader(b, m) for m in b.inputs]
+        targets = [_target(b, m) for m in b.outputs]
+
+        def run(*arrays: Any) -> None:
+            given = [read(x) for read, x in zip(readers, arrays, strict=False)]
+            outs = arrays[len(readers) :]
+            held = [o if t is None else t for t, o in zip(targets, outs, strict=True)]
+            step(*given, *held)
+            for target, out in zip(targets, outs, strict=True):
+                _round(target, out)
+
+        return run
+
+    return wide
+
+
+def _wide(meta: TensorMeta) -> TensorMeta:
+    return meta.with_dtype(dt.float32) if meta.dtype in HALVES else meta
+
+
+def _wide_meta(meta: Meta | None) -> Meta | None:
+    if isinstance(meta, VecMeta):
+        return VecMeta(tuple(map(_wide, meta.items)))
+    return _wide(meta) if isinstance(meta, TensorMeta) else meta
+
+
+def _reader(b: Binding, meta: Meta | None) -> Callable[[Any], Any]:
+    """What turns an operand into float32 if it is narrower."""
+    if isinstance(meta, VecMeta):
+        readers = [_reader(b, m) for m in meta.items]
+        return lambda arrays: [read(x) for read, x in zip(readers, arrays, strict=True)]
+    if not isinstance(meta, TensorMeta) or meta.dtype not in HALVES:
+        return lambda array: array
+    space = b.workspace(meta.shape, dt.float32)
+
+    def read(array: Array) -> Array:
+        space[...] = array
+        return space
+
+    return read
+
+
+def _target(b: Binding, meta: Meta | None) -> Any:
+    """Where the float32 step writes; None where it may write into the result itself."""
+    if isinstance(meta, VecMeta):
+        spaces = [_target(b, m) for m in meta.items]
+        return spaces if any(s is not None for s in spaces) else None
+    if isinstance(meta, TensorMeta) and meta.dtype in HALVES:
+        return b.workspace(meta.shape, dt.float32)
+    return None
+
+
+def _round(target: Any, out: Any) -> None:
+    if target is None or out is None:
+        return
+    if isinstance(target, list):
+        for space, each in zip(cast("list[Any]", target), out, strict=True):
+            _round(space, each)
+        return
+    out[...] = target

@@ -1,0 +1,1 @@
+"""Kernels, one package per backend."""

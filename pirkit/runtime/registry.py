@@ -1,0 +1,323 @@
+"""The registry of kernels: which callable computes an op, on which device, for which elements.
+
+After Paddle's PHI (`paddle/phi/core/kernel_factory.h`, PR 34425): a kernel is found by its name
+and a key of backend, layout and element type. Unlike there, a kernel may be replaced on purpose
+(``override=True``), the reason of a choice is kept, and choosing happens once, when a plan is
+bound.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import Final, Literal
+
+from pirkit.diag.errors import UnsupportedError, UsageError
+from pirkit.runtime.binding import HALVES, Bind, Binding, Step, widened
+from pirkit.runtime.dtype import DType
+
+PLUGINS: Final = "pirkit.plugins"
+"""Entry point group: each entry is a function that takes the registry and adds to it."""
+
+ANY: Final = "any"
+"""The layout of a kernel that serves every layout."""
+
+Form = Literal["out", "view", "new"]
+"""How a step gives its results: writes into given arrays, as a view of its first input, or as new
+arrays (which may share memory with inputs)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """Kernels that belong together: one library on one device.
+
+    ``priority`` orders the backends of a device: the highest that has a kernel is taken, unless
+    another one was asked for. ``load`` names the modules that register its kernels.
+    """
+
+    name: str
+    device: str
+    priority: int = 0
+    modules: tuple[str, ...] = ()
+    array_module: str = "numpy"
+
+
+@dataclass(frozen=True, slots=True)
+class KernelKey:
+    """What a kernel serves: a backend, a layout (or ``any``), an element type."""
+
+    backend: str
+    layout: str
+    dtype: DType
+
+    def __str__(self) -> str:
+        return f"({self.backend}, {self.layout}, {self.dtype})"
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """Where one operand or result of a kernel has to be, where it differs from the key.
+
+    ``device`` is ``host`` for a tensor that the kernel reads while it is bound or on the CPU;
+    ``dtype`` is the element type of a result that does not have the one of the key.
+    """
+
+    name: str
+    device: str | None = None
+    layout: str | None = None
+    dtype: DType | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """One registered kernel.
+
+    ``inplace`` maps a result to the operands whose memory it may be given: the step has to be right
+    also when both are the same array. ``kind`` is the class of tensors it takes (``dense``,
+    ``selected_rows``, ``sparse_coo``, ``sparse_csr``, ``string``).
+    """
+
+    op: str
+    key: KernelKey
+    bind: Bind
+    form: Form = "out"
+    inplace: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    arguments: tuple[Argument, ...] = ()
+    kind: str = "dense"
+    portable: bool = False
+    """True if the kernel asks ``Binding.xp`` for every function, so that it also serves GPUs."""
+    source: str = ""
+    """Module and name of the function that binds it."""
+
+    def __call__(self, binding: Binding) -> Step | None:
+        return self.bind(binding)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A kernel and why it was taken: one line for each step of the selection."""
+
+    kernel: Kernel
+    reasons: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.kernel.op} {self.kernel.key}: {'; '.join(self.reasons)}"
+
+
+REFERENCE: Final = "reference"
+CPU: Final = "cpu"
+
+_Slot = tuple[str, str]
+"""Op and tensor kind."""
+
+
+class Registry:
+    """Kernels by op and key. One per process is enough (:data:`KERNELS`); tests make their own."""
+
+    def __init__(self, backends: Iterable[Backend] = ()) -> None:
+        self._kernels: dict[_Slot, dict[KernelKey, Kernel]] = {}
+        self._backends: dict[str, Backend] = {b.name: b for b in backends}
+        self._loaded: set[str] = set()
+        self._plugins_loaded = False
+
+    # --- filling ---
+
+    def add_backend(self, backend: Backend) -> None:
+        """Add a device or a library for one. Raises ValueError for a name that is taken."""
+        if backend.name in self._backends:
+            raise ValueError(f"there is a backend {backend.name!r} already")
+        self._backends[backend.name] = backend
+
+    def add(self, kernel: Kernel, *, override: bool = False) -> None:
+        """Register a kernel.
+
+        Raises ValueError if another one has its op, key and kind, unless ``override``, and for a
+        backend that does not exist.
+        """
+        if kernel.key.backend not in self._backends:
+            raise ValueError(f"{kernel.op}: there is no backend {kernel.key.backend!r}")
+        held = self._kernels.setdefault((kernel.op, kernel.kind), {})
+        other = held.get(kernel.key)
+        if other is not None and not override:
+            raise ValueError(
+                f"{kernel.op} has a kernel for {kernel.key} already: {other.source}; "
+                "pass `override=True` to replace it"
+            )
+        held[kernel.key] = kernel
+
+    def kernel(
+        self,
+        *ops: str,
+        backend: str = CPU,
+        layout: str = ANY,
+        dtypes: Sequence[DType],
+        form: Form = "out",
+        inplace: Mapping[str, str | tuple[str, ...]] | None = None,
+        widen: bool = False,
+        arguments: Sequence[Argument] = (),
+        kind: str = "dense",
+        portable: bool = False,
+        override: bool = False,
+    ) -> Callable[[Bind], Bind]:
+        """Decorator: register a binding function for some ops and element types.
+
+        ``widen`` makes the kernels for float16 and bfloat16 compute in float32 and round once. ``op`` names without a dialect are
+        those of ``pd_op``.
+        """
+        pairs = {k: (v,) if isinstance(v, str) else v for k, v in (inplace or {}).items()}
+
+        def register(bind: Bind) -> Bind:
+            source = f"{bind.__module__}.{getattr(bind, '__qualname__', type(bind).__name__)}"
+            for op in ops:
+                for dtype in dtypes:
+                    wide = widen and dtype in HALVES
+                    made = Kernel(
+                        op=op if "." in op else f"pd_op.{op}",
+                        key=KernelKey(backend, layout, dtype),
+                        bind=widened(bind) if wide else bind,
+                        form=form,
+                        inplace=pairs,
+                        arguments=tuple(arguments),
+                        kind=kind,
+                        portable=portable,
+                        source=source,
+                    )
+                    self.add(made, override=override)
+            return bind
+
+        return register
+
+    # --- looking ---
+
+    @property
+    def backends(self) -> tuple[Backend, ...]:
+        self._load_plugins()
+        return tuple(self._backends.values())
+
+    def backend(self, name: str) -> Backend:
+        """The backend of that name. Raises UsageError, with those there are, for another name."""
+        self._load_plugins()
+        found = self._backends.get(name)
+        if found is None:
+            near = difflib.get_close_matches(name, self._backends, n=1)
+            raise UsageError(
+                f"there is no backend {name!r}",
+                help=f"did you mean {near[0]!r}?"
+                if near
+                else f"backends are {', '.join(self._backends)}",
+            )
+        return found
+
+    def kernels(self, op: str | None = None, kind: str = "dense") -> Iterator[Kernel]:
+        """All kernels, or those of one op, in the order of registration."""
+        for backend in self.backends:
+            self._load(backend)
+        if op is not None:
+            yield from self._kernels.get((op, kind), {}).values()
+            return
+        for held in self._kernels.values():
+            yield from held.values()
+
+    def select(
+        self,
+        op: str,
+        dtype: DType,
+        *,
+        backend: str = CPU,
+        layout: str = ANY,
+        kind: str = "dense",
+    ) -> Choice | None:
+        """The kernel for an op on a backend: exact layout, any layout, another library there.
+
+        None if the device has no kernel; whether to decompose the op or to go to the CPU is the
+        caller's decision, since only it can see the program.
+        """
+        asked = self.backend(backend)
+        reasons: list[str] = []
+        for candidate in self._order(asked):
+            self._load(candidate)
+            held = self._kernels.get((op, kind), {})
+            exact = held.get(KernelKey(candidate.name, layout, dtype))
+            where = "" if candidate is asked else f" of the library `{candidate.name}`"
+            if exact is not None and layout != ANY:
+                return Choice(exact, (*reasons, f"exact layout {layout}{where}"))
+            generic = exact or held.get(KernelKey(candidate.name, ANY, dtype))
+            if generic is not None:
+                how = "serves any layout" if layout != ANY else "exact"
+                return Choice(generic, (*reasons, f"{how}{where}"))
+            reasons.append(self._missing(op, kind, candidate.name, dtype))
+        return None
+
+    def _missing(self, op: str, kind: str, backend: str, dtype: DType) -> str:
+        others = sorted(
+            {
+                str(k.key.dtype)
+                for k in self._kernels.get((op, kind), {}).values()
+                if k.key.backend == backend
+            }
+        )
+        if others:
+            return f"`{backend}` has it for {', '.join(others)}, not for {dtype}"
+        return f"`{backend}` has no kernel"
+
+    def _order(self, asked: Backend) -> list[Backend]:
+        same = [b for b in self._backends.values() if b.device == asked.device and b is not asked]
+        if asked.name == REFERENCE:
+            return [asked]
+        return [asked, *sorted(same, key=lambda b: -b.priority)]
+
+    def _load(self, backend: Backend) -> None:
+        if backend.name in self._loaded:
+            return
+        self._loaded.add(backend.name)
+        for module in backend.modules:
+            import_module(module)
+
+    def _load_plugins(self) -> None:
+        if self._plugins_loaded:
+            return
+        self._plugins_loaded = True
+        for entry in entry_points(group=PLUGINS):
+            extend: Callable[[Registry], None] = entry.load()
+            extend(self)
+
+
+KERNELS: Final = Registry(
+    (
+        Backend(CPU, "cpu", priority=10, modules=("pirkit.runtime.kernels.numpy",)),
+        Backend(REFERENCE, "cpu", priority=-10),
+    )
+)
+"""The kernels of this process."""
+
+kernel: Final = KERNELS.kernel
+"""Registers in :data:`KERNELS`; for the CPU unless a backend is given."""
+
+
+def missing_kernel(op: str, dtype: DType, backend: str, reasons: Sequence[str]) -> UnsupportedError:
+    """What to raise for an op that no kernel, library or decomposition serves."""
+    return UnsupportedError(
+        f"`{op}` has no kernel for {dtype} on `{backend}`",
+        code="PK0402",
+        notes=tuple(reasons),
+        help="register one with `pirkit.runtime.registry.kernel`, or add a `decompose` rule",
+    )
+
+
+__all__ = [
+    "ANY",
+    "CPU",
+    "KERNELS",
+    "REFERENCE",
+    "Argument",
+    "Backend",
+    "Choice",
+    "Kernel",
+    "KernelKey",
+    "Registry",
+    "kernel",
+    "missing_kernel",
+]
