@@ -9,6 +9,7 @@ import numpy as np
 
 from pirkit.diag.errors import UnsupportedError, UsageError
 from pirkit.frontend.files import Program
+from pirkit.lowering.kernels import KernelLibrary
 from pirkit.lowering.plan_writer import write_plan
 from pirkit.passes import run_pipeline
 from pirkit.runtime.executor import Executable
@@ -41,7 +42,7 @@ def compile(
     """Lower a program to an executable: ``exe(**inputs)`` gives its outputs by name.
 
     ``pipeline=""`` binds the program as it is. ``params`` replaces the program's own weights.
-    Both CPU backends run the NumPy reference kernels so far.
+    ``cpu`` runs the kernels of the registry, ``reference`` the reference rules of the op table.
 
     Raises UnsupportedError for an op without a kernel, and for ``backend="gpu"``.
     """
@@ -54,6 +55,7 @@ def compile(
             "there are no GPU kernels yet", code="PK0403", help="use the backend `cpu`"
         )
     lowered_from = run_passes(program, pipeline) if pipeline else program
-    lowered = write_plan(lowered_from.entry(entry))
+    library = KernelLibrary(backend)
+    plan = write_plan(lowered_from.entry(entry), library=library)
     weights = dict(program.params if params is None else params)
-    return Executable(lowered.plan, lowered.kernels, weights, seed)
+    return Executable(plan, library, weights, seed)

@@ -81,7 +81,7 @@ class Program:
 
 def _print_plans(module: mlir.ModuleOp) -> str:
     programs = (op for op in module.ops if isinstance(op, ProgramOp))
-    return "".join(str(write_plan(p).plan) for p in programs)
+    return "".join(str(write_plan(p)) for p in programs)
 
 
 READERS: Final[Mapping[str, Reader]] = {

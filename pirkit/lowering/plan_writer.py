@@ -16,11 +16,12 @@ from xdsl.ir import Block, SSAValue
 from pirkit.analysis.alias import AliasClasses, alias_classes
 from pirkit.diag.errors import UnsupportedError
 from pirkit.dialect.infer import constant_array, constant_scalar, default_value
-from pirkit.dialect.opdef import PURE, RANDOM, OpDef, reference
+from pirkit.dialect.opdef import PURE, RANDOM, OpDef
 from pirkit.dialect.operation import PirOp, ProgramOp, origin_of, span_of
 from pirkit.dialect.signature import INT_KINDS, REQUIRED
 from pirkit.dialect.signature import Operand as OperandSlot
 from pirkit.dialect.types import meta_of
+from pirkit.lowering.kernels import KernelLibrary
 from pirkit.lowering.liveness import with_frees, without_dead_calls
 from pirkit.runtime.meta import Meta, TensorMeta, VecMeta
 from pirkit.runtime.plan import (
@@ -29,7 +30,6 @@ from pirkit.runtime.plan import (
     HostArgument,
     If,
     Instruction,
-    Kernel,
     Operand,
     Output,
     Plan,
@@ -39,20 +39,13 @@ from pirkit.runtime.plan import (
 )
 
 
-@dataclass(frozen=True)
-class Lowered:
-    """A plan and the callables of the kernels it names."""
-
-    plan: Plan
-    kernels: dict[str, Kernel]
-
-
-def write_plan(program: ProgramOp) -> Lowered:
+def write_plan(program: ProgramOp, *, library: KernelLibrary | None = None) -> Plan:
     """Lower a verified program.
 
-    Raises UnsupportedError, with the op's location, for an op that has no kernel.
+    Raises UnsupportedError, with the op's location, for an op that ``library`` (by default: that of
+    the CPU) has no kernel for.
     """
-    writer = _Writer(alias_classes(program))
+    writer = _Writer(alias_classes(program), library or KernelLibrary())
     for argument, keyword in zip(program.block.args, program.keywords, strict=True):
         writer.port(writer.inputs, keyword, argument)
     body = writer.block(program.block)
@@ -60,7 +53,7 @@ def write_plan(program: ProgramOp) -> Lowered:
     ports = (*writer.inputs, *writer.params)
     kept: list[Operand] = [*(p.slot for p in ports), *(o.source for o in outputs)]
     body = without_dead_calls(body, kept, writer.droppable)
-    plan = Plan(
+    return Plan(
         name=program.symbol,
         slots=tuple(writer.slots),
         inputs=tuple(writer.inputs),
@@ -69,18 +62,18 @@ def write_plan(program: ProgramOp) -> Lowered:
         body=with_frees(body, kept),
         written=tuple(writer.written_names()),
     )
-    return Lowered(plan, writer.kernels)
 
 
 @dataclass
 class _Writer:
     classes: AliasClasses
+    library: KernelLibrary
     slots: list[Meta] = field(default_factory=list[Meta])
     where: dict[SSAValue, Operand] = field(default_factory=dict[SSAValue, Operand])
     inputs: list[Port] = field(default_factory=list[Port])
     params: list[Port] = field(default_factory=list[Port])
     outputs: list[tuple[int, Output]] = field(default_factory=list[tuple[int, Output]])
-    kernels: dict[str, Kernel] = field(default_factory=dict[str, Kernel])
+    served: set[str] = field(default_factory=set[str])
     droppable: set[str] = field(default_factory=set[str])
     written: set[int] = field(default_factory=set[int])
     random_calls: int = 0
@@ -123,7 +116,7 @@ class _Writer:
 
     def call(self, op: PirOp) -> Call:
         definition = op.definition
-        self.bind(op, definition)
+        self.require_kernel(op, definition)
         attrs = op.attribute_values()
         inputs: list[Operand] = []
         host: list[HostArgument] = []
@@ -148,11 +141,10 @@ class _Writer:
             origin=origin_of(op),
         )
 
-    def bind(self, op: PirOp, definition: OpDef) -> None:
-        if op.name in self.kernels:
+    def require_kernel(self, op: PirOp, definition: OpDef) -> None:
+        if op.name in self.served:
             return
-        kernel = reference.get(definition)
-        if kernel is None:
+        if not self.library.serves(definition):
             raise UnsupportedError(
                 f"`{op.name}` has no kernel",
                 code="PK0402",
@@ -160,7 +152,7 @@ class _Writer:
                 notes=origin_of(op),
                 help="decompose it into ops that have one, or add a `reference` rule",
             )
-        self.kernels[op.name] = kernel
+        self.served.add(op.name)
         if definition.effects == PURE and not definition.writes:
             self.droppable.add(op.name)
 

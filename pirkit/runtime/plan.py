@@ -1,20 +1,18 @@
 """A plan: the instructions that run a program, as plain data over numbered slots.
 
 A slot is the storage of one alias class: an in-place op has its operand and its result in one slot.
-An instruction names its kernel; the callable is bound beside the plan, so that the data can be
-printed and compared without it.
+An instruction names its op; the kernel is bound when the plan runs, so that the data can be printed
+and compared without it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from pirkit.diag.span import Span
 from pirkit.runtime.meta import Meta
-
-Kernel = Callable[..., Any]
 
 Operand = int | tuple[int, ...] | None
 """A slot, the slots of a list, or None for an absent operand."""
@@ -135,6 +133,15 @@ class Plan:
 
     def __str__(self) -> str:
         return "\n".join(_lines(self)) + "\n"
+
+
+def slots_of(operands: Iterable[Operand]) -> Iterator[int]:
+    """The slots of some operands, lists taken apart."""
+    for operand in operands:
+        if isinstance(operand, int):
+            yield operand
+        elif operand is not None:
+            yield from operand
 
 
 def instructions(body: tuple[Instruction, ...]) -> Iterator[Instruction]:

@@ -164,8 +164,8 @@ class Registry:
     ) -> Callable[[Bind], Bind]:
         """Decorator: register a binding function for some ops and element types.
 
-        ``widen`` makes the kernels for float16 and bfloat16 compute in float32 and round once. ``op`` names without a dialect are
-        those of ``pd_op``.
+        ``widen`` makes the kernels for float16 and bfloat16 compute in float32 and
+        round once. Op names without a dialect are those of ``pd_op``.
         """
         pairs = {k: (v,) if isinstance(v, str) else v for k, v in (inplace or {}).items()}
 
@@ -221,7 +221,7 @@ class Registry:
         for held in self._kernels.values():
             yield from held.values()
 
-    def select(
+    def candidates(
         self,
         op: str,
         dtype: DType,
@@ -229,27 +229,27 @@ class Registry:
         backend: str = CPU,
         layout: str = ANY,
         kind: str = "dense",
-    ) -> Choice | None:
-        """The kernel for an op on a backend: exact layout, any layout, another library there.
+    ) -> Iterator[Choice]:
+        """Kernels for an op on a backend, best first: exact layout, any layout, another library.
 
-        None if the device has no kernel; whether to decompose the op or to go to the CPU is the
-        caller's decision, since only it can see the program.
+        A kernel may turn out not to serve a certain call, so there may be a next one. What follows
+        when there is none (decompose the op, go to the CPU) is the caller's decision, since only
+        it can see the program.
         """
         asked = self.backend(backend)
         reasons: list[str] = []
         for candidate in self._order(asked):
             self._load(candidate)
             held = self._kernels.get((op, kind), {})
-            exact = held.get(KernelKey(candidate.name, layout, dtype))
             where = "" if candidate is asked else f" of the library `{candidate.name}`"
-            if exact is not None and layout != ANY:
-                return Choice(exact, (*reasons, f"exact layout {layout}{where}"))
-            generic = exact or held.get(KernelKey(candidate.name, ANY, dtype))
+            exact = held.get(KernelKey(candidate.name, layout, dtype)) if layout != ANY else None
+            generic = held.get(KernelKey(candidate.name, ANY, dtype))
+            if exact is not None:
+                yield Choice(exact, (*reasons, f"exact layout {layout}{where}"))
             if generic is not None:
-                how = "serves any layout" if layout != ANY else "exact"
-                return Choice(generic, (*reasons, f"{how}{where}"))
-            reasons.append(self._missing(op, kind, candidate.name, dtype))
-        return None
+                yield Choice(generic, (*reasons, f"serves any layout{where}"))
+            if exact is None and generic is None:
+                reasons.append(self._missing(op, kind, candidate.name, dtype))
 
     def _missing(self, op: str, kind: str, backend: str, dtype: DType) -> str:
         others = sorted(

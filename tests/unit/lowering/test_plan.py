@@ -25,7 +25,7 @@ SCALE = (
 def plan(body: str) -> Plan:
     module = parsed(f'pir.program @main(%c "c" : tensor<i1>, %x "x" : {F}) {{\n{body}\n}}')
     (program,) = [op for op in module.ops if isinstance(op, ProgramOp)]
-    return write_plan(program).plan
+    return write_plan(program)
 
 
 def test_an_alias_class_has_one_slot() -> None:

@@ -12,6 +12,7 @@ import pytest
 from pirkit.diag.errors import RuntimeFault
 from pirkit.diag.limits import Limits, use_limits
 from pirkit.dialect.operation import ProgramOp
+from pirkit.lowering.kernels import KernelLibrary
 from pirkit.lowering.plan_writer import write_plan
 from pirkit.runtime.executor import Executable
 from tests.execution import parsed
@@ -24,8 +25,8 @@ N = "tensor<i32>"
 def executable(body: str, inputs: Iterable[str] = (f'%x "x" : {F}',), seed: int = 0) -> Executable:
     module = parsed(f"pir.program @main({', '.join(inputs)}) {{\n{body}\n}}")
     (program,) = [op for op in module.ops if isinstance(op, ProgramOp)]
-    lowered = write_plan(program)
-    return Executable(lowered.plan, lowered.kernels, seed=seed)
+    plan = write_plan(program)
+    return Executable(plan, KernelLibrary(), seed=seed)
 
 
 def out(value: str, type: str = F, name: str = "y") -> str:
@@ -83,9 +84,9 @@ def test_a_kernel_that_refuses_is_named_with_its_place() -> None:
         f"  {out('%y', 'tensor<?xf32>')}\n}}"
     )
     (program,) = [op for op in module.ops if isinstance(op, ProgramOp)]
-    lowered = write_plan(program)
+    plan = write_plan(program)
     with pytest.raises(RuntimeFault, match=r"`pd_op\.add`") as caught:
-        Executable(lowered.plan, lowered.kernels)(a=f32(1, 2), b=f32(1, 2, 3))
+        Executable(plan, KernelLibrary())(a=f32(1, 2), b=f32(1, 2, 3))
     assert caught.value.code == "PK0901"
     assert caught.value.span is not None
     assert caught.value.span.line == 2
@@ -347,12 +348,11 @@ def test_an_op_with_a_seed_of_its_own_draws_the_same_always(seed: int) -> None:
     np.testing.assert_array_equal(first["y"], other()["y"])
 
 
-def test_threads_with_an_executable_each_do_not_disturb_each_other() -> None:
-    lowered = executable(loop(DOUBLE), LIMIT)
+def test_threads_that_call_one_executable_do_not_disturb_each_other() -> None:
+    shared = executable(loop(DOUBLE), LIMIT)
 
     def work(number: int) -> Any:
-        own = Executable(lowered.plan, lowered.kernels)
-        return [own(n=np.int32(number), x=f32(1, 1))["y"][0] for _ in range(20)]
+        return [shared(n=np.int32(number), x=f32(1, 1))["y"][0] for _ in range(20)]
 
     with ThreadPoolExecutor(4) as pool:
         results = list(pool.map(work, range(8)))

@@ -1,0 +1,98 @@
+"""What running asks about ops, and how a kernel is bound to a call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, cast
+
+import numpy as np
+
+from pirkit.diag.errors import ConstraintError, RuntimeFault
+from pirkit.runtime.binding import Binding, Scratch, Step, first_dtype
+from pirkit.runtime.dtype import DType
+from pirkit.runtime.meta import Meta, TensorMeta, VecMeta
+from pirkit.runtime.plan import Call
+from pirkit.runtime.registry import Choice, Kernel, missing_kernel
+
+Metas = tuple[Meta | None, ...]
+
+
+class Library(Protocol):
+    """What planning and running ask about ops: the shapes of results, and kernels."""
+
+    @property
+    def backend(self) -> str:
+        """Name of the backend that kernels are looked for on."""
+        ...
+
+    def infer(self, op: str, inputs: Metas, attrs: Mapping[str, Any]) -> Metas:
+        """Metas of the results; raises ConstraintError for a call that the op does not allow."""
+        ...
+
+    def choices(self, op: str, dtype: DType, attrs: Mapping[str, Any]) -> Sequence[Choice]:
+        """Kernels that may serve the op, best first."""
+        ...
+
+    def overwrites(self, kernel: Kernel) -> Mapping[int, tuple[int, ...]]:
+        """Result -> operands whose memory the kernel may write it to, by position."""
+        ...
+
+
+def bind_call(
+    library: Library,
+    call: Call,
+    inputs: Metas,
+    outputs: Metas,
+    scratch: Scratch,
+    generator: Callable[[], np.random.Generator],
+    attrs: Mapping[str, Any],
+) -> tuple[Choice, Step] | None:
+    """The first kernel that serves the call, and its step.
+
+    None if only kernels that need to know the shapes of results are there, and they are not known.
+    Raises UnsupportedError if there is no kernel at all.
+    """
+    dtype = first_dtype(inputs) or first_dtype(outputs)
+    if dtype is None:
+        dtype = attrs.get("dtype")
+    binding = Binding(
+        inputs,
+        outputs,
+        attrs,
+        scratch=scratch,
+        generator=generator if call.random is not None else None,
+    )
+    choices = library.choices(call.kernel, cast(DType, dtype), attrs)
+    static = all(map(is_static, outputs))
+    for choice in choices:
+        if choice.kernel.form == "out" and not static:
+            continue
+        try:
+            step = choice.kernel(binding)
+        except ConstraintError as error:
+            raise call_fault(
+                call, error.message, f"constraint {error.constraint}", error.help
+            ) from error
+        if step is not None:
+            return choice, step
+    if choices:
+        return None
+    raise missing_kernel(call.kernel, cast(DType, dtype), library.backend, ())
+
+
+def call_fault(call: Call, message: str, note: str | None, help: str | None) -> RuntimeFault:
+    """The error of a call, with where the user wrote it."""
+    return RuntimeFault(
+        f"`{call.kernel}`: {message}",
+        code="PK0901",
+        span=call.span,
+        notes=(*((note,) if note else ()), *call.origin),
+        help=help,
+    )
+
+
+def is_static(meta: Meta | None) -> bool:
+    """True if every dimension is known; what is no tensor has none."""
+    if isinstance(meta, VecMeta):
+        return all(m.is_static for m in meta.items)
+    return not isinstance(meta, TensorMeta) or meta.is_static

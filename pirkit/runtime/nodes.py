@@ -1,0 +1,139 @@
+"""Planned instructions: calls with their steps, and where each result goes.
+
+A layout is what :mod:`pirkit.runtime.planning` makes of a plan for inputs of known shapes, and what
+:mod:`pirkit.runtime.session` turns into callables.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pirkit.runtime.binding import Step
+from pirkit.runtime.meta import TensorMeta
+from pirkit.runtime.plan import Call, Copy, If, Instruction, Stack, While
+from pirkit.runtime.registry import Choice
+
+# --- where a result goes -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class InArena:
+    """A stretch of the session's memory."""
+
+    meta: TensorMeta
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fresh:
+    """New memory in each run, which the caller keeps."""
+
+    meta: TensorMeta
+
+
+@dataclass(frozen=True, slots=True)
+class Over:
+    """The array that is in a slot already."""
+
+    slot: int
+
+
+Target = InArena | Fresh | Over | None
+Targets = tuple["Target | tuple[Target, ...]", ...]
+
+
+# --- planned instructions ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A call with its step; ``targets`` are where the results go, empty if the step makes them.
+
+    ``detach`` says that results must share no memory with operands; results in ``homes`` are copied
+    to where the slot is.
+    """
+
+    call: Call
+    step: Step
+    targets: Targets
+    choice: Choice
+    detach: bool = False
+    homes: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Late:
+    """A call whose shapes, or attributes, are known only when it runs."""
+
+    call: Call
+    homes: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Copies elements into targets that stay where they are: loop state.
+
+    A place of None makes a new array. ``crossed`` says that a source may lie in a target.
+    """
+
+    instruction: Instruction
+    sources: tuple[int, ...]
+    targets: tuple[int, ...]
+    places: tuple[Target, ...]
+    crossed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Rename:
+    """Gives slots the arrays of others; no element moves."""
+
+    instruction: Copy
+    sources: tuple[int, ...]
+    targets: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """Runs one of two blocks."""
+
+    instruction: If
+    then: tuple[Node, ...]
+    orelse: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """Runs its block while the condition holds."""
+
+    instruction: While
+    body: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OnStack:
+    """Acts on a stack of saved values."""
+
+    instruction: Stack
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Drops arrays that a run made."""
+
+    instruction: Instruction
+    slots: tuple[int, ...]
+
+
+Node = Bound | Late | Move | Rename | Branch | Loop | OnStack | Release
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What one session executes: planned instructions and the size of the arena they use.
+
+    ``owned`` names the output slots whose arrays the caller may keep as they are.
+    """
+
+    nodes: tuple[Node, ...]
+    nbytes: int
+    owned: frozenset[int]

@@ -1,0 +1,440 @@
+"""Plans the memory and binds the kernels of a plan, for inputs of known shapes.
+
+One walk over the instructions, in which every slot has a meta and the storages that its value lies
+in. A result with a known shape gets a stretch of the arena, or the memory of an operand that dies
+here; what the caller keeps is made anew in each run; results whose shape depends on elements are
+left to the run. What is written in place is written over its old content only when nobody else
+reads that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from math import prod
+from typing import cast
+
+import numpy as np
+
+from pirkit.diag.errors import ConstraintError, UnsupportedError
+from pirkit.runtime.arena import Arena, Storage
+from pirkit.runtime.binding import Scratch, Step
+from pirkit.runtime.library import Library, Metas, bind_call, call_fault, is_static
+from pirkit.runtime.meta import UNKNOWN, Meta, TensorMeta, VecMeta
+from pirkit.runtime.nodes import (
+    Bound,
+    Branch,
+    Fresh,
+    InArena,
+    Late,
+    Layout,
+    Loop,
+    Move,
+    Node,
+    OnStack,
+    Over,
+    Release,
+    Rename,
+    Target,
+)
+from pirkit.runtime.plan import (
+    Call,
+    Copy,
+    If,
+    Instruction,
+    Operand,
+    Plan,
+    Stack,
+    While,
+    blocks,
+    instructions,
+    slots_of,
+)
+from pirkit.runtime.registry import Choice
+
+
+def plan_memory(
+    plan: Plan,
+    library: Library,
+    fed: Mapping[int, Meta],
+    *,
+    scratch: Scratch,
+    generator: Callable[[Call], Callable[[], np.random.Generator]],
+    reuse: bool = True,
+) -> Layout:
+    """Lay out one session of a plan.
+
+    ``fed`` holds the actual metas of inputs and parameters by slot. Raises RuntimeFault (PK0901,
+    with the op and its span) for shapes that an op refuses, UnsupportedError for an op without a
+    kernel.
+    """
+    planner = _Planner(plan, library, scratch, generator, Arena(reuse))
+    for slot, meta in fed.items():
+        planner.metas[slot] = meta
+        planner.refer(slot, Storage("caller"))
+    planner.kept = _kept(plan, library)
+    nodes = planner.block(plan.body)
+    return Layout(tuple(nodes), planner.arena.size, frozenset(planner.owned()))
+
+
+def _kept(plan: Plan, library: Library) -> set[int]:
+    """Slots whose memory the caller gets: outputs, written inputs, and what those are views of."""
+    kept = {o.source for o in plan.outputs if isinstance(o.source, int)}
+    kept |= {p.slot for p in (*plan.inputs, *plan.params) if p.name in plan.written}
+    for instruction in reversed(plan.body):
+        if not isinstance(instruction, Call) or not kept.intersection(
+            slots_of(instruction.outputs)
+        ):
+            continue
+        source = next(iter(instruction.inputs), None)
+        meta = plan.slots[source] if isinstance(source, int) else None
+        if isinstance(meta, TensorMeta) and isinstance(source, int):
+            choices = library.choices(instruction.kernel, meta.dtype, instruction.attrs)
+            if choices and choices[0].kernel.form == "view":
+                kept.add(source)
+    return kept
+
+
+@dataclass
+class _Planner:
+    plan: Plan
+    library: Library
+    scratch: Scratch
+    generator: Callable[[Call], Callable[[], np.random.Generator]]
+    arena: Arena
+    metas: dict[int, Meta] = field(default_factory=dict[int, Meta])
+    storages: dict[int, set[Storage]] = field(default_factory=dict[int, set[Storage]])
+    whole: set[int] = field(default_factory=set[int])
+    """Slots whose array is all of its storage."""
+    homes: set[int] = field(default_factory=set[int])
+    """Slots that a region writes in place: their array must stay where it is."""
+    kept: set[int] = field(default_factory=set[int])
+    retired: list[Storage] = field(default_factory=list[Storage])
+
+    def __post_init__(self) -> None:
+        loops = [i for i in instructions(self.plan.body) if isinstance(i, While)]
+        self.state = {s for loop in loops for s in slots_of(cast(Copy, loop.body[-1]).targets)}
+
+    # --- metas and storages ---
+
+    def meta(self, operand: Operand) -> Meta | None:
+        if operand is None:
+            return None
+        if isinstance(operand, int):
+            return self.metas.get(operand, self.plan.slots[operand])
+        return VecMeta(tuple([cast(TensorMeta, self.meta(i)) for i in operand]))
+
+    def refer(self, slot: int, *storages: Storage) -> None:
+        self.storages.setdefault(slot, set()).update(storages)
+        for storage in storages:
+            storage.slots.add(slot)
+
+    def retire(self, slot: int) -> None:
+        """The slot gets another value; the step that makes it may still read the present one."""
+        for storage in self.storages.pop(slot, ()):
+            storage.slots.discard(slot)
+            self.retired.append(storage)
+        self.whole.discard(slot)
+
+    def collect(self) -> None:
+        """Hand back the memory of retired values that nobody refers to."""
+        for storage in dict.fromkeys(self.retired):
+            if not storage.slots and storage.owner == "arena":
+                self.arena.give(storage.offset, storage.nbytes)
+        self.retired.clear()
+
+    def drop(self, slot: int) -> None:
+        self.retire(slot)
+        self.collect()
+
+    def sole(self, slot: int) -> Storage | None:
+        """The storage of a slot that fills it alone and that a run may write, or None."""
+        held = self.storages.get(slot, set())
+        if len(held) != 1 or slot not in self.whole:
+            return None
+        (storage,) = held
+        writable = storage.owner in ("arena", "fresh") and storage.slots == {slot}
+        return storage if writable else None
+
+    def owned(self) -> Iterator[int]:
+        """Output slots whose memory nothing else refers to once the run is over."""
+        sources = [o.source for o in self.plan.outputs]
+        written = {p.slot for p in (*self.plan.inputs, *self.plan.params)}
+        for slot in {*(s for s in sources if isinstance(s, int)), *(self.kept & written)}:
+            held = self.storages.get(slot, set())
+            others = {s for storage in held for s in storage.slots} - {slot}
+            visible = others & ({*slots_of(sources)} | written)
+            alone = sources.count(slot) <= 1 and not visible
+            if alone and held and all(s.owner in ("fresh", "heap") for s in held):
+                yield slot
+
+    # --- instructions ---
+
+    def block(self, body: Iterable[Instruction]) -> list[Node]:
+        nodes: list[Node] = []
+        for instruction in body:
+            nodes += self.instruction(instruction)
+            late = tuple([s for s in instruction.frees if self.is_heap(s)])
+            for slot in instruction.frees:
+                self.drop(slot)
+            if late:
+                nodes.append(Release(instruction, late))
+        return nodes
+
+    def is_heap(self, slot: int) -> bool:
+        return any(s.owner == "heap" for s in self.storages.get(slot, ()))
+
+    def instruction(self, instruction: Instruction) -> Iterator[Node]:
+        match instruction:
+            case Call():
+                yield from self.call(instruction)
+            case Copy():
+                yield self.copy(instruction)
+            case If():
+                yield from self.settle(instruction)
+                yield self.branch(instruction)
+            case While():
+                yield from self.settle(instruction)
+                yield Loop(instruction, tuple(self.block(instruction.body)))
+            case Stack():
+                for slot in slots_of(instruction.outputs):
+                    self.metas[slot] = self.plan.slots[slot]
+                    self.drop(slot)
+                    self.refer(slot, Storage("heap"))
+                yield OnStack(instruction)
+
+    def call(self, call: Call) -> Iterator[Node]:
+        inputs = tuple([self.meta(o) for o in call.inputs])
+        found = self.infer(call, inputs)
+        wanted = tuple(
+            [m if o is not None else None for o, m in zip(call.outputs, found, strict=False)]
+        )
+        bound = None
+        if not call.host and all(map(is_static, inputs)):
+            bound = self.bind(call, inputs, wanted)
+        if bound is None:
+            yield self.late(call, wanted)
+            return
+        choice, step = bound
+        homes = self.homes.intersection(slots_of(call.outputs))
+        if choice.kernel.form != "out":
+            detach = not self.homes.isdisjoint(slots_of(call.inputs))
+            yield Bound(call, step, (), choice, detach, frozenset(homes))
+            is_view = choice.kernel.form == "view"
+            self.alias_results(call, wanted, detached=detach, is_view=is_view)
+            return
+        operands = self.overwritable(call, choice)
+        moves: list[tuple[int, int]] = []
+        targets = tuple(
+            [
+                self.place(call, output, meta, operands.get(index, ()), moves)
+                for index, (output, meta) in enumerate(zip(call.outputs, wanted, strict=False))
+            ]
+        )
+        self.collect()
+        yield Bound(call, step, targets, choice)
+        for source, home in moves:
+            yield Move(call, (source,), (home,), (Over(home),))
+            self.drop(source)
+
+    def infer(self, call: Call, inputs: Metas) -> Metas:
+        attrs = {**call.attrs, **{h.name: None for h in call.host}}
+        try:
+            return self.library.infer(call.kernel, inputs, attrs)
+        except ConstraintError as error:
+            raise call_fault(
+                call, error.message, f"constraint {error.constraint}", error.help
+            ) from error
+
+    def bind(self, call: Call, inputs: Metas, wanted: Metas) -> tuple[Choice, Step] | None:
+        return bind_call(
+            self.library, call, inputs, wanted, self.scratch, self.generator(call), call.attrs
+        )
+
+    def late(self, call: Call, wanted: Metas) -> Late:
+        self.alias_results(call, wanted, detached=False, is_view=False)
+        return Late(call, frozenset(self.homes.intersection(slots_of(call.outputs))))
+
+    def alias_results(self, call: Call, wanted: Metas, *, detached: bool, is_view: bool) -> None:
+        """Results of steps that return arrays: they may lie in any operand."""
+        sources = {s for slot in slots_of(call.inputs) for s in self.storages.get(slot, ())}
+        held = set[Storage]() if detached else sources
+        for output, meta in zip(call.outputs, wanted, strict=False):
+            for slot, each in _pairs(output, meta):
+                if slot in self.homes:
+                    self.check_home(call, slot, each)
+                    continue
+                self.metas[slot] = each
+                self.retire(slot)
+                self.refer(slot, *held, *(() if is_view and held else (Storage("heap"),)))
+        self.collect()
+
+    def check_home(self, call: Call, slot: int, meta: Meta) -> None:
+        if is_static(meta) and meta != self.metas[slot]:
+            raise UnsupportedError(
+                f"`{call.kernel}` makes a {self.metas[slot]} a {meta} inside a branch or a loop",
+                code="PK0402",
+                span=call.span,
+                notes=call.origin,
+                help="use the form of the op that does not write in place",
+            )
+
+    def overwritable(self, call: Call, choice: Choice) -> dict[int, tuple[int, ...]]:
+        """Result -> operand slots whose memory the kernel may write it to."""
+        flat = list(slots_of(call.inputs))
+        found: dict[int, tuple[int, ...]] = {}
+        for result, operands in self.library.overwrites(choice.kernel).items():
+            slots = [call.inputs[i] for i in operands if i < len(call.inputs)]
+            found[result] = tuple([s for s in slots if isinstance(s, int) and flat.count(s) == 1])
+        return found
+
+    def place(
+        self,
+        call: Call,
+        output: Operand,
+        meta: Meta | None,
+        operands: tuple[int, ...],
+        moves: list[tuple[int, int]],
+    ) -> Target | tuple[Target, ...]:
+        if output is None or meta is None:
+            return None
+        if isinstance(output, int):
+            return self.place_one(call, output, cast(TensorMeta, meta), operands, moves)
+        items = cast(VecMeta, meta).items
+        return tuple(
+            [
+                self.place_one(call, s, m, operands, moves)
+                for s, m in zip(output, items, strict=True)
+            ]
+        )
+
+    def place_one(
+        self,
+        call: Call,
+        slot: int,
+        meta: TensorMeta,
+        operands: tuple[int, ...],
+        moves: list[tuple[int, int]],
+    ) -> Target:
+        if slot in self.homes:
+            if slot in operands:
+                return Over(slot)
+            return self.detour(slot, meta, moves)
+        for source in operands:
+            if self.may_overwrite(call, source, slot, meta):
+                storage = cast(Storage, self.sole(source))
+                self.metas[slot] = meta
+                if source != slot:
+                    self.retire(slot)
+                    self.refer(slot, storage)
+                    self.whole.add(slot)
+                return Over(source)
+        self.retire(slot)
+        return self.new(slot, meta)
+
+    def may_overwrite(self, call: Call, source: int, slot: int, meta: TensorMeta) -> bool:
+        storage = self.sole(source)
+        if storage is None or self.metas.get(source) != meta:
+            return False
+        if not self.arena.reuse and source != slot:
+            return False
+        if source != slot:
+            is_dead = source in call.frees and storage.owner == "arena"
+            return is_dead and slot not in self.kept
+        return slot not in self.kept or storage.owner == "fresh"
+
+    def detour(self, home: int, meta: TensorMeta, moves: list[tuple[int, int]]) -> Target:
+        """A kernel that cannot write over its operand: elsewhere first, then to the home."""
+        extra = -1 - len(self.metas)
+        moves.append((extra, home))
+        return self.new(extra, meta)
+
+    def new(self, slot: int, meta: TensorMeta) -> Target:
+        self.metas[slot] = meta
+        nbytes = prod(meta.shape) * meta.dtype.itemsize
+        self.whole.add(slot)
+        if slot in self.kept:
+            self.refer(slot, Storage("fresh"))
+            return Fresh(meta)
+        offset = self.arena.take(nbytes)
+        self.refer(slot, Storage("arena", offset, nbytes))
+        return InArena(meta, offset)
+
+    # --- control flow ---
+
+    def settle(self, region: If | While) -> Iterator[Node]:
+        """Gives slots that the region writes in place memory that they keep throughout."""
+        writes = [i for b in blocks(region) for i in instructions(b) if isinstance(i, Call)]
+        slots = {s for w in writes for s in slots_of(w.outputs) if s in self.storages}
+        for slot in sorted(slots - self.homes):
+            meta = self.metas[slot]
+            if not is_static(meta):
+                continue
+            if self.sole(slot) is None:
+                self.retire(slot)
+                yield Move(region, (slot,), (slot,), (self.new(slot, cast(TensorMeta, meta)),))
+            self.homes.add(slot)
+
+    def copy(self, copy: Copy) -> Node:
+        sources, targets = list(slots_of(copy.sources)), list(slots_of(copy.targets))
+        if not set(targets) & self.state:
+            for source, target in zip(sources, targets, strict=True):
+                self.metas[target] = cast(Meta, self.meta(source))
+                self.refer(target, *self.storages.get(source, set()), Storage("heap"))
+            return Rename(copy, tuple(sources), tuple(targets))
+        places: list[Target] = []
+        for source, target in zip(sources, targets, strict=True):
+            meta = self.plan.slots[target]
+            known = isinstance(meta, TensorMeta) and meta.is_static
+            if target in self.storages:
+                places.append(None if self.is_heap(target) else Over(target))
+            elif known and self.metas.get(source, meta) == meta:
+                places.append(self.new(target, cast(TensorMeta, meta)))
+            else:
+                self.metas[target] = meta
+                self.refer(target, Storage("heap"))
+                places.append(None)
+        crossed = any(
+            self.storages.get(source, set()) & self.storages[target]
+            for i, source in enumerate(sources)
+            for j, target in enumerate(targets)
+            if i != j
+        )
+        return Move(copy, tuple(sources), tuple(targets), tuple(places), crossed)
+
+    def branch(self, branch: If) -> Branch:
+        then = self.block(branch.then)
+        results = [s for s in _results(branch) if s in self.metas]
+        first = [self.metas[s] for s in results]
+        orelse = self.block(branch.orelse)
+        for slot, one in zip(results, first, strict=True):
+            self.metas[slot] = _common(one, self.metas[slot])
+        return Branch(branch, tuple(then), tuple(orelse))
+
+
+# --- slots ---------------------------------------------------------------------------------------
+
+
+def _pairs(output: Operand, meta: Meta | None) -> Iterator[tuple[int, Meta]]:
+    if isinstance(output, int) and meta is not None:
+        yield output, meta
+    elif isinstance(output, tuple) and isinstance(meta, VecMeta):
+        yield from zip(output, meta.items, strict=True)
+
+
+def _results(branch: If) -> Iterator[int]:
+    for body in (branch.then, branch.orelse):
+        if body and isinstance(body[-1], Copy):
+            yield from slots_of(body[-1].targets)
+            return
+
+
+def _common(one: Meta, other: Meta) -> Meta:
+    """What is known of a value that is one of two."""
+    if not isinstance(one, TensorMeta) or not isinstance(other, TensorMeta) or one == other:
+        return other
+    if one.rank != other.rank:
+        return one
+    return one.with_shape(
+        a if a == b else UNKNOWN for a, b in zip(one.shape, other.shape, strict=True)
+    )

@@ -1,0 +1,98 @@
+"""A session: the memory of one run at a time, and the callables that run the instructions on it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from pirkit.runtime.frame import Frame
+from pirkit.runtime.library import Library
+from pirkit.runtime.meta import Meta
+from pirkit.runtime.plan import Call, Operand, Plan
+from pirkit.runtime.planning import plan_memory
+from pirkit.runtime.steps import Env, build, execute
+
+_WORD: Final = (1 << 64) - 1
+
+
+@dataclass
+class Counters:
+    """What happened since the executable was made; a steady run adds to none but ``runs``."""
+
+    runs: int = 0
+    sessions: int = 0
+    binds: int = 0
+    infer_meta: int = 0
+    allocations: int = 0
+    """Arrays made while running whose size was not known before."""
+
+
+@dataclass
+class Draws:
+    """Where random numbers come from: the seed, the run, and how often each op drew in it."""
+
+    seed: int = 0
+    run: int = 0
+    repeats: Counter[int] = field(default_factory=Counter[int])
+
+    def begin(self, seed: int, run: int) -> None:
+        self.seed, self.run = seed, run
+        self.repeats.clear()
+
+    def generator(self, call: Call) -> Callable[[], np.random.Generator]:
+        """Draws that depend on seed, run and op, or on the op's own seed; repeats go on."""
+        own = int(call.attrs.get("seed") or 0)
+        which = call.random or 0
+
+        def draw() -> np.random.Generator:
+            repeat = self.repeats[which]
+            self.repeats[which] = repeat + 1
+            stream = 0 if own else (self.run << 32) + which
+            key = np.array([(own or self.seed) & _WORD, stream & _WORD], dtype=np.uint64)
+            return np.random.Generator(np.random.Philox(key=key, counter=[0, 0, 0, repeat]))
+
+        return draw
+
+
+class Session:
+    """One frame of slots, bound to inputs and parameters of known shapes."""
+
+    def __init__(
+        self, plan: Plan, library: Library, fed: Mapping[int, Meta], counters: Counters, reuse: bool
+    ) -> None:
+        self.draws = Draws()
+        layout = plan_memory(
+            plan, library, fed, scratch=np.empty, generator=self.draws.generator, reuse=reuse
+        )
+        self.nbytes = layout.nbytes
+        self.owned = layout.owned
+        """Slots whose arrays the caller may keep."""
+        self._frame = Frame(len(plan.slots), layout.nbytes)
+        env = Env(self._frame, library, self.draws.generator, counters)
+        self._steps = build(env, layout.nodes)
+        self._varying = tuple(i for i in range(len(plan.slots)) if self._frame.moves(i))
+        counters.sessions += 1
+
+    def feed(self, slots: Mapping[int, Any]) -> None:
+        """Put the values of inputs and parameters into their slots."""
+        values = self._frame.values
+        for slot, value in slots.items():
+            values[slot] = value
+
+    def run(self) -> None:
+        """Run all instructions. Raises RuntimeFault for a kernel that refuses its arguments."""
+        execute(self._frame, self._steps)
+
+    def value(self, operand: Operand) -> Any:
+        """The value of an operand: an array, a list of them, or None."""
+        return self._frame.value(operand)
+
+    def forget(self) -> None:
+        """Drop what belongs to the caller, so that the session keeps nothing of it alive."""
+        values = self._frame.values
+        for slot in self._varying:
+            values[slot] = None

@@ -1,0 +1,374 @@
+"""The callables that run planned instructions.
+
+A callable knows its arrays. Where all operands and results stay at the same place it is just the
+kernel's step applied to them; where some change from run to run (inputs, outputs, results whose
+size depends on elements) it picks them from the frame.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from operator import itemgetter, length_hint
+from typing import Any, Final, cast
+
+import numpy as np
+
+from pirkit.diag.errors import ConstraintError, InternalError, RuntimeFault
+from pirkit.diag.limits import current_limits
+from pirkit.runtime.binding import Step
+from pirkit.runtime.frame import Cells, Frame
+from pirkit.runtime.late import Counted, LateCall
+from pirkit.runtime.library import Library, call_fault
+from pirkit.runtime.meta import TensorMeta, of_value
+from pirkit.runtime.nodes import (
+    Bound,
+    Branch,
+    Late,
+    Loop,
+    Move,
+    Node,
+    OnStack,
+    Over,
+    Release,
+    Rename,
+)
+from pirkit.runtime.plan import Call, Instruction, Operand, slots_of
+
+Array = np.ndarray[Any, Any]
+Do = Callable[[], None]
+
+KERNEL_FAULTS: Final = (ArithmeticError, LookupError, MemoryError, TypeError, ValueError)
+"""What numpy raises when a kernel's arguments do not fit together."""
+
+
+@dataclass(frozen=True)
+class Steps:
+    """The callables of a block, and the instruction that each one belongs to."""
+
+    dos: tuple[Do, ...]
+    instructions: tuple[Instruction, ...]
+
+
+@dataclass(frozen=True)
+class Env:
+    """What the callables of one session share."""
+
+    frame: Frame
+    library: Library
+    generator: Callable[[Call], Callable[[], np.random.Generator]]
+    counters: Counted
+
+
+def build(env: Env, nodes: Iterable[Node]) -> Steps:
+    """The callables of planned instructions; views of what stays at its place need none."""
+    dos: list[Do] = []
+    owners: list[Instruction] = []
+    for node in nodes:
+        do = _BUILDERS[type(node)](env, node)
+        if do is not None:
+            dos.append(do)
+            owners.append(node.call if isinstance(node, Bound | Late) else node.instruction)
+    return Steps(tuple(dos), tuple(owners))
+
+
+def execute(frame: Frame, steps: Steps) -> None:
+    """Run a block. Raises RuntimeFault for a kernel that refuses its arguments."""
+    left = iter(steps.dos)
+    try:
+        for do in left:
+            do()
+    except ConstraintError as error:
+        failed = cast(Call, _failed(steps, left))
+        note = f"constraint {error.constraint}"
+        raise call_fault(failed, error.message, note, error.help) from error
+    except KERNEL_FAULTS as error:
+        raise _fault(frame, _failed(steps, left), error) from error
+
+
+def _failed(steps: Steps, left: Any) -> Instruction:
+    return steps.instructions[len(steps.dos) - length_hint(left) - 1]
+
+
+def _fault(frame: Frame, failed: Instruction, error: Exception) -> RuntimeFault:
+    if not isinstance(failed, Call):
+        return RuntimeFault(f"{error}", code="PK0901", span=failed.span)
+    shown = ", ".join(_describe(frame.value(o)) for o in failed.inputs)
+    return call_fault(failed, f"{error}", f"called with {shown}", None)
+
+
+def _describe(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        return str(of_value(cast(Array, value)))
+    return "none" if value is None else f"{len(value)} tensors"
+
+
+def picker(frame: list[Any], cells: Sequence[Cells]) -> Callable[[], tuple[Any, ...]]:
+    """What gives the arguments of a step out of the frame."""
+    if any(isinstance(c, tuple) for c in cells):
+        return lambda: tuple(
+            [[frame[i] for i in c] if isinstance(c, tuple) else frame[c] for c in cells]
+        )
+    flat = cast("list[int]", list(cells))
+    if len(flat) < 2:
+        return lambda: tuple([frame[c] for c in flat])
+    return partial(cast("Callable[[Any], tuple[Any, ...]]", itemgetter(*flat)), frame)
+
+
+def _bound(env: Env, node: Bound) -> Do | None:
+    env.counters.binds += 1
+    call = node.call
+    ins = [env.frame.cells(o) for o in call.inputs]
+    if node.choice.kernel.form != "out":
+        return _returning(env, node, ins)
+    fresh: list[tuple[int, TensorMeta]] = []
+    outs: list[Cells] = []
+    for output, target in zip(call.outputs, node.targets, strict=False):
+        if isinstance(target, tuple):
+            slots = cast("tuple[int, ...]", output)
+            outs.append(
+                tuple([env.frame.settle(o, t, fresh) for o, t in zip(slots, target, strict=True)])
+            )
+        else:
+            outs.append(env.frame.settle(cast(int, output), target, fresh))
+    return _writing(env, node.step, ins, outs, fresh)
+
+
+def _writing(
+    env: Env,
+    step: Step,
+    ins: list[Cells],
+    outs: list[Cells],
+    fresh: list[tuple[int, TensorMeta]],
+) -> Do:
+    frame = env.frame.values
+    cells = [*ins, *outs]
+    if env.frame.stays(cells):
+        return partial(step, *[env.frame.held(c) for c in cells])
+    if not fresh:
+        pick = picker(frame, cells)
+
+        def write() -> None:
+            step(*pick())
+
+        return write
+    operands, results = picker(frame, ins), picker(frame, outs)
+    made = [(slot, meta.shape, meta.dtype.np) for slot, meta in fresh]
+    empty = np.empty
+
+    def make_and_write() -> None:
+        given = operands()  # first: a result may get the slot of an operand
+        for slot, shape, dtype in made:
+            frame[slot] = empty(shape, dtype)
+        step(*given, *results())
+
+    return make_and_write
+
+
+def _returning(env: Env, node: Bound, ins: list[Cells]) -> Do | None:
+    """Steps that return arrays. A view of what stays at its place is made once, here."""
+    call, step = node.call, node.step
+    outputs = tuple(slots_of(call.outputs))
+    is_plain = not node.detach and not node.homes
+    if node.choice.kernel.form == "view" and is_plain and env.frame.stays(ins):
+        operands = [env.frame.held(c) for c in ins]
+        found = list(_flat(step(*operands), call.outputs))
+        if all(np.may_share_memory(a, o) for a in found for o in operands[:1] if a.size):
+            for slot, array in zip(outputs, found, strict=True):
+                env.frame.fix(slot, array)
+            return None
+    pick = picker(env.frame.values, ins)
+    store = _store(env, call.outputs, node.detach, node.homes)
+
+    def compute() -> None:
+        store(step(*pick()))
+
+    return compute
+
+
+def _flat(found: Any, outputs: Sequence[Operand]) -> Iterable[Array]:
+    """The arrays that a step returned, for the slots that are wanted."""
+    results = cast("tuple[Any, ...]", found if isinstance(found, tuple) else (found,))
+    for output, value in zip(outputs, results, strict=False):
+        if isinstance(output, int):
+            yield value
+        elif output is not None:
+            yield from value
+
+
+def _store(
+    env: Env, outputs: Sequence[Operand], detach: bool, homes: frozenset[int]
+) -> Callable[[Any], None]:
+    """What puts the results of a step into the frame."""
+    frame = env.frame.values
+    slots = tuple(slots_of(outputs))
+    kept = {slot: env.frame.cell(slot) for slot in homes}
+    for slot in slots:
+        if slot not in homes:
+            env.frame.vary(slot)
+    if len(outputs) == 1 and isinstance(outputs[0], int) and not detach and not homes:
+        (only,) = outputs
+
+        def store_one(found: Any) -> None:
+            frame[cast(int, only)] = found[0] if isinstance(found, tuple) else found
+
+        return store_one
+
+    def store(found: Any) -> None:
+        for slot, value in zip(slots, _flat(found, outputs), strict=True):
+            if slot in kept:
+                np.copyto(frame[kept[slot]], value)
+            else:
+                frame[slot] = np.array(value) if detach else value
+
+    return store
+
+
+def _late(env: Env, node: Late) -> Do:
+    call = node.call
+    pick = picker(env.frame.values, [env.frame.cells(o) for o in call.inputs])
+    hosts = picker(env.frame.values, [env.frame.cells(h.source) for h in call.host])
+    store = _store(env, call.outputs, False, node.homes)
+    late = LateCall(env.library, call, env.generator(call), env.counters)
+
+    def compute() -> None:
+        store(late(pick(), hosts()))
+
+    return compute
+
+
+def _move(env: Env, node: Move) -> Do | None:
+    frame = env.frame.values
+    sources = [env.frame.cell(i) for i in node.sources]
+    fresh: list[tuple[int, TensorMeta]] = []
+    pairs: list[tuple[int, int]] = []
+    renewed: list[tuple[int, int]] = []
+    for slot, target, source, place in zip(
+        node.sources, node.targets, sources, node.places, strict=True
+    ):
+        if place is None:
+            env.frame.vary(target)
+            renewed.append((source, target))
+        elif slot != target or not isinstance(place, Over):
+            pairs.append((source, env.frame.settle(target, place, fresh)))
+    if not pairs and not renewed:
+        return None
+    crossed = node.crossed
+    made = [(slot, meta.shape, meta.dtype.np) for slot, meta in fresh]
+
+    def move() -> None:
+        values = [frame[a] for a, _ in pairs]
+        others = [np.array(frame[a]) for a, _ in renewed]
+        if crossed:
+            values = [np.array(v) for v in values]
+        for slot, shape, dtype in made:
+            frame[slot] = np.empty(shape, dtype)
+        for value, (_, target) in zip(values, pairs, strict=True):
+            np.copyto(frame[target], value)
+        for value, (_, target) in zip(others, renewed, strict=True):
+            frame[target] = value
+
+    return move
+
+
+def _rename(env: Env, node: Rename) -> Do:
+    frame = env.frame.values
+    pick = picker(frame, [env.frame.cell(i) for i in node.sources])
+    for target in node.targets:
+        env.frame.vary(target)
+    targets = node.targets
+
+    def rename() -> None:
+        for target, value in zip(targets, pick(), strict=True):
+            frame[target] = value
+
+    return rename
+
+
+def _branch(env: Env, node: Branch) -> Do:
+    cells = env.frame
+    frame, condition = cells.values, env.frame.cell(node.instruction.condition)
+    then, orelse = build(env, node.then), build(env, node.orelse)
+
+    def branch() -> None:
+        execute(cells, then if frame[condition].item() else orelse)
+
+    return branch
+
+
+def _loop(env: Env, node: Loop) -> Do:
+    cells = env.frame
+    frame, body = cells.values, build(env, node.body)
+    condition, span = env.frame.cell(node.instruction.condition), node.instruction.span
+
+    def loop() -> None:
+        left = current_limits().loop_steps
+        while frame[condition].item():
+            left -= 1
+            if left < 0:
+                raise RuntimeFault(
+                    "a loop ran longer than the limit of loop steps",
+                    code="PK0905",
+                    span=span,
+                    help="raise the limit `loop_steps`, or look for a condition that never fails",
+                )
+            execute(cells, body)
+
+    return loop
+
+
+def _on_stack(env: Env, node: OnStack) -> Do:
+    frame, stack = env.frame.values, node.instruction
+    pick = picker(frame, [env.frame.cells(o) for o in stack.inputs])
+    store = _store(env, stack.outputs, False, frozenset())
+    slot, span = stack.slot, stack.span
+
+    def create() -> None:
+        frame[slot] = []
+
+    def push() -> None:
+        frame[slot].append(tuple(map(_saved, pick())))
+
+    def pop() -> None:
+        if not frame[slot]:
+            raise RuntimeFault("pop from an empty stack", code="PK0904", span=span)
+        store(frame[slot].pop())
+
+    def test() -> None:
+        store(np.array([bool(frame[slot])]))
+
+    actions: dict[str, Do] = {"create": create, "push": push, "pop": pop, "test": test}
+    if stack.action not in actions:
+        raise InternalError(f"plan with unknown stack action {stack.action!r}")
+    return actions[stack.action]
+
+
+def _saved(value: Any) -> Any:
+    """A value that later iterations do not overwrite."""
+    if isinstance(value, list):
+        return [_saved(v) for v in cast("list[Any]", value)]
+    return np.array(cast(Array, value)) if isinstance(value, np.ndarray) else value
+
+
+def _release(env: Env, node: Release) -> Do | None:
+    frame = env.frame.values
+    slots = tuple([i for i in node.slots if env.frame.moves(i)])
+
+    def release() -> None:
+        for slot in slots:
+            frame[slot] = None
+
+    return release if slots else None
+
+
+_BUILDERS: Final[dict[type, Callable[[Env, Any], Do | None]]] = {
+    Bound: _bound,
+    Late: _late,
+    Move: _move,
+    Rename: _rename,
+    Branch: _branch,
+    Loop: _loop,
+    OnStack: _on_stack,
+    Release: _release,
+}
