@@ -1,0 +1,122 @@
+"""Memory planning: whatever it reuses, the numbers are those of a run that reuses nothing."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pirkit.dialect.operation import ProgramOp
+from pirkit.lowering.kernels import KernelLibrary
+from pirkit.lowering.plan_writer import write_plan
+from pirkit.runtime.executor import Executable
+from tests.execution import Array, assert_same_bits, parsed
+from tests.unit.passes.random_programs import random_program
+
+X: Array = np.array([[-1.5, 0.25], [np.inf, 2.0]], np.float32)
+W: Array = np.array([[-0.0, 0.5], [-3.0, 1.0]], np.float32)
+
+
+def executable(text: str, backend: str = "cpu", **options: Any) -> Executable:
+    (program,) = [op for op in parsed(text).ops if isinstance(op, ProgramOp)]
+    library = KernelLibrary(backend)
+    return Executable(write_plan(program, library=library), library, seed=1, **options)
+
+
+def seen(exe: Executable, inputs: dict[str, Array]) -> dict[str, Array]:
+    outputs = exe.run(inputs)
+    return outputs | {f"written {name}": value for name, value in exe.updates.items()}
+
+
+@settings(deadline=None, max_examples=120)
+@given(seed=st.integers(0, 2**32), condition=st.booleans())
+def test_reuse_changes_no_bit(seed: int, condition: bool) -> None:
+    text = random_program(Random(seed))
+    one, other = executable(text), executable(text, reuse=False)
+    one.params["w"], other.params["w"] = W.copy(), W.copy()
+    inputs = {"x": X.copy(), "c": np.array([condition])}
+    first: list[dict[str, Array]] = []
+    for _ in range(3):
+        found = seen(one, inputs)
+        assert_same_bits(seen(other, inputs), found)
+        first.append({name: value.copy() for name, value in found.items()})
+        np.testing.assert_array_equal(inputs["x"], X)
+    assert_same_bits(first[-1], found)
+
+
+@settings(deadline=None, max_examples=60)
+@given(seed=st.integers(0, 2**32), condition=st.booleans())
+def test_kernels_agree_with_the_reference_on_whole_programs(seed: int, condition: bool) -> None:
+    text = random_program(Random(seed))
+    one, other = executable(text), executable(text, backend="reference")
+    one.params["w"], other.params["w"] = W.copy(), W.copy()
+    inputs = {"x": X, "c": np.array([condition])}
+    found, expected = seen(one, inputs), seen(other, inputs)
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name], value, rtol=1e-5, atol=1e-6, err_msg=name)
+
+
+def chain(length: int, op: str = "pd_op.tanh") -> str:
+    kind = "tensor<4xf32>"
+    lines = [f'pir.program @main(%v0 "x" : {kind}) {{']
+    lines += [f"  %v{i + 1} = {op}(%v{i}) : ({kind}) -> {kind}" for i in range(length)]
+    lines += [f'  pir.shadow_output(%v{length}) {{output_name = "y"}} : ({kind}) -> ()', "}"]
+    return "\n".join(lines)
+
+
+def test_a_chain_needs_memory_for_one_link() -> None:
+    exe = executable(chain(50))
+    assert exe(x=np.ones(4, np.float32))["y"].shape == (4,)
+    (sessions,) = exe._idle.values()
+    assert sessions[0].nbytes == 64
+
+
+def test_a_steady_run_infers_binds_and_allocates_nothing() -> None:
+    exe = executable(chain(100))
+    x = np.linspace(-1, 1, 4, dtype=np.float32)
+    first = exe(x=x)["y"]
+    before = vars(exe.counters).copy()
+    for _ in range(5):
+        np.testing.assert_array_equal(exe(x=x)["y"], first)
+    assert vars(exe.counters) == {**before, "runs": before["runs"] + 5}
+
+
+def test_outputs_belong_to_the_caller() -> None:
+    exe = executable(chain(3))
+    first = exe(x=np.ones(4, np.float32))["y"]
+    kept = first.copy()
+    second = exe(x=np.zeros(4, np.float32))["y"]
+    np.testing.assert_array_equal(first, kept)
+    assert not np.may_share_memory(first, second)
+
+
+@pytest.mark.parametrize("steps", [0, 1, 2, 5])
+def test_a_loop_may_swap_its_state(steps: int) -> None:
+    text = """
+pir.program @main(%x "x" : tensor<2xf32>, %y "y" : tensor<2xf32>, %n "n" : tensor<i32>) {
+  %i0 = pd_op.full() {shape = array<i64>, value = 0.0 : f64, dtype = #pir.dtype<int32>} : () -> tensor<i32>
+  %c0 = pd_op.less_than(%i0, %n) : (tensor<i32>, tensor<i32>) -> tensor<i1>
+  %i, %a, %b = pd_op.while(%c0, %i0, %x, %y) : (tensor<i1>, tensor<i32>, tensor<2xf32>, tensor<2xf32>) -> (tensor<i32>, tensor<2xf32>, tensor<2xf32>) {
+  ^bb0(%j : tensor<i32>, %p : tensor<2xf32>, %q : tensor<2xf32>):
+    %one = pd_op.full() {shape = array<i64>, value = 1.0 : f64, dtype = #pir.dtype<int32>} : () -> tensor<i32>
+    %k = pd_op.add(%j, %one) : (tensor<i32>, tensor<i32>) -> tensor<i32>
+    %t = pd_op.tanh(%p) : (tensor<2xf32>) -> tensor<2xf32>
+    %c = pd_op.less_than(%k, %n) : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    pir.yield(%c, %k, %q, %t) : (tensor<i1>, tensor<i32>, tensor<2xf32>, tensor<2xf32>) -> ()
+  }
+  pir.shadow_output(%a) {output_name = "a"} : (tensor<2xf32>) -> ()
+  pir.shadow_output(%b) {output_name = "b"} : (tensor<2xf32>) -> ()
+}
+"""
+    p = x = np.array([0.5, -1.0], np.float32)
+    q = y = np.array([2.0, 3.0], np.float32)
+    for _ in range(steps):
+        p, q = q, np.tanh(p)
+    found = executable(text)(x=x, y=y, n=np.int32(steps))
+    np.testing.assert_allclose(found["a"], p, rtol=1e-6)
+    np.testing.assert_allclose(found["b"], q, rtol=1e-6)
