@@ -8,58 +8,23 @@ from dataclasses import replace
 
 from pirkit.runtime.plan import (
     Call,
-    Copy,
     If,
     Instruction,
     Operand,
-    Stack,
     While,
     blocks,
     instructions,
+    reads,
+    slots_of,
+    writes,
 )
 
 Body = tuple[Instruction, ...]
 
 
-def reads(instruction: Instruction) -> Iterator[int]:
-    """Slots the instruction itself reads, those read inside its blocks left out."""
-    match instruction:
-        case Call():
-            yield from _slots((*instruction.inputs, *(h.source for h in instruction.host)))
-        case Copy():
-            yield from _slots(instruction.sources)
-        case If() | While():
-            yield instruction.condition
-        case Stack():
-            if instruction.action != "create":
-                yield instruction.slot
-            yield from _slots(instruction.inputs)
-
-
-def writes(instruction: Instruction) -> Iterator[int]:
-    """Slots the instruction itself writes."""
-    match instruction:
-        case Call() | Stack():
-            yield from _slots(instruction.outputs)
-            if isinstance(instruction, Stack) and instruction.action == "create":
-                yield instruction.slot
-        case Copy():
-            yield from _slots(instruction.targets)
-        case _:
-            return
-
-
-def _slots(operands: Iterable[Operand]) -> Iterator[int]:
-    for operand in operands:
-        if isinstance(operand, int):
-            yield operand
-        elif operand is not None:
-            yield from operand
-
-
 def without_dead_calls(body: Body, kept: Iterable[Operand], droppable: Collection[str]) -> Body:
     """The body without calls of droppable kernels whose results nothing reads."""
-    pinned = set(_slots(kept))
+    pinned = set(slots_of(kept))
     needed = Counter(s for i in instructions(body) for s in reads(i))
 
     def sweep(body: Body) -> Body:
@@ -80,7 +45,7 @@ def without_dead_calls(body: Body, kept: Iterable[Operand], droppable: Collectio
 
 def with_frees(body: Body, kept: Iterable[Operand]) -> Body:
     """The body with each slot freed behind its last use, in the block that first writes it."""
-    pinned = frozenset(_slots(kept))
+    pinned = frozenset(slots_of(kept))
     return _free_block(body, pinned)
 
 

@@ -16,7 +16,7 @@ from xdsl.ir import Block, SSAValue
 from pirkit.analysis.alias import AliasClasses, alias_classes
 from pirkit.diag.errors import UnsupportedError
 from pirkit.dialect.infer import constant_array, constant_scalar, default_value
-from pirkit.dialect.opdef import PURE, RANDOM, OpDef
+from pirkit.dialect.opdef import IO, PURE, RANDOM, OpDef
 from pirkit.dialect.operation import PirOp, ProgramOp, origin_of, span_of
 from pirkit.dialect.signature import INT_KINDS, REQUIRED
 from pirkit.dialect.signature import Operand as OperandSlot
@@ -137,6 +137,7 @@ class _Writer:
             attrs=attrs,
             host=tuple(host),
             random=random,
+            is_ordered=definition.effects == IO,
             span=span_of(op),
             origin=origin_of(op),
         )

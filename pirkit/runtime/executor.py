@@ -20,7 +20,8 @@ from pirkit.diag.errors import RuntimeFault
 from pirkit.runtime.library import Library
 from pirkit.runtime.meta import Meta, TensorMeta, compatible, of_value
 from pirkit.runtime.plan import Plan, Port
-from pirkit.runtime.session import Counters, Session
+from pirkit.runtime.session import Counters, Mode, Session
+from pirkit.runtime.trace import Trace
 
 Array = np.ndarray[Any, Any]
 SHAPES_KEPT: Final = 8
@@ -50,6 +51,8 @@ class Executable:
     updates: dict[str, Array] = field(default_factory=dict[str, Array])
     """Values of the written inputs and parameters after the last run."""
     reuse: bool = True
+    threads: int = 1
+    """Threads that one run may use; the numbers are the same for any."""
     counters: Counters = field(default_factory=Counters)
 
     def __post_init__(self) -> None:
@@ -73,6 +76,22 @@ class Executable:
             return self._run(inputs)
         with self._turns:
             return self._run(inputs)
+
+    def trace(self, inputs: Mapping[str, Any]) -> Trace:
+        """Run once, noting each instruction with its shapes and its time.
+
+        Nothing is kept of the run: parameters, updates and the number of runs stay as they were.
+        """
+        trace = Trace()
+        fed, key = self._feed(inputs)
+        metas = {p.slot: m for p, m in zip(self._ports, key, strict=True) if m is not None}
+        mode = Mode(self.reuse, run=trace.run)
+        session = Session(self.plan, self.library, metas, Counters(), mode)
+        session.feed(dict(zip(self._slots, fed, strict=True)))
+        session.draws.begin(self.seed, self.runs)
+        with np.errstate(all="ignore"):
+            session.run()
+        return trace
 
     def _run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         if not self._names.issuperset(inputs):
@@ -122,7 +141,8 @@ class Executable:
             if idle:
                 return idle.pop()
         fed = {p.slot: m for p, m in zip(self._ports, key, strict=True) if m is not None}
-        return Session(self.plan, self.library, fed, self.counters, self.reuse)
+        mode = Mode(self.reuse, self.threads)
+        return Session(self.plan, self.library, fed, self.counters, mode)
 
     def _give(self, key: _Key, session: Session) -> None:
         with self._lock:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pirkit.runtime.arena import Storage
 from pirkit.runtime.binding import Step
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.plan import Call, Copy, If, Instruction, Stack, While
@@ -127,13 +128,24 @@ class Release:
 Node = Bound | Late | Move | Rename | Branch | Loop | OnStack | Release
 
 
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Slots and memory that a node reads and writes, each known by its identity."""
+
+    reads: frozenset[Storage | int]
+    writes: frozenset[Storage | int]
+
+
 @dataclass(frozen=True)
 class Layout:
     """What one session executes: planned instructions and the size of the arena they use.
 
-    ``owned`` names the output slots whose arrays the caller may keep as they are.
+    ``owned`` names the output slots whose arrays the caller may keep as they are. ``accesses`` tell
+    which nodes may run at the same time; None for one that waits for all before it, and that all
+    behind it wait for.
     """
 
     nodes: tuple[Node, ...]
     nbytes: int
     owned: frozenset[int]
+    accesses: tuple[Access | None, ...]

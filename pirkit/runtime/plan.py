@@ -45,6 +45,8 @@ class Call:
     host: tuple[HostArgument, ...] = ()
     frees: tuple[int, ...] = ()
     random: int | None = None
+    is_ordered: bool = False
+    """True if calls of this kind happen in the order of the plan: they act on the world outside."""
     span: Span | None = None
     origin: tuple[str, ...] = ()
 
@@ -142,6 +144,34 @@ def slots_of(operands: Iterable[Operand]) -> Iterator[int]:
             yield operand
         elif operand is not None:
             yield from operand
+
+
+def reads(instruction: Instruction) -> Iterator[int]:
+    """Slots the instruction itself reads, those read inside its blocks left out."""
+    match instruction:
+        case Call():
+            yield from slots_of((*instruction.inputs, *(h.source for h in instruction.host)))
+        case Copy():
+            yield from slots_of(instruction.sources)
+        case If() | While():
+            yield instruction.condition
+        case Stack():
+            if instruction.action != "create":
+                yield instruction.slot
+            yield from slots_of(instruction.inputs)
+
+
+def writes(instruction: Instruction) -> Iterator[int]:
+    """Slots the instruction itself writes."""
+    match instruction:
+        case Call() | Stack():
+            yield from slots_of(instruction.outputs)
+            if isinstance(instruction, Stack) and instruction.action == "create":
+                yield instruction.slot
+        case Copy():
+            yield from slots_of(instruction.targets)
+        case _:
+            return
 
 
 def instructions(body: tuple[Instruction, ...]) -> Iterator[Instruction]:

@@ -22,6 +22,7 @@ from pirkit.runtime.binding import Scratch, Step
 from pirkit.runtime.library import Library, Metas, bind_call, call_fault, is_static
 from pirkit.runtime.meta import UNKNOWN, Meta, TensorMeta, VecMeta
 from pirkit.runtime.nodes import (
+    Access,
     Bound,
     Branch,
     Fresh,
@@ -48,7 +49,9 @@ from pirkit.runtime.plan import (
     While,
     blocks,
     instructions,
+    reads,
     slots_of,
+    writes,
 )
 from pirkit.runtime.registry import Choice
 
@@ -73,8 +76,17 @@ def plan_memory(
         planner.metas[slot] = meta
         planner.refer(slot, Storage("caller"))
     planner.kept = _kept(plan, library)
-    nodes = planner.block(plan.body)
-    return Layout(tuple(nodes), planner.arena.size, frozenset(planner.owned()))
+    nodes: list[Node] = []
+    accesses: list[Access | None] = []
+    for instruction in plan.body:
+        before = planner.touched(reads(instruction))
+        made = planner.block([instruction])
+        simple = isinstance(instruction, Call) and not instruction.is_ordered
+        access = Access(before, planner.written) if simple else None
+        nodes += made
+        accesses += [access] * len(made)
+    owned = frozenset(planner.owned())
+    return Layout(tuple(nodes), planner.arena.size, owned, tuple(accesses))
 
 
 def _kept(plan: Plan, library: Library) -> set[int]:
@@ -110,6 +122,8 @@ class _Planner:
     """Slots that a region writes in place: their array must stay where it is."""
     kept: set[int] = field(default_factory=set[int])
     retired: list[Storage] = field(default_factory=list[Storage])
+    written: frozenset[Storage | int] = frozenset()
+    """What the latest instruction wrote."""
 
     def __post_init__(self) -> None:
         loops = [i for i in instructions(self.plan.body) if isinstance(i, While)]
@@ -147,6 +161,11 @@ class _Planner:
         self.retire(slot)
         self.collect()
 
+    def touched(self, slots: Iterable[int]) -> frozenset[Storage | int]:
+        """Slots, and the memory that their values lie in."""
+        found = tuple(slots)
+        return frozenset((*found, *(s for i in found for s in self.storages.get(i, ()))))
+
     def sole(self, slot: int) -> Storage | None:
         """The storage of a slot that fills it alone and that a run may write, or None."""
         held = self.storages.get(slot, set())
@@ -174,6 +193,7 @@ class _Planner:
         nodes: list[Node] = []
         for instruction in body:
             nodes += self.instruction(instruction)
+            self.written = self.touched(writes(instruction))
             late = tuple([s for s in instruction.frees if self.is_heap(s)])
             for slot in instruction.frees:
                 self.drop(slot)

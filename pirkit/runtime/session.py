@@ -12,9 +12,10 @@ import numpy as np
 from pirkit.runtime.frame import Frame
 from pirkit.runtime.library import Library
 from pirkit.runtime.meta import Meta
+from pirkit.runtime.parallel import dependencies, execute_parallel
 from pirkit.runtime.plan import Call, Operand, Plan
 from pirkit.runtime.planning import plan_memory
-from pirkit.runtime.steps import Env, build, execute
+from pirkit.runtime.steps import Env, Runner, build, execute
 
 _WORD: Final = (1 << 64) - 1
 
@@ -58,22 +59,38 @@ class Draws:
         return draw
 
 
+@dataclass(frozen=True)
+class Mode:
+    """How sessions run: with memory reused or not, on how many threads, by which runner."""
+
+    reuse: bool = True
+    threads: int = 1
+    run: Runner = execute
+
+
 class Session:
     """One frame of slots, bound to inputs and parameters of known shapes."""
 
     def __init__(
-        self, plan: Plan, library: Library, fed: Mapping[int, Meta], counters: Counters, reuse: bool
+        self, plan: Plan, library: Library, fed: Mapping[int, Meta], counters: Counters, mode: Mode
     ) -> None:
         self.draws = Draws()
         layout = plan_memory(
-            plan, library, fed, scratch=np.empty, generator=self.draws.generator, reuse=reuse
+            plan,
+            library,
+            fed,
+            scratch=np.empty,
+            generator=self.draws.generator,
+            reuse=mode.reuse and mode.threads == 1,  # reuse would order what is independent
         )
         self.nbytes = layout.nbytes
         self.owned = layout.owned
         """Slots whose arrays the caller may keep."""
         self._frame = Frame(len(plan.slots), layout.nbytes)
-        env = Env(self._frame, library, self.draws.generator, counters)
-        self._steps = build(env, layout.nodes)
+        self._mode = mode
+        env = Env(self._frame, library, self.draws.generator, counters, mode.run)
+        self._steps = build(env, layout.nodes, layout.accesses)
+        self._graph = dependencies(self._steps.accesses) if mode.threads > 1 else None
         self._varying = tuple(i for i in range(len(plan.slots)) if self._frame.moves(i))
         counters.sessions += 1
 
@@ -85,7 +102,10 @@ class Session:
 
     def run(self) -> None:
         """Run all instructions. Raises RuntimeFault for a kernel that refuses its arguments."""
-        execute(self._frame, self._steps)
+        if self._graph is None:
+            self._mode.run(self._frame, self._steps)
+        else:
+            execute_parallel(self._frame, self._steps, self._graph, self._mode.threads)
 
     def value(self, operand: Operand) -> Any:
         """The value of an operand: an array, a list of them, or None."""

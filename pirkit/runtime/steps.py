@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import zip_longest
 from operator import itemgetter, length_hint
 from typing import Any, Final, cast
 
@@ -23,6 +24,7 @@ from pirkit.runtime.late import Counted, LateCall
 from pirkit.runtime.library import Library, call_fault
 from pirkit.runtime.meta import TensorMeta, of_value
 from pirkit.runtime.nodes import (
+    Access,
     Bound,
     Branch,
     Late,
@@ -49,28 +51,36 @@ class Steps:
 
     dos: tuple[Do, ...]
     instructions: tuple[Instruction, ...]
+    accesses: tuple[Access | None, ...] = ()
+    """What each one reads and writes, where that was asked for."""
+
+
+Runner = Callable[[Frame, Steps], None]
 
 
 @dataclass(frozen=True)
 class Env:
-    """What the callables of one session share."""
+    """What the callables of one session share. ``run`` runs the blocks inside of instructions."""
 
     frame: Frame
     library: Library
     generator: Callable[[Call], Callable[[], np.random.Generator]]
     counters: Counted
+    run: Runner
 
 
-def build(env: Env, nodes: Iterable[Node]) -> Steps:
+def build(env: Env, nodes: Sequence[Node], accesses: Sequence[Access | None] = ()) -> Steps:
     """The callables of planned instructions; views of what stays at its place need none."""
     dos: list[Do] = []
     owners: list[Instruction] = []
-    for node in nodes:
+    kept: list[Access | None] = []
+    for node, access in zip_longest(nodes, accesses):
         do = _BUILDERS[type(node)](env, node)
         if do is not None:
             dos.append(do)
             owners.append(node.call if isinstance(node, Bound | Late) else node.instruction)
-    return Steps(tuple(dos), tuple(owners))
+            kept.append(access)
+    return Steps(tuple(dos), tuple(owners), tuple(kept))
 
 
 def execute(frame: Frame, steps: Steps) -> None:
@@ -79,19 +89,16 @@ def execute(frame: Frame, steps: Steps) -> None:
     try:
         for do in left:
             do()
-    except ConstraintError as error:
-        failed = cast(Call, _failed(steps, left))
+    except (ConstraintError, *KERNEL_FAULTS) as error:
+        index = len(steps.dos) - length_hint(left) - 1
+        raise fault(frame, steps.instructions[index], error) from error
+
+
+def fault(frame: Frame, failed: Instruction, error: Exception) -> RuntimeFault:
+    """The error of an instruction, with the op and what it was called with."""
+    if isinstance(error, ConstraintError) and isinstance(failed, Call):
         note = f"constraint {error.constraint}"
-        raise call_fault(failed, error.message, note, error.help) from error
-    except KERNEL_FAULTS as error:
-        raise _fault(frame, _failed(steps, left), error) from error
-
-
-def _failed(steps: Steps, left: Any) -> Instruction:
-    return steps.instructions[len(steps.dos) - length_hint(left) - 1]
-
-
-def _fault(frame: Frame, failed: Instruction, error: Exception) -> RuntimeFault:
+        return call_fault(failed, error.message, note, error.help)
     if not isinstance(failed, Call):
         return RuntimeFault(f"{error}", code="PK0901", span=failed.span)
     shown = ", ".join(_describe(frame.value(o)) for o in failed.inputs)
@@ -292,7 +299,7 @@ def _branch(env: Env, node: Branch) -> Do:
     then, orelse = build(env, node.then), build(env, node.orelse)
 
     def branch() -> None:
-        execute(cells, then if frame[condition].item() else orelse)
+        env.run(cells, then if frame[condition].item() else orelse)
 
     return branch
 
@@ -313,7 +320,7 @@ def _loop(env: Env, node: Loop) -> Do:
                     span=span,
                     help="raise the limit `loop_steps`, or look for a condition that never fails",
                 )
-            execute(cells, body)
+            env.run(cells, body)
 
     return loop
 

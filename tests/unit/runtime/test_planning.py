@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from random import Random
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pirkit.diag.errors import RuntimeFault
 from pirkit.dialect.operation import ProgramOp
 from pirkit.lowering.kernels import KernelLibrary
 from pirkit.lowering.plan_writer import write_plan
@@ -61,6 +63,42 @@ def test_kernels_agree_with_the_reference_on_whole_programs(seed: int, condition
         np.testing.assert_allclose(found[name], value, rtol=1e-5, atol=1e-6, err_msg=name)
 
 
+@settings(deadline=None, max_examples=40)
+@given(seed=st.integers(0, 2**32), condition=st.booleans())
+def test_two_threads_give_the_same_bits(seed: int, condition: bool) -> None:
+    text = random_program(Random(seed))
+    one, other = executable(text), executable(text, threads=2)
+    one.params["w"], other.params["w"] = W.copy(), W.copy()
+    inputs = {"x": X, "c": np.array([condition])}
+    for _ in range(2):
+        assert_same_bits(seen(other, inputs), seen(one, inputs))
+
+
+def test_the_earliest_failure_is_the_one_told() -> None:
+    kind = "tensor<4xf32>"
+    text = f"""
+pir.program @main(%x "x" : {kind}, %i "i" : tensor<1xi64>) {{
+  %a = pd_op.gather(%x, %i) {{axis = 0 : i32}} : ({kind}, tensor<1xi64>) -> tensor<1xf32>
+  %b = pd_op.tanh(%x) : ({kind}) -> {kind}
+  pir.shadow_output(%a) {{output_name = "a"}} : (tensor<1xf32>) -> ()
+  pir.shadow_output(%b) {{output_name = "b"}} : ({kind}) -> ()
+}}
+"""
+    for threads in (1, 2):
+        exe = executable(text, threads=threads)
+        with pytest.raises(RuntimeFault, match="gather"):
+            exe(x=np.ones(4, np.float32), i=np.array([9]))
+        assert exe(x=np.ones(4, np.float32), i=np.array([3]))["a"] == [1.0]
+
+
+def test_a_trace_tells_every_step_and_changes_nothing() -> None:
+    exe = executable(chain(3))
+    trace = exe.trace({"x": np.ones(4, np.float32)})
+    assert [e.what for e in trace.entries] == ["pd_op.tanh"] * 3
+    assert "tensor<4xf32> -> tensor<4xf32>" in str(trace)
+    assert exe.runs == 0
+
+
 def chain(length: int, op: str = "pd_op.tanh") -> str:
     kind = "tensor<4xf32>"
     lines = [f'pir.program @main(%v0 "x" : {kind}) {{']
@@ -95,24 +133,36 @@ def test_outputs_belong_to_the_caller() -> None:
     assert not np.may_share_memory(first, second)
 
 
-@pytest.mark.parametrize("steps", [0, 1, 2, 5])
-def test_a_loop_may_swap_its_state(steps: int) -> None:
-    text = """
-pir.program @main(%x "x" : tensor<2xf32>, %y "y" : tensor<2xf32>, %n "n" : tensor<i32>) {
-  %i0 = pd_op.full() {shape = array<i64>, value = 0.0 : f64, dtype = #pir.dtype<int32>} : () -> tensor<i32>
-  %c0 = pd_op.less_than(%i0, %n) : (tensor<i32>, tensor<i32>) -> tensor<i1>
-  %i, %a, %b = pd_op.while(%c0, %i0, %x, %y) : (tensor<i1>, tensor<i32>, tensor<2xf32>, tensor<2xf32>) -> (tensor<i32>, tensor<2xf32>, tensor<2xf32>) {
-  ^bb0(%j : tensor<i32>, %p : tensor<2xf32>, %q : tensor<2xf32>):
-    %one = pd_op.full() {shape = array<i64>, value = 1.0 : f64, dtype = #pir.dtype<int32>} : () -> tensor<i32>
-    %k = pd_op.add(%j, %one) : (tensor<i32>, tensor<i32>) -> tensor<i32>
-    %t = pd_op.tanh(%p) : (tensor<2xf32>) -> tensor<2xf32>
-    %c = pd_op.less_than(%k, %n) : (tensor<i32>, tensor<i32>) -> tensor<i1>
-    pir.yield(%c, %k, %q, %t) : (tensor<i1>, tensor<i32>, tensor<2xf32>, tensor<2xf32>) -> ()
+SWAP = """
+pir.program @main(%x "x" : F, %y "y" : F, %n "n" : N) {
+  %i0 = pd_op.full() ZERO : () -> N
+  %c0 = pd_op.less_than(%i0, %n) : (N, N) -> C
+  %i, %a, %b = pd_op.while(%c0, %i0, %x, %y) : (C, N, F, F) -> (N, F, F) {
+  ^bb0(%j : N, %p : F, %q : F):
+    %one = pd_op.full() ONE : () -> N
+    %k = pd_op.add(%j, %one) : (N, N) -> N
+    %t = pd_op.tanh(%p) : (F) -> F
+    %c = pd_op.less_than(%k, %n) : (N, N) -> C
+    pir.yield(%c, %k, %q, %t) : (C, N, F, F) -> ()
   }
-  pir.shadow_output(%a) {output_name = "a"} : (tensor<2xf32>) -> ()
-  pir.shadow_output(%b) {output_name = "b"} : (tensor<2xf32>) -> ()
+  pir.shadow_output(%a) {output_name = "a"} : (F) -> ()
+  pir.shadow_output(%b) {output_name = "b"} : (F) -> ()
 }
 """
+SPELLED = {
+    "ZERO": "{shape = array<i64>, value = 0.0 : f64, dtype = #pir.dtype<int32>}",
+    "ONE": "{shape = array<i64>, value = 1.0 : f64, dtype = #pir.dtype<int32>}",
+    r"\bF\b": "tensor<2xf32>",
+    r"\bN\b": "tensor<i32>",
+    r"\bC\b": "tensor<i1>",
+}
+
+
+@pytest.mark.parametrize("steps", [0, 1, 2, 5])
+def test_a_loop_may_swap_its_state(steps: int) -> None:
+    text = SWAP
+    for short, long in SPELLED.items():
+        text = re.sub(short, long, text)
     p = x = np.array([0.5, -1.0], np.float32)
     q = y = np.array([2.0, 3.0], np.float32)
     for _ in range(steps):

@@ -1,0 +1,123 @@
+"""Runs the steps of a block on several threads, as far as they do not depend on each other.
+
+A step waits for those that write what it reads or writes, and for those that read what it writes.
+Results do not depend on the number of threads: each element is computed by one step, in one way.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Hashable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cache
+from heapq import heappop, heappush
+
+import numpy as np
+
+from pirkit.diag.errors import ConstraintError
+from pirkit.runtime.frame import Frame
+from pirkit.runtime.nodes import Access
+from pirkit.runtime.steps import KERNEL_FAULTS, Steps, fault
+
+
+@dataclass(frozen=True)
+class Graph:
+    """For each step, how many it waits for and which ones wait for it."""
+
+    waits: tuple[int, ...]
+    followers: tuple[tuple[int, ...], ...]
+
+
+def dependencies(accesses: Sequence[Access | None]) -> Graph:
+    """The order that steps need; None stands for a step that needs all before it."""
+    writer: dict[Hashable, int] = {}
+    readers: defaultdict[Hashable, list[int]] = defaultdict(list)
+    waits: list[int] = []
+    followers: list[list[int]] = [[] for _ in accesses]
+    barrier = -1
+    for index, access in enumerate(accesses):
+        if access is None:
+            before = set(range(barrier, index)) - {-1}
+            barrier = index
+            writer.clear()
+            readers.clear()
+        else:
+            before = {writer[r] for r in access.reads | access.writes if r in writer}
+            before |= {i for w in access.writes for i in readers[w]}
+            before |= {barrier} if barrier >= 0 else set()
+            for written in access.writes:
+                writer[written] = index
+                readers[written] = []
+            for read in access.reads - access.writes:
+                readers[read].append(index)
+        waits.append(len(before))
+        for earlier in before:
+            followers[earlier].append(index)
+    return Graph(tuple(waits), tuple(map(tuple, followers)))
+
+
+@dataclass
+class _Run:
+    frame: Frame
+    steps: Steps
+    graph: Graph
+    waits: list[int]
+    ready: list[int] = field(default_factory=list[int])
+    left: int = 0
+    failed: dict[int, Exception] = field(default_factory=dict[int, Exception])
+    changed: threading.Condition = field(default_factory=threading.Condition)
+
+    def work(self) -> None:
+        """Take ready steps, first ones first, until none is left."""
+        with np.errstate(all="ignore"):
+            while (index := self.take()) is not None:
+                error: Exception | None = None
+                try:
+                    self.steps.dos[index]()
+                except Exception as found:
+                    error = found
+                self.finish(index, error)
+
+    def take(self) -> int | None:
+        with self.changed:
+            while not self.ready and self.left and not self.failed:
+                self.changed.wait()
+            return heappop(self.ready) if self.ready and not self.failed else None
+
+    def finish(self, index: int, error: Exception | None) -> None:
+        with self.changed:
+            self.left -= 1
+            if error is not None:
+                self.failed[index] = error
+            for follower in self.graph.followers[index]:
+                self.waits[follower] -= 1
+                if not self.waits[follower]:
+                    heappush(self.ready, follower)
+            self.changed.notify_all()
+
+
+@cache
+def _pool(threads: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(threads, thread_name_prefix="pirkit")
+
+
+def execute_parallel(frame: Frame, steps: Steps, graph: Graph, threads: int) -> None:
+    """Run a block on that many threads, the calling one included.
+
+    Raises RuntimeFault for a kernel that refuses its arguments: that of the earliest step.
+    """
+    waits = list(graph.waits)
+    ready = [i for i, count in enumerate(waits) if not count]
+    run = _Run(frame, steps, graph, waits, ready, len(waits))
+    others = [_pool(threads - 1).submit(run.work) for _ in range(threads - 1)]
+    run.work()
+    for other in others:
+        other.result()
+    if run.failed:
+        index = min(run.failed)
+        error = run.failed[index]
+        if isinstance(error, (ConstraintError, *KERNEL_FAULTS)):
+            raise fault(frame, steps.instructions[index], error) from error
+        raise error

@@ -1,0 +1,80 @@
+"""What a run did: one entry for each instruction that was executed, with its time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from pirkit.diag.span import Span
+from pirkit.runtime.frame import Frame
+from pirkit.runtime.meta import Meta, of_value
+from pirkit.runtime.plan import Call, Instruction, Operand, slots_of
+from pirkit.runtime.steps import Steps, execute
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One executed instruction. ``seconds`` of a branch or a loop include what is inside."""
+
+    what: str
+    span: Span | None
+    seconds: float
+    inputs: tuple[Meta, ...] = ()
+    outputs: tuple[Meta, ...] = ()
+    depth: int = 0
+
+    def __str__(self) -> str:
+        shown = f"{', '.join(map(str, self.inputs))} -> {', '.join(map(str, self.outputs))}"
+        where = f"  {self.span}" if self.span else ""
+        return f"{self.seconds * 1e6:10.1f} us  {'  ' * self.depth}{self.what}  {shown}{where}"
+
+
+@dataclass
+class Trace:
+    """The entries of one run, in the order in which they began."""
+
+    entries: list[Entry] = field(default_factory=list[Entry])
+    depth: int = 0
+
+    def run(self, frame: Frame, steps: Steps) -> None:
+        """Run a block, one step at a time, and note each."""
+        for do, instruction in zip(steps.dos, steps.instructions, strict=True):
+            inputs = operands(instruction)
+            before = tuple(_metas(frame, inputs))
+            place = len(self.entries)
+            self.depth += 1
+            begin = time.perf_counter()
+            execute(frame, Steps((do,), (instruction,)))
+            seconds = time.perf_counter() - begin
+            self.depth -= 1
+            after = tuple(_metas(frame, results(instruction)))
+            entry = Entry(_name(instruction), instruction.span, seconds, before, after, self.depth)
+            self.entries.insert(place, entry)
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.entries)) + "\n"
+
+
+def operands(instruction: Instruction) -> tuple[Operand, ...]:
+    """What a call reads; nothing for other instructions."""
+    return instruction.inputs if isinstance(instruction, Call) else ()
+
+
+def results(instruction: Instruction) -> tuple[Operand, ...]:
+    """What a call writes; nothing for other instructions."""
+    return instruction.outputs if isinstance(instruction, Call) else ()
+
+
+def _metas(frame: Frame, values: tuple[Operand, ...]) -> Iterator[Meta]:
+    for slot in slots_of(values):
+        value: Any = frame.value(slot)
+        if value is not None:
+            yield of_value(value)
+
+
+def _name(instruction: Instruction) -> str:
+    return (
+        instruction.kernel if isinstance(instruction, Call) else type(instruction).__name__.lower()
+    )
