@@ -8,10 +8,10 @@ from typing import Any, cast
 import numpy as np
 
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
-from pirkit.dialect.ops.indexing import check_index
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import broadcast, normalize_axis, same_dim, show
 from pirkit.runtime import dtype as dt
+from pirkit.runtime.indexing import check_index
 from pirkit.runtime.meta import UNKNOWN, TensorMeta
 
 Array = np.ndarray[Any, Any]
@@ -72,8 +72,7 @@ def _(x: TensorMeta, index: TensorMeta) -> TensorMeta:
 
 @reference(IndexSample)
 def _(x: Array, index: Array) -> Array:
-    inside = bool(np.all((index >= 0) & (index < x.shape[1])))
-    require(inside, "C2", f"an index lies outside {x.shape[1]} columns")
+    check_index(index, x.shape[1], "C2", from_end=False)
     return np.take_along_axis(x, index, axis=1)
 
 

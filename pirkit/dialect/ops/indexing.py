@@ -11,6 +11,7 @@ from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import normalize_axes, normalize_axis
 from pirkit.runtime import dtype as dt
+from pirkit.runtime.indexing import check_index, places, window
 from pirkit.runtime.meta import UNKNOWN, TensorMeta
 
 Array = np.ndarray[Any, Any]
@@ -25,18 +26,6 @@ def extent(size: int, start: int | None, end: int | None, step: int | None = 1) 
     if size == UNKNOWN or start is None or end is None or step is None:
         return UNKNOWN
     return len(range(*places(size, start, end, step).indices(size)))
-
-
-def places(size: int, start: int, end: int, step: int) -> slice:
-    """The Python slice of Paddle's ``start``, ``end`` and ``step``.
-
-    Both clamp. With a negative step an end of -1 and less counts from the end, as elsewhere, and
-    one that falls before the first element takes everything down to it.
-    """
-    if step < 0:
-        stop = end + size if end < 0 else end
-        return slice(start, stop if stop >= 0 else None, step)
-    return slice(start, end, step)
 
 
 @op
@@ -96,10 +85,7 @@ def _(
     infer_flags: Sequence[int],
     decrease_axis: Sequence[int],
 ) -> Array:
-    cut = [slice(None)] * input.ndim
-    for axis, start, end in zip(axes, starts, ends, strict=True):
-        cut[axis] = places(input.shape[axis], start, end, 1)
-    out = input[tuple(cut)]
+    out = input[tuple(window(input.shape, axes, starts, ends))]
     for axis in decrease_axis:
         require(out.shape[axis] == 1, "C3", f"dimension {axis} keeps {out.shape[axis]} elements")
     return np.squeeze(out, axis=tuple(decrease_axis))
@@ -140,10 +126,7 @@ def _(
     strides: Sequence[int],
     axes: Sequence[int],
 ) -> Array:
-    cut = [slice(None)] * x.ndim
-    for axis, start, end, step in zip(axes, starts, ends, strides, strict=True):
-        cut[axis] = places(x.shape[axis], start, end, step)
-    return x[tuple(cut)]
+    return x[tuple(window(x.shape, axes, starts, ends, strides))]
 
 
 @op
@@ -180,12 +163,6 @@ def _axis(axis: int, x: TensorMeta) -> int:
 def _(x: Array, index: Array, *, axis: int) -> Array:
     check_index(index, x.shape[axis], "C3")
     return np.take(x, index.reshape(-1) if index.ndim == 2 else index, axis=axis)
-
-
-def check_index(index: Array, size: int, constraint: str) -> None:
-    """Raise ConstraintError unless each index lies in ``[-size, size)``."""
-    inside = bool(np.all((index >= -size) & (index < size)))
-    require(inside, constraint, f"an index lies outside a dimension of {size}")
 
 
 @op
@@ -240,8 +217,7 @@ def _(x: TensorMeta, weight: TensorMeta, *, padding_idx: int, sparse: bool) -> T
 
 @reference(Embedding)
 def _(x: Array, weight: Array, *, padding_idx: int, sparse: bool) -> Array:
-    inside = bool(np.all((x >= 0) & (x < weight.shape[0])))
-    require(inside or x.size == 0, "C3", f"an index lies outside {weight.shape[0]} rows")
+    check_index(x, weight.shape[0], "C3", from_end=False)
     out = np.take(weight, x, axis=0)
     if padding_idx != -1:
         out[x == padding_idx] = 0

@@ -12,6 +12,7 @@ from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import normalize_axis, same_dim, show
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import widened
+from pirkit.runtime.indexing import check_index
 from pirkit.runtime.meta import UNKNOWN, TensorMeta
 
 Array = np.ndarray[Any, Any]
@@ -60,8 +61,7 @@ def _is_index(index: TensorMeta) -> bool:
 @reference(Scatter)
 def _(x: Array, index: Array, updates: Array, *, overwrite: bool) -> Array:
     places = index.reshape(-1)
-    inside = (places >= -x.shape[0]) & (places < x.shape[0])
-    require(bool(np.all(inside)), "C4", f"an index lies outside {x.shape[0]} rows")
+    check_index(places, x.shape[0], "C4")
     rows = updates.reshape((places.size, *x.shape[1:]))
     out = x.copy()
     if overwrite:
@@ -104,9 +104,7 @@ def _(x: TensorMeta, index: TensorMeta, updates: TensorMeta) -> TensorMeta:
 def _(x: Array, index: Array, updates: Array) -> Array:
     places = tuple(np.moveaxis(index, -1, 0))
     for axis, place in enumerate(places):
-        size = x.shape[axis]
-        inside = (place >= -size) & (place < size)
-        require(bool(np.all(inside)), "C3", f"an index lies outside dimension {axis} of {size}")
+        check_index(place, x.shape[axis], "C3")
     out = widened(x).copy()
     np.add.at(out, places, widened(updates))
     return out.astype(x.dtype)
@@ -175,9 +173,7 @@ def _(
     arr: Array, indices: Array, values: Array, *, axis: int, reduce: str, include_self: bool
 ) -> Array:
     at = normalize_axis(axis, arr.ndim)
-    size = arr.shape[at] if arr.ndim else 1
-    inside = (indices >= -size) & (indices < size)
-    require(bool(np.all(inside)), "C4", f"an index lies outside dimension {at} of {size}")
+    check_index(indices, arr.shape[at] if arr.ndim else 1, "C4")
     if arr.ndim == 0:
         arr, indices = arr.reshape(1), indices.reshape(1)
         return _put(arr, indices, values.reshape(1), 0, reduce, include_self).reshape(())

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
-from pirkit.dialect.ops.indexing import check_index, places
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import normalize_axes
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import convert, widened
+from pirkit.runtime.indexing import check_index, part_shown, window
 from pirkit.runtime.meta import TensorMeta, VecMeta
 
 Array = np.ndarray[Any, Any]
@@ -20,9 +20,15 @@ Sizes = Sequence[int | None] | None
 
 
 def _check_part(
-    x: TensorMeta, starts: Sizes, ends: Sizes, steps: Sizes, axes: Sequence[int]
+    x: TensorMeta,
+    starts: Sizes,
+    ends: Sizes,
+    steps: Sizes,
+    axes: Sequence[int],
+    decrease_axes: Sequence[int],
 ) -> None:
     normalize_axes(axes, x.rank)
+    normalize_axes(decrease_axes, x.rank)
     for bounds in (starts, ends, steps):
         same = bounds is None or len(bounds) == len(axes)
         require(same, "C2", f"{0 if bounds is None else len(bounds)} bounds for {len(axes)} axes")
@@ -41,21 +47,11 @@ def _written(
 ) -> Array:
     """``x`` with ``value`` written over a part of it.
 
-    The value fits the part as indexing shows it: without the dimensions of ``decrease_axes``, and
-    with a new one before each dimension that ``none_axes`` names, dropped ones counted.
+    The value fits the part as indexing shows it, leading dimensions of 1 apart.
     """
-    cut = [slice(None)] * x.ndim
-    for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
-        cut[axis] = places(x.shape[axis], start, end, step)
     out = x.copy()
-    part = out[tuple(cut)]
-    gone = normalize_axes(decrease_axes, x.ndim) if decrease_axes else ()
-    shown: list[Any] = []
-    for axis, size in enumerate(part.shape):
-        shown += [None] * none_axes.count(axis)
-        shown.append(0 if axis in gone and size == 1 else slice(None))
-    shown += [None] * sum(axis >= x.ndim for axis in none_axes)
-    seen = part[(*shown, ...)]
+    part = out[tuple(window(x.shape, axes, starts, ends, steps))]
+    seen = part[part_shown(part.shape, decrease_axes, none_axes)]
     extra = value.ndim - seen.ndim
     if extra > 0 and all(d == 1 for d in value.shape[:extra]):
         value = value.reshape(value.shape[extra:])
@@ -70,7 +66,7 @@ def _written(
 class SetValue:
     """`x` with `values`, in the given `shape`, written from `starts` to `ends` in `steps`.
 
-    C1: `axes` name dimensions of `x`, and none twice.
+    C1: `axes` and `decrease_axes` name dimensions of `x`, and none twice.
     C2: there is one start, end and step per axis.
     C3: no step is 0.
     C4: there are as many values as `shape` has elements, or one.
@@ -98,7 +94,7 @@ def _(
     shape: Sequence[int],
     values: Sequence[complex],
 ) -> TensorMeta:
-    _check_part(x, starts, ends, steps, axes)
+    _check_part(x, starts, ends, steps, axes, decrease_axes)
     count = int(np.prod(shape, dtype=np.int64))
     require(len(values) in (1, count), "C4", f"{len(values)} values for shape {list(shape)}")
     return x
@@ -126,7 +122,7 @@ def _(
 class SetValueWithTensor:
     """`x` with the tensor `values` written from `starts` to `ends` in `steps`.
 
-    C1: `axes` name dimensions of `x`, and none twice.
+    C1: `axes` and `decrease_axes` name dimensions of `x`, and none twice.
     C2: there is one start, end and step per axis.
     C3: no step is 0.
     C4: `values` has the dtype of `x`.
@@ -153,7 +149,7 @@ def _(
     decrease_axes: Sequence[int],
     none_axes: Sequence[int],
 ) -> TensorMeta:
-    _check_part(x, starts, ends, steps, axes)
+    _check_part(x, starts, ends, steps, axes, decrease_axes)
     require(values.dtype is x.dtype, "C4", f"values are a {values}, x is a {x}")
     return x
 

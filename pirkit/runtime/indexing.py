@@ -1,0 +1,69 @@
+"""Which elements an op reads or writes: bounds as Python slices, and indices that are checked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pirkit.diag.errors import ConstraintError
+
+Array = np.ndarray[Any, Any]
+
+
+def places(size: int, start: int, end: int, step: int) -> slice:
+    """The Python slice of Paddle's ``start``, ``end`` and ``step``.
+
+    Both clamp. With a negative step an end of -1 and less counts from the end, as elsewhere, and
+    one that falls before the first element takes everything down to it.
+    """
+    if step < 0:
+        stop = end + size if end < 0 else end
+        return slice(start, stop if stop >= 0 else None, step)
+    return slice(start, end, step)
+
+
+def window(
+    shape: Sequence[int],
+    axes: Sequence[int],
+    starts: Sequence[int],
+    ends: Sequence[int],
+    steps: Sequence[int] | None = None,
+) -> list[slice]:
+    """The index of a part: one slice per dimension, those of ``axes`` bounded."""
+    cut = [slice(None)] * len(shape)
+    for axis, start, end, step in zip(axes, starts, ends, steps or [1] * len(axes), strict=True):
+        cut[axis] = places(shape[axis], start, end, step)
+    return cut
+
+
+def check_index(index: Array, size: int, constraint: str, *, from_end: bool = True) -> bool:
+    """Raise ConstraintError unless each index lies in ``[-size, size)``; True if one is negative.
+
+    Without ``from_end`` no index may be negative.
+    """
+    if not index.size:
+        return False
+    low, high = np.minimum.reduce(index, None), np.maximum.reduce(index, None)
+    if high >= size or low < (-size if from_end else 0):
+        raise ConstraintError(constraint, f"an index lies outside a dimension of {size}")
+    return bool(low < 0)
+
+
+def part_shown(
+    shape: Sequence[int], decrease_axes: Sequence[int], none_axes: Sequence[int]
+) -> tuple[Any, ...]:
+    """The index that shows a part as indexing does; the result is a view, also of one element.
+
+    It lacks the dimensions of ``decrease_axes`` and has a new one before each dimension that
+    ``none_axes`` names, dropped ones counted.
+    """
+    dimensions = range(len(shape))
+    gone = {dimensions[axis] for axis in decrease_axes}
+    shown: list[Any] = []
+    for axis, size in enumerate(shape):
+        shown += [None] * none_axes.count(axis)
+        shown.append(0 if axis in gone and size == 1 else slice(None))
+    shown += [None] * sum(axis >= len(shape) for axis in none_axes)
+    return (*shown, ...)
