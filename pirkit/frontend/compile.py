@@ -7,7 +7,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from pirkit.diag.errors import UnsupportedError, UsageError
 from pirkit.frontend.files import Program
 from pirkit.lowering.kernels import KernelLibrary
 from pirkit.lowering.plan_writer import write_plan
@@ -16,7 +15,6 @@ from pirkit.runtime.executor import Executable
 
 Array = np.ndarray[Any, Any]
 
-BACKENDS: Final = ("reference", "cpu", "gpu")
 DEFAULT_PIPELINE: Final = "@default"
 
 
@@ -38,24 +36,22 @@ def compile(
     params: Mapping[str, Array] | None = None,
     entry: str | None = None,
     seed: int = 0,
+    threads: int = 1,
+    fallback: bool = True,
 ) -> Executable:
     """Lower a program to an executable: ``exe(**inputs)`` gives its outputs by name.
 
     ``pipeline=""`` binds the program as it is. ``params`` replaces the program's own weights.
-    ``cpu`` runs the kernels of the registry, ``reference`` the reference rules of the op table.
+    ``cpu`` runs the kernels of the registry, ``reference`` the reference rules of the op table,
+    ``gpu`` cupy kernels; plug-ins add backends. Ops without a kernel on a device run on the CPU,
+    with one warning each, unless ``fallback=False``. One run may use ``threads`` threads.
 
-    Raises UnsupportedError for an op without a kernel, and for ``backend="gpu"``.
+    Raises UsageError for an unknown backend, UnsupportedError for an op without a kernel and for a
+    device that this machine does not have.
     """
-    if backend not in BACKENDS:
-        raise UsageError(
-            f"there is no backend {backend!r}", help=f"backends are {', '.join(BACKENDS)}"
-        )
-    if backend == "gpu":
-        raise UnsupportedError(
-            "there are no GPU kernels yet", code="PK0403", help="use the backend `cpu`"
-        )
+    library = KernelLibrary(backend, falls_back=fallback)
+    _ = library.device.xp
     lowered_from = run_passes(program, pipeline) if pipeline else program
-    library = KernelLibrary(backend)
     plan = write_plan(lowered_from.entry(entry), library=library)
     weights = dict(program.params if params is None else params)
-    return Executable(plan, library, weights, seed)
+    return Executable(plan, library, weights, seed, threads=threads)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
 from pirkit.dialect.opdef import RANDOM, OpDef, infer_meta, lookup, reference
 from pirkit.runtime.binding import Binding, Step
+from pirkit.runtime.device import Device
 from pirkit.runtime.dtype import DType
+from pirkit.runtime.fallback import fallback
 from pirkit.runtime.library import Metas
 from pirkit.runtime.registry import (
     ANY,
@@ -31,9 +33,16 @@ class KernelLibrary:
 
     backend: str = CPU
     registry: Registry = KERNELS
+    falls_back: bool = True
+    """False: an op without a kernel on the device is refused instead of run on the CPU."""
     _choices: dict[tuple[str, DType, str], tuple[Choice, ...]] = field(
         default_factory=dict[tuple[str, DType, str], "tuple[Choice, ...]"]
     )
+
+    @property
+    def device(self) -> Device:
+        """Where operands and results are."""
+        return self.registry.device(self.backend)
 
     def infer(self, op: str, inputs: Metas, attrs: Mapping[str, Any]) -> Metas:
         """Metas of the results; raises ConstraintError for a call that the op does not allow."""
@@ -42,13 +51,19 @@ class KernelLibrary:
 
     def serves(self, definition: OpDef) -> bool:
         """True if there is a kernel for some element type."""
-        if reference.get(definition) is not None:
+        may_use_cpu = self.falls_back or self.registry.backend(self.backend).device == CPU
+        if may_use_cpu and reference.get(definition) is not None:
             return True
+        backends = {self.backend, CPU} if may_use_cpu else {self.backend}
         name = definition.base.name
-        return any(k.key.backend == self.backend for k in self.registry.kernels(name))
+        return any(True for b in backends for _ in self.registry.kernels(name, backend=b))
 
     def choices(self, op: str, dtype: DType, attrs: Mapping[str, Any]) -> Sequence[Choice]:
-        """Kernels that may serve the op, best first; the reference rule comes last."""
+        """Kernels that may serve the op, best first.
+
+        Those of the backend and of other libraries on its device, then those of the CPU, with
+        copies there and back if the device has its own memory, at last the reference rule.
+        """
         layout = str(attrs.get("data_format", ANY))
         layout = layout if layout in LAYOUTS else ANY
         key = (op, dtype, layout)
@@ -57,22 +72,45 @@ class KernelLibrary:
             found = self._choices[key] = tuple(self._find(lookup(op), dtype, layout))
         return found
 
-    def _find(self, definition: OpDef, dtype: DType, layout: str) -> Sequence[Choice]:
+    def _find(self, definition: OpDef, dtype: DType, layout: str) -> Iterator[Choice]:
         name = definition.base.name
-        found = list(self.registry.candidates(name, dtype, backend=self.backend, layout=layout))
+        backend = self.registry.backend(self.backend)
+        count = 0
+        for choice in self.registry.candidates(name, dtype, backend=self.backend, layout=layout):
+            count += 1
+            yield choice
+        if backend.device != CPU:
+            if not self.falls_back:
+                return
+            why = "serves not every call" if count else "has no kernel"
+            for choice in self._on_cpu(definition, dtype, layout):
+                reasons = (f"`{self.backend}` {why}: falls back to the CPU", *choice.reasons)
+                yield Choice(fallback(choice.kernel, backend, self.device), reasons)
+            return
+        yield from self._reference(definition, dtype, count)
+
+    def _on_cpu(self, definition: OpDef, dtype: DType, layout: str) -> Iterator[Choice]:
+        count = 0
+        name = definition.base.name
+        for choice in self.registry.candidates(name, dtype, backend=CPU, layout=layout):
+            count += 1
+            yield choice
+        yield from self._reference(definition, dtype, count)
+
+    def _reference(self, definition: OpDef, dtype: DType, others: int) -> Iterator[Choice]:
         rule = reference.get(definition)
-        if rule is not None:
-            kernel = Kernel(
-                op=name,
-                key=KernelKey(REFERENCE, ANY, dtype),
-                bind=_reference(rule, definition.effects == RANDOM),
-                form="new",
-                source=f"{rule.__module__}.{rule.__name__}" if hasattr(rule, "__name__") else "",
-            )
-            asked = self.backend == REFERENCE
-            reason = "asked for" if asked else "no other kernel" if not found else "last resort"
-            found.append(Choice(kernel, (f"the reference rule: {reason}",)))
-        return found
+        if rule is None:
+            return
+        kernel = Kernel(
+            op=definition.base.name,
+            key=KernelKey(REFERENCE, ANY, dtype),
+            bind=_reference(rule, definition.effects == RANDOM),
+            form="new",
+            source=f"{rule.__module__}.{getattr(rule, '__name__', '')}",
+        )
+        asked = self.backend == REFERENCE
+        reason = "asked for" if asked else "for what no kernel serves" if others else "no kernel"
+        yield Choice(kernel, (f"the reference rule: {reason}",))
 
     def overwrites(self, kernel: Kernel) -> Mapping[int, tuple[int, ...]]:
         """Result -> operands whose memory the kernel may write it to, by position."""

@@ -10,13 +10,14 @@ from __future__ import annotations
 import difflib
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
 import numpy as np
 
 from pirkit.diag.errors import RuntimeFault
+from pirkit.runtime.device import Device
 from pirkit.runtime.library import Library
 from pirkit.runtime.meta import Meta, TensorMeta, compatible, of_value
 from pirkit.runtime.plan import Plan, Port
@@ -34,10 +35,10 @@ _Key = tuple[Meta | None, ...]
 class Executable:
     """A plan with its kernels: call it with inputs by name, get outputs by name.
 
-    ``params`` holds the model's parameters and buffers; a run replaces those that the program
-    writes. ``seed`` and the number of the run decide what random ops draw. ``reuse=False`` gives
-    every result memory of its own. May be called from many threads at once; runs of a program that
-    writes parameters take turns.
+    Outputs are numpy arrays. ``params`` holds the model's parameters and buffers, on the device of
+    the kernels; a run replaces those that the program writes. ``seed`` and the number of the run
+    decide what random ops draw. ``reuse=False`` gives every result memory of its own. May be called
+    from many threads at once; runs of a program that writes parameters take turns.
 
     Raises RuntimeFault for missing, unknown or ill-shaped inputs (PK0902, PK0903) and for a kernel
     that refuses its arguments (PK0901, with the op and its span).
@@ -118,8 +119,9 @@ class Executable:
     def _feed(self, inputs: Mapping[str, Any]) -> tuple[list[Any], _Key]:
         fed: list[Any] = []
         metas: list[Meta | None] = []
+        device = self.library.device
         for port in self.plan.inputs:
-            value, meta = _fed(port, inputs.get(port.name), "input")
+            value, meta = _fed(port, inputs.get(port.name), "input", device)
             fed.append(value)
             metas.append(meta)
         checked = self._checked
@@ -127,7 +129,8 @@ class Executable:
             held = self.params.get(port.name)
             seen, meta = checked[index]
             if held is None or held is not seen:
-                held, meta = _fed(port, held, "parameter")
+                held, meta = _fed(port, held, "parameter", device)
+                self.params[port.name] = held
                 checked[index] = (held, meta)
             fed.append(held)
             metas.append(meta)
@@ -154,28 +157,31 @@ class Executable:
     # --- results ---
 
     def _outputs(self, session: Session) -> dict[str, Any]:
-        owned = session.owned
+        owned, to_host = session.owned, self.library.device.to_host
         return {
-            p.name: session.value(p.source) if p.source in owned else _copied(session, p.source)
+            p.name: to_host(session.value(p.source))
+            if p.source in owned
+            else _each(session.value(p.source), lambda array: to_host(array).copy())
             for p in self.plan.outputs
         }
 
     def _update(self, session: Session) -> None:
         owned = session.owned
         self.updates = {
-            p.name: session.value(p.slot) if p.slot in owned else _copied(session, p.slot)
+            p.name: value if p.slot in owned else _each(value, lambda array: array.copy())
             for p in self._written
+            for value in (session.value(p.slot),)
         }
         for port in self.plan.params:
             if port.name in self.updates:
                 self.params[port.name] = self.updates[port.name]
 
 
-def _copied(session: Session, source: Any) -> Any:
-    value = session.value(source)
+def _each(value: Any, change: Callable[[Any], Any]) -> Any:
+    """A value with each array in it changed; tokens and stacks stay as they are."""
     if isinstance(value, list):
-        return [np.array(v) for v in cast("list[Array]", value)]
-    return np.array(cast(Array, value)) if isinstance(value, np.ndarray) else value
+        return [change(v) for v in cast("list[Any]", value)]
+    return change(value) if hasattr(value, "dtype") else value
 
 
 def _refuse_unknown(inputs: Mapping[str, Any], plan: Plan) -> None:
@@ -191,7 +197,7 @@ def _refuse_unknown(inputs: Mapping[str, Any], plan: Plan) -> None:
             )
 
 
-def _fed(port: Port, value: Any, what: str) -> tuple[Any, Meta | None]:
+def _fed(port: Port, value: Any, what: str, device: Device) -> tuple[Any, Meta | None]:
     """What is put into the slot of a port, and its meta."""
     if value is None:
         raise RuntimeFault(
@@ -200,7 +206,7 @@ def _fed(port: Port, value: Any, what: str) -> tuple[Any, Meta | None]:
     if not isinstance(port.meta, TensorMeta):
         return value, None
     try:
-        array = np.asarray(value)
+        array = device.take(value)
     except ValueError as error:
         raise RuntimeFault(f"{what} {port.name!r} is no array: {error}", code="PK0903") from error
     if array.shape == port.meta.shape and array.dtype == port.meta.dtype.np:

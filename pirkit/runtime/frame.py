@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import numpy as np
-
 from pirkit.diag.errors import InternalError
-from pirkit.runtime.arena import ALIGNMENT
+from pirkit.runtime.device import Device
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.nodes import Fresh, InArena, Over, Target
 from pirkit.runtime.plan import Operand
 
-Array = np.ndarray[Any, Any]
 Cells = int | tuple[int, ...]
 """Where in the frame an operand is; the cells of a list."""
 
@@ -25,10 +22,10 @@ class Frame:
     to the cell of their array. The value of any other slot is put into its own cell by each run.
     """
 
-    def __init__(self, slots: int, nbytes: int) -> None:
+    def __init__(self, slots: int, nbytes: int, device: Device) -> None:
         self.values: list[Any] = [None] * (slots + 1)
         self.slots = slots
-        self._memory = aligned(nbytes)
+        self._carve = device.block(nbytes)
         self._cells: dict[int, int] = {}
 
     def cell(self, slot: int) -> int:
@@ -61,7 +58,7 @@ class Frame:
         """True if each run puts the slot's value into the slot's own cell."""
         return slot not in self._cells
 
-    def fix(self, slot: int, array: Array) -> None:
+    def fix(self, slot: int, array: Any) -> None:
         """The slot's value is at this place from here on."""
         self._cells[slot] = len(self.values)
         self.values.append(array)
@@ -77,7 +74,7 @@ class Frame:
         """
         match target:
             case InArena(meta, offset):
-                self.fix(slot, np.ndarray(meta.shape, meta.dtype.np, self._memory.data, offset))
+                self.fix(slot, self._carve(meta.shape, meta.dtype.np, offset))
             case Fresh(meta):
                 self.vary(slot)
                 fresh.append((slot, meta))
@@ -89,10 +86,3 @@ class Frame:
             case None:
                 return self.slots
         return self.cell(slot)
-
-
-def aligned(nbytes: int) -> Array:
-    """Memory that begins at a multiple of the alignment."""
-    raw = np.empty(nbytes + ALIGNMENT, np.uint8)
-    start = -raw.ctypes.data % ALIGNMENT
-    return raw[start : start + nbytes]

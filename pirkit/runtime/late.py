@@ -12,6 +12,7 @@ import numpy as np
 
 from pirkit.diag.errors import ConstraintError
 from pirkit.runtime.binding import Step
+from pirkit.runtime.device import Device
 from pirkit.runtime.library import Library, Metas, bind_call, call_fault
 from pirkit.runtime.meta import Meta, TensorMeta, VecMeta, of_value
 from pirkit.runtime.plan import Call, HostArgument
@@ -35,11 +36,13 @@ class LateCall:
     def __init__(
         self,
         library: Library,
+        device: Device,
         call: Call,
         generator: Callable[[], np.random.Generator],
         counters: Counted,
     ) -> None:
         self._library = library
+        self._device = device
         self._call = call
         self._generator = generator
         self._counters = counters
@@ -47,7 +50,10 @@ class LateCall:
 
     def __call__(self, operands: tuple[Any, ...], hosts: tuple[Any, ...]) -> Any:
         call = self._call
-        found = {h.name: host_value(h, v, call) for h, v in zip(call.host, hosts, strict=True)}
+        found = {
+            h.name: host_value(h, v, call, self._device)
+            for h, v in zip(call.host, hosts, strict=True)
+        }
         metas = tuple([None if x is None else of_value(x) for x in operands])
         key = (metas, *found.values())
         entry = self._bound.get(key)
@@ -60,9 +66,16 @@ class LateCall:
         if outs is None:
             return step(*operands)
         self._counters.allocations += len(outs)
-        made = tuple(map(_make, outs))
+        made = tuple([self._make(m) for m in outs])
         step(*operands, *made)
         return made
+
+    def _make(self, meta: Meta | None) -> Any:
+        if isinstance(meta, VecMeta):
+            return [self._make(m) for m in meta.items]
+        if not isinstance(meta, TensorMeta):
+            return None
+        return self._device.empty(meta.shape, meta.dtype.np)
 
     def _bind(
         self, metas: Metas, attrs: Mapping[str, Any]
@@ -79,27 +92,19 @@ class LateCall:
         wanted = tuple(
             [m if o is not None else None for o, m in zip(call.outputs, results, strict=False)]
         )
-        bound = bind_call(self._library, call, metas, wanted, np.empty, self._generator, attrs)
+        bound = bind_call(self._library, call, metas, wanted, self._device, self._generator, attrs)
         if bound is None:
             raise call_fault(call, "the shape of its result is not known", None, None)
         choice, step = bound
         return step, wanted if choice.kernel.form == "out" else None
 
 
-def host_value(host: HostArgument, value: Any, call: Call) -> Any:
+def host_value(host: HostArgument, value: Any, call: Call, device: Device) -> Any:
     """An attribute that was computed: a tuple of ints, an int, or a number."""
     items = cast("list[Any]", value) if isinstance(value, list) else [value]
-    numbers = [x for item in items for x in np.asarray(item).reshape(-1).tolist()]
+    numbers = [x for item in items for x in device.to_host(item).reshape(-1).tolist()]
     if host.kind == "array":
         return tuple(int(x) for x in numbers)
     if len(numbers) != 1:
         raise call_fault(call, f"`{host.name}` needs one number, got {len(numbers)}", None, None)
     return int(numbers[0]) if host.kind == "int" else numbers[0]
-
-
-def _make(meta: Meta | None) -> Any:
-    if isinstance(meta, VecMeta):
-        return [_make(m) for m in meta.items]
-    if not isinstance(meta, TensorMeta):
-        return None
-    return np.empty(meta.shape, meta.dtype.np)

@@ -8,7 +8,8 @@ from typing import Any, Protocol, cast
 import numpy as np
 
 from pirkit.diag.errors import ConstraintError, RuntimeFault
-from pirkit.runtime.binding import Binding, Scratch, Step, first_dtype
+from pirkit.runtime.binding import Binding, Step, first_dtype
+from pirkit.runtime.device import Device
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.meta import Meta, TensorMeta, VecMeta
 from pirkit.runtime.plan import Call
@@ -23,6 +24,11 @@ class Library(Protocol):
     @property
     def backend(self) -> str:
         """Name of the backend that kernels are looked for on."""
+        ...
+
+    @property
+    def device(self) -> Device:
+        """Where operands and results are."""
         ...
 
     def infer(self, op: str, inputs: Metas, attrs: Mapping[str, Any]) -> Metas:
@@ -43,7 +49,7 @@ def bind_call(
     call: Call,
     inputs: Metas,
     outputs: Metas,
-    scratch: Scratch,
+    device: Device,
     generator: Callable[[], np.random.Generator],
     attrs: Mapping[str, Any],
 ) -> tuple[Choice, Step] | None:
@@ -59,7 +65,8 @@ def bind_call(
         inputs,
         outputs,
         attrs,
-        scratch=scratch,
+        xp=device.xp,
+        scratch=device.empty,
         generator=generator if call.random is not None else None,
     )
     choices = library.choices(call.kernel, cast(DType, dtype), attrs)

@@ -18,7 +18,8 @@ import numpy as np
 
 from pirkit.diag.errors import ConstraintError, UnsupportedError
 from pirkit.runtime.arena import Arena, Storage
-from pirkit.runtime.binding import Scratch, Step
+from pirkit.runtime.binding import Step
+from pirkit.runtime.device import Device
 from pirkit.runtime.library import Library, Metas, bind_call, call_fault, is_static
 from pirkit.runtime.meta import UNKNOWN, Meta, TensorMeta, VecMeta
 from pirkit.runtime.nodes import (
@@ -61,7 +62,7 @@ def plan_memory(
     library: Library,
     fed: Mapping[int, Meta],
     *,
-    scratch: Scratch,
+    device: Device,
     generator: Callable[[Call], Callable[[], np.random.Generator]],
     reuse: bool = True,
 ) -> Layout:
@@ -71,7 +72,7 @@ def plan_memory(
     with the op and its span) for shapes that an op refuses, UnsupportedError for an op without a
     kernel.
     """
-    planner = _Planner(plan, library, scratch, generator, Arena(reuse))
+    planner = _Planner(plan, library, device, generator, Arena(reuse))
     for slot, meta in fed.items():
         planner.metas[slot] = meta
         planner.refer(slot, Storage("caller"))
@@ -111,7 +112,7 @@ def _kept(plan: Plan, library: Library) -> set[int]:
 class _Planner:
     plan: Plan
     library: Library
-    scratch: Scratch
+    device: Device
     generator: Callable[[Call], Callable[[], np.random.Generator]]
     arena: Arena
     metas: dict[int, Meta] = field(default_factory=dict[int, Meta])
@@ -268,7 +269,7 @@ class _Planner:
 
     def bind(self, call: Call, inputs: Metas, wanted: Metas) -> tuple[Choice, Step] | None:
         return bind_call(
-            self.library, call, inputs, wanted, self.scratch, self.generator(call), call.attrs
+            self.library, call, inputs, wanted, self.device, self.generator(call), call.attrs
         )
 
     def late(self, call: Call, wanted: Metas) -> Late:

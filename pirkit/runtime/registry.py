@@ -17,9 +17,10 @@ from typing import Final, Literal
 
 from pirkit.diag.errors import UnsupportedError, UsageError
 from pirkit.runtime.binding import HALVES, Bind, Binding, Step, widened
+from pirkit.runtime.device import HOST, CupyDevice, Device
 from pirkit.runtime.dtype import DType
 
-PLUGINS: Final = "pirkit.plugins"
+PLUGINS: Final = "pirkit.kernels"
 """Entry point group: each entry is a function that takes the registry and adds to it."""
 
 ANY: Final = "any"
@@ -42,7 +43,6 @@ class Backend:
     device: str
     priority: int = 0
     modules: tuple[str, ...] = ()
-    array_module: str = "numpy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +109,7 @@ class Choice:
 
 REFERENCE: Final = "reference"
 CPU: Final = "cpu"
+GPU: Final = "gpu"
 
 _Slot = tuple[str, str]
 """Op and tensor kind."""
@@ -117,7 +118,10 @@ _Slot = tuple[str, str]
 class Registry:
     """Kernels by op and key. One per process is enough (:data:`KERNELS`); tests make their own."""
 
-    def __init__(self, backends: Iterable[Backend] = ()) -> None:
+    def __init__(
+        self, backends: Iterable[Backend] = (), devices: Iterable[Device] = (HOST,)
+    ) -> None:
+        self._devices: dict[str, Device] = {d.name: d for d in devices}
         self._kernels: dict[_Slot, dict[KernelKey, Kernel]] = {}
         self._backends: dict[str, Backend] = {b.name: b for b in backends}
         self._loaded: set[str] = set()
@@ -125,10 +129,21 @@ class Registry:
 
     # --- filling ---
 
+    def add_device(self, device: Device) -> None:
+        """Add a device. Raises ValueError for a name that is taken."""
+        if device.name in self._devices:
+            raise ValueError(f"there is a device {device.name!r} already")
+        self._devices[device.name] = device
+
     def add_backend(self, backend: Backend) -> None:
-        """Add a device or a library for one. Raises ValueError for a name that is taken."""
+        """Add a backend of a device.
+
+        Raises ValueError for a name that is taken and for a device that does not exist.
+        """
         if backend.name in self._backends:
             raise ValueError(f"there is a backend {backend.name!r} already")
+        if backend.device not in self._devices:
+            raise ValueError(f"backend {backend.name!r}: there is no device {backend.device!r}")
         self._backends[backend.name] = backend
 
     def add(self, kernel: Kernel, *, override: bool = False) -> None:
@@ -211,15 +226,22 @@ class Registry:
             )
         return found
 
-    def kernels(self, op: str | None = None, kind: str = "dense") -> Iterator[Kernel]:
-        """All kernels, or those of one op, in the order of registration."""
-        for backend in self.backends:
-            self._load(backend)
+    def device(self, backend: str) -> Device:
+        """The device of a backend."""
+        return self._devices[self.backend(backend).device]
+
+    def kernels(
+        self, op: str | None = None, *, kind: str = "dense", backend: str | None = None
+    ) -> Iterator[Kernel]:
+        """All kernels, or those of one op or of one backend, in the order of registration."""
+        for each in self.backends if backend is None else (self.backend(backend),):
+            self._load(each)
         if op is not None:
-            yield from self._kernels.get((op, kind), {}).values()
-            return
-        for held in self._kernels.values():
-            yield from held.values()
+            groups = [self._kernels.get((op, kind), {})]
+        else:
+            groups = list(self._kernels.values())
+        for held in groups:
+            yield from (k for k in held.values() if backend in (None, k.key.backend))
 
     def candidates(
         self,
@@ -289,7 +311,9 @@ KERNELS: Final = Registry(
     (
         Backend(CPU, "cpu", priority=10, modules=("pirkit.runtime.kernels.numpy",)),
         Backend(REFERENCE, "cpu", priority=-10),
-    )
+        Backend(GPU, "gpu", priority=10, modules=("pirkit.runtime.kernels.cupy",)),
+    ),
+    (HOST, CupyDevice()),
 )
 """The kernels of this process."""
 
@@ -310,6 +334,7 @@ def missing_kernel(op: str, dtype: DType, backend: str, reasons: Sequence[str]) 
 __all__ = [
     "ANY",
     "CPU",
+    "GPU",
     "KERNELS",
     "REFERENCE",
     "Argument",

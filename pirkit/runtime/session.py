@@ -79,16 +79,16 @@ class Session:
             plan,
             library,
             fed,
-            scratch=np.empty,
+            device=library.device,
             generator=self.draws.generator,
             reuse=mode.reuse and mode.threads == 1,  # reuse would order what is independent
         )
         self.nbytes = layout.nbytes
         self.owned = layout.owned
         """Slots whose arrays the caller may keep."""
-        self._frame = Frame(len(plan.slots), layout.nbytes)
+        self._frame = Frame(len(plan.slots), layout.nbytes, library.device)
         self._mode = mode
-        env = Env(self._frame, library, self.draws.generator, counters, mode.run)
+        env = Env(self._frame, library.device, library, self.draws.generator, counters, mode.run)
         self._steps = build(env, layout.nodes, layout.accesses)
         self._graph = dependencies(self._steps.accesses) if mode.threads > 1 else None
         self._varying = tuple(i for i in range(len(plan.slots)) if self._frame.moves(i))

@@ -19,6 +19,7 @@ import numpy as np
 from pirkit.diag.errors import ConstraintError, InternalError, RuntimeFault
 from pirkit.diag.limits import current_limits
 from pirkit.runtime.binding import Step
+from pirkit.runtime.device import Device
 from pirkit.runtime.frame import Cells, Frame
 from pirkit.runtime.late import Counted, LateCall
 from pirkit.runtime.library import Library, call_fault
@@ -63,6 +64,7 @@ class Env:
     """What the callables of one session share. ``run`` runs the blocks inside of instructions."""
 
     frame: Frame
+    device: Device
     library: Library
     generator: Callable[[Call], Callable[[], np.random.Generator]]
     counters: Counted
@@ -162,7 +164,7 @@ def _writing(
         return write
     operands, results = picker(frame, ins), picker(frame, outs)
     made = [(slot, meta.shape, meta.dtype.np) for slot, meta in fresh]
-    empty = np.empty
+    empty = env.device.empty
 
     def make_and_write() -> None:
         given = operands()  # first: a result may get the slot of an operand
@@ -181,7 +183,7 @@ def _returning(env: Env, node: Bound, ins: list[Cells]) -> Do | None:
     if node.choice.kernel.form == "view" and is_plain and env.frame.stays(ins):
         operands = [env.frame.held(c) for c in ins]
         found = list(_flat(step(*operands), call.outputs))
-        if all(np.may_share_memory(a, o) for a in found for o in operands[:1] if a.size):
+        if all(env.device.xp.may_share_memory(a, o) for a in found for o in operands[:1] if a.size):
             for slot, array in zip(outputs, found, strict=True):
                 env.frame.fix(slot, array)
             return None
@@ -210,6 +212,7 @@ def _store(
     """What puts the results of a step into the frame."""
     frame = env.frame.values
     slots = tuple(slots_of(outputs))
+    copyto = env.device.xp.copyto
     kept = {slot: env.frame.cell(slot) for slot in homes}
     for slot in slots:
         if slot not in homes:
@@ -225,9 +228,9 @@ def _store(
     def store(found: Any) -> None:
         for slot, value in zip(slots, _flat(found, outputs), strict=True):
             if slot in kept:
-                np.copyto(frame[kept[slot]], value)
+                copyto(frame[kept[slot]], value)
             else:
-                frame[slot] = np.array(value) if detach else value
+                frame[slot] = value.copy() if detach else value
 
     return store
 
@@ -237,7 +240,7 @@ def _late(env: Env, node: Late) -> Do:
     pick = picker(env.frame.values, [env.frame.cells(o) for o in call.inputs])
     hosts = picker(env.frame.values, [env.frame.cells(h.source) for h in call.host])
     store = _store(env, call.outputs, False, node.homes)
-    late = LateCall(env.library, call, env.generator(call), env.counters)
+    late = LateCall(env.library, env.device, call, env.generator(call), env.counters)
 
     def compute() -> None:
         store(late(pick(), hosts()))
@@ -261,18 +264,18 @@ def _move(env: Env, node: Move) -> Do | None:
             pairs.append((source, env.frame.settle(target, place, fresh)))
     if not pairs and not renewed:
         return None
-    crossed = node.crossed
+    crossed, empty, copyto = node.crossed, env.device.empty, env.device.xp.copyto
     made = [(slot, meta.shape, meta.dtype.np) for slot, meta in fresh]
 
     def move() -> None:
         values = [frame[a] for a, _ in pairs]
-        others = [np.array(frame[a]) for a, _ in renewed]
+        others = [frame[a].copy() for a, _ in renewed]
         if crossed:
-            values = [np.array(v) for v in values]
+            values = [v.copy() for v in values]
         for slot, shape, dtype in made:
-            frame[slot] = np.empty(shape, dtype)
+            frame[slot] = empty(shape, dtype)
         for value, (_, target) in zip(values, pairs, strict=True):
-            np.copyto(frame[target], value)
+            copyto(frame[target], value)
         for value, (_, target) in zip(others, renewed, strict=True):
             frame[target] = value
 
@@ -355,7 +358,7 @@ def _saved(value: Any) -> Any:
     """A value that later iterations do not overwrite."""
     if isinstance(value, list):
         return [_saved(v) for v in cast("list[Any]", value)]
-    return np.array(cast(Array, value)) if isinstance(value, np.ndarray) else value
+    return value.copy() if hasattr(value, "copy") else value
 
 
 def _release(env: Env, node: Release) -> Do | None:

@@ -1,0 +1,136 @@
+"""Devices: where arrays live, and how they get there and back.
+
+A device has an array module with numpy's functions (``xp``); kernels that ask it for every function
+serve any such device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from importlib import import_module
+from typing import Any, Protocol
+
+import numpy as np
+
+from pirkit.diag.errors import UnsupportedError
+from pirkit.runtime.arena import ALIGNMENT
+
+Array = np.ndarray[Any, Any]
+Carve = Callable[[Sequence[int], "np.dtype[Any]", int], Any]
+"""Makes an array of a shape and an element type at an offset of a block of memory."""
+
+
+class Device(Protocol):
+    """What running needs of a device."""
+
+    @property
+    def name(self) -> str:
+        """How backends and places call it."""
+        ...
+
+    @property
+    def xp(self) -> Any:
+        """The array module; raises UnsupportedError if it cannot be used on this machine."""
+        ...
+
+    def empty(self, shape: Sequence[int], dtype: np.dtype[Any]) -> Any:
+        """A new array with undefined content."""
+        ...
+
+    def block(self, nbytes: int) -> Carve:
+        """A block of memory, aligned for vector loads, of which arrays are carved."""
+        ...
+
+    def take(self, value: Any) -> Any:
+        """An array of the device, without a copy where the value lies there already."""
+        ...
+
+    def to_host(self, array: Any) -> Array:
+        """A numpy array with the elements of an array of the device."""
+        ...
+
+
+class HostDevice:
+    """The CPU with numpy arrays. A plug-in that simulates a device may derive from it."""
+
+    name = "cpu"
+    xp: Any = np
+
+    def empty(self, shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
+        """As `numpy.empty`."""
+        return np.empty(shape, dtype)
+
+    def block(self, nbytes: int) -> Carve:
+        """Memory that begins at a multiple of the alignment."""
+        raw = np.empty(nbytes + ALIGNMENT, np.uint8)
+        start = -raw.ctypes.data % ALIGNMENT
+
+        def carve(shape: Sequence[int], dtype: np.dtype[Any], offset: int) -> Array:
+            return np.ndarray(shape, dtype, raw.data, start + offset)
+
+        return carve
+
+    def take(self, value: Any) -> Array:
+        """The value as a numpy array; it is borrowed, not copied."""
+        return np.asarray(value)
+
+    def to_host(self, array: Any) -> Array:
+        """The array itself."""
+        return array
+
+
+class CupyDevice:
+    """A CUDA device with cupy arrays. Cupy is imported when the device is first used."""
+
+    name = "gpu"
+
+    @cached_property
+    def xp(self) -> Any:
+        """The cupy module; raises UnsupportedError where it, or a CUDA device, is missing."""
+        try:
+            cupy = import_module("cupy")
+        except ImportError as error:
+            raise UnsupportedError(
+                "the backend `gpu` needs cupy, which is not installed",
+                code="PK0403",
+                help="install the extra `pirkit[gpu]`, or use the backend `cpu`",
+            ) from error
+        try:
+            count = cupy.cuda.runtime.getDeviceCount()
+        except cupy.cuda.runtime.CUDARuntimeError as error:
+            raise UnsupportedError(
+                f"the backend `gpu` finds no CUDA device: {error}",
+                code="PK0403",
+                help="use the backend `cpu`",
+            ) from error
+        if not count:
+            raise UnsupportedError(
+                "this machine has no CUDA device", code="PK0403", help="use the backend `cpu`"
+            )
+        return cupy
+
+    def empty(self, shape: Sequence[int], dtype: np.dtype[Any]) -> Any:
+        """As `cupy.empty`, from cupy's memory pool."""
+        return self.xp.empty(shape, dtype)
+
+    def block(self, nbytes: int) -> Carve:
+        """A stretch of cupy's memory pool."""
+        cupy = self.xp
+        memory = cupy.cuda.alloc(max(nbytes, 1))
+
+        def carve(shape: Sequence[int], dtype: np.dtype[Any], offset: int) -> Any:
+            return cupy.ndarray(shape, dtype, memory + offset)
+
+        return carve
+
+    def take(self, value: Any) -> Any:
+        """The value as a cupy array: copied from the host, borrowed from the device."""
+        return self.xp.asarray(value)
+
+    def to_host(self, array: Any) -> Array:
+        """A copy on the host."""
+        return self.xp.asnumpy(array)
+
+
+HOST = HostDevice()
