@@ -32,6 +32,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from importlib import import_module
+from importlib.metadata import entry_points
 from typing import Any, Final, TypeVar
 
 from pirkit.diag.errors import ConstraintError, UnsupportedError
@@ -113,6 +114,9 @@ class OpDef:
     def __repr__(self) -> str:
         return f"OpDef({self.name})"
 
+
+PLUGINS: Final = "pirkit.ops"
+"""Entry point group: modules of other packages that declare ops, and rules, when imported."""
 
 OPS: Final[dict[str, OpDef]] = {}
 """Every declared op by its full name, in-place twins included."""
@@ -197,6 +201,8 @@ def all_ops() -> Iterable[OpDef]:
 def _load_families() -> None:
     for module in ("structure", "ops"):  # they declare their ops when they are imported
         import_module(f"pirkit.dialect.{module}")
+    for entry in entry_points(group=PLUGINS):
+        entry.load()
 
 
 class RuleTable:

@@ -1,0 +1,1 @@
+"""Multiply-add for pirkit, as a package outside of it."""
