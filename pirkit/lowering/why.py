@@ -1,0 +1,78 @@
+"""Tells, for each call of a plan, which kernel runs it, why that one, and where its results go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from pirkit.lowering.kernels import KernelLibrary
+from pirkit.runtime.binding import first_dtype
+from pirkit.runtime.nodes import Bound, Branch, Fresh, InArena, Late, Loop, Node, Over
+from pirkit.runtime.plan import Call, Plan
+from pirkit.runtime.planning import plan_memory
+from pirkit.runtime.registry import Choice
+
+
+def why_kernels(plan: Plan, library: KernelLibrary) -> str:
+    """One paragraph for each call, for inputs of the declared shapes.
+
+    Where dimensions are unknown the kernel is chosen when the shapes are; then the candidates are
+    listed.
+    """
+    fed = {port.slot: port.meta for port in (*plan.inputs, *plan.params)}
+    layout = plan_memory(plan, library, fed, device=library.device, generator=_no_draws)
+    lines = [f"kernels of @{plan.name} on `{library.backend}`, {layout.nbytes:,} bytes of memory"]
+    lines += _nodes(layout.nodes, library, plan)
+    return "\n".join(lines) + "\n"
+
+
+def _no_draws(call: Call) -> Callable[[], np.random.Generator]:
+    return np.random.default_rng
+
+
+def _nodes(nodes: tuple[Node, ...], library: KernelLibrary, plan: Plan) -> Iterator[str]:
+    for node in nodes:
+        match node:
+            case Bound():
+                yield f"{node.call.kernel}: {_choice(node.choice)}"
+                yield from _places(node)
+            case Late():
+                yield f"{node.call.kernel}: chosen when its shapes and attributes are known"
+                for choice in _candidates(node.call, library, plan):
+                    yield f"    candidate: {_choice(choice)}"
+            case Branch():
+                yield from _nodes((*node.then, *node.orelse), library, plan)
+            case Loop():
+                yield from _nodes(node.body, library, plan)
+            case _:
+                continue
+
+
+def _choice(choice: Choice) -> str:
+    return f"{choice.kernel.key} of {choice.kernel.source}: {'; '.join(choice.reasons)}"
+
+
+def _candidates(call: Call, library: KernelLibrary, plan: Plan) -> tuple[Choice, ...]:
+
+    slots = [plan.slots[i] for i in call.inputs if isinstance(i, int)]
+    dtype = first_dtype(slots) or call.attrs.get("dtype")
+    return tuple(library.choices(call.kernel, dtype, call.attrs)) if dtype else ()
+
+
+def _places(node: Bound) -> Iterator[str]:
+    if not node.targets:
+        form = node.choice.kernel.form
+        how = "a view of its first operand" if form == "view" else "a new array"
+        yield f"    result: {how}"
+    for target in node.targets:
+        for place in target if isinstance(target, tuple) else (target,):
+            match place:
+                case InArena(meta, offset):
+                    yield f"    result: {meta} at {offset}"
+                case Fresh(meta):
+                    yield f"    result: {meta}, new in each run, the caller keeps it"
+                case Over(slot):
+                    yield f"    result: over ${slot}"
+                case None:
+                    continue
