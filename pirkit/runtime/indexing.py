@@ -67,3 +67,11 @@ def part_shown(
         shown.append(0 if axis in gone and size == 1 else slice(None))
     shown += [None] * sum(axis >= len(shape) for axis in none_axes)
     return (*shown, ...)
+
+
+def fitted(value: Array, rank: int) -> Array:
+    """``value`` without those leading dimensions of 1 that a part of that rank does not have."""
+    extra = value.ndim - rank
+    if extra > 0 and all(size == 1 for size in value.shape[:extra]):
+        return value.reshape(value.shape[extra:])
+    return value

@@ -12,7 +12,7 @@ from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import normalize_axes
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import convert, widened
-from pirkit.runtime.indexing import check_index, part_shown, window
+from pirkit.runtime.indexing import check_index, fitted, part_shown, window
 from pirkit.runtime.meta import TensorMeta, VecMeta
 
 Array = np.ndarray[Any, Any]
@@ -52,11 +52,8 @@ def _written(
     out = x.copy()
     part = out[tuple(window(x.shape, axes, starts, ends, steps))]
     seen = part[part_shown(part.shape, decrease_axes, none_axes)]
-    extra = value.ndim - seen.ndim
-    if extra > 0 and all(d == 1 for d in value.shape[:extra]):
-        value = value.reshape(value.shape[extra:])
     try:
-        seen[...] = value  # a view of `out`: the dots keep a single element one
+        seen[...] = fitted(value, seen.ndim)  # a view of `out`: the dots keep a single element one
     except ValueError as error:
         raise ValueError(f"a value of shape {value.shape} for a part of {seen.shape}") from error
     return out

@@ -4,16 +4,28 @@ from pirkit.runtime.kernels.numpy import (
     elementwise as elementwise,
 )
 from pirkit.runtime.kernels.numpy import (
+    gathering as gathering,
+)
+from pirkit.runtime.kernels.numpy import (
     joining as joining,
 )
 from pirkit.runtime.kernels.numpy import (
     matmul as matmul,
 )
 from pirkit.runtime.kernels.numpy import (
+    matrices as matrices,
+)
+from pirkit.runtime.kernels.numpy import (
     movement as movement,
 )
 from pirkit.runtime.kernels.numpy import (
     padding as padding,
+)
+from pirkit.runtime.kernels.numpy import (
+    scatter as scatter,
+)
+from pirkit.runtime.kernels.numpy import (
+    set_value as set_value,
 )
 from pirkit.runtime.kernels.numpy import (
     view as view,

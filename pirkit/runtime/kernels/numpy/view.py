@@ -53,10 +53,10 @@ def expand(b: Binding) -> Step:
 def slice_(b: Binding) -> Step:
     """An index of slices, and of numbers for the dimensions that go."""
     shape, attrs = b.input().shape, b.attrs
-    cut: list[Any] = [*window(shape, attrs["axes"], attrs["starts"], attrs["ends"])]
-    for axis in attrs["decrease_axis"]:
-        cut[axis] = range(shape[axis])[cut[axis]][0]
-    return itemgetter((*cut, ...))
+    cut = window(shape, attrs["axes"], attrs["starts"], attrs["ends"])
+    gone = [axis % len(shape) for axis in attrs["decrease_axis"]]
+    kept = [range(shape[i])[c][0] if i in gone else c for i, c in enumerate(cut)]
+    return itemgetter((*kept, ...))
 
 
 @kernel("strided_slice", dtypes=dt.ANY, form="view", portable=True)

@@ -1,0 +1,116 @@
+"""Reads at places that tensors give, through ``take``, which writes into the result.
+
+Several indices per element are first made one, counted in row-major order.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Final, Literal
+
+import numpy as np
+
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.binding import Array, Binding, Step
+from pirkit.runtime.indexing import check_index
+from pirkit.runtime.kernels.numpy.places import Places, along_axis, coordinates
+from pirkit.runtime.registry import kernel
+
+_MODE: Final[dict[bool, Literal["clip", "wrap"]]] = {False: "clip", True: "wrap"}
+"""How ``take`` reads checked indices, by whether one is negative; to check itself it would copy."""
+
+
+def _take(x: Array, index: Array, axis: int, out: Array, from_end: bool) -> None:
+    """``take`` would first copy a tensor whose elements do not lie in order."""
+    if x.flags.c_contiguous:
+        np.take(x, index, axis, out, _MODE[from_end])
+    else:
+        np.copyto(out, x[(*[slice(None)] * axis, index)])
+
+
+@kernel("gather", "index_select", dtypes=dt.ANY)
+def gather(b: Binding) -> Step:
+    """Slices along an axis; an index of shape [n, 1] is a list."""
+    axis: int = b.attrs["axis"] % b.input().rank
+    size, count = b.input().shape[axis], b.input(1).shape[:1]
+
+    def step(x: Array, index: Array, out: Array) -> None:
+        from_end = check_index(index, size, "C3")
+        _take(x, index.reshape(count), axis, out, from_end)
+
+    return step
+
+
+@kernel("embedding", dtypes=dt.INTS)
+def embedding(b: Binding) -> Step:
+    """Rows of the table; those of the padding are zeroed afterwards."""
+    rows, padding = b.input(1).shape[0], b.attrs["padding_idx"]
+
+    def step(x: Array, weight: Array, out: Array) -> None:
+        check_index(x, rows, "C3", from_end=False)
+        _take(weight, x, 0, out, False)
+
+    def padded(x: Array, weight: Array, out: Array) -> None:
+        step(x, weight, out)
+        out[x == padding] = 0
+
+    return step if padding == -1 else padded
+
+
+def _read(places: Places, rest: tuple[int, ...]) -> Step:
+    """Takes what lies at the places that the second operand names."""
+    rows = (prod(places.shape), *rest)
+
+    def step(x: Array, index: Array, out: Array) -> None:
+        if x.flags.c_contiguous:
+            np.take(x.reshape(rows), places.flat(index), 0, out, "clip")
+        else:
+            np.copyto(out, x[places.grid(index)])
+
+    return step
+
+
+@kernel("gather_nd", dtypes=dt.ANY)
+def gather_nd(b: Binding) -> Step:
+    """Coordinates become the number of a row."""
+    x, index = b.input(), b.input(1)
+    depth = index.shape[-1]
+    return _read(coordinates(b, x.shape[:depth], index.shape[:-1], "C2"), x.shape[depth:])
+
+
+@kernel("take_along_axis", dtypes=dt.ANY)
+def take_along_axis(b: Binding) -> Step | None:
+    """One index per element, along an axis."""
+    x = b.input()
+    if not x.rank:
+        return None
+    places = along_axis(b, x.shape, b.input(1).shape, b.attrs["axis"], "C3")
+    return _read(places, ()) if places else None
+
+
+@kernel("index_sample", dtypes=dt.ANY)
+def index_sample(b: Binding) -> Step | None:
+    """One index per element, along the rows."""
+    places = along_axis(b, b.input().shape, b.input(1).shape, 1, "C2", from_end=False)
+    return _read(places, ()) if places else None
+
+
+@kernel("masked_select", dtypes=dt.ANY, form="new")
+def masked_select(b: Binding) -> Step:
+    """Indexing by a mask, both of the shape that they broadcast to."""
+    shapes = b.input().shape, b.input(1).shape
+    shape = np.broadcast_shapes(*shapes)
+
+    def step(x: Array, mask: Array) -> Array:
+        return x[mask]
+
+    def stretched(x: Array, mask: Array) -> Array:
+        return np.broadcast_to(x, shape)[np.broadcast_to(mask, shape)]
+
+    return step if shapes == (shape, shape) else stretched
+
+
+@kernel("nonzero", dtypes=dt.ANY, form="new")
+def nonzero(b: Binding) -> Step:
+    """Numpy counts in int64 as well; the coordinates are the columns of the result."""
+    return np.argwhere
