@@ -22,10 +22,19 @@ from pirkit.runtime.kernels.numpy import (
     padding as padding,
 )
 from pirkit.runtime.kernels.numpy import (
+    reduction as reduction,
+)
+from pirkit.runtime.kernels.numpy import (
+    scan as scan,
+)
+from pirkit.runtime.kernels.numpy import (
     scatter as scatter,
 )
 from pirkit.runtime.kernels.numpy import (
     set_value as set_value,
+)
+from pirkit.runtime.kernels.numpy import (
+    sorting as sorting,
 )
 from pirkit.runtime.kernels.numpy import (
     view as view,

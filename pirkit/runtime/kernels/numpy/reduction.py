@@ -1,0 +1,223 @@
+"""Reductions to sums, means, products, extrema, truth values and norms."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Final
+
+import numpy as np
+
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.binding import Array, Bind, Binding, Step
+from pirkit.runtime.kernels.numpy.summation import Sum, kept_shape, summation
+from pirkit.runtime.registry import kernel
+
+_FLOATING: Final = (*dt.FLOATS, *dt.COMPLEX)
+_SHORT: Final = 16
+"""Up to so many elements a loop over them beats numpy's reduction, which calls a loop per row."""
+
+
+def _axes(b: Binding) -> tuple[int, ...]:
+    """The axes of the call; all of them also with ``reduce_all``."""
+    return tuple(range(b.input().rank)) if b.attrs.get("reduce_all") else b.axes()
+
+
+def _sum(b: Binding, axes: Sequence[int]) -> Sum:
+    return summation(b, b.input().shape, b.dtype, axes, b.output().dtype)
+
+
+@kernel("sum", dtypes=dt.ANY, widen=True)
+def sum_(b: Binding) -> Step | None:
+    """Sums in the type of the result, if every element of ``x`` has its value there."""
+    if not np.can_cast(b.dtype.np, b.output().dtype.np):
+        return None
+    return _sum(b, b.axes())
+
+
+@kernel("reduce_as", dtypes=dt.NUMBERS, widen=True)
+def reduce_as(b: Binding) -> Step:
+    """The axes that broadcasting would have added or stretched."""
+    shape, target = b.input().shape, b.input(1).shape
+    aligned = (1,) * (len(shape) - len(target)) + target
+    total = _sum(b, [i for i, (d, t) in enumerate(zip(shape, aligned, strict=True)) if d != t])
+
+    def step(x: Array, _: Array, out: Array) -> None:
+        total(x, out)
+
+    return step
+
+
+@kernel("mean", "mean_all", dtypes=_FLOATING, widen=True)
+def mean(b: Binding) -> Step:
+    """The sum, divided by the number of elements."""
+    axes = b.axes() if "axis" in b.attrs else tuple(range(b.input().rank))
+    total, divide = _sum(b, axes), np.divide
+    count = np.asarray(prod(b.input().shape[i] for i in axes), b.dtype.np)
+
+    def step(x: Array, out: Array) -> None:
+        total(x, out)
+        divide(out, count, out)
+
+    return step
+
+
+@kernel("prod", dtypes=dt.NUMBERS, widen=True)
+def product(b: Binding) -> Step:
+    """One call; numpy multiplies in the type of ``x``."""
+    axes, reduce = _axes(b), np.multiply.reduce
+    kept, accumulator = kept_shape(b.input().shape, axes), b.dtype.np
+
+    def step(x: Array, out: Array) -> None:
+        reduce(x, axes, accumulator, out=out.reshape(kept), keepdims=True)
+
+    return step
+
+
+def _extremum(combine: np.ufunc) -> Bind:
+    """The greatest or least element."""
+    return lambda b: _extreme(b, combine, b.axes())
+
+
+def _extreme(b: Binding, combine: np.ufunc, axes: tuple[int, ...]) -> Step:
+    """``maximum`` and ``minimum`` make NaN of NaN."""
+    shape, reduce = b.input().shape, combine.reduce
+    kept = kept_shape(shape, axes)
+    before, size, after = _three(shape, axes)
+
+    def step(x: Array, out: Array) -> None:
+        reduce(x, axes, out=out.reshape(kept), keepdims=True)
+
+    def short(x: Array, out: Array) -> None:
+        rows, out = x.reshape(before, size, after), out.reshape(before, after)
+        np.copyto(out, rows[:, 0])
+        for i in range(1, size):
+            combine(out, rows[:, i], out=out)
+
+    return short if 1 < size <= _SHORT and after <= _SHORT else step
+
+
+def _three(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, int, int]:
+    """The dimensions before, along and after the axes; zeros if those are no neighbours."""
+    if not axes or axes[-1] - axes[0] != len(axes) - 1:
+        return 0, 0, 0
+    first, last = axes[0], axes[-1] + 1
+    return prod(shape[:first]), prod(shape[first:last]), prod(shape[last:])
+
+
+for _op, _combine in (
+    ("max", np.maximum),
+    ("amax", np.maximum),
+    ("min", np.minimum),
+    ("amin", np.minimum),
+):
+    kernel(_op, dtypes=dt.REAL, widen=True)(_extremum(_combine))
+
+
+def _quantifier(combine: np.ufunc) -> Bind:
+    """Whether any element, or every one, is not zero."""
+
+    def bind(b: Binding) -> Step:
+        axes, reduce = b.axes(), combine.reduce
+        kept = kept_shape(b.input().shape, axes)
+
+        def step(x: Array, out: Array) -> None:
+            reduce(x, axes, out=out.reshape(kept), keepdims=True)
+
+        return step
+
+    return bind
+
+
+kernel("any", dtypes=(dt.bool_, *dt.REAL), widen=True)(_quantifier(np.logical_or))
+kernel("all", dtypes=(dt.bool_, *dt.REAL), widen=True)(_quantifier(np.logical_and))
+
+
+# --- norms ---------------------------------------------------------------------------------------
+
+
+def _squares(b: Binding, axes: tuple[int, ...]) -> Sum:
+    """The sum of squares of real elements: of rows as dot products, else of a squared copy."""
+    shape, dot, multiply = b.input().shape, np.vecdot, np.multiply
+    before, size, after = _three(shape, axes)
+    total, space = summation(b, shape, b.dtype, axes, b.dtype), b.workspace(shape)
+
+    def rows(x: Array, out: Array) -> None:
+        x = x.reshape(before, size)
+        dot(x, x, out.reshape(before))
+
+    def step(x: Array, out: Array) -> None:
+        multiply(x, x, space)
+        total(space, out)
+
+    return rows if after == 1 and size > 1 else step
+
+
+@kernel("p_norm", dtypes=dt.FLOATS, widen=True)
+def p_norm(b: Binding) -> Step:
+    """Orders that have a form without powers use it; 0 counts, infinities compare."""
+    order: float = b.attrs["porder"]
+    rank = b.input().rank
+    axes = tuple(range(rank)) if b.attrs["asvector"] else b.axes()
+    if order == 2:
+        return _root(_squares(b, axes))
+    size, absolute, power = b.workspace(b.input().shape), np.absolute, np.power
+    if abs(order) == np.inf:
+        extreme = _extreme(b, np.maximum if order > 0 else np.minimum, axes)
+
+        def greatest(x: Array, out: Array) -> None:
+            absolute(x, size)
+            extreme(size, out)
+
+        return greatest
+    total = _sum(b, axes)
+    if order == 0:
+
+        def count(x: Array, out: Array) -> None:
+            np.not_equal(x, 0, size, casting="unsafe")
+            total(size, out)
+
+        return count
+    exponent = b.constant("porder")
+    root = np.asarray(1 / exponent)
+
+    def step(x: Array, out: Array) -> None:
+        absolute(x, size)
+        if order != 1:
+            power(size, exponent, size)
+        total(size, out)
+        if order != 1:
+            power(out, root, out)
+
+    return step
+
+
+@kernel("frobenius_norm", dtypes=dt.FLOATS, widen=True)
+def frobenius_norm(b: Binding) -> Step:
+    """The root of the sum of squares."""
+    return _root(_squares(b, _axes(b)))
+
+
+def _root(squares: Sum) -> Step:
+    def step(x: Array, out: Array) -> None:
+        squares(x, out)
+        np.sqrt(out, out)
+
+    return step
+
+
+@kernel("norm", dtypes=dt.FLOATS, widen=True)
+def norm(b: Binding) -> Step:
+    """The norm goes where it is wanted, or to scratch memory."""
+    axes, epsilon = b.axes(), b.constant("epsilon")
+    squares = _squares(b, axes)
+    space = b.workspace(kept_shape(b.input().shape, axes))
+
+    def step(x: Array, out: Array, norm: Array | None) -> None:
+        length = space if norm is None else norm
+        squares(x, length)
+        np.add(length, epsilon, length)
+        np.sqrt(length, length)
+        np.divide(x, length, out)
+
+    return step
