@@ -16,34 +16,51 @@ from typing import TYPE_CHECKING, Any, Final
 from pirkit.diag.version import VERSION as __version__
 
 if TYPE_CHECKING:
+    from pirkit import ops
     from pirkit.diag.errors import PirkitError
     from pirkit.frontend.compile import compile, run_passes
+    from pirkit.frontend.eager import seed
     from pirkit.frontend.files import Program, load, save
     from pirkit.runtime.executor import Executable
+    from pirkit.runtime.tensor.creation import from_dlpack, from_numpy, tensor
+    from pirkit.runtime.tensor.dense import DenseTensor
 
 _HOMES: Final = {
+    "DenseTensor": "pirkit.runtime.tensor.dense",
     "Executable": "pirkit.runtime.executor",
     "PirkitError": "pirkit.diag.errors",
     "Program": "pirkit.frontend.files",
     "compile": "pirkit.frontend.compile",
+    "from_dlpack": "pirkit.runtime.tensor.creation",
+    "from_numpy": "pirkit.runtime.tensor.creation",
     "load": "pirkit.frontend.files",
     "run_passes": "pirkit.frontend.compile",
     "save": "pirkit.frontend.files",
+    "seed": "pirkit.frontend.eager",
+    "tensor": "pirkit.runtime.tensor.creation",
 }
 
 __all__ = [
+    "DenseTensor",
     "Executable",
     "PirkitError",
     "Program",
     "__version__",
     "compile",
+    "from_dlpack",
+    "from_numpy",
     "load",
+    "ops",
     "run_passes",
     "save",
+    "seed",
+    "tensor",
 ]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "ops":
+        return import_module("pirkit.ops")
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'pirkit' has no attribute {name!r}")

@@ -1,0 +1,130 @@
+"""Calls of ops from Python: arguments by position or name, sorted into tensors and attributes."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+import numpy as np
+
+from pirkit.diag.errors import UsageError, VerifyError
+from pirkit.dialect.attrs import decode, encode
+from pirkit.dialect.infer import default_value
+from pirkit.dialect.opdef import OpDef
+from pirkit.dialect.signature import INT_KINDS, REQUIRED, Attr, Operand
+from pirkit.runtime.tensor.interning import element_type
+
+ABSENT: Final = object()
+
+DEFAULTS: Final = {"seed": 0}
+"""What Paddle's Python functions fill in where the op itself has no default."""
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """A call with every slot filled: tensors by operand slot (None, or a list), all attributes."""
+
+    tensors: tuple[Any, ...]
+    attrs: dict[str, Any]
+
+
+def sort_arguments(
+    definition: OpDef, args: Sequence[Any], keywords: Mapping[str, Any]
+) -> Arguments:
+    """Sort the arguments of a Python call by the signature of the op: operands, then attributes.
+
+    Raises UsageError (PK0701), naming the op and its parameters, for too many, unknown, repeated or
+    missing arguments and for an attribute of a wrong type.
+    """
+    slots: tuple[Operand | Attr, ...] = (*definition.operands, *definition.attrs)
+    if definition.operands and definition.operands[-1].variadic:
+        return _spread(definition, args, keywords)
+    names = [s.name for s in slots]
+    if len(args) > len(names):
+        raise _wrong(definition, f"takes {len(names)} arguments, got {len(args)}")
+    given = dict(zip(names, args, strict=False))
+    for name, value in keywords.items():
+        if name not in names:
+            near = difflib.get_close_matches(name, names, n=1)
+            hint = f"did you mean `{near[0]}`?" if near else None
+            raise _wrong(definition, f"has no parameter `{name}`", hint)
+        if name in given:
+            raise _wrong(definition, f"got `{name}` twice")
+        given[name] = value
+    return _filled(definition, given)
+
+
+def _spread(definition: OpDef, args: Sequence[Any], keywords: Mapping[str, Any]) -> Arguments:
+    """An op that takes any number of tensors."""
+    filled = _filled(definition, dict(keywords), skip=True)
+    return Arguments(tuple(args), filled.attrs)
+
+
+def _filled(definition: OpDef, given: dict[str, Any], *, skip: bool = False) -> Arguments:
+    tensors: list[Any] = []
+    attrs: dict[str, Any] = {}
+    for slot in definition.operands:
+        value = given.get(slot.name, ABSENT)
+        if slot.kind is not None:
+            attrs[slot.name] = _attribute(definition, slot, slot.kind, value)
+        elif not skip:
+            tensors.append(_tensor(definition, slot, value))
+    for attr in definition.attrs:
+        value = given.get(attr.name, ABSENT)
+        attrs[attr.name] = _attribute(definition, attr, attr.kind, value)
+    return Arguments(tuple(tensors), attrs)
+
+
+def _tensor(definition: OpDef, slot: Operand, value: Any) -> Any:
+    if value is ABSENT or value is None:
+        if not slot.optional:
+            raise _wrong(definition, f"lacks the tensor `{slot.name}`")
+        return None
+    if slot.is_vec != isinstance(value, list | tuple):
+        what = "a list of tensors" if slot.is_vec else "one tensor"
+        raise _wrong(definition, f"takes {what} as `{slot.name}`")
+    return list(cast("Sequence[Any]", value)) if slot.is_vec else value
+
+
+def _attribute(definition: OpDef, slot: Operand | Attr, kind: str, value: Any) -> Any:
+    if value is ABSENT or (value is None and slot.default is not REQUIRED):
+        if slot.default is REQUIRED and slot.name in DEFAULTS:
+            return DEFAULTS[slot.name]
+        if slot.default is REQUIRED:
+            raise _wrong(definition, f"lacks `{slot.name}`")
+        return default_value(kind, slot.default)
+    plain = _plain(kind, value)
+    try:
+        return decode(kind, encode(kind, plain))
+    except (VerifyError, ValueError, TypeError, OverflowError) as error:
+        raise _wrong(
+            definition, f"cannot take {value!r} as `{slot.name}` of type {kind}"
+        ) from error
+
+
+def _plain(kind: str, given: Any) -> Any:
+    """A Python value for what users pass: numpy's numbers and dtypes, tensors, one for a list."""
+    value: Any = given
+    if kind == "dtype":
+        return None if value is None else element_type(value)
+    if hasattr(value, "__array__") and not isinstance(value, np.generic):
+        value = cast(Any, np.asarray(value)).tolist()
+    elif isinstance(value, np.generic):
+        value = cast(Any, value).item()
+    if (kind.endswith("[]") or kind == "intarray") and not isinstance(value, list | tuple | str):
+        return [value]
+    if isinstance(value, list) and kind in ("scalar", *INT_KINDS):
+        items = cast("list[Any]", value)
+        value = items[0] if len(items) == 1 else items
+    return cast(Any, value)
+
+
+def _wrong(definition: OpDef, problem: str, help: str | None = None) -> UsageError:
+    return UsageError(
+        f"`{definition.name}` {problem}",
+        code="PK0701",
+        notes=(f"its signature is: {definition.signature_text}",),
+        help=help,
+    )

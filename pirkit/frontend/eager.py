@@ -1,0 +1,339 @@
+"""Ops on tensors, computed at once: ``pirkit.ops.scale(x, scale=2.0, bias=1.0)``.
+
+A call goes through the same shape rules and the same registry as a program. What it binds is kept
+by the metas of its tensors and its attributes, so a repeated call only allocates and computes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextvars import copy_context
+from math import prod
+from operator import is_
+from threading import local
+from typing import Any, Final, cast
+
+import numpy as np
+
+from pirkit.diag.errors import ConstraintError, RuntimeFault, UnsupportedError
+from pirkit.dialect.opdef import RANDOM, OpDef
+from pirkit.frontend.calls import Arguments, sort_arguments
+from pirkit.lowering.kernels import KernelLibrary
+from pirkit.runtime.convert import convert
+from pirkit.runtime.library import bind_call, call_fault
+from pirkit.runtime.meta import Meta, TensorMeta, VecMeta
+from pirkit.runtime.plan import Call
+from pirkit.runtime.session import Draws
+from pirkit.runtime.steps import KERNEL_FAULTS
+from pirkit.runtime.tensor.allocator import HOST, SMALL
+from pirkit.runtime.tensor.dense import DenseTensor
+from pirkit.runtime.tensor.interning import meta_of
+
+Result = Any
+Run = Callable[[Any], Result]
+"""From the tensors of a call, by operand slot, to its results."""
+
+REMEMBERED: Final = 1024
+"""Calls that one op remembers."""
+
+LIBRARY: Final = KernelLibrary()
+DRAWS: Final = Draws()
+"""Where random ops called eagerly draw from."""
+
+COPIES: Final = frozenset({"pd_op.assign", "pd_op.cast", "pd_op.memcpy", "pd_op.assign_value_"})
+"""Ops whose result is always memory of its own."""
+
+
+def seed(number: int) -> None:
+    """Start the random numbers of eager ops anew."""
+    DRAWS.begin(number, 0)
+
+
+class EagerOp:
+    """One op as a Python function of tensors.
+
+    Parameters are the op's operands and then its attributes, by position or by name. numpy arrays
+    stand for tensors, numbers for tensors without dimensions. Gives a tensor, or a tuple of them;
+    results that only a gradient needs are left out. Raises UsageError for wrong arguments and
+    RuntimeFault, naming the constraint, for what the op does not allow.
+    """
+
+    def __init__(self, definition: OpDef) -> None:
+        self.definition = definition
+        self.__name__ = self.__qualname__ = definition.name.rpartition(".")[2]
+        self.__doc__ = f"{definition.doc}\n\nSignature: {definition.signature_text}"
+        self._bound: dict[Any, Run] = {}
+        self._quick: dict[Any, tuple[Run, tuple[int, ...] | None, Any]] = {}
+        """By identity of metas, which the entry keeps alive, and by plain arguments."""
+
+    def __call__(self, *args: Any, **keywords: Any) -> Result:
+        key: list[Any] = [
+            id(a.meta) if type(a) is DenseTensor else (type(a), _hashable(a)) for a in args
+        ]
+        if keywords:
+            key += [(name, type(v), _hashable(v)) for name, v in keywords.items()]
+        try:
+            found = self._quick.get(tuple(key))
+        except TypeError:  # an array, or a list of tensors
+            return self._call(args, keywords, None)
+        if found is None:
+            return self._call(args, keywords, tuple(key))
+        run, at, _ = found
+        try:
+            return run(args if at is None else [args[i] for i in at])
+        except (ConstraintError, *KERNEL_FAULTS) as error:
+            raise self._fault(error) from error
+
+    def _call(
+        self, args: tuple[Any, ...], keywords: dict[str, Any], key: tuple[Any, ...] | None
+    ) -> Any:
+        for value in (*args, *keywords.values()):
+            take = getattr(value, "__pirkit_call__", None)
+            if take is not None:  # a value that is traced, not computed
+                return take(self.definition, args, keywords)
+        sorted_ = sort_arguments(self.definition, args, keywords)
+        tensors = [_tensor(t, sorted_) for t in sorted_.tensors]
+        run = self._run(tuple(map(_meta, tensors)), sorted_.attrs)
+        at = [i for i, a in enumerate(args) if type(a) is DenseTensor]
+        given = [args[i] for i in at]
+        present = [t for t in tensors if t is not None]
+        in_order = len(given) == len(tensors) == len(present) and all(map(is_, given, tensors))
+        if key is not None and in_order:
+            if len(self._quick) >= REMEMBERED:
+                self._quick.clear()
+            first = at == list(range(len(args)))
+            self._quick[key] = (run, None if first else tuple(at), [t.meta for t in given])
+        try:
+            return run(tensors)
+        except (ConstraintError, *KERNEL_FAULTS) as error:
+            raise self._fault(error) from error
+
+    def _fault(self, error: Exception) -> RuntimeFault:
+        call = Call(self.definition.name, (), ())
+        if isinstance(error, ConstraintError):
+            note = f"constraint {error.constraint}"
+            return call_fault(call, error.message, note, error.help)
+        return call_fault(call, f"{error}", None, None)
+
+    def _run(self, metas: tuple[Meta | None, ...], attrs: dict[str, Any]) -> Run:
+        key = (metas, tuple(attrs.items()))
+        run = self._bound.get(key)
+        if run is None:
+            if len(self._bound) >= REMEMBERED:
+                self._bound.clear()
+            run = self._bound[key] = bind_eager(self.definition, metas, attrs)
+        return run
+
+    def __repr__(self) -> str:
+        return f"<op {self.definition.name}({self.definition.signature_text})>"
+
+
+def _hashable(value: Any) -> Any:
+    return tuple(cast("list[Any]", value)) if type(value) is list else value
+
+
+def _tensor(value: Any, arguments: Arguments) -> Any:
+    if value is None or type(value) is DenseTensor:
+        return value
+    if isinstance(value, list):
+        return [_tensor(v, arguments) for v in cast("list[Any]", value)]
+    array: Any = np.asarray(value)
+    if isinstance(value, bool | int | float | complex):
+        others = (t for t in arguments.tensors if isinstance(t, DenseTensor))
+        like = next(others, None)
+        if like is not None:
+            array = convert(array, like.dtype)
+    return DenseTensor(array)
+
+
+def _meta(value: Any) -> Meta | None:
+    if isinstance(value, list):
+        return VecMeta(tuple([t.meta for t in cast("list[DenseTensor]", value)]))
+    return None if value is None else cast(DenseTensor, value).meta
+
+
+# --- binding -------------------------------------------------------------------------------------
+
+
+def bind_eager(definition: OpDef, metas: tuple[Meta | None, ...], attrs: Mapping[str, Any]) -> Run:
+    """What computes the op on tensors of these metas.
+
+    Raises RuntimeFault, naming the constraint, if the op does not allow the call.
+    """
+    results = definition.results
+    is_random = definition.effects == RANDOM
+    call = Call(definition.name, (), (), attrs, random=0 if is_random else None)
+    try:
+        found = LIBRARY.infer(definition.name, metas, attrs)
+    except ConstraintError as error:
+        note = f"constraint {error.constraint}"
+        raise call_fault(call, error.message, note, error.help) from error
+    wanted = [i for i, r in enumerate(results) if not r.intermediate] or [0]
+    outs = tuple([m if i in wanted else None for i, m in enumerate(found)])
+    bound = bind_call(LIBRARY, call, metas, outs, LIBRARY.device, DRAWS.generator(call), attrs)
+    if bound is None:
+        raise call_fault(call, "the shape of its result is not known", None, None)
+    choice, step = bound
+    shown = [i for i in wanted if i < len(outs) and outs[i] is not None]
+    if definition.writes:
+        overwrites = LIBRARY.overwrites(choice.kernel)
+        return _in_place(definition, metas, outs, step, choice.kernel.form, overwrites)
+    if choice.kernel.form == "out":
+        return _writing(metas, outs, step, shown)
+    copies = choice.kernel.form == "new" or definition.name in COPIES
+    return _returning(step, shown, len(found), copies=copies)
+
+
+def _arrays(tensors: Any) -> list[Any]:
+    return [
+        t.array if type(t) is DenseTensor else None if t is None else [each.array for each in t]
+        for t in tensors
+    ]
+
+
+class _Quiet(local):
+    """What runs a step without numpy's warnings, as programs do. Entering it is cheap."""
+
+    def __init__(self) -> None:
+        with np.errstate(all="ignore"):
+            self.run = copy_context().run
+
+
+_QUIET: Final = _Quiet()
+
+
+def _writing(
+    metas: tuple[Meta | None, ...], outs: tuple[Meta | None, ...], step: Any, shown: list[int]
+) -> Run:
+    plain = all(isinstance(m, TensorMeta) for m in metas)
+    if not plain or len(outs) != 1 or not isinstance(outs[0], TensorMeta):
+
+        def run(tensors: Any) -> Result:
+            made = [_empty(m) for m in outs]
+            _QUIET.run(step, *_arrays(tensors), *made)
+            return _shown([_wrapped(made[i]) for i in shown])
+
+        return run
+    shape, dtype = outs[0].shape, outs[0].dtype.np
+    meta = meta_of(shape, dtype)
+    empty = np.empty if prod(shape) * dtype.itemsize < SMALL else HOST.empty
+    quiet = _QUIET
+
+    def unary(tensors: Any) -> Result:
+        out = empty(shape, dtype)
+        quiet.run(step, tensors[0].array, out)
+        return DenseTensor(out, None, meta)
+
+    def binary(tensors: Any) -> Result:
+        out = empty(shape, dtype)
+        quiet.run(step, tensors[0].array, tensors[1].array, out)
+        return DenseTensor(out, None, meta)
+
+    def several(tensors: Any) -> Result:
+        out = empty(shape, dtype)
+        quiet.run(step, *[t.array for t in tensors], out)
+        return DenseTensor(out, None, meta)
+
+    return {1: unary, 2: binary}.get(len(metas), several)
+
+
+def _returning(step: Any, shown: list[int], count: int, *, copies: bool) -> Run:
+    def run(tensors: Any) -> Result:
+        arrays = _arrays(tensors)
+        found = _QUIET.run(step, *arrays)
+        results = cast("tuple[Any, ...]", found if isinstance(found, tuple) else (found,))
+        if len(results) != count:
+            results = (list(results),)
+        source = next((t for t in tensors if type(t) is DenseTensor), None)
+        operands: list[Any] = [a for a in arrays if isinstance(a, np.ndarray)]
+        return _shown([_owned(results[i], source, operands, copies) for i in shown])
+
+    return run
+
+
+def _owned(value: Any, source: DenseTensor | None, operands: list[Any], copies: bool) -> Any:
+    """A result as a tensor; a view shares the buffer of its source, others share nothing."""
+    if isinstance(value, list | tuple):
+        return [_owned(v, source, operands, copies) for v in cast("list[Any]", value)]
+    array: Any = np.asarray(value)
+    if not copies and source is not None:
+        return source.view_of(array)
+    shared = any(np.may_share_memory(array, o) for o in operands)
+    return DenseTensor(array.copy() if shared else array)
+
+
+def _in_place(
+    definition: OpDef,
+    metas: tuple[Meta | None, ...],
+    outs: tuple[Meta | None, ...],
+    step: Any,
+    form: str,
+    overwrites: Mapping[int, tuple[int, ...]],
+) -> Run:
+    operands = [o.name for o in definition.operands if o.kind is None]
+    pairs = {
+        i: operands.index(definition.inplace[r.name])
+        for i, r in enumerate(definition.results)
+        if r.name in definition.inplace
+    }
+    for result, operand in pairs.items():
+        if outs[result] is not None and outs[result] != metas[operand]:
+            raise UnsupportedError(
+                f"`{definition.name}` would make a {metas[operand]} a {outs[result]}",
+                help=f"use `{definition.base.name}`, which makes a new tensor",
+            )
+
+    def run(tensors: Any) -> Result:
+        arrays = _arrays(tensors)
+        targets = {
+            r: tensors[o]
+            for r, o in pairs.items()
+            if outs[r] is not None and tensors[o] is not None
+        }
+        if form == "out":
+            made = [
+                _mutable(targets[i])
+                if i in targets and pairs[i] in overwrites.get(i, ())
+                else _empty(m)
+                for i, m in enumerate(outs)
+            ]
+            _QUIET.run(step, *arrays, *made)
+        else:
+            found = _QUIET.run(step, *arrays)
+            made = list(cast("tuple[Any, ...]", found if isinstance(found, tuple) else (found,)))
+        for i, target in targets.items():
+            _store(target, made[i])
+        kept = [targets.get(i, made[i]) for i, m in enumerate(outs) if m is not None]
+        return _shown([k if i in targets else _wrapped(k) for i, k in enumerate(kept)])
+
+    return run
+
+
+def _mutable(target: Any) -> Any:
+    if isinstance(target, list):
+        return [t.mutable() for t in cast("list[DenseTensor]", target)]
+    return target.mutable()
+
+
+def _store(target: Any, value: Any) -> None:
+    if isinstance(target, list):
+        for one, each in zip(cast("list[Any]", target), value, strict=True):
+            _store(one, each)
+    elif value is not target.array:
+        np.copyto(target.mutable(), value)
+
+
+def _empty(meta: Meta | None) -> Any:
+    if isinstance(meta, VecMeta):
+        return [_empty(m) for m in meta.items]
+    return HOST.empty(meta.shape, meta.dtype.np) if isinstance(meta, TensorMeta) else None
+
+
+def _wrapped(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_wrapped(v) for v in cast("list[Any]", value)]
+    return DenseTensor(value)
+
+
+def _shown(results: list[Any]) -> Result:
+    return results[0] if len(results) == 1 else tuple(results)
