@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextvars import copy_context
-from math import prod
 from operator import is_
 from threading import local
 from typing import Any, Final, cast
@@ -25,7 +24,6 @@ from pirkit.runtime.meta import Meta, TensorMeta, VecMeta
 from pirkit.runtime.plan import Call
 from pirkit.runtime.session import Draws
 from pirkit.runtime.steps import KERNEL_FAULTS
-from pirkit.runtime.tensor.allocator import HOST, SMALL
 from pirkit.runtime.tensor.dense import DenseTensor
 from pirkit.runtime.tensor.interning import meta_of
 
@@ -216,21 +214,21 @@ def _writing(
         return run
     shape, dtype = outs[0].shape, outs[0].dtype.np
     meta = meta_of(shape, dtype)
-    empty = np.empty if prod(shape) * dtype.itemsize < SMALL else HOST.empty
+    make = LIBRARY.device.maker(shape, dtype)
     quiet = _QUIET
 
     def unary(tensors: Any) -> Result:
-        out = empty(shape, dtype)
+        out = make()
         quiet.run(step, tensors[0].array, out)
         return DenseTensor(out, None, meta)
 
     def binary(tensors: Any) -> Result:
-        out = empty(shape, dtype)
+        out = make()
         quiet.run(step, tensors[0].array, tensors[1].array, out)
         return DenseTensor(out, None, meta)
 
     def several(tensors: Any) -> Result:
-        out = empty(shape, dtype)
+        out = make()
         quiet.run(step, *[t.array for t in tensors], out)
         return DenseTensor(out, None, meta)
 
@@ -326,7 +324,8 @@ def _store(target: Any, value: Any) -> None:
 def _empty(meta: Meta | None) -> Any:
     if isinstance(meta, VecMeta):
         return [_empty(m) for m in meta.items]
-    return HOST.empty(meta.shape, meta.dtype.np) if isinstance(meta, TensorMeta) else None
+    empty = LIBRARY.device.empty
+    return empty(meta.shape, meta.dtype.np) if isinstance(meta, TensorMeta) else None
 
 
 def _wrapped(value: Any) -> Any:

@@ -7,14 +7,17 @@ serve any such device.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from importlib import import_module
+from math import prod
 from typing import Any, Protocol
 
 import numpy as np
 
 from pirkit.diag.errors import UnsupportedError
 from pirkit.runtime.arena import ALIGNMENT
+from pirkit.runtime.tensor import allocator
+from pirkit.runtime.tensor.allocator import SMALL
 
 Array = np.ndarray[Any, Any]
 Carve = Callable[[Sequence[int], "np.dtype[Any]", int], Any]
@@ -38,6 +41,10 @@ class Device(Protocol):
         """A new array with undefined content."""
         ...
 
+    def maker(self, shape: Sequence[int], dtype: np.dtype[Any]) -> Callable[[], Any]:
+        """What makes such arrays again and again."""
+        ...
+
     def block(self, nbytes: int) -> Carve:
         """A block of memory, aligned for vector loads, of which arrays are carved."""
         ...
@@ -58,8 +65,13 @@ class HostDevice:
     xp: Any = np
 
     def empty(self, shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
-        """As `numpy.empty`."""
-        return np.empty(shape, dtype)
+        """As `numpy.empty`, with big blocks from the caching allocator."""
+        return self.maker(shape, dtype)()
+
+    def maker(self, shape: Sequence[int], dtype: np.dtype[Any]) -> Callable[[], Array]:
+        """As `empty`, for small arrays without asking the allocator each time."""
+        make = np.empty if prod(shape) * dtype.itemsize < SMALL else allocator.HOST.empty
+        return partial(make, shape, dtype)
 
     def block(self, nbytes: int) -> Carve:
         """Memory that begins at a multiple of the alignment."""
@@ -113,6 +125,10 @@ class CupyDevice:
     def empty(self, shape: Sequence[int], dtype: np.dtype[Any]) -> Any:
         """As `cupy.empty`, from cupy's memory pool."""
         return self.xp.empty(shape, dtype)
+
+    def maker(self, shape: Sequence[int], dtype: np.dtype[Any]) -> Callable[[], Any]:
+        """As `empty`: cupy's pool is a caching allocator."""
+        return partial(self.xp.empty, shape, dtype)
 
     def block(self, nbytes: int) -> Carve:
         """A stretch of cupy's memory pool."""

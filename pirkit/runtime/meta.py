@@ -16,7 +16,7 @@ UNKNOWN: Final = -1
 """A dimension whose size is not known until the program runs."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class TensorMeta:
     """Shape and element type of a dense tensor; a dimension may be ``UNKNOWN``."""
 

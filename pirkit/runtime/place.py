@@ -1,8 +1,9 @@
-"""Where a tensor lives."""
+"""Where a tensor lives, and how its axes are ordered there."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Final
 
 
@@ -13,9 +14,28 @@ class Place:
     kind: str
     device: int = 0
 
+    @property
+    def on_host(self) -> bool:
+        """True if the processor that runs Python can read the memory."""
+        return self.kind in ("cpu", "gpu_pinned")
+
     def __str__(self) -> str:
         return f"{self.kind}:{self.device}"
 
 
 UNDEFINED: Final = Place("undefined")
 CPU: Final = Place("cpu")
+
+
+class DataLayout(StrEnum):
+    """What the axes of a dense tensor mean.
+
+    How elements are stored (dense, rows, sparse) is the ``kind`` of a tensor, and in which order
+    its strides; Paddle mixes the three in one enumeration.
+    """
+
+    ANY = "any"
+    NCHW = "NCHW"
+    NHWC = "NHWC"
+    NCDHW = "NCDHW"
+    NDHWC = "NDHWC"

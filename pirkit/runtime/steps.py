@@ -163,13 +163,12 @@ def _writing(
 
         return write
     operands, results = picker(frame, ins), picker(frame, outs)
-    made = [(slot, meta.shape, meta.dtype.np) for slot, meta in fresh]
-    empty = env.device.empty
+    makers = [(slot, env.device.maker(meta.shape, meta.dtype.np)) for slot, meta in fresh]
 
     def make_and_write() -> None:
         given = operands()  # first: a result may get the slot of an operand
-        for slot, shape, dtype in made:
-            frame[slot] = empty(shape, dtype)
+        for slot, make in makers:
+            frame[slot] = make()
         step(*given, *results())
 
     return make_and_write
@@ -264,16 +263,16 @@ def _move(env: Env, node: Move) -> Do | None:
             pairs.append((source, env.frame.settle(target, place, fresh)))
     if not pairs and not renewed:
         return None
-    crossed, empty, copyto = node.crossed, env.device.empty, env.device.xp.copyto
-    made = [(slot, meta.shape, meta.dtype.np) for slot, meta in fresh]
+    crossed, copyto = node.crossed, env.device.xp.copyto
+    makers = [(slot, env.device.maker(meta.shape, meta.dtype.np)) for slot, meta in fresh]
 
     def move() -> None:
         values = [frame[a] for a, _ in pairs]
         others = [frame[a].copy() for a, _ in renewed]
         if crossed:
             values = [v.copy() for v in values]
-        for slot, shape, dtype in made:
-            frame[slot] = empty(shape, dtype)
+        for slot, make in makers:
+            frame[slot] = make()
         for value, (_, target) in zip(values, pairs, strict=True):
             copyto(frame[target], value)
         for value, (_, target) in zip(others, renewed, strict=True):

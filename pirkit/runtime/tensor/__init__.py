@@ -1,0 +1,1 @@
+"""Tensors: dense, by rows, sparse, of strings, and arrays of them."""

@@ -1,0 +1,214 @@
+"""Memory for tensors. Big blocks are kept when they come back, since fresh pages are dear."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from threading import Lock
+from typing import Any, Final, Protocol
+
+import numpy as np
+
+from pirkit.runtime.place import CPU, Place
+from pirkit.runtime.tensor.buffer import Array, address_of, interface
+
+SMALL: Final = 1 << 18
+"""Requests below so many bytes go to numpy, which is quicker there than any cache in Python."""
+
+_PAGE: Final = mmap.PAGESIZE
+_CLASSES_PER_DOUBLING_LOG2: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """What an allocator has done. Small requests count as requests and nowhere else."""
+
+    requests: int = 0
+    hits: int = 0
+    """Big requests that a kept block served."""
+    fresh: int = 0
+    """Big requests that took new pages from the system."""
+    live: int = 0
+    """Bytes of the blocks in use."""
+    cached: int = 0
+    """Bytes of the blocks kept for later."""
+    peak: int = 0
+    """The most that ``live`` ever was."""
+
+
+class Allocator(Protocol):
+    """Gives memory at a place. It comes back by itself when the last array over it is gone."""
+
+    @property
+    def place(self) -> Place: ...
+
+    def allocate(self, nbytes: int) -> Array:
+        """That many bytes, of any content."""
+        ...
+
+    def empty(self, shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
+        """A contiguous array of any content."""
+        ...
+
+    def trim(self, keep: int = 0) -> int:
+        """Return kept memory to the system until ``keep`` bytes are left; says how many went."""
+        ...
+
+    @property
+    def stats(self) -> Stats: ...
+
+
+class _Block:
+    """Pages of a size class."""
+
+    __slots__ = ("described", "nbytes", "pages")
+
+    def __init__(self, nbytes: int) -> None:
+        self.nbytes = nbytes
+        self.pages = _pages(nbytes)
+        self.described = interface(address_of(np.frombuffer(self.pages, np.uint8)), nbytes)
+
+
+class _Lease:
+    """A block in use: what the arrays over it hold, and what gives it back after them."""
+
+    __slots__ = ("__array_interface__", "_block", "_returned")
+
+    def __init__(self, block: _Block, returned: deque[_Block]) -> None:
+        self.__array_interface__ = block.described
+        self._block = block
+        self._returned = returned
+
+    def __del__(self) -> None:
+        # It may run in the midst of anything, the allocator's own critical section included,
+        # so it takes no lock.
+        self._returned.append(self._block)
+
+
+class CachingAllocator:
+    """Memory of the CPU. Blocks of ``SMALL`` bytes and more begin at a page and are reused.
+
+    ``limit`` bounds the bytes kept for later; beyond it, the size classes that were not used for
+    longest are returned to the system. Any number of threads may share an allocator.
+    """
+
+    place: Final = CPU
+
+    def __init__(self, limit: int = 1 << 30) -> None:
+        self._limit = limit
+        self._lock = Lock()
+        self._returned: deque[_Block] = deque()
+        self._kept: dict[int, list[_Block]] = {}
+        """By size class; the class used last is the last one."""
+        self._requests = self._hits = self._fresh = 0
+        self._live = self._cached = self._peak = 0
+
+    def allocate(self, nbytes: int) -> Array:
+        """That many bytes, of any content. Raises MemoryError if the system has none."""
+        return self._bytes(nbytes)[:nbytes]
+
+    def empty(self, shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
+        """A contiguous array of any content. Raises MemoryError if the system has no memory."""
+        nbytes = prod(shape) * dtype.itemsize
+        if nbytes < SMALL:
+            with self._lock:
+                self._requests += 1
+            return np.empty(shape, dtype)
+        return np.ndarray(shape, dtype, self._bytes(nbytes).data)
+
+    def trim(self, keep: int = 0) -> int:
+        """Return kept memory to the system until ``keep`` bytes are left; says how many went."""
+        with self._lock:
+            self._collect()
+            return self._shrink(keep)
+
+    @property
+    def stats(self) -> Stats:
+        with self._lock:
+            self._collect()
+            return Stats(
+                self._requests, self._hits, self._fresh, self._live, self._cached, self._peak
+            )
+
+    def after_fork(self) -> None:
+        """Make the allocator usable in a child process, whatever its threads did in the parent."""
+        self._lock = Lock()
+
+    def _bytes(self, nbytes: int) -> Array:
+        if nbytes < SMALL:
+            with self._lock:
+                self._requests += 1
+            return np.empty(nbytes, np.uint8)
+        size = size_class(nbytes)
+        with self._lock:
+            self._collect()
+            self._requests += 1
+            block = self._taken(size)
+            self._live += size
+            self._peak = max(self._peak, self._live)
+        return np.asarray(_Lease(block, self._returned))
+
+    def _taken(self, size: int) -> _Block:
+        kept = self._kept.get(size)
+        if kept:
+            self._hits += 1
+            self._cached -= size
+            return kept.pop()
+        try:
+            block = _Block(size)
+        except OSError:
+            self._shrink(0)
+            try:
+                block = _Block(size)
+            except OSError as error:
+                raise MemoryError(f"no memory for a tensor of {size:,} bytes") from error
+        self._fresh += 1
+        return block
+
+    def _collect(self) -> None:
+        """Keep the blocks that came back since last time."""
+        while self._returned:
+            block = self._returned.popleft()
+            kept = self._kept.pop(block.nbytes, [])
+            kept.append(block)
+            self._kept[block.nbytes] = kept
+            self._live -= block.nbytes
+            self._cached += block.nbytes
+        self._shrink(self._limit)
+
+    def _shrink(self, keep: int) -> int:
+        before = self._cached
+        while self._cached > keep:
+            size = next(iter(self._kept))
+            kept = self._kept[size]
+            if kept:
+                kept.pop()
+                self._cached -= size
+            if not kept:
+                del self._kept[size]
+        return before - self._cached
+
+
+def size_class(nbytes: int) -> int:
+    """The size of the block for a request: whole pages, at most an eighth too much beside that."""
+    step = 1 << max((nbytes - 1).bit_length() - 1 - _CLASSES_PER_DOUBLING_LOG2, 0)
+    step = max(step, _PAGE)
+    return -(-nbytes // step) * step
+
+
+def _pages(nbytes: int) -> mmap.mmap:
+    if os.name == "nt":
+        return mmap.mmap(-1, nbytes)
+    # Shared pages, the default, would let a forked child write into its parent's tensors.
+    return mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+
+
+HOST: Final = CachingAllocator()
+"""The allocator of this process for the CPU."""
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=HOST.after_fork)

@@ -1,0 +1,86 @@
+"""Tensors from Python values, from numpy and from other frameworks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pirkit.diag.errors import InputError
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.convert import convert
+from pirkit.runtime.dtype import DType
+from pirkit.runtime.meta import TensorMeta
+from pirkit.runtime.place import CPU, Place
+from pirkit.runtime.tensor import dlpack
+from pirkit.runtime.tensor.allocator import HOST, Allocator
+from pirkit.runtime.tensor.buffer import Array
+from pirkit.runtime.tensor.dense import DenseTensor
+from pirkit.runtime.tensor.interning import DTypeLike, element_type
+
+_DEFAULTS = {float: dt.float32, complex: dt.complex64}
+"""Python's numbers -> the element type they have without being told, as in Paddle."""
+
+
+def tensor(data: Any, dtype: DTypeLike | None = None, place: Place = CPU) -> DenseTensor:
+    """A tensor with a copy of the data: numbers, nested lists of them, an array, or a tensor.
+
+    Without ``dtype``, arrays keep theirs; Python's floats become float32, integers int64, complex
+    numbers complex64. Raises InputError for ragged lists, UnsupportedError for other elements.
+    """
+    array = _copied(data)
+    wanted = _wanted(data, array) if dtype is None else element_type(dtype)
+    element_type(array.dtype)
+    return DenseTensor(convert(array, wanted)).to(place)
+
+
+def _copied(data: Any) -> Array:
+    if hasattr(data, "__dlpack_device__") and not isinstance(data, np.ndarray | DenseTensor):
+        return from_dlpack(data, copy=True).numpy()
+    try:
+        return np.array(data)
+    except ValueError as error:
+        raise InputError(f"no tensor can be made of these values: {error}") from error
+
+
+def _wanted(data: Any, array: Array) -> DType:
+    """The element type of data that has none of its own is that of Python's numbers in it."""
+    if hasattr(data, "dtype"):
+        return element_type(array.dtype)
+    first = data
+    while isinstance(first, list | tuple) and first:
+        first = first[0]
+    if hasattr(first, "dtype"):
+        return element_type(array.dtype)
+    return _DEFAULTS.get(array.dtype.type(0).item().__class__, element_type(array.dtype))
+
+
+def from_numpy(array: Array) -> DenseTensor:
+    """A tensor that shares an array's memory; it is read-only if the array is.
+
+    Raises UnsupportedError for elements that no tensor has.
+    """
+    element_type(array.dtype)
+    return DenseTensor(np.asarray(array))
+
+
+def from_dlpack(x: Any, /, *, device: Place | None = None, copy: bool | None = None) -> DenseTensor:
+    """A tensor that shares the memory of another framework's tensor, and keeps it alive.
+
+    ``copy=True`` copies always, ``copy=False`` never (BufferError if it were needed). Raises
+    UsageError for what knows no DLPack, UnsupportedError for elements that no tensor has.
+    """
+    made = DenseTensor(dlpack.read(x, copy))
+    element_type(made.array.dtype)
+    if device is None or device == made.place:
+        return made
+    if copy is False:
+        raise BufferError(f"a tensor on {made.place} cannot be shared with {device}")
+    return made.to(device)
+
+
+def empty(meta: TensorMeta, allocator: Allocator = HOST) -> DenseTensor:
+    """A tensor of any content. Raises InputError if a dimension is unknown."""
+    if not meta.is_static:
+        raise InputError(f"the size of {meta} is not known")
+    return DenseTensor(allocator.empty(meta.shape, meta.dtype.np))

@@ -1,0 +1,341 @@
+"""The dense tensor: an array with a meta, a place, and memory whose writes are counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from importlib import import_module
+from types import ModuleType
+from typing import Any, ClassVar, Final, cast
+
+import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
+
+from pirkit.diag.errors import RuntimeFault, UnsupportedError
+from pirkit.runtime.convert import HALVES, convert
+from pirkit.runtime.dtype import DType
+from pirkit.runtime.meta import TensorMeta
+from pirkit.runtime.place import CPU, Place
+from pirkit.runtime.tensor import dlpack, namespace
+from pirkit.runtime.tensor.buffer import Array, Buffer, address_of, is_numpy, place_of
+from pirkit.runtime.tensor.interning import DTypeLike, element_type, meta_of
+
+_GPU: Final = 2
+"""The number that DLPack gives to CUDA devices."""
+
+
+class DenseTensor(namespace.Wrapped, NDArrayOperatorsMixin):
+    """Elements of one type in memory of one place.
+
+    Making one costs three assignments: meta and buffer come into being when they are asked for.
+    ``array`` is numpy's or cupy's, and is what kernels get; a tensor never changes its array.
+    Whoever writes through :meth:`mutable` (as ``t[...] = x`` and ``t += x`` do) is counted in
+    ``version``, which views share. Operators are those of numpy; ``pirkit.ops`` has Paddle's.
+    """
+
+    __slots__ = ("__weakref__", "_buffer", "_meta", "array")
+
+    kind: ClassVar[str] = "dense"
+    __array_priority__: ClassVar[float] = 100.0
+
+    def __init__(
+        self, array: Array, buffer: Buffer | None = None, meta: TensorMeta | None = None
+    ) -> None:
+        self.array = array
+        self._buffer = buffer
+        self._meta = meta
+
+    # --- what it is ---
+
+    @property
+    def meta(self) -> TensorMeta:
+        """Shape and element type; equal metas of live tensors are one object."""
+        meta = self._meta
+        if meta is None:
+            meta = self._meta = meta_of(self.array.shape, self.array.dtype)
+        return meta
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.array.shape
+
+    @property
+    def dtype(self) -> DType:
+        return self.meta.dtype
+
+    @property
+    def ndim(self) -> int:
+        return self.array.ndim
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return self.array.size
+
+    @property
+    def nbytes(self) -> int:
+        return self.array.nbytes
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Bytes from one element to the next, for each axis."""
+        return self.array.strides
+
+    @property
+    def place(self) -> Place:
+        return place_of(self.array)
+
+    device = place
+    """The array API's word for ``place``."""
+
+    @property
+    def is_contiguous(self) -> bool:
+        """True if the elements lie in the order of the axes, without gaps."""
+        return self.array.flags.c_contiguous
+
+    # --- its memory ---
+
+    @property
+    def buffer(self) -> Buffer:
+        """The memory that it shares with its views."""
+        buffer = self._buffer
+        if buffer is None:
+            buffer = self._buffer = Buffer.of_array(self.array)
+        return buffer
+
+    @property
+    def address(self) -> int:
+        """Where its first element is."""
+        return address_of(self.array)
+
+    @property
+    def offset(self) -> int:
+        """Bytes from the start of the buffer to the first element."""
+        return self.address - self.buffer.address
+
+    @property
+    def writable(self) -> bool:
+        return not is_numpy(self.array) or self.array.flags.writeable
+
+    @property
+    def version(self) -> int:
+        """How often it or a tensor that shares its buffer was written."""
+        return self.buffer.version
+
+    def mutable(self) -> Array:
+        """The array, to be written; counts as one write. RuntimeFault if it is read-only."""
+        if not self.writable:
+            raise RuntimeFault(
+                "a read-only tensor is to be written", help="write to a `copy()` of it"
+            )
+        self.buffer.version += 1
+        return self.array
+
+    def view_of(self, array: Array) -> DenseTensor:
+        """A tensor of an array derived from this one's; a view shares the buffer."""
+        if not self._module.may_share_memory(array, self.array):
+            return DenseTensor(array)
+        return DenseTensor(array, self.buffer)
+
+    # --- derived tensors ---
+
+    def __getitem__(self, index: Any) -> DenseTensor:
+        """Indexing as numpy's; always a tensor, and a view where numpy gives one."""
+        key: tuple[Any, ...] = namespace.unwrap(index if isinstance(index, tuple) else (index,))
+        if not any(part is Ellipsis for part in key):
+            key = (*key, Ellipsis)  # without it, a single element would come as a copy
+        return self.view_of(self.array[key])
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self.mutable()[namespace.unwrap(index)] = namespace.unwrap(value)
+
+    def reshape(self, *shape: int | Sequence[int]) -> DenseTensor:
+        """The elements in another shape: a view where the strides allow, else a copy."""
+        return self.view_of(self.array.reshape(*cast("tuple[int, ...]", shape)))
+
+    def transpose(self, *axes: int | Sequence[int]) -> DenseTensor:
+        """A view with the axes in another order; without axes, in reverse."""
+        return self.view_of(self.array.transpose(*cast("tuple[int, ...]", axes)))
+
+    @property
+    def T(self) -> DenseTensor:
+        """The matrix transposed, as a view."""
+        return self.transpose()
+
+    @property
+    def mT(self) -> DenseTensor:
+        """The last two axes exchanged, as a view."""
+        return self.view_of(self._module.swapaxes(self.array, -1, -2))
+
+    def copy(self) -> DenseTensor:
+        """The same elements in memory of its own."""
+        return DenseTensor(self.array.copy())
+
+    def contiguous(self) -> DenseTensor:
+        """Itself if its elements lie in order, else a copy in which they do."""
+        return self if self.is_contiguous else DenseTensor(self.array.copy(order="C"))
+
+    def astype(self, dtype: DTypeLike) -> DenseTensor:
+        """The elements converted as Paddle's cast does; itself if they have that type."""
+        wanted = element_type(dtype)
+        if wanted.np == self.array.dtype:
+            return self
+        return DenseTensor(convert(self.array, wanted))
+
+    def to(self, place: Place) -> DenseTensor:
+        """The tensor at a place: itself if it is there, else a copy.
+
+        Raises UnsupportedError for a GPU where cupy is not installed.
+        """
+        if place == self.place:
+            return self
+        if place == CPU:
+            return DenseTensor(self.array.get())
+        cupy = _cupy(place)
+        with cupy.cuda.Device(place.device):
+            return DenseTensor(cupy.asarray(self.array))
+
+    def to_device(self, device: Place, /, *, stream: None = None) -> DenseTensor:
+        """The array API's word for :meth:`to`."""
+        return self.to(device)
+
+    # --- Python values ---
+
+    def numpy(self) -> Array:
+        """The elements for numpy: the memory itself on the CPU, else a copy.
+
+        Writes into the result are not counted.
+        """
+        return self.to(CPU).array
+
+    def item(self) -> Any:
+        """The only element, as a Python number. ValueError if there are more or none."""
+        return self.numpy().item()
+
+    def tolist(self) -> Any:
+        """The elements as nested lists of Python numbers."""
+        return self.numpy().tolist()
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    def __iter__(self) -> Iterator[DenseTensor]:
+        if not self.ndim:
+            raise TypeError("a 0-D tensor has nothing to iterate over")
+        return (self[i] for i in range(len(self)))
+
+    def __bool__(self) -> bool:
+        return bool(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __complex__(self) -> complex:
+        return complex(self.item())
+
+    def __index__(self) -> int:
+        return self.numpy().__index__()
+
+    def __repr__(self) -> str:
+        shape = list(self.shape)
+        elements = np.array2string(self.numpy(), separator=", ", threshold=100, prefix="       ")
+        return f"Tensor(shape={shape}, dtype={self.dtype}, place={self.place},\n       {elements})"
+
+    def __hash__(self) -> int:
+        # `==` compares elements, so it cannot be what a set or a dict asks.
+        return id(self)
+
+    # --- protocols ---
+
+    def __array__(
+        self, dtype: np.dtype[Any] | None = None, *, copy: bool | None = None
+    ) -> np.ndarray[Any, Any]:
+        if copy is False and not self.place.on_host:
+            raise ValueError("a tensor on a GPU cannot become a numpy array without a copy")
+        return np.array(self.numpy(), dtype=dtype, copy=copy)
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        # The interface cannot name the types of `ml_dtypes`; without it numpy asks `__array__`.
+        if not is_numpy(self.array) or self.array.dtype.kind not in "biufc":
+            raise AttributeError("__array_interface__")
+        return self.array.__array_interface__
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        if is_numpy(self.array):
+            raise AttributeError("__cuda_array_interface__")
+        return self.array.__cuda_array_interface__
+
+    def __dlpack__(
+        self,
+        *,
+        stream: int | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> object:
+        """A DLPack capsule that shares the memory; see ``dlpack.export`` for when it is copied."""
+        export = (
+            partial(dlpack.export, self.array) if is_numpy(self.array) else self.array.__dlpack__
+        )
+        return export(stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return dlpack.CPU_DEVICE if self.place == CPU else (_GPU, self.place.device)
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        return namespace.of(self._module, DenseTensor, api_version)
+
+    def __array_ufunc__(
+        self, ufunc: np.ufunc, method: str, *inputs: Any, out: tuple[Any, ...] = (), **options: Any
+    ) -> Any:
+        """Numpy's functions on tensors give tensors; what they write to is counted as written."""
+        if not all(_is_operand(value) for value in (*inputs, *out)):
+            return NotImplemented
+        if out:
+            options["out"] = tuple([_mutable(v) for v in out])
+        if method == "at":
+            _mutable(inputs[0])
+        arrays = namespace.unwrap(inputs)
+        result = getattr(ufunc, method)(*arrays, **namespace.unwrap(options))
+        if out:
+            return out[0] if len(out) == 1 else out
+        if ufunc is np.matmul and result.dtype == np.float32:
+            result = _rounded(result, arrays)
+        return namespace.wrap(result, DenseTensor)
+
+    @property
+    def _module(self) -> ModuleType:
+        """The module whose functions take its array."""
+        return np if is_numpy(self.array) else import_module("cupy")
+
+
+def _rounded(product: Array, arrays: Sequence[Array]) -> Array:
+    """A product in the type of its factors, where `ml_dtypes` leaves it wider."""
+    left, right = (a.dtype for a in arrays)
+    return product.astype(left) if left == right and left in HALVES else product
+
+
+def _mutable(value: Any) -> Any:
+    return value.mutable() if isinstance(value, DenseTensor) else value
+
+
+def _is_operand(value: Any) -> bool:
+    """False for what has ideas of its own about numpy's functions."""
+    known = (np.ndarray.__array_ufunc__, DenseTensor.__array_ufunc__)
+    return getattr(cast(Any, type(value)), "__array_ufunc__", known[0]) in known
+
+
+def _cupy(place: Place) -> Any:
+    if place.kind != "gpu":
+        raise UnsupportedError(f"a tensor cannot be brought to {place}")
+    try:
+        return import_module("cupy")
+    except ModuleNotFoundError as error:
+        raise UnsupportedError(
+            f"a tensor cannot be brought to {place} without cupy", help="install the extra `gpu`"
+        ) from error

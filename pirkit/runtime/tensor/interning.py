@@ -1,0 +1,61 @@
+"""One object for each shape and element type that a live tensor has."""
+
+from __future__ import annotations
+
+from threading import Lock
+from typing import Any, Final
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from pirkit.diag.errors import UnsupportedError
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.dtype import DType
+from pirkit.runtime.meta import TensorMeta
+
+DTypeLike = DType | str | np.dtype[Any] | type[Any]
+"""An element type, its name, or numpy's spelling of it."""
+
+_Key = tuple[tuple[int, ...], np.dtype[Any]]
+
+_RECENT_LIMIT: Final = 4096
+_RECENT: Final[dict[_Key, TensorMeta]] = {}
+_LIVE: Final[WeakValueDictionary[_Key, TensorMeta]] = WeakValueDictionary()
+_LOCK: Final = Lock()
+
+
+def meta_of(shape: tuple[int, ...], dtype: np.dtype[Any]) -> TensorMeta:
+    """The meta of arrays of that shape and numpy dtype.
+
+    As long as a meta is held, asking again gives the same object, so a cache may use ``id(meta)``
+    as key if its entry holds the meta. Raises UnsupportedError for a dtype that no program holds.
+    """
+    meta = _RECENT.get((shape, dtype))
+    return meta if meta is not None else _interned((shape, dtype))
+
+
+def _interned(key: _Key) -> TensorMeta:
+    with _LOCK:
+        meta = _LIVE.get(key)
+        if meta is None:
+            meta = _LIVE[key] = TensorMeta(key[0], element_type(key[1]))
+        if len(_RECENT) >= _RECENT_LIMIT:
+            _RECENT.clear()
+        _RECENT[key] = meta
+    return meta
+
+
+def element_type(dtype: DTypeLike) -> DType:
+    """The element type that is meant.
+
+    Raises UnsupportedError for what no program can hold: strings, objects, swapped bytes.
+    """
+    if isinstance(dtype, DType):
+        return dtype
+    found = dt.BY_NAME.get(dtype) if isinstance(dtype, str) else dt.BY_NUMPY.get(np.dtype(dtype))
+    if found is None:
+        raise UnsupportedError(
+            f"no tensor has elements of type `{dtype}`",
+            help=f"element types are {', '.join(dt.BY_NAME)}",
+        )
+    return found
