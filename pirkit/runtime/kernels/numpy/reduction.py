@@ -15,7 +15,9 @@ from pirkit.runtime.registry import kernel
 
 _FLOATING: Final = (*dt.FLOATS, *dt.COMPLEX)
 _SHORT: Final = 16
-"""Up to so many elements a loop over them beats numpy's reduction, which calls a loop per row."""
+_MANY: Final = 256
+"""Rows of up to ``_SHORT`` elements, if there are ``_MANY``, are reduced element by element over all
+rows at once: numpy's reduction begins anew for each row."""
 
 
 def _axes(b: Binding) -> tuple[int, ...]:
@@ -94,7 +96,8 @@ def _extreme(b: Binding, combine: np.ufunc, axes: tuple[int, ...]) -> Step:
         for i in range(1, size):
             combine(out, rows[:, i], out=out)
 
-    return short if 1 < size <= _SHORT and after <= _SHORT else step
+    is_short = 1 < size <= _SHORT and after <= _SHORT and before * after >= _MANY
+    return short if is_short else step
 
 
 def _three(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, int, int]:

@@ -1,0 +1,214 @@
+"""Kernels that take another path for large or unusual operands, against the rule of the op.
+
+Samples are small, so that they only meet the plain path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import numpy as np
+import pytest
+
+from pirkit.diag.errors import ConstraintError, RuntimeFault
+from pirkit.dialect.opdef import lookup
+from pirkit.dialect.samples import Sample
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.binding import Binding, first_dtype
+from pirkit.runtime.registry import KERNELS, Kernel
+from tests.ops.calls import Call, complete
+from tests.ops.test_kernels import check, poisoned, run, strided
+
+Array = np.ndarray[Any, Any]
+
+RANDOM: Final = np.random.default_rng(11)
+
+
+def floats(*shape: int) -> Array:
+    return RANDOM.standard_normal(shape, dtype=np.float32)
+
+
+def positive(*shape: int) -> Array:
+    """Floats whose sum is not smaller than its rounding errors."""
+    return RANDOM.random(shape, dtype=np.float32)
+
+
+def ints(low: int, high: int, *shape: int) -> Array:
+    return RANDOM.integers(low, high, shape)
+
+
+def bits(*shape: int) -> Array:
+    return RANDOM.random(shape) < 0.5
+
+
+def with_odd_numbers(x: Array) -> Array:
+    """Zeros of both signs, infinities, NaN of both signs and equal elements among the others."""
+    odd = np.array([0.0, -0.0, np.nan, -np.nan, np.inf, -np.inf, 1.0, 1.0], np.float32)
+    x = x.copy()
+    x.reshape(-1)[RANDOM.permutation(x.size)[: 2 * odd.size]] = np.tile(odd, 2)
+    return x
+
+
+def part(
+    axes: tuple[int, ...], *bounds: tuple[int, ...], gone: tuple[int, ...] = ()
+) -> dict[str, Any]:
+    starts, ends, steps = bounds
+    found = {"axes": axes, "starts": starts, "ends": ends, "steps": steps}
+    return {**found, "decrease_axes": gone, "none_axes": ()}
+
+
+def sums() -> Iterator[tuple[str, Sample]]:
+    for axis in ((), (0,), (1,), (2,), (0, 2), (1, 2), (0, 1)):
+        yield "sum", Sample((positive(7, 33, 65),), {"axis": axis})
+        yield "mean", Sample((positive(7, 33, 65),), {"axis": axis, "keepdim": True})
+    yield "sum", Sample((positive(5001),), {})
+    yield "sum", Sample((positive(1, 4096, 1),), {"axis": (1,)})
+    yield "sum", Sample((positive(2, 3, 4, 5, 6),), {"axis": (0, 2, 4)})
+    yield "sum", Sample((with_odd_numbers(positive(64, 64)),), {"axis": (1,)})
+    yield "sum", Sample((ints(-5, 5, 40, 50).astype(np.int32),), {"axis": (0,)})
+    yield "mean_all", Sample((positive(70, 70),), {})
+    yield "reduce_as", Sample((positive(6, 70, 80), positive(70, 1)), {})
+
+
+def extrema() -> Iterator[tuple[str, Sample]]:
+    for op in ("max", "amin"):
+        yield op, Sample((with_odd_numbers(floats(500, 3)),), {"axis": (1,)})
+        yield op, Sample((floats(300, 4, 5),), {"axis": (1,)})
+        yield op, Sample((floats(300, 4, 5),), {"axis": (1, 2), "keepdim": True})
+    yield "argmax", Sample((with_odd_numbers(floats(20, 30)),), {"axis": 0})
+    yield "argmin", Sample((with_odd_numbers(floats(20, 30)),), {"axis": 1, "keepdims": True})
+    yield "argmin", Sample((with_odd_numbers(floats(20, 30)),), {"axis": 0, "flatten": True})
+
+
+def norms() -> Iterator[tuple[str, Sample]]:
+    for order in (0.0, 1.0, 2.0, 3.5, np.inf, -np.inf):
+        yield "p_norm", Sample((floats(40, 50),), {"porder": order, "axis": 0})
+        yield "p_norm", Sample((floats(40, 50),), {"porder": order, "asvector": True})
+    yield "norm", Sample((floats(40, 50),), {"axis": 1, "epsilon": 1e-10, "is_test": True})
+
+
+def scans() -> Iterator[tuple[str, Sample]]:
+    for exclusive in (False, True):
+        for reverse in (False, True):
+            attrs = {"exclusive": exclusive, "reverse": reverse}
+            yield "cumsum", Sample((floats(5, 80),), {"axis": 0, **attrs})
+            yield "cumsum", Sample((floats(5, 80),), {"axis": -1, **attrs})
+            yield "cumsum", Sample((floats(1, 80),), {"axis": 0, **attrs})
+    yield "cumprod", Sample((floats(3, 5, 80),), {"dim": 1})
+
+
+def orders() -> Iterator[tuple[str, Sample]]:
+    x = with_odd_numbers(floats(60, 70))
+    for descending in (False, True):
+        yield "argsort", Sample((x,), {"axis": 0, "descending": descending})
+        yield "argsort", Sample((-x,), {"axis": -1, "descending": descending})
+        yield "topk", Sample((x,), {"k": 9, "axis": 0, "largest": descending})
+    limits = np.array([[2**31 - 1, -(2**31), 0, -1, 2**31 - 1, -(2**31)]], np.int32)
+    yield "argsort", Sample((limits,), {"axis": 1})
+    yield "topk", Sample((limits,), {"axis": 1, "k": 5})
+    yield "topk", Sample((floats(4, 5).astype(dt.bfloat16.np),), {"axis": 1, "k": 3})
+
+
+def reads() -> Iterator[tuple[str, Sample]]:
+    yield "gather", Sample((floats(9, 8, 7), ints(-8, 8, 30)), {"axis": 1})
+    yield "gather_nd", Sample((floats(9, 8, 7), ints(-8, 8, 4, 5, 2)), {})
+    yield "gather_nd", Sample((floats(9, 8), ints(-8, 8, 30, 2)), {})
+    yield "take_along_axis", Sample((floats(9, 8, 7), ints(-8, 8, 3, 20, 5)), {"axis": 1})
+    yield "embedding", Sample((ints(0, 9, 4, 5), floats(9, 3)), {"padding_idx": 2})
+    yield "masked_select", Sample((floats(9, 1, 7), bits(8, 1)), {})
+
+
+def writes() -> Iterator[tuple[str, Sample]]:
+    for size in (3, 600):
+        x, index = floats(9, size), ints(-9, 9, 30)
+        yield "scatter", Sample((x, index, floats(30, size)), {"overwrite": False})
+        yield "scatter_nd_add", Sample((x, index[:, None], floats(30, size)), {})
+        yield "index_put", Sample((x, [index], floats(30, size)), {"accumulate": True})
+    x, index = floats(9, 8, 7), [ints(-8, 8, 5, 1), ints(-8, 8, 4)]
+    yield "scatter_nd_add", Sample((x, ints(-7, 7, 30, 3), floats(30)), {})
+    yield "index_put", Sample((x, index, floats(7)), {"accumulate": True})
+    yield "index_put", Sample((x, index, floats(1)), {})
+    yield "index_put", Sample((x, [bits(9, 8, 7)], floats(1)), {})
+    yield "index_put", Sample((x, [bits(9, 8)], floats()), {})
+    for reduce in ("add", "mul", "amin", "amax", "mean"):
+        for kept in (False, True):
+            attrs = {"axis": 1, "reduce": reduce, "include_self": kept}
+            yield "put_along_axis", Sample((x, ints(-8, 8, 9, 20, 3), floats(9, 20, 3)), attrs)
+    yield "set_value_with_tensor", Sample((x, floats(1, 1, 7)), part((0,), (1,), (8,), (3,)))
+    yield (
+        "set_value_with_tensor",
+        Sample((x, floats(8, 7)), part((0,), (-1,), (9,), (1,), gone=(0,))),
+    )
+
+
+def moves() -> Iterator[tuple[str, Sample]]:
+    x = floats(4, 5, 6)
+    yield "roll", Sample((x,), {"shifts": (-3, 7), "axis": (1, 2)})
+    yield "roll", Sample((x,), {"shifts": (2, 2), "axis": (1, 1)})
+    yield "roll", Sample((x,), {"shifts": (-7,)})
+    yield "tile", Sample((x,), {"repeat_times": (2, 1, 3)})
+    yield "repeat_interleave", Sample((x,), {"repeats": 3, "axis": -2})
+    images = floats(1, 1, 3, 4, 5)
+    for mode in ("constant", "reflect", "replicate", "circular"):
+        yield "pad3d", Sample((images,), {"paddings": (2, 1, 3, 2, 1, 2), "mode": mode})
+        yield "pad3d", Sample((images,), {"paddings": (-2, 1, -1, 2, 1, -1), "mode": mode})
+
+
+EVERY: Final = [
+    complete(lookup(f"pd_op.{op}"), sample)
+    for family in (sums, extrema, norms, scans, orders, reads, writes, moves)
+    for op, sample in family()
+]
+
+
+def kernel_of(call: Call) -> Kernel:
+    dtype = first_dtype(call.metas)
+    (kernel,) = (k for k in KERNELS.kernels(call.definition.name) if k.key.dtype is dtype)
+    return kernel
+
+
+@pytest.mark.parametrize("call", EVERY, ids=str)
+def test_every_path_agrees_with_the_reference(call: Call) -> None:
+    kernel = kernel_of(call)
+    expected = call.compute()
+    for args in (call.args, tuple(map(strided, call.args))):
+        found = run(kernel, call, args)
+        if found is not None:
+            check(found, expected, kernel, call)
+
+
+@pytest.mark.parametrize("call", [c for c in EVERY if kernel_of(c).inplace], ids=str)
+def test_every_path_may_write_over_its_operand(call: Call) -> None:
+    kernel = kernel_of(call)
+    expected = call.compute()
+    for first in (np.copy(call.args[0]), strided(call.args[0])):
+        found = run(kernel, call, (first, *call.args[1:]), (first,))
+        if found is not None:
+            check(found, expected, kernel, call)
+
+
+OUTSIDE: Final = [
+    ("gather", Sample((floats(4, 3), np.array([4])), {})),
+    ("index_select", Sample((floats(4, 3), np.array([-5])), {})),
+    ("embedding", Sample((np.array([-1]), floats(4, 3)), {})),
+    ("gather_nd", Sample((floats(4, 3), np.array([[0, 3]])), {})),
+    ("index_sample", Sample((floats(1, 3), np.array([[-1]])), {})),
+    ("take_along_axis", Sample((floats(4, 3), np.array([[3]])), {"axis": 1})),
+    ("scatter", Sample((floats(4, 3), np.array([4]), floats(1, 3)), {})),
+    ("scatter_nd_add", Sample((floats(4, 3), np.array([[-5]]), floats(1, 3)), {})),
+    ("put_along_axis", Sample((floats(4, 3), np.array([[4]]), floats(1, 1)), {"axis": 0})),
+    ("index_put", Sample((floats(4, 3), [np.array([4])], floats(3)), {})),
+    ("one_hot", Sample((np.array([-1]),), {"num_classes": 3})),
+]
+
+
+@pytest.mark.parametrize("call", [complete(lookup(f"pd_op.{o}"), s) for o, s in OUTSIDE], ids=str)
+def test_an_index_outside_is_refused(call: Call) -> None:
+    with pytest.raises((ConstraintError, RuntimeFault), match="outside"):
+        call.compute()
+    (meta,) = call.infer()
+    step = kernel_of(call)(Binding(call.metas, (meta,), call.attrs))
+    assert step is not None
+    with pytest.raises((ConstraintError, RuntimeFault), match="outside"):
+        step(*call.args, poisoned(meta))
