@@ -174,8 +174,24 @@ def _writing(
     return make_and_write
 
 
+def _applied(step: Step, frame: list[Any], cells: list[Cells]) -> Do:
+    """The step on what is in the cells; of the usual number of cells without a detour."""
+    flat = [c for c in cells if not isinstance(c, tuple)]
+    if len(flat) == len(cells) == 2:
+        a, b = flat
+        return lambda: step(frame[a], frame[b])
+    if len(flat) == len(cells) == 3:
+        a, b, c = flat
+        return lambda: step(frame[a], frame[b], frame[c])
+    pick = picker(frame, cells)
+    return lambda: step(*pick())
+
+
 def _returning(env: Env, node: Bound, ins: list[Cells]) -> Do | None:
-    """Steps that return arrays. A view of what stays at its place is made once, here."""
+    """Steps that return arrays. A view of what stays at its place is made once, here.
+
+    A reshape that needs a copy keeps the memory of the first one.
+    """
     call, step = node.call, node.step
     outputs = tuple(slots_of(call.outputs))
     is_plain = not node.detach and not node.homes
@@ -186,6 +202,9 @@ def _returning(env: Env, node: Bound, ins: list[Cells]) -> Do | None:
             for slot, array in zip(outputs, found, strict=True):
                 env.frame.fix(slot, array)
             return None
+        if len(found) == 1 and _same_elements(found[0], operands[0]):
+            env.frame.fix(outputs[0], found[0])
+            return partial(env.device.xp.copyto, found[0].reshape(operands[0].shape), operands[0])
     pick = picker(env.frame.values, ins)
     store = _store(env, call.outputs, node.detach, node.homes)
 
@@ -193,6 +212,11 @@ def _returning(env: Env, node: Bound, ins: list[Cells]) -> Do | None:
         store(step(*pick()))
 
     return compute
+
+
+def _same_elements(copy: Array, source: Array) -> bool:
+    """True for what a reshape has to copy; it gives the elements in row-major order."""
+    return (copy.size, copy.dtype) == (source.size, source.dtype) and copy.flags.c_contiguous
 
 
 def _flat(found: Any, outputs: Sequence[Operand]) -> Iterable[Array]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tracemalloc
 from random import Random
 from typing import Any
 
@@ -122,6 +123,27 @@ def test_a_steady_run_infers_binds_and_allocates_nothing() -> None:
     for _ in range(5):
         np.testing.assert_array_equal(exe(x=x)["y"], first)
     assert vars(exe.counters) == {**before, "runs": before["runs"] + 5}
+
+
+def test_a_reshape_that_has_to_copy_keeps_its_memory() -> None:
+    cube, flat = "tensor<64x64x64xf32>", "tensor<4096x64xf32>"
+    exe = executable(f"""
+pir.program @main(%x "x" : {cube}) {{
+  %a = pd_op.exp(%x) : ({cube}) -> {cube}
+  %b = pd_op.transpose(%a) {{perm = array<i32: 2, 0, 1>}} : ({cube}) -> {cube}
+  %c = pd_op.reshape(%b) {{shape = array<i64: 4096, 64>}} : ({cube}) -> {flat}
+  %d = pd_op.sqrt(%c) : ({flat}) -> {flat}
+  pir.shadow_output(%d) {{output_name = "y"}} : ({flat}) -> ()
+}}""")
+    for scale in (1.0, 2.0):
+        x = np.linspace(0, scale, 64**3, dtype=np.float32).reshape(64, 64, 64)
+        tracemalloc.start()
+        found = exe(x=x)["y"]
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        expected = np.exp(x / 2).transpose(2, 0, 1).reshape(4096, 64)
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
+    assert peak < 1.5 * x.nbytes, "the output, which is the caller's, and a copy"
 
 
 def test_outputs_belong_to_the_caller() -> None:
