@@ -8,7 +8,7 @@ import numpy as np
 
 from pirkit.lowering.kernels import KernelLibrary
 from pirkit.runtime.binding import first_dtype
-from pirkit.runtime.nodes import Bound, Branch, Fresh, InArena, Late, Loop, Node, Over
+from pirkit.runtime.nodes import Aside, Bound, Branch, Fresh, InArena, Late, Loop, Node, Over
 from pirkit.runtime.plan import Call, Plan
 from pirkit.runtime.planning import plan_memory
 from pirkit.runtime.registry import Choice
@@ -74,5 +74,7 @@ def _places(node: Bound) -> Iterator[str]:
                     yield f"    result: {meta}, new in each run, the caller keeps it"
                 case Over(slot):
                     yield f"    result: over ${slot}"
+                case Aside(_, place):
+                    yield f"    result: {place.meta} at {place.offset}, then moved"
                 case None:
                     continue

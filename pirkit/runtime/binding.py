@@ -57,6 +57,8 @@ class Binding:
     inputs: tuple[Meta | None, ...]
     outputs: tuple[Meta | None, ...]
     attrs: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    op: str = ""
+    """Full name of the op, without the ``_`` of an in-place form."""
     xp: Any = np
     scratch: Scratch = _fresh
     generator: Callable[[], np.random.Generator] | None = None

@@ -8,7 +8,7 @@ from typing import Any
 from pirkit.diag.errors import InternalError
 from pirkit.runtime.device import Device
 from pirkit.runtime.meta import TensorMeta
-from pirkit.runtime.nodes import Fresh, InArena, Over, Target
+from pirkit.runtime.nodes import Aside, Fresh, InArena, Over, Target
 from pirkit.runtime.plan import Operand
 
 Cells = int | tuple[int, ...]
@@ -78,6 +78,8 @@ class Frame:
             case Fresh(meta):
                 self.vary(slot)
                 fresh.append((slot, meta))
+            case Aside(other, place):
+                return self.settle(other, place, fresh)
             case Over(source):
                 if source != slot:
                     if self.moves(source):

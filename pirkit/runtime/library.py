@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Protocol, cast
 
 import numpy as np
@@ -75,7 +76,7 @@ def bind_call(
         if choice.kernel.form == "out" and not static:
             continue
         try:
-            step = choice.kernel(binding)
+            step = choice.kernel(replace(binding, op=choice.kernel.op))
         except ConstraintError as error:
             raise call_fault(
                 call, error.message, f"constraint {error.constraint}", error.help

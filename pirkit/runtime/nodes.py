@@ -39,7 +39,15 @@ class Over:
     slot: int
 
 
-Target = InArena | Fresh | Over | None
+@dataclass(frozen=True, slots=True)
+class Aside:
+    """A stretch of memory under another slot, to be moved to the result's own place."""
+
+    slot: int
+    place: InArena
+
+
+Target = InArena | Fresh | Over | Aside | None
 Targets = tuple["Target | tuple[Target, ...]", ...]
 
 
@@ -140,7 +148,8 @@ class Access:
 class Layout:
     """What one session executes: planned instructions and the size of the arena they use.
 
-    ``owned`` names the output slots whose arrays the caller may keep as they are. ``accesses`` tell
+    ``owned`` names the output slots whose arrays the caller may keep as they are. ``copied`` are
+    small inputs and parameters that get a place in the arena. ``accesses`` tell
     which nodes may run at the same time; None for one that waits for all before it, and that all
     behind it wait for.
     """
@@ -148,4 +157,5 @@ class Layout:
     nodes: tuple[Node, ...]
     nbytes: int
     owned: frozenset[int]
+    copied: tuple[tuple[int, InArena], ...]
     accesses: tuple[Access | None, ...]

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import prod
-from typing import cast
+from typing import Final, cast
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from pirkit.runtime.library import Library, Metas, bind_call, call_fault, is_sta
 from pirkit.runtime.meta import UNKNOWN, Meta, TensorMeta, VecMeta
 from pirkit.runtime.nodes import (
     Access,
+    Aside,
     Bound,
     Branch,
     Fresh,
@@ -56,6 +57,9 @@ from pirkit.runtime.plan import (
 )
 from pirkit.runtime.registry import Choice
 
+COPIED: Final = 4096
+"""Bytes up to which inputs and parameters are copied into the arena."""
+
 
 def plan_memory(
     plan: Plan,
@@ -73,10 +77,14 @@ def plan_memory(
     kernel.
     """
     planner = _Planner(plan, library, device, generator, Arena(reuse))
+    planner.kept = _kept(plan, library)
+    copied: list[tuple[int, InArena]] = []
     for slot, meta in fed.items():
+        if device.xp is np and slot not in planner.kept and _is_small(meta):
+            copied.append((slot, cast(InArena, planner.new(slot, cast(TensorMeta, meta)))))
+            continue
         planner.metas[slot] = meta
         planner.refer(slot, Storage("caller"))
-    planner.kept = _kept(plan, library)
     nodes: list[Node] = []
     accesses: list[Access | None] = []
     for instruction in plan.body:
@@ -87,7 +95,14 @@ def plan_memory(
         nodes += made
         accesses += [access] * len(made)
     owned = frozenset(planner.owned())
-    return Layout(tuple(nodes), planner.arena.size, owned, tuple(accesses))
+    return Layout(tuple(nodes), planner.arena.size, owned, tuple(copied), tuple(accesses))
+
+
+def _is_small(meta: Meta) -> bool:
+    """True if copying costs less than looking up in each step where the caller's array is."""
+    if not isinstance(meta, TensorMeta) or not meta.is_static:
+        return False
+    return meta.numel * meta.dtype.itemsize <= COPIED
 
 
 def _kept(plan: Plan, library: Library) -> set[int]:
@@ -368,7 +383,7 @@ class _Planner:
         """A kernel that cannot write over its operand: elsewhere first, then to the home."""
         extra = -1 - len(self.metas)
         moves.append((extra, home))
-        return self.new(extra, meta)
+        return Aside(extra, cast(InArena, self.new(extra, meta)))
 
     def new(self, slot: int, meta: TensorMeta) -> Target:
         self.metas[slot] = meta

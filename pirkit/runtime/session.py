@@ -87,6 +87,9 @@ class Session:
         self.owned = layout.owned
         """Slots whose arrays the caller may keep."""
         self._frame = Frame(len(plan.slots), layout.nbytes, library.device)
+        for slot, place in layout.copied:
+            self._frame.settle(slot, place, [])
+        self._places = {slot: self._frame.value(slot) for slot, _ in layout.copied}
         self._mode = mode
         env = Env(self._frame, library.device, library, self.draws.generator, counters, mode.run)
         self._steps = build(env, layout.nodes, layout.accesses)
@@ -96,9 +99,13 @@ class Session:
 
     def feed(self, slots: Mapping[int, Any]) -> None:
         """Put the values of inputs and parameters into their slots."""
-        values = self._frame.values
+        values, places = self._frame.values, self._places
         for slot, value in slots.items():
-            values[slot] = value
+            place = places.get(slot)
+            if place is None:
+                values[slot] = value
+            else:
+                place[...] = value
 
     def run(self) -> None:
         """Run all instructions. Raises RuntimeFault for a kernel that refuses its arguments."""

@@ -156,12 +156,7 @@ def _writing(
     if env.frame.stays(cells):
         return partial(step, *[env.frame.held(c) for c in cells])
     if not fresh:
-        pick = picker(frame, cells)
-
-        def write() -> None:
-            step(*pick())
-
-        return write
+        return _applied(step, frame, cells)
     operands, results = picker(frame, ins), picker(frame, outs)
     makers = [(slot, env.device.maker(meta.shape, meta.dtype.np)) for slot, meta in fresh]
 

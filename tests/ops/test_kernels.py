@@ -57,6 +57,7 @@ def run(kernel: Kernel, call: Call, args: tuple[Any, ...], outs: Any = None) -> 
         inputs=call.metas,
         outputs=expected_metas,
         attrs=call.attrs,
+        op=kernel.op,
         generator=lambda: np.random.Generator(np.random.Philox(key=7)),
     )
     step = kernel(binding)

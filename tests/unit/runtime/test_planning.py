@@ -108,11 +108,11 @@ def chain(length: int, op: str = "pd_op.tanh") -> str:
     return "\n".join(lines)
 
 
-def test_a_chain_needs_memory_for_one_link() -> None:
+def test_a_chain_needs_memory_for_its_input_and_one_link() -> None:
     exe = executable(chain(50))
     assert exe(x=np.ones(4, np.float32))["y"].shape == (4,)
     (sessions,) = exe._idle.values()
-    assert sessions[0].nbytes == 64
+    assert sessions[0].nbytes == 2 * 64
 
 
 def test_a_steady_run_infers_binds_and_allocates_nothing() -> None:
