@@ -19,6 +19,7 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
 from pirkit.diag.errors import VerifyError
+from pirkit.dialect.sizes import DimsAttr
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.place import Place
@@ -103,7 +104,9 @@ class ComplexAttr(Data[complex]):
             printer.print_string_literal(str(self.data))
 
 
-ATTRIBUTES: Final = (DTypeAttr, LayoutAttr, NullAttr, JsonAttr, PlaceAttr, ComplexAttr)
+ATTRIBUTES: Final = (
+    DTypeAttr, LayoutAttr, NullAttr, JsonAttr, PlaceAttr, ComplexAttr, DimsAttr,
+)  # fmt: skip
 """The attribute classes of dialect ``pir``."""
 
 Encode = Callable[[Any], Attribute]

@@ -39,24 +39,32 @@ def infer_result_types(
     """
     rule = table.of(definition)
     metas = tuple([None if v is None else meta_of(v.type) for v in operands])
-    constants = tuple(
+    constants = constants_of(definition, operands, properties)
+    return infer_call(definition, rule, metas, constants, tuple(properties.items()))
+
+
+def constants_of(
+    definition: OpDef, operands: Sequence[SSAValue | None], properties: Mapping[str, Attribute]
+) -> tuple[tuple[str, Constant], ...]:
+    """What the rules see of operands that Paddle may pass in place of an attribute, by name."""
+    return tuple(
         [
             (slot.name, _constant_slot(slot, value, properties))
             for slot, value in zip(definition.operands, operands, strict=False)
             if slot.kind is not None
         ]
     )
-    return _infer(definition, rule, metas, constants, tuple(properties.items()))
 
 
 @lru_cache(maxsize=32768)
-def _infer(
+def infer_call(
     definition: OpDef,
     rule: Rule,
     metas: tuple[Meta | None, ...],
     constants: tuple[tuple[str, Constant], ...],
     properties: tuple[tuple[str, Attribute], ...],
 ) -> tuple[Attribute | None, ...]:
+    """As `infer_result_types`, for operands of which only the metas are given."""
     keywords = dict(constants)
     held = dict(properties)
     for attr in definition.attrs:

@@ -47,7 +47,7 @@ _ALIAS_COST: Final = 64
 """Bytes, about, that one character of an alias costs wherever the alias stands: aliases are shared
 while parsed, but spelled out when printed, compared or hashed."""
 
-_TENSOR: Final = re.compile(r"tensor<[\w?x]+>")
+_TENSOR: Final = re.compile(r"tensor<[\w?x]+(?:, #pir\.dims<\[[^\]\n]*\]>)?>")
 _ATTR_DICT: Final = re.compile(r'\{(?:[^{}"\n]++|"(?:[^"\\\n]++|\\.)*+")*+\}')
 
 _PARSER_FAULTS: Final = (

@@ -1,8 +1,9 @@
 """Types of the IR: MLIR's tensors, and the values that MLIR has no type for.
 
 Element types map to MLIR's builtin ones: ``u8`` is ``ui8``, ``b`` is ``i1``, ``c64`` is
-``complex<f32>``. A dimension that is unknown until run time is ``?``. A layout other than NCHW
-stands in the tensor's encoding.
+``complex<f32>``. A dimension that is unknown until run time is ``?``. The tensor's encoding holds
+a layout other than NCHW, or what the unknown dimensions are called: ``tensor<?x8xf32,
+#pir.dims<["N", ""]>>``.
 """
 
 from __future__ import annotations
@@ -18,11 +19,14 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
 from pirkit.diag.errors import VerifyError
+from pirkit.dialect.sizes import DimsAttr, Size, number
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.meta import UNKNOWN, Meta, TensorMeta, TokenMeta, VecMeta
 
 AnyTensor: TypeAlias = "mlir.TensorType[Attribute]"
+Sizes: TypeAlias = tuple[tuple[Size | None, ...], ...]
+"""Sizes of the dimensions of each tensor of a list, or of one tensor; None for an unnamed one."""
 
 
 @irdl_attr_definition
@@ -207,6 +211,78 @@ def type_of(meta: Meta) -> Attribute:
 def vec_type(items: Sequence[Attribute]) -> VecType:
     """The type of a list of values of these types."""
     return VecType(mlir.ArrayAttr(items))
+
+
+@lru_cache(maxsize=65536)
+def sizes_of(type_: Attribute) -> Sizes:
+    """The size of each dimension as far as the type tells it; empty for what is no tensor."""
+    if isinstance(type_, VecType):
+        items = [sizes_of(item) for item in type_.items]
+        return tuple([item[0] for item in items]) if all(items) else ()
+    if not isinstance(type_, mlir.TensorType):
+        return ()
+    tensor = cast(AnyTensor, type_)
+    shape, names = tensor.get_shape(), names_of(tensor)
+    pairs = zip(shape, names, strict=True)
+    return (tuple([s if d == mlir.DYNAMIC_INDEX else number(d) for d, s in pairs]),)
+
+
+def names_of(tensor: AnyTensor) -> tuple[Size | None, ...]:
+    """What the dimensions are called; None for one that has no name."""
+    encoding = tensor.encoding
+    return encoding.data if isinstance(encoding, DimsAttr) else (None,) * tensor.get_num_dims()
+
+
+def named(type_: Attribute, sizes: Sizes) -> Attribute:
+    """The type with its unknown dimensions called by these sizes, and no other names.
+
+    A tensor whose encoding holds a layout has no place for names and stays as it is.
+    """
+    if not sizes:
+        return type_
+    if isinstance(type_, VecType):
+        pairs = zip(type_.items, sizes, strict=True)
+        return vec_type([named(item, (dims,)) for item, dims in pairs])
+    if not isinstance(type_, mlir.TensorType):
+        return type_
+    tensor = cast(AnyTensor, type_)
+    if not isinstance(tensor.encoding, DimsAttr | mlir.NoneAttr):
+        return tensor
+    pairs = zip(tensor.get_shape(), sizes[0], strict=True)
+    names = tuple([s if d == mlir.DYNAMIC_INDEX and s and s.terms else None for d, s in pairs])
+    encoding = DimsAttr(names) if any(names) else mlir.NoneAttr()
+    return mlir.TensorType(tensor.element_type, tensor.get_shape(), encoding)
+
+
+def retyped(type_: Attribute, meta: Meta) -> Attribute:
+    """The type of values with that meta that keeps names, and the layout, of ``type_``."""
+    if isinstance(type_, VecType) and isinstance(meta, VecMeta):
+        return vec_type([retyped(t, m) for t, m in zip(type_.items, meta.items, strict=True)])
+    if not isinstance(type_, mlir.TensorType) or not isinstance(meta, TensorMeta):
+        return type_of(meta)
+    encoding = cast(AnyTensor, type_).encoding
+    if isinstance(encoding, DimsAttr):
+        return named(type_of(meta), (encoding.data,))
+    return tensor_type(meta.shape, meta.dtype, encoding)
+
+
+@lru_cache(maxsize=65536)
+def check_names(type_: Attribute) -> None:
+    """Raise VerifyError unless names stand on unknown dimensions only, one entry for each."""
+    if isinstance(type_, VecType):
+        for item in type_.items:
+            check_names(item)
+    if not isinstance(type_, mlir.TensorType):
+        return
+    tensor = cast(AnyTensor, type_)
+    if not isinstance(tensor.encoding, DimsAttr):
+        return
+    shape, names = tensor.get_shape(), tensor.encoding.data
+    if len(names) != len(shape):
+        raise VerifyError(f"`{type_}` names {len(names)} of {len(shape)} dimensions", code="PK0105")
+    for index, (dim, size) in enumerate(zip(shape, names, strict=True)):
+        if size is not None and dim != mlir.DYNAMIC_INDEX:
+            raise VerifyError(f"dimension {index} of `{type_}` is known and named", code="PK0105")
 
 
 @cache

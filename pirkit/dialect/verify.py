@@ -33,7 +33,7 @@ from pirkit.dialect.operation import (
 )
 from pirkit.dialect.signature import REQUIRED
 from pirkit.dialect.stated import may_state
-from pirkit.dialect.types import OPAQUE, meta_of
+from pirkit.dialect.types import OPAQUE, check_names, meta_of
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import UNKNOWN, Meta, TensorMeta, compatible
 
@@ -122,6 +122,7 @@ class _Walk:
         self.count = 0
 
     def run(self) -> None:
+        _check_names(self.program, self.program.block.args)
         stack = [_Frame(iter(self.program.block.ops), 1, list(self.program.block.args))]
         self.visible.update(self.program.block.args)
         while stack:
@@ -141,6 +142,7 @@ class _Walk:
                 check("nesting", frame.depth + 1, span_of(op))
                 block = region.block
                 self.visible.update(block.args)
+                _check_names(op, block.args)
                 stack.append(_Frame(iter(block.ops), frame.depth + 1, list(block.args), makes))
                 makes = ()
         check("ops", self.count, span_of(self.program))
@@ -157,6 +159,7 @@ class _Walk:
             if value not in self.visible:
                 self._not_dominated(op, index, value)
         verify_op(op)
+        _check_names(op, op.results)
         if op.regions:
             _check_regions(op)
         elif op.name == "pir.yield":
@@ -393,6 +396,15 @@ def _agree(
                 "PK0202",
                 f"value {index} of `{op.name}`: {what} `{a}` and {other} `{b}` differ",
             )
+
+
+def _check_names(op: Operation, values: Sequence[SSAValue]) -> None:
+    for value in values:
+        try:
+            check_names(value.type)
+        except VerifyError as error:
+            error.span = span_of(op)
+            raise
 
 
 def _fail(op: Operation, code: str, message: str, help: str | None = None) -> NoReturn:

@@ -15,6 +15,7 @@ from xdsl.ir import Attribute
 from pirkit.diag.errors import LimitError, UnsupportedError
 from pirkit.diag.limits import check
 from pirkit.dialect.attrs import LayoutAttr
+from pirkit.dialect.sizes import DimsAttr
 from pirkit.dialect.structure import OUR_NAMES, PADDLE_NAMES
 from pirkit.dialect.types import (
     INLET,
@@ -274,7 +275,7 @@ def _write_dims(type_: AnyTensor) -> list[int]:
 
 def _write_dense(type_: AnyTensor) -> list[Any]:
     match type_.encoding:
-        case mlir.NoneAttr():
+        case mlir.NoneAttr() | DimsAttr():
             layout = _NCHW
         case LayoutAttr() as held:
             layout = held.data

@@ -1,0 +1,131 @@
+"""Sizes in terms of named dimensions: ``N``, ``2*N+1``; and the attribute by which types hold them.
+
+A name stands for one size, at least 1, in the whole program: dimensions of equal name have equal
+size. Names tell a reader what belongs together. Rules, kernels and the executor do not read them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from xdsl.ir import Data
+from xdsl.irdl import irdl_attr_definition
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+
+SYMBOL: Final = re.compile(r"[A-Z][A-Z0-9_]{0,31}")
+_TERM: Final = re.compile(
+    rf"(?P<sign>[+-]?)(?:(?:(?P<factor>\d{{1,18}})\*)?(?P<symbol>{SYMBOL.pattern})"
+    r"|(?P<number>\d{1,18}))(?=[+-]|\Z)",
+    re.ASCII,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """A sum of symbols with integer factors and a constant; equal sizes are equal objects.
+
+    `terms` is sorted by symbol and has no factor 0.
+    """
+
+    terms: tuple[tuple[str, int], ...]
+    constant: int = 0
+
+    @staticmethod
+    def of(factors: Mapping[str, int], constant: int = 0) -> Size:
+        """The sum of these symbols times their factors, and of the constant."""
+        return Size(tuple(sorted((s, f) for s, f in factors.items() if f)), constant)
+
+    @staticmethod
+    def parse(text: str) -> Size:
+        """Read ``2*N-M+1``. Raises ValueError for what is no sum, and for one without a symbol."""
+        factors: dict[str, int] = {}
+        constant = at = 0
+        while at < len(text):
+            term = _TERM.match(text, at)
+            if term is None or (at and not term["sign"]):
+                raise ValueError(f"`{text}` is no sum of named sizes such as `2*N+1`")
+            sign = -1 if term["sign"] == "-" else 1
+            if term["number"] is not None:
+                constant += sign * int(term["number"])
+            else:
+                symbol = term["symbol"]
+                factors[symbol] = factors.get(symbol, 0) + sign * int(term["factor"] or 1)
+            at = term.end()
+        size = Size.of(factors, constant)
+        if not size.terms:
+            raise ValueError(f"`{text}` names no dimension")
+        return size
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        return tuple(symbol for symbol, _ in self.terms)
+
+    @property
+    def known(self) -> int | None:
+        """The number, if no symbol is left."""
+        return None if self.terms else self.constant
+
+    def at(self, sizes: Mapping[str, int]) -> Size:
+        """The size with these symbols replaced by numbers; others stay."""
+        constant = self.constant + sum(f * sizes[s] for s, f in self.terms if s in sizes)
+        return Size(tuple(t for t in self.terms if t[0] not in sizes), constant)
+
+    def __str__(self) -> str:
+        shown = "".join(f"{_factor(factor)}{symbol}" for symbol, factor in self.terms)
+        shown += f"{self.constant:+d}" if self.constant or not self.terms else ""
+        return shown.removeprefix("+")
+
+
+def _factor(factor: int) -> str:
+    sign = "-" if factor < 0 else "+"
+    return sign if abs(factor) == 1 else f"{sign}{abs(factor)}*"
+
+
+def symbol(name: str) -> Size:
+    """The size that is called so."""
+    return Size(((name, 1),))
+
+
+def number(value: int) -> Size:
+    """A size that is known."""
+    return Size((), value)
+
+
+@irdl_attr_definition
+class DimsAttr(Data[tuple[Size | None, ...]]):
+    """What the unknown dimensions of a tensor are called: ``#pir.dims<["N", "", "2*N+1"]>``.
+
+    One entry for each dimension; an empty one for a dimension that is known or has no name.
+    """
+
+    name = "pir.dims"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> tuple[Size | None, ...]:
+        with parser.in_angle_brackets():
+            return tuple(
+                parser.parse_comma_separated_list(
+                    parser.Delimiter.SQUARE, lambda: _parse_size(parser)
+                )
+            )
+
+    def print_parameter(self, printer: Printer) -> None:
+        with printer.in_angle_brackets(), printer.in_square_brackets():
+            printer.print_list(
+                self.data, lambda s: printer.print_string_literal("" if s is None else str(s))
+            )
+
+
+def _parse_size(parser: AttrParser) -> Size | None:
+    start = parser.pos
+    text = parser.parse_str_literal()
+    if not text:
+        return None
+    try:
+        return Size.parse(text)
+    except ValueError as error:
+        parser.raise_error(f"attribute `#pir.dims`: {error}", start, parser.pos)
