@@ -155,7 +155,11 @@ def _(x: Array, *, value: float, dtype: DType | None, place: Place) -> Array:
 
 
 def _require_in_range(value: complex, dtype: DType) -> None:
-    if isinstance(value, complex) or not (dtype.is_integer or dtype is dt.bool_):
+    if isinstance(value, complex) or dtype.is_complex:
+        return
+    if dtype.is_float:
+        fits = not np.isfinite(value) or bool(np.isfinite(constant(value, dtype)))
+        require(fits, "C1", f"{value} is out of the range of {dtype}")
         return
     low, high = (0, 1) if dtype is dt.bool_ else _range(dtype)
     require(low <= value <= high, "C1", f"{value} is out of the range of {dtype}")
@@ -178,6 +182,7 @@ def _(s: SampleMaker) -> Iterator[Sample]:
 def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     yield "C1", s(s.tensor(2), value=300.0, dtype=dt.int8)
     yield "C1", s(s.tensor(2), value=-1, dtype=dt.uint8)
+    yield "C1", s(s.tensor(2), value=1e6, dtype=dt.float16)
 
 
 @op

@@ -69,14 +69,14 @@ def _(x: Array, *, axis: Sequence[int], dtype: DType | None, keepdim: bool) -> A
 
 @op
 class Mean:
-    """Mean over `axis`, in the dtype of `x`: integers truncate.
+    """Mean over `axis`, in the dtype of `x`: integers truncate, of booleans it is whether any is.
 
     C1: each axis names a dimension of `x`, and none twice.
     """
 
     name = "pd_op.mean"
     signature = "x, axis: intarray = [] ; keepdim: bool = False -> out"
-    dtypes = dt.NUMBERS
+    dtypes = (*dt.NUMBERS, dt.bool_)
 
 
 @op
@@ -109,6 +109,8 @@ def _(x: Array) -> Array:
 
 
 def _mean(x: Array, axes: tuple[int, ...], keepdim: bool) -> Array:
+    if x.dtype == np.bool_:
+        return np.asarray(np.any(x, axis=axes, keepdims=keepdim))
     count = int(np.prod([x.shape[a] for a in axes], dtype=np.int64))
     if x.dtype.kind in "fcV":
         wide = widened(x)
