@@ -155,9 +155,31 @@ def moves() -> Iterator[tuple[str, Sample]]:
         yield "pad3d", Sample((images,), {"paddings": (-2, 1, -1, 2, 1, -1), "mode": mode})
 
 
+def products() -> Iterator[tuple[str, Sample]]:
+    for equation, *shapes in (
+        ("ij,jk->ik", (4, 5), (5, 6)),
+        ("ij,jk->ki", (4, 5), (5, 6)),
+        ("bij,bkj->bki", (2, 4, 5), (2, 6, 5)),
+        ("bhid,hjd->bhij", (2, 3, 4, 5), (3, 6, 5)),
+        ("nkctv,kvw->nctw", (2, 3, 2, 4, 5), (3, 5, 6)),
+        ("i,j->ij", (4,), (5,)),
+        ("bi,bj->bji", (2, 4), (2, 5)),
+        ("ij,ij->", (4, 5), (4, 5)),
+        ("ij,ij->i", (4, 5), (4, 5)),
+        ("ij,j->ij", (4, 5), (5,)),
+        ("i j , k -> i k", (4, 5), (6,)),
+        ("ij,jk", (4, 5), (5, 6)),
+        ("...ij,jk->...ik", (2, 4, 5), (5, 6)),
+        ("ii,ij->ij", (4, 4), (4, 5)),
+        ("ij,ij->ij", (1, 5), (4, 5)),
+        ("ij,jk,kl->il", (4, 5), (5, 6), (6, 7)),
+    ):
+        yield "einsum", Sample(([positive(*shape) for shape in shapes],), {"equation": equation})
+
+
 EVERY: Final = [
     complete(lookup(f"pd_op.{op}"), sample)
-    for family in (sums, extrema, norms, scans, orders, reads, writes, moves)
+    for family in (sums, extrema, norms, scans, orders, reads, writes, moves, products)
     for op, sample in family()
 ]
 

@@ -1,6 +1,9 @@
 """Kernels for the CPU, written in numpy. Importing the package registers them."""
 
 from pirkit.runtime.kernels.numpy import (
+    einsum as einsum,
+)
+from pirkit.runtime.kernels.numpy import (
     elementwise as elementwise,
 )
 from pirkit.runtime.kernels.numpy import (

@@ -16,8 +16,8 @@ from pirkit.runtime.registry import kernel
 _FLOATING: Final = (*dt.FLOATS, *dt.COMPLEX)
 _SHORT: Final = 16
 _MANY: Final = 256
-"""Rows of up to ``_SHORT`` elements, if there are ``_MANY``, are reduced element by element over all
-rows at once: numpy's reduction begins anew for each row."""
+"""``_MANY`` rows of up to ``_SHORT`` elements are reduced element by element over all rows at once:
+numpy's reduction begins anew for each row."""
 
 
 def _axes(b: Binding) -> tuple[int, ...]:
