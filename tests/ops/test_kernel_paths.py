@@ -16,7 +16,7 @@ from pirkit.dialect.opdef import lookup
 from pirkit.dialect.samples import Sample
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.binding import Binding, first_dtype
-from pirkit.runtime.registry import KERNELS, Kernel
+from pirkit.runtime.registry import CPU, KERNELS, Kernel
 from tests.ops.calls import Call, complete
 from tests.ops.test_kernels import check, poisoned, run, strided
 
@@ -186,7 +186,11 @@ EVERY: Final = [
 
 def kernel_of(call: Call) -> Kernel:
     dtype = first_dtype(call.metas)
-    (kernel,) = (k for k in KERNELS.kernels(call.definition.name) if k.key.dtype is dtype)
+    (kernel,) = (
+        k
+        for k in KERNELS.kernels(call.definition.name)
+        if k.key.dtype is dtype and k.key.backend == CPU
+    )
     return kernel
 
 

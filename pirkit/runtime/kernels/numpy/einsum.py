@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from math import prod
 
 import numpy as np
 
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.binding import Array, Binding, Step
+from pirkit.runtime.meta import VecMeta
 from pirkit.runtime.registry import kernel
 
 Product = Callable[[Sequence[Array], Array], None]
@@ -57,7 +59,8 @@ def _pair(b: Binding, left: str, right: str, target: str) -> Product | None:
     columns = [a for a in target if a not in left]
     summed = [a for a in left if a not in target]
     if list(target) == [*batch, *columns, *rows] and rows and columns:
-        swapped = _pair(b, right, left, target)
+        turned = replace(b, inputs=(VecMeta(b.items()[::-1]),))
+        swapped = _pair(turned, right, left, target)
         return None if swapped is None else _flipped(swapped)
     return _product(b, (left, right, target), (batch, rows, summed, columns), sizes)
 
