@@ -45,7 +45,7 @@ def check_index(index: Array, size: int, constraint: str, *, from_end: bool = Tr
     """
     if not index.size:
         return False
-    low, high = np.minimum.reduce(index, None), np.maximum.reduce(index, None)
+    low, high = index.min(), index.max()
     if high >= size or low < (-size if from_end else 0):
         raise ConstraintError(constraint, f"an index lies outside a dimension of {size}")
     return bool(low < 0)

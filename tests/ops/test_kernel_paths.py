@@ -6,6 +6,7 @@ Samples are small, so that they only meet the plain path.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -18,7 +19,7 @@ from pirkit.runtime import dtype as dt
 from pirkit.runtime.binding import Binding, first_dtype
 from pirkit.runtime.registry import CPU, KERNELS, Kernel
 from tests.ops.calls import Call, complete
-from tests.ops.test_kernels import check, poisoned, run, strided
+from tests.ops.test_kernels import check, poisoned, run, samples_of, strided
 
 Array = np.ndarray[Any, Any]
 
@@ -212,6 +213,25 @@ def test_every_path_may_write_over_its_operand(call: Call) -> None:
         found = run(kernel, call, (first, *call.args[1:]), (first,))
         if found is not None:
             check(found, expected, kernel, call)
+
+
+class OtherModule:
+    """Numpy under another name: what a kernel decides for numpy alone, it does not decide here."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(np, name)
+
+
+PORTABLE: Final = [k for k in KERNELS.kernels() if k.portable and k.key.backend == CPU]
+
+
+@pytest.mark.parametrize("kernel", PORTABLE, ids=lambda k: f"{k.op}-{k.key.dtype}")
+def test_portable_kernels_run_on_another_array_module(kernel: Kernel) -> None:
+    other = replace(kernel, bind=lambda b: kernel.bind(replace(b, xp=OtherModule())))
+    for call in samples_of(kernel):
+        found = run(other, call, call.args)
+        if found is not None:
+            check(found, call.compute(), kernel, call)
 
 
 OUTSIDE: Final = [

@@ -5,6 +5,7 @@ Several indices per element are first made one, counted in row-major order.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 from typing import Final, Literal
 
@@ -16,8 +17,14 @@ from pirkit.runtime.indexing import check_index
 from pirkit.runtime.kernels.numpy.places import Places, along_axis, coordinates
 from pirkit.runtime.registry import kernel
 
+Take = Callable[[Array, Array, int, Array, bool], None]
 _MODE: Final[dict[bool, Literal["clip", "wrap"]]] = {False: "clip", True: "wrap"}
 """How ``take`` reads checked indices, by whether one is negative; to check itself it would copy."""
+
+
+def _taker(b: Binding) -> Take:
+    """Other array modules do not check indices, and let negative ones count from the end."""
+    return _take if b.xp is np else lambda x, index, axis, out, _: b.xp.take(x, index, axis, out)
 
 
 def _take(x: Array, index: Array, axis: int, out: Array, from_end: bool) -> None:
@@ -28,27 +35,27 @@ def _take(x: Array, index: Array, axis: int, out: Array, from_end: bool) -> None
         np.copyto(out, x[(*[slice(None)] * axis, index)])
 
 
-@kernel("gather", "index_select", dtypes=dt.ANY)
+@kernel("gather", "index_select", dtypes=dt.ANY, portable=True)
 def gather(b: Binding) -> Step:
     """Slices along an axis; an index of shape [n, 1] is a list."""
     axis: int = b.attrs["axis"] % b.input().rank
-    size, count = b.input().shape[axis], b.input(1).shape[:1]
+    size, count, take = b.input().shape[axis], b.input(1).shape[:1], _taker(b)
 
     def step(x: Array, index: Array, out: Array) -> None:
         from_end = check_index(index, size, "C3")
-        _take(x, index.reshape(count), axis, out, from_end)
+        take(x, index.reshape(count), axis, out, from_end)
 
     return step
 
 
-@kernel("embedding", dtypes=dt.INTS)
+@kernel("embedding", dtypes=dt.INTS, portable=True)
 def embedding(b: Binding) -> Step:
     """Rows of the table; those of the padding are zeroed afterwards."""
-    rows, padding = b.input(1).shape[0], b.attrs["padding_idx"]
+    rows, padding, take = b.input(1).shape[0], b.attrs["padding_idx"], _taker(b)
 
     def step(x: Array, weight: Array, out: Array) -> None:
         check_index(x, rows, "C3", from_end=False)
-        _take(weight, x, 0, out, False)
+        take(weight, x, 0, out, False)
 
     def padded(x: Array, weight: Array, out: Array) -> None:
         step(x, weight, out)

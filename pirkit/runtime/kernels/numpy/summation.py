@@ -34,12 +34,13 @@ def kept_shape(shape: Shape, axes: Sequence[int]) -> Shape:
 def summation(b: Binding, shape: Shape, dtype: DType, axes: Sequence[int], into: DType) -> Sum:
     """The sum of tensors of a shape and element type over ``axes``."""
     kept = kept_shape(shape, axes)
-    axes, accumulator, add = tuple(axes), into.np, np.add.reduce
+    axes, accumulator, is_host = tuple(axes), into.np, b.xp is np
+    add = np.add.reduce if is_host else b.xp.sum
 
     def general(x: Array, out: Array) -> None:
         add(x, axes, accumulator, out=out.reshape(kept), keepdims=True)
 
-    if dtype not in _BLAS or into is not dtype or 0 in shape:
+    if not is_host or dtype not in _BLAS or into is not dtype or 0 in shape:
         return general
     stages = list(_stages(b, shape, dtype, axes))
     if not stages:
