@@ -61,6 +61,20 @@ def coordinates(b: Binding, shape: Shape, count: Shape, constraint: str) -> Plac
     return Places(shape, flat, grid)
 
 
+def numbering(b: Binding, shape: Shape, index: Shape, axis: int) -> Callable[[Array], Array]:
+    """Numbers the places that an index of a shape has along an axis; it must be in range."""
+    strides = [prod(shape[i + 1 :]) for i in range(len(shape))]
+    lines = _sparse([1 if i == axis else n for i, n in enumerate(index)])
+    start = np.asarray(sum(line * s for line, s in zip(lines, strides, strict=True)))
+    space, stride = b.workspace(index, dt.int64), strides[axis]
+
+    def flat(places: Array) -> Array:
+        np.multiply(places, stride, space, dtype=np.int64)
+        return np.add(space, start, space)
+
+    return flat
+
+
 def along_axis(
     b: Binding, shape: Shape, index: Shape, axis: int, constraint: str, *, from_end: bool = True
 ) -> Places | None:
@@ -68,20 +82,13 @@ def along_axis(
     axis %= len(shape)
     if any(i != axis and n > size for i, (n, size) in enumerate(zip(index, shape, strict=True))):
         return None
-    size, stride = shape[axis], prod(shape[axis + 1 :])
-    lines = _sparse([1 if i == axis else n for i, n in enumerate(index)])
-    strides = [prod(shape[i + 1 :]) for i in range(len(shape))]
-    start = np.asarray(sum(line * s for line, s in zip(lines, strides, strict=True)))
-    space = b.workspace(index, dt.int64)
-    whole = _sparse(index)
+    size, whole, place = shape[axis], _sparse(index), numbering(b, shape, index, axis)
+    step = prod(shape[axis:])
 
     def flat(places: Array) -> Array:
         wraps = check_index(places, size, constraint, from_end=from_end)
-        np.multiply(places, stride, space, dtype=np.int64)
-        np.add(space, start, space)
-        if wraps:
-            np.add(space, size * stride, space, where=places < 0)
-        return space
+        found = place(places)
+        return np.add(found, step, found, where=places < 0) if wraps else found
 
     def grid(places: Array) -> tuple[Array, ...]:
         check_index(places, size, constraint, from_end=from_end)

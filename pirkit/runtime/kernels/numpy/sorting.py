@@ -9,6 +9,7 @@ fast as a stable ``argsort``.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from math import prod
 from typing import Any, Final
 
@@ -16,37 +17,67 @@ import numpy as np
 
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.binding import Array, Bind, Binding, Step
+from pirkit.runtime.kernels.numpy.places import numbering
+from pirkit.runtime.kernels.numpy.summation import kept_shape
 from pirkit.runtime.registry import kernel
 
+Read = Callable[[Array, Array, Array], None]
 _PACKED: Final = (dt.float32, dt.int32, dt.float16, dt.bfloat16)
 _POSITION: Final = np.int64(0xFFFFFFFF)
+
+
+def _reader(b: Binding, index: tuple[int, ...], axis: int) -> Read:
+    """Writes the elements of ``x`` whose places along an axis are known and in range."""
+    number = numbering(b, b.input().shape, index, axis)
+
+    def read(x: Array, places: Array, out: Array) -> None:
+        if x.flags.c_contiguous:
+            np.take(x.reshape(-1), number(places), None, out, "clip")
+        else:
+            np.copyto(out, np.take_along_axis(x, places, axis))
+
+    return read
 
 
 def _position(find: Callable[..., Any], last: float) -> Bind:
     """The first extremum; NaN counts as ``last``."""
 
     def bind(b: Binding) -> Step:
-        flatten, rank = b.attrs["flatten"], b.input().rank
-        axis: int | None = None if flatten or not rank else b.attrs["axis"]
-        floating = b.dtype.is_float
-        shape = () if axis is None else b.input().shape
-        kept = tuple(1 if i == (axis or 0) % len(shape) else d for i, d in enumerate(shape))
-        found = b.workspace(kept, dt.int64)
-
-        def step(x: Array, out: Array) -> None:
-            line = x.reshape(-1) if axis is None else x
-            find(line, axis, found, keepdims=axis is not None)
-            if floating and np.isnan(_at(line, found, axis)).any():
-                find(np.where(np.isnan(line), last, line), axis, found, keepdims=axis is not None)
-            np.copyto(out, found.reshape(out.shape), casting="same_kind")
-
-        return step
+        if not b.input().rank:
+            return _zero
+        if b.attrs["flatten"]:
+            flat = b.input().with_shape((b.input().numel,))
+            return _flattened(_along(replace(b, inputs=(flat,)), 0, find, last))
+        return _along(b, b.attrs["axis"] % b.input().rank, find, last)
 
     return bind
 
 
-def _at(x: Array, found: Array, axis: int | None) -> Array:
-    return x[found] if axis is None else np.take_along_axis(x, found, axis)
+def _zero(x: Array, out: Array) -> None:
+    out.fill(0)
+
+
+def _flattened(step: Step) -> Step:
+    def run(x: Array, out: Array) -> None:
+        step(x.reshape(-1), out)
+
+    return run
+
+
+def _along(b: Binding, axis: int, find: Callable[..., Any], last: float) -> Step:
+    shape = kept_shape(b.input().shape, (axis,))
+    found, read = b.workspace(shape, dt.int64), _reader(b, shape, axis)
+    values = b.workspace(shape) if b.dtype.is_float else None
+
+    def step(x: Array, out: Array) -> None:
+        find(x, axis, found, keepdims=True)
+        if values is not None:
+            read(x, found, values)  # NaN is an extremum for numpy
+            if np.isnan(values, values).any():
+                find(np.where(np.isnan(x), last, x), axis, found, keepdims=True)
+        np.copyto(out, found.reshape(out.shape), casting="same_kind")
+
+    return step
 
 
 kernel("argmax", dtypes=dt.REAL, widen=True)(_position(np.argmax, -np.inf))
@@ -56,8 +87,9 @@ kernel("argmin", dtypes=dt.REAL, widen=True)(_position(np.argmin, np.inf))
 class _Keys:
     """The elements of a tensor with their positions along an axis, which is the last one here."""
 
-    def __init__(self, b: Binding, axis: int, *, descending: bool) -> None:
+    def __init__(self, b: Binding, axis: int, count: int, *, descending: bool) -> None:
         shape = b.input().shape
+        self.read = _reader(b, (*shape[:axis], count, *shape[axis + 1 :]), axis)
         self.axis, self.descending = axis, descending
         lines = (*shape[:axis], *shape[axis + 1 :], shape[axis])
         self.space = b.workspace(lines, dt.int64)
@@ -83,7 +115,7 @@ class _Keys:
         if indices is not None:
             np.copyto(indices, order)
         if out is not None:
-            np.copyto(out, np.take_along_axis(x, order, self.axis))
+            self.read(x, order, out)
 
 
 def _ordered(bits: Array) -> Array:
@@ -94,10 +126,10 @@ def _ordered(bits: Array) -> Array:
 @kernel("argsort", dtypes=_PACKED)
 def argsort(b: Binding) -> Step | None:
     """One sort of keys."""
-    axis, descending = b.attrs["axis"], b.attrs["descending"]
     if not _fits(b):
         return None
-    make = _Keys(b, axis % b.input().rank, descending=descending)
+    axis: int = b.attrs["axis"] % b.input().rank
+    make = _Keys(b, axis, b.input().shape[axis], descending=b.attrs["descending"])
 
     def step(x: Array, out: Array | None, indices: Array | None) -> None:
         keys = make(x)
@@ -114,7 +146,7 @@ def topk(b: Binding) -> Step | None:
     if not _fits(b):
         return None
     axis: int = b.attrs["axis"] % b.input().rank
-    make, size = _Keys(b, axis, descending=b.attrs["largest"]), b.input().shape[axis]
+    make, size = _Keys(b, axis, k, descending=b.attrs["largest"]), b.input().shape[axis]
 
     def step(x: Array, out: Array | None, indices: Array | None) -> None:
         keys = make(x)
