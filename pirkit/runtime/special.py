@@ -37,6 +37,16 @@ _SMALL: Final = 0.46875
 _ONE_FROM: Final = 6.0
 """Beyond this erf is 1 in float64."""
 
+_ERF_TANH: Final = (
+    1.12837927, 1.02769055e-1, -1.91826890e-4, -6.19789582e-4, 8.76398654e-5, -5.66902669e-6,
+    1.41893603e-7,
+)  # fmt: skip
+"""``erf(x) = tanh(x * P(x * x))``: the coefficients of P, lowest power first.
+
+Fitted to ``atanh(erf(x)) / x`` on (0, 3.9) with equal relative errors of erf, below 1e-7. Beyond, P
+grows, so that tanh stays 1.
+"""
+
 _SHIFT: Final = 10
 """The asymptotic series below are exact to float64 from here on."""
 
@@ -48,6 +58,24 @@ _DIGAMMA_SERIES: Final = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 3
 def erf(x: Array) -> Array:
     """Error function, in float64 or the narrower float type of ``x``."""
     return _in_blocks(_erf, x)
+
+
+def erf_into(x: Array, out: Array, room: Array) -> None:
+    """Write the error function of ``x`` into ``out``; all three are different arrays.
+
+    In float32 its error is about that of the type; other types are computed by :func:`erf`.
+    """
+    if x.dtype != np.float32:
+        out[...] = erf(x)
+        return
+    square = np.square(x, room)
+    np.multiply(square, np.float32(_ERF_TANH[-1]), out)
+    for c in _ERF_TANH[-2:0:-1]:
+        np.add(out, c, out)
+        np.multiply(out, square, out)
+    np.add(out, _ERF_TANH[0], out)
+    np.multiply(out, x, out)
+    np.tanh(out, out)
 
 
 def lgamma(x: Array) -> Array:

@@ -1,6 +1,9 @@
 """Kernels for the CPU, written in numpy. Importing the package registers them."""
 
 from pirkit.runtime.kernels.numpy import (
+    activation as activation,
+)
+from pirkit.runtime.kernels.numpy import (
     einsum as einsum,
 )
 from pirkit.runtime.kernels.numpy import (
@@ -38,6 +41,9 @@ from pirkit.runtime.kernels.numpy import (
 )
 from pirkit.runtime.kernels.numpy import (
     sorting as sorting,
+)
+from pirkit.runtime.kernels.numpy import (
+    unfold as unfold,
 )
 from pirkit.runtime.kernels.numpy import (
     view as view,
