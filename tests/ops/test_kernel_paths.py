@@ -150,6 +150,13 @@ def moves() -> Iterator[tuple[str, Sample]]:
     yield "roll", Sample((x,), {"shifts": (-7,)})
     yield "tile", Sample((x,), {"repeat_times": (2, 1, 3)})
     yield "repeat_interleave", Sample((x,), {"repeats": 3, "axis": -2})
+    for sizes, strides, paddings, dilations in (
+        ((3, 2), (2, 3), (4, 1, 3, 2), (1, 2)),
+        ((2, 3), (5, 1), (0, 9, 6, 0), (3, 4)),
+        ((1, 1), (3, 3), (2, 2, 2, 2), (1, 1)),
+    ):
+        attrs = {"kernel_sizes": sizes, "strides": strides, "paddings": paddings}
+        yield "unfold", Sample((floats(2, 3, 5, 6),), {**attrs, "dilations": dilations})
     images = floats(1, 1, 3, 4, 5)
     for mode in ("constant", "reflect", "replicate", "circular"):
         yield "pad3d", Sample((images,), {"paddings": (2, 1, 3, 2, 1, 2), "mode": mode})
