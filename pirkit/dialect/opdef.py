@@ -212,8 +212,10 @@ class RuleTable:
     share the rules of their pure op. Raises ValueError for a second rule unless ``override``.
     """
 
-    def __init__(self, concern: str) -> None:
+    def __init__(self, concern: str, home: str | None = None) -> None:
         self.concern = concern
+        self._home = home
+        """The package that holds the rules, if not the families: imported when one is asked for."""
         self._rules: dict[str, Callable[..., Any]] = {}
 
     def __call__(self, *ops: OpDef | str, override: bool = False) -> Callable[[F], F]:
@@ -231,6 +233,9 @@ class RuleTable:
 
     def get(self, definition: OpDef) -> Callable[..., Any] | None:
         """The rule of an op or of its pure twin, or None."""
+        if self._home is not None:
+            home, self._home = self._home, None
+            import_module(home)
         return self._rules.get(definition.name) or self._rules.get(definition.base.name)
 
     def of(self, definition: OpDef) -> Callable[..., Any]:
@@ -266,6 +271,28 @@ reference: Final = RuleTable("reference")
 Same calling convention with numpy arrays, lists of arrays for vec operands, and all attribute
 values known. Never writes into its arguments: an in-place op returns the new content. May return
 views of its arguments.
+"""
+
+_RULES: Final = "pirkit.dialect.rules"
+
+decompose: Final = RuleTable("decompose", _RULES)
+"""``rule(call) -> value | tuple of values``: the op as a composition of simpler ops.
+
+Gives a value for each result slot that is used, with the type that the op states.
+"""
+
+vjp: Final = RuleTable("vjp", _RULES)
+"""``rule(call, *cotangents) -> cotangent | tuple of cotangents``: reverse mode.
+
+Takes the cotangent of each result slot (None for one that is zero) and gives one for each tensor
+operand slot (None for zero; a list for a list). Written in ops of the dialect, so it can be
+differentiated again.
+"""
+
+jet: Final = RuleTable("jet", _RULES)
+"""``rule(call, *series) -> series | tuple of series``: Taylor mode.
+
+A series is a list of the Taylor coefficients 1, 2... of a value along a direction, None for zero.
 """
 
 samples: Final = RuleTable("samples")

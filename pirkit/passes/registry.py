@@ -17,6 +17,7 @@ PASSES: Final[dict[str, str]] = {
     "constant-fold": "pirkit.passes.constant_fold:ConstantFoldPass",
     "cse": "pirkit.passes.cse:CsePass",
     "dce": "pirkit.passes.dce:DcePass",
+    "decompose": "pirkit.passes.decompose:DecomposePass",
     "infer-meta": "pirkit.passes.infer_meta:InferMetaPass",
     "inline-vec": "pirkit.passes.inline_vec:InlineVecPass",
 }

@@ -1,0 +1,397 @@
+"""Building programs from Python: values with operators, and a builder that emits ops.
+
+Rules of decomposition and differentiation are written in this language, and traced functions are
+recorded in it::
+
+    def softmax(b: Builder, x: Value) -> Value:
+        e = b.exp(x - b.max(x, axis=[-1], keepdim=True))
+        return e / b.sum(e, axis=[-1], keepdim=True)
+
+What is emitted is typed at once by ``infer_meta``. Obvious waste (``x * 1``, a sum over nothing, a
+cast to the same type, a second equal constant) is not emitted at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, Final, cast
+
+from xdsl.dialects import builtin as mlir
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+
+from pirkit.dialect.attrs import encode
+from pirkit.dialect.infer import constant_scalar, infer_result_types
+from pirkit.dialect.opdef import OpDef, find, lookup
+from pirkit.dialect.operation import PirOp, create
+from pirkit.dialect.types import meta_of
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.dtype import DType
+from pirkit.runtime.meta import UNKNOWN, Meta, TensorMeta, VecMeta
+
+Number = bool | int | float | complex
+SOURCE: Final = "comp_op_name"
+"""Attribute with the op that an op was made from, as Paddle calls it."""
+RULE: Final = "comp_rule"
+"""Attribute with the rule that made an op: ``decompose``, ``vjp``, ``jvp``, ``jet``."""
+ORDER: Final = "comp_order"
+"""Attribute with how many derivatives were taken on the way."""
+
+
+class Value:
+    """A value of the program under construction, with the operators of arithmetic.
+
+    Python numbers take the value's element type, exactly: they never pass through float32.
+    """
+
+    __slots__ = ("b", "ssa")
+
+    def __init__(self, b: Builder, ssa: SSAValue) -> None:
+        self.b = b
+        self.ssa = ssa
+
+    @property
+    def meta(self) -> TensorMeta:
+        return cast(TensorMeta, meta_of(self.ssa.type))
+
+    @property
+    def any_meta(self) -> Meta:
+        """The meta of a value that may be a list."""
+        return meta_of(self.ssa.type)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes, ``UNKNOWN`` where the program does not tell."""
+        return self.meta.shape
+
+    @property
+    def dtype(self) -> DType:
+        return self.meta.dtype
+
+    @property
+    def rank(self) -> int:
+        return len(self.meta.shape)
+
+    def __add__(self, other: Value | Number) -> Value:
+        return self.b.binary("pd_op.add", self, other)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Value | Number) -> Value:
+        return self.b.binary("pd_op.subtract", self, other)
+
+    def __rsub__(self, other: Number) -> Value:
+        return self.b.binary("pd_op.subtract", other, self)
+
+    def __mul__(self, other: Value | Number) -> Value:
+        if isinstance(other, Value):
+            return self.b.binary("pd_op.multiply", self, other)
+        return self.b.scaled(self, other)
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: Value | Number) -> Value:
+        return self.b.binary("pd_op.divide", self, other)
+
+    def __rtruediv__(self, other: Number) -> Value:
+        return self.b.binary("pd_op.divide", other, self)
+
+    def __neg__(self) -> Value:
+        return self.b.scaled(self, -1)
+
+    def __pow__(self, exponent: Number) -> Value:
+        return self.b.power(self, exponent)
+
+    def __matmul__(self, other: Value) -> Value:
+        return self.b("pd_op.matmul", self, other)
+
+    def __lt__(self, other: Value | Number) -> Value:
+        return self.b.binary("pd_op.less_than", self, other)
+
+    def __le__(self, other: Value | Number) -> Value:
+        return self.b.binary("pd_op.less_equal", self, other)
+
+    def __gt__(self, other: Value | Number) -> Value:
+        return self.b.binary("pd_op.greater_than", self, other)
+
+    def __ge__(self, other: Value | Number) -> Value:
+        return self.b.binary("pd_op.greater_equal", self, other)
+
+    def __repr__(self) -> str:
+        return f"Value({self.any_meta})"
+
+
+class Builder:
+    """Emits ops in front of an op, or at the end of a block.
+
+    ``b.exp(x)`` is ``b("pd_op.exp", x)``: operands that are tensors by position, in the order of
+    the signature; attributes, and operands that may be attributes, by name (a `Value` makes the
+    latter an operand). Gives a Value, or a tuple of them with None for an empty slot.
+    """
+
+    def __init__(
+        self,
+        block: Block,
+        before: Operation | None = None,
+        *,
+        location: mlir.LocationAttr | None = None,
+        attributes: Mapping[str, Attribute] | None = None,
+    ) -> None:
+        self.block = block
+        self.before = before
+        self.location = location
+        self.attributes: Mapping[str, Attribute] = attributes or {}
+        self.emitted: list[PirOp] = []
+        self._constants: dict[tuple[Any, ...], Value] = {}
+
+    # --- emitting ---
+
+    def __call__(self, op: str | OpDef, *operands: Any, **attrs: Any) -> Any:
+        definition = lookup(op) if isinstance(op, str) else op
+        slots, properties = self._sorted(definition, operands, attrs)
+        types = infer_result_types(definition, slots, properties) if definition.results else ()
+        return self.results(self.insert(create(definition, slots, types, properties)))
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        definition = None if name.startswith("_") else find(f"pd_op.{name.rstrip('_')}")
+        if definition is None:
+            raise AttributeError(f"there is no op pd_op.{name}", name=name, obj=self)
+        emit = partial(self, definition)
+        self.__dict__[name] = emit
+        return emit
+
+    def insert(self, op: PirOp) -> PirOp:
+        """Put an op at the place of the builder, with its location and attributes."""
+        if self.location is not None and isinstance(op.location, mlir.UnknownLoc):
+            op.location = self.location
+        for name, value in self.attributes.items():
+            op.attributes.setdefault(name, value)
+        if self.before is not None:
+            self.block.insert_op_before(op, self.before)
+        else:
+            self.block.add_op(op)
+        self.emitted.append(op)
+        return op
+
+    def results(self, op: PirOp) -> Any:
+        """The results of an op as values: one, or a tuple by slot."""
+        values = tuple([None if r is None else Value(self, r) for r in op.result_slots])
+        return values[0] if len(values) == 1 else values or None
+
+    def wrap(self, value: SSAValue) -> Value:
+        """A value of the program, to compute with."""
+        return Value(self, value)
+
+    def _sorted(
+        self, definition: OpDef, operands: Sequence[Any], attrs: Mapping[str, Any]
+    ) -> tuple[list[SSAValue | None], dict[str, Attribute]]:
+        given = iter(operands)
+        slots: list[SSAValue | None] = []
+        properties: dict[str, Attribute] = {}
+        left = dict(attrs)
+        for slot in definition.operands:
+            if slot.variadic:
+                slots += [self._operand(v) for v in given]
+                continue
+            value = left.pop(slot.name, None) if slot.kind is not None else next(given, None)
+            if slot.kind is not None and not isinstance(value, Value | SSAValue):
+                slots.append(None)
+                if value is not None:
+                    properties[slot.name] = encode(slot.kind, value)
+                continue
+            slots.append(self._operand(value))
+        kinds = definition.attr_kinds
+        properties.update({k: encode(kinds[k], v) for k, v in left.items() if v is not None})
+        return slots, properties
+
+    def _operand(self, value: Any) -> SSAValue | None:
+        if isinstance(value, Value):
+            return value.ssa
+        if isinstance(value, list | tuple):
+            return self.combine(cast("Sequence[Value]", value)).ssa
+        return value
+
+    # --- constants ---
+
+    def const(self, number: Number, dtype: DType, shape: Sequence[int] = ()) -> Value:
+        """A tensor full of one number; equal ones are one op."""
+        key = (type(number), repr(number), dtype, tuple(shape))
+        found = self._constants.get(key)
+        if found is None:
+            found = self("pd_op.full", shape=tuple(shape), value=number, dtype=dtype)
+            self._constants[key] = found
+        return found
+
+    def like(self, number: Number, x: Value) -> Value:
+        """A tensor of the shape and element type of ``x``, full of one number."""
+        if UNKNOWN not in x.shape:
+            return self.const(number, x.dtype, x.shape)
+        return self("pd_op.full_like", x, value=number)
+
+    def zeros_like(self, x: Value) -> Value:
+        """Zeros of the shape and element type of ``x``."""
+        return self.like(0.0 if x.dtype.is_float else 0, x)
+
+    def ones_like(self, x: Value) -> Value:
+        """Ones of the shape and element type of ``x``."""
+        return self.like(1.0 if x.dtype.is_float else 1, x)
+
+    # --- arithmetic without waste ---
+
+    def binary(self, op: str, x: Value | Number, y: Value | Number) -> Value:
+        """A binary op, of which one operand may be a Python number."""
+        typed = x if isinstance(x, Value) else cast(Value, y)
+        left = x if isinstance(x, Value) else self.const(x, typed.dtype)
+        right = y if isinstance(y, Value) else self.const(y, typed.dtype)
+        same = _identity(op, left, right)
+        return self(op, left, right) if same is None else same
+
+    def scaled(self, x: Value, factor: Number) -> Value:
+        """``x * factor``; factors of nested scalings are multiplied."""
+        if factor == 1:
+            return x
+        owner = x.ssa.owner
+        if isinstance(owner, PirOp) and owner.name == "pd_op.scale" and x.dtype.is_float:
+            known = owner.operand_slots[1] is None
+            if known and not owner.attribute("bias"):
+                inner = Value(self, cast(SSAValue, owner.operand_slots[0]))
+                return self.scaled(inner, owner.attribute("scale") * factor)
+        return self("pd_op.scale", x, scale=factor)
+
+    def power(self, x: Value, exponent: Number) -> Value:
+        """``x ** exponent`` for a Python number."""
+        if exponent == 1:
+            return x
+        if exponent == 0:
+            return self.ones_like(x)
+        if exponent == 2:
+            return self("pd_op.multiply", x, x)
+        return self("pd_op.pow", x, y=exponent)
+
+    def total(self, values: Sequence[Value | None]) -> Value | None:
+        """The sum of the values that are there; None if there is none."""
+        terms: list[Value] = [v for v in values if v is not None]
+        while len(terms) > 1:
+            halves = zip(terms[::2], terms[1::2], strict=False)
+            terms = [a + b for a, b in halves] + terms[len(terms) & ~1 :]
+        return terms[0] if terms else None
+
+    def cast(self, x: Value, dtype: DType) -> Value:
+        """``x`` as another element type."""
+        return x if x.dtype is dtype else self("pd_op.cast", x, dtype=dtype)
+
+    def wide(self, x: Value) -> Value:
+        """``x`` in float32 if it has half precision."""
+        return self.cast(x, dt.float32) if x.dtype in (dt.float16, dt.bfloat16) else x
+
+    def where(self, condition: Value, x: Value | Number, y: Value | Number) -> Value:
+        """Elements of ``x`` where the condition holds, else of ``y``; numbers are spread."""
+        typed = x if isinstance(x, Value) else cast(Value, y)
+        left = x if isinstance(x, Value) else self.like(x, typed)
+        right = y if isinstance(y, Value) else self.like(y, typed)
+        return self("pd_op.where", condition, left, right)
+
+    # --- shapes ---
+
+    def shape_of(self, x: Value) -> Value:
+        """The sizes of ``x`` as a tensor of int64."""
+        return self("pd_op.shape64", x)
+
+    def reshape(self, x: Value, shape: Sequence[int] | Value) -> Value:
+        """``x`` with other dimensions."""
+        if not isinstance(shape, Value) and tuple(shape) == x.shape and UNKNOWN not in x.shape:
+            return x
+        wanted = shape if isinstance(shape, Value) else tuple(shape)
+        found: tuple[Value, ...] | Value = self("pd_op.reshape", x, shape=wanted)
+        return found[0] if isinstance(found, tuple) else found
+
+    def reshape_like(self, x: Value, like: Value) -> Value:
+        """``x`` with the dimensions of ``like``, of which only the shape is read."""
+        if x.shape == like.shape and UNKNOWN not in x.shape:
+            return x
+        known = like.shape if like.shape.count(UNKNOWN) <= 1 else None
+        return self.reshape(x, known if known is not None else self.shape_of(like))
+
+    def sum(self, x: Value, axis: Sequence[int], *, keepdim: bool = False) -> Value:
+        """The sum over some axes; over none it is ``x``."""
+        if not axis:
+            return x
+        return self("pd_op.sum", x, axis=tuple(axis), dtype=None, keepdim=keepdim)
+
+    def expand_like(self, x: Value, like: Value) -> Value:
+        """``x`` spread to the shape of ``like``, of which only the shape is read."""
+        if x.shape == like.shape and UNKNOWN not in x.shape:
+            return x
+        if UNKNOWN not in like.shape:
+            return self("pd_op.expand", x, shape=like.shape)
+        return self("pd_op.expand", x, shape=self.shape_of(like))
+
+    def sum_to(self, x: Value, like: Value) -> Value:
+        """``x`` summed over the axes along which ``like`` was spread to give its shape."""
+        if x.shape == like.shape and UNKNOWN not in x.shape:
+            return x
+        if UNKNOWN in like.shape or UNKNOWN in x.shape:
+            return self("pd_op.reduce_as", x, like)
+        lead = x.rank - like.rank
+        spread = [i for i in range(x.rank) if i < lead or (like.shape[i - lead] == 1 != x.shape[i])]
+        kept = lead == 0
+        return self.reshape(self.sum(x, spread, keepdim=kept), like.shape)
+
+    # --- lists ---
+
+    def combine(self, values: Sequence[Value]) -> Value:
+        """A list value of the values."""
+        return self("pir.combine", *values)
+
+    def split_vec(self, vec: Value) -> tuple[Value, ...]:
+        """The elements of a list value."""
+        owner = vec.ssa.owner
+        if isinstance(owner, PirOp) and owner.name == "pir.combine":
+            return tuple([Value(self, v) for v in owner.operands])
+        count = len(cast(VecMeta, vec.any_meta))
+        return tuple([self("pir.slice", vec, index=i) for i in range(count)])
+
+    @contextmanager
+    def inside(self, block: Block) -> Generator[None]:
+        """Emit at the end of another block for the body of a ``with`` statement."""
+        held = (self.block, self.before, self._constants)
+        self.block, self.before, self._constants = block, None, {}
+        try:
+            yield
+        finally:
+            self.block, self.before, self._constants = held
+
+
+def _identity(op: str, x: Value, y: Value) -> Value | None:
+    """The operand that a binary op gives back unchanged, if it does."""
+    if op == "pd_op.multiply":
+        for one, other in ((x, y), (y, x)):
+            if _is_filled(one, 1) and _spreads_to(one, other):
+                return other
+    if op in ("pd_op.add", "pd_op.subtract") and _is_filled(y, 0) and _spreads_to(y, x):
+        return x
+    if op == "pd_op.add" and _is_filled(x, 0) and _spreads_to(x, y):
+        return y
+    if op == "pd_op.divide" and _is_filled(y, 1) and _spreads_to(y, x):
+        return x
+    return None
+
+
+def _is_filled(x: Value, number: Number) -> bool:
+    owner = x.ssa.owner
+    if not isinstance(owner, PirOp) or owner.name not in ("pd_op.full", "pd_op.full_like"):
+        return False
+    held = constant_scalar(x.ssa)
+    if held is None and "value" in owner.properties:
+        held = owner.attribute("value")
+    return bool(held == number)
+
+
+def _spreads_to(x: Value, other: Value) -> bool:
+    """True if broadcasting ``x`` with ``other`` gives the shape and type of ``other``."""
+    if x.dtype is not other.dtype:
+        return False
+    if x.rank == 0:
+        return True
+    return x.shape == other.shape and UNKNOWN not in x.shape

@@ -1,0 +1,18 @@
+"""Rules that make ops of ops: decomposition, reverse mode, Taylor mode. One module per family.
+
+They stand beside the op families instead of in them, so that a reader of an op's meaning is not
+slowed down by its derivatives; the coverage matrix (``pirkit-opt --list-ops``) tells of holes.
+"""
+
+from pirkit.dialect.rules import (
+    elementwise as elementwise,
+)
+from pirkit.dialect.rules import (
+    linalg as linalg,
+)
+from pirkit.dialect.rules import (
+    reduction as reduction,
+)
+from pirkit.dialect.rules import (
+    softmax as softmax,
+)

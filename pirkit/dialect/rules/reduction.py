@@ -1,0 +1,69 @@
+"""Reductions: their derivatives, and means in terms of sums."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from pirkit.dialect.build import Builder, Value
+from pirkit.dialect.opcall import OpCall
+from pirkit.dialect.opdef import decompose, vjp
+from pirkit.runtime.meta import UNKNOWN
+
+
+def axes_of(x: Value, axis: Sequence[int]) -> tuple[int, ...]:
+    """The axes of a reduction counted from the front; all for an empty list."""
+    return tuple(sorted(a % x.rank for a in axis)) if axis and x.rank else tuple(range(x.rank))
+
+
+def unreduced(b: Builder, g: Value, like: Value, axis: Sequence[int], keepdim: bool) -> Value:
+    """The cotangent of a reduction's result, with the reduced axes back and spread over them."""
+    axes = axes_of(like, axis)
+    if not keepdim and axes and g.rank != like.rank:
+        g = b.unsqueeze(g, axis=axes)
+    return b.expand_like(g, like)
+
+
+def count(b: Builder, x: Value, axes: Sequence[int]) -> Value | int:
+    """How many elements are reduced; a number where the program tells."""
+    sizes = [x.shape[a] for a in axes]
+    if UNKNOWN not in sizes:
+        return prod(sizes)
+    picked = b.gather(b.shape_of(x), b("pd_op.full_int_array", value=tuple(axes)), axis=0)
+    return b.cast(b.prod(picked, axis=(), keepdim=False, reduce_all=True), x.dtype)
+
+
+@vjp("pd_op.sum")
+def _(c: OpCall, g: Value) -> Value:
+    return c.b.cast(unreduced(c.b, g, c.x, c.axis, c.keepdim), c.x.dtype)
+
+
+@vjp("pd_op.reduce_as")
+def _(c: OpCall, g: Value) -> tuple[Value, None]:
+    return c.b.expand_like(g, c.x), None
+
+
+@vjp("pd_op.expand")
+def _(c: OpCall, g: Value) -> Value:
+    return c.b.sum_to(g, c.x)
+
+
+@decompose("pd_op.mean")
+def _(c: OpCall) -> Value:
+    b, x = c.b, c.x
+    if not x.dtype.is_float and not x.dtype.is_complex:
+        return NotImplemented
+    axes = axes_of(x, c.axis)
+    wide = b.wide(x)
+    total = b.sum(wide, axes, keepdim=c.keepdim)
+    return b.cast(total / count(b, wide, axes), x.dtype)
+
+
+@vjp("pd_op.reshape")
+def _(c: OpCall, g: Value, _shape: Value | None = None) -> Value:
+    return c.b.reshape_like(g, c.x)
+
+
+@vjp("pd_op.squeeze", "pd_op.unsqueeze")
+def _(c: OpCall, g: Value, _shape: Value | None = None) -> Value:
+    return c.b.reshape_like(g, c.x)

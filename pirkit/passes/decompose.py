@@ -1,0 +1,113 @@
+"""Decomposition of operators into simpler ones, down to the primitive set."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, cast
+
+from xdsl.dialects import builtin as mlir
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
+
+from pirkit.analysis.order import operations
+from pirkit.diag.errors import InternalError
+from pirkit.diag.limits import check
+from pirkit.dialect.build import RULE, SOURCE, Builder, Value
+from pirkit.dialect.opcall import OpCall
+from pirkit.dialect.opdef import decompose
+from pirkit.dialect.operation import PirOp, span_of
+from pirkit.dialect.types import meta_of
+from pirkit.passes.base import Pass, PassContext, Stats, option
+from pirkit.passes.rewrite import replace
+from pirkit.runtime.meta import compatible
+
+
+@dataclass(frozen=True)
+class DecomposePass(Pass):
+    """Replace operators by compositions of primitives.
+
+    Every op that is no primitive has a rule; rules are applied until none is left. ``keep`` names
+    ops that stay whole, ``only`` the ops that are taken apart, both without their dialect. New ops
+    carry the location of the op they come from, and its name as ``comp_op_name``.
+
+    ::
+
+        %1 = pd_op.silu(%0) : (tensor<2xf32>) -> tensor<2xf32>
+        // becomes
+        %1 = pd_op.sigmoid(%0) : (tensor<2xf32>) -> tensor<2xf32>
+        %2 = pd_op.multiply(%0, %1) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+    """
+
+    name = "decompose"
+    stats = Stats(decomposed="operations taken apart", kept="operations kept whole")
+
+    keep: tuple[str, ...] = option((), "ops to keep whole")
+    only: tuple[str, ...] = option((), "the only ops to take apart")
+
+    def run(self, ctx: PassContext, module: ModuleOp) -> None:
+        keep, only = frozenset(self.keep), frozenset(self.only)
+
+        def wanted(op: PirOp) -> bool:
+            short = op.name.partition(".")[2]
+            if short in keep:
+                ctx.count("kept")
+                return False
+            return not only or short in only
+
+        for program in ctx.programs(module):
+            for op in ctx.each(list(operations(program.block))):
+                if op.parent is not None and wanted(op):
+                    ctx.count("decomposed", take_apart(op, wanted))
+
+
+def take_apart(op: PirOp, wanted: Callable[[PirOp], bool] = lambda op: True, depth: int = 0) -> int:
+    """Replace an op, and what it becomes, by compositions; how many ops were replaced.
+
+    Zero if the op has no rule or holds what a rule cannot take.
+    """
+    rule = decompose.get(op.definition)
+    if rule is None:
+        return 0
+    check("decomposition_depth", depth, span_of(op))
+    block = op.parent
+    if block is None:
+        return 0
+    source = op.attributes.get(SOURCE) or mlir.StringAttr(op.name.partition(".")[2])
+    attributes = {SOURCE: source, RULE: op.attributes.get(RULE) or mlir.StringAttr("decompose")}
+    b = Builder(block, op, location=op.location, attributes=attributes)
+    found = rule(OpCall(b, op))
+    if found is NotImplemented:
+        return 0
+    values = list(cast("tuple[Any, ...]", found)) if isinstance(found, tuple) else [found]
+    replace(op, _results(op, values, b))
+    count = 1
+    for made in list(b.emitted):
+        if made.parent is not None and wanted(made):
+            count += take_apart(made, wanted, depth + 1)
+    return count
+
+
+def _results(op: PirOp, values: list[Any], b: Builder) -> list[SSAValue | None]:
+    """One value for each result that is there, of the type that the op states."""
+    given: list[SSAValue | None] = []
+    slots = op.result_slots
+    if len(values) != len(slots):
+        values = [*values, *[None] * (len(slots) - len(values))]
+    for result, value in zip(slots, values, strict=True):
+        if result is None:
+            continue
+        if isinstance(value, tuple | list):
+            value = b.combine(cast("list[Value]", value))
+        if value is None:
+            if result.first_use is not None:
+                raise InternalError(f"the decomposition of `{op.name}` leaves out a result in use")
+            given.append(None)
+            continue
+        if not compatible(meta_of(result.type), value.any_meta):
+            raise InternalError(
+                f"the decomposition of `{op.name}` gives a {value.any_meta}, "
+                f"the op a {meta_of(result.type)}"
+            )
+        given.append(value.ssa)
+    return given

@@ -1,0 +1,105 @@
+"""Reverse mode against finite differences and closed forms."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pirkit.dialect.build import Builder, Value
+from tests.prim.differentiation import CLEAN, Array, Traced, derivatives, numeric_gradient
+
+X: Array = np.array([0.3, -0.7, 1.1])
+
+
+def test_tanh_any_order() -> None:
+    found = derivatives(lambda b, x: b.tanh(x), X, 4)
+    t = np.tanh(X)
+    s = 1 - t * t
+    expected = [t, s, -2 * t * s, -2 * s * s + 4 * t * t * s, 16 * t * s * s - 8 * t**3 * s]
+    for order, (one, other) in enumerate(zip(found, expected, strict=True)):
+        np.testing.assert_allclose(one, other, rtol=1e-12, err_msg=f"order {order}")
+
+
+def test_a_zero_derivative_is_known_to_be_zero() -> None:
+    found = derivatives(lambda b, x: x * x * x, X, 5)
+    np.testing.assert_allclose(found[3], 6.0)
+    np.testing.assert_array_equal(found[4], 0.0)
+    np.testing.assert_array_equal(found[5], 0.0)
+
+
+@pytest.mark.parametrize("name", ["sqrt", "rsqrt", "reciprocal", "log"])
+def test_powers_grow_linearly(name: str) -> None:
+    x = np.array([0.5, 1.5])
+    t = Traced([x])
+    y: Value | None = getattr(t.b, name)(t.args[0])
+    for _ in range(6):
+        assert y is not None
+        (y,) = t.grad(y, t.args)
+    assert y is not None
+    t.run({"y": y}, CLEAN)
+    assert t.ops <= 30
+
+
+def mlp(b: Builder, x: Value, w: Value, v: Value) -> Value:
+    return b.matmul(b.softmax(b.matmul(x, w), axis=-1), v)
+
+
+def test_a_network_against_finite_differences() -> None:
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal(s) for s in ((4, 3), (3, 5), (5, 2))]
+    weights = rng.standard_normal((4, 2))
+    t = Traced([*arrays, weights])
+    x, w, v, seed = t.args
+    y = mlp(t.b, x, w, v)
+    grads = t.grad(y, [x, w, v], seed)
+    found = t.run({f"g{i}": g for i, g in enumerate(grads) if g is not None}, "decompose")
+
+    def forward(*given: Array) -> Array:
+        e = np.exp(given[0] @ given[1])
+        return (e / e.sum(-1, keepdims=True)) @ given[2]
+
+    for i in range(3):
+
+        def at(a: Array, i: int = i) -> Array:
+            return forward(*(a if j == i else other for j, other in enumerate(arrays)))
+
+        expected = numeric_gradient(at, arrays[i], weights)
+        np.testing.assert_allclose(found[f"g{i}"], expected, rtol=1e-6, atol=1e-8)
+
+
+def _shapes() -> list[tuple[Any, Any, bool, bool]]:
+    return [
+        ((2, 3), (3, 4), False, False),
+        ((3, 2), (4, 3), True, True),
+        ((2, 3), (4, 3), False, True),
+        ((3,), (3, 4), False, False),
+        ((2, 3), (3,), False, False),
+        ((3,), (3,), False, False),
+        ((5, 2, 3), (3, 4), False, False),
+        ((2, 1, 2, 3), (5, 4, 3), False, True),
+    ]
+
+
+@pytest.mark.parametrize(("xs", "ys", "tx", "ty"), _shapes())
+def test_matmul(xs: Any, ys: Any, tx: bool, ty: bool) -> None:
+    rng = np.random.default_rng(1)
+    x, y = rng.standard_normal(xs), rng.standard_normal(ys)
+
+    def value(a: Array, b: Array) -> Array:
+        a = a.swapaxes(-1, -2) if tx and a.ndim > 1 else a
+        b = b.swapaxes(-1, -2) if ty and b.ndim > 1 else b
+        return np.asarray(a @ b)
+
+    weights = rng.standard_normal(value(x, y).shape)
+    t = Traced([x, y, weights])
+    out = t.b.matmul(t.args[0], t.args[1], transpose_x=tx, transpose_y=ty)
+    grads = t.grad(out, t.args[:2], t.args[2])
+    found = t.run({f"g{i}": g for i, g in enumerate(grads) if g is not None})
+    np.testing.assert_allclose(
+        found["g0"], numeric_gradient(lambda a: value(a, y), x, weights), rtol=1e-6, atol=1e-9
+    )
+    np.testing.assert_allclose(
+        found["g1"], numeric_gradient(lambda a: value(x, a), y, weights), rtol=1e-6, atol=1e-9
+    )
