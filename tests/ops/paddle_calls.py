@@ -22,9 +22,9 @@ Array = np.ndarray[Any, Any]
 
 HEADERS: Final = "include/paddle/fluid/pir/dialect/operator/ir"
 
-_CLASS = re.compile(r'return "(pd_op\.\w+)"; \}.*?static void Build\((.*?)\);')
+_CLASS = re.compile(r'return "(pd_op\.\w+)"; \}(?:(?!return "pd_op).)*?static void Build\((.*?)\);')
 _PARAMETER = re.compile(
-    r"(?:, |^)(?:const )?([\w:<>]+)&? (\w+?)_?(?: ?= ?(?:\{[^}]*\}|[^,{]+))?(?=, |$)"
+    r"(?:, |^)(?:const )?([\w:<>]+)(?:& | &| )(\w+?)_?(?: ?= ?(?:\{[^}]*\}|[^,{]+))?(?=, |$)"
 )
 
 REFUSALS: Final = re.compile(
@@ -42,6 +42,9 @@ _ARG_REDUCTION: Final = ("x", "axis", "keepdims", "dtype")
 
 PYTHON_ORDERS: Final = {"pd_op.argmax": _ARG_REDUCTION, "pd_op.argmin": _ARG_REDUCTION}
 """Functions of ``paddle._C_ops`` that take the arguments of the public function instead."""
+
+FLATTENED: Final = {"pd_op.argmax": "axis", "pd_op.argmin": "axis"}
+"""Arguments of those functions that are None where the op has `flatten`."""
 
 EAGER_TENSORS: Final = {"pd_op.arange": ("start", "end", "step")}
 """Attributes that Paddle's eager functions take only as tensors, its programs as numbers."""
@@ -64,7 +67,8 @@ def parameters() -> dict[str, dict[str, bool]]:
     skipped = ("builder", "argument", "attributes")
     found: dict[str, dict[str, bool]] = {}
     for name, declared in _CLASS.findall(text):
-        items = {n: t == "pir::Value" for t, n in _PARAMETER.findall(declared) if n not in skipped}
+        listed = _PARAMETER.findall(declared.strip())
+        items = {n: t == "pir::Value" for t, n in listed if n not in skipped}
         found.setdefault(name, items)
     return found
 
@@ -94,13 +98,13 @@ def arguments(
     if set(declared) != {*slots, *kinds}:
         raise LookupError(f"{definition.name}: Paddle's arguments are {list(declared)}")
     order = PYTHON_ORDERS.get(definition.name, tuple(declared))
-    if any(call.attrs.get(name) for name in set(declared) - set(order)):
-        raise NotComparable("the public function has no such argument")
     found: list[Any] = []
     eager_tensors = EAGER_TENSORS.get(definition.name, ()) if paddle.in_dynamic_mode() else ()
     for name in order:
         if name in slots:
             found.append(slots[name])
+        elif name == FLATTENED.get(definition.name) and call.attrs["flatten"]:
+            found.append(None)
         elif declared[name] or name in eager_tensors:
             found.append(constant(*_as_tensor(call, name)))
         else:

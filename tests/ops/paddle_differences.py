@@ -136,6 +136,29 @@ TYPE_DIFFERENCES: Final = {
 }
 """Ops whose result types differ from those of Paddle's programs."""
 
+_CONTAINER: Final = "Paddle's Python has no function for it"
+
+UNCOMPARED_VALUES: Final = {
+    "pir.combine": _CONTAINER,
+    "pir.split": _CONTAINER,
+    "pir.slice": _CONTAINER,
+    "pd_op.rms_norm": "Paddle has no CPU kernel",
+    "pd_op.sync_batch_norm_": "Paddle computes it only on GPUs",
+    "pd_op.assign_value": "it exists only in programs",
+    "pd_op.share_data_": "it exists only in programs",
+}
+"""Ops whose numbers are compared with Paddle's on no sample. Ops that draw are left out."""
+
+UNCOMPARED_TYPES: Final = {
+    "pir.combine": _CONTAINER,
+    "pir.split": _CONTAINER,
+    "pir.slice": _CONTAINER,
+    "pd_op.rms_norm": "Paddle's programs refuse every element type of the samples",
+    "pd_op.sync_batch_norm_": "Paddle computes it only on GPUs",
+    "pd_op.accuracy": "Paddle's programs promise other types for every result",
+}
+"""Ops whose result types are compared with those of Paddle's programs on no sample."""
+
 
 def intended(differences: Mapping[str, Difference], call: Call, slot: Result) -> bool:
     """True if the table says that this result of this call differs."""

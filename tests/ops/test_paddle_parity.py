@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -19,6 +20,8 @@ from tests.ops.calls import Call, arrays, calls, sample_dtypes, table
 from tests.ops.paddle_calls import NotComparable, eager, static_types, visible
 from tests.ops.paddle_differences import (
     TYPE_DIFFERENCES,
+    UNCOMPARED_TYPES,
+    UNCOMPARED_VALUES,
     UNSAFE,
     VALUE_DIFFERENCES,
     Difference,
@@ -121,6 +124,41 @@ def test_result_types(definition: OpDef, dtype: DType) -> None:
         assert wrong == [], str(call)
     if not compared:
         pytest.skip("Paddle builds none of the samples")
+
+
+COMPARED: Final = {d.name: [t for c, t in CASES if c is d] for d, _ in CASES}
+
+
+def is_compared(
+    name: str, compare: Callable[[Call], object], skipped: dict[str, Difference]
+) -> bool:
+    """True if Paddle has something to compare with for one sample of one element type."""
+    definition = find(name)
+    assert definition is not None
+    every = (c for t in COMPARED[name] for c in calls(definition, t))
+    return any(not avoided(skipped, c) and _succeeds(compare, c) for c in every)
+
+
+def _succeeds(compare: Callable[[Call], object], call: Call) -> bool:
+    try:
+        compare(call)
+    except NotComparable:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("name", COMPARED)
+def test_paddle_computes_some_sample(name: str) -> None:
+    definition = find(name)
+    assert definition is not None
+    first = next(calls(definition, COMPARED[name][0]))
+    if not draws(first):
+        assert is_compared(name, eager, VALUE_DIFFERENCES) == (name not in UNCOMPARED_VALUES)
+
+
+@pytest.mark.parametrize("name", COMPARED)
+def test_paddle_types_some_sample(name: str) -> None:
+    assert is_compared(name, static_types, TYPE_DIFFERENCES) == (name not in UNCOMPARED_TYPES)
 
 
 @pytest.mark.parametrize("differences", [UNSAFE, VALUE_DIFFERENCES, TYPE_DIFFERENCES])
