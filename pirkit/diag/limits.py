@@ -74,7 +74,7 @@ class Limits:
     derivative_order: int = _knob(8, "nested derivatives", floor=3)
     index_nodes: int = _knob(10_000, "nodes of one index expression")
     fused_ops: int = _knob(64, "ops in one fused kernel", floor=8)
-    loop_steps: int = _knob(10_000_000, "iterations of all loops of one run")
+    loop_steps: int = _knob(10_000_000, "iterations of one loop, each time it runs")
     compile_seconds: int = _knob(120, "seconds to compile one program", floor=30)
 
 

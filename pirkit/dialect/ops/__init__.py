@@ -18,6 +18,7 @@ from pirkit.dialect.ops import (  # noqa: F401
     dropout,
     einsum,
     elementwise,
+    extrema,
     fft,
     gathering,
     gradients_elementwise,

@@ -1,4 +1,4 @@
-"""Reductions to sums, products, extrema and norms.
+"""Reductions to sums, means, products and truth values.
 
 An empty list of axes means all of them. f16 and bf16 are summed in float32 and rounded once.
 """
@@ -119,85 +119,6 @@ def _mean(x: Array, axes: tuple[int, ...], keepdim: bool) -> Array:
     total = np.asarray(np.sum(x, axis=axes, keepdims=keepdim, dtype=np.int64))
     quotient = np.trunc(total / max(count, 1)) if total.size else total
     return np.asarray(quotient).astype(x.dtype)
-
-
-class _Extremum:
-    """Extremum over `axis`; NaN if any element is NaN.
-
-    C1: each axis names a dimension of `x`, and none twice.
-    C2: no reduced dimension is empty.
-    """
-
-    signature = "x, axis: intarray = [] ; keepdim: bool = False -> out"
-    dtypes = dt.REAL
-
-
-@op
-class Max(_Extremum):
-    """Greatest element over `axis`; NaN if any element is NaN.
-
-    C1: each axis names a dimension of `x`, and none twice.
-    C2: no reduced dimension is empty.
-    """
-
-    name = "pd_op.max"
-
-
-@op
-class Min(_Extremum):
-    """Least element over `axis`; NaN if any element is NaN.
-
-    C1: each axis names a dimension of `x`, and none twice.
-    C2: no reduced dimension is empty.
-    """
-
-    name = "pd_op.min"
-
-
-class _EvenExtremum(_Extremum):
-    signature = "x ; axis: i64[] = [], keepdim: bool = False -> out"
-
-
-@op
-class Amax(_EvenExtremum):
-    """As `max`; its gradient is shared evenly between equal elements.
-
-    C1: each axis names a dimension of `x`, and none twice.
-    C2: no reduced dimension is empty.
-    """
-
-    name = "pd_op.amax"
-
-
-@op
-class Amin(_EvenExtremum):
-    """As `min`; its gradient is shared evenly between equal elements.
-
-    C1: each axis names a dimension of `x`, and none twice.
-    C2: no reduced dimension is empty.
-    """
-
-    name = "pd_op.amin"
-
-
-@infer_meta(Max, Min, Amax, Amin)
-def _(x: TensorMeta, *, axis: Axes, keepdim: bool) -> TensorMeta:
-    out = reduced(x.shape, axis, keepdim)
-    if axis is not None and None not in axis:
-        given = normalize_axes([a for a in axis if a is not None], x.rank)
-        lost = [x.shape[a] for a in (given or range(x.rank)) if a < x.rank]
-        require(0 not in lost, "C2", f"a reduced dimension of {show(x.shape)} is empty")
-    return x.with_shape(out)
-
-
-@reference(Max, Amax)
-def _(x: Array, *, axis: Sequence[int], keepdim: bool) -> Array:
-    return np.asarray(np.max(x, axis=axes_of(x, axis), keepdims=keepdim))
-
-
-@reference(Min, Amin)
-def _(x: Array, *, axis: Sequence[int], keepdim: bool) -> Array:
-    return np.asarray(np.min(x, axis=axes_of(x, axis), keepdims=keepdim))
 
 
 @op
@@ -354,14 +275,6 @@ def _reductions(s: SampleMaker) -> Iterator[Sample]:
     yield s(s.tensor(0, 3), axis=(1,))
 
 
-@samples(Max, Min, Amax, Amin)
-def _(s: SampleMaker) -> Iterator[Sample]:
-    yield s(s.tensor(2, 3, 4), axis=(0, -1))
-    yield s(s.tensor(2, 3, 4), axis=(), keepdim=True)
-    yield s(s.tensor(), axis=())
-    yield s(s.tensor(0, 3), axis=(1,))
-
-
 @samples(Prod)
 def _(s: SampleMaker) -> Iterator[Sample]:
     yield s(s.tensor(2, 3, 4), axis=(0, -1), keepdim=False, reduce_all=False)
@@ -399,12 +312,6 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
 @bad_samples(LogSumExp)
 def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     yield "C1", s(s.tensor(2, 3), axis=(2,))
-
-
-@bad_samples(Max, Min, Amax, Amin)
-def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
-    yield "C1", s(s.tensor(2, 3), axis=(2,))
-    yield "C2", s(s.tensor(0, 3), axis=(0,))
 
 
 @bad_samples(Prod)
