@@ -13,6 +13,7 @@ from pirkit.passes.base import Pass
 
 PASSES: Final[dict[str, str]] = {
     "absorb-attributes": "pirkit.passes.absorb_attributes:AbsorbAttributesPass",
+    "autodiff": "pirkit.passes.differentiate:AutodiffPass",
     "canonicalize": "pirkit.passes.canonicalize:CanonicalizePass",
     "constant-fold": "pirkit.passes.constant_fold:ConstantFoldPass",
     "cse": "pirkit.passes.cse:CsePass",

@@ -1,0 +1,122 @@
+"""The pass that appends the backward of a program."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
+
+from pirkit.analysis.effects import SOURCES
+from pirkit.diag.errors import UsageError
+from pirkit.dialect.build import Builder
+from pirkit.dialect.operation import PirOp, ProgramOp
+from pirkit.dialect.types import meta_of
+from pirkit.passes.autodiff import append_backward, is_differentiable
+from pirkit.passes.base import Pass, PassContext, Stats, option
+from pirkit.passes.rewrite import stops_gradient
+from pirkit.runtime.meta import TensorMeta
+from pirkit.runtime.place import UNDEFINED
+
+GRAD = "_grad"
+"""What is put behind the name of a value to name its derivative."""
+
+
+@dataclass(frozen=True)
+class AutodiffPass(Pass):
+    """Append the backward of each program: derivatives of its outputs, as further outputs.
+
+    ``targets`` names the outputs to differentiate, all floating ones by default; ``wrt`` the inputs
+    and parameters, by default all that do not stop gradients. The derivative with respect to ``x``
+    is the output ``x_grad``; it is zeros where the outputs do not depend on ``x``. The cotangent of
+    an output ``y`` is ones, or with ``seeds`` the input ``y_grad``.
+
+    ::
+
+        %y = pd_op.tanh(%x) : (tensor<2xf32>) -> tensor<2xf32>
+        pir.shadow_output(%y) {output_name = "y"} : (tensor<2xf32>) -> ()
+        // autodiff{wrt=x} appends
+        %1 = pd_op.multiply(%y, %y) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+        %2 = pd_op.subtract(%one, %1) : (tensor<f32>, tensor<2xf32>) -> tensor<2xf32>
+        pir.shadow_output(%2) {output_name = "x_grad"} : (tensor<2xf32>) -> ()
+    """
+
+    name = "autodiff"
+    stats = Stats(gradients="derivatives appended", ops="operations appended")
+
+    wrt: tuple[str, ...] = option((), "inputs and parameters, by name")
+    targets: tuple[str, ...] = option((), "outputs to differentiate, by name")
+    seeds: bool = option(False, "take the cotangents of outputs as inputs")
+
+    def run(self, ctx: PassContext, module: ModuleOp) -> None:
+        for program in ctx.programs(module):
+            self._differentiate(ctx, program)
+
+    def _differentiate(self, ctx: PassContext, program: ProgramOp) -> None:
+        outputs = {n: v for n, v in outputs_of(program).items() if is_differentiable(v)}
+        inputs = {n: v for n, v in inputs_of(program).items() if is_differentiable(v)}
+        chosen = _picked(outputs, self.targets, "differentiable output")
+        asked = _picked(inputs, self.wrt, "differentiable input or parameter")
+        if not self.wrt:
+            asked = {n: v for n, v in asked.items() if not stops_gradient(v)}
+        before = len(list(program.block.ops))
+        b = Builder(program.block)
+        cotangents: list[SSAValue | None] = [None] * len(chosen)
+        if self.seeds:
+            cotangents = [_seed(b, name, value) for name, value in chosen.items()]
+        found = append_backward(program, list(chosen.values()), list(asked.values()), cotangents)
+        for (name, value), gradient in zip(asked.items(), found, strict=True):
+            if gradient is None:
+                ctx.remark("analysis", f"no output depends on `{name}`: its derivative is zero")
+                gradient = b.zeros_like(b.wrap(value)).ssa
+            b("pir.shadow_output", b.wrap(gradient), output_name=name + GRAD)
+            ctx.count("gradients")
+        ctx.count("ops", len(list(program.block.ops)) - before)
+
+
+def outputs_of(program: ProgramOp) -> dict[str, SSAValue]:
+    """The outputs of a program by name, in order."""
+    names = {"pir.shadow_output": "output_name", "pd_op.fetch": "name"}
+    return {
+        op.attribute(names[op.name]): op.operands[0]
+        for op in program.operations
+        if op.name in names
+    }
+
+
+def inputs_of(program: ProgramOp) -> dict[str, SSAValue]:
+    """The inputs and parameters of a program by name, in order."""
+    found: dict[str, SSAValue] = dict(zip(program.keywords, program.block.args, strict=True))
+    for op in program.operations:
+        if op.name in SOURCES:
+            found[_source_name(op)] = op.results[0]
+    return found
+
+
+def _source_name(op: PirOp) -> str:
+    names = {"pir.parameter": "parameter_name", "pir.constant": "value"}
+    return op.attribute(names.get(op.name, "name"))
+
+
+def _picked(values: Mapping[str, SSAValue], names: Iterable[str], what: str) -> dict[str, SSAValue]:
+    """The values of those names, all if there are none. Raises UsageError for another name."""
+    for name in names:
+        if name not in values:
+            near = difflib.get_close_matches(name, values, n=1)
+            raise UsageError(
+                f"the program has no {what} `{name}`",
+                code="PK0703",
+                help=f"did you mean `{near[0]}`?"
+                if near
+                else f"it has {', '.join(values) or 'none'}",
+            )
+    return {n: values[n] for n in names} or dict(values)
+
+
+def _seed(b: Builder, name: str, value: SSAValue) -> SSAValue:
+    meta = meta_of(value.type)
+    assert isinstance(meta, TensorMeta)
+    made = b("pd_op.data", name=name + GRAD, shape=meta.shape, dtype=meta.dtype, place=UNDEFINED)
+    return made.ssa
