@@ -112,7 +112,10 @@ _LOGICAL: Final = Difference(
     when=lambda call: not any(a.dtype == bool for a in arrays(call.args)),
 )
 
+_FLOAT32: Final = Difference("Paddle's programs promise float32, its kernel returns another type")
+
 TYPE_DIFFERENCES: Final = {
+    "pd_op.equal_all": _FLOAT32,
     "pd_op.accuracy": Difference("Paddle's programs promise the type of `x` for all results"),
     "pd_op.generate_proposals": Difference(
         "Paddle's programs promise float32 counts, its kernel int32", results=("rpn_rois_num",)
@@ -156,6 +159,7 @@ UNCOMPARED_TYPES: Final = {
     "pd_op.rms_norm": "Paddle's programs refuse every element type of the samples",
     "pd_op.sync_batch_norm_": "Paddle computes it only on GPUs",
     "pd_op.accuracy": "Paddle's programs promise other types for every result",
+    "pd_op.equal_all": "Paddle's programs promise other types for every result",
 }
 """Ops whose result types are compared with those of Paddle's programs on no sample."""
 

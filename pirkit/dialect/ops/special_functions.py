@@ -1,0 +1,179 @@
+"""Special functions of one float tensor: Bessel functions, polygamma, inverse error function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+
+from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
+from pirkit.dialect.samples import Sample, SampleMaker
+from pirkit.runtime import bessel, special
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.convert import in_f32
+from pirkit.runtime.meta import TensorMeta
+
+Array = np.ndarray[Any, Any]
+
+
+class _FloatFunction:
+    signature = "x -> out"
+    dtypes = dt.FLOATS
+
+
+@op
+class Erfinv(_FloatFunction):
+    """Inverse of the error function: infinite at 1 and -1, NaN beyond.
+
+    C1: `x` is a float tensor.
+    """
+
+    name = "pd_op.erfinv"
+    domain = (-0.99, 0.99)
+    inplace = {"out": "x"}
+
+
+@op
+class I0(_FloatFunction):
+    """Modified Bessel function of the first kind, of order 0.
+
+    C1: `x` is a float tensor.
+    """
+
+    name = "pd_op.i0"
+    inplace = {"out": "x"}
+
+
+@op
+class I0e(_FloatFunction):
+    """`i0` times `exp(-|x|)`.
+
+    C1: `x` is a float tensor.
+    """
+
+    name = "pd_op.i0e"
+
+
+@op
+class I1(_FloatFunction):
+    """Modified Bessel function of the first kind, of order 1.
+
+    C1: `x` is a float tensor.
+    """
+
+    name = "pd_op.i1"
+
+
+@op
+class I1e(_FloatFunction):
+    """`i1` times `exp(-|x|)`.
+
+    C1: `x` is a float tensor.
+    """
+
+    name = "pd_op.i1e"
+
+
+@op
+class Gammaln(_FloatFunction):
+    """Logarithm of the absolute value of the gamma function.
+
+    C1: `x` is a float tensor.
+    """
+
+    name = "pd_op.gammaln"
+    domain = (0.5, 6.0)
+    inplace = {"out": "x"}
+
+
+@op
+class Polygamma:
+    """The derivative of order `n` of `digamma`; infinite at 0 and the negative integers.
+
+    C1: `x` is a float tensor.
+    C2: `n` is at least 1 (order 0 is `digamma` itself).
+    """
+
+    name = "pd_op.polygamma"
+    signature = "x ; n: i32 -> out"
+    dtypes = dt.FLOATS
+    domain = (0.5, 6.0)
+    inplace = {"out": "x"}
+
+
+@op
+class Logit:
+    """`log(x / (1 - x))`, with `x` moved into [`eps`, `1 - eps`]; NaN outside [0, 1] if `eps` is 0.
+
+    C1: `x` is a float tensor.
+    """
+
+    name = "pd_op.logit"
+    signature = "x ; eps: f64 = 1e-6 -> out"
+    dtypes = dt.FLOATS
+    domain = (0.01, 0.99)
+    inplace = {"out": "x"}
+
+
+def _logit(x: Array, *, eps: float) -> Array:
+    low = x.dtype.type(eps)
+    inside = np.clip(x, low, 1 - low) if eps else x
+    with np.errstate(all="ignore"):
+        return np.asarray(np.log(inside / (1 - inside)))
+
+
+def _polygamma(x: Array, *, n: int) -> Array:
+    return bessel.polygamma(x, n)
+
+
+FUNCTIONS: Final[tuple[tuple[Any, Callable[..., Array]], ...]] = (
+    (Erfinv, bessel.erfinv),
+    (I0, partial(bessel.bessel_i, order=0, scaled=False)),
+    (I0e, partial(bessel.bessel_i, order=0, scaled=True)),
+    (I1, partial(bessel.bessel_i, order=1, scaled=False)),
+    (I1e, partial(bessel.bessel_i, order=1, scaled=True)),
+    (Gammaln, special.lgamma),
+)
+
+
+@infer_meta(*(o for o, _ in FUNCTIONS), Logit)
+def _float_only(x: TensorMeta, **_: object) -> TensorMeta:
+    require(x.dtype.is_float, "C1", f"not defined for {x.dtype}")
+    return x
+
+
+@infer_meta(Polygamma)
+def _(x: TensorMeta, *, n: int) -> TensorMeta:
+    require(n >= 1, "C2", f"the order {n} is not positive")
+    return _float_only(x)
+
+
+for _op, _function in (*FUNCTIONS, (Logit, _logit), (Polygamma, _polygamma)):
+    reference(_op)(in_f32(_function))
+
+
+@samples(*(o for o, _ in FUNCTIONS), Logit)
+def _(s: SampleMaker) -> Iterator[Sample]:
+    yield s(s.tensor(2, 3))
+    yield s(s.tensor())
+    yield s(s.tensor(0, 4))
+
+
+@samples(Polygamma)
+def _(s: SampleMaker) -> Iterator[Sample]:
+    yield s(s.tensor(2, 3), n=1)
+    yield s(s.array([-0.5, -2.25, 9.0]), n=2)
+    yield s(s.tensor(0, 4), n=3)
+
+
+@bad_samples(*(o for o, _ in FUNCTIONS), Logit)
+def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
+    yield "C1", s(s.bools(3))
+
+
+@bad_samples(Polygamma)
+def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
+    yield "C1", s(s.bools(3), n=1)
+    yield "C2", s(s.tensor(3), n=0)
