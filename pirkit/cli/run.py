@@ -103,26 +103,16 @@ def _run_program(arguments: argparse.Namespace) -> int:
 
 
 def _random_inputs(exe: Executable, seed: str) -> dict[str, Any]:
-    """Inputs and missing weights drawn from a seed: standard normal, or integers 0 and 1."""
-    import numpy as np  # noqa: PLC0415
-
-    from pirkit.runtime.meta import TensorMeta  # noqa: PLC0415
+    """Random inputs; weights that the program came without are drawn too."""
+    from pirkit.frontend.random_inputs import (  # noqa: PLC0415  not for --version
+        random_inputs,
+        random_weights,
+    )
 
     if not seed.isdigit():
         raise UsageError(f"--inputs random:SEED needs a number, not {seed!r}")
-    rng = np.random.default_rng(int(seed))
-
-    def draw(meta: object) -> Any:
-        if not isinstance(meta, TensorMeta):
-            raise UsageError(f"a {meta} cannot be drawn; give --inputs as a file")
-        shape = tuple(2 if d < 0 else d for d in meta.shape)
-        if meta.dtype.kind in ("bool", "int", "uint"):
-            return rng.integers(0, 2, shape).astype(meta.dtype.np)
-        return rng.standard_normal(shape).astype(meta.dtype.np)
-
-    for port in exe.plan.params:
-        exe.params.setdefault(port.name, draw(port.meta))
-    return {port.name: draw(port.meta) for port in exe.plan.inputs}
+    exe.params = {**random_weights(exe.plan.params, int(seed)), **exe.params}
+    return random_inputs(exe.plan.inputs, int(seed))
 
 
 def _print_outputs(outputs: dict[str, Any], as_json: bool) -> None:

@@ -98,6 +98,7 @@ _TITLES: Final[Mapping[type[PirkitError], Mapping[str, str]]] = {
         "PK0600": "result differs from the expected one",
         "PK0601": "numbers differ",
         "PK0602": "case folder incomplete",
+        "PK0603": "diagnostics differ from the expected ones",
     },
     UsageError: {
         "PK0700": "command used wrongly",
@@ -111,6 +112,7 @@ _TITLES: Final[Mapping[type[PirkitError], Mapping[str, str]]] = {
         "PK0801": "pass failed",
         "PK0802": "pass broke the program",
         "PK0803": "pass does not come to an end",
+        "PK0804": "pass changed the numbers",
     },
     RuntimeFault: {
         "PK0900": "error while running",

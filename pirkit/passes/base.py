@@ -19,7 +19,7 @@ from __future__ import annotations
 import dataclasses
 from abc import ABC, abstractmethod
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, Literal, TypeVar, cast
 
@@ -32,6 +32,8 @@ from pirkit.diag.span import Span
 from pirkit.dialect.operation import ProgramOp, span_of
 
 RemarkKind = Literal["passed", "missed", "analysis"]
+RewriteListener = Callable[[str, Operation], None]
+"""Called with the rule and the operation before each rewrite."""
 O = TypeVar("O", bound=Operation)  # noqa: E741
 
 REMEMBERED: Final = 100
@@ -50,6 +52,10 @@ class Remark:
     def __str__(self) -> str:
         where = f" ({self.span})" if self.span else ""
         return f"{self.kind}: {self.pass_name}: {self.message}{where}"
+
+
+class EnoughRewrites(Exception):
+    """Ends a pass that has made as many rewrites as it may; the manager expects it."""
 
 
 class Stats(dict[str, str]):
@@ -73,6 +79,9 @@ class PassContext:
     current: Operation | None = None
     """The operation that the pass looks at, for diagnostics."""
     rewrites: int = 0
+    stop_after: int | None = None
+    """Rewrites after which the pass is to end; None is without end."""
+    listeners: tuple[RewriteListener, ...] = ()
     latest: deque[str] = field(default_factory=lambda: deque[str](maxlen=REMEMBERED))
 
     def each(self, ops: Iterable[O]) -> Iterator[O]:
@@ -98,12 +107,17 @@ class PassContext:
         self.remarks.append(Remark(kind, self.pass_name, message, span))
 
     def rewrote(self, rule: str, op: Operation) -> None:
-        """Note a rewrite.
+        """Note a rewrite that is about to happen: call this before the program is changed.
 
         Raises PassError (PK0803), naming the rules that keep firing, when there are more than the
-        limit ``rewrites_per_op`` allows for the size of the module.
+        limit ``rewrites_per_op`` allows for the size of the module, and EnoughRewrites when
+        ``stop_after`` of them have happened.
         """
+        if self.rewrites == self.stop_after:
+            raise EnoughRewrites
         self.rewrites += 1
+        for listener in self.listeners:
+            listener(rule, op)
         self.latest.append(rule)
         limit = current_limits().rewrites_per_op * max(self.ops, 1)
         if self.rewrites <= limit:

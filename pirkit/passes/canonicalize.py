@@ -87,6 +87,7 @@ class _Sweep:
         last = block.last_op
         if last is None or not self.all_stand_in(last.operands, op):
             return
+        self.ctx.rewrote("branch", op)
         values = list(last.operands)
         erase(last)
         body = list(block.ops)
@@ -95,20 +96,18 @@ class _Sweep:
         parent = op.parent
         if parent is not None and body:
             parent.insert_ops_before(body, op)
-        self.decided("branch", op, values)
+        self.ctx.count("branches")
+        replace(op, values)
 
     def decide_loop(self, op: PirOp) -> None:
         """A loop whose condition is false from the start hands on its initial values."""
         condition = splat_of(op.operands[0], self.classes)
         if condition is None or condition or not self.all_stand_in(op.operands[1:], op):
             return
-        self.decided("loop", op, list(op.operands[1:]))
+        self.ctx.rewrote("loop", op)
+        self.ctx.count("branches")
+        replace(op, list(op.operands[1:]))
 
     def all_stand_in(self, values: Sequence[SSAValue], op: PirOp) -> bool:
         pairs = zip(values, op.results, strict=True)
         return all(may_stand_in(v, r, self.classes) for v, r in pairs)
-
-    def decided(self, rule: str, op: PirOp, values: Sequence[SSAValue]) -> None:
-        self.ctx.rewrote(rule, op)
-        self.ctx.count("branches")
-        replace(op, values)

@@ -95,6 +95,7 @@ class _Sweep:
 
     def drop_results(self, op: PirOp) -> None:
         """Replace an `if` by one that has only the results that are used."""
+        self.ctx.rewrote("unused-result", op)
         kept = [i for i, r in enumerate(op.results) if r.uses]
         for region in op.regions:
             last = region.block.last_op
@@ -104,7 +105,6 @@ class _Sweep:
         new = successor(
             op, op.operand_slots, result_types=[op.results[i].type for i in kept], regions=regions
         )
-        self.ctx.rewrote("unused-result", op)
         self.ctx.count("results", len(op.results) - len(kept))
         fresh = iter(new.results)
         replace(op, [next(fresh) if i in kept else None for i in range(len(op.results))], [new])

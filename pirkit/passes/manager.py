@@ -16,7 +16,7 @@ from pirkit.diag.errors import LimitError, PassError, PirkitError, UsageError, V
 from pirkit.dialect.operation import span_of
 from pirkit.dialect.text import print_mlir
 from pirkit.dialect.verify import verify_module
-from pirkit.passes.base import Pass, PassContext, Remark
+from pirkit.passes.base import EnoughRewrites, Pass, PassContext, Remark, RewriteListener
 from pirkit.passes.pipeline import order_remarks, parse_pipeline
 from pirkit.passes.registry import pass_named
 
@@ -26,11 +26,16 @@ Watcher = Callable[[str, Pass, ModuleOp], None]
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """How long one pass ran, and how long the module took to verify behind it."""
+    """How long one pass ran, and how long the module took to verify behind it.
+
+    ``start`` is when it began, by ``time.perf_counter``, and ``rewrites`` how many it made.
+    """
 
     pass_name: str
     seconds: float
     verify_seconds: float
+    start: float = 0.0
+    rewrites: int = 0
 
 
 @dataclass(frozen=True)
@@ -50,18 +55,22 @@ def run_pipeline(
     print_ir: Sequence[str] = (),
     stream: TextIO | None = None,
     watchers: Sequence[Watcher] = (),
+    listeners: Sequence[RewriteListener] = (),
+    stop_after: int | None = None,
 ) -> PipelineResult:
     """Run the passes of a pipeline on a module, in place.
 
     ``verify`` checks the module before the first pass and after each. ``print_ir`` prints the
     module to ``stream``: ``after-change``, ``all``, ``before:PASS``, ``after:PASS``. ``watchers``
-    are called before and after each pass.
+    are called before and after each pass, ``listeners`` before each rewrite. ``stop_after`` ends
+    each pass after that many rewrites.
 
     Raises UsageError for a bad pipeline or request, VerifyError for a bad module, and PassError:
     PK0801 if a pass fails, PK0802 if it leaves a bad module, PK0803 if it does not come to an end.
     """
     passes = parse_pipeline(pipeline) if isinstance(pipeline, str) else list(pipeline)
-    run = _Run(module, verify, (*watchers, *_printers(print_ir, stream)))
+    watching = (*watchers, *_printers(print_ir, stream))
+    run = _Run(module, verify, watching, tuple(listeners), stop_after)
     for rule in order_remarks(passes):
         run.remarks.append(Remark("analysis", rule.second, str(rule)))
     if verify:
@@ -80,6 +89,8 @@ class _Run:
     module: ModuleOp
     verify: bool
     watchers: Sequence[Watcher]
+    listeners: tuple[RewriteListener, ...]
+    stop_after: int | None
     timings: list[Timing] = field(default_factory=list[Timing])
     stats: dict[str, Counter[str]] = field(default_factory=dict[str, Counter[str]])
     remarks: list[Remark] = field(default_factory=list[Remark])
@@ -87,13 +98,16 @@ class _Run:
     def apply(self, pass_: Pass) -> None:
         self.tell("before", pass_)
         ctx = PassContext(pass_.name, _size(self.module))
+        ctx.listeners, ctx.stop_after = self.listeners, self.stop_after
         started = time.perf_counter()
         with _Naming(ctx):
             pass_.run(ctx, self.module)
         ended = time.perf_counter()
         if self.verify:
             self.check(pass_)
-        self.timings.append(Timing(pass_.name, ended - started, time.perf_counter() - ended))
+        verified = time.perf_counter() - ended
+        timing = Timing(pass_.name, ended - started, verified, started, ctx.rewrites)
+        self.timings.append(timing)
         counts = self.stats.setdefault(pass_.name, Counter(dict.fromkeys(pass_.stats, 0)))
         counts.update(ctx.stats)
         self.remarks += ctx.remarks
@@ -117,7 +131,10 @@ class _Run:
 
 
 class _Naming:
-    """Turns whatever a pass raises into a PassError that names the pass and its operation."""
+    """Turns whatever a pass raises into a PassError that names the pass and its operation.
+
+    EnoughRewrites ends the pass and nothing else.
+    """
 
     def __init__(self, ctx: PassContext) -> None:
         self.ctx = ctx
@@ -130,9 +147,11 @@ class _Naming:
         kind: type[BaseException] | None,
         error: BaseException | None,
         trace: TracebackType | None,
-    ) -> None:
+    ) -> bool:
+        if isinstance(error, EnoughRewrites):
+            return True
         if not isinstance(error, Exception) or isinstance(error, PassError | LimitError):
-            return
+            return False
         op = self.ctx.current
         where = f" at `{op.name}`" if op is not None else ""
         known = isinstance(error, PirkitError)

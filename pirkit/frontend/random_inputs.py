@@ -1,0 +1,59 @@
+"""Inputs and weights drawn from a seed, for programs that came without any."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable
+from math import prod
+from typing import Any, Final
+
+import numpy as np
+
+from pirkit.diag.errors import UsageError
+from pirkit.runtime.meta import Meta, TensorMeta
+from pirkit.runtime.plan import Port
+
+Array = np.ndarray[Any, Any]
+
+OPEN_DIMENSION: Final = 2
+"""Size that is drawn for a dimension that the program leaves open."""
+
+
+def random_inputs(ports: Iterable[Port], seed: int, integers: int = 2) -> dict[str, Array]:
+    """An input for each port: standard normal numbers, or integers below ``integers``.
+
+    What a port gets depends on its name, type and the seed alone. Raises UsageError for a port
+    that is no tensor.
+    """
+    return {port.name: _draw(port.name, port.meta, seed, integers) for port in ports}
+
+
+def random_weights(ports: Iterable[Port], seed: int, integers: int = 2) -> dict[str, Array]:
+    """A weight for each port, such that networks give finite numbers.
+
+    Vectors, which may be variances, are near 1; matrices and filters are scaled by the number of
+    terms that they sum up. Raises UsageError for a port that is no tensor.
+    """
+    drawn = random_inputs(ports, seed, integers)
+    return {name: _as_weight(array) for name, array in drawn.items()}
+
+
+def _draw(name: str, meta: Meta, seed: int, integers: int) -> Array:
+    if not isinstance(meta, TensorMeta):
+        raise UsageError(f"`{name}` is a {meta}, which cannot be drawn; give inputs as a file")
+    rng = np.random.default_rng([seed, zlib.crc32(name.encode())])
+    shape = tuple(OPEN_DIMENSION if d < 0 else d for d in meta.shape)
+    if meta.dtype.kind in ("bool", "int", "uint"):
+        return rng.integers(0, integers, shape).astype(meta.dtype.np)
+    return np.asarray(rng.standard_normal(shape)).astype(meta.dtype.np)
+
+
+def _as_weight(array: Array) -> Array:
+    if array.dtype.kind in "biu":
+        return array
+    if array.ndim < 2:
+        return (np.tanh(array.astype(np.result_type(array, np.float32))) / 2 + 1).astype(
+            array.dtype
+        )
+    terms = prod(array.shape) / max(min(array.shape[:2]), 1)
+    return (array / np.sqrt(max(terms, 1))).astype(array.dtype)

@@ -1,0 +1,112 @@
+"""How far a computed number may be from the expected one, by element type: the one table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.dtype import DType
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """``|actual - expected| <= atol + rtol * |expected|``; zero means equal."""
+
+    rtol: float
+    atol: float
+
+
+EXACT: Final = Tolerance(0.0, 0.0)
+
+TOLERANCES: Final = {
+    dt.float8_e5m2: Tolerance(2.5e-1, 2.5e-1),
+    dt.float8_e4m3fn: Tolerance(1.3e-1, 1.3e-1),
+    dt.bfloat16: Tolerance(1.6e-2, 1e-2),
+    dt.float16: Tolerance(2e-3, 1e-3),
+    dt.float32: Tolerance(1e-5, 1e-5),
+    dt.complex64: Tolerance(1e-5, 1e-5),
+    dt.float64: Tolerance(1e-12, 1e-12),
+    dt.complex128: Tolerance(1e-12, 1e-12),
+}
+"""Element types that are not listed (integers and bool) must be equal."""
+
+
+def tolerance(dtype: DType) -> Tolerance:
+    """The tolerance for results of that element type."""
+    return TOLERANCES.get(dtype, EXACT)
+
+
+DRIFT: Final = 10
+"""How many times the tolerance of one operation a whole program may use up."""
+
+
+def difference(actual: Array, expected: Array, loosest: DType | None = None) -> str | None:
+    """What is wrong with the result of one operation, in one line, or None if it is close enough.
+
+    NaN equals NaN, and infinities equal those of the same sign. ``loosest`` is the coarsest element
+    type that took part in the computation, when it is not that of the result.
+    """
+    bound = _bound(expected, loosest)
+    return _form(actual, expected) or _values(actual, expected, bound.rtol, bound.atol)
+
+
+def drift(actual: Array, expected: Array, loosest: DType | None = None) -> str | None:
+    """As `difference`, for the result of a whole program that was computed in another way.
+
+    Errors add up over a program, and sums cancel: floats may differ by ``DRIFT`` times the
+    tolerance, relative to the largest element.
+    """
+    bound = _bound(expected, loosest)
+    scale = DRIFT * (bound.atol + bound.rtol * _largest(expected))
+    return _form(actual, expected) or _values(actual, expected, 0.0, scale)
+
+
+def loosest_of(dtypes: Iterable[DType]) -> DType | None:
+    """The coarsest of the element types that round, or None if none does."""
+    rounding = [d for d in dtypes if d in TOLERANCES]
+    return max(rounding, key=lambda d: TOLERANCES[d].rtol, default=None)
+
+
+def _bound(expected: Array, loosest: DType | None) -> Tolerance:
+    bound = tolerance(dt.of_array(expected))
+    if loosest is None or bound is EXACT:
+        return bound
+    return max(bound, tolerance(loosest), key=lambda t: t.rtol)
+
+
+def _form(actual: Array, expected: Array) -> str | None:
+    if actual.shape != expected.shape:
+        return f"shape {actual.shape}, expected {expected.shape}"
+    if actual.dtype != expected.dtype:
+        return f"dtype {actual.dtype}, expected {expected.dtype}"
+    return None
+
+
+def _values(actual: Array, expected: Array, rtol: float, atol: float) -> str | None:
+    a, b = _comparable(actual), _comparable(expected)
+    if tolerance(dt.of_array(expected)) is EXACT:
+        wrong = a != b
+    else:
+        wrong = ~np.isclose(a, b, rtol=rtol, atol=atol, equal_nan=True)
+    if not np.any(wrong):
+        return None
+    at = tuple(int(i) for i in np.argwhere(wrong)[0])
+    return f"{int(np.sum(wrong))} of {a.size} differ, first at {at}: {a[at]}, expected {b[at]}"
+
+
+def _largest(expected: Array) -> float:
+    finite = np.abs(_comparable(expected)[np.isfinite(_comparable(expected))])
+    return float(np.max(finite, initial=0.0))
+
+
+def _comparable(x: Array) -> Array:
+    """Types that numpy cannot compare or subtract exactly, as wider ones that it can."""
+    if x.dtype.itemsize < 4 and dt.of_array(x).is_float:
+        return x.astype(np.float32)
+    return x
