@@ -94,6 +94,9 @@ VALUE_DIFFERENCES: Final = {
         "Paddle divides 1 by the order in single precision",
         when=lambda call: _is_float64(call) and call.attrs["porder"] not in (0.0, 1.0, 2.0),
     ),
+    "pd_op.sgd_": Difference(
+        "Paddle leaves out the master parameter", when=lambda call: call.args[3] is not None
+    ),
     "pd_op.exp": _SINGLE,
     "pd_op.sigmoid": _SINGLE,
     "pd_op.bmm": Difference("Paddle leaves an empty sum uninitialised", when=_has_empty_operand),
@@ -114,7 +117,19 @@ _LOGICAL: Final = Difference(
 
 _FLOAT32: Final = Difference("Paddle's programs promise float32, its kernel returns another type")
 
+_SINGLE_PARAMETER: Final = Difference(
+    "Paddle's programs promise a float32 parameter", results=("param_out",), when=_is_float64
+)
+_UNTYPED: Final = Difference("Paddle's programs give lists of results neither sizes nor types")
+
 TYPE_DIFFERENCES: Final = {
+    "pd_op.momentum_": _SINGLE_PARAMETER,
+    "pd_op.lamb_": _SINGLE_PARAMETER,
+    "pd_op.merged_adam_": _UNTYPED,
+    "pd_op.merged_momentum_": _UNTYPED,
+    "pd_op.update_loss_scaling_": Difference(
+        "Paddle's programs promise a float32 scale", results=("loss_scaling",), when=_is_float64
+    ),
     "pd_op.equal_all": _FLOAT32,
     "pd_op.accuracy": Difference("Paddle's programs promise the type of `x` for all results"),
     "pd_op.generate_proposals": Difference(
@@ -160,6 +175,8 @@ UNCOMPARED_TYPES: Final = {
     "pd_op.sync_batch_norm_": "Paddle computes it only on GPUs",
     "pd_op.accuracy": "Paddle's programs promise other types for every result",
     "pd_op.equal_all": "Paddle's programs promise other types for every result",
+    "pd_op.merged_adam_": "Paddle's programs give lists of results neither sizes nor types",
+    "pd_op.merged_momentum_": "Paddle's programs give lists of results neither sizes nor types",
 }
 """Ops whose result types are compared with those of Paddle's programs on no sample."""
 
