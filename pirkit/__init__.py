@@ -21,6 +21,15 @@ if TYPE_CHECKING:
     from pirkit.frontend.compile import compile, run_passes
     from pirkit.frontend.eager import seed
     from pirkit.frontend.files import Program, load, save
+    from pirkit.frontend.transforms import (
+        grad,
+        hessian,
+        jacfwd,
+        jacrev,
+        jvp,
+        value_and_grad,
+        vjp,
+    )
     from pirkit.runtime.executor import Executable
     from pirkit.runtime.tensor.creation import from_dlpack, from_numpy, tensor
     from pirkit.runtime.tensor.dense import DenseTensor
@@ -33,11 +42,18 @@ _HOMES: Final = {
     "compile": "pirkit.frontend.compile",
     "from_dlpack": "pirkit.runtime.tensor.creation",
     "from_numpy": "pirkit.runtime.tensor.creation",
+    "grad": "pirkit.frontend.transforms",
+    "hessian": "pirkit.frontend.transforms",
+    "jacfwd": "pirkit.frontend.transforms",
+    "jacrev": "pirkit.frontend.transforms",
+    "jvp": "pirkit.frontend.transforms",
     "load": "pirkit.frontend.files",
     "run_passes": "pirkit.frontend.compile",
     "save": "pirkit.frontend.files",
     "seed": "pirkit.frontend.eager",
     "tensor": "pirkit.runtime.tensor.creation",
+    "value_and_grad": "pirkit.frontend.transforms",
+    "vjp": "pirkit.frontend.transforms",
 }
 
 __all__ = [
@@ -49,12 +65,19 @@ __all__ = [
     "compile",
     "from_dlpack",
     "from_numpy",
+    "grad",
+    "hessian",
+    "jacfwd",
+    "jacrev",
+    "jvp",
     "load",
     "ops",
     "run_passes",
     "save",
     "seed",
     "tensor",
+    "value_and_grad",
+    "vjp",
 ]
 
 

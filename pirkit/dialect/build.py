@@ -35,6 +35,9 @@ SOURCE: Final = "comp_op_name"
 """Attribute with the op that an op was made from, as Paddle calls it."""
 RULE: Final = "comp_rule"
 """Attribute with the rule that made an op: ``decompose``, ``vjp``, ``jvp``, ``jet``."""
+_END: Final = 2**31 - 1
+"""As the end of a slice: to the end of the axis."""
+
 ORDER: Final = "comp_order"
 """Attribute with how many derivatives were taken on the way."""
 
@@ -46,6 +49,8 @@ class Value:
     """
 
     __slots__ = ("b", "ssa")
+    __array_ufunc__ = None
+    """Numpy leaves operators with arrays on the left to this class."""
 
     def __init__(self, b: Builder, ssa: SSAValue) -> None:
         self.b = b
@@ -85,9 +90,9 @@ class Value:
         return self.b.binary("pd_op.subtract", other, self)
 
     def __mul__(self, other: Value | Number) -> Value:
-        if isinstance(other, Value):
-            return self.b.binary("pd_op.multiply", self, other)
-        return self.b.scaled(self, other)
+        if isinstance(other, bool | int | float | complex):
+            return self.b.scaled(self, other)
+        return self.b.binary("pd_op.multiply", self, other)
 
     __rmul__ = __mul__
 
@@ -117,6 +122,39 @@ class Value:
 
     def __ge__(self, other: Value | Number) -> Value:
         return self.b.binary("pd_op.greater_equal", self, other)
+
+    def __pirkit_call__(
+        self, definition: OpDef, args: Sequence[Any], keywords: Mapping[str, Any]
+    ) -> Any:
+        """Called by a ``pirkit.ops`` function that meets the value among its arguments."""
+        return self.b.call(definition, args, keywords)
+
+    def __getitem__(self, index: Any) -> Value:
+        """Basic indexing: integers, slices with positive steps, ``...`` and None."""
+        parts = cast("tuple[Any, ...]", index if isinstance(index, tuple) else (index,))
+        return self.b.indexed(self, parts)
+
+    @property
+    def T(self) -> Value:
+        """The value with its axes reversed."""
+        return self.b("pd_op.transpose", self, perm=tuple(reversed(range(self.rank))))
+
+    def sum(self, axis: int | Sequence[int] | None = None, keepdim: bool = False) -> Value:
+        """The sum over some axes, all of them by default."""
+        return self.b.sum(self, self._axes(axis), keepdim=keepdim)
+
+    def mean(self, axis: int | Sequence[int] | None = None, keepdim: bool = False) -> Value:
+        """The mean over some axes, all of them by default."""
+        return self.b("pd_op.mean", self, axis=self._axes(axis), keepdim=keepdim)
+
+    def reshape(self, *shape: int) -> Value:
+        """The value with other dimensions."""
+        return self.b.reshape(self, shape)
+
+    def _axes(self, axis: int | Sequence[int] | None) -> tuple[int, ...]:
+        if axis is None:
+            return tuple(range(self.rank))
+        return (axis,) if isinstance(axis, int) else tuple(axis)
 
     def __repr__(self) -> str:
         return f"Value({self.any_meta})"
@@ -237,13 +275,20 @@ class Builder:
         """Ones of the shape and element type of ``x``."""
         return self.like(1.0 if x.dtype.is_float else 1, x)
 
+    def value(self, given: Any, like: Value | None = None) -> Any:
+        """A number as a constant of the element type of ``like``; a value as it is."""
+        if isinstance(given, Value):
+            return given
+        if like is None or not isinstance(given, bool | int | float | complex):
+            raise TypeError(f"{type(given).__name__} is no value of the program")
+        return self.const(given, like.dtype)
+
     # --- arithmetic without waste ---
 
     def binary(self, op: str, x: Value | Number, y: Value | Number) -> Value:
         """A binary op, of which one operand may be a Python number."""
         typed = x if isinstance(x, Value) else cast(Value, y)
-        left = x if isinstance(x, Value) else self.const(x, typed.dtype)
-        right = y if isinstance(y, Value) else self.const(y, typed.dtype)
+        left, right = self.value(x, typed), self.value(y, typed)
         same = _identity(op, left, right)
         return self(op, left, right) if same is None else same
 
@@ -337,6 +382,61 @@ class Builder:
         spread = [i for i in range(x.rank) if i < lead or (like.shape[i - lead] == 1 != x.shape[i])]
         kept = lead == 0
         return self.reshape(self.sum(x, spread, keepdim=kept), like.shape)
+
+    def indexed(self, x: Value, index: tuple[Any, ...]) -> Value:
+        """``x[index]`` for integers, slices with positive steps, ``...`` and None."""
+        count = sum(i is not None and i is not Ellipsis for i in index)
+        if Ellipsis not in index:
+            index = (*index, Ellipsis)
+        at = index.index(Ellipsis)
+        index = (*index[:at], *[slice(None)] * (x.rank - count), *index[at + 1 :])
+        axes: list[int] = []
+        starts: list[int] = []
+        ends: list[int] = []
+        steps: list[int] = []
+        dropped: list[int] = []
+        added: list[int] = []
+        axis = 0
+        for place, item in enumerate(index):
+            if item is None:
+                added.append(place - len(dropped))
+                continue
+            if isinstance(item, int):
+                first, last, step = item, item + 1 or _END, 1
+                dropped.append(axis)
+            elif isinstance(item, slice):
+                bounds = cast("slice[Any, Any, Any]", item)
+                step = 1 if bounds.step is None else int(bounds.step)
+                first = bounds.start or 0
+                last = _END if bounds.stop is None else bounds.stop
+            else:
+                raise TypeError(f"an index is an integer, a slice, `...` or None, not {item!r}")
+            if (first, last, step) != (0, _END, 1):
+                axes.append(axis)
+                starts.append(first)
+                ends.append(last)
+                steps.append(step)
+            axis += 1
+        if axes and set(steps) == {1}:
+            x = self(
+                "pd_op.slice",
+                x,
+                axes=axes,
+                starts=starts,
+                ends=ends,
+                infer_flags=[1] * len(axes),
+                decrease_axis=dropped,
+            )
+        elif axes:
+            x = self("pd_op.strided_slice", x, axes=axes, starts=starts, ends=ends, strides=steps)
+            x = self("pd_op.squeeze", x, axis=dropped) if dropped else x
+        for place in added:
+            x = self("pd_op.unsqueeze", x, axis=[place])
+        return x
+
+    def call(self, definition: OpDef, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+        """A call of an op with arguments as users write them; see the recorder of functions."""
+        raise TypeError(f"`{definition.name}` is called on a value of a program that is not traced")
 
     # --- lists ---
 

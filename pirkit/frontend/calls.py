@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
@@ -31,9 +31,15 @@ class Arguments:
 
 
 def sort_arguments(
-    definition: OpDef, args: Sequence[Any], keywords: Mapping[str, Any]
+    definition: OpDef,
+    args: Sequence[Any],
+    keywords: Mapping[str, Any],
+    *,
+    later: Container[str] = (),
 ) -> Arguments:
     """Sort the arguments of a Python call by the signature of the op: operands, then attributes.
+
+    Attributes named in ``later`` are left out: the caller has them.
 
     Raises UsageError (PK0701), naming the op and its parameters, for too many, unknown, repeated or
     missing arguments and for an attribute of a wrong type.
@@ -53,7 +59,7 @@ def sort_arguments(
         if name in given:
             raise _wrong(definition, f"got `{name}` twice")
         given[name] = value
-    return _filled(definition, given)
+    return _filled(definition, given, later=later)
 
 
 def _spread(definition: OpDef, args: Sequence[Any], keywords: Mapping[str, Any]) -> Arguments:
@@ -62,11 +68,19 @@ def _spread(definition: OpDef, args: Sequence[Any], keywords: Mapping[str, Any])
     return Arguments(tuple(args), filled.attrs)
 
 
-def _filled(definition: OpDef, given: dict[str, Any], *, skip: bool = False) -> Arguments:
+def _filled(
+    definition: OpDef,
+    given: dict[str, Any],
+    *,
+    skip: bool = False,
+    later: Container[str] = (),
+) -> Arguments:
     tensors: list[Any] = []
     attrs: dict[str, Any] = {}
     for slot in definition.operands:
         value = given.get(slot.name, ABSENT)
+        if slot.name in later:
+            continue
         if slot.kind is not None:
             attrs[slot.name] = _attribute(definition, slot, slot.kind, value)
         elif not skip:

@@ -1,0 +1,169 @@
+"""Python functions of tensors as programs: a function is run once on values that are recorded.
+
+The values are those of :mod:`pirkit.dialect.build`; ``pirkit.ops`` functions, called on one of
+them, emit an op. Arrays that the function takes from around it become inputs of the program, so
+that nothing of their content is built in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
+
+from pirkit.diag.errors import UsageError
+from pirkit.dialect.build import Builder, Value
+from pirkit.dialect.opdef import OpDef
+from pirkit.dialect.operation import PirOp, ProgramOp
+from pirkit.dialect.types import meta_of
+from pirkit.frontend import tree
+from pirkit.frontend.calls import sort_arguments
+from pirkit.frontend.files import Program
+from pirkit.runtime.convert import convert
+from pirkit.runtime.meta import TensorMeta
+from pirkit.runtime.place import UNDEFINED
+from pirkit.runtime.tensor.dense import DenseTensor
+from pirkit.runtime.tensor.interning import meta_of as array_meta
+
+Array = np.ndarray[Any, Any]
+NUMBERS: Final = (bool, int, float, complex)
+
+
+class Recorder(Builder):
+    """A builder that takes part in calls of ``pirkit.ops`` functions."""
+
+    def __init__(self, program: ProgramOp) -> None:
+        super().__init__(program.block)
+        self.program = program
+        self.captured: dict[str, Any] = {}
+        self._known: dict[int, Value] = {}
+
+    def input(self, name: str, meta: TensorMeta) -> Value:
+        """An input of the program."""
+        return self("pd_op.data", name=name, shape=meta.shape, dtype=meta.dtype, place=UNDEFINED)
+
+    def call(self, definition: OpDef, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+        """A call of an op on recorded values, arrays and numbers. Raises UsageError as eagerly."""
+        attributes = {k: v for k, v in keywords.items() if not isinstance(v, Value)}
+        dynamic = {k: v for k, v in keywords.items() if isinstance(v, Value)}
+        kinds = {o.name for o in definition.operands if o.kind is not None}
+        late = {k: v for k, v in dynamic.items() if k in kinds}
+        tensors = {k: v for k, v in dynamic.items() if k not in kinds}
+        sorted_ = sort_arguments(definition, args, {**attributes, **tensors}, later=tuple(late))
+        typed = next((v for v in _flat(sorted_.tensors) if isinstance(v, Value)), None)
+        operands = [self.value(v, typed) for v in sorted_.tensors]
+        found = self(definition, *operands, **{**sorted_.attrs, **late})
+        results = cast("tuple[Value | None, ...]", found if isinstance(found, tuple) else (found,))
+        shown = [
+            v
+            for v, slot in zip(results, definition.results, strict=False)
+            if v is not None and not slot.intermediate
+        ]
+        values: list[Any] = [
+            v if isinstance(v.any_meta, TensorMeta) else list(self.split_vec(v)) for v in shown
+        ]
+        return values[0] if len(values) == 1 else tuple(values)
+
+    def value(self, given: Any, like: Value | None = None) -> Any:
+        """What an operand is: a value of this program, or an array from around it."""
+        if given is None:
+            return None
+        if isinstance(given, Value):
+            if given.b is not self:
+                raise UsageError(
+                    "a value of one traced function is used in another",
+                    code="PK0701",
+                    help="return it, or hand it over as an argument",
+                )
+            return given
+        if isinstance(given, list | tuple):
+            return [self.value(v, like) for v in cast("list[Any]", given)]
+        if isinstance(given, NUMBERS) and like is not None:
+            return self.const(given, like.dtype)
+        return self.capture(given)
+
+    def capture(self, array: Any) -> Value:
+        """An array from around the function, as an input."""
+        known = self._known.get(id(array))
+        if known is not None:
+            return known
+        name = f"captured{len(self.captured)}"
+        held = np.asarray(array)
+        self.captured[name] = array
+        made = self.input(name, array_meta(held.shape, held.dtype))
+        self._known[id(array)] = made
+        return made
+
+
+def _flat(values: Sequence[Any]) -> list[Any]:
+    lists = [cast("list[Any]", x) if isinstance(x, list) else [x] for x in values]
+    return [v for each in lists for v in each]
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A function as a program: outputs ``y0``, ``y1``... in the order of the result's leaves."""
+
+    program: Program
+    captured: dict[str, Any]
+    shape: tree.Shape
+    """The shape of the result."""
+
+
+def trace(function: Callable[..., Any], arguments: Sequence[Any]) -> Traced:
+    """Record what a function does with arguments like these (trees of tensors and arrays).
+
+    Inputs are called ``x0``, ``x1``... in the order of the leaves. Raises UsageError if the result
+    holds what is no tensor.
+    """
+    program = ProgramOp.build("main")
+    recorder = Recorder(program)
+    leaves, shape = tree.flatten(tuple(arguments))
+    inputs = [recorder.input(f"x{i}", leaf_meta(leaf)) for i, leaf in enumerate(leaves)]
+    result = function(*tree.unflatten(shape, iter(inputs)))
+    found, result_shape = tree.flatten(result)
+    for i, value in enumerate(found):
+        recorder("pir.shadow_output", recorder.value(value), output_name=f"y{i}")
+    module = ModuleOp([program])
+    return Traced(Program(module, {}, "<traced>"), recorder.captured, result_shape)
+
+
+def leaf_meta(leaf: Any) -> TensorMeta:
+    """Shape and element type of an argument. Raises UsageError for what is no array."""
+    if isinstance(leaf, DenseTensor):
+        return leaf.meta
+    array = np.asarray(leaf)
+    if array.dtype == object:
+        raise UsageError(f"{type(leaf).__name__} is no tensor", code="PK0701")
+    if isinstance(leaf, float):  # a bare number is single precision, as everywhere in Paddle
+        array = array.astype(np.float32)
+    return array_meta(array.shape, array.dtype)
+
+
+def fed(leaf: Any) -> Any:
+    """The array of an argument, of the type that :func:`leaf_meta` tells."""
+    if isinstance(leaf, DenseTensor):
+        return leaf.array
+    array = np.asarray(leaf)
+    return convert(array, leaf_meta(leaf).dtype)
+
+
+def fingerprint(program: ProgramOp) -> Hashable:
+    """Equal for programs that do the same in the same order."""
+    numbers: dict[SSAValue, int] = {}
+    rows: list[Hashable] = []
+    for op in program.block.walk():
+        for result in op.results:
+            numbers[result] = len(numbers)
+        operands = tuple([numbers.get(v, -1) for v in op.operands])
+        properties = tuple(cast(PirOp, op).properties.items())
+        types = tuple([meta_of(r.type) for r in op.results])
+        rows.append((op.name, operands, properties, types))
+    return tuple(rows)
+
+
+__all__ = ["Recorder", "Traced", "fed", "fingerprint", "leaf_meta", "trace"]

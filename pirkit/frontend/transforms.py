@@ -1,0 +1,264 @@
+"""Derivatives of Python functions, nested freely.
+
+A transformed function, called on tensors, is recorded as a program (once more for each call, so it
+may depend on anything Python), differentiated there, compiled, and run; programs that are the same
+share one executable. Called inside another transformed function it is recorded into the same
+program, which is how ``grad(grad(f))`` works.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, Final, cast
+
+from pirkit.diag.errors import UsageError
+from pirkit.dialect.build import Value
+from pirkit.frontend import tree
+from pirkit.frontend.compile import compile
+from pirkit.frontend.tracing import Recorder, fed, fingerprint, trace
+from pirkit.passes.autodiff import append_backward, is_differentiable
+from pirkit.runtime.executor import Executable
+from pirkit.runtime.tensor.dense import DenseTensor
+
+Function = Callable[..., Any]
+Argnums = int | Sequence[int]
+
+PIPELINE: Final = "@default"
+PROGRAMS_KEPT: Final = 256
+
+_EXECUTABLES: Final[OrderedDict[Hashable, Executable]] = OrderedDict()
+
+
+def grad(f: Function, argnums: Argnums = 0, *, has_aux: bool = False) -> Function:
+    """The derivative of a function whose result is one number.
+
+    The result has the shape of the argument ``argnums`` (a tuple for several; arguments may be
+    nested lists and dicts of tensors). With ``has_aux`` the function returns a pair, whose second
+    part is handed through. Raises UsageError if the result is not one floating number.
+    """
+    both = value_and_grad(f, argnums, has_aux=has_aux)
+
+    def gradient(*args: Any) -> Any:
+        value, found = both(*args)
+        return (found, value[1]) if has_aux else found
+
+    return gradient
+
+
+def value_and_grad(f: Function, argnums: Argnums = 0, *, has_aux: bool = False) -> Function:
+    """As :func:`grad`, giving the function's result as well."""
+
+    def both(*args: Any) -> Any:
+        value = f(*args)
+        y = value[0] if has_aux else value
+        if not isinstance(y, Value) or y.meta.numel != 1 or not is_differentiable(y.ssa):
+            raise UsageError(
+                f"`grad` needs a function whose result is one floating number, not {y!r}",
+                code="PK0701",
+                help="sum the result, or use `vjp`, `jacrev` or `jacfwd`",
+            )
+        return value, _picked(_pullback(y, None, _chosen(args, argnums)), argnums)
+
+    return _transformed(both, argnums)
+
+
+def vjp(f: Function, *primals: Any) -> tuple[Any, Function]:
+    """The result of a function, and the function from cotangents of it to those of the primals."""
+    y = _transformed(f, ())(*primals)
+
+    def pullback(cotangents: Any) -> Any:
+        def linear(*given: Any) -> Any:
+            *args, seeds = given
+            result = f(*args)
+            return tuple(_pullback(result, seeds, args))
+
+        return _transformed(linear, range(len(primals)))(*primals, cotangents)
+
+    return y, pullback
+
+
+def jvp(f: Function, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+    """The result of a function at ``primals``, and its derivative along ``tangents``.
+
+    Forward mode, by reverse mode applied twice: the pullback is linear in the cotangents.
+    """
+
+    def both(*given: Any) -> tuple[Any, Any]:
+        args, directions = given[: len(primals)], given[len(primals) :]
+        result = f(*args)
+        return result, _pushforward(result, args, directions)
+
+    return _transformed(both, range(len(primals)))(*primals, *tangents)
+
+
+def jacrev(f: Function, argnums: int = 0) -> Function:
+    """The Jacobian by reverse mode: shape of the result, then shape of the argument."""
+
+    def jacobian(*args: Any) -> Any:
+        y = _one(f(*args), "jacrev")
+        b = y.b
+        x = _one(args[argnums], "jacrev")
+        rows = [_dense(b, _pullback(y, seed, (x,))[0], x) for seed in _basis(b, y)]
+        return b.reshape(b.stack(rows, axis=0), (*y.shape, *x.shape))
+
+    return _transformed(jacobian, (argnums,))
+
+
+def jacfwd(f: Function, argnums: int = 0) -> Function:
+    """The Jacobian by forward mode: shape of the result, then shape of the argument."""
+
+    def jacobian(*args: Any) -> Any:
+        x = _one(args[argnums], "jacfwd")
+        y = _one(f(*args), "jacfwd")
+        b = y.b
+        columns = [_dense(b, _pushforward(y, (x,), (seed,)), y) for seed in _basis(b, x)]
+        return b.reshape(b.stack(columns, axis=-1), (*y.shape, *x.shape))
+
+    return _transformed(jacobian, (argnums,))
+
+
+def hessian(f: Function, argnums: int = 0) -> Function:
+    """The second derivatives of a function whose result is one number."""
+    return jacfwd(grad(f, argnums), argnums)
+
+
+# --- recording -----------------------------------------------------------------------------------
+
+
+def _transformed(f: Function, argnums: Argnums) -> Function:
+    """``f`` as users call it: recorded and run on tensors, recorded in place on values.
+
+    ``f`` gets fresh values for the arguments that are differentiated, so that a derivative with
+    respect to an argument is not one with respect to what the caller calls the same.
+    """
+    which = {argnums} if isinstance(argnums, int) else set(argnums)
+
+    def recorded(*args: Any) -> Any:
+        fresh = [tree.mapped(_renamed, a) if i in which else a for i, a in enumerate(args)]
+        return f(*fresh)
+
+    def call(*args: Any) -> Any:
+        leaves, _ = tree.flatten(args)
+        if any(isinstance(leaf, Value) for leaf in leaves):
+            return recorded(*_lifted(args))
+        return run(recorded, args)
+
+    call.__name__ = getattr(f, "__name__", "transformed")
+    call.__doc__ = f.__doc__
+    return call
+
+
+def _lifted(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    leaves, _ = tree.flatten(args)
+    typed = next(leaf for leaf in leaves if isinstance(leaf, Value))
+    b = cast(Recorder, typed.b)
+    return tuple([tree.mapped(lambda leaf: b.value(leaf, typed), a) for a in args])
+
+
+def _renamed(value: Any) -> Any:
+    return value.b("pd_op.assign", value) if isinstance(value, Value) else value
+
+
+def run(f: Function, args: Sequence[Any]) -> Any:
+    """What ``f`` computes of tensors, arrays or numbers, recorded and compiled."""
+    traced = trace(f, args)
+    key = fingerprint(traced.program.entry(None))
+    exe = _EXECUTABLES.get(key)
+    if exe is None:
+        exe = _EXECUTABLES[key] = compile(traced.program, pipeline=PIPELINE)
+        if len(_EXECUTABLES) > PROGRAMS_KEPT:
+            _EXECUTABLES.popitem(last=False)
+    leaves, _ = tree.flatten(tuple(args))
+    inputs = {f"x{i}": fed(leaf) for i, leaf in enumerate(leaves)}
+    inputs |= {name: fed(array) for name, array in traced.captured.items()}
+    found = exe.run(inputs)
+    outputs = [DenseTensor(found[f"y{i}"]) for i in range(len(found))]
+    return tree.unflatten(traced.shape, iter(outputs))
+
+
+# --- differentiating what is recorded ------------------------------------------------------------
+
+
+def _chosen(args: Sequence[Any], argnums: Argnums) -> list[Any]:
+    return [args[argnums]] if isinstance(argnums, int) else [args[i] for i in argnums]
+
+
+def _picked(found: list[Any], argnums: Argnums) -> Any:
+    return found[0] if isinstance(argnums, int) else tuple(found)
+
+
+def _pullback(result: Any, cotangents: Any, args: Sequence[Any]) -> list[Any]:
+    """Cotangents of the arguments, with zeros where the result does not depend on one."""
+    targets, _ = tree.flatten(result)
+    seeds = [None] * len(targets) if cotangents is None else tree.flatten(cotangents)[0]
+    pairs = [
+        (t, s)
+        for t, s in zip(targets, seeds, strict=True)
+        if isinstance(t, Value) and is_differentiable(t.ssa)
+    ]
+    leaves = [tree.flatten(a) for a in args]
+    wrt = [cast(Value, leaf) for found, _ in leaves for leaf in found]
+    if not pairs:
+        return [tree.mapped(lambda v: v.b.zeros_like(v), a) for a in args]
+    b = cast(Recorder, pairs[0][0].b)
+    given = [None if s is None else b.value(s, t).ssa for t, s in pairs]
+    found = append_backward(b.program, [t.ssa for t, _ in pairs], [w.ssa for w in wrt], given)
+    dense = iter(
+        [b.zeros_like(w) if g is None else b.wrap(g) for g, w in zip(found, wrt, strict=True)]
+    )
+    return [tree.unflatten(shape, dense) for _, shape in leaves]
+
+
+def _pushforward(result: Any, args: Sequence[Any], tangents: Sequence[Any]) -> Any:
+    """The derivative of the result along the tangents of the arguments.
+
+    The pullback of a cotangent ``u`` is linear in ``u``, so its own pullback is the pushforward.
+    """
+    targets, shape = tree.flatten(result)
+    found = [_along(cast(Value, y), args, tangents) for y in targets]
+    return tree.unflatten(shape, iter(found))
+
+
+def _along(y: Value, args: Sequence[Any], tangents: Sequence[Any]) -> Value:
+    b = cast(Recorder, y.b)
+    if not is_differentiable(y.ssa):
+        return b.zeros_like(y)
+    cotangent = b("pd_op.assign", b.zeros_like(y))
+    wrt = [cast(Value, leaf) for a in args for leaf in tree.flatten(a)[0]]
+    directions = [leaf for t in tangents for leaf in tree.flatten(t)[0]]
+    rows = append_backward(b.program, [y.ssa], [w.ssa for w in wrt], [cotangent.ssa])
+    pairs = [
+        (row, b.value(d, w).ssa)
+        for row, d, w in zip(rows, directions, wrt, strict=True)
+        if row is not None
+    ]
+    if not pairs:
+        return b.zeros_like(y)
+    (along,) = append_backward(
+        b.program, [r for r, _ in pairs], [cotangent.ssa], [d for _, d in pairs]
+    )
+    return b.zeros_like(y) if along is None else b.wrap(along)
+
+
+def _one(value: Any, name: str) -> Value:
+    if not isinstance(value, Value):
+        raise UsageError(
+            f"`{name}` takes and gives one tensor, not a {type(value).__name__}",
+            code="PK0701",
+            help="join the tensors into one, or transform each by itself",
+        )
+    return value
+
+
+def _dense(b: Any, value: Any, like: Value) -> Value:
+    return b.zeros_like(like) if value is None else value
+
+
+def _basis(b: Any, like: Value) -> list[Value]:
+    """The unit tensors of the shape of a value."""
+    count = like.meta.numel
+    if count < 0:
+        raise UsageError("a Jacobian needs a tensor of known shape", code="PK0701")
+    eye = b.eye(num_rows=count, num_columns=count, dtype=like.dtype)
+    return [b.reshape(eye[i], like.shape) for i in range(count)]

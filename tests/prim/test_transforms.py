@@ -1,0 +1,126 @@
+"""Functional transforms: nested, on trees, inside each other, and at once on tensors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pirkit
+from pirkit import ops
+from pirkit.diag.errors import UsageError
+
+X = np.array([0.3, -0.7, 1.1])
+
+
+def tanh_sum(x: Any) -> Any:
+    return ops.tanh(x).sum()
+
+
+def nested(order: int) -> Any:
+    f: Any = tanh_sum
+    for _ in range(order - 1):
+        f = summed(pirkit.grad(f))
+    return pirkit.grad(f)
+
+
+def summed(g: Any) -> Any:
+    return lambda x: g(x).sum()
+
+
+def test_grad_nests() -> None:
+    t = np.tanh(X)
+    s = 1 - t * t
+    expected = [s, -2 * t * s, -2 * s * s + 4 * t * t * s]
+    for order, value in enumerate(expected, 1):
+        np.testing.assert_allclose(nested(order)(X), value, rtol=1e-12)
+
+
+def test_the_variable_of_an_inner_derivative_is_its_own() -> None:
+    outer = pirkit.grad(lambda x: x * pirkit.grad(lambda y: x * y)(x))
+    np.testing.assert_allclose(outer(np.array(3.0)), 6.0)
+
+
+def test_vjp_and_jvp() -> None:
+    y, pullback = pirkit.vjp(ops.sin, X)
+    np.testing.assert_allclose(y, np.sin(X))
+    np.testing.assert_allclose(pullback(np.array([1.0, 2.0, 0.0]))[0], np.cos(X) * [1, 2, 0])
+    y, tangent = pirkit.jvp(ops.sin, (X,), (np.array([1.0, 0.0, 2.0]),))
+    np.testing.assert_allclose(tangent, np.cos(X) * [1, 0, 2])
+
+
+def test_jacobians_and_hessian() -> None:
+    w = np.array([[1.0, 2.0], [0.5, -1.0], [0.0, 3.0]])
+
+    def f(x: Any) -> Any:
+        return ops.tanh(ops.matmul(x, w))
+
+    expected = ((1 - np.tanh(X @ w) ** 2) * w).T
+    np.testing.assert_allclose(pirkit.jacrev(f)(X), expected, rtol=1e-12)
+    np.testing.assert_allclose(pirkit.jacfwd(f)(X), expected, rtol=1e-12)
+    found = pirkit.hessian(lambda x: (x * x * x).sum())(X)
+    np.testing.assert_allclose(found, np.diag(6 * X), atol=1e-15)
+
+
+def test_forward_over_reverse_equals_reverse_over_reverse() -> None:
+    f = pirkit.grad(lambda x: (ops.exp(x) * ops.sin(x)).sum())
+    np.testing.assert_allclose(pirkit.jacfwd(f)(X), pirkit.jacrev(f)(X), rtol=1e-12, atol=1e-15)
+
+
+def test_trees_and_several_arguments() -> None:
+    params = {"w": np.ones((3, 2)), "b": np.zeros(2)}
+    x = np.full((4, 3), 0.5)
+
+    def loss(p: Any, x: Any) -> Any:
+        return ops.add(ops.matmul(x, p["w"]), p["b"]).sum()
+
+    value, grads = pirkit.value_and_grad(loss)(params, x)
+    np.testing.assert_allclose(value, 12.0)
+    np.testing.assert_allclose(grads["w"], np.full((3, 2), 2.0))
+    np.testing.assert_allclose(grads["b"], [4.0, 4.0])
+    by_both = pirkit.grad(loss, argnums=(0, 1))(params, x)
+    np.testing.assert_allclose(by_both[1], np.full((4, 3), 2.0))
+
+
+def test_aux_is_handed_through() -> None:
+    def f(x: Any) -> Any:
+        y = ops.exp(x)
+        return y.sum(), y
+
+    found, y = pirkit.grad(f, has_aux=True)(X)
+    np.testing.assert_allclose(found, np.exp(X))
+    np.testing.assert_allclose(y, np.exp(X))
+
+
+def test_arrays_from_around_are_read_at_each_call() -> None:
+    w = np.ones(3)
+    f = pirkit.grad(lambda x: (x * w).sum())
+    np.testing.assert_allclose(f(X), 1.0)
+    w[:] = 5.0
+    np.testing.assert_allclose(f(X), 5.0)
+
+
+def test_what_does_not_depend_has_a_derivative_of_zeros() -> None:
+    np.testing.assert_array_equal(pirkit.grad(lambda x: ops.exp(x * 0.0).sum())(X), 0.0)
+    found = pirkit.grad(lambda x, y: ops.exp(y).sum())(X, X)
+    np.testing.assert_array_equal(found, np.zeros(3))
+
+
+def test_the_result_has_to_be_one_number() -> None:
+    with pytest.raises(UsageError, match="one floating number"):
+        pirkit.grad(ops.tanh)(X)
+
+
+def test_values_of_another_trace_are_refused() -> None:
+    leaked: list[Any] = []
+    pirkit.grad(lambda x: leaked.append(x) or x.sum())(X)
+    with pytest.raises(UsageError, match="another"):
+        pirkit.grad(lambda x: (x * leaked[0]).sum())(X)
+
+
+def test_indexing() -> None:
+    x = np.arange(24.0).reshape(2, 3, 4)
+    for index in [(0,), (..., 1), (slice(None), slice(1, 3)), (1, None, -1), (slice(0, 2), ..., 2)]:
+        found = pirkit.vjp(lambda v, index=index: v[index] * 1.0, x)[0]
+        np.testing.assert_array_equal(found, x[index])
