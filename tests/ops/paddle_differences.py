@@ -131,6 +131,16 @@ TYPE_DIFFERENCES: Final = {
         "Paddle's programs promise a float32 scale", results=("loss_scaling",), when=_is_float64
     ),
     "pd_op.equal_all": _FLOAT32,
+    "pd_op.slogdet": Difference("Paddle's programs promise the type of `x`"),
+    "pd_op.solve": Difference(
+        "Paddle's programs take one vector for each matrix as one matrix",
+        when=lambda call: [a.ndim for a in arrays(call.args)] == [3, 2],
+    ),
+    "pd_op.svd": Difference(
+        "Paddle's programs promise complex singular values",
+        results=("s",),
+        when=lambda call: any(dt.of_array(a).is_complex for a in arrays(call.args)),
+    ),
     "pd_op.accuracy": Difference("Paddle's programs promise the type of `x` for all results"),
     "pd_op.generate_proposals": Difference(
         "Paddle's programs promise float32 counts, its kernel int32", results=("rpn_rois_num",)
@@ -175,6 +185,7 @@ UNCOMPARED_TYPES: Final = {
     "pd_op.sync_batch_norm_": "Paddle computes it only on GPUs",
     "pd_op.accuracy": "Paddle's programs promise other types for every result",
     "pd_op.equal_all": "Paddle's programs promise other types for every result",
+    "pd_op.slogdet": "Paddle's programs promise other types for every result",
     "pd_op.merged_adam_": "Paddle's programs give lists of results neither sizes nor types",
     "pd_op.merged_momentum_": "Paddle's programs give lists of results neither sizes nor types",
 }

@@ -1,0 +1,28 @@
+"""Gradients of linear algebra, special functions, graphs and other ops outside of layers."""
+
+from __future__ import annotations
+
+from pirkit.dialect.ops.gradients import declare_gradients
+
+declare_gradients(
+    "i0e_grad: x, out, out_grad -> x_grad",
+    "i1_grad: x, out, out_grad -> x_grad",
+    "i1e_grad: x, out, out_grad -> x_grad",
+    "slogdet_grad: x, out, out_grad -> x_grad",
+    "slogdet_v2_grad: x, sign, logdet, sign_grad, logdet_grad -> x_grad",
+    "solve_grad: x, y, out, out_grad -> x_grad, y_grad",
+    (
+        "triangular_solve_grad: x, y, out, out_grad ; upper: bool, transpose: bool, "
+        "unitriangular: bool -> x_grad, y_grad"
+    ),
+    "cholesky_solve_grad: x, y, out, out_grad ; upper: bool -> x_grad, y_grad",
+    "svd_grad: x, u, vh, s, u_grad?, vh_grad?, s_grad? ; full_matrices: bool -> x_grad",
+    "svdvals_grad: x, s_grad -> x_grad",
+    "qr_grad: x, q, r, q_grad, r_grad ; mode: str -> x_grad",
+    "eigh_grad: out_w, out_v, out_w_grad, out_v_grad -> x_grad=out_v",
+    (
+        "eigvalsh_grad: eigenvectors, eigenvalues_grad ; uplo: str, is_test: bool -> "
+        "x_grad=eigenvectors"
+    ),
+    ("baddbmm_grad: input, x, y, out_grad ; alpha: f32, beta: f32 -> input_grad, x_grad, y_grad"),
+)
