@@ -67,8 +67,20 @@ def _starts_loop(op: PirOp) -> bool:
 
 def _paddle_says_so(op: PirOp, slot: int, stated: Meta) -> bool:
     """True if a result has the type that Paddle states for it, though its kernel gives another."""
+    theirs = _theirs(op, slot)
+    return theirs is not None and (compatible(stated, theirs) or _is_unset(stated, theirs))
+
+
+def is_left_empty(op: PirOp, slot: int) -> bool:
+    """True for a result to which Paddle gives no sizes, because the call does not change it."""
+    theirs = _theirs(op, slot)
+    return isinstance(theirs, TensorMeta) and theirs.shape == (0,)
+
+
+def _theirs(op: PirOp, slot: int) -> Meta | None:
+    """What Paddle states for a result, where that is known to differ from what is made."""
     definition = op.definition
     if paddle_meta.get(definition) is None:
-        return False
-    theirs = infer_result_types(definition, op.operand_slots, op.properties, paddle_meta)[slot]
-    return theirs is not None and compatible(stated, meta_of(theirs))
+        return None
+    found = infer_result_types(definition, op.operand_slots, op.properties, paddle_meta)[slot]
+    return None if found is None else meta_of(found)

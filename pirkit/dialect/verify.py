@@ -32,7 +32,7 @@ from pirkit.dialect.operation import (
     span_of,
 )
 from pirkit.dialect.signature import REQUIRED
-from pirkit.dialect.stated import may_state
+from pirkit.dialect.stated import is_left_empty, may_state
 from pirkit.dialect.types import OPAQUE, check_names, meta_of
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import UNKNOWN, Meta, TensorMeta, compatible
@@ -286,7 +286,9 @@ def _check_writes(op: PirOp, definition: OpDef) -> None:
         if isinstance(owner, Operation) and owner.name == "pir.constant":
             _fail(op, "PK0208", f"`{op.name}` writes a constant through `{operand}`")
         made = op.result_named(result)
-        if made is not None and not _fits(meta_of(made.type), meta_of(target.type)):
+        if made is None or _fits(meta_of(made.type), meta_of(target.type)):
+            continue
+        if not is_left_empty(op, [r.name for r in definition.results].index(result)):
             _fail(
                 op,
                 "PK0208",

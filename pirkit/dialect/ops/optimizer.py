@@ -232,7 +232,7 @@ def momentum_step(
 
 
 @infer_meta(Rmsprop)
-def _(
+def _rmsprop(
     param: TensorMeta,
     mean_square: TensorMeta,
     grad: TensorMeta,
@@ -248,6 +248,13 @@ def _(
     check_number("learning_rate", learning_rate)
     require(not centered or mean_grad is not None, "C4", "`mean_grad` is missing")
     return param, moment, mean_square, mean_grad, master_param
+
+
+@paddle_meta(Rmsprop)
+def _(*operands: Any, centered: bool, **attrs: Any) -> tuple[TensorMeta | None, ...]:
+    """Paddle's programs give `mean_grad` no sizes where it stays as it is."""
+    *others, mean, master = _rmsprop(*operands, centered=centered, **attrs)
+    return *others, mean if centered else mean and mean.with_shape((0,)), master
 
 
 @reference(Rmsprop)
