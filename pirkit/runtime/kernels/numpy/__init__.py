@@ -25,6 +25,9 @@ from pirkit.runtime.kernels.numpy import (
     movement as movement,
 )
 from pirkit.runtime.kernels.numpy import (
+    optimizer as optimizer,
+)
+from pirkit.runtime.kernels.numpy import (
     padding as padding,
 )
 from pirkit.runtime.kernels.numpy import (
