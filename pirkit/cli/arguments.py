@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import re
+import sys
 from collections.abc import Mapping
 from typing import Any, Final, NoReturn, cast
 
@@ -23,10 +24,24 @@ class ArgumentParser(argparse.ArgumentParser):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(allow_abbrev=False, **options)
+        self._optional_values: set[str] = set()
 
     def add_version(self) -> None:
         """Add ``--version``."""
         self.add_argument("--version", action="version", version=f"pirkit {VERSION}")
+
+    def add_optional_value(self, group: Any, flag: str, **options: Any) -> None:
+        """Add a flag that may have a value behind ``=``: "" if it has none, None if it is absent.
+
+        Never behind a blank, as there stands the file.
+        """
+        self._optional_values.add(flag)
+        group.add_argument(flag, **options)
+
+    def parse_command_line(self) -> argparse.Namespace:
+        """The arguments of the process; ``--flag`` of an optional value stands for ``--flag=``."""
+        spelled = [f"{a}=" if a in self._optional_values else a for a in sys.argv[1:]]
+        return self.parse_args(spelled)
 
     def error(self, message: str) -> NoReturn:
         """Raise UsageError instead of printing the usage."""

@@ -3,32 +3,21 @@
 from __future__ import annotations
 
 import argparse
-import re
 import sys
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from pirkit.cli.arguments import ArgumentParser
+from pirkit.cli.opt_flags import FORMATS, TARGETS, make_parser
+from pirkit.cli.split_input import parts_of
 from pirkit.diag.entry import run_main
-from pirkit.diag.errors import InternalError, UsageError
+from pirkit.diag.errors import InternalError, PirkitError, UsageError
 from pirkit.diag.limits import PROFILES, use_limits
 
 if TYPE_CHECKING:
     from xdsl.dialects import builtin as mlir
 
-    from pirkit.passes.manager import Watcher
+    from pirkit.passes import PipelineResult
 
-FORMATS: Final = ("auto", "mlir", "paddle-text", "paddle-json")
-TARGETS: Final = (
-    "mlir",
-    "mlir-generic",
-    "mlir-locations",
-    "paddle-text",
-    "paddle-json",
-    "plan",
-    "dot",
-)
-_SPLIT: Final = re.compile(r"^// -----[ \t]*$", re.MULTILINE)
+__all__ = ["FORMATS", "TARGETS", "main"]
 
 
 def main() -> int:
@@ -37,93 +26,16 @@ def main() -> int:
 
 
 def _run() -> int:
-    arguments = _parser().parse_args()
+    arguments = make_parser().parse_command_line()
     listing = _listing(arguments)
     if listing is not None:
         return listing
     if arguments.file is None:
         raise UsageError("give a file, or - for standard input", help="see `pirkit-opt --help`")
+    if arguments.check not in (None, "", "each"):
+        raise UsageError("it is --check or --check=each", code="PK0701")
     with use_limits(PROFILES[arguments.limits]):
         return _transform(arguments)
-
-
-def _parser() -> ArgumentParser:
-    parser = ArgumentParser(
-        prog="pirkit-opt",
-        description="Read a program, verify it, run passes over it and print it. "
-        "The result goes to standard output, everything else to standard error.",
-        epilog=_passes_epilog() if {"-h", "--help"} & set(sys.argv[1:]) else None,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_version()
-    parser.add_argument("file", nargs="?", metavar="FILE", help="a program; - is standard input")
-    parser.add_argument("-f", "--format", default="auto", choices=FORMATS, help="format of FILE")
-    parser.add_argument("-p", "--pipeline", default="", help="passes, as in 'cse,dce'")
-    parser.add_argument("-t", "--target", default="mlir", choices=TARGETS, help="what to print")
-    parser.add_argument("-o", "--output", metavar="OUT", help="write there, whole or not at all")
-    look = parser.add_argument_group("look")
-    look.add_argument(
-        "--print",
-        dest="print_ir",
-        action="append",
-        default=[],
-        metavar="WHEN",
-        help="print the program after-change, before:PASS, after:PASS, or around all passes",
-    )
-    look.add_argument(
-        "--dump",
-        metavar="DIR",
-        help="write the program after each pass that changed it, with a diff, to a folder",
-    )
-    look.add_argument(
-        "--generic",
-        dest="target",
-        action="store_const",
-        const="mlir-generic",
-        help="print MLIR's generic form: -t mlir-generic",
-    )
-    look.add_argument(
-        "--locs",
-        dest="target",
-        action="store_const",
-        const="mlir-locations",
-        help="print where each operation comes from: -t mlir-locations",
-    )
-    look.add_argument("--timing", action="store_true", help="print the time of each pass")
-    look.add_argument("--stats", action="store_true", help="print what each pass counted")
-    look.add_argument("--remarks", action="store_true", help="print what passes did and why not")
-    look.add_argument("--list-passes", action="store_true", help="list passes and pipelines")
-    look.add_argument("--help-pass", metavar="PASS", help="print the manual of a pass")
-    look.add_argument("--list-ops", action="store_true", help="print the coverage matrix of ops")
-    look.add_argument("--json", action="store_true", help="print listings and errors as JSON")
-    guard = parser.add_argument_group("guard")
-    guard.add_argument(
-        "--no-verify-each",
-        dest="verify_each",
-        action="store_false",
-        help="do not verify the program after each pass",
-    )
-    guard.add_argument(
-        "--verify-roundtrip",
-        action="store_true",
-        help="fail unless printing and parsing the result gives the result",
-    )
-    guard.add_argument("--limits", default="default", choices=tuple(PROFILES))
-    test = parser.add_argument_group("test")
-    test.add_argument(
-        "--split-input-file",
-        action="store_true",
-        help="treat the parts between lines `// -----` as files of their own",
-    )
-    return parser
-
-
-def _passes_epilog() -> str:
-    from pirkit.cli.passes_help import pass_rows  # noqa: PLC0415  only for --help
-
-    rows = pass_rows()
-    width = max(len(name) for name, _ in rows)
-    return "passes:\n" + "\n".join(f"  {name:<{width}}  {line}" for name, line in rows)
 
 
 def _listing(arguments: argparse.Namespace) -> int | None:
@@ -146,7 +58,7 @@ def _listing(arguments: argparse.Namespace) -> int | None:
 
 
 def _transform(arguments: argparse.Namespace) -> int:
-    from pirkit.frontend.files import parse, read_text, write_file  # noqa: PLC0415  imports xDSL
+    from pirkit.frontend.files import read_text, write_file  # noqa: PLC0415  imports xDSL
 
     name = "<stdin>" if arguments.file == "-" else arguments.file
     text = read_text(arguments.file)
@@ -154,76 +66,103 @@ def _transform(arguments: argparse.Namespace) -> int:
         from pirkit.diag.source import register_source  # noqa: PLC0415
 
         register_source(name, text)
+    if arguments.run_reproducer:
+        _take_settings(arguments, text, name)
+    parts = list(parts_of(text, arguments.split_input_file))
+    if arguments.bisect:
+        return _bisect(parts, name, arguments)
+    if arguments.expect_diagnostics:
+        return _expect(parts, name, arguments)
     printed: list[str] = []
-    for part in _parts(text, arguments.split_input_file):
-        module = parse(part, format=arguments.format, name=name)
-        if arguments.pipeline:
-            _run_passes(module, arguments)
+    results: list[PipelineResult] = []
+    for part in parts:
+        module, result = _one(part, name, arguments)
+        results += [result] if result is not None else []
         printed.append(_print(module, arguments))
-    result = "// -----\n".join(printed)
+    if arguments.timing:
+        from pirkit.cli.telling import chrome_trace  # noqa: PLC0415
+
+        write_file(arguments.timing, chrome_trace([r.timings for r in results]))
+    whole = "// -----\n".join(printed)
     if arguments.output:
-        write_file(arguments.output, result)
+        write_file(arguments.output, whole)
     else:
-        sys.stdout.write(result)
+        sys.stdout.write(whole)
     return 0
 
 
-def _parts(text: str, split: bool) -> Iterator[str]:
-    """The text, or its parts; blank lines keep each part's line numbers those of the file."""
-    if not split:
-        yield text
-        return
-    start = 0
-    for m in (*_SPLIT.finditer(text), None):
-        end = len(text) if m is None else m.start()
-        if m is not None and _is_in_string(text[start:end]):
-            continue
-        yield "\n" * text.count("\n", 0, start) + text[start:end]
-        start = end if m is None else m.end()
+def _take_settings(arguments: argparse.Namespace, text: str, name: str) -> None:
+    from pirkit.cli.reproducer import settings_of  # noqa: PLC0415  only for --run-reproducer
+
+    if arguments.pipeline:
+        raise UsageError("a reproducer names its own pipeline: leave out -p", code="PK0701")
+    settings = settings_of(text, name)
+    arguments.pipeline = settings["pipeline"]
+    arguments.seed = int(settings.get("seed", 0))
+    arguments.check = "each" if settings.get("check") == "yes" else arguments.check
 
 
-def _is_in_string(part: str) -> bool:
-    """True if a string is open at the end: only those of Paddle's text may hold line breaks."""
-    quotes = part.count('"') - part.count('\\"')
-    return part.lstrip().startswith("{") and quotes % 2 == 1
+def _one(
+    part: str, name: str, arguments: argparse.Namespace
+) -> tuple[mlir.ModuleOp, PipelineResult | None]:
+    """Read one part and run the passes over it."""
+    from pirkit.frontend.files import parse  # noqa: PLC0415  imports xDSL
+
+    module = parse(part, format=arguments.format, name=name)
+    if arguments.ids:
+        from pirkit.dialect.ids import give_ids  # noqa: PLC0415
+
+        give_ids(module)
+    if not arguments.pipeline:
+        return module, None
+    from pirkit.cli.piping import run_passes  # noqa: PLC0415  not needed to print a program
+
+    result = run_passes(module, arguments)
+    if arguments.ids:
+        from pirkit.dialect.ids import give_ids  # noqa: PLC0415
+
+        give_ids(module)  # to operations that stand in for none
+    return module, result
 
 
-def _run_passes(module: mlir.ModuleOp, arguments: argparse.Namespace) -> None:
-    from pirkit.passes import run_pipeline  # noqa: PLC0415  not needed to print a program
+def _bisect(parts: list[str], name: str, arguments: argparse.Namespace) -> int:
+    """Print the culprit of each part; exit code 3 if there is one."""
+    from pirkit.frontend.bisection import bisect  # noqa: PLC0415
+    from pirkit.frontend.files import parse  # noqa: PLC0415
+    from pirkit.passes import parse_pipeline  # noqa: PLC0415
 
-    result = run_pipeline(
-        module,
-        arguments.pipeline,
-        verify=arguments.verify_each,
-        print_ir=arguments.print_ir,
-        stream=sys.stderr,
-        watchers=_watchers(module, arguments),
+    passes = parse_pipeline(arguments.pipeline)
+    if not passes:
+        raise UsageError("--bisect needs a pipeline: -p PASSES", code="PK0701")
+    found = [
+        bisect(parse(part, format=arguments.format, name=name), passes, arguments.seed)
+        for part in parts
+    ]
+    print("\n// -----\n".join(str(c) if c else "no pass breaks the program" for c in found))
+    return 3 if any(found) else 0
+
+
+def _expect(parts: list[str], name: str, arguments: argparse.Namespace) -> int:
+    """Compare the diagnostics of all parts with the comments; nothing is printed if they agree."""
+    from pirkit.cli.expect import (  # noqa: PLC0415  only for --expect-diagnostics
+        differences,
+        expected_in,
+        found_in,
+        require_expected,
     )
-    lines: list[str] = []
-    if arguments.timing:
-        lines += [
-            f"timing: {t.pass_name:<20} {t.seconds * 1e3:9.2f} ms"
-            f"  verify {t.verify_seconds * 1e3:9.2f} ms"
-            for t in result.timings
-        ]
-    if arguments.stats:
-        lines += [
-            f"stats: {name:<20} {key}: {count}"
-            for name, counts in result.stats.items()
-            for key, count in counts.items()
-        ]
-    if arguments.remarks:
-        lines += [f"remark: {remark}" for remark in result.remarks]
-    for line in lines:
-        print(line, file=sys.stderr)
 
-
-def _watchers(module: mlir.ModuleOp, arguments: argparse.Namespace) -> list[Watcher]:
-    if not arguments.dump:
-        return []
-    from pirkit.cli.dump import Dump  # noqa: PLC0415  only for --dump
-
-    return [Dump(arguments.dump, module)]
+    wrong: list[str] = []
+    for part in parts:
+        error, remarks = None, ()
+        try:
+            module, result = _one(part, name, arguments)
+            remarks = result.remarks if result is not None else ()
+            _print(module, arguments)
+        except PirkitError as caught:
+            error = caught
+        wrong += differences(list(expected_in(part)), found_in(error, remarks))
+    require_expected(wrong)
+    return 0
 
 
 def _print(module: mlir.ModuleOp, arguments: argparse.Namespace) -> str:

@@ -43,7 +43,9 @@ def _parser() -> ArgumentParser:
     parser.add_argument("paths", nargs="*", metavar="PROGRAM|DIR", help="a program, or cases")
     both = parser.add_argument_group("how")
     both.add_argument("-p", "--pipeline", default="@default", help="passes to apply first")
-    both.add_argument("--backend", default="cpu", choices=("reference", "cpu", "gpu"))
+    both.add_argument(
+        "--backend", default="cpu", choices=("reference", "cpu", "gpu"), help="kernels to run"
+    )
     both.add_argument("--json", action="store_true", help="print JSON instead of a table")
     run = parser.add_argument_group("running a program")
     run.add_argument("-f", "--format", default="auto", help="format of the program")

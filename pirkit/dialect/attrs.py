@@ -304,6 +304,7 @@ DISCARDABLE: Final[dict[str, str]] = {
     "kernel_name": "str",
     "op_name": "str",
     "origin_id": "i64",
+    "op_id": "i64",
     "fallback_reason": "str",
 }
 """Attributes that any op may carry and that do not change its meaning."""

@@ -19,7 +19,7 @@ from pirkit.passes.rewrite import replace
 PROVENANCE = frozenset(
     {
         "struct_name", "comp_op_name", "op_namescope", "op_callstack", "op_role", "op_name",
-        "sym_shape_str", "origin_id", "comp_rule", "comp_order",
+        "sym_shape_str", "origin_id", "op_id", "comp_rule", "comp_order",
     }
 )  # fmt: skip
 """Attributes that tell where an operation comes from; equal operations may differ in them."""

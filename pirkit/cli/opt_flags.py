@@ -1,0 +1,139 @@
+"""The flags of ``pirkit-opt``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Final
+
+from pirkit.cli.arguments import ArgumentParser
+from pirkit.diag.limits import PROFILES
+
+FORMATS: Final = ("auto", "mlir", "paddle-text", "paddle-json")
+TARGETS: Final = (
+    "mlir",
+    "mlir-generic",
+    "mlir-locations",
+    "paddle-text",
+    "paddle-json",
+    "plan",
+    "dot",
+)
+
+
+def make_parser() -> ArgumentParser:
+    """The flags of the command, in the groups of its ``--help``."""
+    parser = ArgumentParser(
+        prog="pirkit-opt",
+        description="Read a program, verify it, run passes over it and print it. "
+        "The result goes to standard output, everything else to standard error.",
+        epilog=_passes_epilog() if {"-h", "--help"} & set(sys.argv[1:]) else None,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_version()
+    parser.add_argument("file", nargs="?", metavar="FILE", help="a program; - is standard input")
+    parser.add_argument("-f", "--format", default="auto", choices=FORMATS, help="format of FILE")
+    parser.add_argument("-p", "--pipeline", default="", help="passes, as in 'cse,dce'")
+    parser.add_argument("-t", "--target", default="mlir", choices=TARGETS, help="what to print")
+    parser.add_argument("-o", "--output", metavar="OUT", help="write there, whole or not at all")
+    look = parser.add_argument_group("look")
+    look.add_argument(
+        "--print",
+        dest="print_ir",
+        action="append",
+        default=[],
+        metavar="WHEN",
+        help="print the program after-change, before:PASS, after:PASS, or around all passes",
+    )
+    look.add_argument(
+        "--dump",
+        metavar="DIR",
+        help="write the program after each pass that changed it, with a diff, to a folder",
+    )
+    look.add_argument(
+        "--generic",
+        dest="target",
+        action="store_const",
+        const="mlir-generic",
+        help="print MLIR's generic form: -t mlir-generic",
+    )
+    look.add_argument(
+        "--locs",
+        dest="target",
+        action="store_const",
+        const="mlir-locations",
+        help="print where each operation comes from: -t mlir-locations",
+    )
+    look.add_argument("--ids", action="store_true", help="number operations: op_id stays with them")
+    parser.add_optional_value(
+        look,
+        "--timing",
+        metavar="FILE",
+        help="print the time of each pass; --timing=FILE writes a trace for Perfetto instead",
+    )
+    look.add_argument("--stats", action="store_true", help="print what each pass counted")
+    parser.add_optional_value(
+        look,
+        "--remarks",
+        metavar="KIND:PASS",
+        help="print what passes did and why not; --remarks=missed:cse prints some of it",
+    )
+    look.add_argument(
+        "--trace-rewrites", action="store_true", help="print each rewrite: rule, before, after"
+    )
+    look.add_argument("--list-passes", action="store_true", help="list passes and pipelines")
+    look.add_argument("--help-pass", metavar="PASS", help="print the manual of a pass")
+    look.add_argument("--list-ops", action="store_true", help="print the coverage matrix of ops")
+    look.add_argument("--json", action="store_true", help="print listings and errors as JSON")
+    guard = parser.add_argument_group("guard")
+    guard.add_argument(
+        "--no-verify-each",
+        dest="verify_each",
+        action="store_false",
+        help="do not verify the program after each pass",
+    )
+    guard.add_argument(
+        "--verify-roundtrip",
+        action="store_true",
+        help="fail unless printing and parsing the result gives the result",
+    )
+    parser.add_optional_value(
+        guard,
+        "--check",
+        metavar="each",
+        help="fail if numbers change, on random inputs; --check=each looks behind each pass",
+    )
+    guard.add_argument("--seed", type=int, default=0, metavar="N", help="seed of random inputs")
+    guard.add_argument(
+        "--limits", default="default", choices=tuple(PROFILES), help="how large programs may be"
+    )
+    test = parser.add_argument_group("test")
+    test.add_argument(
+        "--split-input-file",
+        action="store_true",
+        help="treat the parts between lines `// -----` as files of their own",
+    )
+    test.add_argument(
+        "--expect-diagnostics",
+        action="store_true",
+        help="compare what is reported with comments `// expected-error @+1 {{text}}`",
+    )
+    test.add_argument(
+        "--run-reproducer",
+        action="store_true",
+        help="FILE is a reproducer: run the pipeline that it names",
+    )
+    test.add_argument(
+        "--bisect",
+        action="store_true",
+        help="print the first pass, and its first rewrite, that breaks rules or numbers",
+    )
+    return parser
+
+
+def _passes_epilog() -> str:
+    from pirkit.cli.passes_help import pass_rows  # noqa: PLC0415  only for --help
+
+    rows = pass_rows()
+    width = max(len(name) for name, _ in rows)
+    return "passes:\n" + "\n".join(f"  {name:<{width}}  {line}" for name, line in rows)

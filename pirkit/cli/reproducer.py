@@ -1,0 +1,111 @@
+"""Reproducers: what is needed to see a failing pass fail again, in one file.
+
+::
+
+    // pirkit reproducer
+    // pipeline: canonicalize
+    // seed: 0
+    // versions: pirkit 0.1.0, xdsl 0.74.0, numpy 2.4.0, python 3.11.9
+    // error: PK0801 pass `canonicalize` failed: ...
+    pir.program @main ...
+"""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import re
+from collections.abc import Sequence
+from importlib.metadata import version
+from types import TracebackType
+from typing import Final
+
+import platformdirs
+from xdsl.dialects.builtin import ModuleOp
+
+from pirkit.diag.errors import ArtifactError, InternalError, ParseError, PassError, PirkitError
+from pirkit.diag.span import Span
+from pirkit.diag.version import VERSION
+from pirkit.dialect.text import print_mlir
+from pirkit.frontend.files import write_file
+from pirkit.passes import Pass, run_pipeline
+
+TITLE: Final = "// pirkit reproducer\n"
+_FIELD: Final = re.compile(r"^// (pipeline|seed|check): (.*)$", re.M)
+
+
+class Reproducing:
+    """Around a pipeline: a failure writes a reproducer, and its file is noted in the error.
+
+    It holds the module before the pass that failed, and that pass alone. Also a watcher.
+    """
+
+    def __init__(self, original: ModuleOp, passes: Sequence[Pass], seed: int, check: bool) -> None:
+        self.original = original
+        self.passes = passes
+        self.seed = seed
+        self.check = check
+        self.begun = 0
+
+    def __call__(self, when: str, pass_: Pass, module: ModuleOp) -> None:
+        self.begun += when == "before"
+
+    def __enter__(self) -> Reproducing:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if not isinstance(error, Exception) or not self.begun:
+            return
+        if isinstance(error, PassError | InternalError):
+            error.notes = (*error.notes, self.note(f"{error.code} {error.message}"))
+        elif not isinstance(error, PirkitError | OSError):
+            summary = f"{type(error).__name__}: {error}"
+            raise InternalError(
+                summary,
+                notes=(self.note(summary),),
+                help="this is a bug in pirkit: please report it",
+            ) from error
+
+    def note(self, summary: str) -> str:
+        """Write the file and tell where it is, or why there is none."""
+        try:
+            return f"`pirkit-opt --run-reproducer {self.write(summary)}` does it again"
+        except (ArtifactError, OSError) as problem:
+            return f"no reproducer could be written: {problem}"
+
+    def write(self, summary: str) -> str:
+        """Write the file into the folder of reproducers. Raises ArtifactError if impossible."""
+        failed = self.begun - 1
+        # Passes are deterministic: those that went well are run again, instead of keeping a copy
+        # of the module before each pass of every run.
+        run_pipeline(self.original, self.passes[:failed], verify=False)
+        one_line = " ".join(summary.split())
+        versions = ", ".join(f"{name} {version(name)}" for name in ("xdsl", "numpy"))
+        text = (
+            f"{TITLE}// pipeline: {self.passes[failed]}\n// seed: {self.seed}\n"
+            f"// check: {'yes' if self.check else 'no'}\n"
+            f"// versions: pirkit {VERSION}, {versions}, python {platform.python_version()}\n"
+            f"// error: {one_line}\n{print_mlir(self.original)}"
+        )
+        folder = platformdirs.user_cache_path("pirkit") / "reproducers"
+        folder.mkdir(parents=True, exist_ok=True)
+        path = str(folder / f"{hashlib.sha256(text.encode()).hexdigest()[:12]}.mlir")
+        write_file(path, text)
+        return path
+
+
+def settings_of(text: str, name: str) -> dict[str, str]:
+    """The ``pipeline``, ``seed`` and ``check`` of a reproducer. Raises ParseError if it is none."""
+    found = dict(_FIELD.findall(text[:4096]))
+    if not text.startswith(TITLE) or "pipeline" not in found:
+        raise ParseError(
+            "the file is no reproducer",
+            span=Span(name, 1),
+            help=f"it begins with `{TITLE.strip()}`",
+        )
+    return found

@@ -1,0 +1,111 @@
+"""Finds the first pass of a pipeline, then its first rewrite, that breaks a module."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+
+from pirkit.diag.errors import PassError
+from pirkit.diag.span import Span
+from pirkit.dialect.operation import span_of
+from pirkit.frontend.checking import NumberCheck
+from pirkit.passes import Pass, run_pipeline
+
+
+@dataclass(frozen=True)
+class Culprit:
+    """What broke the module: a pass of the pipeline, and a rewrite of it, counted from 1.
+
+    ``rewrite`` is None if the pass failed as a whole, and 0 if it had broken the module before its
+    first rewrite.
+    """
+
+    pass_: Pass
+    position: int
+    reason: str
+    rewrite: int | None = None
+    rewrites: int = 0
+    rule: str = ""
+    op: str = ""
+    span: Span | None = None
+
+    def __str__(self) -> str:
+        lines = [f"pass {self.position}: {self.pass_}"]
+        if self.rewrite is None:
+            lines.append("rewrite: none; the pass fails as a whole")
+        elif self.rewrite == 0:
+            lines.append("rewrite: none; the pass changes the program without counting it")
+        else:
+            where = f" at {self.span}" if self.span else ""
+            lines.append(f"rewrite {self.rewrite} of {self.rewrites}: {self.rule}{where}")
+            lines.append(f"  of `{self.op}`")
+        lines.append(f"breaks: {self.reason}")
+        return "\n".join(lines)
+
+
+def bisect(module: ModuleOp, passes: Sequence[Pass], seed: int = 0) -> Culprit | None:
+    """The first pass, and its first rewrite, behind which the verifier refuses the module or its
+    numbers differ; None if all is well. The module is left as it was.
+
+    Raises VerifyError for a bad module, and whatever running it on random inputs raises.
+    """
+    check = NumberCheck.of(module, seed)
+    run_pipeline(module.clone(), ())
+    state = module.clone()
+    for position, pass_ in enumerate(passes, 1):
+        trial = _Trial(state, pass_, check)
+        reason = trial.broken(None)
+        if reason is not None:
+            return _culprit(trial, position, reason)
+        state = trial.result
+    return None
+
+
+class _Trial:
+    """One pass on copies of one module, ended after some rewrites."""
+
+    def __init__(self, before: ModuleOp, pass_: Pass, check: NumberCheck) -> None:
+        self.before = before
+        self.pass_ = pass_
+        self.check = check
+        self.result = before
+        self.rewrites: list[tuple[str, str, Span | None]] = []
+        self.failed = False
+
+    def broken(self, stop_after: int | None) -> str | None:
+        """Why the module is broken after that many rewrites, or None if it is not."""
+        self.result = self.before.clone()
+        self.rewrites = []
+        self.failed = False
+        try:
+            run_pipeline(self.result, [self.pass_], listeners=[self.note], stop_after=stop_after)
+        except PassError as error:
+            self.failed = error.code != "PK0802"
+            return error.message
+        found = self.check.difference(self.result)
+        return None if found is None else str(found)
+
+    def note(self, rule: str, op: Operation) -> None:
+        self.rewrites.append((rule, op.name, span_of(op)))
+
+
+def _culprit(trial: _Trial, position: int, reason: str) -> Culprit:
+    """Halves the rewrites: behind ``low`` of them all is well, behind ``high`` it is not."""
+    if trial.failed:
+        return Culprit(trial.pass_, position, reason)
+    rewrites = list(trial.rewrites)
+    if not rewrites or trial.broken(0) is not None:
+        return Culprit(trial.pass_, position, reason, 0, len(rewrites))
+    low, high = 0, len(rewrites)
+    while high - low > 1:
+        middle = (low + high) // 2
+        found = trial.broken(middle)
+        if found is None:
+            low = middle
+        else:
+            high, reason = middle, found
+    rule, op, span = rewrites[high - 1]
+    return Culprit(trial.pass_, position, reason, high, len(rewrites), rule, op, span)
