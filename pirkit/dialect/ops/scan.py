@@ -48,7 +48,24 @@ class CumProd:
     inplace = {"out": "x"}
 
 
-@infer_meta(CumSum)
+@op
+class LogCumSumExp:
+    """Logarithm of `cumsum` of exponentials, stable for large elements.
+
+    Where `exclusive` leaves no element it is the least number of the dtype.
+
+    C1: `axis` names a dimension of `x`.
+    """
+
+    name = "pd_op.logcumsumexp"
+    signature = (
+        "x ; axis: i32 = -1, flatten: bool = False, exclusive: bool = False,"
+        " reverse: bool = False -> out"
+    )
+    dtypes = (dt.float32, dt.float64)
+
+
+@infer_meta(CumSum, LogCumSumExp)
 def _(
     x: TensorMeta, *, axis: int | None, flatten: bool, exclusive: bool, reverse: bool
 ) -> TensorMeta:
@@ -71,13 +88,21 @@ def _(x: Array, *, axis: int, flatten: bool, exclusive: bool, reverse: bool) -> 
     return _scan(np.cumsum, flat, -1 if flatten else axis, exclusive, reverse, start=0)
 
 
+@reference(LogCumSumExp)
+def _(x: Array, *, axis: int, flatten: bool, exclusive: bool, reverse: bool) -> Array:
+    flat = x.reshape(-1) if flatten else x
+    least = float(np.finfo(x.dtype).min)
+    run = np.logaddexp.accumulate
+    return _scan(run, flat, -1 if flatten else axis, exclusive, reverse, start=least)
+
+
 @reference(CumProd)
 def _(x: Array, *, dim: int, exclusive: bool, reverse: bool) -> Array:
     return _scan(np.cumprod, x, dim, exclusive, reverse, start=1)
 
 
 def _scan(
-    run: Callable[..., Array], x: Array, axis: int, exclusive: bool, reverse: bool, start: int
+    run: Callable[..., Array], x: Array, axis: int, exclusive: bool, reverse: bool, start: float
 ) -> Array:
     if x.ndim == 0:
         return np.full((), start, x.dtype) if exclusive else x.copy()
@@ -91,7 +116,7 @@ def _scan(
     return (np.flip(out, axis) if reverse else out).astype(x.dtype)
 
 
-@samples(CumSum)
+@samples(CumSum, LogCumSumExp)
 def _(s: SampleMaker) -> Iterator[Sample]:
     yield s(s.tensor(2, 3), axis=-1)
     yield s(s.tensor(2, 3), axis=0, exclusive=True)
@@ -108,7 +133,7 @@ def _(s: SampleMaker) -> Iterator[Sample]:
     yield s(s.tensor(2, 3), dim=1, reverse=True)
 
 
-@bad_samples(CumSum)
+@bad_samples(CumSum, LogCumSumExp)
 def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     yield "C1", s(s.tensor(2, 3), axis=2)
 
