@@ -4,6 +4,12 @@ from pirkit.runtime.kernels.numpy import (
     activation as activation,
 )
 from pirkit.runtime.kernels.numpy import (
+    arithmetic as arithmetic,
+)
+from pirkit.runtime.kernels.numpy import (
+    creation as creation,
+)
+from pirkit.runtime.kernels.numpy import (
     einsum as einsum,
 )
 from pirkit.runtime.kernels.numpy import (
@@ -31,6 +37,9 @@ from pirkit.runtime.kernels.numpy import (
     padding as padding,
 )
 from pirkit.runtime.kernels.numpy import (
+    random as random,
+)
+from pirkit.runtime.kernels.numpy import (
     reduction as reduction,
 )
 from pirkit.runtime.kernels.numpy import (
@@ -38,6 +47,9 @@ from pirkit.runtime.kernels.numpy import (
 )
 from pirkit.runtime.kernels.numpy import (
     scatter as scatter,
+)
+from pirkit.runtime.kernels.numpy import (
+    selection as selection,
 )
 from pirkit.runtime.kernels.numpy import (
     set_value as set_value,

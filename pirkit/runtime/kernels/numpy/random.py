@@ -1,0 +1,77 @@
+"""Kernels that draw random numbers: the same ones as the reference rules, in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.binding import Array, Binding, Step
+from pirkit.runtime.kernels.numpy.blocks import walker
+from pirkit.runtime.registry import kernel
+
+Draw = Callable[[np.random.Generator, Array], Any]
+
+
+def _evenly(source: np.random.Generator, out: Array) -> None:
+    source.random(out=out)
+
+
+def _normally(source: np.random.Generator, out: Array) -> None:
+    source.standard_normal(out=out)
+
+
+def _drawn(b: Binding, draw: Draw, spread: float, offset: float) -> Step | None:
+    """``offset + spread * draw``, computed in float64 and rounded once."""
+    generator = b.generator
+    if generator is None:
+        return None
+    walk = walker(b, b.output().shape, dtype=dt.float64)
+
+    def step(out: Array) -> None:
+        source = generator()
+
+        def passes(out: Array, w: Array) -> None:
+            draw(source, w)
+            np.multiply(w, spread, w)
+            np.add(w, offset, w)
+            np.copyto(out, w, casting="unsafe")
+
+        walk(passes, out)
+
+    return step
+
+
+@kernel("uniform", dtypes=dt.FLOATS)
+def uniform(b: Binding) -> Step | None:
+    """Evenly spread numbers."""
+    low, high = b.attrs["min"], b.attrs["max"]
+    return _drawn(b, _evenly, high - low, low)
+
+
+@kernel("gaussian", dtypes=dt.FLOATS)
+def gaussian(b: Binding) -> Step | None:
+    """Normally distributed numbers."""
+    return _drawn(b, _normally, b.attrs["std"], b.attrs["mean"])
+
+
+@kernel("bernoulli", dtypes=dt.FLOATS)
+def bernoulli(b: Binding) -> Step | None:
+    """1 where a number drawn from [0, 1) is below the probability."""
+    generator = b.generator
+    if generator is None:
+        return None
+    walk = walker(b, b.input().shape, dtype=dt.float64)
+
+    def step(x: Array, out: Array) -> None:
+        source = generator()
+
+        def passes(x: Array, out: Array, w: Array) -> None:
+            source.random(out=w)
+            np.copyto(out, np.less(w, x), casting="unsafe")
+
+        walk(passes, x, out)
+
+    return step
