@@ -131,6 +131,11 @@ TYPE_DIFFERENCES: Final = {
         "Paddle's programs promise a float32 scale", results=("loss_scaling",), when=_is_float64
     ),
     "pd_op.equal_all": _FLOAT32,
+    "pd_op.unique": Difference("Paddle's programs promise float32", results=("out", "inverse")),
+    "pd_op.unique_consecutive": Difference(
+        "Paddle's programs promise float32", results=("index", "counts")
+    ),
+    "pd_op.bincount": Difference("Paddle's programs keep the type of `x` or `weights`"),
     "pd_op.slogdet": Difference("Paddle's programs promise the type of `x`"),
     "pd_op.solve": Difference(
         "Paddle's programs take one vector for each matrix as one matrix",
@@ -186,6 +191,7 @@ UNCOMPARED_TYPES: Final = {
     "pd_op.accuracy": "Paddle's programs promise other types for every result",
     "pd_op.equal_all": "Paddle's programs promise other types for every result",
     "pd_op.slogdet": "Paddle's programs promise other types for every result",
+    "pd_op.bincount": "Paddle's programs promise other types for every result",
     "pd_op.merged_adam_": "Paddle's programs give lists of results neither sizes nor types",
     "pd_op.merged_momentum_": "Paddle's programs give lists of results neither sizes nor types",
 }

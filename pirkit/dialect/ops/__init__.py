@@ -59,6 +59,7 @@ from pirkit.dialect.ops import (  # noqa: F401
     scatter,
     selection,
     set_value,
+    sets,
     shape,
     softmax,
     solving,

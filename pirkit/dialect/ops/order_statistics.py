@@ -80,7 +80,7 @@ def _(x: Array, *, axis: int, keepdim: bool) -> tuple[Array, Array]:
         return x, np.zeros((), np.int64)
     order = np.moveaxis(np.argsort(widened(x), axis=axis, kind="stable"), axis, -1)
     ordered = np.take_along_axis(np.moveaxis(x, axis, -1), order, -1)
-    position: Array = np.arange(x.shape[axis])
+    position = np.arange(int(x.shape[axis]))
     starts = np.ones(ordered.shape, np.bool_)
     starts[..., 1:] = ordered[..., 1:] != ordered[..., :-1]
     run = position - np.maximum.accumulate(np.where(starts, position, 0), axis=-1)
@@ -270,8 +270,8 @@ def _running(choose: np.ufunc, x: Array, axis: int, dtype: DType) -> tuple[Array
         return x, np.zeros((), dtype.np)
     out = choose.accumulate(x, axis=axis)
     shape = [1] * x.ndim
-    shape[axis] = x.shape[axis]
-    position: Array = np.arange(x.shape[axis]).reshape(shape)
+    shape[axis] = int(x.shape[axis])
+    position = np.arange(shape[axis]).reshape(shape)
     found = np.where((x == out) | (x != x), position, 0)  # only NaN differs from itself
     return out, np.maximum.accumulate(found, axis=axis).astype(dtype.np)
 
