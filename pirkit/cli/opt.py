@@ -15,6 +15,7 @@ from pirkit.diag.limits import PROFILES, use_limits
 if TYPE_CHECKING:
     from xdsl.dialects import builtin as mlir
 
+    from pirkit.cli.report import PartReport
     from pirkit.passes import PipelineResult
 
 __all__ = ["FORMATS", "TARGETS", "main"]
@@ -75,10 +76,18 @@ def _transform(arguments: argparse.Namespace) -> int:
         return _expect(parts, name, arguments)
     printed: list[str] = []
     results: list[PipelineResult] = []
+    reports: list[PartReport] = []
     for part in parts:
-        module, result = _one(part, name, arguments)
+        report = _new_report() if arguments.report else None
+        module, result = _one(part, name, arguments, report)
         results += [result] if result is not None else []
+        reports += [report] if report is not None else []
         printed.append(_print(module, arguments))
+    if arguments.report:
+        from pirkit.cli.report import page  # noqa: PLC0415  only for --report
+
+        title = f"{name}: {arguments.pipeline}"
+        write_file(arguments.report, page(title, list(zip(reports, results, strict=False))))
     if arguments.timing:
         from pirkit.cli.telling import chrome_trace  # noqa: PLC0415
 
@@ -89,6 +98,12 @@ def _transform(arguments: argparse.Namespace) -> int:
     else:
         sys.stdout.write(whole)
     return 0
+
+
+def _new_report() -> PartReport:
+    from pirkit.cli.report import PartReport  # noqa: PLC0415  only for --report
+
+    return PartReport()
 
 
 def _take_settings(arguments: argparse.Namespace, text: str, name: str) -> None:
@@ -102,26 +117,35 @@ def _take_settings(arguments: argparse.Namespace, text: str, name: str) -> None:
     arguments.check = "each" if settings.get("check") == "yes" else arguments.check
 
 
-def _one(
-    part: str, name: str, arguments: argparse.Namespace
-) -> tuple[mlir.ModuleOp, PipelineResult | None]:
-    """Read one part and run the passes over it."""
+def _read(part: str, name: str, arguments: argparse.Namespace) -> mlir.ModuleOp:
     from pirkit.frontend.files import parse  # noqa: PLC0415  imports xDSL
 
     module = parse(part, format=arguments.format, name=name)
+    _number(module, arguments)
+    return module
+
+
+def _number(module: mlir.ModuleOp, arguments: argparse.Namespace) -> None:
     if arguments.ids:
-        from pirkit.dialect.ids import give_ids  # noqa: PLC0415
+        from pirkit.dialect.ids import give_ids  # noqa: PLC0415  only for --ids
 
         give_ids(module)
+
+
+def _one(
+    part: str, name: str, arguments: argparse.Namespace, report: PartReport | None = None
+) -> tuple[mlir.ModuleOp, PipelineResult | None]:
+    """Read one part and run the passes over it."""
+    module = _read(part, name, arguments)
     if not arguments.pipeline:
         return module, None
     from pirkit.cli.piping import run_passes  # noqa: PLC0415  not needed to print a program
 
-    result = run_passes(module, arguments)
-    if arguments.ids:
-        from pirkit.dialect.ids import give_ids  # noqa: PLC0415
-
-        give_ids(module)  # to operations that stand in for none
+    if report is not None:
+        report.begin(module)
+    watchers = () if report is None else (report,)
+    result = run_passes(module, arguments, lambda: _read(part, name, arguments), watchers)
+    _number(module, arguments)  # operations that stand in for none
     return module, result
 
 

@@ -71,6 +71,7 @@ def make_parser() -> ArgumentParser:
         metavar="FILE",
         help="print the time of each pass; --timing=FILE writes a trace for Perfetto instead",
     )
+    look.add_argument("--report", metavar="HTML", help="write a page of passes, changes and times")
     look.add_argument("--stats", action="store_true", help="print what each pass counted")
     parser.add_optional_value(
         look,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable, Sequence
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -14,11 +15,16 @@ from pirkit.passes.base import RewriteListener
 from pirkit.passes.manager import Watcher
 
 
-def run_passes(module: ModuleOp, arguments: argparse.Namespace) -> PipelineResult:
+def run_passes(
+    module: ModuleOp,
+    arguments: argparse.Namespace,
+    read_again: Callable[[], ModuleOp],
+    more: Sequence[Watcher] = (),
+) -> PipelineResult:
     """Run the passes in place; what they tell goes to standard error."""
     passes = parse_pipeline(arguments.pipeline)
     is_shown = RemarkFilter(arguments.remarks or "")
-    watchers: list[Watcher] = []
+    watchers: list[Watcher] = [*more]
     listeners: list[RewriteListener] = []
     if arguments.dump:
         from pirkit.cli.dump import Dump  # noqa: PLC0415  only for --dump
@@ -37,7 +43,7 @@ def run_passes(module: ModuleOp, arguments: argparse.Namespace) -> PipelineResul
         check = NumberCheck.of(module, arguments.seed)
         if arguments.check == "each":
             watchers.append(CheckEach(check))
-    with Reproducing(module.clone(), passes, arguments.seed, check is not None) as reproducing:
+    with Reproducing(read_again, passes, arguments.seed, check is not None) as reproducing:
         result = run_pipeline(
             module,
             passes,

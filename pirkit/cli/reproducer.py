@@ -12,15 +12,11 @@
 
 from __future__ import annotations
 
-import hashlib
-import platform
 import re
-from collections.abc import Sequence
-from importlib.metadata import version
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Final
 
-import platformdirs
 from xdsl.dialects.builtin import ModuleOp
 
 from pirkit.diag.errors import ArtifactError, InternalError, ParseError, PassError, PirkitError
@@ -40,8 +36,10 @@ class Reproducing:
     It holds the module before the pass that failed, and that pass alone. Also a watcher.
     """
 
-    def __init__(self, original: ModuleOp, passes: Sequence[Pass], seed: int, check: bool) -> None:
-        self.original = original
+    def __init__(
+        self, read_again: Callable[[], ModuleOp], passes: Sequence[Pass], seed: int, check: bool
+    ) -> None:
+        self.read_again = read_again
         self.passes = passes
         self.seed = seed
         self.check = check
@@ -80,17 +78,24 @@ class Reproducing:
 
     def write(self, summary: str) -> str:
         """Write the file into the folder of reproducers. Raises ArtifactError if impossible."""
+        import hashlib  # noqa: PLC0415  only when a pass fails
+        import platform  # noqa: PLC0415
+        from importlib.metadata import version  # noqa: PLC0415
+
+        import platformdirs  # noqa: PLC0415
+
         failed = self.begun - 1
+        module = self.read_again()
         # Passes are deterministic: those that went well are run again, instead of keeping a copy
         # of the module before each pass of every run.
-        run_pipeline(self.original, self.passes[:failed], verify=False)
+        run_pipeline(module, self.passes[:failed], verify=False)
         one_line = " ".join(summary.split())
         versions = ", ".join(f"{name} {version(name)}" for name in ("xdsl", "numpy"))
         text = (
             f"{TITLE}// pipeline: {self.passes[failed]}\n// seed: {self.seed}\n"
             f"// check: {'yes' if self.check else 'no'}\n"
             f"// versions: pirkit {VERSION}, {versions}, python {platform.python_version()}\n"
-            f"// error: {one_line}\n{print_mlir(self.original)}"
+            f"// error: {one_line}\n{print_mlir(module)}"
         )
         folder = platformdirs.user_cache_path("pirkit") / "reproducers"
         folder.mkdir(parents=True, exist_ok=True)

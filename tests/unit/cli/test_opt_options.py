@@ -248,3 +248,17 @@ def test_a_reproducer_that_cannot_be_written(
     code, _, err = run(file, "-p", "failing")
     assert code == 3
     assert "no reproducer could be written" in err
+
+
+# --- report --------------------------------------------------------------------------------------
+
+
+def test_report_is_one_page_without_a_network(run: Run, file: str, tmp_path: Path) -> None:
+    path = tmp_path / "out.html"
+    assert run(file, "-p", "dce,cse,canonicalize", "--report", str(path))[0] == 0
+    held = path.read_text()
+    assert "<td>dce</td><td>6</td>" in held
+    assert '<td>cse</td><td class="changed">5</td>' in held
+    assert '<span class="del">-    %b = pd_op.exp(%x) : (tensor&lt;2xf32&gt;)' in held
+    assert "<li>analysis: dce: `dce` should come after `canonicalize`" in held
+    assert not re.search(r"https?:|src=|<script", held)
