@@ -17,14 +17,14 @@ from pirkit.dialect.build import Value
 from pirkit.frontend import tree
 from pirkit.frontend.compile import compile
 from pirkit.frontend.tracing import Recorder, fed, fingerprint, trace
-from pirkit.passes.autodiff import append_backward, is_differentiable
+from pirkit.passes.autodiff import is_differentiable
 from pirkit.runtime.executor import Executable
 from pirkit.runtime.tensor.dense import DenseTensor
 
 Function = Callable[..., Any]
 Argnums = int | Sequence[int]
 
-PIPELINE: Final = "@default"
+PIPELINE: Final = "taylor,expand-gradients,@default"
 PROGRAMS_KEPT: Final = 256
 
 _EXECUTABLES: Final[OrderedDict[Hashable, Executable]] = OrderedDict()
@@ -202,11 +202,11 @@ def _pullback(result: Any, cotangents: Any, args: Sequence[Any]) -> list[Any]:
     if not pairs:
         return [tree.mapped(lambda v: v.b.zeros_like(v), a) for a in args]
     b = cast(Recorder, pairs[0][0].b)
-    given = [None if s is None else b.value(s, t).ssa for t, s in pairs]
-    found = append_backward(b.program, [t.ssa for t, _ in pairs], [w.ssa for w in wrt], given)
-    dense = iter(
-        [b.zeros_like(w) if g is None else b.wrap(g) for g, w in zip(found, wrt, strict=True)]
+    given = [b.ones_like(t) if s is None else b.value(s, t) for t, s in pairs]
+    found = b(
+        "pir.gradient", *[t for t, _ in pairs], *given, *wrt, targets=len(pairs), wrt=len(wrt)
     )
+    dense = iter(_several(found))
     return [tree.unflatten(shape, dense) for _, shape in leaves]
 
 
@@ -227,18 +227,13 @@ def _along(y: Value, args: Sequence[Any], tangents: Sequence[Any]) -> Value:
     cotangent = b("pd_op.assign", b.zeros_like(y))
     wrt = [cast(Value, leaf) for a in args for leaf in tree.flatten(a)[0]]
     directions = [leaf for t in tangents for leaf in tree.flatten(t)[0]]
-    rows = append_backward(b.program, [y.ssa], [w.ssa for w in wrt], [cotangent.ssa])
-    pairs = [
-        (row, b.value(d, w).ssa)
-        for row, d, w in zip(rows, directions, wrt, strict=True)
-        if row is not None
-    ]
-    if not pairs:
-        return b.zeros_like(y)
-    (along,) = append_backward(
-        b.program, [r for r, _ in pairs], [cotangent.ssa], [d for _, d in pairs]
-    )
-    return b.zeros_like(y) if along is None else b.wrap(along)
+    rows = _several(b("pir.gradient", y, cotangent, *wrt, targets=1, wrt=len(wrt)))
+    given = [b.value(d, w) for d, w in zip(directions, wrt, strict=True)]
+    return b("pir.gradient", *rows, *given, cotangent, targets=len(rows), wrt=1)
+
+
+def _several(found: Any) -> tuple[Value, ...]:
+    return cast("tuple[Value, ...]", found if isinstance(found, tuple) else (found,))
 
 
 def _one(value: Any, name: str) -> Value:

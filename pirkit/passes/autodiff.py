@@ -65,7 +65,10 @@ class Backward:
         wrt: Sequence[SSAValue],
         cotangents: Sequence[SSAValue | None] | None,
     ) -> list[SSAValue | None]:
-        ops = self._prepared(targets, wrt)
+        moved: dict[SSAValue, SSAValue] = {}
+        ops, targets = self._prepared(targets, wrt, moved)
+        wrt = [latest(v, moved) for v in wrt]
+        cotangents = [None if c is None else latest(c, moved) for c in cotangents or ()] or None
         active = dependents(ops, wrt)
         order = 1 + max((_order(op) for op in ops), default=0)
         check("derivative_order", order, None)
@@ -85,14 +88,19 @@ class Backward:
         total = self._total(self.grads.get(value, []))
         return None if total is None else cast(Value, total).ssa
 
-    def _prepared(self, targets: Sequence[SSAValue], wrt: Sequence[SSAValue]) -> list[PirOp]:
+    def _prepared(
+        self,
+        targets: Sequence[SSAValue],
+        wrt: Sequence[SSAValue],
+        moved: dict[SSAValue, SSAValue],
+    ) -> tuple[list[PirOp], list[SSAValue]]:
         """The ops between, those without a derivative taken apart into ops that have one."""
-        ops = between(self.block, targets, wrt)
-        for op in ops:
+        for op in between(self.block, targets, wrt):
             rule = vjp.get(op.definition)
             if rule is None and op.name not in _STRUCTURE and decompose.get(op.definition):
-                take_apart(op, lambda made: vjp.get(made.definition) is None)
-        return between(self.block, targets, wrt)
+                take_apart(op, lambda made: vjp.get(made.definition) is None, moved=moved)
+        found = [latest(t, moved) for t in targets]
+        return between(self.block, found, [latest(w, moved) for w in wrt]), found
 
     def _visit(
         self, op: PirOp, active: set[SSAValue], wrt: frozenset[SSAValue], order: int
@@ -150,6 +158,13 @@ class Backward:
             return self.b.total(terms)
         lists = [cast("list[Any]", t) for t in terms]
         return [self.b.total(parts) for parts in zip(*lists, strict=True)]
+
+
+def latest(value: SSAValue, moved: dict[SSAValue, SSAValue]) -> SSAValue:
+    """What stands for a value now."""
+    while value in moved:
+        value = moved[value]
+    return value
 
 
 def _as_list(held: Cotangent, result: SSAValue | None) -> Cotangent:

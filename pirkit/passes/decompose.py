@@ -61,10 +61,16 @@ class DecomposePass(Pass):
                     ctx.count("decomposed", take_apart(op, wanted))
 
 
-def take_apart(op: PirOp, wanted: Callable[[PirOp], bool] = lambda op: True, depth: int = 0) -> int:
+def take_apart(
+    op: PirOp,
+    wanted: Callable[[PirOp], bool] = lambda op: True,
+    depth: int = 0,
+    moved: dict[SSAValue, SSAValue] | None = None,
+) -> int:
     """Replace an op, and what it becomes, by compositions; how many ops were replaced.
 
-    Zero if the op has no rule or holds what a rule cannot take.
+    Zero if the op has no rule or holds what a rule cannot take. ``moved`` is told which value
+    stands for each result that is gone.
     """
     rule = decompose.get(op.definition)
     if rule is None:
@@ -80,11 +86,14 @@ def take_apart(op: PirOp, wanted: Callable[[PirOp], bool] = lambda op: True, dep
     if found is NotImplemented:
         return 0
     values = list(cast("tuple[Any, ...]", found)) if isinstance(found, tuple) else [found]
-    replace(op, _results(op, values, b))
+    fresh = _results(op, values, b)
+    if moved is not None:
+        moved.update((r, v) for r, v in zip(op.results, fresh, strict=True) if v is not None)
+    replace(op, fresh)
     count = 1
     for made in list(b.emitted):
         if made.parent is not None and wanted(made):
-            count += take_apart(made, wanted, depth + 1)
+            count += take_apart(made, wanted, depth + 1, moved)
     return count
 
 

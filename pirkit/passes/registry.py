@@ -19,8 +19,10 @@ PASSES: Final[dict[str, str]] = {
     "cse": "pirkit.passes.cse:CsePass",
     "dce": "pirkit.passes.dce:DcePass",
     "decompose": "pirkit.passes.decompose:DecomposePass",
+    "expand-gradients": "pirkit.passes.expand_gradients:ExpandGradientsPass",
     "infer-meta": "pirkit.passes.infer_meta:InferMetaPass",
     "inline-vec": "pirkit.passes.inline_vec:InlineVecPass",
+    "taylor": "pirkit.passes.taylor:TaylorPass",
 }
 """Name of each pass -> its module and class. Packages outside pirkit may add theirs."""
 

@@ -16,6 +16,7 @@ from pirkit.dialect.ops import (  # noqa: F401
     creation,
     deformable_conv,
     detection,
+    diagonals,
     differentiation,
     dropout,
     einsum,

@@ -4,6 +4,8 @@ They stand beside the op families instead of in them, so that a reader of an op'
 slowed down by its derivatives; the coverage matrix (``pirkit-opt --list-ops``) tells of holes.
 """
 
+import pirkit.dialect.ops
+import pirkit.dialect.structure  # the ops come first, their rules refer to them
 from pirkit.dialect.rules import (
     elementwise as elementwise,
 )
@@ -12,6 +14,9 @@ from pirkit.dialect.rules import (
 )
 from pirkit.dialect.rules import (
     reduction as reduction,
+)
+from pirkit.dialect.rules import (
+    series as series,
 )
 from pirkit.dialect.rules import (
     softmax as softmax,

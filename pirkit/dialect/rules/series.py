@@ -1,0 +1,374 @@
+"""Taylor series of primitives: the coefficients of a result from those of the operands.
+
+A series is the list of coefficients 1..K along a direction (``x(t) = x + x1 t + x2 t^2 + ...``),
+None for a zero one; coefficient 0 is the value itself. Coefficients, not derivatives, so no
+factorials appear and each order costs a sum of products: O(K^2) where nested differentiation is
+exponential (Griewank and Walther, Evaluating Derivatives, chapter 13).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Final
+
+from pirkit.dialect.build import Builder, Value
+from pirkit.dialect.opcall import OpCall
+from pirkit.dialect.opdef import jet
+
+Coefficient = Value | None
+Series = list[Coefficient]
+
+LINEAR: Final = frozenset(
+    """
+    sum mean reshape transpose squeeze unsqueeze flatten expand expand_as reduce_as slice
+    strided_slice flip roll tile concat stack assign cast gather gather_nd index_select cumsum
+    add_n split split_with_num take_along_axis tril triu unbind
+    """.split()
+)
+"""Ops that are linear in their first operand (a list counts as one), whatever the others are."""
+
+Pair = tuple[Coefficient, Coefficient]
+
+
+def times(a: Coefficient, b: Coefficient) -> Coefficient:
+    """The product, zero if a factor is."""
+    return None if a is None or b is None else a * b
+
+
+def scaled(a: Coefficient, factor: float) -> Coefficient:
+    """The coefficient times a number."""
+    return None if a is None or not factor else a * factor
+
+
+def total(b: Builder, *terms: Coefficient) -> Coefficient:
+    """The sum of the terms that are not zero."""
+    return b.total(terms)
+
+
+def product(b: Builder, x: Series, y: Series, multiply: Callable[[Any, Any], Any]) -> Series:
+    """Coefficients 0..K of a product, from those of its factors."""
+
+    def pair(one: Coefficient, other: Coefficient) -> Coefficient:
+        return None if one is None or other is None else multiply(one, other)
+
+    return [b.total([pair(x[i], y[k - i]) for i in range(k + 1)]) for k in range(len(x))]
+
+
+def integrated(b: Builder, slope: Series, x: Series, k: int) -> Coefficient:
+    """Coefficient k of ``y`` where ``y' = slope * x'``; needs slope up to k-1 and x up to k."""
+    terms = [scaled(times(x[j], slope[k - j]), j / k) for j in range(1, k + 1)]
+    return b.total(terms)
+
+
+# --- functions that solve a differential equation ------------------------------------------------
+
+
+@jet("pd_op.exp")
+def _(c: OpCall, x: Series) -> Series:
+    full, y = [c.x, *x], [c.out]
+    for k in range(1, len(full)):
+        y.append(integrated(c.b, y, full, k))
+    return y[1:]
+
+
+@jet("pd_op.expm1")
+def _(c: OpCall, x: Series) -> Series:
+    full, y = [c.x, *x], [c.out + 1]
+    for k in range(1, len(full)):
+        y.append(integrated(c.b, y, full, k))
+    return y[1:]
+
+
+def _quadratic(slope: Callable[[Builder, Series, int], Coefficient]) -> Any:
+    """``y' = slope(y) x'``, where coefficient k of the slope needs those of ``y`` up to k."""
+
+    def rule(c: OpCall, x: Series) -> Series:
+        full: Series = [c.x, *x]
+        y: Series = [c.out]
+        slopes: Series = []
+        for k in range(1, len(full)):
+            slopes.append(slope(c.b, y, k - 1))
+            y.append(integrated(c.b, slopes, full, k))
+        return y[1:]
+
+    return rule
+
+
+def _square(b: Builder, y: Series, k: int) -> Coefficient:
+    """Coefficient k of ``y * y``: symmetric terms are computed once."""
+    half = [scaled(times(y[i], y[k - i]), 2) for i in range((k + 1) // 2)]
+    middle = times(y[k // 2], y[k // 2]) if k % 2 == 0 else None
+    return b.total([*half, middle])
+
+
+def _tanh_slope(b: Builder, y: Series, k: int) -> Coefficient:
+    square = _square(b, y, k)
+    if k:
+        return scaled(square, -1)
+    return None if square is None else 1 - square
+
+
+def _tan_slope(b: Builder, y: Series, k: int) -> Coefficient:
+    square = _square(b, y, k)
+    return square if k or square is None else square + 1
+
+
+def _sigmoid_slope(b: Builder, y: Series, k: int) -> Coefficient:
+    return b.total([y[k], scaled(_square(b, y, k), -1)])
+
+
+jet("pd_op.tanh")(_quadratic(_tanh_slope))
+jet("pd_op.tan")(_quadratic(_tan_slope))
+jet("pd_op.sigmoid")(_quadratic(_sigmoid_slope))
+
+
+def _waves(first: str, sign: float) -> Any:
+    """``s' = c x'`` and ``c' = sign s x'`` for a pair of functions, of which the op is ``s``."""
+
+    def rule(c: OpCall, x: Series) -> Series:
+        b = c.b
+        full: Series = [c.x, *x]
+        s: Series = [c.out]
+        other: Series = [b(f"pd_op.{first}", c.x)]
+        for k in range(1, len(full)):
+            following = integrated(b, other, full, k)
+            other.append(scaled(integrated(b, s, full, k), sign))
+            s.append(following)
+        return s[1:]
+
+    return rule
+
+
+def _cosine(c: OpCall, x: Series) -> Series:
+    b = c.b
+    full: Series = [c.x, *x]
+    cosine: Series = [c.out]
+    sine: Series = [b.sin(c.x)]
+    for k in range(1, len(full)):
+        following = scaled(integrated(b, sine, full, k), -1)
+        sine.append(integrated(b, cosine, full, k))
+        cosine.append(following)
+    return cosine[1:]
+
+
+jet("pd_op.sin")(_waves("cos", -1.0))
+jet("pd_op.sinh")(_waves("cosh", 1.0))
+jet("pd_op.cosh")(_waves("sinh", 1.0))
+jet("pd_op.cos")(_cosine)
+
+
+def _slope_of_x(slope: Callable[[OpCall, Series], Series]) -> Any:
+    """``y' = slope(x) x'`` with the series of the slope given."""
+
+    def rule(c: OpCall, x: Series) -> Series:
+        full: Series = [c.x, *x]
+        slopes = slope(c, full)
+        return [integrated(c.b, slopes, full, k) for k in range(1, len(full))]
+
+    return rule
+
+
+def _squared(b: Builder, x: Series) -> Series:
+    return [_square(b, x, k) for k in range(len(x))]
+
+
+def _gauss(c: OpCall, x: Series) -> Series:
+    """The slope of erf."""
+    b = c.b
+    inner = [scaled(s, -1) for s in _squared(b, x)]
+    first = inner[0]
+    y: Series = [None if first is None else b.exp(first) * (2 / math.sqrt(math.pi))]
+    for k in range(1, len(x)):
+        y.append(integrated(b, y, inner, k))
+    return y
+
+
+def _power_of(inner: Callable[[OpCall, Series], Series], exponent: float) -> Any:
+    def slope(c: OpCall, x: Series) -> Series:
+        return power(c.b, inner(c, x), exponent)
+
+    return slope
+
+
+def _around(offset: float, sign: float) -> Callable[[OpCall, Series], Series]:
+    """The series of ``offset + sign * x * x``."""
+
+    def inner(c: OpCall, x: Series) -> Series:
+        found = [scaled(s, sign) for s in _squared(c.b, x)]
+        first = found[0]
+        return [None if first is None else first + offset, *found[1:]]
+
+    return inner
+
+
+jet("pd_op.erf")(_slope_of_x(_gauss))
+jet("pd_op.asin")(_slope_of_x(_power_of(_around(1, -1), -0.5)))
+jet("pd_op.atan")(_slope_of_x(_power_of(_around(1, 1), -1)))
+jet("pd_op.asinh")(_slope_of_x(_power_of(_around(1, 1), -0.5)))
+jet("pd_op.acosh")(_slope_of_x(_power_of(_around(-1, 1), -0.5)))
+jet("pd_op.atanh")(_slope_of_x(_power_of(_around(1, -1), -1)))
+jet("pd_op.log")(_slope_of_x(lambda c, x: power(c.b, x, -1)))
+jet("pd_op.log1p")(_slope_of_x(lambda c, x: power(c.b, [c.x + 1, *x[1:]], -1)))
+
+
+@jet("pd_op.acos")
+def _(c: OpCall, x: Series) -> Series:
+    slope = _slope_of_x(_power_of(_around(1, -1), -0.5))
+    return [scaled(y, -1) for y in slope(c, x)]
+
+
+# --- powers --------------------------------------------------------------------------------------
+
+
+def power(b: Builder, x: Series, exponent: float, value: Value | None = None) -> Series:
+    """Coefficients 0..K of ``x ** exponent``: ``x y' = exponent y x'``."""
+    first = x[0]
+    if first is None:
+        return [None] * len(x)
+    if exponent == int(exponent) and 0 <= exponent <= 3:
+        return _whole_power(b, x, int(exponent))
+    y: Series = [b.power(first, exponent) if value is None else value]
+    inverse = b.power(first, -1) if len(x) > 1 else first
+    for k in range(1, len(x)):
+        terms = [
+            scaled(times(x[j], y[k - j]), (exponent * j - (k - j)) / k) for j in range(1, k + 1)
+        ]
+        y.append(times(b.total(terms), inverse))
+    return y
+
+
+def _whole_power(b: Builder, x: Series, exponent: int) -> Series:
+    """Small whole powers as products: right also where ``x`` is zero."""
+    if exponent == 0:
+        first = x[0]
+        return [None if first is None else b.ones_like(first), *[None] * (len(x) - 1)]
+    y = x
+    for _ in range(exponent - 1):
+        y = product(b, y, x, lambda p, q: p * q) if y is not x else _squared(b, x)
+    return y
+
+
+def _power(exponent: float) -> Any:
+    def rule(c: OpCall, x: Series) -> Series:
+        return power(c.b, [c.x, *x], exponent, c.out)[1:]
+
+    return rule
+
+
+for _name, _exponent in {"sqrt": 0.5, "rsqrt": -0.5, "reciprocal": -1.0, "square": 2.0}.items():
+    jet(f"pd_op.{_name}")(_power(_exponent))
+
+
+@jet("pd_op.pow")
+def _(c: OpCall, x: Series) -> Series:
+    return power(c.b, [c.x, *x], c.y, c.out)[1:]
+
+
+# --- arithmetic ----------------------------------------------------------------------------------
+
+
+def _spread(c: OpCall, found: Series) -> Series:
+    """Terms that come from one operand alone, spread to the shape of the result."""
+    return [None if v is None else c.b.expand_like(v, c.out) for v in found]
+
+
+@jet("pd_op.add")
+def _(c: OpCall, x: Series, y: Series) -> Series:
+    return _spread(c, [c.b.total(pair) for pair in zip(x, y, strict=True)])
+
+
+@jet("pd_op.subtract")
+def _(c: OpCall, x: Series, y: Series) -> Series:
+    pairs = zip(x, y, strict=True)
+    return _spread(c, [c.b.total([a, scaled(b, -1)]) for a, b in pairs])
+
+
+@jet("pd_op.multiply")
+def _(c: OpCall, x: Series, y: Series) -> Series:
+    if c.operand("x").ssa is c.operand("y").ssa:
+        return _squared(c.b, [c.x, *x])[1:]
+    return product(c.b, [c.x, *x], [c.y, *y], lambda p, q: p * q)[1:]
+
+
+@jet("pd_op.matmul")
+def _(c: OpCall, x: Series, y: Series) -> Series:
+    def multiply(p: Value, q: Value) -> Value:
+        return c.b.matmul(p, q, transpose_x=c.transpose_x, transpose_y=c.transpose_y)
+
+    return product(c.b, [c.x, *x], [c.y, *y], multiply)[1:]
+
+
+@jet("pd_op.divide")
+def _(c: OpCall, x: Series, y: Series) -> Series:
+    """``z = x / y``: ``z_k = (x_k - sum of y_j z_{k-j}) / y``."""
+    b = c.b
+    z: Series = [c.out]
+    for k in range(1, len(x) + 1):
+        terms = [scaled(times(y[j - 1], z[k - j]), -1) for j in range(1, k + 1)]
+        rest = b.total([x[k - 1], *terms])
+        z.append(None if rest is None else rest / c.y)
+    return _spread(c, z[1:])
+
+
+@jet("pd_op.scale")
+def _(c: OpCall, x: Series) -> Series:
+    factor = c.scale
+    return [times(v, factor) if isinstance(factor, Value) else scaled(v, factor) for v in x]
+
+
+@jet("pd_op.pad")
+def _(c: OpCall, x: Series) -> Series:
+    return [None if v is None else c.again(v, pad_value=0.0) for v in x]
+
+
+# --- piecewise linear ----------------------------------------------------------------------------
+
+
+@jet("pd_op.abs")
+def _(c: OpCall, x: Series) -> Series:
+    sign = c.b.sign(c.x)
+    return [times(v, sign) for v in x]
+
+
+@jet("pd_op.relu")
+def _(c: OpCall, x: Series) -> Series:
+    mask = c.b.cast(c.x > 0, c.x.dtype)
+    return [times(v, mask) for v in x]
+
+
+def _select(name: str) -> Any:
+    """The winner's coefficients; in a tie the mean of both, as for the gradient."""
+
+    def rule(c: OpCall, x: Series, y: Series) -> Series:
+        b = c.b
+        ties = b.cast(b.equal(c.x, c.y), c.out.dtype) * 0.5
+        first = b.cast(b(f"pd_op.{name}", c.x, c.y), c.out.dtype) + ties
+        second = 1 - first
+        return [b.total([times(p, first), times(q, second)]) for p, q in zip(x, y, strict=True)]
+
+    return rule
+
+
+jet("pd_op.maximum")(_select("greater_than"))
+jet("pd_op.minimum")(_select("less_than"))
+
+
+@jet("pd_op.where")
+def _(c: OpCall, _condition: Series, x: Series, y: Series) -> Series:
+    b = c.b
+
+    def pick(p: Coefficient, q: Coefficient) -> Coefficient:
+        if p is None and q is None:
+            return None
+        zero = b.zeros_like(c.out)
+        return b.where(c.condition, zero if p is None else p, zero if q is None else q)
+
+    return [pick(p, q) for p, q in zip(x, y, strict=True)]
+
+
+def _constant(c: OpCall, *series: Series) -> Series:
+    return [None] * len(series[0])
+
+
+jet("pd_op.sign", "pd_op.floor", "pd_op.ceil", "pd_op.round", "pd_op.trunc")(_constant)

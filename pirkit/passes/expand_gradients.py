@@ -1,0 +1,51 @@
+"""Expansion of derivatives that are asked for into ops that compute them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import ModuleOp
+
+from pirkit.dialect.build import Builder
+from pirkit.dialect.operation import PirOp, ProgramOp
+from pirkit.passes.autodiff import append_backward
+from pirkit.passes.base import Pass, PassContext, Stats
+from pirkit.passes.rewrite import replace
+
+GRADIENT = "pir.gradient"
+
+
+@dataclass(frozen=True)
+class ExpandGradientsPass(Pass):
+    """Replace `pir.gradient` ops by the reverse sweep that computes them, inner ones first.
+
+    ::
+
+        %y = pd_op.exp(%x) : (tensor<2xf32>) -> tensor<2xf32>
+        %g = pir.gradient(%y, %c, %x) {targets = 1 : i32, wrt = 1 : i32} : ...
+        // becomes
+        %g = pd_op.multiply(%c, %y) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+    """
+
+    name = "expand-gradients"
+    stats = Stats(expanded="derivatives expanded")
+
+    def run(self, ctx: PassContext, module: ModuleOp) -> None:
+        for program in ctx.programs(module):
+            for op in ctx.each(list(program.operations)):
+                if op.name == GRADIENT:
+                    expand(program, op)
+                    ctx.count("expanded")
+
+
+def expand(program: ProgramOp, op: PirOp) -> None:
+    """Replace one `pir.gradient`, whose inner ones are expanded already."""
+    count: int = op.attribute("targets")
+    values = list(op.operands)
+    targets, cotangents, wrt = values[:count], values[count : 2 * count], values[2 * count :]
+    found = append_backward(program, targets, wrt, cotangents, before=op)
+    b = Builder(program.block, op, location=op.location)
+    dense = [
+        b.zeros_like(b.wrap(w)).ssa if g is None else g for g, w in zip(found, wrt, strict=True)
+    ]
+    replace(op, dense)

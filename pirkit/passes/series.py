@@ -1,0 +1,133 @@
+"""Taylor series through a stretch of a program."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+from xdsl.ir import SSAValue
+
+from pirkit.diag.errors import UnsupportedError
+from pirkit.dialect.build import Builder, Value
+from pirkit.dialect.opcall import OpCall
+from pirkit.dialect.opdef import decompose, jet
+from pirkit.dialect.operation import PirOp, origin_of, span_of
+from pirkit.dialect.rules.series import LINEAR, Series
+from pirkit.dialect.types import meta_of
+from pirkit.passes.autodiff import between, latest
+from pirkit.passes.decompose import take_apart
+from pirkit.runtime.meta import VecMeta
+
+AnySeries = Any
+"""A Series, or a list of them for a list value."""
+
+_LISTS = frozenset({"pir.combine", "pir.split", "pir.slice"})
+
+
+def has_series(op: PirOp) -> bool:
+    """True if a series can be pushed through the op as it is."""
+    short = op.name.removeprefix("pd_op.")
+    return short in LINEAR or op.name in _LISTS or jet.get(op.definition) is not None
+
+
+def prepared(target: SSAValue, wrt: SSAValue) -> tuple[list[PirOp], SSAValue]:
+    """The ops from ``wrt`` to the target, those without a series taken apart; the target then."""
+    block = wrt.owner.parent if isinstance(wrt.owner, PirOp) else wrt.owner
+    moved: dict[SSAValue, SSAValue] = {}
+    for op in between(cast(Any, block), [target], [wrt]):
+        if not has_series(op) and decompose.get(op.definition):
+            take_apart(op, lambda made: not has_series(made), moved=moved)
+    target = latest(target, moved)
+    return between(cast(Any, block), [target], [wrt]), target
+
+
+def push(
+    b: Builder, ops: Sequence[PirOp], given: dict[SSAValue, AnySeries], order: int
+) -> dict[SSAValue, AnySeries]:
+    """The series of all values that the ops compute, from the given ones.
+
+    Raises UnsupportedError, naming the op and its location, for an op without a series.
+    """
+    known = dict(given)
+    for op in ops:
+        location, attributes = b.location, b.attributes
+        b.location = op.location
+        _push_one(b, op, known, order)
+        b.location, b.attributes = location, attributes
+    return known
+
+
+def _push_one(b: Builder, op: PirOp, known: dict[SSAValue, AnySeries], order: int) -> None:
+    if op.name == "pir.combine":
+        known[op.results[0]] = [known.get(v, [None] * order) for v in op.operands]
+        return
+    if op.name in _LISTS:
+        parts = known[op.operands[0]]
+        picked = parts if op.name == "pir.split" else [parts[op.attribute("index")]]
+        for result, part in zip(op.result_slots, picked, strict=True):
+            if result is not None:
+                known[result] = part
+        return
+    call = OpCall(b, op)
+    slots = zip(op.definition.operands, op.operand_slots, strict=False)
+    series = [_of(v, known, order) for slot, v in slots if slot.kind is None]
+    rule = jet.get(op.definition)
+    if rule is not None:
+        found = rule(call, *series)
+        results = cast("tuple[Any, ...]", found if isinstance(found, tuple) else (found,))
+    elif op.name.removeprefix("pd_op.") in LINEAR:
+        results = _linear(call, series, order)
+    else:
+        raise UnsupportedError(
+            f"`{op.name}` has no Taylor series",
+            code="PK0402",
+            span=span_of(op),
+            notes=origin_of(op),
+            help="give the op a `jet` or a `decompose` rule, or use nested `grad`",
+        )
+    for result, found in zip(op.result_slots, results, strict=False):
+        if result is not None and found is not None:
+            known[result] = found
+
+
+def _of(value: SSAValue | None, known: dict[SSAValue, AnySeries], order: int) -> AnySeries:
+    if value is None:
+        return [None] * order
+    found = known.get(value)
+    if found is None:
+        meta = meta_of(value.type)
+        zero: Series = [None] * order
+        return [zero] * len(meta) if isinstance(meta, VecMeta) else zero
+    return found
+
+
+def _linear(call: OpCall, series: list[AnySeries], order: int) -> tuple[AnySeries, ...]:
+    """The op on each coefficient of its first operand."""
+    tensors = call.tensors()
+    first, rest = tensors[0], tensors[1:]
+    rows = [_applied(call, first, rest, series[0], k) for k in range(order)]
+    count = len(call.op.result_slots)
+    columns: list[AnySeries] = []
+    for i in range(count):
+        column = [None if row is None else row[i] for row in rows]
+        columns.append(column)
+    return tuple(columns)
+
+
+def _applied(
+    call: OpCall, first: Any, rest: tuple[Any, ...], series: AnySeries, k: int
+) -> tuple[Value | None, ...] | None:
+    if isinstance(first, tuple):
+        values = cast("tuple[Value, ...]", first)
+        picked = [s[k] for s in series]
+        if all(p is None for p in picked):
+            return None
+        operand: Any = [
+            call.b.zeros_like(v) if p is None else p for p, v in zip(picked, values, strict=True)
+        ]
+    else:
+        operand = series[k]
+        if operand is None:
+            return None
+    found = call.again(operand, *rest)
+    return cast("tuple[Value | None, ...]", found if isinstance(found, tuple) else (found,))

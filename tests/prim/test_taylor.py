@@ -1,0 +1,143 @@
+"""Taylor mode: series of primitives, and nests of derivatives replaced by series."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any, Final
+
+import numpy as np
+import pytest
+
+import pirkit
+from pirkit import ops
+from pirkit.frontend.tracing import trace
+from pirkit.passes import run_pipeline
+from tests.prim.differentiation import CLEAN, Array
+
+SERIES: Final = "taylor,expand-gradients," + CLEAN
+NESTED: Final = "expand-gradients," + CLEAN
+
+
+def beam(order: int) -> tuple[Any, Any, tuple[Any, Array]]:
+    """The residual of the Euler beam (u' ... of a small net, plus one), its loss, arguments."""
+    rng = np.random.default_rng(0)
+    sizes = [1, 20, 20, 20, 1]
+    params = [
+        (rng.standard_normal((a, b)) * np.sqrt(2 / (a + b)), np.zeros(b))
+        for a, b in pairwise(sizes)
+    ]
+
+    def net(p: Any, x: Any) -> Any:
+        for w, b in p[:-1]:
+            x = ops.tanh(ops.add(ops.matmul(x, w), b))
+        return ops.add(ops.matmul(x, p[-1][0]), p[-1][1])
+
+    u: Any = net
+    for _ in range(order):
+        u = along(u)
+
+    def loss(p: Any, x: Any) -> Any:
+        return ((u(p, x) + 1.0) ** 2).mean()
+
+    return u, pirkit.value_and_grad(loss), (params, np.linspace(0, 1, 11).reshape(-1, 1))
+
+
+def along(f: Any) -> Any:
+    return lambda p, x: pirkit.grad(lambda q, y: f(q, y).sum(), 1)(p, x)
+
+
+def count(f: Any, args: Any, pipeline: str) -> int:
+    traced = trace(f, args)
+    run_pipeline(traced.program.module, pipeline)
+    return len(list(traced.program.entry(None).block.ops))
+
+
+@pytest.mark.parametrize(
+    ("order", "residual", "step"), [(2, 60, 160), (4, 130, 400), (6, 260, 800)]
+)
+def test_growth_of_the_beam(order: int, residual: int, step: int) -> None:
+    u, loss, args = beam(order)
+    assert count(u, args, SERIES) <= residual
+    assert count(loss, args, SERIES) <= step
+
+
+def test_a_second_clean_up_changes_nothing() -> None:
+    _, loss, args = beam(3)
+    assert count(loss, args, SERIES) == count(loss, args, SERIES + "," + CLEAN)
+
+
+def test_series_and_nested_sweeps_agree(monkeypatch: pytest.MonkeyPatch) -> None:
+    from pirkit.frontend import transforms
+
+    _, loss, args = beam(4)
+    value, grads = loss(*args)
+    monkeypatch.setattr(transforms, "PIPELINE", "expand-gradients,@default")
+    monkeypatch.setattr(transforms, "_EXECUTABLES", type(transforms._EXECUTABLES)())
+    other, expected = loss(*args)
+    np.testing.assert_allclose(value, other, rtol=1e-12)
+    for (w, b), (v, c) in zip(grads, expected, strict=True):
+        np.testing.assert_allclose(w, v, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(b, c, rtol=1e-9, atol=1e-12)
+
+
+X: Final = np.array([0.31, 0.77, 0.52])
+
+SMOOTH: Final[dict[str, Callable[[Any], Any]]] = {
+    name: (lambda f: lambda x: f(x))(getattr(ops, name))
+    for name in (
+        "exp expm1 log log1p sin cos tan sinh cosh tanh asin acos atan asinh atanh sigmoid sqrt "
+        "rsqrt reciprocal square erf"
+    ).split()
+} | {
+    "acosh": lambda x: ops.acosh(x + 1.5),
+    "pow 2.5": lambda x: ops.pow(x, 2.5),
+    "pow 3": lambda x: ops.pow(x, 3),
+    "divide": lambda x: ops.sin(x) / (ops.exp(x) + x),
+    "multiply": lambda x: ops.sin(x) * ops.exp(x) * x,
+    "composed": lambda x: ops.tanh(ops.exp(x * x) * 0.3) + ops.log(x + 2.0),
+}
+
+
+def nested(f: Any, order: int) -> Any:
+    for _ in range(order):
+        f = summed_grad(f)
+    return f
+
+
+def summed_grad(f: Any) -> Any:
+    return pirkit.grad(lambda x: f(x).sum())
+
+
+@pytest.mark.parametrize("name", SMOOTH)
+def test_series_of_every_function_to_order_six(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pirkit.frontend import transforms
+
+    f = SMOOTH[name]
+    found = [np.asarray(nested(f, k)(X)) for k in range(1, 7)]
+    monkeypatch.setattr(transforms, "PIPELINE", "expand-gradients,@default")
+    monkeypatch.setattr(transforms, "_EXECUTABLES", type(transforms._EXECUTABLES)())
+    for order, value in enumerate(found, 1):
+        expected = np.asarray(nested(f, order)(X))
+        np.testing.assert_allclose(value, expected, rtol=1e-9, atol=1e-9, err_msg=f"{order}")
+
+
+def test_rows_that_mix_are_told_and_differentiated_as_asked() -> None:
+    w = np.array([[0.5, -0.2, 0.1], [0.3, 0.4, -0.6], [0.2, 0.2, 0.2]])
+
+    def f(x: Any) -> Any:
+        return ops.tanh(ops.matmul(x, w))
+
+    traced = trace(nested(f, 2), (X,))
+    report = run_pipeline(traced.program.module, "taylor")
+    told = [r for r in report.remarks if r.pass_name == "taylor"]
+    assert [r.kind for r in told] == ["missed"]
+    assert "mixes rows" in told[0].message
+    found = nested(f, 2)(X)
+    expected = np.zeros(3)
+    step = 1e-5
+    for i in range(3):
+        e = np.eye(3)[i] * step
+        up, down = (np.asarray(summed_grad(f)(X + s)).sum() for s in (e, -e))
+        expected[i] = (up - down) / (2 * step)
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
