@@ -84,7 +84,8 @@ def _infer(
             return None
         return tuple([() if t is None else _shapes(meta_of(t)) for t in types])
 
-    return _fit(ask, symbols)
+    # A rule that needs a size decides the number of its results by it, which may be any.
+    return None if ask({}) is None else _fit(ask, symbols)
 
 
 def _at(meta: Meta | None, sizes: Sizes, point: Point) -> Meta | None:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NoReturn, cast
+from typing import NoReturn, cast
 
-from xdsl.dialects import builtin as mlir
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, SSAValue
-from xdsl.rewriter import Rewriter
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from pirkit.analysis.order import operations
 from pirkit.diag.errors import ConstraintError, PassError
@@ -18,20 +16,24 @@ from pirkit.dialect.attrs import encode
 from pirkit.dialect.infer import infer_result_types
 from pirkit.dialect.opdef import infer_meta
 from pirkit.dialect.operation import PirOp, ProgramOp, describe, span_of
+from pirkit.dialect.sizes import SYMBOL
 from pirkit.dialect.stated import may_state
-from pirkit.dialect.types import OPAQUE, AnyTensor, meta_of, tensor_type, type_of
+from pirkit.dialect.types import OPAQUE, meta_of, retyped, type_of
 from pirkit.passes.base import Pass, PassContext, Stats, option
+from pirkit.passes.binding import numbers_of, read_bindings, shapes_of
+from pirkit.passes.naming import (
+    AUTO,
+    YIELDING,
+    name_inputs,
+    name_the_rest,
+    propagate_names,
+    read_names,
+    replace_symbols,
+    set_type,
+    sources,
+    symbols_of,
+)
 from pirkit.runtime.meta import UNKNOWN, Meta, TensorMeta, VecMeta, compatible
-
-_NAMED: Final = {
-    "pd_op.data": "name",
-    "pd_op.feed": "name",
-    "pir.parameter": "parameter_name",
-    "pir.constant": "value",
-}
-"""Ops that stand for an input or parameter, and the attribute that holds its name."""
-
-_YIELDING: Final = frozenset({"pd_op.if", "pd_op.pylayer"})
 
 
 @dataclass(frozen=True)
@@ -42,55 +44,64 @@ class InferMetaPass(Pass):
     loops what holds in every turn. `bind` gives shapes to inputs, so that a program for any batch
     becomes one for a certain batch; `?` leaves a dimension open.
 
+    Dimensions that stay unknown get names: `symbols` gives them to inputs, and results get the sums
+    of names, such as `2*N+1`, that agree with the rule of their op wherever it was asked. Equal
+    names mean equal sizes, of at least 1. `bind` takes the size of a name as well.
+
     ::
 
         // infer-meta{bind=x:4x3}
         %0 = pd_op.data() {name = "x", ...} : () -> tensor<?x3xf32>       // becomes tensor<4x3xf32>
         %1 = pd_op.relu(%0) : (tensor<?x3xf32>) -> tensor<?x3xf32>        // becomes tensor<4x3xf32>
+
+        // infer-meta{symbols=x:Nx3}
+        %2 = pd_op.relu(%0) : (tensor<?x3xf32>) -> tensor<?x3xf32>
+        // becomes tensor<?x3xf32, #pir.dims<["N", ""]>>
     """
 
     name = "infer-meta"
-    stats = Stats(refined="types made more precise")
+    stats = Stats(refined="types made more precise", named="types whose dimensions got names")
 
-    bind: tuple[str, ...] = option((), "shapes of inputs, as NAME:4x3; `?` for an open dimension")
+    bind: tuple[str, ...] = option(
+        (), "shapes of inputs, as NAME:4x3, and sizes of names, as N:4; `?` for an open dimension"
+    )
+    symbols: tuple[str, ...] = option(
+        (AUTO,),
+        "names of input dimensions, as NAME:Nx3; `auto` names all that have none, `none` none",
+    )
 
     def run(self, ctx: PassContext, module: ModuleOp) -> None:
-        bindings = dict(_binding(text) for text in self.bind)
+        bindings, names = read_bindings(self.bind), read_names(self.symbols)
+        inputs: dict[str, None] = {}
+        symbols: set[str] = set()
         for program in ctx.programs(module):
-            _Inference(ctx).run(program, bindings)
-        if bindings:
-            self.check_known(module, bindings)
+            name_inputs(program, names)
+            inputs.update(dict.fromkeys(sources(program)))
+            symbols |= symbols_of(program)
+            numbers = numbers_of(program, bindings)
+            shapes = shapes_of(program, bindings, numbers)
+            replace_symbols(program, numbers)
+            _Inference(ctx).run(program, shapes)
+            if AUTO in self.symbols:
+                name_the_rest(program)
+            propagate_names(ctx, program)
+        given = {w for words in names.values() for w in words if SYMBOL.fullmatch(w)}
+        self.check_known("bind", bindings, inputs, symbols | given)
+        self.check_known("name dimensions of", names, inputs, set())
 
-    def check_known(self, module: ModuleOp, bindings: dict[str, tuple[int, ...]]) -> None:
-        known = [n for op in module.ops if isinstance(op, ProgramOp) for n in _sources(op)]
-        for name in bindings:
+    def check_known(
+        self, verb: str, used: Iterable[str], inputs: Iterable[str], symbols: Collection[str]
+    ) -> None:
+        known = [*inputs, *sorted(symbols)]
+        for name in used:
             if name not in known:
                 near = difflib.get_close_matches(name, known, n=1)
                 raise PassError(
-                    f"pass `{self.name}` cannot bind `{name}`: there is no such input",
+                    f"pass `{self.name}` cannot {verb} `{name}`: there is no such input",
                     code="PK0801",
-                    notes=(f"inputs are {', '.join(known) or 'none'}",),
+                    notes=(f"inputs are {', '.join(inputs) or 'none'}",),
                     help=f"did you mean `{near[0]}`?" if near else None,
                 )
-
-
-def _binding(text: str) -> tuple[str, tuple[int, ...]]:
-    name, _, dims = text.rpartition(":")
-    sizes = [] if not dims else dims.split("x")
-    if not name or not all(s == "?" or s.isdecimal() for s in sizes):
-        raise PassError(
-            f"`{text}` binds no shape to an input", code="PK0801", help="write `bind=NAME:4x3`"
-        )
-    return name, tuple(UNKNOWN if s == "?" else int(s) for s in sizes)
-
-
-def _sources(program: ProgramOp) -> dict[str, SSAValue]:
-    """Inputs and parameters by name."""
-    found: dict[str, SSAValue] = dict(zip(program.keywords, program.block.args, strict=True))
-    for op in program.operations:
-        if op.name in _NAMED:
-            found[op.attribute(_NAMED[op.name])] = op.results[0]
-    return found
 
 
 class _Inference:
@@ -100,7 +111,7 @@ class _Inference:
         self.ctx = ctx
 
     def run(self, program: ProgramOp, bindings: dict[str, tuple[int, ...]]) -> None:
-        for name, value in _sources(program).items():
+        for name, value in sources(program).items():
             if name in bindings:
                 self.bind(name, value, bindings[name])
         self.block(program.block)
@@ -125,7 +136,7 @@ class _Inference:
     def op(self, op: PirOp) -> None:
         if op.name == "pd_op.while":
             self.loop(op)
-        elif op.name in _YIELDING:
+        elif op.name in YIELDING:
             for region in op.regions:
                 self.block(region.block)
             for index in range(len(op.results)):
@@ -189,7 +200,7 @@ class _Inference:
             _conflict(at, describe(value), value.type, type_of(meta))
         refined = refine(declared, meta)
         if refined != declared:
-            _set_type(value, _retyped(value.type, refined))
+            set_type(value, retyped(value.type, refined))
             self.ctx.count("refined")
 
 
@@ -238,22 +249,7 @@ def _restore(block: Block, types: Sequence[Sequence[Attribute]]) -> None:
     for values, group in zip(groups, types, strict=True):
         for value, type_ in zip(values, group, strict=True):
             if value.type != type_:
-                _set_type(value, type_)
-
-
-def _set_type(value: SSAValue, type_: Attribute) -> None:
-    hint = value.name_hint
-    Rewriter.replace_value_with_new_type(cast("OpResult[Any] | BlockArgument[Any]", value), type_)
-    owner, index = value.owner, cast("OpResult[Any] | BlockArgument[Any]", value).index
-    fresh = owner.results[index] if isinstance(owner, Operation) else owner.args[index]
-    fresh.name_hint = hint
-
-
-def _retyped(type_: Attribute, meta: Meta) -> Attribute:
-    if isinstance(type_, mlir.TensorType) and isinstance(meta, TensorMeta):
-        encoding = cast(AnyTensor, type_).encoding
-        return tensor_type(meta.shape, meta.dtype, encoding)
-    return type_of(meta)
+                set_type(value, type_)
 
 
 def _conflict(
