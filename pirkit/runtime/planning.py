@@ -199,7 +199,7 @@ class _Planner:
             held = self.storages.get(slot, set())
             others = {s for storage in held for s in storage.slots} - {slot}
             visible = others & ({*slots_of(sources)} | written)
-            alone = sources.count(slot) <= 1 and not visible
+            alone = sources.count(slot) + (slot in written) <= 1 and not visible
             if alone and held and all(s.owner in ("fresh", "heap") for s in held):
                 yield slot
 

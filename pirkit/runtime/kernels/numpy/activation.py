@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import log, pi, sqrt
+from math import inf, log, pi, sqrt
 from typing import Any, Final
 
 import numpy as np
 
 from pirkit.runtime import dtype as dt
 from pirkit.runtime import special
-from pirkit.runtime.binding import Array, Binding, Step
-from pirkit.runtime.kernels.numpy.blocks import Passes, in_blocks
+from pirkit.runtime.binding import HALVES, Array, Binding, Step
+from pirkit.runtime.kernels.numpy.blocks import Passes, clipped, in_blocks
 from pirkit.runtime.registry import kernel
 
 Maker = Callable[[Binding], tuple[Passes, int] | None]
@@ -77,12 +77,12 @@ def _exponential_below(scale: Any, alpha: Any, width: Any) -> tuple[Passes, int]
     low = scale * alpha
 
     def passes(x: Array, out: Array, w: Array) -> None:
-        np.minimum(x, 0, out=w)
+        x.clip(-inf, 0, w)
         if width != 1:
             np.divide(w, width, w)
         np.expm1(w, w)
         np.multiply(w, low, w)
-        np.maximum(x, 0, out=out)
+        x.clip(0, inf, out)
         if scale != 1:
             np.multiply(out, scale, out)
         np.add(out, w, out)
@@ -117,7 +117,7 @@ def _softplus(b: Binding) -> tuple[Passes, int]:
     def smooth(x: Array, out: Array, w: Array, bx: Array) -> None:
         np.multiply(x, beta, bx)
         _log_of_sum(bx, w)
-        np.maximum(bx, 0, out=bx)
+        bx.clip(0, inf, bx)
         np.add(bx, w, w)
         np.divide(w, beta, out)
 
@@ -135,7 +135,7 @@ def _softplus(b: Binding) -> tuple[Passes, int]:
 def _logsigmoid(b: Binding) -> tuple[Passes, int]:
     def passes(x: Array, out: Array, w: Array) -> None:
         _log_of_sum(x, w)
-        np.minimum(x, 0, out=out)
+        x.clip(-inf, 0, out)
         np.subtract(out, w, out)
 
     return passes, 1
@@ -150,7 +150,7 @@ def _mish(b: Binding) -> tuple[Passes, int] | None:
         return None
 
     def passes(x: Array, out: Array, w: Array, v: Array) -> None:
-        np.minimum(x, _SATURATED, out=w)
+        x.clip(-inf, _SATURATED, w)
         np.exp(w, w)
         np.add(w, 2, v)
         np.multiply(w, v, w)  # tanh(log(1 + e)) is n / (n + 2) for n = e * (e + 2)
@@ -181,8 +181,7 @@ def _tanh_shrink(b: Binding) -> tuple[Passes, int]:
 def _hardswish(b: Binding) -> tuple[Passes, int]:
     def passes(x: Array, out: Array, w: Array) -> None:
         np.add(x, 3, w)
-        np.maximum(w, 0, out=w)
-        np.minimum(w, 6, out=w)
+        w.clip(0, 6, w)
         np.multiply(w, x, w)
         np.divide(w, 6, out)
 
@@ -195,35 +194,26 @@ def _hardsigmoid(b: Binding) -> tuple[Passes, int]:
     def passes(x: Array, out: Array) -> None:
         np.multiply(x, slope, out)
         np.add(out, offset, out)
-        np.maximum(out, 0, out=out)
-        np.minimum(out, 1, out=out)
-
-    return passes, 0
-
-
-def _bounded(low: Any, high: Any) -> tuple[Passes, int]:
-    def passes(x: Array, out: Array) -> None:
-        np.maximum(x, low, out=out)
-        np.minimum(out, high, out=out)
+        out.clip(0, 1, out)
 
     return passes, 0
 
 
 def _relu6(b: Binding) -> tuple[Passes, int]:
-    return _bounded(0, 6)
+    return clipped(0, 6), 0
 
 
 def _hardtanh(b: Binding) -> tuple[Passes, int]:
-    return _bounded(b.constant("t_min"), b.constant("t_max"))
+    return clipped(b.constant("t_min"), b.constant("t_max")), 0
 
 
 def _leaky_relu(b: Binding) -> tuple[Passes, int]:
     slope = b.constant("negative_slope")
 
     def passes(x: Array, out: Array, w: Array) -> None:
-        np.minimum(x, 0, out=w)
+        x.clip(-inf, 0, w)
         np.multiply(w, slope, w)
-        np.maximum(x, 0, out=out)
+        x.clip(0, inf, out)
         np.add(out, w, out)
 
     return passes, 1
@@ -233,8 +223,7 @@ def _softshrink(b: Binding) -> tuple[Passes, int]:
     width = b.constant("threshold")
 
     def passes(x: Array, out: Array, w: Array) -> None:
-        np.maximum(x, -width, out=w)
-        np.minimum(w, width, out=w)
+        x.clip(-width, width, w)
         np.subtract(x, w, out)
 
     return passes, 1
@@ -295,9 +284,14 @@ def erf(b: Binding) -> Step:
     return in_blocks(b, special.erf_into)
 
 
+_FEW: Final = 1 << 11
+
+
 @kernel("relu", dtypes=dt.FLOATS, inplace={"out": "x"}, portable=True)
 def relu(b: Binding) -> Step:
-    """One pass; NaN stays NaN."""
+    """One pass; NaN stays NaN. Numpy is faster with two bounds, but slower to start."""
+    if b.input().numel > _FEW and b.dtype not in HALVES:
+        return clipped(0, inf)
     maximum, zero = b.xp.maximum, b.xp.zeros((), b.dtype.np)
 
     def step(x: Array, out: Array) -> None:

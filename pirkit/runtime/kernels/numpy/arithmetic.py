@@ -8,9 +8,9 @@ import numpy as np
 
 from pirkit.diag.errors import RuntimeFault
 from pirkit.runtime import dtype as dt
-from pirkit.runtime.binding import Array, Binding, Step
+from pirkit.runtime.binding import HALVES, Array, Binding, Step
 from pirkit.runtime.convert import constant
-from pirkit.runtime.kernels.numpy.blocks import in_blocks
+from pirkit.runtime.kernels.numpy.blocks import clipped, in_blocks
 from pirkit.runtime.registry import kernel
 
 _POWERS: Final = {2.0: np.square, -1.0: np.reciprocal, 1.0: np.positive}
@@ -33,8 +33,10 @@ def pow_(b: Binding) -> Step:
 
 @kernel("clip", dtypes=dt.REAL, inplace={"out": "x"})
 def clip(b: Binding) -> Step:
-    """Two passes; NaN stays."""
+    """One pass, two in half precision; NaN stays."""
     low, high = _bound(b, "min"), _bound(b, "max")
+    if b.dtype not in HALVES:
+        return clipped(low, high)
 
     def step(x: Array, out: Array) -> None:
         np.maximum(x, low, out=out)

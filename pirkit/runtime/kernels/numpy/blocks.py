@@ -71,3 +71,15 @@ def in_blocks(b: Binding, passes: Passes, scratch: int = 1) -> Callable[[Array, 
         walk(passes, x, out)
 
     return step
+
+
+def clipped(low: Any, high: Any) -> Callable[[Array, Array], Any]:
+    """The step that moves elements into bounds, in one pass; NaN stays.
+
+    Numpy has no such ufunc for half precision.
+    """
+
+    def step(x: Array, out: Array) -> None:
+        x.clip(low, high, out)
+
+    return step
