@@ -17,7 +17,6 @@ from pirkit.dialect.ops import (  # noqa: F401
     deformable_conv,
     detection,
     diagonals,
-    differentiation,
     dropout,
     einsum,
     elementwise,

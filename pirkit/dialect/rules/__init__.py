@@ -4,8 +4,9 @@ They stand beside the op families instead of in them, so that a reader of an op'
 slowed down by its derivatives; the coverage matrix (``pirkit-opt --list-ops``) tells of holes.
 """
 
-import pirkit.dialect.ops
-import pirkit.dialect.structure  # the ops come first, their rules refer to them
+# pyright: reportUnusedImport=false
+import pirkit.dialect.ops  # the ops come first: their rules refer to them
+import pirkit.dialect.structure  # noqa: F401
 from pirkit.dialect.rules import (
     elementwise as elementwise,
 )
