@@ -9,7 +9,7 @@ broadcast of ``N`` with ``M``), if the answer is no sum of symbols (``N/2``), or
 differs (``min(N, 512)``).
 
 So a name is tested, not proved: a rule that departs from the sum only between the points deceives
-it. Nothing is computed from names, hence a wrong one misleads a reader but no program.
+it. Nothing is computed from names of results, hence a wrong one misleads a reader but no program.
 """
 
 from __future__ import annotations
