@@ -301,8 +301,8 @@ def _in_place(
             made = list(cast("tuple[Any, ...]", found if isinstance(found, tuple) else (found,)))
         for i, target in targets.items():
             _store(target, made[i])
-        kept = [targets.get(i, made[i]) for i, m in enumerate(outs) if m is not None]
-        return _shown([k if i in targets else _wrapped(k) for i, k in enumerate(kept)])
+        present = [i for i, m in enumerate(outs) if m is not None]
+        return _shown([targets[i] if i in targets else _wrapped(made[i]) for i in present])
 
     return run
 
