@@ -10,18 +10,62 @@ from pirkit.dialect.opdef import (
     OpDef,
     all_ops,
     bad_samples,
+    decompose,
+    find,
     infer_meta,
+    jet,
     lookup,
     reference,
     samples,
+    vjp,
 )
+from pirkit.dialect.rules.series import LINEAR
+from pirkit.dialect.structure import OUR_NAMES
+from pirkit.runtime.registry import KERNELS, REFERENCE
 
-CONCERNS: Final = (infer_meta, reference, samples, bad_samples)
+CONCERNS: Final = (infer_meta, reference, samples, bad_samples, decompose, vjp, jet)
+
+
+BY_LOWERING: Final = frozenset({"pd_op.data", "pd_op.feed", "pd_op.fetch"})
+"""Ops that become ports of a plan."""
 
 
 def kinds() -> list[str]:
     """The kinds of ops in GraphNet's 982 Paddle graphs, most frequent first, by our names."""
     return files("pirkit.dialect").joinpath("graphnet_kinds.txt").read_text().split()
+
+
+def training_kinds() -> list[str]:
+    """Further ops that Paddle's training programs use: optimizers, AMP, losses, random ops."""
+    return files("pirkit.dialect").joinpath("training_kinds.txt").read_text().split()
+
+
+def list_missing(as_json: bool) -> int:
+    """Print the kinds that a program may not hold, since nothing runs them; 1 if there are any."""
+    wanted = dict.fromkeys((*kinds(), *training_kinds()))
+    missing = [name for name in wanted if not _runs(name)]
+    if as_json:
+        print(json.dumps(missing))
+    else:
+        print("".join(f"{name}\n" for name in missing), end="")
+    return 1 if missing else 0
+
+
+def _runs(name: str) -> bool:
+    definition = find(name)
+    if definition is None:
+        return False
+    if name in OUR_NAMES or name in BY_LOWERING:
+        return True
+    return bool(backends_of(definition))
+
+
+def backends_of(definition: OpDef) -> list[str]:
+    """The backends that run an op, the reference rule last."""
+    found = dict.fromkeys(k.key.backend for k in KERNELS.kernels(definition.base.name))
+    if reference.get(definition) is not None:
+        found[REFERENCE] = None
+    return list(found)
 
 
 def list_ops(as_json: bool) -> None:
@@ -31,10 +75,11 @@ def list_ops(as_json: bool) -> None:
         print(json.dumps(rows))
         return
     width = max(len(str(row["name"])) for row in rows)
-    head = ["signature", *(c.concern for c in CONCERNS), "in-place"]
+    head = ["signature", *(c.concern for c in CONCERNS), "kernels", "in-place"]
     print(f"{'op':<{width}}  {'family':<22} {'  '.join(head)}")
     for row in rows:
-        marks = ["yes", *(str(row[c.concern]) for c in CONCERNS), str(row["in-place"])]
+        rules = (str(row[c.concern]) for c in CONCERNS)
+        marks = ["yes", *rules, str(row["kernels"]), str(row["in-place"])]
         cells = "  ".join(f"{m:<{len(h)}}" for m, h in zip(marks, head, strict=True))
         print(f"{row['name']:<{width}}  {row['family']:<22} {cells}".rstrip())
     print("\n".join(_totals()))
@@ -44,9 +89,12 @@ def _row(definition: OpDef) -> dict[str, str]:
     marks = {c.concern: "yes" if c.get(definition) is not None else "-" for c in CONCERNS}
     if not definition.results:
         marks["infer_meta"] = "none"  # nothing to infer
+    if definition.name.removeprefix("pd_op.") in LINEAR:
+        marks["jet"] = "linear"
     return {
         "name": definition.name,
         "family": definition.family,
+        "kernels": ",".join(b for b in backends_of(definition) if b != REFERENCE) or "-",
         "in-place": ",".join(f"{r}<-{o}" for r, o in definition.inplace.items()) or "-",
         **marks,
         "signature": definition.signature_text,

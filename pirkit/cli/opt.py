@@ -42,8 +42,10 @@ def _run() -> int:
 def _listing(arguments: argparse.Namespace) -> int | None:
     """Answer a request for information; None if there is none."""
     if arguments.list_ops:
-        from pirkit.cli.coverage import list_ops  # noqa: PLC0415  imports all ops
+        from pirkit.cli.coverage import list_missing, list_ops  # noqa: PLC0415  imports all ops
 
+        if arguments.missing:
+            return list_missing(arguments.json)
         list_ops(arguments.json)
     elif arguments.list_passes:
         from pirkit.cli.passes_help import list_passes  # noqa: PLC0415  imports all passes
@@ -195,6 +197,10 @@ def _print(module: mlir.ModuleOp, arguments: argparse.Namespace) -> str:
     if arguments.verify_roundtrip:
         _verify_roundtrip(module)
     text = WRITERS[arguments.target](module)
+    if arguments.why_kernel:
+        from pirkit.frontend.files import explain_kernels  # noqa: PLC0415
+
+        text += explain_kernels(module)
     return text if text.endswith("\n") else text + "\n"
 
 

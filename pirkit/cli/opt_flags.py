@@ -85,6 +85,12 @@ def make_parser() -> ArgumentParser:
     look.add_argument("--list-passes", action="store_true", help="list passes and pipelines")
     look.add_argument("--help-pass", metavar="PASS", help="print the manual of a pass")
     look.add_argument("--list-ops", action="store_true", help="print the coverage matrix of ops")
+    look.add_argument(
+        "--missing", action="store_true", help="of --list-ops: only what nothing runs"
+    )
+    look.add_argument(
+        "--why-kernel", action="store_true", help="of -t plan: tell each kernel's reason"
+    )
     look.add_argument("--json", action="store_true", help="print listings and errors as JSON")
     guard = parser.add_argument_group("guard")
     guard.add_argument(

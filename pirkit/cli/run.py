@@ -54,6 +54,9 @@ def _parser() -> ArgumentParser:
     run.add_argument("--outputs", metavar="O", help="write the outputs to this .npz")
     run.add_argument("--entry", metavar="NAME", help="program of the module to run")
     run.add_argument("--repeat", type=int, default=1, metavar="N", help="run N times")
+    run.add_argument("--threads", type=int, default=1, metavar="N", help="threads of one run")
+    run.add_argument("--no-fallback", action="store_true", help="refuse ops the device cannot run")
+    run.add_argument("--trace", action="store_true", help="print each instruction with its time")
     run.add_argument("--timing", action="store_true", help="print how long the runs took")
     check = parser.add_argument_group("checking cases")
     check.add_argument("--check", action="store_true", help="each path is a captured case")
@@ -79,7 +82,12 @@ def _run_program(arguments: argparse.Namespace) -> int:
     start = time.perf_counter()
     program = load(arguments.paths[0], format=arguments.format, params=arguments.params)
     exe = compile(
-        program, backend=arguments.backend, pipeline=arguments.pipeline, entry=arguments.entry
+        program,
+        backend=arguments.backend,
+        pipeline=arguments.pipeline,
+        entry=arguments.entry,
+        threads=arguments.threads,
+        fallback=not arguments.no_fallback,
     )
     compiled = time.perf_counter() - start
     given: str = arguments.inputs or ""
@@ -100,6 +108,8 @@ def _run_program(arguments: argparse.Namespace) -> int:
             f"compile {compiled:.3f} s, run median {median(times):.6f} s of {len(times)}",
             file=sys.stderr,
         )
+    if arguments.trace:
+        print(exe.trace(inputs), end="", file=sys.stderr)
     _print_outputs(outputs, arguments.json)
     return 0
 
