@@ -87,12 +87,43 @@ class ShareDataInplace:
     views = {"out": "x"}
 
 
+class _Transfer:
+    signature = "x ; dst_place_type: i32 -> out"
+    dtypes = dt.ANY
+
+
+@op
+class CopyToDevice(_Transfer):
+    """`x` in the memory of a device; numbers are those of Paddle's places."""
+
+    name = "pd_op.memcpy_h2d"
+
+
+@op
+class CopyToHost(_Transfer):
+    """`x` in the memory of the host."""
+
+    name = "pd_op.memcpy_d2h"
+
+
 infer_meta(Assign, ShareData, ShareDataInplace)(unchanged)
+infer_meta(CopyToDevice, CopyToHost)(unchanged)
 
 
 @reference(Assign)
 def _(x: Array) -> Array:
     return x.copy()
+
+
+@reference(CopyToDevice, CopyToHost)
+def _(x: Array, *, dst_place_type: int) -> Array:
+    return x.copy()
+
+
+@samples(CopyToDevice, CopyToHost)
+def _(s: SampleMaker) -> Iterator[Sample]:
+    yield s(s.tensor(2, 3), dst_place_type=1)
+    yield s(s.tensor(), dst_place_type=0)
 
 
 @reference(ShareData, ShareDataInplace)
