@@ -84,7 +84,7 @@ def _(
     check_weights(scale, bias, channels, "C3")
     known = channels if channels != UNKNOWN else mean.shape[0]
     row = TensorMeta((known,), statistics_dtype(x.dtype))
-    return x, row, row, row, row, TensorMeta((UNKNOWN,), dt.uint8)
+    return x, row, row, row, row, TensorMeta((0,), dt.uint8)
 
 
 @reference(BatchNorm, SyncBatchNorm)

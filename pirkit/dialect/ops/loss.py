@@ -27,17 +27,13 @@ Array = np.ndarray[Any, Any]
 _LOG_LIMIT: Final = 1e20
 """Paddle's bound on the logarithm of a given probability."""
 
-_SHIFT_LIMIT: Final = -64.0
-"""Paddle's softmax treats logits further below the maximum as if they were here."""
-
 
 @op
 class CrossEntropyWithSoftmax:
     """Softmax of `input` along `axis`, and the cross entropy of it with `label`.
 
     A hard label is the index of a class; one equal to `ignore_index` has loss 0. A soft label is a
-    distribution. Without `use_softmax`, `input` holds probabilities already. A logit more than 64
-    below the maximum counts as 64 below, as in Paddle, so no loss of logits exceeds 64 by much.
+    distribution. Without `use_softmax`, `input` holds probabilities already.
 
     C1: `axis` lies within the rank of `input`.
     C2: apart from `axis`, `label` has the dimensions of `input`.
@@ -104,7 +100,7 @@ def _(
 def _softmax(x: Array, axis: int) -> tuple[Array, Array]:
     """The softmax along an axis and its logarithm, in float32 or wider."""
     wide = widened(x)
-    shifted = np.maximum(wide - wide.max(axis=axis, keepdims=True, initial=-np.inf), _SHIFT_LIMIT)
+    shifted = wide - wide.max(axis=axis, keepdims=True, initial=-np.inf)
     powers = np.exp(shifted)
     total = powers.sum(axis=axis, keepdims=True)
     return powers / total, shifted - np.log(total)

@@ -34,10 +34,16 @@ from pirkit.runtime.kernels.numpy import (
     movement as movement,
 )
 from pirkit.runtime.kernels.numpy import (
+    norm as norm,
+)
+from pirkit.runtime.kernels.numpy import (
     optimizer as optimizer,
 )
 from pirkit.runtime.kernels.numpy import (
     padding as padding,
+)
+from pirkit.runtime.kernels.numpy import (
+    pool as pool,
 )
 from pirkit.runtime.kernels.numpy import (
     random as random,
@@ -56,6 +62,9 @@ from pirkit.runtime.kernels.numpy import (
 )
 from pirkit.runtime.kernels.numpy import (
     set_value as set_value,
+)
+from pirkit.runtime.kernels.numpy import (
+    softmax as softmax,
 )
 from pirkit.runtime.kernels.numpy import (
     sorting as sorting,

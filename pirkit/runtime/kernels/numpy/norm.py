@@ -1,0 +1,255 @@
+"""Normalisations over rows: layer, group, instance, root mean square; and over channels: batch.
+
+Rows are taken some at a time: mean, deviation and scaling of a block run while it is in the cache.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.binding import Array, Binding, Step
+from pirkit.runtime.kernels.numpy.softmax import blocks
+from pirkit.runtime.kernels.numpy.windows import CHANNELS_LAST
+from pirkit.runtime.registry import kernel
+
+Rows = tuple[int, int]
+
+
+def _normaliser(b: Binding, shape: Rows) -> Any:
+    """Makes ``run(x, out, mean, variance, inverse)`` over ``[rows, elements]`` of float32 or 64.
+
+    The last three take the statistics of each row, None if nobody wants them.
+    """
+    rows, size = shape
+    kind = b.dtype.np.type
+    epsilon, share = kind(b.attrs["epsilon"]), kind(1 / max(size, 1))
+    parts = list(blocks(rows, size))
+    most = max((p.stop - p.start for p in parts), default=0)
+    center, spread = b.workspace((most, 1)), b.workspace((most, 1))
+    xp = b.xp
+
+    def run(
+        x: Array, out: Array, mean: Array | None, variance: Array | None, inverse: Array | None
+    ) -> None:
+        for part in parts:
+            count = part.stop - part.start
+            one, goal, middle, width = x[part], out[part], center[:count], spread[:count]
+            xp.add.reduce(one, axis=1, keepdims=True, out=middle)
+            xp.multiply(middle, share, middle)
+            xp.subtract(one, middle, goal)
+            width[:, 0] = xp.einsum("ij,ij->i", goal, goal)
+            xp.multiply(width, share, width)
+            for kept, held in ((mean, middle), (variance, width)):
+                if kept is not None:
+                    kept[part] = held[:, 0]
+            xp.add(width, epsilon, width)
+            xp.sqrt(width, width)
+            xp.reciprocal(width, width)
+            if inverse is not None:
+                inverse[part] = width[:, 0]
+            xp.multiply(goal, width, goal)
+
+    return run
+
+
+def _weigh(b: Binding, out: Array, scale: Array | None, bias: Array | None, shape: Any) -> None:
+    if scale is not None:
+        b.xp.multiply(out, scale.reshape(shape), out)
+    if bias is not None:
+        b.xp.add(out, bias.reshape(shape), out)
+
+
+def _flat(array: Array | None) -> Array | None:
+    return None if array is None else array.reshape(-1)
+
+
+@kernel("layer_norm", dtypes=dt.FLOATS, widen=True)
+def layer_norm(b: Binding) -> Step | None:
+    axis = b.attrs["begin_norm_axis"]
+    shape = b.input().shape
+    rows, size = prod(shape[:axis]), prod(shape[axis:])
+    if not rows * size:
+        return None
+    run = _normaliser(b, (rows, size))
+
+    def step(
+        x: Array,
+        scale: Array | None,
+        bias: Array | None,
+        out: Array,
+        mean: Array | None,
+        variance: Array | None,
+    ) -> None:
+        goal = out.reshape(rows, size)
+        run(x.reshape(rows, size), goal, _flat(mean), _flat(variance), None)
+        _weigh(b, goal, scale, bias, (size,))
+        _return(out, goal)
+
+    return step
+
+
+@kernel("instance_norm", dtypes=dt.FLOATS, widen=True)
+def instance_norm(b: Binding) -> Step | None:
+    n, channels, *rest = b.input().shape
+    rows, size = n * channels, prod(rest)
+    if not rows * size:
+        return None
+    run = _normaliser(b, (rows, size))
+
+    def step(
+        x: Array,
+        scale: Array | None,
+        bias: Array | None,
+        out: Array,
+        mean: Array | None,
+        inverse: Array | None,
+    ) -> None:
+        goal = out.reshape(rows, size)
+        run(x.reshape(rows, size), goal, _flat(mean), None, _flat(inverse))
+        _weigh(b, goal.reshape(n, channels, size), scale, bias, (channels, 1))
+        _return(out, goal)
+
+    return step
+
+
+@kernel("group_norm", dtypes=dt.FLOATS, widen=True)
+def group_norm(b: Binding) -> Step | None:
+    if b.attrs["data_format"] in CHANNELS_LAST:
+        return None
+    n, channels, *rest = b.input().shape
+    rows, size = n * b.attrs["groups"], prod(rest) * channels // b.attrs["groups"]
+    if not rows * size:
+        return None
+    run = _normaliser(b, (rows, size))
+
+    def step(
+        x: Array,
+        scale: Array | None,
+        bias: Array | None,
+        out: Array,
+        mean: Array | None,
+        variance: Array | None,
+    ) -> None:
+        goal = out.reshape(rows, size)
+        run(x.reshape(rows, size), goal, _flat(mean), _flat(variance), None)
+        _weigh(b, goal.reshape(n, channels, prod(rest)), scale, bias, (channels, 1))
+        _return(out, goal)
+
+    return step
+
+
+def _return(out: Array, goal: Array) -> None:
+    """Bring to the result what was computed beside it, where it is not contiguous."""
+    if not out.flags.c_contiguous:
+        out[...] = goal.reshape(out.shape)
+
+
+@kernel("batch_norm", dtypes=dt.FLOATS, widen=True)
+def batch_norm(b: Binding) -> Step | None:
+    """Channels first: statistics of each channel from sums over images and pixels."""
+    shape = b.input().shape
+    if b.attrs["data_format"] in CHANNELS_LAST and len(shape) > 2:
+        return None
+    n, channels, *rest = shape
+    pixels = prod(rest)
+    count = n * pixels
+    if not count or count == 1:
+        return None
+    frozen = b.attrs["use_global_stats"] or (
+        b.attrs["is_test"] and not b.attrs["trainable_statistics"]
+    )
+    kind = b.dtype.np.type
+    epsilon, keep = kind(b.attrs["epsilon"]), kind(b.attrs["momentum"])
+    room = b.workspace((n, channels, pixels)) if not frozen else None
+    used, spread, factor, shift = (b.workspace((channels,)) for _ in range(4))
+    xp = b.xp
+
+    def statistics(images: Array) -> None:
+        assert room is not None
+        xp.einsum("ncp->c", images, out=used)
+        xp.divide(used, count, used)
+        xp.subtract(images, used[:, None], room)
+        xp.einsum("ncp,ncp->c", room, room, out=spread)
+        xp.divide(spread, count, spread)
+
+    def step(
+        x: Array,
+        mean: Array,
+        variance: Array,
+        scale: Array | None,
+        bias: Array | None,
+        out: Array,
+        mean_out: Array | None,
+        variance_out: Array | None,
+        saved_mean: Array | None,
+        saved_variance: Array | None,
+        _reserve: Array | None,
+    ) -> None:
+        images = x.reshape(n, channels, pixels)
+        if frozen:
+            used[...] = mean
+            spread[...] = variance
+        else:
+            statistics(images)
+        for kept, old, new in ((mean_out, mean, used), (variance_out, variance, spread)):
+            if kept is None:
+                continue
+            if frozen:
+                kept[...] = old
+            else:
+                xp.multiply(old, keep, factor)
+                xp.multiply(new, kind(1) - keep, shift)
+                xp.add(factor, shift, kept)
+        if saved_mean is not None:
+            saved_mean[...] = used
+        xp.add(spread, epsilon, factor)
+        xp.sqrt(factor, factor)
+        xp.reciprocal(factor, factor)
+        if saved_variance is not None:
+            saved_variance[...] = factor
+        if scale is not None:
+            xp.multiply(factor, scale, factor)
+        goal = out.reshape(n, channels, pixels)
+        if frozen:
+            xp.subtract(images, used[:, None], goal)
+            xp.multiply(goal, factor[:, None], goal)
+        else:
+            xp.multiply(room, factor[:, None], goal)
+        if bias is not None:
+            xp.add(goal, bias[:, None], goal)
+        _return(out, goal)
+
+    return step
+
+
+@kernel("rms_norm", dtypes=dt.FLOATS, widen=True)
+def rms_norm(b: Binding) -> Step | None:
+    shape = b.input().shape
+    size = prod(b.attrs["normalized_shape"])
+    rows = prod(shape) // size if size else 0
+    if not rows:
+        return None
+    kind = b.dtype.np.type
+    epsilon, share = kind(b.attrs["epsilon"]), kind(1 / size)
+    parts = list(blocks(rows, size))
+    spread = b.workspace((max(p.stop - p.start for p in parts), 1))
+    xp = b.xp
+
+    def step(x: Array, scale: Array | None, out: Array, inverse: Array | None) -> None:
+        source, goal, kept = x.reshape(rows, size), out.reshape(rows, size), _flat(inverse)
+        for part in parts:
+            one, width = source[part], spread[: part.stop - part.start]
+            width[:, 0] = xp.einsum("ij,ij->i", one, one)
+            xp.multiply(width, share, width)
+            xp.add(width, epsilon, width)
+            xp.sqrt(width, width)
+            xp.reciprocal(width, width)
+            if kept is not None:
+                kept[part] = width[:, 0]
+            xp.multiply(one, width, goal[part])
+        _weigh(b, goal, scale, None, (size,))
+        _return(out, goal)
+
+    return step

@@ -1,0 +1,103 @@
+"""Softmax and its relatives, some rows at a time, so that the passes over a row hit the cache."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.binding import Array, Binding, Step
+from pirkit.runtime.kernels.numpy.blocks import BLOCK
+from pirkit.runtime.registry import kernel
+
+Slabs = tuple[int, int, int]
+"""A tensor as ``[outer, axis, inner]``."""
+
+
+def slabs(b: Binding) -> Slabs | None:
+    """The shape around the axis; None for a tensor without axes, or empty."""
+    shape = b.input().shape
+    if not shape or not prod(shape):
+        return None
+    axis: int = b.attrs["axis"] % len(shape)
+    return int(prod(shape[:axis])), int(shape[axis]), int(prod(shape[axis + 1 :]))
+
+
+def blocks(outer: int, each: int) -> Iterator[slice]:
+    """Stretches of the outer dimension that make blocks of the usual size."""
+    some = max(BLOCK // max(each, 1), 1)
+    for first in range(0, outer, some):
+        yield slice(first, min(first + some, outer))
+
+
+def _rows(b: Binding) -> tuple[Slabs, list[slice], Array] | None:
+    found = slabs(b)
+    if found is None:
+        return None
+    outer, size, inner = found
+    parts = list(blocks(outer, size * inner))
+    most = max(p.stop - p.start for p in parts)
+    return found, parts, b.workspace((most, 1, inner))
+
+
+@kernel("softmax", dtypes=dt.FLOATS, inplace={"out": "x"}, widen=True)
+def softmax(b: Binding) -> Step | None:
+    """The maximum is subtracted first, so that nothing overflows."""
+    held = _rows(b)
+    if held is None:
+        return None
+    shape, parts, room = held
+    xp = b.xp
+
+    def step(x: Array, out: Array) -> None:
+        source, target = x.reshape(shape), _flat(out, shape)
+        for part in parts:
+            one, goal = source[part], target[part]
+            edge = room[: part.stop - part.start]
+            xp.maximum.reduce(one, axis=1, keepdims=True, out=edge)
+            xp.subtract(one, edge, goal)
+            xp.exp(goal, goal)
+            xp.add.reduce(goal, axis=1, keepdims=True, out=edge)
+            xp.divide(goal, edge, goal)
+        _back(out, target)
+
+    return step
+
+
+@kernel("log_softmax", dtypes=dt.FLOATS, widen=True)
+def log_softmax(b: Binding) -> Step | None:
+    """``x - max - log(sum(exp(x - max)))``."""
+    held = _rows(b)
+    if held is None:
+        return None
+    shape, parts, room = held
+    _, size, inner = shape
+    powers = b.workspace((room.shape[0], size, inner))
+    xp = b.xp
+
+    def step(x: Array, out: Array) -> None:
+        source, target = x.reshape(shape), _flat(out, shape)
+        for part in parts:
+            one, goal = source[part], target[part]
+            count = part.stop - part.start
+            edge, power = room[:count], powers[:count]
+            xp.maximum.reduce(one, axis=1, keepdims=True, out=edge)
+            xp.subtract(one, edge, goal)
+            xp.exp(goal, power)
+            xp.add.reduce(power, axis=1, keepdims=True, out=edge)
+            xp.log(edge, edge)
+            xp.subtract(goal, edge, goal)
+        _back(out, target)
+
+    return step
+
+
+def _flat(out: Array, shape: Slabs) -> Array:
+    """The result as slabs: a view where it is contiguous, else memory of its own."""
+    return out.reshape(shape)
+
+
+def _back(out: Array, target: Array) -> None:
+    """Bring to the result what was computed beside it."""
+    if not out.flags.c_contiguous:
+        out[...] = target.reshape(out.shape)
