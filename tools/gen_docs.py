@@ -9,12 +9,15 @@ from __future__ import annotations
 import argparse
 import inspect
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from pirkit.dialect.opdef import all_ops, reference
 from pirkit.passes import PIPELINES, Pass, all_passes
 from pirkit.passes.laws import LAWS
 from pirkit.passes.pipelines import ORDER
+from pirkit.runtime.dtype import DType
+from pirkit.runtime.registry import KERNELS
 
 DOCS = Path(__file__).parents[1] / "docs"
 
@@ -64,6 +67,40 @@ def _lines() -> Iterator[str]:
     yield from (f"| `{law.op}` | {law.equation} |" for law in LAWS)
 
 
+KERNELS_INTRODUCTION = """\
+# Kernels
+
+Which backend computes an op, for which element types. `cpu` are the kernels of the registry (numpy
+and BLAS), `reference` the plain statement of the op's meaning in numpy, which runs where no kernel
+serves. Half precision is computed in float32 and rounded once. `pirkit-opt FILE -t plan --why-kernel`
+tells the choice for every operation of a program.
+
+This page is made from the tables themselves: `python tools/gen_docs.py`.
+
+| op | cpu | reference |
+|---|---|---|
+"""
+
+
+def kernels_page() -> str:
+    """The text of ``docs/kernels.md``."""
+    rows = []
+    for definition in sorted(all_ops(), key=lambda d: d.name):
+        if definition.pure is not None or "_grad" in definition.name:
+            continue
+        kernels = [k.key.dtype for k in KERNELS.kernels(definition.name, backend="cpu")]
+        rule = reference.get(definition)
+        if not kernels and rule is None:
+            continue
+        own = (_types(definition.dtypes) or "any") if rule is not None else ""
+        rows.append(f"| `{definition.name}` | {_types(kernels)} | {own} |")
+    return KERNELS_INTRODUCTION + "\n".join(rows) + "\n"
+
+
+def _types(dtypes: Iterable[DType]) -> str:
+    return " ".join(dict.fromkeys(d.short for d in dtypes))
+
+
 def _pass(cls: type[Pass]) -> Iterator[str]:
     yield f"## `{cls.name}`"
     yield ""
@@ -97,14 +134,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--check", action="store_true", help="only compare")
     check = parser.parse_args().check
-    page = DOCS / "passes.md"
-    text = passes_page()
-    if not check:
-        page.write_text(text, encoding="utf-8")
-    elif page.read_text(encoding="utf-8") != text:
-        print(f"{page.name} is out of date: run `python tools/gen_docs.py`", file=sys.stderr)
-        return 1
-    return 0
+    stale = 0
+    for name, make in PAGES.items():
+        page, text = DOCS / name, make()
+        if not check:
+            page.write_text(text, encoding="utf-8")
+        elif page.read_text(encoding="utf-8") != text:
+            print(f"{name} is out of date: run `python tools/gen_docs.py`", file=sys.stderr)
+            stale = 1
+    return stale
+
+
+PAGES = {"passes.md": passes_page, "kernels.md": kernels_page}
+"""Page -> what makes it."""
 
 
 if __name__ == "__main__":

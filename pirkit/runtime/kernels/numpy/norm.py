@@ -149,10 +149,9 @@ def _return(out: Array, goal: Array) -> None:
 @kernel("batch_norm", dtypes=dt.FLOATS, widen=True)
 def batch_norm(b: Binding) -> Step | None:
     """Channels first: statistics of each channel from sums over images and pixels."""
-    shape = b.input().shape
-    if b.attrs["data_format"] in CHANNELS_LAST and len(shape) > 2:
+    n, channels, *rest = b.input().shape
+    if b.attrs["data_format"] in CHANNELS_LAST and rest:
         return None
-    n, channels, *rest = shape
     pixels = prod(rest)
     count = n * pixels
     if not count or count == 1:
