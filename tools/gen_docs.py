@@ -72,7 +72,7 @@ KERNELS_INTRODUCTION = """\
 
 Which backend computes an op, for which element types. `cpu` are the kernels of the registry (numpy
 and BLAS), `reference` the plain statement of the op's meaning in numpy, which runs where no kernel
-serves. Half precision is computed in float32 and rounded once. `pirkit-opt FILE -t plan --why-kernel`
+serves. Half precision is computed in float32 and rounded once. `pirkit-opt -t plan --why-kernel`
 tells the choice for every operation of a program.
 
 This page is made from the tables themselves: `python tools/gen_docs.py`.
