@@ -8,10 +8,10 @@ from xdsl.dialects import builtin as mlir
 from xdsl.ir import Attribute, BlockArgument, Operation, Region, SSAValue
 
 from pirkit.analysis.alias import AliasClasses
+from pirkit.analysis.differentiation import stops_gradient
 from pirkit.analysis.effects import SOURCES, is_named
-from pirkit.dialect.attrs import decode
 from pirkit.dialect.opdef import OpDef
-from pirkit.dialect.operation import OPERAND_SEGMENTS, RESULT_SEGMENTS, PirOp, ProgramOp, create
+from pirkit.dialect.operation import OPERAND_SEGMENTS, RESULT_SEGMENTS, PirOp, create
 from pirkit.dialect.types import meta_of
 from pirkit.runtime.meta import UNKNOWN, Meta, TensorMeta, VecMeta, compatible
 
@@ -102,20 +102,6 @@ def says_as_much(new: Meta, old: Meta) -> bool:
     if isinstance(new, VecMeta) and isinstance(old, VecMeta):
         return all(map(says_as_much, new.items, old.items))
     return True
-
-
-def stops_gradient(value: SSAValue) -> bool:
-    """True if the program says that no gradient flows through the value."""
-    owner = value.owner
-    if isinstance(owner, PirOp):
-        flags = owner.stop_gradient
-        slots = owner.result_slots
-        return any(f and v is value for f, v in zip(flags, slots, strict=False))
-    parent = owner.parent_op() if not isinstance(owner, Operation) else None
-    if isinstance(parent, ProgramOp) and isinstance(value, BlockArgument):
-        held = parent.arg_attrs[value.index].data.get("stop_gradient")
-        return held is not None and any(decode("bool[]", held))
-    return False
 
 
 def _has_gradient(value: SSAValue) -> bool:
