@@ -7,23 +7,38 @@ the program, where it becomes zeros of the right type.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, cast
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, cast
 
 from xdsl.dialects import builtin as mlir
 from xdsl.ir import Attribute, Block, SSAValue
 
+from pirkit.analysis.differentiation import (
+    Paths,
+    between,
+    block_of,
+    is_differentiable,
+    paths_between,
+)
+from pirkit.analysis.order import operations
 from pirkit.diag.errors import UnsupportedError, UsageError
 from pirkit.diag.limits import check
 from pirkit.dialect.build import ORDER, RULE, SOURCE, Builder, Value
 from pirkit.dialect.opcall import OpCall
-from pirkit.dialect.opdef import decompose, vjp
+from pirkit.dialect.opdef import vjp
 from pirkit.dialect.operation import PirOp, ProgramOp, describe, origin_of, span_of
 from pirkit.dialect.types import meta_of
+from pirkit.passes.autodiff_regions import (
+    Shared,
+    differentiate_if,
+    differentiate_pop,
+    differentiate_push,
+    differentiate_while,
+    has_pushes,
+)
 from pirkit.passes.decompose import take_apart
-from pirkit.passes.rewrite import stops_gradient
-from pirkit.runtime.meta import TensorMeta, VecMeta
+from pirkit.runtime.meta import VecMeta
 
 Cotangent = Any
 """A Value, a list of them for a list value, or None for zero."""
@@ -44,96 +59,104 @@ def append_backward(
     one that the targets do not depend on.
 
     Raises UnsupportedError (PK0402), naming the op and its location, for an op on the way that has
-    no derivative, UsageError for a target that is no float.
+    no derivative or that writes in place, UsageError for a target that is no float.
     """
-    return Backward(program.block, before).run(targets, wrt, cotangents)
+    moved: dict[SSAValue, SSAValue] = {}
+    paths, targets, wrt = _prepared(program.block, targets, wrt, moved)
+    seeds = [None if c is None else latest(c, moved) for c in cotangents or [None] * len(targets)]
+    order = 1 + max((_order(op) for op in paths.ops), default=0)
+    check("derivative_order", order, None)
+    b = Builder(program.block, before)
+    shared = Shared(Builder(program.block, before), paths, frozenset(wrt))
+    back = Backward(b, shared, order)
+    for target, seed in zip(targets, seeds, strict=True):
+        value = b.wrap(target)
+        if not is_differentiable(target):
+            raise UsageError(f"{describe(target)} is a {value.any_meta}: it has no derivative")
+        if target in paths.active:
+            back.add(target, b.ones_like(value) if seed is None else b.wrap(seed))
+    back.sweep(paths.ops)
+    found = [back.total(v) for v in wrt]
+    return [None if v is None else cast(Value, v).ssa for v in found]
+
+
+def _prepared(
+    block: Block,
+    targets: Sequence[SSAValue],
+    wrt: Sequence[SSAValue],
+    moved: dict[SSAValue, SSAValue],
+) -> tuple[Paths, list[SSAValue], list[SSAValue]]:
+    """The ways between, their ops without a derivative taken apart into ops that have one."""
+    paths = paths_between(block, targets, wrt)
+    inner = [o for op in paths.ops for region in op.regions for o in operations(region.block)]
+    wanted = [o for o in (*paths.ops, *inner) if any(r in paths.active for r in o.results)]
+    apart = [take_apart(op, _lacks_vjp, moved=moved) for op in wanted if _lacks_vjp(op)]
+    targets, wrt = [latest(t, moved) for t in targets], [latest(w, moved) for w in wrt]
+    return paths_between(block, targets, wrt) if any(apart) else paths, targets, wrt
+
+
+def _lacks_vjp(op: PirOp) -> bool:
+    return vjp.get(op.definition) is None and op.name not in _STRUCTURE
+
+
+def latest(value: SSAValue, moved: Mapping[SSAValue, SSAValue]) -> SSAValue:
+    """What stands for a value now."""
+    while value in moved:
+        value = moved[value]
+    return value
 
 
 @dataclass
 class Backward:
-    """One reverse walk over a block."""
+    """The reverse sweep over one block, whose derivatives ``b`` emits."""
 
-    block: Block
-    before: PirOp | None = None
+    b: Builder
+    shared: Shared
+    order: int
     grads: dict[SSAValue, list[Cotangent]] = field(
         default_factory=dict[SSAValue, "list[Cotangent]"]
     )
 
-    def run(
-        self,
-        targets: Sequence[SSAValue],
-        wrt: Sequence[SSAValue],
-        cotangents: Sequence[SSAValue | None] | None,
-    ) -> list[SSAValue | None]:
-        moved: dict[SSAValue, SSAValue] = {}
-        ops, targets = self._prepared(targets, wrt, moved)
-        wrt = [latest(v, moved) for v in wrt]
-        cotangents = [None if c is None else latest(c, moved) for c in cotangents or ()] or None
-        active = dependents(ops, wrt)
-        order = 1 + max((_order(op) for op in ops), default=0)
-        check("derivative_order", order, None)
-        self.b = Builder(self.block, self.before)
-        for target, seed in zip(targets, cotangents or [None] * len(targets), strict=True):
-            value = self.b.wrap(target)
-            if not is_differentiable(target):
-                raise UsageError(f"{describe(target)} is a {value.any_meta}: it has no derivative")
-            if target in active:
-                one = self.b.ones_like(value) if seed is None else self.b.wrap(seed)
-                self.grads.setdefault(target, []).append(one)
+    def inside(self) -> Backward:
+        """The sweep over a block inside, with cotangents of its own."""
+        return replace(self, grads={})
+
+    def sweep(self, ops: Sequence[PirOp]) -> None:
+        """Visit ops, users before what they use."""
+        location, attributes = self.b.location, self.b.attributes
         for op in reversed(ops):
-            self._visit(op, active, frozenset(wrt), order)
-        return [self._found(v) for v in wrt]
+            self.visit(op)
+        self.b.location, self.b.attributes = location, attributes
 
-    def _found(self, value: SSAValue) -> SSAValue | None:
-        total = self._total(self.grads.get(value, []))
-        return None if total is None else cast(Value, total).ssa
-
-    def _prepared(
-        self,
-        targets: Sequence[SSAValue],
-        wrt: Sequence[SSAValue],
-        moved: dict[SSAValue, SSAValue],
-    ) -> tuple[list[PirOp], list[SSAValue]]:
-        """The ops between, those without a derivative taken apart into ops that have one."""
-        for op in between(self.block, targets, wrt):
-            rule = vjp.get(op.definition)
-            if rule is None and op.name not in _STRUCTURE and decompose.get(op.definition):
-                take_apart(op, lambda made: vjp.get(made.definition) is None, moved=moved)
-        found = [latest(t, moved) for t in targets]
-        return between(self.block, found, [latest(w, moved) for w in wrt]), found
-
-    def _visit(
-        self, op: PirOp, active: set[SSAValue], wrt: frozenset[SSAValue], order: int
-    ) -> None:
+    def visit(self, op: PirOp) -> None:
+        """Hand the cotangents of an op's results on to its operands."""
         slots = op.result_slots
-        held = [self._total(self.grads.get(r, [])) if r is not None else None for r in slots]
-        if all(h is None for h in held):
+        held = [None if r is None else self.total(r) for r in slots]
+        if all(h is None for h in held) and not has_pushes(self.shared, op):
             return
         for result in slots:
-            if result is not None and result not in wrt:
+            if result is not None and result not in self.shared.wrt:
                 self.grads.pop(result, None)
         self.b.location = op.location
-        self.b.attributes = _provenance(op, order)
+        self.b.attributes = _provenance(op, self.order)
         structural = _STRUCTURE.get(op.name)
         if structural is not None:
             structural(self, op, held)
-            return
+        else:
+            self.apply(op, held)
+
+    def apply(self, op: PirOp, held: list[Cotangent]) -> None:
+        """Apply the rule of an op."""
         rule = vjp.get(op.definition)
+        if rule is None or op.definition.writes:
+            raise _no_derivative(op)
         tensors = [
             (slot, value)
             for slot, value in zip(op.definition.operands, op.operand_slots, strict=False)
             if slot.kind is None
         ]
-        wanted = frozenset(slot.name for slot, value in tensors if value in active)
-        if rule is None:
-            raise UnsupportedError(
-                f"`{op.name}` has no derivative",
-                code="PK0402",
-                span=span_of(op),
-                notes=origin_of(op),
-                help="give the op a `vjp` or a `decompose` rule, or stop the gradient before it",
-            )
-        given = [_as_list(h, r) for h, r in zip(held, slots, strict=True)]
+        wanted = frozenset(slot.name for slot, v in tensors if v in self.shared.paths.active)
+        given = [_as_list(h, r) for h, r in zip(held, op.result_slots, strict=True)]
         found = rule(OpCall(self.b, op, wanted), *given)
         results = cast("tuple[Any, ...]", found if isinstance(found, tuple) else (found,))
         for (slot, value), cotangent in zip(tensors, results, strict=False):
@@ -152,19 +175,31 @@ class Backward:
             return
         self.grads.setdefault(value, []).append(cotangent)
 
-    def _total(self, terms: list[Cotangent]) -> Cotangent:
+    def total(self, value: SSAValue) -> Cotangent:
         """The sum of the contributions to one value; lists are summed element by element."""
+        terms = self.grads.get(value, [])
         if not any(isinstance(t, list) for t in terms):
             return self.b.total(terms)
         lists = [cast("list[Any]", t) for t in terms]
         return [self.b.total(parts) for parts in zip(*lists, strict=True)]
 
+    def captured(self, block: Block) -> list[SSAValue]:
+        """The values from outside a block that have got cotangents."""
+        return [v for v in self.grads if block_of(v) is not block]
 
-def latest(value: SSAValue, moved: dict[SSAValue, SSAValue]) -> SSAValue:
-    """What stands for a value now."""
-    while value in moved:
-        value = moved[value]
-    return value
+
+def _no_derivative(op: PirOp) -> UnsupportedError:
+    if op.definition.writes:
+        what, help = "writes in place: its operand is gone", "run the pass `functionalize` first"
+    elif op.name == "pd_op.pylayer":
+        what = "has a derivative that is a Python function, which the program does not hold"
+        help = "trace the program with the derivative, or stop the gradient before the op"
+    else:
+        what = "has no derivative"
+        help = "give the op a `vjp` or a `decompose` rule, or stop the gradient before it"
+    return UnsupportedError(
+        f"`{op.name}` {what}", code="PK0402", span=span_of(op), notes=origin_of(op), help=help
+    )
 
 
 def _as_list(held: Cotangent, result: SSAValue | None) -> Cotangent:
@@ -188,63 +223,6 @@ def _order(op: PirOp) -> int:
     return cast("mlir.IntegerAttr[Any]", held).value.data if held is not None else 0
 
 
-# --- what depends on what ------------------------------------------------------------------------
-
-
-def between(block: Block, targets: Iterable[SSAValue], wrt: Iterable[SSAValue]) -> list[PirOp]:
-    """The ops of a block that depend on ``wrt`` and that the targets depend on, in order."""
-    needed: set[SSAValue] = set(targets)
-    found: list[PirOp] = []
-    for op in reversed(list(block.ops)):
-        if not any(r in needed for r in op.results):
-            continue
-        found.append(cast(PirOp, op))
-        needed.update(op.operands)
-        for region in op.regions:
-            needed.update(v for inner in region.walk() for v in inner.operands)
-    found.reverse()
-    active = dependents(found, wrt)
-    return [op for op in found if reached(op, active) and any(r in active for r in op.results)]
-
-
-def dependents(ops: Iterable[PirOp], wrt: Iterable[SSAValue]) -> set[SSAValue]:
-    """The values through which a gradient to ``wrt`` flows, ``wrt`` included."""
-    active = set(wrt)
-    for op in ops:
-        sources = reached(op, active)
-        if not sources:
-            continue
-        for result in op.results:
-            if is_differentiable(result) and not _is_cut(result, sources):
-                active.add(result)
-    return active
-
-
-def reached(op: PirOp, active: set[SSAValue]) -> list[SSAValue]:
-    """The active values that an op, or a region of it, reads."""
-    sources = [v for v in op.operands if v in active]
-    for region in op.regions:
-        sources += [v for inner in region.walk() for v in inner.operands if v in active]
-    return sources
-
-
-def _is_cut(result: SSAValue, sources: Sequence[SSAValue]) -> bool:
-    """True if the program says that no gradient flows here, though one reaches the op.
-
-    Where all operands are marked as well, the mark only says that nobody asked for gradients.
-    """
-    return stops_gradient(result) and not all(map(stops_gradient, sources))
-
-
-def is_differentiable(value: SSAValue) -> bool:
-    """True for floating and complex tensors, and for lists that hold one."""
-    meta = meta_of(value.type)
-    metas = meta.items if isinstance(meta, VecMeta) else (meta,)
-    return any(
-        isinstance(m, TensorMeta) and (m.dtype.is_float or m.dtype.is_complex) for m in metas
-    )
-
-
 # --- lists ---------------------------------------------------------------------------------------
 
 
@@ -264,8 +242,15 @@ def _slice(back: Backward, op: PirOp, held: list[Cotangent]) -> None:
     back.add(op.operands[0], [held[0] if i == index else None for i in range(count)])
 
 
-_STRUCTURE: dict[str, Any] = {
+_STRUCTURE: Final[dict[str, Callable[[Backward, PirOp, list[Cotangent]], None]]] = {
+    "pd_op.if": differentiate_if,
+    "pd_op.while": differentiate_while,
     "pir.combine": _combine,
-    "pir.split": _split,
     "pir.slice": _slice,
+    "pir.split": _split,
+    "pir.tuple_pop": differentiate_pop,
+    "pir.tuple_push": differentiate_push,
 }
+"""Ops whose derivative is about the form of the program, not about numbers."""
+
+__all__ = ["Backward", "append_backward", "between", "is_differentiable", "latest"]

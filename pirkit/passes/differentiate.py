@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
+from pirkit.analysis.differentiation import is_differentiable, stops_gradient
 from pirkit.analysis.effects import SOURCES
 from pirkit.diag.errors import UsageError
 from pirkit.dialect.build import Builder
 from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.dialect.types import meta_of
-from pirkit.passes.autodiff import append_backward, is_differentiable
+from pirkit.passes.autodiff import append_backward
 from pirkit.passes.base import Pass, PassContext, Stats, option
-from pirkit.passes.rewrite import stops_gradient
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.place import UNDEFINED
 

@@ -1,0 +1,240 @@
+"""Which values a gradient flows through: they depend on some values, and others depend on them.
+
+Branches, loops and stacks are followed: what a loop yields is what its arguments become, and what
+is popped from a stack is what was pushed onto it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import cast
+
+from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
+
+from pirkit.analysis.order import LOOPS, operations
+from pirkit.dialect.attrs import decode
+from pirkit.dialect.operation import PirOp, ProgramOp
+from pirkit.dialect.types import meta_of
+from pirkit.runtime.meta import TensorMeta, VecMeta
+
+Item = tuple[Operation, int]
+"""Place in what a push puts onto a stack, which is named by the op that creates it."""
+
+
+@dataclass(frozen=True)
+class Paths:
+    """The ways from ``wrt`` to the targets.
+
+    ``ops`` are the ops of the block on the way, in order. ``active`` are the values, those inside
+    regions included, through which a gradient to ``wrt`` flows; ``needed`` are those that the
+    targets are computed from.
+    """
+
+    ops: list[PirOp]
+    active: set[SSAValue]
+    needed: set[SSAValue]
+
+
+def paths_between(block: Block, targets: Iterable[SSAValue], wrt: Iterable[SSAValue]) -> Paths:
+    """Find the ways from ``wrt`` to the targets in one block and the regions inside."""
+    demand = _Demand(set(targets))
+    found = demand.block(block)
+    flow = _Flow(set(wrt))
+    for op in found:
+        flow.visit(op)
+    on_way = [op for op in found if flow.reaches(op)]
+    return Paths(on_way, flow.active, demand.needed)
+
+
+def between(block: Block, targets: Iterable[SSAValue], wrt: Iterable[SSAValue]) -> list[PirOp]:
+    """The ops of a block that depend on ``wrt`` and that the targets depend on, in order."""
+    return paths_between(block, targets, wrt).ops
+
+
+def is_differentiable(value: SSAValue) -> bool:
+    """True for floating and complex tensors, and for lists that hold one."""
+    meta = meta_of(value.type)
+    metas = meta.items if isinstance(meta, VecMeta) else (meta,)
+    return any(
+        isinstance(m, TensorMeta) and (m.dtype.is_float or m.dtype.is_complex) for m in metas
+    )
+
+
+def stops_gradient(value: SSAValue) -> bool:
+    """True if the program says that no gradient flows through the value."""
+    owner = value.owner
+    if isinstance(owner, PirOp):
+        flags = owner.stop_gradient
+        slots = owner.result_slots
+        return any(f and v is value for f, v in zip(flags, slots, strict=False))
+    parent = owner.parent_op() if not isinstance(owner, Operation) else None
+    if isinstance(parent, ProgramOp) and isinstance(value, BlockArgument):
+        held = parent.arg_attrs[value.index].data.get("stop_gradient")
+        return held is not None and any(decode("bool[]", held))
+    return False
+
+
+def is_cut(result: SSAValue, sources: Sequence[SSAValue]) -> bool:
+    """True if the program says that no gradient flows here, though one reaches the op.
+
+    Where all operands are marked as well, the mark only says that nobody asked for gradients.
+    """
+    return stops_gradient(result) and not all(map(stops_gradient, sources))
+
+
+def block_of(value: SSAValue) -> Block | None:
+    """The block in which a value is made."""
+    owner = value.owner
+    return owner.parent if isinstance(owner, Operation) else owner
+
+
+def stack_of(token: SSAValue) -> PirOp | None:
+    """The op that creates the stack of a token; None for a stack from outside the program.
+
+    A token that was kept on another stack is followed to its push.
+    """
+    owner = token.owner
+    while isinstance(owner, PirOp) and owner.name == "pir.tuple_pop":
+        index = cast(OpResult, token).index
+        holder = stack_of(owner.operands[0])
+        push = None if holder is None else push_of(holder)
+        if push is None:
+            return None
+        token = push.operands[1 + index]
+        owner = token.owner
+    return owner if isinstance(owner, PirOp) and owner.name == "pir.stack_create" else None
+
+
+def push_of(stack: PirOp) -> PirOp | None:
+    """The push onto a stack, of which there is at most one."""
+    users = [use.operation for use in stack.results[1].uses]
+    return next((cast(PirOp, u) for u in users if u.name == "pir.tuple_push"), None)
+
+
+@dataclass
+class _Demand:
+    """What values are computed from, users before what they use."""
+
+    needed: set[SSAValue]
+    popped: set[Item] = field(default_factory=set[Item])
+
+    def block(self, block: Block) -> list[PirOp]:
+        """The ops of the block that are needed, in order."""
+        found = [cast(PirOp, op) for op in reversed(block.ops) if self.visit(cast(PirOp, op))]
+        found.reverse()
+        return found
+
+    def visit(self, op: PirOp) -> bool:
+        if op.name == "pir.tuple_push":
+            return self.push(op)
+        if op.regions:
+            found = self.loop(op) if op.name in LOOPS else self.branch(op)
+        else:
+            found = any(r in self.needed for r in op.results)
+        if not found:
+            return False
+        self.needed.update(op.operands[:1] if op.name in LOOPS else op.operands)
+        if op.name == "pir.tuple_pop":
+            stack = stack_of(op.operands[0])
+            if stack is not None:
+                wanted = [i for i, r in enumerate(op.results) if r in self.needed]
+                self.popped.update((stack, i) for i in wanted)
+        return True
+
+    def push(self, op: PirOp) -> bool:
+        stack = stack_of(op.operands[0])
+        kept = [v for i, v in enumerate(op.operands[1:]) if (stack, i) in self.popped]
+        self.needed.update(kept)
+        return bool(kept)
+
+    def branch(self, op: PirOp) -> bool:
+        found = any(r in self.needed for r in op.results)
+        for region in op.regions:
+            last = cast(Operation, region.block.last_op)
+            pairs = zip(last.operands, op.results, strict=False)
+            self.needed.update(v for v, r in pairs if r in self.needed)
+            found = bool(self.block(region.block)) or found
+        return found
+
+    def loop(self, op: PirOp) -> bool:
+        body = op.regions[0].block
+        last = cast(Operation, body.last_op)
+        found = any(r in self.needed for r in op.results)
+        before = -1
+        while before != len(self.needed) + len(self.popped):
+            before = len(self.needed) + len(self.popped)
+            for i, argument in enumerate(body.args):
+                if argument in self.needed or op.results[i] in self.needed:
+                    self.needed.update((argument, last.operands[1 + i], op.operands[1 + i]))
+            inside = bool(self.block(body))
+            found = found or inside
+            if found:
+                self.needed.add(last.operands[0])
+        return found
+
+
+@dataclass
+class _Flow:
+    """What depends on some values, in the order of execution."""
+
+    active: set[SSAValue]
+    pushed: set[Item] = field(default_factory=set[Item])
+
+    def visit(self, op: PirOp) -> None:
+        if op.name in LOOPS:
+            self.loop(op)
+        elif op.regions:
+            self.branch(op)
+        elif op.name == "pir.tuple_push":
+            stack = stack_of(op.operands[0])
+            if stack is not None:
+                places = [i for i, v in enumerate(op.operands[1:]) if v in self.active]
+                self.pushed.update((stack, i) for i in places)
+        elif op.name == "pir.tuple_pop":
+            stack = stack_of(op.operands[0])
+            self.enter(r for i, r in enumerate(op.results) if (stack, i) in self.pushed)
+        else:
+            sources = [v for v in op.operands if v in self.active]
+            if sources:
+                self.enter(r for r in op.results if not is_cut(r, sources))
+
+    def enter(self, values: Iterable[SSAValue]) -> None:
+        self.active.update(v for v in values if is_differentiable(v))
+
+    def block(self, block: Block) -> None:
+        for op in block.ops:
+            self.visit(cast(PirOp, op))
+
+    def branch(self, op: PirOp) -> None:
+        for region in op.regions:
+            self.block(region.block)
+            last = cast(Operation, region.block.last_op)
+            for value, result in zip(last.operands, op.results, strict=False):
+                if value in self.active and not is_cut(result, [value]):
+                    self.enter([result])
+
+    def loop(self, op: PirOp) -> None:
+        body = op.regions[0].block
+        last = cast(Operation, body.last_op)
+        before = -1
+        while before != len(self.active) + len(self.pushed):
+            before = len(self.active) + len(self.pushed)
+            for argument, first, again, result in zip(
+                body.args, op.operands[1:], last.operands[1:], op.results, strict=True
+            ):
+                sources = [v for v in (first, again) if v in self.active]
+                if sources and not is_cut(result, sources):
+                    self.enter((argument, result))
+            self.block(body)
+
+    def reaches(self, op: PirOp) -> bool:
+        """True if a gradient flows through the op."""
+        given = any(r in self.active for r in op.results)
+        if op.name == "pir.tuple_pop":
+            return given
+        direct = any(v in self.active for v in op.operands)
+        if not op.regions:
+            return direct and (given or op.name == "pir.tuple_push")
+        inner = (v for region in op.regions for o in operations(region.block) for v in o.operands)
+        return direct or any(v in self.active for v in inner)

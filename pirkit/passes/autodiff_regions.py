@@ -1,0 +1,293 @@
+"""Derivatives of branches, loops and stacks.
+
+The derivative of a branch is a branch on the same condition, that of a loop a loop that runs as
+often, backwards. What their bodies need of the forward ones is pushed onto a stack there, and
+popped here: last in, first out is the order of a reverse sweep, however deep the nesting. A stack
+that is made inside a loop is itself kept on the stack of the loop around.
+
+Stacks differentiate like everything else. The cotangents of what is popped from a stack are pushed
+onto another one; the reverse of the push, which runs in the opposite order, pops them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from xdsl.ir import Block, Operation, Region, SSAValue
+
+from pirkit.analysis.differentiation import Paths, block_of, is_differentiable, stack_of
+from pirkit.analysis.effects import is_pure
+from pirkit.analysis.order import operations
+from pirkit.diag.errors import UnsupportedError
+from pirkit.dialect.build import Builder, Value
+from pirkit.dialect.operation import PirOp, create, span_of
+from pirkit.dialect.types import INLET, OUTLET, STACK, meta_of
+from pirkit.runtime.meta import VecMeta
+
+if TYPE_CHECKING:
+    from pirkit.passes.autodiff import Backward
+
+Cotangent = Any
+
+
+@dataclass
+class Shared:
+    """What the sweeps over a block and over the blocks inside have in common."""
+
+    top: Builder
+    """Emits in front of all that the outermost sweep emits from now on."""
+    paths: Paths
+    wrt: frozenset[SSAValue]
+    returns: dict[PirOp, tuple[SSAValue, tuple[int, ...]]] = field(
+        default_factory=dict[PirOp, "tuple[SSAValue, tuple[int, ...]]"]
+    )
+    """Of each stack whose pop has been visited: where the cotangents of which items come from."""
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """A stack: what creates it, where it is filled, where it is emptied."""
+
+    stack: SSAValue
+    inlet: SSAValue
+    outlet: SSAValue
+
+
+def new_stack(b: Builder) -> Tokens:
+    """Create a stack."""
+    return Tokens(*b.insert(create("pir.stack_create", (), (STACK, INLET, OUTLET))).results)
+
+
+def pop(b: Builder, outlet: SSAValue, like: Sequence[SSAValue]) -> tuple[SSAValue, ...]:
+    """Take back what was pushed last: values of the types of ``like``."""
+    return tuple(b.insert(create("pir.tuple_pop", (outlet,), [v.type for v in like])).results)
+
+
+def push(b: Builder, inlet: SSAValue, values: Iterable[SSAValue]) -> None:
+    """Copy values onto a stack."""
+    b.insert(create("pir.tuple_push", (inlet, *values)))
+
+
+def has_pushes(shared: Shared, op: PirOp) -> bool:
+    """True if the reverse of the op, or of one inside it, has to take cotangents from a stack."""
+    if not shared.returns:
+        return False
+    inner = (o for region in op.regions for o in operations(region.block))
+    pushes = (o for o in (op, *inner) if o.name == "pir.tuple_push")
+    return any(stack_of(o.operands[0]) in shared.returns for o in pushes)
+
+
+# --- branches ------------------------------------------------------------------------------------
+
+
+def differentiate_if(back: Backward, op: PirOp, held: list[Cotangent]) -> None:
+    """A branch each way, with the cotangents of everything that either reads from outside."""
+    blocks: list[Block] = []
+    sweeps: list[Backward] = []
+    for region in op.regions:
+        block, inner = Block(), back.inside()
+        with back.b.inside(block):
+            yielded = cast(Operation, region.block.last_op).operands
+            for value, cotangent in zip(yielded, held, strict=True):
+                if cotangent is not None and value in back.shared.paths.active:
+                    inner.add(value, cotangent)
+            inner.sweep(_ops(region.block))
+        blocks.append(block)
+        sweeps.append(inner)
+    places = _places(back, sweeps, op)
+    if not places and not any(_has_effects(block) for block in blocks):
+        return
+    for region, block, inner in zip(op.regions, blocks, sweeps, strict=True):
+        with back.b.inside(block):
+            back.b("pir.yield", *[p.take(inner) or p.zeros(back.b) for p in places])
+        _keep(back, op, region.block, block)
+    types = [p.like(back.b).ssa.type for p in places]
+    made = create("pd_op.if", op.operands, types, regions=[Region(block) for block in blocks])
+    back.b.insert(made)
+    for place, result in zip(places, made.results, strict=True):
+        place.give(back, back.b.wrap(result))
+
+
+# --- loops ---------------------------------------------------------------------------------------
+
+
+def differentiate_while(back: Backward, op: PirOp, held: list[Cotangent]) -> None:
+    """A loop that carries cotangents of the forward loop's arguments, and sums up those of what it
+    reads from outside."""
+    b, forward = back.b, op.regions[0].block
+    last = cast(Operation, forward.last_op)
+    paths = back.shared.paths
+    carried = [i for i, a in enumerate(forward.args) if a in paths.active and a in paths.needed]
+    body = Block(arg_types=[forward.args[i].type for i in carried])
+    for argument in body.args:
+        _require_tensor(argument, op)
+    inner = back.inside()
+    with b.inside(body):
+        for i, argument in zip(carried, body.args, strict=True):
+            inner.add(last.operands[1 + i], b.wrap(argument))
+        inner.sweep(_ops(forward))
+        following = [
+            inner.total(forward.args[i]) or b.zeros_like(b.wrap(argument))
+            for i, argument in zip(carried, body.args, strict=True)
+        ]
+    places = _places(back, [inner], op)
+    if not carried and not places and not _has_effects(body):
+        return
+    tokens = new_stack(_in_front_of(op, back))
+    with b.inside(body):
+        sums: list[Value] = []
+        for place in places:
+            held_sum = body.insert_arg(place.like(b).ssa.type, len(body.args))
+            sums.append(b.wrap(held_sum) + cast(Value, place.take(inner)))
+        more = b("pir.has_elements", b.wrap(tokens.stack))
+        b("pir.yield", more, *following, *sums)
+    _keep(back, op, forward, body, tokens)
+    starts = [held[i] or b.zeros_like(b.wrap(op.results[i])) for i in carried]
+    starts += [p.zeros(b) for p in places]
+    more = b("pir.has_elements", b.wrap(tokens.stack))
+    types = [a.type for a in body.args]
+    made = create(
+        "pd_op.while", (more.ssa, *[s.ssa for s in starts]), types, regions=[Region(body)]
+    )
+    results = [b.wrap(r) for r in b.insert(made).results]
+    for i, result in zip(carried, results, strict=False):
+        if op.operands[1 + i] in paths.active:
+            back.add(op.operands[1 + i], result)
+    for place, result in zip(places, results[len(carried) :], strict=True):
+        place.give(back, result)
+
+
+# --- stacks --------------------------------------------------------------------------------------
+
+
+def differentiate_pop(back: Backward, op: PirOp, held: list[Cotangent]) -> None:
+    """Push the cotangents of what was popped, for the reverse of the push."""
+    stack = stack_of(op.operands[0])
+    if stack is None:
+        return
+    places = [i for i, h in enumerate(held) if h is not None]
+    for i in places:
+        _require_tensor(op.results[i], op)
+    tokens = new_stack(back.shared.top)
+    push(back.b, tokens.inlet, [held[i].ssa for i in places])
+    back.shared.returns[stack] = (tokens.outlet, tuple(places))
+
+
+def differentiate_push(back: Backward, op: PirOp, held: list[Cotangent]) -> None:
+    """Pop the cotangents of what was pushed."""
+    stack = stack_of(op.operands[0])
+    assert stack is not None
+    outlet, places = back.shared.returns[stack]
+    values = [op.operands[1 + i] for i in places]
+    for value, cotangent in zip(values, pop(back.b, outlet, values), strict=True):
+        if value in back.shared.paths.active:
+            back.add(value, back.b.wrap(cotangent))
+
+
+def _keep(
+    back: Backward, op: PirOp, forward: Block, backward: Block, tokens: Tokens | None = None
+) -> None:
+    """Let the backward block have what it reads of the forward one.
+
+    Constants are made again; everything else goes over a stack, which stands in front of ``op``.
+    """
+    kept: dict[SSAValue, list[tuple[Operation, int]]] = {}
+    for user in backward.walk():
+        for index, value in enumerate(user.operands):
+            if block_of(value) is forward:
+                kept.setdefault(value, []).append((user, index))
+    stored = [v for v in kept if not _is_constant(v)]
+    if stored and tokens is None:
+        tokens = new_stack(_in_front_of(op, back))
+    start = _in_front_of(backward.first_op, back)
+    stands: dict[SSAValue, SSAValue] = {}
+    if tokens is not None:
+        push(_in_front_of(forward.last_op, back), tokens.inlet, stored)
+        stands.update(zip(stored, pop(start, tokens.outlet, stored), strict=True))
+    for value, uses in kept.items():
+        if value not in stands:
+            again = cast(PirOp, cast(Operation, value.owner).clone())
+            stands[value] = start.insert(again).results[0]
+        for user, index in uses:
+            user.operands[index] = stands[value]
+
+
+def _in_front_of(op: Operation | None, back: Backward) -> Builder:
+    """A builder whose ops stand in front of an op and are marked as those of the sweep are."""
+    place = cast(PirOp, op)
+    block = cast(Block, place.parent)
+    return Builder(block, place, location=place.location, attributes=back.b.attributes)
+
+
+def _is_constant(value: SSAValue) -> bool:
+    owner = value.owner
+    return isinstance(owner, Operation) and not owner.operands and is_pure(owner)
+
+
+# --- what comes from outside ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A tensor from outside a block, or an element of a list from there, that has a cotangent."""
+
+    value: SSAValue
+    index: int | None = None
+
+    def like(self, b: Builder) -> Value:
+        whole = b.wrap(self.value)
+        return whole if self.index is None else b.split_vec(whole)[self.index]
+
+    def zeros(self, b: Builder) -> Value:
+        return b.zeros_like(self.like(b))
+
+    def take(self, sweep: Backward) -> Value | None:
+        """The cotangent that a sweep has found."""
+        found = sweep.total(self.value)
+        return found if self.index is None or found is None else found[self.index]
+
+    def give(self, back: Backward, cotangent: Value) -> None:
+        """Hand a cotangent to the sweep around."""
+        if self.index is None:
+            back.add(self.value, cotangent)
+            return
+        count = len(cast(VecMeta, meta_of(self.value.type)))
+        back.add(self.value, [cotangent if i == self.index else None for i in range(count)])
+
+
+def _places(back: Backward, sweeps: Sequence[Backward], op: PirOp) -> list[_Place]:
+    """The places that sweeps over the regions of an op have found cotangents for, in order."""
+    found: dict[_Place, None] = {}
+    for sweep, region in zip(sweeps, op.regions, strict=True):
+        for value in sweep.captured(region.block):
+            meta = meta_of(value.type)
+            if not isinstance(meta, VecMeta):
+                found[_Place(value)] = None
+                continue
+            lists = cast("list[list[Cotangent]]", sweep.grads[value])
+            held = [i for i in range(len(meta)) if any(each[i] is not None for each in lists)]
+            found.update({_Place(value, i): None for i in held})
+    return list(found)
+
+
+def _ops(block: Block) -> list[PirOp]:
+    return [cast(PirOp, op) for op in block.ops]
+
+
+_EFFECTS: Final = frozenset({"pir.tuple_push", "pir.tuple_pop"})
+
+
+def _has_effects(block: Block) -> bool:
+    return any(op.name in _EFFECTS for op in block.walk())
+
+
+def _require_tensor(value: SSAValue, op: PirOp) -> None:
+    if isinstance(meta_of(value.type), VecMeta) and is_differentiable(value):
+        raise UnsupportedError(
+            f"`{op.name}` carries a list of tensors, which has no derivative",
+            code="PK0402",
+            span=span_of(op),
+            help="let the loop carry the tensors one by one",
+        )
