@@ -31,11 +31,22 @@ _MADE: dict[str, EagerOp] = {}
 def __getattr__(name: str) -> Any:
     from pirkit.dialect.opdef import find  # noqa: PLC0415
 
-    if name.startswith("__") or find(f"pd_op.{name}") is None:
-        raise AttributeError(f"module 'pirkit.ops' has no op {name!r}")
-    made = op(f"pd_op.{name}")
+    if name.startswith("__"):
+        raise AttributeError(f"module 'pirkit.ops' has no {name!r}")
+    made = op(f"pd_op.{name}") if find(f"pd_op.{name}") is not None else _of_other_kinds(name)
     globals()[name] = made
     return made
+
+
+def _of_other_kinds(name: str) -> Any:
+    """A function of rows, sparse tensors or strings: ``to_dense``, ``lower``."""
+    from pirkit.frontend.eager import KINDS, KindOp  # noqa: PLC0415
+    from pirkit.runtime.registry import KERNELS  # noqa: PLC0415
+
+    for full in (f"pd_op.{name}", f"strings.{name}"):
+        if any(next(KERNELS.kernels(full, kind=k), None) is not None for k in KINDS):
+            return KindOp(full)
+    raise AttributeError(f"module 'pirkit.ops' has no op {name!r}")
 
 
 def __dir__() -> list[str]:

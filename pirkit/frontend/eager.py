@@ -6,7 +6,7 @@ by the metas of its tensors and its attributes, so a repeated call only allocate
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import copy_context
 from operator import is_
 from threading import local
@@ -18,10 +18,13 @@ from pirkit.diag.errors import ConstraintError, RuntimeFault, UnsupportedError
 from pirkit.dialect.opdef import RANDOM, OpDef
 from pirkit.frontend.calls import Arguments, sort_arguments
 from pirkit.lowering.kernels import KernelLibrary
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.binding import Binding
 from pirkit.runtime.convert import convert
 from pirkit.runtime.library import bind_call, call_fault
 from pirkit.runtime.meta import Meta, TensorMeta, VecMeta
 from pirkit.runtime.plan import Call
+from pirkit.runtime.registry import KERNELS
 from pirkit.runtime.session import Draws
 from pirkit.runtime.steps import KERNEL_FAULTS
 from pirkit.runtime.tensor.dense import DenseTensor
@@ -90,6 +93,9 @@ class EagerOp:
             if take is not None:  # a value that is traced, not computed
                 return take(self.definition, args, keywords)
         sorted_ = sort_arguments(self.definition, args, keywords)
+        kind = kind_of(sorted_.tensors)
+        if kind != DENSE:
+            return call_kind(self.definition.base.name, kind, sorted_.tensors, sorted_.attrs)
         tensors = [_tensor(t, sorted_) for t in sorted_.tensors]
         run = self._run(tuple(map(_meta, tensors)), sorted_.attrs)
         at = [i for i, a in enumerate(args) if type(a) is DenseTensor]
@@ -148,6 +154,49 @@ def _meta(value: Any) -> Meta | None:
     if isinstance(value, list):
         return VecMeta(tuple([t.meta for t in cast("list[DenseTensor]", value)]))
     return None if value is None else cast(DenseTensor, value).meta
+
+
+# --- tensors that are not dense ---
+
+
+DENSE: Final = DenseTensor.kind
+
+
+def kind_of(tensors: Iterable[Any]) -> str:
+    """The kind of the first tensor that is not dense."""
+    kinds = (getattr(t, "kind", DENSE) for t in tensors)
+    return next((k for k in kinds if k != DENSE), DENSE)
+
+
+def call_kind(op: str, kind: str, tensors: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
+    """An op on tensors of which one is no dense one.
+
+    Raises UnsupportedError, naming the kinds that the op takes, if there is no kernel.
+    """
+    first = next(t for t in tensors if getattr(t, "kind", DENSE) == kind)
+    dtype = getattr(first, "dtype", dt.uint8)
+    choice = next(KERNELS.candidates(op, dtype, kind=kind), None)
+    step = choice.kernel(Binding((), (), attrs, op=op)) if choice is not None else None
+    if step is None:
+        kinds = [k for k in KINDS if next(KERNELS.kernels(op, kind=k), None) is not None]
+        raise UnsupportedError(
+            f"`{op}` takes no {kind} tensor of {dtype}",
+            help=f"it takes: {', '.join(kinds) or 'dense'}",
+        )
+    return step(*tensors)
+
+
+class KindOp:
+    """A function of tensors that are not dense, for which there is no op on dense ones."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __call__(self, *tensors: Any, **attrs: Any) -> Any:
+        return call_kind(self.name, kind_of(tensors), tensors, attrs)
+
+
+KINDS: Final = ("dense", "selected_rows", "sparse_coo", "sparse_csr", "string")
 
 
 # --- binding -------------------------------------------------------------------------------------

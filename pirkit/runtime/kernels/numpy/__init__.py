@@ -25,6 +25,9 @@ from pirkit.runtime.kernels.numpy import (
     joining as joining,
 )
 from pirkit.runtime.kernels.numpy import (
+    kinds as kinds,
+)
+from pirkit.runtime.kernels.numpy import (
     matmul as matmul,
 )
 from pirkit.runtime.kernels.numpy import (

@@ -1,0 +1,125 @@
+"""Kernels for tensors that are not dense: rows, sparse tensors, strings.
+
+Their steps take and give tensors, not arrays.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.binding import Binding, Step
+from pirkit.runtime.convert import constant
+from pirkit.runtime.registry import kernel
+from pirkit.runtime.tensor.dense import DenseTensor
+from pirkit.runtime.tensor.selected_rows import SelectedRows
+from pirkit.runtime.tensor.sparse import SparseCooTensor, SparseCsrTensor
+from pirkit.runtime.tensor.string import StringTensor
+
+
+def _scaled(value: DenseTensor, b: Binding) -> DenseTensor:
+    """``value * scale + bias``, the numbers in the element type of the value."""
+    factor = constant(b.attrs["scale"], value.dtype)
+    offset = constant(b.attrs["bias"], value.dtype)
+    array = value.array
+    if b.attrs["bias_after_scale"]:
+        return DenseTensor(np.asarray(array * factor + offset))
+    return DenseTensor(np.asarray((array + offset) * factor))
+
+
+@kernel("scale", dtypes=dt.ANY, kind="selected_rows", form="new")
+def scale_rows(b: Binding) -> Step:
+    """Rows and height stay; the rows that are not there stay zero."""
+
+    def step(x: SelectedRows) -> SelectedRows:
+        return SelectedRows(x.rows, _scaled(x.value, b), x.height)
+
+    return step
+
+
+@kernel("scale", dtypes=dt.ANY, kind="sparse_coo", form="new")
+def scale_coo(b: Binding) -> Step:
+    def step(x: SparseCooTensor) -> SparseCooTensor:
+        return SparseCooTensor(x.indices, _scaled(x.values, b), x.shape, coalesced=x.coalesced)
+
+    return step
+
+
+@kernel("scale", dtypes=dt.ANY, kind="sparse_csr", form="new")
+def scale_csr(b: Binding) -> Step:
+    def step(x: SparseCsrTensor) -> SparseCsrTensor:
+        return SparseCsrTensor(x.crows, x.cols, _scaled(x.values, b), x.shape)
+
+    return step
+
+
+@kernel("add", dtypes=dt.NUMBERS, kind="selected_rows", form="new")
+def add_rows(b: Binding) -> Step:
+    """Rows behind rows, nothing is added up yet; with a dense operand the sum is dense."""
+
+    def step(x: Any, y: Any) -> Any:
+        if not isinstance(x, SelectedRows) or not isinstance(y, SelectedRows):
+            dense = [t.to_dense() if isinstance(t, SelectedRows) else t for t in (x, y)]
+            return DenseTensor(dense[0].array + dense[1].array)
+        value = np.concatenate([x.value.array, y.value.array])
+        return SelectedRows(np.concatenate([x.rows, y.rows]), DenseTensor(value), x.height)
+
+    return step
+
+
+@kernel("merge_selected_rows", dtypes=dt.NUMBERS, kind="selected_rows", form="new")
+def merge_rows(b: Binding) -> Step:
+    return SelectedRows.merged
+
+
+@kernel("add", dtypes=dt.NUMBERS, kind="sparse_coo", form="new")
+def add_coo(b: Binding) -> Step:
+    """Coordinates of both; those that are in both are added up."""
+
+    def step(x: SparseCooTensor, y: SparseCooTensor) -> SparseCooTensor:
+        indices = np.concatenate([x.indices, y.indices], axis=1)
+        values = DenseTensor(np.concatenate([x.values.array, y.values.array]))
+        return SparseCooTensor(indices, values, x.shape).coalesce()
+
+    return step
+
+
+@kernel("to_dense", dtypes=dt.ANY, kind="sparse_coo", form="new")
+@kernel("to_dense", dtypes=dt.ANY, kind="sparse_csr", form="new")
+@kernel("to_dense", dtypes=dt.ANY, kind="selected_rows", form="new")
+def to_dense(b: Binding) -> Step:
+    def step(x: SelectedRows | SparseCooTensor | SparseCsrTensor) -> DenseTensor:
+        return x.to_dense()
+
+    return step
+
+
+_ASCII_LOWER = {c: c + 32 for c in range(65, 91)}
+_ASCII_UPPER = {c: c - 32 for c in range(97, 123)}
+
+
+def _cased(table: dict[int, int], whole: Any) -> Any:
+    def bind(b: Binding) -> Step:
+        """Letters of ASCII only, or of all scripts with ``use_utf8_encoding``."""
+        full = b.attrs.get("use_utf8_encoding", False)
+
+        def step(x: StringTensor) -> StringTensor:
+            if full:
+                return StringTensor(whole(x.array))
+            changed = [s.translate(table) for s in x.array.reshape(-1).tolist()]
+            held = np.array(changed, np.dtypes.StringDType(coerce=False))
+            return StringTensor(held.reshape(x.shape))
+
+        return step
+
+    return bind
+
+
+kernel("strings.lower", dtypes=(dt.uint8,), kind="string", form="new")(
+    _cased(_ASCII_LOWER, np.strings.lower)
+)
+kernel("strings.upper", dtypes=(dt.uint8,), kind="string", form="new")(
+    _cased(_ASCII_UPPER, np.strings.upper)
+)

@@ -1,0 +1,62 @@
+"""Some rows of a large tensor: the gradient of an embedding table."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from pirkit.diag.errors import UsageError
+from pirkit.runtime.dtype import DType
+from pirkit.runtime.tensor.dense import DenseTensor
+
+Array = np.ndarray[Any, Any]
+
+
+class SelectedRows:
+    """Rows of a tensor of ``height`` rows; all others are zero (Paddle's ``SelectedRows``).
+
+    ``rows`` are row numbers (int64), ``value`` holds one row for each. A number may occur more than
+    once: its rows count together, and are added up by :meth:`merged` and :meth:`to_dense`.
+    Raises UsageError for numbers outside of ``height``, or as many as there are no rows.
+    """
+
+    __slots__ = ("height", "rows", "value")
+
+    kind: ClassVar[str] = "selected_rows"
+
+    def __init__(self, rows: Any, value: DenseTensor, height: int) -> None:
+        numbers = np.asarray(rows, np.int64)
+        if numbers.ndim != 1 or value.ndim < 1 or len(numbers) != value.shape[0]:
+            raise UsageError(f"{numbers.shape} row numbers for a value of shape {value.shape}")
+        if numbers.size and not (0 <= numbers.min() and numbers.max() < height):
+            raise UsageError(f"row numbers {numbers.min()} to {numbers.max()} of {height} rows")
+        self.rows: Array = numbers
+        self.value = value
+        self.height = height
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """That of the whole tensor."""
+        return (self.height, *self.value.shape[1:])
+
+    @property
+    def dtype(self) -> DType:
+        return self.value.dtype
+
+    def merged(self) -> SelectedRows:
+        """Each row number once, in rising order, with the sum of its rows."""
+        unique, inverse = np.unique(self.rows, return_inverse=True)
+        total = np.zeros((len(unique), *self.value.shape[1:]), self.value.array.dtype)
+        np.add.at(total, inverse.reshape(-1), self.value.array)
+        return SelectedRows(unique, DenseTensor(total), self.height)
+
+    def to_dense(self) -> DenseTensor:
+        """The whole tensor."""
+        merged = self.merged()
+        out = np.zeros(self.shape, self.value.array.dtype)
+        out[merged.rows] = merged.value.array
+        return DenseTensor(out)
+
+    def __repr__(self) -> str:
+        return f"SelectedRows(rows={self.rows.tolist()}, height={self.height}, {self.value!r})"

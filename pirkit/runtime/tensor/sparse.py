@@ -1,0 +1,147 @@
+"""Sparse tensors: by coordinates, and by compressed rows."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any, ClassVar
+
+import numpy as np
+
+from pirkit.diag.errors import UsageError
+from pirkit.runtime.dtype import DType
+from pirkit.runtime.tensor.dense import DenseTensor
+
+Array = np.ndarray[Any, Any]
+
+
+class SparseCooTensor:
+    """Values at coordinates: ``indices [sparse dims, n]`` and ``values [n, *dense dims]``.
+
+    A coordinate may occur more than once unless ``coalesced``; its values count together. Raises
+    UsageError for indices that do not fit the shape.
+    """
+
+    __slots__ = ("coalesced", "indices", "shape", "values")
+
+    kind: ClassVar[str] = "sparse_coo"
+
+    def __init__(
+        self, indices: Any, values: DenseTensor, shape: tuple[int, ...], *, coalesced: bool = False
+    ) -> None:
+        held = np.asarray(indices, np.int64)
+        if held.ndim != 2 or held.shape[1] != values.shape[0]:
+            raise UsageError(f"indices {held.shape} do not fit values {values.shape}")
+        dims = held.shape[0]
+        if values.shape[1:] != tuple(shape[dims:]):
+            raise UsageError(f"values {values.shape} do not fill a tensor of shape {shape}")
+        sizes = np.array(shape[:dims], np.int64).reshape(-1, 1)
+        if held.size and not ((held >= 0) & (held < sizes)).all():
+            raise UsageError(f"an index lies outside of the shape {shape}")
+        self.indices: Array = held
+        self.values = values
+        self.shape = tuple(shape)
+        self.coalesced = coalesced
+
+    @classmethod
+    def from_dense(cls, x: DenseTensor, sparse_dims: int | None = None) -> SparseCooTensor:
+        """The non-zero elements, or the non-zero rows of the last dimensions."""
+        dims = x.ndim if sparse_dims is None else sparse_dims
+        array = x.array
+        kept = array != 0
+        if dims < x.ndim:
+            kept = kept.any(axis=tuple(range(dims, x.ndim)))
+        indices = np.stack(np.nonzero(kept)) if dims else np.zeros((0, 1), np.int64)
+        return cls(indices, DenseTensor(array[kept]), x.shape, coalesced=True)
+
+    @property
+    def dtype(self) -> DType:
+        return self.values.dtype
+
+    def coalesce(self) -> SparseCooTensor:
+        """Each coordinate once, in the order of the axes."""
+        if self.coalesced:
+            return self
+        dims = self.shape[: self.indices.shape[0]]
+        flat = np.ravel_multi_index(tuple(self.indices), dims) if dims else self.indices[0]
+        unique, inverse = np.unique(flat, return_inverse=True)
+        total = np.zeros((len(unique), *self.values.shape[1:]), self.values.array.dtype)
+        np.add.at(total, inverse.reshape(-1), self.values.array)
+        indices = np.stack(np.unravel_index(unique, dims))
+        return SparseCooTensor(indices, DenseTensor(total), self.shape, coalesced=True)
+
+    def to_dense(self) -> DenseTensor:
+        """The whole tensor."""
+        whole = self.coalesce()
+        out = np.zeros(self.shape, self.values.array.dtype)
+        out[tuple(whole.indices)] = whole.values.array
+        return DenseTensor(out)
+
+    def to_csr(self) -> SparseCsrTensor:
+        """By compressed rows; for matrices and stacks of them, without dense dimensions."""
+        whole = self.coalesce()
+        if len(self.shape) not in (2, 3) or whole.indices.shape[0] != len(self.shape):
+            raise UsageError(f"a tensor of shape {self.shape} has no compressed rows")
+        rows = self.shape[-2]
+        batch = whole.indices[0] if len(self.shape) == 3 else np.zeros_like(whole.indices[0])
+        batches = self.shape[0] if len(self.shape) == 3 else 1
+        counts = np.zeros((batches, rows), np.int64)
+        np.add.at(counts, (batch, whole.indices[-2]), 1)
+        crows = np.concatenate([np.zeros((batches, 1), np.int64), counts.cumsum(axis=1)], axis=1)
+        return SparseCsrTensor(crows.reshape(-1), whole.indices[-1], whole.values, self.shape)
+
+    def __repr__(self) -> str:
+        at = self.indices.tolist()
+        return f"SparseCooTensor(shape={list(self.shape)}, indices={at}, {self.values!r})"
+
+
+class SparseCsrTensor:
+    """A matrix by rows, or a stack of matrices one behind the other.
+
+    ``crows`` says where each row begins in ``cols`` and ``values``, counted anew for each matrix.
+    Raises UsageError for parts that do not fit together.
+    """
+
+    __slots__ = ("cols", "crows", "shape", "values")
+
+    kind: ClassVar[str] = "sparse_csr"
+
+    def __init__(self, crows: Any, cols: Any, values: DenseTensor, shape: tuple[int, ...]) -> None:
+        starts, columns = np.asarray(crows, np.int64), np.asarray(cols, np.int64)
+        if len(shape) not in (2, 3):
+            raise UsageError(f"compressed rows have two or three dimensions, not {len(shape)}")
+        batches = prod(shape[:-2])
+        if starts.shape != (batches * (shape[-2] + 1),):
+            raise UsageError(f"{starts.shape} row starts for shape {shape}")
+        ends = starts.reshape(batches, -1)[:, -1] if batches else starts
+        if columns.shape != values.shape or int(ends.sum()) != len(columns):
+            raise UsageError(
+                f"{columns.shape} columns, {values.shape} values, {ends.sum()} counted"
+            )
+        if columns.size and not (0 <= columns.min() and columns.max() < shape[-1]):
+            raise UsageError(f"a column lies outside of the shape {shape}")
+        self.crows: Array = starts
+        self.cols: Array = columns
+        self.values = values
+        self.shape = tuple(shape)
+
+    @property
+    def dtype(self) -> DType:
+        return self.values.dtype
+
+    def to_coo(self) -> SparseCooTensor:
+        """By coordinates."""
+        batches, rows = prod(self.shape[:-2]), self.shape[-2]
+        counts = np.diff(self.crows.reshape(batches, rows + 1), axis=1)
+        row = np.concatenate([np.repeat(np.arange(rows), c) for c in counts] or [self.cols[:0]])
+        parts = [row, self.cols]
+        if len(self.shape) == 3:
+            parts = [np.repeat(np.arange(batches), counts.sum(axis=1)), *parts]
+        return SparseCooTensor(np.stack(parts), self.values, self.shape)
+
+    def to_dense(self) -> DenseTensor:
+        """The whole tensor."""
+        return self.to_coo().to_dense()
+
+    def __repr__(self) -> str:
+        starts = self.crows.tolist()
+        return f"SparseCsrTensor(shape={list(self.shape)}, crows={starts}, {self.values!r})"
