@@ -346,6 +346,10 @@ def _loop(env: Env, node: Loop) -> Do:
     return loop
 
 
+class SavedValues(list[tuple[Any, ...]]):
+    """A stack of values that a branch or a loop has saved."""
+
+
 def _on_stack(env: Env, node: OnStack) -> Do:
     frame, stack = env.frame.values, node.instruction
     pick = picker(frame, [env.frame.cells(o) for o in stack.inputs])
@@ -353,7 +357,7 @@ def _on_stack(env: Env, node: OnStack) -> Do:
     slot, span = stack.slot, stack.span
 
     def create() -> None:
-        frame[slot] = []
+        frame[slot] = SavedValues()
 
     def push() -> None:
         frame[slot].append(tuple(map(_saved, pick())))
@@ -373,7 +377,9 @@ def _on_stack(env: Env, node: OnStack) -> Do:
 
 
 def _saved(value: Any) -> Any:
-    """A value that later iterations do not overwrite."""
+    """A value that later iterations do not overwrite; a stack that is kept on another is itself."""
+    if isinstance(value, SavedValues):
+        return value
     if isinstance(value, list):
         return [_saved(v) for v in cast("list[Any]", value)]
     return value.copy() if hasattr(value, "copy") else value
