@@ -8,16 +8,22 @@ program, which is how ``grad(grad(f))`` works.
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Final, cast
 
+from xdsl.ir import SSAValue
+
+from pirkit.analysis.differentiation import is_differentiable
 from pirkit.diag.errors import UsageError
 from pirkit.dialect.build import Value
 from pirkit.frontend import tree
 from pirkit.frontend.compile import compile
 from pirkit.frontend.tracing import Recorder, fed, fingerprint, trace
-from pirkit.passes.autodiff import is_differentiable
+from pirkit.passes.autodiff import latest
+from pirkit.passes.expand_gradients import GRADIENT, expand
+from pirkit.passes.series import prepared, push
 from pirkit.runtime.executor import Executable
 from pirkit.runtime.tensor.dense import DenseTensor
 
@@ -121,6 +127,27 @@ def jacfwd(f: Function, argnums: int = 0) -> Function:
 def hessian(f: Function, argnums: int = 0) -> Function:
     """The second derivatives of a function whose result is one number."""
     return jacfwd(grad(f, argnums), argnums)
+
+
+def jet(f: Function, primals: Sequence[Any], series: Sequence[Sequence[Any]]) -> tuple[Any, Any]:
+    """The result of a function and its derivatives of order 1 to K along a curve, in one sweep.
+
+    ``series[i]`` holds the derivatives of order 1 to K of argument ``i`` along the curve, as in
+    ``jax.experimental.jet``: ``(1, 0, 0)`` asks for derivatives up to the third along the argument
+    itself. The cost grows with the square of K.
+
+    Raises UnsupportedError for an op without a Taylor series.
+    """
+    order = max(map(len, series), default=0)
+    count = len(primals)
+
+    def both(*given: Any) -> tuple[Any, Any]:
+        args, rest = given[:count], iter(given[count:])
+        curves = [[next(rest) for _ in s] for s in series]
+        return _curve(_one(f(*args), "jet"), args, curves, order)
+
+    flat = [d for s in series for d in s]
+    return _transformed(both, range(count))(*primals, *flat)
 
 
 # --- recording -----------------------------------------------------------------------------------
@@ -234,6 +261,29 @@ def _along(y: Value, args: Sequence[Any], tangents: Sequence[Any]) -> Value:
 
 def _several(found: Any) -> tuple[Value, ...]:
     return cast("tuple[Value, ...]", found if isinstance(found, tuple) else (found,))
+
+
+def _curve(
+    y: Value, args: Sequence[Any], curves: Sequence[Sequence[Any]], order: int
+) -> tuple[Value, list[Value]]:
+    """``y``, and its derivatives 1 to ``order``, given those of the arguments."""
+    b = cast(Recorder, y.b)
+    variables = [_one(a, "jet") for a in args]
+    moved: dict[SSAValue, SSAValue] = {}
+    for op in list(b.program.operations):
+        if op.name == GRADIENT:
+            moved.update(expand(b.program, op))
+    y = b.wrap(latest(y.ssa, moved))
+    given: dict[SSAValue, Any] = {}
+    for variable, curve in zip(variables, curves, strict=True):
+        scaled = [b.value(d, variable) * (1 / math.factorial(k)) for k, d in enumerate(curve, 1)]
+        given[variable.ssa] = [*scaled, *[None] * (order - len(scaled))]
+    ops, target = prepared(y.ssa, [v.ssa for v in variables])
+    found = push(b, ops, given, order).get(target, [None] * order)
+    derivatives = [
+        b.zeros_like(y) if c is None else c * math.factorial(k) for k, c in enumerate(found, 1)
+    ]
+    return b.wrap(target), derivatives
 
 
 def _one(value: Any, name: str) -> Value:

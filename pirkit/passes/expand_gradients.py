@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
 
 from pirkit.dialect.build import Builder
 from pirkit.dialect.operation import PirOp, ProgramOp
@@ -38,8 +39,11 @@ class ExpandGradientsPass(Pass):
                     ctx.count("expanded")
 
 
-def expand(program: ProgramOp, op: PirOp) -> None:
-    """Replace one `pir.gradient`, whose inner ones are expanded already."""
+def expand(program: ProgramOp, op: PirOp) -> dict[SSAValue, SSAValue]:
+    """Replace one `pir.gradient`, whose inner ones are expanded already.
+
+    Gives what stands for each of its results.
+    """
     count: int = op.attribute("targets")
     values = list(op.operands)
     targets, cotangents, wrt = values[:count], values[count : 2 * count], values[2 * count :]
@@ -48,4 +52,6 @@ def expand(program: ProgramOp, op: PirOp) -> None:
     dense = [
         b.zeros_like(b.wrap(w)).ssa if g is None else g for g, w in zip(found, wrt, strict=True)
     ]
+    moved: dict[SSAValue, SSAValue] = dict(zip(op.results, dense, strict=True))
     replace(op, dense)
+    return moved

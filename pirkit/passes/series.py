@@ -30,15 +30,15 @@ def has_series(op: PirOp) -> bool:
     return short in LINEAR or op.name in _LISTS or jet.get(op.definition) is not None
 
 
-def prepared(target: SSAValue, wrt: SSAValue) -> tuple[list[PirOp], SSAValue]:
+def prepared(target: SSAValue, wrt: Sequence[SSAValue]) -> tuple[list[PirOp], SSAValue]:
     """The ops from ``wrt`` to the target, those without a series taken apart; the target then."""
-    block = wrt.owner.parent if isinstance(wrt.owner, PirOp) else wrt.owner
+    block = target.owner.parent if isinstance(target.owner, PirOp) else target.owner
     moved: dict[SSAValue, SSAValue] = {}
-    for op in between(cast(Any, block), [target], [wrt]):
+    for op in between(cast(Any, block), [target], wrt):
         if not has_series(op) and decompose.get(op.definition):
             take_apart(op, lambda made: not has_series(made), moved=moved)
     target = latest(target, moved)
-    return between(cast(Any, block), [target], [wrt]), target
+    return between(cast(Any, block), [target], wrt), target
 
 
 def push(

@@ -62,7 +62,7 @@ class TaylorPass(Pass):
         if isinstance(mixed, Mixed):
             ctx.remark("missed", f"no series of order {order}: {mixed.reason}", mixed.op or first)
             return
-        ops, root = prepared(nest.root, nest.variable)
+        ops, root = prepared(nest.root, [nest.variable])
         still = [op for op in ops if not has_series(op)]
         if still:
             names = ", ".join(sorted({f"`{op.name}`" for op in still}))

@@ -124,3 +124,45 @@ def test_indexing() -> None:
     for index in [(0,), (..., 1), (slice(None), slice(1, 3)), (1, None, -1), (slice(0, 2), ..., 2)]:
         found = pirkit.vjp(lambda v, index=index: v[index] * 1.0, x)[0]
         np.testing.assert_array_equal(found, x[index])
+
+
+def test_jet_gives_derivatives_along_a_curve() -> None:
+    y, found = pirkit.jet(ops.tanh, (X,), ((np.ones(3), np.zeros(3), np.zeros(3)),))
+    t = np.tanh(X)
+    s = 1 - t * t
+    np.testing.assert_allclose(y, t)
+    for one, other in zip(found, [s, -2 * t * s, -2 * s * s + 4 * t * t * s], strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12)
+
+
+def test_jet_along_a_curved_path_and_several_arguments() -> None:
+    def f(x: Any, y: Any) -> Any:
+        return ops.sin(x * y)
+
+    at = (np.array(0.4), np.array(1.3))
+    step = 1e-4
+
+    def curve(s: float) -> Any:
+        x, y = at[0] + s * 0.7 + s * s / 2 * 0.3, at[1] - s * 1.1
+        return np.sin(x * y)
+
+    _, (first, second) = pirkit.jet(
+        f, at, ((np.array(0.7), np.array(0.3)), (np.array(-1.1), np.array(0.0)))
+    )
+    np.testing.assert_allclose(first, (curve(step) - curve(-step)) / (2 * step), rtol=1e-6)
+    expected = (curve(step) - 2 * curve(0.0) + curve(-step)) / step**2
+    np.testing.assert_allclose(second, expected, rtol=1e-5)
+
+
+def test_jet_inside_grad_and_grad_inside_jet() -> None:
+    def second(x: Any) -> Any:
+        _, found = pirkit.jet(ops.tanh, (x,), ((np.ones(3), np.zeros(3)),))
+        return found[1].sum()
+
+    t = np.tanh(X)
+    s = 1 - t * t
+    third = -2 * s * s + 4 * t * t * s
+    np.testing.assert_allclose(pirkit.grad(second)(X), third, rtol=1e-12)
+    slope = pirkit.grad(tanh_sum)
+    _, found = pirkit.jet(slope, (X,), ((np.ones(3), np.zeros(3)),))
+    np.testing.assert_allclose(found[1], third, rtol=1e-12)
