@@ -68,6 +68,9 @@ _RANKS: Final = Difference("Paddle refuses operands of different ranks", when=_r
 UNSAFE: Final = {
     "pd_op.matmul": Difference("batched products of integers", when=_is_integer),
     "pd_op.nll_loss": Difference("images", when=lambda call: next(arrays(call.args)).ndim == 4),
+    "pd_op.fill_diagonal_tensor": Difference(
+        "negative dimensions", when=lambda call: min(call.attrs["dim1"], call.attrs["dim2"]) < 0
+    ),
     "pd_op.fft_c2c": Difference("negative axes", when=_has_negative_axis),
     "pd_op.fft_r2c": Difference("negative axes", when=_has_negative_axis),
     "pd_op.fft_c2r": Difference("negative axes", when=_has_negative_axis),
@@ -93,6 +96,10 @@ VALUE_DIFFERENCES: Final = {
     "pd_op.atan2": Difference(
         "Paddle refuses different ranks, and takes integers in single precision",
         when=lambda call: _ranks_differ(call) or _is_integer(call),
+    ),
+    "pd_op.fill_diagonal": Difference(
+        "Paddle leaves the diagonal of a cube after its first matrix",
+        when=lambda call: next(arrays(call.args)).ndim > 2,
     ),
     "pd_op.isclose": _RANKS,
     "pd_op.label_smooth": Difference(

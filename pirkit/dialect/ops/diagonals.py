@@ -14,7 +14,7 @@ from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import constant, widened
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.meta import UNKNOWN, TensorMeta
-from pirkit.runtime.place import Place
+from pirkit.runtime.place import CPU, Place
 
 Array = np.ndarray[Any, Any]
 
@@ -262,13 +262,13 @@ def _(*, row: int, col: int, offset: int, dtype: DType, place: Place) -> Array:
 
 @samples(TrilIndices)
 def _(s: SampleMaker) -> Iterator[Sample]:
-    yield s(rows=3, cols=4, offset=-1, dtype=dt.int64)
+    yield s(rows=3, cols=4, offset=-1, dtype=dt.int64, place=CPU)
     yield s(rows=2, cols=2, offset=1, dtype=dt.int32)
 
 
 @samples(TriuIndices)
 def _(s: SampleMaker) -> Iterator[Sample]:
-    yield s(row=3, col=4, offset=1, dtype=dt.int64)
+    yield s(row=3, col=4, offset=1, dtype=dt.int64, place=CPU)
     yield s(row=2, col=2, offset=-1, dtype=dt.int32)
 
 
