@@ -14,6 +14,7 @@ from typing import Any, Final, cast
 from xdsl.dialects import builtin as mlir
 from xdsl.ir import Attribute, Block, SSAValue
 
+from pirkit.analysis.alias import alias_classes
 from pirkit.analysis.differentiation import (
     Paths,
     between,
@@ -38,6 +39,7 @@ from pirkit.passes.autodiff_regions import (
     has_pushes,
 )
 from pirkit.passes.decompose import take_apart
+from pirkit.passes.functionalize import write_backs
 from pirkit.runtime.meta import VecMeta
 
 Cotangent = Any
@@ -54,13 +56,14 @@ def append_backward(
 ) -> list[SSAValue | None]:
     """Append the ops that compute the derivatives of ``targets`` with respect to ``wrt``.
 
-    ``cotangents`` are those of the targets, ones by default. The ops stand at the end of the
-    program, or in front of ``before``. Gives one value for each of ``wrt``, with its type; None for
-    one that the targets do not depend on.
+    ``cotangents`` are those of the targets, ones by default. The ops stand in front of ``before``,
+    by default at the end, where inputs and parameters have not been written back yet. Gives one
+    value for each of ``wrt``, with its type; None for one that the targets do not depend on.
 
     Raises UnsupportedError (PK0402), naming the op and its location, for an op on the way that has
     no derivative or that writes in place, UsageError for a target that is no float.
     """
+    before = before or next(iter(write_backs(program)), None)
     moved: dict[SSAValue, SSAValue] = {}
     paths, targets, wrt = _prepared(program.block, targets, wrt, moved)
     seeds = [None if c is None else latest(c, moved) for c in cotangents or [None] * len(targets)]
@@ -76,6 +79,7 @@ def append_backward(
         if target in paths.active:
             back.add(target, b.ones_like(value) if seed is None else b.wrap(seed))
     back.sweep(paths.ops)
+    _require_unwritten(program, [*b.emitted, *shared.top.emitted])
     found = [back.total(v) for v in wrt]
     return [None if v is None else cast(Value, v).ssa for v in found]
 
@@ -186,6 +190,21 @@ class Backward:
     def captured(self, block: Block) -> list[SSAValue]:
         """The values from outside a block that have got cotangents."""
         return [v for v in self.grads if block_of(v) is not block]
+
+
+def _require_unwritten(program: ProgramOp, emitted: Sequence[PirOp]) -> None:
+    """Raises UnsupportedError if a derivative reads storage that is written in place."""
+    back = set(write_backs(program))
+    writers = [op for op in operations(program.block) if op.definition.writes and op not in back]
+    if not writers:
+        return
+    classes = alias_classes(program)
+    harmful = set(writers)
+    for value in (v for op in emitted for inner in op.walk() for v in inner.operands):
+        for element in classes.of(value):
+            for writer in classes.writers.get(element, ()):
+                if writer in harmful:
+                    raise _no_derivative(cast(PirOp, writer))
 
 
 def _no_derivative(op: PirOp) -> UnsupportedError:

@@ -73,7 +73,7 @@ def take_apart(
     stands for each result that is gone.
     """
     rule = decompose.get(op.definition)
-    if rule is None:
+    if rule is None or op.definition.writes:
         return 0
     check("decomposition_depth", depth, span_of(op))
     block = op.parent

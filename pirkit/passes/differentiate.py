@@ -17,6 +17,7 @@ from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.dialect.types import meta_of
 from pirkit.passes.autodiff import append_backward
 from pirkit.passes.base import Pass, PassContext, Stats, option
+from pirkit.passes.functionalize import functionalize, write_backs
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.place import UNDEFINED
 
@@ -44,7 +45,12 @@ class AutodiffPass(Pass):
     """
 
     name = "autodiff"
-    stats = Stats(gradients="derivatives appended", ops="operations appended")
+    stats = Stats(
+        gradients="derivatives appended",
+        ops="operations appended",
+        functionalized="in-place operations replaced",
+        write_backs="write-backs at the end",
+    )
 
     wrt: tuple[str, ...] = option((), "inputs and parameters, by name")
     targets: tuple[str, ...] = option((), "outputs to differentiate, by name")
@@ -55,6 +61,7 @@ class AutodiffPass(Pass):
             self._differentiate(ctx, program)
 
     def _differentiate(self, ctx: PassContext, program: ProgramOp) -> None:
+        functionalize(program, ctx)
         outputs = {n: v for n, v in outputs_of(program).items() if is_differentiable(v)}
         inputs = {n: v for n, v in inputs_of(program).items() if is_differentiable(v)}
         chosen = _picked(outputs, self.targets, "differentiable output")
@@ -62,7 +69,7 @@ class AutodiffPass(Pass):
         if not self.wrt:
             asked = {n: v for n, v in asked.items() if not stops_gradient(v)}
         before = len(list(program.block.ops))
-        b = Builder(program.block)
+        b = Builder(program.block, next(iter(write_backs(program)), None))
         cotangents: list[SSAValue | None] = [None] * len(chosen)
         if self.seeds:
             cotangents = [_seed(b, name, value) for name, value in chosen.items()]

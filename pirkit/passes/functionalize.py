@@ -1,0 +1,220 @@
+"""In-place operations become pure ones, so that every value has one content."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final, cast
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
+
+from pirkit.analysis.differentiation import block_of
+from pirkit.analysis.effects import NAMES, SOURCES
+from pirkit.analysis.order import operations
+from pirkit.dialect.opdef import OpDef, lookup
+from pirkit.dialect.operation import PirOp, ProgramOp, create
+from pirkit.dialect.types import VecType
+from pirkit.passes.base import Pass, PassContext, Stats
+from pirkit.passes.rewrite import meaning, replace, successor
+
+WRITE_BACK: Final = "pd_op.assign_out_"
+"""The op that lets the host see the last content of an input or parameter."""
+
+PURE_FORMS: Final = {
+    "pd_op.assign_out_": "pd_op.assign",
+    "pd_op.assign_value_": "pd_op.assign_value",
+    "pd_op.full_": "pd_op.full",
+}
+"""Ops whose pure form has another name; the operand that they write has no part in it."""
+
+
+@dataclass(frozen=True)
+class FunctionalizePass(Pass):
+    """Replace in-place operations by their pure twins.
+
+    What reads the written storage later, under any name, reads the new value. If the storage is
+    that of an input or parameter, one `assign_out_` at the end of the program gives it the last
+    value; outputs that show it come behind the last write. Operations that have no pure twin, and
+    those in a branch or loop that write storage from outside it, stay as they are.
+
+    ::
+
+        %1 = pd_op.relu_(%0) : (tensor<2xf32>) -> tensor<2xf32>
+        %2 = pd_op.exp(%0) : (tensor<2xf32>) -> tensor<2xf32>
+        // becomes
+        %1 = pd_op.relu(%0) : (tensor<2xf32>) -> tensor<2xf32>
+        %2 = pd_op.exp(%1) : (tensor<2xf32>) -> tensor<2xf32>
+    """
+
+    name = "functionalize"
+    stats = Stats(
+        functionalized="in-place operations replaced", write_backs="write-backs at the end"
+    )
+
+    def run(self, ctx: PassContext, module: ModuleOp) -> None:
+        for program in ctx.programs(module):
+            functionalize(program, ctx)
+
+
+def functionalize(program: ProgramOp, ctx: PassContext) -> None:
+    """Replace the in-place operations of one program."""
+    if any(op.definition.writes for op in operations(program.block)):
+        _Versions(ctx, program).run()
+
+
+def write_backs(program: ProgramOp) -> list[PirOp]:
+    """The operations at the end of a program that write to its inputs and parameters, in order."""
+    found: list[PirOp] = []
+    op = program.block.last_op
+    while isinstance(op, PirOp) and op.name == WRITE_BACK and _is_source(op.operands[1]):
+        found.append(op)
+        op = cast("PirOp | None", op.prev_op)
+    found.reverse()
+    return found
+
+
+@dataclass
+class _Versions:
+    """One walk over a program that knows the content of each storage at each point.
+
+    A storage is named by the first value that has it.
+    """
+
+    ctx: PassContext
+    program: ProgramOp
+    storage: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+    content: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+    outputs: list[PirOp] = field(default_factory=list[PirOp])
+
+    def run(self) -> None:
+        self.tail = frozenset(write_backs(self.program))
+        self.block(self.program.block)
+        self.finish()
+
+    def storage_of(self, value: SSAValue) -> SSAValue:
+        return self.storage.get(value, value)
+
+    def now(self, value: SSAValue, reader: Operation) -> SSAValue:
+        """The value that holds what ``value`` would, had the writes so far been in place."""
+        owner = value.owner
+        if not isinstance(value.type, VecType):
+            return self.content.get(self.storage_of(value), value)
+        if not isinstance(owner, PirOp) or owner.name != "pir.combine":
+            return value
+        items = [self.now(v, reader) for v in owner.operands]
+        if items == list(owner.operands):
+            return value
+        fresh = create("pir.combine", items, [value.type], location=owner.location)
+        cast(Block, reader.parent).insert_op_before(fresh, reader)
+        return fresh.results[0]
+
+    def block(self, block: Block) -> None:
+        for op in self.ctx.each([cast(PirOp, op) for op in block.ops]):
+            if op.name in NAMES:
+                self.outputs.append(op)
+                continue
+            self.read(op)
+            for region in op.regions:
+                self.block(region.block)
+            if op.definition.writes:
+                self.write(op)
+            else:
+                self.share(op)
+
+    def read(self, op: PirOp) -> None:
+        for index, value in enumerate(op.operands):
+            current = self.now(value, op)
+            if current is not value:
+                op.operands[index] = current
+
+    def share(self, op: PirOp) -> None:
+        """Results that are the storage of an operand, or of an element of a list."""
+        owner = op.operands[0].owner if op.operands else None
+        if op.name in ("pir.split", "pir.slice") and isinstance(owner, PirOp):
+            if owner.name == "pir.combine":
+                first = op.attribute("index") if op.name == "pir.slice" else 0
+                for result, item in zip(op.result_slots, owner.operands[first:], strict=False):
+                    if result is not None:
+                        self.storage[result] = self.storage_of(item)
+            return
+        for result, operand in op.definition.views.items():
+            source, made = op.operand_named(operand), op.result_named(result)
+            if source is not None and made is not None:
+                self.storage[made] = self.storage_of(source)
+
+    def write(self, op: PirOp) -> None:
+        targets = {
+            result: self.storage_of(target)
+            for result, operand in op.definition.inplace.items()
+            if (target := op.operand_named(operand)) is not None
+        }
+        pure = _pure_form(op)
+        if op in self.tail and not any(t in self.content for t in targets.values()):
+            return
+        if pure is None or any(block_of(t) is not op.parent for t in targets.values()):
+            self.ctx.remark("missed", f"`{op.name}` has to write in place", op)
+            for result, target in targets.items():
+                made = op.result_named(result)
+                if made is not None:
+                    self.storage[made] = target
+            return
+        self.ctx.rewrote("functionalize", op)
+        self.ctx.count("functionalized")
+        new = _pure_twin(op, pure)
+        there = {
+            r.name for r, value in zip(op.definition.results, op.result_slots, strict=True) if value
+        }
+        kept = [v for r, v in zip(pure.results, new.result_slots, strict=True) if r.name in there]
+        replace(op, kept, [new])
+        for result, target in targets.items():
+            made = new.result_named(result)
+            if made is not None:
+                self.storage[made] = target
+                self.content[target] = made
+
+    def finish(self) -> None:
+        """Outputs show the last content; inputs and parameters get it."""
+        block = self.program.block
+        current = [self.content.get(self.storage_of(op.operands[0])) for op in self.outputs]
+        if any(
+            c is not None and c is not op.operands[0]
+            for c, op in zip(current, self.outputs, strict=True)
+        ):
+            for op, value in zip(self.outputs, current, strict=True):
+                op.detach()
+                block.add_op(op)
+                if value is not None:
+                    op.operands[0] = value
+        for target, value in self.content.items():
+            if _is_source(target):
+                block.add_op(create(WRITE_BACK, (value, target), (target.type,)))
+                self.ctx.count("write_backs")
+
+
+def _is_source(value: SSAValue) -> bool:
+    """True if the host provides the value."""
+    owner = value.owner
+    if isinstance(value, BlockArgument):
+        return isinstance(value.owner.parent_op(), ProgramOp)
+    return isinstance(owner, Operation) and owner.name in SOURCES
+
+
+def _pure_form(op: PirOp) -> OpDef | None:
+    name = PURE_FORMS.get(op.name)
+    return lookup(name) if name is not None else op.definition.pure
+
+
+def _pure_twin(op: PirOp, pure: OpDef) -> PirOp:
+    """The pure operation, with a result for everything that ``op`` writes."""
+    definition = op.definition
+    types: list[Attribute | None] = [None if r is None else r.type for r in op.result_slots]
+    for index, slot in enumerate(definition.results):
+        target = definition.inplace.get(slot.name)
+        written = None if target is None else op.operand_named(target)
+        if types[index] is None and written is not None:
+            types[index] = written.type
+    operands: Sequence[SSAValue | None] = [op.operand_named(o.name) for o in pure.operands]
+    kinds = pure.attr_kinds
+    properties = {k: v for k, v in meaning(op).items() if k in kinds}
+    return successor(op, operands, definition=pure, result_types=types, properties=properties)
