@@ -43,6 +43,7 @@ from pirkit.runtime.nodes import (
 from pirkit.runtime.plan import (
     Call,
     Copy,
+    HostArgument,
     If,
     Instruction,
     Operand,
@@ -274,13 +275,23 @@ class _Planner:
             self.drop(source)
 
     def infer(self, call: Call, inputs: Metas) -> Metas:
-        attrs = {**call.attrs, **{h.name: None for h in call.host}}
+        attrs = {**call.attrs, **{h.name: self.unknown(h) for h in call.host}}
         try:
             return self.library.infer(call.kernel, inputs, attrs)
         except ConstraintError as error:
             raise call_fault(
                 call, error.message, f"constraint {error.constraint}", error.help
             ) from error
+
+    def unknown(self, host: HostArgument) -> tuple[None, ...] | None:
+        """What is known of a value that the run computes: of a list, its length at most."""
+        if host.kind != "array":
+            return None
+        meta = self.meta(host.source)
+        if isinstance(meta, VecMeta):
+            return (None,) * len(meta)
+        known = isinstance(meta, TensorMeta) and meta.rank <= 1 and meta.is_static
+        return (None,) * cast(TensorMeta, meta).numel if known else None
 
     def bind(self, call: Call, inputs: Metas, wanted: Metas) -> tuple[Choice, Step] | None:
         return bind_call(
