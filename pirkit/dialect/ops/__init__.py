@@ -52,6 +52,7 @@ from pirkit.dialect.ops import (  # noqa: F401
     products,
     random,
     ranges,
+    rearranging,
     reduction,
     rnn,
     rounding,
