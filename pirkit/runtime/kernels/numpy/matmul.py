@@ -2,21 +2,78 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.binding import Array, Binding, Step
 from pirkit.runtime.registry import kernel
 
 
-@kernel("matmul", dtypes=dt.NUMBERS, widen=True)
+@kernel("matmul", dtypes=dt.NUMBERS, widen=True, portable=True)
 def matmul(b: Binding) -> Step:
     """Transposed operands are views, which BLAS reads without a copy."""
     product = b.xp.matmul
     left = b.attrs["transpose_x"] and b.input(0).rank > 1
     right = b.attrs["transpose_y"] and b.input(1).rank > 1
+    if b.input(0).rank > 2 and b.input(1).rank == 2 and not left and b.output().numel:
+        return _folded(b, right)
     if not left and not right:
         return product
 
     def step(x: Array, y: Array, out: Array) -> None:
         product(x.swapaxes(-1, -2) if left else x, y.swapaxes(-1, -2) if right else y, out)
+
+    return step
+
+
+def _folded(b: Binding, transpose: bool) -> Step:
+    """Many matrices times one: the rows of all of them as a single product."""
+    product = b.xp.matmul
+    *lead, width = b.input(0).shape
+    rows = prod(lead)
+    given, made = (rows, width), (rows, b.output().shape[-1])
+
+    def step(x: Array, y: Array, out: Array) -> None:
+        factor = y.T if transpose else y
+        if x.flags.c_contiguous and out.flags.c_contiguous:
+            product(x.reshape(given), factor, out.reshape(made))
+        else:
+            product(x, factor, out)
+
+    return step
+
+
+@kernel("bmm", "mv", dtypes=dt.FLOATS, widen=True, portable=True)
+def product(b: Binding) -> Step:
+    """The function itself."""
+    return b.xp.matmul
+
+
+@kernel("dot", dtypes=dt.NUMBERS, widen=True)
+def dot(b: Binding) -> Step:
+    """A product without the array of terms; complex numbers are not conjugated."""
+    if not b.dtype.is_complex:
+        return b.xp.vecdot
+    einsum = b.xp.einsum
+
+    def step(x: Array, y: Array, out: Array) -> None:
+        einsum("...i,...i->...", x, y, out=out)
+
+    return step
+
+
+@kernel("addmm", "baddbmm", dtypes=dt.FLOATS, widen=True, portable=True)
+def add_product(b: Binding) -> Step:
+    """The product is made in the result; what is added is scaled aside if it has a factor."""
+    xp = b.xp
+    kind = b.dtype.np.type
+    alpha, beta = kind(b.attrs["alpha"]), kind(b.attrs["beta"])
+    term = b.workspace(b.input(0).shape) if beta != 1 else None
+
+    def step(input: Array, x: Array, y: Array, out: Array) -> None:
+        xp.matmul(x, y, out)
+        if alpha != 1:
+            xp.multiply(out, alpha, out)
+        xp.add(out, input if term is None else xp.multiply(input, beta, term), out)
 
     return step

@@ -1,4 +1,4 @@
-"""Normalisations over rows: layer, group, instance, root mean square; and over channels: batch.
+"""Normalisations over rows: layer, group, instance, root mean square.
 
 Rows are taken some at a time: mean, deviation and scaling of a block run while it is in the cache.
 """
@@ -144,83 +144,6 @@ def _return(out: Array, goal: Array) -> None:
     """Bring to the result what was computed beside it, where it is not contiguous."""
     if not out.flags.c_contiguous:
         out[...] = goal.reshape(out.shape)
-
-
-@kernel("batch_norm", dtypes=dt.FLOATS, widen=True)
-def batch_norm(b: Binding) -> Step | None:
-    """Channels first: statistics of each channel from sums over images and pixels."""
-    n, channels, *rest = b.input().shape
-    if b.attrs["data_format"] in CHANNELS_LAST and rest:
-        return None
-    pixels = prod(rest)
-    count = n * pixels
-    if not count or count == 1:
-        return None
-    frozen = b.attrs["use_global_stats"] or (
-        b.attrs["is_test"] and not b.attrs["trainable_statistics"]
-    )
-    kind = b.dtype.np.type
-    epsilon, keep = kind(b.attrs["epsilon"]), kind(b.attrs["momentum"])
-    room = b.workspace((n, channels, pixels)) if not frozen else None
-    used, spread, factor, shift = (b.workspace((channels,)) for _ in range(4))
-    xp = b.xp
-
-    def statistics(images: Array) -> None:
-        assert room is not None
-        xp.einsum("ncp->c", images, out=used)
-        xp.divide(used, count, used)
-        xp.subtract(images, used[:, None], room)
-        xp.einsum("ncp,ncp->c", room, room, out=spread)
-        xp.divide(spread, count, spread)
-
-    def step(
-        x: Array,
-        mean: Array,
-        variance: Array,
-        scale: Array | None,
-        bias: Array | None,
-        out: Array,
-        mean_out: Array | None,
-        variance_out: Array | None,
-        saved_mean: Array | None,
-        saved_variance: Array | None,
-        _reserve: Array | None,
-    ) -> None:
-        images = x.reshape(n, channels, pixels)
-        if frozen:
-            used[...] = mean
-            spread[...] = variance
-        else:
-            statistics(images)
-        for kept, old, new in ((mean_out, mean, used), (variance_out, variance, spread)):
-            if kept is None:
-                continue
-            if frozen:
-                kept[...] = old
-            else:
-                xp.multiply(old, keep, factor)
-                xp.multiply(new, kind(1) - keep, shift)
-                xp.add(factor, shift, kept)
-        if saved_mean is not None:
-            saved_mean[...] = used
-        xp.add(spread, epsilon, factor)
-        xp.sqrt(factor, factor)
-        xp.reciprocal(factor, factor)
-        if saved_variance is not None:
-            saved_variance[...] = factor
-        if scale is not None:
-            xp.multiply(factor, scale, factor)
-        goal = out.reshape(n, channels, pixels)
-        if frozen:
-            xp.subtract(images, used[:, None], goal)
-            xp.multiply(goal, factor[:, None], goal)
-        else:
-            xp.multiply(room, factor[:, None], goal)
-        if bias is not None:
-            xp.add(goal, bias[:, None], goal)
-        _return(out, goal)
-
-    return step
 
 
 @kernel("rms_norm", dtypes=dt.FLOATS, widen=True)
