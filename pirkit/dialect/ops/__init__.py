@@ -46,6 +46,7 @@ from pirkit.dialect.ops import (  # noqa: F401
     optimizer,
     order_statistics,
     padding,
+    picking,
     piecewise,
     pool,
     pool_index,

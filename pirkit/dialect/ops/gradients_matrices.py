@@ -25,4 +25,25 @@ declare_gradients(
         "x_grad=eigenvectors"
     ),
     ("baddbmm_grad: input, x, y, out_grad ; alpha: f32, beta: f32 -> input_grad, x_grad, y_grad"),
+    "poisson_grad: out_grad -> x_grad=out_grad",
+    "label_smooth_grad: out_grad ; epsilon: f32 -> label_grad=out_grad",
+    "multiplex_grad: inputs[], index, out_grad -> inputs_grad[]",
+    (
+        "frobenius_norm_grad: x, out, out_grad, axis: intarray ; keep_dim: bool, "
+        "reduce_all: bool -> x_grad"
+    ),
+    (
+        "repeat_interleave_with_tensor_index_grad: x, repeats, out_grad ; axis: i32, "
+        "output_size: i64 = -1 -> x_grad"
+    ),
+    ("segment_pool_grad: x, segment_ids, out, summed_ids?, out_grad ; pooltype: str -> x_grad"),
+    (
+        "send_u_recv_grad: x, src_index, dst_index, out?, dst_count?, out_grad ; "
+        "reduce_op: str = 'SUM' -> x_grad"
+    ),
+    (
+        "warpctc_grad: logits, logits_length?, warpctcgrad, loss_grad ; blank: i32, "
+        "norm_by_times: bool -> logits_grad"
+    ),
+    "crop_grad: x~, out_grad, offsets: intarray -> x_grad",
 )
