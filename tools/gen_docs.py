@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from pirkit.dialect.opdef import all_ops, reference
+from pirkit.dialect.primitives import PRIMITIVES
 from pirkit.passes import PIPELINES, Pass, all_passes
 from pirkit.passes.laws import LAWS
 from pirkit.passes.pipelines import ORDER
@@ -97,6 +98,35 @@ def kernels_page() -> str:
     return KERNELS_INTRODUCTION + "\n".join(rows) + "\n"
 
 
+PRIMITIVES_INTRODUCTION = """\
+# Primitives
+
+`pirkit-opt -p decompose` turns a program into these operations, `verify-primitive` proves that it
+has. The set is closed: the derivative of a primitive is made of primitives, at any order. An op is
+in it if no composition of others computes the same as well: as exactly, for as many inputs, in as
+few passes over memory. All operations of dialect `pir` but `pir.gradient` belong to it too.
+
+Members of a group without a derivative have results that are discrete, piecewise constant, or about
+shapes only.
+
+This page is made from `pirkit/dialect/primitives.py`: `python tools/gen_docs.py`.
+"""
+
+
+def primitives_page() -> str:
+    """The text of ``docs/primitives.md``."""
+    lines = [PRIMITIVES_INTRODUCTION.rstrip()]
+    group = ""
+    for primitive in PRIMITIVES.values():
+        if primitive.group != group:
+            group = primitive.group
+            title = f"## {group[0].upper()}{group[1:]}"
+            note = "Differentiable." if primitive.differentiable else "Without a derivative."
+            lines += ["", title, "", note, "", "| operation | reason |", "|---|---|"]
+        lines.append(f"| `{primitive.name}` | {primitive.reason} |")
+    return "\n".join(lines) + "\n"
+
+
 def _types(dtypes: Iterable[DType]) -> str:
     return " ".join(dict.fromkeys(d.short for d in dtypes))
 
@@ -145,7 +175,11 @@ def main() -> int:
     return stale
 
 
-PAGES = {"passes.md": passes_page, "kernels.md": kernels_page}
+PAGES = {
+    "passes.md": passes_page,
+    "kernels.md": kernels_page,
+    "primitives.md": primitives_page,
+}
 """Page -> what makes it."""
 
 

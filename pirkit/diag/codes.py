@@ -113,6 +113,7 @@ _TITLES: Final[Mapping[type[PirkitError], Mapping[str, str]]] = {
         "PK0802": "pass broke the program",
         "PK0803": "pass does not come to an end",
         "PK0804": "pass changed the numbers",
+        "PK0805": "operation outside the primitive set",
     },
     RuntimeFault: {
         "PK0900": "error while running",

@@ -24,6 +24,7 @@ PASSES: Final[dict[str, str]] = {
     "infer-meta": "pirkit.passes.infer_meta:InferMetaPass",
     "inline-vec": "pirkit.passes.inline_vec:InlineVecPass",
     "taylor": "pirkit.passes.taylor:TaylorPass",
+    "verify-primitive": "pirkit.passes.verify_primitive:VerifyPrimitivePass",
 }
 """Name of each pass -> its module and class. Packages outside pirkit may add theirs."""
 
