@@ -25,10 +25,16 @@ from pirkit.runtime.kernels.numpy import (
     gathering as gathering,
 )
 from pirkit.runtime.kernels.numpy import (
+    gating as gating,
+)
+from pirkit.runtime.kernels.numpy import (
     joining as joining,
 )
 from pirkit.runtime.kernels.numpy import (
     kinds as kinds,
+)
+from pirkit.runtime.kernels.numpy import (
+    loss as loss,
 )
 from pirkit.runtime.kernels.numpy import (
     matmul as matmul,

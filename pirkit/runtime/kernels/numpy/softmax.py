@@ -101,3 +101,35 @@ def _back(out: Array, target: Array) -> None:
     """Bring to the result what was computed beside it."""
     if not out.flags.c_contiguous:
         out[...] = target.reshape(out.shape)
+
+
+@kernel("logsumexp", dtypes=dt.FLOATS, widen=True)
+def logsumexp(b: Binding) -> Step | None:
+    """Over the last axes, in blocks of rows; over others it is the reference rule's."""
+    shape = b.input().shape
+    axes = tuple(range(len(shape))) if b.attrs["reduce_all"] else b.axes()
+    if not prod(shape) or axes != tuple(range(len(shape) - len(axes), len(shape))):
+        return None
+    rows, size = prod(b.output().shape), prod([shape[a] for a in axes])
+    parts = list(blocks(rows, size))
+    powers, room = b.workspace((parts[0].stop, size)), b.workspace((parts[0].stop, 1))
+    finite = b.workspace((parts[0].stop, 1), dt.bool_)
+    xp = b.xp
+
+    def step(x: Array, out: Array) -> None:
+        source, target = x.reshape(rows, size), out.reshape(rows, 1)
+        for part in parts:
+            count = part.stop - part.start
+            power, top, goal = powers[:count], room[:count], target[part]
+            xp.maximum.reduce(source[part], axis=1, keepdims=True, out=top)
+            xp.isfinite(top, finite[:count])  # inf - inf would make NaN of an infinite sum
+            goal.fill(0)
+            xp.copyto(goal, top, where=finite[:count])
+            xp.subtract(source[part], goal, power)
+            xp.exp(power, power)
+            xp.add.reduce(power, axis=1, keepdims=True, out=top)
+            xp.log(top, top)
+            xp.add(goal, top, goal)
+        _back(out, target)
+
+    return step

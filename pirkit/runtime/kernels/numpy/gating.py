@@ -1,0 +1,59 @@
+"""Activations of two operands: a gate with a value, and a slope for negative elements."""
+
+from __future__ import annotations
+
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.binding import Array, Binding, Step
+from pirkit.runtime.kernels.numpy.blocks import walker
+from pirkit.runtime.registry import kernel
+
+
+@kernel("swiglu", dtypes=dt.FLOATS, widen=True)
+def swiglu(b: Binding) -> Step:
+    """``gate / (1 + exp(-gate)) * value``; without a second operand the halves of the first."""
+    half = b.output().shape[-1] if b.output().rank else 1
+    walk = walker(b, b.output().shape, 1)
+    xp = b.xp
+
+    def passes(gate: Array, value: Array, out: Array, term: Array) -> None:
+        xp.negative(gate, term)
+        xp.exp(term, term)
+        xp.add(term, 1, term)
+        xp.divide(gate, term, term)
+        xp.multiply(term, value, out)
+
+    def step(x: Array, y: Array | None, out: Array) -> None:
+        if y is None:
+            walk(passes, x[..., :half], x[..., half:], out)
+        else:
+            walk(passes, x, y, out)
+
+    return step
+
+
+@kernel("prelu", dtypes=dt.FLOATS, widen=True)
+def prelu(b: Binding) -> Step:
+    """``slope * x`` where ``x`` is not positive."""
+    shape = b.input().shape
+    slopes = _slopes(shape, b.attrs["mode"], b.attrs["data_format"])
+    walk = walker(b, shape, 1)
+    xp = b.xp
+
+    def passes(x: Array, slope: Array, out: Array, term: Array) -> None:
+        xp.multiply(x, slope, term)
+        xp.copyto(out, xp.where(x > 0, x, term))  # faster than a copy under a mask
+
+    def step(x: Array, alpha: Array, out: Array) -> None:
+        walk(passes, x, xp.broadcast_to(alpha.reshape(slopes), shape), out)
+
+    return step
+
+
+def _slopes(shape: tuple[int, ...], mode: str, data_format: str) -> tuple[int, ...]:
+    """The shape in which the slopes broadcast: one, one for each channel, one for each element."""
+    if mode == "all":
+        return (1,) * len(shape)
+    if mode == "element":
+        return (1, *shape[1:])
+    channel = len(shape) - 1 if data_format.endswith("C") else 1
+    return tuple(d if i == channel else 1 for i, d in enumerate(shape))
