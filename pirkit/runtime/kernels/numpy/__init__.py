@@ -28,6 +28,9 @@ from pirkit.runtime.kernels.numpy import (
     gating as gating,
 )
 from pirkit.runtime.kernels.numpy import (
+    interp as interp,
+)
+from pirkit.runtime.kernels.numpy import (
     joining as joining,
 )
 from pirkit.runtime.kernels.numpy import (

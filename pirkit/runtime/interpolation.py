@@ -1,0 +1,60 @@
+"""Which elements, with which weights, an interpolated element is drawn from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+Taps = list[tuple[Array, Array | None]]
+"""For each element of the result: which elements to add up, with which weights (None: one)."""
+
+
+def taps_along(
+    method: str,
+    length: int,
+    size: int,
+    factor: float | None,
+    align_corners: bool,
+    align_mode: int,
+) -> Taps:
+    """Neighbours and weights along one dimension.
+
+    The ratio of the sizes is in float32, as in Paddle, so that the same neighbours are found.
+    """
+    f32 = np.float32
+    i = np.arange(size, dtype=f32)
+    if size == 1 and (align_corners or method.startswith("bi")):
+        ratio = f32(0)  # only the kernels for images do so when the corners are not aligned
+    elif align_corners:
+        ratio = f32(length - 1) / f32(size - 1)
+    else:
+        ratio = f32(1 / factor) if factor else f32(length) / f32(size)
+    if method == "nearest":
+        at = ratio * i + f32(0.5 if align_corners else 0)
+        return [(np.minimum(at.astype(np.int64), length - 1), None)]
+    edges = not align_corners and (align_mode == 0 or method == "bicubic")
+    at = np.float64(ratio) * (i + 0.5) - 0.5 if edges else ratio * i
+    if method == "bicubic":
+        return _cubic_taps(at, length)
+    at = np.maximum(at, 0)
+    low = at.astype(np.int64)
+    part = at - low
+    return [(np.minimum(low, length - 1), 1 - part), (np.minimum(low + 1, length - 1), part)]
+
+
+def _cubic_taps(at: Array, length: int) -> Taps:
+    slope = -0.75
+    low = np.floor(at)
+    part = (at - low).astype(np.float64)
+
+    def near(t: Array) -> Array:
+        return ((slope + 2) * t - (slope + 3)) * t * t + 1
+
+    def far(t: Array) -> Array:
+        return ((slope * t - 5 * slope) * t + 8 * slope) * t - 4 * slope
+
+    weights = (far(part + 1), near(part), near(1 - part), far(2 - part))
+    start = low.astype(np.int64) - 1
+    return [(np.clip(start + k, 0, length - 1), w) for k, w in enumerate(weights)]
