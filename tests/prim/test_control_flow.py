@@ -136,7 +136,7 @@ def test_against_differences_of_the_order_below(f: Any, order: int, pipeline: st
             for sign in (1, -1):
                 args = [X.copy(), W.copy()]
                 args[which][at] += sign * step
-                sides.append(weighted(gradient(f, order - 1, *args), weight, order - 1))
+                sides.append(weighted(gradient(f, order - 1, args[0], args[1]), weight, order - 1))
             numeric = (sides[0] - sides[1]) / (2 * step)
             np.testing.assert_allclose(exact[at], numeric, rtol=1e-6, atol=1e-8)
 

@@ -22,3 +22,6 @@ from pirkit.dialect.rules import (
 from pirkit.dialect.rules import (
     softmax as softmax,
 )
+from pirkit.dialect.rules import (
+    views as views,
+)

@@ -57,13 +57,3 @@ def _(c: OpCall) -> Value:
     wide = b.wide(x)
     total = b.sum(wide, axes, keepdim=c.keepdim)
     return b.cast(total / count(b, wide, axes), x.dtype)
-
-
-@vjp("pd_op.reshape")
-def _(c: OpCall, g: Value, _shape: Value | None = None) -> Value:
-    return c.b.reshape_like(g, c.x)
-
-
-@vjp("pd_op.squeeze", "pd_op.unsqueeze")
-def _(c: OpCall, g: Value, _shape: Value | None = None) -> Value:
-    return c.b.reshape_like(g, c.x)

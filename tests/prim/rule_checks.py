@@ -1,0 +1,128 @@
+"""Programs of one call, and what is checked of the rules of every op on its samples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+
+from pirkit.analysis.differentiation import is_differentiable
+from pirkit.dialect.build import Value
+from pirkit.dialect.opdef import OpDef
+from pirkit.passes import run_pipeline
+from pirkit.runtime.dtype import DType
+from tests.ops.calls import Call, calls, sample_dtypes
+from tests.prim.differentiation import Array, Traced
+
+Weights = list[Array]
+
+
+@dataclass
+class Program:
+    """A call as a program whose inputs are its tensors."""
+
+    traced: Traced
+    results: list[Value]
+    """All tensors that the call gives, elements of lists one by one."""
+
+    @property
+    def smooth(self) -> list[Value]:
+        """The results that have a derivative."""
+        return [r for r in self.results if is_differentiable(r.ssa)]
+
+    @property
+    def wrt(self) -> list[Value]:
+        """The inputs that have a derivative."""
+        return [a for a in self.traced.args if is_differentiable(a.ssa)]
+
+
+def program_of(call: Call, extra: Sequence[Array] = ()) -> Program:
+    """The program of a call; ``extra`` are further inputs, for weights."""
+    flat: list[Array] = []
+    for arg in call.args:
+        flat += arg if isinstance(arg, list) else [] if arg is None else [arg]
+    t = Traced([*flat, *extra])
+    given = iter(t.args)
+    operands = [
+        [next(given) for _ in arg]
+        if isinstance(arg, list)
+        else None
+        if arg is None
+        else next(given)
+        for arg in call.args
+    ]
+    t.args = t.args[: len(flat)]
+    found = t.b(call.definition, *operands, **call.attrs)
+    results: list[Value] = []
+    for value in found if isinstance(found, tuple) else (found,):
+        if value is not None:
+            is_list = value.any_meta.__class__.__name__ == "VecMeta"
+            results += t.b.split_vec(value) if is_list else [value]
+    return Program(t, results)
+
+
+def weighted(p: Program, values: Sequence[Value], rng: np.random.Generator) -> Value:
+    """The sum of the elements of some values with random weights, which are constants."""
+    b, terms = p.traced.b, cast("list[Value | None]", [])
+    for value in values:
+        if not value.meta.numel:
+            continue
+        draws = rng.uniform(0.5, 1.5, value.shape)
+        weights = b.assign_value(
+            shape=value.shape, dtype=value.dtype, values=[float(w) for w in draws.ravel()]
+        )
+        terms.append(b.sum(value * weights, tuple(range(value.rank))))
+    return b.total(terms) or b.const(0.0, values[0].dtype)
+
+
+def derivative(p: Program, order: int, seed: int = 0) -> list[Value]:
+    """The gradient of a weighted sum of results, of the weighted sum of that gradient, ..."""
+    rng = np.random.default_rng(seed)
+    found: list[Value] = p.smooth
+    for _ in range(order):
+        target = weighted(p, found, rng)
+        grads = p.traced.grad(target, p.wrt)
+        found = [
+            p.traced.b.zeros_like(w) if g is None else g for g, w in zip(grads, p.wrt, strict=True)
+        ]
+    return found
+
+
+def float_calls(definition: OpDef) -> Iterator[Call]:
+    """The samples of an op in the widest floating type that it computes."""
+    wide = [d for d in sample_dtypes(definition) if d.name in ("float64", "float32")]
+    chosen: DType | None = max(wide, key=lambda d: d.name == "float64", default=None)
+    if chosen is not None:
+        yield from calls(definition, chosen)
+
+
+def finish(p: Program, values: Sequence[Value], pipeline: str) -> ModuleOp:
+    """The program with these outputs, after a pipeline."""
+    for i, value in enumerate(values):
+        p.traced.b("pir.shadow_output", value, output_name=f"y{i}")
+    module = ModuleOp([p.traced.program])
+    run_pipeline(module, pipeline)
+    return module
+
+
+def differences(
+    f: Callable[[Sequence[Array]], float], inputs: Sequence[Array], step: float = 1e-5
+) -> list[Array]:
+    """Central differences of a function of arrays, to each element of each floating one."""
+    found: list[Array] = []
+    for place, array in enumerate(inputs):
+        if array.dtype.kind != "f":
+            continue
+        slope = np.zeros_like(array)
+        for at in np.ndindex(*array.shape):
+            sides: list[float] = []
+            for sign in (1, -1):
+                moved: list[Any] = [a.copy() for a in inputs]
+                moved[place][at] += sign * step
+                sides.append(f(moved))
+            slope[at] = (sides[0] - sides[1]) / (2 * step)
+        found.append(slope)
+    return found

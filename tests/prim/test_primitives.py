@@ -1,0 +1,82 @@
+"""The primitive set is what it says: complete, closed, and with a derivative where it says so."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+
+from pirkit.dialect.build import ORDER, RULE, SOURCE
+from pirkit.dialect.opdef import decompose, find, lookup, vjp
+from pirkit.dialect.operation import REGIONS, PirOp
+from pirkit.dialect.primitives import PRIMITIVES
+from pirkit.passes import run_pipeline
+from tests.prim.differentiation import Traced
+from tests.prim.rule_checks import derivative, finish, float_calls, program_of
+
+DIFFERENTIABLE = [n for n, p in PRIMITIVES.items() if p.differentiable and n not in REGIONS]
+WITH_RULE = [n for n in DIFFERENTIABLE if vjp.get(lookup(n)) is not None]
+
+
+@pytest.mark.parametrize("name", PRIMITIVES)
+def test_a_primitive_is_an_op_that_is_not_taken_apart(name: str) -> None:
+    definition = find(name)
+    assert definition is not None
+    assert decompose.get(definition) is None
+
+
+@pytest.mark.parametrize("name", [n for n, p in PRIMITIVES.items() if not p.differentiable])
+def test_a_primitive_without_a_derivative_has_no_rule_for_one(name: str) -> None:
+    """But for a rule that says that the derivative is zero."""
+    rule = vjp.get(lookup(name))
+    assert rule is None or PRIMITIVES[name].group == "piecewise constant"
+
+
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("name", WITH_RULE)
+def test_derivatives_of_primitives_are_primitives(name: str, order: int) -> None:
+    for call in float_calls(lookup(name)):
+        p = program_of(call)
+        if p.smooth and p.wrt:
+            finish(p, derivative(p, order), "decompose,verify-primitive")
+
+
+def test_parts_say_where_they_come_from() -> None:
+    t = Traced([np.ones(3), np.ones(3)])
+    y = t.b.softmax(t.args[0], axis=-1)
+    (first,) = t.grad(y, t.args[:1], t.args[1])
+    assert first is not None
+    (second,) = t.grad(first, t.args[:1], t.args[1])
+    assert second is not None
+    t.b("pir.shadow_output", second, output_name="y")
+    run_pipeline(ModuleOp([t.program]), "decompose")
+    marked = [op for op in t.program.block.ops if isinstance(op, PirOp) and RULE in op.attributes]
+    assert {str(op.attributes[RULE]) for op in marked} == {'"decompose"', '"vjp"'}
+    assert all(SOURCE in op.attributes for op in marked)
+    orders = {str(op.attributes[ORDER]) for op in marked if ORDER in op.attributes}
+    assert orders == {"1 : i32", "2 : i32"}
+
+
+def chain(length: int) -> float:
+    """Seconds to differentiate and decompose a program of that many operations."""
+    t = Traced([np.ones((4, 8)), np.ones((8, 8))])
+    x, w = t.args
+    for _ in range(length // 4):
+        x = t.b.softmax(t.b.tanh(t.b.matmul(x, w)) + x, axis=-1)
+    start = time.perf_counter()
+    for i, g in enumerate(t.grad(t.b.sum(x, (0, 1)), t.args)):
+        assert g is not None
+        t.b("pir.shadow_output", g, output_name=f"g{i}")
+    run_pipeline(ModuleOp([t.program]), "decompose")
+    return time.perf_counter() - start
+
+
+def test_cost_is_linear() -> None:
+    """10,000 operations in 10 seconds, and in at most 2.2 times what 5,000 take, with slack for a
+    busy machine."""
+    half = min(chain(5_000) for _ in range(2))
+    whole = min(chain(10_000) for _ in range(2))
+    assert whole <= 10
+    assert whole <= 3 * half
