@@ -1,0 +1,153 @@
+"""Tensors share memory with numpy, torch, Paddle and jax: same address, and the known hazards."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import pirkit
+from pirkit.diag.errors import RuntimeFault
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.tensor.dense import DenseTensor
+
+KINDS = [np.float32, np.float64, np.float16, np.int32, np.int64, np.uint8, np.bool_, np.complex64]
+
+
+def address(array: Any) -> int:
+    return int(np.asarray(array).__array_interface__["data"][0])
+
+
+@pytest.mark.parametrize("kind", [*KINDS, ml_dtypes.bfloat16], ids=lambda k: np.dtype(k).name)
+def test_numpy_shares_both_ways(kind: Any) -> None:
+    array = np.ones((2, 3), kind)
+    tensor = pirkit.from_numpy(array)
+    assert tensor.address == array.ctypes.data
+    back = np.asarray(tensor)
+    assert back.ctypes.data == array.ctypes.data
+    assert back.dtype == array.dtype
+    with pytest.raises(ValueError, match="copy"):
+        np.array(tensor, dtype=np.float64 if kind is not np.float64 else np.float32, copy=False)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda k: np.dtype(k).name)
+def test_dlpack_with_numpy_shares_memory(kind: Any) -> None:
+    tensor = pirkit.tensor(np.ones((2, 3), kind))
+    if kind is not np.bool_:
+        assert np.from_dlpack(tensor).ctypes.data == tensor.address
+    again = pirkit.from_dlpack(tensor)
+    assert again.address == tensor.address
+    assert again.dtype is tensor.dtype
+
+
+def test_dlpack_carries_bfloat16_and_float8() -> None:
+    for kind in (ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2):
+        tensor = pirkit.tensor(np.arange(4).astype(kind))
+        again = pirkit.from_dlpack(tensor)
+        assert again.address == tensor.address
+        assert again.array.dtype == np.dtype(kind)
+
+
+def test_read_only_memory_stays_read_only() -> None:
+    frozen = np.ones(3, np.float32)
+    frozen.flags.writeable = False
+    tensor = pirkit.from_numpy(frozen)
+    assert not tensor.writable
+    with pytest.raises(RuntimeFault, match="read-only"):
+        tensor[0] = 2.0
+    assert not pirkit.from_dlpack(tensor).writable
+
+
+def test_negative_strides_are_copied_for_the_consumer() -> None:
+    tensor = pirkit.from_numpy(np.arange(4, dtype=np.float32)[::-1])
+    found = np.from_dlpack(tensor)
+    np.testing.assert_array_equal(found, [3, 2, 1, 0])
+    assert min(found.strides) > 0
+    with pytest.raises(BufferError):
+        tensor.__dlpack__(copy=False)
+
+
+def test_versions_count_writes_of_all_views() -> None:
+    tensor = pirkit.tensor(np.zeros((2, 2), np.float32))
+    view = tensor[0]
+    view[...] = 1.0
+    tensor += 1.0
+    assert tensor.version == view.version == 2
+    assert tensor.copy().version == 0
+
+
+def test_metas_of_equal_tensors_are_one_object() -> None:
+    one, other = pirkit.tensor(np.zeros((2, 3))), pirkit.tensor(np.ones((2, 3)))
+    assert one.meta is other.meta
+    assert one.meta is not pirkit.tensor(np.ones((3, 2))).meta
+
+
+def test_the_array_api_computes_on_tensors() -> None:
+    x = pirkit.tensor([1.0, 4.0])
+    xp = x.__array_namespace__()
+    found = xp.sqrt(x) + xp.asarray(x)
+    assert isinstance(found, DenseTensor)
+    assert found.dtype is dt.float32
+    np.testing.assert_array_equal(found, [2.0, 6.0])
+    assert isinstance(np.exp(x), DenseTensor)
+
+
+def test_an_executable_takes_tensors_without_a_copy() -> None:
+    from tests.unit.runtime.test_planning import chain, executable
+
+    exe = executable(chain(2))
+    x = pirkit.tensor(np.ones(4, np.float32))
+    np.testing.assert_allclose(exe(x=x)["y"], np.tanh(np.tanh(np.ones(4, np.float32))))
+
+
+# --- other frameworks ---
+
+
+def torch() -> Any:
+    return pytest.importorskip("torch", reason="torch is not installed")
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64", "float16", "bfloat16", "int64", "bool"])
+def test_torch_shares_both_ways(kind: str) -> None:
+    th = torch()
+    theirs = th.ones((2, 3), dtype=getattr(th, kind))
+    ours = pirkit.from_dlpack(theirs)
+    assert ours.address == theirs.data_ptr()
+    assert ours.dtype.name == kind
+    back = th.from_dlpack(ours)
+    assert back.data_ptr() == theirs.data_ptr()
+    assert back.dtype == theirs.dtype
+
+
+def test_torch_refuses_to_be_shared_while_it_needs_gradients() -> None:
+    th = torch()
+    with pytest.raises((BufferError, RuntimeError)):
+        pirkit.from_dlpack(th.ones(2, requires_grad=True))
+
+
+def test_torch_reads_negative_strides_of_ours() -> None:
+    th = torch()
+    ours = pirkit.from_numpy(np.arange(4, dtype=np.float32)[::-1])
+    np.testing.assert_array_equal(th.from_dlpack(ours).numpy(), [3, 2, 1, 0])
+
+
+@pytest.mark.paddle
+@pytest.mark.parametrize("kind", ["float32", "float64", "int64", "bfloat16"])
+def test_paddle_shares_both_ways(kind: str) -> None:
+    paddle = pytest.importorskip("paddle", reason="paddlepaddle is not installed")
+    theirs = paddle.ones([2, 3], dtype=kind)
+    ours = pirkit.from_dlpack(theirs)
+    assert ours.address == theirs.data_ptr()
+    assert ours.dtype.name == kind
+    back = paddle.utils.dlpack.from_dlpack(ours)
+    assert back.data_ptr() == theirs.data_ptr()
+
+
+def test_jax_shares_with_us() -> None:
+    jnp = pytest.importorskip("jax.numpy", reason="jax is not installed")
+    theirs = jnp.ones((2, 3), "float32")
+    ours = pirkit.from_dlpack(theirs)
+    assert ours.address == theirs.unsafe_buffer_pointer()
+    np.testing.assert_array_equal(ours, np.ones((2, 3)))
