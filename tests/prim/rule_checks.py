@@ -12,12 +12,13 @@ from xdsl.dialects.builtin import ModuleOp
 from pirkit.analysis.differentiation import is_differentiable
 from pirkit.dialect.build import Value
 from pirkit.dialect.opdef import OpDef
+from pirkit.lowering.kernels import KernelLibrary
+from pirkit.lowering.plan_writer import write_plan
 from pirkit.passes import run_pipeline
 from pirkit.runtime.dtype import DType
+from pirkit.runtime.executor import Executable
 from tests.ops.calls import Call, calls, sample_dtypes
 from tests.prim.differentiation import Array, Traced
-
-Weights = list[Array]
 
 
 @dataclass
@@ -39,12 +40,12 @@ class Program:
         return [a for a in self.traced.args if is_differentiable(a.ssa)]
 
 
-def program_of(call: Call, extra: Sequence[Array] = ()) -> Program:
-    """The program of a call; ``extra`` are further inputs, for weights."""
+def program_of(call: Call) -> Program:
+    """The program of a call."""
     flat: list[Array] = []
     for arg in call.args:
         flat += arg if isinstance(arg, list) else [] if arg is None else [arg]
-    t = Traced([*flat, *extra])
+    t = Traced(flat)
     given = iter(t.args)
     operands = [
         [next(given) for _ in arg]
@@ -54,7 +55,6 @@ def program_of(call: Call, extra: Sequence[Array] = ()) -> Program:
         else next(given)
         for arg in call.args
     ]
-    t.args = t.args[: len(flat)]
     found = t.b(call.definition, *operands, **call.attrs)
     results: list[Value] = []
     for value in found if isinstance(found, tuple) else (found,):
@@ -78,17 +78,41 @@ def weighted(p: Program, values: Sequence[Value], rng: np.random.Generator) -> V
     return b.total(terms) or b.const(0.0, values[0].dtype)
 
 
-def derivative(p: Program, order: int, seed: int = 0) -> list[Value]:
+def derivative(p: Program, order: int) -> list[Value]:
     """The gradient of a weighted sum of results, of the weighted sum of that gradient, ..."""
-    rng = np.random.default_rng(seed)
-    found: list[Value] = p.smooth
-    for _ in range(order):
-        target = weighted(p, found, rng)
-        grads = p.traced.grad(target, p.wrt)
-        found = [
-            p.traced.b.zeros_like(w) if g is None else g for g, w in zip(grads, p.wrt, strict=True)
-        ]
+    found = p.smooth
+    for at in range(order):
+        found = _gradient(p, target(p, found, at))
     return found
+
+
+def height(p: Program, order: int) -> Value:
+    """What `derivative` differentiates last."""
+    return target(p, derivative(p, order - 1), order - 1)
+
+
+def target(p: Program, values: Sequence[Value], level: int) -> Value:
+    """The weighted sum of a level, whose weights are the same in every program."""
+    return weighted(p, values, np.random.default_rng(level))
+
+
+def _gradient(p: Program, y: Value) -> list[Value]:
+    grads = p.traced.grad(y, p.wrt)
+    zero = p.traced.b.zeros_like
+    return [zero(w) if g is None else g for g, w in zip(grads, p.wrt, strict=True)]
+
+
+def runner(p: Program, values: Sequence[Value]) -> Callable[[Sequence[Array]], list[Array]]:
+    """What computes some values from the inputs of the program; compiled once."""
+    finish(p, values, "")
+    library = KernelLibrary()
+    executable = Executable(write_plan(p.traced.program, library=library), library, {}, 1)
+
+    def run(inputs: Sequence[Array]) -> list[Array]:
+        found = executable.run({f"x{i}": a for i, a in enumerate(inputs)})
+        return [found[f"y{i}"] for i in range(len(values))]
+
+    return run
 
 
 def float_calls(definition: OpDef) -> Iterator[Call]:

@@ -1,0 +1,73 @@
+"""Every rule on the samples of its op: decompositions compute the same, derivatives are slopes.
+
+A new rule is tested here without being named. Where samples touch a kink, or the op draws random
+numbers, the op is listed with the reason.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import pytest
+
+from pirkit.dialect.opdef import RANDOM, OpDef, decompose, vjp
+from pirkit.runtime import dtype as dt
+from tests.ops.calls import calls, sample_dtypes, table
+from tests.prim.rule_checks import derivative, differences, float_calls, height, program_of, runner
+from tests.tolerance import difference
+
+NOT_SMOOTH: Final[dict[str, str]] = {
+    "pd_op.abs": "0 is a sample",
+    **{
+        f"pd_op.{name}": "integers are samples, where it jumps"
+        for name in ("floor", "ceil", "trunc", "round", "sign")
+    },
+}
+"""Ops whose samples lie where differences tell nothing."""
+
+COMPUTED = [d for d in table() if d.effects != RANDOM and not d.name.startswith("pir.")]
+COMPOSITE = [d for d in COMPUTED if decompose.get(d) is not None]
+DERIVED = [
+    d
+    for d in COMPUTED
+    if (vjp.get(d) is not None or decompose.get(d) is not None) and d.name not in NOT_SMOOTH
+]
+LARGEST: Final = 64
+"""Elements up to which differences are taken; bigger samples cost more than they tell."""
+
+
+def name(definition: OpDef) -> str:
+    return definition.name.partition(".")[2]
+
+
+@pytest.mark.parametrize("definition", COMPOSITE, ids=name)
+def test_a_decomposition_computes_what_the_reference_does(definition: OpDef) -> None:
+    for dtype in sample_dtypes(definition):
+        for call in calls(definition, dtype):
+            p = program_of(call)
+            found = p.traced.run({f"y{i}": v for i, v in enumerate(p.results)}, "decompose")
+            expected = [a for v in call.compute() for a in (v if isinstance(v, list) else [v])]
+            wanted = [a for a in expected if a is not None]
+            for i, array in enumerate(wanted):
+                wrong = difference(found[f"y{i}"], array)
+                assert wrong is None, f"{call}: {wrong}"
+
+
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("definition", DERIVED, ids=name)
+def test_a_derivative_is_the_slope_of_the_order_below(definition: OpDef, order: int) -> None:
+    for call in float_calls(definition):
+        inputs = [
+            a for v in call.args if v is not None for a in (v if isinstance(v, list) else [v])
+        ]
+        p = program_of(call)
+        coarse = any(v.dtype is not dt.float64 for v in (*p.smooth, *p.wrt))
+        if coarse or sum(a.size for a in inputs) > LARGEST or not p.smooth or not p.wrt:
+            continue
+        found = runner(p, derivative(p, order))(inputs)
+        below = program_of(call)
+        run = runner(below, [height(below, order)])
+        numeric = differences(lambda moved, run=run: float(run(moved)[0]), inputs)
+        for exact, slope in zip(found, numeric, strict=True):
+            np.testing.assert_allclose(exact, slope, rtol=2e-5, atol=2e-6, err_msg=str(call))
