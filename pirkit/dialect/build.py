@@ -25,139 +25,19 @@ from pirkit.dialect.attrs import encode
 from pirkit.dialect.infer import constant_scalar, infer_result_types
 from pirkit.dialect.opdef import OpDef, find, lookup
 from pirkit.dialect.operation import PirOp, create
-from pirkit.dialect.types import meta_of
+from pirkit.dialect.subscript import indexed
+from pirkit.dialect.value import Number as Number
+from pirkit.dialect.value import Value as Value
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
-from pirkit.runtime.meta import UNKNOWN, Meta, TensorMeta, VecMeta
+from pirkit.runtime.meta import UNKNOWN, VecMeta
 
-Number = bool | int | float | complex
 SOURCE: Final = "comp_op_name"
 """Attribute with the op that an op was made from, as Paddle calls it."""
 RULE: Final = "comp_rule"
 """Attribute with the rule that made an op: ``decompose``, ``vjp``, ``jvp``, ``jet``."""
-_END: Final = 2**31 - 1
-"""As the end of a slice: to the end of the axis."""
-
 ORDER: Final = "comp_order"
 """Attribute with how many derivatives were taken on the way."""
-
-
-class Value:
-    """A value of the program under construction, with the operators of arithmetic.
-
-    Python numbers take the value's element type, exactly: they never pass through float32.
-    """
-
-    __slots__ = ("b", "ssa")
-    __array_ufunc__ = None
-    """Numpy leaves operators with arrays on the left to this class."""
-
-    def __init__(self, b: Builder, ssa: SSAValue) -> None:
-        self.b = b
-        self.ssa = ssa
-
-    @property
-    def meta(self) -> TensorMeta:
-        return cast(TensorMeta, meta_of(self.ssa.type))
-
-    @property
-    def any_meta(self) -> Meta:
-        """The meta of a value that may be a list."""
-        return meta_of(self.ssa.type)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Sizes, ``UNKNOWN`` where the program does not tell."""
-        return self.meta.shape
-
-    @property
-    def dtype(self) -> DType:
-        return self.meta.dtype
-
-    @property
-    def rank(self) -> int:
-        return len(self.meta.shape)
-
-    def __add__(self, other: Value | Number) -> Value:
-        return self.b.binary("pd_op.add", self, other)
-
-    __radd__ = __add__
-
-    def __sub__(self, other: Value | Number) -> Value:
-        return self.b.binary("pd_op.subtract", self, other)
-
-    def __rsub__(self, other: Number) -> Value:
-        return self.b.binary("pd_op.subtract", other, self)
-
-    def __mul__(self, other: Value | Number) -> Value:
-        if isinstance(other, bool | int | float | complex):
-            return self.b.scaled(self, other)
-        return self.b.binary("pd_op.multiply", self, other)
-
-    __rmul__ = __mul__
-
-    def __truediv__(self, other: Value | Number) -> Value:
-        return self.b.binary("pd_op.divide", self, other)
-
-    def __rtruediv__(self, other: Number) -> Value:
-        return self.b.binary("pd_op.divide", other, self)
-
-    def __neg__(self) -> Value:
-        return self.b.scaled(self, -1)
-
-    def __pow__(self, exponent: Number) -> Value:
-        return self.b.power(self, exponent)
-
-    def __matmul__(self, other: Value) -> Value:
-        return self.b("pd_op.matmul", self, other)
-
-    def __lt__(self, other: Value | Number) -> Value:
-        return self.b.binary("pd_op.less_than", self, other)
-
-    def __le__(self, other: Value | Number) -> Value:
-        return self.b.binary("pd_op.less_equal", self, other)
-
-    def __gt__(self, other: Value | Number) -> Value:
-        return self.b.binary("pd_op.greater_than", self, other)
-
-    def __ge__(self, other: Value | Number) -> Value:
-        return self.b.binary("pd_op.greater_equal", self, other)
-
-    def __pirkit_call__(
-        self, definition: OpDef, args: Sequence[Any], keywords: Mapping[str, Any]
-    ) -> Any:
-        """Called by a ``pirkit.ops`` function that meets the value among its arguments."""
-        return self.b.call(definition, args, keywords)
-
-    def __getitem__(self, index: Any) -> Value:
-        """Basic indexing: integers, slices with positive steps, ``...`` and None."""
-        parts = cast("tuple[Any, ...]", index if isinstance(index, tuple) else (index,))
-        return self.b.indexed(self, parts)
-
-    @property
-    def T(self) -> Value:
-        """The value with its axes reversed."""
-        return self.b("pd_op.transpose", self, perm=tuple(reversed(range(self.rank))))
-
-    def sum(self, axis: int | Sequence[int] | None = None, keepdim: bool = False) -> Value:
-        """The sum over some axes, all of them by default."""
-        return self.b.sum(self, self._axes(axis), keepdim=keepdim)
-
-    def mean(self, axis: int | Sequence[int] | None = None, keepdim: bool = False) -> Value:
-        """The mean over some axes, all of them by default."""
-        return self.b("pd_op.mean", self, axis=self._axes(axis), keepdim=keepdim)
-
-    def reshape(self, *shape: int) -> Value:
-        """The value with other dimensions."""
-        return self.b.reshape(self, shape)
-
-    def _axes(self, axis: int | Sequence[int] | None) -> tuple[int, ...]:
-        if axis is None:
-            return tuple(range(self.rank))
-        return (axis,) if isinstance(axis, int) else tuple(axis)
-
-    def __repr__(self) -> str:
-        return f"Value({self.any_meta})"
 
 
 class Builder:
@@ -385,54 +265,7 @@ class Builder:
 
     def indexed(self, x: Value, index: tuple[Any, ...]) -> Value:
         """``x[index]`` for integers, slices with positive steps, ``...`` and None."""
-        count = sum(i is not None and i is not Ellipsis for i in index)
-        if Ellipsis not in index:
-            index = (*index, Ellipsis)
-        at = index.index(Ellipsis)
-        index = (*index[:at], *[slice(None)] * (x.rank - count), *index[at + 1 :])
-        axes: list[int] = []
-        starts: list[int] = []
-        ends: list[int] = []
-        steps: list[int] = []
-        dropped: list[int] = []
-        added: list[int] = []
-        axis = 0
-        for place, item in enumerate(index):
-            if item is None:
-                added.append(place - len(dropped))
-                continue
-            if isinstance(item, int):
-                first, last, step = item, item + 1 or _END, 1
-                dropped.append(axis)
-            elif isinstance(item, slice):
-                bounds = cast("slice[Any, Any, Any]", item)
-                step = 1 if bounds.step is None else int(bounds.step)
-                first = bounds.start or 0
-                last = _END if bounds.stop is None else bounds.stop
-            else:
-                raise TypeError(f"an index is an integer, a slice, `...` or None, not {item!r}")
-            if (first, last, step) != (0, _END, 1):
-                axes.append(axis)
-                starts.append(first)
-                ends.append(last)
-                steps.append(step)
-            axis += 1
-        if axes and set(steps) == {1}:
-            x = self(
-                "pd_op.slice",
-                x,
-                axes=axes,
-                starts=starts,
-                ends=ends,
-                infer_flags=[1] * len(axes),
-                decrease_axis=dropped,
-            )
-        elif axes:
-            x = self("pd_op.strided_slice", x, axes=axes, starts=starts, ends=ends, strides=steps)
-            x = self("pd_op.squeeze", x, axis=dropped) if dropped else x
-        for place in added:
-            x = self("pd_op.unsqueeze", x, axis=[place])
-        return x
+        return indexed(self, x, index)
 
     def call(self, definition: OpDef, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
         """A call of an op with arguments as users write them; see the recorder of functions."""

@@ -103,7 +103,7 @@ def jacrev(f: Function, argnums: int = 0) -> Function:
 
     def jacobian(*args: Any) -> Any:
         y = _one(f(*args), "jacrev")
-        b = y.b
+        b = cast(Recorder, y.b)
         x = _one(args[argnums], "jacrev")
         rows = [_dense(b, _pullback(y, seed, (x,))[0], x) for seed in _basis(b, y)]
         return b.reshape(b.stack(rows, axis=0), (*y.shape, *x.shape))
@@ -117,7 +117,7 @@ def jacfwd(f: Function, argnums: int = 0) -> Function:
     def jacobian(*args: Any) -> Any:
         x = _one(args[argnums], "jacfwd")
         y = _one(f(*args), "jacfwd")
-        b = y.b
+        b = cast(Recorder, y.b)
         columns = [_dense(b, _pushforward(y, (x,), (seed,)), y) for seed in _basis(b, x)]
         return b.reshape(b.stack(columns, axis=-1), (*y.shape, *x.shape))
 
