@@ -13,6 +13,9 @@ from pirkit.runtime.kernels.numpy import (
     conv as conv,
 )
 from pirkit.runtime.kernels.numpy import (
+    conv_transpose as conv_transpose,
+)
+from pirkit.runtime.kernels.numpy import (
     creation as creation,
 )
 from pirkit.runtime.kernels.numpy import (
