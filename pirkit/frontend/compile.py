@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 
 from pirkit.frontend.files import Program
+from pirkit.frontend.prim import with_prim
 from pirkit.lowering.kernels import KernelLibrary
 from pirkit.lowering.plan_writer import write_plan
 from pirkit.passes import run_pipeline
@@ -38,19 +39,24 @@ def compile(
     seed: int = 0,
     threads: int = 1,
     fallback: bool = True,
+    prim: bool | None = None,
+    prim_keep: Sequence[str] | None = None,
 ) -> Executable:
     """Lower a program to an executable: ``exe(**inputs)`` gives its outputs by name.
 
     ``pipeline=""`` binds the program as it is. ``params`` replaces the program's own weights.
     ``cpu`` runs the kernels of the registry, ``reference`` the reference rules of the op table,
     ``gpu`` cupy kernels; plug-ins add backends. Ops without a kernel on a device run on the CPU,
-    with one warning each, unless ``fallback=False``. One run may use ``threads`` threads.
+    with one warning each, unless ``fallback=False``. One run may use ``threads`` threads. ``prim``
+    takes operators apart into primitives first, but for those in ``prim_keep``; by default the
+    environment decides (``PIRKIT_PRIM=1``, ``PIRKIT_PRIM_KEEP=softmax;gelu``).
 
     Raises UsageError for an unknown backend, UnsupportedError for an op without a kernel and for a
     device that this machine does not have.
     """
     library = KernelLibrary(backend, falls_back=fallback)
     _ = library.device.xp
+    pipeline = with_prim(pipeline, prim, prim_keep)
     lowered_from = run_passes(program, pipeline) if pipeline else program
     plan = write_plan(lowered_from.entry(entry), library=library)
     weights = dict(program.params if params is None else params)

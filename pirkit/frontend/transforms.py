@@ -20,6 +20,7 @@ from pirkit.diag.errors import UsageError
 from pirkit.dialect.build import Value
 from pirkit.frontend import tree
 from pirkit.frontend.compile import compile
+from pirkit.frontend.prim import with_prim
 from pirkit.frontend.tracing import Recorder, fed, fingerprint, trace
 from pirkit.passes.autodiff import latest
 from pirkit.passes.expand_gradients import GRADIENT, expand
@@ -190,7 +191,7 @@ def _renamed(value: Any) -> Any:
 def run(f: Function, args: Sequence[Any]) -> Any:
     """What ``f`` computes of tensors, arrays or numbers, recorded and compiled."""
     traced = trace(f, args)
-    key = fingerprint(traced.program.entry(None))
+    key = (PIPELINE, with_prim("", None, None), fingerprint(traced.program.entry(None)))
     exe = _EXECUTABLES.get(key)
     if exe is None:
         exe = _EXECUTABLES[key] = compile(traced.program, pipeline=PIPELINE)
