@@ -141,6 +141,10 @@ class Builder:
             self._constants[key] = found
         return found
 
+    def integers(self, values: Sequence[int]) -> Value:
+        """Integers as a tensor of int64, for places and sizes."""
+        return self("pd_op.full_int_array", value=tuple(values), dtype=dt.int64)
+
     def like(self, number: Number, x: Value) -> Value:
         """A tensor of the shape and element type of ``x``, full of one number."""
         if UNKNOWN not in x.shape:

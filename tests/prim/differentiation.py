@@ -16,7 +16,7 @@ from pirkit.lowering.plan_writer import write_plan
 from pirkit.passes import run_pipeline
 from pirkit.passes.autodiff import append_backward
 from pirkit.runtime.executor import Executable
-from pirkit.runtime.meta import of_array
+from pirkit.runtime.meta import UNKNOWN, of_array
 from pirkit.runtime.place import UNDEFINED
 
 Array = np.ndarray[Any, Any]
@@ -28,13 +28,18 @@ CLEAN = "canonicalize,cse,dce,canonicalize,cse,dce"
 class Traced:
     """A program under construction, with the arrays that its inputs stand for."""
 
-    def __init__(self, inputs: Sequence[Array]) -> None:
+    def __init__(self, inputs: Sequence[Array], *, known: bool = True) -> None:
+        """``known`` tells whether the program knows the sizes of its inputs."""
         self.inputs = inputs
         self.program = ProgramOp.build("main")
         self.b = Builder(self.program.block)
         self.args = [
             self.b(
-                "pd_op.data", name=f"x{i}", shape=a.shape, dtype=of_array(a).dtype, place=UNDEFINED
+                "pd_op.data",
+                name=f"x{i}",
+                shape=a.shape if known else (UNKNOWN,) * a.ndim,
+                dtype=of_array(a).dtype,
+                place=UNDEFINED,
             )
             for i, a in enumerate(inputs)
         ]

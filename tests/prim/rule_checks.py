@@ -40,12 +40,12 @@ class Program:
         return [a for a in self.traced.args if is_differentiable(a.ssa)]
 
 
-def program_of(call: Call) -> Program:
-    """The program of a call."""
+def program_of(call: Call, *, known: bool = True) -> Program:
+    """The program of a call, which knows or does not know the sizes of its inputs."""
     flat: list[Array] = []
     for arg in call.args:
         flat += arg if isinstance(arg, list) else [] if arg is None else [arg]
-    t = Traced(flat)
+    t = Traced(flat, known=known)
     given = iter(t.args)
     operands = [
         [next(given) for _ in arg]
@@ -70,10 +70,8 @@ def weighted(p: Program, values: Sequence[Value], rng: np.random.Generator) -> V
     for value in values:
         if not value.meta.numel:
             continue
-        draws = rng.uniform(0.5, 1.5, value.shape)
-        weights = b.assign_value(
-            shape=value.shape, dtype=value.dtype, values=[float(w) for w in draws.ravel()]
-        )
+        draws = [float(w) for w in rng.uniform(0.5, 1.5, value.shape).ravel()]
+        weights = b.assign_value(shape=value.shape, dtype=value.dtype, values=draws)
         terms.append(b.sum(value * weights, tuple(range(value.rank))))
     return b.total(terms) or b.const(0.0, values[0].dtype)
 
@@ -82,7 +80,7 @@ def derivative(p: Program, order: int) -> list[Value]:
     """The gradient of a weighted sum of results, of the weighted sum of that gradient, ..."""
     found = p.smooth
     for at in range(order):
-        found = _gradient(p, target(p, found, at))
+        found = gradient(p, target(p, found, at))
     return found
 
 
@@ -96,15 +94,18 @@ def target(p: Program, values: Sequence[Value], level: int) -> Value:
     return weighted(p, values, np.random.default_rng(level))
 
 
-def _gradient(p: Program, y: Value) -> list[Value]:
+def gradient(p: Program, y: Value) -> list[Value]:
+    """The derivative of one value with respect to all inputs."""
     grads = p.traced.grad(y, p.wrt)
     zero = p.traced.b.zeros_like
     return [zero(w) if g is None else g for g, w in zip(grads, p.wrt, strict=True)]
 
 
-def runner(p: Program, values: Sequence[Value]) -> Callable[[Sequence[Array]], list[Array]]:
+def runner(
+    p: Program, values: Sequence[Value], pipeline: str = ""
+) -> Callable[[Sequence[Array]], list[Array]]:
     """What computes some values from the inputs of the program; compiled once."""
-    finish(p, values, "")
+    finish(p, values, pipeline)
     library = KernelLibrary()
     executable = Executable(write_plan(p.traced.program, library=library), library, {}, 1)
 

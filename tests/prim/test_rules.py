@@ -11,10 +11,21 @@ from typing import Final
 import numpy as np
 import pytest
 
+from pirkit.dialect.build import Value
 from pirkit.dialect.opdef import RANDOM, OpDef, decompose, vjp
 from pirkit.runtime import dtype as dt
 from tests.ops.calls import calls, sample_dtypes, table
-from tests.prim.rule_checks import derivative, differences, float_calls, height, program_of, runner
+from tests.prim.differentiation import Array
+from tests.prim.rule_checks import (
+    Program,
+    derivative,
+    differences,
+    float_calls,
+    gradient,
+    height,
+    program_of,
+    runner,
+)
 from tests.tolerance import difference
 
 NOT_SMOOTH: Final[dict[str, str]] = {
@@ -71,3 +82,34 @@ def test_a_derivative_is_the_slope_of_the_order_below(definition: OpDef, order: 
         numeric = differences(lambda moved, run=run: float(run(moved)[0]), inputs)
         for exact, slope in zip(found, numeric, strict=True):
             np.testing.assert_allclose(exact, slope, rtol=2e-5, atol=2e-6, err_msg=str(call))
+
+
+@pytest.mark.parametrize("definition", COMPOSITE, ids=name)
+def test_a_decomposition_does_not_need_to_know_sizes(definition: OpDef) -> None:
+    for call in float_calls(definition):
+        known, unknown = program_of(call), program_of(call, known=False)
+        inputs = known.traced.inputs
+        first = runner(known, known.results, "decompose")(inputs)
+        for one, other in zip(
+            first, runner(unknown, unknown.results, "decompose")(inputs), strict=True
+        ):
+            np.testing.assert_allclose(one, other, rtol=1e-12, err_msg=str(call))
+
+
+@pytest.mark.parametrize("definition", DERIVED, ids=name)
+def test_a_derivative_does_not_need_to_know_sizes(definition: OpDef) -> None:
+    for call in float_calls(definition):
+        found: list[list[Array]] = []
+        for known in (True, False):
+            p = program_of(call, known=known)
+            if p.smooth and p.wrt:
+                found.append(runner(p, gradient(p, curved(p)), "decompose")(p.traced.inputs))
+        for one, other in zip(*found, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-12, err_msg=str(call))
+
+
+def curved(p: Program) -> Value:
+    """A number that depends on each element of each result in its own way."""
+    b = p.traced.b
+    terms = [b.sum(b.cast(b.sin(v * 0.7), dt.float64), range(v.rank)) for v in p.smooth]
+    return b.total(terms) or b.const(0.0, dt.float64)

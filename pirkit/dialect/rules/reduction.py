@@ -29,7 +29,7 @@ def count(b: Builder, x: Value, axes: Sequence[int]) -> Value | int:
     sizes = [x.shape[a] for a in axes]
     if UNKNOWN not in sizes:
         return prod(sizes)
-    picked = b.gather(b.shape_of(x), b("pd_op.full_int_array", value=tuple(axes)), axis=0)
+    picked = b.gather(b.shape_of(x), b.integers(axes), axis=0)
     return b.cast(b.prod(picked, axis=(), keepdim=False, reduce_all=True), x.dtype)
 
 

@@ -55,7 +55,7 @@ def _picked(c: OpCall, places: Sequence[int]) -> Value:
     known = c.out.shape
     if known.count(UNKNOWN) <= 1:
         return b.reshape(x, known)
-    extra = b("pd_op.full_int_array", value=(-1, 1))  # last but one, last
+    extra = b.integers((-1, 1))  # last but one, last
     sizes = b.concat([b.shape_of(x), extra], axis=0)
     at = [{ONE: x.rank + 1, REST: x.rank}.get(p, p) for p in places]
-    return b.reshape(x, b.gather(sizes, b("pd_op.full_int_array", value=tuple(at)), axis=0))
+    return b.reshape(x, b.gather(sizes, b.integers(at), axis=0))
