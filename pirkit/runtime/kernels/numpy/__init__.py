@@ -64,10 +64,16 @@ from pirkit.runtime.kernels.numpy import (
     pool as pool,
 )
 from pirkit.runtime.kernels.numpy import (
+    pool_index as pool_index,
+)
+from pirkit.runtime.kernels.numpy import (
     random as random,
 )
 from pirkit.runtime.kernels.numpy import (
     reduction as reduction,
+)
+from pirkit.runtime.kernels.numpy import (
+    rnn as rnn,
 )
 from pirkit.runtime.kernels.numpy import (
     scan as scan,
