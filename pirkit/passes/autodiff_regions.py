@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, Protocol, cast
 
 from xdsl.ir import Block, Operation, Region, SSAValue
 
@@ -25,9 +25,6 @@ from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.operation import PirOp, create, span_of
 from pirkit.dialect.types import INLET, OUTLET, STACK, meta_of
 from pirkit.runtime.meta import VecMeta
-
-if TYPE_CHECKING:
-    from pirkit.passes.autodiff import Backward
 
 Cotangent = Any
 
@@ -44,6 +41,34 @@ class Shared:
         default_factory=dict[PirOp, "tuple[SSAValue, tuple[int, ...]]"]
     )
     """Of each stack whose pop has been visited: where the cotangents of which items come from."""
+
+
+class Sweep(Protocol):
+    """A reverse sweep over one block; see `pirkit.passes.autodiff`."""
+
+    b: Builder
+    shared: Shared
+    grads: dict[SSAValue, list[Cotangent]]
+
+    def inside(self) -> Sweep:
+        """The sweep over a block inside, with cotangents of its own."""
+        ...
+
+    def sweep(self, ops: Sequence[PirOp]) -> None:
+        """Visit ops, users before what they use."""
+        ...
+
+    def add(self, value: SSAValue, cotangent: Cotangent) -> None:
+        """One more contribution to the cotangent of a value."""
+        ...
+
+    def total(self, value: SSAValue) -> Cotangent:
+        """The sum of the contributions to one value."""
+        ...
+
+    def captured(self, block: Block) -> list[SSAValue]:
+        """The values from outside a block that have got cotangents."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -82,10 +107,10 @@ def has_pushes(shared: Shared, op: PirOp) -> bool:
 # --- branches ------------------------------------------------------------------------------------
 
 
-def differentiate_if(back: Backward, op: PirOp, held: list[Cotangent]) -> None:
+def differentiate_if(back: Sweep, op: PirOp, held: list[Cotangent]) -> None:
     """A branch each way, with the cotangents of everything that either reads from outside."""
     blocks: list[Block] = []
-    sweeps: list[Backward] = []
+    sweeps: list[Sweep] = []
     for region in op.regions:
         block, inner = Block(), back.inside()
         with back.b.inside(block):
@@ -113,7 +138,7 @@ def differentiate_if(back: Backward, op: PirOp, held: list[Cotangent]) -> None:
 # --- loops ---------------------------------------------------------------------------------------
 
 
-def differentiate_while(back: Backward, op: PirOp, held: list[Cotangent]) -> None:
+def differentiate_while(back: Sweep, op: PirOp, held: list[Cotangent]) -> None:
     """A loop that carries cotangents of the forward loop's arguments, and sums up those of what it
     reads from outside."""
     b, forward = back.b, op.regions[0].block
@@ -162,7 +187,7 @@ def differentiate_while(back: Backward, op: PirOp, held: list[Cotangent]) -> Non
 # --- stacks --------------------------------------------------------------------------------------
 
 
-def differentiate_pop(back: Backward, op: PirOp, held: list[Cotangent]) -> None:
+def differentiate_pop(back: Sweep, op: PirOp, held: list[Cotangent]) -> None:
     """Push the cotangents of what was popped, for the reverse of the push."""
     stack = stack_of(op.operands[0])
     if stack is None:
@@ -175,7 +200,7 @@ def differentiate_pop(back: Backward, op: PirOp, held: list[Cotangent]) -> None:
     back.shared.returns[stack] = (tokens.outlet, tuple(places))
 
 
-def differentiate_push(back: Backward, op: PirOp, held: list[Cotangent]) -> None:
+def differentiate_push(back: Sweep, op: PirOp, held: list[Cotangent]) -> None:
     """Pop the cotangents of what was pushed."""
     stack = stack_of(op.operands[0])
     assert stack is not None
@@ -187,7 +212,7 @@ def differentiate_push(back: Backward, op: PirOp, held: list[Cotangent]) -> None
 
 
 def _keep(
-    back: Backward, op: PirOp, forward: Block, backward: Block, tokens: Tokens | None = None
+    back: Sweep, op: PirOp, forward: Block, backward: Block, tokens: Tokens | None = None
 ) -> None:
     """Let the backward block have what it reads of the forward one.
 
@@ -214,7 +239,7 @@ def _keep(
             user.operands[index] = stands[value]
 
 
-def _in_front_of(op: Operation | None, back: Backward) -> Builder:
+def _in_front_of(op: Operation | None, back: Sweep) -> Builder:
     """A builder whose ops stand in front of an op and are marked as those of the sweep are."""
     place = cast(PirOp, op)
     block = cast(Block, place.parent)
@@ -243,12 +268,12 @@ class _Place:
     def zeros(self, b: Builder) -> Value:
         return b.zeros_like(self.like(b))
 
-    def take(self, sweep: Backward) -> Value | None:
+    def take(self, sweep: Sweep) -> Value | None:
         """The cotangent that a sweep has found."""
         found = sweep.total(self.value)
         return found if self.index is None or found is None else found[self.index]
 
-    def give(self, back: Backward, cotangent: Value) -> None:
+    def give(self, back: Sweep, cotangent: Value) -> None:
         """Hand a cotangent to the sweep around."""
         if self.index is None:
             back.add(self.value, cotangent)
@@ -257,7 +282,7 @@ class _Place:
         back.add(self.value, [cotangent if i == self.index else None for i in range(count)])
 
 
-def _places(back: Backward, sweeps: Sequence[Backward], op: PirOp) -> list[_Place]:
+def _places(back: Sweep, sweeps: Sequence[Sweep], op: PirOp) -> list[_Place]:
     """The places that sweeps over the regions of an op have found cotangents for, in order."""
     found: dict[_Place, None] = {}
     for sweep, region in zip(sweeps, op.regions, strict=True):
