@@ -12,13 +12,13 @@ from pirkit.dialect.opdef import find
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.binding import Binding
 from pirkit.runtime.meta import Meta, TensorMeta, VecMeta, of_value
-from pirkit.runtime.registry import KERNELS, REFERENCE, Kernel
+from pirkit.runtime.registry import CPU, KERNELS, Kernel
 from tests.ops.calls import Call, calls, tensor_slots
 from tests.tolerance import difference
 
 Array = np.ndarray[Any, Any]
 
-EVERY: Final = [k for k in KERNELS.kernels() if k.key.backend != REFERENCE]
+EVERY: Final = [k for k in KERNELS.kernels(backend=CPU) if k.kind == "dense"]
 
 
 def samples_of(kernel: Kernel) -> Iterator[Call]:
