@@ -11,6 +11,7 @@ from pirkit.dialect.infer import constant_array, constant_scalar, default_value
 from pirkit.dialect.opdef import OpDef
 from pirkit.dialect.operation import PirOp
 from pirkit.dialect.signature import INT_KINDS, REQUIRED, Operand
+from pirkit.dialect.types import meta_of
 
 
 class OpCall:
@@ -77,6 +78,12 @@ class OpCall:
         if value is None:
             return None
         return self.b.split_vec(Value(self.b, value)) if slot.is_vec else Value(self.b, value)
+
+    def result_meta(self, name: str) -> Any:
+        """The meta of a result, for rules that stand in front of the op and cannot read it."""
+        slot = next(s for s in self.definition.results if s.name == name)
+        value = self.op.result_slots[slot.index]
+        return None if value is None else meta_of(value.type)
 
     def tensors(self) -> tuple[Any, ...]:
         """The tensor operands by slot: Values, tuples of them, None."""

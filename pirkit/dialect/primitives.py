@@ -43,6 +43,8 @@ _DIFFERENTIABLE: Final[dict[str, dict[str, str]]] = {
         "remainder": "exact, which a division followed by a product is not",
         "cast": "changes the element type",
         "assign": "the identity, where a value needs a name of its own",
+        "share_data": "another name of the same storage",
+        "share_data_": "another name of the same storage",
     },
     "functions": {
         "exp": "the exponential",
@@ -87,6 +89,7 @@ _DIFFERENTIABLE: Final[dict[str, dict[str, str]]] = {
         "cummax": "running maxima and where they are",
         "cummin": "as `cummax`",
         "topk": "the largest elements and where they are, without sorting all",
+        "argsort": "the elements in order, and where they are",
         "reduce_as": "undoes broadcasting where the shape is known at run time only",
     },
     "shapes": {
@@ -166,7 +169,6 @@ _DISCRETE: Final[dict[str, dict[str, str]]] = {
     "places": {
         "argmax": "where the largest element is",
         "argmin": "where the smallest element is",
-        "argsort": "the order of the elements",
         "nonzero": "places, as many as the data tell",
         "unique": "distinct elements, as many as the data tell",
         "searchsorted": "places by bisection",
@@ -197,8 +199,6 @@ _DISCRETE: Final[dict[str, dict[str, str]]] = {
         "assert": "stops the program",
         "memcpy_h2d": "moves to a device",
         "memcpy_d2h": "moves to the host",
-        "share_data": "another name of the same storage",
-        "share_data_": "another name of the same storage",
         "assign_out_": "gives an input or parameter its last value: see `functionalize`",
         "pylayer": "a block whose derivative is a Python function",
     },

@@ -29,7 +29,7 @@ class Traced:
     """A program under construction, with the arrays that its inputs stand for."""
 
     def __init__(self, inputs: Sequence[Array], *, known: bool = True) -> None:
-        """``known`` tells whether the program knows the sizes of its inputs."""
+        """``known`` tells whether the program knows the sizes of its floating inputs."""
         self.inputs = inputs
         self.program = ProgramOp.build("main")
         self.b = Builder(self.program.block)
@@ -37,7 +37,7 @@ class Traced:
             self.b(
                 "pd_op.data",
                 name=f"x{i}",
-                shape=a.shape if known else (UNKNOWN,) * a.ndim,
+                shape=a.shape if known or a.dtype.kind in "biu" else (UNKNOWN,) * a.ndim,
                 dtype=of_array(a).dtype,
                 place=UNDEFINED,
             )

@@ -14,6 +14,9 @@ from pirkit.dialect.rules import (
     linalg as linalg,
 )
 from pirkit.dialect.rules import (
+    movement as movement,
+)
+from pirkit.dialect.rules import (
     reduction as reduction,
 )
 from pirkit.dialect.rules import (
