@@ -96,7 +96,9 @@ class CachingAllocator:
     longest are returned to the system. Any number of threads may share an allocator.
     """
 
-    place: Final = CPU
+    @property
+    def place(self) -> Place:
+        return CPU
 
     def __init__(self, limit: int = 1 << 30) -> None:
         self._limit = limit

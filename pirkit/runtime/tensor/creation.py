@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -38,7 +38,7 @@ def _copied(data: Any) -> Array:
     if hasattr(data, "__dlpack_device__") and not isinstance(data, np.ndarray | DenseTensor):
         return from_dlpack(data, copy=True).numpy()
     try:
-        return np.array(data)
+        return np.array(cast(Any, data))
     except ValueError as error:
         raise InputError(f"no tensor can be made of these values: {error}") from error
 
@@ -47,10 +47,10 @@ def _wanted(data: Any, array: Array) -> DType:
     """The element type of data that has none of its own is that of Python's numbers in it."""
     if hasattr(data, "dtype"):
         return element_type(array.dtype)
-    first = data
+    first: Any = data
     while isinstance(first, list | tuple) and first:
-        first = first[0]
-    if hasattr(first, "dtype"):
+        first = cast("list[Any]", first)[0]
+    if hasattr(cast(Any, first), "dtype"):
         return element_type(array.dtype)
     return _DEFAULTS.get(array.dtype.type(0).item().__class__, element_type(array.dtype))
 

@@ -69,7 +69,8 @@ def unwrap(value: Any) -> Any:
 
 def wrap(value: Any, tensor: Callable[[Any], Any]) -> Any:
     """The value with tensors for arrays and for numpy's scalars, in lists and tuples as well."""
-    items: list[Any] = [wrap(v, tensor) for v in value] if isinstance(value, list | tuple) else []
+    held = cast("list[Any]", value) if isinstance(value, list | tuple) else []
+    items: list[Any] = [wrap(v, tensor) for v in held]
     match value:
         case list():
             return items
