@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opcall import OpCall
@@ -54,22 +54,22 @@ def part(b: Builder, x: Value, axes: Any, starts: Any, ends: Any, gone: Any = ()
 
 @vjp("pd_op.slice")
 def _(c: OpCall, g: Value) -> tuple[Value]:
-    b, x = c.b, c.operand("input")
+    b = c.b
+    x: Value = c.operand("input")
     gone = sorted(a % x.rank for a in c.decrease_axis)
     if gone and g.rank != x.rank:
         g = b.unsqueeze(g, axis=tuple(gone))
-    axes = [a % x.rank for a in c.axes]
-    sizes: list[int] = [x.shape[a] for a in axes]
+    axes: list[int] = [a % x.rank for a in c.axes]
+    sizes = [x.shape[a] for a in axes]
     if isinstance(c.starts, Value) or isinstance(c.ends, Value) or UNKNOWN in sizes:
         return (_put_back(c, g, x, axes, None),)
     paddings = [0] * (2 * x.rank)
-    starts: tuple[int, ...] = c.starts
-    for axis, start, size in zip(axes, starts, sizes, strict=True):
-        first = min(max(start + size if start < 0 else start, 0), size)
-        if g.shape[axis] == UNKNOWN:
+    for axis, start, size in zip(axes, cast("tuple[int, ...]", c.starts), sizes, strict=True):
+        length: int = g.shape[axis]
+        if length == UNKNOWN:
             return (_put_back(c, g, x, axes, None),)
-        first = min(first, size - g.shape[axis])
-        paddings[2 * axis : 2 * axis + 2] = first, size - first - g.shape[axis]
+        first = min(max(start + size if start < 0 else start, 0), size - length)
+        paddings[2 * axis : 2 * axis + 2] = first, size - first - length
     return (b.pad(g, paddings=paddings, pad_value=0.0) if any(paddings) else g,)
 
 

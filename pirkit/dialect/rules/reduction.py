@@ -57,3 +57,20 @@ def _(c: OpCall) -> Value:
     wide = b.wide(x)
     total = b.sum(wide, axes, keepdim=c.keepdim)
     return b.cast(total / count(b, wide, axes), x.dtype)
+
+
+@vjp("pd_op.max", "pd_op.min")
+def _(c: OpCall, g: Value) -> Value:
+    """The elements that attain the extremum share the cotangent evenly."""
+    b, x = c.b, c.x
+    axes = axes_of(x, c.axis)
+    out = unreduced(b, c.out, x, axes, c.keepdim)
+    attain = b.cast(b.equal(x, out), x.dtype)
+    ties = b.expand_like(b.sum(attain, axes, keepdim=True), x)
+    return unreduced(b, g, x, axes, c.keepdim) * (attain / ties)
+
+
+@decompose("pd_op.amax", "pd_op.amin")
+def _(c: OpCall) -> Value:
+    name = c.definition.name.replace(".a", ".")
+    return c.b(name, c.x, axis=c.axis, keepdim=c.keepdim)
