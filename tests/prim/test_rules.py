@@ -31,6 +31,7 @@ from tests.tolerance import difference
 
 NOT_SMOOTH: Final[dict[str, str]] = {
     "pd_op.abs": "0 is a sample",
+    "pd_op.logcumsumexp": "exclusive samples hold the least number, which weights overflow",
     **{
         f"pd_op.{name}": "integers are samples, where it jumps"
         for name in ("floor", "ceil", "trunc", "round", "sign")

@@ -20,6 +20,9 @@ from pirkit.dialect.rules import (
     reduction as reduction,
 )
 from pirkit.dialect.rules import (
+    scan as scan,
+)
+from pirkit.dialect.rules import (
     series as series,
 )
 from pirkit.dialect.rules import (
