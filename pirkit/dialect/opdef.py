@@ -32,7 +32,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from importlib import import_module
-from importlib.metadata import entry_points
 from typing import Any, Final, TypeVar
 
 from pirkit.diag.errors import ConstraintError, UnsupportedError
@@ -172,8 +171,7 @@ def lookup(name: str) -> OpDef:
 
     Raises UnsupportedError, with the nearest declared names, if there is none.
     """
-    _load_families()
-    definition = OPS.get(name)
+    definition = find(name)
     if definition is None:
         near = difflib.get_close_matches(name, OPS, n=3)
         hint = f"did you mean {' or '.join(f'`{n}`' for n in near)}?" if near else None
@@ -188,12 +186,17 @@ def lookup(name: str) -> OpDef:
 def find(name: str) -> OpDef | None:
     """The op of that full name, or None."""
     _load_families()
-    return OPS.get(name)
+    definition = OPS.get(name)
+    if definition is None:
+        _load_plugins()
+        definition = OPS.get(name)
+    return definition
 
 
 def all_ops() -> Iterable[OpDef]:
     """Every declared op, in declaration order, in-place twins included."""
     _load_families()
+    _load_plugins()
     return OPS.values()
 
 
@@ -201,6 +204,12 @@ def all_ops() -> Iterable[OpDef]:
 def _load_families() -> None:
     for module in ("structure", "ops"):  # they declare their ops when they are imported
         import_module(f"pirkit.dialect.{module}")
+
+
+@cache
+def _load_plugins() -> None:
+    from importlib.metadata import entry_points  # noqa: PLC0415  slow, and seldom needed
+
     for entry in entry_points(group=PLUGINS):
         entry.load()
 

@@ -31,9 +31,6 @@ from pirkit.frontend.paddle.params import (
 from pirkit.frontend.paddle.text_reader import read_paddle_text
 from pirkit.frontend.paddle.text_writer import write_paddle_text
 from pirkit.frontend.replacing import replacing
-from pirkit.lowering.kernels import KernelLibrary
-from pirkit.lowering.plan_writer import write_plan
-from pirkit.lowering.why import why_kernels
 
 Array = np.ndarray[Any, Any]
 Reader = Callable[[str, str], mlir.ModuleOp]
@@ -82,12 +79,18 @@ class Program:
 
 
 def _print_plans(module: mlir.ModuleOp) -> str:
+    from pirkit.lowering.plan_writer import write_plan  # noqa: PLC0415  not for text in and out
+
     programs = (op for op in module.ops if isinstance(op, ProgramOp))
     return "".join(str(write_plan(p)) for p in programs)
 
 
 def explain_kernels(module: mlir.ModuleOp, backend: str = "cpu") -> str:
     """Which kernel runs each operation of the module's programs, and why."""
+    from pirkit.lowering.kernels import KernelLibrary  # noqa: PLC0415  not for text in and out
+    from pirkit.lowering.plan_writer import write_plan  # noqa: PLC0415
+    from pirkit.lowering.why import why_kernels  # noqa: PLC0415
+
     library = KernelLibrary(backend)
     programs = (op for op in module.ops if isinstance(op, ProgramOp))
     return "".join(why_kernels(write_plan(p, library=library), library) for p in programs)

@@ -12,7 +12,6 @@ import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
-from importlib.metadata import entry_points
 from typing import Final, Literal
 
 from pirkit.diag.errors import UnsupportedError, UsageError
@@ -302,6 +301,8 @@ class Registry:
         if self._plugins_loaded:
             return
         self._plugins_loaded = True
+        from importlib.metadata import entry_points  # noqa: PLC0415  slow, and seldom needed
+
         for entry in entry_points(group=PLUGINS):
             extend: Callable[[Registry], None] = entry.load()
             extend(self)
