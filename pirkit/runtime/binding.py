@@ -49,8 +49,8 @@ class Binding:
     that nobody wants, a VecMeta for a list. Shapes of inputs are known; those of outputs are,
     unless they depend on elements. ``attrs`` holds every attribute by name, operands that stand
     for attributes included. ``xp`` is the array module. ``scratch(shape, dtype)`` gives memory that
-    belongs to this instruction and stays from call to call; its content is undefined at the start
-    of a call. ``generator()`` gives the random numbers of the present call; None for an op that
+    belongs to this instruction alone and keeps its content from call to call; it is undefined at
+    first. ``generator()`` gives the random numbers of the present call; None for an op that
     draws none.
     """
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.binding import Array, Binding, Step
+from pirkit.runtime.kernels.numpy.depthwise import depthwise
 from pirkit.runtime.kernels.numpy.windows import Geometry, channels_first, geometry, inside
 from pirkit.runtime.registry import kernel
 
@@ -32,7 +33,7 @@ def conv(b: Binding) -> Step | None:
     groups = b.attrs["groups"]
     g = geometry(b, sizes, b.attrs["dilations"])
     if depth == 1 and groups > 1:
-        return _depthwise(b, g, filters // groups)
+        return depthwise(b, g, filters // groups)
     is_plain = prod(sizes) == 1 and prod(g.strides) == 1 and g.lengths == g.positions
     if is_plain and groups == 1 and not g.last:
         return _pointwise(b)
@@ -124,54 +125,5 @@ def _columns(b: Binding, g: Geometry, groups: int) -> Step:
                     copyto(held.reshape(part.shape), part)
                     product(weights, held, block[:, begin : begin + size] if m == 1 else block)
                 copyto(goal[:, first : first + m], rows(block, m))
-
-    return step
-
-
-def _depthwise(b: Binding, g: Geometry, each: int) -> Step:
-    """One filter (or some) for each channel: a sum over the taps, a few channels at a time."""
-    xp = b.xp
-    n = b.input(0).shape[0]
-    filters = b.input(1).shape[0]
-    channels = filters // each
-    rank = len(g.sizes)
-    plane = prod(g.padded)
-    some = max(min(BLOCK // 4 // max(plane, 1), channels), 1)
-    image = b.workspace((some, *g.padded))
-    image[...] = 0
-    total = b.workspace((some, *g.positions))
-    term = b.workspace((some, *g.positions))
-    target, source = inside(g)
-    offsets = list(xp.ndindex(*g.sizes))
-    cuts = [
-        tuple(
-            slice(o * d, o * d + (p - 1) * s + 1, s)
-            for o, d, p, s in zip(at, g.dilations, g.positions, g.strides, strict=True)
-        )
-        for at in offsets
-    ]
-    ones = (1,) * rank
-    multiply, add = xp.multiply, xp.add
-
-    def step(x: Array, filter: Array, out: Array) -> None:
-        plain, goal = channels_first(x, g.last), channels_first(out, g.last)
-        taps = filter.reshape(channels, each, len(offsets))
-        for item in range(n):
-            for first in range(0, channels, some):
-                m = min(some, channels - first)
-                held = image[:m]
-                held[(slice(None), *target)] = plain[(item, slice(first, first + m), *source)]
-                for which in range(each):
-                    weights = taps[first : first + m, which]
-                    sums, products = total[:m], term[:m]
-                    for tap, cut in enumerate(cuts):
-                        factor = weights[:, tap].reshape(m, *ones)
-                        if tap == 0:
-                            multiply(held[(slice(None), *cut)], factor, sums)
-                            continue
-                        multiply(held[(slice(None), *cut)], factor, products)
-                        add(sums, products, sums)
-                    place = slice(first * each + which, (first + m) * each, each)
-                    goal[item, place] = sums
 
     return step
