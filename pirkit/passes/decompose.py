@@ -27,7 +27,8 @@ from pirkit.runtime.meta import compatible
 class DecomposePass(Pass):
     """Replace operators by compositions of primitives.
 
-    Every op that is no primitive has a rule; rules are applied until none is left. ``keep`` names
+    Every op that is no primitive has a rule; rules are applied until none is left. An op that
+    writes in place stays whole: `functionalize` makes it pure. ``keep`` names
     ops that stay whole, ``only`` the ops that are taken apart, both without their dialect. New ops
     carry the location of the op they come from, and its name as ``comp_op_name``.
 

@@ -34,6 +34,7 @@ class OrderRule:
 
 
 ORDER: Final = (
+    OrderRule("functionalize", "decompose", "an operation that writes in place is not taken apart"),
     OrderRule("infer-meta", "constant-fold", "sizes fold once they are known"),
     OrderRule("inline-vec", "absorb-attributes", "a constant may arrive through a list"),
     OrderRule("absorb-attributes", "dce", "absorbed constants are left without users"),
