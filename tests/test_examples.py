@@ -1,0 +1,21 @@
+"""The examples run, and say what the pages about them say."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+def test_euler_beam() -> None:
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / "euler_beam.py")],
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "gradients of 4 layers" in done.stdout
+    assert float(done.stdout.rsplit(" ", 1)[1]) < 1e-10
