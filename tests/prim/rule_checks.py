@@ -65,9 +65,15 @@ def program_of(call: Call, *, known: bool = True) -> Program:
 
 
 def weighted(p: Program, values: Sequence[Value], rng: np.random.Generator) -> Value:
-    """The sum of the elements of some values with random weights, which are constants."""
+    """The sum of the elements of some values with random weights, which are constants.
+
+    How many weights a value needs must be known; without, its sines are summed.
+    """
     b, terms = p.traced.b, cast("list[Value | None]", [])
     for value in values:
+        if not value.meta.is_static:
+            terms.append(b.sum(b.sin(value), tuple(range(value.rank))))
+            continue
         if not value.meta.numel:
             continue
         draws = [float(w) for w in rng.uniform(0.5, 1.5, value.shape).ravel()]

@@ -11,6 +11,9 @@ from pirkit.dialect.rules import (
     elementwise as elementwise,
 )
 from pirkit.dialect.rules import (
+    indexing as indexing,
+)
+from pirkit.dialect.rules import (
     linalg as linalg,
 )
 from pirkit.dialect.rules import (

@@ -78,7 +78,7 @@ def _(c: OpCall) -> Value:
     """By doubling: after each step an element covers twice as many."""
     b, out = c.b, c.out
     least = float(np.finfo(out.dtype.np).min)
-    x = b.reshape_like(c.x, out)
+    x = b.reshape(c.x, (-1,)) if c.flatten else c.x
     if not x.rank:
         return b.ones_like(x) * least if c.exclusive else x
     axis = 0 if c.flatten else c.axis % x.rank
