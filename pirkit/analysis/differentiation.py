@@ -15,6 +15,7 @@ from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
 from pirkit.analysis.order import LOOPS, operations
 from pirkit.dialect.attrs import decode
 from pirkit.dialect.operation import PirOp, ProgramOp
+from pirkit.dialect.primitives import PRIMITIVES
 from pirkit.dialect.types import meta_of
 from pirkit.runtime.meta import TensorMeta, VecMeta
 
@@ -196,7 +197,7 @@ class _Flow:
             self.enter(r for i, r in enumerate(op.results) if (stack, i) in self.pushed)
         else:
             sources = [v for v in op.operands if v in self.active]
-            if sources:
+            if sources and _passes_on(op, sources):
                 self.enter(r for r in op.results if not is_cut(r, sources))
 
     def enter(self, values: Iterable[SSAValue]) -> None:
@@ -238,3 +239,12 @@ class _Flow:
             return direct and (given or op.name == "pir.tuple_push")
         inner = (v for region in op.regions for o in operations(region.block) for v in o.operands)
         return direct or any(v in self.active for v in inner)
+
+
+def _passes_on(op: PirOp, sources: Sequence[SSAValue]) -> bool:
+    """False for ops that have no derivative by their nature, or read only shapes of the sources."""
+    primitive = PRIMITIVES.get(op.name)
+    if primitive is not None and not primitive.differentiable:
+        return False
+    shapes = [op.operand_named(name) for name in op.definition.reads_meta_only]
+    return any(v not in shapes for v in sources)
