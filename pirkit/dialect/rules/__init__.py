@@ -34,3 +34,6 @@ from pirkit.dialect.rules import (
 from pirkit.dialect.rules import (
     views as views,
 )
+from pirkit.dialect.rules import (
+    writing as writing,
+)
