@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final, cast
 
+import numpy as np
 from xdsl.dialects import builtin as mlir
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
@@ -196,6 +197,9 @@ class Builder:
             return self.ones_like(x)
         if exponent == 2:
             return self("pd_op.multiply", x, x)
+        exact = not isinstance(exponent, float) or float(np.float32(exponent)) == exponent
+        if x.dtype is dt.float64 and not exact:  # attribute `y` is a float32
+            return self("pd_op.elementwise_pow", x, self.const(exponent, x.dtype))
         return self("pd_op.pow", x, y=exponent)
 
     def total(self, values: Sequence[Value | None]) -> Value | None:

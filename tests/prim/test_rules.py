@@ -32,6 +32,8 @@ from tests.tolerance import difference
 NOT_SMOOTH: Final[dict[str, str]] = {
     "pd_op.abs": "0 is a sample",
     "pd_op.logcumsumexp": "exclusive samples hold the least number, which weights overflow",
+    "pd_op.mode": "what is most frequent changes when elements change",
+    **{f"pd_op.{name}": "equal elements are samples" for name in ("cummax", "cummin")},
     **{
         f"pd_op.{name}": "integers are samples, where it jumps"
         for name in ("floor", "ceil", "trunc", "round", "sign")

@@ -20,6 +20,9 @@ from pirkit.dialect.rules import (
     movement as movement,
 )
 from pirkit.dialect.rules import (
+    norms as norms,
+)
+from pirkit.dialect.rules import (
     reduction as reduction,
 )
 from pirkit.dialect.rules import (
@@ -30,6 +33,9 @@ from pirkit.dialect.rules import (
 )
 from pirkit.dialect.rules import (
     softmax as softmax,
+)
+from pirkit.dialect.rules import (
+    sorting as sorting,
 )
 from pirkit.dialect.rules import (
     views as views,

@@ -1,0 +1,90 @@
+"""Norms of vectors, and logarithms of sums. At the zero vector a norm has the derivative zero."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from pirkit.dialect.build import Builder, Value
+from pirkit.dialect.opcall import OpCall
+from pirkit.dialect.opdef import decompose, vjp
+from pirkit.dialect.rules.reduction import axes_of, unreduced
+
+
+@decompose("pd_op.p_norm")
+def _(c: OpCall) -> Value:
+    b, order = c.b, c.porder
+    x = b.wide(c.x)
+    axes = axes_of(x, () if c.asvector else (c.axis,))
+    found = _norm(b, x, order, axes, c.keepdim)
+    return b.cast(found, c.x.dtype)
+
+
+def _norm(b: Builder, x: Value, order: float, axes: Sequence[int], keepdim: bool) -> Value:
+    if order == 2:
+        return _euclidean(b, x, axes, keepdim)
+    if order == 0:
+        return b.sum(b.cast(b.not_equal(x, b.zeros_like(x)), x.dtype), axes, keepdim=keepdim)
+    size = b.abs(x)
+    if math.isinf(order):
+        name = "pd_op.max" if order > 0 else "pd_op.min"
+        return b(name, size, axis=tuple(axes), keepdim=keepdim) if axes else size
+    if order == 1:
+        return b.sum(size, axes, keepdim=keepdim)
+    is_zero = b.equal(size, b.zeros_like(size))
+    powers = b.where(is_zero, _power_of_zero(b, size, order), b.where(is_zero, 1.0, size) ** order)
+    return _root(b, b.sum(powers, axes, keepdim=keepdim), 1 / order)
+
+
+def _power_of_zero(b: Builder, like: Value, order: float) -> Value:
+    return b.like(0.0 if order > 0 else math.inf, like)
+
+
+def _euclidean(b: Builder, x: Value, axes: Sequence[int], keepdim: bool) -> Value:
+    return _root(b, b.sum(x * x, axes, keepdim=keepdim), 0.5)
+
+
+def _root(b: Builder, total: Value, exponent: float) -> Value:
+    """A power of a sum, constant where the sum is zero."""
+    is_zero = b.equal(total, b.zeros_like(total))
+    safe = b.where(is_zero, b.ones_like(total), total)
+    root = b.sqrt(safe) if exponent == 0.5 else safe**exponent
+    return b.where(is_zero, 0.0 if exponent > 0 else math.inf, root)
+
+
+@decompose("pd_op.frobenius_norm")
+def _(c: OpCall) -> Value:
+    b, x = c.b, c.b.wide(c.x)
+    axes = axes_of(x, () if c.reduce_all else c.axis)
+    return b.cast(_euclidean(b, x, axes, c.keep_dim), c.x.dtype)
+
+
+@decompose("pd_op.norm")
+def _(c: OpCall) -> tuple[Value, Value]:
+    b, x = c.b, c.b.wide(c.x)
+    squares = b.sum(x * x, axes_of(x, (c.axis,)), keepdim=True)
+    length = b.sqrt(squares + c.epsilon)
+    return b.cast(x / length, c.x.dtype), b.cast(length, c.x.dtype)
+
+
+@decompose("pd_op.logsumexp")
+def _(c: OpCall) -> Value:
+    """The greatest element is subtracted first, where it is finite."""
+    b, x = c.b, c.b.wide(c.x)
+    axes = axes_of(x, () if c.reduce_all else c.axis)
+    if not axes:
+        return c.x
+    if 0 in [x.shape[a] for a in axes]:
+        return b.cast(b.log(b.sum(b.exp(x), axes, keepdim=c.keepdim)), c.x.dtype)
+    top = b("pd_op.max", x, axis=axes, keepdim=True)
+    top = b.where(b.isfinite(top), top, b.zeros_like(top))
+    total = b.log(b.sum(b.exp(x - top), axes, keepdim=True)) + top
+    return b.cast(total if c.keepdim else b.squeeze(total, axis=axes), c.x.dtype)
+
+
+@vjp("pd_op.logsumexp")
+def _(c: OpCall, g: Value) -> Value:
+    b, x = c.b, c.x
+    axes = axes_of(x, () if c.reduce_all else c.axis)
+    out = unreduced(b, c.out, x, axes, c.keepdim)
+    return unreduced(b, g, x, axes, c.keepdim) * b.exp(x - out)
