@@ -32,4 +32,5 @@ def with_prim(pipeline: str, prim: bool | None, keep: Sequence[str] | None) -> s
     if keep is None:
         keep = [name for name in os.environ.get(KEEP, "").split(";") if name]
     options = f"{{keep={','.join(keep)}}}" if keep else ""
-    return f"decompose{options},{pipeline}" if pipeline else f"decompose{options}"
+    first = f"functionalize,decompose{options}"  # a twin that writes cannot be taken apart
+    return f"{first},{pipeline}" if pipeline else first

@@ -6,6 +6,7 @@ from pirkit.dialect.ops import (  # noqa: F401
     adam,
     anchors,
     arithmetic,
+    attention,
     batch_norm,
     bitwise,
     complexes,
