@@ -112,6 +112,7 @@ VALUE_DIFFERENCES: Final = {
     "pd_op.sgd_": Difference(
         "Paddle leaves out the master parameter", when=lambda call: call.args[3] is not None
     ),
+    "pd_op.memcpy_d2h": Difference("Paddle's CPU build leaves the result without memory"),
     "pd_op.log_softmax": Difference("Paddle stops 64 below the maximum", when=_is_steep),
     "pd_op.cross_entropy_with_softmax": Difference(
         "Paddle stops 64 below the maximum", when=_is_steep
@@ -198,6 +199,8 @@ UNCOMPARED_VALUES: Final = {
     "pd_op.sync_batch_norm_": "Paddle computes it only on GPUs",
     "pd_op.assign_value": "it exists only in programs",
     "pd_op.share_data_": "it exists only in programs",
+    "pd_op.memcpy_d2h": "Paddle's CPU build leaves the result without memory",
+    "pd_op.flash_attn": "it draws, and Paddle's CPU build has no kernel",
 }
 """Ops whose numbers are compared with Paddle's on no sample. Ops that draw are left out."""
 
@@ -205,6 +208,7 @@ UNCOMPARED_TYPES: Final = {
     "pir.combine": _CONTAINER,
     "pir.split": _CONTAINER,
     "pir.slice": _CONTAINER,
+    "pd_op.flash_attn": "Paddle's CPU build has no kernel to choose",
     "pd_op.rms_norm": "Paddle's programs refuse every element type of the samples",
     "pd_op.sync_batch_norm_": "Paddle computes it only on GPUs",
     "pd_op.accuracy": "Paddle's programs promise other types for every result",

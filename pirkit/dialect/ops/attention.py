@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -106,11 +106,13 @@ def _(
     values: Array = np.repeat(widened(v).transpose(0, 2, 1, 3), shared, axis=1)
     kind = queries.dtype.type
     scores: Array = queries @ keys.swapaxes(-1, -2) * kind(1 / np.sqrt(max(q.shape[3], 1)))
-    rows, columns = scores.shape[-2:]
+    rows: int = q.shape[1]
+    columns: int = k.shape[1]
     if mask is not None:
         scores = scores + widened(mask)
     if causal:
-        hidden = np.arange(columns) > np.arange(rows)[:, None] + (columns - rows)
+        places: Array = np.arange(rows)[:, None] + (columns - rows)
+        hidden: Array = np.asarray(np.arange(columns) > places)
         scores = np.where(hidden, kind(-np.inf), scores)
     top: Array = np.max(scores, axis=-1, keepdims=True, initial=-np.inf)
     top = np.where(np.isfinite(top), top, kind(0))
@@ -118,8 +120,10 @@ def _(
     total: Array = powers.sum(axis=-1, keepdims=True)
     weights: Array = powers / np.where(total > 0, total, kind(1))
     if dropout and not is_test:
-        kept = rng.random(weights.shape) >= dropout
-        weights = np.where(kept, weights / kind(max(1 - dropout, 1e-30)), kind(0))
+        drawn: Array = rng.random(cast("tuple[int, ...]", powers.shape))
+        kept: Array = np.asarray(drawn >= dropout)
+        scaled: Array = weights / kind(max(1 - dropout, 1e-30))
+        weights = np.where(kept, scaled, kind(0))
     out: Array = (weights @ values).transpose(0, 2, 1, 3)
     long = (_rounded(rows), _rounded(columns))
     lse = np.zeros((*scores.shape[:2], long[0]), np.float32)
