@@ -23,6 +23,9 @@ from pirkit.dialect.rules import (
     norms as norms,
 )
 from pirkit.dialect.rules import (
+    rearranging as rearranging,
+)
+from pirkit.dialect.rules import (
     reduction as reduction,
 )
 from pirkit.dialect.rules import (

@@ -1,0 +1,45 @@
+"""Sizes for rules: numbers where the program tells them, else computed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pirkit.dialect.build import Builder, Value
+from pirkit.dialect.rules.movement import part
+from pirkit.runtime.meta import UNKNOWN
+
+Size = Value | int
+"""A number, or a list of one computed number."""
+
+
+def sizes_of(b: Builder, x: Value) -> list[Size]:
+    """The sizes of ``x`` one by one."""
+    if UNKNOWN not in x.shape:
+        return [*x.shape]
+    shape = b.shape_of(x)
+    return [
+        part(b, shape, (0,), (i,), (i + 1,)) if d == UNKNOWN else d for i, d in enumerate(x.shape)
+    ]
+
+
+def in_shape(b: Builder, x: Value, sizes: Sequence[Size]) -> Value:
+    """``x`` reshaped."""
+    known = [d if isinstance(d, int) else UNKNOWN for d in sizes]
+    if known.count(UNKNOWN) == 0 or (known.count(UNKNOWN) == 1 and 0 not in known):
+        return b.reshape(x, known)
+    return b.reshape(x, b.concat([as_list(b, d) for d in sizes], axis=0))
+
+
+def as_list(b: Builder, size: Size) -> Value:
+    """A size as a list of one number."""
+    return b.integers((size,)) if isinstance(size, int) else size
+
+
+def grown(b: Builder, size: Size, times: int) -> Size:
+    """``size * times``."""
+    return size * times if isinstance(size, int) else b.scale(size, scale=times)
+
+
+def shrunk(b: Builder, size: Size, by: int) -> Size:
+    """``size // by``."""
+    return size // by if isinstance(size, int) else b.floor_divide(size, b.integers((by,)))
