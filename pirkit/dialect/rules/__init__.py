@@ -17,10 +17,16 @@ from pirkit.dialect.rules import (
     linalg as linalg,
 )
 from pirkit.dialect.rules import (
+    matrices as matrices,
+)
+from pirkit.dialect.rules import (
     movement as movement,
 )
 from pirkit.dialect.rules import (
     norms as norms,
+)
+from pirkit.dialect.rules import (
+    products as products,
 )
 from pirkit.dialect.rules import (
     rearranging as rearranging,
