@@ -10,6 +10,9 @@ from pirkit.runtime.kernels.numpy import (
     batch_norm as batch_norm,
 )
 from pirkit.runtime.kernels.numpy import (
+    constants as constants,
+)
+from pirkit.runtime.kernels.numpy import (
     conv as conv,
 )
 from pirkit.runtime.kernels.numpy import (
@@ -92,6 +95,9 @@ from pirkit.runtime.kernels.numpy import (
 )
 from pirkit.runtime.kernels.numpy import (
     sorting as sorting,
+)
+from pirkit.runtime.kernels.numpy import (
+    training as training,
 )
 from pirkit.runtime.kernels.numpy import (
     unfold as unfold,

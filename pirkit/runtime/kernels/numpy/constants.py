@@ -1,0 +1,105 @@
+"""Kernels whose result is known when they are bound: a run only copies it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.binding import HALVES, Array, Binding, Step
+from pirkit.runtime.convert import constant, convert
+from pirkit.runtime.registry import kernel
+
+
+def _copied(value: Array) -> Step:
+    """Gives ``value`` whatever the operands are."""
+
+    def step(*arrays: Any) -> None:
+        arrays[-1][...] = value
+
+    return step
+
+
+@kernel("full_int_array", dtypes=dt.ALL)
+def full_int_array(b: Binding) -> Step:
+    return _copied(np.asarray(b.attrs["value"], np.int64).astype(b.output().dtype.np))
+
+
+@kernel("shape64", "shape", dtypes=dt.ANY)
+def shape(b: Binding) -> Step:
+    """The sizes of the operand, of which no element is read."""
+    return _copied(np.asarray(b.input().shape, b.output().dtype.np))
+
+
+@kernel("numel", dtypes=dt.ANY)
+def numel(b: Binding) -> Step:
+    return _copied(np.asarray(b.input().numel, np.int64))
+
+
+@kernel("eye", dtypes=dt.ANY)
+def eye(b: Binding) -> Step:
+    out = b.output()
+    return _copied(np.eye(*out.shape, dtype=out.dtype.np))
+
+
+@kernel("arange", dtypes=(*dt.FLOATS, *dt.INTS))
+def arange(b: Binding) -> Step:
+    """Terms are added up one after the other, as Paddle does."""
+    out = b.output()
+    wide = dt.float32 if out.dtype in HALVES else out.dtype
+    first = constant(b.attrs["start"], out.dtype).astype(wide.np)
+    by = constant(b.attrs["step"], out.dtype).astype(wide.np)
+    terms = np.full(out.shape, by)
+    terms[:1] = first
+    return _copied(np.cumsum(terms, dtype=wide.np).astype(out.dtype.np))
+
+
+@kernel("assign_value", "assign_value_", dtypes=dt.ANY)
+def assign_value(b: Binding) -> Step:
+    out, values = b.output(), b.attrs["values"]
+    if len(values) == 1:
+        return _copied(constant(values[0], out.dtype))
+    held = [constant(v, out.dtype) for v in values]
+    return _copied(np.asarray(held, out.dtype.np).reshape(out.shape))
+
+
+@kernel("linspace", dtypes=(dt.float32, dt.float64))
+def linspace(b: Binding) -> Step:
+    """In double precision for whole numbers and doubles, else in single."""
+    dtype = b.output().dtype
+    wide = dt.float64 if dtype.is_integer or dtype is dt.float64 else dt.float32
+    count = b.attrs["number"]
+
+    def step(start: Array, stop: Array, out: Array) -> None:
+        first, last = (convert(v.reshape(()), wide) for v in (start, stop))
+        out[...] = convert(np.linspace(first, last, count, dtype=wide.np), dtype)
+
+    return step
+
+
+@kernel("diag", dtypes=dt.NUMBERS)
+def diag(b: Binding) -> Step:
+    """A matrix with the vector on a diagonal, or the diagonal of a matrix."""
+    offset, padding = b.attrs["offset"], b.constant("padding_value")
+    if b.input().rank == 2:
+
+        def take(x: Array, out: Array) -> None:
+            out[...] = x.diagonal(offset)
+
+        return take
+
+    def put(x: Array, out: Array) -> None:
+        out[...] = padding
+        rows = out[-offset:] if offset < 0 else out[:, offset:]
+        np.fill_diagonal(rows, x.reshape(-1))
+
+    return put
+
+
+@kernel("memcpy_h2d", "memcpy_d2h", dtypes=dt.ANY)
+def memcpy(b: Binding) -> Step:
+    def step(x: Array, out: Array) -> None:
+        out[...] = x
+
+    return step
