@@ -8,6 +8,9 @@ slowed down by its derivatives; the coverage matrix (``pirkit-opt --list-ops``) 
 import pirkit.dialect.ops  # the ops come first: their rules refer to them
 import pirkit.dialect.structure  # noqa: F401
 from pirkit.dialect.rules import (
+    complexes as complexes,
+)
+from pirkit.dialect.rules import (
     elementwise as elementwise,
 )
 from pirkit.dialect.rules import (
@@ -24,6 +27,9 @@ from pirkit.dialect.rules import (
 )
 from pirkit.dialect.rules import (
     norms as norms,
+)
+from pirkit.dialect.rules import (
+    padding as padding,
 )
 from pirkit.dialect.rules import (
     products as products,
