@@ -11,6 +11,12 @@ from pirkit.dialect.rules import (
     complexes as complexes,
 )
 from pirkit.dialect.rules import (
+    convolution as convolution,
+)
+from pirkit.dialect.rules import (
+    counting as counting,
+)
+from pirkit.dialect.rules import (
     elementwise as elementwise,
 )
 from pirkit.dialect.rules import (
@@ -24,6 +30,9 @@ from pirkit.dialect.rules import (
 )
 from pirkit.dialect.rules import (
     movement as movement,
+)
+from pirkit.dialect.rules import (
+    normalization as normalization,
 )
 from pirkit.dialect.rules import (
     norms as norms,
@@ -51,6 +60,9 @@ from pirkit.dialect.rules import (
 )
 from pirkit.dialect.rules import (
     sorting as sorting,
+)
+from pirkit.dialect.rules import (
+    unfold as unfold,
 )
 from pirkit.dialect.rules import (
     views as views,
