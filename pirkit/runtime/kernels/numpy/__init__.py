@@ -52,6 +52,9 @@ from pirkit.runtime.kernels.numpy import (
     matrices as matrices,
 )
 from pirkit.runtime.kernels.numpy import (
+    merged_optimizer as merged_optimizer,
+)
+from pirkit.runtime.kernels.numpy import (
     movement as movement,
 )
 from pirkit.runtime.kernels.numpy import (

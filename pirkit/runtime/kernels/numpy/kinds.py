@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from pirkit.diag.errors import UsageError
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.binding import Binding, Step
 from pirkit.runtime.convert import constant
@@ -16,7 +17,6 @@ from pirkit.runtime.registry import kernel
 from pirkit.runtime.tensor.dense import DenseTensor
 from pirkit.runtime.tensor.selected_rows import SelectedRows
 from pirkit.runtime.tensor.sparse import SparseCooTensor, SparseCsrTensor
-from pirkit.runtime.tensor.string import StringTensor
 
 
 def _scaled(value: DenseTensor, b: Binding) -> DenseTensor:
@@ -27,6 +27,11 @@ def _scaled(value: DenseTensor, b: Binding) -> DenseTensor:
     if b.attrs["bias_after_scale"]:
         return DenseTensor(np.asarray(array * factor + offset))
     return DenseTensor(np.asarray((array + offset) * factor))
+
+
+def _require_same_shape(x: Any, y: Any) -> None:
+    if x.shape != y.shape:
+        raise UsageError(f"a sum of shapes {x.shape} and {y.shape}", code="PK0701")
 
 
 @kernel("scale", dtypes=dt.ANY, kind="selected_rows", form="new")
@@ -62,7 +67,9 @@ def add_rows(b: Binding) -> Step:
     def step(x: Any, y: Any) -> Any:
         if not isinstance(x, SelectedRows) or not isinstance(y, SelectedRows):
             dense = [t.to_dense() if isinstance(t, SelectedRows) else t for t in (x, y)]
+            _require_same_shape(*dense)
             return DenseTensor(dense[0].array + dense[1].array)
+        _require_same_shape(x, y)
         value = np.concatenate([x.value.array, y.value.array])
         return SelectedRows(np.concatenate([x.rows, y.rows]), DenseTensor(value), x.height)
 
@@ -79,6 +86,9 @@ def add_coo(b: Binding) -> Step:
     """Coordinates of both; those that are in both are added up."""
 
     def step(x: SparseCooTensor, y: SparseCooTensor) -> SparseCooTensor:
+        _require_same_shape(x, y)
+        if len(x.indices) != len(y.indices):
+            raise UsageError(f"{len(x.indices)} and {len(y.indices)} sparse dimensions")
         indices = np.concatenate([x.indices, y.indices], axis=1)
         values = DenseTensor(np.concatenate([x.values.array, y.values.array]))
         return SparseCooTensor(indices, values, x.shape).coalesce()
@@ -96,30 +106,13 @@ def to_dense(b: Binding) -> Step:
     return step
 
 
-_ASCII_LOWER = {c: c + 32 for c in range(65, 91)}
-_ASCII_UPPER = {c: c - 32 for c in range(97, 123)}
+@kernel("strings.lower", dtypes=(dt.uint8,), kind="string", form="new")
+def lower(b: Binding) -> Step:
+    utf8 = b.attrs.get("use_utf8_encoding", False)
+    return lambda x: x.lower(utf8=utf8)
 
 
-def _cased(table: dict[int, int], whole: Any) -> Any:
-    def bind(b: Binding) -> Step:
-        """Letters of ASCII only, or of all scripts with ``use_utf8_encoding``."""
-        full = b.attrs.get("use_utf8_encoding", False)
-
-        def step(x: StringTensor) -> StringTensor:
-            if full:
-                return StringTensor(whole(x.array))
-            changed = [s.translate(table) for s in x.array.reshape(-1).tolist()]
-            held = np.array(changed, np.dtypes.StringDType(coerce=False))
-            return StringTensor(held.reshape(x.shape))
-
-        return step
-
-    return bind
-
-
-kernel("strings.lower", dtypes=(dt.uint8,), kind="string", form="new")(
-    _cased(_ASCII_LOWER, np.strings.lower)
-)
-kernel("strings.upper", dtypes=(dt.uint8,), kind="string", form="new")(
-    _cased(_ASCII_UPPER, np.strings.upper)
-)
+@kernel("strings.upper", dtypes=(dt.uint8,), kind="string", form="new")
+def upper(b: Binding) -> Step:
+    utf8 = b.attrs.get("use_utf8_encoding", False)
+    return lambda x: x.upper(utf8=utf8)

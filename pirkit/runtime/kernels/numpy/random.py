@@ -9,6 +9,7 @@ import numpy as np
 
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.binding import Array, Binding, Step
+from pirkit.runtime.convert import convert
 from pirkit.runtime.kernels.numpy.blocks import walker
 from pirkit.runtime.registry import kernel
 
@@ -73,5 +74,32 @@ def bernoulli(b: Binding) -> Step | None:
             np.copyto(out, np.less(w, x), casting="unsafe")
 
         walk(passes, x, out)
+
+    return step
+
+
+@kernel("randint", dtypes=(dt.int32, dt.int64))
+def randint(b: Binding) -> Step | None:
+    """Whole numbers from ``low`` to just below ``high``."""
+    generator, low, high = b.generator, b.attrs["low"], b.attrs["high"]
+    if generator is None:
+        return None
+    shape, dtype = b.output().shape, b.output().dtype
+
+    def step(out: Array) -> None:
+        out[...] = convert(np.asarray(generator().integers(low, high, shape)), dtype)
+
+    return step
+
+
+@kernel("randperm", dtypes=dt.REAL)
+def randperm(b: Binding) -> Step | None:
+    """The numbers 0 to n-1 in some order."""
+    generator, count, dtype = b.generator, b.attrs["n"], b.output().dtype
+    if generator is None:
+        return None
+
+    def step(out: Array) -> None:
+        out[...] = convert(generator().permutation(count), dtype)
 
     return step
