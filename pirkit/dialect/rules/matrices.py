@@ -89,3 +89,24 @@ def _spread(b: Builder, x: Value, offset: int, padding: float) -> Value:
     is_diagonal = b.equal(column - row, b.const(offset, dt.int64))
     spread = b.unsqueeze(wide, axis=(-1,) if offset >= 0 else (-2,))
     return b.where(is_diagonal, spread, b.const(padding, x.dtype))
+
+
+@decompose("pd_op.fill_diagonal_tensor")
+def _(c: OpCall) -> Value:
+    """Each row reads its element of `y`; rows without a diagonal read one that is not used."""
+    b, x, offset = c.b, c.x, c.offset
+    first, second = c.dim1 % x.rank, c.dim2 % x.rank
+    others = [i for i in range(x.rank) if i not in (first, second)]
+    perm = (*others, first, second)
+    front = b.transpose(x, perm=perm)
+    y = c.y if x.rank > 2 else b.reshape(c.y, (-1,))
+    if y.shape[-1] == 0:
+        return x
+    row, column = _places(b, front)
+    is_diagonal = b.equal(column - row, b.const(offset, dt.int64))
+    along = row + b.const(min(offset, 0), dt.int64)
+    length = as_list(b, sizes_of(b, y)[-1])
+    at = b.minimum(b.maximum(along, b.zeros_like(along)), length - b.integers((1,)))
+    spread = b.unsqueeze(b.gather(y, b.reshape(at, (-1,)), axis=y.rank - 1), axis=(-1,))
+    out = b.where(is_diagonal, spread, front)
+    return b.transpose(out, perm=tuple(perm.index(i) for i in range(x.rank)))
