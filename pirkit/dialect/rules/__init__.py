@@ -41,6 +41,9 @@ from pirkit.dialect.rules import (
     padding as padding,
 )
 from pirkit.dialect.rules import (
+    pooling as pooling,
+)
+from pirkit.dialect.rules import (
     products as products,
 )
 from pirkit.dialect.rules import (
