@@ -17,6 +17,9 @@ from pirkit.dialect.rules import (
     counting as counting,
 )
 from pirkit.dialect.rules import (
+    dropout as dropout,
+)
+from pirkit.dialect.rules import (
     elementwise as elementwise,
 )
 from pirkit.dialect.rules import (
