@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -18,8 +18,8 @@ from pirkit.runtime.tensor.buffer import Array
 from pirkit.runtime.tensor.dense import DenseTensor
 from pirkit.runtime.tensor.interning import DTypeLike, element_type
 
-_DEFAULTS = {float: dt.float32, complex: dt.complex64}
-"""Python's numbers -> the element type they have without being told, as in Paddle."""
+_DEFAULTS: Final = {dt.float64: dt.float32, dt.complex128: dt.complex64}
+"""What numpy makes of Python's numbers -> what Paddle does."""
 
 
 def tensor(data: Any, dtype: DTypeLike | None = None, place: Place = CPU) -> DenseTensor:
@@ -29,8 +29,8 @@ def tensor(data: Any, dtype: DTypeLike | None = None, place: Place = CPU) -> Den
     numbers complex64. Raises InputError for ragged lists, UnsupportedError for other elements.
     """
     array = _copied(data)
-    wanted = _wanted(data, array) if dtype is None else element_type(dtype)
-    element_type(array.dtype)
+    held = element_type(array.dtype)
+    wanted = _wanted(data, held) if dtype is None else element_type(dtype)
     return DenseTensor(convert(array, wanted)).to(place)
 
 
@@ -43,16 +43,12 @@ def _copied(data: Any) -> Array:
         raise InputError(f"no tensor can be made of these values: {error}") from error
 
 
-def _wanted(data: Any, array: Array) -> DType:
-    """The element type of data that has none of its own is that of Python's numbers in it."""
-    if hasattr(data, "dtype"):
-        return element_type(array.dtype)
+def _wanted(data: Any, held: DType) -> DType:
+    """Arrays keep their element type, alone and in lists; Python's numbers have none to keep."""
     first: Any = data
     while isinstance(first, list | tuple) and first:
         first = cast("list[Any]", first)[0]
-    if hasattr(cast(Any, first), "dtype"):
-        return element_type(array.dtype)
-    return _DEFAULTS.get(array.dtype.type(0).item().__class__, element_type(array.dtype))
+    return held if hasattr(cast(Any, first), "dtype") else _DEFAULTS.get(held, held)
 
 
 def from_numpy(array: Array) -> DenseTensor:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from pirkit.diag.errors import RuntimeFault, UnsupportedError
-from pirkit.runtime.convert import HALVES, convert
+from pirkit.runtime.convert import HALVES, convert, in_f32
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.place import CPU, Place
@@ -301,7 +301,10 @@ class DenseTensor(namespace.Wrapped, NDArrayOperatorsMixin):
         if method == "at":
             _mutable(inputs[0])
         arrays = namespace.unwrap(inputs)
-        result = getattr(ufunc, method)(*arrays, **namespace.unwrap(options))
+        apply = getattr(ufunc, method)
+        if method in ("reduce", "accumulate") and not out and options.get("dtype") is None:
+            apply = in_f32(apply)
+        result = apply(*arrays, **namespace.unwrap(options))
         if out:
             return out[0] if len(out) == 1 else out
         if ufunc is np.matmul and result.dtype == np.float32:
@@ -316,7 +319,7 @@ class DenseTensor(namespace.Wrapped, NDArrayOperatorsMixin):
 
 def _rounded(product: Array, arrays: Sequence[Array]) -> Array:
     """A product in the type of its factors, where `ml_dtypes` leaves it wider."""
-    left, right = (a.dtype for a in arrays)
+    left, right = (getattr(a, "dtype", None) for a in arrays)
     return product.astype(left) if left == right and left in HALVES else product
 
 

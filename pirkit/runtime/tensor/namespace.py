@@ -15,6 +15,7 @@ import numpy as np
 
 from pirkit.diag.errors import UnsupportedError
 from pirkit.runtime import dtype as dt
+from pirkit.runtime.convert import in_f32
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.place import Place
 
@@ -41,6 +42,10 @@ FUNCTIONS: Final = frozenset(
     """.split()
 )
 """The names of the standard of 2024, but for ``from_dlpack``, which is pirkit's own."""
+
+
+SUMS: Final = ("cumulative_prod", "cumulative_sum", "mean", "prod", "std", "sum", "var", "vecdot")
+"""Functions that would lose half precision bit by bit; they compute in float32 and round once."""
 
 
 class Wrapped:
@@ -112,8 +117,13 @@ class Namespace:
 
 
 def _lifted(function: Callable[..., Any], tensor: Callable[[Any], Any]) -> Callable[..., Any]:
+    if function is np.matmul:
+        return function  # `__array_ufunc__` of tensors knows how to round it
+    exact = in_f32(function) if function.__name__ in SUMS else function
+
     def lifted(*arguments: Any, **options: Any) -> Any:
-        return wrap(function(*unwrap(arguments), **unwrap(options)), tensor)
+        apply = exact if options.get("dtype") is None else function
+        return wrap(apply(*unwrap(arguments), **unwrap(options)), tensor)
 
     lifted.__name__ = lifted.__qualname__ = function.__name__
     lifted.__doc__ = function.__doc__

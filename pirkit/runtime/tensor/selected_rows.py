@@ -9,6 +9,7 @@ import numpy as np
 from pirkit.diag.errors import UsageError
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.tensor.dense import DenseTensor
+from pirkit.runtime.tensor.duplicates import added_up
 
 Array = np.ndarray[Any, Any]
 
@@ -46,10 +47,8 @@ class SelectedRows:
 
     def merged(self) -> SelectedRows:
         """Each row number once, in rising order, with the sum of its rows."""
-        unique, inverse = np.unique(self.rows, return_inverse=True)
-        total = np.zeros((len(unique), *self.value.shape[1:]), self.value.array.dtype)
-        np.add.at(total, inverse.reshape(-1), self.value.array)
-        return SelectedRows(unique, DenseTensor(total), self.height)
+        rows, value = added_up(self.rows, self.value.array)
+        return SelectedRows(rows, DenseTensor(value), self.height)
 
     def to_dense(self) -> DenseTensor:
         """The whole tensor."""

@@ -10,6 +10,7 @@ import numpy as np
 from pirkit.diag.errors import UsageError
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.tensor.dense import DenseTensor
+from pirkit.runtime.tensor.duplicates import added_up
 
 Array = np.ndarray[Any, Any]
 
@@ -32,6 +33,8 @@ class SparseCooTensor:
         if held.ndim != 2 or held.shape[1] != values.shape[0]:
             raise UsageError(f"indices {held.shape} do not fit values {values.shape}")
         dims = held.shape[0]
+        if not 1 <= dims <= len(shape):
+            raise UsageError(f"{dims} of {len(shape)} dimensions cannot be sparse")
         if values.shape[1:] != tuple(shape[dims:]):
             raise UsageError(f"values {values.shape} do not fill a tensor of shape {shape}")
         sizes = np.array(shape[:dims], np.int64).reshape(-1, 1)
@@ -46,12 +49,13 @@ class SparseCooTensor:
     def from_dense(cls, x: DenseTensor, sparse_dims: int | None = None) -> SparseCooTensor:
         """The non-zero elements, or the non-zero rows of the last dimensions."""
         dims = x.ndim if sparse_dims is None else sparse_dims
+        if not 1 <= dims <= x.ndim:
+            raise UsageError(f"{dims} of {x.ndim} dimensions cannot be sparse")
         array = x.array
         kept = array != 0
         if dims < x.ndim:
             kept = kept.any(axis=tuple(range(dims, x.ndim)))
-        indices = np.stack(np.nonzero(kept)) if dims else np.zeros((0, 1), np.int64)
-        return cls(indices, DenseTensor(array[kept]), x.shape, coalesced=True)
+        return cls(np.stack(np.nonzero(kept)), DenseTensor(array[kept]), x.shape, coalesced=True)
 
     @property
     def dtype(self) -> DType:
@@ -62,12 +66,10 @@ class SparseCooTensor:
         if self.coalesced:
             return self
         dims = self.shape[: self.indices.shape[0]]
-        flat = np.ravel_multi_index(tuple(self.indices), dims) if dims else self.indices[0]
-        unique, inverse = np.unique(flat, return_inverse=True)
-        total = np.zeros((len(unique), *self.values.shape[1:]), self.values.array.dtype)
-        np.add.at(total, inverse.reshape(-1), self.values.array)
-        indices = np.stack(np.unravel_index(unique, dims))
-        return SparseCooTensor(indices, DenseTensor(total), self.shape, coalesced=True)
+        flat: Array = np.asarray(np.ravel_multi_index(tuple(self.indices), dims))
+        kept, values = added_up(flat, self.values.array)
+        indices = np.stack(np.unravel_index(kept, dims))
+        return SparseCooTensor(indices, DenseTensor(values), self.shape, coalesced=True)
 
     def to_dense(self) -> DenseTensor:
         """The whole tensor."""
@@ -112,7 +114,10 @@ class SparseCsrTensor:
         batches = prod(shape[:-2])
         if starts.shape != (batches * (shape[-2] + 1),):
             raise UsageError(f"{starts.shape} row starts for shape {shape}")
-        ends = starts.reshape(batches, -1)[:, -1] if batches else starts
+        by_matrix = starts.reshape(batches, shape[-2] + 1)
+        if (by_matrix[:, 0] != 0).any() or (np.diff(by_matrix, axis=1) < 0).any():
+            raise UsageError("row starts begin at 0 and never fall")
+        ends = by_matrix[:, -1]
         if columns.shape != values.shape or int(ends.sum()) != len(columns):
             raise UsageError(
                 f"{columns.shape} columns, {values.shape} values, {ends.sum()} counted"

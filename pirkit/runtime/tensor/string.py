@@ -2,13 +2,44 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
 from pirkit.diag.errors import UsageError
 
 Array = np.ndarray[Any, Any]
+
+
+class _Cases(dict[int, str]):
+    """What becomes of each character, for ``str.translate``; filled as characters are met."""
+
+    def __init__(self, change: Callable[[str], str]) -> None:
+        super().__init__()
+        self._change = change
+
+    def __missing__(self, code: int) -> str:
+        changed = self[code] = self._change(chr(code))
+        return changed
+
+
+def _lower(letter: str) -> str:
+    return letter.lower()[0]
+
+
+def _upper(letter: str) -> str:
+    if letter == "ß":
+        return "ẞ"
+    return next((s for s in (letter.upper(), letter.title()) if len(s) == 1), letter)
+
+
+# Paddle changes each character into one character, where Python may make two of one (`ŉ`, `İ`)
+# and looks at the neighbours of a sigma.
+_LOWER: Final = _Cases(_lower)
+_UPPER: Final = _Cases(_upper)
+_ASCII_LOWER: Final = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
+_ASCII_UPPER: Final = {code: code - 32 for code in range(ord("a"), ord("z") + 1)}
 
 
 class StringTensor:
@@ -31,6 +62,19 @@ class StringTensor:
     def tolist(self) -> Any:
         """The strings in nested lists."""
         return self.array.tolist()
+
+    def lower(self, *, utf8: bool = False) -> StringTensor:
+        """Small letters: those of ASCII, or with ``utf8`` of all scripts, one for one."""
+        return self._translated(_LOWER if utf8 else _ASCII_LOWER)
+
+    def upper(self, *, utf8: bool = False) -> StringTensor:
+        """Capital letters: those of ASCII, or with ``utf8`` of all scripts, one for one."""
+        return self._translated(_UPPER if utf8 else _ASCII_UPPER)
+
+    def _translated(self, cases: Mapping[int, str | int]) -> StringTensor:
+        out = np.empty_like(self.array)
+        out.reshape(-1)[:] = [s.translate(cases) for s in self.array.reshape(-1).tolist()]
+        return StringTensor(out)
 
     def __repr__(self) -> str:
         return f"StringTensor({self.tolist()})"

@@ -5,6 +5,7 @@ Their steps take and give tensors, not arrays.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from pirkit.runtime.registry import kernel
 from pirkit.runtime.tensor.dense import DenseTensor
 from pirkit.runtime.tensor.selected_rows import SelectedRows
 from pirkit.runtime.tensor.sparse import SparseCooTensor, SparseCsrTensor
+from pirkit.runtime.tensor.string import StringTensor
 
 
 def _scaled(value: DenseTensor, b: Binding) -> DenseTensor:
@@ -109,10 +111,10 @@ def to_dense(b: Binding) -> Step:
 @kernel("strings.lower", dtypes=(dt.uint8,), kind="string", form="new")
 def lower(b: Binding) -> Step:
     utf8 = b.attrs.get("use_utf8_encoding", False)
-    return lambda x: x.lower(utf8=utf8)
+    return partial(StringTensor.lower, utf8=utf8)
 
 
 @kernel("strings.upper", dtypes=(dt.uint8,), kind="string", form="new")
 def upper(b: Binding) -> Step:
     utf8 = b.attrs.get("use_utf8_encoding", False)
-    return lambda x: x.upper(utf8=utf8)
+    return partial(StringTensor.upper, utf8=utf8)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,7 +12,8 @@ from hypothesis import strategies as st
 
 import pirkit
 from pirkit import ops
-from pirkit.diag.errors import RuntimeFault, UnsupportedError, UsageError
+from pirkit.diag.errors import PirkitError, RuntimeFault, UnsupportedError, UsageError
+from pirkit.runtime.tensor.dense import DenseTensor
 from pirkit.runtime.tensor.scalar import IntArray, Scalar
 from pirkit.runtime.tensor.selected_rows import SelectedRows
 from pirkit.runtime.tensor.sparse import SparseCooTensor, SparseCsrTensor
@@ -96,6 +98,26 @@ def test_sparse_parts_that_do_not_fit() -> None:
         SparseCooTensor([[2], [0]], t([1.0]), (2, 2))
     with pytest.raises(UsageError, match="row starts"):
         SparseCsrTensor([0, 1], [0], t([1.0]), (2, 2))
+    with pytest.raises(UsageError, match="never fall"):
+        SparseCsrTensor([0, 2, 1], [0], t([1.0]), (2, 2))
+    with pytest.raises(UsageError, match="cannot be sparse"):
+        SparseCooTensor.from_dense(t([1.0]), 0)
+
+
+def test_half_precision_is_added_up_in_float32() -> None:
+    ones = DenseTensor(np.ones((600, 1), ml_dtypes.bfloat16))
+    rows = SelectedRows(np.zeros(600, np.int64), ones, 2)
+    assert rows.to_dense().tolist() == [[600.0], [0.0]]  # one by one, it would stop at 256
+    coo = SparseCooTensor(np.zeros((1, 600), np.int64), ones, (2, 1))
+    assert coo.to_dense().tolist() == [[600.0], [0.0]]
+
+
+def test_sums_of_other_shapes_are_refused() -> None:
+    short, long = (SelectedRows([0], t([[1.0]]), height) for height in (2, 3))
+    with pytest.raises(PirkitError):
+        ops.add(short, long)
+    with pytest.raises(PirkitError):
+        ops.add(SparseCooTensor([[0]], t([1.0]), (2,)), SparseCooTensor([[0]], t([1.0]), (1,)))
 
 
 def test_strings() -> None:
@@ -103,6 +125,10 @@ def test_strings() -> None:
     assert ops.lower(words).tolist() == [["abc", "ÄÖ"], ["", "x" * 100]]
     assert ops.lower(words, use_utf8_encoding=True).tolist()[0] == ["abc", "äö"]
     assert ops.upper(words).tolist()[0] == ["ABC", "ÄÖ"]
+    odd = StringTensor(["ßŉᾳ İΣ"])  # each character becomes one, as in Paddle
+    assert ops.upper(odd, use_utf8_encoding=True).tolist() == ["ẞŉᾼ İΣ"]
+    assert ops.lower(odd, use_utf8_encoding=True).tolist() == ["ßŉᾳ i\u03c3"]
+    assert ops.lower(StringTensor(np.zeros((0, 2), "U1"))).shape == (0, 2)
     with pytest.raises(UsageError, match="strings"):
         StringTensor([1])
 

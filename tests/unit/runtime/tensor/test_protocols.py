@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import sys
+import weakref
 from typing import Any
 
 import ml_dtypes
@@ -9,7 +12,7 @@ import numpy as np
 import pytest
 
 import pirkit
-from pirkit.diag.errors import RuntimeFault
+from pirkit.diag.errors import RuntimeFault, UnsupportedError, UsageError
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.tensor.dense import DenseTensor
 
@@ -151,3 +154,53 @@ def test_jax_shares_with_us() -> None:
     ours = pirkit.from_dlpack(theirs)
     assert ours.address == theirs.unsafe_buffer_pointer()
     np.testing.assert_array_equal(ours, np.ones((2, 3)))
+
+
+@pytest.mark.parametrize("data", [[None], ["a"], [2**63]], ids=["none", "text", "uint64"])
+def test_what_no_tensor_holds_is_refused(data: Any) -> None:
+    with pytest.raises(UnsupportedError, match="no tensor has elements"):
+        pirkit.tensor(data)
+
+
+def test_elements_without_a_type_get_that_of_paddle() -> None:
+    typed = [pirkit.tensor(x).dtype for x in (1.5, [1, 2], [True], 1j, [], np.float64(1))]
+    assert typed == [dt.float32, dt.int64, dt.bool_, dt.complex64, dt.float32, dt.float64]
+
+
+def test_a_capsule_is_read_once() -> None:
+    tensor = pirkit.tensor([1.0, 2.0], "bfloat16")
+    capsule = tensor.__dlpack__()
+    assert pirkit.from_dlpack(capsule).address == tensor.address
+    with pytest.raises(UsageError, match="no unused DLPack capsule"):
+        pirkit.from_dlpack(capsule)
+
+
+def test_memory_lives_as_long_as_a_borrower() -> None:
+    source = np.ones(1000, ml_dtypes.bfloat16)
+    gone = weakref.ref(owner := pirkit.from_numpy(source))
+    borrower = pirkit.from_dlpack(owner)
+    del owner
+    assert gone() is None
+    references = sys.getrefcount(source)
+    assert (borrower.numpy() == 1).all()
+    del borrower
+    gc.collect()
+    assert sys.getrefcount(source) < references
+
+
+def test_half_precision_is_summed_in_float32() -> None:
+    tensor = pirkit.tensor(np.ones((2, 1000)), "bfloat16")
+    xp = tensor.__array_namespace__()
+    sums = (np.sum(tensor, axis=1), xp.sum(tensor, axis=1))
+    for total in (*sums, tensor @ tensor[0], xp.matmul(tensor, tensor[0])):
+        assert total.dtype is dt.bfloat16
+        assert total.tolist() == [1000.0, 1000.0]
+    assert xp.sum(tensor, dtype=xp.float32).dtype is dt.float32
+
+
+def test_numpy_functions_count_their_writes() -> None:
+    tensor = pirkit.tensor([1.0, 2.0])
+    assert np.add(tensor, 1, out=tensor) is tensor
+    np.add.at(tensor, [0], 5)
+    assert (tensor.tolist(), tensor.version) == ([7.0, 3.0], 2)
+    assert (tensor @ [1.0, 1.0]).item() == 10.0
