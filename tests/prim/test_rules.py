@@ -33,6 +33,15 @@ from tests.tolerance import difference
 NOT_SMOOTH: Final[dict[str, str]] = {
     "pd_op.abs": "0 is a sample",
     "pd_op.logcumsumexp": "exclusive samples hold the least number, which weights overflow",
+    "pd_op.bce_loss": "0 and 1 are samples",
+    "pd_op.sigmoid_cross_entropy_with_logits": "a label to ignore is a sample",
+    **{
+        f"pd_op.{name}": "its kinks are samples: see test_kinks.py"
+        for name in (
+            "relu relu6 hardswish hardsigmoid hardtanh leaky_relu hardshrink softshrink elu celu "
+            "selu thresholded_relu"
+        ).split()
+    },
     "pd_op.mode": "what is most frequent changes when elements change",
     **{f"pd_op.{name}": "equal elements are samples" for name in ("cummax", "cummin")},
     **{
@@ -43,6 +52,8 @@ NOT_SMOOTH: Final[dict[str, str]] = {
 """Ops whose samples lie where differences tell nothing."""
 
 NEEDS_SIZES: Final[dict[str, str]] = {
+    "pd_op.swiglu": "halves of an unknown size are not known",
+    "pd_op.sigmoid_cross_entropy_with_logits": "forms with weights stay whole",
     "pd_op.batch_norm": "one element per channel has no statistics",
     **{f"pd_op.conv2d{t}": "padding SAME follows from the sizes" for t in ("", "_transpose")},
     **{f"pd_op.pool{n}d": "where windows are follows from the sizes" for n in (2, 3)},

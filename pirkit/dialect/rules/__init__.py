@@ -8,6 +8,9 @@ slowed down by its derivatives; the coverage matrix (``pirkit-opt --list-ops``) 
 import pirkit.dialect.ops  # the ops come first: their rules refer to them
 import pirkit.dialect.structure  # noqa: F401
 from pirkit.dialect.rules import (
+    activation as activation,
+)
+from pirkit.dialect.rules import (
     complexes as complexes,
 )
 from pirkit.dialect.rules import (
@@ -27,6 +30,9 @@ from pirkit.dialect.rules import (
 )
 from pirkit.dialect.rules import (
     linalg as linalg,
+)
+from pirkit.dialect.rules import (
+    loss as loss,
 )
 from pirkit.dialect.rules import (
     matrices as matrices,

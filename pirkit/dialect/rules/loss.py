@@ -1,0 +1,108 @@
+"""Losses as compositions, in the forms that do not overflow."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pirkit.dialect.build import Builder, Value
+from pirkit.dialect.opcall import OpCall
+from pirkit.dialect.opdef import decompose
+from pirkit.dialect.rules.reduction import count
+from pirkit.runtime import dtype as dt
+
+LOG_LIMIT: Final = 1e20
+"""Paddle's bound on the logarithm of a given probability."""
+
+
+def _reduced(b: Builder, loss: Value, reduction: str) -> Value:
+    """All elements, their sum, or their mean."""
+    if reduction == "none":
+        return loss
+    axes = tuple(range(loss.rank))
+    total = b.sum(loss, axes)
+    if reduction == "sum":
+        return total
+    return total / count(b, loss, axes if reduction == "mean" else axes[:1])
+
+
+@decompose("pd_op.cross_entropy_with_softmax")
+def _(c: OpCall) -> Any:
+    """``-label . log_softmax`` for soft labels, the label's element of it for hard ones."""
+    b, x, label = c.b, c.input, c.label
+    axis = c.axis % x.rank
+    wide = b.wide(x)
+    if c.use_softmax:
+        shifted = wide - b("pd_op.max", wide, axis=(axis,), keepdim=True)
+        powers = b.exp(shifted)
+        total = b.sum(powers, (axis,), keepdim=True)
+        logs = shifted - b.log(total)
+        softmax = b.cast(powers / total, x.dtype)
+    else:
+        most = b.value(LOG_LIMIT, wide)
+        logs = b.minimum(b.maximum(b.log(wide), b.value(-LOG_LIMIT, wide)), most)
+        softmax = x
+    if c.soft_label:
+        loss = -b.sum(logs * b.cast(label, logs.dtype), (axis,), keepdim=True)
+        return softmax, b.cast(loss, x.dtype)
+    label = b.cast(label, dt.int64)
+    ignored = b.equal(label, b.value(c.ignore_index, label))
+    safe = b.where(ignored, b.zeros_like(label), label)
+    picked = b.take_along_axis(logs, safe, axis=axis)
+    loss = b.where(ignored, b.zeros_like(picked), -picked)
+    return softmax, b.cast(loss, x.dtype)
+
+
+@decompose("pd_op.sigmoid_cross_entropy_with_logits")
+def _(c: OpCall) -> Any:
+    """``max(x, 0) - x label + log(1 + exp(-|x|))``, written so that its slope at 0 is exact."""
+    b, x, label = c.b, c.x, c.label
+    if c.pos_weight is not None or c.normalize:
+        return NotImplemented  # rare forms, which no composition of Paddle has either
+    wide, target = b.wide(x), b.cast(label, b.wide(x).dtype)
+    sign = b.cast(wide >= 0, wide.dtype) * 2 - 1
+    size = wide * sign
+    rest = b.log1p(b.exp(-size))
+    loss = (size + wide) * 0.5 - wide * target + rest
+    ignored = b.equal(target, b.value(float(c.ignore_index), target))
+    return b.cast(b.where(ignored, b.zeros_like(loss), loss), x.dtype)
+
+
+@decompose("pd_op.bce_loss")
+def _(c: OpCall) -> Value:
+    """Logarithms are not less than -100, as in Paddle."""
+    b, p, y = c.b, c.b.wide(c.input), c.b.wide(c.label)
+    floor = b.value(-100.0, p)
+    yes = b.maximum(b.log(p), floor)
+    no = b.maximum(b.log(1 - p), floor)
+    return b.cast(-(y * yes + (1 - y) * no), c.input.dtype)
+
+
+@decompose("pd_op.huber_loss")
+def _(c: OpCall) -> tuple[Value, Value]:
+    """Half the square within ``delta``, linear outside."""
+    b, delta = c.b, c.delta
+    residual = b.wide(c.label) - b.wide(c.input)
+    size = b.abs(residual)
+    inner, outer = residual * residual * 0.5, (size - delta / 2) * delta
+    dtype = c.input.dtype
+    return b.cast(b.where(size <= delta, inner, outer), dtype), b.cast(residual, dtype)
+
+
+@decompose("pd_op.kldiv_loss")
+def _(c: OpCall) -> Value:
+    """``label (log(label) - x)``, zero where the label is."""
+    b, x, label = c.b, c.b.wide(c.x), c.b.wide(c.label)
+    if c.log_target:
+        loss = b.exp(label) * (label - x)
+    else:
+        positive = label > 0
+        safe = b.where(positive, label, b.ones_like(label))
+        loss = b.where(positive, label * (b.log(safe) - x), b.zeros_like(label))
+    return b.cast(_reduced(b, loss, c.reduction), c.x.dtype)
+
+
+@decompose("pd_op.log_loss")
+def _(c: OpCall) -> Value:
+    b, p, y, small = c.b, c.b.wide(c.input), c.b.wide(c.label), c.epsilon
+    loss = -(y * b.log(p + small)) - (1 - y) * b.log(1 - p + small)
+    return b.cast(loss, c.input.dtype)
