@@ -1,5 +1,6 @@
 """Transformations of programs, and the manager that runs them in pipelines."""
 
+from pirkit.passes import gradient_ops as gradient_ops  # its rules are part of every pipeline
 from pirkit.passes.base import Pass, PassContext, Remark, option
 from pirkit.passes.manager import PipelineResult, Timing, run_pipeline
 from pirkit.passes.pipeline import parse_pipeline

@@ -30,8 +30,11 @@ from pirkit.runtime.meta import Meta, TensorMeta
 
 _META_ONLY = re.compile(r"(\w+)(?:\[\])?\??~")
 _RESULT = re.compile(r"(?P<name>\w+)(?P<vec>\[\])?(?:=(?P<source>\w+|\?))?(?:@(?P<target>\w+))?$")
-_SUFFIX: Final = "_grad"
+SUFFIX: Final = "_grad"
 _ELSEWHERE: Final = "?"
+
+SOURCES: Final[dict[str, dict[str, str]]] = {}
+"""Gradient op -> result -> the operand of the same shape and dtype, if there is one."""
 
 _DOC = """Gradient of `{forward}`.
 
@@ -64,24 +67,29 @@ def _declare(row: str) -> None:
     definition = declare(
         OpDef(
             name=f"pd_op.{name}",
-            doc=_DOC.format(forward=_forward_name(name)),
+            doc=_DOC.format(forward=forward_name(name)),
             signature_text=f"{left.replace('~', '')} -> {outputs}",
             inplace={m["name"]: m["target"] for m in results if m["target"]},
             reads_meta_only=tuple(_META_ONLY.findall(left)),
             family=__name__.rpartition(".")[2],
         )
     )
-    sources = [m["source"] or m["name"].removesuffix(_SUFFIX) for m in results]
+    sources = [m["source"] or m["name"].removesuffix(SUFFIX) for m in results]
+    SOURCES[definition.name] = {
+        m["name"]: source
+        for m, source in zip(results, sources, strict=True)
+        if source != _ELSEWHERE
+    }
     if _ELSEWHERE not in sources:
         infer_meta(definition)(_rule(definition, sources))
 
 
-def _forward_name(name: str) -> str:
+def forward_name(name: str) -> str:
     """The op of which this is a gradient: ``tanh_grad`` for ``tanh_double_grad``."""
     for order, lower in (("_double_grad", "_grad"), ("_triple_grad", "_double_grad")):
         if name.endswith(order):
             return name.removesuffix(order) + lower
-    return name.removesuffix(_SUFFIX)
+    return name.removesuffix(SUFFIX)
 
 
 def _rule(
@@ -89,9 +97,7 @@ def _rule(
 ) -> Callable[..., Meta | tuple[Meta | None, ...] | None]:
     tensors = [o.name for o in definition.operands if o.kind is None]
     taken = [tensors.index(source) for source in sources]
-    pairs = [
-        (i, tensors.index(n + _SUFFIX)) for i, n in enumerate(tensors) if n + _SUFFIX in tensors
-    ]
+    pairs = [(i, tensors.index(n + SUFFIX)) for i, n in enumerate(tensors) if n + SUFFIX in tensors]
 
     def rule(*operands: Meta | None, **_: object) -> Meta | tuple[Meta | None, ...] | None:
         for value, gradient in pairs:

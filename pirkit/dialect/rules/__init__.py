@@ -50,6 +50,9 @@ from pirkit.dialect.rules import (
     padding as padding,
 )
 from pirkit.dialect.rules import (
+    paddle_gradients as paddle_gradients,
+)
+from pirkit.dialect.rules import (
     pooling as pooling,
 )
 from pirkit.dialect.rules import (

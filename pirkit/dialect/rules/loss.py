@@ -53,18 +53,25 @@ def _(c: OpCall) -> Any:
 
 
 @decompose("pd_op.sigmoid_cross_entropy_with_logits")
-def _(c: OpCall) -> Any:
-    """``max(x, 0) - x label + log(1 + exp(-|x|))``, written so that its slope at 0 is exact."""
-    b, x, label = c.b, c.x, c.label
-    if c.pos_weight is not None or c.normalize:
-        return NotImplemented  # rare forms, which no composition of Paddle has either
-    wide, target = b.wide(x), b.cast(label, b.wide(x).dtype)
+def _(c: OpCall) -> Value:
+    """``(1 - label) x + pos_weight (max(-x, 0) + log(1 + exp(-|x|)))``, exact slope at 0."""
+    b, x = c.b, c.x
+    wide = b.wide(x)
+    target = b.cast(c.label, wide.dtype)
     sign = b.cast(wide >= 0, wide.dtype) * 2 - 1
     size = wide * sign
-    rest = b.log1p(b.exp(-size))
-    loss = (size + wide) * 0.5 - wide * target + rest
-    ignored = b.equal(target, b.value(float(c.ignore_index), target))
-    return b.cast(b.where(ignored, b.zeros_like(loss), loss), x.dtype)
+    softplus = b.log1p(b.exp(-size)) + (size - wide) * 0.5  # of -x: sign is a constant
+    if c.pos_weight is not None:
+        softplus = softplus * b.cast(c.pos_weight, wide.dtype)
+        loss = (1 - target) * wide + softplus
+    else:
+        loss = wide - wide * target + softplus
+    kept = b.not_equal(c.label, b.value(float(c.ignore_index), c.label))
+    loss = b.where(kept, loss, b.zeros_like(loss))
+    if c.normalize:
+        count = b.sum(b.cast(kept, wide.dtype), tuple(range(x.rank)))
+        loss = loss / b.maximum(count, b.ones_like(count))
+    return b.cast(loss, x.dtype)
 
 
 @decompose("pd_op.bce_loss")

@@ -1,0 +1,60 @@
+"""What the operands and results of Paddle's gradient ops mean, which their names tell."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pirkit.dialect.opdef import OpDef, find
+from pirkit.dialect.ops.gradients import SOURCES, SUFFIX, forward_name
+
+
+class Spelling:
+    """How the operands and results of an op are called by its gradient op.
+
+    ``operands`` and ``results``: forward name -> operand of the gradient op that holds it.
+    ``seeds``: result of the forward op -> operand with its cotangent. ``wanted``: result of the
+    gradient op -> operand of the forward op whose cotangent it is.
+    """
+
+    def __init__(self, gradient: OpDef, forward: OpDef) -> None:
+        free = {o.name for o in gradient.operands} | set(gradient.attr_kinds)
+        given = {r.name for r in gradient.results}
+        self.operands: dict[str, str] = {}
+        self.results: dict[str, str] = {}
+        self.seeds: dict[str, str] = {}
+        self.wanted: dict[str, str] = {}
+        for name in (o.name for o in forward.operands):
+            for spelled in _spellings(name):
+                if spelled + SUFFIX in given and spelled + SUFFIX not in self.wanted:
+                    self.wanted[spelled + SUFFIX] = name
+                    break
+            self._take(free, self.operands, name, _spellings(name))
+        for name in (r.name for r in forward.results):
+            spellings = [s + ending for s in _spellings(name) for ending in (SUFFIX, "_new_grad")]
+            self._take(free, self.seeds, name, spellings)
+            self._take(free, self.results, name, _spellings(name))
+
+    @staticmethod
+    def _take(free: set[str], table: dict[str, str], name: str, spellings: Sequence[str]) -> None:
+        for spelled in spellings:
+            if spelled in free:
+                free.discard(spelled)
+                table[name] = spelled
+                return
+
+
+def _spellings(name: str) -> list[str]:
+    """How Paddle may call a value in the op one order higher, the most particular first."""
+    turned = [f"grad_{name.removesuffix(SUFFIX)}"] if name.endswith(SUFFIX) else []
+    prefixed = [f"fwd_{n}" for n in (*turned, name)]
+    return [*prefixed, f"{name}_forward", *turned, name]
+
+
+def forward_of(gradient: OpDef) -> OpDef | None:
+    """The op that a gradient op belongs to."""
+    dialect, _, name = gradient.base.name.partition(".")
+    forward = forward_name(name)
+    if gradient.base.name not in SOURCES:
+        return None
+    found = find(f"{dialect}.{forward}") or find(f"{dialect}.{forward}_")
+    return found

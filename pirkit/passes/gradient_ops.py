@@ -1,0 +1,310 @@
+"""Paddle's gradient ops, taken apart through the derivatives of what they are the gradients of.
+
+``relu_grad(out, out_grad)`` becomes what the reverse sweep through ``relu`` computes. So no
+gradient op needs a rule of its own, and a gradient of a gradient (``tanh_double_grad``) is the
+reverse sweep through ``tanh_grad``.
+
+Which operand means what follows from the names. To an op that computes ``out`` from ``x``, the
+operands of its gradient are ``x``, ``out`` and ``out_grad``, and its result is ``x_grad``. Where
+the forward op is a gradient itself, its ``out_grad`` is called ``grad_out``. What a gradient op
+leaves out, because Paddle's kernel gets by without, is told by two tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from xdsl.ir import SSAValue
+
+from pirkit.diag.errors import UnsupportedError
+from pirkit.dialect.build import ORDER, RULE, SOURCE, Builder, Value
+from pirkit.dialect.gradient_names import Spelling, forward_of
+from pirkit.dialect.opcall import OpCall
+from pirkit.dialect.opdef import OpDef, decompose, find
+from pirkit.dialect.operation import PirOp, ProgramOp, origin_of, span_of
+from pirkit.dialect.ops.gradients import SOURCES
+from pirkit.dialect.rules.paddle_gradients import ATTRIBUTES, FROM_RESULT, STANDS_FOR
+from pirkit.dialect.signature import Operand
+from pirkit.passes.autodiff import append_backward
+
+Given = Any
+"""What an operand is: a Value, a list of Values, None, or the Python value of an attribute."""
+
+
+@dataclass
+class _Scope:
+    """The forward op and its derivative, in a program of their own.
+
+    There no value is computed from another, so that derivatives are those of this op alone.
+    """
+
+    call: OpCall
+    program: ProgramOp
+    b: Builder
+    outside: dict[SSAValue, Value] = field(default_factory=dict[SSAValue, Value])
+    """What an argument of the program is outside."""
+
+    def enter(self, given: Given) -> Given:
+        """A value from outside, as an argument."""
+        if isinstance(given, tuple | list):
+            return [self.enter(item) for item in cast("Sequence[Given]", given)]
+        if not isinstance(given, Value):
+            return given
+        value = self.argument(given.ssa.type)
+        self.outside[value.ssa] = given
+        return value
+
+    def argument(self, type_: Any) -> Value:
+        block = self.program.block
+        return self.b.wrap(block.insert_arg(type_, len(block.args)))
+
+
+def take_gradient_apart(c: OpCall) -> Any:
+    """The results of a gradient op, each None that nobody asks for.
+
+    Raises UnsupportedError (PK0402) if the forward op has no derivative, or needs what the gradient
+    op does not have.
+    """
+    forward = forward_of(c.definition)
+    if forward is None:
+        return NotImplemented
+    program = ProgramOp.build("gradient")
+    scope = _Scope(c, program, Builder(program.block, location=c.op.location))
+    held = {s.name: scope.enter(c.operand(s.name)) for s in c.definition.operands}
+    return _Gradient(scope, forward, held).results()
+
+
+class _Gradient:
+    """One gradient op in its scope. ``held`` are its operands inside, by name."""
+
+    def __init__(self, scope: _Scope, forward: OpDef, held: Mapping[str, Given]) -> None:
+        self.scope = scope
+        self.call = scope.call
+        self.forward = forward
+        self.held = held
+        self.lacking: dict[SSAValue, str] = {}
+        """Arguments that the gradient op has no operand for, and their names."""
+        self.names = Spelling(self.call.definition, forward)
+
+    def results(self) -> Any:
+        """Differentiate, carry the result out, and give it by slot."""
+        c, b = self.call, self.scope.b
+        operands = {s.name: self.operand(s) for s in self.forward.operands}
+        made = self.emit(self.forward, operands)
+        whole = b.emitted[-1]
+        slots = cast("tuple[Any, ...]", made if isinstance(made, tuple) else (made,))
+        results = {r.name: v for r, v in zip(self.forward.results, slots, strict=True)}
+
+        targets: list[Value] = []
+        seeds: list[Value] = []
+        for name, seed in self.names.seeds.items():
+            _pair(b, results[name], self.held[seed], targets, seeds)
+        wanted: dict[str, list[Value]] = {}
+        for slot, result in zip(c.definition.results, c.op.result_slots, strict=True):
+            asked = self.names.wanted.get(slot.name)
+            if result is not None and asked is not None:
+                value = operands[asked]
+                wanted[slot.name] = value if isinstance(value, list) else [value]
+        flat = [v for values in wanted.values() for v in values]
+        found = iter(
+            append_backward(
+                self.scope.program,
+                [t.ssa for t in targets],
+                [v.ssa for v in flat],
+                [s.ssa for s in seeds],
+            )
+        )
+        given = {
+            name: [_dense(b, next(found), v) for v in values] for name, values in wanted.items()
+        }
+        self.use_given_results(whole, results)
+        self.carry_out([v for values in given.values() for v in values])
+        return tuple([self.result(slot.name, slot.is_vec, given) for slot in c.definition.results])
+
+    def result(self, name: str, is_vec: bool, given: Mapping[str, list[Value]]) -> Any:
+        found = given.get(name)
+        if found is None:
+            return None
+        b = self.call.b
+        values = [self.scope.outside.get(v.ssa) or b.wrap(v.ssa) for v in found]
+        return values if is_vec else values[0]
+
+    # --- operands of the forward op ---
+
+    def __getattr__(self, name: str) -> Given:
+        """An operand inside the scope, or an attribute, of the gradient op: for formulas."""
+        if name in self.__dict__.get("held", {}):
+            return self.held[name]
+        return getattr(self.call, name)
+
+    def operand(self, slot: Operand) -> Given:
+        """What the forward op is called with."""
+        name, op = slot.name, self.call.definition.name
+        spelled = self.names.operands.get(name)
+        is_wanted = name in self.names.wanted.values()
+        inner = forward_of(self.forward)
+        if not is_wanted and inner is not None and name in {r.name for r in inner.results}:
+            found = self.computed(inner, name)
+            if found is not None:
+                return found
+        if spelled is not None:
+            return getattr(self, spelled)
+        if slot.kind is not None:
+            return None
+        for other in STANDS_FOR.get(op, {}).get(name, ()):
+            if self.held[other] is not None:
+                return self.held[other]
+        if is_wanted:
+            return self.unknown(name)
+        formula = FROM_RESULT.get(op, {}).get(name)
+        if formula is not None:
+            return formula(self)
+        if slot.optional:
+            return None
+        raise _lacks(self.call, name)
+
+    def unknown(self, name: str) -> Given:
+        """An argument that stands for an operand that the gradient op does not have."""
+        c = self.call
+        result = next(r for r, n in self.names.wanted.items() if n == name)
+        value = c.op.result_named(result)
+        source = SOURCES[c.definition.name].get(result)
+        if value is not None:
+            types = [value.type]
+        elif source is not None and isinstance(self.held[source], Value):
+            types = [self.held[source].ssa.type]
+        else:
+            raise _lacks(c, name)
+        made = self.scope.argument(types[0])
+        self.lacking[made.ssa] = name
+        return made
+
+    def computed(self, inner: OpDef, name: str) -> Given:
+        """A result of the op that the forward op is the gradient of, if its operands are there.
+
+        It is computed, so that the derivative knows what it depends on.
+        """
+        operands = {s.name: self.held.get(s.name) for s in inner.operands}
+        for other in STANDS_FOR.get(self.forward.name, {}):
+            if other in operands:
+                operands[other] = next(
+                    (v for n in self._stand_ins(other) if (v := self.held.get(n)) is not None), None
+                )
+        if any(operands[s.name] is None and not s.optional for s in inner.operands if not s.kind):
+            return None
+        made = self.emit(inner, operands)
+        slots = cast("tuple[Any, ...]", made if isinstance(made, tuple) else (made,))
+        return next(v for r, v in zip(inner.results, slots, strict=True) if r.name == name)
+
+    def _stand_ins(self, name: str) -> Sequence[str]:
+        ours = STANDS_FOR.get(self.call.definition.name, {})
+        return [
+            renamed
+            for n in STANDS_FOR[self.forward.name][name]
+            for renamed in (*ours.get(n, ()), n)
+        ]
+
+    def emit(self, op: OpDef, operands: Mapping[str, Given]) -> Any:
+        """The forward op, with the attributes that the gradient op has, else the defaults."""
+        c = self.call
+        ours = {o.name for o in c.definition.operands} | set(c.definition.attr_kinds)
+        attrs = ATTRIBUTES.get(c.definition.name, lambda _: {})(self)
+        attrs |= {n: getattr(self, n) for n in op.attr_kinds if n in ours}
+        attrs |= {s.name: operands[s.name] for s in op.operands if s.kind is not None}
+        tensors = [operands[s.name] for s in op.operands if s.kind is None]
+        return self.scope.b(op, *tensors, **attrs)
+
+    # --- from the scope into the program ---
+
+    def use_given_results(self, whole: PirOp, results: Mapping[str, Any]) -> None:
+        """Results of the forward op that the gradient op holds are not computed again."""
+        if whole.parent is None:
+            return
+        for name, spelled in self.names.results.items():
+            value, given = results[name], self.held[spelled]
+            if isinstance(value, Value) and isinstance(given, Value):
+                value.ssa.replace_all_uses_with(given.ssa)
+
+    def carry_out(self, results: Sequence[Value]) -> None:
+        """Move what the results are computed from in front of the gradient op."""
+        block, b = self.scope.program.block, self.call.b
+        kept = {v.ssa for v in results}
+        for op in reversed(list(cast("Sequence[PirOp]", block.ops))):
+            if not any(r in kept or r.first_use is not None for r in op.results):
+                op.detach()
+                op.erase()
+        for argument in block.args:
+            if argument.first_use is None and argument not in kept:
+                continue
+            argument.replace_all_uses_with(self.outer(argument).ssa)
+        for op in list(cast("Sequence[PirOp]", block.ops)):
+            op.detach()
+            for attribute in (SOURCE, RULE, ORDER):
+                op.attributes.pop(attribute, None)
+            b.insert(op)
+
+    def outer(self, argument: SSAValue) -> Value:
+        """What takes the place of an argument of the scope."""
+        found = self.scope.outside.get(argument)
+        if found is None:
+            found = self.recovered(argument)
+            self.scope.outside[argument] = found
+        return found
+
+    def recovered(self, argument: SSAValue) -> Value:
+        c, name = self.call, self.lacking[argument]
+        rule = FROM_RESULT.get(c.definition.name, {}).get(name)
+        if rule is not None:
+            return rule(c)
+        if all(_reads_shape(cast(PirOp, use.operation), argument) for use in argument.uses):
+            result = next(r for r, n in self.names.wanted.items() if n == name)
+            source = SOURCES[c.definition.name].get(result)
+            if source is not None:
+                return c.operand(source)
+        raise _lacks(c, name)
+
+
+def _pair(b: Builder, value: Given, seed: Given, targets: list[Value], seeds: list[Value]) -> None:
+    """A result of the forward op and its cotangent, if there are both; lists item by item."""
+    if value is None or seed is None:
+        return
+    values = b.split_vec(value) if isinstance(seed, list) else [value]
+    targets += values
+    seeds += cast("list[Value]", seed) if isinstance(seed, list) else [seed]
+
+
+def _dense(b: Builder, found: SSAValue | None, like: Value) -> Value:
+    return b.zeros_like(like) if found is None else b.wrap(found)
+
+
+def _reads_shape(op: PirOp, value: SSAValue) -> bool:
+    return all(
+        op.operand_named(o.name) is not value or o.name in op.definition.reads_meta_only
+        for o in op.definition.operands
+    )
+
+
+def _lacks(c: OpCall, name: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"the derivative behind `{c.definition.name}` reads `{name}`, which the op does not hold",
+        code="PK0402",
+        span=span_of(c.op),
+        notes=origin_of(c.op),
+        help="give the op a `decompose` rule of its own",
+    )
+
+
+def _register() -> None:
+    for name in SOURCES:
+        definition = find(name)
+        if definition is None or decompose.get(definition) is not None:
+            continue
+        if forward_of(definition) is not None:
+            decompose(name)(take_gradient_apart)
+
+
+_register()
+
+__all__ = ["take_gradient_apart"]
