@@ -23,6 +23,7 @@ PASSES: Final[dict[str, str]] = {
     "functionalize": "pirkit.passes.functionalize:FunctionalizePass",
     "infer-meta": "pirkit.passes.infer_meta:InferMetaPass",
     "inline-vec": "pirkit.passes.inline_vec:InlineVecPass",
+    "print-alias": "pirkit.passes.print_alias:PrintAliasPass",
     "taylor": "pirkit.passes.taylor:TaylorPass",
     "verify-primitive": "pirkit.passes.verify_primitive:VerifyPrimitivePass",
 }

@@ -4,6 +4,7 @@
 
     // RUN: pirkit-opt %s -p 'cse,dce' | filecheck %s
     // RUN: not pirkit-opt %s -p 'infer-meta' | filecheck %s --check-prefix ERROR
+    // RUN: pirkit-opt %s -p 'print-alias' --remarks 2>&1 | filecheck %s
 
 Programs are separated by ``// -----``. Every pipeline also runs a second time on its own result,
 which must change nothing, and its result must survive being printed and read.
@@ -30,7 +31,9 @@ from pirkit.dialect.text import parse_mlir, print_mlir
 from pirkit.passes import run_pipeline
 
 RUN = re.compile(
-    r"^// RUN:\s*(?P<fails>not\s+)?pirkit-opt (?P<opt>.*?)\s*\|\s*filecheck (?P<check>.*)$", re.M
+    r"^// RUN:\s*(?P<fails>not\s+)?pirkit-opt (?P<opt>.*?)(?P<remarks>\s+--remarks 2>&1)?\s*\|"
+    r"\s*filecheck (?P<check>.*)$",
+    re.M,
 )
 SPLIT = re.compile(r"^// -----.*$", re.M)
 
@@ -54,6 +57,7 @@ class IrItem(pytest.Item):
     def __init__(self, *, line: re.Match[str], **rest: object) -> None:
         super().__init__(**rest)  # type: ignore[arg-type]
         self.fails = line["fails"] is not None
+        self.remarks = line["remarks"] is not None
         self.pipeline = _arguments(line["opt"], "-p").p or ""
         self.prefix = _arguments(line["check"], "--check-prefix").check_prefix or "CHECK"
 
@@ -72,11 +76,13 @@ class IrItem(pytest.Item):
             with pytest.raises(PirkitError) as caught:
                 run_pipeline(module, self.pipeline)
             return to_text(caught.value)
-        run_pipeline(module, self.pipeline)
+        result = run_pipeline(module, self.pipeline)
         printed = print_mlir(module)
         assert print_mlir(parse_mlir(printed)) == printed, "the result does not survive printing"
         run_pipeline(module, self.pipeline)
         assert print_mlir(module) == printed, "a second run changes the program again"
+        if self.remarks:
+            printed = "".join(f"remark: {remark}\n" for remark in result.remarks) + printed
         return printed
 
     def reportinfo(self) -> tuple[Path, int, str]:

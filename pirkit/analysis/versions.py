@@ -1,0 +1,161 @@
+"""Versions: which content of a storage a value means, at each point of a program.
+
+A storage is an alias class; its content has number 0 at first and a new number after each write.
+Where branches leave different contents the storage has a new number behind them, and so it has at
+the head of a loop that writes it, and behind that loop. Two reads with equal numbers see equal
+content, except inside a loop that writes the storage, where the number of the head stands for the
+content of each turn.
+
+The walk is linear in the size of the program, times the depth of its regions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TypeAlias, cast
+
+from xdsl.ir import Block, Operation, SSAValue
+
+from pirkit.analysis.alias import AliasClasses, alias_classes
+from pirkit.analysis.order import LOOPS, operations
+from pirkit.dialect.operation import PirOp, ProgramOp
+
+Content: TypeAlias = tuple[int, int]
+"""An alias class and the number of a version."""
+
+
+@dataclass(frozen=True)
+class Link:
+    """One value of a chain, with the version of its storage when it was made."""
+
+    value: SSAValue
+    version: int
+
+
+@dataclass(frozen=True)
+class Versions:
+    """The answer for one program; true as long as the program is not changed."""
+
+    classes: AliasClasses
+    made: dict[SSAValue, tuple[Content, ...]]
+    """The contents of each value where it is defined, one for each element of a list; in the order
+    in which values are made."""
+    reads: dict[tuple[Operation, int], tuple[Content, ...]]
+    """The contents that each operand of each op means."""
+    makers: dict[Content, Operation]
+    """What makes each version but the first: a write, or the op around several."""
+    last: dict[int, int]
+    """The version of each written class when the program ends."""
+
+    def read(self, op: Operation, index: int) -> tuple[Content, ...]:
+        """The contents that an operand means where the op runs."""
+        return self.reads[op, index]
+
+    def is_last(self, content: Content) -> bool:
+        """True if the storage still has this content when the program ends."""
+        element, version = content
+        return self.last.get(element, 0) == version
+
+    def overwriter(self, content: Content) -> Operation | None:
+        """What ends a version: the op that makes the next one, or the op around that."""
+        element, version = content
+        return self.makers.get((element, version + 1))
+
+
+def versions_of(program: ProgramOp, *, until: Operation | None = None) -> Versions:
+    """Find the versions in one walk; before the op ``until`` the program counts as ended."""
+    walk = _Walk(alias_classes(program), until)
+    for argument in program.block.args:
+        walk.define(argument)
+    walk.block(program.block)
+    last = walk.at_end if walk.at_end is not None else walk.now
+    return Versions(walk.classes, walk.made, walk.reads, walk.makers, last)
+
+
+def chains(versions: Versions) -> dict[int, list[Link]]:
+    """The values of each class in the order in which they are made, the source first."""
+    found: dict[int, list[Link]] = {}
+    for value, contents in versions.made.items():
+        for element, version in contents:
+            found.setdefault(element, []).append(Link(value, version))
+    return found
+
+
+@dataclass
+class _Walk:
+    classes: AliasClasses
+    until: Operation | None
+    now: dict[int, int] = field(default_factory=dict[int, int])
+    at_end: dict[int, int] | None = None
+    newest: dict[int, int] = field(default_factory=dict[int, int])
+    made: dict[SSAValue, tuple[Content, ...]] = field(
+        default_factory=dict[SSAValue, tuple[Content, ...]]
+    )
+    reads: dict[tuple[Operation, int], tuple[Content, ...]] = field(
+        default_factory=dict[tuple[Operation, int], tuple[Content, ...]]
+    )
+    makers: dict[Content, Operation] = field(default_factory=dict[Content, Operation])
+
+    def contents(self, value: SSAValue) -> tuple[Content, ...]:
+        return tuple([(e, self.now.get(e, 0)) for e in self.classes.of(value)])
+
+    def define(self, value: SSAValue) -> None:
+        self.made[value] = self.contents(value)
+
+    def bump(self, element: int, op: Operation) -> None:
+        number = self.newest.get(element, 0) + 1
+        self.newest[element] = self.now[element] = number
+        self.makers[element, number] = op
+
+    def block(self, block: Block) -> None:
+        for op in block.ops:
+            if op is self.until:
+                self.at_end = dict(self.now)
+            self.op(cast(PirOp, op))
+
+    def op(self, op: PirOp) -> None:
+        for index, value in enumerate(op.operands):
+            self.reads[op, index] = self.contents(value)
+        if op.name in LOOPS:
+            self.loop(op)
+        elif op.regions:
+            self.branches(op)
+        elif op.definition.writes:
+            for element in sorted(set(written_classes(op, self.classes))):
+                self.bump(element, op)
+        for result in op.results:
+            self.define(result)
+
+    def branches(self, op: PirOp) -> None:
+        before, ends = dict(self.now), list[dict[int, int]]()
+        for region in op.regions:
+            self.now = dict(before)
+            self.block(region.block)
+            ends.append(self.now)
+        self.now = dict(before)
+        for element in sorted({e for end in ends for e in end}):
+            numbers = {end.get(element, 0) for end in ends}
+            if numbers != {before.get(element, 0)}:
+                self.bump(element, op)
+
+    def loop(self, op: PirOp) -> None:
+        body = op.regions[0].block
+        inner = (o for o in operations(body) if o.definition.writes)
+        changed = sorted({e for o in inner for e in written_classes(o, self.classes)})
+        for element in changed:
+            self.bump(element, op)
+        for argument in body.args:
+            self.define(argument)
+        self.block(body)
+        for element in changed:
+            self.bump(element, op)
+
+
+def written_classes(op: PirOp, classes: AliasClasses) -> Iterator[int]:
+    """The alias classes whose storage the op writes itself."""
+    if op.definition.writes:
+        for name in op.definition.inplace.values():
+            target = op.operand_named(name)
+            if target is not None:
+                yield from classes.of(target)
