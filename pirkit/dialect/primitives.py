@@ -40,6 +40,8 @@ _DIFFERENTIABLE: Final[dict[str, dict[str, str]]] = {
         "fmax": "a choice that passes NaN by",
         "fmin": "as `fmax`",
         "atan2": "knows the quadrant, and is exact near the axes",
+        "copysign": "sees the sign of a zero, which no comparison does",
+        "nextafter": "the next number there is, which no arithmetic with rounding gives",
         "remainder": "exact, which a division followed by a product is not",
         "cast": "changes the element type",
     },
@@ -78,7 +80,7 @@ _DIFFERENTIABLE: Final[dict[str, dict[str, str]]] = {
         "digamma": "derivative of `lgamma`",
         "polygamma": "derivatives of `digamma`: closed",
         "i0e": "a function of its own; `i0` is it times an exponential",
-        "i1e": "derivative of `i0e`",
+        "i1e": "derivative of `i0e`; `i1` is it times an exponential",
         "abs": "exact, also for -0.0 and complex numbers",
     },
     "choice": {

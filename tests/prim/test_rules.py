@@ -31,7 +31,7 @@ from tests.prim.rule_checks import (
 from tests.tolerance import difference
 
 NOT_SMOOTH: Final[dict[str, str]] = {
-    "pd_op.abs": "0 is a sample",
+    **{f"pd_op.{name}": "0 is a sample" for name in ("abs", "copysign", "heaviside")},
     "pd_op.logcumsumexp": "exclusive samples hold the least number, which weights overflow",
     "pd_op.bce_loss": "0 and 1 are samples",
     "pd_op.sigmoid_cross_entropy_with_logits": "a label to ignore is a sample",

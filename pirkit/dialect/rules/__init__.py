@@ -53,6 +53,9 @@ from pirkit.dialect.rules import (
     paddle_gradients as paddle_gradients,
 )
 from pirkit.dialect.rules import (
+    pairs as pairs,
+)
+from pirkit.dialect.rules import (
     pooling as pooling,
 )
 from pirkit.dialect.rules import (
@@ -75,6 +78,9 @@ from pirkit.dialect.rules import (
 )
 from pirkit.dialect.rules import (
     sorting as sorting,
+)
+from pirkit.dialect.rules import (
+    special as special,
 )
 from pirkit.dialect.rules import (
     unfold as unfold,

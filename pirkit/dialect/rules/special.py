@@ -1,0 +1,79 @@
+"""Special functions: their derivatives, and those that others give by an exponential or logarithm."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Final
+
+from pirkit.dialect.build import Builder, Value
+from pirkit.dialect.opcall import OpCall
+from pirkit.dialect.opdef import decompose, vjp
+
+DERIVED: Final[dict[str, Callable[[OpCall, Value], Value]]] = {
+    "erfinv": lambda c, g: g * c.b.exp(c.out * c.out) * (math.sqrt(math.pi) / 2),
+    "lgamma": lambda c, g: g * c.b.digamma(c.x),
+    "gammaln": lambda c, g: g * c.b.digamma(c.x),
+    "digamma": lambda c, g: g * c.b.polygamma(c.x, n=1),
+    "polygamma": lambda c, g: g * c.b.polygamma(c.x, n=c.n + 1),
+    "i0": lambda c, g: g * c.b.i1(c.x),
+    "i1": lambda c, g: g * (c.b.i0(c.x) - _over(c.b, c.out, c.x)),
+    "i0e": lambda c, g: g * (c.b.i1e(c.x) - c.b.sign(c.x) * c.out),
+    "i1e": lambda c, g: g * _slope_of_i1e(c),
+}
+"""Op -> cotangent of its operand. The logarithm of the gamma function is closed by `polygamma`, the
+Bessel functions by each other."""
+
+for _name, _rule in DERIVED.items():
+    vjp(f"pd_op.{_name}")(_rule)
+
+NEAR: Final = 2.0
+TERMS: Final = 18
+
+
+def _slope_of_i1e(c: OpCall) -> Value:
+    b, x = c.b, c.x
+    return b.i0e(x) - b.sign(x) * c.out - _over(b, c.out, x, scaled=True)
+
+
+def _over(b: Builder, i1: Value, x: Value, *, scaled: bool = False) -> Value:
+    """``i1(x) / x`` (or of `i1e`), by its series near 0, where the quotient's derivatives cancel."""
+    square = x * x
+    is_near = square < NEAR * NEAR
+    one = b.ones_like(x)
+    quarter = b.where(is_near, square, one) * 0.25
+    series = b.like(_coefficient(TERMS - 1), x)
+    for k in reversed(range(TERMS - 1)):
+        series = series * quarter + _coefficient(k)
+    if scaled:
+        series = series * b.exp(-b.abs(x))
+    return b.where(is_near, series, i1 / b.where(is_near, one, x))
+
+
+def _coefficient(k: int) -> float:
+    return 0.5 / (math.factorial(k) * math.factorial(k + 1))
+
+
+@decompose("pd_op.i0")
+def _(c: OpCall) -> Value:
+    return _unscaled(c, c.b.i0e(c.b.wide(c.x)))
+
+
+@decompose("pd_op.i1")
+def _(c: OpCall) -> Value:
+    return _unscaled(c, c.b.i1e(c.b.wide(c.x)))
+
+
+def _unscaled(c: OpCall, scaled: Value) -> Value:
+    b = c.b
+    return b.cast(scaled * b.exp(b.abs(b.wide(c.x))), c.x.dtype)
+
+
+@decompose("pd_op.logit")
+def _(c: OpCall) -> Value:
+    """Outside of the bounds it is constant; without bounds it is not defined outside of 0 and 1."""
+    b, x = c.b, c.b.wide(c.x)
+    if c.eps:
+        low = x.dtype.np.type(c.eps)
+        x = b.clip(x, min=float(low), max=float(1 - low))
+    return b.cast(b.log(x / (1 - x)), c.x.dtype)
