@@ -242,9 +242,12 @@ class _Flow:
 
 
 def _passes_on(op: PirOp, sources: Sequence[SSAValue]) -> bool:
-    """False for ops that have no derivative by their nature, or read only shapes of the sources."""
+    """False for ops without a derivative by their nature, or with none for these sources."""
     primitive = PRIMITIVES.get(op.name)
     if primitive is not None and not primitive.differentiable:
         return False
-    shapes = [op.operand_named(name) for name in op.definition.reads_meta_only]
-    return any(v not in shapes for v in sources)
+    blind = {*op.definition.reads_meta_only, *op.definition.no_gradient}
+    if not blind:
+        return True
+    slots = zip(op.definition.operands, op.operand_slots, strict=False)
+    return any(v in sources and slot.name not in blind for slot, v in slots)

@@ -64,8 +64,9 @@ def _parser() -> ArgumentParser:
         "--from",
         dest="source",
         default="main",
-        choices=("main", "json"),
-        help="main: the training program; json: the inference export",
+        choices=("main", "split", "json"),
+        help="main: the training program, differentiated by pirkit; split: Paddle's forward and "
+        "backward programs; json: the inference export",
     )
     check.add_argument("--jobs", type=int, default=1, metavar="N", help="processes to use")
     return parser

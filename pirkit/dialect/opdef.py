@@ -55,7 +55,8 @@ class OpDef:
     in ``_`` then also has a twin that does (``relu_``) and that writes. ``views`` maps a result to
     the operand whose storage it shares without writing. ``effects`` is ``pure``, ``random``
     (draws from a generator), ``io`` (visible outside the program) or ``write``. ``reads_meta_only``
-    names operands of which only shape and dtype are used (Paddle's ``no_need_buffer``).
+    names operands of which only shape and dtype are used (Paddle's ``no_need_buffer``),
+    ``no_gradient`` floating operands through which, as in Paddle, no gradient flows: labels.
     ``dtypes`` are the element types of the first tensor operand that pirkit computes.
     """
 
@@ -67,6 +68,7 @@ class OpDef:
     views: Mapping[str, str] = field(default_factory=dict[str, str])
     effects: str = PURE
     reads_meta_only: tuple[str, ...] = ()
+    no_gradient: tuple[str, ...] = ()
     domain: tuple[float, float] = (-2.0, 2.0)
     """Interval from which samples of the first tensor are drawn."""
     family: str = ""
@@ -123,7 +125,15 @@ OPS: Final[dict[str, OpDef]] = {}
 
 def op(cls: type) -> OpDef:
     """Declare an op. Raises ValueError at import for a second declaration of the same name."""
-    optional = ("dtypes", "inplace", "views", "effects", "reads_meta_only", "domain")
+    optional = (
+        "dtypes",
+        "inplace",
+        "views",
+        "effects",
+        "reads_meta_only",
+        "no_gradient",
+        "domain",
+    )
     data = {k: getattr(cls, k) for k in optional if hasattr(cls, k)}
     record: Any = cls
     definition = OpDef(
@@ -150,6 +160,7 @@ def declare(definition: OpDef) -> OpDef:
                 views=definition.views,
                 effects=WRITE if definition.effects == PURE else definition.effects,
                 reads_meta_only=definition.reads_meta_only,
+                no_gradient=definition.no_gradient,
                 domain=definition.domain,
                 family=definition.family,
                 pure=definition,

@@ -49,6 +49,16 @@ class KernelLibrary:
         found = infer_meta.of(lookup(op))(*inputs, **attrs)
         return cast(Metas, found if isinstance(found, tuple) else (found,))
 
+    def is_native(self, definition: OpDef) -> bool:
+        """True if the op runs on the device of the backend without being taken apart.
+
+        The reference rules are those of the CPU.
+        """
+        backend = self.registry.backend(self.backend)
+        if backend.device == CPU and reference.get(definition) is not None:
+            return True
+        return any(True for _ in self.registry.kernels(definition.base.name, backend=self.backend))
+
     def serves(self, definition: OpDef) -> bool:
         """True if there is a kernel for some element type."""
         may_use_cpu = self.falls_back or self.registry.backend(self.backend).device == CPU

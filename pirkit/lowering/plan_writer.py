@@ -11,10 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Block, SSAValue
 
 from pirkit.analysis.alias import AliasClasses, alias_classes
 from pirkit.diag.errors import UnsupportedError
+from pirkit.dialect.build import SOURCE
 from pirkit.dialect.infer import constant_array, constant_scalar, default_value
 from pirkit.dialect.opdef import IO, PURE, RANDOM, OpDef
 from pirkit.dialect.operation import PirOp, ProgramOp, origin_of, span_of
@@ -22,6 +24,7 @@ from pirkit.dialect.signature import INT_KINDS, REQUIRED
 from pirkit.dialect.signature import Operand as OperandSlot
 from pirkit.dialect.types import meta_of
 from pirkit.lowering.kernels import KernelLibrary
+from pirkit.lowering.legalize import legalized
 from pirkit.lowering.liveness import with_frees, without_dead_calls
 from pirkit.runtime.meta import Meta, TensorMeta, VecMeta
 from pirkit.runtime.plan import (
@@ -43,9 +46,11 @@ def write_plan(program: ProgramOp, *, library: KernelLibrary | None = None) -> P
     """Lower a verified program.
 
     Raises UnsupportedError, with the op's location, for an op that ``library`` (by default: that of
-    the CPU) has no kernel for.
+    the CPU) has no kernel for and that cannot be taken apart.
     """
-    writer = _Writer(alias_classes(program), library or KernelLibrary())
+    library = library or KernelLibrary()
+    program = legalized(program, library)
+    writer = _Writer(alias_classes(program), library)
     for argument, keyword in zip(program.block.args, program.keywords, strict=True):
         writer.port(writer.inputs, keyword, argument)
     body = writer.block(program.block)
@@ -140,6 +145,7 @@ class _Writer:
             is_ordered=definition.effects == IO,
             span=span_of(op),
             origin=origin_of(op),
+            part_of=_whole(op),
         )
 
     def require_kernel(self, op: PirOp, definition: OpDef) -> None:
@@ -197,6 +203,12 @@ class _Writer:
             else:
                 outputs.append(None if value is None else self.define(value))
         return tuple(outputs)
+
+
+def _whole(op: PirOp) -> str:
+    """The op that this one is a part of, by its name without the dialect."""
+    held = op.attributes.get(SOURCE)
+    return held.data if isinstance(held, StringAttr) else ""
 
 
 def _host_kind(slot: OperandSlot) -> str:

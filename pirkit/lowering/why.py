@@ -35,10 +35,10 @@ def _nodes(nodes: tuple[Node, ...], library: KernelLibrary, plan: Plan) -> Itera
     for node in nodes:
         match node:
             case Bound():
-                yield f"{node.call.kernel}: {_choice(node.choice)}"
+                yield f"{_called(node.call)}: {_choice(node.choice)}"
                 yield from _places(node)
             case Late():
-                yield f"{node.call.kernel}: chosen when its shapes and attributes are known"
+                yield f"{_called(node.call)}: chosen when its shapes and attributes are known"
                 for choice in _candidates(node.call, library, plan):
                     yield f"    candidate: {_choice(choice)}"
             case Branch():
@@ -47,6 +47,10 @@ def _nodes(nodes: tuple[Node, ...], library: KernelLibrary, plan: Plan) -> Itera
                 yield from _nodes(node.body, library, plan)
             case _:
                 continue
+
+
+def _called(call: Call) -> str:
+    return f"{call.kernel} (a part of {call.part_of})" if call.part_of else call.kernel
 
 
 def _choice(choice: Choice) -> str:

@@ -159,7 +159,8 @@ class Backward:
             for slot, value in zip(op.definition.operands, op.operand_slots, strict=False)
             if slot.kind is None
         ]
-        wanted = frozenset(slot.name for slot, v in tensors if v in self.shared.paths.active)
+        active = self.shared.paths.active
+        wanted = frozenset(s.name for s, v in tensors if v in active) - {*op.definition.no_gradient}
         given = [_as_list(h, r) for h, r in zip(held, op.result_slots, strict=True)]
         found = rule(OpCall(self.b, op, wanted), *given)
         results = cast("tuple[Any, ...]", found if isinstance(found, tuple) else (found,))

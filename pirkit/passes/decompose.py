@@ -10,9 +10,11 @@ from xdsl.dialects import builtin as mlir
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
+from pirkit.analysis.differentiation import is_differentiable, stops_gradient
 from pirkit.analysis.order import operations
 from pirkit.diag.errors import InternalError
 from pirkit.diag.limits import check
+from pirkit.dialect.attrs import encode
 from pirkit.dialect.build import RULE, SOURCE, Builder, Value
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose
@@ -83,6 +85,7 @@ def take_apart(
     source = op.attributes.get(SOURCE) or mlir.StringAttr(op.name.partition(".")[2])
     attributes = {SOURCE: source, RULE: op.attributes.get(RULE) or mlir.StringAttr("decompose")}
     b = Builder(block, op, location=op.location, attributes=attributes)
+    _cut_gradients(op, b)
     found = rule(OpCall(b, op))
     if found is NotImplemented:
         return 0
@@ -96,6 +99,17 @@ def take_apart(
         if made.parent is not None and wanted(made):
             count += take_apart(made, wanted, depth + 1, moved)
     return count
+
+
+def _cut_gradients(op: PirOp, b: Builder) -> None:
+    """Keep gradients from flowing where the op lets none through, but its parts would."""
+    for slot in op.definition.operands:
+        value = op.operand_named(slot.name) if slot.name in op.definition.no_gradient else None
+        if value is None or not is_differentiable(value) or stops_gradient(value):
+            continue
+        cut = b.assign(b.wrap(value)).ssa
+        cut.owner.attributes["stop_gradient"] = encode("bool[]", (True,))
+        op.operands[sum(v is not None for v in op.operand_slots[: slot.index])] = cut
 
 
 def _results(op: PirOp, values: list[Any], b: Builder) -> list[SSAValue | None]:

@@ -49,6 +49,8 @@ class Call:
     """True if calls of this kind happen in the order of the plan: they act on the world outside."""
     span: Span | None = None
     origin: tuple[str, ...] = ()
+    part_of: str = ""
+    """The op that was taken apart into this and other calls."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from pirkit.dialect.opdef import OpDef
 from pirkit.lowering.kernels import KernelLibrary
 from pirkit.lowering.plan_writer import write_plan
 from pirkit.passes import run_pipeline
+from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.executor import Executable
 from pirkit.runtime.meta import UNKNOWN
@@ -30,6 +31,9 @@ class Program:
     results: list[Value]
     """All tensors that the call gives, elements of lists one by one."""
 
+    constant: frozenset[int] = frozenset()
+    """Inputs through which the op lets no gradient flow."""
+
     @property
     def smooth(self) -> list[Value]:
         """The results that have a derivative."""
@@ -38,7 +42,8 @@ class Program:
     @property
     def wrt(self) -> list[Value]:
         """The inputs that have a derivative."""
-        return [a for a in self.traced.args if is_differentiable(a.ssa)]
+        args = enumerate(self.traced.args)
+        return [a for i, a in args if is_differentiable(a.ssa) and i not in self.constant]
 
 
 def program_of(call: Call, *, known: bool = True) -> Program:
@@ -62,7 +67,20 @@ def program_of(call: Call, *, known: bool = True) -> Program:
         if value is not None:
             is_list = value.any_meta.__class__.__name__ == "VecMeta"
             results += t.b.split_vec(value) if is_list else [value]
-    return Program(t, results)
+    return Program(t, results, _constant(call))
+
+
+def _constant(call: Call) -> frozenset[int]:
+    """Positions, among the tensors of a call, of those that the op lets no gradient through."""
+    slots = [o for o in call.definition.operands if o.kind is None]
+    found: list[int] = []
+    count = 0
+    for slot, arg in zip(slots, call.args, strict=False):
+        size = len(arg) if isinstance(arg, list) else int(arg is not None)
+        if slot.name in call.definition.no_gradient:
+            found += range(count, count + size)
+        count += size
+    return frozenset(found)
 
 
 def weighted(p: Program, values: Sequence[Value], rng: np.random.Generator) -> Value:
@@ -71,7 +89,7 @@ def weighted(p: Program, values: Sequence[Value], rng: np.random.Generator) -> V
     How many weights a value needs must be known; without, its sines are summed.
     """
     b, terms = p.traced.b, cast("list[Value | None]", [])
-    for value in values:
+    for value in real_parts(p, values):
         if not value.meta.is_static:
             terms.append(b.sum(b.sin(value), tuple(range(value.rank))))
             continue
@@ -83,7 +101,15 @@ def weighted(p: Program, values: Sequence[Value], rng: np.random.Generator) -> V
         draws = [float(w) for w in rng.uniform(0.5, 1.5, value.shape).ravel()]
         weights = b.assign_value(shape=value.shape, dtype=value.dtype, values=draws)
         terms.append(b.sum(value * weights, tuple(range(value.rank))))
-    return b.total(terms) or b.const(0.0, values[0].dtype)
+    return b.total(terms) or b.const(0.0, dt.float64)
+
+
+def real_parts(p: Program, values: Sequence[Value]) -> list[Value]:
+    """The values, with real and imaginary part in the place of a complex one."""
+    b, found = p.traced.b, list[Value]()
+    for value in values:
+        found += [b.real(value), b.imag(value)] if value.dtype.is_complex else [value]
+    return found
 
 
 def derivative(p: Program, order: int) -> list[Value]:
@@ -134,6 +160,12 @@ def float_calls(definition: OpDef) -> Iterator[Call]:
         yield from calls(definition, chosen)
 
 
+def complex_calls(definition: OpDef) -> Iterator[Call]:
+    """The samples of an op in complex128, if it computes that."""
+    if dt.complex128 in sample_dtypes(definition):
+        yield from calls(definition, dt.complex128)
+
+
 def finish(p: Program, values: Sequence[Value], pipeline: str) -> ModuleOp:
     """The program with these outputs, after a pipeline."""
     for i, value in enumerate(values):
@@ -144,12 +176,19 @@ def finish(p: Program, values: Sequence[Value], pipeline: str) -> ModuleOp:
 
 
 def differences(
-    f: Callable[[Sequence[Array]], float], inputs: Sequence[Array], step: float = 1e-5
+    f: Callable[[Sequence[Array]], float],
+    inputs: Sequence[Array],
+    step: float = 1e-5,
+    constant: frozenset[int] = frozenset(),
 ) -> list[Array]:
-    """Central differences of a function of arrays, to each element of each floating one."""
+    """Central differences of a function of arrays, to each element of each floating one.
+
+    Those to a complex element are one complex number: to the real part, and ``i`` times to the
+    imaginary part.
+    """
     found: list[Array] = []
     for place, array in enumerate(inputs):
-        if array.dtype.kind != "f":
+        if array.dtype.kind != "f" or place in constant:
             continue
         slope = np.zeros_like(array)
         for at in np.ndindex(*array.shape):

@@ -20,12 +20,14 @@ from tests.ops.calls import Call, calls, sample_dtypes, table
 from tests.prim.differentiation import Array
 from tests.prim.rule_checks import (
     Program,
+    complex_calls,
     derivative,
     differences,
     float_calls,
     gradient,
     height,
     program_of,
+    real_parts,
     runner,
 )
 from tests.tolerance import difference
@@ -67,6 +69,7 @@ DERIVED = [
     for d in COMPUTED
     if (vjp.get(d) is not None or decompose.get(d) is not None) and d.name not in NOT_SMOOTH
 ]
+COMPLEX = [d for d in DERIVED if dt.complex128 in d.dtypes]
 LARGEST: Final = 64
 """Elements up to which differences are taken; bigger samples cost more than they tell."""
 
@@ -92,19 +95,28 @@ def test_a_decomposition_computes_what_the_reference_does(definition: OpDef) -> 
 @pytest.mark.parametrize("definition", DERIVED, ids=name)
 def test_a_derivative_is_the_slope_of_the_order_below(definition: OpDef, order: int) -> None:
     for call in float_calls(definition):
-        inputs = [
-            a for v in call.args if v is not None for a in (v if isinstance(v, list) else [v])
-        ]
-        p = program_of(call)
-        coarse = any(v.dtype is not dt.float64 for v in (*p.smooth, *p.wrt))
-        if coarse or sum(a.size for a in inputs) > LARGEST or not p.smooth or not p.wrt:
-            continue
-        found = runner(p, derivative(p, order))(inputs)
-        below = program_of(call)
-        run = runner(below, [height(below, order)])
-        numeric = differences(lambda moved, run=run: float(run(moved)[0]), inputs)
-        for exact, slope in zip(found, numeric, strict=True):
-            np.testing.assert_allclose(exact, slope, rtol=2e-5, atol=2e-6, err_msg=str(call))
+        compare_with_differences(call, order)
+
+
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("definition", COMPLEX, ids=name)
+def test_a_derivative_to_complex_numbers_is_the_slope(definition: OpDef, order: int) -> None:
+    for call in complex_calls(definition):
+        compare_with_differences(call, order)
+
+
+def compare_with_differences(call: Call, order: int) -> None:
+    inputs = [a for v in call.args if v is not None for a in (v if isinstance(v, list) else [v])]
+    p = program_of(call)
+    coarse = any(v.dtype not in (dt.float64, dt.complex128) for v in (*p.smooth, *p.wrt))
+    if coarse or sum(a.size for a in inputs) > LARGEST or not p.smooth or not p.wrt:
+        return
+    found = runner(p, derivative(p, order))(inputs)
+    below = program_of(call)
+    run = runner(below, [height(below, order)])
+    numeric = differences(lambda moved: float(run(moved)[0]), inputs)
+    for exact, slope in zip(found, numeric, strict=True):
+        np.testing.assert_allclose(exact, slope, rtol=2e-5, atol=2e-6, err_msg=str(call))
 
 
 @pytest.mark.parametrize("definition", COMPOSITE, ids=name)
@@ -147,6 +159,6 @@ def unknowing(call: Call) -> Program | None:
 
 def curved(p: Program) -> Value:
     """A number that depends on each element of each result in its own way."""
-    b = p.traced.b
-    terms = [b.sum(b.cast(b.sin(v * 0.7), dt.float64), range(v.rank)) for v in p.smooth]
+    b, parts = p.traced.b, real_parts(p, p.smooth)
+    terms = [b.sum(b.cast(b.sin(v * 0.7), dt.float64), range(v.rank)) for v in parts]
     return b.total(terms) or b.const(0.0, dt.float64)

@@ -42,6 +42,7 @@ class CrossEntropyWithSoftmax:
     """
 
     name = "pd_op.cross_entropy_with_softmax"
+    no_gradient = ("label",)
     signature = (
         "input, label ; soft_label: bool = False, use_softmax: bool = True, "
         "numeric_stable_mode: bool = True, ignore_index: i32 = -100, axis: i32 = -1 "
@@ -159,6 +160,7 @@ class NllLoss:
     """
 
     name = "pd_op.nll_loss"
+    no_gradient = ("weight",)
     signature = (
         'input, label, weight? ; ignore_index: i64 = -100, reduction: str = "mean" '
         "-> out, total_weight"

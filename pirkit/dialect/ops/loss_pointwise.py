@@ -40,6 +40,7 @@ class SigmoidCrossEntropyWithLogits:
     """
 
     name = "pd_op.sigmoid_cross_entropy_with_logits"
+    no_gradient = ("label", "pos_weight")
     signature = "x, label, pos_weight? ; normalize: bool = False, ignore_index: i32 = -100 -> out"
     dtypes = dt.FLOATS
     inplace = {"out": "x"}
@@ -104,6 +105,7 @@ class BceLoss:
     """
 
     name = "pd_op.bce_loss"
+    no_gradient = ("label",)
     signature = "input, label -> out"
     dtypes = dt.FLOATS
     inplace = {"out": "input"}
@@ -185,6 +187,7 @@ class KldivLoss:
     """
 
     name = "pd_op.kldiv_loss"
+    no_gradient = ("label",)
     signature = 'x, label ; reduction: str = "mean", log_target: bool = False -> out'
     dtypes = dt.FLOATS
 
@@ -238,6 +241,7 @@ class LogLoss:
     """
 
     name = "pd_op.log_loss"
+    no_gradient = ("label",)
     signature = "input, label ; epsilon: f32 -> out"
     dtypes = dt.FLOATS
     domain = (0.0, 1.0)
