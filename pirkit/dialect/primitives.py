@@ -81,6 +81,7 @@ _DIFFERENTIABLE: Final[dict[str, dict[str, str]]] = {
         "polygamma": "derivatives of `digamma`: closed",
         "i0e": "a function of its own; `i0` is it times an exponential",
         "i1e": "derivative of `i0e`; `i1` is it times an exponential",
+        "sign": "-1, 0 or 1; the direction of a complex number, which turns",
         "abs": "exact, also for -0.0 and complex numbers",
     },
     "choice": {
@@ -151,7 +152,6 @@ _DIFFERENTIABLE: Final[dict[str, dict[str, str]]] = {
 
 _DISCRETE: Final[dict[str, dict[str, str]]] = {
     "piecewise constant": {
-        "sign": "-1, 0 or 1",
         "floor": "rounding down",
         "ceil": "rounding up",
         "round": "rounding to even",

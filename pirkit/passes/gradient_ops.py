@@ -134,7 +134,11 @@ class _Gradient:
     # --- operands of the forward op ---
 
     def __getattr__(self, name: str) -> Given:
-        """An operand inside the scope, or an attribute, of the gradient op: for formulas."""
+        """For formulas: see `_given`."""
+        return self._given(name)
+
+    def _given(self, name: str) -> Given:
+        """An operand inside the scope, or an attribute, of the gradient op."""
         if name in self.__dict__.get("held", {}):
             return self.held[name]
         return getattr(self.call, name)
@@ -211,7 +215,7 @@ class _Gradient:
         c = self.call
         ours = {o.name for o in c.definition.operands} | set(c.definition.attr_kinds)
         attrs = ATTRIBUTES.get(c.definition.name, lambda _: {})(self)
-        attrs |= {n: getattr(self, n) for n in op.attr_kinds if n in ours}
+        attrs |= {n: self._given(n) for n in op.attr_kinds if n in ours}
         attrs |= {s.name: operands[s.name] for s in op.operands if s.kind is not None}
         tensors = [operands[s.name] for s in op.operands if s.kind is None]
         return self.scope.b(op, *tensors, **attrs)

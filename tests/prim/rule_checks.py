@@ -188,15 +188,16 @@ def differences(
     """
     found: list[Array] = []
     for place, array in enumerate(inputs):
-        if array.dtype.kind != "f" or place in constant:
+        if array.dtype.kind not in "fc" or place in constant:
             continue
         slope = np.zeros_like(array)
         for at in np.ndindex(*array.shape):
-            sides: list[float] = []
-            for sign in (1, -1):
-                moved: list[Any] = [a.copy() for a in inputs]
-                moved[place][at] += sign * step
-                sides.append(f(moved))
-            slope[at] = (sides[0] - sides[1]) / (2 * step)
+            for unit in (1, 1j) if array.dtype.kind == "c" else (1,):
+                sides: list[float] = []
+                for sign in (1, -1):
+                    moved: list[Any] = [a.copy() for a in inputs]
+                    moved[place][at] += sign * step * unit
+                    sides.append(f(moved))
+                slope[at] += unit * (sides[0] - sides[1]) / (2 * step)
         found.append(slope)
     return found

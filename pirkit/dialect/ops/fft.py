@@ -17,7 +17,7 @@ Array = np.ndarray[Any, Any]
 _Norm = Literal["backward", "ortho", "forward"]
 
 _NORMS: Final = ("backward", "ortho", "forward")
-_OPPOSITE: Final[dict[str, str]] = {
+OPPOSITE: Final[dict[str, str]] = {
     "backward": "forward",
     "ortho": "ortho",
     "forward": "backward",
@@ -150,7 +150,7 @@ def _(
     size = last_dim_size or 2 * (x.shape[axes[-1]] - 1)
     sizes = [*(x.shape[a] for a in axes[:-1]), size]
     if forward:  # the conjugate turns numpy's inverse transform into a forward one
-        norm = cast(_Norm, _OPPOSITE[normalization])
+        norm = cast(_Norm, OPPOSITE[normalization])
         return np.fft.irfftn(x.conj(), s=sizes, axes=axes, norm=norm)
     return np.fft.irfftn(x, s=sizes, axes=axes, norm=cast(_Norm, normalization))
 

@@ -84,7 +84,7 @@ class ScatterNdAdd:
 
     name = "pd_op.scatter_nd_add"
     signature = "x, index, updates -> out"
-    dtypes = dt.REAL
+    dtypes = dt.NUMBERS
 
 
 @infer_meta(ScatterNdAdd)
@@ -106,7 +106,10 @@ def _(x: Array, index: Array, updates: Array) -> Array:
     for axis, place in enumerate(places):
         check_index(place, x.shape[axis], "C3")
     out = widened(x).copy()
-    np.add.at(out, places, widened(updates))
+    if places:
+        np.add.at(out, places, widened(updates))
+    else:
+        out += widened(updates).reshape(-1, *x.shape).sum(0)
     return out.astype(x.dtype)
 
 
@@ -219,6 +222,7 @@ def _(s: SampleMaker) -> Iterator[Sample]:
     yield s(s.tensor(3, 2), s.array([[1, 0], [1, 0]], dt.int64), s.tensor(2))
     yield s(s.tensor(3, 2), s.array([[2], [0]], dt.int32), s.tensor(2, 2))
     yield s(s.tensor(3), s.array([1], dt.int64), s.tensor())
+    yield s(s.tensor(3), s.ints((2, 0), 0, 1), s.tensor(2, 3))
 
 
 @samples(PutAlongAxis)

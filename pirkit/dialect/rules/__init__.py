@@ -26,6 +26,9 @@ from pirkit.dialect.rules import (
     elementwise as elementwise,
 )
 from pirkit.dialect.rules import (
+    fft as fft,
+)
+from pirkit.dialect.rules import (
     indexing as indexing,
 )
 from pirkit.dialect.rules import (

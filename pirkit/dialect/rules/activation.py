@@ -88,7 +88,7 @@ COMPOSED: Final[dict[str, Rule]] = {
 
 def _in_float(rule: Rule) -> Callable[[OpCall], Any]:
     def composed(c: OpCall) -> Any:
-        if not c.x.dtype.is_float:
+        if not c.x.dtype.is_float and not c.x.dtype.is_complex:
             return NotImplemented
         return c.b.cast(rule(c, c.b.wide(c.x)), c.x.dtype)
 

@@ -2,19 +2,23 @@
 
 Where a family of functions is closed under differentiation (powers, exponentials, polynomials of
 the result) the rule stays in it, so that repeated derivatives grow linearly.
+
+The cotangent of a complex number is that of its real part plus ``i`` times that of its imaginary
+part, so that of an analytic function is multiplied by the conjugate of the derivative.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final, cast
 
-from pirkit.dialect.build import Value
+from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opcall import OpCall
-from pirkit.dialect.opdef import vjp
+from pirkit.dialect.opdef import decompose, vjp
 
-Unary = Callable[[OpCall, Value], Value | None]
+Unary = Callable[[OpCall, Value], Value]
+Rule = Callable[..., Any]
 
 UNARY: Final[dict[str, Unary]] = {
     "exp": lambda c, g: g * c.out,
@@ -41,24 +45,81 @@ UNARY: Final[dict[str, Unary]] = {
     "reciprocal": lambda c, g: -(g * c.x**-2),
     "square": lambda c, g: g * c.x * 2,
     "erf": lambda c, g: g * c.b.exp(-(c.x * c.x)) * (2 / math.sqrt(math.pi)),
-    "abs": lambda c, g: g * c.b.sign(c.x),
-    "assign": lambda c, g: g,
-    "sign": lambda c, g: None,
-    "floor": lambda c, g: None,
-    "ceil": lambda c, g: None,
-    "round": lambda c, g: None,
-    "trunc": lambda c, g: None,
 }
-"""Op -> cotangent of its operand, from its call and the cotangent of its result."""
+"""Analytic op -> cotangent of its operand, from its call and the cotangent of its result, both as
+if the numbers were real."""
+
+
+def analytic(rule: Rule) -> Rule:
+    """The rule of an analytic function for complex numbers, from that for real ones."""
+
+    def conjugated(c: OpCall, *cotangents: Any) -> Any:
+        g: Value | None = cotangents[0]
+        if g is None or not g.dtype.is_complex:
+            return rule(c, *cotangents)
+        found = rule(c, c.b.conj(g), *cotangents[1:])
+        if isinstance(found, tuple):
+            return tuple([v and c.b.conj(v) for v in cast("tuple[Any, ...]", found)])
+        return found and c.b.conj(found)
+
+    return conjugated
+
 
 for _name, _rule in UNARY.items():
-    vjp(f"pd_op.{_name}")(_rule)
+    vjp(f"pd_op.{_name}")(analytic(_rule))
+
+SIMPLE: Final[dict[str, Callable[[OpCall, Value], Value]]] = {
+    "log2": lambda c, x: c.b.log(x) * (1 / math.log(2)),
+    "log10": lambda c, x: c.b.log(x) * (1 / math.log(10)),
+    "reciprocal": lambda c, x: 1 / x,
+    "square": lambda c, x: x * x,
+    "increment": lambda c, x: x + c.b.const(c.value, x.dtype),
+}
+"""Op -> itself in one or two primitives."""
+
+
+def _rounded_once(rule: Callable[[OpCall, Value], Value]) -> Callable[[OpCall], Value]:
+    return lambda c: c.b.cast(rule(c, c.b.wide(c.x)), c.out.dtype)
+
+
+for _name, _rule in SIMPLE.items():
+    decompose(f"pd_op.{_name}")(_rounded_once(_rule))
+
+
+@vjp("pd_op.floor", "pd_op.ceil", "pd_op.round", "pd_op.trunc")
+def _(c: OpCall, g: Value) -> None:
+    return None
+
+
+@vjp("pd_op.assign")
+def _(c: OpCall, g: Value) -> Value:
+    return g
+
+
+@vjp("pd_op.abs")
+def _(c: OpCall, g: Value) -> Value:
+    """Along ``x``, which at zero has no direction."""
+    return c.b.cast(g, c.x.dtype) * c.b.sign(c.x)
+
+
+@vjp("pd_op.sign")
+def _(c: OpCall, g: Value) -> Value | None:
+    """The direction of a complex number moves across itself, the slower the longer the number."""
+    b, out = c.b, c.out
+    if not out.dtype.is_complex:
+        return None
+    size = b.abs(c.x)
+    is_zero = b.equal(size, b.zeros_like(size))
+    across = b.imag(g * b.conj(out)) / b.where(is_zero, 1.0, size)
+    return out * b.complex(b.zeros_like(across), across)
 
 
 @vjp("pd_op.scale")
 def _(c: OpCall, g: Value) -> Value:
     factor = c.scale
-    return g * c.b.cast(factor, g.dtype) if isinstance(factor, Value) else g * factor
+    if isinstance(factor, Value):
+        return g * conjugate(c.b, c.b.cast(factor, g.dtype))
+    return g * (factor.conjugate() if isinstance(factor, complex) else factor)
 
 
 @vjp("pd_op.cast")
@@ -68,10 +129,7 @@ def _(c: OpCall, g: Value) -> Value:
 
 @vjp("pd_op.pow")
 def _(c: OpCall, g: Value) -> Value | None:
-    y = c.y
-    if isinstance(y, Value):
-        return g * c.b("pd_op.elementwise_pow", c.x, y - 1) * y
-    return None if y == 0 else g * c.x ** (y - 1) * y
+    return None if c.y == 0 else g * conjugate(c.b, c.x ** (c.y - 1)) * c.y
 
 
 @vjp("pd_op.add")
@@ -86,35 +144,47 @@ def _(c: OpCall, g: Value) -> tuple[Value | None, ...]:
 
 @vjp("pd_op.multiply")
 def _(c: OpCall, g: Value) -> tuple[Value | None, ...]:
-    return spread(c, g * c.y if c.wants("x") else None, g * c.x if c.wants("y") else None)
+    dx = g * conjugate(c.b, c.y) if c.wants("x") else None
+    return spread(c, dx, g * conjugate(c.b, c.x) if c.wants("y") else None)
 
 
 @vjp("pd_op.divide")
 def _(c: OpCall, g: Value) -> tuple[Value | None, ...]:
-    dx = g / c.y if c.wants("x") else None
-    dy = -(g * c.out / c.y) if c.wants("y") else None
-    return spread(c, dx, dy)
+    b = c.b
+    y = conjugate(b, c.y)
+    dx = g / y if c.wants("x") else None
+    return spread(c, dx, -(g * conjugate(b, c.out) / y) if c.wants("y") else None)
 
 
 @vjp("pd_op.elementwise_pow")
 def _(c: OpCall, g: Value) -> tuple[Value | None, ...]:
     """Where a base is zero its logarithm is left out: ``0**y`` does not depend on ``y`` there."""
     b = c.b
-    dx = g * c.y * b("pd_op.elementwise_pow", c.x, c.y - 1) if c.wants("x") else None
-    dy = None
+    dx = dy = None
+    if c.wants("x"):
+        dx = g * conjugate(b, c.y * b("pd_op.elementwise_pow", c.x, c.y - 1))
     if c.wants("y"):
-        is_zero = c.b("pd_op.equal", c.x, b.zeros_like(c.x))
-        logarithm = b.log(b.where(is_zero, b.ones_like(c.x), c.x))
-        dy = g * c.out * logarithm
+        x = b.cast(c.x, c.out.dtype)
+        is_zero = b.equal(x, b.zeros_like(x))
+        logarithm = b.log(b.where(is_zero, b.ones_like(x), x))
+        dy = g * conjugate(b, c.out * logarithm)
     return spread(c, dx, dy)
 
 
 def spread(c: OpCall, dx: Value | None, dy: Value | None) -> tuple[Value | None, ...]:
-    """Cotangents of the operands of a broadcasting op, summed over what was spread."""
+    """Cotangents of the operands of a broadcasting op, summed over what was spread.
+
+    Where the op promotes they come back in the types of the operands.
+    """
     return (
-        c.b.sum_to(dx, c.x) if dx is not None and c.wants("x") else None,
-        c.b.sum_to(dy, c.y) if dy is not None and c.wants("y") else None,
+        c.b.sum_to(c.b.cast(dx, c.x.dtype), c.x) if dx is not None and c.wants("x") else None,
+        c.b.sum_to(c.b.cast(dy, c.y.dtype), c.y) if dy is not None and c.wants("y") else None,
     )
+
+
+def conjugate(b: Builder, x: Value) -> Value:
+    """The conjugate of a complex value; a real one as it is."""
+    return b.conj(x) if x.dtype.is_complex else x
 
 
 def _ordered(name: str) -> Callable[[OpCall, Value], tuple[Value | None, ...]]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import vjp
+from pirkit.dialect.rules.elementwise import analytic
 
 
 @vjp("pd_op.matmul")
+@analytic
 def _(c: OpCall, g: Value) -> tuple[Value | None, ...]:
     """As matrices of at least two dimensions; what was spread over batches is summed."""
     b, x, y = c.b, c.x, c.y

@@ -8,6 +8,7 @@ from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose, vjp
 from pirkit.dialect.ops.einsum import parse
+from pirkit.dialect.rules.elementwise import analytic
 from pirkit.dialect.rules.sizes import Size, as_list, in_shape, sizes_of
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import UNKNOWN
@@ -63,6 +64,7 @@ def _(c: OpCall) -> Value:
 
 
 @vjp("pd_op.cross")
+@analytic
 def _(c: OpCall, g: Value) -> tuple[Value | None, ...]:
     dx = c.again(c.y, g) if c.wants("x") else None
     return dx, c.again(g, c.x) if c.wants("y") else None

@@ -12,12 +12,14 @@ import numpy as np
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose, vjp
+from pirkit.dialect.rules.elementwise import analytic
 from pirkit.dialect.rules.movement import END, arange, part
 from pirkit.dialect.rules.reduction import axes_of, unreduced
 from pirkit.runtime.meta import UNKNOWN
 
 
 @vjp("pd_op.prod")
+@analytic
 def _(c: OpCall, g: Value) -> Value:
     """The product of the other elements: of those before and of those behind, in one row."""
     b, x = c.b, c.x
@@ -37,6 +39,7 @@ def _(c: OpCall, g: Value) -> Value:
 
 
 @vjp("pd_op.cumprod")
+@analytic
 def _(c: OpCall, g: Value) -> Value | None:
     """``dx[i]`` is the product before ``i`` times ``g[i] + x[i+1] * (g[i+1] + x[i+2] * ...)``."""
     b, x = c.b, c.x
@@ -48,6 +51,19 @@ def _(c: OpCall, g: Value) -> Value | None:
         g = _shifted(b, g, axis, 1, c.reverse)
     factors = _shifted(b, x, axis, 1, c.reverse)
     return before * recurrence(b, factors, g, axis, reverse=c.reverse)
+
+
+@vjp("pd_op.cumsum")
+def _(c: OpCall, g: Value) -> Value:
+    """From the other end."""
+    b = c.b
+    if c.flatten:
+        g = b.reshape(g, (-1,))
+    if not g.rank:
+        return b.zeros_like(g) if c.exclusive else g
+    return b.reshape_like(
+        c.again(g, flatten=False, axis=0 if c.flatten else c.axis, reverse=not c.reverse), c.x
+    )
 
 
 @vjp("pd_op.logcumsumexp")

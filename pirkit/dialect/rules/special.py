@@ -1,4 +1,4 @@
-"""Special functions: their derivatives, and those that others give by an exponential or logarithm."""
+"""Special functions: their derivatives, and those that are others times an exponential."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _slope_of_i1e(c: OpCall) -> Value:
 
 
 def _over(b: Builder, i1: Value, x: Value, *, scaled: bool = False) -> Value:
-    """``i1(x) / x`` (or of `i1e`), by its series near 0, where the quotient's derivatives cancel."""
+    """``i1(x) / x`` (or of `i1e`); near 0, where derivatives of a quotient cancel, its series."""
     square = x * x
     is_near = square < NEAR * NEAR
     one = b.ones_like(x)

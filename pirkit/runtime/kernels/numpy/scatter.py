@@ -91,7 +91,7 @@ def _summed_rows(b: Binding) -> Step:
     return step
 
 
-@kernel("scatter_nd_add", dtypes=dt.REAL, widen=True)
+@kernel("scatter_nd_add", dtypes=dt.NUMBERS, widen=True)
 def scatter_nd_add(b: Binding) -> Step:
     """Coordinates become the number of a row."""
     x, index = b.input(), b.input(1)
