@@ -71,7 +71,8 @@ def stops_gradient(value: SSAValue) -> bool:
         return any(f and v is value for f, v in zip(flags, slots, strict=False))
     parent = owner.parent_op() if not isinstance(owner, Operation) else None
     if isinstance(parent, ProgramOp) and isinstance(value, BlockArgument):
-        held = parent.arg_attrs[value.index].data.get("stop_gradient")
+        flags = parent.arg_attrs[value.index : value.index + 1]
+        held = flags[0].data.get("stop_gradient") if flags else None
         return held is not None and any(decode("bool[]", held))
     return False
 

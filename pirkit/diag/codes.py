@@ -17,6 +17,7 @@ from pirkit.diag.errors import (
     InternalError,
     LimitError,
     MismatchError,
+    OpenError,
     ParseError,
     PassError,
     PirkitError,
@@ -83,6 +84,9 @@ _TITLES: Final[Mapping[type[PirkitError], Mapping[str, str]]] = {
         "PK0403": "unsupported form of an op",
         "PK0404": "unknown dialect",
         "PK0405": "unknown file format",
+    },
+    OpenError: {
+        "PK0406": "known only when the program runs",
     },
     ArtifactError: {
         "PK0500": "file refused",

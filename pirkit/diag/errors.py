@@ -8,6 +8,7 @@
     │   ├── VerifyError       IR that breaks a rule of the dialect
     │   ├── LimitError        larger than a limit of pirkit.diag.limits
     │   ├── UnsupportedError  legal, but pirkit has no rule for it
+    │   │   └── OpenError     known only when the program runs
     │   ├── ArtifactError     a damaged or foreign file (JSON model, weights, plan)
     │   └── MismatchError     numbers that differ from the expected ones
     ├── UsageError            wrong flags or arguments                              exit 2
@@ -85,6 +86,12 @@ class UnsupportedError(InputError):
     """A legal program for which pirkit has no rule."""
 
     default_code = "PK0400"
+
+
+class OpenError(UnsupportedError):
+    """A rule has to know what the program leaves open: an attribute, or sizes."""
+
+    default_code = "PK0406"
 
 
 class ArtifactError(InputError):

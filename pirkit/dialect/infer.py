@@ -128,6 +128,12 @@ def constant_array(value: SSAValue) -> Constant:
     return None
 
 
+def is_open(value: SSAValue) -> bool:
+    """True if the program does not tell the attribute that a value stands for."""
+    array = constant_array(value)
+    return constant_scalar(value) is None and (array is None or None in array)
+
+
 def constant_scalar(value: SSAValue) -> Constant:
     """The number a one-element value holds, or None if the program does not tell."""
     owner = value.owner

@@ -2,16 +2,42 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 from xdsl.ir import SSAValue
 
+from pirkit.diag.errors import OpenError
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.infer import constant_array, constant_scalar, default_value
 from pirkit.dialect.opdef import OpDef
-from pirkit.dialect.operation import PirOp
+from pirkit.dialect.operation import PirOp, origin_of, span_of
 from pirkit.dialect.signature import INT_KINDS, REQUIRED, Operand
 from pirkit.dialect.types import meta_of
+
+
+class Late(Value):
+    """The value of an attribute that is known only when the program runs.
+
+    As an operand it is as good as any; a rule that has to know it raises OpenError (PK0406).
+    """
+
+    __slots__ = ("name", "op")
+
+    def __init__(self, b: Builder, ssa: SSAValue, op: PirOp, name: str) -> None:
+        super().__init__(b, ssa)
+        self.op = op
+        self.name = name
+
+    def _refuse(self, *_: object) -> NoReturn:
+        raise OpenError(
+            f"`{self.name}` of `{self.op.name}` is known only when the program runs",
+            span=span_of(self.op),
+            notes=origin_of(self.op),
+            help="compile the program as a whole, or give the attribute as a constant",
+        )
+
+    __iter__ = __index__ = __int__ = __float__ = __len__ = __bool__ = __contains__ = _refuse
+    __mod__ = __rmod__ = __floordiv__ = __rfloordiv__ = _refuse
 
 
 class OpCall:
@@ -65,10 +91,12 @@ class OpCall:
             return None if slot.default is REQUIRED else default_value(kind, slot.default)
         if kind == "intarray":
             known = constant_array(value)
-            return known if known is not None and None not in known else Value(self.b, value)
+            if known is not None and None not in known:
+                return known
+            return Late(self.b, value, self.op, slot.name)
         number = constant_scalar(value)
         if number is None:
-            return Value(self.b, value)
+            return Late(self.b, value, self.op, slot.name)
         return int(number) if kind in INT_KINDS else number
 
     def result(self, name: str) -> Any:

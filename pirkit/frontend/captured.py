@@ -6,7 +6,7 @@ The format is described in ``tests/corpus/paddle/README.md``.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
@@ -25,10 +25,13 @@ _TENSOR: Final = {"name": str, "dtype": tuple(BY_NAME)}
 _META: Final = {
     "inputs": [_TENSOR],
     "outputs": [{"dtype": tuple(BY_NAME)}],
-    "parameters": [{**_TENSOR, "written_by_forward": bool}],
+    "parameters": [{**_TENSOR, "written_by_forward": bool, "trainable": bool}],
+    "mode": ("train", "eval"),
     "tolerance": {"rtol": float, "floor": float},
 }
-_NAMES: Final = {"fx": [str], "fo": [str]}
+_NAMES: Final = {"fx": [str], "fp": [str], "fo": [str]}
+_TRAINING_META: Final = {"learning_rate": float}
+_TRAINING_NAMES: Final = {"bo_g": [str], "bx_g": [str], "bp_g": [str]}
 """What is read of the tables: a table, a list of equals, a type, or the values that there are."""
 
 
@@ -80,27 +83,26 @@ class Case:
         bits = {k: "bfloat16" for k in arrays if true.get(k.rpartition("/")[2]) == "bfloat16"}
         return read_npz(str(self.folder / file), bits) if bits else arrays
 
-    def step(self, file: str, step: int) -> dict[str, Array]:
-        """The arrays of one step, by name; none if there is no such file."""
-        if not (self.folder / file).is_file():
-            return {}
+    @property
+    def trains(self) -> bool:
+        """True if the case has gradients and updates."""
+        return self.meta["mode"] == "train"
+
+    def step(self, file: str, step: int, needed: Iterable[str] = ()) -> dict[str, Array]:
+        """The arrays of one step, by name.
+
+        Raises ArtifactError (PK0602) if one of those that are needed was not recorded.
+        """
         prefix = f"step{step}/"
         arrays = self.arrays(file).items()
-        return {n.removeprefix(prefix): a for n, a in arrays if n.startswith(prefix)}
-
-    def named(self, file: str, step: int, names: Sequence[str]) -> dict[str, Array]:
-        """The arrays of one step of those names.
-
-        Raises ArtifactError (PK0602) if one was not recorded.
-        """
-        recorded = self.step(file, step)
-        for name in names:
+        recorded = {n.removeprefix(prefix): a for n, a in arrays if n.startswith(prefix)}
+        for name in needed:
             if name not in recorded:
                 path = self.folder / file
                 raise ArtifactError(
-                    f"{path} has no array step{step}/{name}", code="PK0602", span=Span(str(path))
+                    f"{path} has no array {prefix}{name}", code="PK0602", span=Span(str(path))
                 )
-        return {name: recorded[name] for name in names}
+        return recorded
 
     def _true_dtypes(self) -> dict[str, str]:
         dtypes = {
@@ -130,6 +132,9 @@ def open_case(folder: str | Path) -> Case:
     case = Case(path, _read_json(path / "meta.json"), _read_json(path / "names.json"))
     for file, held, fields in (("meta.json", case.meta, _META), ("names.json", case.names, _NAMES)):
         _check_fields(path / file, held, fields)
+    if case.trains:
+        _check_fields(path / "meta.json", case.meta, _TRAINING_META)
+        _check_fields(path / "names.json", case.names, _TRAINING_NAMES)
     return case
 
 

@@ -55,16 +55,15 @@ class _Training:
     def steps(self) -> Iterator[Comparison]:
         case = self.case
         params = case.arrays("params.npz")
-        written = {p["name"] for p in case.meta["parameters"] if p["written_by_forward"]}
-        trained = {p["name"] for p in case.meta["parameters"] if p.get("trainable")} - written
+        trained = {p["name"] for p in case.meta["parameters"] if p["trainable"]}
         numbers = list(map(str, range(len(case.names["fo"]))))
         for step in STEPS:
             outputs, of_inputs, of_params = self.run(step, params)
             recorded = case.step("params_after.npz", step)
-            yield Comparison("output", outputs, case.named("outputs.npz", step, numbers))
-            buffers = {n: a for n, a in recorded.items() if n in written}
+            yield Comparison("output", outputs, case.step("outputs.npz", step, numbers))
+            buffers = {n: a for n, a in recorded.items() if n not in trained}
             yield Comparison("buffer", params, buffers)
-            if case.meta.get("mode", "train") != "train":
+            if not case.trains:
                 continue
             expected = case.step("input_grads.npz", step)
             yield Comparison("input grad", of_inputs, expected, zero_if_missing=True)
@@ -73,8 +72,8 @@ class _Training:
             rate = float(case.meta["learning_rate"])
             for name in trained & of_params.keys():
                 params[name] = _descended(params[name], rate, np.asarray(of_params[name]))
-            weights = {n: a for n, a in recorded.items() if n not in written}
-            yield Comparison("parameter", params, weights)
+            updated = {n: a for n, a in recorded.items() if n in trained}
+            yield Comparison("parameter", params, updated)
 
 
 def _descended(value: Array, rate: float, gradient: Array) -> Array:
@@ -84,27 +83,25 @@ def _descended(value: Array, rate: float, gradient: Array) -> Array:
 def main_steps(case: Case, pipeline: str, backend: str) -> Iterator[Comparison]:
     """The training program, differentiated by pirkit."""
     program = load(case.folder / "program.txt")
-    names = case.names
-    fed = {i: name for i, name in enumerate(names["fo"])}
-    wanted: dict[str, list[str]] = {"input_grads.npz": [], "param_grads.npz": []}
-    if case.meta.get("mode", "train") == "train":
-        fed = {int(i): names["fo"][int(i)] for i in case.step("output_grads.npz", STEPS[0])}
-        wanted = {f: list(case.step(f, STEPS[0])) for f in wanted}
-        asked = [n for f in wanted for n in wanted[f]]
-        if asked:
-            program = _differentiated(program, list(fed.values()), asked)
+    fo: list[str] = case.names["fo"]
+    files = ("input_grads.npz", "param_grads.npz")
+    fed: dict[str, str] = {}
+    wanted: list[list[str]] = [[], []]
+    if case.trains:
+        fed = {i: fo[int(i)] for step in STEPS for i in case.step("output_grads.npz", step)}
+        wanted = [list({n: None for s in STEPS for n in case.step(f, s)}) for f in files]
+        if any(wanted):
+            program = _differentiated(program, list(fed.values()), [n for g in wanted for n in g])
     exe = compile(program, backend=backend, pipeline=pipeline)
 
     def run(step: int, params: dict[str, Array]) -> tuple[Arrays, Arrays, Arrays]:
         exe.params = params
-        inputs: dict[str, Array] = {}
-        gradients = case.step("output_grads.npz", step)
-        seeds = {fed[int(i)] + GRAD: a for i, a in gradients.items()}
-        for port in exe.plan.inputs:
-            inputs |= _one_of(case, step, seeds, port.name)
-        found = exe.run(inputs)
+        given = case.step("inputs.npz", step)
+        if any(wanted):
+            given |= {fed[i] + GRAD: a for i, a in case.step("output_grads.npz", step).items()}
+        found = exe.run(_picked(case, given, exe, "inputs.npz", f"step{step}/"))
         params.update(exe.params)
-        of_inputs, of_params = ({n: found[n + GRAD] for n in names} for names in wanted.values())
+        of_inputs, of_params = ({n: found[n + GRAD] for n in group} for group in wanted)
         return _by_position(case, found), of_inputs, of_params
 
     return _Training(case, run).steps()
@@ -117,33 +114,41 @@ def _differentiated(program: Program, targets: Sequence[str], wrt: Sequence[str]
     return copy
 
 
-def _one_of(case: Case, step: int, seeds: Mapping[str, Array], name: str) -> dict[str, Array]:
-    return {name: seeds[name]} if name in seeds else case.named("inputs.npz", step, [name])
+def _picked(
+    case: Case, given: Arrays, exe: Executable, file: str, prefix: str = ""
+) -> dict[str, Any]:
+    """What a program takes. Raises ArtifactError (PK0602) if the case does not have it."""
+    names = [p.name for p in exe.plan.inputs]
+    for name in names:
+        if name not in given:
+            path = case.folder / file
+            raise ArtifactError(
+                f"{path} has no array {prefix}{name}", code="PK0602", span=Span(str(path))
+            )
+    return {name: given[name] for name in names}
 
 
 def split_steps(case: Case, pipeline: str, backend: str) -> Iterator[Comparison]:
     """Paddle's own forward and backward programs."""
     names = case.names
     forward = compile(load(case.folder / "forward.txt"), backend=backend, pipeline=pipeline)
-    has_backward = case.meta.get("mode", "train") == "train"
-    backward = (
-        compile(load(case.folder / "backward.txt"), backend=backend, pipeline=pipeline)
-        if has_backward
-        else None
-    )
+    backward: Executable | None = None
+    if case.trains:
+        program = load(case.folder / "backward.txt")
+        backward = compile(program, backend=backend, pipeline=pipeline)
 
     def run(step: int, params: dict[str, Array]) -> tuple[Arrays, Arrays, Arrays]:
-        inputs = case.named("inputs.npz", step, [p.name for p in forward.plan.inputs])
+        inputs = case.step("inputs.npz", step)
         forward.params = params
-        found = forward.run(inputs)
+        found = forward.run(_picked(case, inputs, forward, "inputs.npz", f"step{step}/"))
         params.update(forward.params)
         outputs = _by_position(case, found)
         if backward is None:
             return outputs, {}, {}
-        given: dict[str, Any] = {**case.step("inputs.npz", step), **params, **found}
+        given: dict[str, Any] = {**inputs, **params, **found}
         for position, array in case.step("output_grads.npz", step).items():
             given[names["bo_g"][int(position)]] = array
-        gradients = backward.run({p.name: given[p.name] for p in backward.plan.inputs})
+        gradients = backward.run(_picked(case, given, backward, "names.json"))
         of_inputs, of_params = (
             {
                 ours: gradients[theirs]
@@ -173,10 +178,10 @@ def json_steps(case: Case, pipeline: str, backend: str) -> Iterator[Comparison]:
     weights = dict(exe.params)
     for step in STEPS:
         exe.params = dict(weights)
-        recorded = case.named("inputs.npz", step, list(names.values()))
+        recorded = case.step("inputs.npz", step, names.values())
         found = exe.run({ours: recorded[theirs] for ours, theirs in names.items()})
         ordered = {str(i): found[port.name] for i, port in enumerate(exe.plan.outputs)}
-        yield Comparison("output", ordered, case.named("infer_outputs.npz", step, list(ordered)))
+        yield Comparison("output", ordered, case.step("infer_outputs.npz", step, ordered))
 
 
 def _exported_inputs(case: Case, program: Program, exe: Executable) -> dict[str, str]:

@@ -6,13 +6,16 @@ from collections.abc import Callable
 from typing import Final
 
 from pirkit.analysis.order import operations
-from pirkit.diag.errors import UnsupportedError
+from pirkit.diag.errors import OpenError, UnsupportedError
+from pirkit.dialect.infer import is_open
 from pirkit.dialect.opdef import OpDef, decompose
-from pirkit.dialect.operation import PirOp, ProgramOp
+from pirkit.dialect.operation import PirOp, ProgramOp, origin_of, span_of
+from pirkit.dialect.types import meta_of
 from pirkit.lowering.kernels import KernelLibrary
 from pirkit.passes.base import PassContext
 from pirkit.passes.decompose import take_apart
 from pirkit.passes.functionalize import functionalize
+from pirkit.runtime.meta import TensorMeta, VecMeta
 
 Wanted = Callable[[PirOp], bool]
 
@@ -49,8 +52,40 @@ def legalized(program: ProgramOp, library: KernelLibrary) -> ProgramOp:
         functionalize(copy, PassContext(NAME, len(list(operations(copy.block)))))
     for op in list(operations(copy.block)):
         if op.parent is not None and wanted(op):
-            take_apart(op, wanted)
+            _take_apart(op, wanted, library)
     return copy
+
+
+def _take_apart(op: PirOp, wanted: Wanted, library: KernelLibrary) -> None:
+    """Take one operation apart.
+
+    Raises OpenError (PK0406) if it has no kernel, and what it becomes depends on what is open.
+    """
+    try:
+        if take_apart(op, wanted) or library.serves(op.definition) or not _is_open(op):
+            return
+    except UnsupportedError as error:
+        if isinstance(error, OpenError) or not _is_open(op):
+            raise
+        cause: UnsupportedError | None = error
+    else:
+        cause = None
+    raise OpenError(
+        f"`{op.name}` has no kernel, and to take it apart its sizes have to be known",
+        span=span_of(op),
+        notes=(*((cause.message,) if cause else ()), *origin_of(op)),
+        help="bind the sizes of the inputs: `infer-meta{bind=NAME:4x3}`",
+    ) from cause
+
+
+def _is_open(op: PirOp) -> bool:
+    """True if sizes of operands, or attributes, are known only when the program runs."""
+    metas = [meta_of(v.type) for v in (*op.operands, *op.results)]
+    tensors = [t for m in metas for t in (m.items if isinstance(m, VecMeta) else (m,))]
+    if any(isinstance(t, TensorMeta) and not t.is_static for t in tensors):
+        return True
+    slots = zip(op.definition.operands, op.operand_slots, strict=False)
+    return any(s.kind is not None and v is not None and is_open(v) for s, v in slots)
 
 
 def _has_served_parts(op: PirOp, library: KernelLibrary, wanted: Wanted) -> bool:

@@ -95,8 +95,7 @@ class Executable:
         return trace
 
     def _run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        if not self._names.issuperset(inputs):
-            _refuse_unknown(inputs, self.plan)
+        self.refuse_unknown(inputs)
         fed, key = self._feed(inputs)
         session = self._take(key)
         session.feed(dict(zip(self._slots, fed, strict=True)))
@@ -115,6 +114,11 @@ class Executable:
         return outputs
 
     # --- feeding ---
+
+    def refuse_unknown(self, inputs: Mapping[str, Any]) -> None:
+        """Raise RuntimeFault (PK0902) if an input is none of the program's."""
+        if not self._names.issuperset(inputs):
+            _refuse_unknown(inputs, self.plan)
 
     def _feed(self, inputs: Mapping[str, Any]) -> tuple[list[Any], _Key]:
         fed: list[Any] = []
@@ -179,7 +183,7 @@ class Executable:
 
 def _each(value: Any, change: Callable[[Any], Any]) -> Any:
     """A value with each array in it changed; tokens and stacks stay as they are."""
-    if isinstance(value, list):
+    if type(value) is list:
         return [change(v) for v in cast("list[Any]", value)]
     return change(value) if hasattr(value, "dtype") else value
 

@@ -23,9 +23,6 @@ from tests.prim.rule_checks import Program, program_of
 
 Named = dict[str, Any]
 
-LACKING = frozenset({"pd_op.einsum_grad"})
-"""Gradient ops that do not hold what their derivative reads; taking them apart says so."""
-
 OF_COMPLEX = frozenset({"pd_op.real", "pd_op.imag", "pd_op.as_real"})
 """Ops whose gradient op knows complex operands only."""
 
@@ -35,7 +32,6 @@ def _gradient_ops(order: int) -> list[str]:
         name
         for name in SOURCES
         if decompose.get(lookup(name)) is take_gradient_apart
-        and name not in LACKING
         and _order(lookup(name)) == order
         and _has_derivative(lookup(name))
     ]

@@ -76,6 +76,7 @@ STANDS_FOR: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     "pd_op.subtract_double_grad": {"x": ("grad_x_grad", "grad_out")},
     "pd_op.add_triple_grad": {"y": ("grad_grad_y",), "grad_out": ("grad_grad_out_grad",)},
     "pd_op.reshape_double_grad": {"x": ("grad_x_grad",)},
+    "pd_op.einsum_grad": {"x": ("x_shape",)},
     "pd_op.rnn_grad": {"dropout_state_in": ("dropout_state_out",)},
 }
 """Operands of the forward op -> operands of the gradient op that stand for them, the first given.
