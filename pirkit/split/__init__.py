@@ -1,1 +1,7 @@
+"""From one program with its gradient to two, and the values that the first keeps for the second."""
 
+from pirkit.split.joint import Roles
+from pirkit.split.partition import forward_backward
+from pirkit.split.parts import Saved, SplitNames, SplitParts, SplitReport
+
+__all__ = ["Roles", "Saved", "SplitNames", "SplitParts", "SplitReport", "forward_backward"]

@@ -1,0 +1,222 @@
+"""Which values to keep for the backward, and which to compute again from those.
+
+The choice is a cut between what only the forward has and what the backward reads. Keeping a value
+costs its bytes, computing it again its work; a list of parts or a constant costs nothing. A region
+is one node. What the backward computes again it computes of contents that nothing has overwritten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from xdsl.ir import SSAValue
+
+from pirkit.diag.errors import UsageError
+from pirkit.diag.span import Span
+from pirkit.dialect.operation import PirOp, span_of
+from pirkit.split.contents import Contents, Need
+from pirkit.split.costs import LIST, Effort, bytes_of, effort_of, is_token, work_of
+from pirkit.split.demand import Demand, captured, reads_data
+from pirkit.split.joint import PARAMETERS, Joint
+from pirkit.split.maxflow import INFINITE, Network
+
+SAVE_ALL: Final = "save-all"
+FREE: Final = "free"
+MIN_CUT: Final = "min-cut"
+MODES: Final = (SAVE_ALL, FREE, MIN_CUT)
+
+_EFFORTS: Final = {FREE: Effort.FREE, MIN_CUT: Effort.CHEAP}
+_STEPS: Final = 12
+"""How often the price of a byte is halved in search of less work within a budget."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What the backward program takes, and what it computes again."""
+
+    saved: frozenset[Need]
+    """The contents of which it takes the data."""
+    again: tuple[PirOp, ...]
+    """The operations that it repeats, in the order of the forward program."""
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Chooser:
+    """The choices that one joint program allows."""
+
+    joint: Joint
+    contents: Contents
+    demand: Demand
+
+    def choose(self, mode: str, budget: int | None) -> Choice:
+        """The choice of a mode; with a budget, the one with the least work that keeps to it.
+
+        Raises UsageError (PK0701) for an unknown mode, (PK0705) for a budget that is too small,
+        with the smallest possible one.
+        """
+        if mode not in MODES:
+            raise UsageError(
+                f"there is no mode `{mode}`", code="PK0701", help=f"modes are {', '.join(MODES)}"
+            )
+        if budget is not None:
+            return self._within(budget)
+        return self._all() if mode == SAVE_ALL else self._least(_EFFORTS[mode])
+
+    def _all(self) -> Choice:
+        """What Paddle keeps: everything that the backward reads, but lists by their elements."""
+        return self._made(frozenset(self.demand.data), Effort.NOTHING)
+
+    def _least(self, effort: Effort) -> Choice:
+        """The fewest bytes, then the least work."""
+        return self._cut(effort, 1 + sum(work_of(op) for op in self.joint.forward))
+
+    def _within(self, budget: int) -> Choice:
+        found = self._all()
+        if found.bytes <= budget:
+            return found
+        for effort in (Effort.FREE, Effort.CHEAP, Effort.DEAR):
+            found = self._least(effort)
+            if found.bytes <= budget:
+                return self._with_less_work(found, effort, budget)
+        raise UsageError(
+            f"a budget of {budget:,} bytes is too small",
+            code="PK0705",
+            span=_place(self.joint),
+            notes=(f"the backward needs {found.bytes:,} bytes at least",),
+            help="raise the budget, or make the batch smaller",
+        )
+
+    def _with_less_work(self, best: Choice, effort: Effort, budget: int) -> Choice:
+        """Lower the price of a byte against work as long as the budget holds."""
+        high = 1 + sum(work_of(op) for op in self.joint.forward)
+        low = 0
+        for _ in range(_STEPS):
+            price = (low + high) // 2
+            found = self._cut(effort, price)
+            if found.bytes > budget:
+                low = price
+                continue
+            high = price
+            if sum(map(work_of, found.again)) < sum(map(work_of, best.again)):
+                best = found
+        return best
+
+    def _cut(self, effort: Effort, price: int) -> Choice:
+        cut = _Cut(self, effort, price)
+        return self._made(cut.saved(), effort)
+
+    def _made(self, saved: frozenset[Need], effort: Effort) -> Choice:
+        """Follow the needs from what is read to what is saved."""
+        taken: set[Need] = set()
+        again: set[PirOp] = set()
+        pending = list(self.demand.data)
+        seen = set(pending)
+        while pending:
+            need = pending.pop()
+            op = self.producer(need, effort)
+            if op is None or (need in saved and op.name != LIST):
+                taken.add(need)
+                continue
+            again.add(op)
+            fresh = [n for n in self.wants(op) if n not in seen]
+            seen.update(fresh)
+            pending += fresh
+        order = [op for op in self.joint.forward if op in again]
+        return Choice(frozenset(taken), tuple(order), sum(map(self.bytes_of, taken)))
+
+    def producer(self, need: Need, effort: Effort) -> PirOp | None:
+        """The operation that the backward may repeat to have a content; None if there is none."""
+        op = need.value.owner
+        if not isinstance(op, PirOp) or effort_of(op) > effort:
+            return None
+        if self.contents.made(need.value) != need:
+            return None  # an operation behind has written what is needed
+        if any(r in self.contents.joint.seeds.values() for r in op.results):
+            return None
+        for user, index in captured(op):
+            if reads_data(user, index) and not self.contents.outlives(user, index):
+                return None
+        return op
+
+    def wants(self, op: PirOp) -> list[Need]:
+        """The contents of which an operation reads the data."""
+        found = [
+            self.contents.read(user, index)
+            for user, index in captured(op)
+            if reads_data(user, index)
+        ]
+        return list(dict.fromkeys(found))
+
+    def bytes_of(self, need: Need) -> int:
+        """What keeping a content costs: nothing for a parameter, which is there anyway."""
+        owner = need.value.owner
+        if is_token(need.value.type):
+            return self.pushed(need.value)
+        is_parameter = isinstance(owner, PirOp) and owner.name in PARAMETERS
+        return 0 if is_parameter and not need.stale else bytes_of(need.value.type)
+
+    def pushed(self, token: SSAValue) -> int:
+        """What one turn puts onto the stack of an outlet; the other tokens count nothing."""
+        stack = token.owner
+        if not isinstance(stack, PirOp) or token is not stack.results[-1]:
+            return 0
+        pushes = [use.operation for use in stack.results[1].uses]
+        values = [v for push in pushes for v in push.operands[1:]]
+        return sum(self.pushed(v) if is_token(v.type) else bytes_of(v.type) for v in values)
+
+
+@dataclass
+class _Cut:
+    """The network of a choice: each content has an entrance and an exit, each operation a node."""
+
+    chooser: Chooser
+    effort: Effort
+    price: int
+    network: Network = field(default_factory=Network)
+    gates: dict[Need, tuple[int, int]] = field(default_factory=dict[Need, tuple[int, int]])
+    work: dict[PirOp, int] = field(default_factory=dict[PirOp, int])
+
+    def saved(self) -> frozenset[Need]:
+        source, sink = self.network.node(), self.network.node()
+        pending = self.enter(self.chooser.demand.data)
+        for _, leave in self.gates.values():
+            self.network.edge(leave, sink, INFINITE)
+        while pending:
+            need = pending.pop()
+            op = self.chooser.producer(need, self.effort)
+            enter, _ = self.gates[need]
+            if op is None:
+                self.network.edge(source, enter, INFINITE)
+                continue
+            if op not in self.work:
+                self.work[op] = self.network.node()
+                self.network.edge(source, self.work[op], work_of(op))
+                wanted = self.chooser.wants(op)
+                pending += self.enter(wanted)
+                for other in wanted:
+                    self.network.edge(self.gates[other][1], self.work[op], INFINITE)
+            self.network.edge(self.work[op], enter, INFINITE)
+        behind = self.network.sink_side(source, sink)
+        return frozenset(
+            need
+            for need, (enter, leave) in self.gates.items()
+            if leave in behind and enter not in behind
+        )
+
+    def enter(self, needs: Iterable[Need]) -> list[Need]:
+        """Gates for contents that have none; gives those."""
+        fresh = [n for n in dict.fromkeys(needs) if n not in self.gates]
+        for need in fresh:
+            enter, leave = self.network.node(), self.network.node()
+            is_open = self.chooser.contents.can_keep(need)
+            price = self.price * self.chooser.bytes_of(need) if is_open else INFINITE
+            self.network.edge(enter, leave, price)
+            self.gates[need] = (enter, leave)
+        return fresh
+
+
+def _place(joint: Joint) -> Span | None:
+    return span_of(joint.backward[0]) if joint.backward else span_of(joint.program)

@@ -1,0 +1,279 @@
+"""A program with its gradient in it, and which of its names belong to each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final, cast
+
+from xdsl.dialects import builtin as mlir
+from xdsl.ir import BlockArgument, Operation, SSAValue
+
+from pirkit.analysis.differentiation import is_differentiable, paths_between, stops_gradient
+from pirkit.analysis.effects import SOURCES
+from pirkit.analysis.order import operations
+from pirkit.diag.errors import UsageError
+from pirkit.dialect.build import Builder
+from pirkit.dialect.operation import PirOp, ProgramOp, create, span_of
+from pirkit.dialect.types import meta_of
+from pirkit.passes.autodiff import append_backward
+from pirkit.passes.base import PassContext
+from pirkit.passes.dce import DcePass
+from pirkit.passes.differentiate import GRAD, inputs_of, outputs_of
+from pirkit.passes.functionalize import functionalize, write_backs
+from pirkit.runtime.meta import TensorMeta
+from pirkit.runtime.place import UNDEFINED
+
+PARAMETERS: Final = frozenset({"pir.parameter", "pir.constant"})
+OUTPUTS: Final = frozenset({"pir.shadow_output", "pd_op.fetch"})
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Which outputs of a joint program are gradients, and which inputs are gradients of outputs.
+
+    Whatever no list names belongs to the forward program.
+    """
+
+    seeds: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Output -> the input with its gradient."""
+    gradients: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Input or parameter -> the output with its gradient."""
+    storage: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Output -> the input or parameter that it is, where the values do not tell."""
+    forward_ops: int | None = None
+    """How many operations at the beginning are the forward program; None if the seeds tell."""
+    is_exact: bool = False
+    """True if each value has one content, so that the backward reads what it says."""
+
+
+@dataclass(frozen=True)
+class Joint:
+    """A joint program taken apart into its operations; the program is the split's own copy."""
+
+    program: ProgramOp
+    roles: Roles
+    inputs: dict[str, SSAValue]
+    params: dict[str, SSAValue]
+    seeds: dict[str, SSAValue]
+    outputs: dict[str, SSAValue]
+    gradients: dict[str, SSAValue]
+    """Input or parameter -> its gradient."""
+    forward: tuple[PirOp, ...]
+    """The operations of the forward program, without those that make seeds and name outputs."""
+    backward: tuple[PirOp, ...]
+
+
+def roles_by_name(program: ProgramOp) -> Roles:
+    """The roles that names tell, as ``autodiff{seeds=true}`` gives them: ``y``, ``y_grad``."""
+    inputs, outputs = inputs_of(program), outputs_of(program)
+    return Roles(
+        {name: name + GRAD for name in outputs if name + GRAD in inputs},
+        {name: name + GRAD for name in inputs if name + GRAD in outputs},
+    )
+
+
+def differentiated(program: ProgramOp) -> Roles:
+    """Append the gradients of all outputs with respect to all inputs and parameters.
+
+    In-place operations become pure ones before. Names are those of Paddle: ``output_grad_0``,
+    ``input_grad_0``, ``param_grad_0``, numbered by the positions of what they are gradients of.
+
+    Raises UnsupportedError (PK0402) for an op that has no derivative.
+    """
+    ctx = PassContext("split", sum(1 for _ in operations(program.block)))
+    _name_fetched(program)
+    storage = _storage(program)
+    functionalize(program, ctx)
+    inputs, params = sources_of(program)
+    outputs = outputs_of(program)
+    asked = {
+        name: value
+        for name, value in {**inputs, **params}.items()
+        if is_differentiable(value) and not stops_gradient(value)
+    }
+    paths = paths_between(program.block, outputs.values(), asked.values())
+    b = Builder(program.block, next(iter(write_backs(program)), None))
+    positions = _positions(outputs, storage)
+    targets: dict[SSAValue, tuple[str, SSAValue]] = {}
+    seeds: dict[str, str] = {}
+    for name, value in outputs.items():
+        flows = value in paths.active and not stops_gradient(value)
+        if flows and value not in targets:
+            seed = _fresh(f"output_grad_{positions[name]}", inputs)
+            targets[value] = (seed, _seed(b, seed, value))
+        if flows:
+            seeds[name] = targets[value][0]
+    found = append_backward(
+        program, list(targets), list(asked.values()), [seed for _, seed in targets.values()]
+    )
+    gradients: dict[str, str] = {}
+    for (name, _), gradient in zip(asked.items(), found, strict=True):
+        if gradient is None:
+            continue
+        kind, names = ("input", list(inputs)) if name in inputs else ("param", sorted(params))
+        gradients[name] = _fresh(f"{kind}_grad_{names.index(name)}", outputs)
+        b("pir.shadow_output", b.wrap(gradient), output_name=gradients[name])
+    module = program.parent_op()
+    DcePass().run(ctx, cast(mlir.ModuleOp, module))
+    return Roles(seeds, gradients, storage, is_exact=True)
+
+
+def taken_apart(program: ProgramOp, roles: Roles) -> Joint:
+    """Sort the operations and names of a joint program.
+
+    The backward begins with the first operation that depends on a seed, or with the operation that
+    makes a seed behind the forward ones. Behind it, what names outputs and writes parameters back
+    without reading a gradient still belongs to the forward program.
+    """
+    _name_fetched(program)
+    sources = inputs_of(program)
+    outputs = outputs_of(program)
+    _check(program, roles, sources, outputs)
+    inputs, params = sources_of(program)
+    seeds = {name: inputs.pop(name) for name in dict.fromkeys(roles.seeds.values())}
+    gradients = {source: outputs.pop(name) for source, name in roles.gradients.items()}
+    seed_ops = {v.owner for v in seeds.values()}
+    named = [op for op in program.operations if op.name in OUTPUTS]
+    ops = [op for op in program.operations if op not in seed_ops and op not in named]
+    boundary = _boundary(program, roles, set(seeds.values()))
+    forward: list[PirOp] = []
+    backward: list[PirOp] = []
+    tainted: set[SSAValue] = set(seeds.values())
+    positions = {op: index for index, op in enumerate(program.operations)}
+    tail = set(write_backs(program))
+    for op in ops:
+        is_late = positions[op] >= boundary and op.name not in SOURCES
+        if is_late and not (op in tail and not any(v in tainted for v in op.operands)):
+            backward.append(op)
+            tainted.update(op.results)
+        else:
+            forward.append(op)
+    return Joint(
+        program, roles, inputs, params, seeds, outputs, gradients, tuple(forward), tuple(backward)
+    )
+
+
+def sources_of(program: ProgramOp) -> tuple[dict[str, SSAValue], dict[str, SSAValue]]:
+    """The inputs of a program in order, and its parameters sorted by name."""
+    inputs: dict[str, SSAValue] = {}
+    params: dict[str, SSAValue] = {}
+    for name, value in inputs_of(program).items():
+        owner = value.owner
+        is_parameter = isinstance(owner, Operation) and owner.name in PARAMETERS
+        (params if is_parameter else inputs)[name] = value
+    return inputs, dict(sorted(params.items()))
+
+
+def source_of(value: SSAValue) -> SSAValue | None:
+    """The input or parameter that a value is: the same tensor in the same storage, not a view."""
+    while not _is_source(value):
+        owner = value.owner
+        if not isinstance(owner, PirOp):
+            return None
+        definition = owner.definition
+        pairs = {**definition.views, **(definition.inplace if definition.writes else {})}
+        before = next(
+            (
+                owner.operand_named(operand)
+                for result, operand in pairs.items()
+                if owner.result_named(result) is value
+            ),
+            None,
+        )
+        if before is None or before.type != value.type:
+            return None
+        value = before
+    return value
+
+
+def _is_source(value: SSAValue) -> bool:
+    owner = value.owner
+    if isinstance(value, BlockArgument):
+        return isinstance(owner.parent_op(), ProgramOp)
+    return isinstance(owner, Operation) and owner.name in SOURCES
+
+
+def _storage(program: ProgramOp) -> dict[str, str]:
+    names = {value: name for name, value in inputs_of(program).items()}
+    found: dict[str, str] = {}
+    for name, value in outputs_of(program).items():
+        source = source_of(value)
+        if source is not None:
+            found[name] = names[source]
+    return found
+
+
+def _positions(outputs: Mapping[str, SSAValue], storage: Mapping[str, str]) -> dict[str, int]:
+    """The position of each output in a list that has each output once."""
+    first: dict[SSAValue | str, int] = {}
+    return {n: first.setdefault(storage.get(n, v), len(first)) for n, v in outputs.items()}
+
+
+def _seed(b: Builder, name: str, value: SSAValue) -> SSAValue:
+    meta = cast(TensorMeta, meta_of(value.type))
+    made = b("pd_op.data", name=name, shape=meta.shape, dtype=meta.dtype, place=UNDEFINED)
+    return made.ssa
+
+
+def _fresh(name: str, taken: Mapping[str, object]) -> str:
+    while name in taken:
+        name += "_"
+    return name
+
+
+def _name_fetched(program: ProgramOp) -> None:
+    """What inference programs fetch becomes outputs by name, in the order of the columns."""
+    fetches = [op for op in program.operations if op.name == "pd_op.fetch"]
+    for op in sorted(fetches, key=lambda op: op.attribute("col")):
+        (value,) = op.operands
+        name = op.properties["name"]
+        op.results[0].replace_all_uses_with(value)
+        program.block.add_op(
+            create("pir.shadow_output", [value], [], {"output_name": name}, location=op.location)
+        )
+        op.detach()
+        op.erase()
+
+
+def _boundary(program: ProgramOp, roles: Roles, seeds: set[SSAValue]) -> int:
+    if roles.forward_ops is not None:
+        return roles.forward_ops
+    is_behind = False
+    for index, op in enumerate(program.operations):
+        if any(r in seeds for r in op.results):
+            if is_behind:
+                return index
+        elif op.name not in SOURCES:
+            is_behind = True
+        if any(v in seeds for v in _read(op)):
+            return index
+    return len(list(program.operations))
+
+
+def _read(op: PirOp) -> Iterator[SSAValue]:
+    yield from op.operands
+    for region in op.regions:
+        for inner in operations(region.block):
+            yield from inner.operands
+
+
+def _check(
+    program: ProgramOp,
+    roles: Roles,
+    sources: Mapping[str, SSAValue],
+    outputs: Mapping[str, SSAValue],
+) -> None:
+    """Raises UsageError for a role of a name that the program does not have."""
+    for what, names, known in (
+        ("output", [*roles.seeds, *roles.gradients.values()], outputs),
+        ("input", [*roles.seeds.values(), *roles.gradients], sources),
+    ):
+        for name in names:
+            if name not in known:
+                raise UsageError(
+                    f"@{program.symbol} has no {what} `{name}`",
+                    code="PK0701",
+                    span=span_of(program),
+                    help=f"it has {', '.join(known) or 'none'}",
+                )

@@ -1,0 +1,201 @@
+"""The names of a split: each storage has one, however many values stand for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from xdsl.ir import Attribute, SSAValue
+
+from pirkit.diag.errors import UsageError
+from pirkit.dialect.operation import span_of
+from pirkit.dialect.types import VecType
+from pirkit.split.contents import Contents, Need
+from pirkit.split.demand import Demand
+from pirkit.split.joint import OUTPUTS, Joint, source_of
+from pirkit.split.parts import Names, SplitNames
+
+
+@dataclass(frozen=True)
+class Labels:
+    """The names of what both halves take and give."""
+
+    names: SplitNames
+    returns: tuple[tuple[str, int], ...]
+    sources: dict[str, SSAValue]
+    """The inputs and parameters of the forward program."""
+    outputs: dict[str, SSAValue]
+    """What the forward program gives under which name; an input or parameter under its own."""
+    middles: dict[Need, tuple[str, ...]]
+    """Further contents that the backward takes, in the order in which they are made. A list has a
+    name for each element; what is stored in an input or parameter has its name."""
+    taken: dict[Need, tuple[str, ...]]
+    """All contents that the backward takes."""
+    seeds: dict[str, SSAValue]
+    """The gradients of outputs that the backward takes."""
+    gradients: dict[str, SSAValue | Need]
+    """What the backward program gives."""
+
+    def arguments(self) -> dict[str, Attribute]:
+        """What the backward program takes, with its types: outputs, sources, middles, gradients."""
+        types = {n: t for need, names in self.taken.items() for n, t in _typed(need, names)}
+        first = (*self.names.bo, *self.names.bx, *self.names.bp, *self.names.bm)
+        order = dict.fromkeys(name for name in first if name is not None)
+        found = {name: types[name] for name in order}
+        return found | {name: value.type for name, value in self.seeds.items()}
+
+
+def labels_of(
+    joint: Joint, contents: Contents, demand: Demand, taken: Iterable[Need], data: frozenset[Need]
+) -> Labels:
+    """Name everything that the backward takes; ``data`` is that of which it reads the data."""
+    sources = {**joint.inputs, **joint.params}
+    named = {value: name for name, value in sources.items()}
+    outputs, returns = _outputs(joint, named)
+    fo = tuple(outputs)
+    order = {value: index for index, value in enumerate(contents.versions.made)}
+    taken = sorted(taken, key=lambda need: order[need.value])
+    known = {value: (name,) for name, value in reversed(outputs.items())}
+    labels: dict[Need, tuple[str, ...]] = {}
+    middles: dict[Need, tuple[str, ...]] = {}
+    fresh = _Fresh({*sources, *joint.outputs, *joint.seeds})
+    for need in taken:
+        source = None if need.stale else source_of(need.value)
+        if source is not None:
+            labels[need] = (named[source],)
+            if source is not need.value:
+                middles[need] = labels[need]
+                fresh.count += 1
+        elif not need.stale and need.value in known:
+            labels[need] = known[need.value]
+        else:
+            labels[need] = middles[need] = fresh.several(need.value.type)
+    used = {name for names in labels.values() for name in names}
+    fm = tuple([name for names in middles.values() for name in names])
+    seeds = {name: value for name, value in joint.seeds.items() if _is_used(joint, value)}
+    gradients, given = _gradients(joint, demand, labels)
+    names = SplitNames(
+        fx=tuple(joint.inputs),
+        fp=tuple(joint.params),
+        fm=fm,
+        fo=fo,
+        bx=_among(joint.inputs, used),
+        bp=_among(joint.params, used),
+        bm=fm,
+        bo=_among(fo, used),
+        bo_g=_seeds(joint, fo, returns, seeds),
+        bx_g=tuple([given.get(name) for name in joint.inputs]),
+        bp_g=tuple([given.get(name) for name in joint.params]),
+        no_need_buffers=_shapes_only(contents, labels, data),
+    )
+    return Labels(names, returns, sources, outputs, middles, labels, seeds, gradients)
+
+
+def _outputs(
+    joint: Joint, named: dict[SSAValue, str]
+) -> tuple[dict[str, SSAValue], tuple[tuple[str, int], ...]]:
+    """Each distinct output under one name, and which one stands for each of the program's."""
+    sources = {name: value for value, name in named.items()}
+    found: dict[SSAValue, str] = {}
+    returns: list[tuple[str, int]] = []
+    for name, value in joint.outputs.items():
+        held = joint.roles.storage.get(name)
+        source = source_of(value) if held is None else sources[held]
+        value = value if source is None else source
+        label = found.setdefault(value, named.get(value, name))
+        returns.append((name, list(found.values()).index(label)))
+    return {name: value for value, name in found.items()}, tuple(returns)
+
+
+def _seeds(
+    joint: Joint,
+    fo: tuple[str, ...],
+    returns: tuple[tuple[str, int], ...],
+    used: dict[str, SSAValue],
+) -> Names:
+    found: list[str | None] = [None] * len(fo)
+    for output, position in returns:
+        seed = joint.roles.seeds.get(output)
+        if seed not in used:
+            continue
+        if found[position] not in (None, seed):
+            raise UsageError(
+                f"output `{output}` is `{fo[position]}`, but has another gradient",
+                code="PK0701",
+                span=span_of(joint.program),
+                help="one storage has one gradient: give both outputs the same",
+            )
+        found[position] = seed
+    return tuple(found)
+
+
+def _gradients(
+    joint: Joint, demand: Demand, labels: dict[Need, tuple[str, ...]]
+) -> tuple[dict[str, SSAValue | Need], dict[str, str]]:
+    """What the backward gives: each value under one name; and the name for each source.
+
+    A gradient that is an argument of the backward program has the name of that.
+    """
+    seeds = {value: name for name, value in joint.seeds.items()}
+    found: dict[SSAValue | Need, str] = {}
+    given: dict[str, str] = {}
+    for source, value in joint.gradients.items():
+        need = demand.given.get(source)
+        name = joint.roles.gradients[source]
+        if need is not None and len(labels.get(need, ())) == 1:
+            name = labels[need][0]
+        given[source] = found.setdefault(need or value, seeds.get(value, name))
+    return {name: value for value, name in found.items()}, given
+
+
+def _shapes_only(
+    contents: Contents, labels: dict[Need, tuple[str, ...]], data: frozenset[Need]
+) -> tuple[str, ...]:
+    """Names of storages of which no alias is read."""
+    classes = contents.versions.classes
+    read = {e for need in data if not need.stale for e in classes.of(need.value)}
+    needed = {name for need in data for name in labels.get(need, ())}
+    found = [
+        name
+        for need, names in labels.items()
+        if need not in data and not read.intersection(classes.of(need.value))
+        for name in names
+        if name not in needed
+    ]
+    return tuple(dict.fromkeys(found))
+
+
+def _among(names: Iterable[str], used: set[str]) -> Names:
+    return tuple([name if name in used else None for name in names])
+
+
+def _is_used(joint: Joint, seed: SSAValue) -> bool:
+    """True if the backward reads the gradient of an output, or hands it on."""
+    returned = any(value is seed for value in joint.gradients.values())
+    return returned or any(use.operation.name not in OUTPUTS for use in seed.uses)
+
+
+def _typed(need: Need, names: tuple[str, ...]) -> list[tuple[str, Attribute]]:
+    type_ = need.value.type
+    items = tuple(type_.items) if isinstance(type_, VecType) else (type_,)
+    return list(zip(names, items, strict=True))
+
+
+@dataclass
+class _Fresh:
+    """Gives middles their names: ``middle_0``, ``middle_1``, as Paddle numbers them."""
+
+    used: set[str]
+    count: int = 0
+
+    def several(self, type_: Attribute) -> tuple[str, ...]:
+        """A name for a tensor, or one for each element of a list."""
+        size = len(type_.items) if isinstance(type_, VecType) else 1
+        return tuple([self.one() for _ in range(size)])
+
+    def one(self) -> str:
+        name = f"middle_{self.count}"
+        self.count += 1
+        while name in self.used:
+            name += "_"
+        return name

@@ -1,0 +1,176 @@
+"""Splits a program with its gradient into a forward and a backward program."""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+from xdsl.dialects import builtin as mlir
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Attribute
+
+from pirkit.diag.errors import UsageError
+from pirkit.dialect.operation import PirOp, ProgramOp, describe, span_of
+from pirkit.split.choose import SAVE_ALL, Choice, Chooser
+from pirkit.split.contents import Contents, Need
+from pirkit.split.costs import Effort, effort_of, is_token
+from pirkit.split.demand import demand_of
+from pirkit.split.halves import backward_half, forward_half, taken_by
+from pirkit.split.joint import (
+    PARAMETERS,
+    Joint,
+    Roles,
+    differentiated,
+    roles_by_name,
+    taken_apart,
+)
+from pirkit.split.labels import Labels, labels_of
+from pirkit.split.parts import Saved, SplitNames, SplitParts, SplitReport
+from pirkit.split.reorder import reordered
+
+FORWARD_LISTS: Final = ("fx", "fp", "fm", "fo")
+
+
+class HasModule(Protocol):
+    """Something that holds a module, such as a program read from a file."""
+
+    @property
+    def module(self) -> ModuleOp:
+        """The module."""
+        ...
+
+
+def forward_backward(
+    prog: ModuleOp | ProgramOp | HasModule,
+    *,
+    mode: str = SAVE_ALL,
+    budget: int | None = None,
+    roles: Roles | None = None,
+    forward_ops: int | None = None,
+) -> SplitParts:
+    """Split a program into a forward and a backward program; it stays as it is.
+
+    A program that holds its gradient says so by ``roles``, or by names as ``autodiff{seeds=true}``
+    gives them (``y_grad`` is an input and ``x_grad`` an output); of any other the gradients of all
+    outputs are taken first. ``forward_ops`` is the number of operations at the beginning that are
+    the forward program, where gradients of outputs do not tell.
+
+    ``mode`` says what is kept: ``save-all`` everything that the backward reads, ``free`` not what
+    takes no work to compute again, ``min-cut`` the fewest bytes from which everything else follows
+    by element-wise work and reductions. ``budget``, in bytes, takes the least work that keeps to
+    it, contractions and regions included.
+
+    Raises UnsupportedError (PK0406), naming the op, if a content that the backward needs is
+    overwritten and can not be kept, (PK0402) for an op without a derivative; UsageError (PK0705)
+    for a budget that is too small, with the smallest possible one.
+    """
+    program = _own_copy(prog)
+    if roles is None:
+        roles = roles_by_name(program)
+        roles = roles if roles.seeds or forward_ops is not None else differentiated(program)
+    if forward_ops is not None:
+        roles = Roles(roles.seeds, roles.gradients, roles.storage, forward_ops, roles.is_exact)
+    return split(taken_apart(program, roles), mode, budget)
+
+
+def split(joint: Joint, mode: str, budget: int | None) -> SplitParts:
+    """Split a joint program, which is used up."""
+    contents = Contents(joint)
+    demand = demand_of(joint, contents)
+    joint, notes = reordered(joint, contents, demand)
+    if notes:
+        contents = Contents(joint)
+        demand = demand_of(joint, contents)
+    chooser = Chooser(joint, contents, demand)
+    choice = chooser.choose(mode, budget)
+    taken = taken_by(joint, contents, demand, choice)
+    for need in taken:
+        if not contents.can_keep(need):
+            contents.refuse(need, _reader(need, joint, demand.uses))
+        if need.stale:
+            notes.append(_copied(need, contents))
+    labels = labels_of(joint, contents, demand, taken, choice.saved)
+    forward = forward_half(joint, contents, labels)
+    backward = backward_half(joint, contents, demand, choice, labels)
+    _state(forward, labels.names, is_forward=True)
+    _state(backward, labels.names, is_forward=False)
+    return SplitParts(
+        forward=ModuleOp([forward]),
+        backward=ModuleOp([backward]),
+        names=labels.names,
+        saved=tuple(_saved(labels, choice, chooser)),
+        report=SplitReport(
+            mode=mode if budget is None else f"budget of {budget:,} bytes",
+            bytes=choice.bytes,
+            recomputed=tuple([o.name for o in choice.again if effort_of(o) > Effort.NOTHING]),
+            notes=tuple(notes),
+        ),
+        returns=labels.returns,
+    )
+
+
+def _own_copy(prog: ModuleOp | ProgramOp | HasModule) -> ProgramOp:
+    """A copy of the only program of a module. Raises UsageError if there are several."""
+    if isinstance(prog, ProgramOp):
+        program = prog.clone()
+        ModuleOp([program])
+        return program
+    module = (prog if isinstance(prog, ModuleOp) else prog.module).clone()
+    programs = [op for op in module.ops if isinstance(op, ProgramOp)]
+    if len(programs) != 1:
+        names = ", ".join(f"@{p.symbol}" for p in programs) or "nothing"
+        raise UsageError(
+            f"a module with one program can be split, this one holds {names}",
+            code="PK0701",
+            span=span_of(module),
+            help="pass the program itself",
+        )
+    return programs[0]
+
+
+def _reader(need: Need, joint: Joint, uses: dict[tuple[PirOp, int], Need]) -> PirOp:
+    """The operation that an error about a content points at."""
+    found = next((op for (op, _), other in uses.items() if other == need), None)
+    return found or joint.backward[0]
+
+
+def _copied(need: Need, contents: Contents) -> str:
+    writer = contents.overwriter(need)
+    assert writer is not None, "what can be kept is overwritten by something"
+    where = span_of(writer)
+    at = f" at {where}" if where is not None else ""
+    return f"copied {describe(need.value)} in front of `{writer.name}`{at}"
+
+
+def _saved(labels: Labels, choice: Choice, chooser: Chooser) -> list[Saved]:
+    """What is kept, by name."""
+    found: dict[str, Saved] = {}
+    for need, names in labels.taken.items():
+        is_data = need in choice.saved
+        size = chooser.bytes_of(need) if is_data else 0
+        how = _how(need, names[0], labels, is_data) if names else ""
+        for name in names:
+            found.setdefault(name, Saved(name, size // len(names), how))
+    return list(found.values())
+
+
+def _how(need: Need, name: str, labels: Labels, is_data: bool) -> str:
+    if not is_data:
+        return "shape"
+    if is_token(need.value.type):
+        return "stack"
+    if need.stale:
+        return "copy"
+    if name in labels.sources:
+        owner = labels.sources[name].owner
+        return "param" if isinstance(owner, PirOp) and owner.name in PARAMETERS else "input"
+    return "output" if name in labels.outputs else "middle"
+
+
+def _state(program: ProgramOp, names: SplitNames, *, is_forward: bool) -> None:
+    """Write the lists of a half into its attributes; what is not there is ``unit``."""
+    for key, listed in names.items():
+        if (key in FORWARD_LISTS) == is_forward:
+            items: list[Attribute] = [
+                mlir.UnitAttr() if name is None else mlir.StringAttr(name) for name in listed
+            ]
+            program.attributes[key] = mlir.ArrayAttr(items)

@@ -1,0 +1,74 @@
+"""Moves work of the backward in front of a write, where that is no more to keep than a copy."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from pirkit.analysis.effects import is_pure
+from pirkit.dialect.operation import PirOp, span_of
+from pirkit.split.contents import Contents, Need
+from pirkit.split.costs import bytes_of
+from pirkit.split.demand import Demand
+from pirkit.split.joint import Joint
+
+
+def reordered(joint: Joint, contents: Contents, demand: Demand) -> tuple[Joint, list[str]]:
+    """The joint program with some backward operations moved into the forward; and notes on that.
+
+    What is overwritten before the backward begins can be copied. Where all that the backward does
+    with it is the same in the forward, because no gradient takes part, and its result is not
+    larger, that is done there, in front of the write.
+    """
+    by_need: dict[Need, list[PirOp]] = {}
+    for (op, _), need in demand.uses.items():
+        if need.stale:
+            by_need.setdefault(need, []).append(op)
+    moved: dict[PirOp, PirOp] = {}
+    notes: list[str] = []
+    for need, users in by_need.items():
+        writer = contents.overwriter(need)
+        if writer is None or need in demand.given.values():
+            continue
+        if any(op in moved or not _may_move(op, writer, contents, demand) for op in users):
+            continue
+        if sum(bytes_of(r.type) for op in users for r in op.results) > bytes_of(need.value.type):
+            continue
+        for op in dict.fromkeys(users):
+            moved[op] = writer
+            notes.append(f"moved `{op.name}`{_at(op)} in front of `{writer.name}`{_at(writer)}")
+    return (_moved(joint, moved), notes) if moved else (joint, [])
+
+
+def _may_move(op: PirOp, writer: PirOp, contents: Contents, demand: Demand) -> bool:
+    """True if the operation reads only forward contents that stand in front of the write."""
+    if not is_pure(op) or op.parent is not contents.joint.program.block:
+        return False
+    needs = [demand.uses.get((op, index)) for index in range(len(op.operands))]
+    return all(need is not None and _stands(need, writer, contents) for need in needs)
+
+
+def _stands(need: Need, writer: PirOp, contents: Contents) -> bool:
+    owner = need.value.owner
+    if isinstance(owner, PirOp) and not owner.is_before_in_block(writer):
+        return False
+    if need.stale:
+        return contents.overwriter(need) is writer
+    return not any(e in contents.last for e in contents.versions.classes.of(need.value))
+
+
+def _moved(joint: Joint, moved: dict[PirOp, PirOp]) -> Joint:
+    block = joint.program.block
+    for op, writer in moved.items():
+        op.detach()
+        block.insert_op_before(op, writer)
+    forward = {*joint.forward, *moved}
+    return dataclasses.replace(
+        joint,
+        forward=tuple([op for op in joint.program.operations if op in forward]),
+        backward=tuple([op for op in joint.backward if op not in moved]),
+    )
+
+
+def _at(op: PirOp) -> str:
+    span = span_of(op)
+    return f" at {span}" if span is not None else ""
