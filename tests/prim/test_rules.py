@@ -44,6 +44,8 @@ NOT_SMOOTH: Final[dict[str, str]] = {
             "selu thresholded_relu"
         ).split()
     },
+    "pd_op.clip_by_norm": "a norm that just fits is a sample",
+    "pd_op.unique_consecutive": "what is equal changes when elements change",
     "pd_op.mode": "what is most frequent changes when elements change",
     **{f"pd_op.{name}": "equal elements are samples" for name in ("cummax", "cummin")},
     **{

@@ -20,6 +20,9 @@ from pirkit.dialect.rules import (
     counting as counting,
 )
 from pirkit.dialect.rules import (
+    creation as creation,
+)
+from pirkit.dialect.rules import (
     dropout as dropout,
 )
 from pirkit.dialect.rules import (
@@ -75,6 +78,9 @@ from pirkit.dialect.rules import (
 )
 from pirkit.dialect.rules import (
     series as series,
+)
+from pirkit.dialect.rules import (
+    sets as sets,
 )
 from pirkit.dialect.rules import (
     softmax as softmax,

@@ -13,6 +13,7 @@ from typing import Any, Final
 from pirkit.dialect.build import Value
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose, vjp
+from pirkit.dialect.rules.sizes import Size, in_shape, sizes_of
 
 Rule = Callable[[OpCall, Value], Value]
 
@@ -151,6 +152,19 @@ def _(c: OpCall) -> Value:
         x, y = b.split_vec(b.split_with_num(x, num=2, axis=-1))
     wide = b.wide(x)
     return b.cast(wide * b.sigmoid(wide) * b.wide(y), x.dtype)
+
+
+@decompose("pd_op.prelu")
+def _(c: OpCall) -> Value:
+    b, x, sizes = c.b, c.b.wide(c.x), sizes_of(c.b, c.x)
+    shape: list[Size] = [1] * x.rank
+    if c.mode == "element":
+        shape = [1, *sizes[1:]]
+    elif c.mode == "channel":
+        channel = x.rank - 1 if c.data_format[-1] == "C" else 1
+        shape[channel] = sizes[channel]
+    slope = in_shape(b, b.wide(c.alpha), shape)
+    return b.cast(b.where(x > 0, x, x * slope), c.x.dtype)
 
 
 @decompose("pd_op.log_softmax")

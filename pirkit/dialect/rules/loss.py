@@ -8,6 +8,7 @@ from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose
 from pirkit.dialect.rules.reduction import count
+from pirkit.dialect.rules.sizes import as_list, sizes_of
 from pirkit.runtime import dtype as dt
 
 LOG_LIMIT: Final = 1e20
@@ -113,3 +114,48 @@ def _(c: OpCall) -> Value:
     b, p, y, small = c.b, c.b.wide(c.input), c.b.wide(c.label), c.epsilon
     loss = -(y * b.log(p + small)) - (1 - y) * b.log(1 - p + small)
     return b.cast(loss, c.input.dtype)
+
+
+@decompose("pd_op.nll_loss")
+def _(c: OpCall) -> tuple[Value, Value]:
+    b, x = c.b, c.b.wide(c.input)
+    label = b.cast(c.label, dt.int64)
+    ignored = b.equal(label, b.value(c.ignore_index, label))
+    safe = b.where(ignored, b.zeros_like(label), label)
+    picked = b.squeeze(b.take_along_axis(x, b.unsqueeze(safe, axis=(1,)), axis=1), axis=(1,))
+    share = b.ones_like(picked)
+    if c.weight is not None:
+        by_class = b.gather(b.cast(c.weight, x.dtype), b.reshape(safe, (-1,)), axis=0)
+        share = b.reshape_like(by_class, picked)
+    share = b.where(ignored, b.zeros_like(share), share)
+    losses = b.where(ignored, b.zeros_like(picked), -(picked * share))
+    axes, dtype = tuple(range(losses.rank)), c.input.dtype
+    if c.reduction == "none":
+        return b.cast(losses, dtype), b.const(0.0, dtype)
+    out, total = b.sum(losses, axes), b.sum(share, axes)
+    if c.reduction == "mean":
+        out = out / b.where(b.equal(total, b.zeros_like(total)), 1.0, total)
+    return b.cast(out, dtype), b.cast(total, dtype)
+
+
+@decompose("pd_op.label_smooth")
+def _(c: OpCall) -> Value:
+    b, label = c.b, c.b.wide(c.label)
+    if c.prior_dist is None:
+        classes = count(b, label, (label.rank - 1,))
+        prior = (
+            b.value(1.0, label) / classes if not isinstance(classes, int) else 1.0 / max(classes, 1)
+        )
+    else:
+        prior = b.reshape(b.wide(c.prior_dist), (-1,))
+    return b.cast(label * (1 - c.epsilon) + prior * c.epsilon, c.label.dtype)
+
+
+@decompose("pd_op.accuracy")
+def _(c: OpCall) -> tuple[Value, Value, Value]:
+    b, indices = c.b, c.indices
+    is_hit = b.any(b.equal(indices, b.cast(c.label, indices.dtype)), axis=(1,), keepdim=False)
+    hits = b.sum(b.cast(is_hit, dt.int32), (0,))
+    rows = b.cast(b.reshape(as_list(b, sizes_of(b, indices)[0]), ()), dt.int32)
+    most = b.maximum(rows, b.ones_like(rows))
+    return b.cast(hits, dt.float32) / b.cast(most, dt.float32), b.cast(hits, dt.int32), rows

@@ -22,7 +22,7 @@ def _(c: OpCall) -> Value:
 
 def _norm(b: Builder, x: Value, order: float, axes: Sequence[int], keepdim: bool) -> Value:
     if order == 2:
-        return _euclidean(b, x, axes, keepdim)
+        return euclidean(b, x, axes, keepdim)
     if order == 0:
         return b.sum(b.cast(b.not_equal(x, b.zeros_like(x)), x.dtype), axes, keepdim=keepdim)
     size = b.abs(x)
@@ -40,7 +40,8 @@ def _power_of_zero(b: Builder, like: Value, order: float) -> Value:
     return b.like(0.0 if order > 0 else math.inf, like)
 
 
-def _euclidean(b: Builder, x: Value, axes: Sequence[int], keepdim: bool) -> Value:
+def euclidean(b: Builder, x: Value, axes: Sequence[int], keepdim: bool = False) -> Value:
+    """The root of the sum of squares."""
     return _root(b, b.sum(x * x, axes, keepdim=keepdim), 0.5)
 
 
@@ -56,7 +57,7 @@ def _root(b: Builder, total: Value, exponent: float) -> Value:
 def _(c: OpCall) -> Value:
     b, x = c.b, c.b.wide(c.x)
     axes = axes_of(x, () if c.reduce_all else c.axis)
-    return b.cast(_euclidean(b, x, axes, c.keep_dim), c.x.dtype)
+    return b.cast(euclidean(b, x, axes, c.keep_dim), c.x.dtype)
 
 
 @decompose("pd_op.norm")
@@ -88,3 +89,13 @@ def _(c: OpCall, g: Value) -> Value:
     axes = axes_of(x, () if c.reduce_all else c.axis)
     out = unreduced(b, c.out, x, axes, c.keepdim)
     return unreduced(b, g, x, axes, c.keepdim) * b.exp(x - out)
+
+
+@decompose("pd_op.clip_by_norm")
+def _(c: OpCall) -> Value:
+    """By ``max_norm`` over the norm, which is not less: what is short enough is divided exactly."""
+    b, x = c.b, c.b.wide(c.x)
+    norm = euclidean(b, x, tuple(range(x.rank)))
+    most = b.const(c.max_norm, x.dtype)
+    longer = b.where(b.greater_than(norm, most), norm, most)
+    return b.cast(x * (most / longer), c.x.dtype)
