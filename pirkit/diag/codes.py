@@ -110,7 +110,6 @@ _TITLES: Final[Mapping[type[PirkitError], Mapping[str, str]]] = {
         "PK0702": "unknown pass",
         "PK0703": "bad option of a pass",
         "PK0704": "passes in an impossible order",
-        "PK0705": "budget too small",
     },
     PassError: {
         "PK0800": "error in a pass",
@@ -119,6 +118,8 @@ _TITLES: Final[Mapping[type[PirkitError], Mapping[str, str]]] = {
         "PK0803": "pass does not come to an end",
         "PK0804": "pass changed the numbers",
         "PK0805": "operation outside the primitive set",
+        "PK0806": "content overwritten before the backward",
+        "PK0807": "budget too small",
     },
     RuntimeFault: {
         "PK0900": "error while running",

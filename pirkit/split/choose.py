@@ -13,7 +13,7 @@ from typing import Final
 
 from xdsl.ir import SSAValue
 
-from pirkit.diag.errors import UsageError
+from pirkit.diag.errors import PassError, UsageError
 from pirkit.diag.span import Span
 from pirkit.dialect.operation import PirOp, span_of
 from pirkit.split.contents import Contents, Need
@@ -54,8 +54,8 @@ class Chooser:
     def choose(self, mode: str, budget: int | None) -> Choice:
         """The choice of a mode; with a budget, the one with the least work that keeps to it.
 
-        Raises UsageError (PK0701) for an unknown mode, (PK0705) for a budget that is too small,
-        with the smallest possible one.
+        Raises UsageError (PK0701) for an unknown mode, PassError (PK0807) for a budget that is too
+        small, with the smallest possible one.
         """
         if mode not in MODES:
             raise UsageError(
@@ -81,9 +81,9 @@ class Chooser:
             found = self._least(effort)
             if found.bytes <= budget:
                 return self._with_less_work(found, effort, budget)
-        raise UsageError(
+        raise PassError(
             f"a budget of {budget:,} bytes is too small",
-            code="PK0705",
+            code="PK0807",
             span=_place(self.joint),
             notes=(f"the backward needs {found.bytes:,} bytes at least",),
             help="raise the budget, or make the batch smaller",

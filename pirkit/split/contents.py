@@ -17,7 +17,7 @@ from xdsl.ir import Operation, SSAValue
 from pirkit.analysis.differentiation import block_of
 from pirkit.analysis.order import operations
 from pirkit.analysis.versions import Content, versions_of
-from pirkit.diag.errors import UnsupportedError
+from pirkit.diag.errors import PassError
 from pirkit.dialect.operation import PirOp, describe, origin_of, span_of
 from pirkit.split.joint import Joint
 
@@ -60,7 +60,7 @@ class Contents:
     def meant(self, op: PirOp, index: int) -> Need:
         """What an operand of a backward operation means.
 
-        Raises UnsupportedError (PK0406) if that is not one content.
+        Raises PassError (PK0806) if that is not one content.
         """
         value = op.operands[index]
         literal = self.versions.read(op, index)
@@ -100,7 +100,7 @@ class Contents:
         return not need.stale or self.overwriter(need) is not None
 
     def refuse(self, need: Need, reader: Operation) -> NoReturn:
-        """Raise UnsupportedError (PK0406): the content that ``reader`` needs is lost."""
+        """Raise PassError (PK0806): the content that ``reader`` needs is lost."""
         self._refuse(cast(PirOp, reader), need.value, need.stale)
 
     def _need(self, value: SSAValue, contents: tuple[Content, ...]) -> Need:
@@ -130,9 +130,9 @@ class Contents:
         by = "".join(
             f" by `{w.name}`" + (f" at {span_of(w)}" if span_of(w) else "") for w in writers if w
         )
-        raise UnsupportedError(
+        raise PassError(
             f"`{op.name}` needs {describe(value)} as it was before it is overwritten{by}",
-            code="PK0406",
+            code="PK0806",
             span=span_of(op),
             notes=origin_of(op),
             help="run `functionalize` before the gradient is taken, or write to a copy",

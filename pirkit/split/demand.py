@@ -35,7 +35,7 @@ class Demand:
 
 
 def demand_of(joint: Joint, contents: Contents) -> Demand:
-    """Find what the backward of a joint program reads. Raises UnsupportedError (PK0406)."""
+    """Find what the backward of a joint program reads. Raises PassError (PK0806)."""
     forward = forward_values(joint)
     uses: dict[Place, Need] = {}
     found: dict[Need, bool] = {}

@@ -59,9 +59,9 @@ def forward_backward(
     by element-wise work and reductions. ``budget``, in bytes, takes the least work that keeps to
     it, contractions and regions included.
 
-    Raises UnsupportedError (PK0406), naming the op, if a content that the backward needs is
-    overwritten and can not be kept, (PK0402) for an op without a derivative; UsageError (PK0705)
-    for a budget that is too small, with the smallest possible one.
+    Raises PassError (PK0806), naming the op, if a content that the backward needs is overwritten
+    and can not be kept, (PK0807) for a budget that is too small, with the smallest possible one;
+    UnsupportedError (PK0402) for an op without a derivative.
     """
     program = _own_copy(prog)
     if roles is None:
