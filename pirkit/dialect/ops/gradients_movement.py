@@ -71,7 +71,7 @@ declare_gradients(
         "include_self: bool -> arr_grad, values_grad"
     ),
     "masked_select_grad: x~, mask, out_grad -> x_grad",
-    "masked_fill_grad: x, mask, value, out_grad -> x_grad@out_grad, value_grad",
+    "masked_fill_grad: x~, mask, value~, out_grad -> x_grad@out_grad, value_grad",
     "diag_grad: x~, out_grad ; offset: i32 -> x_grad",
     "diagonal_grad: x, out_grad ; offset: i32 = 0, axis1: i32 = 0, axis2: i32 = 1 -> x_grad",
     "trace_grad: x, out_grad ; offset: i32, axis1: i32, axis2: i32 -> x_grad",

@@ -100,7 +100,7 @@ declare_gradients(
         "data_format: str -> x_grad@y_grad, scale_grad, bias_grad"
     ),
     (
-        "instance_norm_grad: x, scale?, bias?, saved_mean, saved_variance, y_grad ; "
+        "instance_norm_grad: x, scale?, bias?~, saved_mean, saved_variance, y_grad ; "
         "epsilon: f32 = 1e-5 -> x_grad, scale_grad, bias_grad"
     ),
     (
