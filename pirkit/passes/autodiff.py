@@ -7,8 +7,9 @@ the program, where it becomes zeros of the right type.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any, Final, cast
 
 from xdsl.dialects import builtin as mlir
@@ -79,7 +80,8 @@ def append_backward(
         if target in paths.active:
             back.add(target, b.ones_like(value) if seed is None else b.wrap(seed))
     back.sweep(paths.ops)
-    _require_unwritten(program, [*b.emitted, *shared.top.emitted])
+    read = (v for op in [*b.emitted, *shared.top.emitted] for o in op.walk() for v in o.operands)
+    _require_unwritten(program, chain(read, paths.active))
     found = [back.total(v) for v in wrt]
     return [None if v is None else cast(Value, v).ssa for v in found]
 
@@ -100,7 +102,8 @@ def _prepared(
 
 
 def _lacks_vjp(op: PirOp) -> bool:
-    return vjp.get(op.definition) is None and op.name not in _STRUCTURE
+    known = vjp.get(op.definition) is not None or op.name in _STRUCTURE
+    return not known and not op.definition.writes
 
 
 def latest(value: SSAValue, moved: Mapping[SSAValue, SSAValue]) -> SSAValue:
@@ -193,15 +196,19 @@ class Backward:
         return [v for v in self.grads if block_of(v) is not block]
 
 
-def _require_unwritten(program: ProgramOp, emitted: Sequence[PirOp]) -> None:
-    """Raises UnsupportedError if a derivative reads storage that is written in place."""
+def _require_unwritten(program: ProgramOp, values: Iterable[SSAValue]) -> None:
+    """Raises UnsupportedError if one of the values is written in place.
+
+    Those are the values through which gradients flow, and those that derivatives read: what they
+    hold has to be what they held when they were made.
+    """
     back = set(write_backs(program))
     writers = [op for op in operations(program.block) if op.definition.writes and op not in back]
     if not writers:
         return
     classes = alias_classes(program)
     harmful = set(writers)
-    for value in (v for op in emitted for inner in op.walk() for v in inner.operands):
+    for value in values:
         for element in classes.of(value):
             for writer in classes.writers.get(element, ()):
                 if writer in harmful:

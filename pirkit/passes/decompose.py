@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -30,9 +30,10 @@ class DecomposePass(Pass):
     """Replace operators by compositions of primitives.
 
     Every op that is no primitive has a rule; rules are applied until none is left. An op that
-    writes in place stays whole: `functionalize` makes it pure. ``keep`` names
-    ops that stay whole, ``only`` the ops that are taken apart, both without their dialect. New ops
-    carry the location of the op they come from, and its name as ``comp_op_name``.
+    writes in place and has a pure twin stays whole: `functionalize` makes it pure. One that has
+    none, like a step of an optimizer, ends in `assign_out_`, which writes the new values. ``keep``
+    names ops that stay whole, ``only`` the ops that are taken apart, both without their dialect.
+    New ops carry the location of the op they come from, and its name as ``comp_op_name``.
 
     ::
 
@@ -76,7 +77,7 @@ def take_apart(
     stands for each result that is gone.
     """
     rule = decompose.get(op.definition)
-    if rule is None or op.definition.writes:
+    if rule is None or (op.definition.writes and op.definition.pure is not None):
         return 0
     check("decomposition_depth", depth, span_of(op))
     block = op.parent
@@ -90,6 +91,8 @@ def take_apart(
     if found is NotImplemented:
         return 0
     values = list(cast("tuple[Any, ...]", found)) if isinstance(found, tuple) else [found]
+    if op.definition.writes:
+        values = _written(op, values, b)
     fresh = _results(op, values, b)
     if moved is not None:
         moved.update((r, v) for r, v in zip(op.results, fresh, strict=True) if v is not None)
@@ -110,6 +113,26 @@ def _cut_gradients(op: PirOp, b: Builder) -> None:
         cut = b.assign(b.wrap(value)).ssa
         cut.owner.attributes["stop_gradient"] = encode("bool[]", (True,))
         op.operands[sum(v is not None for v in op.operand_slots[: slot.index])] = cut
+
+
+def _written(op: PirOp, values: Sequence[Any], b: Builder) -> list[Any]:
+    """The values after those that the op writes are in the storage of its operands."""
+    found: list[Any] = []
+    for slot, value in zip(op.definition.results, values, strict=True):
+        target = op.definition.inplace.get(slot.name)
+        into = None if target is None else OpCall(b, op).operand(target)
+        if value is None or into is None:
+            found.append(value)
+        elif isinstance(into, tuple):
+            pairs = zip(value, cast("tuple[Value, ...]", into), strict=True)
+            found.append([_write(b, v, t) for v, t in pairs])
+        else:
+            found.append(_write(b, value, into))
+    return found
+
+
+def _write(b: Builder, value: Value, into: Value) -> Value:
+    return into if value.ssa is into.ssa else b("pd_op.assign_out_", value, into)
 
 
 def _results(op: PirOp, values: list[Any], b: Builder) -> list[SSAValue | None]:

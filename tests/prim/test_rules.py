@@ -69,7 +69,9 @@ COMPOSITE = [d for d in COMPUTED if decompose.get(d) is not None]
 DERIVED = [
     d
     for d in COMPUTED
-    if (vjp.get(d) is not None or decompose.get(d) is not None) and d.name not in NOT_SMOOTH
+    if (vjp.get(d) is not None or decompose.get(d) is not None)
+    and d.name not in NOT_SMOOTH
+    and not d.writes
 ]
 COMPLEX = [d for d in DERIVED if dt.complex128 in d.dtypes]
 LARGEST: Final = 64
@@ -128,10 +130,10 @@ def test_a_decomposition_does_not_need_to_know_sizes(definition: OpDef) -> None:
         if unknown is None:
             continue
         inputs = known.traced.inputs
-        first = runner(known, known.results, "decompose")(inputs)
-        for one, other in zip(
-            first, runner(unknown, unknown.results, "decompose")(inputs), strict=True
-        ):
+        first, second = (
+            runner(p, p.results, "decompose")([a.copy() for a in inputs]) for p in (known, unknown)
+        )
+        for one, other in zip(first, second, strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-12, err_msg=str(call))
 
 

@@ -35,6 +35,9 @@ from pirkit.dialect.rules import (
     indexing as indexing,
 )
 from pirkit.dialect.rules import (
+    interp as interp,
+)
+from pirkit.dialect.rules import (
     linalg as linalg,
 )
 from pirkit.dialect.rules import (
@@ -51,6 +54,9 @@ from pirkit.dialect.rules import (
 )
 from pirkit.dialect.rules import (
     norms as norms,
+)
+from pirkit.dialect.rules import (
+    optimizer as optimizer,
 )
 from pirkit.dialect.rules import (
     padding as padding,
