@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, cast
 
@@ -11,7 +11,8 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
 from pirkit.analysis.differentiation import block_of
 from pirkit.analysis.effects import NAMES, SOURCES
-from pirkit.analysis.order import operations
+from pirkit.analysis.order import LOOPS, operations
+from pirkit.dialect.attrs import decode, encode
 from pirkit.dialect.opdef import OpDef, lookup
 from pirkit.dialect.operation import PirOp, ProgramOp, create
 from pirkit.dialect.types import VecType
@@ -20,6 +21,11 @@ from pirkit.passes.rewrite import meaning, replace, successor
 
 WRITE_BACK: Final = "pd_op.assign_out_"
 """The op that lets the host see the last content of an input or parameter."""
+
+CARRYING: Final = frozenset({"pd_op.if", *LOOPS})
+"""Ops with regions that can hand on what is written inside."""
+
+STOP_GRADIENT: Final = "stop_gradient"
 
 PURE_FORMS: Final = {
     "pd_op.assign_out_": "pd_op.assign",
@@ -35,8 +41,8 @@ class FunctionalizePass(Pass):
 
     What reads the written storage later, under any name, reads the new value. If the storage is
     that of an input or parameter, one `assign_out_` at the end of the program gives it the last
-    value; outputs that show it come behind the last write. Operations that have no pure twin, and
-    those in a branch or loop that write storage from outside it, stay as they are.
+    value; outputs that show it come behind the last write. What a branch or loop writes outside
+    becomes a result of it. Operations that have no pure twin stay as they are.
 
     ::
 
@@ -85,6 +91,8 @@ class _Versions:
     program: ProgramOp
     storage: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     content: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+    carried: frozenset[SSAValue] = frozenset()
+    """Storages from outside of which the branches and loops around hand on the content."""
     outputs: list[PirOp] = field(default_factory=list[PirOp])
 
     def run(self) -> None:
@@ -115,9 +123,9 @@ class _Versions:
                 self.outputs.append(op)
                 continue
             self.read(op)
-            for region in op.regions:
-                self.block(region.block)
-            if op.definition.writes:
+            if op.regions:
+                self.inside(op)
+            elif op.definition.writes:
                 self.write(op)
             else:
                 self.share(op)
@@ -127,6 +135,66 @@ class _Versions:
             current = self.now(value, op)
             if current is not value:
                 op.operands[index] = current
+
+    def inside(self, op: PirOp) -> None:
+        """The regions of an operation, each with contents of its own."""
+        if op.name not in CARRYING:
+            around, self.carried = self.carried, frozenset()
+            for region in op.regions:
+                self.block(region.block)
+            self.carried = around
+            return
+        written = self.written_by(op)
+        before, around = self.content, self.carried
+        first = [before.get(s, s) for s in written]
+        self.carried = around | {*written}
+        for region in op.regions:
+            block, self.content = region.block, dict(before)
+            if op.name in LOOPS:
+                arguments = [block.insert_arg(v.type, len(block.args)) for v in first]
+                self.content.update(zip(written, arguments, strict=True))
+                self.storage.update(zip(arguments, written, strict=True))
+            self.block(block)
+            last = cast(Operation, block.last_op)
+            last.operands = [*last.operands, *(self.content.get(s, s) for s in written)]
+        self.content, self.carried = before, around
+        if written:
+            self.hand_on(op, written, first)
+
+    def written_by(self, op: PirOp) -> list[SSAValue]:
+        """The storages from outside that the regions of a branch or loop write, in order."""
+        blocks: set[Block | None] = set()
+        found: dict[SSAValue, None] = {}
+        for inner in _carried_operations(op, blocks):
+            if not inner.definition.writes:
+                self.share(inner)
+                continue
+            for result, operand in inner.definition.inplace.items():
+                target, made = inner.operand_named(operand), inner.result_named(result)
+                if target is None:
+                    continue
+                storage = self.storage_of(target)
+                if made is not None:
+                    self.storage[made] = storage
+                if _pure_form(inner) is not None:
+                    found[storage] = None
+        return [s for s in found if block_of(s) not in blocks]
+
+    def hand_on(self, op: PirOp, written: list[SSAValue], first: list[SSAValue]) -> None:
+        """Give a branch or loop the contents that it writes for further results."""
+        types = [*(r.type for r in op.results), *(v.type for v in first)]
+        operands = [*op.operands, *(first if op.name in LOOPS else ())]
+        regions = [op.detach_region(region) for region in list(op.regions)]
+        new = successor(op, operands, result_types=types, regions=regions)
+        flags = op.attributes.get(STOP_GRADIENT)
+        if flags is not None:
+            held = cast("tuple[bool, ...]", decode("bool[]", flags))
+            new.attributes[STOP_GRADIENT] = encode("bool[]", (*held, *(False for _ in written)))
+        fresh = list(new.results)
+        replace(op, fresh[: len(op.results)], [new])
+        for storage, result in zip(written, fresh[-len(written) :], strict=True):
+            self.storage[result] = storage
+            self.content[storage] = result
 
     def share(self, op: PirOp) -> None:
         """Results that are the storage of an operand, or of an element of a list."""
@@ -152,7 +220,8 @@ class _Versions:
         pure = _pure_form(op)
         if op in self.tail and not any(t in self.content for t in targets.values()):
             return
-        if pure is None or any(block_of(t) is not op.parent for t in targets.values()):
+        beyond = [t for t in targets.values() if block_of(t) is not op.parent]
+        if pure is None or any(t not in self.carried for t in beyond):
             self.ctx.remark("missed", f"`{op.name}` has to write in place", op)
             for result, target in targets.items():
                 made = op.result_named(result)
@@ -190,6 +259,16 @@ class _Versions:
             if _is_source(target):
                 block.add_op(create(WRITE_BACK, (value, target), (target.type,)))
                 self.ctx.count("write_backs")
+
+
+def _carried_operations(op: PirOp, blocks: set[Block | None]) -> Iterator[PirOp]:
+    """The operations inside a branch or loop, and in those inside it; adds their blocks."""
+    for region in op.regions:
+        blocks.add(region.block)
+        for inner in region.block.ops:
+            yield cast(PirOp, inner)
+            if inner.name in CARRYING:
+                yield from _carried_operations(cast(PirOp, inner), blocks)
 
 
 def _is_source(value: SSAValue) -> bool:

@@ -49,10 +49,15 @@ pir.program @list(%x "x" : tensor<2xf32>) {
 }
 
 // -----
-// A branch that writes what stands outside keeps doing so; its own values become pure.
+// What a branch writes outside is a further result; the other branch hands on what was there.
 // CHECK-LABEL: pir.program @branch
-// CHECK:         pd_op.relu_([[T:%.*]])
-// CHECK:         pd_op.sin([[T]])
+// CHECK:         [[T:%.*]] = pd_op.cos
+// CHECK:         [[R:%.*]], [[N:%.*]] = pd_op.if
+// CHECK-NEXT:      [[A:%.*]] = pd_op.relu([[T]])
+// CHECK-NEXT:      pir.yield([[A]], [[A]])
+// CHECK:           [[I:%.*]] = pd_op.sin(
+// CHECK-NEXT:      pir.yield([[I]], [[T]])
+// CHECK:         pd_op.sin([[N]])
 pir.program @branch(%x "x" : tensor<2xf32>, %c "c" : tensor<1xi1>) {
   %t = pd_op.cos(%x) : (tensor<2xf32>) -> tensor<2xf32>
   %r = pd_op.if(%c) : (tensor<1xi1>) -> tensor<2xf32> {
@@ -66,4 +71,25 @@ pir.program @branch(%x "x" : tensor<2xf32>, %c "c" : tensor<1xi1>) {
   %b = pd_op.sin(%t) : (tensor<2xf32>) -> tensor<2xf32>
   pir.shadow_output(%b) {output_name = "b"} : (tensor<2xf32>) -> ()
   pir.shadow_output(%r) {output_name = "r"} : (tensor<2xf32>) -> ()
+}
+
+// -----
+// A loop carries what it writes outside; a parameter is written back once, behind the loop.
+// CHECK-LABEL: pir.program @loop
+// CHECK:         [[P:%.*]] = pir.parameter
+// CHECK:         [[N:%.*]], [[W:%.*]] = pd_op.while(%c, %i, [[P]])
+// CHECK-NEXT:    ^bb0(%k: tensor<1xi64>, [[A:%.*]]: tensor<2xf32>):
+// CHECK-NEXT:      [[S:%.*]] = pd_op.sin([[A]])
+// CHECK:           pir.yield({{.*}}, {{.*}}, [[S]])
+// CHECK:         pd_op.assign_out_([[W]], [[P]])
+pir.program @loop(%c "c" : tensor<1xi1>, %i "i" : tensor<1xi64>) {
+  %p = pir.parameter() {parameter_name = "w"} : () -> tensor<2xf32>
+  %n = pd_op.while(%c, %i) : (tensor<1xi1>, tensor<1xi64>) -> tensor<1xi64> {
+  ^bb0(%k : tensor<1xi64>):
+    %s = pd_op.sin_(%p) : (tensor<2xf32>) -> tensor<2xf32>
+    %next = pd_op.scale(%k) {scale = 1.0 : f64, bias = 1.0 : f32, bias_after_scale = true} : (tensor<1xi64>) -> tensor<1xi64>
+    %more = pd_op.less_than(%next, %i) : (tensor<1xi64>, tensor<1xi64>) -> tensor<1xi1>
+    pir.yield(%more, %next) : (tensor<1xi1>, tensor<1xi64>) -> ()
+  }
+  pir.shadow_output(%n) {output_name = "n"} : (tensor<1xi64>) -> ()
 }

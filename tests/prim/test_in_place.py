@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from xdsl.dialects.builtin import ModuleOp
 
 from pirkit.diag.errors import PirkitError, UnsupportedError
 from pirkit.dialect.operation import ProgramOp
@@ -78,8 +77,27 @@ def test_reading_through_a_write_is_refused() -> None:
         append_backward(program, list(last.operands), list(program.block.args))
 
 
-def test_a_write_from_inside_a_branch_is_refused() -> None:
-    module: ModuleOp = parsed(CAPTURED)
+@pytest.mark.parametrize("taken", [True, False])
+def test_a_write_from_inside_a_branch_is_a_result_of_it(taken: bool) -> None:
+    module = parsed(CAPTURED)
+    run_pipeline(module, "autodiff{wrt=x}")
+    found = effect(module, {"x": X, "c": np.array([taken])})
+    sin, cos = np.sin(X), np.cos(X)
+    slope = 2 * np.exp(2 * sin) * cos if taken else cos * X + sin
+    np.testing.assert_allclose(found["output x_grad"], slope, rtol=1e-12)
+
+
+def test_a_write_without_a_pure_form_on_the_way_is_refused() -> None:
+    module = parsed(f"""
+        pir.program @main(%x "x" : {T}) {{
+          %t = pd_op.sin(%x) : ({T}) -> {T}
+          pd_op.pylayer(%t) {{backward_function_id = 0 : i32}} : ({T}) -> () {{
+            %a = pd_op.exp_(%t) : ({T}) -> {T}
+            pir.yield() : () -> ()
+          }}
+          %y = pd_op.add(%t, %x) : ({T}, {T}) -> {T}
+          pir.shadow_output(%y) {{output_name = "y"}} : ({T}) -> ()
+        }}""")
     with pytest.raises(PirkitError, match="writes in place") as caught:
         run_pipeline(module, "autodiff{wrt=x}")
     assert "PK0402" in str(caught.value.__cause__ or caught.value)
