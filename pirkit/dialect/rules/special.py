@@ -17,7 +17,7 @@ DERIVED: Final[dict[str, Callable[[OpCall, Value], Value]]] = {
     "digamma": lambda c, g: g * c.b.polygamma(c.x, n=1),
     "polygamma": lambda c, g: g * c.b.polygamma(c.x, n=c.n + 1),
     "i0": lambda c, g: g * c.b.i1(c.x),
-    "i1": lambda c, g: g * (c.b.i0(c.x) - _over(c.b, c.out, c.x)),
+    "i1": lambda c, g: g * _slope_of_i1(c),
     "i0e": lambda c, g: g * (c.b.i1e(c.x) - c.b.sign(c.x) * c.out),
     "i1e": lambda c, g: g * _slope_of_i1e(c),
 }
@@ -31,13 +31,19 @@ NEAR: Final = 2.0
 TERMS: Final = 18
 
 
+def _slope_of_i1(c: OpCall) -> Value:
+    """``i0 - i1 / x``, of which both overflow where the difference does."""
+    b, x = c.b, c.x
+    return (b.i0e(x) - _over(b, b.i1e(x), x)) * b.exp(b.abs(x))
+
+
 def _slope_of_i1e(c: OpCall) -> Value:
     b, x = c.b, c.x
-    return b.i0e(x) - b.sign(x) * c.out - _over(b, c.out, x, scaled=True)
+    return b.i0e(x) - b.sign(x) * c.out - _over(b, c.out, x)
 
 
-def _over(b: Builder, i1: Value, x: Value, *, scaled: bool = False) -> Value:
-    """``i1(x) / x`` (or of `i1e`); near 0, where derivatives of a quotient cancel, its series."""
+def _over(b: Builder, i1e: Value, x: Value) -> Value:
+    """``i1e(x) / x``; near 0, where derivatives of a quotient cancel, by its series."""
     square = x * x
     is_near = square < NEAR * NEAR
     one = b.ones_like(x)
@@ -45,9 +51,8 @@ def _over(b: Builder, i1: Value, x: Value, *, scaled: bool = False) -> Value:
     series = b.like(_coefficient(TERMS - 1), x)
     for k in reversed(range(TERMS - 1)):
         series = series * quarter + _coefficient(k)
-    if scaled:
-        series = series * b.exp(-b.abs(x))
-    return b.where(is_near, series, i1 / b.where(is_near, one, x))
+    series = series * b.exp(-b.abs(x))
+    return b.where(is_near, series, i1e / b.where(is_near, one, x))
 
 
 def _coefficient(k: int) -> float:
