@@ -128,6 +128,9 @@ _TITLES: Final[Mapping[type[PirkitError], Mapping[str, str]]] = {
         "PK0903": "input of a wrong shape or dtype",
         "PK0904": "value read before it was written",
         "PK0905": "loop ran over its budget",
+        "PK0906": "used after its release",
+        "PK0907": "value overwritten before the backward",
+        "PK0908": "written variable shares memory with another",
     },
     InternalError: {
         "PK9000": "bug in pirkit",

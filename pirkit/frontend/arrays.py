@@ -12,8 +12,8 @@ import numpy as np
 
 from pirkit.diag.errors import ArtifactError
 from pirkit.diag.span import Span
-from pirkit.frontend.replacing import replacing
 from pirkit.runtime.dtype import BY_NAME, DType, bfloat16
+from pirkit.runtime.replacing import replacing
 
 Array = np.ndarray[Any, Any]
 

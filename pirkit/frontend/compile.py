@@ -10,9 +10,9 @@ import numpy as np
 from pirkit.diag.errors import OpenError
 from pirkit.frontend.files import Program
 from pirkit.frontend.prim import with_prim
-from pirkit.frontend.specialize import specialized, static_inputs
 from pirkit.lowering.kernels import KernelLibrary
 from pirkit.lowering.plan_writer import ports_of, write_plan
+from pirkit.lowering.specialize import specialized, static_inputs
 from pirkit.passes import run_pipeline
 from pirkit.runtime.executor import Executable
 from pirkit.runtime.meta import Meta
@@ -73,7 +73,8 @@ def compile(
         static = static_inputs(held)
 
         def lower(shapes: Mapping[str, Meta], values: Mapping[str, Array]) -> Plan:
-            known = specialized(program, held.symbol, shapes, values)
+            module = specialized(program.module, held.symbol, shapes, values)
+            known = Program(module, source=program.source)
             return write_plan(
                 (run_passes(known, pipeline) if pipeline else known).entry(held.symbol),
                 library=library,

@@ -30,7 +30,7 @@ from pirkit.frontend.paddle.params import (
 )
 from pirkit.frontend.paddle.text_reader import read_paddle_text
 from pirkit.frontend.paddle.text_writer import write_paddle_text
-from pirkit.frontend.replacing import replacing
+from pirkit.runtime.replacing import replacing
 
 Array = np.ndarray[Any, Any]
 Reader = Callable[[str, str], mlir.ModuleOp]

@@ -56,15 +56,16 @@ def _aligned(nbytes: int) -> int:
     return -(-nbytes // ALIGNMENT) * ALIGNMENT
 
 
-Owner = Literal["caller", "arena", "fresh", "heap"]
+Owner = Literal["caller", "variable", "arena", "fresh", "heap"]
 
 
 @dataclass(eq=False)
 class Storage:
     """Memory that slots refer to.
 
-    ``caller``: fed in, never written. ``arena``: a stretch of the session's memory. ``fresh``: made
-    anew in each run, since the caller keeps it. ``heap``: whatever a kernel returned.
+    ``caller``: fed in, never written. ``variable``: fed in to be written. ``arena``: a stretch of
+    the session's memory. ``fresh``: made anew in each run, since the caller keeps it. ``heap``:
+    whatever a kernel returned.
     """
 
     owner: Owner

@@ -9,26 +9,22 @@ from __future__ import annotations
 
 import difflib
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, cast
+from typing import Any, cast
 
 import numpy as np
 
 from pirkit.diag.errors import RuntimeFault
-from pirkit.runtime.device import Device
+from pirkit.runtime.feeding import fed
 from pirkit.runtime.library import Library
-from pirkit.runtime.meta import Meta, TensorMeta, compatible, of_value
-from pirkit.runtime.plan import Plan, Port
+from pirkit.runtime.meta import Meta
+from pirkit.runtime.plan import Plan
 from pirkit.runtime.session import Counters, Mode, Session
+from pirkit.runtime.sessions import Key, SessionPool
 from pirkit.runtime.trace import Trace
 
 Array = np.ndarray[Any, Any]
-SHAPES_KEPT: Final = 8
-"""Combinations of input shapes for which sessions are kept."""
-
-_Key = tuple[Meta | None, ...]
 
 
 @dataclass
@@ -59,7 +55,7 @@ class Executable:
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
         self._turns = threading.Lock()
-        self._idle: OrderedDict[_Key, list[Session]] = OrderedDict()
+        self._sessions = SessionPool(self.plan, self.library, self.counters)
         written = set(self.plan.written)
         self._writes_params = any(p.name in written for p in self.plan.params)
         self._ports = (*self.plan.inputs, *self.plan.params)
@@ -84,11 +80,9 @@ class Executable:
         Nothing is kept of the run: parameters, updates and the number of runs stay as they were.
         """
         trace = Trace()
-        fed, key = self._feed(inputs)
-        metas = {p.slot: m for p, m in zip(self._ports, key, strict=True) if m is not None}
-        mode = Mode(self.reuse, run=trace.run)
-        session = Session(self.plan, self.library, metas, Counters(), mode)
-        session.feed(dict(zip(self._slots, fed, strict=True)))
+        values, key = self._feed(inputs)
+        session = self._sessions.made(key, Mode(self.reuse, run=trace.run), Counters())
+        session.feed(dict(zip(self._slots, values, strict=True)))
         session.draws.begin(self.seed, self.runs)
         with np.errstate(all="ignore"):
             session.run()
@@ -96,9 +90,9 @@ class Executable:
 
     def _run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         self.refuse_unknown(inputs)
-        fed, key = self._feed(inputs)
-        session = self._take(key)
-        session.feed(dict(zip(self._slots, fed, strict=True)))
+        values, key = self._feed(inputs)
+        session = self._sessions.take(key, Mode(self.reuse, self.threads))
+        session.feed(dict(zip(self._slots, values, strict=True)))
         with self._lock:
             run = self.runs
             self.runs += 1
@@ -110,7 +104,7 @@ class Executable:
         if self._written:
             self._update(session)
         session.forget()
-        self._give(key, session)
+        self._sessions.give(key, session)
         return outputs
 
     # --- feeding ---
@@ -120,43 +114,25 @@ class Executable:
         if not self._names.issuperset(inputs):
             _refuse_unknown(inputs, self.plan)
 
-    def _feed(self, inputs: Mapping[str, Any]) -> tuple[list[Any], _Key]:
-        fed: list[Any] = []
+    def _feed(self, inputs: Mapping[str, Any]) -> tuple[list[Any], Key]:
+        values: list[Any] = []
         metas: list[Meta | None] = []
         device = self.library.device
         for port in self.plan.inputs:
-            value, meta = _fed(port, inputs.get(port.name), "input", device)
-            fed.append(value)
+            value, meta = fed(port, inputs.get(port.name), "input", device)
+            values.append(value)
             metas.append(meta)
         checked = self._checked
         for index, port in enumerate(self.plan.params):
             held = self.params.get(port.name)
             seen, meta = checked[index]
             if held is None or held is not seen:
-                held, meta = _fed(port, held, "parameter", device)
+                held, meta = fed(port, held, "parameter", device)
                 self.params[port.name] = held
                 checked[index] = (held, meta)
-            fed.append(held)
+            values.append(held)
             metas.append(meta)
-        return fed, tuple(metas)
-
-    # --- sessions ---
-
-    def _take(self, key: _Key) -> Session:
-        with self._lock:
-            idle = self._idle.get(key)
-            if idle:
-                return idle.pop()
-        fed = {p.slot: m for p, m in zip(self._ports, key, strict=True) if m is not None}
-        mode = Mode(self.reuse, self.threads)
-        return Session(self.plan, self.library, fed, self.counters, mode)
-
-    def _give(self, key: _Key, session: Session) -> None:
-        with self._lock:
-            self._idle.setdefault(key, []).append(session)
-            self._idle.move_to_end(key)
-            while len(self._idle) > SHAPES_KEPT:
-                self._idle.popitem(last=False)
+        return values, tuple(metas)
 
     # --- results ---
 
@@ -199,33 +175,3 @@ def _refuse_unknown(inputs: Mapping[str, Any], plan: Plan) -> None:
                 notes=(f"its inputs are {', '.join(map(repr, known)) or 'none'}",),
                 help=f"did you mean {near[0]!r}?" if near else None,
             )
-
-
-def _fed(port: Port, value: Any, what: str, device: Device) -> tuple[Any, Meta | None]:
-    """What is put into the slot of a port, and its meta."""
-    if value is None:
-        raise RuntimeFault(
-            f"{what} {port.name!r} is missing", code="PK0902", notes=(f"it is a {port.meta}",)
-        )
-    if not isinstance(port.meta, TensorMeta):
-        return value, None
-    try:
-        array = device.take(value)
-    except ValueError as error:
-        raise RuntimeFault(f"{what} {port.name!r} is no array: {error}", code="PK0903") from error
-    if array.shape == port.meta.shape and array.dtype == port.meta.dtype.np:
-        return array, port.meta
-    try:
-        meta = of_value(array)
-    except KeyError:
-        raise RuntimeFault(
-            f"{what} {port.name!r} has dtype {array.dtype}, expected {port.meta}", code="PK0903"
-        ) from None
-    if not compatible(port.meta, meta) and not _is_unset(port.meta, meta):
-        raise RuntimeFault(f"{what} {port.name!r} is a {meta}, expected {port.meta}", code="PK0903")
-    return array, meta
-
-
-def _is_unset(declared: TensorMeta, actual: Meta) -> bool:
-    """True for a buffer that was never filled: Paddle declares it without dimensions."""
-    return not declared.shape and actual == declared.with_shape((0,))

@@ -151,7 +151,7 @@ class Layout:
     ``owned`` names the output slots whose arrays the caller may keep as they are. ``copied`` are
     small inputs and parameters that get a place in the arena. ``accesses`` tell
     which nodes may run at the same time; None for one that waits for all before it, and that all
-    behind it wait for.
+    behind it wait for. ``in_place`` are the variables whose last value lies in their own memory.
     """
 
     nodes: tuple[Node, ...]
@@ -159,3 +159,4 @@ class Layout:
     owned: frozenset[int]
     copied: tuple[tuple[int, InArena], ...]
     accesses: tuple[Access | None, ...]
+    in_place: frozenset[int] = frozenset()

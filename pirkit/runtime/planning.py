@@ -70,10 +70,12 @@ def plan_memory(
     device: Device,
     generator: Callable[[Call], Callable[[], np.random.Generator]],
     reuse: bool = True,
+    variables: frozenset[int] = frozenset(),
 ) -> Layout:
     """Lay out one session of a plan.
 
-    ``fed`` holds the actual metas of inputs and parameters by slot. Raises RuntimeFault (PK0901,
+    ``fed`` holds the actual metas of inputs and parameters by slot; those in ``variables`` are
+    written where they are, if the program writes them at all. Raises RuntimeFault (PK0901,
     with the op and its span) for shapes that an op refuses, UnsupportedError for an op without a
     kernel.
     """
@@ -84,8 +86,7 @@ def plan_memory(
         if device.xp is np and slot not in planner.kept and _is_small(meta):
             copied.append((slot, cast(InArena, planner.new(slot, cast(TensorMeta, meta)))))
             continue
-        planner.metas[slot] = meta
-        planner.refer(slot, Storage("caller"))
+        planner.feed(slot, meta, is_variable=slot in variables)
     nodes: list[Node] = []
     accesses: list[Access | None] = []
     for instruction in plan.body:
@@ -95,8 +96,14 @@ def plan_memory(
         access = Access(before, planner.written) if simple else None
         nodes += made
         accesses += [access] * len(made)
-    owned = frozenset(planner.owned())
-    return Layout(tuple(nodes), planner.arena.size, owned, tuple(copied), tuple(accesses))
+    return Layout(
+        tuple(nodes),
+        planner.arena.size,
+        frozenset(planner.owned()),
+        tuple(copied),
+        tuple(accesses),
+        frozenset(s for s in variables if planner.is_in_place(s)),
+    )
 
 
 def _is_small(meta: Meta) -> bool:
@@ -160,6 +167,17 @@ class _Planner:
         for storage in storages:
             storage.slots.add(slot)
 
+    def feed(self, slot: int, meta: Meta, *, is_variable: bool) -> None:
+        """The caller puts a value into the slot."""
+        self.metas[slot] = meta
+        self.refer(slot, Storage("variable" if is_variable else "caller"))
+        if is_variable:
+            self.whole.add(slot)
+
+    def is_in_place(self, slot: int) -> bool:
+        """True if the value lies in the memory of the variable that was fed."""
+        return all(s.owner == "variable" for s in self.storages[slot]) and slot in self.whole
+
     def retire(self, slot: int) -> None:
         """The slot gets another value; the step that makes it may still read the present one."""
         for storage in self.storages.pop(slot, ()):
@@ -189,7 +207,7 @@ class _Planner:
         if len(held) != 1 or slot not in self.whole:
             return None
         (storage,) = held
-        writable = storage.owner in ("arena", "fresh") and storage.slots == {slot}
+        writable = storage.owner not in ("caller", "heap") and storage.slots == {slot}
         return storage if writable else None
 
     def owned(self) -> Iterator[int]:
@@ -388,7 +406,7 @@ class _Planner:
         if source != slot:
             is_dead = source in call.frees and storage.owner == "arena"
             return is_dead and slot not in self.kept
-        return slot not in self.kept or storage.owner == "fresh"
+        return slot not in self.kept or storage.owner in ("fresh", "variable")
 
     def detour(self, home: int, meta: TensorMeta, moves: list[tuple[int, int]]) -> Target:
         """A kernel that cannot write over its operand: elsewhere first, then to the home."""

@@ -72,7 +72,13 @@ class Session:
     """One frame of slots, bound to inputs and parameters of known shapes."""
 
     def __init__(
-        self, plan: Plan, library: Library, fed: Mapping[int, Meta], counters: Counters, mode: Mode
+        self,
+        plan: Plan,
+        library: Library,
+        fed: Mapping[int, Meta],
+        counters: Counters,
+        mode: Mode,
+        variables: frozenset[int] = frozenset(),
     ) -> None:
         self.draws = Draws()
         layout = plan_memory(
@@ -82,10 +88,13 @@ class Session:
             device=library.device,
             generator=self.draws.generator,
             reuse=mode.reuse and mode.threads == 1,  # reuse would order what is independent
+            variables=variables,
         )
         self.nbytes = layout.nbytes
         self.owned = layout.owned
         """Slots whose arrays the caller may keep."""
+        self.in_place = layout.in_place
+        """Variables that are written where they are; others are to be replaced after the run."""
         self._frame = Frame(len(plan.slots), layout.nbytes, library.device)
         for slot, place in layout.copied:
             self._frame.settle(slot, place, [])

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from pirkit.runtime.executor import SHAPES_KEPT, Executable
+from pirkit.runtime.executor import Executable
 from pirkit.runtime.meta import Meta
 from pirkit.runtime.plan import Plan
+from pirkit.runtime.sessions import SHAPES_KEPT
 
 Array = np.ndarray[Any, Any]
 

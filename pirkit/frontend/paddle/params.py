@@ -27,10 +27,10 @@ from pirkit.diag.span import Span
 from pirkit.dialect.attrs import decode
 from pirkit.dialect.operation import PirOp
 from pirkit.dialect.types import meta_of
-from pirkit.frontend.replacing import replacing
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.meta import TensorMeta, compatible
+from pirkit.runtime.replacing import replacing
 
 Array = np.ndarray[Any, Any]
 

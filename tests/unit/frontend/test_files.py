@@ -16,7 +16,7 @@ import pytest
 import pirkit
 from pirkit.diag.errors import ArtifactError, ParseError, UnsupportedError, UsageError
 from pirkit.frontend.files import READERS, WRITERS, detect_format, parse, write_file
-from pirkit.frontend.replacing import replacing
+from pirkit.runtime.replacing import replacing
 
 CASE = Path(__file__).parents[2] / "corpus" / "paddle" / "mlp"
 

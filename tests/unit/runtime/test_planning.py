@@ -111,7 +111,7 @@ def chain(length: int, op: str = "pd_op.tanh") -> str:
 def test_a_chain_needs_memory_for_its_input_and_one_link() -> None:
     exe = executable(chain(50))
     assert exe(x=np.ones(4, np.float32))["y"].shape == (4,)
-    (sessions,) = exe._idle.values()
+    (sessions,) = exe._sessions._idle.values()
     assert sessions[0].nbytes == 2 * 64
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import BlockArgument, SSAValue
 
 from pirkit.analysis.alias import alias_classes
@@ -14,7 +15,6 @@ from pirkit.dialect.build import Builder
 from pirkit.dialect.infer import is_open
 from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.dialect.types import meta_of
-from pirkit.frontend.files import Program
 from pirkit.passes import run_pipeline
 from pirkit.passes.naming import sources
 from pirkit.runtime import dtype as dt
@@ -42,14 +42,14 @@ def static_inputs(program: ProgramOp) -> tuple[str, ...]:
 
 
 def specialized(
-    program: Program, entry: str, shapes: Mapping[str, Meta], values: Mapping[str, Array]
-) -> Program:
-    """A copy in which inputs have these shapes, and those of ``values`` are constants.
+    module: ModuleOp, entry: str, shapes: Mapping[str, Meta], values: Mapping[str, Array]
+) -> ModuleOp:
+    """A copy in which inputs of ``entry`` have these shapes, and those of ``values`` are constants.
 
     Raises PassError for shapes that do not fit together.
     """
-    copy = program.copy()
-    held = copy.entry(entry)
+    copy = module.clone()
+    held = next(op for op in copy.ops if isinstance(op, ProgramOp) and op.symbol == entry)
     inputs = sources(held)
     b = Builder(held.block, held.block.first_op)
     for name, array in values.items():
@@ -63,7 +63,7 @@ def specialized(
         if isinstance(meta, TensorMeta) and not _is_unset(inputs[name], meta)
     ]
     pipeline = f"infer-meta{{bind={','.join(bound)}}}," if bound else ""
-    run_pipeline(copy.module, pipeline + "constant-fold,dce")
+    run_pipeline(copy, pipeline + "constant-fold,dce")
     return copy
 
 

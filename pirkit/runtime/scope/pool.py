@@ -1,0 +1,69 @@
+"""Scopes that wait for the next run."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import Final
+from weakref import WeakSet
+
+from pirkit.runtime.scope.labels import Labels
+from pirkit.runtime.scope.scope import Scope
+
+IDLE_KEPT: Final = 2
+"""Scopes that a pool keeps when nobody uses them."""
+
+
+@dataclass(frozen=True, slots=True)
+class PoolCount:
+    """How many scopes a pool has lent and keeps, and what those that it lent hold."""
+
+    live: int
+    idle: int
+    made: int
+    """Since the pool was made."""
+    nbytes: int
+
+
+class ScopePool:
+    """As many scopes as are in use at the same time, and at most two more.
+
+    A scope that is lost instead of given back is forgotten: the pool holds those that it lent
+    weakly. May be used from many threads.
+    """
+
+    def __init__(self, labels: Labels) -> None:
+        self.labels = labels
+        self._lock = threading.Lock()
+        self._idle: list[Scope] = []
+        self._live: WeakSet[Scope] = WeakSet()
+        self._made = 0
+
+    def take(self) -> Scope:
+        """An empty scope; it belongs to the caller until it is given back."""
+        with self._lock:
+            if self._idle:
+                scope = self._idle.pop()
+            else:
+                scope = Scope(self.labels)
+                self._made += 1
+            self._live.add(scope)
+            return scope
+
+    def give(self, scope: Scope) -> None:
+        """Take a scope back and empty it; giving back the same one again does nothing."""
+        with self._lock:
+            if scope not in self._live:
+                return
+            self._live.discard(scope)
+            scope.clear()
+            if len(self._idle) < IDLE_KEPT:
+                self._idle.append(scope)
+
+    def count(self) -> PoolCount:
+        """What the pool has now. Counting bytes takes a walk over all scopes that are in use."""
+        with self._lock:
+            live = list(self._live)
+            return PoolCount(
+                len(live), len(self._idle), self._made, sum(scope.nbytes for scope in live)
+            )

@@ -1,0 +1,61 @@
+"""Sessions that wait for the next run with inputs of their shapes."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from typing import Final
+
+from pirkit.runtime.library import Library
+from pirkit.runtime.meta import Meta
+from pirkit.runtime.plan import Plan
+from pirkit.runtime.session import Counters, Mode, Session
+
+SHAPES_KEPT: Final = 8
+"""Combinations of input shapes for which sessions are kept."""
+
+Key = tuple[Meta | None, ...]
+"""The metas of inputs and parameters, in the order of the plan; None for what is no tensor."""
+
+
+@dataclass
+class SessionPool:
+    """The sessions of one plan: one for each run that happens at the same time.
+
+    ``variables`` are slots of inputs and parameters that the caller wants to be written where they
+    are. May be used from many threads.
+    """
+
+    plan: Plan
+    library: Library
+    counters: Counters
+    variables: frozenset[int] = frozenset()
+    _idle: OrderedDict[Key, list[Session]] = field(
+        default_factory=OrderedDict[Key, list[Session]], repr=False
+    )
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def __post_init__(self) -> None:
+        self._slots = [p.slot for p in (*self.plan.inputs, *self.plan.params)]
+
+    def take(self, key: Key, mode: Mode) -> Session:
+        """A session for inputs of these metas; it belongs to the caller until it is given back."""
+        with self._lock:
+            idle = self._idle.get(key)
+            if idle:
+                return idle.pop()
+        return self.made(key, mode, self.counters)
+
+    def made(self, key: Key, mode: Mode, counters: Counters) -> Session:
+        """A new session. Raises RuntimeFault for shapes that an op refuses."""
+        metas = {s: m for s, m in zip(self._slots, key, strict=True) if m is not None}
+        return Session(self.plan, self.library, metas, counters, mode, self.variables)
+
+    def give(self, key: Key, session: Session) -> None:
+        """Take a session back. Those of the shapes that were not seen for longest are dropped."""
+        with self._lock:
+            self._idle.setdefault(key, []).append(session)
+            self._idle.move_to_end(key)
+            while len(self._idle) > SHAPES_KEPT:
+                self._idle.popitem(last=False)
