@@ -71,7 +71,7 @@ class Chooser:
 
     def _least(self, effort: Effort) -> Choice:
         """The fewest bytes, then the least work."""
-        return self._cut(effort, 1 + sum(work_of(op) for op in self.joint.forward))
+        return self._cut(effort, 1 + sum(map(self.work_of, self.joint.forward)))
 
     def _within(self, budget: int) -> Choice:
         found = self._all()
@@ -91,7 +91,7 @@ class Chooser:
 
     def _with_less_work(self, best: Choice, effort: Effort, budget: int) -> Choice:
         """Lower the price of a byte against work as long as the budget holds."""
-        high = 1 + sum(work_of(op) for op in self.joint.forward)
+        high = 1 + sum(map(self.work_of, self.joint.forward))
         low = 0
         for _ in range(_STEPS):
             price = (low + high) // 2
@@ -100,7 +100,7 @@ class Chooser:
                 low = price
                 continue
             high = price
-            if sum(map(work_of, found.again)) < sum(map(work_of, best.again)):
+            if sum(map(self.work_of, found.again)) < sum(map(self.work_of, best.again)):
                 best = found
         return best
 
@@ -130,12 +130,12 @@ class Chooser:
     def producer(self, need: Need, effort: Effort) -> PirOp | None:
         """The operation that the backward may repeat to have a content; None if there is none."""
         op = need.value.owner
-        if not isinstance(op, PirOp) or effort_of(op) > effort:
+        if not isinstance(op, PirOp):
+            return None
+        if effort_of(op) > effort and op not in self.joint.floating:
             return None
         if self.contents.made(need.value) != need:
             return None  # an operation behind has written what is needed
-        if any(r in self.contents.joint.seeds.values() for r in op.results):
-            return None
         for user, index in captured(op):
             if reads_data(user, index) and not self.contents.outlives(user, index):
                 return None
@@ -157,6 +157,10 @@ class Chooser:
             return self.pushed(need.value)
         is_parameter = isinstance(owner, PirOp) and owner.name in PARAMETERS
         return 0 if is_parameter and not need.stale else bytes_of(need.value.type)
+
+    def work_of(self, op: PirOp) -> int:
+        """What it costs to leave an operation to the backward: nothing if only that needs it."""
+        return 0 if op in self.joint.floating else work_of(op)
 
     def pushed(self, token: SSAValue) -> int:
         """What one turn puts onto the stack of an outlet; the other tokens count nothing."""
@@ -193,7 +197,7 @@ class _Cut:
                 continue
             if op not in self.work:
                 self.work[op] = self.network.node()
-                self.network.edge(source, self.work[op], work_of(op))
+                self.network.edge(source, self.work[op], self.chooser.work_of(op))
                 wanted = self.chooser.wants(op)
                 pending += self.enter(wanted)
                 for other in wanted:

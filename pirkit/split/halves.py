@@ -64,7 +64,21 @@ class Steps:
         return list(dict.fromkeys(found))
 
 
-def forward_half(joint: Joint, contents: Contents, labels: Labels) -> ProgramOp:
+def wanted_early(joint: Joint, choice: Choice) -> frozenset[PirOp]:
+    """The operations of the forward program, with those floating ones whose results are saved."""
+    pending = [need.value.owner for need in choice.saved]
+    found: set[PirOp] = {op for op in joint.forward if op not in joint.floating}
+    while pending:
+        op = pending.pop()
+        if isinstance(op, PirOp) and op not in found:
+            found.add(op)
+            pending += [inner.operands[index].owner for inner, index in captured(op)]
+    return frozenset(found)
+
+
+def forward_half(
+    joint: Joint, contents: Contents, labels: Labels, wanted: frozenset[PirOp]
+) -> ProgramOp:
     """The forward program: its operations, copies of what is overwritten, and its outputs."""
     source = joint.program
     seeds = set(joint.seeds.values())
@@ -90,7 +104,8 @@ def forward_half(joint: Joint, contents: Contents, labels: Labels) -> ProgramOp:
             copy = create("pd_op.assign", [value], [value.type], location=op.location)
             block.add_op(copy)
             copied[need] = copy.results[0]
-        block.add_op(op.clone(values))
+        if op in wanted:
+            block.add_op(op.clone(values))
     for need, names in labels.middles.items():
         held = copied[need] if need.stale else values[need.value]
         for name, value in zip(names, _elements(block, held), strict=True):

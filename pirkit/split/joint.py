@@ -10,10 +10,12 @@ from xdsl.dialects import builtin as mlir
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from pirkit.analysis.differentiation import is_differentiable, paths_between, stops_gradient
-from pirkit.analysis.effects import SOURCES
+from pirkit.analysis.effects import SOURCES, is_pure
 from pirkit.analysis.order import operations
 from pirkit.diag.errors import UsageError
+from pirkit.dialect.attrs import encode
 from pirkit.dialect.build import Builder
+from pirkit.dialect.opdef import decompose, find, vjp
 from pirkit.dialect.operation import PirOp, ProgramOp, create, span_of
 from pirkit.dialect.types import meta_of
 from pirkit.passes.autodiff import append_backward
@@ -62,6 +64,9 @@ class Joint:
     forward: tuple[PirOp, ...]
     """The operations of the forward program, without those that make seeds and name outputs."""
     backward: tuple[PirOp, ...]
+    floating: frozenset[PirOp] = frozenset()
+    """Operations among the forward ones that may as well run in the backward, because nothing but
+    the backward reads their results."""
 
 
 def roles_by_name(program: ProgramOp) -> Roles:
@@ -73,18 +78,20 @@ def roles_by_name(program: ProgramOp) -> Roles:
     )
 
 
-def differentiated(program: ProgramOp) -> Roles:
+def differentiated(program: ProgramOp) -> tuple[Roles, list[str]]:
     """Append the gradients of all outputs with respect to all inputs and parameters.
 
     In-place operations become pure ones before. Names are those of Paddle: ``output_grad_0``,
     ``input_grad_0``, ``param_grad_0``, numbered by the positions of what they are gradients of.
 
-    Raises UnsupportedError (PK0402) for an op that has no derivative.
+    No gradient flows through an op that has none by its nature; the notes that come with the roles
+    name those. Raises UnsupportedError (PK0402) for an op whose derivative is not known.
     """
     ctx = PassContext("split", sum(1 for _ in operations(program.block)))
     _name_fetched(program)
     storage = _storage(program)
     functionalize(program, ctx)
+    notes = _cut(program)
     inputs, params = sources_of(program)
     outputs = outputs_of(program)
     asked = {
@@ -116,7 +123,7 @@ def differentiated(program: ProgramOp) -> Roles:
         b("pir.shadow_output", b.wrap(gradient), output_name=gradients[name])
     module = program.parent_op()
     DcePass().run(ctx, cast(mlir.ModuleOp, module))
-    return Roles(seeds, gradients, storage, is_exact=True)
+    return Roles(seeds, gradients, storage, is_exact=True), notes
 
 
 def taken_apart(program: ProgramOp, roles: Roles) -> Joint:
@@ -192,6 +199,29 @@ def _is_source(value: SSAValue) -> bool:
     if isinstance(value, BlockArgument):
         return isinstance(owner.parent_op(), ProgramOp)
     return isinstance(owner, Operation) and owner.name in SOURCES
+
+
+def _cut(program: ProgramOp) -> list[str]:
+    """Mark the results of ops for which there is no gradient op, nor a rule to derive one from."""
+    notes: list[str] = []
+    for op in operations(program.block):
+        definition = op.definition
+        if op.regions or op.definition.dialect != "pd_op" or not is_pure(op):
+            continue
+        has_rule = any(table.get(definition) is not None for table in (vjp, decompose))
+        is_given = any(map(is_differentiable, op.operands))
+        is_made = any(map(is_differentiable, op.results))
+        if has_rule or not (is_given and is_made) or find(op.name + GRAD) is not None:
+            continue
+        notes.append(f"no gradient flows through `{op.name}`{at(op)}: it has none")
+        op.attributes["stop_gradient"] = encode("bool[]", (True,) * len(op.result_slots))
+    return notes
+
+
+def at(op: Operation) -> str:
+    """Where an operation stands, as messages say it."""
+    span = span_of(op)
+    return f" at {span}" if span is not None else ""
 
 
 def _storage(program: ProgramOp) -> dict[str, str]:

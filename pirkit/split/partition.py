@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, Protocol
 
 from xdsl.dialects import builtin as mlir
@@ -14,18 +15,19 @@ from pirkit.split.choose import SAVE_ALL, Choice, Chooser
 from pirkit.split.contents import Contents, Need
 from pirkit.split.costs import Effort, effort_of, is_token
 from pirkit.split.demand import demand_of
-from pirkit.split.halves import backward_half, forward_half, taken_by
+from pirkit.split.halves import backward_half, forward_half, taken_by, wanted_early
 from pirkit.split.joint import (
     PARAMETERS,
     Joint,
     Roles,
+    at,
     differentiated,
     roles_by_name,
     taken_apart,
 )
 from pirkit.split.labels import Labels, labels_of
 from pirkit.split.parts import Saved, SplitNames, SplitParts, SplitReport
-from pirkit.split.reorder import reordered
+from pirkit.split.reorder import floated, reordered
 
 FORWARD_LISTS: Final = ("fx", "fp", "fm", "fo")
 
@@ -64,22 +66,28 @@ def forward_backward(
     UnsupportedError (PK0402) for an op without a derivative.
     """
     program = _own_copy(prog)
+    notes: list[str] = []
     if roles is None:
         roles = roles_by_name(program)
-        roles = roles if roles.seeds or forward_ops is not None else differentiated(program)
+        if not roles.seeds and forward_ops is None:
+            roles, notes = differentiated(program)
     if forward_ops is not None:
         roles = Roles(roles.seeds, roles.gradients, roles.storage, forward_ops, roles.is_exact)
-    return split(taken_apart(program, roles), mode, budget)
+    return split(taken_apart(program, roles), mode, budget, notes)
 
 
-def split(joint: Joint, mode: str, budget: int | None) -> SplitParts:
+def split(joint: Joint, mode: str, budget: int | None, notes: Sequence[str] = ()) -> SplitParts:
     """Split a joint program, which is used up."""
     contents = Contents(joint)
     demand = demand_of(joint, contents)
-    joint, notes = reordered(joint, contents, demand)
-    if notes:
-        contents = Contents(joint)
-        demand = demand_of(joint, contents)
+    notes = list(notes)
+    if mode == SAVE_ALL and budget is None:
+        joint, moves = reordered(joint, contents, demand)
+        notes += moves
+    else:
+        joint = floated(joint, contents, demand)
+    contents = Contents(joint)
+    demand = demand_of(joint, contents)
     chooser = Chooser(joint, contents, demand)
     choice = chooser.choose(mode, budget)
     taken = taken_by(joint, contents, demand, choice)
@@ -89,19 +97,26 @@ def split(joint: Joint, mode: str, budget: int | None) -> SplitParts:
         if need.stale:
             notes.append(_copied(need, contents))
     labels = labels_of(joint, contents, demand, taken, choice.saved)
-    forward = forward_half(joint, contents, labels)
+    forward = forward_half(joint, contents, labels, wanted_early(joint, choice))
     backward = backward_half(joint, contents, demand, choice, labels)
     _state(forward, labels.names, is_forward=True)
     _state(backward, labels.names, is_forward=False)
+    halves = ModuleOp([forward]), ModuleOp([backward])
     return SplitParts(
-        forward=ModuleOp([forward]),
-        backward=ModuleOp([backward]),
+        forward=halves[0],
+        backward=halves[1],
         names=labels.names,
         saved=tuple(_saved(labels, choice, chooser)),
         report=SplitReport(
             mode=mode if budget is None else f"budget of {budget:,} bytes",
             bytes=choice.bytes,
-            recomputed=tuple([o.name for o in choice.again if effort_of(o) > Effort.NOTHING]),
+            recomputed=tuple(
+                [
+                    op.name
+                    for op in choice.again
+                    if op not in joint.floating and effort_of(op) > Effort.NOTHING
+                ]
+            ),
             notes=tuple(notes),
         ),
         returns=labels.returns,
@@ -136,9 +151,7 @@ def _reader(need: Need, joint: Joint, uses: dict[tuple[PirOp, int], Need]) -> Pi
 def _copied(need: Need, contents: Contents) -> str:
     writer = contents.overwriter(need)
     assert writer is not None, "what can be kept is overwritten by something"
-    where = span_of(writer)
-    at = f" at {where}" if where is not None else ""
-    return f"copied {describe(need.value)} in front of `{writer.name}`{at}"
+    return f"copied {describe(need.value)} in front of `{writer.name}`{at(writer)}"
 
 
 def _saved(labels: Labels, choice: Choice, chooser: Chooser) -> list[Saved]:

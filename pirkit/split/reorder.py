@@ -1,15 +1,41 @@
-"""Moves work of the backward in front of a write, where that is no more to keep than a copy."""
+"""Moves work between the halves: what no gradient takes part in may be done in either."""
 
 from __future__ import annotations
 
 import dataclasses
 
-from pirkit.analysis.effects import is_pure
-from pirkit.dialect.operation import PirOp, span_of
+from pirkit.analysis.effects import is_pure, is_quiet
+from pirkit.dialect.operation import PirOp
 from pirkit.split.contents import Contents, Need
 from pirkit.split.costs import bytes_of
-from pirkit.split.demand import Demand
-from pirkit.split.joint import Joint
+from pirkit.split.demand import Demand, captured
+from pirkit.split.joint import Joint, at
+
+
+def floated(joint: Joint, contents: Contents, demand: Demand) -> Joint:
+    """The joint program with every backward operation that may as well run in the forward.
+
+    It reads no gradient, and reads at its place what it means. Nothing moves: such operations stand
+    behind those of the forward program.
+    """
+    floating: set[PirOp] = set()
+    for op in joint.backward:
+        if is_quiet(op) and all(
+            (
+                demand.uses[place] == contents.read(*place)
+                if place in demand.uses
+                else place[0].operands[place[1]].owner in floating
+            )
+            for place in captured(op)
+        ):
+            floating.add(op)
+    forward = {*joint.forward, *floating}
+    return dataclasses.replace(
+        joint,
+        forward=tuple([op for op in joint.program.operations if op in forward]),
+        backward=tuple([op for op in joint.backward if op not in floating]),
+        floating=frozenset(floating),
+    )
 
 
 def reordered(joint: Joint, contents: Contents, demand: Demand) -> tuple[Joint, list[str]]:
@@ -35,7 +61,7 @@ def reordered(joint: Joint, contents: Contents, demand: Demand) -> tuple[Joint, 
             continue
         for op in dict.fromkeys(users):
             moved[op] = writer
-            notes.append(f"moved `{op.name}`{_at(op)} in front of `{writer.name}`{_at(writer)}")
+            notes.append(f"moved `{op.name}`{at(op)} in front of `{writer.name}`{at(writer)}")
     return (_moved(joint, moved), notes) if moved else (joint, [])
 
 
@@ -67,8 +93,3 @@ def _moved(joint: Joint, moved: dict[PirOp, PirOp]) -> Joint:
         forward=tuple([op for op in joint.program.operations if op in forward]),
         backward=tuple([op for op in joint.backward if op not in moved]),
     )
-
-
-def _at(op: PirOp) -> str:
-    span = span_of(op)
-    return f" at {span}" if span is not None else ""
