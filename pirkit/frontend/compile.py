@@ -7,17 +7,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from pirkit.diag.errors import OpenError
 from pirkit.frontend.files import Program
 from pirkit.frontend.prim import with_prim
 from pirkit.lowering.kernels import KernelLibrary
-from pirkit.lowering.plan_writer import ports_of, write_plan
-from pirkit.lowering.specialize import specialized, static_inputs
+from pirkit.lowering.plan_writer import write_plan
 from pirkit.passes import run_pipeline
 from pirkit.runtime.executor import Executable
-from pirkit.runtime.meta import Meta
-from pirkit.runtime.plan import Plan
-from pirkit.runtime.specialized import Specialized
 
 Array = np.ndarray[Any, Any]
 
@@ -54,9 +49,7 @@ def compile(
     ``gpu`` cupy kernels; plug-ins add backends. Ops without a kernel on a device run on the CPU,
     with one warning each, unless ``fallback=False``. One run may use ``threads`` threads. ``prim``
     takes operators apart into primitives first, but for those in ``prim_keep``; by default the
-    environment decides (``PIRKIT_PRIM=1``, ``PIRKIT_PRIM_KEEP=softmax;gelu``). A program with an
-    op that has no kernel, and whose parts depend on sizes or attributes that the program leaves
-    open, is lowered when it runs, once for each combination of them.
+    environment decides (``PIRKIT_PRIM=1``, ``PIRKIT_PRIM_KEEP=softmax;gelu``).
 
     Raises UsageError for an unknown backend, UnsupportedError for an op without a kernel and for a
     device that this machine does not have.
@@ -66,21 +59,5 @@ def compile(
     pipeline = with_prim(pipeline, prim, prim_keep)
     lowered_from = run_passes(program, pipeline) if pipeline else program
     weights = dict(program.params if params is None else params)
-    held = lowered_from.entry(entry)
-    try:
-        plan = write_plan(held, library=library)
-    except OpenError:
-        static = static_inputs(held)
-
-        def lower(shapes: Mapping[str, Meta], values: Mapping[str, Array]) -> Plan:
-            module = specialized(program.module, held.symbol, shapes, values)
-            known = Program(module, source=program.source)
-            return write_plan(
-                (run_passes(known, pipeline) if pipeline else known).entry(held.symbol),
-                library=library,
-            )
-
-        return Specialized(
-            ports_of(held), library, weights, seed, threads=threads, lower=lower, static=static
-        )
+    plan = write_plan(lowered_from.entry(entry), library=library)
     return Executable(plan, library, weights, seed, threads=threads)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, cast
 
 from pirkit.dialect.opdef import RANDOM, OpDef, infer_meta, lookup, reference
+from pirkit.dialect.operation import ProgramOp
+from pirkit.lowering.composite import NAME as COMPOSITE
+from pirkit.lowering.composite import composite, is_composite
 from pirkit.runtime.binding import Binding, Step
 from pirkit.runtime.device import Device
 from pirkit.runtime.dtype import DType
+from pirkit.runtime.executor import Executable
 from pirkit.runtime.fallback import fallback
 from pirkit.runtime.library import Metas
 from pirkit.runtime.registry import (
@@ -62,7 +66,7 @@ class KernelLibrary:
     def serves(self, definition: OpDef) -> bool:
         """True if there is a kernel for some element type."""
         may_use_cpu = self.falls_back or self.registry.backend(self.backend).device == CPU
-        if may_use_cpu and reference.get(definition) is not None:
+        if may_use_cpu and (reference.get(definition) is not None or is_composite(definition)):
             return True
         backends = {self.backend, CPU} if may_use_cpu else {self.backend}
         name = definition.base.name
@@ -110,6 +114,7 @@ class KernelLibrary:
     def _reference(self, definition: OpDef, dtype: DType, others: int) -> Iterator[Choice]:
         rule = reference.get(definition)
         if rule is None:
+            yield from self._composite(definition, dtype, others)
             return
         kernel = Kernel(
             op=definition.base.name,
@@ -121,6 +126,26 @@ class KernelLibrary:
         asked = self.backend == REFERENCE
         reason = "asked for" if asked else "for what no kernel serves" if others else "no kernel"
         yield Choice(kernel, (f"the reference rule: {reason}",))
+
+    def _composite(self, definition: OpDef, dtype: DType, others: int) -> Iterator[Choice]:
+        if not is_composite(definition):
+            return
+        kernel = Kernel(
+            op=definition.base.name,
+            key=KernelKey(COMPOSITE, ANY, dtype),
+            bind=composite(definition, self._on_cpu_alone),
+            form="new",
+            source="its decomposition",
+        )
+        reason = "for what no kernel serves" if others else "no kernel"
+        yield Choice(kernel, (f"taken apart when its shapes and attributes are known: {reason}",))
+
+    def _on_cpu_alone(self, program: ProgramOp) -> Executable:
+        """A part of a program, on the CPU whatever the rest runs on."""
+        from pirkit.lowering.plan_writer import write_plan  # noqa: PLC0415  which asks for kernels
+
+        library = self if self.device.name == CPU else replace(self, backend=CPU)
+        return Executable(write_plan(program, library=library), library)
 
     def overwrites(self, kernel: Kernel) -> Mapping[int, tuple[int, ...]]:
         """Result -> operands whose memory the kernel may write it to, by position."""

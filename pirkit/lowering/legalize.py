@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
+from typing import Final, cast
 
+from xdsl.ir import OpResult, SSAValue
+
+from pirkit.analysis.effects import SOURCES
 from pirkit.analysis.order import operations
-from pirkit.diag.errors import OpenError, UnsupportedError
+from pirkit.diag.errors import UnsupportedError
+from pirkit.dialect.build import Builder
 from pirkit.dialect.infer import is_open
-from pirkit.dialect.opdef import OpDef, decompose
-from pirkit.dialect.operation import PirOp, ProgramOp, origin_of, span_of
+from pirkit.dialect.opdef import decompose
+from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.dialect.types import meta_of
 from pirkit.lowering.kernels import KernelLibrary
 from pirkit.passes.base import PassContext
 from pirkit.passes.decompose import take_apart
 from pirkit.passes.functionalize import functionalize
 from pirkit.runtime.meta import TensorMeta, VecMeta
-
-Wanted = Callable[[PirOp], bool]
+from pirkit.runtime.registry import CPU
 
 NAME: Final = "legalize"
 
@@ -28,22 +30,12 @@ def legalized(program: ProgramOp, library: KernelLibrary) -> ProgramOp:
     In the order of selection this comes behind the kernels of the backend and in front of a
     fallback to the CPU: an operation is taken apart if no kernel of the backend serves it, unless
     its parts have none either. On the CPU a reference rule counts as a kernel. An operation that
-    writes in place is made pure first.
+    writes in place is made pure first. One whose parts depend on sizes or attributes that the
+    program leaves open stays whole; its kernel is made when they are known (see `composite`).
 
     Raises UnsupportedError for an operation of which the rule does not know a part.
     """
-    parted: dict[str, bool] = {}
-
-    def wanted(op: PirOp) -> bool:
-        definition = op.definition
-        if library.is_native(definition) or decompose.get(definition) is None:
-            return False
-        if not library.serves(definition):
-            return True
-        if op.name not in parted:
-            parted[op.name] = _has_served_parts(op, library, wanted)
-        return parted[op.name]
-
+    wanted = _Wanted(library)
     lacking = [op for op in operations(program.block) if wanted(op)]
     if not lacking:
         return program
@@ -52,30 +44,45 @@ def legalized(program: ProgramOp, library: KernelLibrary) -> ProgramOp:
         functionalize(copy, PassContext(NAME, len(list(operations(copy.block)))))
     for op in list(operations(copy.block)):
         if op.parent is not None and wanted(op):
-            _take_apart(op, wanted, library)
+            take_apart(op, wanted)
     return copy
 
 
-def _take_apart(op: PirOp, wanted: Wanted, library: KernelLibrary) -> None:
-    """Take one operation apart.
+class _Wanted:
+    """Tells which operations are to be taken apart for a library."""
 
-    Raises OpenError (PK0406) if it has no kernel, and what it becomes depends on what is open.
-    """
-    try:
-        if take_apart(op, wanted) or library.serves(op.definition) or not _is_open(op):
-            return
-    except UnsupportedError as error:
-        if isinstance(error, OpenError) or not _is_open(op):
-            raise
-        cause: UnsupportedError | None = error
-    else:
-        cause = None
-    raise OpenError(
-        f"`{op.name}` has no kernel, and to take it apart its sizes have to be known",
-        span=span_of(op),
-        notes=(*((cause.message,) if cause else ()), *origin_of(op)),
-        help="bind the sizes of the inputs: `infer-meta{bind=NAME:4x3}`",
-    ) from cause
+    def __init__(self, library: KernelLibrary) -> None:
+        self.library = library
+        self.everywhere = library.device.name == CPU
+        self.parted: dict[str, bool] = {}
+
+    def __call__(self, op: PirOp) -> bool:
+        definition, library = op.definition, self.library
+        if library.is_native(definition) or decompose.get(definition) is None:
+            return False
+        if op.definition.writes:
+            return True
+        if _is_open(op):
+            return bool(self.parts(op))
+        if self.everywhere or not library.serves(definition):
+            return True
+        if op.name not in self.parted:
+            parts = self.parts(op)
+            served = (library.is_native(p.definition) or _is_structural(p) for p in parts)
+            self.parted[op.name] = bool(parts) and all(served)
+        return self.parted[op.name]
+
+    def parts(self, op: PirOp) -> list[PirOp]:
+        """What an operation becomes, seen on a copy; nothing if it cannot be taken apart."""
+        trial = ProgramOp.build("trial")
+        b = Builder(trial.block)
+        alone = op.clone({v: _copied(v, b) for v in op.operands})
+        trial.block.add_op(alone)
+        try:
+            count = take_apart(alone, self)
+        except UnsupportedError:
+            return []  # it may run whole
+        return list(operations(trial.block)) if count else []
 
 
 def _is_open(op: PirOp) -> bool:
@@ -88,22 +95,15 @@ def _is_open(op: PirOp) -> bool:
     return any(s.kind is not None and v is not None and is_open(v) for s, v in slots)
 
 
-def _has_served_parts(op: PirOp, library: KernelLibrary, wanted: Wanted) -> bool:
-    """True if every part of an operation has a kernel of the backend, seen on a copy of it."""
-    if op.definition.writes:
-        return False
-    trial = ProgramOp.build("trial", [v.type for v in op.operands])
-    alone = op.clone()
-    trial.block.add_op(alone)
-    alone.operands = trial.block.args
-    try:
-        count = take_apart(alone, wanted)
-    except UnsupportedError:
-        return False  # the whole operation may still run on the CPU
-    return count > 0 and all(
-        _is_served(part.definition, library) for part in operations(trial.block)
-    )
+def _copied(value: SSAValue, b: Builder) -> SSAValue:
+    """A constant, or a list, made again; else an argument."""
+    owner = value.owner
+    if isinstance(owner, PirOp) and owner.name == "pir.combine":
+        return b.combine([b.wrap(_copied(v, b)) for v in owner.operands]).ssa
+    if isinstance(owner, PirOp) and not owner.operands and owner.name not in SOURCES:
+        return b.insert(owner.clone()).results[cast(OpResult, value).index]
+    return b.block.insert_arg(value.type, len(b.block.args))
 
 
-def _is_served(definition: OpDef, library: KernelLibrary) -> bool:
-    return not definition.name.startswith("pd_op.") or library.is_native(definition)
+def _is_structural(op: PirOp) -> bool:
+    return not op.name.startswith("pd_op.")

@@ -15,7 +15,6 @@ from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Block, SSAValue
 
 from pirkit.analysis.alias import AliasClasses, alias_classes
-from pirkit.analysis.effects import NAMES, SOURCES
 from pirkit.diag.errors import UnsupportedError
 from pirkit.dialect.build import SOURCE
 from pirkit.dialect.infer import constant_array, constant_scalar, default_value
@@ -68,22 +67,6 @@ def write_plan(program: ProgramOp, *, library: KernelLibrary | None = None) -> P
         body=with_frees(body, kept),
         written=tuple(writer.written_names()),
     )
-
-
-def ports_of(program: ProgramOp) -> Plan:
-    """The plan of a program without its instructions: what goes in, and what comes out."""
-    writer = _Writer(AliasClasses({}, {}, frozenset()), KernelLibrary())
-    for argument, keyword in zip(program.block.args, program.keywords, strict=True):
-        writer.port(writer.inputs, keyword, argument)
-    for op in program.operations:
-        if op.name in SOURCES or op.name in NAMES:
-            for value in op.operands:
-                if value not in writer.where:
-                    writer.define(value)
-            _STRUCTURAL[op.name](writer, op, [])
-    outputs = [p for _, p in sorted(writer.outputs, key=lambda pair: pair[0])]
-    inputs, params = tuple(writer.inputs), tuple(writer.params)
-    return Plan(program.symbol, tuple(writer.slots), inputs, params, tuple(outputs), body=())
 
 
 @dataclass

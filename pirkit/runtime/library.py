@@ -8,7 +8,7 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 
-from pirkit.diag.errors import ConstraintError, RuntimeFault
+from pirkit.diag.errors import ConstraintError, RuntimeFault, UnsupportedError
 from pirkit.runtime.binding import Binding, Step, first_dtype
 from pirkit.runtime.device import Device
 from pirkit.runtime.dtype import DType
@@ -81,6 +81,9 @@ def bind_call(
             raise call_fault(
                 call, error.message, f"constraint {error.constraint}", error.help
             ) from error
+        except UnsupportedError as error:
+            error.span, error.notes = error.span or call.span, (*error.notes, *call.origin)
+            raise
         if step is not None:
             return choice, step
     if choices:

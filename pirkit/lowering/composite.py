@@ -1,0 +1,115 @@
+"""Kernels of ops that have none: what the op is decomposed into, as a program of its own.
+
+An op whose shapes and attributes are known when the program is lowered is taken apart there (see
+`legalize`). Where they are known only when it runs, its kernel is made then, once for each
+combination of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+from pirkit.dialect.attrs import encode
+from pirkit.dialect.build import Builder, Value
+from pirkit.dialect.infer import infer_result_types
+from pirkit.dialect.opdef import RANDOM, OpDef, decompose
+from pirkit.dialect.operation import ProgramOp, create
+from pirkit.passes.decompose import take_apart
+from pirkit.runtime.binding import Bind, Binding, Step
+from pirkit.runtime.executor import Executable
+from pirkit.runtime.meta import Meta, TensorMeta, VecMeta
+from pirkit.runtime.place import UNDEFINED
+
+NAME = "composite"
+
+
+def is_composite(definition: OpDef) -> bool:
+    """True if the op, or the pure form of it, may be decomposed."""
+    pure = definition.base
+    return decompose.get(pure) is not None and pure.effects != RANDOM and not pure.writes
+
+
+def composite(definition: OpDef, lower: Callable[[ProgramOp], Executable]) -> Bind:
+    """What binds the decomposition of an op; ``lower`` makes programs run.
+
+    Raises UnsupportedError for a call that its rule does not know how to take apart.
+    """
+
+    def bind(b: Binding) -> Step | None:
+        program = ProgramOp.build(NAME)
+        builder = Builder(program.block)
+        inputs: list[str] = []
+        operands = [_operand(builder, meta, inputs) for meta in b.inputs]
+        op = _emit(builder, definition.base, operands, b)
+        for index, result in enumerate(op.result_slots):
+            if result is not None:
+                values = _items(builder, builder.wrap(result))
+                for item, value in enumerate(values):
+                    builder("pir.shadow_output", value, output_name=f"{index}.{item}")
+        if not take_apart(op):
+            return None
+        exe = lower(program)
+        shape = [_count(meta) for meta in b.outputs]
+
+        def step(*arrays: Any) -> tuple[Any, ...]:
+            found = exe.run(dict(zip(inputs, _flat(arrays), strict=False)))
+            return tuple(
+                [
+                    None
+                    if count is None
+                    else found[f"{i}.0"]
+                    if count < 0
+                    else [found[f"{i}.{j}"] for j in range(count)]
+                    for i, count in enumerate(shape)
+                ]
+            )
+
+        return step
+
+    return bind
+
+
+def _emit(b: Builder, definition: OpDef, operands: Sequence[Any], binding: Binding) -> Any:
+    """The op with the results that are wanted, its attributes as attributes."""
+    given = iter(operands)
+    slots = [next(given, None) if s.kind is None else None for s in definition.operands]
+    values = [None if v is None else cast(Value, v).ssa for v in slots]
+    kinds = definition.attr_kinds
+    properties = {
+        name: encode(kinds[name], value)
+        for name, value in binding.attrs.items()
+        if name in kinds and value is not None
+    }
+    types = infer_result_types(definition, values, properties)
+    wanted = [t if m is not None else None for t, m in zip(types, binding.outputs, strict=True)]
+    return b.insert(create(definition, values, wanted, properties))
+
+
+def _operand(b: Builder, meta: Meta | None, names: list[str]) -> Value | None:
+    if meta is None:
+        return None
+    if isinstance(meta, VecMeta):
+        return b.combine([cast(Value, _operand(b, m, names)) for m in meta.items])
+    tensor = cast(TensorMeta, meta)
+    names.append(f"x{len(names)}")
+    return b("pd_op.data", name=names[-1], shape=tensor.shape, dtype=tensor.dtype, place=UNDEFINED)
+
+
+def _items(b: Builder, value: Value) -> Sequence[Value]:
+    return b.split_vec(value) if isinstance(value.any_meta, VecMeta) else (value,)
+
+
+def _count(meta: Meta | None) -> int | None:
+    """How many arrays a result is: -1 for a tensor, None for one that nobody wants."""
+    if meta is None:
+        return None
+    return len(meta) if isinstance(meta, VecMeta) else -1
+
+
+def _flat(arrays: Sequence[Any]) -> list[Any]:
+    found: list[Any] = []
+    for array in arrays:
+        if array is not None:
+            found += cast("list[Any]", array) if isinstance(array, list) else [array]
+    return found
