@@ -24,6 +24,7 @@ PASSES: Final[dict[str, str]] = {
     "infer-meta": "pirkit.passes.infer_meta:InferMetaPass",
     "inline-vec": "pirkit.passes.inline_vec:InlineVecPass",
     "print-alias": "pirkit.passes.print_alias:PrintAliasPass",
+    "split": "pirkit.split.splitting:SplitPass",
     "taylor": "pirkit.passes.taylor:TaylorPass",
     "verify-primitive": "pirkit.passes.verify_primitive:VerifyPrimitivePass",
 }

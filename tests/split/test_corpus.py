@@ -15,9 +15,6 @@ from pirkit.frontend.cases import Case, open_case
 from pirkit.frontend.files import load
 from pirkit.split import forward_backward
 from pirkit.split.choose import MODES
-from pirkit.split.costs import bytes_of
-from pirkit.split.merge import joined
-from tests.split.paddle_names import by_value, names_of
 from tests.split.running import Halves
 
 FOLDER = Path(__file__).parents[1] / "corpus" / "paddle"
