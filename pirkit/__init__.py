@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pirkit.diag.version import VERSION as __version__
 
 if TYPE_CHECKING:
-    from pirkit import ops
+    from pirkit import ops, split
     from pirkit.diag.errors import PirkitError
     from pirkit.frontend.compile import compile, run_passes
     from pirkit.frontend.eager import seed
@@ -78,6 +78,7 @@ __all__ = [
     "run_passes",
     "save",
     "seed",
+    "split",
     "tensor",
     "value_and_grad",
     "vjp",
@@ -85,8 +86,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name == "ops":
-        return import_module("pirkit.ops")
+    if name in ("ops", "split"):
+        return import_module(f"pirkit.{name}")
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'pirkit' has no attribute {name!r}")

@@ -3,5 +3,14 @@
 from pirkit.split.joint import Roles
 from pirkit.split.partition import forward_backward
 from pirkit.split.parts import Saved, SplitNames, SplitParts, SplitReport
+from pirkit.split.runnable import RunnableProgram
 
-__all__ = ["Roles", "Saved", "SplitNames", "SplitParts", "SplitReport", "forward_backward"]
+__all__ = [
+    "Roles",
+    "RunnableProgram",
+    "Saved",
+    "SplitNames",
+    "SplitParts",
+    "SplitReport",
+    "forward_backward",
+]

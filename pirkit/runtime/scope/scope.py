@@ -17,9 +17,9 @@ Value = Any
 class Scope:
     """A value for each slot, shared with whoever put it there.
 
-    Nothing is copied on the way in: a tensor in a scope has the memory and the version of the
-    caller's. ``keep`` notes the version of what it keeps, ``verify`` tells whether it was written
-    since. One thread at a time may use a scope.
+    Nothing is copied on the way in: a tensor in a scope is the caller's, and so is its version.
+    ``keep`` notes versions, ``verify`` tells whether there was a write since. One thread at a time
+    may use a scope.
     """
 
     __slots__ = ("__weakref__", "_values", "_versions", "labels")
@@ -32,12 +32,7 @@ class Scope:
     # --- by slot ---
 
     def share(self, slot: int, value: Value) -> None:
-        """Put a value into a slot. A tensor is shared: a twin with its array and its buffer.
-
-        The twin lets the caller's object die when the caller drops it.
-        """
-        if type(value) is DenseTensor:
-            value = DenseTensor(value.array, value.buffer)
+        """Put a value into a slot. Nothing is copied."""
         self._values[slot] = value
 
     def get(self, slot: int) -> Value:
@@ -53,19 +48,20 @@ class Scope:
             self._values[slot] = None
             self._versions.pop(slot, None)
 
-    def keep(self, slots: Iterable[int], shapes: Iterable[int] = (), watch: bool = True) -> None:
+    def keep(
+        self, slots: Iterable[int], shapes: Iterable[int] = (), watched: Iterable[int] = ()
+    ) -> None:
         """Keep these slots and empty all others; of ``shapes`` keep the meta only.
 
-        Notes the versions of the tensors that are kept, so that ``verify`` can compare.
+        Notes the versions of the ``watched`` ones, so that ``verify`` can compare.
         """
-        held = {slot: self._values[slot] for slot in slots}
-        for slot in shapes:
-            held[slot] = _without_data(self._values[slot])
+        held = [(slot, self._values[slot]) for slot in slots]
+        held += [(slot, _without_data(self._values[slot])) for slot in shapes]
         self.clear()
-        for slot, value in held.items():
+        for slot, value in held:
             self._values[slot] = value
-            if watch and type(value) is DenseTensor:
-                self._versions[slot] = value.version
+        for slot in watched:
+            self._versions[slot] = self._values[slot].version
 
     def verify(self) -> None:
         """Raise RuntimeFault (PK0907) if a tensor was written after it was kept."""

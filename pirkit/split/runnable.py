@@ -1,0 +1,278 @@
+"""What a dynamic-to-static converter embeds: both halves of a split, ready to run."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from typing import Any, Final, cast
+
+import numpy as np
+
+from pirkit.diag.errors import RuntimeFault, UsageError
+from pirkit.runtime.device import Device
+from pirkit.runtime.scope.bound import BoundPlan
+from pirkit.runtime.scope.pool import PoolCount, ScopePool
+from pirkit.runtime.scope.scope import Scope
+from pirkit.runtime.tensor.creation import from_dlpack, from_numpy, tensor
+from pirkit.runtime.tensor.dense import DenseTensor
+from pirkit.split.files import load_parts, save_parts
+from pirkit.split.graph import Graph, Outputs, held_by
+from pirkit.split.lowered import Halves
+from pirkit.split.parts import SplitParts
+from pirkit.split.wiring import Slots, wired
+
+Array = np.ndarray[Any, Any]
+Gradients = tuple[DenseTensor | None, ...]
+
+_CPU: Final = "cpu"
+_GPU: Final = "gpu"
+
+
+class RunnableProgram:
+    """A split program as one object: ``forward`` gives outputs, ``backward`` gradients.
+
+    Inputs and parameters come as sequences in the order of ``names.fx`` and ``names.fp``; they are
+    shared, never copied, and those that the program writes are written where they are. Outputs
+    come as the program before the split had them: one that is an input or a parameter is that
+    very tensor.
+
+    A forward run can go back as long as what ``forward`` returned, or an output in it, is alive;
+    several may wait for their backward, in any order. Kept is what the backward reads, and nothing
+    else.
+
+    Each half is lowered once for each kind of device; the program fixes dtypes and ranks, and
+    sizes that it leaves open cost a new session, not a new plan. May be used from many threads;
+    runs that write parameters take turns.
+    """
+
+    def __init__(
+        self,
+        parts: SplitParts,
+        *,
+        backend: str | None = None,
+        pipeline: str = "@default",
+        seed: int = 0,
+    ) -> None:
+        self.parts = parts
+        self.names = parts.names
+        self.seed = seed
+        self._backend = backend
+        self._pipeline = pipeline
+        self._wiring = wired(parts.names)
+        self._pool = ScopePool(self._wiring.labels)
+        self._returned = [p for _, p in parts.returns] or list(range(len(parts.names.fo)))
+        wiring = self._wiring
+        self._fed = (*wiring.inputs, *wiring.params)
+        self._made = frozenset(wiring.outputs) - wiring.variables
+        self._gradients = {s for s in (*wiring.input_grads, *wiring.param_grads) if s is not None}
+        self._halves: dict[str, Halves] = {}
+        self._turns = threading.Lock()
+        self._numbers = itertools.count()
+        self._latest = threading.local()
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], **options: Any) -> RunnableProgram:
+        """The program that ``save`` wrote, in this process or another.
+
+        Raises InputError for a file that is missing, damaged, or holds other programs.
+        """
+        return cls(load_parts(path), **options)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write both programs and their names to one file, whole or not at all; no weights."""
+        save_parts(self.parts, path)
+
+    # --- running ---
+
+    def forward(
+        self, x: Sequence[Any] = (), params: Sequence[Any] = (), *, training: bool = True
+    ) -> Outputs:
+        """Run the forward program. Without ``training``, nothing is kept for a backward.
+
+        Raises UsageError for a wrong number of tensors; RuntimeFault for one of a wrong shape or
+        dtype (PK0903), a written one that shares memory with another (PK0908) or is read-only,
+        and for a kernel that refuses its arguments (PK0901).
+        """
+        wiring = self._wiring
+        tensors = [
+            *_tensors(x, self.names.fx, "inputs"),
+            *_tensors(params, self.names.fp, "parameters"),
+        ]
+        backend = self._backend or _backend_of(tensors)
+        halves = self._lowered(backend)
+        half = halves.forward if training else halves.inference
+        with ExitStack() as undo:
+            scope = self._pool.take()
+            undo.callback(self._pool.give, scope)
+            for slot, each in zip(self._fed, tensors, strict=True):
+                scope.share(slot, each)
+            number = next(self._numbers)
+            with self._turn(half.writes):
+                half.run(scope, seed=self.seed, number=number)
+                found: list[DenseTensor] = [scope.get(slot) for slot in wiring.outputs]
+                outputs = Outputs([found[position] for position in self._returned])
+                if not training:
+                    return outputs
+                for slot in self._made:
+                    scope.share(slot, _twin(scope.get(slot)))
+                scope.keep(wiring.kept, wiring.shapes, wiring.watched)
+            metas = tuple([each.meta for each in found])
+            graph = outputs.graph = Graph(self._pool, scope, backend, number, metas)
+            undo.pop_all()
+        held_by((t for s, t in zip(wiring.outputs, found, strict=True) if s in self._made), graph)
+        self._latest.graph = weakref.ref(graph)
+        return outputs
+
+    def backward(
+        self,
+        out_grads: Sequence[Any],
+        outputs: Outputs | Graph | None = None,
+        *,
+        retain_graph: bool = False,
+    ) -> tuple[Gradients, Gradients]:
+        """Gradients of the inputs and of the parameters; None where there is none.
+
+        ``out_grads`` are the gradients of the outputs, in the order of ``forward``; None stands
+        for zeros. Gradients of outputs that are one tensor are added up. ``outputs`` is what
+        ``forward`` returned, by default the latest of this thread. What was kept is let go, unless
+        ``retain_graph`` is set.
+
+        Raises RuntimeFault if nothing was kept or it is used up (PK0906), if an input, parameter
+        or output that is needed was written since (PK0907), or for a gradient of a wrong shape or
+        dtype (PK0903).
+        """
+        graph = self._graph(outputs)
+        wiring, halves = self._wiring, self._lowered(graph.backend)
+        with graph.lock:
+            scope = graph.scope
+            seeds = self._seeds(out_grads, graph, halves.device)
+            taken = {*wiring.kept, *wiring.shapes, *(slot for slot, _ in seeds)}
+            with ExitStack() as undo:
+                undo.callback(scope.drop, [s for s in self._gradients if s not in taken])
+                undo.callback(scope.drop, [slot for slot, _ in seeds])
+                with self._turn(halves.reads_written or halves.backward.writes):
+                    scope.verify()
+                    for slot, gradient in seeds:
+                        scope.share(slot, gradient)
+                    halves.backward.run(scope, seed=self.seed, number=graph.number)
+                    shared = set(taken)
+                    of_inputs = _read(scope, wiring.input_grads, shared)
+                    of_params = _read(scope, wiring.param_grads, shared)
+            if not retain_graph:
+                graph.release("was used up by its backward")
+        return of_inputs, of_params
+
+    def count(self) -> PoolCount:
+        """How many scopes are in use and idle, and the bytes that those in use keep alive."""
+        return self._pool.count()
+
+    def plans(self, backend: str = _CPU) -> tuple[BoundPlan, BoundPlan]:
+        """Both halves as they run on a backend, with counters of what their runs did."""
+        halves = self._lowered(backend)
+        return halves.forward, halves.backward
+
+    # --- parts ---
+
+    def _lowered(self, backend: str) -> Halves:
+        halves = self._halves.get(backend)
+        if halves is None:
+            halves = Halves.of(self.parts, self._wiring, backend, self._pipeline)
+            halves = self._halves.setdefault(backend, halves)
+        return halves
+
+    def _graph(self, outputs: Outputs | Graph | None) -> Graph:
+        graph = outputs.graph if isinstance(outputs, Outputs) else outputs
+        if outputs is None:
+            latest: Callable[[], Graph | None] = getattr(self._latest, "graph", _no_graph)
+            graph = latest()
+        if graph is None:
+            raise RuntimeFault(
+                "there is no forward run to go back from",
+                code="PK0906",
+                help="run `forward` with `training`, and hold what it returns until the backward",
+            )
+        return graph
+
+    def _seeds(
+        self, gradients: Sequence[Any], graph: Graph, device: Device
+    ) -> list[tuple[int, DenseTensor]]:
+        """The gradients that the backward takes, by slot: those of one tensor added up."""
+        if len(gradients) != len(self._returned):
+            raise UsageError(
+                f"{len(gradients)} gradients for {len(self._returned)} outputs",
+                code="PK0701",
+                help="pass None for an output without one",
+            )
+        given: dict[int, DenseTensor] = {}
+        for index, (position, value) in enumerate(zip(self._returned, gradients, strict=True)):
+            slot = self._wiring.seeds[position]
+            if slot is None or value is None:
+                continue
+            gradient = _tensor(value)
+            if gradient.meta != graph.metas[position]:
+                raise RuntimeFault(
+                    f"the gradient of output {index} is a {gradient.meta}, "
+                    f"but the output is a {graph.metas[position]}",
+                    code="PK0903",
+                )
+            before = given.get(slot)
+            given[slot] = gradient if before is None else before + gradient
+        for slot, meta in zip(self._wiring.seeds, graph.metas, strict=True):
+            if slot is not None and slot not in given:
+                given[slot] = DenseTensor(device.xp.zeros(meta.shape, meta.dtype.np))
+        return list(given.items())
+
+    def _turn(self, is_needed: bool) -> AbstractContextManager[Any]:
+        """While it lasts, nobody else writes parameters."""
+        return self._turns if is_needed else nullcontext()
+
+
+def _no_graph() -> None:
+    return None
+
+
+def _tensors(values: Sequence[Any], names: Sequence[str], what: str) -> Iterator[DenseTensor]:
+    if len(values) != len(names):
+        raise UsageError(
+            f"{len(values)} {what} for a program that takes {len(names)}",
+            code="PK0701",
+            help=f"it takes {', '.join(names) or 'none'}",
+        )
+    return map(_tensor, values)
+
+
+def _tensor(value: Any) -> DenseTensor:
+    """The value as a tensor that shares its memory; numbers and lists become new ones."""
+    if isinstance(value, DenseTensor):
+        return value
+    if isinstance(value, np.ndarray):
+        return from_numpy(cast(Array, value))
+    return from_dlpack(value) if hasattr(value, "__dlpack__") else tensor(value)
+
+
+def _read(scope: Scope, slots: Slots, shared: set[int]) -> Gradients:
+    """The gradients of a list, each in memory of its own, so that the caller may add to it.
+
+    Slots in ``shared`` hold what others have as well; those that are read join them.
+    """
+    found: list[DenseTensor | None] = []
+    for slot in slots:
+        held: DenseTensor | None = None
+        if slot is not None:
+            held = scope.get(slot).copy() if slot in shared else scope.get(slot)
+            shared.add(slot)
+        found.append(held)
+    return tuple(found)
+
+
+def _twin(held: DenseTensor) -> DenseTensor:
+    """Another tensor with the same array and version; it does not keep the first one alive."""
+    return DenseTensor(held.array, held.buffer)
+
+
+def _backend_of(tensors: Iterable[DenseTensor]) -> str:
+    return _CPU if all(t.place.on_host for t in tensors) else _GPU
