@@ -56,8 +56,6 @@ NOT_SMOOTH: Final[dict[str, str]] = {
 """Ops whose samples lie where differences tell nothing."""
 
 NEEDS_SIZES: Final[dict[str, str]] = {
-    "pd_op.swiglu": "halves of an unknown size are not known",
-    "pd_op.sigmoid_cross_entropy_with_logits": "forms with weights stay whole",
     "pd_op.batch_norm": "one element per channel has no statistics",
     **{f"pd_op.conv2d{t}": "padding SAME follows from the sizes" for t in ("", "_transpose")},
     **{f"pd_op.pool{n}d": "where windows are follows from the sizes" for n in (2, 3)},

@@ -89,9 +89,8 @@ COMPOSED: Final[dict[str, Rule]] = {
 
 def _in_float(rule: Rule) -> Callable[[OpCall], Any]:
     def composed(c: OpCall) -> Any:
-        if not c.x.dtype.is_float and not c.x.dtype.is_complex:
-            return NotImplemented
-        return c.b.cast(rule(c, c.b.wide(c.x)), c.x.dtype)
+        dtype = c.out.dtype
+        return c.b.cast(rule(c, c.b.wide(c.b.cast(c.x, dtype))), dtype)
 
     return composed
 
@@ -147,8 +146,6 @@ def _(c: OpCall, g: Value) -> Value:
 def _(c: OpCall) -> Value:
     b, x, y = c.b, c.x, c.y
     if y is None:
-        if x.shape[-1] < 0:
-            return NotImplemented
         x, y = b.split_vec(b.split_with_num(x, num=2, axis=-1))
     wide = b.wide(x)
     return b.cast(wide * b.sigmoid(wide) * b.wide(y), x.dtype)

@@ -50,8 +50,6 @@ def _(c: OpCall) -> Value:
     b, x = c.b, c.x
     if x.dtype.is_complex:
         return b.atan2(b.imag(x), b.real(x))
-    if not x.dtype.is_float:
-        return NotImplemented
     is_negative = b.less_than(x, b.zeros_like(x))
     return b.where(is_negative, b.like(math.pi, x), x * 0)
 

@@ -78,11 +78,17 @@ def _how_many(c: OpCall, holds: Value, compare: str) -> Value:
 @decompose("pd_op.equal_all")
 def _(c: OpCall) -> Value:
     b, x, y = c.b, c.x, c.y
-    if x.rank != y.rank or any(m != n for m, n in zip(x.shape, y.shape, strict=True)):
-        return NotImplemented if UNKNOWN in (*x.shape, *y.shape) else b.const(False, dt.bool_)
-    if UNKNOWN in x.shape:
-        return NotImplemented
-    return b.all(b.equal(x, y), axis=(), keepdim=False)
+    sizes = list(zip(x.shape, y.shape, strict=False))
+    if x.rank != y.rank or any(UNKNOWN not in pair and pair[0] != pair[1] for pair in sizes):
+        return b.const(False, dt.bool_)
+    if UNKNOWN not in (*x.shape, *y.shape):
+        return b.all(b.equal(x, y), axis=(), keepdim=False)
+    same = b.all(b.equal(b.shape_of(x), b.shape_of(y)), axis=(), keepdim=False)
+    x, y = (b.reshape(v, (-1,)) for v in (x, y))
+    beyond = b.const(0, y.dtype, (1,))  # is read where y is the shorter one
+    places = b.minimum(arange(b, x, 0), as_list(b, sizes_of(b, y)[0]))
+    read = b.gather(b.concat([y, beyond], axis=0), places, axis=0)
+    return b.logical_and(same, b.all(b.equal(x, read), axis=(), keepdim=False))
 
 
 @decompose("pd_op.numel")
@@ -96,11 +102,9 @@ def _(c: OpCall) -> Value:
 @decompose("pd_op.eye")
 def _(c: OpCall) -> Value:
     b, rows, columns = c.b, c.num_rows, c.num_columns
-    if isinstance(rows, Value) or isinstance(columns, Value):
-        return NotImplemented
     row, column = (
         b.arange(start=0, end=n, step=1, dtype=dt.int64)
-        for n in (rows, rows if columns == -1 else columns)
+        for n in (rows, rows if isinstance(columns, int) and columns == -1 else columns)
     )
     is_diagonal = b.equal(b.unsqueeze(row, axis=(1,)), b.unsqueeze(column, axis=(0,)))
     return b.cast(is_diagonal, c.dtype)

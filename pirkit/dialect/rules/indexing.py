@@ -6,6 +6,7 @@ from pirkit.dialect.build import Value
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose
 from pirkit.dialect.rules.movement import arange, part
+from pirkit.dialect.rules.sizes import in_shape, sizes_of
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import UNKNOWN
 
@@ -52,10 +53,10 @@ def _(c: OpCall) -> Value:
     """Value, mask and x broadcast; a value with one element does so whatever its rank."""
     b, x, mask = c.b, c.x, c.mask
     value = b.cast(c.value, x.dtype)
-    if value.meta.numel == 1 and value.rank:
-        value = b.reshape(value, ())
-    out = b.where(mask, value, x)
-    return out if out.rank == max(x.rank, mask.rank) else NotImplemented
+    rank = max(x.rank, mask.rank)
+    if value.rank > rank:
+        value = in_shape(b, value, sizes_of(b, value)[value.rank - rank :])
+    return b.where(mask, value, x)
 
 
 @decompose("pd_op.masked_select")

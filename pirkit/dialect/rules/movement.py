@@ -192,16 +192,36 @@ def _(c: OpCall, gs: list[Value | None]) -> Value:
 
 @decompose("pd_op.split", "pd_op.split_with_num")
 def _(c: OpCall) -> tuple[list[Value]]:
-    axis = c.axis
+    b, x, axis = c.b, c.x, c.axis
     if isinstance(axis, Value):
         return NotImplemented
-    axis %= c.x.rank
+    axis %= x.rank
     sizes = [m.shape[axis] for m in c.result_meta("out").items]
-    if UNKNOWN in sizes:
-        return NotImplemented
-    ends = [sum(sizes[: i + 1]) for i in range(len(sizes))]
-    pairs = zip(sizes, ends, strict=True)
-    return ([part(c.b, c.x, (axis,), (e - s,), (e,)) for s, e in pairs],)
+    if UNKNOWN not in sizes:
+        ends = [sum(sizes[: i + 1]) for i in range(len(sizes))]
+        pairs = zip(sizes, ends, strict=True)
+        return ([part(b, x, (axis,), (e - s,), (e,)) for s, e in pairs],)
+    lengths = _lengths(c, part(b, b.shape_of(x), (0,), (axis,), (axis + 1,)))
+    ends = b.cumsum(lengths, axis=0)
+    starts = ends - lengths
+    places = range(len(sizes))
+    bounds = [[part(b, v, (0,), (i,), (i + 1,)) for v in (starts, ends)] for i in places]
+    return ([part(b, x, (axis,), *pair) for pair in bounds],)
+
+
+def _lengths(c: OpCall, total: Value) -> Value:
+    """The lengths of the pieces along an axis, whose own length is known at run time only."""
+    b = c.b
+    if "num" in c.definition.attr_kinds:
+        piece = b.floor_divide(total, b.integers((c.num,)))
+        return b.expand(piece, shape=(c.num,))
+    sections = c.sections
+    if not isinstance(sections, Value):
+        sections = b.integers(sections)
+    open_ = b.less_than(sections, b.zeros_like(sections))
+    given = b.where(open_, b.zeros_like(sections), sections)
+    rest = total - b.sum(given, (0,), keepdim=True)
+    return b.where(open_, rest, given)
 
 
 @decompose("pd_op.unbind", "pd_op.unstack")

@@ -9,7 +9,7 @@ from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose, vjp
 from pirkit.dialect.ops.einsum import parse
 from pirkit.dialect.rules.elementwise import analytic
-from pirkit.dialect.rules.sizes import Size, as_list, in_shape, sizes_of
+from pirkit.dialect.rules.sizes import in_shape, product, sizes_of
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import UNKNOWN
 
@@ -76,18 +76,12 @@ def _(c: OpCall) -> Value:
     x, y = (
         b.unsqueeze(v, axis=tuple(range(rank - v.rank))) if v.rank < rank else v for v in (c.x, c.y)
     )
-    sizes = [_times(b, m, n) for m, n in zip(sizes_of(b, x), sizes_of(b, y), strict=True)]
+    sizes = [product(b, m, n) for m, n in zip(sizes_of(b, x), sizes_of(b, y), strict=True)]
     if not rank:
         return x * y
     left = b.unsqueeze(x, axis=tuple(range(1, 2 * rank, 2)))
     right = b.unsqueeze(y, axis=tuple(range(0, 2 * rank, 2)))
     return in_shape(b, left * right, sizes)
-
-
-def _times(b: Builder, one: Size, other: Size) -> Size:
-    if isinstance(one, int) and isinstance(other, int):
-        return one * other
-    return as_list(b, one) * as_list(b, other)
 
 
 @decompose("pd_op.bilinear")

@@ -8,8 +8,8 @@ from typing import cast
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose
-from pirkit.dialect.rules.movement import arange
-from pirkit.dialect.rules.sizes import Size, grown, in_shape, shrunk, sizes_of
+from pirkit.dialect.rules.movement import arange, part
+from pirkit.dialect.rules.sizes import Size, as_list, grown, in_shape, product, shrunk, sizes_of
 from pirkit.dialect.types import meta_of
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import UNKNOWN, VecMeta
@@ -28,17 +28,24 @@ def _(c: OpCall) -> Value:
     """Each dimension gets one of repetitions in front of it, and takes it in."""
     b, x, times = c.b, c.x, c.repeat_times
     if isinstance(times, Value):
-        return NotImplemented
+        if UNKNOWN in times.shape:
+            return NotImplemented
+        times = [
+            part(b, b.cast(times, dt.int64), (0,), (i,), (i + 1,)) for i in range(times.shape[0])
+        ]
     rank = max(x.rank, len(times))
-    times: tuple[int, ...] = (1,) * (rank - len(times)) + tuple(times)
+    times: list[Size] = [1] * (rank - len(times)) + [*times]
     sizes: list[Size] = [1] * (rank - x.rank) + sizes_of(b, x)
     if not rank:
         return x
     split: list[Size] = [d for size in sizes for d in (1, size)]
     spread = [d for pair in zip(times, sizes, strict=True) for d in pair]
     rows = in_shape(b, x, split)
-    wide = b.expand(rows, shape=tuple(d if isinstance(d, int) else -1 for d in spread))
-    joined = [grown(b, d, t) for t, d in zip(times, sizes, strict=True)]
+    if all(isinstance(t, int) for t in times):
+        wide = b.expand(rows, shape=tuple(d if isinstance(d, int) else -1 for d in spread))
+    else:
+        wide = b.expand(rows, shape=b.concat([as_list(b, d) for d in spread], axis=0))
+    joined = [product(b, d, t) for t, d in zip(times, sizes, strict=True)]
     return in_shape(b, wide, joined)
 
 

@@ -8,6 +8,7 @@ from math import prod
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose, vjp
+from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import UNKNOWN
 
 
@@ -50,10 +51,15 @@ def _(c: OpCall, g: Value) -> Value:
 
 @decompose("pd_op.mean")
 def _(c: OpCall) -> Value:
+    """Integers truncate; of truth values it is whether any holds."""
     b, x = c.b, c.x
-    if not x.dtype.is_float and not x.dtype.is_complex:
-        return NotImplemented
+    if x.dtype is dt.bool_:
+        return b.any(x, axis=c.axis, keepdim=c.keepdim)
     axes = axes_of(x, c.axis)
+    if x.dtype.is_integer:
+        total = b.cast(b.sum(b.cast(x, dt.int64), axes, keepdim=c.keepdim), dt.float64)
+        number = b.value(count(b, b.cast(x, dt.float64), axes), total)
+        return b.cast(b.trunc(total / b.maximum(number, b.value(1, total))), x.dtype)
     wide = b.wide(x)
     total = b.sum(wide, axes, keepdim=c.keepdim)
     return b.cast(total / count(b, wide, axes), x.dtype)

@@ -99,16 +99,34 @@ def _(c: OpCall) -> Value:
         return b.ones_like(x) * least if c.exclusive else x
     axis = 0 if c.flatten else c.axis % x.rank
     size = x.shape[axis]
-    if size == UNKNOWN:
-        return NotImplemented
     backwards = not c.reverse
     if c.exclusive:
         x = _shifted(b, x, axis, 1, backwards, least)
+    if size == UNKNOWN:
+        return _logcumsumexp_of_any_size(b, x, axis, c.reverse, least)
     for step in _powers_of_two(size):
         other = _shifted(b, x, axis, step, backwards, least)
         greater = b.maximum(x, other)
         x = greater + b.log(b.exp(x - greater) + b.exp(other - greater))
     return x
+
+
+def _logcumsumexp_of_any_size(
+    b: Builder, x: Value, axis: int, reverse: bool, least: float
+) -> Value:
+    """By a row for each place, which holds the elements that it covers."""
+    last = (*(i for i in range(x.rank) if i != axis), axis)
+    elements = b.unsqueeze(b.transpose(x, perm=last), axis=(-2,))
+    places = arange(b, x, axis)
+    row, column = b.unsqueeze(places, axis=(1,)), b.unsqueeze(places, axis=(0,))
+    covers = b.greater_equal(column, row) if reverse else b.less_equal(column, row)
+    rows = b.where(covers, elements, b.const(least, x.dtype))
+    paddings = [0] * (2 * rows.rank - 1) + [1]
+    never_empty = b.pad(rows, paddings=paddings, pad_value=least)
+    greatest = b("pd_op.max", never_empty, axis=(-1,), keepdim=True)
+    total = b.sum(b.where(covers, b.exp(rows - greatest), 0.0), (rows.rank - 1,))
+    found = b.log(total) + b.squeeze(greatest, axis=(-1,))
+    return b.transpose(found, perm=tuple(last.index(i) for i in range(x.rank)))
 
 
 def recurrence(b: Builder, a: Value, g: Value, axis: int, *, reverse: bool = False) -> Value:

@@ -40,6 +40,13 @@ def grown(b: Builder, size: Size, times: int) -> Size:
     return size * times if isinstance(size, int) else b.scale(size, scale=times)
 
 
+def product(b: Builder, one: Size, other: Size) -> Size:
+    """``one * other``."""
+    if isinstance(one, int) and isinstance(other, int):
+        return one * other
+    return as_list(b, one) * as_list(b, other)
+
+
 def shrunk(b: Builder, size: Size, by: int) -> Size:
     """``size // by``."""
     return size // by if isinstance(size, int) else b.floor_divide(size, b.integers((by,)))

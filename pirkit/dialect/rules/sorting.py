@@ -62,8 +62,6 @@ def _read(c: OpCall, places: Value, axis: int) -> tuple[Value, Value]:
 def _(c: OpCall) -> tuple[Value, Value]:
     """Where no element is there to be in the middle the place is -1."""
     b, x = c.b, c.x
-    if isinstance(c.axis, Value) or not x.dtype.is_float:
-        return NotImplemented
     skips = "nan" in c.definition.name
     axes = axes_of(x, c.axis)
     kept = [i for i in range(x.rank) if i not in axes]
@@ -74,7 +72,7 @@ def _(c: OpCall) -> tuple[Value, Value]:
     if rows.shape[last] == 0:
         return NotImplemented
     order = b.argsort(rows, axis=last, stable=True)[1]
-    is_nan = b.cast(b.isnan(rows), dt.int64)
+    is_nan = b.cast(b.not_equal(rows, rows), dt.int64)
     size = b.sum(b.ones_like(is_nan), (last,), keepdim=True)
     missing = b.sum(is_nan, (last,), keepdim=True)
     count = size - missing if skips else size
@@ -85,9 +83,10 @@ def _(c: OpCall) -> tuple[Value, Value]:
     pair = b.take_along_axis(rows, at, axis=last)
     value = part(b, pair, (last,), (0,), (1,))
     if c.mode == "avg":
-        value = (value + part(b, pair, (last,), (1,), (2,))) * 0.5
+        value = _between(b, value, part(b, pair, (last,), (1,), (2,)))
     is_gone = b.equal(count, zero) if skips else b.greater_than(missing, zero)
-    value = b.where(is_gone, b.const(float("nan"), x.dtype), value)
+    if x.dtype.is_float:
+        value = b.where(is_gone, b.const(float("nan"), x.dtype), value)
     places = b.where(b.equal(count, zero), b.const(-1, dt.int64), at) if skips else at
     if c.mode != "avg":
         places = part(b, places, (last,), (0,), (1,), (last,))
@@ -96,6 +95,14 @@ def _(c: OpCall) -> tuple[Value, Value]:
         return value, places
     value = _with_ones(b, value, axes)
     return value, _with_ones(b, places, axes)
+
+
+def _between(b: Builder, low: Value, high: Value) -> Value:
+    """The mean of two; of integers without what is behind the point."""
+    if low.dtype.is_float:
+        return (low + high) * 0.5
+    wide = (b.cast(low, dt.float64) + b.cast(high, dt.float64)) * 0.5
+    return b.cast(b.trunc(wide), low.dtype)
 
 
 def _with_ones(b: Builder, x: Value, axes: tuple[int, ...]) -> Value:

@@ -20,13 +20,13 @@ def _(c: OpCall, g: Value) -> Value:
 
 @decompose("pd_op.squeeze")
 def _(c: OpCall) -> Value:
+    """A dimension that is named and unknown is taken to be 1, as the type of the result says."""
     x, axis = c.x, c.axis
-    if isinstance(axis, Value) or (not axis and UNKNOWN in x.shape):
+    if isinstance(axis, Value):
         return NotImplemented
     given = {a % x.rank for a in axis} if x.rank else set[int]()
     gone = {i for i in (given or range(x.rank)) if x.shape[i] == 1}
-    if any(x.shape[i] == UNKNOWN for i in given):
-        return NotImplemented  # whether the axis goes is known at run time only
+    gone |= {i for i in given if x.shape[i] == UNKNOWN}
     return _picked(c, [i for i in range(x.rank) if i not in gone])
 
 

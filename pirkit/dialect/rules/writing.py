@@ -157,8 +157,12 @@ def _(c: OpCall) -> Value:
     index = b.stack(places, axis=zero.rank)
     read = b.gather_nd(x, index)
     value = b.expand_like(c.value, read)
+    if c.accumulate and x.dtype is dt.bool_:
+        counts = (b.cast(v, dt.int32) for v in (x, value))
+        before, added = counts
+        return b.cast(b.scatter_nd_add(before, index, added), dt.bool_)
     if c.accumulate:
-        return NotImplemented if x.dtype is dt.bool_ else b.scatter_nd_add(x, index, value)
+        return b.scatter_nd_add(x, index, value)
     flat = b.const(0, dt.int64)
     for axis, place in enumerate(places):
         size = b.reshape(part(b, b.shape_of(x), (0,), (axis,), (axis + 1,)), ())
