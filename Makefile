@@ -25,8 +25,10 @@ $(VENV)/.dev: $(VENV)/.core
 demo: $(VENV)/.core ## run captured Paddle programs and compare the numbers
 	@echo; echo '== A loop that Paddle recorded, after the default passes =='; echo
 	$(BIN)/pirkit-opt $(CORPUS)/while_tanh/program.txt -p @default --stats
-	@echo; echo '== 37 recorded programs, run for two training steps, against the numbers of Paddle =='; echo
+	@echo; echo '== 37 recorded programs, trained for two steps with our gradients, against the numbers of Paddle =='; echo
 	$(BIN)/pirkit-run --check $(CORPUS)/*/ --from main
+	@echo; echo '== The same with the forward and backward programs that Paddle made =='; echo
+	$(BIN)/pirkit-run --check $(CORPUS)/*/ --from split
 	@echo; echo '== The same networks as Paddle exported them for inference =='; echo
 	$(BIN)/pirkit-run --check $(CORPUS)/*/ --from json
 
