@@ -208,7 +208,7 @@ def _print_reports(reports: list[Report]) -> None:
             f"{report.tolerance:.0e}" if report.tolerance else "",
             f"{report.seconds:.2f}",
         )
-    console = Console(width=None if sys.stdout.isatty() else 100, highlight=False)
+    console = Console(width=None if sys.stdout.isatty() else 140, highlight=False)
     console.print(table)
     for report in reports:
         if report.message:
