@@ -102,17 +102,20 @@ def differentiated(program: ProgramOp) -> tuple[Roles, list[str]]:
     paths = paths_between(program.block, outputs.values(), asked.values())
     b = Builder(program.block, next(iter(write_backs(program)), None))
     positions = _positions(outputs, storage)
-    targets: dict[SSAValue, tuple[str, SSAValue]] = {}
+    targets: dict[int, tuple[SSAValue, SSAValue]] = {}
     seeds: dict[str, str] = {}
     for name, value in outputs.items():
-        flows = value in paths.active and not stops_gradient(value)
-        if flows and value not in targets:
-            seed = _fresh(f"output_grad_{positions[name]}", inputs)
-            targets[value] = (seed, _seed(b, seed, value))
-        if flows:
-            seeds[name] = targets[value][0]
+        if value not in paths.active or stops_gradient(value):
+            continue
+        position = positions[name]
+        seeds[name] = _fresh(f"output_grad_{position}", inputs)
+        if position not in targets:
+            targets[position] = (value, _seed(b, seeds[name], value))
     found = append_backward(
-        program, list(targets), list(asked.values()), [seed for _, seed in targets.values()]
+        program,
+        [value for value, _ in targets.values()],
+        list(asked.values()),
+        [seed for _, seed in targets.values()],
     )
     gradients: dict[str, str] = {}
     for (name, _), gradient in zip(asked.items(), found, strict=True):

@@ -1,0 +1,69 @@
+"""Two training steps of each captured case: Paddle's own halves, and pirkit's, in one object."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pirkit import DenseTensor, tensor
+from pirkit.diag.errors import UnsupportedError
+from pirkit.frontend.captured import Case, open_case
+from pirkit.frontend.files import load
+from pirkit.split import RunnableProgram, SplitParts, forward_backward
+from tests.split.paddle_parts import paddle_parts
+
+FOLDER = Path(__file__).parents[1] / "corpus" / "paddle"
+CASES = sorted(p.parent for p in FOLDER.glob("*/backward.txt"))
+
+
+def own_parts(folder: Path) -> SplitParts:
+    try:
+        return forward_backward(load(folder / "program.txt"), mode="free")
+    except UnsupportedError as error:
+        pytest.skip(error.message)
+
+
+@pytest.mark.parametrize("parts_of", [paddle_parts, own_parts], ids=["paddle", "pirkit"])
+@pytest.mark.parametrize("folder", CASES, ids=lambda path: path.name)
+def test_two_steps_give_the_numbers_of_paddle(folder: Path, parts_of: Any) -> None:
+    case = open_case(folder)
+    step = RunnableProgram(parts_of(folder))
+    names = step.names
+    weights = {name: tensor(array) for name, array in case.arrays("params.npz").items()}
+    trained = {p["name"] for p in case.meta["parameters"] if p["trainable"]}
+    for number in (1, 2):
+        inputs = case.step("inputs.npz", number)
+        outputs = step.forward(
+            [tensor(inputs[name]) for name in names.fx], [weights[name] for name in names.fp]
+        )
+        compare(case, dict(enumerate(outputs)), numbered(case.step("outputs.npz", number)))
+        recorded = case.step("params_after.npz", number)
+        compare(case, weights, {n: a for n, a in recorded.items() if n not in trained})
+        seeds = numbered(case.step("output_grads.npz", number))
+        of_inputs, of_params = step.backward([seeds.get(i) for i in range(len(outputs))])
+        compare(case, named(names.fx, of_inputs), case.step("input_grads.npz", number))
+        compare(case, named(names.fp, of_params), case.step("param_grads.npz", number))
+        for name, gradient in zip(names.fp, of_params, strict=True):
+            if name in trained and gradient is not None:
+                rate = np.asarray(case.meta["learning_rate"], gradient.array.dtype)
+                weights[name][...] = weights[name] - gradient * rate
+    assert step.count().live == 0
+
+
+def numbered(arrays: dict[str, Any]) -> dict[int, Any]:
+    return {int(name): array for name, array in arrays.items()}
+
+
+def named(names: Any, gradients: Any) -> dict[str, DenseTensor]:
+    return {n: g for n, g in zip(names, gradients, strict=True) if g is not None}
+
+
+def compare(case: Case, found: Any, expected: Any) -> None:
+    """A missing gradient and one of zeros mean the same."""
+    for name, want in expected.items():
+        have = found[name].numpy() if name in found else np.zeros_like(want)
+        assert have.shape == want.shape, name
+        assert case.tolerance.error(have, want) <= case.tolerance.rtol, name
