@@ -77,6 +77,9 @@ from pirkit.dialect.rules import (
     rearranging as rearranging,
 )
 from pirkit.dialect.rules import (
+    recurrent as recurrent,
+)
+from pirkit.dialect.rules import (
     reduction as reduction,
 )
 from pirkit.dialect.rules import (
