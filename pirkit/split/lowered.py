@@ -43,7 +43,8 @@ class Halves:
     @classmethod
     def of(cls, parts: SplitParts, wiring: Wiring, backend: str, pipeline: str) -> Halves:
         """The halves of a split; for equal programs and names, the same ones."""
-        texts = (print_mlir(parts.forward), print_mlir(parts.backward), repr(parts.names))
+        texts = [print_mlir(m, locations=True) for m in (parts.forward, parts.backward)]
+        texts.append(repr(parts.names))
         digest = sha256("\0".join(texts).encode()).digest()
         key = (digest, backend, pipeline)
         with _LOCK:

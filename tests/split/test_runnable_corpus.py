@@ -20,17 +20,23 @@ CASES = sorted(p.parent for p in FOLDER.glob("*/backward.txt"))
 
 
 def own_parts(folder: Path) -> SplitParts:
+    return forward_backward(load(folder / "program.txt"), mode="free")
+
+
+def runnable(parts_of: Any, folder: Path) -> RunnableProgram:
     try:
-        return forward_backward(load(folder / "program.txt"), mode="free")
+        step = RunnableProgram(parts_of(folder))
+        step.plans()
     except UnsupportedError as error:
         pytest.skip(error.message)
+    return step
 
 
 @pytest.mark.parametrize("parts_of", [paddle_parts, own_parts], ids=["paddle", "pirkit"])
 @pytest.mark.parametrize("folder", CASES, ids=lambda path: path.name)
 def test_two_steps_give_the_numbers_of_paddle(folder: Path, parts_of: Any) -> None:
     case = open_case(folder)
-    step = RunnableProgram(parts_of(folder))
+    step = runnable(parts_of, folder)
     names = step.names
     weights = {name: tensor(array) for name, array in case.arrays("params.npz").items()}
     trained = {p["name"] for p in case.meta["parameters"] if p["trainable"]}

@@ -17,7 +17,7 @@ from pirkit.runtime.meta import Meta, TensorMeta
 from pirkit.runtime.plan import Output, Plan, Port
 from pirkit.runtime.scope.labels import Labels
 from pirkit.runtime.scope.overlap import refuse_overlap
-from pirkit.runtime.scope.scope import Scope, Value, thawed
+from pirkit.runtime.scope.scope import Scope, Thawed, Value
 from pirkit.runtime.session import Counters, Mode, Session
 from pirkit.runtime.sessions import SessionPool
 from pirkit.runtime.tensor.dense import DenseTensor
@@ -91,8 +91,9 @@ class BoundPlan:
         """
         arrays: list[Any] = []
         metas: list[Meta | None] = []
+        stacks = Thawed()
         for port, slot, _ in self._feeds:
-            given = self._given(scope.get(slot))
+            given = self._given(scope.get(slot), stacks)
             array, meta = fed(port, given, "variable", self.library.device)
             arrays.append(array)
             metas.append(meta)
@@ -131,10 +132,10 @@ class BoundPlan:
                 found.append(target)
         return found
 
-    def _given(self, value: Value) -> Any:
+    def _given(self, value: Value, stacks: Thawed) -> Any:
         if isinstance(value, DenseTensor):
             return value.array
-        return self._stand_ins[value] if isinstance(value, TensorMeta) else thawed(value)
+        return self._stand_ins[value] if isinstance(value, TensorMeta) else stacks.of(value)
 
     def _kept(self, session: Session, output: Output) -> Value:
         value = session.value(output.source)

@@ -115,12 +115,19 @@ def _arrays(value: Value) -> Iterable[Any]:
     elif isinstance(value, list | tuple):
         for each in cast("Iterable[Any]", value):
             yield from _arrays(each)
-    elif hasattr(value, "dtype"):
+    elif hasattr(value, "flags"):
         yield value
 
 
-def thawed(value: Value) -> Value:
-    """A value of which a run may use up the stacks; what lies on them is shared."""
-    if not isinstance(value, SavedValues):
-        return value
-    return SavedValues([tuple(map(thawed, saved)) for saved in value])
+class Thawed(dict[int, SavedValues]):
+    """Copies of stacks that one run may use up; several tokens may stand for one stack."""
+
+    def of(self, value: Value) -> Value:
+        """The run's own copy of a stack, what lies on it shared; any other value itself."""
+        if not isinstance(value, SavedValues):
+            return value
+        copy = self.get(id(value))
+        if copy is None:
+            copy = self[id(value)] = SavedValues()
+            copy += [tuple(map(self.of, saved)) for saved in value]
+        return copy
