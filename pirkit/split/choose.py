@@ -137,7 +137,7 @@ class Chooser:
         if self.contents.made(need.value) != need:
             return None  # an operation behind has written what is needed
         for user, index in captured(op):
-            if reads_data(user, index) and not self.contents.outlives(user, index):
+            if reads_data(user, index) and not self.contents.can_be_had(user, index):
                 return None
         return op
 

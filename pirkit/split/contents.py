@@ -77,11 +77,11 @@ class Contents:
         """A value as it was made."""
         return self._need(value, self.versions.made[value])
 
-    def outlives(self, op: PirOp, index: int) -> bool:
-        """True if the backward finds what an operand of a forward op read, whenever it looks."""
-        contents = self.versions.read(op, index)
+    def can_be_had(self, op: PirOp, index: int) -> bool:
+        """True if the backward may have what an operand of a forward op read, whenever it looks."""
         rewritten = {element for element, _ in self.late}
-        return self._stands(contents) and not any(e in rewritten for e, _ in contents)
+        contents = self.versions.read(op, index)
+        return self.can_keep(self.read(op, index)) and not any(e in rewritten for e, _ in contents)
 
     def overwriter(self, need: Need) -> PirOp | None:
         """The forward operation in front of which a stale content still stands.
