@@ -23,6 +23,7 @@ PASSES: Final[dict[str, str]] = {
     "functionalize": "pirkit.passes.functionalize:FunctionalizePass",
     "infer-meta": "pirkit.passes.infer_meta:InferMetaPass",
     "inline-vec": "pirkit.passes.inline_vec:InlineVecPass",
+    "inplace": "pirkit.passes.inplace:InplacePass",
     "print-alias": "pirkit.passes.print_alias:PrintAliasPass",
     "split": "pirkit.split.splitting:SplitPass",
     "taylor": "pirkit.passes.taylor:TaylorPass",

@@ -11,6 +11,8 @@ from xdsl.ir import Attribute
 
 from pirkit.diag.errors import UsageError
 from pirkit.dialect.operation import PirOp, ProgramOp, describe, span_of
+from pirkit.passes.base import PassContext
+from pirkit.passes.inplace import update_in_place
 from pirkit.split.choose import SAVE_ALL, Choice, Chooser
 from pirkit.split.contents import Contents, Need
 from pirkit.split.costs import Effort, effort_of, is_token
@@ -99,6 +101,8 @@ def split(joint: Joint, mode: str, budget: int | None, notes: Sequence[str] = ()
     labels = labels_of(joint, contents, demand, taken, choice.saved)
     forward = forward_half(joint, contents, labels, wanted_early(joint, choice))
     backward = backward_half(joint, contents, demand, choice, labels)
+    if joint.roles.is_exact:
+        update_in_place(forward, PassContext("split", len(joint.forward)))
     _state(forward, labels.names, is_forward=True)
     _state(backward, labels.names, is_forward=False)
     halves = ModuleOp([forward]), ModuleOp([backward])

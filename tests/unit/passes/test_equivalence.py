@@ -14,8 +14,8 @@ from pirkit.passes import PASSES, run_pipeline
 from tests.execution import Array, assert_same_bits, effect, parsed
 from tests.unit.passes.random_programs import random_program
 
-ADDING = frozenset({"autodiff"})
-"""Passes that give a program more outputs."""
+ADDING = frozenset({"autodiff", "split"})
+"""Passes that give a program more outputs, or make two of it."""
 
 CHECKING = frozenset({"verify-primitive"})
 """Passes that refuse programs."""

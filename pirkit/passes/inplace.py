@@ -1,0 +1,252 @@
+"""Pure operations become in-place ones where nothing can tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, cast
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation, SSAValue
+
+from pirkit.analysis.alias import alias_classes
+from pirkit.analysis.effects import NAMES, SOURCES, is_named
+from pirkit.analysis.order import operations
+from pirkit.dialect.opdef import OpDef, find
+from pirkit.dialect.operation import REGIONS, PirOp, ProgramOp
+from pirkit.dialect.types import meta_of, sizes_of
+from pirkit.passes.base import Pass, PassContext, Stats
+from pirkit.passes.rewrite import meaning, replace, successor
+from pirkit.runtime.meta import TensorMeta
+
+WRITE_BACK: Final = "pd_op.assign_out_"
+
+
+@dataclass(frozen=True)
+class InplacePass(Pass):
+    """Replace operations by their in-place twins where the operand is not needed any more.
+
+    The result takes the storage of the operand, if the two agree in dtype and, provably, in size;
+    if the operand occurs once, was made in the same block, and neither it nor an alias of it is
+    read later, belongs to the host or is known to a region. Inputs, parameters and outputs are
+    not touched, but for this: where a program computes from a parameter what it writes back into
+    it, and does not need the old content meanwhile, it writes the parameter at once.
+
+    ::
+
+        %1 = pd_op.exp(%0) : (tensor<2xf32>) -> tensor<2xf32>
+        %2 = pd_op.relu(%1) : (tensor<2xf32>) -> tensor<2xf32>         // last use of %1
+        // becomes
+        %1 = pd_op.exp(%0) : (tensor<2xf32>) -> tensor<2xf32>
+        %2 = pd_op.relu_(%1) : (tensor<2xf32>) -> tensor<2xf32>
+    """
+
+    name = "inplace"
+    stats = Stats(in_place="operations that write in place", updates="write-backs left out")
+
+    def run(self, ctx: PassContext, module: ModuleOp) -> None:
+        for program in ctx.programs(module):
+            update_in_place(program, ctx)
+            _reuse(program, ctx)
+
+
+def update_in_place(program: ProgramOp, ctx: PassContext) -> None:
+    """Compute in the storage of a parameter what the program writes back into it."""
+    for op in list(program.operations):
+        if op.name != WRITE_BACK or op.parent is None or is_named(op.operands[0]):
+            continue
+        facts = _Facts(program)
+        backs = facts.siblings(op)
+        chain = facts.update(op) if len(backs) == 1 else [cast(PirOp, op.operands[0].owner)]
+        if not chain or not backs:
+            continue
+        ctx.rewrote("update", op)
+        for link in chain:
+            _write_in_place(link, ctx)
+        for back in backs:
+            ctx.count("updates")
+            replace(back, [back.operands[0] if back.results[0].uses else None])
+
+
+def _reuse(program: ProgramOp, ctx: PassContext) -> None:
+    """One walk: an operand that dies hands its storage to the result."""
+    facts = _Facts(program)
+    for op in ctx.each(list(operations(program.block))):
+        pairs = pairs_of(op)
+        if pairs and all(facts.dies(op, operand) for operand in pairs.values()):
+            facts.join(op, _write_in_place(op, ctx), pairs)
+
+
+def pairs_of(op: PirOp) -> Mapping[SSAValue, SSAValue]:
+    """Result -> operand whose storage the in-place twin gives it; nothing if it may not.
+
+    Each must be there, agree in dtype and in size, and be no other operand as well.
+    """
+    definition = op.definition
+    if definition.writes or not definition.inplace or find(op.name + "_") is None:
+        return {}
+    found: dict[SSAValue, SSAValue] = {}
+    for result_name, operand_name in definition.inplace.items():
+        result, operand = op.result_named(result_name), op.operand_named(operand_name)
+        if result is None or operand is None or not _fits(operand, result):
+            return {}
+        if sum(1 for v in op.operands if v is operand) != 1:
+            return {}
+        found[result] = operand
+    return found
+
+
+def _fits(operand: SSAValue, result: SSAValue) -> bool:
+    """True if both have one dtype and provably one shape."""
+    a, b = meta_of(operand.type), meta_of(result.type)
+    if not isinstance(a, TensorMeta) or not isinstance(b, TensorMeta) or a.dtype is not b.dtype:
+        return False
+    if all(d >= 0 for d in (*a.shape, *b.shape)):
+        return a.shape == b.shape
+    (left,), (right,) = sizes_of(operand.type), sizes_of(result.type)
+    return left == right and None not in left
+
+
+def _write_in_place(op: PirOp, ctx: PassContext) -> PirOp:
+    ctx.rewrote("inplace", op)
+    ctx.count("in_place")
+    twin = cast(OpDef, find(op.name + "_"))
+    slots = [op.operand_named(o.name) for o in twin.operands]
+    types = [None if (r := op.result_named(s.name)) is None else r.type for s in twin.results]
+    kinds = twin.attr_kinds
+    properties = {k: v for k, v in meaning(op).items() if k in kinds}
+    new = successor(op, slots, definition=twin, result_types=types, properties=properties)
+    replace(op, new.results, [new])
+    return new
+
+
+class _Facts:
+    """Where the values of each storage are read, in one program as it is now."""
+
+    def __init__(self, program: ProgramOp) -> None:
+        found = alias_classes(program)
+        self.classes = dict(found.elements)
+        self.host = set(found.host)
+        self.writers = found.writers
+        self.members: dict[int, list[SSAValue]] = {}
+        for value, elements in self.classes.items():
+            for element in elements:
+                self.members.setdefault(element, []).append(value)
+        self.positions: dict[Operation, int] = {
+            op: i for i, op in enumerate(operations(program.block))
+        }
+
+    def join(self, old: PirOp, new: PirOp, pairs: Mapping[SSAValue, SSAValue]) -> None:
+        """Note that the results of an operation now have the storage of operands."""
+        self.positions[new] = self.positions[old]
+        for before, after in zip(old.results, new.results, strict=True):
+            self.classes[after] = self.classes.pop(before)
+            for element in self.classes[after]:
+                self.members[element].remove(before)
+                self.members[element].append(after)
+            operand = pairs.get(before)
+            if operand is None:
+                continue
+            (element,) = self.classes[after]
+            (into,) = self.classes[operand]
+            for value in self.members.pop(element):
+                elements = self.classes[value]
+                self.classes[value] = tuple([into if e == element else e for e in elements])
+                self.members[into].append(value)
+            if element in self.host:
+                self.host.add(into)
+
+    def aliases(self, value: SSAValue) -> Iterator[SSAValue]:
+        for element in self.classes[value]:
+            yield from self.members[element]
+
+    def dies(self, op: PirOp, operand: SSAValue) -> bool:
+        """True if nothing can see the storage of an operand behind the op."""
+        if any(element in self.host for element in self.classes[operand]):
+            return False
+        return self.is_local(operand, op) and not any(
+            self.positions[reader] > self.positions[op] for reader in self.readers(operand)
+        )
+
+    def is_local(self, value: SSAValue, op: PirOp) -> bool:
+        """True if all aliases of a value are made and read in the block of the op itself."""
+        block = op.parent
+        makers = [v.owner for v in self.aliases(value)]
+        readers = list(self.readers(value))
+        return all(
+            isinstance(o, Operation) and o.parent is block and o.name not in REGIONS
+            for o in (*makers, *readers)
+        )
+
+    def readers(self, value: SSAValue) -> Iterator[Operation]:
+        for alias in self.aliases(value):
+            for use in alias.uses:
+                yield use.operation
+
+    def update(self, back: PirOp) -> list[PirOp]:
+        """The operations that may compute in the storage that a write-back writes, first to last.
+
+        They lead from the old content of an input or parameter to the new one, each reading the
+        result of the one before for the last time. Nothing if there is no such chain.
+        """
+        value, target = back.operands
+        if not isinstance(target.owner, Operation) or target.owner.name not in SOURCES:
+            return []
+        chain: list[PirOp] = []
+        following = back
+        while value is not target:
+            op = value.owner
+            if not isinstance(op, PirOp) or not self.ends(value, following, back):
+                return []
+            pairs = pairs_of(op)
+            if len(pairs) != 1 or value not in pairs:
+                return []
+            chain.append(op)
+            value, following = pairs[value], op
+        if not chain or self.is_touched_between(target, following, back):
+            return []
+        chain.reverse()
+        return chain
+
+    def siblings(self, back: PirOp) -> list[PirOp]:
+        """A write-back, and those of the other results of an operation that updates several.
+
+        Nothing if such an operation may not write all of them in place.
+        """
+        op = back.operands[0].owner
+        if not isinstance(op, PirOp):
+            return [back]
+        pairs = pairs_of(op)
+        if len(pairs) < 2:
+            return [back]
+        found: list[PirOp] = []
+        for result, target in pairs.items():
+            users = [cast(PirOp, use.operation) for use in result.uses]
+            backs = [u for u in users if u.name == WRITE_BACK and u.operands[1] is target]
+            if len(backs) != 1 or is_named(result) or not self.ends(result, backs[0], backs[0]):
+                return []
+            if self.is_touched_between(target, op, backs[0]):
+                return []
+            found += backs
+        return found
+
+    def is_touched_between(self, target: SSAValue, first: PirOp, back: PirOp) -> bool:
+        """True if the target is read between two operations, or written behind the first one."""
+        start, end = self.positions[first], self.positions[back]
+        readers = (op for op in self.readers(target) if op is not back and op.name not in NAMES)
+        writers = (op for (e,) in [self.classes[target]] for op in self.writers.get(e, ()))
+        return any(start < self.positions[op] < end for op in readers) or any(
+            self.positions[op] > start for op in writers if op is not back
+        )
+
+    def ends(self, value: SSAValue, following: PirOp, back: PirOp) -> bool:
+        """True if a link of a chain is read by the next link last; the final one by anybody."""
+        if not self.is_local(value, back):
+            return False
+        if any(element in self.host for element in self.classes[value]):
+            return False
+        if following is back:
+            return True
+        return not any(
+            self.positions[reader] > self.positions[following] for reader in self.readers(value)
+        )
