@@ -13,7 +13,7 @@ cast to the same type, a second equal constant) is not emitted at all.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Container, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final, cast
@@ -67,9 +67,21 @@ class Builder:
     # --- emitting ---
 
     def __call__(self, op: str | OpDef, *operands: Any, **attrs: Any) -> Any:
-        definition = lookup(op) if isinstance(op, str) else op
+        return self.emit(lookup(op) if isinstance(op, str) else op, operands, attrs)
+
+    def emit(
+        self,
+        definition: OpDef,
+        operands: Sequence[Any],
+        attrs: Mapping[str, Any],
+        wanted: Container[str] | None = None,
+    ) -> Any:
+        """As a call; of the results only those that are ``wanted``, if that is given."""
         slots, properties = self._sorted(definition, operands, attrs)
         types = infer_result_types(definition, slots, properties) if definition.results else ()
+        if wanted is not None:
+            pairs = zip(definition.results, types, strict=True)
+            types = tuple([t if r.name in wanted else None for r, t in pairs])
         return self.results(self.insert(create(definition, slots, types, properties)))
 
     def __getattr__(self, name: str) -> Callable[..., Any]:

@@ -7,18 +7,16 @@ from typing import Final, cast
 from xdsl.ir import OpResult, SSAValue
 
 from pirkit.analysis.effects import SOURCES
+from pirkit.analysis.openness import is_open_call
 from pirkit.analysis.order import operations
 from pirkit.diag.errors import UnsupportedError
 from pirkit.dialect.build import Builder
-from pirkit.dialect.infer import is_open
 from pirkit.dialect.opdef import decompose
 from pirkit.dialect.operation import PirOp, ProgramOp
-from pirkit.dialect.types import meta_of
 from pirkit.lowering.kernels import KernelLibrary
 from pirkit.passes.base import PassContext
 from pirkit.passes.decompose import take_apart
 from pirkit.passes.functionalize import functionalize
-from pirkit.runtime.meta import TensorMeta, VecMeta
 from pirkit.runtime.registry import CPU
 
 NAME: Final = "legalize"
@@ -62,7 +60,7 @@ class _Wanted:
             return False
         if op.definition.writes:
             return True
-        if _is_open(op):
+        if is_open_call(op):
             return bool(self.parts(op))
         if self.everywhere or not library.serves(definition):
             return True
@@ -83,16 +81,6 @@ class _Wanted:
         except UnsupportedError:
             return []  # it may run whole
         return list(operations(trial.block)) if count else []
-
-
-def _is_open(op: PirOp) -> bool:
-    """True if sizes of operands, or attributes, are known only when the program runs."""
-    metas = [meta_of(v.type) for v in (*op.operands, *op.results)]
-    tensors = [t for m in metas for t in (m.items if isinstance(m, VecMeta) else (m,))]
-    if any(isinstance(t, TensorMeta) and not t.is_static for t in tensors):
-        return True
-    slots = zip(op.definition.operands, op.operand_slots, strict=False)
-    return any(s.kind is not None and v is not None and is_open(v) for s, v in slots)
 
 
 def _copied(value: SSAValue, b: Builder) -> SSAValue:

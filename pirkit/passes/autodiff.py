@@ -23,12 +23,13 @@ from pirkit.analysis.differentiation import (
     is_differentiable,
     paths_between,
 )
+from pirkit.analysis.openness import is_open_call
 from pirkit.analysis.order import operations
 from pirkit.diag.errors import UnsupportedError, UsageError
 from pirkit.diag.limits import check
 from pirkit.dialect.build import ORDER, RULE, SOURCE, Builder, Value
 from pirkit.dialect.opcall import OpCall
-from pirkit.dialect.opdef import vjp
+from pirkit.dialect.opdef import decompose, vjp
 from pirkit.dialect.operation import PirOp, ProgramOp, describe, origin_of, span_of
 from pirkit.dialect.types import meta_of
 from pirkit.passes.autodiff_regions import (
@@ -41,6 +42,7 @@ from pirkit.passes.autodiff_regions import (
 )
 from pirkit.passes.decompose import take_apart
 from pirkit.passes.functionalize import write_backs
+from pirkit.passes.gradient_calls import call_gradient
 from pirkit.runtime.meta import VecMeta
 
 Cotangent = Any
@@ -54,12 +56,15 @@ def append_backward(
     cotangents: Sequence[SSAValue | None] | None = None,
     *,
     before: PirOp | None = None,
+    defer: bool = True,
 ) -> list[SSAValue | None]:
     """Append the ops that compute the derivatives of ``targets`` with respect to ``wrt``.
 
     ``cotangents`` are those of the targets, ones by default. The ops stand in front of ``before``,
     by default at the end, where inputs and parameters have not been written back yet. Gives one
-    value for each of ``wrt``, with its type; None for one that the targets do not depend on.
+    value for each of ``wrt``, with its type; None for one that the targets do not depend on. An op
+    whose rule has to know sizes or attributes that the program leaves open gets one of Paddle's
+    gradient ops for its derivative, unless ``defer=False``.
 
     Raises UnsupportedError (PK0402), naming the op and its location, for an op on the way that has
     no derivative or that writes in place, UsageError for a target that is no float.
@@ -72,7 +77,7 @@ def append_backward(
     check("derivative_order", order, None)
     b = Builder(program.block, before)
     shared = Shared(Builder(program.block, before), paths, frozenset(wrt))
-    back = Backward(b, shared, order)
+    back = Backward(b, shared, order, defer)
     for target, seed in zip(targets, seeds, strict=True):
         value = b.wrap(target)
         if not is_differentiable(target):
@@ -96,9 +101,15 @@ def _prepared(
     paths = paths_between(block, targets, wrt)
     inner = [o for op in paths.ops for region in op.regions for o in operations(region.block)]
     wanted = [o for o in (*paths.ops, *inner) if any(r in paths.active for r in o.results)]
-    apart = [take_apart(op, _lacks_vjp, moved=moved) for op in wanted if _lacks_vjp(op)]
+    apart = [
+        take_apart(op, _lacks_vjp, moved=moved, leave=_may_defer) for op in wanted if _lacks_vjp(op)
+    ]
     targets, wrt = [latest(t, moved) for t in targets], [latest(w, moved) for w in wrt]
     return paths_between(block, targets, wrt) if any(apart) else paths, targets, wrt
+
+
+def _may_defer(op: PirOp, error: UnsupportedError) -> None:
+    """The derivative may be an op that is taken apart when all is known: that is seen later."""
 
 
 def _lacks_vjp(op: PirOp) -> bool:
@@ -120,6 +131,7 @@ class Backward:
     b: Builder
     shared: Shared
     order: int
+    defer: bool = True
     grads: dict[SSAValue, list[Cotangent]] = field(
         default_factory=dict[SSAValue, "list[Cotangent]"]
     )
@@ -154,8 +166,7 @@ class Backward:
 
     def apply(self, op: PirOp, held: list[Cotangent]) -> None:
         """Apply the rule of an op."""
-        rule = vjp.get(op.definition)
-        if rule is None or op.definition.writes:
+        if op.definition.writes:
             raise _no_derivative(op)
         tensors = [
             (slot, value)
@@ -165,11 +176,29 @@ class Backward:
         active = self.shared.paths.active
         wanted = frozenset(s.name for s, v in tensors if v in active) - {*op.definition.no_gradient}
         given = [_as_list(h, r) for h, r in zip(held, op.result_slots, strict=True)]
-        found = rule(OpCall(self.b, op, wanted), *given)
+        found = self.derivative(op, wanted, held, given)
         results = cast("tuple[Any, ...]", found if isinstance(found, tuple) else (found,))
         for (slot, value), cotangent in zip(tensors, results, strict=False):
             if value is not None and cotangent is not None and slot.name in wanted:
                 self.add(value, cotangent)
+
+    def derivative(
+        self, op: PirOp, wanted: frozenset[str], held: list[Cotangent], given: list[Cotangent]
+    ) -> Any:
+        """What the rule of an op gives; its gradient op, if the rule has to know what is open."""
+        rule = vjp.get(op.definition)
+        try:
+            if rule is not None:
+                return rule(OpCall(self.b, op, wanted), *given)
+            failure = _no_derivative(op)
+        except UnsupportedError as error:
+            failure = error
+        known = (rule or decompose.get(op.definition)) is not None
+        if self.defer and known and is_open_call(op):
+            found = call_gradient(self.b, op, held, wanted)
+            if found is not None:
+                return found
+        raise failure
 
     def add(self, value: SSAValue, cotangent: Cotangent) -> None:
         """One more contribution to the cotangent of a value."""

@@ -11,8 +11,9 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
 from pirkit.analysis.differentiation import is_differentiable, stops_gradient
+from pirkit.analysis.openness import is_open_call
 from pirkit.analysis.order import operations
-from pirkit.diag.errors import InternalError
+from pirkit.diag.errors import InternalError, UnsupportedError
 from pirkit.diag.limits import check
 from pirkit.dialect.attrs import encode
 from pirkit.dialect.build import RULE, SOURCE, Builder, Value
@@ -33,7 +34,8 @@ class DecomposePass(Pass):
     writes in place and has a pure twin stays whole: `functionalize` makes it pure. One that has
     none, like a step of an optimizer, ends in `assign_out_`, which writes the new values. ``keep``
     names ops that stay whole, ``only`` the ops that are taken apart, both without their dialect.
-    New ops carry the location of the op they come from, and its name as ``comp_op_name``.
+    New ops carry the location of the op they come from, and its name as ``comp_op_name``. Where a
+    rule has to know a size or an attribute that the program leaves open, the op stays whole.
 
     ::
 
@@ -59,10 +61,13 @@ class DecomposePass(Pass):
                 return False
             return not only or short in only
 
+        def left(op: PirOp, error: UnsupportedError) -> None:
+            ctx.remark("missed", error.message, op)
+
         for program in ctx.programs(module):
             for op in ctx.each(list(operations(program.block))):
                 if op.parent is not None and wanted(op):
-                    ctx.count("decomposed", take_apart(op, wanted))
+                    ctx.count("decomposed", take_apart(op, wanted, leave=left))
 
 
 def take_apart(
@@ -70,11 +75,13 @@ def take_apart(
     wanted: Callable[[PirOp], bool] = lambda op: True,
     depth: int = 0,
     moved: dict[SSAValue, SSAValue] | None = None,
+    leave: Callable[[PirOp, UnsupportedError], None] | None = None,
 ) -> int:
     """Replace an op, and what it becomes, by compositions; how many ops were replaced.
 
     Zero if the op has no rule or holds what a rule cannot take. ``moved`` is told which value
-    stands for each result that is gone.
+    stands for each result that is gone. ``leave`` is told of each op that stays whole because its
+    rule has to know sizes or attributes that the program leaves open; without it, that is an error.
     """
     rule = decompose.get(op.definition)
     if rule is None or (op.definition.writes and op.definition.pure is not None):
@@ -86,9 +93,18 @@ def take_apart(
     source = op.attributes.get(SOURCE) or mlir.StringAttr(op.name.partition(".")[2])
     attributes = {SOURCE: source, RULE: op.attributes.get(RULE) or mlir.StringAttr("decompose")}
     b = Builder(block, op, location=op.location, attributes=attributes)
+    operands = list(op.operands)
     _cut_gradients(op, b)
-    found = rule(OpCall(b, op))
+    try:
+        found = rule(OpCall(b, op))
+    except UnsupportedError as error:
+        _undo(op, operands, b)
+        if leave is None or not is_open_call(op):
+            raise
+        leave(op, error)
+        return 0
     if found is NotImplemented:
+        _undo(op, operands, b)
         return 0
     values = list(cast("tuple[Any, ...]", found)) if isinstance(found, tuple) else [found]
     if op.definition.writes:
@@ -100,8 +116,16 @@ def take_apart(
     count = 1
     for made in list(b.emitted):
         if made.parent is not None and wanted(made):
-            count += take_apart(made, wanted, depth + 1, moved)
+            count += take_apart(made, wanted, depth + 1, moved, leave)
     return count
+
+
+def _undo(op: PirOp, operands: Sequence[SSAValue], b: Builder) -> None:
+    """Leave an op as it was before its rule emitted anything."""
+    op.operands = operands
+    for made in reversed(b.emitted):
+        made.detach()
+        made.erase(safe_erase=False)
 
 
 def _cut_gradients(op: PirOp, b: Builder) -> None:

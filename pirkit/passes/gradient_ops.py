@@ -114,6 +114,7 @@ class _Gradient:
                 [t.ssa for t in targets],
                 [v.ssa for v in flat],
                 [s.ssa for s in seeds],
+                defer=False,
             )
         )
         given = {

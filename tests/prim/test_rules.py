@@ -6,13 +6,12 @@ numbers, the op is listed with the reason.
 
 from __future__ import annotations
 
-from contextlib import nullcontext, suppress
 from typing import Final
 
 import numpy as np
 import pytest
 
-from pirkit.diag.errors import ConstraintError, UnsupportedError
+from pirkit.diag.errors import ConstraintError
 from pirkit.dialect.build import Value
 from pirkit.dialect.opdef import RANDOM, OpDef, decompose, vjp
 from pirkit.runtime import dtype as dt
@@ -54,13 +53,6 @@ NOT_SMOOTH: Final[dict[str, str]] = {
     },
 }
 """Ops whose samples lie where differences tell nothing."""
-
-NEEDS_SIZES: Final[dict[str, str]] = {
-    "pd_op.batch_norm": "one element per channel has no statistics",
-    **{f"pd_op.conv2d{t}": "padding SAME follows from the sizes" for t in ("", "_transpose")},
-    **{f"pd_op.pool{n}d": "where windows are follows from the sizes" for n in (2, 3)},
-}
-"""Ops whose derivative is refused where some sizes are unknown."""
 
 COMPUTED = [d for d in table() if d.effects != RANDOM and not d.name.startswith("pir.")]
 COMPOSITE = [d for d in COMPUTED if decompose.get(d) is not None]
@@ -141,12 +133,7 @@ def test_a_derivative_does_not_need_to_know_sizes(definition: OpDef) -> None:
         found: list[list[Array]] = []
         for p in (program_of(call), unknowing(call) or program_of(call)):
             if p.smooth and p.wrt:
-                with (
-                    suppress(UnsupportedError) if definition.name in NEEDS_SIZES else nullcontext()
-                ):
-                    found.append(runner(p, gradient(p, curved(p)), "decompose")(p.traced.inputs))
-        if definition.name in NEEDS_SIZES and len(found) == 1:
-            continue
+                found.append(runner(p, gradient(p, curved(p)), "decompose")(p.traced.inputs))
         for one, other in zip(*found, strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-12, err_msg=str(call))
 

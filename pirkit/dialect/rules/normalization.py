@@ -19,7 +19,8 @@ from pirkit.runtime.meta import UNKNOWN
 
 def _mean(b: Builder, x: Value, axes: Sequence[int]) -> Value:
     n = count(b, x, axes)
-    return b.sum(x, axes, keepdim=True) / (n if isinstance(n, Value) else max(n, 1))
+    some = b.maximum(n, b.value(1.0, n)) if isinstance(n, Value) else max(n, 1)
+    return b.sum(x, axes, keepdim=True) / some
 
 
 def _moments(b: Builder, x: Value, axes: Sequence[int]) -> tuple[Value, Value, Value]:
@@ -97,7 +98,7 @@ def _(c: OpCall) -> tuple[Value, ...]:
 
 @decompose("pd_op.batch_norm")
 def _(c: OpCall) -> tuple[Value, ...]:
-    """Without statistics, of one element per channel, `out` is `x`; what may be so stays whole."""
+    """Without statistics, of one element per channel, `out` is `x`."""
     b, x = c.b, c.b.wide(c.x)
     channel = x.rank - 1 if c.data_format in CHANNELS_LAST else 1
     shape = tuple([UNKNOWN if i == channel else 1 for i in range(x.rank)])
@@ -112,12 +113,19 @@ def _(c: OpCall) -> tuple[Value, ...]:
     if all(n == 1 for n in sizes):
         unset = b.zeros_like(mean)
         return c.x, mean, variance, unset, unset, nothing
-    if all(n in (1, UNKNOWN) for n in sizes):
-        return NotImplemented
     centred, used, spread = _moments(b, x, axes)
     inverse = b.rsqrt(spread + c.epsilon)
     out = _scaled(c, centred * inverse, shape)
     used, spread, inverse = (b.squeeze(v, axis=axes) for v in (used, spread, inverse))
     keep = c.momentum if 0 not in x.shape else 1.0
-    moved = (v * keep + n * (1 - keep) for v, n in ((mean, used), (variance, spread)))
-    return out, *moved, used, inverse, nothing
+    new_mean, new_variance = (
+        v * keep + n * (1 - keep) for v, n in ((mean, used), (variance, spread))
+    )
+    if all(n in (1, UNKNOWN) for n in sizes):  # there may be one element per channel
+        elements = b.value(count(b, x, axes), x)
+        some, single = elements > 1.0, b.equal(elements, b.value(1.0, x))
+        out = b.where(single, b.cast(x, out.dtype), out)
+        new_mean = b.where(some, new_mean, mean)
+        new_variance = b.where(some, new_variance, variance)
+        used, inverse = (b.where(single, b.zeros_like(v), v) for v in (used, inverse))
+    return out, new_mean, new_variance, used, inverse, nothing

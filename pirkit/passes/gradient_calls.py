@@ -1,0 +1,89 @@
+"""Derivatives that stay ops of Paddle: their rules have to know what the program leaves open.
+
+A derivative of `batch_norm` over a batch of unknown size is a `batch_norm_grad`, which is taken
+apart when the size is known (`gradient_ops`, `lowering/composite`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, cast
+
+from pirkit.analysis.differentiation import is_differentiable
+from pirkit.dialect.build import Builder, Value
+from pirkit.dialect.gradient_names import Spelling
+from pirkit.dialect.opcall import OpCall
+from pirkit.dialect.opdef import OpDef, find
+from pirkit.dialect.operation import PirOp
+from pirkit.dialect.ops.gradients import SOURCES, SUFFIX
+from pirkit.runtime.meta import VecMeta
+
+_ENDINGS = (SUFFIX, "_double_grad", "_triple_grad")
+
+
+def gradient_of(forward: OpDef) -> OpDef | None:
+    """The gradient op of an op, if Paddle has one."""
+    name = forward.base.name.removesuffix("_")
+    names = [f"{name}{SUFFIX}"]
+    for lower, higher in pairwise(_ENDINGS):
+        if name.endswith(lower):
+            names.insert(0, name.removesuffix(lower) + higher)
+    found = (find(n) for n in names if n in SOURCES)
+    return next((d for d in found if d is not None), None)
+
+
+def call_gradient(b: Builder, op: PirOp, held: Sequence[Any], wanted: frozenset[str]) -> Any:
+    """The cotangents of an op's operands by one call of its gradient op, by slot.
+
+    ``held`` are the cotangents of the results, None for zero. None if there is no such op, or if it
+    does not take one of these cotangents or gives one that is wanted.
+    """
+    gradient = gradient_of(op.definition)
+    if gradient is None:
+        return None
+    names = Spelling(gradient, op.definition)
+    given = {names.wanted[r.name]: r.name for r in gradient.results if r.name in names.wanted}
+    if not wanted <= given.keys():
+        return None
+    call = OpCall(b, op)
+    named: dict[str, Any] = {}
+    for ours, theirs in names.operands.items():
+        named[theirs] = getattr(call, ours)
+    for ours, theirs in names.results.items():
+        named[theirs] = call.result(ours)
+    for slot, cotangent in zip(op.definition.results, held, strict=True):
+        theirs = names.seeds.get(slot.name)
+        value = op.result_named(slot.name)
+        if theirs is None:
+            if cotangent is not None:
+                return None
+        elif value is not None and is_differentiable(value):
+            named[theirs] = _dense(b, call.result(slot.name), cotangent)
+    kinds = gradient.attr_kinds
+    named |= {
+        n: getattr(call, n) for n in kinds if n not in named and n in op.definition.attr_kinds
+    }
+    required = [s.name for s in gradient.operands if s.kind is None and not s.optional]
+    if any(named.get(name) is None for name in required):
+        return None
+    tensors = [named.pop(s.name, None) for s in gradient.operands if s.kind is None]
+    made = b.emit(gradient, tensors, named, {given[name] for name in wanted})
+    slots = cast("tuple[Any, ...]", made if isinstance(made, tuple) else (made,))
+    found = {r.name: _items(b, v) for r, v in zip(gradient.results, slots, strict=True)}
+    operands = [s.name for s in op.definition.operands if s.kind is None]
+    return tuple([found[given[name]] if name in wanted else None for name in operands])
+
+
+def _items(b: Builder, value: Value | None) -> Any:
+    if value is None or not isinstance(value.any_meta, VecMeta):
+        return value
+    return b.split_vec(value)
+
+
+def _dense(b: Builder, value: Any, cotangent: Any) -> Any:
+    if isinstance(value, tuple):
+        values = cast("tuple[Value, ...]", value)
+        items = cotangent or [None] * len(values)
+        return [_dense(b, v, c) for v, c in zip(values, items, strict=True)]
+    return b.zeros_like(value) if cotangent is None else cotangent
