@@ -115,6 +115,8 @@ def constant_array(value: SSAValue) -> Constant:
             return decode("i64[]", owner.properties["value"])
         if owner.name == "pir.combine":
             return tuple([constant_scalar(v) for v in owner.operands])
+        if owner.name == "pd_op.concat":
+            return _joined(owner)
         if owner.name == "pd_op.full":
             scalar = constant_scalar(value)
             shape = cast(TensorMeta, meta_of(value.type)).shape
@@ -126,6 +128,15 @@ def constant_array(value: SSAValue) -> Constant:
     if isinstance(meta, TensorMeta) and meta.rank <= 1 and meta.numel != UNKNOWN:
         return (None,) * meta.numel
     return None
+
+
+def _joined(concat: Operation) -> Constant:
+    """The integers of lists that are joined."""
+    source = concat.operands[0].owner
+    if not isinstance(source, Operation) or source.name != "pir.combine":
+        return None
+    parts = [constant_array(v) for v in source.operands]
+    return None if None in parts else tuple([n for part in parts for n in part])
 
 
 def is_open(value: SSAValue) -> bool:

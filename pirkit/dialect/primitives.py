@@ -79,6 +79,7 @@ _DIFFERENTIABLE: Final[dict[str, dict[str, str]]] = {
         "gammaln": "Paddle's second name of `lgamma`",
         "digamma": "derivative of `lgamma`",
         "polygamma": "derivatives of `digamma`: closed",
+        "gammaincc": "the incomplete gamma function, by series and continued fraction",
         "i0e": "a function of its own; `i0` is it times an exponential",
         "i1e": "derivative of `i0e`; `i1` is it times an exponential",
         "sign": "-1, 0 or 1; the direction of a complex number, which turns",

@@ -64,6 +64,7 @@ from pirkit.dialect.ops import (  # noqa: F401
     set_value,
     sets,
     shape,
+    signal,
     softmax,
     solving,
     sorting,

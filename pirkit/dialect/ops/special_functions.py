@@ -1,4 +1,4 @@
-"""Special functions of one float tensor: Bessel functions, polygamma, inverse error function."""
+"""Special functions: Bessel functions, gamma functions, the inverse of the error function."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ import numpy as np
 
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.samples import Sample, SampleMaker
+from pirkit.dialect.shapes import broadcast
 from pirkit.runtime import bessel, special
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import in_f32
+from pirkit.runtime.gamma import gammaincc
 from pirkit.runtime.meta import TensorMeta
 
 Array = np.ndarray[Any, Any]
@@ -177,3 +179,48 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
 def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     yield "C1", s(s.bools(3), n=1)
     yield "C2", s(s.tensor(3), n=0)
+
+
+@op
+class Gammaincc:
+    """The share of the gamma function of `x` that lies above `y`; 1 where one is not positive.
+
+    Where `y` is infinite it is 0; Paddle gives NaN. As in Paddle, `x` has no gradient.
+
+    C1: the shapes of `x` and `y` broadcast.
+    C2: `x` and `y` are float tensors of one dtype.
+    """
+
+    name = "pd_op.gammaincc"
+    signature = "x, y -> out"
+    dtypes = (dt.float32, dt.float64)
+    no_gradient = ("x",)
+    domain = (0.5, 6.0)
+    inplace = {"out": "x"}
+
+
+@infer_meta(Gammaincc)
+def _(x: TensorMeta, y: TensorMeta) -> TensorMeta:
+    fits = x.dtype is y.dtype and x.dtype.is_float
+    require(fits, "C2", f"dtypes {x.dtype} and {y.dtype} are not one float type")
+    return x.with_shape(broadcast(x.shape, y.shape, constraint="C1"))
+
+
+@reference(Gammaincc)
+def _(x: Array, y: Array) -> Array:
+    return np.asarray(gammaincc(x, y)).astype(x.dtype)
+
+
+@samples(Gammaincc)
+def _(s: SampleMaker) -> Iterator[Sample]:
+    yield s(s.tensor(2, 3), s.tensor(2, 3))
+    yield s(s.tensor(2, 1), s.tensor(3))
+    yield s(s.array([2.0, -1.0, 0.5]), s.array([-1.0, 2.0, 30.0]))
+    yield s(s.tensor(), s.tensor())
+    yield s(s.tensor(0, 4), s.tensor(4))
+
+
+@bad_samples(Gammaincc)
+def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
+    yield "C1", s(s.tensor(2, 3), s.tensor(2, 4))
+    yield "C2", s(s.ints((3,), 1, 4), s.ints((3,), 1, 4))

@@ -1,4 +1,4 @@
-"""Norms of vectors: p_norm, frobenius_norm, norm, squared_l2_norm."""
+"""Norms of vectors: p_norm, frobenius_norm, norm, squared_l2_norm, renorm."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, samples
+from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.ops.reduction import axes_of
 from pirkit.dialect.samples import Sample, SampleMaker
-from pirkit.dialect.shapes import reduced
+from pirkit.dialect.shapes import normalize_axis, reduced
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import in_f32, widened
 from pirkit.runtime.meta import TensorMeta
@@ -173,3 +173,53 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
 @bad_samples(Norm)
 def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     yield "C1", s(s.tensor(2, 3), axis=2, epsilon=1e-10, is_test=False)
+
+
+@op
+class Renorm:
+    """`x` with its slices along `axis` scaled down to the `p`-norm `max_norm` if they are longer.
+
+    C1: `axis` names a dimension of `x`; Paddle's own op takes no negative one.
+    C2: `p` is positive.
+    """
+
+    name = "pd_op.renorm"
+    signature = "x ; p: f32, axis: i32, max_norm: f32 -> out"
+    dtypes = (dt.float32, dt.float64)
+    inplace = {"out": "x"}
+
+
+@infer_meta(Renorm)
+def _(x: TensorMeta, *, p: float, axis: int, max_norm: float) -> TensorMeta:
+    normalize_axis(axis, x.rank)
+    require(p > 0, "C2", f"there is no {p}-norm")
+    return x
+
+
+@reference(Renorm)
+def _(x: Array, *, p: float, axis: int, max_norm: float) -> Array:
+    others = tuple(i for i in range(x.ndim) if i != axis % x.ndim)
+    size, most = np.abs(x), x.dtype.type(max_norm)
+    if p == np.inf:
+        norm = np.max(size, axis=others, keepdims=True, initial=0)
+    else:
+        order = x.dtype.type(p)
+        norm = np.sum(size**order, axis=others, keepdims=True) ** (1 / order)
+    longer = norm > most
+    return np.where(longer, x * (most / np.where(longer, norm, 1)), x)
+
+
+@samples(Renorm)
+def _(s: SampleMaker) -> Iterator[Sample]:
+    yield s(s.tensor(2, 3), p=2.0, axis=0, max_norm=1.0)
+    yield s(s.tensor(2, 3, 2), p=1.5, axis=1, max_norm=3.0)
+    yield s(s.tensor(2, 3), p=1.0, axis=-1, max_norm=100.0)
+    yield s(s.tensor(2, 3), p=float("inf"), axis=0, max_norm=1.0)
+    yield s(s.tensor(3), p=2.0, axis=0, max_norm=0.5)
+    yield s(s.tensor(2, 0), p=2.0, axis=0, max_norm=0.5)
+
+
+@bad_samples(Renorm)
+def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
+    yield "C1", s(s.tensor(2, 3), p=2.0, axis=2, max_norm=1.0)
+    yield "C2", s(s.tensor(2, 3), p=0.0, axis=0, max_norm=1.0)

@@ -92,6 +92,9 @@ from pirkit.dialect.rules import (
     sets as sets,
 )
 from pirkit.dialect.rules import (
+    signal as signal,
+)
+from pirkit.dialect.rules import (
     softmax as softmax,
 )
 from pirkit.dialect.rules import (

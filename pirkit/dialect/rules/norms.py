@@ -99,3 +99,13 @@ def _(c: OpCall) -> Value:
     most = b.const(c.max_norm, x.dtype)
     longer = b.where(b.greater_than(norm, most), norm, most)
     return b.cast(x * (most / longer), c.x.dtype)
+
+
+@decompose("pd_op.renorm")
+def _(c: OpCall) -> Value:
+    b, x = c.b, c.x
+    others = tuple(i for i in range(x.rank) if i != c.axis % x.rank)
+    norm = _norm(b, x, c.p, others, True)
+    most = b.const(c.max_norm, x.dtype)
+    longer = b.greater_than(norm, most)
+    return b.where(longer, x * (most / b.where(longer, norm, most)), x)

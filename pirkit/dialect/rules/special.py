@@ -59,6 +59,17 @@ def _coefficient(k: int) -> float:
     return 0.5 / (math.factorial(k) * math.factorial(k + 1))
 
 
+@vjp("pd_op.gammaincc")
+def _(c: OpCall, g: Value) -> tuple[None, Value]:
+    """Less ``y ** (x - 1) * exp(-y) / gamma(x)``."""
+    b, x, y = c.b, c.x, c.y
+    zero = b.zeros_like(c.out)
+    is_smooth = b.logical_and(b.greater_than(x, zero), b.greater_than(y, zero))
+    x, y = (b.where(is_smooth, v, b.ones_like(zero)) for v in (x, y))
+    density = b.exp((x - 1) * b.log(y) - y - b.lgamma(x))
+    return None, b.sum_to(b.where(is_smooth, -(g * density), zero), c.y)
+
+
 @decompose("pd_op.i0")
 def _(c: OpCall) -> Value:
     return _unscaled(c, c.b.i0e(c.b.wide(c.x)))
