@@ -4,6 +4,7 @@
 from pirkit.dialect.ops import (  # noqa: F401
     activation,
     adam,
+    adaptive,
     anchors,
     arithmetic,
     attention,

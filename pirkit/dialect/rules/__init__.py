@@ -11,6 +11,9 @@ from pirkit.dialect.rules import (
     activation as activation,
 )
 from pirkit.dialect.rules import (
+    adaptive as adaptive,
+)
+from pirkit.dialect.rules import (
     complexes as complexes,
 )
 from pirkit.dialect.rules import (
@@ -81,6 +84,9 @@ from pirkit.dialect.rules import (
 )
 from pirkit.dialect.rules import (
     reduction as reduction,
+)
+from pirkit.dialect.rules import (
+    sampling as sampling,
 )
 from pirkit.dialect.rules import (
     scan as scan,

@@ -19,16 +19,16 @@ Factor = Value | float
 Results = tuple[Value | None, ...]
 
 
-def _number(b: Builder, x: Value) -> Value:
+def number(b: Builder, x: Value) -> Value:
     """The one element of a tensor."""
     return b.reshape(b.wide(x), ())
 
 
 def _factor(b: Builder, given: Any) -> Factor:
-    return _number(b, given) if isinstance(given, Value) else float(given)
+    return number(b, given) if isinstance(given, Value) else float(given)
 
 
-def _stepped(
+def stepped(
     b: Builder, param: Value, master: Value | None, move: Callable[[Value], Value]
 ) -> tuple[Value, Value | None]:
     """The next parameter and master copy; the arithmetic is done on the wider one."""
@@ -38,14 +38,15 @@ def _stepped(
     return b.cast(wide, param.dtype), wide
 
 
-def _averaged(b: Builder, mean: Value, value: Value, keep: Factor) -> Value:
+def averaged(b: Builder, mean: Value, value: Value, keep: Factor) -> Value:
+    """The next value of a moving mean."""
     return b.wide(mean) * keep + value * (1 - keep)
 
 
 @decompose("pd_op.sgd_")
 def _(c: OpCall) -> Results:
-    b, rate = c.b, _number(c.b, c.learning_rate)
-    return _stepped(b, c.param, c.master_param, lambda p: p - rate * b.wide(c.grad))
+    b, rate = c.b, number(c.b, c.learning_rate)
+    return stepped(b, c.param, c.master_param, lambda p: p - rate * b.wide(c.grad))
 
 
 @decompose("pd_op.momentum_")
@@ -77,27 +78,27 @@ def _momentum(
     nesterov: bool,
     decay: float,
 ) -> Results:
-    rate, slope = _number(b, learning_rate), b.wide(grad)
+    rate, slope = number(b, learning_rate), b.wide(grad)
     if decay:
         slope = slope + (b.wide(param) if master is None else master) * decay
     speed = b.wide(velocity) * mu + slope
     along = slope + speed * mu if nesterov else speed
-    param, master = _stepped(b, param, master, lambda p: p - rate * along)
+    param, master = stepped(b, param, master, lambda p: p - rate * along)
     return param, b.cast(speed, velocity.dtype), master
 
 
 @decompose("pd_op.rmsprop_")
 def _(c: OpCall) -> Results:
     b, slope, mean = c.b, c.b.wide(c.grad), c.mean_grad
-    spread = _averaged(b, c.mean_square, slope * slope, c.decay)
+    spread = averaged(b, c.mean_square, slope * slope, c.decay)
     below = spread
     if c.centered:
-        center = _averaged(b, mean, slope, c.decay)
+        center = averaged(b, mean, slope, c.decay)
         below, mean = spread - center * center, b.cast(center, mean.dtype)
-    shift = _number(b, c.learning_rate) * slope / b.sqrt(below + c.epsilon)
+    shift = number(b, c.learning_rate) * slope / b.sqrt(below + c.epsilon)
     if c.momentum:
         shift = b.wide(c.moment) * c.momentum + shift
-    param, master = _stepped(b, c.param, c.master_param, lambda p: p - shift)
+    param, master = stepped(b, c.param, c.master_param, lambda p: p - shift)
     kept = b.cast(shift, c.moment.dtype), b.cast(spread, c.mean_square.dtype)
     return param, *kept, mean, master
 
@@ -106,8 +107,8 @@ def _(c: OpCall) -> Results:
 def _(c: OpCall) -> Results:
     b, slope = c.b, c.b.wide(c.grad)
     total = b.wide(c.moment) + slope * slope
-    step = _number(b, c.learning_rate) * slope / (b.sqrt(total) + c.epsilon)
-    param, master = _stepped(b, c.param, c.master_param, lambda p: p - step)
+    step = number(b, c.learning_rate) * slope / (b.sqrt(total) + c.epsilon)
+    param, master = stepped(b, c.param, c.master_param, lambda p: p - step)
     return param, b.cast(total, c.moment.dtype), master
 
 
@@ -158,20 +159,20 @@ def _adam(
     decay: float = 0.0,
 ) -> Results:
     old = param, moment1, moment2, moment2_max, beta1_pow, beta2_pow, master
-    slope, rate = b.wide(grad), _number(b, learning_rate)
-    mean = _averaged(b, moment1, slope, beta1)
-    square = top = _averaged(b, moment2, slope * slope, beta2)
+    slope, rate = b.wide(grad), number(b, learning_rate)
+    mean = averaged(b, moment1, slope, beta1)
+    square = top = averaged(b, moment2, slope * slope, beta2)
     if greatest and moment2_max is not None:
         top = b.maximum(b.wide(moment2_max), square)
         moment2_max = b.cast(top, moment2_max.dtype)
-    root = b.sqrt(1 - _number(b, beta2_pow))
-    size = rate * root / (1 - _number(b, beta1_pow))
+    root = b.sqrt(1 - number(b, beta2_pow))
+    size = rate * root / (1 - number(b, beta1_pow))
     step = size * (mean / (b.sqrt(top) + root * epsilon))
 
     def move(p: Value) -> Value:
         return (p * (1 - rate * decay) if decay else p) - step
 
-    next_param, next_master = _stepped(b, param, master, move)
+    next_param, next_master = stepped(b, param, master, move)
     moments = b.cast(mean, moment1.dtype), b.cast(square, moment2.dtype)
     if not keeps_powers:
         beta1_pow, beta2_pow = _raised(b, beta1_pow, beta1), _raised(b, beta2_pow, beta2)
@@ -194,11 +195,11 @@ def _unless(b: Builder, skip: Value | None, old: Results, new: Results) -> Resul
 @decompose("pd_op.lamb_")
 def _(c: OpCall) -> Results:
     b, slope = c.b, c.b.wide(c.grad)
-    mean = _averaged(b, c.moment1, slope, c.beta1)
-    square = _averaged(b, c.moment2, slope * slope, c.beta2)
-    direction = mean / (1 - _number(b, c.beta1_pow))
-    direction = direction / (b.sqrt(square / (1 - _number(b, c.beta2_pow))) + c.epsilon)
-    rate = _number(b, c.learning_rate)
+    mean = averaged(b, c.moment1, slope, c.beta1)
+    square = averaged(b, c.moment2, slope * slope, c.beta2)
+    direction = mean / (1 - number(b, c.beta1_pow))
+    direction = direction / (b.sqrt(square / (1 - number(b, c.beta2_pow))) + c.epsilon)
+    rate = number(b, c.learning_rate)
 
     def move(p: Value) -> Value:
         along = direction + p * c.weight_decay if c.weight_decay else direction
@@ -206,7 +207,7 @@ def _(c: OpCall) -> Results:
         return p - (rate * _trust(b, p, along) if adapts else rate) * along
 
     old = c.param, c.moment1, c.moment2, c.beta1_pow, c.beta2_pow, c.master_param
-    param, master = _stepped(b, c.param, c.master_param, move)
+    param, master = stepped(b, c.param, c.master_param, move)
     moments = b.cast(mean, c.moment1.dtype), b.cast(square, c.moment2.dtype)
     powers = _raised(b, c.beta1_pow, c.beta1), _raised(b, c.beta2_pow, c.beta2)
     return _unless(b, c.skip_update, old, (param, *moments, *powers, master))
@@ -238,7 +239,7 @@ def _each(
 @decompose("pd_op.check_finite_and_unscale_")
 def _(c: OpCall) -> tuple[list[Value], Value]:
     b = c.b
-    factor = 1 / _number(b, c.scale)
+    factor = 1 / number(b, c.scale)
     found = b.const(False, dt.bool_)
     scaled: list[Value] = []
     for x in c.x:
