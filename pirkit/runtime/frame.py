@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from pirkit.diag.errors import InternalError
 from pirkit.runtime.device import Device
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.nodes import Aside, Fresh, InArena, Over, Target
@@ -82,9 +81,7 @@ class Frame:
                 return self.settle(other, place, fresh)
             case Over(source):
                 if source != slot:
-                    if self.moves(source):
-                        raise InternalError(f"slot {slot} takes the place of {source}, which moves")
-                    self.fix(slot, self.value(source))
+                    self._cells[slot] = self.cell(source)
             case None:
                 return self.slots
         return self.cell(slot)

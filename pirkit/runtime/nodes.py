@@ -96,7 +96,7 @@ class Move:
 class Rename:
     """Gives slots the arrays of others; no element moves."""
 
-    instruction: Copy
+    instruction: Copy | Call
     sources: tuple[int, ...]
     targets: tuple[int, ...]
 
@@ -151,7 +151,8 @@ class Layout:
     ``owned`` names the output slots whose arrays the caller may keep as they are. ``copied`` are
     small inputs and parameters that get a place in the arena. ``accesses`` tell
     which nodes may run at the same time; None for one that waits for all before it, and that all
-    behind it wait for. ``in_place`` are the variables whose last value lies in their own memory.
+    behind it wait for. ``in_place`` are the variables whose last value lies in their own memory;
+    ``copies`` counts the calls that copy a value into a variable.
     """
 
     nodes: tuple[Node, ...]
@@ -160,3 +161,4 @@ class Layout:
     copied: tuple[tuple[int, InArena], ...]
     accesses: tuple[Access | None, ...]
     in_place: frozenset[int] = frozenset()
+    copies: int = 0

@@ -57,6 +57,8 @@ from pirkit.runtime.plan import (
     writes,
 )
 from pirkit.runtime.registry import Choice
+from pirkit.runtime.storages import Storages
+from pirkit.runtime.write_back import copied, written_back
 
 COPIED: Final = 4096
 """Bytes up to which inputs and parameters are copied into the arena."""
@@ -79,8 +81,9 @@ def plan_memory(
     with the op and its span) for shapes that an op refuses, UnsupportedError for an op without a
     kernel.
     """
-    planner = _Planner(plan, library, device, generator, Arena(reuse))
+    planner = _Planner(plan, Arena(reuse), library=library, device=device, generator=generator)
     planner.kept = _kept(plan, library)
+    planner.going_home = written_back(plan, planner.kept)
     copied: list[tuple[int, InArena]] = []
     for slot, meta in fed.items():
         if device.xp is np and slot not in planner.kept and _is_small(meta):
@@ -103,6 +106,7 @@ def plan_memory(
         tuple(copied),
         tuple(accesses),
         frozenset(s for s in variables if planner.is_in_place(s)),
+        planner.copies,
     )
 
 
@@ -132,83 +136,25 @@ def _kept(plan: Plan, library: Library) -> set[int]:
 
 
 @dataclass
-class _Planner:
-    plan: Plan
-    library: Library
-    device: Device
-    generator: Callable[[Call], Callable[[], np.random.Generator]]
-    arena: Arena
-    metas: dict[int, Meta] = field(default_factory=dict[int, Meta])
-    storages: dict[int, set[Storage]] = field(default_factory=dict[int, set[Storage]])
-    whole: set[int] = field(default_factory=set[int])
-    """Slots whose array is all of its storage."""
+class _Planner(Storages):
+    library: Library = field(kw_only=True)
+    device: Device = field(kw_only=True)
+    generator: Callable[[Call], Callable[[], np.random.Generator]] = field(kw_only=True)
     homes: set[int] = field(default_factory=set[int])
     """Slots that a region writes in place: their array must stay where it is."""
     kept: set[int] = field(default_factory=set[int])
-    retired: list[Storage] = field(default_factory=list[Storage])
+    going_home: dict[int, int] = field(default_factory=dict[int, int])
+    """Slots of values that are written back -> slots of the variables they are written to."""
+    at_home: set[int] = field(default_factory=set[int])
+    """Those of them that are computed in the variable."""
+    copies: int = 0
+    """Write-backs that copy."""
     written: frozenset[Storage | int] = frozenset()
     """What the latest instruction wrote."""
 
     def __post_init__(self) -> None:
         loops = [i for i in instructions(self.plan.body) if isinstance(i, While)]
         self.state = {s for loop in loops for s in slots_of(cast(Copy, loop.body[-1]).targets)}
-
-    # --- metas and storages ---
-
-    def meta(self, operand: Operand) -> Meta | None:
-        if operand is None:
-            return None
-        if isinstance(operand, int):
-            return self.metas.get(operand, self.plan.slots[operand])
-        return VecMeta(tuple([cast(TensorMeta, self.meta(i)) for i in operand]))
-
-    def refer(self, slot: int, *storages: Storage) -> None:
-        self.storages.setdefault(slot, set()).update(storages)
-        for storage in storages:
-            storage.slots.add(slot)
-
-    def feed(self, slot: int, meta: Meta, *, is_variable: bool) -> None:
-        """The caller puts a value into the slot."""
-        self.metas[slot] = meta
-        self.refer(slot, Storage("variable" if is_variable else "caller"))
-        if is_variable:
-            self.whole.add(slot)
-
-    def is_in_place(self, slot: int) -> bool:
-        """True if the value lies in the memory of the variable that was fed."""
-        return all(s.owner == "variable" for s in self.storages[slot]) and slot in self.whole
-
-    def retire(self, slot: int) -> None:
-        """The slot gets another value; the step that makes it may still read the present one."""
-        for storage in self.storages.pop(slot, ()):
-            storage.slots.discard(slot)
-            self.retired.append(storage)
-        self.whole.discard(slot)
-
-    def collect(self) -> None:
-        """Hand back the memory of retired values that nobody refers to."""
-        for storage in dict.fromkeys(self.retired):
-            if not storage.slots and storage.owner == "arena":
-                self.arena.give(storage.offset, storage.nbytes)
-        self.retired.clear()
-
-    def drop(self, slot: int) -> None:
-        self.retire(slot)
-        self.collect()
-
-    def touched(self, slots: Iterable[int]) -> frozenset[Storage | int]:
-        """Slots, and the memory that their values lie in."""
-        found = tuple(slots)
-        return frozenset((*found, *(s for i in found for s in self.storages.get(i, ()))))
-
-    def sole(self, slot: int) -> Storage | None:
-        """The storage of a slot that fills it alone and that a run may write, or None."""
-        held = self.storages.get(slot, set())
-        if len(held) != 1 or slot not in self.whole:
-            return None
-        (storage,) = held
-        writable = storage.owner not in ("caller", "heap") and storage.slots == {slot}
-        return storage if writable else None
 
     def owned(self) -> Iterator[int]:
         """Output slots whose memory nothing else refers to once the run is over."""
@@ -242,7 +188,8 @@ class _Planner:
     def instruction(self, instruction: Instruction) -> Iterator[Node]:
         match instruction:
             case Call():
-                yield from self.call(instruction)
+                come_home = self.come_home(instruction)
+                yield from self.call(instruction) if come_home is None else come_home
             case Copy():
                 yield self.copy(instruction)
             case If():
@@ -385,6 +332,10 @@ class _Planner:
             if slot in operands:
                 return Over(slot)
             return self.detour(slot, meta, moves)
+        if slot in self.going_home:
+            target = self.head_home(call, slot, meta, operands)
+            if target is not None:
+                return target
         for source in operands:
             if self.may_overwrite(call, source, slot, meta):
                 storage = cast(Storage, self.sole(source))
@@ -396,6 +347,49 @@ class _Planner:
                 return Over(source)
         self.retire(slot)
         return self.new(slot, meta)
+
+    def head_home(
+        self, call: Call, slot: int, meta: TensorMeta, operands: tuple[int, ...]
+    ) -> Target:
+        """A value that will be written back: in the variable, or where it can be handed over.
+
+        None if it has to be copied: the variable is read elsewhere, or has another shape.
+        """
+        home = self.going_home[slot]
+        if home in self.homes:
+            return None
+        if not self.is_variable(home):
+            self.kept.add(slot)
+            return self.new(slot, meta)
+        storage = self.sole(home)
+        may_write = home in operands or home not in slots_of(call.inputs)
+        if storage is None or self.metas[home] != meta or not may_write:
+            return None
+        self.metas[slot] = meta
+        self.whole.add(slot)
+        self.refer(slot, storage)
+        self.at_home.add(slot)
+        return Over(home)
+
+    def come_home(self, call: Call) -> tuple[Node, ...] | None:
+        """Writes back without a copy: nothing to do, or a new array handed over. None: copies."""
+        pair = copied(call)
+        if pair is None:
+            return None
+        value, home = pair
+        if value in self.at_home:
+            return ()
+        storage = self.sole(value)
+        is_planned = value in self.going_home and home not in self.homes
+        is_new = storage is not None and storage.owner == "fresh"
+        if storage is None or not is_planned or not is_new or self.is_variable(home):
+            self.copies += 1
+            return None
+        self.retire(home)
+        self.metas[home] = self.metas[value]
+        self.refer(home, storage)
+        self.whole.add(home)
+        return (Rename(call, (value,), (home,)),)
 
     def may_overwrite(self, call: Call, source: int, slot: int, meta: TensorMeta) -> bool:
         storage = self.sole(source)

@@ -93,6 +93,8 @@ class Session:
         self.nbytes = layout.nbytes
         self.owned = layout.owned
         """Slots whose arrays the caller may keep."""
+        self.copies = layout.copies
+        """Values that a run copies into inputs or parameters, instead of computing them there."""
         self.in_place = layout.in_place
         """Variables that are written where they are; others are to be replaced after the run."""
         self._frame = Frame(len(plan.slots), layout.nbytes, library.device)

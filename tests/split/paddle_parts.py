@@ -22,7 +22,7 @@ def paddle_parts(folder: Path) -> SplitParts:
     return SplitParts(
         forward=load(folder / "forward.txt").module,
         backward=load(folder / "backward.txt").module,
-        names=SplitNames(**names),  # pyright: ignore[reportArgumentType]
+        names=SplitNames(**names),
         saved=(),
         report=SplitReport("paddle", 0, (), ()),
         returns=tuple([(name, index) for index, name in enumerate(held["fo"])]),

@@ -100,8 +100,8 @@ def test_missing_gradients_are_zeros() -> None:
     step = net()
     outputs = step.forward([block(1)], [block(2)])
     (gx,), (gw,) = step.backward([None], outputs)
-    assert not gx.numpy().any()  # pyright: ignore[reportOptionalMemberAccess]
-    assert not gw.numpy().any()  # pyright: ignore[reportOptionalMemberAccess]
+    assert not gx.numpy().any()
+    assert not gw.numpy().any()
 
 
 def test_outputs_that_are_one_tensor() -> None:

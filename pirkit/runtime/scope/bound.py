@@ -105,7 +105,7 @@ class BoundPlan:
         with np.errstate(all="ignore"):
             session.run()
         found = [self._kept(session, output) for output, _ in self._results]
-        copies = _write_back(session, targets)
+        copies = session.copies + _write_back(session, targets)
         session.forget()
         self._sessions.give(key, session)
         for (_, slot), value in zip(self._results, found, strict=True):

@@ -1,0 +1,63 @@
+"""Values that are computed only to be written into a variable: they may be computed there.
+
+A program that was made pure computes the new content of a parameter or buffer as a value of its
+own, and copies it into the variable at the end. Where nobody looks at the variable in between, the
+value can have the variable's memory from the beginning, and nothing is copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterator
+from typing import Final
+
+from pirkit.runtime.plan import Call, Instruction, Plan, blocks, reads, writes
+
+Access = Callable[[Instruction], Iterator[int]]
+
+WRITE_BACK: Final = "pd_op.assign_out_"
+"""Copies its first operand into its second."""
+
+
+def written_back(plan: Plan, pinned: Container[int]) -> dict[int, int]:
+    """Slot of a value -> slot of the variable that it is copied into.
+
+    Only where the value has no other use behind the copy, and from the instruction that computes
+    it to the copy nothing reads or writes the variable. Slots in ``pinned`` are left out.
+    """
+    touched: dict[int, int] = {}
+    maker: dict[int, int | None] = {}
+    found: dict[int, int] = {}
+    for index, instruction in enumerate(plan.body):
+        pair = copied(instruction)
+        if pair is not None:
+            value, home = pair
+            made = maker.get(value)
+            is_free = value in instruction.frees and value not in pinned
+            if is_free and made is not None and touched.get(home, -1) <= made:
+                found[value] = home
+        for slot in _all(reads, instruction):
+            touched[slot] = index
+        for slot in _all(writes, instruction):
+            # What is written twice, or inside a branch or a loop, has no one place of its own.
+            is_first = slot not in maker and isinstance(instruction, Call)
+            maker[slot] = index if is_first else None
+            touched[slot] = index + 1
+    return found
+
+
+def copied(instruction: Instruction) -> tuple[int, int] | None:
+    """The value and the variable, if the instruction copies the one into the other."""
+    if not isinstance(instruction, Call) or instruction.kernel != WRITE_BACK:
+        return None
+    match instruction.inputs, instruction.outputs:
+        case (int(value), int(home)), (int(result),) if result == home != value:
+            return value, home
+        case _:
+            return None
+
+
+def _all(access: Access, instruction: Instruction) -> Iterator[int]:
+    yield from access(instruction)
+    for block in blocks(instruction):
+        for inner in block:
+            yield from _all(access, inner)
