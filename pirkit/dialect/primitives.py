@@ -198,6 +198,8 @@ _DISCRETE: Final[dict[str, dict[str, str]]] = {
         "randint": "draws integers",
         "randperm": "draws an order",
         "bernoulli": "draws with the probability of each element",
+        "binomial": "counts successes, in fewer draws than there are trials",
+        "standard_gamma": "draws by rejection, as often as it takes",
     },
     "the program": {
         "data": "an input",

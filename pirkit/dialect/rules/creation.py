@@ -1,4 +1,4 @@
-"""Tensors made of numbers alone."""
+"""Tensors made of numbers alone, and of random ones."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pirkit.dialect.build import Value
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose
 from pirkit.runtime import dtype as dt
+from pirkit.runtime.meta import UNKNOWN
 
 
 @decompose("pd_op.empty_like")
@@ -80,3 +81,18 @@ def _(c: OpCall) -> Value:
     inside = b.clip(drawn, min=float(np.finfo(np.float64).tiny), max=1 - 2.0**-53)
     number = b.erfinv(inside * 2 - 1) * (std * math.sqrt(2)) + mean
     return b.cast(b.clip(number, min=least, max=most), c.dtype)
+
+
+@decompose("pd_op.exponential_")
+def _(c: OpCall) -> Value:
+    """The inverse of the distribution function, at a uniform number."""
+    b, x = c.b, c.x
+    shape = b.shape_of(x) if UNKNOWN in x.shape else x.shape
+    drawn = b.uniform(shape=shape, min=0.0, max=1.0, dtype=dt.float64, seed=0)
+    return b.cast(b.log1p(-drawn) * (-1 / c.lam), x.dtype)
+
+
+@decompose("pd_op.dirichlet")
+def _(c: OpCall) -> Value:
+    drawn: Value = c.b.standard_gamma(c.alpha)
+    return drawn / c.b.sum(drawn, (drawn.rank - 1,), keepdim=True)
