@@ -216,7 +216,11 @@ class Growing:
         self.emit(line, action)
 
     def branch(self) -> None:
-        """Whether the sum of a value is positive decides; both sides read values from outside."""
+        """Whether the sum of a value is positive decides; both sides read values from outside.
+
+        One may write to a value from outside as well.
+        """
+        target = self.pick(SHAPES[0]) if self.random.random() < 0.5 else None
         a, b, op, y, types = self.pair()
         c = f"c{self.count}"
         t = text_type(SHAPES[0])
@@ -228,6 +232,7 @@ class Growing:
             f"  %{y} = pd_op.if(%{c}) : (tensor<i1>) -> {t} {{",
             f"    %{c}a = pd_op.{op}(%{a}, %{b}) : {types}",
             f"    %{c}b = pd_op.tanh(%{c}a) : ({t}) -> {t}",
+            *([self.write_line(f"{c}w", target)] if target else []),
             f"    pir.yield(%{c}b) : ({t}) -> ()",
             "  } else {",
             f"    %{c}d = pd_op.sin(%{a}) : ({t}) -> {t}",
@@ -239,14 +244,25 @@ class Growing:
             if state.read(a).value.sum() > 0:
                 binary(op, a, b, y + "a")(state)
                 unary("tanh", y + "a", y)(state)
+                if target is not None:
+                    unary("sigmoid", target, y + "w", target=target)(state)
             else:
                 unary("sin", a, y)(state)
 
         self.actions.append(action)
 
+    def write_line(self, name: str, target: str) -> str:
+        """A write to a value from outside of a region."""
+        t = text_type(self.shapes[target])
+        return f"    %{name} = pd_op.sigmoid_(%{target}) : ({t}) -> {t}"
+
     def loop(self) -> None:
-        """Two or three turns of ``acc = tanh(acc * factor)``, which starts as another value."""
+        """Two or three turns of ``acc = tanh(acc * factor)``, which starts as another value.
+
+        Each turn may write to a value from outside.
+        """
         a, b = self.pick(SHAPES[0]), self.pick()
+        target = self.pick() if self.random.random() < 0.3 else None
         y = self.fresh(SHAPES[0])
         turns = self.random.randint(2, 3)
         t, s, n = text_type(SHAPES[0]), text_type(self.shapes[b]), "tensor<1xi64>"
@@ -266,6 +282,7 @@ class Growing:
             f"  ^bb0(%{y}k : {n}, %{y}x : {t}):",
             f"    %{y}m = pd_op.multiply(%{y}x, %{b}) : ({t}, {s}) -> {t}",
             f"    %{y}h = pd_op.tanh(%{y}m) : ({t}) -> {t}",
+            *([self.write_line(f"{y}w", target)] if target else []),
             f"    %{y}l = pd_op.scale(%{y}k) {{scale = 1.0 : f64, bias = 1.0 : f32}} : "
             f"({n}) -> {n}",
             f"    %{y}d = pd_op.less_than(%{y}l, %{y}n) : ({n}, {n}) -> tensor<1xi1>",
@@ -279,6 +296,8 @@ class Growing:
                 binary("multiply", name, b, f"{y}m{turn}")(state)
                 name = y if turn == turns - 1 else f"{y}h{turn}"
                 unary("tanh", f"{y}m{turn}", name)(state)
+                if target is not None:
+                    unary("sigmoid", target, f"{y}w", target=target)(state)
 
         self.actions.append(action)
 
