@@ -60,6 +60,7 @@ class RoiAlign:
     """
 
     name = "pd_op.roi_align"
+    no_gradient = ("boxes",)
     signature = (
         "x, boxes, boxes_num? ; pooled_height: i32 = 1, pooled_width: i32 = 1, "
         "spatial_scale: f32 = 1.0, sampling_ratio: i32 = -1, aligned: bool = False -> out"
