@@ -168,9 +168,10 @@ def _write_back(session: Session, targets: Sequence[_Target]) -> int:
     late: list[tuple[_Target, Any]] = []
     for target in targets:
         slot = target.port.slot
-        if slot in session.in_place and target.array is target.home:
-            continue
         value = session.value(slot)
+        is_home = slot in session.in_place or value is target.home
+        if is_home and target.array is target.home:
+            continue
         # What is not the session's alone may lie in a variable that is about to be written.
         late.append((target, value if slot in session.owned else value.copy()))
     for target, value in late:
