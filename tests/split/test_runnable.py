@@ -13,6 +13,8 @@ from pirkit import DenseTensor, from_numpy, tensor
 from pirkit.diag.errors import RuntimeFault, UsageError
 from pirkit.runtime.scope.pool import IDLE_KEPT
 from pirkit.split import RunnableProgram, forward_backward
+from pirkit.split.lowered import Halves
+from pirkit.split.wiring import wired
 from tests.execution import parsed
 
 ROWS = 3
@@ -360,3 +362,17 @@ def test_memory_shared_with_numpy_is_written() -> None:
     x = block(2)
     step.forward([x], [order[name] for name in step.names.fp], training=False)
     check(x, array)
+
+
+def test_inference_computes_nothing_for_the_backward() -> None:
+    step = runnable(
+        given("w"),
+        f"%m = {op('greater_than', '%x', '%w')}".replace(f"-> {T}", f"-> {T}".replace("f32", "i1")),
+        f"%t = {op('tanh', '%x')}",
+        f"%y = {op('multiply', '%t', '%w')}",
+        out("y", "y"),
+    )
+    halves = Halves.of(step.parts, wired(step.names), "cpu", "@default")
+    assert len(halves.inference.plan.outputs) == 1
+    assert len(halves.forward.plan.outputs) > 1
+    assert len(halves.inference.plan.body) == 2
