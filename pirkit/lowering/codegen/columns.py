@@ -1,0 +1,304 @@
+"""Kernels whose lanes lie along an outer axis: flat ones, and blocks of columns that are swept."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from pirkit.lowering.codegen.ir import I64, Builder, Type, Value
+from pirkit.lowering.codegen.loopnest import Fold, Kernel, Load, Stage, defines, kept, reads
+from pirkit.lowering.codegen.pack import pack
+from pirkit.lowering.codegen.points import (
+    Memory,
+    Points,
+    argument,
+    combine,
+    identity,
+    place,
+    split_index,
+    steps,
+    tail_mask,
+    tree,
+    types_of,
+)
+from pirkit.lowering.codegen.primitives import Typed, element
+from pirkit.lowering.codegen.schedule import TILE, Schedule
+from pirkit.lowering.codegen.scratch import Scratch
+
+
+class Columns:
+    """Emits the blocks of a range. The lanes' axis is the last outer one."""
+
+    def __init__(self, b: Builder, plan: Schedule, scratch: Scratch) -> None:
+        self.b, self.plan, self.kernel, self.scratch = b, plan, plan.kernel, scratch
+        self.lanes, self.block = plan.lanes, plan.block
+        self.types = types_of(plan.kernel)
+        self.kept = kept(plan.kernel)
+        self.shared = _shared(plan.kernel)
+        inner = math.prod(plan.kernel.inner)
+        for name in self.shared:
+            scratch.reserve(name, self.types[name], self.block, self.lanes)
+        for name in self.kept:
+            scratch.reserve(name, self.types[name], inner * self.block, self.lanes)
+        for number in plan.packed:
+            dtype = plan.kernel.operands[number].dtype
+            scratch.reserve(f"tile {number}", dtype, TILE * self.block, self.lanes)
+
+    def emit(self) -> None:
+        b, kernel = self.b, self.kernel
+        pointers = [argument(b, k) for k in range(len(kernel.operands))]
+
+        def run(number: Value, _: list[Value]) -> Sequence[Value]:
+            if not kernel.outer:
+                self._once(pointers)
+                return []
+            *others, extent = kernel.outer
+            positions = split_index(b, number, [*others, -(-extent // self.block)])
+            first = b.times(positions[-1], self.block)
+            left = b.emit(I64, f"sub i64 {extent}, {first.text}")
+            count = b.binary("smin", left, Value(str(self.block), I64))
+            bases = [
+                place(b, b.at(pointer, o.offset), o.outer, [*positions[:-1], first])
+                for pointer, o in zip(pointers, kernel.operands, strict=True)
+            ]
+            block = _Block(self, positions[:-1], first, count, bases)
+            if kernel.inner or any(s.after for s in kernel.stages):
+                for stage in kernel.stages:
+                    block.stage(stage)
+            else:
+                block.flat()
+            return []
+
+        b.loop(Value("%lo", I64), Value("%hi", I64), 1, [], run)
+
+    def _once(self, pointers: list[Value]) -> None:
+        """A kernel without axes: one point."""
+        b = self.b
+        bases = [b.at(p, o.offset) for p, o in zip(pointers, self.kernel.operands, strict=True)]
+        block = _Block(self, [], Value("0", I64), Value("1", I64), bases)
+        points = block.points(Value("0", I64), None, [], 1)
+        points.run(self.kernel.stages[0].body)
+
+
+class _Block:
+    """Some neighbouring outer points."""
+
+    def __init__(
+        self, columns: Columns, positions: list[Value], first: Value, count: Value,
+        bases: list[Value],
+    ) -> None:  # fmt: skip
+        self.columns, self.positions, self.first = columns, positions, first
+        self.count, self.bases = count, bases
+        self.b, self.kernel, self.scratch = columns.b, columns.kernel, columns.scratch
+        self.lanes = columns.lanes
+        self.full = count
+        self.ragged = bool(self.kernel.outer) and self.kernel.outer[-1] % self.lanes != 0
+        if self.ragged:
+            self.full = self.b.emit(I64, f"and {count}, {-self.lanes}")
+
+    def vectors(self, body: Callable[[Value, Value | None], None], unroll: int = 1) -> None:
+        """``body(index, mask)`` for each vector of the block."""
+        b, lanes = self.b, self.lanes
+        start: Value | int = 0
+
+        def several(count: int) -> Callable[[Value, list[Value]], Sequence[Value]]:
+            def run(index: Value, _: list[Value]) -> Sequence[Value]:
+                for copy in range(count):
+                    body(b.plus(index, copy * lanes), None)
+                return []
+
+            return run
+
+        if unroll > 1:
+            start = b.emit(I64, f"and {self.full}, {-lanes * unroll}")
+            b.loop(0, start, lanes * unroll, [], several(unroll))
+        b.loop(start, self.full, lanes, [], several(1))
+        if self.ragged:
+            rest = b.emit(I64, f"sub {self.count}, {self.full.text}")
+
+            def tail() -> Sequence[Value]:
+                body(self.full, tail_mask(b, lanes, rest))
+                return []
+
+            b.branch(b.compare("sgt", rest, 0), tail)
+
+    def flat(self) -> None:
+        """All statements of an elementwise kernel, a vector at a time."""
+        def body(index: Value, mask: Value | None) -> None:
+            self.points(index, mask, [], self.lanes).run(self.kernel.stages[0].body)
+
+        self.vectors(body, self.columns.plan.unroll)
+
+    def stage(self, stage: Stage) -> None:
+        folds = [s for s in stage.body if isinstance(s, Fold)]
+        if folds:
+            self._start(folds)
+        if stage.body:
+            self._nest(stage, folds, [])
+        if stage.after:
+            self._after(stage)
+
+    def _start(self, folds: list[Fold]) -> None:
+        b = self.b
+
+        def body(index: Value, _: list[Value]) -> Sequence[Value]:
+            for fold in folds:
+                dtype = self.columns.types[fold.name]
+                type_ = Type(element(dtype), self.lanes)
+                start = b.const(type_, identity(fold.kind, dtype))
+                self.scratch.store(b, fold.name, index, start)
+            return []
+
+        b.loop(0, self.columns.block, self.lanes, [], body)
+
+    def _nest(self, stage: Stage, folds: list[Fold], inner: list[Value]) -> None:
+        *loops, last = self.kernel.inner
+        if len(inner) < len(loops):
+            def body(index: Value, _: list[Value]) -> Sequence[Value]:
+                self._nest(stage, folds, [*inner, index])
+                return []
+
+            self.b.loop(0, loops[len(inner)], 1, [], body)
+            return
+        used = {s.operand for s in stage.body if isinstance(s, Load)}
+        tiles = [k for k in self.columns.plan.packed if k in used]
+        if not tiles:
+            self._sweep(stage, folds, inner, Value("0", I64), Value(str(last), I64))
+            return
+
+        def chunk(start: Value, _: list[Value]) -> Sequence[Value]:
+            b = self.b
+            stop = b.binary("smin", b.plus(start, TILE), Value(str(last), I64))
+            for k in tiles:
+                operand = self.kernel.operands[k]
+                source = place(b, self.bases[k], operand.inner, [*inner, start])
+                into = self.scratch.memory(b, f"tile {k}", Value("0", I64)).address
+                length = b.emit(I64, f"sub {stop}, {start.text}")
+                pack(
+                    b, operand.dtype, self.lanes, (source, operand.outer[-1], self.count),
+                    (into, self.columns.block), length, last % self.lanes != 0,
+                )  # fmt: skip
+            self._sweep(stage, folds, inner, start, stop)
+            return []
+
+        self.b.loop(0, last, TILE, [], chunk)
+
+    def _sweep(
+        self, stage: Stage, folds: list[Fold], inner: list[Value], start: Value, stop: Value
+    ) -> None:
+        """The body at ``start .. stop`` of the last inner axis, several rows at a time."""
+        b = self.b
+        unroll = self.columns.plan.unroll if folds else 1
+
+        def rows(count: int) -> Callable[[Value, list[Value]], Sequence[Value]]:
+            def run(row: Value, _: list[Value]) -> Sequence[Value]:
+                at = [[*inner, b.plus(row, copy)] for copy in range(count)]
+                self.vectors(lambda v, mask: self._step(stage, folds, at, start, v, mask))
+                return []
+
+            return run
+
+        if unroll > 1:
+            length = b.emit(I64, f"sub {stop}, {start.text}")
+            even = b.plus(b.emit(I64, f"and {length}, {-unroll}"), start)
+            b.loop(start, even, unroll, [], rows(unroll))
+            start_rest = even
+        else:
+            start_rest = start
+        b.loop(start_rest, stop, 1, [], rows(1))
+
+    def _step(
+        self, stage: Stage, folds: list[Fold], rows: list[list[Value]], origin: Value,
+        index: Value, mask: Value | None,
+    ) -> None:  # fmt: skip
+        b = self.b
+        found: dict[str, list[Value]] = {fold.name: [] for fold in folds}
+        for inner in rows:
+            points = self.points(index, mask, inner, self.lanes, origin)
+            points.run(stage.body)
+            for statement in stage.body:
+                name = defines(statement)
+                if name in self.columns.kept:
+                    self.scratch.store(b, name, self._kept(inner, index), points.get(name)[0])
+            for fold in folds:
+                found[fold.name].append(points.folded[fold.name][0])
+        for fold in folds:
+            dtype = self.columns.types[fold.name]
+            total = self.scratch.load(b, fold.name, index, self.lanes)[0]
+            some = tree(b, fold.kind, found[fold.name], dtype)
+            self.scratch.store(
+                b, fold.name, index, combine(b, fold.kind, total, some, dtype)
+            )  # fmt: skip
+
+    def _after(self, stage: Stage) -> None:
+        def body(index: Value, mask: Value | None) -> None:
+            points = self.points(index, mask, None, self.lanes)
+            points.run(stage.after)
+            for statement in stage.after:
+                if (name := defines(statement)) in self.columns.shared:
+                    self.scratch.store(self.b, name, index, points.get(name)[0])
+
+        self.vectors(body)
+
+    def _kept(self, inner: Sequence[Value], index: Value) -> Value:
+        """Where a kept value of an inner point and a column is."""
+        b, linear = self.b, Value("0", I64)
+        for extent, position in zip(self.kernel.inner, inner, strict=True):
+            linear = b.plus(b.times(linear, extent), position)
+        return b.plus(b.times(linear, self.columns.block), index)
+
+    def points(
+        self, index: Value, mask: Value | None, inner: list[Value] | None, lanes: int,
+        origin: Value | None = None,
+    ) -> Points:  # fmt: skip
+        """A vector of columns at an inner point; without one where the sweep is over."""
+        b, kernel, columns = self.b, self.kernel, self.columns
+
+        def memory(number: int) -> Memory:
+            operand = kernel.operands[number]
+            if number in columns.plan.packed and inner and origin is not None:
+                row = b.emit(I64, f"sub {inner[-1]}, {origin.text}")
+                at = b.plus(b.times(row, columns.block), index)
+                return self.scratch.memory(b, f"tile {number}", at)
+            step = operand.outer[-1] if operand.outer else 0
+            base = place(b, self.bases[number], operand.inner, inner) if inner else (
+                self.bases[number]
+            )  # fmt: skip
+            stream = operand.stream and _aligned(kernel, number, lanes, columns.block)
+            return Memory(b.at(base, b.times(index, step)), step, stream)
+
+        def outside(name: str) -> Typed:
+            if name in columns.kept:
+                return self.scratch.load(b, name, self._kept(inner or [], index), lanes)
+            return self.scratch.load(b, name, index, lanes)
+
+        def position(axis: int) -> Value:
+            rank = len(kernel.outer)
+            if axis < rank - 1:
+                return b.splat(self.positions[axis], lanes)
+            if axis == rank - 1:
+                return steps(b, b.plus(self.first, index), lanes)
+            return b.splat((inner or [])[axis - rank], lanes)
+
+        return Points(b, kernel, lanes, memory, outside, position, mask, {}, {})
+
+
+def _shared(kernel: Kernel) -> tuple[str, ...]:
+    """Folds, and values of an outer point that a later stage reads: one array each."""
+    defined: set[str] = set()
+    found: list[str] = []
+    for stage in kernel.stages:
+        later = {n for s in (*stage.body, *stage.after) for n in reads(s)}
+        found += [name for name in sorted(later & defined) if name not in found]
+        found += [s.name for s in stage.body if isinstance(s, Fold)]
+        defined |= {name for s in stage.after if (name := defines(s)) is not None}
+    return tuple(dict.fromkeys(found))
+
+
+def _aligned(kernel: Kernel, number: int, lanes: int, block: int) -> bool:
+    """Whether vectors of an operand start at multiples of their size, if its buffer does."""
+    operand = kernel.operands[number]
+    size = operand.dtype.itemsize
+    wide = lanes * size
+    distances = (operand.offset, *operand.outer[:-1], *operand.inner, block * size)
+    return wide <= 64 and all(d % wide == 0 for d in distances)

@@ -1,0 +1,56 @@
+"""From a loop nest to the text of an LLVM module."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from pirkit.lowering.codegen.columns import Columns
+from pirkit.lowering.codegen.ir import Builder
+from pirkit.lowering.codegen.loopnest import Kernel
+from pirkit.lowering.codegen.rows import Rows
+from pirkit.lowering.codegen.schedule import Schedule, schedule
+from pirkit.lowering.codegen.scratch import Scratch
+from pirkit.runtime.native.target import Target
+
+SYMBOL: Final = "pirkit_kernel"
+
+
+@dataclass(frozen=True, slots=True)
+class Generated:
+    """The text of a module with the function ``void SYMBOL(args, slot, lo, hi)``.
+
+    ``args`` points to the addresses of the operands and, last, of ``scratch`` bytes for each
+    thread; ``slot`` is the number of the thread; ``lo .. hi`` are blocks of all ``blocks``.
+    """
+
+    text: str
+    blocks: int
+    scratch: int
+    schedule: Schedule
+
+
+def generate(kernel: Kernel, target: Target) -> Generated:
+    """Code for a kernel. Raises InternalError for a nest that is not well formed."""
+    plan = schedule(kernel, target)
+    b = Builder(scalef=target.x86 and target.has("avx512f"))
+    scratch = Scratch()
+    emitter = Rows if plan.strategy == "rows" else Columns
+    emitter(b, plan, scratch).emit()
+    if target.x86 and any(o.stream for o in plan.kernel.operands):
+        b.invoke("llvm.x86.sse.sfence")
+    count = len(plan.kernel.operands)
+    lines = [
+        f"define void @{SYMBOL}(ptr noalias readonly %args, i64 %slot, i64 %lo, i64 %hi) {{",
+        "entry:",
+        f"  %scratch_slot = getelementptr i8, ptr %args, i64 {8 * count}",
+        "  %scratch_base = load ptr, ptr %scratch_slot, align 8",
+        f"  %scratch_offset = mul i64 %slot, {scratch.size}",
+        "  %scratch = getelementptr i8, ptr %scratch_base, i64 %scratch_offset",
+        *b.lines,
+        "  ret void",
+        "}",
+        *b.declared.values(),
+        "!0 = !{i32 1}",
+    ]
+    return Generated("\n".join(lines) + "\n", plan.blocks, scratch.size, plan)

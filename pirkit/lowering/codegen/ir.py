@@ -1,0 +1,291 @@
+"""Writes LLVM IR as text: typed values, one line per instruction, loops with carried values.
+
+Nothing a user wrote reaches the text: names are numbers, constants are bit patterns.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+_BITS: Final = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "half": 16, "float": 32,
+                "double": 64, "ptr": 64}  # fmt: skip
+_SUFFIX: Final = {"half": "f16", "float": "f32", "double": "f64", "ptr": "p0"}
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """An element type of LLVM, in ``lanes`` lanes; one lane is a scalar."""
+
+    elem: str
+    lanes: int = 1
+
+    def __str__(self) -> str:
+        return self.elem if self.lanes == 1 else f"<{self.lanes} x {self.elem}>"
+
+    @property
+    def bits(self) -> int:
+        """Bits of one lane."""
+        return _BITS[self.elem]
+
+    @property
+    def is_float(self) -> bool:
+        return self.elem in ("half", "float", "double")
+
+    @property
+    def suffix(self) -> str:
+        """The type as intrinsics spell it: ``v16f32``."""
+        name = _SUFFIX.get(self.elem, self.elem)
+        return name if self.lanes == 1 else f"v{self.lanes}{name}"
+
+    def of(self, elem: str) -> Type:
+        """As many lanes of another element type."""
+        return replace(self, elem=elem)
+
+    @property
+    def integer(self) -> Type:
+        """The integers of the same size."""
+        return self.of(f"i{self.bits}")
+
+    @property
+    def mask(self) -> Type:
+        return self.of("i1")
+
+
+I64: Final = Type("i64")
+I1: Final = Type("i1")
+PTR: Final = Type("ptr")
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """An operand of an instruction: a register or a constant."""
+
+    text: str
+    type: Type
+
+    def __str__(self) -> str:
+        return f"{self.type} {self.text}"
+
+
+def number(elem: str, value: float | int | bool) -> str:
+    """A scalar constant as LLVM spells it: floats by their bits, so that nothing is rounded."""
+    if elem == "i1":
+        return "true" if value else "false"
+    if elem in ("float", "double"):
+        if elem == "float":
+            value = struct.unpack("f", struct.pack("f", value))[0]
+        return f"0x{struct.unpack('Q', struct.pack('d', value))[0]:016X}"
+    return str(int(value))
+
+
+class Builder:
+    """Appends instructions to one function of a module.
+
+    ``scalef`` says that the CPU scales 512-bit vectors by powers of two in one instruction.
+    """
+
+    def __init__(self, scalef: bool = False) -> None:
+        self.scalef = scalef
+        self.lines: list[str] = []
+        self.declared: dict[str, str] = {}
+        self.label = "entry"
+        self._count = 0
+
+    def fresh(self) -> int:
+        self._count += 1
+        return self._count
+
+    def emit(self, type_: Type, text: str) -> Value:
+        register = f"%v{self.fresh()}"
+        self.lines.append(f"  {register} = {text}")
+        return Value(register, type_)
+
+    def do(self, text: str) -> None:
+        self.lines.append(f"  {text}")
+
+    # constants, lanes and conversions
+
+    def const(self, type_: Type, value: float | int | bool) -> Value:
+        text = number(type_.elem, value)
+        if type_.lanes > 1:
+            text = f"splat ({type_.elem} {text})"
+        return Value(text, type_)
+
+    def like(self, value: Value, constant: float | int | bool) -> Value:
+        return self.const(value.type, constant)
+
+    def splat(self, value: Value, lanes: int) -> Value:
+        """A scalar in all lanes; a vector is itself."""
+        if value.type.lanes == lanes:
+            return value
+        type_ = Type(value.type.elem, lanes)
+        if not value.text.startswith("%"):
+            return Value(f"splat ({value.type.elem} {value.text})", type_)
+        first = self.emit(type_, f"insertelement {type_} poison, {value}, i64 0")
+        return self.emit(
+            type_,
+            f"shufflevector {first}, {type_} poison, <{lanes} x i32> zeroinitializer",
+        )
+
+    def iota(self, type_: Type) -> Value:
+        if type_.lanes == 1:
+            return self.const(type_, 0)
+        lanes = ", ".join(f"{type_.elem} {i}" for i in range(type_.lanes))
+        return Value(f"<{lanes}>", type_)
+
+    def cast(self, op: str, value: Value, elem: str) -> Value:
+        type_ = value.type.of(elem)
+        return self.emit(type_, f"{op} {value} to {type_}")
+
+    def bits(self, value: Value, elem: str) -> Value:
+        """The same bits as another type of the same size."""
+        return self.cast("bitcast", value, elem)
+
+    def shuffle(self, a: Value, b: Value, picks: Sequence[int]) -> Value:
+        type_ = Type(a.type.elem, len(picks))
+        mask = ", ".join(f"i32 {i}" for i in picks)
+        return self.emit(type_, f"shufflevector {a}, {b}, <{len(picks)} x i32> <{mask}>")
+
+    def extract(self, vector: Value, lane: int) -> Value:
+        return self.emit(Type(vector.type.elem), f"extractelement {vector}, i64 {lane}")
+
+    # arithmetic
+
+    def op(self, name: str, a: Value, b: Value | float | int) -> Value:
+        """A binary instruction: ``fadd``, ``shl``, ``and``..."""
+        other = b if isinstance(b, Value) else self.like(a, b)
+        return self.emit(a.type, f"{name} {a}, {other.text}")
+
+    def add(self, a: Value, b: Value | float) -> Value:
+        return self.op("fadd", a, b)
+
+    def sub(self, a: Value, b: Value | float) -> Value:
+        return self.op("fsub", a, b)
+
+    def mul(self, a: Value, b: Value | float) -> Value:
+        return self.op("fmul", a, b)
+
+    def div(self, a: Value, b: Value | float) -> Value:
+        return self.op("fdiv", a, b)
+
+    def neg(self, a: Value) -> Value:
+        return self.emit(a.type, f"fneg {a}")
+
+    def compare(self, predicate: str, a: Value, b: Value | float | int) -> Value:
+        other = b if isinstance(b, Value) else self.like(a, b)
+        name = "fcmp" if a.type.is_float else "icmp"
+        return self.emit(a.type.mask, f"{name} {predicate} {a}, {other.text}")
+
+    def select(self, mask: Value, a: Value, b: Value) -> Value:
+        return self.emit(a.type, f"select {mask}, {a}, {b}")
+
+    def call(self, name: str, result: Type, *args: Value | str) -> Value:
+        """A function that is declared where the module ends; ``void`` results use `invoke`."""
+        texts = [str(arg) for arg in args]
+        self.declared[name] = f"declare {result} @{name}({', '.join(map(_kind, texts))})"
+        return self.emit(result, f"call {result} @{name}({', '.join(texts)})")
+
+    def invoke(self, name: str, *args: Value | str) -> None:
+        texts = [str(arg) for arg in args]
+        self.declared[name] = f"declare void @{name}({', '.join(map(_kind, texts))})"
+        self.do(f"call void @{name}({', '.join(texts)})")
+
+    def unary(self, intrinsic: str, a: Value) -> Value:
+        return self.call(f"llvm.{intrinsic}.{a.type.suffix}", a.type, a)
+
+    def binary(self, intrinsic: str, a: Value, b: Value) -> Value:
+        return self.call(f"llvm.{intrinsic}.{a.type.suffix}", a.type, a, b)
+
+    def fma(self, a: Value, b: Value | float, c: Value | float) -> Value:
+        """a * b + c, rounded once."""
+        x, y = (v if isinstance(v, Value) else self.like(a, v) for v in (b, c))
+        return self.call(f"llvm.fma.{a.type.suffix}", a.type, a, x, y)
+
+    # memory and control
+
+    def at(self, base: Value, offset: Value | int) -> Value:
+        text = str(offset) if isinstance(offset, Value) else f"i64 {offset}"
+        if text == "i64 0":
+            return base
+        return self.emit(PTR, f"getelementptr i8, {base}, {text}")
+
+    def times(self, index: Value, factor: int) -> Value:
+        """An index times a constant, in i64."""
+        if factor == 0 or index.text == "0":
+            return Value("0", I64)
+        if index.text.isdigit():
+            return Value(str(int(index.text) * factor), I64)
+        return index if factor == 1 else self.emit(I64, f"mul {index}, {factor}")
+
+    def plus(self, a: Value, b: Value | int) -> Value:
+        text = b.text if isinstance(b, Value) else str(b)
+        if text == "0":
+            return a
+        if a.text == "0":
+            return Value(text, I64)
+        if a.text.isdigit() and text.isdigit():
+            return Value(str(int(a.text) + int(text)), I64)
+        return self.emit(I64, f"add {a}, {text}")
+
+    def begin(self, label: str) -> None:
+        self.lines.append(f"{label}:")
+        self.label = label
+
+    def loop(
+        self,
+        start: Value | int,
+        stop: Value | int,
+        step: int,
+        carried: Sequence[Value],
+        body: Callable[[Value, list[Value]], Sequence[Value]],
+    ) -> list[Value]:
+        """``for i in range(start, stop, step)``; ``body`` gets and returns the carried values."""
+        first, last = (v if isinstance(v, Value) else Value(str(v), I64) for v in (start, stop))
+        tag = self.fresh()
+        before = self.label
+        self.do(f"br label %head{tag}")
+        self.begin(f"head{tag}")
+        index = Value(f"%i{tag}", I64)
+        slot = len(self.lines)
+        phis = [Value(f"%c{tag}_{k}", v.type) for k, v in enumerate(carried)]
+        more = self.emit(I1, f"icmp slt {index}, {last.text}")
+        self.do(f"br {more}, label %body{tag}, label %exit{tag}")
+        self.begin(f"body{tag}")
+        results = body(index, phis)
+        after = self.plus(index, step)
+        end = self.label
+        self.do(f"br label %head{tag}")
+        heads = [f"  {index.text} = phi i64 [ {first.text}, %{before} ], [ {after.text}, %{end} ]"]
+        heads += [
+            f"  {p.text} = phi {p.type} [ {v.text}, %{before} ], [ {r.text}, %{end} ]"
+            for p, v, r in zip(phis, carried, results, strict=True)
+        ]
+        self.lines[slot:slot] = heads
+        self.begin(f"exit{tag}")
+        return phis
+
+    def branch(self, condition: Value, body: Callable[[], Sequence[Value]],
+               otherwise: Sequence[Value] = ()) -> list[Value]:  # fmt: skip
+        """``body()`` where the scalar ``condition`` holds, else the values given."""
+        tag = self.fresh()
+        before = self.label
+        self.do(f"br {condition}, label %then{tag}, label %join{tag}")
+        self.begin(f"then{tag}")
+        results = body()
+        end = self.label
+        self.do(f"br label %join{tag}")
+        self.begin(f"join{tag}")
+        return [
+            self.emit(r.type, f"phi {r.type} [ {r.text}, %{end} ], [ {o.text}, %{before} ]")
+            for r, o in zip(results, otherwise, strict=True)
+        ]
+
+
+def _kind(argument: str) -> str:
+    """The type of an argument spelled ``type value`` (vector types hold spaces)."""
+    if argument.startswith("<"):
+        return argument[: argument.index(">") + 1]
+    return argument.split(" ", 1)[0]

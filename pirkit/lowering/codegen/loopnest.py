@@ -1,0 +1,193 @@
+"""What the code generator is given: a loop nest over strided memory, as plain data.
+
+A kernel runs its stages at every point of the ``outer`` axes, which are independent of each other.
+A stage sweeps the ``inner`` axes: its body runs at every inner point, its folds add up over them,
+and what is in ``after`` runs once, when the sweep is over. Softmax of rows is three stages: the
+largest element; the sum of exponentials; the quotients. An elementwise kernel has no inner axes.
+
+Statements define a name each, in order. A body may read what `after` of an earlier stage defined
+(one value per outer point), and what an earlier body defined: that is then kept for the whole
+sweep. To compute it again instead, repeat the statements.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from pirkit.diag.errors import InternalError
+from pirkit.runtime.dtype import DType
+
+FoldKind = Literal["sum", "prod", "max", "min"]
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """Strided memory: the element at a point is at ``offset + sum(index * stride)``, in bytes.
+
+    A stride of 0 repeats. ``size`` is how many bytes the buffer holds. With ``stream`` the stores
+    go past the caches: for results larger than they are; the buffer must be 64-byte aligned.
+    """
+
+    dtype: DType
+    outer: tuple[int, ...]
+    inner: tuple[int, ...]
+    size: int
+    offset: int = 0
+    stream: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """The element of an operand. Half-width floats are widened to float32."""
+
+    name: str
+    operand: int
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A number of the given element type."""
+
+    name: str
+    dtype: DType
+    value: float | int | bool
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """The position along an axis, outer axes first, as int64."""
+
+    name: str
+    axis: int
+
+
+@dataclass(frozen=True, slots=True)
+class Compute:
+    """A primitive of `primitives.py` applied to names; ``dtype`` is that of the result."""
+
+    name: str
+    primitive: str
+    args: tuple[str, ...]
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """Adds up a value over the inner axes; only in a body, read only after it."""
+
+    name: str
+    kind: FoldKind
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """Writes a value to an operand; floats are rounded to its width once."""
+
+    operand: int
+    value: str
+
+
+Statement = Load | Constant | Index | Compute | Fold | Store
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One sweep of the inner axes, and what follows it."""
+
+    body: tuple[Statement, ...] = ()
+    after: tuple[Statement, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A loop nest. Two operands never overlap unless they are the same operand."""
+
+    outer: tuple[int, ...]
+    inner: tuple[int, ...]
+    operands: tuple[Operand, ...]
+    stages: tuple[Stage, ...]
+
+    @property
+    def points(self) -> int:
+        return math.prod(self.outer) * math.prod(self.inner)
+
+    def statements(self) -> Iterator[Statement]:
+        for stage in self.stages:
+            yield from stage.body
+            yield from stage.after
+
+
+def reads(statement: Statement) -> tuple[str, ...]:
+    """The names that a statement reads."""
+    match statement:
+        case Compute(args=args):
+            return args
+        case Fold(value=value) | Store(value=value):
+            return (value,)
+        case Load() | Constant() | Index():
+            return ()
+
+
+def defines(statement: Statement) -> str | None:
+    """The name that a statement defines."""
+    return None if isinstance(statement, Store) else statement.name
+
+
+def kept(kernel: Kernel) -> tuple[str, ...]:
+    """Values of a body that the body of a later stage reads, in order of definition."""
+    found: list[str] = []
+    bodies: set[str] = set()
+    for stage in kernel.stages:
+        for statement in stage.body:
+            found += [name for name in reads(statement) if name in bodies and name not in found]
+        bodies |= {
+            s.name for s in stage.body if not isinstance(s, (Store, Fold, Constant))
+        }  # fmt: skip
+    return tuple(found)
+
+
+def check(kernel: Kernel) -> None:
+    """Prove that the kernel is well formed and never leaves its buffers; else InternalError."""
+    axes = (*kernel.outer, *kernel.inner)
+    _require(all(extent >= 0 for extent in axes), "an extent is negative")
+    for number, operand in enumerate(kernel.operands):
+        ranks = (len(operand.outer), len(operand.inner))
+        _require(ranks == (len(kernel.outer), len(kernel.inner)), f"rank of operand {number}")
+        if 0 in axes:
+            continue
+        strides = (*operand.outer, *operand.inner)
+        reach = [(extent - 1) * stride for extent, stride in zip(axes, strides, strict=True)]
+        low = operand.offset + sum(r for r in reach if r < 0)
+        high = operand.offset + sum(r for r in reach if r > 0) + operand.dtype.itemsize
+        _require(low >= 0 and high <= operand.size, f"operand {number} leaves its buffer")
+    known: set[str] = set()
+    folds: set[str] = set()
+    for stage in kernel.stages:
+        for place in (stage.body, stage.after):
+            for statement in place:
+                _require(set(reads(statement)) <= known - folds, f"{statement}: undefined name")
+                _check_statement(kernel, statement, place is stage.body)
+                if (name := defines(statement)) is not None:
+                    _require(name not in known, f"{name} is defined twice")
+                    known.add(name)
+                if isinstance(statement, Fold):
+                    folds.add(statement.name)
+            folds.clear()
+
+
+def _check_statement(kernel: Kernel, statement: Statement, in_body: bool) -> None:
+    if isinstance(statement, (Load, Store)):
+        _require(0 <= statement.operand < len(kernel.operands), f"{statement}: no such operand")
+        inner = kernel.operands[statement.operand].inner
+        _require(in_body or not any(inner), f"{statement}: varies over the sweep that is over")
+    if isinstance(statement, Fold):
+        _require(in_body, f"{statement}: folds belong into a body")
+
+
+def _require(condition: bool, message: str) -> None:
+    if not condition:
+        raise InternalError(f"loop nest: {message}")

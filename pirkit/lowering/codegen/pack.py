@@ -1,0 +1,80 @@
+"""Turns a tile of memory: what lies side by side along one axis then does along the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pirkit.lowering.codegen.ir import I64, Builder, Type, Value
+from pirkit.lowering.codegen.points import tail_mask
+from pirkit.lowering.codegen.primitives import stored
+from pirkit.runtime.dtype import DType
+
+
+def transposed(b: Builder, rows: Sequence[Value]) -> list[Value]:
+    """A square of vectors, turned by exchanging halves, quarters... of pairs of rows."""
+    result = list(rows)
+    lanes = len(result)
+    distance = lanes // 2
+    while distance:
+        low = [k if not k & distance else lanes + k - distance for k in range(lanes)]
+        high = [k + distance if not k & distance else lanes + k for k in range(lanes)]
+        for k in range(lanes):
+            if not k & distance:
+                x, y = result[k], result[k | distance]
+                result[k] = b.shuffle(x, y, low)
+                result[k | distance] = b.shuffle(x, y, high)
+        distance //= 2
+    return result
+
+
+def pack(
+    b: Builder,
+    dtype: DType,
+    lanes: int,
+    source: tuple[Value, int, Value],
+    into: tuple[Value, int],
+    length: Value,
+    ragged: bool,
+) -> None:
+    """Copy ``count`` columns of ``length`` elements into rows of a tile.
+
+    ``source`` is the address, the distance of columns in bytes, and their count; ``into`` the
+    tile and how many elements its rows have. With ``ragged`` the length need not be a multiple
+    of the lanes.
+    """
+    address, distance, count = source
+    tile, width = into
+    size = dtype.itemsize
+    type_ = Type(stored(dtype), lanes)
+    last = b.emit(I64, f"sub {count}, 1")
+
+    def columns(column: Value, _: list[Value]) -> Sequence[Value]:
+        # columns beyond the last one are read as the last one again, and never used
+        starts = [
+            b.at(address, b.times(b.binary("smin", b.plus(column, k), last), distance))
+            for k in range(lanes)
+        ]
+
+        def along(row: Value, _: list[Value]) -> Sequence[Value]:
+            mask = None
+            if ragged:
+                left = b.emit(I64, f"sub {length}, {row.text}")
+                mask = tail_mask(b, lanes, left)
+            offset = b.times(row, size)
+            turned = transposed(b, [_read(b, type_, b.at(s, offset), size, mask) for s in starts])
+            for k, value in enumerate(turned):
+                place = b.plus(b.times(b.plus(row, k), width), column)
+                b.do(f"store {value}, {b.at(tile, b.times(place, size))}, align {size}")
+            return []
+
+        b.loop(0, length, lanes, [], along)
+        return []
+
+    b.loop(0, count, lanes, [], columns)
+
+
+def _read(b: Builder, type_: Type, address: Value, size: int, mask: Value | None) -> Value:
+    if mask is None:
+        return b.emit(type_, f"load {type_}, {address}, align {size}")
+    name = f"llvm.masked.load.{type_.suffix}.p0"
+    return b.call(name, type_, address, f"i32 {size}", mask, f"{type_} zeroinitializer")

@@ -1,0 +1,260 @@
+"""Runs statements for one vector of points: loads, computes, folds, stores."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pirkit.diag.errors import InternalError
+from pirkit.lowering.codegen.ir import I64, PTR, Builder, Type, Value
+from pirkit.lowering.codegen.loopnest import (
+    Compute,
+    Constant,
+    Fold,
+    FoldKind,
+    Index,
+    Kernel,
+    Load,
+    Statement,
+    Store,
+)
+from pirkit.lowering.codegen.primitives import (
+    TABLE,
+    Typed,
+    element,
+    extremum,
+    narrow,
+    stored,
+    widen,
+)
+from pirkit.runtime.dtype import DType, float32, int64
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Where the elements of an operand are at the points of a vector.
+
+    ``step`` is the distance of neighbouring lanes in bytes; 0 is one element for all.
+    """
+
+    address: Value
+    step: int
+    stream: bool = False
+
+
+@dataclass(slots=True)
+class Points:
+    """One vector of points (or a single point: one lane), and what is known at it.
+
+    ``memory`` gives the place of an operand, ``outside`` a value that is not defined here,
+    ``mask`` the lanes that exist, ``position`` the index along an axis.
+    """
+
+    builder: Builder
+    kernel: Kernel
+    lanes: int
+    memory: Callable[[int], Memory]
+    outside: Callable[[str], Typed]
+    position: Callable[[int], Value]
+    mask: Value | None
+    known: dict[str, Typed]
+    folded: dict[str, Typed]
+
+    def run(self, statements: Sequence[Statement]) -> None:
+        for statement in statements:
+            match statement:
+                case Load(name, operand):
+                    self.known[name] = self._load(operand)
+                case Constant(name, dtype, value):
+                    type_ = Type(element(dtype), self.lanes)
+                    self.known[name] = self.builder.const(type_, value), dtype
+                case Index(name, axis):
+                    self.known[name] = self.position(axis), int64
+                case Compute(name, primitive, args, dtype):
+                    if primitive not in TABLE:
+                        raise InternalError(f"no native code for `{primitive}`")
+                    values = [self.get(arg) for arg in args]
+                    self.known[name] = TABLE[primitive](self.builder, values, dtype), dtype
+                case Fold(name, _, value):
+                    self.folded[name] = self.get(value)
+                case Store(operand, value):
+                    self._store(operand, *self.get(value))
+
+    def get(self, name: str) -> Typed:
+        if name not in self.known:
+            self.known[name] = self.outside(name)
+        value, dtype = self.known[name]
+        return self.builder.splat(value, self.lanes), dtype
+
+    def _load(self, operand: int) -> Typed:
+        dtype = self.kernel.operands[operand].dtype
+        memory = self.memory(operand)
+        value = load(self.builder, dtype, memory, self.lanes, self.mask)
+        return value, computed(dtype)
+
+    def _store(self, operand: int, value: Value, dtype: DType) -> None:
+        into = self.kernel.operands[operand].dtype
+        if computed(into) is not dtype:
+            raise InternalError(f"a store of {dtype} into {into}")
+        memory = self.memory(operand)
+        store(self.builder, narrow(self.builder, value, into), into, memory, self.mask)
+
+
+def computed(dtype: DType) -> DType:
+    """The element type that values of an element type are computed in."""
+    return float32 if dtype.is_float and dtype.itemsize < 4 else dtype
+
+
+def load(b: Builder, dtype: DType, memory: Memory, lanes: int, mask: Value | None) -> Value:
+    """The elements at a vector of points, ready to compute with."""
+    elem, size = stored(dtype), dtype.itemsize
+    where = memory.address
+    if memory.step == 0 or lanes == 1:
+        scalar = Type(elem)
+        value = b.emit(scalar, f"load {scalar}, {where}, align {size}")
+        return b.splat(widen(b, value, dtype), lanes)
+    type_ = Type(elem, lanes)
+    if memory.step != size:
+        value = _gather(b, type_, memory, size, mask)
+    elif mask is None:
+        value = b.emit(type_, f"load {type_}, {where}, align {size}")
+    else:
+        zero = f"{type_} zeroinitializer"
+        name = f"llvm.masked.load.{type_.suffix}.p0"
+        value = b.call(name, type_, where, f"i32 {size}", mask, zero)
+    return widen(b, value, dtype)
+
+
+def _addresses(b: Builder, memory: Memory, lanes: int) -> Value:
+    offsets = ", ".join(f"i64 {lane * memory.step}" for lane in range(lanes))
+    type_ = Type("ptr", lanes)
+    return b.emit(type_, f"getelementptr i8, {memory.address}, <{lanes} x i64> <{offsets}>")
+
+
+def _gather(b: Builder, type_: Type, memory: Memory, size: int, mask: Value | None) -> Value:
+    where = _addresses(b, memory, type_.lanes)
+    lanes = mask or b.const(type_.mask, True)
+    name = f"llvm.masked.gather.{type_.suffix}.{where.type.suffix}"
+    return b.call(name, type_, where, f"i32 {size}", lanes, f"{type_} zeroinitializer")
+
+
+def store(b: Builder, value: Value, dtype: DType, memory: Memory, mask: Value | None) -> None:
+    """Write elements as they lie in memory."""
+    size = dtype.itemsize
+    if value.type.lanes == 1 or memory.step == size:
+        if mask is not None:
+            name = f"llvm.masked.store.{value.type.suffix}.p0"
+            b.invoke(name, value, memory.address, f"i32 {size}", mask)
+            return
+        wide = value.type.lanes * size
+        hint = f"align {wide}, !nontemporal !0" if memory.stream else f"align {size}"
+        b.do(f"store {value}, {memory.address}, {hint}")
+        return
+    where = _addresses(b, memory, value.type.lanes)
+    lanes = mask or b.const(value.type.mask, True)
+    name = f"llvm.masked.scatter.{value.type.suffix}.{where.type.suffix}"
+    b.invoke(name, value, where, f"i32 {size}", lanes)
+
+
+def identity(kind: FoldKind, dtype: DType) -> float | int | bool:
+    """What a fold starts with."""
+    if kind in ("sum", "prod"):
+        return int(kind == "prod")
+    if dtype.is_float:
+        return -math.inf if kind == "max" else math.inf
+    if dtype.kind == "bool":
+        return kind == "min"
+    limits = np.iinfo(dtype.np)
+    return int(limits.min if kind == "max" else limits.max)
+
+
+def combine(b: Builder, kind: FoldKind, x: Value, y: Value, dtype: DType) -> Value:
+    """One step of a fold."""
+    if kind in ("max", "min"):
+        return extremum(b, x, y, kind, dtype)
+    floats = x.type.is_float
+    if kind == "sum":
+        return b.op("fadd" if floats else "add", x, y)
+    return b.op("fmul" if floats else "mul", x, y)
+
+
+def tree(b: Builder, kind: FoldKind, values: Sequence[Value], dtype: DType) -> Value:
+    """Values folded in pairs, in a fixed order."""
+    items = list(values)
+    while len(items) > 1:
+        pairs = zip(items[::2], items[1::2], strict=False)
+        items = [combine(b, kind, x, y, dtype) for x, y in pairs] + items[len(items) & ~1 :]
+    return items[0]
+
+
+def fold_lanes(b: Builder, kind: FoldKind, vector: Value, dtype: DType) -> Value:
+    """The lanes of a vector folded in halves, in a fixed order."""
+    while vector.type.lanes > 1:
+        half = vector.type.lanes // 2
+        low = b.shuffle(vector, vector, range(half))
+        high = b.shuffle(vector, vector, range(half, 2 * half))
+        if half == 1:
+            low, high = (b.extract(v, k) for v, k in ((vector, 0), (vector, 1)))
+        vector = combine(b, kind, low, high, dtype)
+    return vector
+
+
+def tail_mask(b: Builder, lanes: int, count: Value | int) -> Value:
+    """The first ``count`` lanes."""
+    if isinstance(count, int):
+        bits = ", ".join(f"i1 {'true' if k < count else 'false'}" for k in range(lanes))
+        return Value(f"<{bits}>", Type("i1", lanes))
+    wide = Type("i64", lanes)
+    return b.compare("ult", b.iota(wide), b.splat(count, lanes))
+
+
+def steps(b: Builder, index: Value, lanes: int) -> Value:
+    """index, index + 1...: the positions of a vector of points."""
+    wide = Type("i64", lanes)
+    return b.op("add", b.splat(index, lanes), b.iota(wide)) if lanes > 1 else index
+
+
+def split_index(b: Builder, index: Value, extents: Sequence[int]) -> list[Value]:
+    """The positions along axes of a point's number."""
+    positions: list[Value] = []
+    for extent in reversed(extents[1:]):
+        positions.append(b.emit(I64, f"urem {index}, {extent}"))
+        index = b.emit(I64, f"udiv {index}, {extent}")
+    if extents:
+        positions.append(index)
+    return positions[::-1]
+
+
+def argument(b: Builder, number: int) -> Value:
+    """The pointer that a kernel is given in a place of its argument block."""
+    slot = b.at(Value("%args", PTR), 8 * number)
+    return b.emit(PTR, f"load ptr, {slot}, align 8")
+
+
+def types_of(kernel: Kernel) -> dict[str, DType]:
+    """The element type of every name."""
+    types: dict[str, DType] = {}
+    for statement in kernel.statements():
+        match statement:
+            case Load(name, operand):
+                types[name] = computed(kernel.operands[operand].dtype)
+            case Constant(name, dtype, _) | Compute(name, _, _, dtype):
+                types[name] = computed(dtype)
+            case Index(name, _):
+                types[name] = int64
+            case Fold(name, _, value):
+                types[name] = types[value]
+            case Store():
+                pass
+    return types
+
+
+def place(b: Builder, base: Value, strides: Sequence[int], positions: Sequence[Value]) -> Value:
+    """An address moved along axes."""
+    offset = Value("0", I64)
+    for stride, position in zip(strides, positions, strict=True):
+        offset = b.plus(offset, b.times(position, stride))
+    return b.at(base, offset)

@@ -1,0 +1,342 @@
+"""The primitives that native code knows, each as a few instructions.
+
+The names are those of the dialect's ops. A primitive is written for one vector of values; whether
+lanes are many or one is the same to it. Integers wrap around, division by zero gives 0, and
+floats outside an integer's range become its smallest number, as numpy does on x86.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from pirkit.diag.errors import InternalError
+from pirkit.lowering.codegen import vecmath
+from pirkit.lowering.codegen.ir import Builder, Value
+from pirkit.runtime.dtype import DType, float32
+
+Typed = tuple[Value, DType]
+Emit = Callable[[Builder, Sequence[Typed], DType], Value]
+
+_ELEMENT: Final = {
+    "bool": "i1", "int8": "i8", "uint8": "i8", "int16": "i16", "int32": "i32", "int64": "i64",
+    "float16": "float", "bfloat16": "float", "float32": "float", "float64": "double",
+}  # fmt: skip
+
+
+def element(dtype: DType) -> str:
+    """The LLVM type that values of an element type are computed in."""
+    if dtype.name not in _ELEMENT:
+        raise InternalError(f"native code for {dtype.name}")
+    return _ELEMENT[dtype.name]
+
+
+def knows(name: str) -> bool:
+    """Whether there is a primitive of that name."""
+    return name in TABLE
+
+
+def _math(function: Callable[[Builder, Value], Value]) -> Emit:
+    return lambda b, args, _: function(b, args[0][0])
+
+
+def _intrinsic(name: str) -> Emit:
+    return lambda b, args, _: b.unary(name, args[0][0])
+
+
+def _library(name: str) -> Emit:
+    return lambda b, args, _: vecmath.libm(b, name, *(value for value, _ in args))
+
+
+def _arithmetic(for_floats: str, for_ints: str) -> Emit:
+    def emit(b: Builder, args: Sequence[Typed], dtype: DType) -> Value:
+        (x, _), (y, _) = args
+        return b.op(for_floats if x.type.is_float else for_ints, x, y)
+
+    return emit
+
+
+def _compare(ordered: str, integer: str) -> Emit:
+    def emit(b: Builder, args: Sequence[Typed], dtype: DType) -> Value:
+        (x, kind), (y, _) = args
+        if x.type.is_float:
+            return b.compare(ordered, x, y)
+        unsigned = kind.kind in ("uint", "bool") and integer not in ("eq", "ne")
+        return b.compare(integer.replace("s", "u", 1) if unsigned else integer, x, y)
+
+    return emit
+
+
+def extremum(b: Builder, x: Value, y: Value, kind: str, dtype: DType) -> Value:
+    """The larger or smaller of two values (``max``, ``min``); NaN if one of them is."""
+    if x.type.is_float:
+        picked = b.select(b.compare("ogt" if kind == "max" else "olt", x, y), x, y)
+        return b.select(b.compare("uno", x, x), x, picked)
+    if x.type.elem == "i1":
+        return b.op("or" if kind == "max" else "and", x, y)
+    return b.binary(("u" if dtype.kind == "uint" else "s") + kind, x, y)
+
+
+def _extremum(kind: str) -> Emit:
+    return lambda b, args, dtype: extremum(b, args[0][0], args[1][0], kind, dtype)
+
+
+def _quiet_extremum(kind: str) -> Emit:
+    """The larger or smaller number; NaN only if both are."""
+
+    def emit(b: Builder, args: Sequence[Typed], dtype: DType) -> Value:
+        (x, _), (y, _) = args
+        result = extremum(b, x, y, kind, dtype)
+        if not x.type.is_float:
+            return result
+        result = b.select(b.compare("uno", x, x), y, result)
+        return b.select(b.compare("uno", y, y), x, result)
+
+    return emit
+
+
+def _divide(b: Builder, args: Sequence[Typed], dtype: DType) -> Value:
+    (x, _), (y, _) = args
+    if not x.type.is_float:
+        raise InternalError("division of integers is `floor_divide`")
+    return b.div(x, y)
+
+
+def _safe_quotient(b: Builder, x: Value, y: Value, signed: bool) -> tuple[Value, Value, Value]:
+    """Quotient, remainder and whether the divisor is 0; without the two traps of the CPU."""
+    zero = b.compare("eq", y, 0)
+    trap = b.op("or", zero, b.compare("eq", y, -1)) if signed else zero
+    divisor = b.select(trap, b.like(y, 1), y)
+    letter = "s" if signed else "u"
+    quotient, remainder = b.op(letter + "div", x, divisor), b.op(letter + "rem", x, divisor)
+    if signed:
+        minus = b.op("sub", b.like(x, 0), x)
+        quotient = b.select(b.compare("eq", y, -1), minus, quotient)
+    return quotient, remainder, zero
+
+
+def _floor_parts(b: Builder, args: Sequence[Typed]) -> tuple[Value, Value]:
+    """The quotient of integers rounded down, and what is left, with the sign of the divisor."""
+    (x, kind), (y, _) = args
+    signed = kind.kind == "int"
+    quotient, rest, zero = _safe_quotient(b, x, y, signed)
+    if signed:
+        differ = b.compare("slt", b.op("xor", x, y), 0)
+        below = b.op("and", b.compare("ne", rest, 0), differ)
+        quotient = b.select(below, b.op("sub", quotient, 1), quotient)
+        rest = b.select(below, b.op("add", rest, y), rest)
+    return b.select(zero, b.like(x, 0), quotient), b.select(zero, b.like(x, 0), rest)
+
+
+def _remainder(b: Builder, args: Sequence[Typed], dtype: DType) -> Value:
+    x, y = args[0][0], args[1][0]
+    if not x.type.is_float:
+        return _floor_parts(b, args)[1]
+    rest = vecmath.libm(b, "fmod", x, y)
+    differ = b.op("xor", b.compare("olt", rest, 0.0), b.compare("olt", y, 0.0))
+    wrong = b.op("and", b.compare("one", rest, 0.0), differ)
+    rest = b.select(wrong, b.add(rest, y), rest)
+    return b.select(b.compare("oeq", rest, 0.0), b.binary("copysign", rest, y), rest)
+
+
+def _floor_divide(b: Builder, args: Sequence[Typed], dtype: DType) -> Value:
+    x, y = args[0][0], args[1][0]
+    if x.type.is_float:
+        return b.unary("floor", b.div(x, y))
+    return _floor_parts(b, args)[0]
+
+
+def _power(b: Builder, args: Sequence[Typed], dtype: DType) -> Value:
+    x, y = args[0][0], args[1][0]
+    if not x.type.is_float:
+        raise InternalError("powers of integers have no native code")
+    return vecmath.power(b, x, y)
+
+
+def _negative(b: Builder, args: Sequence[Typed], dtype: DType) -> Value:
+    x = args[0][0]
+    return b.neg(x) if x.type.is_float else b.op("sub", b.like(x, 0), x)
+
+
+def _abs(b: Builder, args: Sequence[Typed], dtype: DType) -> Value:
+    (x, kind), *_ = args
+    if x.type.is_float:
+        return b.unary("fabs", x)
+    if kind.kind != "int":
+        return x
+    return b.select(b.compare("slt", x, 0), b.op("sub", b.like(x, 0), x), x)
+
+
+def _sign(b: Builder, args: Sequence[Typed], dtype: DType) -> Value:
+    (x, kind), *_ = args
+    if x.type.is_float:
+        one = b.binary("copysign", b.like(x, 1.0), x)
+        return b.select(b.compare("one", x, 0.0), one, x)
+    positive = b.compare("ugt" if kind.kind == "uint" else "sgt", x, 0)
+    zero = b.like(x, 0)
+    other = zero if kind.kind == "uint" else b.select(
+        b.compare("slt", x, 0), b.like(x, -1), zero
+    )  # fmt: skip
+    return b.select(positive, b.like(x, 1), other)
+
+
+def _where(b: Builder, args: Sequence[Typed], dtype: DType) -> Value:
+    return b.select(args[0][0], args[1][0], args[2][0])
+
+
+def _truth(b: Builder, x: Value) -> Value:
+    if x.type.elem == "i1":
+        return x
+    return b.compare("une" if x.type.is_float else "ne", x, 0)
+
+
+def _logical(op: str) -> Emit:
+    return lambda b, args, _: b.op(op, _truth(b, args[0][0]), _truth(b, args[1][0]))
+
+
+def _logical_not(b: Builder, args: Sequence[Typed], dtype: DType) -> Value:
+    return b.op("xor", _truth(b, args[0][0]), True)
+
+
+def _bitwise(op: str) -> Emit:
+    return lambda b, args, _: b.op(op, args[0][0], args[1][0])
+
+
+def _bitwise_not(b: Builder, args: Sequence[Typed], dtype: DType) -> Value:
+    x = args[0][0]
+    return b.op("xor", x, True if x.type.elem == "i1" else -1)
+
+
+def _is(predicate: str, against: float) -> Emit:
+    """A question about the size of a float; integers are numbers, and finite."""
+
+    def emit(b: Builder, args: Sequence[Typed], dtype: DType) -> Value:
+        x = args[0][0]
+        if not x.type.is_float:
+            return b.const(x.type.mask, predicate == "one")
+        return b.compare(predicate, b.unary("fabs", x), against)
+
+    return emit
+
+
+def cast(b: Builder, x: Value, source: DType, dtype: DType) -> Value:
+    """A value as another element type."""
+    elem = element(dtype)
+    if dtype.name in ("float16", "bfloat16"):
+        return widen(b, narrow(b, cast(b, x, source, float32), dtype), dtype)
+    if elem == "i1":
+        return _truth(b, x)
+    if x.type.is_float:
+        if elem in ("float", "double"):
+            same = elem == x.type.elem
+            return x if same else b.cast("fptrunc" if elem == "float" else "fpext", x, elem)
+        return _float_to_int(b, x, elem)
+    if elem in ("float", "double"):
+        return b.cast("uitofp" if source.kind in ("uint", "bool") else "sitofp", x, elem)
+    to_bits = x.type.of(elem).bits
+    if to_bits == x.type.bits:
+        return x
+    if to_bits < x.type.bits:
+        return b.cast("trunc", x, elem)
+    return b.cast("zext" if source.kind in ("uint", "bool") else "sext", x, elem)
+
+
+def _float_to_int(b: Builder, x: Value, elem: str) -> Value:
+    wide = elem if elem in ("i32", "i64") else "i32"
+    limit = 2.0**31 if wide == "i32" else 2.0**63
+    inside = b.op("and", b.compare("oge", x, -limit), b.compare("olt", x, limit))
+    whole = b.cast("fptosi", b.select(inside, x, b.like(x, 0.0)), wide)
+    whole = b.select(inside, whole, b.like(whole, -int(limit)))
+    return whole if wide == elem else b.cast("trunc", whole, elem)
+
+
+def narrow(b: Builder, x: Value, dtype: DType) -> Value:
+    """A computed value as it lies in memory: half floats rounded once, bool as bytes."""
+    if dtype.name == "bool":
+        return b.cast("zext", x, "i8")
+    if dtype.name == "float16":
+        return b.cast("fptrunc", x, "half")
+    if dtype.name == "bfloat16":
+        bits = b.bits(x, "i32")
+        upper = b.op("lshr", bits, 16)
+        even = b.op("add", b.op("and", upper, 1), 0x7FFF)
+        rounded = b.op("lshr", b.op("add", bits, even), 16)
+        quiet = b.op("or", upper, 0x40)
+        return b.cast("trunc", b.select(b.compare("uno", x, x), quiet, rounded), "i16")
+    return x
+
+
+def widen(b: Builder, x: Value, dtype: DType) -> Value:
+    """What lies in memory as it is computed with; the inverse of `narrow`."""
+    if dtype.name == "bool":
+        return b.compare("ne", x, 0)
+    if dtype.name == "float16":
+        return b.cast("fpext", x, "float")
+    if dtype.name == "bfloat16":
+        return b.bits(b.op("shl", b.cast("zext", x, "i32"), 16), "float")
+    return x
+
+
+def stored(dtype: DType) -> str:
+    """The LLVM type of an element in memory."""
+    special = {"bool": "i8", "float16": "half", "bfloat16": "i16"}
+    return special.get(dtype.name) or element(dtype)
+
+
+TABLE: Final[dict[str, Emit]] = {
+    "add": _arithmetic("fadd", "add"),
+    "subtract": _arithmetic("fsub", "sub"),
+    "multiply": _arithmetic("fmul", "mul"),
+    "divide": _divide,
+    "floor_divide": _floor_divide,
+    "remainder": _remainder,
+    "elementwise_pow": _power,
+    "maximum": _extremum("max"),
+    "minimum": _extremum("min"),
+    "fmax": _quiet_extremum("max"),
+    "fmin": _quiet_extremum("min"),
+    "copysign": lambda b, args, _: b.binary("copysign", args[0][0], args[1][0]),
+    "atan2": _library("atan2"),
+    "negative": _negative,
+    "abs": _abs,
+    "sign": _sign,
+    "sqrt": _intrinsic("sqrt"),
+    "rsqrt": _math(vecmath.rsqrt),
+    "floor": _intrinsic("floor"),
+    "ceil": _intrinsic("ceil"),
+    "trunc": _intrinsic("trunc"),
+    "round": _intrinsic("roundeven"),
+    "exp": _math(vecmath.exp),
+    "expm1": _math(vecmath.expm1),
+    "log": _math(vecmath.log),
+    "log1p": _math(vecmath.log1p),
+    "sin": _math(vecmath.sin),
+    "cos": _math(vecmath.cos),
+    "tanh": _math(vecmath.tanh),
+    "sigmoid": _math(vecmath.sigmoid),
+    "erf": _math(vecmath.erf),
+    **{name: _library(name) for name in (
+        "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "log2",
+        "log10",
+    )},
+    "equal": _compare("oeq", "eq"),
+    "not_equal": _compare("une", "ne"),
+    "less_than": _compare("olt", "slt"),
+    "less_equal": _compare("ole", "sle"),
+    "greater_than": _compare("ogt", "sgt"),
+    "greater_equal": _compare("oge", "sge"),
+    "logical_and": _logical("and"),
+    "logical_or": _logical("or"),
+    "logical_xor": _logical("xor"),
+    "logical_not": _logical_not,
+    "bitwise_and": _bitwise("and"),
+    "bitwise_or": _bitwise("or"),
+    "bitwise_xor": _bitwise("xor"),
+    "bitwise_not": _bitwise_not,
+    "isnan": _is("uno", 0.0),
+    "isinf": _is("oeq", math.inf),
+    "isfinite": _is("one", math.inf),
+    "where": _where,
+    "cast": lambda b, args, dtype: cast(b, *args[0], dtype),
+}  # fmt: skip

@@ -1,0 +1,208 @@
+"""Kernels whose lanes lie along an inner axis: one outer point, one row, at a time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from pirkit.lowering.codegen.ir import I64, Builder, Type, Value
+from pirkit.lowering.codegen.loopnest import Fold, Kernel, Stage, Statement, kept, reads
+from pirkit.lowering.codegen.points import (
+    Memory,
+    Points,
+    argument,
+    combine,
+    fold_lanes,
+    identity,
+    place,
+    split_index,
+    steps,
+    tail_mask,
+    tree,
+    types_of,
+)
+from pirkit.lowering.codegen.primitives import Typed, element
+from pirkit.lowering.codegen.schedule import Schedule
+from pirkit.lowering.codegen.scratch import Scratch
+
+
+class Rows:
+    """Emits the rows of a block range."""
+
+    def __init__(self, b: Builder, plan: Schedule, scratch: Scratch) -> None:
+        self.b, self.plan, self.kernel, self.scratch = b, plan, plan.kernel, scratch
+        self.types = types_of(plan.kernel)
+        self.kept = kept(plan.kernel)
+        for name in self.kept:
+            scratch.reserve(name, self.types[name], math.prod(self.kernel.inner), plan.lanes)
+
+    def emit(self) -> None:
+        b, kernel = self.b, self.kernel
+        pointers = [argument(b, k) for k in range(len(kernel.operands))]
+
+        def row(point: Value, _: list[Value]) -> Sequence[Value]:
+            positions = split_index(b, point, kernel.outer)
+            bases = [
+                place(b, b.at(pointer, operand.offset), operand.outer, positions)
+                for pointer, operand in zip(pointers, kernel.operands, strict=True)
+            ]
+            values: dict[str, Typed] = {}
+            for stage in kernel.stages:
+                _RowStage(self, stage, positions, bases, values).emit()
+            return []
+
+        b.loop(Value("%lo", I64), Value("%hi", I64), 1, [], row)
+
+
+class _RowStage:
+    def __init__(
+        self,
+        rows: Rows,
+        stage: Stage,
+        positions: list[Value],
+        bases: list[Value],
+        values: dict[str, Typed],
+    ) -> None:
+        self.rows, self.stage, self.values = rows, stage, values
+        self.positions, self.bases = positions, bases
+        self.b, self.kernel = rows.b, rows.kernel
+        self.lanes, self.unroll = rows.plan.lanes, rows.plan.unroll
+        self.folds = [s for s in stage.body if isinstance(s, Fold)]
+        self.spread: dict[str, Typed] = {}
+
+    def emit(self) -> None:
+        b = self.b
+        if self.stage.body:
+            for name in _outside(self.stage.body, self.values):
+                value, dtype = self.values[name]
+                self.spread[name] = b.splat(value, self.lanes), dtype
+            start = [
+                self._identity(fold) for fold in self.folds for _ in range(self.unroll)
+            ]  # fmt: skip
+            sums = self._nest([], start)
+            for k, fold in enumerate(self.folds):
+                dtype = self.rows.types[fold.name]
+                some = sums[k * self.unroll : (k + 1) * self.unroll]
+                total = fold_lanes(b, fold.kind, tree(b, fold.kind, some, dtype), dtype)
+                self.values[fold.name] = total, dtype
+        if self.stage.after:
+            points = self._points(1, None, self.bases, Value("0", I64), [], None)
+            points.known = self.values
+            points.run(self.stage.after)
+
+    def _identity(self, fold: Fold) -> Value:
+        dtype = self.rows.types[fold.name]
+        type_ = Type(element(dtype), self.lanes)
+        return self.b.const(type_, identity(fold.kind, dtype))
+
+    def _nest(self, inner: list[Value], carried: Sequence[Value]) -> list[Value]:
+        """The loops over all inner axes but the last, then the row."""
+        *loops, _ = self.kernel.inner
+        if len(inner) == len(loops):
+            return self._row(inner, carried)
+        return self.b.loop(
+            0, loops[len(inner)], 1, carried, lambda i, c: self._nest([*inner, i], c)
+        )  # fmt: skip
+
+    def _row(self, inner: list[Value], carried: Sequence[Value]) -> list[Value]:
+        b, lanes, unroll = self.b, self.lanes, self.unroll
+        row = self.kernel.inner[-1]
+        bases = [
+            place(b, base, operand.inner[:-1], inner)
+            for base, operand in zip(self.bases, self.kernel.operands, strict=True)
+        ]
+        linear = Value("0", I64)
+        for extent, position in zip(self.kernel.inner[1:], inner, strict=True):
+            linear = b.times(b.plus(linear, position), extent)
+        full = row // lanes
+        main = full // unroll * unroll
+
+        def several(count: int, index: Value, sums: Sequence[Value]) -> list[Value]:
+            result = list(sums)
+            for copy in range(count):
+                at = b.plus(index, copy * lanes)
+                points = self._points(lanes, None, bases, at, inner, linear)
+                points.run(self.stage.body)
+                self._keep(points, b.plus(linear, at))
+                self._add(points, copy, result)
+            return result
+
+        sums = list(carried)
+        if main:
+            sums = b.loop(0, main * lanes, unroll * lanes, sums, lambda i, c: several(unroll, i, c))
+        if full - main == 1:
+            sums = several(1, Value(str(main * lanes), I64), sums)
+        elif full > main:
+            sums = b.loop(main * lanes, full * lanes, lanes, sums, lambda i, c: several(1, i, c))
+        if row % lanes:
+            at = Value(str(full * lanes), I64)
+            mask = tail_mask(b, lanes, row % lanes)
+            points = self._points(lanes, mask, bases, at, inner, linear)
+            points.run(self.stage.body)
+            self._keep(points, b.plus(linear, at))
+            self._add(points, 0, sums)
+        return sums
+
+    def _add(self, points: Points, copy: int, sums: list[Value]) -> None:
+        for k, fold in enumerate(self.folds):
+            value, dtype = points.folded[fold.name]
+            slot = k * self.unroll + copy
+            total = combine(self.b, fold.kind, sums[slot], value, dtype)
+            if points.mask is not None:
+                total = self.b.select(points.mask, total, sums[slot])
+            sums[slot] = total
+
+    def _keep(self, points: Points, index: Value) -> None:
+        """Write what later stages read.
+
+        A tail is written in full: what lies beyond it is overwritten by the next row of scratch
+        memory, or nobody's.
+        """
+        for name in self.rows.kept:
+            if any(getattr(s, "name", None) == name for s in self.stage.body):
+                self.rows.scratch.store(self.b, name, index, points.get(name)[0])
+
+    def _points(
+        self,
+        lanes: int,
+        mask: Value | None,
+        bases: Sequence[Value],
+        index: Value,
+        inner: Sequence[Value],
+        linear: Value | None,
+    ) -> Points:
+        b, kernel = self.b, self.kernel
+
+        def memory(number: int) -> Memory:
+            operand = kernel.operands[number]
+            if linear is None:
+                return Memory(bases[number], 0)
+            step = operand.inner[-1]
+            address = b.at(bases[number], b.times(index, step))
+            return Memory(address, step, operand.stream and _aligned(kernel, number, lanes))
+
+        def outside(name: str) -> Typed:
+            if name in self.rows.kept and linear is not None:
+                return self.rows.scratch.load(b, name, b.plus(linear, index), lanes)
+            return self.spread[name] if lanes > 1 else self.values[name]
+
+        def position(axis: int) -> Value:
+            here = [*self.positions, *inner]
+            if axis < len(here):
+                return b.splat(here[axis], lanes)
+            return steps(b, index, lanes)
+
+        return Points(b, kernel, lanes, memory, outside, position, mask, {}, {})
+
+
+def _outside(body: Sequence[Statement], values: dict[str, Typed]) -> list[str]:
+    """Names of earlier stages that a body reads, in order."""
+    return list(dict.fromkeys(n for s in body for n in reads(s) if n in values))
+
+
+def _aligned(kernel: Kernel, number: int, lanes: int) -> bool:
+    """Whether vectors of an operand start at multiples of their size, if its buffer does."""
+    operand = kernel.operands[number]
+    wide = lanes * operand.dtype.itemsize
+    distances = (operand.offset, *operand.outer, *operand.inner[:-1])
+    return wide <= 64 and all(d % wide == 0 for d in distances)

@@ -1,0 +1,177 @@
+"""Decides how a loop nest runs: along which axis its lanes lie, and what stays in the caches.
+
+flat     no inner axes: a vector of outer points at a time.
+rows     lanes along an inner axis: a row at a time, kept values in a row of scratch memory.
+columns  lanes along an outer axis: a block of outer points at a time, swept along the inner axes,
+         its folds in scratch memory. Operands that lie the other way are turned in tiles.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from pirkit.lowering.codegen.canonical import canonical, with_axes
+from pirkit.lowering.codegen.loopnest import Compute, Kernel, Load, Store, check, kept
+from pirkit.lowering.codegen.primitives import element
+from pirkit.runtime.native.target import Target
+
+Strategy = Literal["flat", "rows", "columns"]
+
+_FLAT_BLOCK = 8192
+_COLUMN_BLOCK = 512
+TILE: Final = 64
+"""Points along the swept axis that are turned at once."""
+_HEAVY = 24
+"""Statements from which a body is not unrolled: its instructions fill the pipeline alone."""
+_COSTLY = frozenset((
+    "exp", "expm1", "log", "log1p", "tanh", "sigmoid", "erf", "sin", "cos", "elementwise_pow",
+))  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """A kernel in the order in which it runs; the lanes' axis is the last of its group."""
+
+    kernel: Kernel
+    strategy: Strategy
+    lanes: int
+    unroll: int
+    block: int
+    """Outer points of a block along the lanes' axis; 1 for rows."""
+    packed: tuple[int, ...] = ()
+    """Operands that are turned in tiles."""
+
+    @property
+    def blocks(self) -> int:
+        """Independent pieces of work; their results do not depend on who runs them."""
+        if self.strategy == "rows" or not self.kernel.outer:
+            return math.prod(self.kernel.outer)
+        *others, last = self.kernel.outer
+        return math.prod(others) * -(-last // self.block)
+
+
+def schedule(kernel: Kernel, target: Target) -> Schedule:
+    """Check a kernel and decide how it runs on a CPU."""
+    check(kernel)
+    kernel = canonical(kernel)
+    lanes = _lanes(kernel, target)
+    rank = len(kernel.outer)
+    axis = _lane_axis(kernel)
+    if axis is None:
+        return Schedule(kernel, "flat", 1, 1, 1)
+    outer, inner = list(range(rank)), list(range(rank, rank + len(kernel.inner)))
+    group = outer if axis < rank else inner
+    group.remove(axis)
+    if axis >= rank:
+        ordered = with_axes(kernel, outer, [*inner, axis])
+        return Schedule(ordered, "rows", lanes, _row_unroll(kernel), 1)
+    sweep = _turned_axis(kernel, axis, inner or outer)
+    if not kernel.inner and sweep is None:
+        ordered = with_axes(kernel, [*outer, axis], ())
+        return Schedule(ordered, "flat", lanes, 1 if _weight(kernel) > _HEAVY else 2, _FLAT_BLOCK)
+    if sweep is not None:
+        (inner if sweep in inner else outer).remove(sweep)
+        inner.append(sweep)
+    ordered = with_axes(kernel, [*outer, axis], inner)
+    packed = _packed(ordered) if sweep is not None else ()
+    block = _column_block(ordered, lanes, target, bool(packed))
+    unroll = 1 if _weight(kernel) > _HEAVY else 4
+    return Schedule(ordered, "columns", lanes, unroll, block, packed)
+
+
+def _lanes(kernel: Kernel, target: Target) -> int:
+    """As many lanes as the widest element type of the kernel fills a register with."""
+    dtypes = [o.dtype for o in kernel.operands]
+    dtypes += [s.dtype for s in kernel.statements() if isinstance(s, Compute)]
+    widest = max((4 if element(d) == "float" else d.itemsize for d in dtypes), default=4)
+    return max(2, target.vector_bits // (8 * widest))
+
+
+def _lane_axis(kernel: Kernel) -> int | None:
+    """The axis along which most bytes lie side by side; of equal ones an outer one."""
+    extents = (*kernel.outer, *kernel.inner)
+    if not extents:
+        return None
+
+    def worth(axis: int) -> tuple[float, int, bool, int]:
+        total = 0.0
+        for operand in kernel.operands:
+            strides = (*operand.outer, *operand.inner)
+            if strides[axis] == operand.dtype.itemsize:
+                points = [e for e, s in zip(extents, strides, strict=True) if s]
+                total += operand.dtype.itemsize * math.prod(points) / kernel.points
+        stores = sum(
+            (*kernel.operands[s.operand].outer, *kernel.operands[s.operand].inner)[axis]
+            == kernel.operands[s.operand].dtype.itemsize
+            for s in kernel.statements()
+            if isinstance(s, Store)
+        )
+        wide = extents[axis] >= 8
+        return (total if wide else 0.0, stores, axis < len(kernel.outer), axis)
+
+    return max(range(len(extents)), key=worth) if kernel.points else 0
+
+
+def _turned_axis(kernel: Kernel, lane_axis: int, candidates: list[int]) -> int | None:
+    """The axis along which operands lie side by side that do not along the lanes."""
+    counts = dict.fromkeys(candidates, 0)
+    for number in _loaded(kernel):
+        operand = kernel.operands[number]
+        strides = (*operand.outer, *operand.inner)
+        if strides[lane_axis] in (0, operand.dtype.itemsize) or number in _stored(kernel):
+            continue
+        for axis in candidates:
+            counts[axis] += strides[axis] == operand.dtype.itemsize
+    best = max(counts, key=lambda axis: counts[axis], default=None)
+    return best if best is not None and counts[best] else None
+
+
+def _packed(kernel: Kernel) -> tuple[int, ...]:
+    """Operands that lie side by side along the last inner axis and not along the lanes."""
+    stored = _stored(kernel)
+    return tuple(
+        number
+        for number in sorted(_loaded(kernel))
+        if number not in stored
+        and kernel.operands[number].inner[-1] == kernel.operands[number].dtype.itemsize
+        and kernel.operands[number].outer[-1] not in (0, kernel.operands[number].dtype.itemsize)
+    )
+
+
+def _loaded(kernel: Kernel) -> set[int]:
+    return {s.operand for s in kernel.statements() if isinstance(s, Load)}
+
+
+def _stored(kernel: Kernel) -> set[int]:
+    return {s.operand for s in kernel.statements() if isinstance(s, Store)}
+
+
+def _weight(kernel: Kernel) -> int:
+    return sum(
+        12 if s.primitive in _COSTLY else 1
+        for s in kernel.statements()
+        if isinstance(s, Compute)
+    )  # fmt: skip
+
+
+def _row_unroll(kernel: Kernel) -> int:
+    """Several accumulators hide the latency of adding up."""
+    row = kernel.inner[-1] if kernel.inner else 1
+    if row < 128:
+        return 1
+    return 2 if _weight(kernel) > 2 * _HEAVY else 4
+
+
+def _column_block(kernel: Kernel, lanes: int, target: Target, packed: bool) -> int:
+    """Columns swept at once: what they keep from stage to stage must fit half the L2 cache."""
+    if packed:
+        return max(TILE, lanes)
+    sweeping = [o for o in kernel.operands if any(o.inner)]
+    kept_bytes = 8 * len(kept(kernel))
+    if len(kernel.stages) == 1:
+        return _COLUMN_BLOCK
+    column = math.prod(kernel.inner) * (sum(o.dtype.itemsize for o in sweeping) + kept_bytes)
+    fitting = target.l2_bytes // 2 // max(column, 1) // lanes * lanes
+    return max(4 * lanes, min(_COLUMN_BLOCK, fitting))

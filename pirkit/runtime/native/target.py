@@ -1,0 +1,70 @@
+"""The CPU that native code is made for."""
+
+from __future__ import annotations
+
+import os
+import platform
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import llvmlite.binding as llvm
+
+_L2_WHEN_UNKNOWN = 1 << 18
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What code generation needs to know of a CPU; ``vector_bits`` are those of its registers."""
+
+    triple: str
+    cpu: str
+    features: str
+    vector_bits: int
+    l2_bytes: int
+
+    @property
+    def x86(self) -> bool:
+        return self.triple.startswith("x86_64")
+
+    def has(self, feature: str) -> bool:
+        return f"+{feature}" in self.features.split(",")
+
+
+@cache
+def host() -> Target:
+    """The CPU this process runs on.
+
+    512-bit vectors are used where the CPU has them and does not pay for them with its clock:
+    AMD from Zen 4 on, Intel from Sapphire Rapids on (told by their bfloat16 instructions).
+    ``PIRKIT_VECTOR_BITS`` overrides the choice.
+    """
+    features = llvm.get_host_cpu_features()
+    text = features.flatten()
+    on = {name for name, present in features.items() if present}
+    bits = 128
+    if {"avx2", "fma"} <= on:
+        bits = 256
+    if {"avx512f", "avx512vl", "avx512dq", "avx512bw", "avx512bf16"} <= on:
+        bits = 512
+    wanted = os.environ.get("PIRKIT_VECTOR_BITS", "")
+    if wanted in ("128", "256", "512") and int(wanted) <= bits:
+        bits = int(wanted)
+    if bits == 512:
+        text += ",-prefer-256-bit"
+    return Target(llvm.get_process_triple(), llvm.get_host_cpu_name(), text, bits, _l2_bytes())
+
+
+def _l2_bytes() -> int:
+    """Bytes of one level-2 cache, as Linux tells them; a small guess elsewhere."""
+    if platform.system() != "Linux":
+        return _L2_WHEN_UNKNOWN
+    path = Path("/sys/devices/system/cpu/cpu0/cache/index2/size")
+    try:
+        text = path.read_text().strip()
+    except OSError:
+        return _L2_WHEN_UNKNOWN
+    digits = text.rstrip("KMkm")
+    if not digits.isdigit():
+        return _L2_WHEN_UNKNOWN
+    return int(digits) << (20 if text[-1] in "Mm" else 10)

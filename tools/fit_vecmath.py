@@ -1,0 +1,121 @@
+"""Fits the polynomials of the vector math and prints pirkit/lowering/codegen/coefficients.py.
+
+Needs mpmath, which pirkit does not. Each polynomial interpolates at Chebyshev nodes, which is
+within a small factor of the best one, and the error is then spread by a few Remez exchanges.
+
+    python tools/fit_vecmath.py > pirkit/lowering/codegen/coefficients.py
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+
+from mpmath import cos, erf, erfc, exp, log, mp, mpf, pi, sin, sqrt, tanh
+
+mp.dps = 60
+Function = Callable[[mpf], mpf]
+
+
+def fit(f: Function, weight: Function, low: mpf, high: mpf, degree: int) -> list[mpf]:
+    """Coefficients, lowest first, that level weight * (f - p) by Remez exchanges."""
+    count = degree + 2
+    middle, radius = (low + high) / 2, (high - low) / 2
+    nodes = [middle - radius * cos(pi * k / (count - 1)) for k in range(count)]
+    grid = [low + (high - low) * (mpf(k) + mpf(1) / 2) / (40 * count) for k in range(40 * count)]
+    values = [(x, f(x), weight(x)) for x in grid]
+    coefficients: list[mpf] = []
+    for _ in range(6):
+        rows = [[x**k for k in range(degree + 1)] + [(-1) ** i / weight(x)]
+                for i, x in enumerate(nodes)]
+        solved = mp.lu_solve(mp.matrix(rows), mp.matrix([f(x) for x in nodes]))
+        coefficients = [solved[k] for k in range(degree + 1)]
+        errors = [(x, w * (y - mp.polyval(coefficients[::-1], x))) for x, y, w in values]
+        extrema: list[tuple[mpf, mpf]] = []
+        for x, e in errors:
+            if extrema and (e > 0) == (extrema[-1][1] > 0):
+                if abs(e) > abs(extrema[-1][1]):
+                    extrema[-1] = (x, e)
+            else:
+                extrema.append((x, e))
+        while len(extrema) > count:
+            extrema.pop(0 if abs(extrema[0][1]) < abs(extrema[-1][1]) else -1)
+        if len(extrema) < count:
+            break
+        nodes = [x for x, _ in extrema]
+    return coefficients
+
+
+def single(value: mpf) -> float:
+    return struct.unpack("f", struct.pack("f", float(value)))[0]
+
+
+def one(_: mpf) -> mpf:
+    return mpf(1)
+
+
+HALF_LN2 = log(2) / 2 * mpf("1.001")
+LOG_LOW, LOG_HIGH = sqrt(mpf(2)) / 2 - 1 - mpf("1e-4"), sqrt(mpf(2)) - 1 + mpf("1e-4")
+QUARTER = (pi / 4 * mpf("1.001")) ** 2
+TINY = mpf("1e-9")
+
+
+def exp_tail(r: mpf) -> mpf:
+    return (exp(r) - 1 - r) / r**2 if abs(r) > TINY else mpf(1) / 2 + r / 6
+
+
+def log_tail(f: mpf) -> mpf:
+    return (mp.log1p(f) - f + f * f / 2) / f**3 if abs(f) > TINY else mpf(1) / 3 - f / 4
+
+
+def odd(g: Function, power: int) -> Function:
+    """(g(x) - x) / x**power as a function of z = x*x."""
+
+    def tail(z: mpf) -> mpf:
+        x = sqrt(max(z, TINY))
+        return (g(x) - x) / x**power
+
+    return tail
+
+
+def cos_tail(z: mpf) -> mpf:
+    z = max(z, TINY)
+    return (cos(sqrt(z)) - 1 + z / 2) / z**2
+
+
+def tables(degrees: dict[str, int], erf_end: mpf) -> dict[str, list[mpf]]:
+    zero = mpf("1e-7")
+    fits: dict[str, tuple[Function, Function, mpf, mpf]] = {
+        "exp": (exp_tail, lambda r: r * r, -HALF_LN2, HALF_LN2),
+        "expm1": (exp_tail, lambda r: abs(r) + mpf("0.01"), -HALF_LN2, HALF_LN2),
+        "log": (log_tail, lambda f: f * f + mpf("0.001"), LOG_LOW, LOG_HIGH),
+        "tanh": (odd(tanh, 3), lambda z: z + mpf("0.002"), zero, mpf("0.625") ** 2),
+        "sin": (odd(sin, 3), lambda z: z + mpf("0.002"), zero, QUARTER),
+        "cos": (cos_tail, lambda z: z * z + mpf("0.002"), zero, QUARTER),
+        "erf": (odd(erf, 1), one, zero, mpf(1)),
+        "erfc": (lambda t: log(erfc(t + 1)), lambda t: erfc(t + 1), mpf(0), erf_end - 1),
+    }
+    return {name: fit(*fits[name], degree) for name, degree in degrees.items()}
+
+
+F32 = {"exp": 4, "expm1": 4, "log": 7, "tanh": 4, "sin": 2, "cos": 2, "erf": 6, "erfc": 8}
+F64 = {"exp": 10, "expm1": 10, "log": 18, "tanh": 13, "sin": 6, "cos": 6, "erf": 13, "erfc": 21}
+
+
+def main() -> None:
+    print('"""Polynomials of the vector math, lowest coefficient first: '
+          'made by tools/fit_vecmath.py."""\n')
+    print("from __future__ import annotations\n\nfrom typing import Final\n")
+    sets = (("SINGLE", F32, single, mpf(4)), ("DOUBLE", F64, float, mpf(6)))
+    for name, degrees, rounding, end in sets:
+        print(f"{name}: Final[dict[str, tuple[float, ...]]] = {{")
+        for key, coefficients in tables(degrees, end).items():
+            print(f'    "{key}": (')
+            for c in coefficients:
+                print(f"        {rounding(c)!r},")
+            print("    ),")
+        print("}")
+
+
+if __name__ == "__main__":
+    main()
