@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -19,3 +20,16 @@ def test_euler_beam() -> None:
     assert done.returncode == 0, done.stderr
     assert "gradients of 4 layers" in done.stdout
     assert float(done.stdout.rsplit(" ", 1)[1]) < 1e-10
+
+
+def test_embedding() -> None:
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / "embedding.py")],
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert done.returncode == 0, done.stderr
+    first, last = map(float, re.findall(r"loss (\S+) -> (\S+) in", done.stdout)[0])
+    assert last < first / 10
+    assert "buffers copied: 0" in done.stdout
