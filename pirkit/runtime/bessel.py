@@ -118,14 +118,22 @@ def erfinv(x: Array) -> Array:
     """Inverse of the error function: infinite at 1 and -1, NaN beyond."""
     wide = x.astype(np.float64)
     with np.errstate(all="ignore"):
-        half = wide / 2
-        centre = 0.180625 - half * half
-        depth = np.sqrt(-np.log((1 - np.abs(wide)) / 2))
-        middle = half * _ratio(_CENTRE, centre)
-        tail = np.where(depth <= 5, _ratio(_TAIL, depth - 1.6), _ratio(_FAR_TAIL, depth - 5))
-        quantile = np.where(np.abs(half) <= 0.425, middle, np.copysign(tail, wide))
+        quantile = _quantile(wide / 2, (1 - np.abs(wide)) / 2)
         quantile = np.where(np.abs(wide) == 1, np.copysign(np.inf, wide), quantile)
     return (quantile / np.sqrt(2)).astype(x.dtype)
+
+
+def normal_quantile(share: Array) -> Array:
+    """The number below which that share, in (0, 1), of a standard normal law lies; in float64."""
+    return _quantile(share - 0.5, np.minimum(share, 1 - share))
+
+
+def _quantile(half: Array, tail: Array) -> Array:
+    """Of the share ``half + 1/2``; ``tail`` is the smaller of that and what it leaves."""
+    depth = np.sqrt(-np.log(tail))
+    middle = half * _ratio(_CENTRE, 0.180625 - half * half)
+    outer = np.where(depth <= 5, _ratio(_TAIL, depth - 1.6), _ratio(_FAR_TAIL, depth - 5))
+    return np.where(np.abs(half) <= 0.425, middle, np.copysign(outer, half))
 
 
 def _ratio(polynomials: tuple[tuple[float, ...], tuple[float, ...]], x: Array) -> Array:

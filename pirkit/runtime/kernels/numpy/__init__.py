@@ -28,6 +28,9 @@ from pirkit.runtime.kernels.numpy import (
     elementwise as elementwise,
 )
 from pirkit.runtime.kernels.numpy import (
+    fourier as fourier,
+)
+from pirkit.runtime.kernels.numpy import (
     gathering as gathering,
 )
 from pirkit.runtime.kernels.numpy import (
@@ -98,6 +101,9 @@ from pirkit.runtime.kernels.numpy import (
 )
 from pirkit.runtime.kernels.numpy import (
     sorting as sorting,
+)
+from pirkit.runtime.kernels.numpy import (
+    special as special,
 )
 from pirkit.runtime.kernels.numpy import (
     training as training,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from pirkit.diag.errors import ConstraintError
@@ -152,3 +154,42 @@ def huber_loss(b: Binding) -> Step:
         walk(passes, input, label, out, spare if residual is None else residual)
 
     return step
+
+
+@kernel("nll_loss", dtypes=dt.FLOATS, widen=True)
+def nll_loss(b: Binding) -> Step:
+    """Only the elements of the labels are read."""
+    classes, shape = b.input().shape[1], b.input(1).shape
+    ignored: int = b.attrs["ignore_index"]
+    reduction: str = b.attrs["reduction"]
+    losses, shares = b.workspace(shape), b.workspace(shape)
+    places = np.ix_(*map(np.arange, shape)) if shape[1:] else (np.arange(*shape),)
+
+    def step(
+        input: Array, label: Array, weight: Array | None, out: Array | None, total: Array | None
+    ) -> None:
+        gone = label == ignored
+        index = np.where(gone, 0, label)
+        if index.size and not (index.min() >= 0 and index.max() < classes):
+            message = f"a label is outside [0, {classes}) and is not ignore_index {ignored}"
+            raise ConstraintError("C5", message)
+        losses[...] = input[(places[0], index, *places[1:])]
+        shares[...] = 1 if weight is None else weight[index]
+        np.copyto(shares, 0, where=gone)
+        np.negative(losses, losses)
+        np.multiply(losses, shares, losses)
+        np.copyto(losses, 0, where=gone)
+        if reduction == "none":
+            _give(out, losses)
+            _give(total, 0)
+            return
+        whole, cost = shares.sum(), losses.sum()
+        _give(out, cost / whole if reduction == "mean" and whole else cost)
+        _give(total, whole)
+
+    return step
+
+
+def _give(out: Array | None, value: Any) -> None:
+    if out is not None:
+        out[...] = value

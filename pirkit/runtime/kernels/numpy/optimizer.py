@@ -32,6 +32,13 @@ def _average(mean: Array, value: Array, keep: float, out: Array, w: Array) -> No
     np.add(out, w, out)
 
 
+def _keep(given: Sequence[Any], made: Sequence[Any]) -> None:
+    """The state as it was: a step that is left out."""
+    for value, out in zip(given, made, strict=True):
+        if value is not None:
+            np.copyto(out, value)
+
+
 @kernel("sgd_", dtypes=dt.FLOATS, inplace=_MASTER, widen=True)
 def sgd(b: Binding) -> Step | None:
     """``param - learning_rate * grad``."""
@@ -110,9 +117,7 @@ def adam(b: Binding) -> Step | None:
         if skip is not None and skip.item():
             given = (param, m1, m2, top, pow1, pow2, master)
             made = (param_out, m1_out, m2_out, top_out, pow1_out, pow2_out, master_out)
-            for value, out in zip(given, made, strict=True):
-                if value is not None:
-                    np.copyto(out, value)
+            _keep(given, made)
             return
         rate, root = lr.item(), sqrt(1 - pow2.item())
         size, floor, left = rate * root / (1 - pow1.item()), epsilon * root, 1 - rate * decay
@@ -213,5 +218,70 @@ def adagrad(b: Binding) -> Step | None:
             np.subtract(p, w, p_out)
 
         walk(passes, param, grad, moment, param_out, moment_out)
+
+    return step
+
+
+_LAMB: Final = {
+    f"{name}_out": name for name in ("param", "moment1", "moment2", "beta1_pow", "beta2_pow")
+}
+
+
+@kernel(
+    "lamb_", dtypes=dt.FLOATS, inplace={**_LAMB, "master_param_outs": "master_param"}, widen=True
+)
+def lamb(b: Binding) -> Step | None:
+    """Two walks: the direction has to be known whole, since its length decides how far to go."""
+    if not _is_uniform(b, (1, 3, 4, 7)):
+        return None
+    walk, attrs = walker(b, b.input().shape), b.attrs
+    beta1, beta2, epsilon = attrs["beta1"], attrs["beta2"], attrs["epsilon"]
+    decay = attrs["weight_decay"]
+    adapts = attrs["always_adapt"] or decay > 0
+    direction = b.workspace(b.input().shape)
+
+    def step(
+        param: Array, grad: Array, lr: Array, m1: Array, m2: Array, pow1: Array, pow2: Array,
+        master: Any, skip: Any, param_out: Array, m1_out: Array, m2_out: Array, pow1_out: Array,
+        pow2_out: Array, master_out: Any,
+    ) -> None:  # fmt: skip
+        if skip is not None and skip.item():
+            given = (param, m1, m2, pow1, pow2, master)
+            made = (param_out, m1_out, m2_out, pow1_out, pow2_out, master_out)
+            _keep(given, made)
+            return
+        first, second = 1 / (1 - pow1.item()), 1 / (1 - pow2.item())
+        rate, norms = lr.item(), [0.0, 0.0]
+
+        def find(
+            p: Array, g: Array, m1: Array, m2: Array, m1_out: Array, m2_out: Array, along: Array,
+            w: Array,
+        ) -> None:  # fmt: skip
+            _average(m1, g, beta1, m1_out, w)
+            _average(m2, np.square(g, w), beta2, m2_out, w)
+            np.multiply(m2_out, second, w)
+            np.sqrt(w, w)
+            np.add(w, epsilon, w)
+            np.multiply(m1_out, first, along)
+            np.divide(along, w, along)
+            if decay:
+                np.add(along, np.multiply(p, decay, w), along)
+            if adapts:
+                norms[0] += float(np.square(p, w).sum())
+                norms[1] += float(np.square(along, w).sum())
+
+        p, p_out = (param, param_out) if master is None else (master, master_out)
+        walk(find, p, grad, m1, m2, m1_out, m2_out, direction)
+        is_long = norms[0] > 0 and norms[1] > 0
+        length = rate * sqrt(norms[0] / norms[1]) if is_long else rate
+
+        def move(p: Array, along: Array, p_out: Array, w: Array) -> None:
+            np.subtract(p, np.multiply(along, length, w), p_out)
+
+        walk(move, p, direction, p_out)
+        if master is not None:
+            np.copyto(param_out, master_out)
+        np.multiply(pow1, beta1, pow1_out)
+        np.multiply(pow2, beta2, pow2_out)
 
     return step

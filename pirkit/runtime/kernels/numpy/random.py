@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from statistics import NormalDist
+from typing import Any, Final
 
 import numpy as np
 
 from pirkit.runtime import dtype as dt
+from pirkit.runtime.bessel import normal_quantile
 from pirkit.runtime.binding import Array, Binding, Step
 from pirkit.runtime.convert import convert
 from pirkit.runtime.kernels.numpy.blocks import walker
 from pirkit.runtime.registry import kernel
 
 Draw = Callable[[np.random.Generator, Array], Any]
+
+_LEAST: Final = np.finfo(np.float64).tiny
+_MOST: Final = 1 - 2.0**-53
+"""Bounds of a share whose quantile is finite."""
 
 
 def _evenly(source: np.random.Generator, out: Array) -> None:
@@ -56,6 +62,34 @@ def uniform(b: Binding) -> Step | None:
 def gaussian(b: Binding) -> Step | None:
     """Normally distributed numbers."""
     return _drawn(b, _normally, b.attrs["std"], b.attrs["mean"])
+
+
+@kernel("truncated_gaussian_random", dtypes=dt.FLOATS)
+def truncated_gaussian(b: Binding) -> Step | None:
+    """Shares of the normal law between its shares at the bounds, turned into numbers."""
+    generator, a = b.generator, b.attrs
+    if generator is None or a["std"] <= 0:
+        return None
+    law = NormalDist(a["mean"], a["std"])
+    low, high = law.cdf(a["a"]), law.cdf(a["b"])
+    walk = walker(b, b.output().shape, dtype=dt.float64)
+
+    def step(out: Array) -> None:
+        source = generator()
+
+        def passes(out: Array, w: Array) -> None:
+            source.random(out=w)
+            np.multiply(w, high - low, w)
+            np.add(w, low, w)
+            np.clip(w, _LEAST, _MOST, w)
+            np.multiply(normal_quantile(w), law.stdev, w)
+            np.add(w, law.mean, w)
+            np.clip(w, a["a"], a["b"], w)
+            np.copyto(out, w, casting="unsafe")
+
+        walk(passes, out)
+
+    return step
 
 
 @kernel("bernoulli", dtypes=dt.FLOATS)
