@@ -142,7 +142,9 @@ def taken_apart(program: ProgramOp, roles: Roles) -> Joint:
     _check(program, roles, sources, outputs)
     inputs, params = sources_of(program)
     seeds = {name: inputs.pop(name) for name in dict.fromkeys(roles.seeds.values())}
-    gradients = {source: outputs.pop(name) for source, name in roles.gradients.items()}
+    gradients = {source: outputs[name] for source, name in roles.gradients.items()}
+    for name in set(roles.gradients.values()):
+        del outputs[name]
     seed_ops = {v.owner for v in seeds.values()}
     named = [op for op in program.operations if op.name in OUTPUTS]
     ops = [op for op in program.operations if op not in seed_ops and op not in named]

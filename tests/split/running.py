@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -49,7 +50,8 @@ class Halves:
         """Gradients by the name of the source, given those of outputs by position in ``fo``."""
         names = self.parts.names
         seeds = {n: of_outputs[i] for i, n in enumerate(names.bo_g) if n is not None}
-        found = self.backward.run({**self.kept, **seeds})
+        kept = copy.deepcopy(self.kept)  # a run empties stacks
+        found = self.backward.run({**kept, **seeds})
         return {
             source: found[name]
             for sources, gradients in ((names.fx, names.bx_g), (names.fp, names.bp_g))
