@@ -124,6 +124,7 @@ class _Block:
 
     def flat(self) -> None:
         """All statements of an elementwise kernel, a vector at a time."""
+
         def body(index: Value, mask: Value | None) -> None:
             self.points(index, mask, [], self.lanes).run(self.kernel.stages[0].body)
 
@@ -154,6 +155,7 @@ class _Block:
     def _nest(self, stage: Stage, folds: list[Fold], inner: list[Value]) -> None:
         *loops, last = self.kernel.inner
         if len(inner) < len(loops):
+
             def body(index: Value, _: list[Value]) -> Sequence[Value]:
                 self._nest(stage, folds, [*inner, index])
                 return []

@@ -25,7 +25,7 @@ TILE: Final = 64
 """Points along the swept axis that are turned at once."""
 _HEAVY = 24
 """Statements from which a body is not unrolled: its instructions fill the pipeline alone."""
-_COSTLY = frozenset((
+COSTLY: Final = frozenset((
     "exp", "expm1", "log", "log1p", "tanh", "sigmoid", "erf", "sin", "cos", "elementwise_pow",
 ))  # fmt: skip
 
@@ -150,7 +150,7 @@ def _stored(kernel: Kernel) -> set[int]:
 
 def _weight(kernel: Kernel) -> int:
     return sum(
-        12 if s.primitive in _COSTLY else 1
+        12 if s.primitive in COSTLY else 1
         for s in kernel.statements()
         if isinstance(s, Compute)
     )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -76,3 +77,13 @@ def load(image: bytes, symbols: Sequence[str]) -> Library:
             builder.export_symbol(symbol)
         tracker = builder.link(linker, f"pirkit{next(_names)}")
         return Library({symbol: tracker[symbol] for symbol in symbols}, (tracker, linker))
+
+
+def _unlock() -> None:
+    """In the child of a fork: whoever compiled is not here."""
+    global _lock
+    _lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_unlock)

@@ -1,0 +1,125 @@
+"""From a loop nest to a native function, by way of the caches."""
+
+from __future__ import annotations
+
+import json
+import threading
+from functools import cache
+from hashlib import blake2b
+from pathlib import Path
+from typing import Final
+
+import llvmlite
+
+from pirkit.diag.errors import ArtifactError
+from pirkit.diag.version import VERSION
+from pirkit.lowering.codegen.generate import SYMBOL, Generated, generate
+from pirkit.lowering.codegen.loopnest import Compute, Kernel
+from pirkit.lowering.codegen.schedule import COSTLY
+from pirkit.runtime.native.cache import ObjectCache, user_cache
+from pirkit.runtime.native.engine import compile_ir
+from pirkit.runtime.native.function import Code, NativeFunction
+from pirkit.runtime.native.target import Target, host
+
+_BYTES_PER_NS: Final = 20
+_COSTLY_NS: Final = 0.4
+_PLAIN_NS: Final = 0.03
+
+_lock = threading.Lock()
+_functions: dict[str, NativeFunction] = {}
+
+
+def native_function(kernel: Kernel) -> NativeFunction:
+    """The function of a kernel, compiled at most once by this process and this user.
+
+    Raises InternalError for a kernel that is not well formed.
+    """
+    key = kernel_key(kernel, host())
+    with _lock:
+        if key in _functions:
+            return _functions[key]
+    function = NativeFunction(_code(kernel, key, user_cache()))
+    with _lock:
+        return _functions.setdefault(key, function)
+
+
+def _code(kernel: Kernel, key: str, store: ObjectCache | None) -> Code:
+    found = store.get(key) if store else None
+    if found is not None:
+        return unpack(found)
+    code = compile_kernel(kernel, host())
+    if store:
+        store.put(key, pack(code))
+    return code
+
+
+def compile_kernel(kernel: Kernel, target: Target) -> Code:
+    """Generate and compile, without any cache."""
+    generated = generate(kernel, target)
+    return Code(
+        compile_ir(generated.text, target),
+        SYMBOL,
+        generated.blocks,
+        generated.scratch,
+        _work(kernel, generated),
+        tuple(o.size for o in kernel.operands),
+        tuple(k for k, o in enumerate(kernel.operands) if o.stream),
+    )
+
+
+def kernel_key(kernel: Kernel, target: Target) -> str:
+    """What decides about the object code: the kernel, the CPU, and those who make the code."""
+    parts = (kernel, target, VERSION, llvmlite.__version__, _generator())
+    return blake2b(repr(parts).encode(), digest_size=32).hexdigest()
+
+
+@cache
+def _generator() -> str:
+    """A hash of the code generator itself: what an older one made is not used."""
+    digest = blake2b(digest_size=16)
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _work(kernel: Kernel, generated: Generated) -> int:
+    """A guess of the time on one thread, in ns; decides whether threads are worth waking."""
+    moved = sum(o.size for o in kernel.operands) / _BYTES_PER_NS
+    computed = sum(
+        _COSTLY_NS if s.primitive in COSTLY else _PLAIN_NS
+        for s in kernel.statements()
+        if isinstance(s, Compute)
+    )
+    lanes = generated.schedule.lanes
+    return int(moved + computed * kernel.points * 16 / max(lanes, 1) / 2)
+
+
+def pack(code: Code) -> bytes:
+    """Code as bytes: a line of JSON, then the object."""
+    facts = {
+        "symbol": code.symbol,
+        "blocks": code.blocks,
+        "scratch": code.scratch,
+        "work": code.work,
+        "sizes": code.sizes,
+        "aligned": code.aligned,
+    }
+    return json.dumps(facts).encode() + b"\n" + code.image
+
+
+def unpack(data: bytes) -> Code:
+    """The inverse of `pack`. Raises ArtifactError for anything else."""
+    head, _, image = data.partition(b"\n")
+    try:
+        facts = json.loads(head)
+        return Code(
+            image,
+            str(facts["symbol"]),
+            int(facts["blocks"]),
+            int(facts["scratch"]),
+            int(facts["work"]),
+            tuple(map(int, facts["sizes"])),
+            tuple(map(int, facts["aligned"])),
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise ArtifactError("native code in the cache is damaged") from error

@@ -1,0 +1,142 @@
+"""Object code on disk, so that a second process need not compile.
+
+Machine code that somebody else could have written is never run: the directory belongs to the user
+and nobody else may write there, and each entry carries a keyed hash of a secret that only the user
+can read. An entry that is damaged, foreign or of another version is deleted and counts as absent.
+Without such a directory there is no cache, which costs time and nothing else.
+"""
+
+from __future__ import annotations
+
+import hmac
+import os
+import secrets
+import stat
+from dataclasses import dataclass
+from functools import cache
+from hashlib import blake2b
+from pathlib import Path
+from typing import Final
+
+import platformdirs
+from filelock import FileLock, Timeout
+
+from pirkit.diag.errors import ArtifactError
+from pirkit.runtime.replacing import replacing
+
+_MAGIC: Final = b"pirkit-native-1\n"
+_SECRET_BYTES: Final = 32
+_TAG_BYTES: Final = 32
+_DEFAULT_LIMIT: Final = 256 << 20
+_LOCK_SECONDS: Final = 2.0
+_TRIM_EVERY: Final = 64
+
+
+@dataclass(slots=True)
+class ObjectCache:
+    """Entries of a directory; `key` names one, `limit` bounds the bytes of all."""
+
+    folder: Path
+    secret: bytes
+    limit: int = _DEFAULT_LIMIT
+    written: int = 0
+
+    def get(self, key: str) -> bytes | None:
+        """What was put under a key; None if there is nothing that can be trusted."""
+        path = self._path(key)
+        try:
+            data = path.read_bytes()
+        except OSError:
+            return None
+        head = len(_MAGIC) + _TAG_BYTES
+        tag, payload = data[len(_MAGIC) : head], data[head:]
+        if data.startswith(_MAGIC) and hmac.compare_digest(tag, self._tag(key, payload)):
+            os.utime(path)
+            return payload
+        path.unlink(missing_ok=True)
+        return None
+
+    def put(self, key: str, payload: bytes) -> None:
+        """Keep a payload. What cannot be written is not kept."""
+        try:
+            with replacing(str(self._path(key))) as file:
+                file.write(_MAGIC + self._tag(key, payload) + payload)
+        except ArtifactError:
+            return
+        if self.written % _TRIM_EVERY == 0:
+            self.trim()
+        self.written += 1
+
+    def trim(self) -> None:
+        """Delete what was not used for longest until the limit holds."""
+        try:
+            with FileLock(str(self.folder / "lock"), timeout=_LOCK_SECONDS):
+                entries = [(p, p.stat()) for p in self.folder.glob("*.o")]
+                total = sum(s.st_size for _, s in entries)
+                for path, status in sorted(entries, key=lambda entry: entry[1].st_mtime):
+                    if total <= self.limit:
+                        break
+                    path.unlink(missing_ok=True)
+                    total -= status.st_size
+        except (Timeout, OSError):
+            return
+
+    def _path(self, key: str) -> Path:
+        return self.folder / f"{key}.o"
+
+    def _tag(self, key: str, payload: bytes) -> bytes:
+        message = key.encode() + b"\0" + payload
+        return blake2b(message, key=self.secret, digest_size=_TAG_BYTES).digest()
+
+
+def open_cache(folder: Path, secret_folder: Path, limit: int = _DEFAULT_LIMIT) -> ObjectCache | None:
+    """The cache in a directory; None if others may write there or no secret can be kept."""
+    try:
+        if not (_private(folder) and _private(secret_folder)):
+            return None
+        secret = _secret(secret_folder / "native.key")
+    except OSError:
+        return None
+    return ObjectCache(folder, secret, limit) if secret else None
+
+
+@cache
+def user_cache() -> ObjectCache | None:
+    """The cache of this user. ``PIRKIT_NATIVE_CACHE=off`` turns it off."""
+    if os.environ.get("PIRKIT_NATIVE_CACHE") == "off":
+        return None
+    return open_cache(
+        platformdirs.user_cache_path("pirkit") / "native",
+        platformdirs.user_state_path("pirkit"),
+    )
+
+
+def _private(folder: Path) -> bool:
+    """Whether a directory, made if need be, is ours and only ours to write."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode):
+        return False
+    ours = not hasattr(os, "getuid") or status.st_uid == os.getuid()
+    return ours and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
+def _secret(path: Path) -> bytes | None:
+    """The user's secret, made at the first call; None if others may read it."""
+    if not path.exists():
+        fresh = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+        handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "wb") as file:
+            file.write(secrets.token_bytes(_SECRET_BYTES))
+        try:
+            os.link(fresh, path)
+        except FileExistsError:
+            pass  # another process was faster: its secret counts
+        finally:
+            fresh.unlink(missing_ok=True)
+    status = path.lstat()
+    readable = status.st_mode & (stat.S_IRWXG | stat.S_IRWXO)
+    if not stat.S_ISREG(status.st_mode) or readable:
+        return None
+    secret = path.read_bytes()
+    return secret if len(secret) == _SECRET_BYTES else None

@@ -1,0 +1,111 @@
+"""Native functions, and calls of them that are bound to memory."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from pirkit.diag.errors import InternalError
+from pirkit.runtime.native.engine import Library, load
+from pirkit.runtime.native.pool import pool
+
+Array = np.ndarray[Any, Any]
+
+_WORTH_SHARING_NS: Final = 20_000
+_CHUNKS_PER_THREAD: Final = 4
+_LINE: Final = 64
+_KERNEL: Final = ctypes.CFUNCTYPE(None, ctypes.c_void_p, *[ctypes.c_int64] * 3)
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """Object code of one kernel and what its callers must know; plain data, for caches.
+
+    ``blocks`` are its independent pieces, ``scratch`` the bytes each thread needs, ``work`` an
+    estimate of its time on one thread in ns, ``sizes`` the bytes of its operands, ``aligned``
+    those that must start at a multiple of 64.
+    """
+
+    image: bytes
+    symbol: str
+    blocks: int
+    scratch: int
+    work: int
+    sizes: tuple[int, ...]
+    aligned: tuple[int, ...]
+
+
+class NativeFunction:
+    """A kernel in memory."""
+
+    def __init__(self, code: Code) -> None:
+        self.code = code
+        self._library: Library = load(code.image, [code.symbol])
+        self._address = self._library.addresses[code.symbol]
+
+    def bind(self, arrays: Sequence[Array]) -> Callable[[], None]:
+        """A call on these arrays; nothing is allocated or looked up when it runs.
+
+        Operands are addressed from the first byte of their array. Raises InternalError if an
+        array is smaller than the kernel's operand, or lies where the kernel cannot write it.
+        One such call must not run twice at a time: its scratch memory is its own.
+        """
+        code = self.code
+        if len(arrays) != len(code.sizes):
+            raise InternalError(f"{len(arrays)} arrays for {len(code.sizes)} operands")
+        for number, (array, size) in enumerate(zip(arrays, code.sizes, strict=True)):
+            if _span(array) < size:
+                raise InternalError(f"operand {number} has {_span(array)} bytes of {size}")
+            if number in code.aligned and array.ctypes.data % _LINE:
+                raise InternalError(f"operand {number} does not start at a cache line")
+        shared = pool() if code.work > _WORTH_SHARING_NS and code.blocks > 1 else None
+        threads = shared.threads if shared else 1
+        scratch = ctypes.create_string_buffer(code.scratch * threads + _LINE)
+        start = -(-ctypes.addressof(scratch) // _LINE) * _LINE
+        block = (ctypes.c_void_p * (len(arrays) + 1))(*(a.ctypes.data for a in arrays), start)
+        # what must live as long as the call does
+        owned = (arrays, scratch, block, self._library)
+        where = ctypes.addressof(block)
+        if shared is None or threads == 1:
+            return _Alone(_KERNEL(self._address), where, code.blocks, owned)
+        chunk = max(1, code.blocks // (threads * _CHUNKS_PER_THREAD))
+        return _Shared(self._address, where, code.blocks, chunk, threads, owned)
+
+
+@dataclass(frozen=True, slots=True)
+class _Alone:
+    kernel: Callable[[int, int, int, int], None]
+    where: int
+    blocks: int
+    owned: object
+
+    def __call__(self) -> None:
+        self.kernel(self.where, 0, 0, self.blocks)
+
+
+@dataclass(frozen=True, slots=True)
+class _Shared:
+    address: int
+    where: int
+    blocks: int
+    chunk: int
+    threads: int
+    owned: object
+
+    def __call__(self) -> None:
+        current = pool()
+        current.run(
+            current.address, self.address, self.where, self.blocks, self.chunk, self.threads
+        )
+
+
+def _span(array: Array) -> int:
+    """Bytes from the first element to the end of the last one, where strides are not negative."""
+    if array.size == 0:
+        return 0
+    pairs = zip(array.shape, array.strides, strict=True)
+    return sum((extent - 1) * stride for extent, stride in pairs) + array.itemsize

@@ -1,0 +1,130 @@
+"""Loop nests by NumPy, statement by statement: what native code is compared with."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from pirkit.lowering.codegen.loopnest import (
+    Compute,
+    Constant,
+    Fold,
+    Index,
+    Kernel,
+    Load,
+    Operand,
+    Statement,
+    Store,
+)
+from pirkit.runtime.dtype import DType
+
+Array = np.ndarray[Any, Any]
+
+
+def _erf(x: Array) -> Array:
+    return np.vectorize(math.erf, otypes=[x.dtype])(x)
+
+
+def _sigmoid(x: Array) -> Array:
+    e = np.exp(-np.abs(x))
+    return np.where(x < 0, e, 1) / (1 + e)
+
+
+FUNCTIONS: dict[str, Any] = {
+    "add": np.add, "subtract": np.subtract, "multiply": np.multiply, "divide": np.divide,
+    "floor_divide": np.floor_divide, "remainder": np.remainder, "maximum": np.maximum,
+    "minimum": np.minimum, "fmax": np.fmax, "fmin": np.fmin, "copysign": np.copysign,
+    "atan2": np.arctan2, "negative": np.negative, "abs": np.abs, "sign": np.sign,
+    "sqrt": np.sqrt, "rsqrt": lambda x: 1 / np.sqrt(x), "floor": np.floor, "ceil": np.ceil,
+    "trunc": np.trunc, "round": np.rint, "exp": np.exp, "expm1": np.expm1, "log": np.log,
+    "log1p": np.log1p, "sin": np.sin, "cos": np.cos, "tanh": np.tanh, "sigmoid": _sigmoid,
+    "erf": _erf, "elementwise_pow": np.power, "tan": np.tan, "asin": np.arcsin,
+    "acos": np.arccos, "atan": np.arctan, "sinh": np.sinh, "cosh": np.cosh,
+    "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh, "log2": np.log2,
+    "log10": np.log10, "equal": np.equal, "not_equal": np.not_equal, "less_than": np.less,
+    "less_equal": np.less_equal, "greater_than": np.greater, "greater_equal": np.greater_equal,
+    "logical_and": np.logical_and, "logical_or": np.logical_or, "logical_xor": np.logical_xor,
+    "logical_not": np.logical_not, "bitwise_and": np.bitwise_and, "bitwise_or": np.bitwise_or,
+    "bitwise_xor": np.bitwise_xor, "bitwise_not": np.invert, "isnan": np.isnan,
+    "isinf": np.isinf, "isfinite": np.isfinite, "where": np.where,
+}  # fmt: skip
+
+_FOLDS: dict[str, Any] = {"sum": np.sum, "prod": np.prod, "max": np.max, "min": np.min}
+
+
+def view(buffer: Array, operand: Operand, kernel: Kernel) -> Array:
+    """All points of an operand, as an array with one axis for each axis of the kernel."""
+    if kernel.points == 0:
+        return np.empty((*kernel.outer, *kernel.inner), operand.dtype.np)
+    start = buffer.reshape(-1).view(np.uint8)[operand.offset :]
+    first = start[: len(start) // operand.dtype.itemsize * operand.dtype.itemsize]
+    shape, strides = (*kernel.outer, *kernel.inner), (*operand.outer, *operand.inner)
+    return as_strided(first.view(operand.dtype.np), shape, strides)
+
+
+class Evaluation:
+    """Values have an axis of length 1 where they do not vary."""
+
+    def __init__(self, kernel: Kernel, buffers: list[Array]) -> None:
+        self.kernel, self.buffers = kernel, buffers
+        self.values: dict[str, Array] = {}
+        self.rank = len(kernel.outer)
+        self.inner = tuple(range(self.rank, self.rank + len(kernel.inner)))
+
+    def run(self) -> None:
+        with np.errstate(all="ignore"):
+            for stage in self.kernel.stages:
+                for statement in stage.body:
+                    self.statement(statement)
+                for statement in stage.after:
+                    self.statement(statement, after=True)
+
+    def operand(self, number: int, after: bool) -> Array:
+        full = view(self.buffers[number], self.kernel.operands[number], self.kernel)
+        if not after:
+            return full
+        return full[(slice(None),) * self.rank + (slice(0, 1),) * len(self.inner)]
+
+    def statement(self, statement: Statement, after: bool = False) -> None:
+        match statement:
+            case Load(name, operand):
+                loaded = self.operand(operand, after)
+                self.values[name] = widened(loaded, self.kernel.operands[operand].dtype).copy()
+            case Constant(name, dtype, value):
+                self.values[name] = np.array(value, dtype.np)
+            case Index(name, axis):
+                extents = (*self.kernel.outer, *self.kernel.inner)
+                shape = [-1 if k == axis else 1 for k in range(len(extents))]
+                self.values[name] = np.arange(extents[axis]).reshape(shape)
+            case Compute(name, "cast", (arg,), dtype):
+                self.values[name] = widened(self.values[arg].astype(dtype.np), dtype)
+            case Compute(name, primitive, args, dtype):
+                result = FUNCTIONS[primitive](*(self.values[a] for a in args))
+                assert result.dtype == dtype.np, statement
+                self.values[name] = result
+            case Fold(name, kind, value):
+                shape = (*self.kernel.outer, *self.kernel.inner)
+                array = np.broadcast_to(self.values[value], shape)
+                if kind in ("max", "min") and array.size == 0:
+                    worst = -np.inf if kind == "max" else np.inf
+                    kept = np.full([*self.kernel.outer, *[1] * len(self.inner)], worst)
+                    self.values[name] = kept.astype(array.dtype)
+                    return
+                wide = array.dtype if kind in ("max", "min") else wider(array.dtype)
+                folded = _FOLDS[kind](array.astype(wide), axis=self.inner, keepdims=True)
+                self.values[name] = folded.astype(array.dtype)
+            case Store(operand, value):
+                self.operand(operand, after)[...] = self.values[value]
+
+
+def wider(dtype: Any) -> Any:
+    """Sums are exact enough to compare any order of adding up with."""
+    return np.dtype(np.float64) if dtype == np.float32 else dtype
+
+
+def widened(array: Array, dtype: DType) -> Array:
+    half = dtype.is_float and dtype.itemsize < 4
+    return array.astype(np.float32) if half else array
