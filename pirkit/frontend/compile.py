@@ -8,9 +8,9 @@ from typing import Any, Final
 import numpy as np
 
 from pirkit.frontend.files import Program
-from pirkit.frontend.prim import with_prim
 from pirkit.lowering.kernels import KernelLibrary
 from pirkit.lowering.plan_writer import write_plan
+from pirkit.lowering.prim import with_prim
 from pirkit.passes import run_pipeline
 from pirkit.runtime.executor import Executable
 

@@ -20,8 +20,8 @@ from pirkit.diag.errors import UsageError
 from pirkit.dialect.build import Value
 from pirkit.frontend import tree
 from pirkit.frontend.compile import compile
-from pirkit.frontend.prim import with_prim
 from pirkit.frontend.tracing import Recorder, fed, fingerprint, trace
+from pirkit.lowering.prim import with_prim
 from pirkit.passes.autodiff import latest
 from pirkit.passes.expand_gradients import GRADIENT, expand
 from pirkit.passes.series import prepared, push

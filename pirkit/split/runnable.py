@@ -13,6 +13,7 @@ from typing import Any, Final, cast
 import numpy as np
 
 from pirkit.diag.errors import RuntimeFault, UsageError
+from pirkit.lowering.prim import with_prim
 from pirkit.runtime.device import Device
 from pirkit.runtime.scope.bound import BoundPlan
 from pirkit.runtime.scope.pool import PoolCount, ScopePool
@@ -44,9 +45,9 @@ class RunnableProgram:
     several may wait for their backward, in any order. Kept is what the backward reads, and nothing
     else.
 
-    Each half is lowered once for each kind of device; the program fixes dtypes and ranks, and
-    sizes that it leaves open cost a new session, not a new plan. May be used from many threads;
-    runs that write parameters take turns.
+    Each half is lowered by ``pipeline`` once for each kind of device; the program fixes dtypes and
+    ranks, and sizes that it leaves open cost a new session, not a new plan. May be used from many
+    threads; runs that write parameters take turns.
     """
 
     def __init__(
@@ -61,7 +62,7 @@ class RunnableProgram:
         self.names = parts.names
         self.seed = seed
         self._backend = backend
-        self._pipeline = pipeline
+        self._pipeline = with_prim(pipeline, None, None)
         self._wiring = wired(parts.names)
         self._pool = ScopePool(self._wiring.labels)
         self._returned = [p for _, p in parts.returns] or list(range(len(parts.names.fo)))

@@ -9,7 +9,7 @@ import pirkit
 from pirkit.diag.errors import UsageError
 from pirkit.dialect.text import parse_mlir
 from pirkit.frontend.files import Program
-from pirkit.frontend.prim import KEEP, SWITCH
+from pirkit.lowering.prim import KEEP, SWITCH
 from pirkit.runtime.plan import Call, instructions
 
 TEXT = """

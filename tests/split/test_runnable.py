@@ -376,3 +376,37 @@ def test_inference_computes_nothing_for_the_backward() -> None:
     assert len(halves.inference.plan.outputs) == 1
     assert len(halves.forward.plan.outputs) > 1
     assert len(halves.inference.plan.body) == 2
+
+
+def test_a_graph_in_a_cycle_gives_its_scope_back_whenever_it_is_collected() -> None:
+    """The collector runs where it likes, also while the pool is being asked for a scope."""
+    step, x, w = net(), block(1), block(2)
+    before = gc.get_threshold()
+    gc.set_threshold(1)
+    try:
+        for _ in range(200):
+            cycle: list[Any] = [step.forward([x], [w])]
+            cycle.append(cycle)
+    finally:
+        gc.set_threshold(*before)
+    del cycle
+    gc.collect()
+    assert step.count().live == 0
+
+
+def test_what_was_dropped_out_has_no_gradient() -> None:
+    """The backward reads the mask that the forward drew, in any order of runs."""
+    dropout = (
+        f"%y, %m = pd_op.dropout(%x) {{p = 5.0e-01 : f64, is_test = false, "
+        f'mode = "upscale_in_train", seed = 0 : i32, fix_seed = false}} : ({T}) '
+        f"-> ({T}, {T.replace('f32', 'ui8')})"
+    )
+    for mode in ("save-all", "free", "min-cut"):
+        module = parsed(f'pir.program @main(%x "x" : {T}) {{\n{dropout}\n{out("y", "y")}\n}}')
+        step = RunnableProgram(forward_backward(module, mode=mode), seed=7)
+        x, g = tensor(np.ones((ROWS, 4), np.float32)), block(3)
+        runs = [step.forward([x]) for _ in range(8)]
+        assert len({outputs[0].numpy().tobytes() for outputs in runs}) > 1
+        for outputs in reversed(runs):
+            (gx,), () = step.backward([g], outputs)
+            check(gx, outputs[0].numpy() * g.numpy())

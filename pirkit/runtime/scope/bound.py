@@ -100,13 +100,15 @@ class BoundPlan:
         targets = self._targets(scope, arrays)
         key = tuple(metas)
         session = self._sessions.take(key, mode)
-        session.feed(dict(zip(self._ports, arrays, strict=True)))
-        session.draws.begin(seed, number)
-        with np.errstate(all="ignore"):
-            session.run()
-        found = [self._kept(session, output) for output, _ in self._results]
-        copies = session.copies + _write_back(session, targets)
-        session.forget()
+        try:
+            session.feed(dict(zip(self._ports, arrays, strict=True)))
+            session.draws.begin(seed, number)
+            with np.errstate(all="ignore"):
+                session.run()
+            found = [self._kept(session, output) for output, _ in self._results]
+            copies = session.copies + _write_back(session, targets)
+        finally:
+            session.forget()
         self._sessions.give(key, session)
         for (_, slot), value in zip(self._results, found, strict=True):
             scope.share(slot, value)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from dataclasses import dataclass
 from typing import Final
-from weakref import WeakSet
 
 from pirkit.runtime.scope.labels import Labels
 from pirkit.runtime.scope.scope import Scope
@@ -34,9 +34,10 @@ class ScopePool:
 
     def __init__(self, labels: Labels) -> None:
         self.labels = labels
-        self._lock = threading.Lock()
+        # The collector may give a scope back in the middle of a call of the same thread.
+        self._lock = threading.RLock()
         self._idle: list[Scope] = []
-        self._live: WeakSet[Scope] = WeakSet()
+        self._live: dict[int, weakref.ref[Scope]] = {}
         self._made = 0
 
     def take(self) -> Scope:
@@ -47,15 +48,15 @@ class ScopePool:
             else:
                 scope = Scope(self.labels)
                 self._made += 1
-            self._live.add(scope)
+            key, live = id(scope), self._live
+            live[key] = weakref.ref(scope, lambda _: live.pop(key, None))
             return scope
 
     def give(self, scope: Scope) -> None:
         """Take a scope back and empty it; giving back the same one again does nothing."""
         with self._lock:
-            if scope not in self._live:
+            if self._live.pop(id(scope), None) is None:
                 return
-            self._live.discard(scope)
             scope.clear()
             if len(self._idle) < IDLE_KEPT:
                 self._idle.append(scope)
@@ -63,7 +64,6 @@ class ScopePool:
     def count(self) -> PoolCount:
         """What the pool has now. Counting bytes takes a walk over all scopes that are in use."""
         with self._lock:
-            live = list(self._live)
-            return PoolCount(
-                len(live), len(self._idle), self._made, sum(scope.nbytes for scope in live)
-            )
+            live = [scope for ref in list(self._live.values()) if (scope := ref()) is not None]
+            nbytes = sum(scope.nbytes for scope in live)
+            return PoolCount(len(live), len(self._idle), self._made, nbytes)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,9 @@ from pirkit.diag.errors import RuntimeFault, UsageError
 from pirkit.dialect.operation import ProgramOp
 from pirkit.lowering.kernels import KernelLibrary
 from pirkit.lowering.plan_writer import write_plan
+from pirkit.runtime.device import HostDevice
 from pirkit.runtime.meta import TensorMeta
+from pirkit.runtime.registry import Backend, Registry
 from pirkit.runtime.scope.bound import BoundPlan
 from pirkit.runtime.scope.labels import Labels
 from pirkit.runtime.scope.scope import Scope
@@ -181,3 +185,48 @@ def test_a_name_that_no_slot_has() -> None:
     (program,) = [op for op in module.ops if isinstance(op, ProgramOp)]
     with pytest.raises(UsageError, match="no variable 'x'"):
         BoundPlan.by_name(write_plan(program), KernelLibrary(), Labels())
+
+
+class Apart(HostDevice):
+    """A device with memory of its own: what it takes it copies."""
+
+    name = "apart"
+
+    def take(self, value: Any) -> Any:
+        return np.array(value)
+
+
+def test_a_variable_on_another_device_is_written_back() -> None:
+    registry = Registry((Backend("cpu", "cpu"),))
+    registry.add_device(Apart())
+    registry.add_backend(Backend("apart", "apart"))
+    body = f"{B}\n%n = {op('add_', '%b', '%x')}\n%y = {op('relu', '%n')}\n" + out("%y")
+    plan, scope = bound(body, "b")
+    library = KernelLibrary("apart", registry)
+    there = BoundPlan.by_name(plan.plan, library, scope.labels, ["b"])
+    b = f32(1, 2, 3, -9)
+    scope["x"], scope["b"] = f32(1, 1, 1, 1), b
+    with pytest.warns(UserWarning, match="runs on the CPU"):
+        there.run(scope)
+    assert b.tolist() == [2, 3, 4, -8]
+    assert scope["y"].tolist() == [2, 3, 4, 0]
+    assert there.counters.copies == 1
+
+
+def test_an_error_keeps_nothing_alive() -> None:
+    body = "%y = pd_op.reshape(%x) {shape = array<i64: 2, 2>} : (tensor<?xf32>) -> tensor<2x2xf32>"
+    plan, scope = bound(
+        f"{body}\n" + out("%y", "tensor<2x2xf32>"), arguments='%x "x" : tensor<?xf32>'
+    )
+    array = np.ones(3, np.float32)
+    alive = weakref.ref(array)
+    scope["x"] = from_numpy(array)
+    del array
+    with pytest.raises(RuntimeFault, match="reshape"):
+        plan.run(scope)
+    scope.clear()
+    gc.collect()
+    assert alive() is None
+    scope["x"] = tensor(np.zeros(4, np.float32))
+    plan.run(scope)
+    assert scope["y"].shape == (2, 2)
