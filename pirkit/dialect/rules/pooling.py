@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +16,9 @@ from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose
 from pirkit.dialect.ops.pool import Windows, out_sizes, pool_slides, spans
 from pirkit.dialect.rules.reduction import count
+from pirkit.dialect.rules.sizes import in_shape, sizes_of
 from pirkit.dialect.windows import CHANNELS_LAST
+from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import UNKNOWN
 
 
@@ -42,6 +45,49 @@ def _(c: OpCall) -> Value:
     else:
         out = _average(b, x, axes, every, inside=c.exclusive or c.adaptive)
     return b.cast(out, c.x.dtype)
+
+
+@decompose("pd_op.max_pool2d_with_index", "pd_op.max_pool3d_with_index")
+def _(c: OpCall) -> tuple[Value, Value]:
+    """The first of the greatest elements of a window is taken, and its place in the image told."""
+    b, x = c.b, c.b.wide(c.x)
+    axes, lengths = tuple(range(2, x.rank)), tuple(x.shape[2:])
+    if UNKNOWN in lengths or 0 in lengths:
+        return NotImplemented
+    explicit = (c.kernel_size, c.strides, c.paddings, "EXPLICIT", c.global_pooling)
+    moves = pool_slides(lengths, *explicit, "C3")
+    one = (1,) * len(lengths)
+    positions = (
+        one if c.global_pooling else out_sizes(moves, lengths, c.adaptive, c.ceil_mode, "C4")
+    )
+    adaptive = c.adaptive and not c.global_pooling
+    every = [spans(*each, adaptive) for each in zip(moves, lengths, positions, strict=True)]
+    for done, (axis, windows) in enumerate(zip(axes, every, strict=True)):
+        x = _windows(b, x, axis + done, windows, -math.inf)
+    n = len(axes)
+    x = b.transpose(x, perm=(0, 1, *range(2, 2 + 2 * n, 2), *range(3, 3 + 2 * n, 2)))
+    places = _places(every, lengths)
+    x = in_shape(b, x, [*sizes_of(b, x)[:2], *positions, places.shape[-1]])
+    chosen = b.argmax(x, axis=-1, keepdims=True, flatten=False, dtype=dt.int64)
+    out = b.squeeze(b.take_along_axis(x, chosen, axis=-1), axis=(-1,))
+    first = b.reshape(
+        b.integers((np.arange(len(places)) * places.shape[1]).tolist()), (*positions, 1)
+    )
+    known = b.integers(places.reshape(-1).tolist())
+    at = in_shape(b, b.squeeze(chosen + first, axis=(-1,)), [-1])
+    mask = b.cast(b.reshape_like(b.gather(known, at, axis=0), out), dt.int32)
+    return b.cast(out, c.x.dtype), mask
+
+
+def _places(every: Sequence[Windows], lengths: Sequence[int]) -> np.ndarray[Any, Any]:
+    """The place in the image of each element of each window; [windows, elements of a window]."""
+    total: np.ndarray[Any, Any] = np.zeros((1, 1), np.int64)
+    for (starts, ends), length in zip(every, lengths, strict=True):
+        width = int(np.max(ends - starts))
+        at = np.clip(starts[:, None] + np.arange(width), 0, length - 1)
+        both = total[:, None, :, None] * length + at[None, :, None, :]
+        total = both.reshape(total.shape[0] * len(starts), -1)
+    return total
 
 
 def _whole(b: Builder, x: Value, axes: Sequence[int], largest: bool) -> Value:
