@@ -170,15 +170,18 @@ def _results(op: PirOp, values: list[Any], b: Builder) -> list[SSAValue | None]:
             continue
         if isinstance(value, tuple | list):
             value = b.combine(cast("list[Value]", value))
-        if value is None:
+        fits = value is not None and compatible(meta_of(result.type), value.any_meta)
+        if value is None or not fits:
             if result.first_use is not None:
-                raise InternalError(f"the decomposition of `{op.name}` leaves out a result in use")
-            given.append(None)
+                raise _unlike(op, result, value)
+            given.append(None)  # programs state any type for what nobody reads
             continue
-        if not compatible(meta_of(result.type), value.any_meta):
-            raise InternalError(
-                f"the decomposition of `{op.name}` gives a {value.any_meta}, "
-                f"the op a {meta_of(result.type)}"
-            )
         given.append(value.ssa)
     return given
+
+
+def _unlike(op: PirOp, result: SSAValue, value: Value | None) -> InternalError:
+    found = "no value" if value is None else f"a {value.any_meta}"
+    return InternalError(
+        f"the decomposition of `{op.name}` gives {found} for a {meta_of(result.type)} in use"
+    )
