@@ -33,3 +33,21 @@ def test_embedding() -> None:
     first, last = map(float, re.findall(r"loss (\S+) -> (\S+) in", done.stdout)[0])
     assert last < first / 10
     assert "buffers copied: 0" in done.stdout
+
+
+def run(name: str) -> str:
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / name)], capture_output=True, text=True, timeout=100
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_call_counter() -> None:
+    lines = run("call_counter.py").splitlines()
+    assert lines[-1] == "2 [6. 6. 6.] [6. 6. 6.] calls [3. 3. 3.]"
+
+
+def test_recurrence() -> None:
+    first, last = map(float, re.findall(r"loss (\S+) -> (\S+) in", run("recurrence.py"))[0])
+    assert last < first / 1000
