@@ -11,6 +11,7 @@ from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import mul_dims, same_dim
 from pirkit.runtime import dtype as dt
+from pirkit.runtime.boxes import cells, priors, ratios
 from pirkit.runtime.meta import TensorMeta
 
 Array = np.ndarray[Any, Any]
@@ -62,32 +63,6 @@ class YoloBox:
     dtypes = (dt.float32,)
 
 
-def _ratios(aspect_ratios: Sequence[float], flip: bool) -> list[float]:
-    """1, then each new ratio, followed by its inverse with ``flip``."""
-    found = [1.0]
-    for ratio in aspect_ratios:
-        if all(abs(ratio - other) >= 1e-6 for other in found):
-            found += [ratio, 1 / ratio] if flip else [ratio]
-    return found
-
-
-def _prior_sizes(
-    min_sizes: Sequence[float],
-    max_sizes: Sequence[float],
-    ratios: Sequence[float],
-    maximum_second: bool,
-) -> list[tuple[float, float]]:
-    """(width, height) of the boxes around one element."""
-    found: list[tuple[float, float]] = []
-    for i, size in enumerate(min_sizes):
-        shapes = [(size * ratio**0.5, size / ratio**0.5) for ratio in ratios]
-        if max_sizes:
-            mean = (size * max_sizes[i]) ** 0.5
-            shapes.insert(1 if maximum_second else len(shapes), (mean, mean))
-        found += shapes
-    return found
-
-
 @infer_meta(PriorBox)
 def _(
     input: TensorMeta,
@@ -106,38 +81,16 @@ def _(
     larger = fit and all(low < high for low, high in pairs)
     require(larger, "C2", f"min_sizes {list(min_sizes)}, max_sizes {list(max_sizes)}")
     require(len(variances) == 4, "C3", f"{len(variances)} variances")
-    count = len(min_sizes) * len(_ratios(aspect_ratios, flip)) + len(max_sizes)
+    count = len(min_sizes) * len(ratios(aspect_ratios, flip)) + len(max_sizes)
     out = input.with_shape((*input.shape[2:], count, 4))
     return out, out
 
 
 @reference(PriorBox)
 def _(
-    input: Array,
-    image: Array,
-    *,
-    min_sizes: Sequence[float],
-    max_sizes: Sequence[float],
-    aspect_ratios: Sequence[float],
-    variances: Sequence[float],
-    flip: bool,
-    clip: bool,
-    step_w: float,
-    step_h: float,
-    offset: float,
-    min_max_aspect_ratios_order: bool,
+    input: Array, image: Array, *, variances: Sequence[float], **attributes: Any
 ) -> tuple[Array, Array]:
-    height, width = input.shape[2:]
-    whole = np.array([image.shape[3], image.shape[2]])
-    if step_w == 0 or step_h == 0:
-        step_w, step_h = image.shape[3] / width, image.shape[2] / height
-    ratios = _ratios(aspect_ratios, flip)
-    sizes = np.array(_prior_sizes(min_sizes, max_sizes, ratios, min_max_aspect_ratios_order))
-    centres = (np.moveaxis(_cells(width, height), 0, -1) + offset) * (step_w, step_h)
-    centres = centres[:, :, None]
-    boxes = np.concatenate([centres - sizes / 2, centres + sizes / 2], axis=-1)
-    boxes = boxes / np.tile(whole, 2)
-    out = (np.clip(boxes, 0, 1) if clip else boxes).astype(input.dtype)
+    out = priors(input.shape[2:], image.shape[2:], **attributes).astype(input.dtype)
     return out, np.broadcast_to(np.array(variances, input.dtype), out.shape)
 
 
@@ -186,12 +139,12 @@ def _(
         overlap = _sigmoid(x[:, :count])
         confidence = confidence ** kind(1 - iou_aware_factor) * overlap ** kind(iou_aware_factor)
     whole = img_size[:, ::-1].astype(x.dtype).reshape(images, 1, 2, 1, 1)
-    cells = np.array([width, height], x.dtype).reshape(2, 1, 1)
-    at = _cells(width, height).astype(x.dtype)
+    grid = np.array([width, height], x.dtype).reshape(2, 1, 1)
+    at = cells(width, height).astype(x.dtype)
     shift = kind(-0.5 * (scale_x_y - 1))
-    centres = (at + _sigmoid(head[:, :, :2]) * kind(scale_x_y) + shift) * whole / cells
+    centres = (at + _sigmoid(head[:, :, :2]) * kind(scale_x_y) + shift) * whole / grid
     shapes = np.array(anchors, x.dtype).reshape(count, 2, 1, 1)
-    sizes = np.exp(head[:, :, 2:4]) * shapes * whole / (kind(downsample_ratio) * cells)
+    sizes = np.exp(head[:, :, 2:4]) * shapes * whole / (kind(downsample_ratio) * grid)
     low, high = centres - sizes / 2, centres + sizes / 2
     if clip_bbox:
         low, high = np.maximum(low, 0), np.minimum(high, whole - 1)
@@ -199,12 +152,6 @@ def _(
     boxes = np.where(found, np.concatenate([low, high], axis=2), kind(0))
     scores = np.where(found, confidence[:, :, None] * _sigmoid(head[:, :, 5:]), kind(0))
     return _rows(boxes), _rows(scores)
-
-
-def _cells(width: int, height: int) -> Array:
-    """Column and row of every element: ``[2, height, width]``."""
-    rows, columns = np.indices((height, width))
-    return np.stack([columns, rows])
 
 
 def _sigmoid(x: Array) -> Array:

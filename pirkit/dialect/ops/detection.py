@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import log
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -20,12 +19,10 @@ from pirkit.dialect.opdef import (
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import mul_dims, same_dim
 from pirkit.runtime import dtype as dt
+from pirkit.runtime.boxes import distribute, propose
 from pirkit.runtime.meta import UNKNOWN, TensorMeta, VecMeta
 
 Array = np.ndarray[Any, Any]
-
-LARGEST_STRETCH: Final = log(1000 / 16)
-"""Bound on the predicted logarithm of a size ratio."""
 
 
 @op
@@ -98,63 +95,7 @@ def _(
     )
 
 
-@reference(DistributeFpnProposals)
-def _(
-    fpn_rois: Array,
-    rois_num: Array | None,
-    *,
-    min_level: int,
-    max_level: int,
-    refer_level: int,
-    refer_scale: int,
-    pixel_offset: bool,
-) -> tuple[list[Array], list[Array], Array]:
-    counts = np.array([len(fpn_rois)]) if rois_num is None else rois_num.astype(np.int64)
-    image = np.repeat(np.arange(len(counts)), counts)
-    scale = np.sqrt(areas(fpn_rois, pixel_offset))
-    exact = np.log2(scale / fpn_rois.dtype.type(refer_scale) + fpn_rois.dtype.type(1e-8))
-    level = np.clip(np.floor(exact + refer_level), min_level, max_level).astype(np.int64)
-    chosen = [np.flatnonzero(level == k) for k in range(min_level, max_level + 1)]
-    order = np.concatenate(chosen)
-    restore = np.empty(len(order), np.int32)
-    restore[order] = np.arange(len(order))
-    numbers = [np.bincount(image[at], minlength=len(counts)).astype(np.int32) for at in chosen]
-    return [fpn_rois[at] for at in chosen], numbers, restore[:, None]
-
-
-def areas(boxes: Array, pixel_offset: bool) -> Array:
-    """Areas of ``boxes [R, 4]``; zero if the corners are swapped. Pixels have a width of one."""
-    sizes = boxes[:, 2:] - boxes[:, :2]
-    area: Array = np.prod(sizes + boxes.dtype.type(pixel_offset), axis=1)
-    area[(sizes < 0).any(axis=1)] = 0
-    return area
-
-
-def overlaps(box: Array, boxes: Array, pixel_offset: bool) -> Array:
-    """Intersection over union of one box with each of ``boxes [R, 4]``."""
-    extra = boxes.dtype.type(pixel_offset)
-    low, high = np.maximum(box[:2], boxes[:, :2]), np.minimum(box[2:], boxes[:, 2:])
-    common = np.prod(np.maximum(high - low + extra, 0), axis=1)
-    union = areas(box[None], pixel_offset) + areas(boxes, pixel_offset) - common
-    return np.divide(common, union, out=np.zeros_like(common), where=common > 0)
-
-
-def suppress(
-    boxes: Array, threshold: float, eta: float, limit: int, pixel_offset: bool
-) -> list[int]:
-    """Indices of the boxes that stay, at most ``limit``; ``boxes [R, 4]`` are sorted by score."""
-    kept: list[int] = []
-    left = np.arange(len(boxes))
-    worst = np.zeros(len(boxes), boxes.dtype)
-    while len(left) and len(kept) < limit:
-        best = int(left[0])
-        kept.append(best)
-        left = left[1:]
-        worst[left] = np.maximum(worst[left], overlaps(boxes[best], boxes[left], pixel_offset))
-        if eta < 1 and threshold > 0.5:
-            threshold *= eta
-        left = left[worst[left] <= threshold]
-    return kept
+reference(DistributeFpnProposals)(distribute)
 
 
 @infer_meta(GenerateProposals)
@@ -191,64 +132,7 @@ def _(*operands: TensorMeta, **attributes: object) -> tuple[TensorMeta, ...]:
     return rois, probs, counts.with_dtype(dt.float32)
 
 
-@reference(GenerateProposals)
-def _(
-    scores: Array,
-    bbox_deltas: Array,
-    im_shape: Array,
-    anchors: Array,
-    variances: Array,
-    *,
-    pre_nms_top_n: int,
-    post_nms_top_n: int,
-    nms_thresh: float,
-    min_size: float,
-    eta: float,
-    pixel_offset: bool,
-) -> tuple[Array, ...]:
-    images, each, height, width = scores.shape
-    ranked = scores.transpose(0, 2, 3, 1).reshape(images, -1)
-    moved = bbox_deltas.reshape(images, each, 4, height, width).transpose(0, 3, 4, 1, 2)
-    deltas = moved.reshape(images, -1, 4) * variances.reshape(-1, 4)
-    found: list[tuple[Array, Array]] = []
-    for score, delta, shape in zip(ranked, deltas, im_shape, strict=True):
-        order = np.argsort(-score, kind="stable")
-        order = order[:pre_nms_top_n] if pre_nms_top_n > 0 else order
-        boxes = decoded(anchors.reshape(-1, 4)[order], delta[order], pixel_offset)
-        limit = np.tile(shape[[1, 0]], 2) - shape.dtype.type(pixel_offset)
-        boxes = np.clip(boxes, 0, limit.astype(boxes.dtype))
-        large = np.flatnonzero(_large_enough(boxes, min_size, shape, pixel_offset))
-        if not len(large):
-            found.append((np.zeros((1, 4), scores.dtype), np.zeros((1, 1), scores.dtype)))
-            continue
-        boxes, order = boxes[large], order[large]
-        if nms_thresh > 0:
-            top = post_nms_top_n if post_nms_top_n > 0 else len(boxes)
-            kept = suppress(boxes, nms_thresh, eta, top, pixel_offset)
-            boxes, order = boxes[kept], order[kept]
-        found.append((boxes, score[order][:, None]))
-    counts = np.array([len(b) for b, _ in found], np.int32)
-    return np.concatenate([b for b, _ in found]), np.concatenate([p for _, p in found]), counts
-
-
-def decoded(anchors: Array, deltas: Array, pixel_offset: bool) -> Array:
-    """Boxes ``[R, 4]``: anchors moved by ``deltas`` of centre and of logarithmic size."""
-    kind = anchors.dtype.type
-    extra = kind(pixel_offset)
-    sizes = anchors[:, 2:] - anchors[:, :2] + extra
-    centres = deltas[:, :2] * sizes + anchors[:, :2] + kind(0.5) * sizes
-    sizes = np.exp(np.minimum(deltas[:, 2:], kind(LARGEST_STRETCH))) * sizes
-    half = kind(0.5) * sizes
-    return np.concatenate([centres - half, centres + half - extra], axis=1)
-
-
-def _large_enough(boxes: Array, min_size: float, shape: Array, pixel_offset: bool) -> Array:
-    sizes = boxes[:, 2:] - boxes[:, :2] + boxes.dtype.type(pixel_offset)
-    large = (sizes >= max(min_size, 1.0)).all(axis=1)
-    if not pixel_offset:
-        return large
-    centres = boxes[:, :2] + sizes / 2
-    return large & (centres <= shape[[1, 0]]).all(axis=1)
+reference(GenerateProposals)(propose)
 
 
 @samples(DistributeFpnProposals)

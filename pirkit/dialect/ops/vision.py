@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import product
-from math import ceil
 from typing import Any, Final
 
 import numpy as np
@@ -15,6 +14,7 @@ from pirkit.dialect.shapes import same_dim
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import in_f32
 from pirkit.runtime.meta import TensorMeta
+from pirkit.runtime.regions import align_regions
 
 Array = np.ndarray[Any, Any]
 
@@ -163,63 +163,13 @@ def _(
 
 @reference(RoiAlign)
 def _(x: Array, boxes: Array, boxes_num: Array | None, **attributes: Any) -> Array:
-    counts = np.array([len(boxes)]) if boxes_num is None else boxes_num
-    return in_f32(_aligned)(x, boxes, counts, **attributes)
+    def pooled(x: Array, boxes: Array) -> Array:
+        sizes = attributes["pooled_height"], attributes["pooled_width"]
+        out = np.zeros((len(boxes), x.shape[1], *sizes), x.dtype)
+        align_regions(x, boxes, boxes_num, out, **attributes)
+        return out
 
-
-def _aligned(
-    x: Array,
-    boxes: Array,
-    counts: Array,
-    *,
-    pooled_height: int,
-    pooled_width: int,
-    spatial_scale: float,
-    sampling_ratio: int,
-    aligned: bool,
-) -> Array:
-    kind = x.dtype.type
-    images: Array = np.repeat(np.arange(len(counts)), counts)
-    edges = boxes * kind(spatial_scale) - kind(0.5 if aligned else 0)
-    starts, sizes = edges[:, :2], edges[:, 2:] - edges[:, :2]
-    if not aligned:
-        sizes = np.maximum(sizes, 1)
-    out = np.zeros((len(boxes), x.shape[1], pooled_height, pooled_width), x.dtype)
-    for i, (image, (left, top), (width, height)) in enumerate(
-        zip(images, starts, sizes, strict=True)
-    ):
-        first_y, rows = _bin_weights(top, height, pooled_height, sampling_ratio, x.shape[2])
-        first_x, columns = _bin_weights(left, width, pooled_width, sampling_ratio, x.shape[3])
-        part = x[image, :, first_y : first_y + rows.shape[1], first_x : first_x + columns.shape[1]]
-        out[i] = rows @ (part @ columns.T)
-    return out
-
-
-def _bin_weights(
-    start: np.floating[Any], size: np.floating[Any], bins: int, sampling_ratio: int, length: int
-) -> tuple[int, Array]:
-    """How much each element along one dimension counts in each bin.
-
-    Returns the first element that counts and the weights ``[bins, elements]`` from there on: the
-    points of a bin form a grid, so that the weights of both dimensions multiply.
-    """
-    kind = start.dtype.type
-    step = size / kind(bins)
-    points = sampling_ratio if sampling_ratio > 0 else ceil(step)
-    if points <= 0 or length == 0:
-        return 0, np.zeros((bins, 0), kind)
-    at = start + np.arange(bins, dtype=kind)[:, None] * step
-    at = at + (np.arange(points, dtype=kind) + kind(0.5)) * step / kind(points)
-    inside = (at >= -1) & (at <= length)
-    at = np.clip(at, 0, length - 1)
-    low = at.astype(np.int64)
-    part = (at - low) * inside
-    first, last = int(low.min()), int(min(low.max() + 1, length - 1))
-    weights = np.zeros((bins, last - first + 2), kind)
-    rows = np.arange(bins)[:, None]
-    np.add.at(weights, (rows, low - first), inside - part)
-    np.add.at(weights, (rows, low - first + 1), part)
-    return first, weights[:, : last - first + 1] / kind(points)
+    return in_f32(pooled)(x, boxes)
 
 
 @samples(GridSample)

@@ -22,6 +22,9 @@ from pirkit.runtime.kernels.numpy import (
     creation as creation,
 )
 from pirkit.runtime.kernels.numpy import (
+    detection as detection,
+)
+from pirkit.runtime.kernels.numpy import (
     einsum as einsum,
 )
 from pirkit.runtime.kernels.numpy import (

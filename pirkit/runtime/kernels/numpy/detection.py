@@ -1,0 +1,111 @@
+"""Kernels for detectors: proposals, boxes on a grid, pooling of regions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.binding import Array, Binding, Step
+from pirkit.runtime.boxes import cells, distribute, priors, propose
+from pirkit.runtime.regions import align_regions
+from pirkit.runtime.registry import kernel
+
+
+def _whole(rule: Callable[..., Any]) -> Callable[[Binding], Step]:
+    """The kernel of a rule on arrays, where the elements decide the sizes of results."""
+    return lambda b: partial(rule, **b.attrs)
+
+
+kernel("distribute_fpn_proposals", dtypes=(dt.float32, dt.float64), form="new")(_whole(distribute))
+kernel("generate_proposals", dtypes=(dt.float32,), form="new")(_whole(propose))
+
+
+@kernel("roi_align", dtypes=dt.FLOATS, widen=True)
+def roi_align(b: Binding) -> Step:
+    attributes = dict(b.attrs)
+
+    def step(x: Array, boxes: Array, boxes_num: Array | None, out: Array) -> None:
+        align_regions(x, boxes, boxes_num, out, **attributes)
+
+    return step
+
+
+@kernel("prior_box", dtypes=(dt.float32,))
+def prior_box(b: Binding) -> Step:
+    """The boxes follow from the shapes, so that they are made once."""
+    boxes = priors(b.input(0).shape[2:], b.input(1).shape[2:], **b.attrs).astype(np.float32)
+    variances = np.array(b.attrs["variances"], np.float32)
+
+    def step(_input: Array, _image: Array, out: Array | None, var: Array | None) -> None:
+        if out is not None:
+            out[...] = boxes
+        if var is not None:
+            var[...] = variances
+
+    return step
+
+
+def _sigmoid(x: Array, out: Array) -> None:
+    np.negative(x, out)
+    np.exp(out, out)
+    np.add(out, 1, out)
+    np.reciprocal(out, out)
+
+
+@kernel("yolo_box", dtypes=(dt.float32,))
+def yolo_box(b: Binding) -> Step:
+    """Computed with the numbers of a box last, as the results have them."""
+    a, kind = b.attrs, b.dtype.np.type
+    images, _, height, width = b.input().shape
+    classes: int = a["class_num"]
+    count = len(a["anchors"]) // 2
+    skipped = count if a["iou_aware"] else 0
+    heads = (images, count, height, width)
+    sure, room = b.workspace(heads), b.workspace((*heads, 4))
+    spread = b.workspace((*heads, classes))
+    overlap = b.workspace(heads if skipped else (0,))
+    centres, sizes = room[..., :2], room[..., 2:]
+    grid = np.array([width, height], kind)
+    at = np.moveaxis(cells(width, height), 0, -1).astype(kind)
+    stretch, shift = kind(a["scale_x_y"]), kind(-0.5 * (a["scale_x_y"] - 1))
+    shapes = np.array(a["anchors"], kind).reshape(count, 1, 1, 2)
+    shapes = shapes / (kind(a["downsample_ratio"]) * grid)
+    factor = kind(a["iou_aware_factor"])
+
+    def step(x: Array, img_size: Array, boxes: Array | None, scores: Array | None) -> None:
+        plain = x[:, skipped:].reshape(images, count, 5 + classes, height, width)
+        head = plain.transpose(0, 1, 3, 4, 2)
+        _sigmoid(head[..., 4], sure)
+        if skipped:
+            _sigmoid(x[:, :skipped], overlap)
+            np.power(sure, kind(1) - factor, sure)
+            np.power(overlap, factor, overlap)
+            np.multiply(sure, overlap, sure)
+        missing = ~(sure >= kind(a["conf_thresh"]))[..., None]
+        if boxes is not None:
+            whole = img_size[:, ::-1].astype(kind).reshape(images, 1, 1, 1, 2)
+            _sigmoid(head[..., :2], centres)
+            np.multiply(centres, stretch, centres)
+            np.add(centres, at + shift, centres)
+            np.multiply(centres, whole / grid, centres)
+            np.exp(head[..., 2:4], sizes)
+            np.multiply(sizes, shapes * whole * kind(0.5), sizes)
+            np.subtract(centres, sizes, centres)
+            np.multiply(sizes, kind(2), sizes)
+            np.add(centres, sizes, sizes)
+            if a["clip_bbox"]:
+                np.maximum(centres, 0, out=centres)
+                np.minimum(sizes, whole - 1, out=sizes)
+            np.copyto(room, 0, where=missing)
+            boxes[...] = room.reshape(boxes.shape)
+        if scores is not None:
+            _sigmoid(head[..., 5:], spread)
+            np.multiply(spread, sure[..., None], spread)
+            np.copyto(spread, 0, where=missing)
+            scores[...] = spread.reshape(scores.shape)
+
+    return step
