@@ -23,12 +23,12 @@ class Graph:
     __slots__ = (
         "__weakref__",
         "_let_go",
-        "_pool",
         "_scope",
         "backend",
         "lock",
         "metas",
         "number",
+        "pool",
         "why",
     )
 
@@ -40,6 +40,7 @@ class Graph:
         number: int,
         metas: tuple[TensorMeta, ...],
     ) -> None:
+        self.pool = pool
         self.backend = backend
         self.number = number
         self.metas = metas
@@ -47,7 +48,6 @@ class Graph:
         self.lock = threading.Lock()
         self.why = ""
         """Why there is nothing to go back with any more."""
-        self._pool = pool
         self._scope: Scope | None = scope
         self._let_go = weakref.finalize(self, pool.give, scope)
         self._let_go.atexit = False

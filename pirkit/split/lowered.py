@@ -16,58 +16,75 @@ from pirkit.dialect.text import print_mlir
 from pirkit.lowering.kernels import KernelLibrary
 from pirkit.lowering.plan_writer import write_plan
 from pirkit.passes import run_pipeline
-from pirkit.runtime.device import Device
 from pirkit.runtime.scope.bound import BoundPlan
 from pirkit.split.parts import SplitParts
 from pirkit.split.wiring import Wiring
 
 
-@dataclass(eq=False)
 class Halves:
-    """Both halves on one backend. ``inference`` is the forward without what only a backward needs.
+    """Both halves on one backend, each lowered when it is first needed.
 
     Raises what lowering raises: UnsupportedError for an op without a kernel, UsageError for an
     unknown backend or pass.
     """
 
-    forward: BoundPlan
-    inference: BoundPlan
-    backward: BoundPlan
-    reads_written: bool
-    """True if the backward reads variables that runs of the forward write."""
-
-    @property
-    def device(self) -> Device:
-        return self.forward.library.device
+    def __init__(self, parts: SplitParts, wiring: Wiring, backend: str, pipeline: str) -> None:
+        self.library = KernelLibrary(backend)
+        self._parts = parts
+        self._wiring = wiring
+        self._pipeline = pipeline
+        self._lock = threading.Lock()
+        self._training: Training | None = None
+        self._inference: BoundPlan | None = None
 
     @classmethod
     def of(cls, parts: SplitParts, wiring: Wiring, backend: str, pipeline: str) -> Halves:
         """The halves of a split; for equal programs and names, the same ones."""
         texts = [print_mlir(m, locations=True) for m in (parts.forward, parts.backward)]
         texts.append(repr(parts.names))
-        digest = sha256("\0".join(texts).encode()).digest()
-        key = (digest, backend, pipeline)
+        key = (sha256("\0".join(texts).encode()).digest(), backend, pipeline)
         with _LOCK:
             halves = _KNOWN.get(key)
             if halves is None:
-                halves = _KNOWN[key] = cls._made(parts, wiring, backend, pipeline)
+                halves = _KNOWN[key] = cls(parts, wiring, backend, pipeline)
         return halves
 
-    @classmethod
-    def _made(cls, parts: SplitParts, wiring: Wiring, backend: str, pipeline: str) -> Halves:
-        library = KernelLibrary(backend)
-        own = wiring.variables
-        visible = {*parts.names.fx, *parts.names.fp, *parts.names.fo}
-        middles = [name for name in parts.names.fm if name not in visible]
-        bare = without_outputs(parts.forward, middles)
-        forward = lowered(parts.forward, wiring.forward, own, library, pipeline)
-        written = {wiring.forward[name] for name in forward.plan.written}
-        return cls(
-            forward,
-            lowered(bare, wiring.forward, own, library, pipeline),
-            lowered(parts.backward, wiring.backward, own, library, pipeline),
-            not written.isdisjoint(wiring.kept),
-        )
+    @property
+    def training(self) -> Training:
+        """Both halves: who runs the one will run the other."""
+        with self._lock:
+            if self._training is None:
+                forward = self._lowered(self._parts.forward, self._wiring.forward)
+                backward = self._lowered(self._parts.backward, self._wiring.backward)
+                written = {self._wiring.forward[name] for name in forward.plan.written}
+                reads_written = not written.isdisjoint(self._wiring.kept)
+                self._training = Training(forward, backward, reads_written or backward.writes)
+            return self._training
+
+    @property
+    def inference(self) -> BoundPlan:
+        """The forward without what only a backward reads."""
+        with self._lock:
+            if self._inference is None:
+                names = self._parts.names
+                visible = {*names.fx, *names.fp, *names.fo}
+                middles = [name for name in names.fm if name not in visible]
+                module = without_outputs(self._parts.forward, middles)
+                self._inference = self._lowered(module, self._wiring.forward)
+            return self._inference
+
+    def _lowered(self, module: ModuleOp, slots: Mapping[str, int]) -> BoundPlan:
+        return lowered(module, slots, self._wiring.variables, self.library, self._pipeline)
+
+
+@dataclass(frozen=True)
+class Training:
+    """The halves of a training step."""
+
+    forward: BoundPlan
+    backward: BoundPlan
+    takes_turns: bool
+    """True if the backward touches variables that runs write."""
 
 
 _LOCK: Final = threading.Lock()

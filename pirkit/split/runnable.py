@@ -18,6 +18,7 @@ from pirkit.runtime.device import Device
 from pirkit.runtime.scope.bound import BoundPlan
 from pirkit.runtime.scope.pool import PoolCount, ScopePool
 from pirkit.runtime.scope.scope import Scope
+from pirkit.runtime.session import Mode
 from pirkit.runtime.tensor.creation import from_dlpack, from_numpy, tensor
 from pirkit.runtime.tensor.dense import DenseTensor
 from pirkit.split.files import load_parts, save_parts
@@ -47,7 +48,7 @@ class RunnableProgram:
 
     Each half is lowered by ``pipeline`` once for each kind of device; the program fixes dtypes and
     ranks, and sizes that it leaves open cost a new session, not a new plan. May be used from many
-    threads; runs that write parameters take turns.
+    threads; runs that write parameters take turns. One run may use ``threads`` threads.
     """
 
     def __init__(
@@ -57,12 +58,14 @@ class RunnableProgram:
         backend: str | None = None,
         pipeline: str = "@default",
         seed: int = 0,
+        threads: int = 1,
     ) -> None:
         self.parts = parts
         self.names = parts.names
         self.seed = seed
         self._backend = backend
         self._pipeline = with_prim(pipeline, None, None)
+        self._mode = Mode(threads=threads)
         self._wiring = wired(parts.names)
         self._pool = ScopePool(self._wiring.labels)
         self._returned = [p for _, p in parts.returns] or list(range(len(parts.names.fo)))
@@ -105,7 +108,7 @@ class RunnableProgram:
         ]
         backend = self._backend or _backend_of(tensors)
         halves = self._lowered(backend)
-        half = halves.forward if training else halves.inference
+        half = halves.training.forward if training else halves.inference
         with ExitStack() as undo:
             scope = self._pool.take()
             undo.callback(self._pool.give, scope)
@@ -113,7 +116,7 @@ class RunnableProgram:
                 scope.share(slot, each)
             number = next(self._numbers)
             with self._turn(half.writes):
-                half.run(scope, seed=self.seed, number=number)
+                half.run(scope, seed=self.seed, number=number, mode=self._mode)
                 found: list[DenseTensor] = [scope.get(slot) for slot in wiring.outputs]
                 outputs = Outputs([found[position] for position in self._returned])
                 if not training:
@@ -142,24 +145,26 @@ class RunnableProgram:
         ``forward`` returned, by default the latest of this thread. What was kept is let go, unless
         ``retain_graph`` is set.
 
-        Raises RuntimeFault if nothing was kept or it is used up (PK0906), if an input, parameter
+        Raises UsageError for a wrong number of gradients and for outputs of another object;
+        RuntimeFault if nothing was kept or it is used up (PK0906), if an input, parameter
         or output that is needed was written since (PK0907), or for a gradient of a wrong shape or
         dtype (PK0903).
         """
         graph = self._graph(outputs)
         wiring, halves = self._wiring, self._lowered(graph.backend)
+        training, mode = halves.training, self._mode
         with graph.lock:
             scope = graph.scope
-            seeds = self._seeds(out_grads, graph, halves.device)
+            seeds = self._seeds(out_grads, graph, halves.library.device)
             taken = {*wiring.kept, *wiring.shapes, *(slot for slot, _ in seeds)}
             with ExitStack() as undo:
                 undo.callback(scope.drop, [s for s in self._gradients if s not in taken])
                 undo.callback(scope.drop, [slot for slot, _ in seeds])
-                with self._turn(halves.reads_written or halves.backward.writes):
+                with self._turn(training.takes_turns):
                     scope.verify()
                     for slot, gradient in seeds:
                         scope.share(slot, gradient)
-                    halves.backward.run(scope, seed=self.seed, number=graph.number)
+                    training.backward.run(scope, seed=self.seed, number=graph.number, mode=mode)
                     shared = set(taken)
                     of_inputs = _read(scope, wiring.input_grads, shared)
                     of_params = _read(scope, wiring.param_grads, shared)
@@ -173,8 +178,8 @@ class RunnableProgram:
 
     def plans(self, backend: str = _CPU) -> tuple[BoundPlan, BoundPlan]:
         """Both halves as they run on a backend, with counters of what their runs did."""
-        halves = self._lowered(backend)
-        return halves.forward, halves.backward
+        training = self._lowered(backend).training
+        return training.forward, training.backward
 
     # --- parts ---
 
@@ -195,6 +200,12 @@ class RunnableProgram:
                 "there is no forward run to go back from",
                 code="PK0906",
                 help="run `forward` with `training`, and hold what it returns until the backward",
+            )
+        if graph.pool is not self._pool:
+            raise UsageError(
+                "the outputs are those of another program",
+                code="PK0701",
+                help="call `backward` of the object whose `forward` gave them",
             )
         return graph
 

@@ -39,15 +39,18 @@ def runnable(*lines: str, **options: Any) -> RunnableProgram:
     return RunnableProgram(forward_backward(module), **options)
 
 
+LINES = (
+    given("w"),
+    f"%p = {op('multiply', '%x', '%w')}",
+    f"%t = {op('tanh', '%p')}",
+    f"%y = {op('multiply', '%t', '%w')}",
+    out("y", "y"),
+)
+
+
 def net() -> RunnableProgram:
     """y = tanh(x * w) * w"""
-    return runnable(
-        given("w"),
-        f"%p = {op('multiply', '%x', '%w')}",
-        f"%t = {op('tanh', '%p')}",
-        f"%y = {op('multiply', '%t', '%w')}",
-        out("y", "y"),
-    )
+    return runnable(*LINES)
 
 
 def counting() -> RunnableProgram:
@@ -352,8 +355,30 @@ def test_threads_that_write_one_buffer_take_turns() -> None:
 
 
 def test_equal_programs_share_what_was_lowered() -> None:
-    assert net().plans() == net().plans()
-    assert net().plans() != counting().plans()
+    one, other, third = net(), net(), counting()
+    assert one.plans() == other.plans()
+    assert one.plans() != third.plans()
+    assert runnable(*LINES, pipeline="").plans() != one.plans()
+
+
+def test_outputs_of_another_program() -> None:
+    one, other, x, w = net(), net(), block(1), block(2)
+    outputs = one.forward([x], [w])
+    with pytest.raises(UsageError, match="another program"):
+        other.backward([block(3)], outputs)
+    one.backward([block(3)], outputs)
+
+
+def test_a_run_on_several_threads_gives_the_same_bits() -> None:
+    x, w, g = block(1), block(2), block(3)
+    found: list[bytes] = []
+    for threads in (1, 2):
+        step = runnable(*LINES, threads=threads)
+        outputs = step.forward([x], [w])
+        (gx,), (gw,) = step.backward([g], outputs)
+        held = [each.numpy().tobytes() for each in (*outputs, gx, gw) if each is not None]
+        found.append(b"".join(held))
+    assert found[0] == found[1]
 
 
 def test_memory_shared_with_numpy_is_written() -> None:
@@ -374,7 +399,7 @@ def test_inference_computes_nothing_for_the_backward() -> None:
     )
     halves = Halves.of(step.parts, wired(step.names), "cpu", "@default")
     assert len(halves.inference.plan.outputs) == 1
-    assert len(halves.forward.plan.outputs) > 1
+    assert len(halves.training.forward.plan.outputs) > 1
     assert len(halves.inference.plan.body) == 2
 
 
