@@ -52,19 +52,24 @@ class InplacePass(Pass):
 
 def update_in_place(program: ProgramOp, ctx: PassContext) -> None:
     """Compute in the storage of a parameter what the program writes back into it."""
-    for op in list(program.operations):
-        if op.name != WRITE_BACK or op.parent is None or is_named(op.operands[0]):
+    backs = [op for op in program.operations if op.name == WRITE_BACK]
+    if not backs:
+        return
+    facts = _Facts(program)
+    for op in backs:
+        if op.parent is None or is_named(op.operands[0]):
             continue
-        facts = _Facts(program)
-        backs = facts.siblings(op)
-        chain = facts.update(op) if len(backs) == 1 else [cast(PirOp, op.operands[0].owner)]
-        if not chain or not backs:
+        together = facts.siblings(op)
+        chain = facts.update(op) if len(together) == 1 else [cast(PirOp, op.operands[0].owner)]
+        if not chain or not together:
             continue
         ctx.rewrote("update", op)
         for link in chain:
-            _write_in_place(link, ctx)
-        for back in backs:
+            pairs = pairs_of(link)
+            facts.join(link, _write_in_place(link, ctx), pairs)
+        for back in together:
             ctx.count("updates")
+            facts.forget(back)
             replace(back, [back.operands[0] if back.results[0].uses else None])
 
 
@@ -127,7 +132,7 @@ class _Facts:
         found = alias_classes(program)
         self.classes = dict(found.elements)
         self.host = set(found.host)
-        self.writers = found.writers
+        self.writers = dict(found.writers)
         self.members: dict[int, list[SSAValue]] = {}
         for value, elements in self.classes.items():
             for element in elements:
@@ -149,12 +154,22 @@ class _Facts:
                 continue
             (element,) = self.classes[after]
             (into,) = self.classes[operand]
+            self.writers[into] = [*self.writers.get(into, ()), new]
+            if element == into:
+                continue
             for value in self.members.pop(element):
                 elements = self.classes[value]
                 self.classes[value] = tuple([into if e == element else e for e in elements])
                 self.members[into].append(value)
             if element in self.host:
                 self.host.add(into)
+
+    def forget(self, op: PirOp) -> None:
+        """Note that an operation is about to go."""
+        for result in op.results:
+            for element in self.classes.pop(result):
+                self.members[element].remove(result)
+                self.writers[element] = [w for w in self.writers.get(element, ()) if w is not op]
 
     def aliases(self, value: SSAValue) -> Iterator[SSAValue]:
         for element in self.classes[value]:
