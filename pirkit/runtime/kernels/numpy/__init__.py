@@ -88,6 +88,9 @@ from pirkit.runtime.kernels.numpy import (
     rnn as rnn,
 )
 from pirkit.runtime.kernels.numpy import (
+    sampling as sampling,
+)
+from pirkit.runtime.kernels.numpy import (
     scan as scan,
 )
 from pirkit.runtime.kernels.numpy import (
