@@ -8,6 +8,8 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
+import pirkit
+from pirkit import ops
 from pirkit.dialect.build import Builder, Value
 from tests.prim.differentiation import Array, Traced
 from tests.prim.rule_checks import differences
@@ -87,3 +89,23 @@ def test_the_convention_is_that_of_paddle() -> None:
     (found,) = t.grad(total(t.b, t.b.real(t.args[0] * t.args[1])), t.args[:1])
     assert found is not None
     np.testing.assert_array_equal(t.run({"g": found})["g"], np.conj(w))
+
+
+def test_the_series_of_a_spectral_function() -> None:
+    """All of a transform is linear: derivatives along a line are those of nested sweeps."""
+    how: dict[str, Any] = {"axes": [0], "normalization": "ortho"}
+
+    def f(x: Any) -> Any:
+        terms = ops.fft_r2c(ops.sin(x), forward=True, onesided=True, **how)
+        return ops.fft_c2r(terms * terms, forward=False, last_dim_size=8, **how)
+
+    x, v = rng.standard_normal(8), rng.standard_normal(8)
+    _, found = pirkit.jet(f, (x,), ((v, 0 * v, 0 * v),))
+    g: Callable[[Any], Any] = f
+    for values in found:
+        g = along(g, v)
+        np.testing.assert_allclose(np.asarray(values), np.asarray(g(x)), rtol=1e-9, atol=1e-11)
+
+
+def along(f: Callable[[Any], Any], v: Array) -> Callable[[Any], Any]:
+    return lambda x: pirkit.jvp(f, (x,), (v,))[1]

@@ -23,7 +23,8 @@ LINEAR: Final = frozenset(
     """
     sum mean reshape transpose squeeze unsqueeze flatten expand expand_as reduce_as slice
     strided_slice flip roll tile concat stack assign cast gather gather_nd index_select cumsum
-    add_n split split_with_num take_along_axis tril triu unbind
+    add_n split split_with_num take_along_axis tril triu unbind real imag conj as_real as_complex
+    fft_c2c fft_r2c fft_c2r frame overlap_add
     """.split()
 )
 """Ops that are linear in their first operand (a list counts as one), whatever the others are."""
