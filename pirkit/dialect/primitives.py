@@ -137,6 +137,10 @@ _DIFFERENTIABLE: Final[dict[str, dict[str, str]]] = {
         "eigh": "a factorisation",
         "svd": "a factorisation",
         "det": "by a factorisation with pivots",
+        "slogdet": "does not overflow where the determinant does",
+        "slogdet_v2": "as `slogdet`",
+        "inverse": "by a factorisation with pivots",
+        "solve": "more exact than a product with an inverse",
     },
     "complex numbers": {
         "as_complex": "two real numbers as a complex one, without a copy",

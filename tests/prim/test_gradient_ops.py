@@ -61,6 +61,8 @@ def is_smooth(call: Call) -> bool:
     """True if the call gives floating tensors for floating tensors."""
     if any(isinstance(m, TensorMeta) and not m.is_static for m in call.infer(*call.metas)):
         return False  # how many cotangents there are depends on the data
+    if call.attrs.get("full_matrices") or call.attrs.get("mode") in ("complete", "r"):
+        return False  # has no derivative
     if call.definition.name == "pd_op.rnn" and not call.attrs["is_test"]:
         return False  # it draws
     floats = [a for a in call.args if a is not None and not isinstance(a, list)]

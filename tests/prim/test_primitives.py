@@ -39,7 +39,8 @@ def test_a_primitive_without_a_derivative_has_no_rule_for_one(name: str) -> None
 def test_derivatives_of_primitives_are_primitives(name: str, order: int) -> None:
     for call in float_calls(lookup(name)):
         p = program_of(call)
-        if p.smooth and p.wrt:
+        refused = call.attrs.get("full_matrices") or call.attrs.get("mode") in ("complete", "r")
+        if p.smooth and p.wrt and not refused:
             finish(p, derivative(p, order), "decompose,verify-primitive")
 
 

@@ -206,7 +206,7 @@ class Solve:
     dtypes = REAL_FIELDS
 
 
-def _holds_vectors(x: tuple[int, ...], y: tuple[int, ...]) -> bool:
+def holds_vectors(x: tuple[int, ...], y: tuple[int, ...]) -> bool:
     """True if `y` is one vector, or one for each matrix of `x`."""
     return len(y) == 1 or (len(y) == len(x) - 1 and all(map(same_dim, y, x[:-1])))
 
@@ -214,7 +214,7 @@ def _holds_vectors(x: tuple[int, ...], y: tuple[int, ...]) -> bool:
 @infer_meta(Solve)
 def _(x: TensorMeta, y: TensorMeta) -> TensorMeta:
     square_matrices(x)
-    vectors = _holds_vectors(x.shape, y.shape)
+    vectors = holds_vectors(x.shape, y.shape)
     lead = y.shape[:-1] if vectors else y.shape[:-2]
     rows = y.shape[len(lead) :][:1]
     fits = all(same_dim(r, x.shape[-1]) for r in rows) and y.rank > 0
@@ -235,7 +235,7 @@ def _(x: TensorMeta, y: TensorMeta) -> TensorMeta:
 
 @reference(Solve)
 def _(x: Array, y: Array) -> Array:
-    if not _holds_vectors(x.shape, y.shape):
+    if not holds_vectors(x.shape, y.shape):
         return np.linalg.solve(_invertible(x), y)
     return np.linalg.solve(_invertible(x), y[..., None])[..., 0]
 

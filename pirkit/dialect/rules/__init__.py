@@ -32,6 +32,9 @@ from pirkit.dialect.rules import (
     elementwise as elementwise,
 )
 from pirkit.dialect.rules import (
+    factorization as factorization,
+)
+from pirkit.dialect.rules import (
     fft as fft,
 )
 from pirkit.dialect.rules import (
@@ -102,6 +105,9 @@ from pirkit.dialect.rules import (
 )
 from pirkit.dialect.rules import (
     softmax as softmax,
+)
+from pirkit.dialect.rules import (
+    solving as solving,
 )
 from pirkit.dialect.rules import (
     sorting as sorting,

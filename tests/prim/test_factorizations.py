@@ -1,0 +1,98 @@
+"""Derivatives of factorizations, through what does not depend on the signs of vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pirkit.diag.errors import UnsupportedError
+from pirkit.dialect.build import Builder, Value
+from pirkit.dialect.rules.solving import transposed
+from tests.prim.differentiation import Array, Traced
+
+Function = Callable[[Builder, Value], Value]
+RNG = np.random.default_rng(4)
+
+
+def symmetric(b: Builder, x: Value) -> Value:
+    """A matrix with eigenvalues that differ, whatever the element that changes."""
+    return (x + transposed(b, x)) * 0.5
+
+
+def _qr(b: Builder, x: Value) -> Value:
+    q, r = b.qr(x, mode="reduced")
+    return b.total([b.sum(b.sin(v * v), tuple(range(v.rank))) for v in (q, r)]) or x
+
+
+def _eigh(b: Builder, x: Value) -> Value:
+    w, v = b.eigh(symmetric(b, x), UPLO="L")
+    return b.sin(v @ b.diag_embed(b.exp(w * 0.3)) @ transposed(b, v))
+
+
+def _svd(b: Builder, x: Value) -> Value:
+    u, s, vh = b.svd(x, full_matrices=False)
+    return b.sin(u @ b.diag_embed(b.exp(s * 0.3)) @ vh)
+
+
+CASES: dict[str, tuple[tuple[int, ...], Function]] = {
+    "cholesky": ((2, 3, 3), lambda b, x: b.sin(b.cholesky(x @ transposed(b, x), upper=False))),
+    "cholesky_upper": ((3, 3), lambda b, x: b.sin(b.cholesky(x @ transposed(b, x), upper=True))),
+    "qr_square": ((3, 3), _qr),
+    "qr_tall": ((2, 4, 3), _qr),
+    "qr_wide": ((2, 4), _qr),
+    "eigh": ((2, 3, 3), _eigh),
+    "eigvalsh": ((3, 3), lambda b, x: b.sin(b.eigvalsh(symmetric(b, x), uplo="L")[0])),
+    "svd_tall": ((2, 4, 3), _svd),
+    "svd_wide": ((3, 4), _svd),
+    "svdvals": ((4, 3), lambda b, x: b.sin(b.svdvals(x))),
+}
+
+
+def _values(f: Function, x: Array, order: int, pipeline: str = "") -> Array:
+    """The derivative of that order of the sum, which is the sum itself for order 0."""
+    t = Traced([x])
+    b, (a,) = t.b, t.args
+    y = b.sum(f(b, a), tuple(range(f(b, a).rank)))
+    for _ in range(order):
+        (g,) = t.grad(y, [a])
+        assert g is not None
+        last = g
+        y = b.sum(b.sin(g), tuple(range(g.rank)))
+    found: Any = t.run({"y": y if order == 0 else last}, pipeline)
+    return found["y"]
+
+
+@pytest.mark.parametrize("pipeline", ["", "decompose"])
+@pytest.mark.parametrize("name", CASES)
+def test_first_derivative(name: str, pipeline: str) -> None:
+    shape, f = CASES[name]
+    x = RNG.standard_normal(shape) + np.eye(*shape[-2:]) * 2
+    way = RNG.standard_normal(shape)
+    found = _values(f, x, 1, pipeline)
+    h = 1e-6
+    slope = (_values(f, x + h * way, 0) - _values(f, x - h * way, 0)) / (2 * h)
+    np.testing.assert_allclose((found * way).sum(), slope, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_second_derivative(name: str) -> None:
+    shape, f = CASES[name]
+    x = RNG.standard_normal(shape) + np.eye(*shape[-2:]) * 2
+    way = RNG.standard_normal(shape)
+    found = _values(f, x, 2)
+    h = 1e-6
+    ends = [np.sin(_values(f, x + s * h * way, 1)).sum() for s in (1, -1)]
+    np.testing.assert_allclose((found * way).sum(), (ends[0] - ends[1]) / (2 * h), rtol=1e-5)
+
+
+def test_forms_without_a_derivative_are_refused() -> None:
+    t = Traced([RNG.standard_normal((4, 3))])
+    q = t.b.qr(t.args[0], mode="complete")[0]
+    with pytest.raises(UnsupportedError, match=r"`pd_op\.qr` has no derivative with mode"):
+        t.grad(t.b.sum(q, (0, 1)), t.args)
+    u = t.b.svd(t.args[0], full_matrices=True)[0]
+    with pytest.raises(UnsupportedError, match="of its vectors with full matrices"):
+        t.grad(t.b.sum(u, (0, 1)), t.args)
