@@ -435,3 +435,23 @@ def test_what_was_dropped_out_has_no_gradient() -> None:
         for outputs in reversed(runs):
             (gx,), () = step.backward([g], outputs)
             check(gx, outputs[0].numpy() * g.numpy())
+
+
+def test_a_part_does_not_keep_the_whole_alive() -> None:
+    row = "tensor<1x4096xf32>"
+    big = "tensor<64x4096xf32>"
+    text = f"""pir.program @main(%x "x" : {big}) {{
+      %w = pir.parameter() {{parameter_name = "w"}} : () -> {row}
+      %t = pd_op.add(%x, %x) : ({big}, {big}) -> {big}
+      %p = pd_op.slice(%t) {{axes = array<i64: 0>, starts = array<i64: 3>, ends = array<i64: 4>,
+        infer_flags = array<i64: 1>, decrease_axis = array<i64>}} : ({big}) -> {row}
+      %y = pd_op.multiply(%p, %w) : ({row}, {row}) -> {row}
+      pir.shadow_output(%y) {{output_name = "y"}} : ({row}) -> ()
+    }}"""
+    parts = forward_backward(parsed(text))
+    step, x = RunnableProgram(parts), tensor(np.ones((64, 4096), np.float32))
+    w = tensor(np.ones((1, 4096), np.float32))
+    outputs = step.forward([x], [w])
+    kept = sum(each.bytes for each in parts.saved)
+    assert outputs.graph is not None
+    assert step.count().nbytes <= kept + w.nbytes

@@ -145,7 +145,8 @@ class BoundPlan:
             return [array.copy() for array in cast("list[Any]", value)]
         if not hasattr(value, "dtype"):
             return value
-        return DenseTensor(value if output.source in session.owned else value.copy())
+        may_keep = output.source in session.owned and not _is_small_part(value)
+        return DenseTensor(value if may_keep else value.copy())
 
 
 class _Target:
@@ -206,6 +207,11 @@ class _StandIns(dict[TensorMeta, Any]):
         poison = np.zeros((), dtype) if dtype.kind in "biu" else np.full((), np.nan, dtype)
         made = self[meta] = xp.broadcast_to(xp.asarray(poison), meta.shape)
         return made
+
+
+def _is_small_part(array: Any) -> bool:
+    """True for a view that would keep more than twice its own memory alive."""
+    return getattr(array.base, "nbytes", 0) > 2 * array.nbytes
 
 
 def _slot(output: Output) -> int:

@@ -36,7 +36,7 @@ def refuse_overlap(values: Iterable[tuple[str, Any, bool]]) -> None:
 
 
 def _bounds(array: Any) -> tuple[int, int]:
-    if is_numpy(array):
+    if is_numpy(array) and not array.flags.c_contiguous:
         return byte_bounds(array)
     start = address_of(array)
     return start, start + int(array.nbytes)
