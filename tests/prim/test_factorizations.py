@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
@@ -55,21 +54,20 @@ def _values(f: Function, x: Array, order: int, pipeline: str = "") -> Array:
     """The derivative of that order of the sum, which is the sum itself for order 0."""
     t = Traced([x])
     b, (a,) = t.b, t.args
-    y = b.sum(f(b, a), tuple(range(f(b, a).rank)))
+    value = f(b, a)
+    found = y = b.sum(value, tuple(range(value.rank)))
     for _ in range(order):
         (g,) = t.grad(y, [a])
         assert g is not None
-        last = g
-        y = b.sum(b.sin(g), tuple(range(g.rank)))
-    found: Any = t.run({"y": y if order == 0 else last}, pipeline)
-    return found["y"]
+        found, y = g, b.sum(b.sin(g), tuple(range(g.rank)))
+    return t.run({"y": found}, pipeline)["y"]
 
 
 @pytest.mark.parametrize("pipeline", ["", "decompose"])
 @pytest.mark.parametrize("name", CASES)
 def test_first_derivative(name: str, pipeline: str) -> None:
     shape, f = CASES[name]
-    x = RNG.standard_normal(shape) + np.eye(*shape[-2:]) * 2
+    x = RNG.standard_normal(shape) + 2 * np.eye(shape[-2], shape[-1])
     way = RNG.standard_normal(shape)
     found = _values(f, x, 1, pipeline)
     h = 1e-6
@@ -80,7 +78,7 @@ def test_first_derivative(name: str, pipeline: str) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_second_derivative(name: str) -> None:
     shape, f = CASES[name]
-    x = RNG.standard_normal(shape) + np.eye(*shape[-2:]) * 2
+    x = RNG.standard_normal(shape) + 2 * np.eye(shape[-2], shape[-1])
     way = RNG.standard_normal(shape)
     found = _values(f, x, 2)
     h = 1e-6
