@@ -120,12 +120,8 @@ class BoundPlan:
         """The variables that the run writes; what it gets for them is put among ``arrays``."""
         if not self.writes:
             return []
-        refuse_overlap(
-            [
-                (port.name, scope.get(slot).array if is_written else array, is_written)
-                for (port, slot, is_written), array in zip(self._feeds, arrays, strict=True)
-            ]
-        )
+        held = ((port.name, scope.get(slot), written) for port, slot, written in self._feeds)
+        refuse_overlap([each for each in held if isinstance(each[1], DenseTensor)])
         found: list[_Target] = []
         for index, (port, slot, is_written) in enumerate(self._feeds):
             if is_written:

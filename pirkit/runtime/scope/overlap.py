@@ -1,50 +1,66 @@
-"""Whether values share memory that a run is about to write."""
+"""Whether tensors share memory that a run is about to write."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from numpy.lib.array_utils import byte_bounds
 
 from pirkit.diag.errors import RuntimeFault
-from pirkit.runtime.tensor.buffer import address_of, is_numpy
+from pirkit.runtime.tensor.buffer import is_numpy
+from pirkit.runtime.tensor.dense import DenseTensor
+
+Bounds = tuple[int, int]
+"""The first address of some memory, and the first behind it."""
 
 
-def refuse_overlap(values: Iterable[tuple[str, Any, bool]]) -> None:
-    """Raise RuntimeFault (PK0908) if an array that is written shares memory with another.
+def refuse_overlap(values: Sequence[tuple[str, DenseTensor, bool]]) -> None:
+    """Raise RuntimeFault (PK0908) if a tensor that is written shares memory with another.
 
-    Takes names, arrays, and whether the run writes them. Compares the bounds of memory, so arrays
+    Takes names, tensors, and whether the run writes them. Compares the bounds of memory, so arrays
     that interleave count as sharing.
     """
-    bounds = sorted(
-        (*_bounds(array), name, is_written)
-        for name, array, is_written in values
-        if getattr(array, "size", 0)
-    )
+    if _conflict(values, _buffer) is None:  # which a tensor remembers; its own bounds take time
+        return
+    found = _conflict(values, _own)
+    if found is not None:
+        written, other = found
+        raise RuntimeFault(
+            f"the program writes the variable {written!r}, which shares memory with {other!r}",
+            code="PK0908",
+            help="pass a copy of one of them",
+        )
+
+
+def _conflict(
+    values: Sequence[tuple[str, DenseTensor, bool]], bounds: Callable[[DenseTensor], Bounds]
+) -> tuple[str, str] | None:
+    """The names of a written tensor and one whose bounds meet its own, if there are such."""
+    known = sorted((*bounds(held), name, is_written) for name, held, is_written in values)
     any_high = written_high = 0
     any_name = written_name = ""
-    for low, high, name, is_written in bounds:
+    for low, high, name, is_written in known:
+        if low == high:
+            continue
         if low < written_high:
-            raise _fault(written_name, name)
+            return written_name, name
         if is_written and low < any_high:
-            raise _fault(name, any_name)
+            return name, any_name
         if high > any_high:
             any_high, any_name = high, name
         if is_written:
             written_high, written_name = high, name
+    return None
 
 
-def _bounds(array: Any) -> tuple[int, int]:
-    if is_numpy(array) and not array.flags.c_contiguous:
-        return byte_bounds(array)
-    start = address_of(array)
-    return start, start + int(array.nbytes)
+def _buffer(held: DenseTensor) -> Bounds:
+    buffer = held.buffer
+    return buffer.address, buffer.address + buffer.nbytes
 
 
-def _fault(written: str, other: str) -> RuntimeFault:
-    return RuntimeFault(
-        f"the program writes the variable {written!r}, which shares memory with {other!r}",
-        code="PK0908",
-        help="pass a copy of one of them",
-    )
+def _own(held: DenseTensor) -> Bounds:
+    if not held.size:
+        return held.address, held.address
+    if is_numpy(held.array):
+        return byte_bounds(held.array)
+    return held.address, held.address + held.nbytes

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import gc
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pytest
 
-from pirkit import tensor
+from pirkit import DenseTensor, from_numpy, tensor
 from pirkit.diag.errors import RuntimeFault, UsageError
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.scope.labels import Labels
@@ -166,21 +167,26 @@ def test_threads_never_share_a_scope() -> None:
 # --- shared memory -------------------------------------------------------------------------------
 
 
+def named(**arrays: Any) -> list[tuple[str, DenseTensor, bool]]:
+    """Tensors by name; those whose name is in capitals are written."""
+    return [(name, from_numpy(array), name.isupper()) for name, array in arrays.items()]
+
+
 def test_what_is_only_read_may_share_memory() -> None:
     a = np.zeros(8)
-    refuse_overlap([("a", a, False), ("b", a[2:], False), ("c", np.zeros(3), True)])
+    refuse_overlap(named(a=a, b=a[2:], C=np.zeros(3)))
 
 
-@pytest.mark.parametrize("written", ["whole", "part", "both"])
-def test_what_is_written_must_not(written: str) -> None:
+@pytest.mark.parametrize("names", [("WHOLE", "part"), ("whole", "PART"), ("WHOLE", "PART")])
+def test_what_is_written_must_not(names: tuple[str, str]) -> None:
     a = np.zeros(8)
-    values = [("whole", a, written != "part"), ("part", a[6:], written != "whole")]
+    values = named(**dict(zip(names, (a, a[6:]), strict=True)))
     for order in (values, values[::-1]):
         with pytest.raises(RuntimeFault, match="shares memory") as caught:
-            refuse_overlap([("other", np.zeros(4), True), *order])
+            refuse_overlap([*named(OTHER=np.zeros(4)), *order])
         assert caught.value.code == "PK0908"
 
 
 def test_neighbours_and_empty_arrays_do_not_overlap() -> None:
     a = np.zeros(8)
-    refuse_overlap([("a", a[:4], True), ("b", a[4:], True), ("c", a[:0], True), ("d", a[:0], True)])
+    refuse_overlap(named(A=a[:4], B=a[4:], C=a[:0], D=a[:0]))
