@@ -26,8 +26,9 @@ def fit(f: Function, weight: Function, low: mpf, high: mpf, degree: int) -> list
     values = [(x, f(x), weight(x)) for x in grid]
     coefficients: list[mpf] = []
     for _ in range(6):
-        rows = [[x**k for k in range(degree + 1)] + [(-1) ** i / weight(x)]
-                for i, x in enumerate(nodes)]
+        rows = [
+            [x**k for k in range(degree + 1)] + [(-1) ** i / weight(x)] for i, x in enumerate(nodes)
+        ]
         solved = mp.lu_solve(mp.matrix(rows), mp.matrix([f(x) for x in nodes]))
         coefficients = [solved[k] for k in range(degree + 1)]
         errors = [(x, w * (y - mp.polyval(coefficients[::-1], x))) for x, y, w in values]
@@ -103,8 +104,10 @@ F64 = {"exp": 10, "expm1": 10, "log": 18, "tanh": 13, "sin": 6, "cos": 6, "erf":
 
 
 def main() -> None:
-    print('"""Polynomials of the vector math, lowest coefficient first: '
-          'made by tools/fit_vecmath.py."""\n')
+    print(
+        '"""Polynomials of the vector math, lowest coefficient first: '
+        'made by tools/fit_vecmath.py."""\n'
+    )
     print("from __future__ import annotations\n\nfrom typing import Final\n")
     sets = (("SINGLE", F32, single, mpf(4)), ("DOUBLE", F64, float, mpf(6)))
     for name, degrees, rounding, end in sets:

@@ -178,10 +178,10 @@ def check(kernel: Kernel, rtol: float = 2e-6, atol: float = 1e-6, seed: int = 0)
             np.testing.assert_array_equal(got, want, f"operand {k}")
         else:
             half = got.dtype.itemsize < 4
-            loose = {2: 2e-3}.get(got.dtype.itemsize, rtol) if got.dtype.name != "bfloat16" else 1e-2
+            loose = (
+                {2: 2e-3}.get(got.dtype.itemsize, rtol) if got.dtype.name != "bfloat16" else 1e-2
+            )
             np.testing.assert_allclose(
                 got.astype(np.float64), want.astype(np.float64), loose, loose if half else atol,
                 err_msg=f"operand {k}",
             )  # fmt: skip
-
-

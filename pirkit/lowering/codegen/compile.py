@@ -9,8 +9,6 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Final
 
-import llvmlite
-
 from pirkit.diag.errors import ArtifactError
 from pirkit.diag.version import VERSION
 from pirkit.lowering.codegen.generate import SYMBOL, Generated, generate
@@ -19,6 +17,7 @@ from pirkit.lowering.codegen.schedule import COSTLY
 from pirkit.runtime.native.cache import ObjectCache, user_cache
 from pirkit.runtime.native.engine import compile_ir
 from pirkit.runtime.native.function import Code, NativeFunction
+from pirkit.runtime.native.llvm import LLVMLITE_VERSION
 from pirkit.runtime.native.target import Target, host
 
 _BYTES_PER_NS: Final = 20
@@ -69,7 +68,7 @@ def compile_kernel(kernel: Kernel, target: Target) -> Code:
 
 def kernel_key(kernel: Kernel, target: Target) -> str:
     """What decides about the object code: the kernel, the CPU, and those who make the code."""
-    parts = (kernel, target, VERSION, llvmlite.__version__, _generator())
+    parts = (kernel, target, VERSION, LLVMLITE_VERSION, _generator())
     return blake2b(repr(parts).encode(), digest_size=32).hexdigest()
 
 

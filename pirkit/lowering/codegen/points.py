@@ -70,14 +70,15 @@ class Points:
                     self.known[name] = self._load(operand)
                 case Constant(name, dtype, value):
                     type_ = Type(element(dtype), self.lanes)
-                    self.known[name] = self.builder.const(type_, value), dtype
+                    self.known[name] = self.builder.const(type_, value), computed(dtype)
                 case Index(name, axis):
                     self.known[name] = self.position(axis), int64
                 case Compute(name, primitive, args, dtype):
                     if primitive not in TABLE:
                         raise InternalError(f"no native code for `{primitive}`")
                     values = [self.get(arg) for arg in args]
-                    self.known[name] = TABLE[primitive](self.builder, values, dtype), dtype
+                    result = TABLE[primitive](self.builder, values, dtype)
+                    self.known[name] = result, computed(dtype)
                 case Fold(name, _, value):
                     self.folded[name] = self.get(value)
                 case Store(operand, value):

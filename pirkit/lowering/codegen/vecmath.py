@@ -40,7 +40,16 @@ def polynomial(b: Builder, name: str, x: Value) -> Value:
 
 def clamp(b: Builder, x: Value, low: float, high: float) -> Value:
     """x between two numbers; NaN stays NaN."""
-    x = b.select(b.compare("ogt", x, high), b.like(x, high), x)
+    return at_least(b, at_most(b, x, high), low)
+
+
+def at_most(b: Builder, x: Value, high: float) -> Value:
+    """The smaller of x and a number; NaN stays NaN."""
+    return b.select(b.compare("ogt", x, high), b.like(x, high), x)
+
+
+def at_least(b: Builder, x: Value, low: float) -> Value:
+    """The larger of x and a number; NaN stays NaN."""
     return b.select(b.compare("olt", x, low), b.like(x, low), x)
 
 
@@ -72,7 +81,14 @@ def _exp_parts(b: Builder, x: Value) -> tuple[Value, Value, Value]:
 
 
 def _exp(b: Builder, x: Value) -> Value:
-    """e**x for x that are in range: 1 + r exactly, as a sum of two, then the small rest."""
+    """e**x for x that are in range."""
+    n, r, _ = _exp_parts(b, x)
+    rest = b.fma(b.mul(r, r), polynomial(b, "exp", r), r)
+    return scale(b, b.add(rest, 1.0), n)
+
+
+def _exact_exp(b: Builder, x: Value) -> Value:
+    """The same within 0.75 ULP: 1 + r exactly, as a sum of two, then the small rest."""
     n, r, lost = _exp_parts(b, x)
     first = b.add(r, 1.0)
     lost = b.add(lost, b.sub(r, b.sub(first, 1.0)))
@@ -152,7 +168,7 @@ def log1p(b: Builder, x: Value) -> Value:
 
 def sigmoid(b: Builder, x: Value) -> Value:
     """1 / (1 + e**-x), also where it is tiny; one Newton step corrects both roundings."""
-    e = _exp(b, clamp(b, b.neg(b.unary("fabs", x)), *_EXP_RANGE[x.type.elem]))
+    e = _exact_exp(b, at_least(b, b.neg(b.unary("fabs", x)), _EXP_RANGE[x.type.elem][0]))
     above = b.select(b.compare("olt", x, 0.0), e, b.like(x, 1.0))
     below = b.add(e, 1.0)
     lost = b.sub(e, b.sub(below, 1.0))
@@ -164,7 +180,7 @@ def sigmoid(b: Builder, x: Value) -> Value:
 
 def tanh(b: Builder, x: Value) -> Value:
     """The hyperbolic tangent."""
-    a = clamp(b, b.unary("fabs", x), 0.0, 10.0 if x.type.elem == "float" else 20.0)
+    a = at_most(b, b.unary("fabs", x), 10.0 if x.type.elem == "float" else 20.0)
     z = b.mul(a, a)
     small = b.fma(b.mul(a, z), polynomial(b, "tanh", z), a)
     two = b.like(a, 2.0)
@@ -174,7 +190,7 @@ def tanh(b: Builder, x: Value) -> Value:
 
 def erf(b: Builder, x: Value) -> Value:
     """The error function: a polynomial below 1, above it 1 - e**p with p fitted to log erfc."""
-    a = clamp(b, b.unary("fabs", x), 0.0, 4.0 if x.type.elem == "float" else 6.0)
+    a = at_most(b, b.unary("fabs", x), 4.0 if x.type.elem == "float" else 6.0)
     small = b.fma(a, polynomial(b, "erf", b.mul(a, a)), a)
     large = b.sub(b.like(a, 1.0), _exp(b, polynomial(b, "erfc", b.sub(a, 1.0))))
     return b.binary("copysign", b.select(b.compare("olt", a, 1.0), small, large), x)

@@ -89,7 +89,9 @@ class ObjectCache:
         return blake2b(message, key=self.secret, digest_size=_TAG_BYTES).digest()
 
 
-def open_cache(folder: Path, secret_folder: Path, limit: int = _DEFAULT_LIMIT) -> ObjectCache | None:
+def open_cache(
+    folder: Path, secret_folder: Path, limit: int = _DEFAULT_LIMIT
+) -> ObjectCache | None:
     """The cache in a directory; None if others may write there or no secret can be kept."""
     try:
         if not (_private(folder) and _private(secret_folder)):

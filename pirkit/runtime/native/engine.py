@@ -10,9 +10,8 @@ from functools import cache
 from itertools import count
 from typing import Any
 
-import llvmlite.binding as llvm
-
 from pirkit.diag.errors import InternalError
+from pirkit.runtime.native.llvm import llvm
 from pirkit.runtime.native.target import Target, host
 
 _lock = threading.Lock()

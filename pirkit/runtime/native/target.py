@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-import llvmlite.binding as llvm
+from pirkit.runtime.native.llvm import llvm
 
 _L2_WHEN_UNKNOWN = 1 << 18
 
@@ -39,9 +39,8 @@ def host() -> Target:
     AMD from Zen 4 on, Intel from Sapphire Rapids on (told by their bfloat16 instructions).
     ``PIRKIT_VECTOR_BITS`` overrides the choice.
     """
-    features = llvm.get_host_cpu_features()
-    text = features.flatten()
-    on = {name for name, present in features.items() if present}
+    text: str = llvm.get_host_cpu_features().flatten()
+    on = {name[1:] for name in text.split(",") if name.startswith("+")}
     bits = 128
     if {"avx2", "fma"} <= on:
         bits = 256

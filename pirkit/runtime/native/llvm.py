@@ -1,0 +1,11 @@
+"""llvmlite, which comes without types: the only place that imports it."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import llvmlite as _llvmlite  # pyright: ignore[reportMissingTypeStubs]
+import llvmlite.binding as _binding  # pyright: ignore[reportMissingTypeStubs]
+
+llvm: Any = _binding
+LLVMLITE_VERSION: Final[str] = _llvmlite.__version__

@@ -1,0 +1,81 @@
+"""Every primitive against NumPy, in each element type it is defined for."""
+
+from __future__ import annotations
+
+import pytest
+
+from pirkit.lowering.codegen.loopnest import Compute, Kernel, Load, Stage, Store
+from pirkit.lowering.codegen.primitives import TABLE
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.dtype import DType
+from tests.codegen.nests import check, operand
+
+COMPARISONS = {"equal", "not_equal", "less_than", "less_equal", "greater_than", "greater_equal"}
+BINARY = COMPARISONS | {
+    "add", "subtract", "multiply", "divide", "floor_divide", "remainder", "maximum", "minimum",
+    "fmax", "fmin", "copysign", "atan2", "elementwise_pow", "logical_and", "logical_or",
+    "logical_xor", "bitwise_and", "bitwise_or", "bitwise_xor",
+}  # fmt: skip
+QUESTIONS = COMPARISONS | {name for name in TABLE if name.startswith(("logical", "is"))}
+FOR_INTEGERS = {
+    "add", "subtract", "multiply", "floor_divide", "remainder", "maximum", "minimum", "negative",
+    "abs", "sign",
+} | COMPARISONS  # fmt: skip
+FLOATS = [dt.float32, dt.float64]
+INTEGERS = [dt.int32, dt.int64, dt.uint8]
+
+
+def nest(primitive: str, dtype: DType) -> Kernel:
+    axes = ((37,), ())
+    count = 2 if primitive in BINARY else 1
+    result = dt.bool_ if primitive in QUESTIONS else dtype
+    loads = tuple(Load(f"x{k}", k) for k in range(count))
+    body = (
+        *loads,
+        Compute("y", primitive, tuple(load.name for load in loads), result),
+        Store(count, "y"),
+    )
+    operands = tuple(operand(dtype, axes) for _ in range(count))
+    return Kernel(*axes, (*operands, operand(result, axes)), (Stage(body),))
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=repr)
+@pytest.mark.parametrize(
+    "name", sorted(set(TABLE) - {"where", "cast"} - {n for n in TABLE if n.startswith("bitwise")})
+)
+def test_of_floats(name: str, dtype: DType) -> None:
+    check(nest(name, dtype), rtol=1e-6 if dtype is dt.float32 else 1e-14, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", INTEGERS, ids=repr)
+@pytest.mark.parametrize("name", sorted(FOR_INTEGERS))
+def test_of_integers(name: str, dtype: DType) -> None:
+    check(nest(name, dtype))
+
+
+@pytest.mark.parametrize("dtype", [dt.bool_, dt.int32, dt.int8], ids=repr)
+@pytest.mark.parametrize("name", sorted(n for n in TABLE if n.startswith("bitwise")))
+def test_of_bits(name: str, dtype: DType) -> None:
+    check(nest(name, dtype))
+
+
+CASTS = [dt.bool_, dt.int8, dt.int32, dt.int64, dt.float16, dt.bfloat16, dt.float32, dt.float64]
+
+
+@pytest.mark.parametrize("source", CASTS, ids=repr)
+@pytest.mark.parametrize("target", CASTS, ids=repr)
+def test_casts(source: DType, target: DType) -> None:
+    axes = ((37,), ())
+    body = (Load("x", 0), Compute("y", "cast", ("x",), target), Store(1, "y"))
+    check(Kernel(*axes, (operand(source, axes), operand(target, axes)), (Stage(body),)))
+
+
+def test_where() -> None:
+    axes = ((37,), ())
+    body = (
+        *(Load(f"x{k}", k) for k in range(3)),
+        Compute("y", "where", ("x0", "x1", "x2"), dt.float32),
+        Store(3, "y"),
+    )
+    values = tuple(operand(dt.float32, axes) for _ in range(3))
+    check(Kernel(*axes, (operand(dt.bool_, axes), *values), (Stage(body),)))

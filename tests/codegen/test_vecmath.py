@@ -1,0 +1,125 @@
+"""Errors of the vector math, in units in the last place, over a dense sample."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pirkit.lowering.codegen.loopnest import Compute, Kernel, Load, Operand, Stage, Store
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.dtype import DType
+from tests.codegen.nests import poisoned, run
+
+Array = np.ndarray[Any, Any]
+STEP = 20011
+"""Every how many-th float32 is tried here; tools/measure_vecmath.py tries all of them."""
+
+
+def sigmoid(x: Array) -> Array:
+    e = np.exp(-np.abs(x))
+    return np.where(x < 0, e, 1) / (1 + e)
+
+
+ERF = np.vectorize(math.erf, otypes=[np.float64])
+EXACT: dict[str, tuple[Callable[[Array], Array], float, float]] = {
+    # what it is, and bounds for float32 and float64
+    "exp": (np.exp, 1.0, 1.0),
+    "expm1": (np.expm1, 1.1, 1.1),
+    "log": (np.log, 0.85, 0.85),
+    "log1p": (np.log1p, 1.4, 1.4),
+    "sin": (np.sin, 0.9, 0.9),
+    "cos": (np.cos, 0.9, 0.9),
+    "tanh": (np.tanh, 1.35, 1.35),
+    "sigmoid": (sigmoid, 1.45, 1.5),
+    "erf": (ERF, 1.0, 5.0),
+    "rsqrt": (lambda x: 1 / np.sqrt(x), 1.5, 1.5),
+    "sqrt": (np.sqrt, 0.5, 0.5),
+}
+EDGES = [0.0, -0.0, math.inf, -math.inf, math.nan, 1.0, -1.0, 5e-324, -5e-324, 1e-45, 1e-40]
+
+
+def apply(primitive: str, dtype: DType, *arguments: Array) -> Array:
+    count = len(arguments[0])
+    one = Operand(dtype, (dtype.itemsize,), (), count * dtype.itemsize)
+    loads = tuple(Load(f"x{k}", k) for k in range(len(arguments)))
+    names = tuple(load.name for load in loads)
+    body = (*loads, Compute("y", primitive, names, dtype), Store(len(arguments), "y"))
+    kernel = Kernel((count,), (), (one,) * (len(arguments) + 1), (Stage(body),))
+    buffers = [*arguments, poisoned(one)]
+    run(kernel, buffers)
+    return buffers[-1]
+
+
+def worst(got: Array, exact: Array, dtype: DType) -> float:
+    """The largest error in ULP; special values must be equal."""
+    want = exact.astype(dtype.np)
+    finite = np.isfinite(want) & np.isfinite(got)
+    np.testing.assert_array_equal(got[~finite], want[~finite])
+    zero = finite & (want == 0)
+    assert (np.signbit(got[zero]) == np.signbit(want[zero])).all()
+    size = np.spacing(np.abs(want[finite])).astype(exact.dtype)
+    error = np.abs(got[finite].astype(exact.dtype) - exact[finite]) / size
+    return float(error.max())
+
+
+@pytest.mark.parametrize("primitive", EXACT)
+def test_float32(primitive: str) -> None:
+    exact, bound, _ = EXACT[primitive]
+    bits = np.arange(0, 2**32, STEP, dtype=np.uint64).astype(np.uint32)
+    x = np.concatenate([bits.view(np.float32), np.array(EDGES, np.float32)])
+    with np.errstate(all="ignore"):
+        want = exact(x.astype(np.float64))
+        assert worst(apply(primitive, dt.float32, x), want, dt.float32) <= bound
+
+
+@pytest.mark.parametrize("primitive", EXACT)
+def test_float64(primitive: str) -> None:
+    exact, _, bound = EXACT[primitive]
+    rng = np.random.default_rng(0)
+    x = np.concatenate([
+        rng.uniform(-30, 30, 40000), rng.standard_normal(40000), rng.uniform(-800, 800, 8000),
+        10 ** rng.uniform(-300, 300, 8000) * rng.choice([-1, 1], 8000), EDGES,
+    ])  # fmt: skip
+    wide = np.longdouble if primitive != "erf" else np.float64
+    if np.finfo(np.longdouble).nmant <= 52:
+        pytest.skip("no wider floats here to compare with")
+    with np.errstate(all="ignore"):
+        want = exact(x.astype(wide)).astype(np.longdouble)
+        assert worst(apply(primitive, dt.float64, x), want, dt.float64) <= bound
+
+
+def test_powers() -> None:
+    rng = np.random.default_rng(0)
+    x = np.concatenate([rng.uniform(-20, 20, 30000), rng.uniform(0, 2, 30000)])
+    y = np.concatenate([rng.integers(-9, 9, 30000), rng.uniform(-90, 90, 30000)])
+    edges = [0.0, -0.0, 1.0, -1.0, 2.0, 0.5, -3.0, -2.5, math.inf, -math.inf, math.nan]
+    grid = np.array([(a, b) for a in edges for b in edges])
+    x = np.concatenate([x, grid[:, 0]]).astype(np.float32)
+    y = np.concatenate([y, grid[:, 1]]).astype(np.float32)
+    with np.errstate(all="ignore"):
+        want = np.power(x.astype(np.float64), y.astype(np.float64))
+        assert worst(apply("elementwise_pow", dt.float32, x, y), want, dt.float32) <= 0.6
+
+
+@pytest.mark.parametrize("primitive", ["maximum", "minimum", "fmax", "fmin"])
+def test_extrema_of_nan(primitive: str) -> None:
+    x = np.array([math.nan, 1, math.nan, 2, -math.inf, 3], np.float32)
+    y = np.array([1, math.nan, math.nan, 1, 0, math.inf], np.float32)
+    want = getattr(np, primitive)(x, y)
+    np.testing.assert_array_equal(apply(primitive, dt.float32, x, y), want)
+
+
+@pytest.mark.parametrize("dtype", [dt.int8, dt.int32, dt.int64, dt.uint8], ids=repr)
+@pytest.mark.parametrize("primitive", ["floor_divide", "remainder"])
+def test_division_of_integers_never_traps(primitive: str, dtype: DType) -> None:
+    limits = np.iinfo(dtype.np)
+    values = [limits.min, limits.max, 0, 1, 7, 100] + ([-1, -7] if limits.min else [])
+    grid = np.array([(a, b) for a in values for b in values], dtype.np)
+    x, y = np.ascontiguousarray(grid[:, 0]), np.ascontiguousarray(grid[:, 1])
+    with np.errstate(all="ignore"):
+        want = getattr(np, primitive)(x, y)
+    np.testing.assert_array_equal(apply(primitive, dtype, x, y), want)
