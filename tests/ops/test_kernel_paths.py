@@ -17,6 +17,7 @@ from pirkit.dialect.opdef import lookup
 from pirkit.dialect.samples import Sample
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.binding import Binding, first_dtype
+from pirkit.runtime.meta import of_value
 from pirkit.runtime.registry import CPU, KERNELS, Kernel
 from tests.ops.calls import Call, complete
 from tests.ops.test_kernels import check, poisoned, run, samples_of, strided
@@ -185,10 +186,48 @@ def products() -> Iterator[tuple[str, Sample]]:
         yield "einsum", Sample(([positive(*shape) for shape in shapes],), {"equation": equation})
 
 
+def attentions() -> Iterator[tuple[str, Sample]]:
+    q, k, v = floats(1, 700, 4, 8), floats(1, 600, 2, 8), floats(1, 600, 2, 8)
+    mask = floats(1, 1, 700, 600)
+    mask[..., 5, :] = -np.inf
+    yield "flash_attn", Sample((q, k, v), {"causal": True})
+    yield "flash_attn", Sample((q, k, v, None, mask), {"is_test": True, "dropout": 0.5})
+    yield "flash_attn", Sample((k[:, :, :2], q[:, :, :2], q[:, :, :2]), {"causal": True})
+
+
+def readings() -> Iterator[tuple[str, Sample]]:
+    grid = with_odd_numbers(1.2 * floats(2, 50, 60, 2))
+    for mode in ("zeros", "border", "reflection"):
+        attrs = {"padding_mode": mode, "align_corners": mode == "border"}
+        yield "grid_sample", Sample((positive(2, 40, 7, 9), grid), attrs)
+    plain = {"dilations": (1, 1), "deformable_groups": 2, "im2col_step": 1}
+    yield (
+        "deformable_conv",
+        Sample(
+            (floats(2, 64, 33, 30), floats(2, 36, 33, 30), floats(8, 32, 3, 3)),
+            {**plain, "strides": (1, 1), "paddings": (1, 1), "groups": 2},
+        ),
+    )
+
+
+def steps() -> Iterator[tuple[str, Sample]]:
+    state = [positive(70, 700) for _ in range(4)]
+    one = np.array([0.5], np.float32)
+    operands = (*state[:2], one, *state[2:], one, one)
+    yield "lamb_", Sample(operands, {"weight_decay": 0.1})
+    yield "adam_", Sample((*operands[:5], None, one, one), {})
+    yield "lgamma", Sample((10 * floats(300, 200),), {})
+    labels = ints(0, 9, 50, 60)
+    yield "nll_loss", Sample((positive(50, 9, 60, 1), labels[..., None], positive(9)), {})
+
+
+FAMILIES: Final = (
+    sums, extrema, norms, scans, orders, reads, writes, moves, products, attentions, readings,
+    steps,
+)  # fmt: skip
+
 EVERY: Final = [
-    complete(lookup(f"pd_op.{op}"), sample)
-    for family in (sums, extrema, norms, scans, orders, reads, writes, moves, products)
-    for op, sample in family()
+    complete(lookup(f"pd_op.{op}"), sample) for family in FAMILIES for op, sample in family()
 ]
 
 
@@ -217,7 +256,8 @@ def test_every_path_may_write_over_its_operand(call: Call) -> None:
     kernel = kernel_of(call)
     expected = call.compute()
     for first in (np.copy(call.args[0]), strided(call.args[0])):
-        found = run(kernel, call, (first, *call.args[1:]), (first,))
+        others = [None if v is None else poisoned(of_value(v)) for v in expected[1:]]
+        found = run(kernel, call, (first, *call.args[1:]), (first, *others))
         if found is not None:
             check(found, expected, kernel, call)
 

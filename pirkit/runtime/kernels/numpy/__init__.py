@@ -7,6 +7,9 @@ from pirkit.runtime.kernels.numpy import (
     arithmetic as arithmetic,
 )
 from pirkit.runtime.kernels.numpy import (
+    attention as attention,
+)
+from pirkit.runtime.kernels.numpy import (
     batch_norm as batch_norm,
 )
 from pirkit.runtime.kernels.numpy import (
