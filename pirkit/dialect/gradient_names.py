@@ -50,11 +50,16 @@ def _spellings(name: str) -> list[str]:
     return [*prefixed, f"{name}_forward", *turned, name]
 
 
+ALONE = {"pd_op.sync_batch_norm_grad": "pd_op.batch_norm"}
+"""Gradient ops of ops that talk to other devices, and what those are on one device."""
+
+
 def forward_of(gradient: OpDef) -> OpDef | None:
     """The op that a gradient op belongs to."""
     dialect, _, name = gradient.base.name.partition(".")
     forward = forward_name(name)
     if gradient.base.name not in SOURCES:
         return None
-    found = find(f"{dialect}.{forward}") or find(f"{dialect}.{forward}_")
+    alone = ALONE.get(gradient.base.name, f"{dialect}.{forward}")
+    found = find(alone) or find(f"{dialect}.{forward}_")
     return found

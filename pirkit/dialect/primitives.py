@@ -185,6 +185,12 @@ _DISCRETE: Final[dict[str, dict[str, str]]] = {
         "unique": "distinct elements, as many as the data tell",
         "searchsorted": "places by bisection",
     },
+    "boxes": {
+        "prior_box": "boxes that follow from sizes only",
+        "yolo_box": "boxes and scores of a prediction, for choosing between them",
+        "distribute_fpn_proposals": "sorts boxes by their sizes, as many as the data tell",
+        "generate_proposals": "chooses boxes, as many as the data tell",
+    },
     "creation and shape": {
         "full": "a constant",
         "full_like": "a constant of the shape of a tensor",

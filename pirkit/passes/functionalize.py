@@ -31,6 +31,7 @@ PURE_FORMS: Final = {
     "pd_op.assign_out_": "pd_op.assign",
     "pd_op.assign_value_": "pd_op.assign_value",
     "pd_op.full_": "pd_op.full",
+    "pd_op.sync_batch_norm_": "pd_op.batch_norm",  # which it is on one device
 }
 """Ops whose pure form has another name; the operand that they write has no part in it."""
 

@@ -63,7 +63,8 @@ def is_smooth(call: Call) -> bool:
         return False  # how many cotangents there are depends on the data
     if call.attrs.get("full_matrices") or call.attrs.get("mode") in ("complete", "r"):
         return False  # has no derivative
-    if call.definition.name == "pd_op.rnn" and not call.attrs["is_test"]:
+    drops = call.attrs.get("dropout_prob") or call.attrs.get("dropout")
+    if drops and not call.attrs["is_test"]:
         return False  # it draws
     floats = [a for a in call.args if a is not None and not isinstance(a, list)]
     if call.definition.name == "pd_op.cast":

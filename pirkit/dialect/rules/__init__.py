@@ -14,6 +14,9 @@ from pirkit.dialect.rules import (
     adaptive as adaptive,
 )
 from pirkit.dialect.rules import (
+    attention as attention,
+)
+from pirkit.dialect.rules import (
     complexes as complexes,
 )
 from pirkit.dialect.rules import (

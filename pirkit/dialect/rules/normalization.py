@@ -96,7 +96,7 @@ def _(c: OpCall) -> tuple[Value, ...]:
     return y, b.reshape(mean, rows), b.reshape(variance, rows)
 
 
-@decompose("pd_op.batch_norm")
+@decompose("pd_op.batch_norm", "pd_op.sync_batch_norm_")
 def _(c: OpCall) -> tuple[Value, ...]:
     """Without statistics, of one element per channel, `out` is `x`."""
     b, x = c.b, c.b.wide(c.x)

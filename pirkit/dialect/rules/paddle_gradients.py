@@ -37,6 +37,10 @@ FROM_RESULT: Final[dict[str, dict[str, Callable[[Any], Value]]]] = {
     "pd_op.fill_diagonal_tensor_grad": {
         "y": lambda c: c.b.diagonal(c.out_grad, offset=c.offset, axis1=c.dim1, axis2=c.dim2)
     },
+    **{
+        f"pd_op.{n}batch_norm_grad": {"variance": lambda c: c.saved_variance**-2 - c.epsilon}
+        for n in ("", "sync_")
+    },
     "pd_op.sqrt_double_grad": {"out_grad": lambda c: c.grad_x * c.out * 2.0},
     "pd_op.rsqrt_double_grad": {"out_grad": lambda c: c.grad_x / (c.out**3 * -0.5)},
     "pd_op.divide_double_grad": {"x": lambda c: c.out * c.y},
@@ -63,9 +67,9 @@ ATTRIBUTES: Final[dict[str, Callable[[Any], dict[str, Any]]]] = {
 STANDS_FOR: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     "pd_op.batch_norm_grad": {
         "mean": ("mean_out", "saved_mean"),
-        "variance": ("variance_out", "saved_variance"),
+        "variance": ("variance_out",),
     },
-    "pd_op.sync_batch_norm_grad": {"mean": ("saved_mean",), "variance": ("saved_variance",)},
+    "pd_op.sync_batch_norm_grad": {"mean": ("saved_mean",)},
     "pd_op.batch_norm_double_grad": {
         "mean_out": ("out_mean", "saved_mean"),
         "variance_out": ("out_variance", "saved_variance"),

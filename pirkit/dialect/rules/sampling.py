@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import product as combinations
 
@@ -9,7 +10,9 @@ from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose
 from pirkit.dialect.rules.sizes import Size, as_list, in_shape, product, sizes_of
+from pirkit.dialect.windows import slides
 from pirkit.runtime import dtype as dt
+from pirkit.runtime.meta import UNKNOWN
 
 
 def _number(b: Builder, size: Size, like: Value) -> Value:
@@ -189,3 +192,38 @@ def _spread(b: Builder, x: Value, sizes: Sequence[Size]) -> Value:
     else:
         wide = b.expand(x, shape=b.concat([as_list(b, s) for s in sizes], axis=0))
     return b.reshape(wide, (-1,))
+
+
+@decompose("pd_op.deformable_conv")
+def _(c: OpCall) -> Value:
+    """The windows are read at the places that the offsets move them to, and multiplied."""
+    b = c.b
+    x, offset, filter = b.wide(c.x), b.wide(c.offset), b.wide(c.filter)
+    parts, groups = c.deformable_groups, c.groups
+    lengths, kernel, out = x.shape[2:], filter.shape[2:], c.offset.shape[2:]
+    if UNKNOWN in (*x.shape, *offset.shape, *filter.shape):
+        return NotImplemented
+    batch, channels = x.shape[:2]
+    moves = slides(lengths, kernel, c.strides, c.paddings, "EXPLICIT", c.dilations, "C2")
+    points = math.prod((*kernel, *out))
+    shifts = b.reshape(offset, (batch * parts, math.prod(kernel), 2, math.prod(out)))
+    places: list[Value] = []
+    for i, move in enumerate(moves):
+        fixed = [
+            (row, column)[i] * move.dilation - move.before + (top, left)[i] * move.stride
+            for row, column, top, left in combinations(*map(range, (*kernel, *out)))
+        ]
+        home = b.reshape(b.cast(b.integers(fixed), x.dtype), (math.prod(kernel), math.prod(out)))
+        places.append(b.reshape(shifts[:, :, i, :] + home, (-1,)))
+    images = b.reshape(x, (batch * parts, channels // parts, *lengths))
+    rows = _rows(b, images, images.shape)
+    size = math.prod(lengths)
+    starts = [i * size for i in range(batch * parts) for _ in range(points)]
+    weight = None if c.mask is None else b.reshape(b.wide(c.mask), (-1,))
+    found = read_between(b, rows, b.integers(starts), places, lengths, weight)
+    windows = b.reshape(found, (batch, parts, math.prod(kernel), math.prod(out), channels // parts))
+    windows = b.transpose(windows, perm=(0, 1, 4, 2, 3))
+    columns = b.reshape(windows, (batch, groups, -1, math.prod(out)))
+    weights = b.reshape(filter, (groups, filter.shape[0] // groups, -1))
+    product_ = b.matmul(weights, columns)
+    return b.cast(b.reshape(product_, (batch, filter.shape[0], *out)), c.x.dtype)
