@@ -20,8 +20,9 @@ from pirkit.runtime.native.target import Target
 Strategy = Literal["flat", "rows", "columns"]
 
 _FLAT_BLOCK = 8192
-_COLUMN_BLOCK = 512
-TILE: Final = 64
+_COLUMN_BLOCK = 1024
+_TURNED_BLOCK = 128
+TILE: Final = 256
 """Points along the swept axis that are turned at once."""
 _HEAVY = 24
 """Statements from which a body is not unrolled: its instructions fill the pipeline alone."""
@@ -167,7 +168,7 @@ def _row_unroll(kernel: Kernel) -> int:
 def _column_block(kernel: Kernel, lanes: int, target: Target, packed: bool) -> int:
     """Columns swept at once: what they keep from stage to stage must fit half the L2 cache."""
     if packed:
-        return max(TILE, lanes)
+        return max(_TURNED_BLOCK, lanes)
     sweeping = [o for o in kernel.operands if any(o.inner)]
     kept_bytes = 8 * len(kept(kernel))
     if len(kernel.stages) == 1:

@@ -1,0 +1,119 @@
+"""The cache of object code: what is damaged, foreign or readable by others is never run."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pirkit.diag.errors import ArtifactError
+from pirkit.lowering.codegen.compile import compile_kernel, kernel_key, pack, unpack
+from pirkit.runtime.native.cache import ObjectCache, open_cache
+from pirkit.runtime.native.function import NativeFunction
+from pirkit.runtime.native.target import host
+from tests.codegen.nests import softmax
+
+KEY = "0" * 64
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> ObjectCache:
+    found = open_cache(tmp_path / "objects", tmp_path / "secret")
+    assert found
+    return found
+
+
+def entry(store: ObjectCache) -> Path:
+    return store.folder / f"{KEY}.o"
+
+
+def test_what_is_put_is_got(store: ObjectCache, tmp_path: Path) -> None:
+    assert store.get(KEY) is None
+    store.put(KEY, b"code")
+    again = open_cache(tmp_path / "objects", tmp_path / "secret")
+    assert again
+    assert again.get(KEY) == b"code"
+    assert not [p for p in store.folder.iterdir() if p.name.startswith(".")]
+
+
+@pytest.mark.parametrize("where", [0, 20, -1])
+def test_a_changed_byte_is_a_miss(store: ObjectCache, where: int) -> None:
+    store.put(KEY, b"code")
+    data = bytearray(entry(store).read_bytes())
+    data[where] ^= 1
+    entry(store).write_bytes(data)
+    assert store.get(KEY) is None
+    assert not entry(store).exists()
+
+
+@pytest.mark.parametrize("length", [0, 5, 20, 50])
+def test_a_cut_entry_is_a_miss(store: ObjectCache, length: int) -> None:
+    store.put(KEY, b"code" * 10)
+    entry(store).write_bytes(entry(store).read_bytes()[:length])
+    assert store.get(KEY) is None
+
+
+def test_an_entry_under_another_name_is_a_miss(store: ObjectCache) -> None:
+    store.put(KEY, b"code")
+    other = "1" * 64
+    entry(store).rename(store.folder / f"{other}.o")
+    assert store.get(other) is None
+
+
+def test_an_entry_of_another_user_is_a_miss(store: ObjectCache, tmp_path: Path) -> None:
+    other = open_cache(tmp_path / "objects", tmp_path / "other")
+    assert other
+    other.put(KEY, b"code")
+    assert store.get(KEY) is None
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
+def test_a_directory_that_others_may_write_is_not_used(tmp_path: Path) -> None:
+    open_folder = tmp_path / "objects"
+    open_folder.mkdir()
+    open_folder.chmod(0o777)
+    assert open_cache(open_folder, tmp_path / "secret") is None
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere").mkdir()
+    assert open_cache(link, tmp_path / "secret") is None
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
+def test_a_secret_that_others_may_read_is_not_used(tmp_path: Path, store: ObjectCache) -> None:
+    (tmp_path / "secret" / "native.key").chmod(0o644)
+    assert open_cache(tmp_path / "objects", tmp_path / "secret") is None
+
+
+def test_the_oldest_entries_go_first(store: ObjectCache) -> None:
+    store.limit = 1000
+    for k in range(6):
+        store.put(f"{k:064}", bytes(300))
+        os.utime(store.folder / f"{k:064}.o", (k, k))
+    store.trim()
+    left = sorted(p.name for p in store.folder.glob("*.o"))
+    assert left == [f"{k:064}.o" for k in (4, 5)]
+
+
+def test_code_that_was_kept_runs(store: ObjectCache) -> None:
+    kernel = softmax(4, 50)
+    key = kernel_key(kernel, host())
+    store.put(key, pack(compile_kernel(kernel, host())))
+    data = store.get(key)
+    assert data
+    x, y = np.random.default_rng(0).random((4, 50), np.float32), np.zeros((4, 50), np.float32)
+    NativeFunction(unpack(data)).bind([x, y])()
+    np.testing.assert_allclose(y.sum(-1), 1, rtol=1e-5)
+
+
+def test_the_key_tells_kernels_apart() -> None:
+    assert kernel_key(softmax(4, 50), host()) == kernel_key(softmax(4, 50), host())
+    assert kernel_key(softmax(4, 50), host()) != kernel_key(softmax(4, 51), host())
+
+
+@pytest.mark.parametrize("data", [b"", b"{}\ncode", b"[1]\n", b"\xff\n"])
+def test_what_is_no_code_is_refused(data: bytes) -> None:
+    with pytest.raises(ArtifactError):
+        unpack(data)
