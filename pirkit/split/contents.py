@@ -64,7 +64,7 @@ class Contents:
         """
         value = op.operands[index]
         literal = self.versions.read(op, index)
-        is_plain = self.joint.roles.is_exact or not any(e in self.last for e, _ in literal)
+        is_plain = self.joint.is_exact or not any(e in self.last for e, _ in literal)
         if is_plain or any(c in self.late for c in literal):
             return self._need(value, literal)
         return self._need(value, self._used(op, value))

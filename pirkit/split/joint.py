@@ -45,8 +45,6 @@ class Roles:
     """Output -> the input or parameter that it is, where the values do not tell."""
     forward_ops: int | None = None
     """How many operations at the beginning are the forward program; None if the seeds tell."""
-    is_exact: bool = False
-    """True if each value has one content, so that the backward reads what it says."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +62,9 @@ class Joint:
     forward: tuple[PirOp, ...]
     """The operations of the forward program, without those that make seeds and name outputs."""
     backward: tuple[PirOp, ...]
+    is_exact: bool
+    """True if each value has one content, so that the backward means what it reads: nothing writes
+    but what gives inputs and parameters their last content at the end."""
     floating: frozenset[PirOp] = frozenset()
     """Operations among the forward ones that may as well run in the backward, because nothing but
     the backward reads their results."""
@@ -126,7 +127,7 @@ def differentiated(program: ProgramOp) -> tuple[Roles, list[str]]:
         b("pir.shadow_output", b.wrap(gradient), output_name=gradients[name])
     module = program.parent_op()
     DcePass().run(ctx, cast(mlir.ModuleOp, module))
-    return Roles(seeds, gradients, storage, is_exact=True), notes
+    return Roles(seeds, gradients, storage), notes
 
 
 def taken_apart(program: ProgramOp, roles: Roles) -> Joint:
@@ -161,8 +162,18 @@ def taken_apart(program: ProgramOp, roles: Roles) -> Joint:
             tainted.update(op.results)
         else:
             forward.append(op)
+    writers = (op for op in operations(program.block) if op.definition.writes)
     return Joint(
-        program, roles, inputs, params, seeds, outputs, gradients, tuple(forward), tuple(backward)
+        program=program,
+        roles=roles,
+        inputs=inputs,
+        params=params,
+        seeds=seeds,
+        outputs=outputs,
+        gradients=gradients,
+        forward=tuple(forward),
+        backward=tuple(backward),
+        is_exact=all(op in tail for op in writers),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final, Protocol
 
 from xdsl.dialects import builtin as mlir
@@ -74,7 +75,7 @@ def forward_backward(
         if not roles.seeds and forward_ops is None:
             roles, notes = differentiated(program)
     if forward_ops is not None:
-        roles = Roles(roles.seeds, roles.gradients, roles.storage, forward_ops, roles.is_exact)
+        roles = replace(roles, forward_ops=forward_ops)
     return split(taken_apart(program, roles), mode, budget, notes)
 
 
@@ -101,7 +102,7 @@ def split(joint: Joint, mode: str, budget: int | None, notes: Sequence[str] = ()
     labels = labels_of(joint, contents, demand, taken, choice.saved)
     forward = forward_half(joint, contents, labels, wanted_early(joint, choice))
     backward = backward_half(joint, contents, demand, choice, labels)
-    if joint.roles.is_exact:
+    if joint.is_exact:
         update_in_place(forward, PassContext("split", len(joint.forward)))
     _state(forward, labels.names, is_forward=True)
     _state(backward, labels.names, is_forward=False)
