@@ -19,7 +19,7 @@ from pirkit.dialect.operation import PirOp, span_of
 from pirkit.split.contents import Contents, Need
 from pirkit.split.costs import LIST, Effort, bytes_of, effort_of, is_token, work_of
 from pirkit.split.demand import Demand, captured, reads_data
-from pirkit.split.joint import PARAMETERS, Joint
+from pirkit.split.joint import PARAMETERS, Joint, source_of
 from pirkit.split.maxflow import INFINITE, Network
 
 SAVE_ALL: Final = "save-all"
@@ -52,7 +52,7 @@ class Chooser:
     demand: Demand
 
     def choose(self, mode: str, budget: int | None) -> Choice:
-        """The choice of a mode; with a budget, the one with the least work that keeps to it.
+        """The choice of a mode; with a budget, one with little work that keeps to it.
 
         Raises UsageError (PK0701) for an unknown mode, PassError (PK0807) for a budget that is too
         small, with the smallest possible one.
@@ -125,7 +125,8 @@ class Chooser:
             seen.update(fresh)
             pending += fresh
         order = [op for op in self.joint.forward if op in again]
-        return Choice(frozenset(taken), tuple(order), sum(map(self.bytes_of, taken)))
+        held = {(need.stale, source_of(need.value) or need.value): need for need in taken}
+        return Choice(frozenset(taken), tuple(order), sum(map(self.bytes_of, held.values())))
 
     def producer(self, need: Need, effort: Effort) -> PirOp | None:
         """The operation that the backward may repeat to have a content; None if there is none."""
@@ -152,11 +153,12 @@ class Chooser:
 
     def bytes_of(self, need: Need) -> int:
         """What keeping a content costs: nothing for a parameter, which is there anyway."""
-        owner = need.value.owner
         if is_token(need.value.type):
             return self.pushed(need.value)
+        source = None if need.stale else source_of(need.value)
+        owner = None if source is None else source.owner
         is_parameter = isinstance(owner, PirOp) and owner.name in PARAMETERS
-        return 0 if is_parameter and not need.stale else bytes_of(need.value.type)
+        return 0 if is_parameter else bytes_of(need.value.type)
 
     def work_of(self, op: PirOp) -> int:
         """What it costs to leave an operation to the backward: nothing if only that needs it."""

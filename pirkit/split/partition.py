@@ -61,8 +61,8 @@ def forward_backward(
 
     ``mode`` says what is kept: ``save-all`` everything that the backward reads, ``free`` not what
     takes no work to compute again, ``min-cut`` the fewest bytes from which everything else follows
-    by element-wise work and reductions. ``budget``, in bytes, takes the least work that keeps to
-    it, contractions and regions included.
+    by element-wise work and reductions. With a ``budget``, in bytes, as little work is done again
+    as a search finds, contractions and regions included.
 
     Raises PassError (PK0806), naming the op, if a content that the backward needs is overwritten
     and can not be kept, (PK0807) for a budget that is too small, with the smallest possible one;

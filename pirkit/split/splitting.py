@@ -29,7 +29,7 @@ class SplitPass(Pass):
 
     ``mode=save-all`` keeps what the backward reads, ``free`` not what takes no work to compute
     again, ``min-cut`` the fewest bytes from which the rest follows without contractions; ``budget``
-    takes the least work within so many bytes. Remarks tell what is kept, copied and moved.
+    does little work within so many bytes. Remarks tell what is kept, copied and moved.
 
     ::
 
@@ -55,7 +55,7 @@ class SplitPass(Pass):
     )
 
     mode: str = option(SAVE_ALL, "what is kept: save-all, free, min-cut")
-    budget: int = option(NONE, "bytes that may be kept; then the least work is done again")
+    budget: int = option(NONE, "bytes that may be kept; little work is done again")
     forward_ops: int = option(NONE, "operations at the beginning that are the forward program")
 
     def run(self, ctx: PassContext, module: ModuleOp) -> None:
