@@ -209,6 +209,7 @@ _DISCRETE: Final[dict[str, dict[str, str]]] = {
         "randperm": "draws an order",
         "bernoulli": "draws with the probability of each element",
         "binomial": "counts successes, in fewer draws than there are trials",
+        "poisson": "draws counts",
         "standard_gamma": "draws by rejection, as often as it takes",
     },
     "the program": {

@@ -74,6 +74,19 @@ DRAWS: Final[dict[str, Callable[[Builder], Value]]] = {
     "an exponential law": lambda b: b(
         "pd_op.exponential_", b.const(0.0, dt.float64, (64,)), lam=2.0
     ),
+    "places": lambda b: (
+        b.cast(
+            b.multinomial(b.const(0.7, dt.float64, (2, 4)), num_samples=9, replacement=True),
+            dt.float64,
+        )
+        * 0.5
+    ),
+    "distinct places": lambda b: b.cast(
+        b.multinomial(b.const(0.7, dt.float64, (2, 4)), num_samples=3), dt.float64
+    ),
+    "a soft choice": lambda b: b.gumbel_softmax(b.const(0.7, dt.float64, (2, 4)), temperature=0.5),
+    "a hard choice": lambda b: b.gumbel_softmax(b.const(0.7, dt.float64, (2, 4)), hard=True),
+    "slopes": lambda b: b.rrelu(b.const(-1.0, dt.float64, (9,)), lower=0.1, upper=0.9)[0],
     "shares": lambda b: b.dirichlet(b.const(0.7, dt.float64, (4, 16))),
 }
 
@@ -86,3 +99,25 @@ def test_draws_are_those_of_the_whole_op(draw: Callable[[Builder], Value]) -> No
         found.append(t.run({"x": draw(t.b)}, pipeline)["x"])
     np.testing.assert_allclose(*found, rtol=1e-6, atol=1e-9)
     assert -1 <= found[0].min() < found[0].max() <= 4
+
+
+def test_a_hard_choice_has_the_gradient_of_the_soft_one() -> None:
+    found: list[Array] = []
+    for hard in (False, True):
+        t = Traced([np.array([[0.3, -0.2, 1.0]])])
+        y = t.b.gumbel_softmax(t.args[0], temperature=0.7, hard=hard)
+        weighted = y * t.b.assign_value(shape=(3,), dtype=dt.float64, values=(1.0, 2.0, -1.0))
+        (g,) = t.grad(t.b.sum(weighted, (0, 1)), t.args)
+        assert g is not None
+        found.append(t.run({"g": g}, "decompose")["g"])
+    np.testing.assert_allclose(*found, rtol=1e-12)
+    assert np.abs(found[0]).max() > 0
+
+
+def test_slopes_that_were_drawn_are_the_derivative() -> None:
+    t = Traced([np.linspace(-2, 2, 9)])
+    y = t.b.rrelu(t.args[0])[0]
+    (g,) = t.grad(t.b.sum(y, (0,)), t.args)
+    assert g is not None
+    found = t.run({"y": y, "g": g})
+    np.testing.assert_allclose(found["g"] * t.inputs[0], found["y"], rtol=1e-12)

@@ -54,6 +54,7 @@ from pirkit.dialect.ops import (  # noqa: F401
     pool_index,
     products,
     random,
+    random_activation,
     random_laws,
     ranges,
     rearranging,

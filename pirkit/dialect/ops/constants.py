@@ -122,6 +122,16 @@ class Numel:
     reads_meta_only = ("x",)
 
 
+@op
+class IsEmpty:
+    """Whether `x` has no elements, 0-D."""
+
+    name = "pd_op.is_empty"
+    signature = "x -> out"
+    dtypes = dt.ANY
+    reads_meta_only = ("x",)
+
+
 @infer_meta(Shape)
 def _(input: TensorMeta) -> TensorMeta:
     return TensorMeta((input.rank,), dt.int32)
@@ -135,6 +145,11 @@ def _(input: TensorMeta) -> TensorMeta:
 @infer_meta(Numel)
 def _(x: TensorMeta) -> TensorMeta:
     return TensorMeta((), dt.int64)
+
+
+@infer_meta(IsEmpty)
+def _(x: TensorMeta) -> TensorMeta:
+    return TensorMeta((), dt.bool_)
 
 
 @reference(Shape)
@@ -152,7 +167,12 @@ def _(x: Array) -> Array:
     return np.asarray(x.size, np.int64)
 
 
-@samples(Shape, Shape64, Numel)
+@reference(IsEmpty)
+def _(x: Array) -> Array:
+    return np.asarray(x.size == 0)
+
+
+@samples(Shape, Shape64, Numel, IsEmpty)
 def _(s: SampleMaker) -> Iterator[Sample]:
     yield s(s.tensor(2, 3))
     yield s(s.tensor())

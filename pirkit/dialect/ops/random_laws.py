@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from pirkit.diag.errors import RuntimeFault
 from pirkit.dialect.opdef import RANDOM, bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.ops.random import Rng
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import same_dim, show
 from pirkit.runtime import dtype as dt
-from pirkit.runtime.meta import TensorMeta
+from pirkit.runtime.meta import UNKNOWN, TensorMeta
 
 Array = np.ndarray[Any, Any]
 
@@ -169,3 +170,94 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
 def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     yield "C1", s(s.ints((2,), 1, 5), s.ints((2,), 0, 1))
     yield "C2", s(s.tensor(2), s.tensor(3, dtype=dt.float32, low=0.0, high=1.0))
+
+
+@op
+class Poisson:
+    """Numbers of the Poisson law with mean `x`, one for each element.
+
+    C1: `x` is a float tensor.
+    """
+
+    name = "pd_op.poisson"
+    signature = "x -> out"
+    dtypes = (dt.float32, dt.float64)
+    domain = (0.2, 9.0)
+    effects = RANDOM
+
+
+@op
+class Multinomial:
+    """Places in the last dimension of `x`, drawn with the weights there: `num_samples` a row.
+
+    Refuses at run time to draw more distinct places than have a weight.
+
+    C1: `x` is a float tensor of one or two dimensions.
+    C2: `num_samples` is positive, and at most the places if there is no replacement.
+    """
+
+    name = "pd_op.multinomial"
+    signature = "x, num_samples: i32 = 1 ; replacement: bool = False -> out"
+    dtypes = (dt.float32, dt.float64)
+    domain = (0.1, 2.0)
+    effects = RANDOM
+
+
+infer_meta(Poisson)(infer_meta.of(StandardGamma))
+
+
+@infer_meta(Multinomial)
+def _(x: TensorMeta, *, num_samples: int | None, replacement: bool) -> TensorMeta:
+    require(x.dtype.is_float and x.rank in (1, 2), "C1", f"{x} holds no weights")
+    size, count = x.shape[-1], num_samples
+    fits = count is None or (count > 0 and (replacement or size == UNKNOWN or count <= size))
+    require(fits, "C2", f"{count} places of {size}")
+    return TensorMeta((*x.shape[:-1], UNKNOWN if count is None else count), dt.int64)
+
+
+@reference(Poisson)
+def _(x: Array, *, rng: Rng) -> Array:
+    return np.asarray(rng.poisson(x.astype(np.float64))).astype(x.dtype)
+
+
+@reference(Multinomial)
+def _(x: Array, *, num_samples: int, replacement: bool, rng: Rng) -> Array:
+    """With replacement by the running sum of the weights, without by a race of exponential times:
+    the first to arrive are drawn in their order (Efraimidis and Spirakis 2006)."""
+    weights: Array = x.astype(np.float64)
+    shape: tuple[int, ...] = x.shape
+    if replacement:
+        ends: Array = np.cumsum(weights, axis=-1)
+        drawn = rng.random((*shape[:-1], num_samples)) * ends[..., -1:]
+        return np.sum(ends[..., None, :] <= drawn[..., None], axis=-1)
+    if np.any(np.sum(weights > 0, axis=-1) < num_samples):
+        raise RuntimeFault("multinomial: fewer places than draws have a weight")
+    with np.errstate(divide="ignore"):
+        times = -np.log1p(-np.asarray(rng.random(shape))) / weights
+    return np.argsort(times, axis=-1, kind="stable")[..., :num_samples]
+
+
+@samples(Poisson)
+def _(s: SampleMaker) -> Iterator[Sample]:
+    yield s(s.tensor(2, 3))
+    yield s(s.tensor())
+    yield s(s.tensor(0, 3))
+
+
+@samples(Multinomial)
+def _(s: SampleMaker) -> Iterator[Sample]:
+    yield s(s.tensor(2, 4), num_samples=6, replacement=True)
+    yield s(s.tensor(4), num_samples=3)
+    yield s(s.array([0.0, 1.0, 0.0]))
+
+
+@bad_samples(Poisson)
+def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
+    yield "C1", s(s.ints((2,), 1, 5))
+
+
+@bad_samples(Multinomial)
+def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
+    yield "C1", s(s.tensor(2, 3, 4))
+    yield "C2", s(s.tensor(3), num_samples=4)
+    yield "C2", s(s.tensor(3), num_samples=0, replacement=True)

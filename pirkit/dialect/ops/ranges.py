@@ -127,6 +127,59 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
 
 
 @op
+class Logspace:
+    """Powers of `base`, whose `num` exponents go from `start` to `stop`, both included.
+
+    The three take the element type `dtype` first, as in Paddle.
+
+    C1: `start`, `stop` and `base` have one element.
+    C2: `num` is not negative.
+    """
+
+    name = "pd_op.logspace"
+    signature = "start, stop, num: i64, base ; dtype: dtype, place: place = undefined -> out"
+    dtypes = (dt.float32, dt.float64)
+
+
+@infer_meta(Logspace)
+def _(
+    start: TensorMeta,
+    stop: TensorMeta,
+    base: TensorMeta,
+    *,
+    num: int | None,
+    dtype: DType,
+    place: Place,
+) -> TensorMeta:
+    one = all(d in (1, UNKNOWN) for d in (*start.shape, *stop.shape, *base.shape))
+    require(one, "C1", "start, stop and base have one element each")
+    require(num is None or num >= 0, "C2", f"{num} values")
+    return TensorMeta((UNKNOWN if num is None else num,), dtype)
+
+
+@reference(Logspace)
+def _(start: Array, stop: Array, base: Array, *, num: int, dtype: DType, place: Place) -> Array:
+    wide = np.float64 if dtype.is_integer or dtype is dt.float64 else np.float32
+    first, last, root = (convert(v.reshape(()), dtype).astype(wide) for v in (start, stop, base))
+    return convert(np.power(root, np.linspace(first, last, num, dtype=wide)), dtype)
+
+
+@samples(Logspace)
+def _(s: SampleMaker) -> Iterator[Sample]:
+    yield s(s.array([0.0]), s.array([3.5]), s.array([10.0]), num=4, dtype=dt.int64)
+    yield s(s.array(-1.0), s.array(1.0), s.array(2.0), num=7, dtype=dt.float32)
+    yield s(s.array([0.0]), s.array([3.0]), s.array([-2.0]), num=4, dtype=dt.float64)
+    yield s(s.array([2.0]), s.array([3.0]), s.array([2.0]), num=1, dtype=dt.float64)
+    yield s(s.array([2.0]), s.array([3.0]), s.array([2.0]), num=0, dtype=dt.float32)
+
+
+@bad_samples(Logspace)
+def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
+    yield "C1", s(s.tensor(2), s.tensor(1), s.tensor(1), num=3, dtype=dt.float32)
+    yield "C2", s(s.tensor(1), s.tensor(1), s.tensor(1), num=-3, dtype=dt.float32)
+
+
+@op
 class Eye:
     """Ones on the diagonal of a matrix of zeros; -1 columns stand for as many as rows.
 

@@ -1,4 +1,4 @@
-"""Norms of vectors: p_norm, frobenius_norm, norm, squared_l2_norm, renorm."""
+"""Norms of vectors: p_norm, frobenius_norm, norm, squared_l2_norm, renorm, dist."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.ops.reduction import axes_of
 from pirkit.dialect.samples import Sample, SampleMaker
-from pirkit.dialect.shapes import normalize_axis, reduced
+from pirkit.dialect.shapes import broadcast, normalize_axis, reduced
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import in_f32, widened
 from pirkit.runtime.meta import TensorMeta
@@ -223,3 +223,48 @@ def _(s: SampleMaker) -> Iterator[Sample]:
 def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     yield "C1", s(s.tensor(2, 3), p=2.0, axis=2, max_norm=1.0)
     yield "C2", s(s.tensor(2, 3), p=0.0, axis=0, max_norm=1.0)
+
+
+@op
+class Dist:
+    """The `p`-norm of `x - y`, 0-D.
+
+    C1: the shapes of `x` and `y` broadcast.
+    C2: `x` and `y` are float tensors of one dtype.
+    """
+
+    name = "pd_op.dist"
+    signature = "x, y ; p: f32 = 2.0 -> out"
+    dtypes = dt.FLOATS
+
+
+@infer_meta(Dist)
+def _(x: TensorMeta, y: TensorMeta, *, p: float) -> TensorMeta:
+    fits = x.dtype is y.dtype and x.dtype.is_float
+    require(fits, "C2", f"dtypes {x.dtype} and {y.dtype} are not one float type")
+    broadcast(x.shape, y.shape, constraint="C1")
+    return x.with_shape(())
+
+
+@reference(Dist)
+def _(x: Array, y: Array, *, p: float) -> Array:
+    apart = np.asarray(widened(x) - widened(y))
+    length = reference.of(PNorm)(
+        apart, porder=p, axis=-1, epsilon=0.0, keepdim=False, asvector=True
+    )
+    return np.asarray(length).astype(x.dtype)
+
+
+@samples(Dist)
+def _(s: SampleMaker) -> Iterator[Sample]:
+    yield s(s.tensor(2, 3), s.tensor(2, 3))
+    yield s(s.tensor(2, 1), s.tensor(3), p=3.0)
+    yield s(s.tensor(2, 3), s.tensor(2, 3), p=0.0)
+    yield s(s.tensor(2, 3), s.tensor(2, 3), p=float("inf"))
+    yield s(s.tensor(), s.tensor(), p=1.0)
+
+
+@bad_samples(Dist)
+def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
+    yield "C1", s(s.tensor(2, 3), s.tensor(2, 4))
+    yield "C2", s(s.tensor(2, dtype=dt.float32), s.tensor(2, dtype=dt.float64))

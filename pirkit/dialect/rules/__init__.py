@@ -83,6 +83,9 @@ from pirkit.dialect.rules import (
     products as products,
 )
 from pirkit.dialect.rules import (
+    random as random,
+)
+from pirkit.dialect.rules import (
     rearranging as rearranging,
 )
 from pirkit.dialect.rules import (

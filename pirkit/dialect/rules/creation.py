@@ -1,18 +1,14 @@
-"""Tensors made of numbers alone, and of random ones."""
+"""Tensors made of numbers alone."""
 
 from __future__ import annotations
 
-import math
-from statistics import NormalDist
 from typing import Any
 
-import numpy as np
-
-from pirkit.dialect.build import Value
+from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose
 from pirkit.runtime import dtype as dt
-from pirkit.runtime.meta import UNKNOWN
+from pirkit.runtime.dtype import DType
 
 
 @decompose("pd_op.empty_like")
@@ -32,11 +28,27 @@ def _(c: OpCall) -> Value:
 
 @decompose("pd_op.linspace")
 def _(c: OpCall) -> Value:
-    """The last value is exact."""
-    b = c.b
-    number: Any = c.number
-    wide = dt.float64 if c.dtype.is_integer or c.dtype is dt.float64 else dt.float32
-    start, stop = (b.cast(b.reshape(v, ()), wide) for v in (c.start, c.stop))
+    wide = _width(c)
+    start, stop = (c.b.cast(c.b.reshape(v, ()), wide) for v in (c.start, c.stop))
+    return c.b.cast(_spaced(c.b, start, stop, c.number), c.dtype)
+
+
+@decompose("pd_op.logspace")
+def _(c: OpCall) -> Value:
+    b, wide = c.b, _width(c)
+    start, stop, base = (
+        b.cast(b.cast(b.reshape(v, ()), c.dtype), wide) for v in (c.start, c.stop, c.base)
+    )
+    return b.cast(b.elementwise_pow(base, _spaced(b, start, stop, c.num)), c.dtype)
+
+
+def _width(c: OpCall) -> DType:
+    return dt.float64 if c.dtype.is_integer or c.dtype is dt.float64 else dt.float32
+
+
+def _spaced(b: Builder, start: Value, stop: Value, number: Any) -> Value:
+    """Numbers from ``start`` to ``stop``; the last is exact."""
+    wide = start.dtype
     one = b.const(1, dt.int64)
     if isinstance(number, Value):
         number = b.cast(b.reshape(number, ()), dt.int64)
@@ -46,7 +58,7 @@ def _(c: OpCall) -> Value:
     places = b.arange(start=0, end=number, step=1, dtype=dt.int64)
     step = (stop - start) / b.cast(b.maximum(last, one), wide)
     is_last = b.logical_and(b.equal(places, last), b.greater_equal(places, one))
-    return b.cast(b.where(is_last, stop, b.cast(places, wide) * step + start), c.dtype)
+    return b.where(is_last, stop, b.cast(places, wide) * step + start)
 
 
 @decompose("pd_op.tril_indices")
@@ -68,31 +80,6 @@ def _indices(c: OpCall, rows: int, columns: int, compare: str) -> Value:
     return b.cast(b.reshape(b.transpose(places, perm=(1, 0)), c.out.shape), c.dtype)
 
 
-@decompose("pd_op.truncated_gaussian_random")
+@decompose("pd_op.is_empty")
 def _(c: OpCall) -> Value:
-    """The inverse of the distribution function, at a uniform number between its bounds."""
-    b, mean, std = c.b, c.mean, c.std
-    law = NormalDist(mean, std)
-    least, most = c.a, c.op.attribute("b")
-    low, high = law.cdf(least), law.cdf(most)
-    drawn = b.uniform(
-        shape=c.shape, min=low, max=high, dtype=dt.float64, seed=c.seed, place=c.place
-    )
-    inside = b.clip(drawn, min=float(np.finfo(np.float64).tiny), max=1 - 2.0**-53)
-    number = b.erfinv(inside * 2 - 1) * (std * math.sqrt(2)) + mean
-    return b.cast(b.clip(number, min=least, max=most), c.dtype)
-
-
-@decompose("pd_op.exponential_")
-def _(c: OpCall) -> Value:
-    """The inverse of the distribution function, at a uniform number."""
-    b, x = c.b, c.x
-    shape = b.shape_of(x) if UNKNOWN in x.shape else x.shape
-    drawn = b.uniform(shape=shape, min=0.0, max=1.0, dtype=dt.float64, seed=0)
-    return b.cast(b.log1p(-drawn) * (-1 / c.lam), x.dtype)
-
-
-@decompose("pd_op.dirichlet")
-def _(c: OpCall) -> Value:
-    drawn: Value = c.b.standard_gamma(c.alpha)
-    return drawn / c.b.sum(drawn, (drawn.rank - 1,), keepdim=True)
+    return c.b.equal(c.b.numel(c.x), c.b.const(0, dt.int64))

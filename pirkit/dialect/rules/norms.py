@@ -109,3 +109,10 @@ def _(c: OpCall) -> Value:
     most = b.const(c.max_norm, x.dtype)
     longer = b.greater_than(norm, most)
     return b.where(longer, x * (most / b.where(longer, norm, most)), x)
+
+
+@decompose("pd_op.dist")
+def _(c: OpCall) -> Value:
+    b = c.b
+    apart = b.wide(c.x) - b.wide(c.y)
+    return b.cast(_norm(b, apart, c.p, tuple(range(apart.rank)), False), c.x.dtype)
