@@ -91,6 +91,9 @@ from pirkit.runtime.kernels.numpy import (
     rnn as rnn,
 )
 from pirkit.runtime.kernels.numpy import (
+    row_optimizer as row_optimizer,
+)
+from pirkit.runtime.kernels.numpy import (
     sampling as sampling,
 )
 from pirkit.runtime.kernels.numpy import (
