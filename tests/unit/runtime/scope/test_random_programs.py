@@ -49,8 +49,9 @@ def in_scope(plan: Plan) -> tuple[BoundPlan, Scope]:
 @given(seed=st.integers(0, 2**32), condition=st.booleans())
 def test_variables_and_outputs(pipeline: str, seed: int, condition: bool) -> None:
     text = random_program(Random(seed))
-    plain = Executable(plan_of(text, ""), KernelLibrary(), {"w": W.copy()}, seed=1, reuse=False)
-    bound, scope = in_scope(plan_of(text, pipeline))
+    plan = plan_of(text, pipeline)
+    plain = Executable(plan, KernelLibrary(), {"w": W.copy()}, seed=1, reuse=False)
+    bound, scope = in_scope(plan)
     variables: dict[str, DenseTensor] = {"w": from_numpy(W.copy())}
     earlier: list[tuple[DenseTensor, Array]] = []
     for number in range(3):
