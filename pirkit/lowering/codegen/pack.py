@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pirkit.lowering.codegen.ir import I64, Builder, Type, Value
-from pirkit.lowering.codegen.points import tail_mask
+from pirkit.lowering.codegen.points import masked_load, tail_mask
 from pirkit.lowering.codegen.primitives import stored
 from pirkit.runtime.dtype import DType
 
@@ -76,5 +76,4 @@ def pack(
 def _read(b: Builder, type_: Type, address: Value, size: int, mask: Value | None) -> Value:
     if mask is None:
         return b.emit(type_, f"load {type_}, {address}, align {size}")
-    name = f"llvm.masked.load.{type_.suffix}.p0"
-    return b.call(name, type_, address, f"i32 {size}", mask, f"{type_} zeroinitializer")
+    return masked_load(b, type_, address, size, mask)

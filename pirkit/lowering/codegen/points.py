@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -31,6 +32,11 @@ from pirkit.lowering.codegen.primitives import (
     widen,
 )
 from pirkit.runtime.dtype import DType, float32, int64
+
+
+_SAFE_BITS: Final = 128
+"""LLVM 22 widens the one lane of a masked access to vectors narrower than a register on x86, and
+so writes beyond it: those are taken apart here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,10 +129,25 @@ def load(b: Builder, dtype: DType, memory: Memory, lanes: int, mask: Value | Non
     elif mask is None:
         value = b.emit(type_, f"load {type_}, {where}, align {size}")
     else:
-        zero = f"{type_} zeroinitializer"
-        name = f"llvm.masked.load.{type_.suffix}.p0"
-        value = b.call(name, type_, where, f"i32 {size}", mask, zero)
+        value = masked_load(b, type_, where, size, mask)
     return widen(b, value, dtype)
+
+
+def masked_load(b: Builder, type_: Type, where: Value, size: int, mask: Value) -> Value:
+    """The lanes of a mask, and zeros."""
+    zero = Value("zeroinitializer", type_)
+    if type_.lanes * type_.bits >= _SAFE_BITS:
+        name = f"llvm.masked.load.{type_.suffix}.p0"
+        return b.call(name, type_, where, f"i32 {size}", mask, zero)
+    scalar, value = Type(type_.elem), zero
+    for lane in range(type_.lanes):
+
+        def one(lane: int = lane, so_far: Value = value) -> list[Value]:
+            item = b.emit(scalar, f"load {scalar}, {b.at(where, lane * size)}, align {size}")
+            return [b.emit(type_, f"insertelement {so_far}, {item}, i64 {lane}")]
+
+        [value] = b.branch(b.extract(mask, lane), one, [value])
+    return value
 
 
 def _addresses(b: Builder, memory: Memory, lanes: int) -> Value:
@@ -147,8 +168,7 @@ def store(b: Builder, value: Value, dtype: DType, memory: Memory, mask: Value | 
     size = dtype.itemsize
     if value.type.lanes == 1 or memory.step == size:
         if mask is not None:
-            name = f"llvm.masked.store.{value.type.suffix}.p0"
-            b.invoke(name, value, memory.address, f"i32 {size}", mask)
+            _masked_store(b, value, memory.address, size, mask)
             return
         wide = value.type.lanes * size
         hint = f"align {wide}, !nontemporal !0" if memory.stream else f"align {size}"
@@ -158,6 +178,20 @@ def store(b: Builder, value: Value, dtype: DType, memory: Memory, mask: Value | 
     lanes = mask or b.const(value.type.mask, True)
     name = f"llvm.masked.scatter.{value.type.suffix}.{where.type.suffix}"
     b.invoke(name, value, where, f"i32 {size}", lanes)
+
+
+def _masked_store(b: Builder, value: Value, where: Value, size: int, mask: Value) -> None:
+    if value.type.lanes * value.type.bits >= _SAFE_BITS:
+        name = f"llvm.masked.store.{value.type.suffix}.p0"
+        b.invoke(name, value, where, f"i32 {size}", mask)
+        return
+    for lane in range(value.type.lanes):
+
+        def one(lane: int = lane) -> list[Value]:
+            b.do(f"store {b.extract(value, lane)}, {b.at(where, lane * size)}, align {size}")
+            return []
+
+        b.branch(b.extract(mask, lane), one)
 
 
 def identity(kind: FoldKind, dtype: DType) -> float | int | bool:
