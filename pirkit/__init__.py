@@ -33,13 +33,14 @@ if TYPE_CHECKING:
     )
     from pirkit.runtime.executor import Executable
     from pirkit.runtime.tensor.creation import from_dlpack, from_numpy, tensor
-    from pirkit.runtime.tensor.dense import DenseTensor
+    from pirkit.runtime.tensor.dense import DenseTensor, Tensor
 
 _HOMES: Final = {
     "DenseTensor": "pirkit.runtime.tensor.dense",
     "Executable": "pirkit.runtime.executor",
     "PirkitError": "pirkit.diag.errors",
     "Program": "pirkit.frontend.files",
+    "Tensor": "pirkit.runtime.tensor.dense",
     "compile": "pirkit.frontend.compile",
     "from_dlpack": "pirkit.runtime.tensor.creation",
     "from_numpy": "pirkit.runtime.tensor.creation",
@@ -63,6 +64,7 @@ __all__ = [
     "Executable",
     "PirkitError",
     "Program",
+    "Tensor",
     "__version__",
     "compile",
     "from_dlpack",

@@ -23,6 +23,9 @@ from pirkit.runtime.tensor.interning import DTypeLike, element_type, meta_of
 _GPU: Final = 2
 """The number that DLPack gives to CUDA devices."""
 
+_WRITABLE: Final = 1
+"""The flag of the buffer protocol for memory that is to be written."""
+
 
 class DenseTensor(namespace.Wrapped, NDArrayOperatorsMixin):
     """Elements of one type in memory of one place.
@@ -270,6 +273,25 @@ class DenseTensor(namespace.Wrapped, NDArrayOperatorsMixin):
             raise AttributeError("__cuda_array_interface__")
         return self.array.__cuda_array_interface__
 
+    def __buffer__(self, flags: int, /) -> memoryview:
+        """The memory for Python's buffer protocol, which asks classes like this from 3.12 on.
+
+        One that may write counts as a write. Raises BufferError for memory of a GPU, for read-only
+        memory that is to be written, and for element types that the protocol cannot name.
+        """
+        if not is_numpy(self.array):
+            raise BufferError("the memory of a GPU is no buffer")
+        writes = bool(flags & _WRITABLE)
+        if writes and not self.writable:
+            raise BufferError("the tensor is read-only")
+        try:
+            view = memoryview(self.array)
+        except ValueError as error:
+            raise BufferError(f"a buffer cannot hold {self.dtype}") from error
+        if writes:
+            self.buffer.version += 1
+        return view
+
     def __dlpack__(
         self,
         *,
@@ -342,3 +364,7 @@ def _cupy(place: Place) -> Any:
         raise UnsupportedError(
             f"a tensor cannot be brought to {place} without cupy", help="install the extra `gpu`"
         ) from error
+
+
+Tensor = DenseTensor
+"""What `pirkit.Tensor` is: the tensor that users have to do with."""

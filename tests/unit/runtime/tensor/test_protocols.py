@@ -204,3 +204,25 @@ def test_numpy_functions_count_their_writes() -> None:
     np.add.at(tensor, [0], 5)
     assert (tensor.tolist(), tensor.version) == ([7.0, 3.0], 2)
     assert (tensor @ [1.0, 1.0]).item() == 10.0
+
+
+def test_a_tensor_is_a_buffer() -> None:
+    tensor = pirkit.from_numpy(np.arange(6, dtype=np.float32).reshape(2, 3))
+    view = memoryview(tensor) if sys.version_info >= (3, 12) else tensor.__buffer__(0)
+    assert (view.format, view.shape) == ("f", (2, 3))
+    assert np.asarray(view).ctypes.data == tensor.address
+    assert tensor.version == 0
+    tensor.__buffer__(1)[1, 2] = 7.0
+    assert tensor.array[1, 2] == 7.0
+    assert tensor.version == 1
+    fixed = np.zeros(3)
+    fixed.flags.writeable = False
+    with pytest.raises(BufferError, match="read-only"):
+        pirkit.from_numpy(fixed).__buffer__(1)
+    with pytest.raises(BufferError, match="bfloat16"):
+        pirkit.tensor([1.0], "bfloat16").__buffer__(0)
+
+
+def test_the_names_of_tensors_at_the_top() -> None:
+    assert pirkit.Tensor is pirkit.DenseTensor
+    assert isinstance(pirkit.from_dlpack(np.ones(2)), pirkit.Tensor)
