@@ -21,7 +21,7 @@ from pirkit.lowering.codegen.loopnest import (
 )
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
-from pirkit.runtime.native.function import NativeFunction
+from pirkit.runtime.native.function import NativeFunction, NativeSequence
 from pirkit.runtime.native.target import host
 from tests.codegen.evaluate import Evaluation
 
@@ -147,7 +147,11 @@ def guarded(buffer: Array) -> tuple[Array, Array]:
     return inside, whole
 
 
-def run(kernel: Kernel, buffers: list[Array], function: NativeFunction | None = None) -> None:
+def run(
+    kernel: Kernel,
+    buffers: list[Array],
+    function: NativeFunction | NativeSequence | None = None,
+) -> None:
     """Run a kernel natively; nothing outside its buffers may change."""
     copies = [guarded(buffer) for buffer in buffers]
     function = function or NativeFunction(compile_kernel(kernel, host()))
@@ -159,7 +163,13 @@ def run(kernel: Kernel, buffers: list[Array], function: NativeFunction | None = 
         buffer[...] = inside
 
 
-def check(kernel: Kernel, rtol: float = 2e-6, atol: float = 1e-6, seed: int = 0) -> None:
+def check(
+    kernel: Kernel,
+    rtol: float = 2e-6,
+    atol: float = 1e-6,
+    seed: int = 0,
+    function: NativeFunction | NativeSequence | None = None,
+) -> None:
     """Native code equals NumPy on random inputs; outputs begin as poison, inputs stay."""
     rng = np.random.default_rng(seed)
     written = {s.operand for s in kernel.statements() if isinstance(s, Store)}
@@ -170,7 +180,7 @@ def check(kernel: Kernel, rtol: float = 2e-6, atol: float = 1e-6, seed: int = 0)
     ]
     expected = [buffer.copy() for buffer in buffers]
     Evaluation(kernel, expected).run()
-    run(kernel, buffers)
+    run(kernel, buffers, function)
     for k, (got, want) in enumerate(zip(buffers, expected, strict=True)):
         if k not in written:
             assert got.tobytes() == want.tobytes(), f"operand {k} was written"

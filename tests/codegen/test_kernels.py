@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
+from pirkit.lowering.codegen.compile import native
 from pirkit.lowering.codegen.generate import generate
 from pirkit.lowering.codegen.loopnest import (
     Constant,
@@ -113,6 +114,23 @@ def test_folds_of_each_kind(kind: str, dtype: DType) -> None:
     count = 5 if kind == "prod" else 60
     check(reduction((20,), (count,), (0, 1), kind, dtype), rtol=1e-12)
     check(reduction((20,), (count,), (1, 0), kind, dtype), rtol=1e-12)
+
+
+@pytest.mark.parametrize("inner", [(300_001,), (1 << 19,), (700, 601), (3, 100_003)], ids=str)
+@pytest.mark.parametrize("outer", [(), (2,)], ids=str)
+@pytest.mark.parametrize("kind", ["sum", "max"])
+def test_long_folds_are_taken_in_parts(
+    outer: tuple[int, ...], inner: tuple[int, ...], kind: str
+) -> None:
+    kernel = reduction(outer, inner, tuple(range(len(outer) + len(inner))), kind)
+    sequence = native(kernel)
+    assert len(sequence.steps) >= 2
+    check(kernel, rtol=1e-5, atol=1e-2, function=sequence)
+
+
+def test_short_folds_are_not() -> None:
+    assert len(native(reduction((), (1000,), (0,))).steps) == 1
+    assert len(native(softmax(1, 1 << 17)).steps) == 1
 
 
 def test_lanes_lie_where_memory_does() -> None:

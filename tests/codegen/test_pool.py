@@ -63,7 +63,9 @@ def four() -> Iterator[Pool]:
     made.stop()
 
 
-def count(target: Pool, library: Library, blocks: int, chunk: int = 1, limit: int = 64) -> list[int]:
+def count(
+    target: Pool, library: Library, blocks: int, chunk: int = 1, limit: int = 64
+) -> list[int]:
     counters = (ctypes.c_int64 * blocks)()
     where = ctypes.addressof(counters)
     target.run(target.address, library.addresses["count"], where, blocks, chunk, limit)

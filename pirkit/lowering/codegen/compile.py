@@ -13,10 +13,11 @@ from pirkit.diag.errors import ArtifactError
 from pirkit.diag.version import VERSION
 from pirkit.lowering.codegen.generate import SYMBOL, Generated, generate
 from pirkit.lowering.codegen.loopnest import Compute, Kernel
-from pirkit.lowering.codegen.schedule import COSTLY
+from pirkit.lowering.codegen.parts import in_parts
+from pirkit.lowering.codegen.schedule import COSTLY, schedule
 from pirkit.runtime.native.cache import ObjectCache, user_cache
 from pirkit.runtime.native.engine import compile_ir
-from pirkit.runtime.native.function import Code, NativeFunction
+from pirkit.runtime.native.function import Code, NativeFunction, NativeSequence
 from pirkit.runtime.native.llvm import LLVMLITE_VERSION
 from pirkit.runtime.native.target import Target, host
 
@@ -26,6 +27,16 @@ _PLAIN_NS: Final = 0.03
 
 _lock = threading.Lock()
 _functions: dict[str, NativeFunction] = {}
+
+
+def native(kernel: Kernel) -> NativeSequence:
+    """What runs a kernel on all threads: one function, or several for long folds.
+
+    Raises InternalError for a kernel that is not well formed.
+    """
+    parts = in_parts(kernel, schedule(kernel, host()).blocks)
+    steps = tuple((native_function(step.kernel), step.buffers) for step in parts.steps)
+    return NativeSequence(steps, len(kernel.operands), parts.temporaries)
 
 
 def native_function(kernel: Kernel) -> NativeFunction:

@@ -165,18 +165,22 @@ def check(kernel: Kernel) -> None:
         high = operand.offset + sum(r for r in reach if r > 0) + operand.dtype.itemsize
         _require(low >= 0 and high <= operand.size, f"operand {number} leaves its buffer")
     known: set[str] = set()
-    folds: set[str] = set()
     for stage in kernel.stages:
+        inside: set[str] = set()
+        folds: set[str] = set()
         for place in (stage.body, stage.after):
+            if place is stage.after and kernel.inner:
+                known -= inside
             for statement in place:
                 _require(set(reads(statement)) <= known - folds, f"{statement}: undefined name")
                 _check_statement(kernel, statement, place is stage.body)
-                if (name := defines(statement)) is not None:
-                    _require(name not in known, f"{name} is defined twice")
-                    known.add(name)
-                if isinstance(statement, Fold):
-                    folds.add(statement.name)
-            folds.clear()
+                name = defines(statement)
+                _require(name not in known | inside, f"{name} is defined twice")
+                known |= {name} if name is not None else set()
+                if place is stage.body and name is not None:
+                    (folds if isinstance(statement, Fold) else inside).add(name)
+            folds = set()
+        known |= inside
 
 
 def _check_statement(kernel: Kernel, statement: Statement, in_body: bool) -> None:

@@ -33,7 +33,6 @@ from pirkit.lowering.codegen.primitives import (
 )
 from pirkit.runtime.dtype import DType, float32, int64
 
-
 _SAFE_BITS: Final = 128
 """LLVM 22 widens the one lane of a masked access to vectors narrower than a register on x86, and
 so writes beyond it: those are taken apart here."""

@@ -77,6 +77,30 @@ class NativeFunction:
 
 
 @dataclass(frozen=True, slots=True)
+class NativeSequence:
+    """Functions that run one after the other, over operands and temporaries of their own."""
+
+    steps: tuple[tuple[NativeFunction, tuple[int, ...]], ...]
+    operands: int
+    temporaries: tuple[int, ...]
+
+    def bind(self, arrays: Sequence[Array]) -> Callable[[], None]:
+        """A call on these arrays; see `NativeFunction.bind`."""
+        if len(arrays) != self.operands:
+            raise InternalError(f"{len(arrays)} arrays for {self.operands} operands")
+        buffers = [*arrays, *(np.empty(size, np.uint8) for size in self.temporaries)]
+        calls = [function.bind([buffers[k] for k in places]) for function, places in self.steps]
+        if len(calls) == 1:
+            return calls[0]
+
+        def run() -> None:
+            for call in calls:
+                call()
+
+        return run
+
+
+@dataclass(frozen=True, slots=True)
 class _Alone:
     kernel: Callable[[int, int, int, int], None]
     where: int

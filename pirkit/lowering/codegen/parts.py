@@ -1,0 +1,148 @@
+"""Long folds of few outer points, in parts: so that several threads share one sum.
+
+How many parts there are follows from the kernel alone, never from the number of threads, and the
+parts are folded in a fixed order: results do not depend on who computed them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from pirkit.lowering.codegen.loopnest import (
+    Fold,
+    Index,
+    Kernel,
+    Load,
+    Operand,
+    Stage,
+    Statement,
+    Store,
+)
+from pirkit.lowering.codegen.points import types_of
+from pirkit.runtime.dtype import DType
+
+_ENOUGH_BLOCKS: Final = 16
+_WANTED_BLOCKS: Final = 32
+_LEAST_POINTS: Final = 1 << 14
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A kernel and which buffers its operands are: those of the whole, then temporaries."""
+
+    kernel: Kernel
+    buffers: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Kernels that, one after the other, do what one would; ``temporaries`` in bytes."""
+
+    steps: tuple[Step, ...]
+    temporaries: tuple[int, ...] = ()
+
+
+def in_parts(kernel: Kernel, blocks: int) -> Parts:
+    """A kernel that has that many blocks, taken apart if that is worth it."""
+    whole = Parts((Step(kernel, tuple(range(len(kernel.operands)))),))
+    if blocks >= _ENOUGH_BLOCKS or len(kernel.stages) != 1 or not kernel.inner:
+        return whole
+    if kernel.points < 2 * _LEAST_POINTS:
+        return whole
+    stage = kernel.stages[0]
+    axis = max(range(len(kernel.inner)), key=lambda k: kernel.inner[k])
+    asked = any(
+        isinstance(s, Index) and s.axis == len(kernel.outer) + axis for s in stage.body
+    )  # fmt: skip
+    if asked or any(isinstance(s, Store) for s in stage.body):
+        return whole
+    folds = [s for s in stage.body if isinstance(s, Fold)]
+    wanted = min(-(-_WANTED_BLOCKS // max(blocks, 1)), kernel.points // _LEAST_POINTS)
+    length = -(-kernel.inner[axis] // max(wanted, 1))
+    count, rest = divmod(kernel.inner[axis], length)
+    if not folds or count < 2:
+        return whole
+    return _apart(kernel, folds, axis, length, count, rest)
+
+
+def _apart(
+    kernel: Kernel, folds: Sequence[Fold], axis: int, length: int, count: int, rest: int
+) -> Parts:
+    types = types_of(kernel)
+    pieces = count + bool(rest)
+    points = math.prod(kernel.outer)
+    sizes = [types[fold.name].itemsize * points * pieces for fold in folds]
+    first = len(kernel.operands)
+    places = range(first, first + len(folds))
+    steps = [_piece(kernel, folds, types, axis, (0, length, count), sizes)]
+    if rest:
+        steps.append(_piece(kernel, folds, types, axis, (count * length, rest, 1), sizes))
+        skipped = [count * points * types[fold.name].itemsize for fold in folds]
+        steps[1] = _moved(steps[1], places, skipped)
+    together = _together(kernel, folds, types, pieces, sizes)
+    buffers = (*range(first), *places)
+    return Parts(tuple(Step(k, buffers) for k in (*steps, together)), tuple(sizes))
+
+
+def _piece(
+    kernel: Kernel,
+    folds: Sequence[Fold],
+    types: dict[str, DType],
+    axis: int,
+    cut: tuple[int, int, int],
+    sizes: Sequence[int],
+) -> Kernel:
+    """The folds of ``count`` pieces of the axis, from ``start`` on, into temporaries."""
+    start, length, count = cut
+    inner = tuple(length if k == axis else extent for k, extent in enumerate(kernel.inner))
+    operands = [
+        replace(
+            o, outer=(o.inner[axis] * length, *o.outer), offset=o.offset + start * o.inner[axis]
+        )
+        for o in kernel.operands
+    ]
+    outer = (count, *kernel.outer)
+    for fold, size in zip(folds, sizes, strict=True):
+        dtype = types[fold.name]
+        operands.append(Operand(dtype, _dense(outer, dtype), (0,) * len(inner), size))
+    body = tuple(_renumbered(s) for s in kernel.stages[0].body)
+    after = tuple(Store(len(kernel.operands) + k, fold.name) for k, fold in enumerate(folds))
+    return Kernel(outer, inner, tuple(operands), (Stage(body, after),))
+
+
+def _moved(kernel: Kernel, places: Sequence[int], skipped: Sequence[int]) -> Kernel:
+    """The kernel with some of its operands further on in their buffers."""
+    operands = list(kernel.operands)
+    for place, distance in zip(places, skipped, strict=True):
+        operands[place] = replace(operands[place], offset=distance)
+    return replace(kernel, operands=tuple(operands))
+
+
+def _together(
+    kernel: Kernel, folds: Sequence[Fold], types: dict[str, DType], pieces: int,
+    sizes: Sequence[int],
+) -> Kernel:  # fmt: skip
+    """The pieces folded, and what follows the fold."""
+    operands = [replace(o, inner=(0,)) for o in kernel.operands]
+    body: list[Statement] = []
+    points = math.prod(kernel.outer)
+    for k, (fold, size) in enumerate(zip(folds, sizes, strict=True)):
+        dtype = types[fold.name]
+        strides = _dense(kernel.outer, dtype)
+        operands.append(Operand(dtype, strides, (points * dtype.itemsize,), size))
+        part = f"{fold.name} in parts"
+        body += [Load(part, len(kernel.operands) + k), Fold(fold.name, fold.kind, part)]
+    stage = Stage(tuple(body), kernel.stages[0].after)
+    return Kernel(kernel.outer, (pieces,), tuple(operands), (stage,))
+
+
+def _renumbered(statement: Statement) -> Statement:
+    """A new outer axis comes first."""
+    return Index(statement.name, statement.axis + 1) if isinstance(statement, Index) else statement
+
+
+def _dense(extents: Sequence[int], dtype: DType) -> tuple[int, ...]:
+    return tuple(dtype.itemsize * math.prod(extents[k + 1 :]) for k in range(len(extents)))
