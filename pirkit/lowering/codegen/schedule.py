@@ -20,7 +20,7 @@ from pirkit.runtime.native.target import Target
 Strategy = Literal["flat", "rows", "columns"]
 
 _FLAT_BLOCK = 8192
-_COLUMN_BLOCK = 1024
+_COLUMN_BLOCK = 4096
 _TURNED_BLOCK = 128
 TILE: Final = 256
 """Points along the swept axis that are turned at once."""
