@@ -116,7 +116,10 @@ def _becomes(op: PirOp, index: int) -> list[SSAValue] | None:
         return [around.results[index]]
     if op.name in LOOPS:
         return None if index == 0 else [op.results[index - 1], op.regions[0].block.args[index - 1]]
-    return [] if _slot_name(op, index) in op.definition.reads_meta_only else None
+    definition, name = op.definition, _slot_name(op, index)
+    if definition.writes and name in definition.inplace.values():
+        return None  # the storage itself is needed, to be written
+    return [] if name in definition.reads_meta_only else None
 
 
 def _slot_name(op: PirOp, index: int) -> str:

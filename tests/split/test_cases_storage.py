@@ -378,3 +378,28 @@ def test_case_20_names_that_are_taken_and_splitting_again() -> None:
     run_pipeline(module, "split")
     assert print_mlir(module) == once
     assert print_mlir(parse_mlir(once)) == once
+
+
+def test_a_backward_that_updates_a_parameter_keeps_what_it_would_compute_of_it() -> None:
+    """The tangent could be computed again of the parameter, had that not been written."""
+    text = f"""
+pir.program @main(%x "x" : {T}, %g "y_grad" : {T}) {{
+  %w = pir.parameter() {{parameter_name = "w"}} : () -> {T}
+  %t = {op("tanh", "%w")}
+  %y = {op("multiply", "%x", "%t")}
+  {output("y", "y")}
+  %step = {op("multiply", "%g", "%x")}
+  %n = {op("assign_out_", "%step", "%w")}
+  %gx = {op("multiply", "%g", "%t")}
+  {output("x_grad", "gx")}
+}}
+"""
+    x, w, g = (np.full((2, 3), v) for v in (2.0, 0.5, 3.0))
+    for mode in ("save-all", "free", "min-cut"):
+        parts = split(text, mode=mode)
+        model = Model(parts, {"w": tensor(w.copy())})
+        outputs = model.forward({"x": tensor(x)})
+        np.testing.assert_allclose(outputs[0].numpy(), x * np.tanh(w))
+        assert (model.params["w"].numpy() == w).all()
+        np.testing.assert_allclose(model.backward([g], outputs)["x"], g * np.tanh(w))
+        assert (model.params["w"].numpy() == g * x).all()
