@@ -64,9 +64,9 @@ class Steps:
         return list(dict.fromkeys(found))
 
 
-def wanted_early(joint: Joint, choice: Choice) -> frozenset[PirOp]:
+def wanted_early(joint: Joint, choice: Choice, labels: Labels) -> frozenset[PirOp]:
     """The operations of the forward program, with those floating ones whose results are saved."""
-    pending = [need.value.owner for need in choice.saved]
+    pending = [need.value.owner for need in (*choice.saved, *labels.middles)]
     found: set[PirOp] = {op for op in joint.forward if op not in joint.floating}
     while pending:
         op = pending.pop()

@@ -100,7 +100,7 @@ def split(joint: Joint, mode: str, budget: int | None, notes: Sequence[str] = ()
         if need.stale:
             notes.append(_copied(need, contents))
     labels = labels_of(joint, contents, demand, taken, choice.saved)
-    forward = forward_half(joint, contents, labels, wanted_early(joint, choice))
+    forward = forward_half(joint, contents, labels, wanted_early(joint, choice, labels))
     backward = backward_half(joint, contents, demand, choice, labels)
     if joint.is_exact:
         update_in_place(forward, PassContext("split", len(joint.forward)))
