@@ -14,12 +14,15 @@ from pirkit.diag.span import Span
 from pirkit.frontend.captured import Case
 from pirkit.frontend.compile import compile
 from pirkit.frontend.files import Program, load
-from pirkit.passes.base import PassContext
-from pirkit.passes.differentiate import GRAD, AutodiffPass
 from pirkit.runtime.executor import Executable
+from pirkit.runtime.tensor.creation import from_numpy, tensor
+from pirkit.runtime.tensor.dense import DenseTensor
+from pirkit.split import RunnableProgram, forward_backward
 
 Array = np.ndarray[Any, Any]
 Arrays = Mapping[str, Any]
+
+Run = Callable[[int, dict[str, Array]], tuple[Arrays, Arrays, Arrays]]
 
 STEPS: Final = (1, 2)
 _EXPORTED_INPUT: Final = re.compile(r"x(\d+)\Z")
@@ -50,7 +53,7 @@ class _Training:
     """
 
     case: Case
-    run: Callable[[int, dict[str, Array]], tuple[Arrays, Arrays, Arrays]]
+    run: Run
 
     def steps(self) -> Iterator[Comparison]:
         case = self.case
@@ -81,37 +84,45 @@ def _descended(value: Array, rate: float, gradient: Array) -> Array:
 
 
 def main_steps(case: Case, pipeline: str, backend: str) -> Iterator[Comparison]:
-    """The training program, differentiated by pirkit."""
+    """The training program, differentiated and split by pirkit."""
     program = load(case.folder / "program.txt")
-    fo: list[str] = case.names["fo"]
-    files = ("input_grads.npz", "param_grads.npz")
-    fed: dict[str, str] = {}
-    wanted: list[list[str]] = [[], []]
-    if case.trains:
-        fed = {i: fo[int(i)] for step in STEPS for i in case.step("output_grads.npz", step)}
-        wanted = [list({n: None for s in STEPS for n in case.step(f, s)}) for f in files]
-        if any(wanted):
-            program = _differentiated(program, list(fed.values()), [n for g in wanted for n in g])
-    exe = compile(program, backend=backend, pipeline=pipeline)
+    if not case.trains:
+        return _Training(case, _evaluation(case, program, pipeline, backend)).steps()
+    both = RunnableProgram(
+        forward_backward(program, mode="free"), backend=backend, pipeline=pipeline
+    )
+    names = both.names
 
     def run(step: int, params: dict[str, Array]) -> tuple[Arrays, Arrays, Arrays]:
-        exe.params = params
-        given = case.step("inputs.npz", step)
-        if any(wanted):
-            given |= {fed[i] + GRAD: a for i, a in case.step("output_grads.npz", step).items()}
-        found = exe.run(_picked(case, given, exe, "inputs.npz", f"step{step}/"))
-        params.update(exe.params)
-        of_inputs, of_params = ({n: found[n + GRAD] for n in group} for group in wanted)
-        return _by_position(case, found), of_inputs, of_params
+        inputs = case.step("inputs.npz", step, names.fx)
+        weights = [tensor(params[name]) for name in names.fp]
+        outputs = both.forward([from_numpy(inputs[name]) for name in names.fx], weights)
+        numbered = {str(i): output.numpy().copy() for i, output in enumerate(outputs)}
+        params.update({n: w.numpy() for n, w in zip(names.fp, weights, strict=True)})
+        seeds = case.step("output_grads.npz", step)
+        given = [seeds.get(str(i)) for i in range(len(outputs))]
+        of_inputs, of_params = both.backward(given, outputs)
+        return numbered, _by_name(names.fx, of_inputs), _by_name(names.fp, of_params)
 
     return _Training(case, run).steps()
 
 
-def _differentiated(program: Program, targets: Sequence[str], wrt: Sequence[str]) -> Program:
-    copy = program.copy()
-    pass_ = AutodiffPass(targets=tuple(targets), wrt=tuple(wrt), seeds=True)
-    pass_.run(PassContext(pass_.name, sum(1 for _ in copy.module.walk())), copy.module)
-    return copy
+def _by_name(names: Sequence[str], gradients: Sequence[DenseTensor | None]) -> dict[str, Array]:
+    pairs = zip(names, gradients, strict=True)
+    return {name: gradient.numpy() for name, gradient in pairs if gradient is not None}
+
+
+def _evaluation(case: Case, program: Program, pipeline: str, backend: str) -> Run:
+    exe = compile(program, backend=backend, pipeline=pipeline)
+
+    def run(step: int, params: dict[str, Array]) -> tuple[Arrays, Arrays, Arrays]:
+        exe.params = params
+        inputs = case.step("inputs.npz", step)
+        found = exe.run(_picked(case, inputs, exe, "inputs.npz", f"step{step}/"))
+        params.update(exe.params)
+        return _by_position(case, found), {}, {}
+
+    return run
 
 
 def _picked(
