@@ -82,8 +82,12 @@ class Binding:
         return found if found is not None else dt.float32
 
     def constant(self, name: str, dtype: DType | None = None) -> Array:
-        """A scalar attribute as a 0-D array of ``dtype``, by default the one of the call."""
-        return constant(self.attrs[name], dtype or self.dtype)
+        """A scalar attribute as a 0-D array of ``dtype``, by default the one of the call.
+
+        It is a number of that type, and no array, where arrays are not numpy's.
+        """
+        found = constant(self.attrs[name], dtype or self.dtype)
+        return found if self.xp is np else found[()]
 
     def workspace(self, shape: Sequence[int], dtype: DType | None = None) -> Array:
         """Scratch memory that belongs to this instruction."""

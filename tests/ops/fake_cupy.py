@@ -1,0 +1,142 @@
+"""A stand-in for cupy on a machine without a GPU: numpy, with cupy's refusals.
+
+Arrays of the device are a class of their own. A function that meets one beside an array of the host
+raises TypeError, as cupy does; a kernel that computes with the wrong module, or brings a constant
+along as an array of numpy's, is found out here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from types import ModuleType, SimpleNamespace
+from typing import Any, Final
+
+import numpy as np
+
+HOST_TAKERS: Final = frozenset({"asarray", "array"})
+"""Functions that bring arrays of the host to the device."""
+
+
+class DeviceArray(np.ndarray):
+    """An array of the device."""
+
+    def __array_ufunc__(
+        self, ufunc: np.ufunc, method: str, *inputs: Any, out: tuple[Any, ...] = (), **options: Any
+    ) -> Any:
+        refuse_host((inputs, out))
+        if out:
+            options["out"] = plain(out)
+        found = getattr(ufunc, method)(*plain(inputs), **plain(options))
+        if not out:
+            return on_device(found)
+        return out[0] if len(out) == 1 else out
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        refuse_host((args, kwargs))
+        found = func(*plain(args), **plain(kwargs))
+        return kwargs["out"] if kwargs.get("out") is not None else on_device(found)
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    if isinstance(value, list | tuple):
+        for each in value:
+            yield from _leaves(each)
+    elif isinstance(value, dict):
+        yield from _leaves(tuple(value.values()))
+    else:
+        yield value
+
+
+def refuse_host(values: Any) -> None:
+    for value in _leaves(values):
+        if type(value) is np.ndarray:
+            raise TypeError(f"Unsupported type {np.ndarray} (shape {value.shape})")
+
+
+def _changed(value: Any, change: Callable[[Any], Any]) -> Any:
+    if isinstance(value, list | tuple):
+        return type(value)([_changed(v, change) for v in value])
+    if isinstance(value, dict):
+        return {k: _changed(v, change) for k, v in value.items()}
+    return change(value)
+
+
+def plain(values: Any) -> Any:
+    """Arrays of the device as numpy's, so that numpy computes."""
+    return _changed(values, lambda v: v.view(np.ndarray) if isinstance(v, DeviceArray) else v)
+
+
+def on_device(values: Any) -> Any:
+    def taken(value: Any) -> Any:
+        is_number = isinstance(value, np.generic)
+        is_host = type(value) is np.ndarray or is_number
+        return np.asarray(value).view(DeviceArray) if is_host else value
+
+    return _changed(values, taken)
+
+
+class _Function:
+    """A function of numpy's that works on arrays of the device alone."""
+
+    def __init__(self, function: Any, *, takes_host: bool = False) -> None:
+        self.function = function
+        self.takes_host = takes_host
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        if not self.takes_host:
+            refuse_host((args, options))
+        found = self.function(*plain(args), **plain(options))
+        return options["out"] if options.get("out") is not None else on_device(found)
+
+    def __getattr__(self, name: str) -> Any:
+        return _Function(getattr(self.function, name))
+
+
+class _Memory:
+    """A stretch of memory and an offset in it."""
+
+    def __init__(self, block: Any, offset: int = 0) -> None:
+        self.block = block
+        self.offset = offset
+
+    def __add__(self, count: int) -> _Memory:
+        return _Memory(self.block, self.offset + count)
+
+
+def _ndarray(shape: Sequence[int], dtype: Any, memory: _Memory) -> DeviceArray:
+    return DeviceArray(tuple(shape), dtype, memory.block, memory.offset)
+
+
+class FakeCupy(ModuleType):
+    """The module."""
+
+    def __init__(self) -> None:
+        super().__init__("cupy")
+        runtime = SimpleNamespace(getDeviceCount=lambda: 1, CUDARuntimeError=OSError)
+        self.cuda = SimpleNamespace(
+            runtime=runtime, alloc=lambda n: _Memory(np.empty(n, np.uint8).data)
+        )
+        self.ndarray = _ndarray
+
+    @staticmethod
+    def asnumpy(array: Any) -> Any:
+        return np.array(plain(array))
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        found = getattr(np, name)
+        if isinstance(found, ModuleType):
+            return _Submodule(found)
+        if not callable(found) or isinstance(found, type):
+            return found
+        return _Function(found, takes_host=name in HOST_TAKERS)
+
+
+class _Submodule:
+    def __init__(self, module: ModuleType) -> None:
+        self.module = module
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self.module, name)
+        return _Submodule(found) if isinstance(found, ModuleType) else _Function(found)
