@@ -31,6 +31,7 @@ from pirkit.dialect.ops import (  # noqa: F401
     gradients_matrices,
     gradients_movement,
     gradients_nn,
+    graph,
     indexing,
     interp,
     joining,

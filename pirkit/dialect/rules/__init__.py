@@ -41,6 +41,9 @@ from pirkit.dialect.rules import (
     fft as fft,
 )
 from pirkit.dialect.rules import (
+    graph as graph,
+)
+from pirkit.dialect.rules import (
     indexing as indexing,
 )
 from pirkit.dialect.rules import (

@@ -1,0 +1,98 @@
+"""Messages along edges and reductions by segment, in terms of writes to computed rows."""
+
+from __future__ import annotations
+
+from pirkit.dialect.build import Builder, Value
+from pirkit.dialect.opcall import OpCall
+from pirkit.dialect.opdef import decompose
+from pirkit.dialect.rules.sizes import Size, as_list, sizes_of
+from pirkit.runtime import dtype as dt
+
+
+@decompose("pd_op.segment_pool")
+def _(c: OpCall) -> tuple[Value, Value]:
+    b, ids = c.b, _places(c.b, c.segment_ids)
+    before = b.concat([b.integers((-1,)), ids], axis=0)
+    count = b("pd_op.max", before, axis=(0,), keepdim=True) + b.integers((1,))
+    out, rows = reduced(b, c.x, ids, count, c.pooltype)
+    side = b.unsqueeze(b.cast(rows, c.x.dtype), axis=(1,))
+    return out, side if c.pooltype == "MEAN" else b.const(0.0, dt.float32, (0,))
+
+
+@decompose("pd_op.send_u_recv")
+def _(c: OpCall) -> tuple[Value, Value]:
+    return _received(c, c.b.gather(c.x, c.src_index, axis=0))
+
+
+@decompose("pd_op.send_ue_recv")
+def _(c: OpCall) -> tuple[Value, Value]:
+    return _received(c, _combined(c, c.b.gather(c.x, c.src_index, axis=0), c.y))
+
+
+@decompose("pd_op.send_uv")
+def _(c: OpCall) -> Value:
+    b = c.b
+    return _combined(c, b.gather(c.x, c.src_index, axis=0), b.gather(c.y, c.dst_index, axis=0))
+
+
+def _places(b: Builder, x: Value) -> Value:
+    """Indices as int64."""
+    return b.cast(x, dt.int64)
+
+
+def _combined(c: OpCall, x: Value, y: Value) -> Value:
+    """Rows of both combined; those with fewer dimensions get some behind the first."""
+    b, rank = c.b, max(x.rank, y.rank)
+    x, y = (
+        b.unsqueeze(v, axis=tuple(range(1, 1 + rank - v.rank))) if v.rank < rank else v
+        for v in (x, y)
+    )
+    return x + y if c.message_op == "ADD" else x * y
+
+
+def _received(c: OpCall, rows: Value) -> tuple[Value, Value]:
+    b, size = c.b, c.out_size
+    own = sizes_of(b, c.x)[0]
+    count: Size = own
+    if isinstance(size, Value):
+        given = b.reshape(_places(b, size), (1,))
+        count = b.where(given > 0, given, as_list(b, own))
+    elif size and size[0] > 0:
+        count = size[0]
+    out, messages = reduced(b, rows, _places(b, c.dst_index), count, c.reduce_op)
+    some = b.maximum(messages, b.ones_like(messages))
+    side = b.cast(some, dt.int32)
+    return out, side if c.reduce_op == "MEAN" else b.const(0.0, dt.float32, (0,))
+
+
+def reduced(b: Builder, rows: Value, places: Value, count: Size, kind: str) -> tuple[Value, Value]:
+    """Rows reduced by place, and how many each place got; places without rows are zero."""
+    start = _zeros(b, rows, [count, *sizes_of(b, rows)[1:]])
+    at = b.unsqueeze(places, axis=(1,))
+    got = b.scatter_nd_add(_zeros(b, places, [count]), at, b.ones_like(places))
+    if kind in ("SUM", "MEAN"):
+        total = b.scatter_nd_add(start, at, rows)
+        return (total if kind == "SUM" else _shared(b, total, got)), got
+    spread = b.reshape(places, (-1, *(1,) * (rows.rank - 1)))
+    out = b.put_along_axis(
+        start, b.expand_like(spread, rows), rows, axis=0, include_self=False,
+        reduce="amax" if kind == "MAX" else "amin",
+    )  # fmt: skip
+    return out, got
+
+
+def _shared(b: Builder, total: Value, count: Value) -> Value:
+    """``total / count`` by rows; of integers what is left of the point."""
+    some = b.reshape(b.maximum(count, b.ones_like(count)), (-1, *(1,) * (total.rank - 1)))
+    if total.dtype.is_float:
+        return total / b.cast(some, total.dtype)
+    whole = b.trunc(b.cast(total, dt.float64) / b.cast(some, dt.float64))
+    return b.cast(whole, total.dtype)
+
+
+def _zeros(b: Builder, like: Value, sizes: list[Size]) -> Value:
+    """Zeros of the element type of ``like``."""
+    zero = b.const(0.0 if like.dtype.is_float else 0, like.dtype)
+    if all(isinstance(s, int) for s in sizes):
+        return b.expand(zero, shape=tuple(sizes))
+    return b.expand(zero, shape=b.concat([as_list(b, s) for s in sizes], axis=0))
