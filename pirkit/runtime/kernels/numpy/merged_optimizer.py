@@ -23,7 +23,22 @@ def _item(meta: Meta | None, index: int) -> Meta | None:
     return meta.items[min(index, len(meta) - 1)]
 
 
-@kernel("merged_adam_", "merged_momentum_", dtypes=dt.FLOATS)
+def _places(*names: str) -> dict[str, str]:
+    return {f"{name}_out": name for name in names}
+
+
+@kernel(
+    "merged_adam_",
+    dtypes=dt.FLOATS,
+    inplace=_places(
+        "param", "moment1", "moment2", "moment2_max", "beta1_pow", "beta2_pow", "master_param"
+    ),
+)
+@kernel(
+    "merged_momentum_",
+    dtypes=dt.FLOATS,
+    inplace=_places("param", "velocity", "master_param"),
+)
 def merged(b: Binding) -> Step | None:
     """None if the kernel of one parameter does not serve one of them."""
     single = SINGLE[b.op]

@@ -67,7 +67,7 @@ def clip_by_norm(b: Binding) -> Step:
     return step
 
 
-@kernel("check_finite_and_unscale_", dtypes=dt.FLOATS)
+@kernel("check_finite_and_unscale_", dtypes=dt.FLOATS, inplace={"out": "x"})
 def check_finite_and_unscale(b: Binding) -> Step:
     """Behind the first gradient that is not finite, all are zero."""
 
@@ -76,13 +76,16 @@ def check_finite_and_unscale(b: Binding) -> Step:
         found = False
         for each, goal in zip(x, out, strict=True):
             found = found or not np.isfinite(each).all()
-            goal[...] = widened(each) * (0 if found else factor)
+            np.multiply(each, 0 * factor if found else factor, goal, casting="unsafe")
         found_infinite[...] = found
 
     return step
 
 
-@kernel("update_loss_scaling_", dtypes=dt.FLOATS)
+@kernel("update_loss_scaling_", dtypes=dt.FLOATS, inplace={
+    "out": "x", "loss_scaling": "prev_loss_scaling", "out_good_steps": "in_good_steps",
+    "out_bad_steps": "in_bad_steps",
+})  # fmt: skip
 def update_loss_scaling(b: Binding) -> Step:
     """Grows after some good steps, shrinks after some bad ones; bad gradients become zero."""
     a = b.attrs
@@ -100,7 +103,10 @@ def update_loss_scaling(b: Binding) -> Step:
     ) -> None:
         is_bad = bool(found_infinite.reshape(()))
         for each, goal in zip(x, out, strict=True):
-            goal[...] = 0 if is_bad else each
+            if is_bad:
+                goal.fill(0)
+            elif goal is not each:
+                goal[...] = each
         scale, goods, bads = scaling.copy(), good.item(), bad.item()
         if not a["stop_update"]:
             goods, bads = (0, bads + 1) if is_bad else (goods + 1, 0)
