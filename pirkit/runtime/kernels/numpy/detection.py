@@ -68,7 +68,8 @@ def yolo_box(b: Binding) -> Step:
     sure, room = b.workspace(heads), b.workspace((*heads, 4))
     spread = b.workspace((*heads, classes))
     overlap = b.workspace(heads if skipped else (0,))
-    centres, sizes = room[..., :2], room[..., 2:]
+    low, high = room[..., :2], room[..., 2:]
+    half = b.workspace((*heads, 2))
     grid = np.array([width, height], kind)
     at = np.moveaxis(cells(width, height), 0, -1).astype(kind)
     stretch, shift = kind(a["scale_x_y"]), kind(-0.5 * (a["scale_x_y"] - 1))
@@ -88,18 +89,17 @@ def yolo_box(b: Binding) -> Step:
         missing = ~(sure >= kind(a["conf_thresh"]))[..., None]
         if boxes is not None:
             whole = img_size[:, ::-1].astype(kind).reshape(images, 1, 1, 1, 2)
-            _sigmoid(head[..., :2], centres)
-            np.multiply(centres, stretch, centres)
-            np.add(centres, at + shift, centres)
-            np.multiply(centres, whole / grid, centres)
-            np.exp(head[..., 2:4], sizes)
-            np.multiply(sizes, shapes * whole * kind(0.5), sizes)
-            np.subtract(centres, sizes, centres)
-            np.multiply(sizes, kind(2), sizes)
-            np.add(centres, sizes, sizes)
+            _sigmoid(head[..., :2], low)
+            np.multiply(low, stretch, low)
+            np.add(low, at + shift, low)
+            np.multiply(low, whole / grid, low)
+            np.exp(head[..., 2:4], half)
+            np.multiply(half, shapes * whole * kind(0.5), half)
+            np.add(low, half, high)  # in front of the other: a half may be infinite
+            np.subtract(low, half, low)
             if a["clip_bbox"]:
-                np.maximum(centres, 0, out=centres)
-                np.minimum(sizes, whole - 1, out=sizes)
+                np.maximum(low, 0, out=low)
+                np.minimum(high, whole - 1, out=high)
             np.copyto(room, 0, where=missing)
             boxes[...] = room.reshape(boxes.shape)
         if scores is not None:
