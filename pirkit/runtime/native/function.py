@@ -11,7 +11,7 @@ import numpy as np
 
 from pirkit.diag.errors import InternalError
 from pirkit.runtime.native.engine import Library, load
-from pirkit.runtime.native.pool import pool
+from pirkit.runtime.native.pool import AVAILABLE, pool
 
 Array = np.ndarray[Any, Any]
 
@@ -62,7 +62,8 @@ class NativeFunction:
                 raise InternalError(f"operand {number} has {_span(array)} bytes of {size}")
             if number in code.aligned and array.ctypes.data % _LINE:
                 raise InternalError(f"operand {number} does not start at a cache line")
-        shared = pool() if code.work > _WORTH_SHARING_NS and code.blocks > 1 else None
+        worth = AVAILABLE and code.work > _WORTH_SHARING_NS and code.blocks > 1
+        shared = pool() if worth else None
         threads = shared.threads if shared else 1
         scratch = ctypes.create_string_buffer(code.scratch * threads + _LINE)
         start = -(-ctypes.addressof(scratch) // _LINE) * _LINE

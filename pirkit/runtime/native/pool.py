@@ -24,6 +24,9 @@ _SPINS: Final = 4000
 _LINE: Final = 64
 _lock = threading.Lock()
 
+AVAILABLE: Final = os.name == "posix"
+"""Whether there are threads of the kind the pool is made of; elsewhere callers run alone."""
+
 Run = Callable[[int, int, int, int, int, int], None]
 _RUN: Final = ctypes.CFUNCTYPE(
     None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, *[ctypes.c_int64] * 3
