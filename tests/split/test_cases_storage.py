@@ -403,3 +403,36 @@ pir.program @main(%x "x" : {T}, %g "y_grad" : {T}) {{
         assert (model.params["w"].numpy() == w).all()
         np.testing.assert_allclose(model.backward([g], outputs)["x"], g * np.tanh(w))
         assert (model.params["w"].numpy() == g * x).all()
+
+
+def test_case_03_in_a_program_that_comes_with_its_gradients() -> None:
+    """The first content is copied; the second is what the buffer holds, under its name."""
+    text = f"""
+pir.program @main(%x "x" : {T}, %g "y_grad" : {T}) {{
+  %buf = pir.parameter() {{parameter_name = "buf"}} : () -> {T}
+  %n = {op("scale", "%buf", attrs="scale = 1.0 : f64, bias = 1.0 : f32")}
+  %first = {op("assign_out_", "%n", "%buf")}
+  %a = {op("multiply", "%x", "%first")}
+  %m = {op("scale", "%buf", attrs="scale = 3.0 : f64")}
+  %second = {op("assign_out_", "%m", "%buf")}
+  %y = {op("elementwise_pow", "%a", "%second")}
+  {output("y", "y")}
+  %ga, %gp = pd_op.elementwise_pow_grad(%a, %second, %g) : ({T}, {T}, {T}) -> ({T}, {T})
+  %gx = pd_op.multiply_grad(%x, %first, %ga) {{axis = -1 : i32}} : ({T}, {T}, {T}) -> ({T}, none)
+  {output("x_grad", "gx")}
+}}
+"""
+    x, g = np.full((2, 3), 2.0), np.ones((2, 3))
+    for mode in ("save-all", "min-cut"):
+        parts = split(text, mode=mode)
+        assert "buf" in parts.names.fm
+        assert "buf" in parts.names.bp
+        model = Model(parts, {"buf": tensor(np.zeros((2, 3)))})
+        held = 0.0
+        for _ in range(3):
+            first, held = held + 1, 3 * (held + 1)
+            outputs = model.forward({"x": tensor(x)})
+            np.testing.assert_allclose(outputs[0].numpy(), (x * first) ** held)
+            found = model.backward([g], outputs)["x"]
+            np.testing.assert_allclose(found, held * (x * first) ** (held - 1) * first)
+            assert (model.params["buf"].numpy() == held).all()
