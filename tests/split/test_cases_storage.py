@@ -436,3 +436,25 @@ pir.program @main(%x "x" : {T}, %g "y_grad" : {T}) {{
             found = model.backward([g], outputs)["x"]
             np.testing.assert_allclose(found, held * (x * first) ** (held - 1) * first)
             assert (model.params["buf"].numpy() == held).all()
+
+
+@pytest.mark.parametrize("mode", ["save-all", "free", "min-cut"])
+def test_what_was_written_later_is_not_computed_again_by_what_made_the_value(mode: str) -> None:
+    text = f"""
+pir.program @main(%x "x" : {T}, %g "y_grad" : {T}) {{
+  %w = pir.parameter() {{parameter_name = "w"}} : () -> {T}
+  %p = pir.parameter() {{parameter_name = "p"}} : () -> {T}
+  %t = {op("assign", "%p")}
+  %r = {op("relu_", "%t")}
+  %u = {op("multiply", "%t", "%w")}
+  %y = {op("add", "%u", "%x")}
+  {output("y", "y")}
+  %gw = pd_op.multiply_grad(%t, %w, %g) {{axis = -1 : i32}} : ({T}, {T}, {T}) -> (none, {T})
+  {output("w_grad", "gw")}
+}}
+"""
+    x = np.array([[1.0, -1.0, 2.0], [-2.0, 3.0, -3.0]])
+    model = Model(split(text, mode=mode), {"w": tensor(np.ones((2, 3))), "p": tensor(x)})
+    outputs = model.forward({"x": tensor(x)})
+    found = model.backward([np.full((2, 3), 2.0)], outputs)
+    np.testing.assert_array_equal(found["w"], 2 * np.maximum(x, 0))

@@ -9,6 +9,7 @@ import sys
 import numpy as np
 import pytest
 
+from pirkit.analysis.versions import versions_of
 from pirkit.dialect.operation import ProgramOp
 from pirkit.dialect.text import print_mlir
 from pirkit.dialect.verify import verify_module
@@ -49,6 +50,21 @@ def test_the_lists_agree_with_the_programs(seed: int, mode: str) -> None:
     gradients = {n for n in (*names.bx_g, *names.bp_g) if n is not None}
     assert set(outputs_of(parts.backward_program)) == gradients
     assert set(names.no_need_buffers) <= set(taken)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_what_is_handed_over_holds_what_it_was_made_with(seed: int, mode: str) -> None:
+    """Nothing writes the storage of a middle behind the operation that made it."""
+    parts = forward_backward(parsed(grow(seed).text), mode=mode)
+    versions = versions_of(parts.forward_program)
+    outputs = outputs_of(parts.forward_program)
+    sources = {*parts.names.fx, *parts.names.fp}
+    for name in parts.names.fm:
+        if name not in sources:
+            assert all(map(versions.is_last, versions.made[outputs[name]])), name
+    for op in parts.backward_program.operations:
+        assert not op.definition.writes
 
 
 @pytest.mark.parametrize("seed", SEEDS)
