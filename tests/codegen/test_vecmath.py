@@ -42,13 +42,13 @@ EXACT: dict[str, tuple[Callable[[Array], Array], float, float]] = {
 EDGES = [0.0, -0.0, math.inf, -math.inf, math.nan, 1.0, -1.0, 5e-324, -5e-324, 1e-45, 1e-40]
 
 
-def apply(primitive: str, dtype: DType, *arguments: Array) -> Array:
+def apply(primitive: str, dtype: DType, *arguments: Array, fast: bool = False) -> Array:
     count = len(arguments[0])
     one = Operand(dtype, (dtype.itemsize,), (), count * dtype.itemsize)
     loads = tuple(Load(f"x{k}", k) for k in range(len(arguments)))
     names = tuple(load.name for load in loads)
     body = (*loads, Compute("y", primitive, names, dtype), Store(len(arguments), "y"))
-    kernel = Kernel((count,), (), (one,) * (len(arguments) + 1), (Stage(body),))
+    kernel = Kernel((count,), (), (one,) * (len(arguments) + 1), (Stage(body),), fast)
     buffers = [*arguments, poisoned(one)]
     run(kernel, buffers)
     return buffers[-1]
@@ -74,6 +74,17 @@ def test_float32(primitive: str) -> None:
     with np.errstate(all="ignore"):
         want = exact(x.astype(np.float64))
         assert worst(apply(primitive, dt.float32, x), want, dt.float32) <= bound
+
+
+@pytest.mark.parametrize(("primitive", "bound"), [("tanh", 6.0), ("sigmoid", 2.5)])
+def test_fast_float32(primitive: str, bound: float) -> None:
+    exact, accurate, _ = EXACT[primitive]
+    bits = np.arange(0, 2**32, STEP, dtype=np.uint64).astype(np.uint32)
+    x = np.concatenate([bits.view(np.float32), np.array(EDGES, np.float32)])
+    with np.errstate(all="ignore"):
+        error = worst(apply(primitive, dt.float32, x, fast=True), exact(x.astype(np.float64)),
+                      dt.float32)  # fmt: skip
+    assert accurate < error <= bound
 
 
 @pytest.mark.parametrize("primitive", EXACT)

@@ -123,5 +123,9 @@ def _rebuilt(kernel: Kernel, outer: list[_Axis], inner: list[_Axis]) -> Kernel:
         for k, operand in enumerate(kernel.operands)
     )
     return Kernel(
-        tuple(a.extent for a in outer), tuple(a.extent for a in inner), operands, stages
-    )  # fmt: skip
+        tuple(a.extent for a in outer),
+        tuple(a.extent for a in inner),
+        operands,
+        stages,
+        kernel.fast,
+    )

@@ -33,7 +33,7 @@ class Generated:
 def generate(kernel: Kernel, target: Target) -> Generated:
     """Code for a kernel. Raises InternalError for a nest that is not well formed."""
     plan = schedule(kernel, target)
-    b = Builder(scalef=target.x86 and target.has("avx512f"))
+    b = Builder(scalef=target.x86 and target.has("avx512f"), fast=plan.kernel.fast)
     scratch = Scratch()
     emitter = Rows if plan.strategy == "rows" else Columns
     emitter(b, plan, scratch).emit()

@@ -84,11 +84,13 @@ def number(elem: str, value: float | int | bool) -> str:
 class Builder:
     """Appends instructions to one function of a module.
 
-    ``scalef`` says that the CPU scales 512-bit vectors by powers of two in one instruction.
+    ``scalef`` says that the CPU scales 512-bit vectors by powers of two in one instruction,
+    ``fast`` that elementary functions may err more (docs/native.md).
     """
 
-    def __init__(self, scalef: bool = False) -> None:
+    def __init__(self, scalef: bool = False, fast: bool = False) -> None:
         self.scalef = scalef
+        self.fast = fast
         self.lines: list[str] = []
         self.declared: dict[str, str] = {}
         self.label = "entry"

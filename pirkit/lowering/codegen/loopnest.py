@@ -104,12 +104,16 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """A loop nest. Two operands never overlap unless they are the same operand."""
+    """A loop nest. Two operands never overlap unless they are the same operand.
+
+    ``fast`` allows elementary functions larger errors (docs/native.md).
+    """
 
     outer: tuple[int, ...]
     inner: tuple[int, ...]
     operands: tuple[Operand, ...]
     stages: tuple[Stage, ...]
+    fast: bool = False
 
     @property
     def points(self) -> int:

@@ -110,7 +110,7 @@ def _piece(
         operands.append(Operand(dtype, _dense(outer, dtype), (0,) * len(inner), size))
     body = tuple(_renumbered(s) for s in kernel.stages[0].body)
     after = tuple(Store(len(kernel.operands) + k, fold.name) for k, fold in enumerate(folds))
-    return Kernel(outer, inner, tuple(operands), (Stage(body, after),))
+    return Kernel(outer, inner, tuple(operands), (Stage(body, after),), kernel.fast)
 
 
 def _moved(kernel: Kernel, places: Sequence[int], skipped: Sequence[int]) -> Kernel:
@@ -136,7 +136,7 @@ def _together(
         part = f"{fold.name} in parts"
         body += [Load(part, len(kernel.operands) + k), Fold(fold.name, fold.kind, part)]
     stage = Stage(tuple(body), kernel.stages[0].after)
-    return Kernel(kernel.outer, (pieces,), tuple(operands), (stage,))
+    return Kernel(kernel.outer, (pieces,), tuple(operands), (stage,), kernel.fast)
 
 
 def _renumbered(statement: Statement) -> Statement:
