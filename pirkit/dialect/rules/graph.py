@@ -5,7 +5,7 @@ from __future__ import annotations
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose
-from pirkit.dialect.rules.sizes import Size, as_list, sizes_of
+from pirkit.dialect.rules.sizes import Size, as_list, sizes_of, zeros
 from pirkit.runtime import dtype as dt
 
 
@@ -67,9 +67,9 @@ def _received(c: OpCall, rows: Value) -> tuple[Value, Value]:
 
 def reduced(b: Builder, rows: Value, places: Value, count: Size, kind: str) -> tuple[Value, Value]:
     """Rows reduced by place, and how many each place got; places without rows are zero."""
-    start = _zeros(b, rows, [count, *sizes_of(b, rows)[1:]])
+    start = zeros(b, [count, *sizes_of(b, rows)[1:]], rows.dtype)
     at = b.unsqueeze(places, axis=(1,))
-    got = b.scatter_nd_add(_zeros(b, places, [count]), at, b.ones_like(places))
+    got = b.scatter_nd_add(zeros(b, [count], places.dtype), at, b.ones_like(places))
     if kind in ("SUM", "MEAN"):
         total = b.scatter_nd_add(start, at, rows)
         return (total if kind == "SUM" else _shared(b, total, got)), got
@@ -88,11 +88,3 @@ def _shared(b: Builder, total: Value, count: Value) -> Value:
         return total / b.cast(some, total.dtype)
     whole = b.trunc(b.cast(total, dt.float64) / b.cast(some, dt.float64))
     return b.cast(whole, total.dtype)
-
-
-def _zeros(b: Builder, like: Value, sizes: list[Size]) -> Value:
-    """Zeros of the element type of ``like``."""
-    zero = b.const(0.0 if like.dtype.is_float else 0, like.dtype)
-    if all(isinstance(s, int) for s in sizes):
-        return b.expand(zero, shape=tuple(sizes))
-    return b.expand(zero, shape=b.concat([as_list(b, s) for s in sizes], axis=0))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.rules.movement import part
+from pirkit.runtime.dtype import DType
 from pirkit.runtime.meta import UNKNOWN
 
 Size = Value | int
@@ -50,3 +51,12 @@ def product(b: Builder, one: Size, other: Size) -> Size:
 def shrunk(b: Builder, size: Size, by: int) -> Size:
     """``size // by``."""
     return size // by if isinstance(size, int) else b.floor_divide(size, b.integers((by,)))
+
+
+def zeros(b: Builder, sizes: Sequence[Size], dtype: DType) -> Value:
+    """Zeros with these sizes."""
+    zero = b.const(0.0 if dtype.is_float else 0, dtype)
+    known = [d for d in sizes if isinstance(d, int)]
+    if len(known) == len(sizes):
+        return b.expand(zero, shape=tuple(known))
+    return b.expand(zero, shape=b.concat([as_list(b, d) for d in sizes], axis=0))
