@@ -44,6 +44,26 @@ FORMS: Final[dict[str, tuple[Form, tuple[Array, ...]]]] = {
         lambda b, x, i, v: b.index_put(x, [i], v, accumulate=True),
         (np.array([True, False, False]), np.array([1, 1, 0]), np.array([True, False, False])),
     ),
+    **{
+        f"pad3d {mode}": (
+            lambda b, x, n, mode=mode: b.pad3d(
+                b.reshape(x, (1, 1, 1, 3, 4)), paddings=n, mode=mode, pad_value=7.0
+            ),
+            (X, np.array([1, 2, 0, 1, 0, 0])),
+        )
+        for mode in ("constant", "reflect", "replicate", "circular")
+    },
+    "pad3d that cuts": (
+        lambda b, x, n: b.pad3d(b.reshape(x, (1, 1, 1, 3, 4)), paddings=n),
+        (X, np.array([-1, 2, 3, -2, 1, 0])),
+    ),
+    "pad3d of which some is known": (
+        lambda b, x, n: b.pad3d(
+            b.reshape(x, (1, 1, 1, 3, 4)),
+            paddings=b.combine([b.integers((1,)), n, *[b.integers((0,))] * 4]),
+        ),
+        (X, np.array([2])),
+    ),
     "loss scaling": (
         lambda b, x, scale, good, bad, stop: b(
             "pd_op.update_loss_scaling_", [x], b.cast(good, dt.bool_), scale, good, bad,
