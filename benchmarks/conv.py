@@ -52,8 +52,12 @@ CASES = (
     Case("1x1, stride 2", (8, 512, 28, 28), (256, 512, 1, 1), stride=2, padding=0),
     Case("3x3, dilation 2", (1, 256, 28, 28), (256, 256, 3, 3), padding=2, dilation=2),
     Case("3x3, 4 groups", (8, 64, 28, 28), (64, 16, 3, 3), groups=4),
+    Case("3x3, 32 groups", (1, 256, 28, 28), (256, 8, 3, 3), groups=32),
+    Case("3x3, 32 groups, stride 2", (1, 256, 56, 56), (256, 8, 3, 3), stride=2, groups=32),
     Case("depthwise 3x3", (8, 96, 56, 56), (96, 1, 3, 3), groups=96),
     Case("depthwise 5x5, stride 2", (1, 144, 56, 56), (144, 1, 5, 5), 2, 2, groups=144),
+    Case("depthwise 3x3, narrow", (1, 576, 14, 14), (576, 1, 3, 3), groups=576),
+    Case("depthwise 7x7, narrow", (8, 384, 14, 14), (384, 1, 7, 7), padding=3, groups=384),
 )
 
 Call = Callable[[], object]

@@ -186,6 +186,30 @@ def products() -> Iterator[tuple[str, Sample]]:
         yield "einsum", Sample(([positive(*shape) for shape in shapes],), {"equation": equation})
 
 
+def convolutions() -> Iterator[tuple[str, Sample]]:
+    """Depthwise, by elements and by rows of the filter."""
+    for shape, sizes, strides, paddings, dilations in (
+        ((3, 6, 14, 14), (3, 3), (1, 1), (1, 1), (1, 1)),
+        ((2, 6, 15, 13), (5, 4), (2, 3), (2, 0, 3, 1), (1, 1)),
+        ((40, 5, 28, 28), (7, 7), (1, 1), (3, 3), (1, 1)),
+        ((2, 4, 9, 12), (3, 3), (3, 2), (2, 4), (2, 2)),
+        ((2, 4, 1, 1), (3, 3), (9, 9), (5, 5), (1, 1)),
+        ((2, 300, 8, 8), (3, 3), (1, 1), (0, 0), (1, 1)),
+        ((2, 6, 50, 50), (3, 3), (1, 1), (1, 1), (1, 1)),
+    ):
+        attrs = {"strides": strides, "paddings": paddings, "dilations": dilations}
+        for each in (1, 2):
+            channels = shape[1]
+            filters = positive(each * channels, 1, *sizes)
+            attrs["groups"] = channels
+            yield "depthwise_conv2d", Sample((positive(*shape), filters), dict(attrs))
+    odd = with_odd_numbers(positive(2, 3, 12, 12))
+    attrs = {"groups": 3, "paddings": (1, 1)}
+    yield "depthwise_conv2d", Sample((odd, positive(3, 1, 3, 3)), attrs)
+    last = {"groups": 4, "padding_algorithm": "SAME", "data_format": "NHWC"}
+    yield "depthwise_conv2d", Sample((positive(2, 9, 10, 4), positive(4, 1, 3, 3)), last)
+
+
 def attentions() -> Iterator[tuple[str, Sample]]:
     q, k, v = floats(1, 700, 4, 8), floats(1, 600, 2, 8), floats(1, 600, 2, 8)
     mask = floats(1, 1, 700, 600)
@@ -222,8 +246,8 @@ def steps() -> Iterator[tuple[str, Sample]]:
 
 
 FAMILIES: Final = (
-    sums, extrema, norms, scans, orders, reads, writes, moves, products, attentions, readings,
-    steps,
+    sums, extrema, norms, scans, orders, reads, writes, moves, products, convolutions, attentions,
+    readings, steps,
 )  # fmt: skip
 
 EVERY: Final = [
