@@ -12,7 +12,7 @@ from pirkit.dialect.attrs import encode
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose, vjp
-from pirkit.dialect.rules.movement import arange, part
+from pirkit.dialect.rules.movement import END, arange, part
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import UNKNOWN
 
@@ -63,6 +63,8 @@ def _(c: OpCall) -> Value:
 @decompose("pd_op.multinomial")
 def _(c: OpCall) -> Value:
     b, count = c.b, c.num_samples
+    if isinstance(count, Value):
+        return NotImplemented
     weights = b.cast(c.x, dt.float64)
     last = weights.rank - 1
     if not c.replacement:
@@ -70,7 +72,7 @@ def _(c: OpCall) -> Value:
         order: Value = b.argsort(times, axis=last, stable=True)[1]
         return part(b, order, (last,), (0,), (count,))
     ends: Value = b.cumsum(weights, axis=last)
-    total = part(b, ends, (last,), (-1,), (2**31 - 1,))
+    total = part(b, ends, (last,), (-1,), (END,))
     shape: Sequence[int] | Value = (*weights.shape[:-1], count)
     if UNKNOWN in shape:
         shape = b.concat(
