@@ -315,6 +315,13 @@ jet: Final = RuleTable("jet", _RULES)
 A series is a list of the Taylor coefficients 1, 2... of a value along a direction, None for zero.
 """
 
+index_maps: Final = RuleTable("index_maps", f"{_RULES}.maps")
+"""``rule(call) -> value | tuple of values | Opaque``: what each element of a result is made from.
+
+Takes a :class:`pirkit.dialect.map_expr.call.MapCall` and gives a tree, or a reduction, for each
+result; or says why none can be given. Fusion is built on it.
+"""
+
 samples: Final = RuleTable("samples")
 """``rule(s: SampleMaker) -> Iterator[Sample]``: legal calls, for the generated tests."""
 

@@ -7,9 +7,9 @@ nothing at run time. Loop arguments and loop results share slots, which each ite
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Block, SSAValue
@@ -40,6 +40,9 @@ from pirkit.runtime.plan import (
     Stack,
     While,
 )
+
+S = TypeVar("S")
+V = TypeVar("V")
 
 
 def write_plan(program: ProgramOp, *, library: KernelLibrary | None = None) -> Plan:
@@ -125,7 +128,7 @@ class _Writer:
         attrs = op.attribute_values()
         inputs: list[Operand] = []
         host: list[HostArgument] = []
-        for slot, value in zip(definition.operands, op.operand_slots, strict=True):
+        for slot, value in _spread(definition.operands, op.operand_slots):
             if slot.kind is None:
                 inputs.append(None if value is None else self.where[value])
             else:
@@ -191,7 +194,7 @@ class _Writer:
         """Slots of the results; a result that aliases an operand takes the operand's."""
         aliases = {**definition.views, **(definition.inplace if definition.writes else {})}
         outputs: list[Operand] = []
-        for slot, value in zip(definition.results, op.result_slots, strict=True):
+        for slot, value in _spread(definition.results, op.result_slots):
             source = op.operand_named(aliases[slot.name]) if slot.name in aliases else None
             if source is not None:
                 made = self.where[source]
@@ -203,6 +206,12 @@ class _Writer:
             else:
                 outputs.append(None if value is None else self.define(value))
         return tuple(outputs)
+
+
+def _spread(slots: Sequence[S], values: Sequence[V]) -> Iterator[tuple[S, V]]:
+    """Each value with its slot; a variadic slot is the last one and takes the rest."""
+    for position, value in enumerate(values):
+        yield slots[min(position, len(slots) - 1)], value
 
 
 def _whole(op: PirOp) -> str:

@@ -35,6 +35,8 @@ class OrderRule:
 
 ORDER: Final = (
     OrderRule("functionalize", "decompose", "an operation that writes in place is not taken apart"),
+    OrderRule("decompose", "fuse", "an operation that is whole is in no kernel with others"),
+    OrderRule("functionalize", "fuse", "programs that write in place are not fused"),
     OrderRule("infer-meta", "constant-fold", "sizes fold once they are known"),
     OrderRule("inline-vec", "absorb-attributes", "a constant may arrive through a list"),
     OrderRule("absorb-attributes", "dce", "absorbed constants are left without users"),

@@ -20,6 +20,7 @@ PASSES: Final[dict[str, str]] = {
     "dce": "pirkit.passes.dce:DcePass",
     "decompose": "pirkit.passes.decompose:DecomposePass",
     "expand-gradients": "pirkit.passes.expand_gradients:ExpandGradientsPass",
+    "fuse": "pirkit.lowering.fusion.fusing:FusePass",
     "functionalize": "pirkit.passes.functionalize:FunctionalizePass",
     "infer-meta": "pirkit.passes.infer_meta:InferMetaPass",
     "inline-vec": "pirkit.passes.inline_vec:InlineVecPass",

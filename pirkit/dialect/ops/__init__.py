@@ -25,6 +25,7 @@ from pirkit.dialect.ops import (  # noqa: F401
     extrema,
     factorization,
     fft,
+    fused,
     gathering,
     gradients_elementwise,
     gradients_higher,

@@ -1,0 +1,180 @@
+"""The call of an op as index rules see it, and the question that asks them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, cast
+
+from xdsl.ir import SSAValue
+
+from pirkit.dialect.infer import constants_of
+from pirkit.dialect.map_expr.tree import Load, Opaque, Value
+from pirkit.dialect.opdef import PURE, OpDef, decompose, index_maps
+from pirkit.dialect.operation import PirOp
+from pirkit.dialect.signature import INT_KINDS
+from pirkit.dialect.types import meta_of
+from pirkit.index.maps import Index, space
+from pirkit.runtime.meta import Meta, TensorMeta, VecMeta
+
+UNKNOWN_SIZE: Final = Opaque("a size is known only when the program runs")
+UNKNOWN_ATTRIBUTE: Final = Opaque("an attribute is known only when the program runs")
+NO_TENSOR: Final = Opaque("an operand or result is no dense tensor")
+
+
+class MapCall:
+    """Operands, results and attributes of a call whose sizes and attributes are all known.
+
+    Tensor operands are numbered in order, the elements of a list one by one, absent ones not at
+    all; that is what the ``source`` of a load means.
+    """
+
+    def __init__(
+        self,
+        definition: OpDef,
+        operands: Sequence[Meta | None],
+        results: Sequence[Meta | None],
+        attrs: dict[str, Any],
+    ) -> None:
+        self.definition = definition
+        self.attrs = attrs
+        self.results = tuple([cast("TensorMeta | None", r) for r in results])
+        self._first: dict[str, int | None] = {}
+        self._metas: dict[str, tuple[TensorMeta, ...]] = {}
+        count = 0
+        tensors = [s for s in definition.operands if s.kind is None]
+        for slot, meta in zip(tensors, operands, strict=True):
+            items = meta.items if isinstance(meta, VecMeta) else (meta,) if meta else ()
+            self._metas[slot.name] = cast("tuple[TensorMeta, ...]", items)
+            self._first[slot.name] = count if items else None
+            count += len(items)
+        self.names = [s.name for s in tensors]
+
+    @property
+    def out(self) -> TensorMeta:
+        """The first result."""
+        return cast(TensorMeta, self.results[0])
+
+    def meta(self, name: str, item: int = 0) -> TensorMeta:
+        """The meta of an operand, or of an element of a list."""
+        return self._metas[name][item]
+
+    def count(self, name: str) -> int:
+        """How many tensors an operand is."""
+        return len(self._metas[name])
+
+    def source(self, name: str, item: int = 0) -> int:
+        """The number of a tensor operand."""
+        return cast(int, self._first[name]) + item
+
+    def load(self, name: str, index: Index, item: int = 0) -> Load:
+        """The element of an operand at an index."""
+        return Load(self.source(name, item), index)
+
+    def here(self) -> Index:
+        """The canonical iterators of the first result."""
+        return space(self.out.shape)
+
+
+def tensors_of(op: PirOp) -> list[SSAValue]:
+    """The tensor operands of an op as index rules number them; lists are taken apart."""
+    found: list[SSAValue] = []
+    slots = op.definition.operands
+    for position, value in enumerate(op.operand_slots):
+        slot = slots[min(position, len(slots) - 1)]
+        if slot.kind is not None or value is None:
+            continue
+        owner = value.owner
+        if isinstance(owner, PirOp) and owner.name == "pir.combine":
+            found += list(owner.operands)
+        else:
+            found.append(value)
+    return found
+
+
+def maps_of(op: PirOp) -> tuple[Value | None, ...] | Opaque:
+    """The value of each result of an op, or why there are no index maps."""
+    definition = op.definition
+    rule = index_maps.get(definition)
+    if rule is None or definition.writes:
+        return _why_none(definition)
+    operands = [
+        None if v is None else meta_of(v.type)
+        for v, s in zip(op.operand_slots, definition.operands, strict=False)
+        if s.kind is None
+    ]
+    results = [None if r is None else meta_of(r.type) for r in op.result_slots]
+    for position, meta in enumerate((*operands, *results)):
+        items = meta.items if isinstance(meta, VecMeta) and position < len(operands) else (meta,)
+        if not all(m is None or isinstance(m, TensorMeta) for m in items):
+            return NO_TENSOR
+        if not all(m is None or cast(TensorMeta, m).is_static for m in items):
+            return UNKNOWN_SIZE
+    if any(isinstance(v.owner, PirOp) and v.owner.name == "pir.stack" for v in op.operands):
+        return NO_TENSOR
+    attrs = _attributes(op)
+    if attrs is None:
+        return UNKNOWN_ATTRIBUTE
+    found = rule(MapCall(definition, operands, results, attrs))
+    if isinstance(found, Opaque):
+        return found
+    return cast("tuple[Value | None, ...]", found if isinstance(found, tuple) else (found,))
+
+
+def _attributes(op: PirOp) -> dict[str, Any] | None:
+    """Values of the attributes, those that are passed as operands too; None if one is open."""
+    attrs = op.attribute_values()
+    slots = {s.name: s for s in op.definition.operands}
+    for name, value in constants_of(op.definition, op.operand_slots, op.properties):
+        if value is None or (isinstance(value, tuple) and None in value):
+            if op.operand_named(name) is not None:
+                return None
+            attrs[name] = value
+        else:
+            number = cast(Any, value)
+            attrs[name] = int(number) if slots[name].kind in INT_KINDS else number
+    return attrs
+
+
+def _why_none(definition: OpDef) -> Opaque:
+    if definition.writes:
+        return Opaque("it writes in place")
+    if definition.effects != PURE:
+        return Opaque(f"it is not a function of its operands: {definition.effects}")
+    if decompose.get(definition) is not None:
+        return Opaque("it is whole: `decompose` takes it apart")
+    return OPAQUE.get(definition.name, Opaque("its elements are no function of single elements"))
+
+
+def _because(reason: str, *names: str) -> dict[str, Opaque]:
+    return {f"pd_op.{name}": Opaque(reason) for name in names}
+
+
+OPAQUE: Final[dict[str, Opaque]] = {
+    **_because(
+        "a library computes it faster than loops",
+        *("matmul", "conv2d", "conv3d", "conv2d_transpose", "conv3d_transpose"),
+        *("fft_c2c", "fft_r2c", "fft_c2r"),
+    ),
+    **_because("each element needs the one before it", "cumsum", "cumprod", "cummax", "cummin"),
+    **_because("the order of the elements depends on their values", "topk", "argsort"),
+    **_because("how many elements there are depends on their values", "nonzero", "unique"),
+    **_because(
+        "it writes where the data say, several elements to one place: readers wait for all",
+        *("scatter_nd_add", "put_along_axis"),
+    ),
+    **_because(
+        "a factorisation",
+        *("cholesky", "triangular_solve", "qr", "eigh", "svd", "det"),
+    ),
+    **_because("it moves between devices", "memcpy_h2d", "memcpy_d2h"),
+    **_because("it reads sizes, not elements", "shape", "shape64", "reduce_as"),
+    **_because("it searches", "searchsorted"),
+    **_because("it is an input", "data", "feed"),
+    **_because("it stands in the program as it is", "assign_value", "full_int_array"),
+    **_because("control flow", "if", "while", "pylayer", "assert"),
+    **{
+        f"pir.{name}": Opaque("it is part of the program's structure")
+        for name in ("parameter", "constant", "combine", "split", "slice", "yield", "map_expr")
+    },
+}
+"""Primitive ops without index maps, and why."""

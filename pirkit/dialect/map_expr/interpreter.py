@@ -1,0 +1,161 @@
+"""Runs a MapExpr with numpy: each statement over its whole space at once.
+
+Scalar ops are the reference rules of the op table on arrays. It is the oracle of every generator of
+code, and what runs where there is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, cast
+
+import numpy as np
+
+from pirkit.diag.errors import ConstraintError
+from pirkit.dialect.map_expr.kernel import MapExpr, Statement
+from pirkit.dialect.map_expr.tree import Apply, Choose, Fill, Load, Node, Position, walk
+from pirkit.dialect.opdef import lookup, reference
+from pirkit.index.expr import Expr, Floor, Iter, Read
+from pirkit.index.maps import Guard, Index, space
+
+Array = np.ndarray[Any, Any]
+
+
+def run(kernel: MapExpr, inputs: Sequence[Array]) -> list[Array]:
+    """The outputs of a kernel."""
+    arrays: list[Array] = list(inputs)
+    for statement in kernel.statements:
+        arrays.append(_Evaluation(statement, arrays).run())
+    return [arrays[len(inputs) + k] for k in kernel.outputs]
+
+
+class _Evaluation:
+    """One statement; the arrays of its iterators broadcast over its space."""
+
+    def __init__(self, statement: Statement, arrays: Sequence[Array]) -> None:
+        self.statement = statement
+        self.arrays = arrays
+        self.shape = (*statement.meta.shape, *statement.extents)
+        iters = (*space(statement.meta.shape), *space(statement.extents, "r"))
+        self.axis: dict[Iter, int] = {
+            e.iter: axis for axis, e in enumerate(iters) if e.iter is not None
+        }
+        self.known: dict[int, Array] = {}
+        self.clips = False
+        """True while a node is computed that a choice may pass by."""
+
+    def run(self) -> Array:
+        statement = self.statement
+        with np.errstate(all="ignore"):
+            clipped = _under_choices(statement.body)
+            for node in walk(statement.body):
+                self.clips = id(node) in clipped
+                self.known[id(node)] = self.node(node)
+            found = np.broadcast_to(self.known[id(statement.body)], self.shape)
+            if statement.reduction:
+                found = self.reduced(found)
+        found = np.ascontiguousarray(found).reshape(statement.meta.shape)
+        return found.astype(statement.meta.dtype.np, copy=False)
+
+    def reduced(self, found: Array) -> Array:
+        statement = self.statement
+        rank = len(statement.meta.shape)
+        definition = lookup(statement.reduction)
+        names = {s.name for s in (*definition.operands, *definition.attrs)}
+        given: dict[str, Any] = {"keepdim": False, "reduce_all": False}
+        given |= {"keepdims": False, "flatten": False, **statement.attrs}
+        last = definition.attr_kinds.get("axis") == "i64"
+        given["axis"] = rank if last else tuple(range(rank, len(self.shape)))
+        held = {name: value for name, value in given.items() if name in names}
+        return np.asarray(reference.of(definition)(found, **held))
+
+    def node(self, node: Node) -> Array:
+        match node:
+            case Load():
+                return self.load(node)
+            case Fill():
+                return np.asarray(node.value).astype(node.dtype.np)
+            case Position():
+                return self.index(node.index).astype(node.dtype.np)
+            case Choose():
+                holds = self.guards(node.guards)
+                return np.where(holds, self.known[id(node.yes)], self.known[id(node.no)])
+            case Apply():
+                args = [self.known[id(a)] for a in node.args]
+                found = reference.of(lookup(node.op))(*args, **node.attrs)
+                return np.asarray(found).astype(node.dtype.np, copy=False)
+
+    def guards(self, guards: tuple[Guard, ...]) -> Array:
+        holds: Array = np.asarray(True)
+        for guard in guards:
+            value = self.index(guard.value)
+            holds = holds & (value >= 0) & (value < guard.bound)
+        return holds
+
+    def load(self, load: Load) -> Array:
+        array = self.arrays[load.source]
+        view = self.view(array, load.index)
+        return view if view is not None else self.picked(array, load.index)
+
+    def picked(self, array: Array, index: Index) -> Array:
+        """Elements by number; where a choice may pass by, numbers stop at the ends."""
+        found = [self.index(e) for e in index]
+        if self.clips:
+            ends = [max(n - 1, 0) for n in array.shape]
+            found = [np.clip(e, 0, n) for e, n in zip(found, ends, strict=True)]
+        return array[tuple(found)]
+
+    def view(self, array: Array, index: Index) -> Array | None:
+        """The load as a view, where each axis follows one iterator; None where it does not."""
+        slices: list[Any] = []
+        order: list[int] = []
+        for e, n in zip(index, array.shape, strict=True):
+            low, high = e.bounds
+            if low < 0 or high >= n or len(e.terms) > 1:
+                return None
+            if not e.terms:
+                slices.append(e.constant)
+                continue
+            atom, step = e.terms[0]
+            if not isinstance(atom, Iter) or self.axis[atom] in order or atom.extent == 0:
+                return None
+            order.append(self.axis[atom])
+            end = e.constant + step * atom.extent
+            slices.append(slice(e.constant, end if end >= 0 else None, step))
+        found = array[tuple(slices)]
+        found = found.transpose(np.argsort(order)) if order else found
+        spread = [slice(None) if axis in order else None for axis in range(len(self.shape))]
+        return found[tuple(spread)]
+
+    def index(self, expr: Expr) -> Array:
+        total: Array = np.asarray(expr.constant, dtype=np.int64)
+        for atom, k in expr.terms:
+            total = total + k * self.atom(atom)
+        return total
+
+    def atom(self, atom: Any) -> Array:
+        if isinstance(atom, Iter):
+            wide = [1] * len(self.shape)
+            wide[self.axis[atom]] = atom.extent
+            return np.arange(atom.extent, dtype=np.int64).reshape(wide)
+        if isinstance(atom, Floor):
+            return self.index(atom.inner) // atom.by
+        read = cast(Read, atom)
+        found = self.picked(self.arrays[read.source], read.index).astype(np.int64)
+        found = np.where(found < 0, found + read.extent, found)
+        if self.clips:
+            return np.clip(found, 0, read.extent - 1)
+        if found.size and (found.min() < 0 or found.max() >= read.extent):
+            raise ConstraintError("bounds", f"an index does not lie in [0, {read.extent})")
+        return found
+
+
+@lru_cache(maxsize=512)
+def _under_choices(root: Node) -> frozenset[int]:
+    """Nodes that a choice may pass by: their loads must not fail outside of the tensor."""
+    found: set[int] = set()
+    for node in walk(root):
+        if isinstance(node, Choose):
+            found |= {id(n) for side in (node.yes, node.no) for n in walk(side)}
+    return frozenset(found)

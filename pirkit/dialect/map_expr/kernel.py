@@ -1,0 +1,94 @@
+"""MapExpr: a kernel as statements over iteration spaces, with every index solved.
+
+A kernel has *inputs* and *statements*, each of which gives one stored value; some values are
+outputs, the others are temporaries of the kernel. ``Load.source`` counts inputs first, then values.
+A generator of code finds here, without asking anything else:
+
+- the space of a statement: ``meta.shape`` (iterators ``i0...``) and, of a reduction, ``extents``
+  (``r0...``) with the op that puts elements together;
+- its body: a tree of scalar ops over loads with normalised indices;
+- its ``stage``: statements of one stage read no value of each other but point by point;
+- the loops that all statements share: ``rows`` of the kernel are their extents, ``rows`` of a
+  statement say at which of them an element is computed. Every read of a temporary is of the same
+  point of these loops, so that a temporary need not live longer than one turn of them. A statement
+  without rows has loops of its own, and the values it reads are complete before it starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+from pirkit.dialect.map_expr.tree import Load, Node, walk
+from pirkit.index.expr import Expr, Iter
+from pirkit.index.maps import Index, image_size
+from pirkit.runtime.meta import TensorMeta
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Statement:
+    """One stored value: ``body`` for each element, put together by ``reduction`` if there is one.
+
+    ``op`` is the op of the program that the value is the result of.
+    """
+
+    meta: TensorMeta
+    body: Node
+    op: str
+    reduction: str = ""
+    extents: tuple[int, ...] = ()
+    attrs: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    stage: int = 0
+    rows: tuple[Expr, ...] | None = None
+
+    @property
+    def work(self) -> int:
+        """How often the body is computed."""
+        return prod(self.meta.shape) * prod(self.extents)
+
+    def loads(self) -> Iterator[Load]:
+        """What the body reads, each node once."""
+        return (node for node in walk(self.body) if isinstance(node, Load))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MapExpr:
+    """A kernel. ``outputs`` are numbers of statements."""
+
+    name: str
+    inputs: tuple[TensorMeta, ...]
+    statements: tuple[Statement, ...]
+    outputs: tuple[int, ...]
+    rows: tuple[int, ...] = ()
+
+    @property
+    def results(self) -> tuple[TensorMeta, ...]:
+        """Metas of the outputs."""
+        return tuple([self.statements[k].meta for k in self.outputs])
+
+    def meta(self, source: int) -> TensorMeta:
+        """The meta of an input or of a stored value."""
+        count = len(self.inputs)
+        return self.inputs[source] if source < count else self.statements[source - count].meta
+
+    def traffic(self) -> int:
+        """Bytes between the kernel and memory: what it reads of each input, and its outputs."""
+        touched: dict[int, int] = {}
+        seen: set[tuple[int, Index]] = set()
+        for statement in self.statements:
+            for load in statement.loads():
+                if load.source >= len(self.inputs) or (load.source, load.index) in seen:
+                    continue
+                seen.add((load.source, load.index))
+                meta = self.inputs[load.source]
+                size = touched.get(load.source, 0) + image_size(load.index, meta.shape)
+                touched[load.source] = min(size, meta.numel)
+        read = sum(n * self.inputs[k].dtype.itemsize for k, n in touched.items())
+        return read + sum(m.numel * m.dtype.itemsize for m in self.results)
+
+
+def iterators_of(statement: Statement) -> set[Iter]:
+    """Iterators that the loads of a statement run over."""
+    return {i for load in statement.loads() for e in load.index for i in e.iters}

@@ -1,0 +1,275 @@
+"""The text of a kernel, without loss: what the op `pir.map_expr` holds.
+
+::
+
+    kernel fn_exp_0_sum_1 rows [32]
+    input float32[32, 64]
+    value float32[32] of pd_op.sum stage 0 rows [i0] reduce pd_op.sum [64] {'dtype': None}
+      t0 = pd_op.exp(x0[i0, r0], {}, float32)
+      give t0
+    output v0
+
+``x0...`` are inputs, ``v0...`` stored values, ``t0...`` nodes of a tree. Expressions have Python's
+syntax, ``//`` being the floor of a division.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from math import inf, nan
+from typing import Any, Final, NoReturn, cast
+
+from pirkit.diag.errors import ConstraintError
+from pirkit.dialect.map_expr.kernel import MapExpr, Statement
+from pirkit.dialect.map_expr.tree import Apply, Choose, Fill, Load, Node, Position, walk
+from pirkit.index.expr import Expr, Floor, Iter, Read, const, floor, iterator, read
+from pirkit.index.maps import Guard
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.dtype import DType
+from pirkit.runtime.meta import TensorMeta
+
+_DTYPES: Final = {d.name: d for d in vars(dt).values() if isinstance(d, DType)}
+_NAMES: Final[dict[str, Any]] = {**_DTYPES, "inf": inf, "nan": nan}
+
+
+def print_kernel(kernel: MapExpr) -> str:
+    """The kernel as text."""
+    lines = [f"kernel {kernel.name} rows {list(kernel.rows)}"]
+    lines += [f"input {_meta(m)}" for m in kernel.inputs]
+    count = len(kernel.inputs)
+    for s in kernel.statements:
+        rows = f" rows [{_list(s.rows, count)}]" if s.rows is not None else ""
+        fold = f" reduce {s.reduction} {list(s.extents)} {_value(s.attrs)}" if s.reduction else ""
+        lines.append(f"value {_meta(s.meta)} of {s.op} stage {s.stage}{rows}{fold}")
+        lines += [f"  {line}" for line in _body(s.body, count)]
+    lines += [f"output v{k}" for k in kernel.outputs]
+    return "\n".join(lines) + "\n"
+
+
+def _meta(meta: TensorMeta) -> str:
+    return f"{meta.dtype.name}{list(meta.shape)}"
+
+
+def _list(exprs: Any, count: int) -> str:
+    return ", ".join(show(e, count) for e in exprs)
+
+
+def _index(exprs: Any, count: int) -> str:
+    """An index in brackets; that of a number is an empty tuple."""
+    return f"[{_list(exprs, count)}]" if exprs else "[()]"
+
+
+def show(expr: Expr, inputs: int) -> str:
+    """An index expression as text."""
+    parts = [f"{k} * {_atom(a, inputs)}" if k != 1 else _atom(a, inputs) for a, k in expr.terms]
+    if expr.constant or not parts:
+        parts.append(str(expr.constant))
+    return " + ".join(parts)
+
+
+def _atom(atom: Any, inputs: int) -> str:
+    if isinstance(atom, Iter):
+        return atom.name
+    if isinstance(atom, Floor):
+        return f"(({show(atom.inner, inputs)}) // {atom.by})"
+    held = cast(Read, atom)
+    return f"read({_source(held.source, inputs)}{_index(held.index, inputs)}, {held.extent})"
+
+
+def _source(source: int, inputs: int) -> str:
+    return f"x{source}" if source < inputs else f"v{source - inputs}"
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, DType):
+        return value.name
+    if isinstance(value, dict):
+        pairs = cast("dict[str, Any]", value).items()
+        return "{" + ", ".join(f"{k!r}: {_value(v)}" for k, v in pairs) + "}"
+    if isinstance(value, tuple):
+        return "(" + "".join(f"{_value(v)}, " for v in cast("tuple[Any, ...]", value)) + ")"
+    return repr(value)
+
+
+def _body(root: Node, count: int) -> Iterator[str]:
+    names: dict[int, str] = {}
+    for node in walk(root):
+        if isinstance(node, Load):
+            names[id(node)] = f"{_source(node.source, count)}{_index(node.index, count)}"
+        elif isinstance(node, Fill):
+            names[id(node)] = f"fill({_value(node.value)}, {node.dtype.name})"
+        elif isinstance(node, Position):
+            names[id(node)] = f"position({show(node.index, count)}, {node.dtype.name})"
+        else:
+            name = f"t{sum(v.startswith('t') for v in names.values())}"
+            if isinstance(node, Choose):
+                guards = "".join(f"({show(g.value, count)}, {g.bound}), " for g in node.guards)
+                text = f"choose(({guards}), {names[id(node.yes)]}, {names[id(node.no)]})"
+            else:
+                args = "".join(f"{names[id(a)]}, " for a in node.args)
+                text = f"{node.op}({args}{_value(dict(node.attrs))}, {node.dtype.name})"
+            yield f"{name} = {text}"
+            names[id(node)] = name
+    yield f"give {names[id(root)]}"
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+_HEAD: Final = re.compile(r"kernel (\w+) rows (\[.*\])")
+_META: Final = r"(\w+)(\[[\d, ]*\])"
+_INPUT: Final = re.compile(rf"input {_META}")
+_STATEMENT: Final = re.compile(
+    rf"value {_META} of ([\w.]+) stage (\d+)(?: rows (\[.*?\]))?"
+    r"(?: reduce ([\w.]+) (\[.*?\]) (.*))?"
+)
+_OUTPUT: Final = re.compile(r"output v(\d+)")
+
+
+@lru_cache(maxsize=1024)
+def parse_kernel(text: str) -> MapExpr:
+    """The kernel of a text. Raises ConstraintError (C1) for what is none."""
+    return _Reader(text).kernel()
+
+
+class _Reader:
+    def __init__(self, text: str) -> None:
+        self.lines = [line.strip() for line in text.splitlines() if line.strip()]
+        self.at = 0
+        self.inputs: list[TensorMeta] = []
+        self.extents: dict[str, int] = {}
+        self.nodes: dict[str, Node] = {}
+
+    def kernel(self) -> MapExpr:
+        head = self.match(_HEAD)
+        if head is None:
+            self.fail("it does not start with `kernel`")
+        while (found := self.match(_INPUT)) is not None:
+            self.inputs.append(self.meta(found[1], found[2]))
+        statements: list[Statement] = []
+        while (found := self.match(_STATEMENT)) is not None:
+            statements.append(self.statement(found))
+        outputs: list[int] = []
+        while (found := self.match(_OUTPUT)) is not None:
+            outputs.append(int(found[1]))
+        if self.at < len(self.lines) or any(k >= len(statements) for k in outputs):
+            self.fail(f"line {self.at + 1} is not understood")
+        rows = tuple(ast.literal_eval(head[2]))
+        return MapExpr(head[1], tuple(self.inputs), tuple(statements), tuple(outputs), rows)
+
+    def match(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
+        found = pattern.fullmatch(self.lines[self.at]) if self.at < len(self.lines) else None
+        self.at += found is not None
+        return found
+
+    def fail(self, why: str) -> NoReturn:
+        raise ConstraintError("C1", f"the text of the kernel is not well-formed: {why}")
+
+    def meta(self, dtype: str, shape: str) -> TensorMeta:
+        if dtype not in _DTYPES:
+            self.fail(f"there is no element type {dtype}")
+        return TensorMeta(tuple(ast.literal_eval(shape)), _DTYPES[dtype])
+
+    def statement(self, found: re.Match[str]) -> Statement:
+        meta = self.meta(found[1], found[2])
+        extents = tuple(ast.literal_eval(found[7])) if found[7] else ()
+        self.extents = {f"i{k}": n for k, n in enumerate(meta.shape)}
+        self.extents |= {f"r{k}": n for k, n in enumerate(extents)}
+        self.nodes = {}
+        rows = None
+        if found[5] is not None:
+            rows = tuple([self.index(e) for e in cast(ast.List, self.tree(found[5])).elts])
+        attrs: dict[str, Any] = self.value(self.tree(found[8])) if found[8] else {}
+        while self.at < len(self.lines) and " = " in self.lines[self.at]:
+            name, _, text = self.lines[self.at].partition(" = ")
+            self.nodes[name] = self.node(self.tree(text))
+            self.at += 1
+        if self.at >= len(self.lines) or not self.lines[self.at].startswith("give "):
+            self.fail(f"line {self.at + 1} is not understood")
+        body = self.node(self.tree(self.lines[self.at].removeprefix("give ")))
+        self.at += 1
+        reduction = found[6] or ""
+        return Statement(meta, body, found[3], reduction, extents, attrs, int(found[4]), rows)
+
+    def tree(self, text: str) -> ast.expr:
+        try:
+            return ast.parse(text, mode="eval").body
+        except SyntaxError:
+            self.fail(f"`{text}` is no expression")
+
+    def node(self, tree: ast.expr) -> Node:
+        match tree:
+            case ast.Name(id=name) if name in self.nodes:
+                return self.nodes[name]
+            case ast.Subscript(value=ast.Name(id=name)):
+                return Load(self.source(name), self.indices(tree.slice))
+            case ast.Call(func=ast.Name(id="fill"), args=[value, ast.Name(id=name)]):
+                return Fill(self.value(value), _DTYPES[name])
+            case ast.Call(func=ast.Name(id="position"), args=[value, ast.Name(id=name)]):
+                return Position(self.index(value), _DTYPES[name])
+            case ast.Call(func=ast.Name(id="choose"), args=[ast.Tuple(elts=held), yes, no]):
+                guards = [self.guard(g) for g in held]
+                return Choose(tuple(guards), self.node(yes), self.node(no))
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=dialect), attr=name)):
+                *args, attrs, kind = tree.args
+                dtype = self.value(kind)
+                nodes = tuple([self.node(a) for a in args])
+                return Apply(f"{dialect}.{name}", nodes, dtype, self.value(attrs))
+            case _:
+                self.fail(f"`{ast.unparse(tree)}` is no node")
+
+    def guard(self, tree: ast.expr) -> Guard:
+        value, bound = cast(ast.Tuple, tree).elts
+        return Guard(self.index(value), self.value(bound))
+
+    def source(self, name: str) -> int:
+        number = int(name[1:])
+        return number if name[0] == "x" else number + len(self.inputs)
+
+    def indices(self, tree: ast.expr) -> tuple[Expr, ...]:
+        items = tree.elts if isinstance(tree, ast.Tuple) else [tree]
+        return tuple([self.index(e) for e in items])
+
+    def index(self, tree: ast.expr) -> Expr:
+        match tree:
+            case ast.Constant(value=int(number)):
+                return const(number)
+            case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int(number))):
+                return const(-number)
+            case ast.Name(id=name) if name in self.extents:
+                return iterator(name, self.extents[name])
+            case ast.BinOp(left=left, op=op, right=right):
+                return self.arithmetic(self.index(left), op, self.index(right))
+            case ast.Call(args=[ast.Subscript(value=ast.Name(id=name)) as held, extent]):
+                return read(self.source(name), self.indices(held.slice), self.value(extent))
+            case _:
+                self.fail(f"`{ast.unparse(tree)}` is no index")
+
+    def arithmetic(self, left: Expr, op: ast.operator, right: Expr) -> Expr:
+        if isinstance(op, ast.Add):
+            return left + right
+        if isinstance(op, ast.Mult) and left.is_constant:
+            return right * left.constant
+        if isinstance(op, ast.FloorDiv) and right.is_constant and right.constant > 0:
+            return floor(left, right.constant)
+        self.fail("an index is no linear combination of floors")
+
+    def value(self, tree: ast.expr) -> Any:
+        match tree:
+            case ast.Name(id=name) if name in _NAMES:
+                return _NAMES[name]
+            case ast.Constant():
+                return tree.value
+            case ast.UnaryOp(op=ast.USub()):
+                return -self.value(tree.operand)
+            case ast.BinOp(op=ast.Add()):  # a complex number
+                return self.value(tree.left) + self.value(tree.right)
+            case ast.Tuple():
+                return tuple([self.value(e) for e in tree.elts])
+            case ast.Dict():
+                keys = [cast("ast.Constant", k).value for k in tree.keys]
+                return dict(zip(keys, map(self.value, tree.values), strict=True))
+            case _:
+                self.fail(f"`{ast.unparse(tree)}` is no value")

@@ -1,0 +1,67 @@
+"""The op that a kernel of fused ops is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from pirkit.dialect.map_expr.interpreter import run
+from pirkit.dialect.map_expr.text import parse_kernel
+from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
+from pirkit.dialect.samples import Sample, SampleMaker
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.meta import TensorMeta, compatible
+
+Array = np.ndarray[Any, Any]
+
+_SAMPLE = """
+kernel fn_exp_0_sum_1 rows [2]
+input float32[2, 3]
+value float32[2] of pd_op.sum stage 0 rows [i0] reduce pd_op.sum [3] {'dtype': None}
+  t0 = pd_op.exp(x0[i0, r0], {}, float32)
+  give t0
+output v0
+"""
+
+
+@op
+class MapExpr:
+    """Several ops as one kernel: the pass `fuse` makes it.
+
+    `kernel` is the text of a MapExpr: for each stored value its space, its scalar ops and, for
+    every element that is read, the solved index. See `docs/fusion.md`.
+
+    C1: `kernel` is the text of a kernel.
+    C2: the operands have the shapes and element types that the kernel states.
+    """
+
+    name = "pir.map_expr"
+    signature = "*inputs ; kernel: str -> *outs"
+    dtypes = (dt.float32,)  # those of samples: a kernel states its own
+
+
+@infer_meta(MapExpr)
+def _(*inputs: TensorMeta, kernel: str) -> tuple[TensorMeta, ...]:
+    parsed = parse_kernel(kernel)
+    agree = len(inputs) == len(parsed.inputs) and all(map(compatible, parsed.inputs, inputs))
+    stated = ", ".join(map(str, parsed.inputs))
+    require(agree, "C2", f"the kernel reads ({stated}), not ({', '.join(map(str, inputs))})")
+    return parsed.results
+
+
+@reference(MapExpr)
+def _run(*inputs: Array, kernel: str) -> tuple[Array, ...]:
+    return tuple(run(parse_kernel(kernel), inputs))
+
+
+@samples(MapExpr)
+def _(s: SampleMaker) -> Iterator[Sample]:
+    yield s(s.array(np.ones((2, 3), np.float32)), kernel=_SAMPLE)
+
+
+@bad_samples(MapExpr)
+def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
+    yield "C1", s(s.array(np.ones((2, 3), np.float32)), kernel="kernel of nothing")
+    yield "C2", s(s.array(np.ones((2, 4), np.float32)), kernel=_SAMPLE)

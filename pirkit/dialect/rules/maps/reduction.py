@@ -1,0 +1,62 @@
+"""Index rules of reductions: an outer space of results, an inner one of what is put together."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from pirkit.dialect.map_expr.call import MapCall
+from pirkit.dialect.map_expr.tree import Load, Opaque, Reduction
+from pirkit.dialect.opdef import index_maps
+from pirkit.index.expr import Expr
+from pirkit.index.maps import digits, space
+
+
+def _reduced(call: MapCall, axes: tuple[int, ...], attrs: dict[str, Any]) -> Reduction | Load:
+    """The reduction over some axes, whether or not the result keeps them as axes of length 1."""
+    shape = call.meta("x").shape
+    gone = {a % len(shape) for a in axes} if axes else set(range(len(shape)))
+    extents = tuple([shape[a] for a in sorted(gone)])
+    inner = iter(space(extents, "r"))
+    kept = call.out.rank == len(shape)
+    outer = iter(call.here())
+    index: list[Expr] = []
+    for axis in range(len(shape)):
+        if axis not in gone:
+            index.append(next(outer))
+        else:
+            index.append(next(inner))
+            if kept:
+                next(outer)
+    return Reduction(call.definition.name, call.load("x", tuple(index)), extents, attrs)
+
+
+@index_maps("pd_op.sum", "pd_op.max", "pd_op.min", "pd_op.amax", "pd_op.amin", "pd_op.prod")
+def _fold(call: MapCall) -> Reduction | Load | Opaque:
+    if call.meta("x").rank == 0:
+        return Opaque("it has no axis to go over")
+    axes = tuple(call.attrs["axis"] or ())
+    if call.attrs.get("reduce_all"):
+        axes = ()
+    held = {k: v for k, v in call.attrs.items() if k == "dtype"}
+    return _reduced(call, axes, held)
+
+
+@index_maps("pd_op.all", "pd_op.any")
+def _quantify(call: MapCall) -> Reduction | Load | Opaque:
+    if call.meta("x").rank == 0:
+        return Opaque("it has no axis to go over")
+    return _reduced(call, tuple(call.attrs["axis"] or ()), {})
+
+
+@index_maps("pd_op.argmax", "pd_op.argmin")
+def _place(call: MapCall) -> Reduction | Load | Opaque:
+    shape = call.meta("x").shape
+    if not shape or 0 in shape:
+        return Opaque("it has no axis to go over")
+    attrs = {"dtype": call.attrs["dtype"]}
+    if not call.attrs["flatten"]:
+        return _reduced(call, (call.attrs["axis"],), attrs)
+    (position,) = space((prod(shape),), "r")
+    body = call.load("x", digits(position, shape))
+    return Reduction(call.definition.name, body, (prod(shape),), attrs)

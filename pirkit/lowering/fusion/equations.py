@@ -1,0 +1,119 @@
+"""The equations of a block: for each op, which elements of its operands a result is made from.
+
+The seed's *joiner* ties an unknown index to each argument of each op. Here the result's index is
+given and every operand's follows from it, so that the equations of a block are substitutions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import cast
+
+from xdsl.ir import Block, SSAValue
+
+from pirkit.dialect.map_expr.call import maps_of, tensors_of
+from pirkit.dialect.map_expr.tree import (
+    Apply,
+    Fill,
+    Load,
+    Node,
+    Opaque,
+    Position,
+    Reduction,
+    Value,
+    walk,
+)
+from pirkit.dialect.operation import PirOp
+from pirkit.dialect.types import meta_of
+from pirkit.index.expr import reads_of
+from pirkit.index.maps import Index
+from pirkit.runtime.meta import TensorMeta
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Read:
+    """An operand's element that a result's element needs. ``decides`` an index: not a value."""
+
+    source: SSAValue
+    index: Index
+    decides: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Unit:
+    """An op with index maps and one result."""
+
+    op: PirOp
+    value: Value
+    tensors: tuple[SSAValue, ...]
+    meta: TensorMeta
+    reads: tuple[Read, ...]
+    order: int
+
+    @property
+    def result(self) -> SSAValue:
+        return self.op.results[0]
+
+    @property
+    def body(self) -> Node:
+        return self.value.body if isinstance(self.value, Reduction) else self.value
+
+    @property
+    def is_reduction(self) -> bool:
+        return isinstance(self.value, Reduction)
+
+    @property
+    def is_free(self) -> bool:
+        """True if the value is known without reading anything: it is made anew where it is read."""
+        return isinstance(self.value, Fill | Position)
+
+    @property
+    def computes(self) -> bool:
+        """False for an op that only moves elements."""
+        return self.is_reduction or any(isinstance(n, Apply) for n in walk(self.body))
+
+
+@dataclass
+class Equations:
+    """The ops of a block: those with index maps, and why the others have none."""
+
+    units: dict[PirOp, Unit] = field(default_factory=dict[PirOp, Unit])
+    opaque: dict[PirOp, Opaque] = field(default_factory=dict[PirOp, Opaque])
+    ops: list[PirOp] = field(default_factory=list[PirOp])
+
+    def unit_of(self, value: SSAValue) -> Unit | None:
+        """The unit that a value is the result of."""
+        owner = value.owner
+        return self.units.get(owner) if isinstance(owner, PirOp) else None
+
+
+def equations(block: Block) -> Equations:
+    """The equations of the ops of a block, those in inner blocks left out."""
+    found = Equations()
+    for order, op in enumerate(cast("Iterator[PirOp]", block.ops)):
+        found.ops.append(op)
+        values = maps_of(op)
+        if isinstance(values, Opaque):
+            found.opaque[op] = values
+        elif len(op.results) != 1 or len(values) != 1 or values[0] is None:
+            found.opaque[op] = Opaque("it has several results")
+        else:
+            found.units[op] = _unit(op, values[0], order)
+    return found
+
+
+def _unit(op: PirOp, value: Value, order: int) -> Unit:
+    tensors = tuple(tensors_of(op))
+    body = value.body if isinstance(value, Reduction) else value
+    reads: dict[tuple[SSAValue, Index, bool], Read] = {}
+    for node in walk(body):
+        if not isinstance(node, Load):
+            continue
+        for held in (r for e in node.index for r in reads_of(e)):
+            key = (tensors[held.source], held.index, True)
+            reads[key] = Read(*key)
+        key = (tensors[node.source], node.index, False)
+        reads[key] = Read(*key)
+    meta = cast(TensorMeta, meta_of(op.results[0].type))
+    return Unit(op, value, tensors, meta, tuple(reads.values()), order)

@@ -1,0 +1,212 @@
+"""The pass that puts ops together into kernels."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from typing import Final
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, Operation, SSAValue
+
+from pirkit.dialect.attrs import encode
+from pirkit.dialect.map_expr.text import print_kernel
+from pirkit.dialect.opdef import IO, PURE, RANDOM
+from pirkit.dialect.operation import PirOp, ProgramOp, create
+from pirkit.dialect.types import meta_of, type_of
+from pirkit.lowering.fusion.equations import Equations, Unit, equations
+from pirkit.lowering.fusion.generator import Generated, generate
+from pirkit.lowering.fusion.partition import Partition, Policy, partition
+from pirkit.passes.base import Pass, PassContext, Stats, option
+from pirkit.runtime.meta import TensorMeta
+
+KEEPS_STORAGE: Final = frozenset({PURE, IO, RANDOM})
+
+
+@dataclass(frozen=True)
+class Fused:
+    """What became of one block."""
+
+    equations: Equations
+    partition: Partition
+    kernels: tuple[Generated, ...]
+
+
+def plan_fusion(block: Block, policy: Policy) -> Fused:
+    """The kernels of a block; the block stays as it is."""
+    found = equations(block)
+    parts = partition(found, policy)
+    made = [k for k in (generate(g, found) for g in parts.groups) if k is not None]
+    return Fused(found, parts, tuple(made))
+
+
+@dataclass(frozen=True)
+class FusePass(Pass):
+    """Put ops together into kernels that read and write memory once.
+
+    An op whose elements are functions of single elements of its operands is fused with those that
+    it reads from and those that read it, as long as the equations of their indices have a solution:
+    each kernel then knows, for each element that it gives, which elements it reads. Kernels are
+    operations `pir.map_expr`, whose text says all of that. Programs that write in place, and ops of
+    sizes that are known only at run time, stay as they are.
+
+    ::
+
+        %1 = pd_op.exp(%0) : (tensor<2xf32>) -> tensor<2xf32>
+        %2 = pd_op.add(%1, %0) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+        // becomes one pir.map_expr(%0)
+    """
+
+    name = "fuse"
+    stats = Stats(
+        kernels="kernels made",
+        fused="operations in them",
+        before="bytes that these operations move",
+        after="bytes that the kernels move",
+    )
+    recompute: int = option(16, "additions per element that computing a value again may cost")
+    horizontal: bool = option(True, "join kernels that share only what they read")
+    single: bool = option(False, "make kernels of single operations, too")
+
+    def run(self, ctx: PassContext, module: ModuleOp) -> None:
+        policy = Policy(recompute=self.recompute, horizontal=self.horizontal)
+        for program in ctx.programs(module):
+            writer = _first_write(program)
+            if writer is not None:
+                ctx.remark("missed", f"`{writer.name}` writes in place: functionalize it", writer)
+                continue
+            for block in list(_blocks(program)):
+                self.fuse(ctx, plan_fusion(block, policy), block)
+
+    def fuse(self, ctx: PassContext, found: Fused, block: Block) -> None:
+        for refusal in found.partition.refusals.values():
+            ctx.remark("missed", str(refusal), refusal.ops[1])
+        kernels = [k for k in found.kernels if self.single or len(k.units) > 1]
+        if not kernels:
+            return
+        nodes: dict[Operation, Generated] = {u.op: k for k in kernels for u in k.units}
+        gone = _lists_read_by(nodes) | nodes.keys()
+        ordered = list(_in_order(block, nodes, gone))
+        former = [op for op in block.ops if op in gone]
+        for op in list(block.ops):
+            op.detach()
+        moved: dict[SSAValue, SSAValue] = {}
+        for item in ordered:
+            if isinstance(item, Generated):
+                ctx.current = item.units[-1].op
+                ctx.rewrote("fuse", item.units[-1].op)
+                block.add_op(_replace(item, moved))
+                ctx.count("kernels")
+                ctx.count("fused", len(item.units))
+                ctx.count("before", sum(map(_bytes, item.units)))
+                ctx.count("after", item.kernel.traffic())
+            else:
+                block.add_op(item)
+        for op in reversed(former):
+            op.erase()
+        ctx.current = None
+
+
+def _bytes(unit: Unit) -> int:
+    """Bytes that an op moves when it runs alone."""
+    metas = [meta_of(v.type) for v in (*unit.tensors, unit.result)]
+    return sum(m.numel * m.dtype.itemsize for m in metas if isinstance(m, TensorMeta))
+
+
+def _replace(made: Generated, moved: dict[SSAValue, SSAValue]) -> PirOp:
+    """The op of a kernel, its results in the place of those of the ops.
+
+    ``moved`` holds what stands for results of ops that are replaced already.
+    """
+    last = made.units[-1].op
+    kernel = create(
+        "pir.map_expr",
+        [moved.get(v, v) for v in made.inputs],
+        [type_of(m) for m in made.kernel.results],
+        {"kernel": encode("str", print_kernel(made.kernel))},
+        location=last.location,
+    )
+    for old, new in zip(made.outputs, kernel.results, strict=True):
+        new.name_hint = old.name_hint
+        old.replace_all_uses_with(new)
+        moved[old] = new
+    return kernel
+
+
+def _first_write(program: ProgramOp) -> PirOp | None:
+    for op in program.walk():
+        if isinstance(op, PirOp) and op.definition.effects not in KEEPS_STORAGE:
+            return op
+    return None
+
+
+def _blocks(program: ProgramOp) -> Iterator[Block]:
+    """Every block, inner ones first."""
+    for op in program.walk():
+        for region in op.regions:
+            yield from region.blocks
+
+
+def _lists_read_by(nodes: Mapping[Operation, Generated]) -> set[Operation]:
+    """Lists that nobody reads but ops that are fused."""
+    found: set[Operation] = set()
+    for op in nodes:
+        for value in op.operands:
+            owner = value.owner
+            if isinstance(owner, Operation) and owner.name == "pir.combine":
+                if all(use.operation in nodes for use in value.uses):
+                    found.add(owner)
+    return found
+
+
+def _in_order(
+    block: Block, nodes: Mapping[Operation, Generated], gone: AbstractSet[Operation]
+) -> Iterator[Operation | Generated]:
+    """Ops and kernels, each behind what it reads, else in the order of the program."""
+    items: list[Operation | Generated] = []
+    number: dict[object, int] = {}
+    for op in block.ops:
+        item = nodes.get(op, op)
+        if item not in number and (op in nodes or op not in gone):
+            number[item] = len(items)
+            items.append(item)
+    last = {nodes.get(op, op): k for k, op in enumerate(block.ops)}
+    after: list[set[int]] = [set() for _ in items]
+    waits = [0] * len(items)
+    effect: int | None = None
+    end = block.last_op
+    for item in items:
+        here = number[item]
+        before = {number[nodes.get(o, o)] for o in _owners(item, block)} - {here}
+        if isinstance(item, PirOp) and item.definition.effects != PURE:
+            before |= {effect} if effect is not None else set()
+            effect = here
+        if item is end and isinstance(item, PirOp) and item.name == "pir.yield":
+            before = set(range(len(items))) - {here}
+        for k in before:
+            after[k].add(here)
+        waits[here] = len(before)
+    ready = [(last[item], number[item]) for item in items if not waits[number[item]]]
+    heapq.heapify(ready)
+    while ready:
+        _, here = heapq.heappop(ready)
+        yield items[here]
+        for k in after[here]:
+            waits[k] -= 1
+            if not waits[k]:
+                heapq.heappush(ready, (last[items[k]], k))
+
+
+def _owners(item: Operation | Generated, block: Block) -> Iterator[Operation]:
+    values: list[SSAValue] = []
+    if isinstance(item, Generated):
+        values += item.inputs
+    else:
+        for op in item.walk():
+            values += op.operands
+    for value in values:
+        owner = value.owner
+        if isinstance(owner, Operation) and owner.parent is block:
+            yield owner

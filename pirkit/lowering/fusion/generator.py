@@ -1,0 +1,226 @@
+"""The generator: the kernel of a group.
+
+Values that are outputs, reductions, or costly and read by several statements are stored; every
+other one is put into the trees of its readers, its indices composed with theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from xdsl.ir import Operation, SSAValue
+
+from pirkit.dialect.map_expr.kernel import MapExpr, Statement
+from pirkit.dialect.map_expr.tree import (
+    Apply,
+    Choose,
+    Fill,
+    Load,
+    Node,
+    Position,
+    Reduction,
+    walk,
+)
+from pirkit.dialect.types import meta_of
+from pirkit.index.expr import Expr, Iter, renumber, substitute
+from pirkit.index.maps import Guard, Index, bindings, compose, space
+from pirkit.lowering.fusion.equations import Equations, Unit
+from pirkit.lowering.fusion.partition import Group
+from pirkit.lowering.fusion.solvability import EXPENSIVE
+from pirkit.runtime.meta import TensorMeta
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Generated:
+    """A kernel with the values of the program that it reads and gives."""
+
+    kernel: MapExpr
+    inputs: tuple[SSAValue, ...]
+    outputs: tuple[SSAValue, ...]
+    units: tuple[Unit, ...]
+
+
+def generate(group: Group, found: Equations) -> Generated | None:
+    """The kernel of a group; None if nobody reads what it computes."""
+    units = group.ordered
+    inside = set[Operation](u.op for u in units)
+    wanted = [u for u in units if any(reader not in inside for reader in _readers(u))]
+    if not wanted:
+        return None
+    stored = _stored(units, {u.result for u in wanted}, group)
+    builder = _Builder(group, found, stored)
+    for unit in units:
+        if unit.result in stored:
+            builder.store(unit)
+    inputs = tuple(builder.inputs)
+    kernel = builder.kernel(_name(units), [u.result for u in wanted])
+    return Generated(kernel, inputs, tuple([u.result for u in wanted]), tuple(units))
+
+
+def _readers(unit: Unit) -> list[Operation]:
+    """Ops that read a result; a list counts as the ops that read the list."""
+    found: list[Operation] = []
+    for use in unit.result.uses:
+        reader = use.operation
+        if reader.name == "pir.combine":
+            found += [u.operation for u in reader.results[0].uses]
+        else:
+            found.append(reader)
+    return found
+
+
+def _name(units: Sequence[Unit]) -> str:
+    words = [u.op.name.partition(".")[2] for u in units if u.computes][:4] or ["move"]
+    return "fn_" + "_".join(f"{w}_{k}" for k, w in enumerate(words))
+
+
+def _stored(units: list[Unit], outputs: set[SSAValue], group: Group) -> set[SSAValue]:
+    """Values that get memory, at least for one turn of the common loops."""
+    stored = {u.result for u in units if u.is_reduction} | outputs
+    by_value = {u.result: u for u in units}
+    readers: dict[SSAValue, set[SSAValue]] = {}
+    for unit in reversed(units):
+        value = unit.result
+        costly = unit.op.name in EXPENSIVE and value in group.loops.rows
+        if costly and len(readers.get(value, ())) > 1:
+            stored.add(value)
+        mine = {value} if value in stored else readers.get(value, set())
+        for read in unit.reads:
+            if read.source in by_value:
+                readers.setdefault(read.source, set()).update(mine)
+    return stored
+
+
+class _Builder:
+    """Inputs are numbered as they are met; stored values, for now, from -1 downwards."""
+
+    def __init__(self, group: Group, found: Equations, stored: set[SSAValue]) -> None:
+        self.group = group
+        self.equations = found
+        self.stored = stored
+        self.inputs: dict[SSAValue, int] = {}
+        self.places: dict[SSAValue, int] = {}
+        self.statements: list[Statement] = []
+        self.stages: dict[SSAValue, int] = {}
+        self.known: dict[tuple[SSAValue, Index], Node] = {}
+        self.at_most = 0
+        self.axes = sorted(group.loops.extents)
+
+    def store(self, unit: Unit) -> None:
+        """Add the statement of a value."""
+        self.at_most = 0
+        self.known = {}
+        body = self.tree(unit, {})
+        value = unit.value
+        rows = self.rows(unit)
+        fold, extents, attrs = "", (), {}
+        if isinstance(value, Reduction):
+            fold, extents, attrs = value.op, value.extents, dict(value.attrs)
+        self.stages[unit.result] = self.at_most
+        self.places[unit.result] = -1 - len(self.statements)
+        self.statements.append(
+            Statement(unit.meta, body, unit.op.name, fold, extents, attrs, self.at_most, rows)
+        )
+
+    def rows(self, unit: Unit) -> tuple[Expr, ...] | None:
+        held = self.group.loops.rows.get(unit.result)
+        if held is None or not all(a in held for a in self.axes):
+            return None
+        return tuple([held[a] for a in self.axes])
+
+    def value(self, value: SSAValue, index: Index) -> Node:
+        """The element of a value at an index."""
+        key = (value, index)
+        found = self.known.get(key)
+        if found is None:
+            found = self.known[key] = self.make(value, index)
+        return found
+
+    def make(self, value: SSAValue, index: Index) -> Node:
+        unit = self.group.units.get(value)
+        if unit is None:
+            free = self.equations.unit_of(value)
+            if free is not None and free.is_free:
+                return self.tree(free, bindings(space(free.meta.shape), index))
+            return Load(self.inputs.setdefault(value, len(self.inputs)), index)
+        if value in self.places and (unit.is_reduction or self.is_local(unit, index)):
+            later = self.stages[value] + (1 if unit.is_reduction else 0)
+            self.at_most = max(self.at_most, later)
+            return Load(self.places[value], index)
+        return self.tree(unit, bindings(space(unit.meta.shape), index))
+
+    def is_local(self, unit: Unit, index: Index) -> bool:
+        """True if reading the stored value needs no more than the turn of the reader."""
+        return unit.result in self.group.loops.rows or index == space(unit.meta.shape)
+
+    def tree(self, unit: Unit, at: Mapping[Iter, Expr]) -> Node:
+        """The tree of a unit with its iterators replaced; made without recursion over the unit."""
+        made: dict[int, Node] = {}
+        for node in walk(unit.body):
+            made[id(node)] = self.node(node, unit, at, made)
+        return made[id(unit.body)]
+
+    def node(self, node: Node, unit: Unit, at: Mapping[Iter, Expr], made: dict[int, Node]) -> Node:
+        def source_of(number: int) -> int:
+            value = unit.tensors[number]
+            return self.inputs.setdefault(value, len(self.inputs))
+
+        match node:
+            case Load():
+                index = compose(tuple([renumber(e, source_of) for e in node.index]), at)
+                return self.value(unit.tensors[node.source], index)
+            case Fill():
+                return node
+            case Position():
+                return Position(substitute(node.index, at), node.dtype)
+            case Choose():
+                guards = [
+                    Guard(substitute(renumber(g.value, source_of), at), g.bound)
+                    for g in node.guards
+                ]
+                if any(g.is_false for g in guards):
+                    return made[id(node.no)]
+                left = tuple([g for g in guards if not g.is_true])
+                return (
+                    Choose(left, made[id(node.yes)], made[id(node.no)])
+                    if left
+                    else (made[id(node.yes)])
+                )
+            case Apply():
+                args = tuple([made[id(a)] for a in node.args])
+                return Apply(node.op, args, node.dtype, node.attrs)
+
+    def kernel(self, name: str, outputs: Sequence[SSAValue]) -> MapExpr:
+        count = len(self.inputs)
+        metas = tuple([cast(TensorMeta, meta_of(v.type)) for v in self.inputs])
+        done = [_placed(s, count) for s in self.statements]
+        places = tuple([-1 - self.places[v] for v in outputs])
+        rows = tuple([self.group.loops.extents[a] for a in self.axes])
+        return MapExpr(name, metas, tuple(done), places, rows)
+
+
+def _placed(statement: Statement, inputs: int) -> Statement:
+    """A statement whose loads of stored values are counted after the inputs."""
+    made: dict[int, Node] = {}
+    for node in walk(statement.body):
+        done: Node = node
+        if isinstance(node, Load) and node.source < 0:
+            done = Load(inputs - 1 - node.source, node.index)
+        elif isinstance(node, Choose):
+            done = Choose(node.guards, made[id(node.yes)], made[id(node.no)])
+        elif isinstance(node, Apply):
+            args = tuple([made[id(a)] for a in node.args])
+            done = Apply(node.op, args, node.dtype, node.attrs)
+        made[id(node)] = done
+    return Statement(
+        statement.meta,
+        made[id(statement.body)],
+        statement.op,
+        statement.reduction,
+        statement.extents,
+        statement.attrs,
+        statement.stage,
+        statement.rows,
+    )

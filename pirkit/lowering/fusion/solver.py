@@ -1,0 +1,136 @@
+"""The solver: which of the kernel's common loops each value belongs to.
+
+A temporary that is complete at one turn of the outer loops and read at the same turn needs no
+barrier. So a group has *loops*, and each value of it *rows*: for each loop, the turn at which an
+element is computed, as an expression over the element's own index. A read at map m of a value with
+rows R is at turn R after m: that has to be the reader's own. Where it is not, the loop is not
+common, and is given up; the group keeps the loops on which all its values agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import count
+from math import prod
+from typing import Final, cast
+
+from xdsl.ir import SSAValue
+
+from pirkit.dialect.map_expr.tree import Reduction
+from pirkit.dialect.types import meta_of
+from pirkit.index.expr import Expr
+from pirkit.index.maps import bindings, compose, inverse, space
+from pirkit.lowering.fusion.equations import Unit
+from pirkit.runtime.meta import TensorMeta
+
+Rows = dict[int, Expr]
+"""Loop -> turn, over the canonical iterators of a value."""
+
+_NUMBERS: Final = count()
+
+
+@dataclass
+class Loops:
+    """Loops of a group and the rows of its values."""
+
+    extents: dict[int, int] = field(default_factory=dict[int, int])
+    rows: dict[SSAValue, Rows] = field(default_factory=dict[SSAValue, Rows])
+    work: int = 0
+    """Elements of the largest space that is reduced."""
+
+    @property
+    def turns(self) -> int:
+        """How often the common loops turn: that many processors have something to do."""
+        return prod(self.extents.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """What becomes of the loops when an op joins: rows of the op, same loops, those given up."""
+
+    rows: Rows | None
+    same: dict[int, int]
+    extents: dict[int, int]
+    new: bool
+    work: int
+
+
+def solve(unit: Unit, groups: Iterable[Loops]) -> Joined:
+    """The loops that an op and the groups it reads from have in common."""
+    held = list(groups)
+    extents = {axis: n for g in held for axis, n in g.extents.items()}
+    work = max((g.work for g in held), default=0)
+    if isinstance(unit.value, Reduction):
+        work = max(work, unit.meta.numel * prod(unit.value.extents))
+    inner = unit.value.extents if isinstance(unit.value, Reduction) else ()
+    inner_iters = {e.iter for e in space(inner, "r") if e.iter is not None}
+    found: list[Rows] = []
+    for read in unit.reads:
+        group = next((g for g in held if read.source in g.rows), None)
+        if group is None:
+            continue
+        source = space(_shape(read.source))
+        at = bindings(source, read.index)
+        rows = {a: e for a, e in group.rows[read.source].items() if a in group.extents}
+        found.append(dict(zip(rows, compose(tuple(rows.values()), at), strict=True)))
+    if not found:
+        if not unit.is_reduction:
+            return Joined(None, {}, extents, False, work)
+        own: Rows = {}
+        for e in space(unit.meta.shape):
+            if e.iter is not None:
+                number = next(_NUMBERS)
+                own[number] = e
+                extents[number] = e.iter.extent
+        return Joined(own, {}, extents, True, work)
+    agreed: Rows = {}
+    same: dict[int, int] = {}
+    dropped: set[int] = set()
+    for rows in found:
+        for axis, turn in rows.items():
+            if inner_iters & turn.iters or agreed.get(axis, turn) is not turn:
+                dropped.add(axis)
+            else:
+                agreed[axis] = turn
+    agreed = {a: t for a, t in agreed.items() if a not in dropped}
+    by_turn: dict[Expr, int] = {}
+    for axis, turn in list(agreed.items()):
+        if turn in by_turn and turn.terms:
+            same[axis] = by_turn[turn]
+            del agreed[axis]
+        else:
+            by_turn[turn] = axis
+    left = {a: n for a, n in extents.items() if a not in dropped and a not in same}
+    constrained = [g for g in held if g.rows]
+    if len(constrained) > 1:
+        common = set(extents)
+        for group in constrained:
+            common &= {same.get(a, a) for a in group.extents}
+        left = {a: n for a, n in left.items() if a in common}
+        agreed = {a: t for a, t in agreed.items() if a in common}
+    return Joined(agreed, same, left, False, work)
+
+
+def _shape(value: SSAValue) -> tuple[int, ...]:
+    return cast(TensorMeta, meta_of(value.type)).shape
+
+
+def spread(unit: Unit, rows: Rows, members: dict[SSAValue, Unit], loops: Loops) -> None:
+    """Give the values that a reduction goes over the rows that it has, where they have none."""
+    stack: list[tuple[Unit, Rows]] = [(unit, rows)]
+    while stack:
+        reader, turns = stack.pop()
+        extents = reader.value.extents if isinstance(reader.value, Reduction) else ()
+        outer = (*space(reader.meta.shape), *space(extents, "r"))
+        for read in reader.reads:
+            member = members.get(read.source)
+            if member is None or member.is_reduction or read.source in loops.rows:
+                continue
+            back = inverse(read.index, outer, member.meta.shape)
+            if back is None:
+                continue
+            at = bindings(outer, back)
+            found = dict(zip(turns, compose(tuple(turns.values()), at), strict=True))
+            loops.rows[read.source] = found
+            stack.append((member, found))

@@ -1,0 +1,53 @@
+"""Random programs give the same numbers fused as op by op."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+
+from pirkit.dialect.map_expr.text import parse_kernel, print_kernel
+from pirkit.dialect.operation import PirOp, ProgramOp
+from pirkit.dialect.verify import verify_module
+from pirkit.lowering.fusion.fusing import FusePass
+from pirkit.lowering.kernels import KernelLibrary
+from pirkit.lowering.plan_writer import write_plan
+from pirkit.passes.base import PassContext
+from pirkit.runtime.executor import Executable
+from tests.fusion.random_programs import Array, Maker
+
+
+def run(program: ProgramOp, inputs: dict[str, Array]) -> dict[str, Array]:
+    library = KernelLibrary("reference")
+    return dict(Executable(write_plan(program, library=library), library).run(inputs))
+
+
+def fused(program: ProgramOp, **options: object) -> tuple[ProgramOp, PassContext]:
+    module = ModuleOp([program.clone()])
+    context = PassContext("fuse", ops=1000)
+    FusePass(**options).run(context, module)  # type: ignore[arg-type]
+    verify_module(module)
+    return next(op for op in module.ops if isinstance(op, ProgramOp)), context
+
+
+@pytest.mark.parametrize("block", range(12))
+def test_fused_programs_give_the_same_numbers(block: int) -> None:
+    for seed in range(25 * block, 25 * block + 25):
+        made = Maker(seed, depth=3 + seed % 10)
+        want = run(made.program, made.inputs)
+        program, _ = fused(made.program, single=seed % 2 == 0)
+        got = run(program, made.inputs)
+        assert want.keys() == got.keys()
+        for name in want:
+            np.testing.assert_allclose(
+                got[name], want[name], rtol=2e-5, atol=1e-6, err_msg=f"seed {seed}, {name}"
+            )
+
+
+def test_the_text_of_a_kernel_is_the_kernel() -> None:
+    for seed in range(100):
+        program, _ = fused(Maker(seed, depth=8).program, single=True)
+        for op in program.operations:
+            if isinstance(op, PirOp) and op.name == "pir.map_expr":
+                text = op.attribute("kernel")
+                assert print_kernel(parse_kernel(text)) == text
