@@ -18,7 +18,6 @@ pir.program @dies(%x "x" : tensor<2xf32>) {
 // an operand that occurs twice, outputs, parameters, and what is read later, by another name too.
 // CHECK-LABEL: pir.program @refused
 // CHECK-NOT:     _(
-// CHECK:       }
 pir.program @refused(%x "x" : tensor<2xf32>, %u "u" : tensor<1x?xf32>) {
   %p = pir.parameter() {parameter_name = "w"} : () -> tensor<2xf32>
   %a = pd_op.exp(%x) : (tensor<2xf32>) -> tensor<2xf32>
@@ -62,7 +61,6 @@ pir.program @names(%u "u" : tensor<1x?xf32, #pir.dims<["", "N"]>>) {
 // Regions: what crosses the border of one, in or out, keeps its storage.
 // CHECK-LABEL: pir.program @regions
 // CHECK-NOT:     relu_(
-// CHECK:       }
 pir.program @regions(%x "x" : tensor<2xf32>, %c "c" : tensor<1xi1>) {
   %a = pd_op.exp(%x) : (tensor<2xf32>) -> tensor<2xf32>
   %b = pd_op.relu(%a) : (tensor<2xf32>) -> tensor<2xf32>
@@ -84,7 +82,6 @@ pir.program @regions(%x "x" : tensor<2xf32>, %c "c" : tensor<1xi1>) {
 // CHECK-NEXT:    [[N:%.*]] = pd_op.add_([[D]], %x)
 // CHECK-NEXT:    pd_op.multiply(%x, [[N]])
 // CHECK-NOT:     assign_out_
-// CHECK:       }
 pir.program @update(%x "x" : tensor<2xf32>) {
   %p = pir.parameter() {parameter_name = "mean"} : () -> tensor<2xf32>
   %d = pd_op.scale(%p) {scale = 0.9 : f64} : (tensor<2xf32>) -> tensor<2xf32>
@@ -111,7 +108,6 @@ pir.program @read_meanwhile(%x "x" : tensor<2xf32>) {
 // CHECK-LABEL: pir.program @several
 // CHECK:         pd_op.batch_norm_(%x, %p, %q
 // CHECK-NOT:     assign_out_
-// CHECK:       }
 pir.program @several(%x "x" : tensor<2x3xf32>) {
   %p = pir.parameter() {parameter_name = "mean"} : () -> tensor<3xf32>
   %q = pir.parameter() {parameter_name = "variance"} : () -> tensor<3xf32>

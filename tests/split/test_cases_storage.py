@@ -458,3 +458,37 @@ pir.program @main(%x "x" : {T}, %g "y_grad" : {T}) {{
     outputs = model.forward({"x": tensor(x)})
     found = model.backward([np.full((2, 3), 2.0)], outputs)
     np.testing.assert_array_equal(found["w"], 2 * np.maximum(x, 0))
+
+
+def test_a_view_of_another_shape_has_a_name_of_its_own() -> None:
+    of = "tensor<3x2xf64>"
+    text = program(
+        f"%t = {op('share_data', '%x')}",
+        f"%r = pd_op.reshape_(%x) {{shape = array<i64: 3, 2>}} : ({T}) -> {of}",
+        output("t", "t"),
+        output("r", "r", of=of),
+    )
+    parts = split(text)
+    assert parts.names.fo == ("x", "r")
+
+
+def test_work_is_not_moved_in_front_of_one_write_but_behind_another() -> None:
+    text = f"""
+pir.program @main(%x "x" : {T}, %g "y_grad" : {T}) {{
+  %a = pir.parameter() {{parameter_name = "a"}} : () -> {T}
+  %b = pir.parameter() {{parameter_name = "b"}} : () -> {T}
+  %f = {op("multiply", "%a", "%b")}
+  %y = {op("multiply", "%x", "%f")}
+  %first = {op("assign_out_", "%x", "%b")}
+  %second = {op("assign_out_", "%x", "%a")}
+  {output("y", "y")}
+  %k = {op("multiply", "%a", "%b")}
+  %gx = {op("multiply", "%g", "%k")}
+  {output("x_grad", "gx")}
+}}
+"""
+    x, a, b = (np.full((2, 3), v) for v in (2.0, 3.0, 5.0))
+    for mode in ("save-all", "free", "min-cut"):
+        model = Model(split(text, mode=mode), {"a": tensor(a.copy()), "b": tensor(b.copy())})
+        outputs = model.forward({"x": tensor(x)})
+        assert (model.backward([np.ones((2, 3))], outputs)["x"] == 15).all()
