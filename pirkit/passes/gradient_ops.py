@@ -217,7 +217,8 @@ class _Gradient:
         ours = {o.name for o in c.definition.operands} | set(c.definition.attr_kinds)
         attrs = ATTRIBUTES.get(c.definition.name, lambda _: {})(self)
         attrs |= {n: self._given(n) for n in op.attr_kinds if n in ours}
-        attrs |= {s.name: operands[s.name] for s in op.operands if s.kind is not None}
+        kinds = {s.name: operands[s.name] for s in op.operands if s.kind is not None}
+        attrs |= {n: given for n, given in kinds.items() if given is not None}
         tensors = [operands[s.name] for s in op.operands if s.kind is None]
         return self.scope.b(op, *tensors, **attrs)
 

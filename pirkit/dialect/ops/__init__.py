@@ -5,6 +5,7 @@ from pirkit.dialect.ops import (  # noqa: F401
     activation,
     adam,
     adaptive,
+    affine_grid,
     anchors,
     arithmetic,
     attention,
@@ -66,6 +67,7 @@ from pirkit.dialect.ops import (  # noqa: F401
     scan,
     scatter,
     selection,
+    sequence,
     set_value,
     sets,
     shape,
@@ -76,6 +78,7 @@ from pirkit.dialect.ops import (  # noqa: F401
     special_functions,
     unary,
     unfold,
+    unpool,
     vector_norm,
     vision,
 )

@@ -261,6 +261,7 @@ def _(s: SampleMaker) -> Iterator[Sample]:
     for kind in REDUCTIONS:
         yield s(s.tensor(4, 2), src, dst, reduce_op=kind, out_size=(0,))
     yield s(s.tensor(4, 3), src.astype(np.int32), dst.astype(np.int32), out_size=(3,))
+    yield s(s.tensor(4, 3), src, dst, out_size=(5,), reduce_op="MEAN")
 
 
 @samples(SendUeRecv)

@@ -104,6 +104,9 @@ from pirkit.dialect.rules import (
     scan as scan,
 )
 from pirkit.dialect.rules import (
+    sequence as sequence,
+)
+from pirkit.dialect.rules import (
     series as series,
 )
 from pirkit.dialect.rules import (

@@ -15,8 +15,9 @@ from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose
 from pirkit.dialect.ops.pool import Windows, out_sizes, pool_slides, spans
+from pirkit.dialect.rules.movement import part
 from pirkit.dialect.rules.reduction import count
-from pirkit.dialect.rules.sizes import in_shape, sizes_of
+from pirkit.dialect.rules.sizes import Size, in_shape, product, sizes_of, zeros
 from pirkit.dialect.windows import CHANNELS_LAST
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import UNKNOWN
@@ -77,6 +78,30 @@ def _(c: OpCall) -> tuple[Value, Value]:
     at = in_shape(b, b.squeeze(chosen + first, axis=(-1,)), [-1])
     mask = b.cast(b.reshape_like(b.gather(known, at, axis=0), out), dt.int32)
     return b.cast(out, c.x.dtype), mask
+
+
+@decompose("pd_op.unpool", "pd_op.unpool3d")
+def _(c: OpCall) -> Value:
+    """Elements are written to zeros, by number."""
+    b, x, spaces = c.b, c.x, c.x.rank - 2
+    n, channels = sizes_of(b, x)[:2]
+    size = c.output_size
+    lengths: list[Size] = []
+    if isinstance(size, Value):
+        size = b.cast(size, dt.int64)
+        first = -spaces if size.shape[0] == UNKNOWN else size.shape[0] - spaces
+        ends = [first + i + 1 or 2**31 - 1 for i in range(spaces)]
+        lengths += [part(b, size, (0,), (first + i,), (end,)) for i, end in enumerate(ends)]
+    else:
+        lengths += size[-spaces:]
+    total: Size = 1
+    for length in lengths:
+        total = product(b, total, length)
+    flat = in_shape(b, x, [n, channels, -1])
+    places = in_shape(b, c.indices, [n, channels, -1])
+    out = zeros(b, [n, channels, total], x.dtype)
+    out = b.put_along_axis(out, places, flat, axis=2, reduce="assign")
+    return in_shape(b, out, [n, channels, *lengths])
 
 
 def _places(every: Sequence[Windows], lengths: Sequence[int]) -> np.ndarray[Any, Any]:

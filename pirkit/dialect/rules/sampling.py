@@ -9,6 +9,7 @@ from itertools import product as combinations
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose
+from pirkit.dialect.rules.movement import part
 from pirkit.dialect.rules.sizes import Size, as_list, in_shape, product, sizes_of
 from pirkit.dialect.windows import slides
 from pirkit.runtime import dtype as dt
@@ -109,6 +110,34 @@ def _place(b: Builder, at: Value, size: Size, padding_mode: str, align_corners: 
         away = b.where(period > 0.0, away - b.floor(away / whole) * period, 0.0)
         at = b.minimum(away, period - away) - edge
     return b.minimum(b.maximum(at, b.value(0.0, at)), last)
+
+
+@decompose("pd_op.affine_grid")
+def _(c: OpCall) -> Value:
+    """Homogeneous coordinates of all positions, times the matrices."""
+    b, maps = c.b, c.operand("input")
+    n = c.result_meta("output").shape[-1]
+    shape, lengths = c.output_shape, list[Size]()
+    if isinstance(shape, Value):
+        shape = b.cast(shape, dt.int64)
+        lengths += [part(b, shape, (0,), (i + 2,), (i + 3,)) for i in range(n)]
+    else:
+        lengths += shape[2:]
+    axes: list[Value] = []
+    for i, length in enumerate(lengths):
+        size = _number(b, length, maps)
+        gaps = size - 1.0
+        steps = b.cast(_arange(b, length), maps.dtype) - gaps * 0.5
+        across = b.maximum(gaps if c.align_corners else size, b.value(1.0, size))
+        axes.append(_spread(b, in_shape(b, steps * 2.0 / across, _along(i, length, n)), lengths))
+    places = b.stack([*reversed(axes), b.ones_like(axes[0])], axis=1)
+    moved = b.matmul(places, maps, transpose_y=True)
+    return in_shape(b, moved, [sizes_of(b, maps)[0], *lengths, n])
+
+
+def _along(axis: int, length: Size, n: int) -> list[Size]:
+    """Sizes of ``n`` dimensions, all 1 but for one."""
+    return [length if i == axis else 1 for i in range(n)]
 
 
 @decompose("pd_op.roi_align")
