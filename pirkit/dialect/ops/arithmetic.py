@@ -109,7 +109,7 @@ class Increment:
 
     name = "pd_op.increment"
     signature = "x ; value: f32 = 1.0 -> out"
-    dtypes = (*dt.INTS, dt.float32, dt.float64)
+    dtypes = (*dt.INTS, *dt.FLOATS)
     inplace = {"out": "x"}
 
 

@@ -251,7 +251,7 @@ class Accuracy:
 
     name = "pd_op.accuracy"
     signature = "x, indices, label -> accuracy, correct, total"
-    dtypes = (dt.float32, dt.float64)
+    dtypes = dt.FLOATS
     reads_meta_only = ("x",)
 
 

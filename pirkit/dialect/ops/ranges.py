@@ -92,7 +92,7 @@ class Linspace:
 
     name = "pd_op.linspace"
     signature = "start, stop, number: i64 ; dtype: dtype, place: place = undefined -> out"
-    dtypes = (dt.float32, dt.float64)
+    dtypes = dt.FLOATS
 
 
 @infer_meta(Linspace)

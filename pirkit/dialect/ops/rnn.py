@@ -56,7 +56,7 @@ class Rnn:
         'hidden_size: i32 = 100, num_layers: i32 = 1, mode: str = "RNN_TANH", seed: i32 = 0, '
         "is_test: bool = False -> out, dropout_state_out~, state[], reserve~"
     )
-    dtypes = (dt.float32, dt.float64)
+    dtypes = dt.FLOATS
     reads_meta_only = ("dropout_state_in",)
     effects = RANDOM
 

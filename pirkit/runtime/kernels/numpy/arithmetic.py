@@ -140,7 +140,7 @@ def add_n(b: Binding) -> Step | None:
     return step
 
 
-@kernel("increment", dtypes=(*dt.INTS, dt.float32, dt.float64), inplace={"out": "x"})
+@kernel("increment", dtypes=(*dt.INTS, *dt.FLOATS), inplace={"out": "x"})
 def increment(b: Binding) -> Step:
     """One ufunc."""
     value = b.constant("value")

@@ -64,7 +64,7 @@ def assign_value(b: Binding) -> Step:
     return _copied(np.asarray(held, out.dtype.np).reshape(out.shape))
 
 
-@kernel("linspace", dtypes=(dt.float32, dt.float64))
+@kernel("linspace", dtypes=dt.FLOATS)
 def linspace(b: Binding) -> Step:
     """In double precision for whole numbers and doubles, else in single."""
     dtype = b.output().dtype

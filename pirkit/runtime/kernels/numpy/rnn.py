@@ -104,7 +104,7 @@ _MODES: Final = {
 }
 
 
-@kernel("rnn", dtypes=(dt.float32, dt.float64))
+@kernel("rnn", dtypes=dt.FLOATS, widen=True)
 def rnn(b: Binding) -> Step | None:
     """Without dropout, which draws random numbers: that is the reference rule's."""
     layers: int = b.attrs["num_layers"]

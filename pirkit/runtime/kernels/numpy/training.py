@@ -123,7 +123,7 @@ def update_loss_scaling(b: Binding) -> Step:
     return step
 
 
-@kernel("accuracy", dtypes=(dt.float32, dt.float64))
+@kernel("accuracy", dtypes=dt.FLOATS)
 def accuracy(b: Binding) -> Step:
     rows = b.input(1).shape[0]
 
