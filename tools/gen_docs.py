@@ -82,6 +82,16 @@ This page is made from the tables themselves: `python tools/gen_docs.py`.
 |---|---|---|
 """
 
+KINDS_INTRODUCTION = """
+## Tensors that are not dense
+
+Ops called on selected rows (the gradient of an embedding), sparse tensors and strings. Optimizer
+steps take the gradient as selected rows.
+
+| op | kinds |
+|---|---|
+"""
+
 
 def kernels_page() -> str:
     """The text of ``docs/kernels.md``."""
@@ -95,7 +105,19 @@ def kernels_page() -> str:
             continue
         own = (_types(definition.dtypes) or "any") if rule is not None else ""
         rows.append(f"| `{definition.name}` | {_types(kernels)} | {own} |")
-    return KERNELS_INTRODUCTION + "\n".join(rows) + "\n"
+    return KERNELS_INTRODUCTION + "\n".join(rows) + "\n" + KINDS_INTRODUCTION + _kinds() + "\n"
+
+
+def _kinds() -> str:
+    """Which ops take tensors that are not dense, as rows of a table."""
+    kinds: dict[str, list[str]] = {}
+    for kernel in KERNELS.kernels(backend="cpu"):
+        found = kinds.setdefault(kernel.op, [])
+        if kernel.kind != "dense" and kernel.kind not in found:
+            found.append(kernel.kind)
+    return "\n".join(
+        f"| `{op}` | {' '.join(sorted(kinds[op]))} |" for op in sorted(kinds) if kinds[op]
+    )
 
 
 PRIMITIVES_INTRODUCTION = """\
