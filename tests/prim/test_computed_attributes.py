@@ -130,3 +130,24 @@ def test_what_nobody_reads_may_have_any_type() -> None:
     y = op.results[0]
     assert take_apart(op, moved=moved) > 0
     np.testing.assert_allclose(t.run({"y": t.b.wrap(moved[y])})["y"], (X * X).sum(1))
+
+
+GRADIENTS: Final[list[tuple[Form, tuple[Array, ...], Any]]] = [
+    (lambda b, x, g: b.view_shape_grad(x, g, dims=[4, 3]), (X, X.reshape(4, 3)), X),
+    (lambda b, g: b.reverse_grad(g, axis=[0]), (X,), X[::-1]),
+    (
+        lambda b, x, g: b.as_strided_grad(x, g, dims=[2, 2], stride=[1, 1], offset=1),
+        (np.zeros(5), np.array([[1.0, 2.0], [3.0, 4.0]])),
+        [0, 1, 5, 4, 0],
+    ),
+    (lambda b, x, g: b.identity_loss_grad(x, g, reduction=0), (X, np.array(6.0)), X * 0 + 6),
+    (lambda b, x, g: b.identity_loss_grad(x, g, reduction=1), (X, np.array(6.0)), X * 0 + 0.5),
+    (lambda b, x, g: b.identity_loss_grad(x, g, reduction=2), (X, X), X),
+]
+
+
+@pytest.mark.parametrize(("form", "inputs", "want"), GRADIENTS)
+def test_gradient_ops_of_undeclared_ops(form: Form, inputs: tuple[Array, ...], want: Any) -> None:
+    t, value = program(form, inputs)
+    found = t.run({"y": value}, "decompose,verify-primitive")["y"]
+    np.testing.assert_array_equal(found, want)

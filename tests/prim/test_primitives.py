@@ -9,8 +9,10 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 from pirkit.dialect.build import ORDER, RULE, SOURCE
-from pirkit.dialect.opdef import decompose, find, lookup, vjp
+from pirkit.dialect.gradient_names import forward_of
+from pirkit.dialect.opdef import all_ops, decompose, find, lookup, vjp
 from pirkit.dialect.operation import REGIONS, PirOp
+from pirkit.dialect.ops.gradients import SOURCES
 from pirkit.dialect.primitives import PRIMITIVES
 from pirkit.passes import run_pipeline
 from tests.prim.differentiation import Traced
@@ -25,6 +27,17 @@ def test_a_primitive_is_an_op_that_is_not_taken_apart(name: str) -> None:
     definition = find(name)
     assert definition is not None
     assert decompose.get(definition) is None
+
+
+def test_every_other_op_is_taken_apart() -> None:
+    """But for gradient ops of ops that are not declared."""
+    every = [d for d in all_ops() if d.name.startswith("pd_op.") and d.pure is None]
+    whole = [d for d in every if d.name not in PRIMITIVES and decompose.get(d) is None]
+    assert [d.name for d in whole if d.name not in SOURCES or forward_of(d) is not None] == []
+
+
+def test_every_differentiable_primitive_has_a_derivative() -> None:
+    assert [n for n in DIFFERENTIABLE if n not in WITH_RULE] == []
 
 
 @pytest.mark.parametrize("name", [n for n, p in PRIMITIVES.items() if not p.differentiable])

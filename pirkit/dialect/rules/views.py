@@ -9,6 +9,7 @@ from pirkit.dialect.build import Value
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose, vjp
 from pirkit.dialect.rules.sizes import Size, in_shape, product, sizes_of
+from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import UNKNOWN
 
 
@@ -54,3 +55,31 @@ def _(c: OpCall) -> Value:
 def _shaped(c: OpCall, sizes: Sequence[Size]) -> Value:
     known = c.out.shape
     return in_shape(c.b, c.x, sizes) if UNKNOWN in known else c.b.reshape(c.x, known)
+
+
+# --- gradient ops whose forward op no static program has -----------------------------------------
+
+
+@decompose("pd_op.view_shape_grad")
+def _(c: OpCall) -> Value:
+    return c.b.reshape_like(c.out_grad, c.operand("input"))
+
+
+@decompose("pd_op.reverse_grad")
+def _(c: OpCall) -> Value:
+    if isinstance(c.axis, Value):
+        return NotImplemented
+    return c.b.flip(c.out_grad, axis=c.axis)
+
+
+@decompose("pd_op.as_strided_grad")
+def _(c: OpCall) -> Value:
+    """Elements that were seen at several places get a cotangent from each."""
+    b, x, g = c.b, c.operand("input"), c.out_grad
+    places = b.const(c.offset, dt.int64)
+    for i, (size, stride) in enumerate(zip(c.dims, c.stride, strict=True)):
+        steps = b.arange(start=0, end=size, step=1, dtype=dt.int64) * stride
+        places = places + b.reshape(steps, tuple(-1 if j == i else 1 for j in range(len(c.dims))))
+    flat = b.reshape(b.zeros_like(x), (-1,))
+    found = b.scatter_nd_add(flat, b.reshape(places, (-1, 1)), b.reshape(g, (-1,)))
+    return b.reshape_like(found, x)
