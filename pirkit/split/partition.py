@@ -18,13 +18,13 @@ from pirkit.split.choose import SAVE_ALL, Choice, Chooser
 from pirkit.split.contents import Contents, Need
 from pirkit.split.costs import Effort, effort_of, is_token
 from pirkit.split.demand import demand_of
+from pirkit.split.gradients import differentiated
 from pirkit.split.halves import backward_half, forward_half, taken_by, wanted_early
 from pirkit.split.joint import (
     PARAMETERS,
     Joint,
     Roles,
     at,
-    differentiated,
     roles_by_name,
     taken_apart,
 )
