@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import pytest
 
+import pirkit.dialect
 from pirkit.dialect.opdef import find
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.binding import Binding
 from pirkit.runtime.meta import Meta, TensorMeta, VecMeta, of_value
 from pirkit.runtime.registry import CPU, KERNELS, Kernel
-from tests.ops.calls import Call, calls, tensor_slots
+from tests.ops.calls import STRUCTURAL, Call, calls, tensor_slots
 from tests.tolerance import difference
 
 Array = np.ndarray[Any, Any]
@@ -144,3 +146,22 @@ def test_kernel_may_write_over_the_operands_it_names(kernel: Kernel) -> None:
                 found = run(kernel, call, args, tuple(outs))
                 if found is not None:
                     check(found, expected, kernel, call)
+
+
+KINDS: Final = sorted(
+    {
+        name
+        for listed in ("graphnet_kinds.txt", "training_kinds.txt")
+        for name in Path(pirkit.dialect.__file__).with_name(listed).read_text().split()
+    }
+)
+"""The op kinds of recorded graphs of real models, and those of programs that train."""
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_every_recorded_kind_has_a_kernel(name: str) -> None:
+    """Ops that compute nothing (inputs, outputs, lists, printing) are the executor's."""
+    definition = find(name)
+    assert definition is not None
+    served = {k.op for k in EVERY}
+    assert definition.base.name in served or definition.family == STRUCTURAL
