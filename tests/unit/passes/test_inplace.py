@@ -1,4 +1,4 @@
-"""Programs that write in place where they may: the numbers of every captured case stay."""
+"""Programs that write in place where they may: numbers stay, and memory does not grow."""
 
 from __future__ import annotations
 
@@ -6,7 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from pirkit.frontend.cases import check_case
+from pirkit.frontend.cases import check_case, open_case
+from pirkit.frontend.compile import DEFAULT_PIPELINE
+from pirkit.frontend.compile import compile as compile_program
+from pirkit.frontend.files import load
+from pirkit.runtime.meta import Meta, of_array
+from pirkit.runtime.planning import plan_memory
+from pirkit.runtime.session import Draws
 
 FOLDER = Path(__file__).parents[2] / "corpus" / "paddle"
 CASES = sorted(p for p in FOLDER.iterdir() if p.is_dir())
@@ -17,3 +23,19 @@ CASES = sorted(p for p in FOLDER.iterdir() if p.is_dir())
 def test_the_numbers_stay_those_of_paddle(case: Path, source: str) -> None:
     report = check_case(case, source, pipeline="@default,inplace")
     assert report.status == "pass", report.message
+
+
+@pytest.mark.parametrize("folder", CASES, ids=lambda path: path.name)
+def test_the_memory_of_a_run_does_not_grow(folder: Path) -> None:
+    case, program = open_case(folder), load(folder / "program.txt")
+    found: list[int] = []
+    for pipeline in (DEFAULT_PIPELINE, f"{DEFAULT_PIPELINE},inplace"):
+        exe = compile_program(program, pipeline=pipeline)
+        held = {**case.step("inputs.npz", 1), **case.arrays("params.npz")}
+        ports = (*exe.plan.inputs, *exe.plan.params)
+        fed: dict[int, Meta] = {p.slot: of_array(held[p.name]) for p in ports}
+        layout = plan_memory(
+            exe.plan, exe.library, fed, device=exe.library.device, generator=Draws().generator
+        )
+        found.append(layout.nbytes)
+    assert found[1] <= found[0]
