@@ -10,6 +10,8 @@ import pytest
 
 from pirkit.diag.errors import ArtifactError
 from pirkit.lowering.codegen.compile import compile_kernel, kernel_key, pack, unpack
+from pirkit.lowering.codegen.loopnest import Compute, Kernel, Load, Operand, Stage, Store
+from pirkit.runtime import dtype as dt
 from pirkit.runtime.native.cache import ObjectCache, open_cache
 from pirkit.runtime.native.function import NativeFunction
 from pirkit.runtime.native.target import host
@@ -111,6 +113,15 @@ def test_code_that_was_kept_runs(store: ObjectCache) -> None:
 def test_the_key_tells_kernels_apart() -> None:
     assert kernel_key(softmax(4, 50), host()) == kernel_key(softmax(4, 50), host())
     assert kernel_key(softmax(4, 50), host()) != kernel_key(softmax(4, 51), host())
+
+
+def test_the_key_does_not_see_names() -> None:
+    def nest(x: str, y: str) -> Kernel:
+        one = Operand(dt.float32, (4,), (), 40)
+        body = (Load(x, 0), Compute(y, "exp", (x,), dt.float32), Store(1, y))
+        return Kernel((10,), (), (one, one), (Stage(body),))
+
+    assert kernel_key(nest("a", "b"), host()) == kernel_key(nest("b", "a"), host())
 
 
 @pytest.mark.parametrize("data", [b"", b"{}\ncode", b"[1]\n", b"\xff\n"])

@@ -12,7 +12,7 @@ from typing import Final
 from pirkit.diag.errors import ArtifactError
 from pirkit.diag.version import VERSION
 from pirkit.lowering.codegen.generate import SYMBOL, Generated, generate
-from pirkit.lowering.codegen.loopnest import Compute, Kernel
+from pirkit.lowering.codegen.loopnest import Compute, Kernel, numbered
 from pirkit.lowering.codegen.parts import in_parts
 from pirkit.lowering.codegen.schedule import COSTLY, schedule
 from pirkit.runtime.native.cache import ObjectCache, user_cache
@@ -79,7 +79,7 @@ def compile_kernel(kernel: Kernel, target: Target) -> Code:
 
 def kernel_key(kernel: Kernel, target: Target) -> str:
     """What decides about the object code: the kernel, the CPU, and those who make the code."""
-    parts = (kernel, target, VERSION, LLVMLITE_VERSION, _generator())
+    parts = (numbered(kernel), target, VERSION, LLVMLITE_VERSION, _generator())
     return blake2b(repr(parts).encode(), digest_size=32).hexdigest()
 
 

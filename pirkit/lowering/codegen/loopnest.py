@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from pirkit.diag.errors import InternalError
@@ -139,6 +139,32 @@ def reads(statement: Statement) -> tuple[str, ...]:
 def defines(statement: Statement) -> str | None:
     """The name that a statement defines."""
     return None if isinstance(statement, Store) else statement.name
+
+
+def numbered(kernel: Kernel) -> Kernel:
+    """The kernel with numbers for names: kernels that differ in names alone become equal."""
+    names: dict[str, str] = {}
+
+    def number(name: str) -> str:
+        return names.setdefault(name, f"{len(names)}")
+
+    def renamed(statement: Statement) -> Statement:
+        match statement:
+            case Compute(name, primitive, args, dtype):
+                numbers = tuple(number(arg) for arg in args)
+                return Compute(number(name), primitive, numbers, dtype)
+            case Fold(name, kind, value):
+                value = number(value)
+                return Fold(number(name), kind, value)
+            case Store(operand, value):
+                return Store(operand, number(value))
+            case Load() | Constant() | Index():
+                return replace(statement, name=number(statement.name))
+
+    stages = tuple(
+        Stage(tuple(map(renamed, s.body)), tuple(map(renamed, s.after))) for s in kernel.stages
+    )
+    return replace(kernel, stages=stages)
 
 
 def kept(kernel: Kernel) -> tuple[str, ...]:
