@@ -196,12 +196,24 @@ def _print(module: mlir.ModuleOp, arguments: argparse.Namespace) -> str:
 
     if arguments.verify_roundtrip:
         _verify_roundtrip(module)
+    if arguments.why_not:
+        return _why_not(module, arguments.why_not)
     text = WRITERS[arguments.target](module)
     if arguments.why_kernel:
         from pirkit.frontend.files import explain_kernels  # noqa: PLC0415
 
         text += explain_kernels(module)
     return text if text.endswith("\n") else text + "\n"
+
+
+def _why_not(module: mlir.ModuleOp, question: str) -> str:
+    from pirkit.lowering.fusion.showing import why_not_fused  # noqa: PLC0415  only for --why-not
+
+    about, _, values = question.partition(":")
+    names = [name.strip().removeprefix("%") for name in values.split(",")]
+    if about != "fuse" or len(names) != 2 or not all(names):
+        raise UsageError("it is --why-not fuse:%A,%B", code="PK0701")
+    return why_not_fused(module, names[0], names[1]) + "\n"
 
 
 def _verify_roundtrip(module: mlir.ModuleOp) -> None:

@@ -18,6 +18,7 @@ TARGETS: Final = (
     "paddle-json",
     "plan",
     "dot",
+    "map-expr",
 )
 
 
@@ -90,6 +91,11 @@ def make_parser() -> ArgumentParser:
     )
     look.add_argument(
         "--why-kernel", action="store_true", help="of -t plan: tell each kernel's reason"
+    )
+    look.add_argument(
+        "--why-not",
+        metavar="fuse:%A,%B",
+        help="print why the operations that make two values are not in one kernel",
     )
     look.add_argument("--json", action="store_true", help="print listings and errors as JSON")
     guard = parser.add_argument_group("guard")

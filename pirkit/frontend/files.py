@@ -85,6 +85,12 @@ def _print_plans(module: mlir.ModuleOp) -> str:
     return "".join(str(write_plan(p)) for p in programs)
 
 
+def _print_map_exprs(module: mlir.ModuleOp) -> str:
+    from pirkit.lowering.fusion.showing import print_map_exprs  # noqa: PLC0415  as above
+
+    return print_map_exprs(module)
+
+
 def explain_kernels(module: mlir.ModuleOp, backend: str = "cpu") -> str:
     """Which kernel runs each operation of the module's programs, and why."""
     from pirkit.lowering.kernels import KernelLibrary  # noqa: PLC0415  not for text in and out
@@ -111,6 +117,7 @@ WRITERS: Final[Mapping[str, Writer]] = {
     "paddle-json": write_paddle_json,
     "plan": _print_plans,
     "dot": write_dot,
+    "map-expr": _print_map_exprs,
 }
 """The values of ``pirkit-opt -t``."""
 

@@ -77,7 +77,7 @@ class FusePass(Pass):
             if writer is not None:
                 ctx.remark("missed", f"`{writer.name}` writes in place: functionalize it", writer)
                 continue
-            for block in list(_blocks(program)):
+            for block in list(blocks_of(program)):
                 self.fuse(ctx, plan_fusion(block, policy), block)
 
     def fuse(self, ctx: PassContext, found: Fused, block: Block) -> None:
@@ -142,7 +142,7 @@ def _first_write(program: ProgramOp) -> PirOp | None:
     return None
 
 
-def _blocks(program: ProgramOp) -> Iterator[Block]:
+def blocks_of(program: ProgramOp) -> Iterator[Block]:
     """Every block, inner ones first."""
     for op in program.walk():
         for region in op.regions:

@@ -1,0 +1,49 @@
+"""What becomes of the cases: kernels, refusals, numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pirkit.dialect.operation import ProgramOp
+from pirkit.lowering.fusion.fusing import plan_fusion
+from pirkit.lowering.fusion.partition import Policy
+from tests.fusion.cases import CASES, Case
+from tests.fusion.test_random import fused, run
+
+
+def built(name: str) -> tuple[Case, ProgramOp]:
+    c = Case()
+    for k, value in enumerate(CASES[name][0](c)):
+        c.b("pir.shadow_output", value, output_name=f"y{k}")
+    return c, c.program
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_case(name: str) -> None:
+    _, kernels, kinds = CASES[name]
+    c, program = built(name)
+    found = plan_fusion(program.block, Policy())
+    refusals = {r.kind for r in found.partition.refusals.values()}
+    assert (len(found.kernels), " ".join(sorted(refusals))) == (kernels, kinds)
+    want = run(program, c.inputs)
+    got = run(fused(program, single=True)[0], c.inputs)
+    for key in want:
+        np.testing.assert_allclose(got[key], want[key], rtol=2e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "name", ["c02_seed_unsolvable_is_computed_twice", "c08_sum_with_own_transpose"]
+)
+def test_without_computing_again_the_conflict_is_shown_and_the_group_cut(name: str) -> None:
+    c, program = built(name)
+    found = plan_fusion(program.block, Policy(recompute=0))
+    assert len(found.kernels) == 2
+    (refusal, *_) = found.partition.refusals.values()
+    assert refusal.kind == "index-conflict"
+    assert refusal.path1 != refusal.path2
+    assert refusal.holds()
+    want = run(program, c.inputs)
+    got = run(fused(program, recompute=0, single=True)[0], c.inputs)
+    for key in want:
+        np.testing.assert_allclose(got[key], want[key], rtol=2e-5, atol=1e-6)
