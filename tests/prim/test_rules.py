@@ -58,6 +58,11 @@ NOT_SMOOTH: Final[dict[str, str]] = {
 }
 """Ops whose samples lie where differences tell nothing."""
 
+NEEDS_SIZES: Final = {
+    "pd_op.warpctc": "its derivative is a result, which unrolls the steps: see test_ctc.py"
+}
+"""Ops of which a sum of all results has no derivative without knowing sizes."""
+
 COMPUTED = [d for d in table() if d.effects != RANDOM and not d.name.startswith("pir.")]
 COMPOSITE = [d for d in COMPUTED if decompose.get(d) is not None]
 DERIVED = [
@@ -133,6 +138,8 @@ def test_a_decomposition_does_not_need_to_know_sizes(definition: OpDef) -> None:
 
 @pytest.mark.parametrize("definition", DERIVED, ids=name)
 def test_a_derivative_does_not_need_to_know_sizes(definition: OpDef) -> None:
+    if definition.name in NEEDS_SIZES:
+        pytest.skip(NEEDS_SIZES[definition.name])
     for call in float_calls(definition):
         found: list[list[Array]] = []
         for p in (program_of(call), unknowing(call) or program_of(call)):

@@ -17,6 +17,7 @@ from pirkit.dialect.ops import (  # noqa: F401
     conv_transpose,
     copying,
     creation,
+    ctc,
     deformable_conv,
     detection,
     diagonals,

@@ -29,6 +29,9 @@ from pirkit.dialect.rules import (
     creation as creation,
 )
 from pirkit.dialect.rules import (
+    ctc as ctc,
+)
+from pirkit.dialect.rules import (
     dropout as dropout,
 )
 from pirkit.dialect.rules import (
