@@ -190,6 +190,7 @@ _DISCRETE: Final[dict[str, dict[str, str]]] = {
         "yolo_box": "boxes and scores of a prediction, for choosing between them",
         "distribute_fpn_proposals": "sorts boxes by their sizes, as many as the data tell",
         "generate_proposals": "chooses boxes, as many as the data tell",
+        "nms": "as `generate_proposals`",
     },
     "creation and shape": {
         "full": "a constant",

@@ -30,6 +30,15 @@ def _ranks_differ(call: Call) -> bool:
     return len({a.ndim for a in arrays(call.args)}) > 1
 
 
+def _shapes_differ(call: Call) -> bool:
+    return len({a.shape for a in arrays(call.args)}) > 1
+
+
+def _has_gaps(call: Call) -> bool:
+    frames = next(arrays(call.args))
+    return call.attrs["hop_length"] > frames.shape[-2 if call.attrs["axis"] == -1 else 1]
+
+
 def _is_integer(call: Call) -> bool:
     return all(dt.of_array(a).is_integer for a in arrays(call.args))
 
@@ -88,6 +97,7 @@ _GPU_ONLY: Final = Difference("Paddle computes it only on GPUs")
 _POSITIONS: Final = Difference("Paddle rounds positions to float32", when=_is_float64)
 
 VALUE_DIFFERENCES: Final = {
+    "pd_op.lp_pool2d": Difference("Paddle takes powers in single precision", when=_is_float64),
     "pd_op.affine_grid": Difference(
         "Paddle divides by zero where a dimension has one element",
         when=lambda call: call.attrs["align_corners"] and 1 in call.attrs["output_shape"][2:],
@@ -115,6 +125,20 @@ VALUE_DIFFERENCES: Final = {
     ),
     "pd_op.sgd_": Difference(
         "Paddle leaves out the master parameter", when=lambda call: call.args[3] is not None
+    ),
+    "pd_op.rprop_": Difference(
+        "Paddle leaves out the master parameter", when=lambda call: call.args[4] is not None
+    ),
+    "pd_op.logspace": Difference(
+        "Paddle refuses to make no number", when=lambda call: not call.attrs["num"]
+    ),
+    "pd_op.overlap_add": Difference("Paddle refuses frames with gaps between them", when=_has_gaps),
+    "pd_op.gammaincc": Difference(
+        "Paddle reads out of bounds where shapes differ", when=_shapes_differ
+    ),
+    "pd_op.dist": Difference(
+        "Paddle divides 1 by the order in single precision",
+        when=lambda call: _is_float64(call) and call.attrs["p"] not in (0.0, 1.0, 2.0),
     ),
     "pd_op.memcpy_d2h": Difference("Paddle's CPU build leaves the result without memory"),
     "pd_op.log_softmax": Difference("Paddle stops 64 below the maximum", when=_is_steep),

@@ -67,6 +67,14 @@ declare_gradients(
     f"lp_pool2d_grad: x, out, out_grad ; kernel_size: intarray, {_POOL}, norm_type: f32 -> x_grad",
     f"max_pool2d_with_index_grad: x, mask, out_grad ; {_INDEXED_POOL} -> x_grad",
     f"max_pool3d_with_index_grad: x, mask, out_grad ; {_INDEXED_POOL} -> x_grad",
+    (
+        "unpool_grad: x, indices, out, out_grad, output_size: intarray ; ksize: i32[], "
+        "strides: i32[], padding: i32[], data_format: str -> x_grad"
+    ),
+    (
+        "unpool3d_grad: x, indices, out, out_grad ; ksize: i32[], strides: i32[], "
+        "paddings: i32[], output_size: i32[], data_format: str -> x_grad"
+    ),
     "maxout_grad: x, out, out_grad ; groups: i32, axis: i32 -> x_grad",
     (
         "unfold_grad: x, out_grad ; kernel_sizes: i32[], strides: i32[], paddings: i32[], "

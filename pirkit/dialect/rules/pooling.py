@@ -80,6 +80,30 @@ def _(c: OpCall) -> tuple[Value, Value]:
     return b.cast(out, c.x.dtype), mask
 
 
+@decompose("pd_op.lp_pool2d")
+def _(c: OpCall) -> Value:
+    """Sums of powers; where one is zero the root has no slope, and gets none."""
+    b, x = c.b, c.x
+    first = 1 if c.data_format in CHANNELS_LAST else 2
+    axes, sizes = (first, first + 1), c.kernel_size
+    powers = x ** float(c.norm_type)
+    if c.global_pooling:
+        total = b.sum(powers, axes, keepdim=True)
+    else:
+        lengths = tuple([x.shape[a] for a in axes])
+        if UNKNOWN in lengths or 0 in lengths or isinstance(sizes, Value):
+            return NotImplemented
+        moves = pool_slides(lengths, sizes, c.strides, c.paddings, c.padding_algorithm, False, "C4")
+        positions = out_sizes(moves, lengths, c.adaptive, c.ceil_mode, "C5")
+        every = [spans(*each, c.adaptive) for each in zip(moves, lengths, positions, strict=True)]
+        total = powers
+        for axis, windows in zip(axes, every, strict=True):
+            total = b.sum(_windows(b, total, axis, windows, 0.0), (axis + 1,))
+    is_zero = b.equal(total, b.zeros_like(total))
+    root = b.where(is_zero, 1.0, total) ** (1.0 / float(c.norm_type))
+    return b.where(is_zero, 0.0, root)
+
+
 @decompose("pd_op.unpool", "pd_op.unpool3d")
 def _(c: OpCall) -> Value:
     """Elements are written to zeros, by number."""
