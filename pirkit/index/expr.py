@@ -77,11 +77,10 @@ class Read(Atom):
 class Expr:
     """A combination: ``constant + sum(coefficient * atom)``. Made with the functions below."""
 
-    __slots__ = ("bounds", "constant", "has_reads", "iters", "terms")
+    __slots__ = ("_bounds", "constant", "has_reads", "iters", "terms")
 
     terms: tuple[tuple[Atom, int], ...]
     constant: int
-    bounds: Bounds
     iters: frozenset[Iter]
     has_reads: bool
 
@@ -101,7 +100,15 @@ class Expr:
                 for e in atom.index:
                     found |= e.iters
         self.iters = frozenset(found)
-        self.bounds = _bounds(terms, constant)
+        self._bounds: Bounds | None = None
+
+    @property
+    def bounds(self) -> Bounds:
+        """Smallest and largest value, or numbers beyond them."""
+        if self._bounds is None:
+            self._bounds = _bounds(self.terms, self.constant)
+            self._bounds = _sharper(self, self._bounds)
+        return self._bounds
 
     def __add__(self, other: Expr | int) -> Expr:
         return combine((self, 1), (as_expr(other), 1))
@@ -150,6 +157,9 @@ def _term(atom: Atom, factor: int) -> str:
     return f"{factor} * ({text})" if isinstance(atom, Floor) else f"{factor} * {text}"
 
 
+MOST_FLOORS: Final = 4
+"""Floors of an expression up to which its bounds are looked at closely."""
+
 COUNTS: Final[dict[str, int]] = {"atoms": 0, "expressions": 0, "simplifications": 0}
 """What has been made so far; tests read it to see that work grows with the program only."""
 
@@ -188,6 +198,27 @@ def _bounds(terms: tuple[tuple[Atom, int], ...], constant: int) -> Bounds:
     for atom, factor in left.items():
         ends = (factor * atom.bounds[0], factor * atom.bounds[1])
         low, high = low + min(ends), high + max(ends)
+    return low, high
+
+
+def _sharper(expr: Expr, known: Bounds) -> Bounds:
+    """Bounds that see remainders whose two parts were simplified in different ways."""
+    low, high = known
+    floors = [(a, k) for a, k in expr.terms if isinstance(a, Floor)]
+    if not 0 < len(floors) <= MOST_FLOORS or len(expr.terms) == 1:
+        return known
+    for atom, k in floors:
+        by, sign = abs(k), -1 if k > 0 else 1
+        if by == 1:
+            continue
+        one = _make({atom: 1}, 0)
+        rest = combine((expr, sign), (one, by))  # sign * expr = rest - by * floor
+        for shift in {0, rest.constant}:
+            over = floor(rest - shift, by) - one
+            if over.is_constant:
+                first = by * over.constant + shift
+                ends = (sign * first, sign * (first + by - 1))
+                low, high = max(low, min(ends)), min(high, max(ends))
     return low, high
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from pirkit.dialect.map_expr.checking import problems
 from pirkit.dialect.operation import ProgramOp
 from pirkit.lowering.fusion.fusing import plan_fusion
 from pirkit.lowering.fusion.partition import Policy
@@ -26,6 +27,7 @@ def test_case(name: str) -> None:
     found = plan_fusion(program.block, Policy())
     refusals = {r.kind for r in found.partition.refusals.values()}
     assert (len(found.kernels), " ".join(sorted(refusals))) == (kernels, kinds)
+    assert [p for k in found.kernels for p in problems(k.kernel)] == []
     want = run(program, c.inputs)
     got = run(fused(program, single=True)[0], c.inputs)
     for key in want:

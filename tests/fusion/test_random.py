@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
+from pirkit.dialect.map_expr.checking import problems
 from pirkit.dialect.map_expr.text import parse_kernel, print_kernel
 from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.dialect.verify import verify_module
@@ -44,10 +45,12 @@ def test_fused_programs_give_the_same_numbers(block: int) -> None:
             )
 
 
-def test_the_text_of_a_kernel_is_the_kernel() -> None:
+def test_the_text_of_a_kernel_is_the_kernel_and_keeps_the_rules_of_kernels() -> None:
     for seed in range(100):
         program, _ = fused(Maker(seed, depth=8).program, single=True)
         for op in program.operations:
             if isinstance(op, PirOp) and op.name == "pir.map_expr":
                 text = op.attribute("kernel")
-                assert print_kernel(parse_kernel(text)) == text
+                kernel = parse_kernel(text)
+                assert print_kernel(kernel) == text
+                assert list(problems(kernel)) == []

@@ -8,10 +8,11 @@ A generator of code finds here, without asking anything else:
   (``r0...``) with the op that puts elements together;
 - its body: a tree of scalar ops over loads with normalised indices;
 - its ``stage``: statements of one stage read no value of each other but point by point;
-- the loops that all statements share: ``rows`` of the kernel are their extents, ``rows`` of a
-  statement say at which of them an element is computed. Every read of a temporary is of the same
-  point of these loops, so that a temporary need not live longer than one turn of them. A statement
-  without rows has loops of its own, and the values it reads are complete before it starts.
+- the loops that statements share: ``rows`` of the kernel are their extents, ``rows`` of a statement
+  say at which turn of them an element is computed. Statements with rows that follow each other may
+  share the loops: between them, every read of a temporary is of the same turn, so that it need not
+  live longer than that. A statement without rows has loops of its own: what it reads is complete
+  before it starts, and it is complete before the next one does.
 """
 
 from __future__ import annotations

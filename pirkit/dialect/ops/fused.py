@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from pirkit.dialect.map_expr.checking import problems
 from pirkit.dialect.map_expr.interpreter import run
 from pirkit.dialect.map_expr.text import parse_kernel
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
@@ -35,6 +36,8 @@ class MapExpr:
 
     C1: `kernel` is the text of a kernel.
     C2: the operands have the shapes and element types that the kernel states.
+    C3: the kernel reads inside of its tensors, values that are stored before, in the order of its
+    stages and turns.
     """
 
     name = "pir.map_expr"
@@ -48,6 +51,8 @@ def _(*inputs: TensorMeta, kernel: str) -> tuple[TensorMeta, ...]:
     agree = len(inputs) == len(parsed.inputs) and all(map(compatible, parsed.inputs, inputs))
     stated = ", ".join(map(str, parsed.inputs))
     require(agree, "C2", f"the kernel reads ({stated}), not ({', '.join(map(str, inputs))})")
+    wrong = next(problems(parsed), None)
+    require(wrong is None, "C3", str(wrong))
     return parsed.results
 
 
@@ -64,4 +69,6 @@ def _(s: SampleMaker) -> Iterator[Sample]:
 @bad_samples(MapExpr)
 def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     yield "C1", s(s.array(np.ones((2, 3), np.float32)), kernel="kernel of nothing")
+    outside = _SAMPLE.replace("x0[i0, r0]", "x0[i0, r0 + 1]")
+    yield "C3", s(s.array(np.ones((2, 3), np.float32)), kernel=outside)
     yield "C2", s(s.array(np.ones((2, 4), np.float32)), kernel=_SAMPLE)

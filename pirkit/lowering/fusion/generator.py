@@ -114,7 +114,7 @@ class _Builder:
         self.known = {}
         body = self.tree(unit, {})
         value = unit.value
-        rows = self.rows(unit)
+        rows = self.rows(unit, body)
         fold, extents, attrs = "", (), {}
         if isinstance(value, Reduction):
             fold, extents, attrs = value.op, value.extents, dict(value.attrs)
@@ -124,11 +124,19 @@ class _Builder:
             Statement(unit.meta, body, unit.op.name, fold, extents, attrs, self.at_most, rows)
         )
 
-    def rows(self, unit: Unit) -> tuple[Expr, ...] | None:
+    def rows(self, unit: Unit, body: Node) -> tuple[Expr, ...] | None:
+        """The turns of a statement; None if it reads a temporary at other turns."""
         held = self.group.loops.rows.get(unit.result)
         if held is None or not all(a in held for a in self.axes):
             return None
-        return tuple([held[a] for a in self.axes])
+        rows = tuple([held[a] for a in self.axes])
+        for node in walk(body):
+            if isinstance(node, Load) and node.source < 0:
+                source = self.statements[-1 - node.source]
+                at = bindings(space(source.meta.shape), node.index)
+                if source.rows is not None and compose(source.rows, at) != rows:
+                    return None
+        return rows
 
     def value(self, value: SSAValue, index: Index) -> Node:
         """The element of a value at an index."""

@@ -1,0 +1,51 @@
+"""What holds of every kernel: checked of its text alone, without the program it was made from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pirkit.dialect.map_expr.kernel import MapExpr, Statement
+from pirkit.dialect.map_expr.tree import Choose, Load, walk
+from pirkit.index.maps import Guard, bindings, compose, space
+
+
+def problems(kernel: MapExpr) -> Iterator[str]:
+    """What is wrong with a kernel, in words; nothing if all holds."""
+    count = len(kernel.inputs)
+    for k, statement in enumerate(kernel.statements):
+        if statement.rows is not None and len(statement.rows) != len(kernel.rows):
+            yield f"v{k} has {len(statement.rows)} rows of {len(kernel.rows)}"
+        guarded = {
+            id(n)
+            for choice in walk(statement.body)
+            if isinstance(choice, Choose)
+            for side in (choice.yes, choice.no)
+            for n in walk(side)
+        }
+        for load in statement.loads():
+            if not 0 <= load.source < count + k:
+                yield f"v{k} reads a value that is not stored before it"
+                continue
+            meta = kernel.meta(load.source)
+            if len(load.index) != len(meta.shape):
+                yield f"v{k} reads a tensor of {len(meta.shape)} axes at {len(load.index)} indices"
+                continue
+            inside = all(Guard(e, n).is_true for e, n in zip(load.index, meta.shape, strict=True))
+            if not inside and id(load) not in guarded and 0 not in statement.meta.shape:
+                yield f"v{k} reads outside of {meta}: {list(load.index)}"
+            if load.source >= count:
+                yield from _order(kernel, k, statement, load)
+    if any(not 0 <= k < len(kernel.statements) for k in kernel.outputs):
+        yield "an output is no stored value"
+
+
+def _order(kernel: MapExpr, k: int, statement: Statement, load: Load) -> Iterator[str]:
+    """A temporary is of an earlier stage, or read point by point; and of the same turn."""
+    source = kernel.statements[load.source - len(kernel.inputs)]
+    if source.stage + bool(source.reduction) > statement.stage:
+        yield f"v{k} of stage {statement.stage} reads a value of stage {source.stage}"
+    if source.rows is None or statement.rows is None:
+        return
+    at = bindings(space(source.meta.shape), load.index)
+    if compose(source.rows, at) != statement.rows:
+        yield f"v{k} reads a value of another turn of the common loops"
