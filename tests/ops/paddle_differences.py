@@ -34,6 +34,10 @@ def _shapes_differ(call: Call) -> bool:
     return len({a.shape for a in arrays(call.args)}) > 1
 
 
+def _varies(x: object) -> bool:
+    return isinstance(x, np.ndarray) and x.size > 0 and bool((x != x.reshape(-1)[0]).any())
+
+
 def _has_gaps(call: Call) -> bool:
     frames = next(arrays(call.args))
     return call.attrs["hop_length"] > frames.shape[-2 if call.attrs["axis"] == -1 else 1]
@@ -59,6 +63,10 @@ def _is_steep(call: Call) -> bool:
     return logits.size > 0 and bool(np.ptp(logits) > 60)
 
 
+def _is_float32(call: Call) -> bool:
+    return next(arrays(call.args)).dtype == np.float32
+
+
 def _is_float64(call: Call) -> bool:
     return any(dt.of_array(a) is dt.float64 for a in arrays(call.args))
 
@@ -79,6 +87,11 @@ UNSAFE: Final = {
     "pd_op.nll_loss": Difference("images", when=lambda call: next(arrays(call.args)).ndim == 4),
     "pd_op.fill_diagonal_tensor": Difference(
         "negative dimensions", when=lambda call: min(call.attrs["dim1"], call.attrs["dim2"]) < 0
+    ),
+    "pd_op.radam_": Difference("parameters without elements", when=_has_empty_operand),
+    "pd_op.renorm": Difference(
+        "negative axes, and no elements",
+        when=lambda call: call.attrs["axis"] < 0 or _has_empty_operand(call),
     ),
     "pd_op.fft_c2c": Difference("negative axes", when=_has_negative_axis),
     "pd_op.fft_r2c": Difference("negative axes", when=_has_negative_axis),
@@ -129,6 +142,15 @@ VALUE_DIFFERENCES: Final = {
     "pd_op.rprop_": Difference(
         "Paddle leaves out the master parameter", when=lambda call: call.args[4] is not None
     ),
+    "pd_op.radam_": Difference(
+        "Paddle takes one element of rho for all; in its programs they are equal",
+        results=("param_out",),
+        when=lambda call: _varies(call.args[5]),
+    ),
+    "pd_op.renorm": Difference(
+        "Paddle adds up infinite powers for the largest element",
+        when=lambda call: np.isinf(call.attrs["p"]),
+    ),
     "pd_op.logspace": Difference(
         "Paddle refuses to make no number", when=lambda call: not call.attrs["num"]
     ),
@@ -171,6 +193,10 @@ _SINGLE_PARAMETER: Final = Difference(
 _UNTYPED: Final = Difference("Paddle's programs give lists of results neither sizes nor types")
 
 TYPE_DIFFERENCES: Final = {
+    "pd_op.overlap_add": Difference(
+        "Paddle's programs promise float32, and refuse frames with gaps between them",
+        when=lambda call: _has_gaps(call) or not _is_float32(call),
+    ),
     "pd_op.momentum_": _SINGLE_PARAMETER,
     "pd_op.lamb_": _SINGLE_PARAMETER,
     "pd_op.merged_adam_": _UNTYPED,

@@ -62,9 +62,11 @@ class Adamax(_Adaptive):
 class Nadam(_Adaptive):
     """Adam that looks one step of its momentum ahead; the momentum itself grows from step to step.
 
+    Unlike those of adam, the powers and `mu_product` are kept for each element, as Paddle does.
+
     C1: `param` is a float tensor.
-    C2: `grad` and the moments have the shape of `param`.
-    C3: `learning_rate`, the powers and `mu_product` have one element.
+    C2: `grad`, the moments, the powers and `mu_product` have the shape of `param`.
+    C3: `learning_rate` has one element.
     """
 
     name = "pd_op.nadam_"
@@ -88,9 +90,11 @@ class Nadam(_Adaptive):
 class Radam(_Adaptive):
     """Adam whose rates adapt once the variance of the gradient is known well enough.
 
+    Unlike those of adam, the powers and `rho` are kept for each element, as Paddle does.
+
     C1: `param` is a float tensor.
-    C2: `grad` and the moments have the shape of `param`.
-    C3: `learning_rate`, the powers and `rho` have one element.
+    C2: `grad`, the moments, the powers and `rho` have the shape of `param`.
+    C3: `learning_rate` has one element.
     """
 
     name = "pd_op.radam_"
@@ -170,8 +174,8 @@ class Asgd(_Adaptive):
 
 FORMS: Final[dict[OpDef, str]] = {
     Adamax: "ppnppnm",
-    Nadam: "ppnnnnppm",
-    Radam: "ppnnnnppm",
+    Nadam: "ppnpppppm",
+    Radam: "ppnpppppm",
     Adadelta: "ppppnm",
     Rprop: "ppppm22",
     Asgd: "ppnppnm",
@@ -253,14 +257,14 @@ def _(
 ) -> Results:
     slope = widened(grad)
     decay, power = widened(momentum_decay_pow) * DECAY, widened(beta2_pow) * beta2
-    faded = number(decay) ** momentum_decay
+    faded = decay**momentum_decay
     now = beta1 * (1 - 0.5 * faded)
     ahead = beta1 * (1 - 0.5 * faded * DECAY**momentum_decay)
     product = widened(mu_product) * now
     mean, square = _averaged(moment1, slope, beta1), _averaged(moment2, slope * slope, beta2)
-    along = ahead * mean / (1 - number(product) * ahead)
-    along = along + (1 - now) * slope / (1 - number(product))
-    size = np.sqrt(square / (1 - number(power))) + epsilon
+    along = ahead * mean / (1 - product * ahead)
+    along = along + (1 - now) * slope / (1 - product)
+    size = np.sqrt(square / (1 - power)) + epsilon
     step = number(learning_rate) * along / size
     next_param, master = stepped(param, master_param, lambda p: p - step)
     like = momentum_decay_pow, beta2_pow, mu_product, moment1, moment2
@@ -289,13 +293,13 @@ def _(
     spent = (widened(rho) * (beta2 - power2) + power2) / (1 - power2)
     mean, square = _averaged(moment1, slope, beta1), _averaged(moment2, slope * slope, beta2)
     most = 2 / (1 - beta2) - 1
-    freedom = most - 2 * number(spent)
-    step = mean / (1 - number(power1))
-    if freedom > LEAST_FREEDOM:
-        share = (freedom - 4) * (freedom - 2) * most / ((most - 4) * (most - 2) * freedom)
-        size = (np.sqrt(square) + epsilon) / np.sqrt(1 - number(power2))
-        step = step * np.sqrt(share) / size
-    step = number(learning_rate) * step
+    freedom = most - 2 * spent
+    step = mean / (1 - power1)
+    known = freedom > LEAST_FREEDOM
+    free = np.where(known, freedom, most)
+    share = (free - 4) * (free - 2) * most / ((most - 4) * (most - 2) * free)
+    size = (np.sqrt(square) + epsilon) / np.sqrt(1 - power2)
+    step = number(learning_rate) * np.where(known, step * np.sqrt(share) / size, step)
     next_param, master = stepped(param, master_param, lambda p: p - step)
     like = beta1_pow, beta2_pow, rho, moment1, moment2
     return next_param, *_kept((power1, power2, spent, mean, square), like), master
@@ -387,7 +391,9 @@ def _(s: SampleMaker) -> Iterator[Sample]:
         rest = s.array([0.1, 0.2, 0.05]), None, s.array([0.01, 0.15]), s.array([0.5, 1.25])
         yield s(s.tensor(3), *slopes, *rest)
     if s.definition is Radam:
-        late = [s.array([v]) for v in (0.3, 0.99, 200.0)]
+        late = [s.array([v] * 3) for v in (0.3, 0.99, 200.0)]
+        early = [s.array([v] * 3) for v in (0.9, 0.999, 1.0)]
+        yield s(s.tensor(3), s.tensor(3), s.tensor(1), *early, s.tensor(3), s.tensor(3), **attrs)
         yield s(s.tensor(3), s.tensor(3), s.tensor(1), *late, s.tensor(3), s.tensor(3), **attrs)
 
 
