@@ -10,6 +10,8 @@ from pirkit.dialect.opdef import RANDOM, OpDef, infer_meta, lookup, reference
 from pirkit.dialect.operation import ProgramOp
 from pirkit.lowering.composite import NAME as COMPOSITE
 from pirkit.lowering.composite import composite, is_composite
+from pirkit.lowering.native import FUSED, bind_native
+from pirkit.lowering.native import NAME as NATIVE
 from pirkit.runtime.binding import Binding, Step
 from pirkit.runtime.device import Device
 from pirkit.runtime.dtype import DType
@@ -90,6 +92,9 @@ class KernelLibrary:
         name = definition.base.name
         backend = self.registry.backend(self.backend)
         count = 0
+        if name == FUSED and backend.device == CPU and self.backend != REFERENCE:
+            count += 1
+            yield _native(dtype)
         for choice in self.registry.candidates(name, dtype, backend=self.backend, layout=layout):
             count += 1
             yield choice
@@ -158,6 +163,13 @@ class KernelLibrary:
             results.index(result): tuple([operands.index(n) for n in names])
             for result, names in kernel.inplace.items()
         }
+
+
+def _native(dtype: DType) -> Choice:
+    key = KernelKey(NATIVE, ANY, dtype)
+    source = f"{bind_native.__module__}.{bind_native.__name__}"
+    kernel = Kernel(op=FUSED, key=key, bind=bind_native, form="out", source=source)
+    return Choice(kernel, ("native code of a fused kernel",))
 
 
 def _reference(rule: Callable[..., Any], is_random: bool) -> Callable[[Binding], Step]:
