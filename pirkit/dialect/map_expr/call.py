@@ -165,7 +165,16 @@ OPAQUE: Final[dict[str, Opaque]] = {
     **_because(
         "a factorisation",
         *("cholesky", "triangular_solve", "qr", "eigh", "svd", "det"),
+        *("slogdet", "slogdet_v2", "inverse", "solve"),
     ),
+    **_because("its places are several numbers each", "gather_nd"),
+    **_because("an element becomes two, or two become one", "as_complex", "as_real"),
+    **_because(
+        "an algorithm on boxes",
+        *("prior_box", "yolo_box", "distribute_fpn_proposals", "generate_proposals", "nms"),
+    ),
+    **_because("its content is not defined", "empty"),
+    **_because("it acts on the world outside", "print", "fetch"),
     **_because("it moves between devices", "memcpy_h2d", "memcpy_d2h"),
     **_because("it reads sizes, not elements", "shape", "shape64", "reduce_as"),
     **_because("it searches", "searchsorted"),

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from pirkit.dialect.map_expr.kernel import MapExpr, Statement
 from pirkit.dialect.map_expr.tree import Choose, Load, walk
-from pirkit.index.maps import Guard, bindings, compose, space
+from pirkit.index.expr import Expr
+from pirkit.index.maps import Guard, bindings, compose, evaluate, points, space
+
+LOOKED_AT: Final = 4096
+"""Points at which an index is tried whose bounds do not tell."""
 
 
 def problems(kernel: MapExpr) -> Iterator[str]:
@@ -30,13 +35,28 @@ def problems(kernel: MapExpr) -> Iterator[str]:
             if len(load.index) != len(meta.shape):
                 yield f"v{k} reads a tensor of {len(meta.shape)} axes at {len(load.index)} indices"
                 continue
-            inside = all(Guard(e, n).is_true for e, n in zip(load.index, meta.shape, strict=True))
-            if not inside and id(load) not in guarded and 0 not in statement.meta.shape:
+            places = zip(load.index, meta.shape, strict=True)
+            if id(load) not in guarded and any(_leaves(e, n) for e, n in places):
                 yield f"v{k} reads outside of {meta}: {list(load.index)}"
             if load.source >= count:
                 yield from _order(kernel, k, statement, load)
     if any(not 0 <= k < len(kernel.statements) for k in kernel.outputs):
         yield "an output is no stored value"
+
+
+def _leaves(expr: Expr, extent: int) -> bool:
+    """True if an index is seen to leave an axis.
+
+    Bounds prove most that do not; where they are too wide, points of the space decide: all of a
+    small one, corners of a large one.
+    """
+    guard = Guard(expr, extent)
+    if guard.is_true or any(i.extent == 0 for i in expr.iters):
+        return False
+    if expr.has_reads:
+        return guard.is_false
+    tried = points(expr.iters, LOOKED_AT)
+    return any(not 0 <= evaluate(expr, point) < extent for point in tried)
 
 
 def _order(kernel: MapExpr, k: int, statement: Statement, load: Load) -> Iterator[str]:

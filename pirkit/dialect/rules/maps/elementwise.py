@@ -23,7 +23,7 @@ GROUPS: Final = (
 """Groups of primitives whose members compute element by element."""
 
 COMPLEX: Final = ("real", "imag", "complex", "conj")
-NAMES: Final = ("assign", "share_data")
+NAMES: Final = ("assign", "share_data", "share_data_")
 
 
 def _elementwise() -> Iterator[str]:
