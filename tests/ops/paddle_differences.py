@@ -245,10 +245,13 @@ TYPE_DIFFERENCES: Final = {
 
 _CONTAINER: Final = "Paddle's Python has no function for it"
 
+_OWN: Final = "Paddle has no such op"
+
 UNCOMPARED_VALUES: Final = {
     "pir.combine": _CONTAINER,
     "pir.split": _CONTAINER,
     "pir.slice": _CONTAINER,
+    "pir.map_expr": _OWN,
     "pd_op.rms_norm": "Paddle has no CPU kernel",
     "pd_op.sync_batch_norm_": "Paddle computes it only on GPUs",
     "pd_op.assign_value": "it exists only in programs",
@@ -262,6 +265,7 @@ UNCOMPARED_TYPES: Final = {
     "pir.combine": _CONTAINER,
     "pir.split": _CONTAINER,
     "pir.slice": _CONTAINER,
+    "pir.map_expr": _OWN,
     "pd_op.flash_attn": "Paddle's CPU build has no kernel to choose",
     "pd_op.rms_norm": "Paddle's programs refuse every element type of the samples",
     "pd_op.sync_batch_norm_": "Paddle computes it only on GPUs",
