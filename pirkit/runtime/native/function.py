@@ -62,19 +62,42 @@ class NativeFunction:
                 raise InternalError(f"operand {number} has {_span(array)} bytes of {size}")
             if number in code.aligned and array.ctypes.data % _LINE:
                 raise InternalError(f"operand {number} does not start at a cache line")
+        call, block = self._call((arrays,))
+        block[: len(arrays)] = [a.ctypes.data for a in arrays]
+        return call
+
+    def at_addresses(self) -> Callable[[Sequence[int]], None]:
+        """A call on operands that lie somewhere else each time, given by their addresses.
+
+        The caller answers for sizes, alignment and life of the memory. One such call must not run
+        twice at a time.
+        """
+        call, block = self._call(())
+        count = len(self.code.sizes)
+
+        def run(addresses: Sequence[int]) -> None:
+            block[:count] = addresses
+            call()
+
+        return run
+
+    def _call(self, owned: tuple[Any, ...]) -> tuple[Callable[[], None], Any]:
+        """A call, and the block in which it finds the addresses of its operands."""
+        code = self.code
         worth = AVAILABLE and code.work > _WORTH_SHARING_NS and code.blocks > 1
         shared = pool() if worth else None
         threads = shared.threads if shared else 1
         scratch = ctypes.create_string_buffer(code.scratch * threads + _LINE)
         start = -(-ctypes.addressof(scratch) // _LINE) * _LINE
-        block = (ctypes.c_void_p * (len(arrays) + 1))(*(a.ctypes.data for a in arrays), start)
+        count = len(code.sizes)
+        block = (ctypes.c_size_t * (count + 1))(*[0] * count, start)
         # what must live as long as the call does
-        owned = (arrays, scratch, block, self._library)
+        owned = (*owned, scratch, block, self._library)
         where = ctypes.addressof(block)
         if shared is None or threads == 1:
-            return _Alone(_KERNEL(self._address), where, code.blocks, owned)
+            return _Alone(_KERNEL(self._address), where, code.blocks, owned), block
         chunk = max(1, code.blocks // (threads * _CHUNKS_PER_THREAD))
-        return _Shared(self._address, where, code.blocks, chunk, threads, owned)
+        return _Shared(self._address, where, code.blocks, chunk, threads, owned), block
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +120,22 @@ class NativeSequence:
         def run() -> None:
             for call in calls:
                 call()
+
+        return run
+
+    def at_addresses(self) -> Callable[[Sequence[int]], None]:
+        """A call on operands given by their addresses; see `NativeFunction.at_addresses`."""
+        own = [np.empty(size, np.uint8) for size in self.temporaries]
+        there = [a.ctypes.data for a in own]
+        calls = [(function.at_addresses(), places) for function, places in self.steps]
+        if len(calls) == 1 and not own:
+            return calls[0][0]
+
+        def run(addresses: Sequence[int]) -> None:
+            every = [*addresses, *there]
+            for call, places in calls:
+                call([every[k] for k in places])
+            assert own is not None  # lives as long as the call
 
         return run
 
