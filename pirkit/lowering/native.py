@@ -29,32 +29,36 @@ def _nests(text: str) -> tuple[MapExpr, tuple[Nest, ...] | str]:
 def bind_native(b: Binding) -> Step | None:
     """What runs a kernel of fused ops; None for one that loop nests do not hold."""
     kernel, nests = _nests(b.attrs["kernel"])
-    if isinstance(nests, str):
-        return None
-    inputs, used = len(kernel.inputs), {k for nest in nests for k in nest.arrays}
-    outputs = {inputs + k: position for position, k in enumerate(kernel.outputs)}
-    metas = [*kernel.inputs, *(s.meta for s in kernel.statements)]
-    places: list[Array | None] = [
-        b.workspace(metas[k].shape, metas[k].dtype) if k in used and k not in outputs else None
-        for k in range(inputs, len(metas))
-    ]
-    calls = [(native(nest.kernel).at_addresses(), nest.arrays) for nest in nests]
-    fixed = [0 if p is None else address_of(p) for p in places]
+    return None if isinstance(nests, str) else _Fused(b, kernel, nests)
 
-    def step(*given: Any) -> None:
-        arrays = [np.ascontiguousarray(a) for a in given[:inputs]]
-        targets = given[inputs:]
+
+class _Fused:
+    """The nests of a kernel, one after the other; values between them have memory of their own."""
+
+    def __init__(self, b: Binding, kernel: MapExpr, nests: tuple[Nest, ...]) -> None:
+        self.inputs = len(kernel.inputs)
+        self.results = kernel.results
+        self.outputs = [(self.inputs + k, position) for position, k in enumerate(kernel.outputs)]
+        self.calls = [(native(nest.kernel).at_addresses(), nest.arrays) for nest in nests]
+        used = {k for nest in nests for k in nest.arrays} - {k for k, _ in self.outputs}
+        self.between: list[Array | None] = [
+            b.workspace(s.meta.shape, s.meta.dtype) if k in used else None
+            for k, s in enumerate(kernel.statements, self.inputs)
+        ]
+        self.fixed = [0 if a is None else address_of(a) for a in self.between]
+
+    def __call__(self, *given: Any) -> None:
+        arrays = [np.ascontiguousarray(a) for a in given[: self.inputs]]
+        targets = given[self.inputs :]
         whole = [
             t if t is not None and t.flags.c_contiguous else np.empty(m.shape, m.dtype.np)
-            for t, m in zip(targets, kernel.results, strict=True)
+            for t, m in zip(targets, self.results, strict=True)
         ]
-        addresses = [*map(address_of, arrays), *fixed]
-        for k, position in outputs.items():
+        addresses = [*map(address_of, arrays), *self.fixed]
+        for k, position in self.outputs:
             addresses[k] = address_of(whole[position])
-        for call, used_ in calls:
-            call([addresses[k] for k in used_])
+        for call, used in self.calls:
+            call([addresses[k] for k in used])
         for target, made in zip(targets, whole, strict=True):
             if target is not None and target is not made:
                 target[...] = made
-
-    return step

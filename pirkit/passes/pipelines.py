@@ -6,10 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+_DEFAULT: Final = (
+    "inline-vec,absorb-attributes,constant-fold,absorb-attributes,canonicalize,cse,dce"
+)
+
 PIPELINES: Final[dict[str, str]] = {
-    "default": "inline-vec,absorb-attributes,constant-fold,absorb-attributes,canonicalize,cse,dce",
+    "default": _DEFAULT,
+    "fused": f"{_DEFAULT},functionalize,decompose,constant-fold,canonicalize,cse,dce,fuse",
 }
-"""What ``@name`` stands for. `@default` leaves the results of every program unchanged."""
+"""What ``@name`` stands for. `@default` leaves the results of every program unchanged; `@fused`
+takes operators apart and puts them together into kernels, which run in native code."""
 
 
 @dataclass(frozen=True, slots=True)

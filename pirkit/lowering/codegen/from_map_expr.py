@@ -149,11 +149,11 @@ class _Builder:
         sweep = self.sweeps[-1]
         lines = sweep.body if inner else sweep.after
         name = self.tree(number, statement, lines)
+        name = self.cast(name, self.dtype_of(statement.body), statement.meta.dtype, lines)
         if statement.reduction and prod(statement.extents) > 1:
             kind = FOLDS.get(statement.reduction)
             if kind is None or not inner:
                 raise _Unknown(f"`{statement.reduction}` is no fold of native code")
-            name = self.cast(name, self.dtype_of(statement.body), statement.meta.dtype, lines)
             folded = self.fresh()
             lines.append(Fold(folded, kind, name))
             name, lines = folded, sweep.after
@@ -300,7 +300,17 @@ class _Builder:
             raise _Unknown(f"`{node.op}` has no native code")
         if op == "elementwise_pow" and not dtype.is_float:
             raise _Unknown("powers of integers have no native code")
-        return self.compute(op, args, dtype, lines)
+        return self.compute(op, self.alike(node, args, lines), dtype, lines)
+
+    def alike(self, node: Apply, args: list[str], lines: list[loopnest.Statement]) -> list[str]:
+        """The operands, but for a condition, of one element type, as numpy takes them."""
+        skip = int(node.op == "pd_op.where")
+        dtypes = [self.dtype_of(a) for a in node.args]
+        if len(set(dtypes[skip:])) < 2:
+            return args
+        common = dt.of_array(np.empty(0, np.result_type(*(d.np for d in dtypes[skip:]))))
+        pairs = zip(args[skip:], dtypes[skip:], strict=True)
+        return [*args[:skip], *(self.cast(a, d, common, lines) for a, d in pairs)]
 
     def power(self, x: str, exponent: float, dtype: DType, lines: list[loopnest.Statement]) -> str:
         match exponent:

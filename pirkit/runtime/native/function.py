@@ -126,13 +126,12 @@ class NativeSequence:
     def at_addresses(self) -> Callable[[Sequence[int]], None]:
         """A call on operands given by their addresses; see `NativeFunction.at_addresses`."""
         own = [np.empty(size, np.uint8) for size in self.temporaries]
-        there = [a.ctypes.data for a in own]
         calls = [(function.at_addresses(), places) for function, places in self.steps]
-        if len(calls) == 1 and not own:
+        if len(calls) == 1 and calls[0][1] == tuple(range(self.operands)):
             return calls[0][0]
 
         def run(addresses: Sequence[int]) -> None:
-            every = [*addresses, *there]
+            every = [*addresses, *(a.ctypes.data for a in own)]
             for call, places in calls:
                 call([every[k] for k in places])
             assert own is not None  # lives as long as the call
