@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,8 @@ from pirkit.dialect.opdef import decompose
 from pirkit.dialect.ops.pool import Windows, out_sizes, pool_slides, spans
 from pirkit.dialect.rules.movement import part
 from pirkit.dialect.rules.reduction import count
-from pirkit.dialect.rules.sizes import Size, in_shape, product, sizes_of, zeros
-from pirkit.dialect.windows import CHANNELS_LAST
+from pirkit.dialect.rules.sizes import Size, as_list, in_shape, product, sizes_of, zeros
+from pirkit.dialect.windows import CHANNELS_LAST, Slide
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import UNKNOWN
 
@@ -36,9 +37,12 @@ def _(c: OpCall) -> Value:
         return NotImplemented
     if c.global_pooling or (c.adaptive and set(sizes) == {1}):
         return b.cast(_whole(b, x, axes, largest), c.x.dtype)
-    if UNKNOWN in lengths or 0 in lengths:
+    is_open = UNKNOWN in lengths
+    if 0 in lengths or (is_open and (c.adaptive or c.ceil_mode or c.padding_algorithm == "SAME")):
         return NotImplemented
     moves = pool_slides(lengths, sizes, c.strides, c.paddings, c.padding_algorithm, False, "C4")
+    if is_open:
+        return b.cast(_open(c, x, axes, moves), c.x.dtype)
     positions = out_sizes(moves, lengths, c.adaptive, c.ceil_mode, "C5")
     every = [spans(*each, c.adaptive) for each in zip(moves, lengths, positions, strict=True)]
     if largest:
@@ -167,6 +171,60 @@ def _average(
         shape = (len(sizes), *(1,) * (x.rank - axis - 1))
         x = x / b.reshape(b.cast(b.integers(sizes), x.dtype), shape)
     return x
+
+
+def _open(c: OpCall, x: Value, axes: Sequence[int], moves: Sequence[Slide]) -> Value:
+    """Pooling of images whose sizes the program does not tell."""
+    b = c.b
+    for axis, move in zip(axes, moves, strict=True):
+        size = as_list(b, sizes_of(b, x)[axis])
+        places, count = _starts(b, size, move)
+        read = partial(_read, b, places=places, count=count, move=move)
+        if c.pooling_type == "max":
+            x = b("pd_op.max", read(x, axis, -math.inf), axis=(axis + 1,), keepdim=False)
+            continue
+        within = zeros(b, [size], x.dtype) + 1.0
+        if not c.exclusive:  # the padding counts, as much behind as in front
+            within = b.pad(within, paddings=(0, move.before), pad_value=1.0)
+        met = b.sum(read(within, 0, 0.0 if c.exclusive else 1.0, behind=0.0), (1,))
+        x = b.sum(read(x, axis, 0.0), (axis + 1,))
+        x = x / b.reshape(met, (-1, *(1,) * (x.rank - axis - 1)))
+    return x
+
+
+def _starts(b: Builder, size: Value, move: Slide) -> tuple[Value, Value]:
+    """What each window reads along a padded dimension, one after the other; how many there are."""
+    room = size + b.integers((move.before + move.after - move.extent,))
+    count = b.floor_divide(room, b.integers((move.stride,))) + b.integers((1,))
+    count = b.maximum(count, b.integers((1,)))
+    starts = b.arange(start=0, end=b.reshape(count, ()), step=1, dtype=dt.int64)
+    starts = b.unsqueeze(b.scale(starts, scale=move.stride), axis=(1,))
+    inner = b.unsqueeze(b.arange(start=0, end=move.size, step=1, dtype=dt.int64), axis=(0,))
+    return b.reshape(starts + inner, (-1,)), count
+
+
+def _read(
+    b: Builder,
+    x: Value,
+    axis: int,
+    fill: float,
+    *,
+    places: Value,
+    count: Value,
+    move: Slide,
+    behind: float | None = None,
+) -> Value:
+    """The elements of each window in a new dimension behind ``axis``; ``fill`` for missing ones."""
+    rest = move.after + move.stride + move.extent
+    for front, back, value in (
+        (move.before, 0, fill),
+        (0, rest, fill if behind is None else behind),
+    ):
+        room = [n for a in range(x.rank) for n in ((front, back) if a == axis else (0, 0))]
+        x = b.pad(x, paddings=tuple(room), pad_value=value) if any(room) else x
+    sizes = sizes_of(b, x)
+    taken = b.gather(x, places, axis=axis)
+    return in_shape(b, taken, [*sizes[:axis], count, move.size, *sizes[axis + 1 :]])
 
 
 def _windows(b: Builder, x: Value, axis: int, windows: Windows, fill: float) -> Value:
