@@ -11,11 +11,11 @@ from tests.execution import effect, parsed
 
 POOL = """pir.program @main(%x "x" : tensor<?x1x?x4xf64>) {
   %y = pd_op.pool2d(%x) {kernel_size = array<i64: 3, 3>, strides = array<i64: 2, 2>,
-      paddings = array<i64: 1, 1>, ceil_mode = false, exclusive = true, data_format = "NCHW",
+      paddings = array<i64: 1, 1>, ceil_mode = true, exclusive = true, data_format = "NCHW",
       pooling_type = "avg", global_pooling = false, adaptive = false,
-      padding_algorithm = "EXPLICIT"} : (tensor<?x1x?x4xf64>) -> tensor<?x1x?x2xf64>
-  %z = pd_op.multiply(%y, %y) : (tensor<?x1x?x2xf64>, tensor<?x1x?x2xf64>) -> tensor<?x1x?x2xf64>
-  pir.shadow_output(%z) {output_name = "z"} : (tensor<?x1x?x2xf64>) -> ()
+      padding_algorithm = "EXPLICIT"} : (tensor<?x1x?x4xf64>) -> tensor<?x1x?x3xf64>
+  %z = pd_op.multiply(%y, %y) : (tensor<?x1x?x3xf64>, tensor<?x1x?x3xf64>) -> tensor<?x1x?x3xf64>
+  pir.shadow_output(%z) {output_name = "z"} : (tensor<?x1x?x3xf64>) -> ()
 }"""
 
 

@@ -30,15 +30,14 @@ def _(c: OpCall) -> Results:
 def _(c: OpCall) -> Results:
     b, slope = c.b, c.b.wide(c.grad)
     decay, power = b.wide(c.momentum_decay_pow) * DECAY, b.wide(c.beta2_pow) * c.beta2
-    faded = number(b, decay) ** c.momentum_decay
+    faded = decay**c.momentum_decay
     now = (1 - faded * 0.5) * c.beta1
     ahead = (1 - faded * (0.5 * DECAY**c.momentum_decay)) * c.beta1
-    product = b.wide(c.mu_product) * number(b, now)
+    product = b.wide(c.mu_product) * now
     mean = averaged(b, c.moment1, slope, c.beta1)
     square = averaged(b, c.moment2, slope * slope, c.beta2)
-    done = number(b, product)
-    along = ahead * mean / (1 - done * ahead) + (1 - now) * slope / (1 - done)
-    size = b.sqrt(square / (1 - number(b, power))) + c.epsilon
+    along = ahead * mean / (1 - product * ahead) + (1 - now) * slope / (1 - product)
+    size = b.sqrt(square / (1 - power)) + c.epsilon
     step = number(b, c.learning_rate) * along / size
     param, master = stepped(b, c.param, c.master_param, lambda p: p - step)
     like = c.momentum_decay_pow, c.beta2_pow, c.mu_product, c.moment1, c.moment2
@@ -53,12 +52,12 @@ def _(c: OpCall) -> Results:
     mean = averaged(b, c.moment1, slope, c.beta1)
     square = averaged(b, c.moment2, slope * slope, c.beta2)
     most = 2 / (1 - c.beta2) - 1
-    freedom = most - number(b, spent) * 2
+    freedom = most - spent * 2
     adapts = b.greater_than(freedom, b.const(LEAST_FREEDOM, freedom.dtype))
     safe = b.where(adapts, freedom, most)
     share = (safe - 4) * (safe - 2) / safe * (most / ((most - 4) * (most - 2)))
-    size = (b.sqrt(square) + c.epsilon) / b.sqrt(1 - number(b, power2))
-    plain = mean / (1 - number(b, power1))
+    size = (b.sqrt(square) + c.epsilon) / b.sqrt(1 - power2)
+    plain = mean / (1 - power1)
     step = number(b, c.learning_rate) * b.where(adapts, plain * b.sqrt(share) / size, plain)
     param, master = stepped(b, c.param, c.master_param, lambda p: p - step)
     like = c.beta1_pow, c.beta2_pow, c.rho, c.moment1, c.moment2
