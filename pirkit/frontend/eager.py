@@ -6,7 +6,7 @@ by the metas of its tensors and its attributes, so a repeated call only allocate
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import copy_context
 from operator import is_
 from threading import local
@@ -88,7 +88,7 @@ class EagerOp:
     def _call(
         self, args: tuple[Any, ...], keywords: dict[str, Any], key: tuple[Any, ...] | None
     ) -> Any:
-        for value in (*args, *keywords.values()):
+        for value in _each((*args, *keywords.values())):
             take = getattr(value, "__pirkit_call__", None)
             if take is not None:  # a value that is traced, not computed
                 return take(self.definition, args, keywords)
@@ -134,6 +134,15 @@ class EagerOp:
 
 def _hashable(value: Any) -> Any:
     return tuple(cast("list[Any]", value)) if type(value) is list else value
+
+
+def _each(values: Iterable[Any]) -> Iterator[Any]:
+    """The arguments of a call, with those in a list one by one."""
+    for value in values:
+        if isinstance(value, list | tuple):
+            yield from cast("list[Any]", value)
+        else:
+            yield value
 
 
 def _tensor(value: Any, arguments: Arguments) -> Any:

@@ -113,6 +113,9 @@ from pirkit.dialect.rules import (
     series as series,
 )
 from pirkit.dialect.rules import (
+    series_arrays as series_arrays,
+)
+from pirkit.dialect.rules import (
     sets as sets,
 )
 from pirkit.dialect.rules import (

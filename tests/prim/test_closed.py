@@ -1,0 +1,80 @@
+"""Closedness over the whole table and the whole corpus: after `decompose` there are primitives.
+
+What `verify-primitive` lets through runs on primitive kernels alone.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from pirkit.dialect.opdef import OpDef, decompose
+from pirkit.dialect.primitives import PRIMITIVES
+from pirkit.frontend.cases import check_case
+from tests.ops.calls import Call, table
+from tests.prim.rule_checks import Program, derivative, finish, float_calls, program_of
+
+CORPUS: Final = Path(__file__).parents[1] / "corpus" / "paddle"
+CASES: Final = sorted(p for p in CORPUS.iterdir() if p.is_dir())
+PIPELINE: Final = "functionalize,decompose,verify-primitive"
+
+RULED: Final = [
+    d for d in table() if not d.writes and (d.name in PRIMITIVES or decompose.get(d) is not None)
+]
+WHOLE: Final = {
+    "pd_op.dropout": "in training it stays whole, so that it draws what it drew",
+    "pd_op.flash_attn": "as dropout, which it does inside",
+    "pd_op.rnn": "as dropout, which it does between layers",
+}
+"""Ops of which some calls stay whole, with the reason."""
+UNDERIVED: Final = frozenset({"pd_op.flash_attn", "pd_op.rnn"})
+"""Ops whose calls that stay whole are refused when they are differentiated."""
+REFUSED: Final = frozenset(
+    {
+        ("pd_op.svd", "full_matrices", True),
+        ("pd_op.qr", "mode", "complete"),
+        ("pd_op.qr", "mode", "r"),
+    }
+)
+"""Calls that have no derivative: parts of their results are not unique, or missing."""
+
+
+def name(definition: OpDef) -> str:
+    return definition.name.partition(".")[2]
+
+
+def is_refused(call: Call) -> bool:
+    return any((call.definition.name, n, v) in REFUSED for n, v in call.attrs.items() if _plain(v))
+
+
+def is_whole(p: Program) -> bool:
+    """True if the call itself is still there."""
+    return any(op.name in WHOLE for op in p.traced.program.block.ops)
+
+
+def _plain(value: object) -> bool:
+    return isinstance(value, str | bool)
+
+
+@pytest.mark.parametrize("definition", RULED, ids=name)
+def test_a02_an_op_and_its_derivatives_are_primitives(definition: OpDef) -> None:
+    """The op, its vjp, and the vjp of that."""
+    allowed = f"{{allow={name(definition)}}}" if definition.name in WHOLE else ""
+    for call in float_calls(definition):
+        for order in (0, 1, 2):
+            p = program_of(call)
+            if order and (is_refused(call) or not (p.smooth and p.wrt)):
+                break
+            values = derivative(p, order) if order else p.results
+            finish(p, values, PIPELINE + allowed)
+            if definition.name in UNDERIVED and is_whole(p):
+                break
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda path: path.name)
+def test_a02_the_corpus_trains_on_primitives(case: Path) -> None:
+    """Forward, pirkit's backward and two steps give Paddle's numbers without any other op."""
+    report = check_case(case, "main", pipeline=PIPELINE)
+    assert report.status == "pass", report.message
