@@ -28,6 +28,10 @@ STRUCTURAL: Final = "structure"
 """The family of ops that have regions, lists or effects instead of a numeric meaning."""
 
 
+PLENTY = 20
+"""Calls of an op that are compared with Paddle, at least."""
+
+
 def is_gradient(definition: OpDef) -> bool:
     return _GRADIENT.search(definition.name) is not None
 
@@ -112,14 +116,21 @@ def sample_dtypes(definition: OpDef) -> tuple[DType, ...]:
     return definition.dtypes or (() if tensor_slots(definition) else (dt.float32,))
 
 
-def maker(definition: OpDef, dtype: DType) -> SampleMaker:
-    return SampleMaker(definition, dtype, seed=zlib.crc32(definition.name.encode()))
+def maker(definition: OpDef, dtype: DType, turn: int = 0) -> SampleMaker:
+    return SampleMaker(definition, dtype, seed=zlib.crc32(definition.name.encode()) + turn)
 
 
-def calls(definition: OpDef, dtype: DType) -> Iterator[Call]:
-    """The samples of an op for one element type, completed."""
-    for sample in samples.of(definition)(maker(definition, dtype)):
+def calls(definition: OpDef, dtype: DType, turn: int = 0) -> Iterator[Call]:
+    """The samples of an op for one element type, completed; each ``turn`` draws other numbers."""
+    for sample in samples.of(definition)(maker(definition, dtype, turn)):
         yield complete(definition, sample)
+
+
+def plenty(definition: OpDef, dtype: DType) -> Iterator[Call]:
+    """The samples, drawn again until the op has twenty over all element types."""
+    once = sum(len(list(calls(definition, d))) for d in sample_dtypes(definition))
+    for turn in range(-(-PLENTY // max(once, 1))):
+        yield from calls(definition, dtype, turn)
 
 
 def each_array(value: Value, change: Callable[[Array], Array]) -> Value:
