@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pirkit.diag.errors import UnsupportedError
 from pirkit.dialect.text import parse_mlir, print_mlir
 from pirkit.dialect.verify import verify_module
 from pirkit.frontend.cases import Case, open_case
@@ -27,10 +26,7 @@ STEPS = (1, 2)
 def test_the_halves_give_the_numbers_of_paddle(folder: Path, mode: str) -> None:
     case = open_case(folder)
     program = load(folder / "program.txt")
-    try:
-        parts = forward_backward(program, mode=mode)
-    except UnsupportedError as error:
-        pytest.skip(error.message)
+    parts = forward_backward(program, mode=mode)
     for module in (parts.forward, parts.backward):
         verify_module(module)
         text = print_mlir(module)
