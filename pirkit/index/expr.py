@@ -13,20 +13,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from math import gcd
-from typing import Final
+from typing import Any, Final
 
 Bounds = tuple[int, int]
 """Smallest and largest value, both included."""
 
+Order = tuple[Any, ...]
+"""What sorts atoms and expressions: their structure, nested; equal only for the same one."""
+
 
 class Atom:
-    """What combinations are made of; compared by identity, ordered by when it was made."""
+    """What combinations are made of; compared by identity, ordered by what it says.
+
+    ``order`` does not tell when the atom was made: one program gives one text, whatever this
+    process did before.
+    """
 
     __slots__ = ("bounds", "order")
 
-    def __init__(self, bounds: Bounds) -> None:
+    def __init__(self, bounds: Bounds, order: Order) -> None:
         self.bounds = bounds
-        self.order = _count("atoms")
+        self.order = order
+        _count("atoms")
 
 
 class Iter(Atom):
@@ -35,7 +43,7 @@ class Iter(Atom):
     __slots__ = ("extent", "name")
 
     def __init__(self, name: str, extent: int) -> None:
-        super().__init__((0, max(extent - 1, 0)))
+        super().__init__((0, max(extent - 1, 0)), (0, len(name), name, extent))
         self.name = name
         self.extent = extent
 
@@ -50,7 +58,7 @@ class Floor(Atom):
 
     def __init__(self, inner: Expr, by: int) -> None:
         low, high = inner.bounds
-        super().__init__((low // by, high // by))
+        super().__init__((low // by, high // by), (1, inner.order, by))
         self.inner = inner
         self.by = by
 
@@ -65,7 +73,9 @@ class Read(Atom):
     __slots__ = ("extent", "index", "source")
 
     def __init__(self, source: int, index: tuple[Expr, ...], extent: int) -> None:
-        super().__init__((0, max(extent - 1, 0)))
+        super().__init__(
+            (0, max(extent - 1, 0)), (2, source, tuple(e.order for e in index), extent)
+        )
         self.source = source
         self.index = index
         self.extent = extent
@@ -77,7 +87,7 @@ class Read(Atom):
 class Expr:
     """A combination: ``constant + sum(coefficient * atom)``. Made with the functions below."""
 
-    __slots__ = ("_bounds", "constant", "has_reads", "iters", "terms")
+    __slots__ = ("_bounds", "constant", "has_reads", "iters", "order", "terms")
 
     terms: tuple[tuple[Atom, int], ...]
     constant: int
@@ -87,6 +97,7 @@ class Expr:
     def __init__(self, terms: tuple[tuple[Atom, int], ...], constant: int) -> None:
         self.terms = terms
         self.constant = constant
+        self.order: Order = (len(terms), *((atom.order, k) for atom, k in terms), constant)
         found: set[Iter] = set()
         self.has_reads = False
         for atom, _ in terms:
@@ -170,9 +181,8 @@ _READS: Final[dict[tuple[int, tuple[Expr, ...], int], Expr]] = {}
 _EXPRS: Final[dict[tuple[tuple[tuple[Atom, int], ...], int], Expr]] = {}
 
 
-def _count(what: str) -> int:
+def _count(what: str) -> None:
     COUNTS[what] += 1
-    return COUNTS[what]
 
 
 def _bounds(terms: tuple[tuple[Atom, int], ...], constant: int) -> Bounds:
@@ -239,7 +249,7 @@ def _make(terms: dict[Atom, int], constant: int) -> Expr:
     return found
 
 
-def _by_order(term: tuple[Atom, int]) -> int:
+def _by_order(term: tuple[Atom, int]) -> Order:
     return term[0].order
 
 

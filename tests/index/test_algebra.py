@@ -181,3 +181,11 @@ def test_images_are_counted() -> None:
     assert image_size((i, j), (4, 6)) == 24
     assert image_size((i, const(0)), (4, 6)) == 4
     assert image_size((j,), (6,)) == 6
+
+
+def test_what_is_printed_does_not_depend_on_what_was_made_before() -> None:
+    late, early = iterator("made_b", 5), iterator("made_a", 5)
+    floors = floor(late + 1, 3), floor(early + 1, 3)
+    assert repr(late + early) == "made_a + made_b"
+    assert repr(floors[0] + floors[1]) == "(made_a + 1) / 3 + (made_b + 1) / 3"
+    assert list(witness((late,), (early,)) or {}) == [early.iter, late.iter]
