@@ -1,9 +1,13 @@
 """Index expressions in a normal form in which equal functions are, as a rule, the same object.
 
 An expression is an integer combination of atoms plus a constant. An atom is an iterator, the floor
-of an expression over a number, or a number that only the data tell. There is no `mod`: `a mod c` is
-``a - c * floor(a / c)``, so that digits and their composition cancel by themselves. Expressions are
-made once (hash-consed): equality is identity.
+of an expression over a number, an expression along an axis that may have one element only, or a
+number that only the data tell. There is no `mod`: `a mod c` is ``a - c * floor(a / c)``, so that
+digits and their composition cancel by themselves. Expressions are made once (hash-consed): equality
+is identity.
+
+Numbers may be sizes that are known only when the program runs (`extent.py`). What is simplified
+then holds for all sizes from 1 on; where one is 0, there is no element that an index would be of.
 
 The form is sound: two expressions that are one object are one function. That it finds most equal
 functions is measured, by enumeration, in ``tests/index``.
@@ -11,12 +15,18 @@ functions is measured, by enumeration, in ``tests/index``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from math import gcd
 from typing import Any, Final
 
+from pirkit.index.extent import Undecided, divided, expected, is_sized, reaches, shared, sign
+from pirkit.index.extent import order as order_of
+
 Bounds = tuple[int, int]
 """Smallest and largest value, both included."""
+
+Limits = tuple[int | None, int | None]
+"""Bounds of which either may not be known, and may be sizes."""
 
 Order = tuple[Any, ...]
 """What sorts atoms and expressions: their structure, nested; equal only for the same one."""
@@ -29,12 +39,19 @@ class Atom:
     process did before.
     """
 
-    __slots__ = ("bounds", "order")
+    __slots__ = ("limits", "order", "sized")
 
-    def __init__(self, bounds: Bounds, order: Order) -> None:
-        self.bounds = bounds
+    def __init__(self, limits: Limits, order: Order, sized: bool) -> None:
+        self.limits = limits
         self.order = order
+        self.sized = sized
+        """True if a size in it is known only when the program runs."""
         _count("atoms")
+
+    @property
+    def bounds(self) -> Bounds:
+        """The limits, where both are known."""
+        return _known(self.limits)
 
 
 class Iter(Atom):
@@ -43,7 +60,7 @@ class Iter(Atom):
     __slots__ = ("extent", "name")
 
     def __init__(self, name: str, extent: int) -> None:
-        super().__init__((0, max(extent - 1, 0)), (0, len(name), name, extent))
+        super().__init__(_along(extent), (0, len(name), name, *order_of(extent)), is_sized(extent))
         self.name = name
         self.extent = extent
 
@@ -57,14 +74,31 @@ class Floor(Atom):
     __slots__ = ("by", "inner")
 
     def __init__(self, inner: Expr, by: int) -> None:
-        low, high = inner.bounds
-        super().__init__((low // by, high // by), (1, inner.order, by))
+        sized = inner.sized or is_sized(by)
+        limits = _limits_of_floor(inner, by) if sized else _floors(inner.bounds, by)
+        super().__init__(limits, (1, inner.order, *order_of(by)), sized)
         self.inner = inner
         self.by = by
 
     def __repr__(self) -> str:
         inner = repr(self.inner)
-        return f"({inner}) / {self.by}" if " " in inner else f"{inner} / {self.by}"
+        return (
+            f"({inner}) / {_number(self.by)}" if " " in inner else f"{inner} / {_number(self.by)}"
+        )
+
+
+class Spread(Atom):
+    """``inner`` along an axis of ``extent`` elements; 0 if the axis turns out to have one only."""
+
+    __slots__ = ("extent", "inner")
+
+    def __init__(self, inner: Expr, extent: int) -> None:
+        super().__init__(_along(extent), (3, inner.order, *order_of(extent)), True)
+        self.inner = inner
+        self.extent = extent
+
+    def __repr__(self) -> str:
+        return f"spread({self.inner!r}, {self.extent!r})"
 
 
 class Read(Atom):
@@ -74,7 +108,9 @@ class Read(Atom):
 
     def __init__(self, source: int, index: tuple[Expr, ...], extent: int) -> None:
         super().__init__(
-            (0, max(extent - 1, 0)), (2, source, tuple(e.order for e in index), extent)
+            _along(extent),
+            (2, source, tuple(e.order for e in index), *order_of(extent)),
+            is_sized(extent) or any(e.sized for e in index),
         )
         self.source = source
         self.index = index
@@ -87,7 +123,7 @@ class Read(Atom):
 class Expr:
     """A combination: ``constant + sum(coefficient * atom)``. Made with the functions below."""
 
-    __slots__ = ("_bounds", "constant", "has_reads", "iters", "order", "terms")
+    __slots__ = ("_limits", "constant", "has_reads", "iters", "order", "sized", "terms")
 
     terms: tuple[tuple[Atom, int], ...]
     constant: int
@@ -97,13 +133,16 @@ class Expr:
     def __init__(self, terms: tuple[tuple[Atom, int], ...], constant: int) -> None:
         self.terms = terms
         self.constant = constant
-        self.order: Order = (len(terms), *((atom.order, k) for atom, k in terms), constant)
+        self.order: Order = (
+            len(terms), *((atom.order, order_of(k)) for atom, k in terms), order_of(constant)
+        )  # fmt: skip
+        self.sized = is_sized(constant) or any(a.sized or is_sized(k) for a, k in terms)
         found: set[Iter] = set()
         self.has_reads = False
         for atom, _ in terms:
             if isinstance(atom, Iter):
                 found.add(atom)
-            elif isinstance(atom, Floor):
+            elif isinstance(atom, Floor | Spread):
                 found |= atom.inner.iters
                 self.has_reads |= atom.inner.has_reads
             elif isinstance(atom, Read):
@@ -111,15 +150,21 @@ class Expr:
                 for e in atom.index:
                     found |= e.iters
         self.iters = frozenset(found)
-        self._bounds: Bounds | None = None
+        self._limits: Limits | None = None
+
+    @property
+    def limits(self) -> Limits:
+        """Smallest and largest value, or numbers beyond them; None where none is seen."""
+        if self._limits is None:
+            self._limits = _limits(self) if self.sized else _bounds(self.terms, self.constant)
+            if not self.sized:
+                self._limits = _sharper(self, self.bounds)
+        return self._limits
 
     @property
     def bounds(self) -> Bounds:
-        """Smallest and largest value, or numbers beyond them."""
-        if self._bounds is None:
-            self._bounds = _bounds(self.terms, self.constant)
-            self._bounds = _sharper(self, self._bounds)
-        return self._bounds
+        """The limits, where both are known."""
+        return _known(self.limits)
 
     def __add__(self, other: Expr | int) -> Expr:
         return combine((self, 1), (as_expr(other), 1))
@@ -163,9 +208,18 @@ class Expr:
 
 def _term(atom: Atom, factor: int) -> str:
     text = repr(atom)
-    if factor == 1:
+    if not is_sized(factor) and factor == 1:
         return text
-    return f"{factor} * ({text})" if isinstance(atom, Floor) else f"{factor} * {text}"
+    return (
+        f"{_number(factor)} * ({text})"
+        if isinstance(atom, Floor)
+        else f"{_number(factor)} * {text}"
+    )
+
+
+def _number(number: int) -> str:
+    text = repr(number)
+    return f"({text})" if " " in text else text
 
 
 MOST_FLOORS: Final = 4
@@ -177,12 +231,73 @@ COUNTS: Final[dict[str, int]] = {"atoms": 0, "expressions": 0, "simplifications"
 _ITERS: Final[dict[tuple[str, int], Expr]] = {}
 _FLOORS: Final[dict[tuple[Expr, int], Expr]] = {}
 _FLOOR_ATOMS: Final[dict[tuple[Expr, int], Floor]] = {}
+_SPREADS: Final[dict[tuple[Expr, int], Expr]] = {}
 _READS: Final[dict[tuple[int, tuple[Expr, ...], int], Expr]] = {}
 _EXPRS: Final[dict[tuple[tuple[tuple[Atom, int], ...], int], Expr]] = {}
 
 
 def _count(what: str) -> None:
     COUNTS[what] += 1
+
+
+def _known(limits: Limits) -> Bounds:
+    low, high = limits
+    if low is None or high is None:
+        raise Undecided("how far an index goes")
+    return low, high
+
+
+def _along(extent: int) -> Limits:
+    """Limits of what goes along an axis."""
+    return 0, extent - 1 if is_sized(extent) else max(extent - 1, 0)
+
+
+def _floors(bounds: Bounds, by: int) -> Bounds:
+    return bounds[0] // by, bounds[1] // by
+
+
+def _limits_of_floor(inner: Expr, by: int) -> Limits:
+    """Limits of a floor among sizes; numbers divide each limit, sizes tell the sign only."""
+    low, high = inner.limits
+    if is_sized(by):
+        return 0 if reaches(low, 0) else None, high if reaches(high, 0) else None
+    found = [n if n is None or is_sized(n) else n // by for n in (low, high)]
+    for k, n in enumerate((low, high)):
+        if n is not None and is_sized(n):
+            whole, rest = divided(n, by)
+            found[k] = whole if not is_sized(rest) else None
+    return found[0], found[1]
+
+
+def _limits(expr: Expr) -> Limits:
+    """Limits of a combination among sizes; knows remainders as `_bounds` does."""
+    left, constant = dict(expr.terms), expr.constant
+    low: int | None = 0
+    high: int | None = 0
+    for atom, factor in expr.terms:
+        if not isinstance(atom, Floor) or atom not in left:
+            continue
+        times, rest = divided(-factor, atom.by)
+        part = _remainder_of(atom, times, left) if not rest and times else None
+        side = sign(times)
+        if part is None or side is None:
+            continue
+        for inner, coefficient in part.terms:
+            left[inner] = left[inner] - times * coefficient
+            if not left[inner]:
+                del left[inner]
+        del left[atom]
+        constant = constant - times * part.constant
+        span = times * (atom.by - 1)
+        low, high = (low, high + span) if side > 0 else (low + span, high)
+    for atom, factor in left.items():
+        side = sign(factor)
+        ends = atom.limits if side == 1 else atom.limits[::-1]
+        if side is None:
+            ends = (None, None)
+        low = None if low is None or ends[0] is None else low + factor * ends[0]
+        high = None if high is None or ends[1] is None else high + factor * ends[1]
+    return None if low is None else low + constant, None if high is None else high + constant
 
 
 def _bounds(terms: tuple[tuple[Atom, int], ...], constant: int) -> Bounds:
@@ -240,6 +355,11 @@ def _remainder_of(atom: Floor, whole: int, left: Mapping[Atom, int]) -> Expr | N
     return None
 
 
+def single(atom: Atom) -> Expr:
+    """The expression that is one atom."""
+    return _make({atom: 1}, 0)
+
+
 def _make(terms: dict[Atom, int], constant: int) -> Expr:
     key = tuple(sorted(((a, k) for a, k in terms.items() if k), key=_by_order)), constant
     found = _EXPRS.get(key)
@@ -295,6 +415,24 @@ def combine(*parts: tuple[Expr, int]) -> Expr:
     return _make(terms, constant)
 
 
+def spread(expr: Expr, extent: int) -> Expr:
+    """The place along an axis that is repeated if it has one element only."""
+    if not is_sized(extent):
+        return const(0) if extent == 1 else expr
+    if within(expr, extent):
+        return expr
+    found = _SPREADS.get((expr, extent))
+    if found is None:
+        found = _SPREADS[expr, extent] = _make({Spread(expr, extent): 1}, 0)
+    return found
+
+
+def within(expr: Expr, extent: int) -> bool:
+    """True if an expression is seen to lie in ``[0, extent)``."""
+    low, high = expr.limits
+    return reaches(low, 0) and high is not None and reaches(extent - 1 - high, 0)
+
+
 def floor(expr: Expr, by: int) -> Expr:
     """``floor(expr / by)`` for ``by`` > 0."""
     if by == 1:
@@ -303,8 +441,42 @@ def floor(expr: Expr, by: int) -> Expr:
     found = _FLOORS.get(key)
     if found is None:
         _count("simplifications")
-        found = _FLOORS[key] = _floor(expr, by)
+        make = _sized_floor if expr.sized or is_sized(by) else _floor
+        found = _FLOORS[key] = make(expr, by)
     return found
+
+
+def _sized_floor(expr: Expr, by: int) -> Expr:
+    """As `_floor`, with sizes: the same laws, each where it is seen to hold for all of them."""
+    for whole in (0, -1):
+        if within(expr - by * whole, by):
+            return const(whole)
+    if expr.terms and sign(expr.terms[0][1]) == -1:
+        return floor((by - 1) - expr, by) * -1
+    over = [(a, *divided(k, by)) for a, k in expr.terms]
+    whole, constant = divided(expr.constant, by)
+    rest = _make({a: k for a, _, k in over}, constant)
+    if rest is not expr:
+        return _make({a: k for a, k, _ in over}, whole) + floor(rest, by)
+    for step in _steps(rest, by):
+        parts = [(a, *divided(k, step)) for a, k in rest.terms]
+        high, low = divided(rest.constant, step)
+        if within(_make({a: rest_k for a, _, rest_k in parts if rest_k}, low), step) and all(
+            not k or not rest_k for _, k, rest_k in parts
+        ):
+            return floor(_make({a: k for a, k, _ in parts}, high), divided(by, step)[0])
+    for atom, k in rest.terms:
+        if isinstance(atom, Floor) and not is_sized(k) and k == 1:
+            others = combine((rest, 1), (_make({atom: 1}, 0), -1))
+            return floor(combine((atom.inner, 1), (others, atom.by)), atom.by * by)
+    return _held_floor(rest, by)
+
+
+def _steps(expr: Expr, by: int) -> list[int]:
+    """Products that divide ``by`` and some coefficients, largest first."""
+    found = dict.fromkeys(shared(k, by) for _, k in expr.terms)
+    left = [step for step in found if is_sized(step) or step > 1]
+    return sorted(left, key=expected, reverse=True)
 
 
 def _floor(expr: Expr, by: int) -> Expr:
@@ -335,6 +507,10 @@ def _floor(expr: Expr, by: int) -> Expr:
         if k == 1 and isinstance(atom, Floor):  # floor((floor(e / a) + m) / b), m an integer
             others = combine((rest, 1), (_make({atom: 1}, 0), -1))
             return floor(combine((atom.inner, 1), (others, atom.by)), atom.by * by)
+    return _held_floor(rest, by)
+
+
+def _held_floor(rest: Expr, by: int) -> Expr:
     held = _FLOOR_ATOMS.get((rest, by))
     if held is None:
         held = _FLOOR_ATOMS[rest, by] = Floor(rest, by)
@@ -348,56 +524,7 @@ def _shared_factors(expr: Expr, by: int) -> list[int]:
     return sorted((f for f in found if f > 1), reverse=True)
 
 
-def substitute(expr: Expr, values: Mapping[Iter, Expr]) -> Expr:
-    """The expression with iterators replaced."""
-    if not any(i in values for i in expr.iters):
-        return expr
-    parts: list[tuple[Expr, int]] = [(const(expr.constant), 1)]
-    for atom, k in expr.terms:
-        parts.append((_substitute_atom(atom, values), k))
-    return combine(*parts)
-
-
-def _substitute_atom(atom: Atom, values: Mapping[Iter, Expr]) -> Expr:
-    if isinstance(atom, Iter):
-        return values.get(atom, _make({atom: 1}, 0))
-    if isinstance(atom, Floor):
-        return floor(substitute(atom.inner, values), atom.by)
-    if isinstance(atom, Read):
-        return read(atom.source, [substitute(e, values) for e in atom.index], atom.extent)
-    raise TypeError(f"unknown atom {atom!r}")
-
-
-def renumber(expr: Expr, source_of: Callable[[int], int]) -> Expr:
-    """The expression with the tensors that it reads numbered anew."""
-    if not expr.has_reads:
-        return expr
-    parts: list[tuple[Expr, int]] = [(const(expr.constant), 1)]
-    for atom, k in expr.terms:
-        one = _make({atom: 1}, 0)
-        if isinstance(atom, Floor):
-            one = floor(renumber(atom.inner, source_of), atom.by)
-        elif isinstance(atom, Read):
-            index = [renumber(e, source_of) for e in atom.index]
-            one = read(source_of(atom.source), index, atom.extent)
-        parts.append((one, k))
-    return combine(*parts)
-
-
-def reads_of(expr: Expr) -> list[Read]:
-    """The numbers in the expression that the data tell, inner ones first."""
-    found: list[Read] = []
-    for atom, _ in expr.terms:
-        if isinstance(atom, Floor):
-            found += reads_of(atom.inner)
-        elif isinstance(atom, Read):
-            for e in atom.index:
-                found += reads_of(e)
-            found.append(atom)
-    return found
-
-
 def forget() -> None:
     """Drop all expressions. Those still held stay right, but equal new ones are other objects."""
-    for table in (_ITERS, _FLOORS, _FLOOR_ATOMS, _READS, _EXPRS):
+    for table in (_ITERS, _FLOORS, _FLOOR_ATOMS, _SPREADS, _READS, _EXPRS):
         table.clear()

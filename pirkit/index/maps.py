@@ -11,8 +11,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import prod
+from typing import Final
 
-from pirkit.index.expr import Expr, Floor, Iter, Read, as_expr, const, floor, iterator, substitute
+from pirkit.index.change import names_of, resized, substitute
+from pirkit.index.expr import Expr, Floor, Iter, Read, as_expr, const, floor, iterator, within
+from pirkit.index.extent import EXPECTED, expected, is_sized, reaches, sign
 
 Index = tuple[Expr, ...]
 """One expression for each axis."""
@@ -27,13 +30,14 @@ class Guard:
 
     @property
     def is_true(self) -> bool:
-        low, high = self.value.bounds
-        return low >= 0 and high < self.bound
+        return within(self.value, self.bound)
 
     @property
     def is_false(self) -> bool:
-        low, high = self.value.bounds
-        return high < 0 or low >= self.bound
+        low, high = self.value.limits
+        below = high is not None and reaches(-1 - high, 0)
+        above = low is not None and reaches(low - self.bound, 0)
+        return below or above or (not is_sized(self.bound) and self.bound <= 0)
 
     def __repr__(self) -> str:
         return f"0 <= {self.value!r} < {self.bound}"
@@ -54,6 +58,11 @@ def compose(index: Index, values: Mapping[Iter, Expr]) -> Index:
     return tuple([substitute(e, values) for e in index])
 
 
+def at_sizes(index: Index, sizes: Mapping[str, int]) -> Index:
+    """A map with named sizes replaced."""
+    return tuple([resized(e, sizes) for e in index])
+
+
 def flat(index: Sequence[Expr | int], extents: Sequence[int]) -> Expr:
     """Row-major position of an element: the digits of a number, put together."""
     found = const(0)
@@ -63,11 +72,13 @@ def flat(index: Sequence[Expr | int], extents: Sequence[int]) -> Expr:
 
 
 def digits(position: Expr, extents: Sequence[int]) -> Index:
-    """The index of the element at a row-major position."""
+    """The index of the element at a row-major position, which is one of a tensor's elements."""
     found: list[Expr] = []
-    for n in reversed(extents):
+    for n in extents[:0:-1]:
         found.append(position % n if n else const(0))
         position = floor(position, n) if n else const(0)
+    if extents:
+        found.append(position if extents[0] else const(0))
     return tuple(found[::-1])
 
 
@@ -98,22 +109,23 @@ def _extent(expr: Expr) -> int:
 def _solve(expr: Expr, axis: Expr, extent: int, found: dict[Iter, Expr]) -> bool:
     """Read the iterators of one axis off its value, those of the largest steps first."""
     rest, left = axis - expr.constant, extent
-    for atom, k in sorted(expr.terms, key=lambda t: -abs(t[1])):
-        if not isinstance(atom, Iter) or atom in found:
+    for atom, k in sorted(expr.terms, key=lambda t: -abs(expected(t[1]))):
+        side = sign(k)
+        if not isinstance(atom, Iter) or atom in found or side is None:
             return False
-        step = abs(k)
+        step = k * side
         if left != atom.extent * step:
             return False
-        if k < 0:
+        if side < 0:
             rest = rest + step * (atom.extent - 1)
         digit = floor(rest, step)
-        found[atom] = digit if k > 0 else atom.extent - 1 - digit
+        found[atom] = digit if side > 0 else atom.extent - 1 - digit
         rest, left = rest - digit * step, step
     return left == 1 or not expr.terms
 
 
 def image_size(index: Index, extents: Sequence[int]) -> int:
-    """How many elements of a tensor a map touches, at most."""
+    """How many elements of a tensor a map touches, at most; of a tensor whose sizes are known."""
     bound = prod(extents)
     iters = {i for e in index for i in e.iters}
     reached = prod(i.extent for i in iters)
@@ -149,11 +161,26 @@ def points(iters: Iterable[Iter], limit: int) -> Iterator[dict[Iter, int]]:
         yield dict(zip(ordered, values, strict=True))
 
 
+TRIED: Final = (5, 2, 3, EXPECTED)
+"""What sizes that are not known are taken to be in the search for a witness."""
+
+
 def witness(left: Index, right: Index, limit: int = 4096) -> dict[Iter, int] | None:
-    """A point where two maps differ; None if none was found. Opaque numbers are not compared."""
-    iters = {i for e in (*left, *right) for i in e.iters}
+    """A point where two maps differ; None if none was found. Opaque numbers are not compared.
+
+    Iterators of sizes that are not known are those of some size.
+    """
     if any(e.has_reads for e in (*left, *right)):
         return None
+    names = {name for e in (*left, *right) for name in names_of(e)}
+    if names:
+        for size in TRIED:
+            sizes = dict.fromkeys(names, size)
+            found = witness(at_sizes(left, sizes), at_sizes(right, sizes), limit)
+            if found is not None:
+                return found
+        return None
+    iters = {i for e in (*left, *right) for i in e.iters}
     for point in points(iters, limit):
         if any(evaluate(a, point) != evaluate(b, point) for a, b in zip(left, right, strict=True)):
             return point

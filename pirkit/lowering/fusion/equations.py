@@ -26,7 +26,7 @@ from pirkit.dialect.map_expr.tree import (
 )
 from pirkit.dialect.operation import PirOp
 from pirkit.dialect.types import meta_of
-from pirkit.index.expr import reads_of
+from pirkit.index.change import reads_of
 from pirkit.index.maps import Index
 from pirkit.runtime.meta import TensorMeta
 

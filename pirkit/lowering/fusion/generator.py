@@ -24,7 +24,8 @@ from pirkit.dialect.map_expr.tree import (
     walk,
 )
 from pirkit.dialect.types import meta_of
-from pirkit.index.expr import Expr, Iter, renumber, substitute
+from pirkit.index.change import renumber, substitute
+from pirkit.index.expr import Expr, Iter
 from pirkit.index.maps import Guard, Index, bindings, compose, space
 from pirkit.lowering.fusion.equations import Equations, Unit
 from pirkit.lowering.fusion.partition import Group

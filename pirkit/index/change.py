@@ -1,0 +1,114 @@
+"""Expressions made of others by putting something in the place of their parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from pirkit.index.expr import (
+    Atom,
+    Expr,
+    Floor,
+    Iter,
+    Read,
+    Spread,
+    combine,
+    const,
+    floor,
+    iterator,
+    read,
+    single,
+    spread,
+)
+from pirkit.index.extent import at
+from pirkit.index.extent import names_of as names_in
+
+
+def substitute(expr: Expr, values: Mapping[Iter, Expr]) -> Expr:
+    """The expression with iterators replaced."""
+    if not any(i in values for i in expr.iters):
+        return expr
+
+    def change(atom: Atom) -> Expr:
+        if isinstance(atom, Iter):
+            return values.get(atom, single(atom))
+        return _inside(atom, lambda e: substitute(e, values))
+
+    return combine((const(expr.constant), 1), *((change(a), k) for a, k in expr.terms))
+
+
+def renumber(expr: Expr, source_of: Callable[[int], int]) -> Expr:
+    """The expression with the tensors that it reads numbered anew."""
+    if not expr.has_reads:
+        return expr
+
+    def change(atom: Atom) -> Expr:
+        if isinstance(atom, Read):
+            index = [renumber(e, source_of) for e in atom.index]
+            return read(source_of(atom.source), index, atom.extent)
+        return _inside(atom, lambda e: renumber(e, source_of))
+
+    return combine((const(expr.constant), 1), *((change(a), k) for a, k in expr.terms))
+
+
+def resized(expr: Expr, sizes: Mapping[str, int]) -> Expr:
+    """The expression with named sizes replaced, those of iterators too.
+
+    A floor over a size that is 0 is 0: there is no element that it would be the place of.
+    """
+    if not expr.sized:
+        return expr
+
+    def change(atom: Atom) -> Expr:
+        if isinstance(atom, Iter):
+            return iterator(atom.name, at(atom.extent, sizes))
+        return _inside(atom, lambda e: resized(e, sizes), lambda n: at(n, sizes))
+
+    terms = [(change(a), at(k, sizes)) for a, k in expr.terms]
+    return combine((const(at(expr.constant, sizes)), 1), *terms)
+
+
+def _inside(
+    atom: Atom, change: Callable[[Expr], Expr], number: Callable[[int], int] = lambda n: n
+) -> Expr:
+    """An atom with what is inside of it changed."""
+    match atom:
+        case Floor():
+            by = number(atom.by)
+            return floor(change(atom.inner), by) if by else const(0)
+        case Spread():
+            return spread(change(atom.inner), number(atom.extent))
+        case Read():
+            return read(atom.source, [change(e) for e in atom.index], number(atom.extent))
+        case _:
+            return single(atom)
+
+
+def reads_of(expr: Expr) -> list[Read]:
+    """The numbers in the expression that the data tell, inner ones first."""
+    found: list[Read] = []
+    for atom, _ in expr.terms:
+        for e in _parts(atom):
+            found += reads_of(e)
+        if isinstance(atom, Read):
+            found.append(atom)
+    return found
+
+
+def names_of(expr: Expr) -> list[str]:
+    """The named sizes in an expression, each once."""
+    found = names_in((expr.constant, *(k for _, k in expr.terms)))
+    for atom, _ in expr.terms:
+        if isinstance(atom, Iter | Spread | Read):
+            found += names_in((atom.extent,))
+        if isinstance(atom, Floor):
+            found += names_in((atom.by,))
+        for e in _parts(atom):
+            found += names_of(e)
+    return list(dict.fromkeys(found))
+
+
+def _parts(atom: Atom) -> Iterator[Expr]:
+    if isinstance(atom, Floor | Spread):
+        yield atom.inner
+    elif isinstance(atom, Read):
+        yield from atom.index
