@@ -293,6 +293,20 @@ values known. Never writes into its arguments: an in-place op returns the new co
 views of its arguments.
 """
 
+draws: Final = RuleTable("draws")
+"""``rule(attributes) -> bool``: whether a call of a random op draws; without a rule it does.
+
+Draws are numbered, so a call that draws nothing takes no number: taken apart or not, the calls
+behind it draw the same.
+"""
+
+
+def may_draw(definition: OpDef, attrs: Mapping[str, Any]) -> bool:
+    """True if a call with these attributes draws random numbers."""
+    rule = draws.get(definition)
+    return definition.effects == RANDOM and (rule is None or rule(attrs))
+
+
 _RULES: Final = "pirkit.dialect.rules"
 
 decompose: Final = RuleTable("decompose", _RULES)

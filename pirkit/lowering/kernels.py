@@ -175,9 +175,11 @@ def _native(dtype: DType) -> Choice:
 def _reference(rule: Callable[..., Any], is_random: bool) -> Callable[[Binding], Step]:
     def bind(b: Binding) -> Step:
         attrs = b.attrs
-        if not is_random or b.generator is None:
+        if not is_random:
             return lambda *operands: rule(*operands, **attrs)
         generator = b.generator
+        if generator is None:  # nothing is drawn
+            return lambda *operands: rule(*operands, rng=None, **attrs)
         return lambda *operands: rule(*operands, rng=generator(), **attrs)
 
     return bind

@@ -18,7 +18,7 @@ from pirkit.analysis.alias import AliasClasses, alias_classes
 from pirkit.diag.errors import UnsupportedError
 from pirkit.dialect.build import SOURCE
 from pirkit.dialect.infer import constant_array, constant_scalar, default_value
-from pirkit.dialect.opdef import IO, PURE, RANDOM, OpDef
+from pirkit.dialect.opdef import IO, PURE, OpDef, may_draw
 from pirkit.dialect.operation import PirOp, ProgramOp, origin_of, span_of
 from pirkit.dialect.signature import INT_KINDS, REQUIRED
 from pirkit.dialect.signature import Operand as OperandSlot
@@ -134,7 +134,7 @@ class _Writer:
             else:
                 self.attribute_operand(op, slot, value, attrs, host)
         random = None
-        if definition.effects == RANDOM:
+        if may_draw(definition, attrs):
             random = self.random_calls
             self.random_calls += 1
         outputs = self.results(op, definition)

@@ -22,7 +22,7 @@ from pirkit.diag.errors import UnsupportedError
 from pirkit.dialect.build import ORDER, RULE, SOURCE, Builder, Value
 from pirkit.dialect.gradient_names import Spelling, forward_of
 from pirkit.dialect.opcall import OpCall
-from pirkit.dialect.opdef import OpDef, decompose, find
+from pirkit.dialect.opdef import OpDef, decompose, find, may_draw
 from pirkit.dialect.operation import PirOp, ProgramOp, origin_of, span_of
 from pirkit.dialect.ops.gradients import SOURCES
 from pirkit.dialect.rules.paddle_gradients import ATTRIBUTES, FROM_RESULT, STANDS_FOR
@@ -241,6 +241,9 @@ class _Gradient:
             if not any(r in kept or r.first_use is not None for r in op.results):
                 op.detach()
                 op.erase()
+        for op in cast("Sequence[PirOp]", block.ops):
+            if may_draw(op.definition, op.attribute_values()):
+                raise _draws_again(self.call)
         for argument in block.args:
             if argument.first_use is None and argument not in kept:
                 continue
@@ -299,6 +302,17 @@ def _lacks(c: OpCall, name: str) -> UnsupportedError:
         span=span_of(c.op),
         notes=origin_of(c.op),
         help="give the op a `decompose` rule of its own",
+    )
+
+
+def _draws_again(c: OpCall) -> UnsupportedError:
+    return UnsupportedError(
+        f"the derivative behind `{c.definition.name}` reads random numbers that its forward op "
+        "drew, and the op does not hold them",
+        code="PK0402",
+        span=span_of(c.op),
+        notes=origin_of(c.op),
+        help="differentiate the forward program with `autodiff`: both then share one draw",
     )
 
 

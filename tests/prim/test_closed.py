@@ -14,7 +14,7 @@ from pirkit.dialect.opdef import OpDef, decompose
 from pirkit.dialect.primitives import PRIMITIVES
 from pirkit.frontend.cases import check_case
 from tests.ops.calls import Call, table
-from tests.prim.rule_checks import Program, derivative, finish, float_calls, program_of
+from tests.prim.rule_checks import derivative, finish, float_calls, program_of
 
 CORPUS: Final = Path(__file__).parents[1] / "corpus" / "paddle"
 CASES: Final = sorted(p for p in CORPUS.iterdir() if p.is_dir())
@@ -23,14 +23,6 @@ PIPELINE: Final = "functionalize,decompose,verify-primitive"
 RULED: Final = [
     d for d in table() if not d.writes and (d.name in PRIMITIVES or decompose.get(d) is not None)
 ]
-WHOLE: Final = {
-    "pd_op.dropout": "in training it stays whole, so that it draws what it drew",
-    "pd_op.flash_attn": "as dropout, which it does inside",
-    "pd_op.rnn": "as dropout, which it does between layers",
-}
-"""Ops of which some calls stay whole, with the reason."""
-UNDERIVED: Final = frozenset({"pd_op.flash_attn", "pd_op.rnn"})
-"""Ops whose calls that stay whole are refused when they are differentiated."""
 REFUSED: Final = frozenset(
     {
         ("pd_op.svd", "full_matrices", True),
@@ -49,11 +41,6 @@ def is_refused(call: Call) -> bool:
     return any((call.definition.name, n, v) in REFUSED for n, v in call.attrs.items() if _plain(v))
 
 
-def is_whole(p: Program) -> bool:
-    """True if the call itself is still there."""
-    return any(op.name in WHOLE for op in p.traced.program.block.ops)
-
-
 def _plain(value: object) -> bool:
     return isinstance(value, str | bool)
 
@@ -67,16 +54,13 @@ def test_a18_no_op_is_opaque() -> None:
 @pytest.mark.parametrize("definition", RULED, ids=name)
 def test_a02_an_op_and_its_derivatives_are_primitives(definition: OpDef) -> None:
     """The op, its vjp, and the vjp of that."""
-    allowed = f"{{allow={name(definition)}}}" if definition.name in WHOLE else ""
     for call in float_calls(definition):
         for order in (0, 1, 2):
             p = program_of(call)
             if order and (is_refused(call) or not (p.smooth and p.wrt)):
                 break
             values = derivative(p, order) if order else p.results
-            finish(p, values, PIPELINE + allowed)
-            if definition.name in UNDERIVED and is_whole(p):
-                break
+            finish(p, values, PIPELINE)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda path: path.name)

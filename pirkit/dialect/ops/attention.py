@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from pirkit.dialect.opdef import (
     RANDOM,
     bad_samples,
+    draws,
     infer_meta,
     op,
     reference,
@@ -83,6 +84,11 @@ def _(
 
 def _rounded(length: int) -> int:
     return UNKNOWN if length == UNKNOWN else -(-length // ROUNDED) * ROUNDED
+
+
+@draws(FlashAttention)
+def _(attrs: Mapping[str, Any]) -> bool:
+    return attrs["dropout"] > 0 and not attrs["is_test"]
 
 
 @reference(FlashAttention)

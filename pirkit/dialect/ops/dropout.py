@@ -7,7 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from pirkit.dialect.opdef import RANDOM, bad_samples, infer_meta, op, reference, require, samples
+from pirkit.dialect.opdef import (
+    RANDOM,
+    bad_samples,
+    draws,
+    infer_meta,
+    op,
+    reference,
+    require,
+    samples,
+)
+from pirkit.dialect.ops.random import in_training
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import constant, in_f32
@@ -53,6 +63,9 @@ def _(
     require(mode in ("upscale_in_train", "downgrade_in_infer"), "C2", f"mode {mode!r} is unknown")
     require(x.dtype.is_float, "C3", f"not defined for {x.dtype}")
     return x, x.with_dtype(dt.uint8)
+
+
+draws(Dropout)(in_training)
 
 
 @in_f32

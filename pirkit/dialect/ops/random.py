@@ -7,7 +7,7 @@ state, same numbers; no rule keeps a generator or makes one of its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from statistics import NormalDist
 from typing import Any
 
@@ -26,6 +26,11 @@ Array = np.ndarray[Any, Any]
 Rng = np.random.Generator
 Sizes = tuple[int | None, ...] | None
 """An ``intarray``: None for an unknown element, or for an unknown length."""
+
+
+def in_training(attrs: Mapping[str, Any]) -> bool:
+    """True unless the attribute `is_test` is set: then nothing is drawn."""
+    return not attrs["is_test"]
 
 
 def generator(seed: int, position: int = 0) -> Rng:

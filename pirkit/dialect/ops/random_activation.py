@@ -7,8 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from pirkit.dialect.opdef import RANDOM, bad_samples, infer_meta, op, reference, require, samples
-from pirkit.dialect.ops.random import Rng
+from pirkit.dialect.opdef import (
+    RANDOM,
+    bad_samples,
+    draws,
+    infer_meta,
+    op,
+    reference,
+    require,
+    samples,
+)
+from pirkit.dialect.ops.random import Rng, in_training
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import normalize_axis
 from pirkit.runtime import dtype as dt
@@ -85,6 +94,9 @@ def _(x: TensorMeta, *, lower: float, upper: float, is_test: bool) -> tuple[Tens
     require(x.dtype.is_float, "C1", f"no slopes for {x.dtype}")
     require(lower <= upper, "C2", f"no slope lies in [{lower}, {upper}]")
     return x, x
+
+
+draws(Rrelu)(in_training)
 
 
 @reference(Rrelu)

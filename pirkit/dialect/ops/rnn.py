@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -11,6 +11,7 @@ import numpy as np
 from pirkit.dialect.opdef import (
     RANDOM,
     bad_samples,
+    draws,
     infer_meta,
     op,
     reference,
@@ -151,6 +152,11 @@ def _(
 
 def _fits(meta: TensorMeta, shape: tuple[int, ...]) -> bool:
     return meta.rank == len(shape) and all(map(same_dim, meta.shape, shape))
+
+
+@draws(Rnn)
+def _(attrs: Mapping[str, Any]) -> bool:
+    return attrs["dropout_prob"] > 0 and not attrs["is_test"] and attrs["num_layers"] > 1
 
 
 @reference(Rnn)

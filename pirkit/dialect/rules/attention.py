@@ -6,19 +6,20 @@ import math
 
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opcall import OpCall
-from pirkit.dialect.opdef import decompose
+from pirkit.dialect.opdef import decompose, may_draw
+from pirkit.dialect.rules.dropout import drawn_above
 from pirkit.dialect.rules.movement import arange
+from pirkit.dialect.rules.random import shape_of
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import UNKNOWN
 
 
 @decompose("pd_op.flash_attn")
 def _(c: OpCall) -> tuple[Value | None, ...]:
-    """In float32. Rows that see nothing are zero. A dropout draws, and keeps the op whole."""
+    """In float32. Rows that see nothing are zero."""
     b, q = c.b, c.q
-    draws = c.dropout > 0 and not c.is_test
     heads = (q.shape[2], c.k.shape[2])
-    if draws or UNKNOWN in heads or q.shape[3] == UNKNOWN:
+    if UNKNOWN in heads or q.shape[3] == UNKNOWN:
         return NotImplemented
     keys, values = (_shared(b, b.wide(x), heads[0] // max(heads[1], 1)) for x in (c.k, c.v))
     queries = b.transpose(b.wide(q), perm=(0, 2, 1, 3))
@@ -31,6 +32,10 @@ def _(c: OpCall) -> tuple[Value | None, ...]:
     sees = b.isfinite(top)
     shown = b.where(sees, scores, b.zeros_like(scores))
     weights = b.where(sees, b.softmax(shown, axis=-1), b.zeros_like(scores))
+    if may_draw(c.definition, c.op.attribute_values()):
+        kept = drawn_above(b, c.dropout, shape_of(b, weights))
+        larger = b.scaled(weights, 1 / max(1 - c.dropout, 1e-30))
+        weights = b.where(kept, larger, b.zeros_like(weights))
     out = b.cast(b.transpose(weights @ values, perm=(0, 2, 1, 3)), q.dtype)
     return out, *_sides(c, scores, weights), b.const(0, dt.int64, (2,))
 

@@ -2,21 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose, vjp
+from pirkit.dialect.rules.random import shape_of, uniform
 from pirkit.runtime import dtype as dt
 
 
 @decompose("pd_op.dropout")
 def _(c: OpCall) -> tuple[Value, Value]:
-    """Training stays whole, so that decomposing a program does not change what it draws."""
-    b, x = c.b, c.x
-    if not c.is_test or isinstance(c.p, Value):
-        return NotImplemented
-    factor = 1.0 if c.mode == "upscale_in_train" else 1 - c.p
-    out = b.cast(b.scaled(b.wide(x), factor), x.dtype)
-    return out, b.cast(b.ones_like(x), dt.uint8)
+    """The elements whose number is not below ``p`` are kept: one draw, as in the whole op."""
+    b, p, x = c.b, c.p, c.b.wide(c.x)
+    upscale = c.mode == "upscale_in_train"
+    if c.is_test:
+        if not upscale:
+            x = x * _kept(b, p, x) if isinstance(p, Value) else b.scaled(x, 1 - p)
+        return b.cast(x, c.x.dtype), b.cast(b.ones_like(c.x), dt.uint8)
+    kept = drawn_above(b, p, shape_of(b, x), c.seed)
+    if upscale:
+        x = _upscaled(b, p, x)
+    out = b.where(kept, x, b.zeros_like(x))
+    return b.cast(out, c.x.dtype), b.cast(kept, dt.uint8)
+
+
+def drawn_above(b: Builder, p: float | Value, shape: Sequence[int] | Value, seed: int = 0) -> Value:
+    """True for the share ``1 - p`` of the elements of a shape: one draw."""
+    drawn = uniform(b, shape, seed)
+    return drawn >= (b.cast(p, dt.float64) if isinstance(p, Value) else p)
+
+
+def _upscaled(b: Builder, p: float | Value, x: Value) -> Value:
+    if not isinstance(p, Value):
+        return b.scaled(x, 1 / (1 - p)) if p < 1 else x
+    share = 1 - b.cast(p, dt.float64)
+    factor = b.where(b.equal(share, b.zeros_like(share)), 1.0, 1 / share)
+    return x * b.cast(factor, x.dtype)
 
 
 @vjp("pd_op.dropout")

@@ -19,11 +19,13 @@ from pirkit.runtime.meta import UNKNOWN
 TINY = float(np.finfo(np.float64).tiny)
 
 
-def _uniform(b: Builder, shape: Sequence[int] | Value, seed: int = 0) -> Value:
+def uniform(b: Builder, shape: Sequence[int] | Value, seed: int = 0) -> Value:
+    """Numbers spread evenly between 0 and 1."""
     return b.uniform(shape=shape, min=0.0, max=1.0, dtype=dt.float64, seed=seed)
 
 
-def _shape(b: Builder, x: Value) -> Sequence[int] | Value:
+def shape_of(b: Builder, x: Value) -> Sequence[int] | Value:
+    """The sizes of ``x``, computed where the program does not tell."""
     return b.shape_of(x) if UNKNOWN in x.shape else x.shape
 
 
@@ -46,12 +48,12 @@ def _(c: OpCall) -> Value:
 def _(c: OpCall) -> Value:
     """The inverse of the distribution function, at a uniform number."""
     b, x = c.b, c.x
-    return b.cast(_times(b, _shape(b, x)) * (1 / c.lam), x.dtype)
+    return b.cast(_times(b, shape_of(b, x)) * (1 / c.lam), x.dtype)
 
 
 def _times(b: Builder, shape: Sequence[int] | Value) -> Value:
     """Numbers of the exponential law with rate 1."""
-    return -b.log1p(-_uniform(b, shape))
+    return -b.log1p(-uniform(b, shape))
 
 
 @decompose("pd_op.dirichlet")
@@ -68,7 +70,7 @@ def _(c: OpCall) -> Value:
     weights = b.cast(c.x, dt.float64)
     last = weights.rank - 1
     if not c.replacement:
-        times = _times(b, _shape(b, weights)) / weights
+        times = _times(b, shape_of(b, weights)) / weights
         order: Value = b.argsort(times, axis=last, stable=True)[1]
         return part(b, order, (last,), (0,), (count,))
     ends: Value = b.cumsum(weights, axis=last)
@@ -78,7 +80,7 @@ def _(c: OpCall) -> Value:
         shape = b.concat(
             [part(b, b.shape_of(weights), (0,), (0,), (last,)), b.integers((count,))], axis=0
         )
-    drawn = _uniform(b, shape) * total
+    drawn = uniform(b, shape) * total
     is_behind = b.less_equal(b.unsqueeze(ends, axis=(-2,)), b.unsqueeze(drawn, axis=(-1,)))
     return b.sum(b.cast(is_behind, dt.int64), (weights.rank,))
 
@@ -90,7 +92,7 @@ def _(c: OpCall) -> Value:
     if not x.rank:
         return b.ones_like(x)
     axis = c.axis % x.rank
-    drawn = b.maximum(_uniform(b, _shape(b, x)), b.const(TINY, dt.float64))
+    drawn = b.maximum(uniform(b, shape_of(b, x)), b.const(TINY, dt.float64))
     noise = -b.log(-b.log(drawn))
     scores = (b.cast(x, dt.float64) + noise) * (1 / c.temperature)
     soft: Value = b.cast(b.softmax(scores, axis=axis), x.dtype)
@@ -123,7 +125,7 @@ def _(c: OpCall) -> tuple[Value, Value]:
     b, x = c.b, c.b.wide(c.x)
     slope: Value | float = (c.lower + c.upper) / 2
     if not c.is_test:
-        drawn = _uniform(b, _shape(b, x)) * (c.upper - c.lower) + c.lower
+        drawn = uniform(b, shape_of(b, x)) * (c.upper - c.lower) + c.lower
         slope = b.cast(drawn, x.dtype)
     noise = b.cast(b.where(x < 0, slope, b.ones_like(x)), c.x.dtype)
     return b.cast(x * b.wide(noise), c.x.dtype), noise

@@ -10,7 +10,9 @@ from typing import Any, Final
 
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opcall import OpCall
-from pirkit.dialect.opdef import decompose
+from pirkit.dialect.opdef import decompose, may_draw
+from pirkit.dialect.rules.dropout import drawn_above
+from pirkit.dialect.rules.sizes import as_shape, sizes_of
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import UNKNOWN
 
@@ -44,12 +46,11 @@ _CELLS: Final[dict[str, Cell]] = {
 def _(c: OpCall) -> Any:
     """Layers one after the other, each direction on its own; rows that have ended keep their state.
 
-    A dropout between layers draws, and so does not stand here: the op stays whole with it.
+    The numbers of the dropouts between layers are one draw, as in the whole op.
     """
     b, layers = c.b, c.num_layers
     steps = c.x.shape[0]
-    drops = c.dropout_prob > 0 and not c.is_test and layers > 1
-    if steps == UNKNOWN or drops:
+    if steps == UNKNOWN:
         return NotImplemented
     x = b.wide(c.x)
     directions = 2 if c.is_bidirec else 1
@@ -57,8 +58,12 @@ def _(c: OpCall) -> Any:
     weights = [b.wide(w) for w in c.weight_list]
     starts = [b.wide(s) for s in c.pre_state]
     running = _running(c, steps)
+    kept = _kept(c, x, layers, directions)
     final: list[States] = []
     for layer in range(layers):
+        if kept is not None and layer:
+            share = 1 - c.dropout_prob
+            x = b.where(kept[layer - 1], b.scaled(x, 1 / share if share else 0.0), b.zeros_like(x))
         outputs: list[Value] = []
         for cell in range(layer * directions, (layer + 1) * directions):
             at = 2 * cell
@@ -73,6 +78,15 @@ def _(c: OpCall) -> Any:
     empty = b.const(0.0, dt.float32, (0,))
     dtype = c.x.dtype
     return b.cast(x, dtype), empty, [b.cast(s, dtype) for s in states], empty
+
+
+def _kept(c: OpCall, x: Value, layers: int, directions: int) -> Value | None:
+    """True for what the dropout in front of each layer but the first keeps; None without one."""
+    if not may_draw(c.definition, c.op.attribute_values()):
+        return None
+    b = c.b
+    shape = [layers - 1, *sizes_of(b, x)[:2], c.hidden_size * directions]
+    return drawn_above(b, c.dropout_prob, as_shape(b, shape), c.seed)
 
 
 def _run(

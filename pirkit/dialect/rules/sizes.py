@@ -36,6 +36,14 @@ def as_list(b: Builder, size: Size) -> Value:
     return b.integers((size,)) if isinstance(size, int) else size
 
 
+def as_shape(b: Builder, sizes: Sequence[Size]) -> tuple[int, ...] | Value:
+    """Sizes as a shape: numbers if all are known."""
+    known = [d for d in sizes if isinstance(d, int)]
+    if len(known) == len(sizes):
+        return tuple(known)
+    return b.concat([as_list(b, d) for d in sizes], axis=0)
+
+
 def grown(b: Builder, size: Size, times: int) -> Size:
     """``size * times``."""
     return size * times if isinstance(size, int) else b.scale(size, scale=times)
@@ -56,7 +64,4 @@ def shrunk(b: Builder, size: Size, by: int) -> Size:
 def zeros(b: Builder, sizes: Sequence[Size], dtype: DType) -> Value:
     """Zeros with these sizes."""
     zero = b.const(0.0 if dtype.is_float else 0, dtype)
-    known = [d for d in sizes if isinstance(d, int)]
-    if len(known) == len(sizes):
-        return b.expand(zero, shape=tuple(known))
-    return b.expand(zero, shape=b.concat([as_list(b, d) for d in sizes], axis=0))
+    return b.expand(zero, shape=as_shape(b, sizes))
