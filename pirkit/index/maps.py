@@ -134,7 +134,10 @@ def image_size(index: Index, extents: Sequence[int]) -> int:
 
 
 def evaluate(expr: Expr, values: Mapping[Iter, int]) -> int:
-    """The value of an expression without reads at one point."""
+    """The value of an expression without reads at one point, which tells its named sizes too."""
+    if expr.sized:
+        sizes = {i.name: n for i, n in values.items()}
+        expr = resized(expr, {name: sizes[name] for name in names_of(expr)})
     total = expr.constant
     for atom, k in expr.terms:
         if isinstance(atom, Iter):
@@ -168,7 +171,7 @@ TRIED: Final = (5, 2, 3, EXPECTED)
 def witness(left: Index, right: Index, limit: int = 4096) -> dict[Iter, int] | None:
     """A point where two maps differ; None if none was found. Opaque numbers are not compared.
 
-    Iterators of sizes that are not known are those of some size.
+    Where sizes are not known, the point tells them too: they are iterators of no extent.
     """
     if any(e.has_reads for e in (*left, *right)):
         return None
@@ -178,7 +181,7 @@ def witness(left: Index, right: Index, limit: int = 4096) -> dict[Iter, int] | N
             sizes = dict.fromkeys(names, size)
             found = witness(at_sizes(left, sizes), at_sizes(right, sizes), limit)
             if found is not None:
-                return found
+                return {Iter(name, 0): size for name in sorted(names)} | found
         return None
     iters = {i for e in (*left, *right) for i in e.iters}
     for point in points(iters, limit):

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from pirkit.dialect.map_expr.kernel import MapExpr
-from pirkit.dialect.map_expr.text import parse_kernel
+from pirkit.dialect.map_expr.specialised import Shape, kernel_at
 from pirkit.lowering.codegen.compile import native
 from pirkit.lowering.codegen.from_map_expr import Nest, nests_of
 from pirkit.runtime.binding import Binding, Step
@@ -21,14 +21,15 @@ FUSED: Final = "pir.map_expr"
 
 
 @lru_cache(maxsize=1024)
-def _nests(text: str) -> tuple[MapExpr, tuple[Nest, ...] | str]:
-    kernel = parse_kernel(text)
+def _nests(text: str, shapes: tuple[Shape, ...]) -> tuple[MapExpr, tuple[Nest, ...] | str]:
+    kernel = kernel_at(text, shapes)
     return kernel, nests_of(kernel)
 
 
 def bind_native(b: Binding) -> Step | None:
     """What runs a kernel of fused ops; None for one that loop nests do not hold."""
-    kernel, nests = _nests(b.attrs["kernel"])
+    shapes = tuple([b.input(k).shape for k in range(len(b.inputs))])
+    kernel, nests = _nests(b.attrs["kernel"], shapes)
     return None if isinstance(nests, str) else _Fused(b, kernel, nests)
 
 

@@ -246,5 +246,6 @@ def test_guards_and_witnesses() -> None:
     a, b = space((N, N))
     point = witness((a, b), (b, a))
     assert point is not None
-    assert sorted(point.values()) == [0, 1]
+    assert {i.name: n for i, n in point.items()} == {"n": 5, "i0": 0, "i1": 1}
+    assert evaluate(a * N + b, point) == 1
     assert witness((a, b), (a, b)) is None

@@ -5,17 +5,49 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from pirkit.diag.errors import ConstraintError
 from pirkit.dialect.map_expr.kernel import MapExpr, Statement
+from pirkit.dialect.map_expr.specialised import with_sizes
 from pirkit.dialect.map_expr.tree import Choose, Load, walk
 from pirkit.index.expr import Expr
+from pirkit.index.extent import is_sized, names_of
 from pirkit.index.maps import Guard, bindings, compose, evaluate, points, space
 
 LOOKED_AT: Final = 4096
 """Points at which an index is tried whose bounds do not tell."""
 
+TRIED: Final = (1, 2, 3, 8)
+"""What sizes are tried that a kernel leaves open."""
+
 
 def problems(kernel: MapExpr) -> Iterator[str]:
-    """What is wrong with a kernel, in words; nothing if all holds."""
+    """What is wrong with a kernel, in words; nothing if all holds.
+
+    The order of what it does is checked for all sizes at once. That it reads inside of its tensors
+    is shown by bounds for all sizes too, where they tell, and else tried for some.
+    """
+    yield from _problems(kernel)
+    if kernel.is_sized:
+        for sizes in _samples(kernel):
+            yield from _problems(with_sizes(kernel, sizes))
+
+
+def _samples(kernel: MapExpr) -> Iterator[dict[str, int]]:
+    """Sizes that a kernel may have: equal ones, and what follows from them."""
+    metas = (*kernel.inputs, *(s.meta for s in kernel.statements))
+    names = names_of(n for m in metas for n in m.shape)
+    for size in TRIED:
+        sizes = dict.fromkeys(set(names) - {d.name for d in kernel.sizes}, size)
+        try:
+            for derived in kernel.sizes:
+                value = derived.value(sizes)
+                sizes[derived.name] = size if value is None else value
+        except ConstraintError:
+            continue  # no kernel of these sizes can be called
+        yield sizes
+
+
+def _problems(kernel: MapExpr) -> Iterator[str]:
     count = len(kernel.inputs)
     for k, statement in enumerate(kernel.statements):
         if statement.rows is not None and len(statement.rows) != len(kernel.rows):
@@ -51,6 +83,8 @@ def _leaves(expr: Expr, extent: int) -> bool:
     small one, corners of a large one.
     """
     guard = Guard(expr, extent)
+    if expr.sized or is_sized(extent):
+        return guard.is_false
     if guard.is_true or any(i.extent == 0 for i in expr.iters):
         return False
     if expr.has_reads:

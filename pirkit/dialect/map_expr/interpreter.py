@@ -14,6 +14,7 @@ import numpy as np
 
 from pirkit.diag.errors import ConstraintError
 from pirkit.dialect.map_expr.kernel import MapExpr, Statement
+from pirkit.dialect.map_expr.specialised import specialised
 from pirkit.dialect.map_expr.tree import Apply, Choose, Fill, Load, Node, Position, walk
 from pirkit.dialect.opdef import lookup, reference
 from pirkit.index.expr import Expr, Floor, Iter, Read
@@ -24,6 +25,7 @@ Array = np.ndarray[Any, Any]
 
 def run(kernel: MapExpr, inputs: Sequence[Array]) -> list[Array]:
     """The outputs of a kernel."""
+    kernel = specialised(kernel, [a.shape for a in inputs])
     arrays: list[Array] = list(inputs)
     for statement in kernel.statements:
         arrays.append(_Evaluation(statement, arrays).run())
@@ -48,15 +50,21 @@ class _Evaluation:
     def run(self) -> Array:
         statement = self.statement
         with np.errstate(all="ignore"):
-            clipped = _under_choices(statement.body)
-            for node in walk(statement.body):
-                self.clips = id(node) in clipped
-                self.known[id(node)] = self.node(node)
-            found = np.broadcast_to(self.known[id(statement.body)], self.shape)
+            found = self.elements()
             if statement.reduction:
                 found = self.reduced(found)
         found = np.ascontiguousarray(found).reshape(statement.meta.shape)
         return found.astype(statement.meta.dtype.np, copy=False)
+
+    def elements(self) -> Array:
+        """What the body is at each point of the space; nothing is read where there is none."""
+        if 0 in self.shape:
+            return np.empty(self.shape, self.statement.meta.dtype.np)
+        clipped = _under_choices(self.statement.body)
+        for node in walk(self.statement.body):
+            self.clips = id(node) in clipped
+            self.known[id(node)] = self.node(node)
+        return np.broadcast_to(self.known[id(self.statement.body)], self.shape)
 
     def reduced(self, found: Array) -> Array:
         statement = self.statement

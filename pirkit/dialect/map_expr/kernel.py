@@ -13,6 +13,10 @@ A generator of code finds here, without asking anything else:
   share the loops: between them, every read of a temporary is of the same turn, so that it need not
   live longer than that. A statement without rows has loops of its own: what it reads is complete
   before it starts, and it is complete before the next one does.
+
+A size may be a name, or a polynomial of names, for a number that only the shapes of inputs tell
+(`pirkit.index.extent`); ``sizes`` are those that follow from others. `specialised.py` makes it a
+kernel without names.
 """
 
 from __future__ import annotations
@@ -24,7 +28,9 @@ from typing import Any
 
 from pirkit.dialect.map_expr.tree import Load, Node, walk
 from pirkit.index.expr import Expr, Iter
+from pirkit.index.extent import is_sized
 from pirkit.index.maps import Index, image_size
+from pirkit.index.sizes import Derived
 from pirkit.runtime.meta import TensorMeta
 
 
@@ -63,6 +69,14 @@ class MapExpr:
     statements: tuple[Statement, ...]
     outputs: tuple[int, ...]
     rows: tuple[int, ...] = ()
+    sizes: tuple[Derived, ...] = ()
+
+    @property
+    def is_sized(self) -> bool:
+        """True if a size is known only when the kernel runs."""
+        metas = (*self.inputs, *(s.meta for s in self.statements))
+        inner = (n for s in self.statements for n in s.extents)
+        return any(map(is_sized, (*(n for m in metas for n in m.shape), *inner)))
 
     @property
     def results(self) -> tuple[TensorMeta, ...]:
@@ -75,7 +89,10 @@ class MapExpr:
         return self.inputs[source] if source < count else self.statements[source - count].meta
 
     def traffic(self) -> int:
-        """Bytes between the kernel and memory: what it reads of each input, and its outputs."""
+        """Bytes between the kernel and memory: what it reads of each input, and its outputs.
+
+        Of a kernel whose sizes are known.
+        """
         touched: dict[int, int] = {}
         seen: set[tuple[int, Index]] = set()
         for statement in self.statements:

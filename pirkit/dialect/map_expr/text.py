@@ -10,7 +10,8 @@
     output v0
 
 ``x0...`` are inputs, ``v0...`` stored values, ``t0...`` nodes of a tree. Expressions have Python's
-syntax, ``//`` being the floor of a division.
+syntax, ``//`` being the floor of a division. ``s0...`` are sizes that the shapes of inputs tell; a
+line ``size s1 = broadcast(s0, s2)`` behind the first says how one follows from others.
 """
 
 from __future__ import annotations
@@ -25,8 +26,10 @@ from typing import Any, Final, NoReturn, cast
 from pirkit.diag.errors import ConstraintError
 from pirkit.dialect.map_expr.kernel import MapExpr, Statement
 from pirkit.dialect.map_expr.tree import Apply, Choose, Fill, Load, Node, Position, walk
-from pirkit.index.expr import Expr, Floor, Iter, Read, const, floor, iterator, read
+from pirkit.index.expr import Expr, Floor, Iter, Read, Spread, const, floor, iterator, read, spread
+from pirkit.index.extent import is_sized, named
 from pirkit.index.maps import Guard
+from pirkit.index.sizes import RULES, Derived
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.meta import TensorMeta
@@ -38,6 +41,7 @@ _NAMES: Final[dict[str, Any]] = {**_DTYPES, "inf": inf, "nan": nan}
 def print_kernel(kernel: MapExpr) -> str:
     """The kernel as text."""
     lines = [f"kernel {kernel.name} rows {list(kernel.rows)}"]
+    lines += [f"size {size}" for size in kernel.sizes]
     lines += [f"input {_meta(m)}" for m in kernel.inputs]
     count = len(kernel.inputs)
     for s in kernel.statements:
@@ -64,17 +68,26 @@ def _index(exprs: Any, count: int) -> str:
 
 def show(expr: Expr, inputs: int) -> str:
     """An index expression as text."""
-    parts = [f"{k} * {_atom(a, inputs)}" if k != 1 else _atom(a, inputs) for a, k in expr.terms]
+    parts = [
+        f"{_factor(k)} * {_atom(a, inputs)}" if k != 1 else _atom(a, inputs) for a, k in expr.terms
+    ]
     if expr.constant or not parts:
-        parts.append(str(expr.constant))
+        parts.append(_factor(expr.constant))
     return " + ".join(parts)
+
+
+def _factor(number: int) -> str:
+    text = repr(number)
+    return f"({text})" if " " in text else text
 
 
 def _atom(atom: Any, inputs: int) -> str:
     if isinstance(atom, Iter):
         return atom.name
     if isinstance(atom, Floor):
-        return f"(({show(atom.inner, inputs)}) // {atom.by})"
+        return f"(({show(atom.inner, inputs)}) // {_factor(atom.by)})"
+    if isinstance(atom, Spread):
+        return f"spread({show(atom.inner, inputs)}, {atom.extent})"
     held = cast(Read, atom)
     return f"read({_source(held.source, inputs)}{_index(held.index, inputs)}, {held.extent})"
 
@@ -119,7 +132,9 @@ def _body(root: Node, count: int) -> Iterator[str]:
 # --- reading --------------------------------------------------------------------------------------
 
 _HEAD: Final = re.compile(r"kernel (\w+) rows (\[.*\])")
-_META: Final = r"(\w+)(\[[\d, ]*\])"
+_META: Final = r"(\w+)(\[[\w+*, -]*\])"
+_NAME: Final = re.compile(r"s\d+")
+_SIZE: Final = re.compile(r"size (s\d+) = (\w+)(\(.*\))")
 _INPUT: Final = re.compile(rf"input {_META}")
 _STATEMENT: Final = re.compile(
     rf"value {_META} of ([\w.]+) stage (\d+)(?: rows (\[.*?\]))?"
@@ -146,6 +161,10 @@ class _Reader:
         head = self.match(_HEAD)
         if head is None:
             self.fail("it does not start with `kernel`")
+        sizes: list[Derived] = []
+        while (found := self.match(_SIZE)) is not None and found[2] in RULES:
+            args = cast(ast.Tuple, self.tree(found[3])).elts
+            sizes.append(Derived(found[1], found[2], tuple(map(self.number, args))))
         while (found := self.match(_INPUT)) is not None:
             self.inputs.append(self.meta(found[1], found[2]))
         statements: list[Statement] = []
@@ -156,8 +175,9 @@ class _Reader:
             outputs.append(int(found[1]))
         if self.at < len(self.lines) or any(k >= len(statements) for k in outputs):
             self.fail(f"line {self.at + 1} is not understood")
-        rows = tuple(ast.literal_eval(head[2]))
-        return MapExpr(head[1], tuple(self.inputs), tuple(statements), tuple(outputs), rows)
+        rows = self.numbers(head[2])
+        inputs = tuple(self.inputs)
+        return MapExpr(head[1], inputs, tuple(statements), tuple(outputs), rows, tuple(sizes))
 
     def match(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
         found = pattern.fullmatch(self.lines[self.at]) if self.at < len(self.lines) else None
@@ -170,11 +190,19 @@ class _Reader:
     def meta(self, dtype: str, shape: str) -> TensorMeta:
         if dtype not in _DTYPES:
             self.fail(f"there is no element type {dtype}")
-        return TensorMeta(tuple(ast.literal_eval(shape)), _DTYPES[dtype])
+        return TensorMeta(self.numbers(shape), _DTYPES[dtype])
+
+    def numbers(self, text: str) -> tuple[int, ...]:
+        """Sizes in brackets."""
+        return tuple(map(self.number, cast(ast.List, self.tree(text)).elts))
+
+    def number(self, tree: ast.expr) -> int:
+        found = self.index(tree)
+        return found.constant if found.is_constant else self.fail("a size is no index")
 
     def statement(self, found: re.Match[str]) -> Statement:
         meta = self.meta(found[1], found[2])
-        extents = tuple(ast.literal_eval(found[7])) if found[7] else ()
+        extents = self.numbers(found[7]) if found[7] else ()
         self.extents = {f"i{k}": n for k, n in enumerate(meta.shape)}
         self.extents |= {f"r{k}": n for k, n in enumerate(extents)}
         self.nodes = {}
@@ -222,7 +250,7 @@ class _Reader:
 
     def guard(self, tree: ast.expr) -> Guard:
         value, bound = cast(ast.Tuple, tree).elts
-        return Guard(self.index(value), self.value(bound))
+        return Guard(self.index(value), self.number(bound))
 
     def source(self, name: str) -> int:
         number = int(name[1:])
@@ -240,20 +268,28 @@ class _Reader:
                 return const(-number)
             case ast.Name(id=name) if name in self.extents:
                 return iterator(name, self.extents[name])
+            case ast.Name(id=name) if _NAME.fullmatch(name):
+                return const(named(name))
             case ast.BinOp(left=left, op=op, right=right):
                 return self.arithmetic(self.index(left), op, self.index(right))
+            case ast.Call(func=ast.Name(id="spread"), args=[value, extent]):
+                return spread(self.index(value), self.number(extent))
             case ast.Call(args=[ast.Subscript(value=ast.Name(id=name)) as held, extent]):
-                return read(self.source(name), self.indices(held.slice), self.value(extent))
+                return read(self.source(name), self.indices(held.slice), self.number(extent))
             case _:
                 self.fail(f"`{ast.unparse(tree)}` is no index")
 
     def arithmetic(self, left: Expr, op: ast.operator, right: Expr) -> Expr:
         if isinstance(op, ast.Add):
             return left + right
+        if isinstance(op, ast.Sub):
+            return left - right
         if isinstance(op, ast.Mult) and left.is_constant:
             return right * left.constant
-        if isinstance(op, ast.FloorDiv) and right.is_constant and right.constant > 0:
-            return floor(left, right.constant)
+        if isinstance(op, ast.FloorDiv) and right.is_constant:
+            by = right.constant
+            if is_sized(by) or by > 0:
+                return floor(left, by)
         self.fail("an index is no linear combination of floors")
 
     def value(self, tree: ast.expr) -> Any:

@@ -9,11 +9,13 @@ import numpy as np
 
 from pirkit.dialect.map_expr.checking import problems
 from pirkit.dialect.map_expr.interpreter import run
+from pirkit.dialect.map_expr.specialised import kernel_at, results_at
 from pirkit.dialect.map_expr.text import parse_kernel
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.samples import Sample, SampleMaker
+from pirkit.index.extent import is_sized
 from pirkit.runtime import dtype as dt
-from pirkit.runtime.meta import TensorMeta, compatible
+from pirkit.runtime.meta import UNKNOWN, TensorMeta, compatible
 
 Array = np.ndarray[Any, Any]
 
@@ -36,6 +38,7 @@ class MapExpr:
 
     C1: `kernel` is the text of a kernel.
     C2: the operands have the shapes and element types that the kernel states.
+    sizes: the shapes agree where the kernel gives their sizes one name.
     C3: the kernel reads inside of its tensors, values that are stored before, in the order of its
     stages and turns.
     """
@@ -48,17 +51,18 @@ class MapExpr:
 @infer_meta(MapExpr)
 def _(*inputs: TensorMeta, kernel: str) -> tuple[TensorMeta, ...]:
     parsed = parse_kernel(kernel)
-    agree = len(inputs) == len(parsed.inputs) and all(map(compatible, parsed.inputs, inputs))
+    open_ = [m.with_shape(UNKNOWN if is_sized(n) else n for n in m.shape) for m in parsed.inputs]
+    agree = len(inputs) == len(open_) and all(map(compatible, open_, inputs))
     stated = ", ".join(map(str, parsed.inputs))
     require(agree, "C2", f"the kernel reads ({stated}), not ({', '.join(map(str, inputs))})")
     wrong = next(problems(parsed), None)
     require(wrong is None, "C3", str(wrong))
-    return parsed.results
+    return results_at(parsed, [m.shape for m in inputs])
 
 
 @reference(MapExpr)
 def _run(*inputs: Array, kernel: str) -> tuple[Array, ...]:
-    return tuple(run(parse_kernel(kernel), inputs))
+    return tuple(run(kernel_at(kernel, tuple([a.shape for a in inputs])), inputs))
 
 
 @samples(MapExpr)

@@ -1,0 +1,100 @@
+"""Kernels for sizes: one text serves all, and becomes a kernel without names for given shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+
+from pirkit.dialect.map_expr.kernel import MapExpr, Statement
+from pirkit.dialect.map_expr.text import parse_kernel
+from pirkit.dialect.map_expr.tree import Apply, Choose, Fill, Load, Node, Position, walk
+from pirkit.index.change import resized
+from pirkit.index.extent import at, is_sized, named
+from pirkit.index.maps import Guard, at_sizes
+from pirkit.index.sizes import Derived, solve
+from pirkit.runtime.meta import UNKNOWN, TensorMeta
+
+Shape = tuple[int, ...]
+
+
+@lru_cache(maxsize=4096)
+def kernel_at(text: str, shapes: tuple[Shape, ...]) -> MapExpr:
+    """The kernel of a text for inputs of these shapes. ConstraintError if they do not fit."""
+    return specialised(parse_kernel(text), shapes)
+
+
+def specialised(kernel: MapExpr, shapes: Sequence[Shape]) -> MapExpr:
+    """A kernel for inputs of these shapes. Raises ConstraintError if they do not fit."""
+    return with_sizes(kernel, sizes_at(kernel, shapes)) if kernel.is_sized else kernel
+
+
+def sizes_at(kernel: MapExpr, shapes: Sequence[Shape]) -> dict[str, int]:
+    """The sizes that a kernel has for inputs of these shapes, as far as they are known."""
+    dims = [n for meta in kernel.inputs for n in meta.shape]
+    return solve(dims, [n for shape in shapes for n in shape], kernel.sizes)
+
+
+def results_at(kernel: MapExpr, shapes: Sequence[Shape]) -> tuple[TensorMeta, ...]:
+    """The metas of a kernel's outputs for inputs of shapes that may be known in part."""
+    sizes = sizes_at(kernel, shapes)
+    found = [meta_at(m, sizes) for m in kernel.results]
+    return tuple([m.with_shape(UNKNOWN if is_sized(n) else n for n in m.shape) for m in found])
+
+
+def meta_at(meta: TensorMeta, sizes: Mapping[str, int]) -> TensorMeta:
+    """A meta with named sizes replaced."""
+    return meta.with_shape(at(n, sizes) for n in meta.shape)
+
+
+def with_sizes(kernel: MapExpr, sizes: Mapping[str, int]) -> MapExpr:
+    """A kernel with named sizes replaced, by numbers or by others."""
+    return MapExpr(
+        kernel.name,
+        tuple([meta_at(m, sizes) for m in kernel.inputs]),
+        tuple([_statement(s, sizes) for s in kernel.statements]),
+        kernel.outputs,
+        tuple([at(n, sizes) for n in kernel.rows]),
+        tuple([_derived(d, sizes) for d in kernel.sizes if is_sized(at(named(d.name), sizes))]),
+    )
+
+
+def _derived(size: Derived, sizes: Mapping[str, int]) -> Derived:
+    name = repr(at(named(size.name), sizes))
+    return Derived(name, size.rule, tuple([at(n, sizes) for n in size.args]))
+
+
+def _statement(statement: Statement, sizes: Mapping[str, int]) -> Statement:
+    made: dict[int, Node] = {}
+    for node in walk(statement.body):
+        made[id(node)] = _node(node, sizes, made)
+    return replace(
+        statement,
+        meta=meta_at(statement.meta, sizes),
+        body=made[id(statement.body)],
+        extents=tuple([at(n, sizes) for n in statement.extents]),
+        rows=None if statement.rows is None else at_sizes(statement.rows, sizes),
+    )
+
+
+def _node(node: Node, sizes: Mapping[str, int], made: Mapping[int, Node]) -> Node:
+    match node:
+        case Load():
+            return Load(node.source, at_sizes(node.index, sizes))
+        case Fill():
+            return node
+        case Position():
+            return Position(resized(node.index, sizes), node.dtype)
+        case Apply():
+            return Apply(node.op, tuple([made[id(a)] for a in node.args]), node.dtype, node.attrs)
+        case Choose():
+            guards = [Guard(resized(g.value, sizes), at(g.bound, sizes)) for g in node.guards]
+            return decided(guards, made[id(node.yes)], made[id(node.no)])
+
+
+def decided(guards: Sequence[Guard], yes: Node, no: Node) -> Node:
+    """A choice without the guards that always hold; the other side if one never does."""
+    if any(g.is_false for g in guards):
+        return no
+    left = tuple([g for g in guards if not g.is_true])
+    return Choose(left, yes, no) if left else yes
