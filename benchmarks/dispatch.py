@@ -1,7 +1,8 @@
 """What one op costs beside its arithmetic: eager calls and instructions of a program.
 
-Each framework runs in a process of its own; the parent asks them in turn for short bursts, so that
-a disturbance of the machine hits all of them alike. Printed are medians of the bursts.
+Each framework runs in a process of its own; the parent asks them in turn for short bursts of calls,
+so that a disturbance of the machine hits all of them alike. Printed are medians: of the steady
+calls of a burst, and of its first one, which finds the caches full of what others did.
 
     python benchmarks/dispatch.py [--rounds N] [--json FILE]
 """
@@ -18,9 +19,14 @@ from collections.abc import Callable
 from statistics import median
 
 LENGTH = 1000
-"""Ops in the chain of one burst."""
+"""Ops in the chain of one call."""
+
+BURST = 0.05
+"""Seconds that a burst lasts, at least."""
 
 Burst = Callable[[], object]
+Times = tuple[float, float]
+"""Microseconds per op: of steady calls, and of the first call after others ran."""
 
 
 def numpy_out() -> Burst:
@@ -150,7 +156,7 @@ CONTESTANTS: dict[str, Callable[[], Burst]] = {
 
 
 def work(name: str) -> None:
-    """A worker: one burst for each line that comes in, its microseconds per op out."""
+    """A worker: one burst for each line that comes in, its two times out."""
     try:
         burst = CONTESTANTS[name]()
     except ImportError as error:
@@ -159,9 +165,13 @@ def work(name: str) -> None:
     burst()
     print("ready", flush=True)
     for _ in sys.stdin:
-        begin = time.perf_counter()
-        burst()
-        print((time.perf_counter() - begin) / LENGTH * 1e6, flush=True)
+        calls: list[float] = []
+        end = time.perf_counter() + BURST
+        while time.perf_counter() < end or len(calls) < 3:
+            begin = time.perf_counter()
+            burst()
+            calls.append((time.perf_counter() - begin) / LENGTH * 1e6)
+        print(median(calls[1:]), calls[0], flush=True)
 
 
 def main() -> None:
@@ -175,16 +185,19 @@ def main() -> None:
         return
     found = measure(arguments.rounds)
     base = found["numpy, straight line with out="]
-    print(f"\n{'microseconds per op':34} {'median':>8} {'to numpy':>9}")
-    for name, value in found.items():
-        print(f"{name:34} {value:8.3f} {value / base:9.2f}")
+    print(
+        f"\n{'microseconds per op':34} {'steady':>8} {'to numpy':>9} {'first':>8} {'to numpy':>9}"
+    )
+    for name, (steady, first) in found.items():
+        steadily, at_first = steady / base[0], first / base[1]
+        print(f"{name:34} {steady:8.3f} {steadily:9.2f} {first:8.3f} {at_first:9.2f}")
     if arguments.json:
         with open(arguments.json, "w") as file:
             json.dump(found, file, indent=1)
 
 
-def measure(rounds: int) -> dict[str, float]:
-    """Median microseconds per op of every framework that is installed."""
+def measure(rounds: int) -> dict[str, Times]:
+    """Median times of every framework that is installed."""
     # Pinned to old kernels, or to many threads, no framework shows what it can do.
     environment = {k: v for k, v in os.environ.items() if not k.startswith("OPENBLAS_")}
     workers: dict[str, subprocess.Popen[str]] = {}
@@ -202,17 +215,20 @@ def measure(rounds: int) -> dict[str, float]:
             workers[name] = worker
         else:
             print(f"{name}: left out ({answer or 'it did not start'})")
-    times: dict[str, list[float]] = {name: [] for name in workers}
+    times: dict[str, list[list[float]]] = {name: [] for name in workers}
     for _ in range(rounds):
         for name, worker in workers.items():
             assert worker.stdin is not None
             assert worker.stdout is not None
             worker.stdin.write("\n")
             worker.stdin.flush()
-            times[name].append(float(worker.stdout.readline()))
+            times[name].append([float(t) for t in worker.stdout.readline().split()])
     for worker in workers.values():
         worker.communicate()
-    return {name: median(values) for name, values in times.items()}
+    return {
+        name: (median(s for s, _ in pairs), median(f for _, f in pairs))
+        for name, pairs in times.items()
+    }
 
 
 if __name__ == "__main__":

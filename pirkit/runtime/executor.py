@@ -56,6 +56,8 @@ class Executable:
         self._lock = threading.Lock()
         self._turns = threading.Lock()
         self._sessions = SessionPool(self.plan, self.library, self.counters)
+        self._mode = Mode(self.reuse, self.threads)
+        self._device = self.library.device
         written = set(self.plan.written)
         self._writes_params = any(p.name in written for p in self.plan.params)
         self._ports = (*self.plan.inputs, *self.plan.params)
@@ -82,7 +84,7 @@ class Executable:
         trace = Trace()
         values, key = self._feed(inputs)
         session = self._sessions.made(key, Mode(self.reuse, run=trace.run), Counters())
-        session.feed(dict(zip(self._slots, values, strict=True)))
+        session.feed(self._slots, values)
         session.draws.begin(self.seed, self.runs)
         with np.errstate(all="ignore"):
             session.run()
@@ -91,8 +93,8 @@ class Executable:
     def _run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         self.refuse_unknown(inputs)
         values, key = self._feed(inputs)
-        session = self._sessions.take(key, Mode(self.reuse, self.threads))
-        session.feed(dict(zip(self._slots, values, strict=True)))
+        session = self._sessions.take(key, self._mode)
+        session.feed(self._slots, values)
         with self._lock:
             run = self.runs
             self.runs += 1
@@ -117,7 +119,7 @@ class Executable:
     def _feed(self, inputs: Mapping[str, Any]) -> tuple[list[Any], Key]:
         values: list[Any] = []
         metas: list[Meta | None] = []
-        device = self.library.device
+        device = self._device
         for port in self.plan.inputs:
             value, meta = fed(port, inputs.get(port.name), "input", device)
             values.append(value)
@@ -137,7 +139,7 @@ class Executable:
     # --- results ---
 
     def _outputs(self, session: Session) -> dict[str, Any]:
-        owned, to_host = session.owned, self.library.device.to_host
+        owned, to_host = session.owned, self._device.to_host
         return {
             p.name: to_host(session.value(p.source))
             if p.source in owned

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache
 from heapq import heappop, heappush
+from operator import call as apply
 
 import numpy as np
 
@@ -75,7 +76,7 @@ class _Run:
             while (index := self.take()) is not None:
                 error: Exception | None = None
                 try:
-                    self.steps.dos[index]()
+                    apply(*self.steps.calls[index])
                 except Exception as found:
                     error = found
                 self.finish(index, error)

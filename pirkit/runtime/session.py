@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -108,13 +108,13 @@ class Session:
         self._varying = tuple(i for i in range(len(plan.slots)) if self._frame.moves(i))
         counters.sessions += 1
 
-    def feed(self, slots: Mapping[int, Any]) -> None:
+    def feed(self, slots: Sequence[int], values: Sequence[Any]) -> None:
         """Put the values of inputs and parameters into their slots."""
-        values, places = self._frame.values, self._places
-        for slot, value in slots.items():
+        held, places = self._frame.values, self._places
+        for slot, value in zip(slots, values, strict=True):
             place = places.get(slot)
             if place is None:
-                values[slot] = value
+                held[slot] = value
             else:
                 place[...] = value
 

@@ -34,6 +34,8 @@ class SessionPool:
     _idle: OrderedDict[Key, list[Session]] = field(
         default_factory=OrderedDict[Key, list[Session]], repr=False
     )
+    _latest: tuple[Key | None, list[Session]] = field(default=(None, []), repr=False)
+    """What was used last; comparing with it costs less than looking it up."""
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def __post_init__(self) -> None:
@@ -42,7 +44,9 @@ class SessionPool:
     def take(self, key: Key, mode: Mode) -> Session:
         """A session for inputs of these metas; it belongs to the caller until it is given back."""
         with self._lock:
-            idle = self._idle.get(key)
+            known, idle = self._latest
+            if key != known:
+                idle = self._idle.get(key)
             if idle:
                 return idle.pop()
         return self.made(key, mode, self.counters)
@@ -55,7 +59,13 @@ class SessionPool:
     def give(self, key: Key, session: Session) -> None:
         """Take a session back. Those of the shapes that were not seen for longest are dropped."""
         with self._lock:
-            self._idle.setdefault(key, []).append(session)
+            known, idle = self._latest
+            if key == known:
+                idle.append(session)
+                return
+            idle = self._idle.setdefault(key, [])
+            idle.append(session)
+            self._latest = key, idle
             self._idle.move_to_end(key)
             while len(self._idle) > SHAPES_KEPT:
                 self._idle.popitem(last=False)

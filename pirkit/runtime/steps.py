@@ -7,12 +7,14 @@ size depends on elements) it picks them from the frame.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import zip_longest
+from itertools import starmap, zip_longest
+from operator import call as apply
 from operator import itemgetter, length_hint
-from typing import Any, Final, cast
+from typing import Any, Final, TypeGuard, cast
 
 import numpy as np
 
@@ -48,9 +50,13 @@ KERNEL_FAULTS: Final = (ArithmeticError, LookupError, MemoryError, TypeError, Va
 
 @dataclass(frozen=True)
 class Steps:
-    """The callables of a block, and the instruction that each one belongs to."""
+    """The callables of a block, and the instruction that each one belongs to.
 
-    dos: tuple[Do, ...]
+    A call is a function with its arguments, and no partial function: a tuple lies in one or two
+    cache lines, a partial function in five.
+    """
+
+    calls: tuple[tuple[Any, ...], ...]
     instructions: tuple[Instruction, ...]
     accesses: tuple[Access | None, ...] = ()
     """What each one reads and writes, where that was asked for."""
@@ -82,17 +88,27 @@ def build(env: Env, nodes: Sequence[Node], accesses: Sequence[Access | None] = (
             dos.append(do)
             owners.append(node.call if isinstance(node, Bound | Late) else node.instruction)
             kept.append(access)
-    return Steps(tuple(dos), tuple(owners), tuple(kept))
+    calls = [(do.func, *do.args) if _is_plain(do) else (do,) for do in dos]
+    return Steps(tuple(calls), tuple(owners), tuple(kept))
+
+
+def _is_plain(do: Do) -> TypeGuard[partial[None]]:
+    return isinstance(do, partial) and not do.keywords
+
+
+_consume: Final = deque[object](maxlen=0).extend
 
 
 def execute(frame: Frame, steps: Steps) -> None:
-    """Run a block. Raises RuntimeFault for a kernel that refuses its arguments."""
-    left = iter(steps.dos)
+    """Run a block. Raises RuntimeFault for a kernel that refuses its arguments.
+
+    The interpreter takes no part in what comes between two kernels: a loop in C costs less.
+    """
+    left = iter(steps.calls)
     try:
-        for do in left:
-            do()
+        _consume(starmap(apply, left))
     except (ConstraintError, *KERNEL_FAULTS) as error:
-        index = len(steps.dos) - length_hint(left) - 1
+        index = len(steps.calls) - length_hint(left) - 1
         raise fault(frame, steps.instructions[index], error) from error
 
 

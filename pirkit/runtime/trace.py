@@ -40,13 +40,13 @@ class Trace:
 
     def run(self, frame: Frame, steps: Steps) -> None:
         """Run a block, one step at a time, and note each."""
-        for do, instruction in zip(steps.dos, steps.instructions, strict=True):
+        for call, instruction in zip(steps.calls, steps.instructions, strict=True):
             inputs = operands(instruction)
             before = tuple(_metas(frame, inputs))
             place = len(self.entries)
             self.depth += 1
             begin = time.perf_counter()
-            execute(frame, Steps((do,), (instruction,)))
+            execute(frame, Steps((call,), (instruction,)))
             seconds = time.perf_counter() - begin
             self.depth -= 1
             after = tuple(_metas(frame, results(instruction)))

@@ -101,7 +101,7 @@ class BoundPlan:
         key = tuple(metas)
         session = self._sessions.take(key, mode)
         try:
-            session.feed(dict(zip(self._ports, arrays, strict=True)))
+            session.feed(self._ports, arrays)
             session.draws.begin(seed, number)
             with np.errstate(all="ignore"):
                 session.run()
