@@ -16,6 +16,7 @@ PASSES: Final[dict[str, str]] = {
     "autodiff": "pirkit.passes.differentiate:AutodiffPass",
     "canonicalize": "pirkit.passes.canonicalize:CanonicalizePass",
     "constant-fold": "pirkit.passes.constant_fold:ConstantFoldPass",
+    "convert-dtype": "pirkit.passes.convert_dtype:ConvertDtypePass",
     "cse": "pirkit.passes.cse:CsePass",
     "dce": "pirkit.passes.dce:DcePass",
     "decompose": "pirkit.passes.decompose:DecomposePass",

@@ -1,0 +1,320 @@
+"""A program computes in another element type."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, cast
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+
+from pirkit.analysis.effects import NAMES, SOURCES
+from pirkit.diag.errors import ConstraintError, UsageError
+from pirkit.dialect.attrs import decode, encode
+from pirkit.dialect.build import Builder, Value
+from pirkit.dialect.infer import constants_of, infer_call
+from pirkit.dialect.opdef import infer_meta
+from pirkit.dialect.operation import REGIONS, PirOp, ProgramOp
+from pirkit.dialect.signature import REQUIRED
+from pirkit.dialect.types import meta_of, retyped
+from pirkit.passes.base import Pass, PassContext, Stats, option
+from pirkit.passes.functionalize import WRITE_BACK, functionalize, write_backs
+from pirkit.passes.naming import set_type, sources
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.dtype import DType
+from pirkit.runtime.meta import Meta, TensorMeta, VecMeta
+
+Types = tuple[Attribute | None, ...]
+Properties = dict[str, Attribute]
+
+BOUNDARY: Final = NAMES | {"pir.yield", "pir.tuple_push"}
+"""Ops that hand values on to where the type is fixed: the host, a region's results, a stack."""
+HANDED: Final = frozenset({*REGIONS, "pir.tuple_pop"})
+"""Ops whose results come from such a place."""
+
+
+@dataclass(frozen=True)
+class ConvertDtypePass(Pass):
+    """Compute in another element type: half precision, or double.
+
+    Inputs, parameters, constants, casts and outputs of element type `of` get type `to`, but for
+    the inputs and parameters that `keep` names. What an op computes in a wider type for itself,
+    like the statistics of a norm in half precision, keeps that type between ops. An op that does
+    not take `to` computes in `of`, between casts; casts from `to` to `of` stay. Weights that come
+    with the program are the caller's to convert. Operations that write in place become pure first,
+    as by `functionalize`.
+
+    ::
+
+        %1 = pd_op.exp(%0) : (tensor<2xf32>) -> tensor<2xf32>
+        // convert-dtype{to=bfloat16} makes it
+        %1 = pd_op.exp(%0) : (tensor<2xbf16>) -> tensor<2xbf16>
+    """
+
+    name = "convert-dtype"
+    stats = Stats(
+        converted="operations that compute in the new type",
+        kept="operations that do not take the new type",
+        casts="casts inserted",
+        functionalized="in-place operations replaced",
+        write_backs="write-backs at the end",
+    )
+
+    to: str = option("bfloat16", "the new element type")
+    of: str = option("float32", "the element type that is replaced")
+    keep: tuple[str, ...] = option((), "inputs and parameters that keep their type, by name")
+
+    def run(self, ctx: PassContext, module: ModuleOp) -> None:
+        old, new = _floating(self.of), _floating(self.to)
+        if old is new:
+            return
+        for program in ctx.programs(module):
+            functionalize(program, ctx)
+            _Conversion(ctx, old, new).run(program, self.keep)
+
+
+def _floating(name: str) -> DType:
+    """The floating element type of that name. Raises UsageError for another name."""
+    known = {d.name: d for d in (*dt.FLOATS, dt.float8_e4m3fn, dt.float8_e5m2)}
+    if name not in known:
+        near = difflib.get_close_matches(name, known, n=1)
+        raise UsageError(
+            f"`{name}` is no floating element type",
+            code="PK0703",
+            help=f"did you mean `{near[0]}`?" if near else f"they are {', '.join(known)}",
+        )
+    return known[name]
+
+
+@dataclass
+class _Conversion:
+    """One walk over a program, in the order in which values are made."""
+
+    ctx: PassContext
+    old: DType
+    new: DType
+    tail: PirOp | None = None
+    """The first of the write-backs at the end, which stay together."""
+
+    def run(self, program: ProgramOp, keep: Sequence[str]) -> None:
+        kept = {v for name, v in sources(program).items() if name in keep}
+        self.tail = next(iter(write_backs(program)), None)
+        for argument in list(program.block.args):
+            if argument not in kept:
+                self.retype(argument)
+        self.block(program.block, kept)
+
+    def block(self, block: Block, kept: set[SSAValue]) -> None:
+        for op in self.ctx.each([cast(PirOp, op) for op in block.ops]):
+            if op.name in SOURCES:
+                if op.results[0] not in kept:
+                    self.source(op)
+            elif op.name in BOUNDARY:
+                self.hand_on(op)
+            elif op.name in HANDED:
+                self.region(op)
+            elif op.name == WRITE_BACK:
+                self.write_back(op)
+            elif not _is_number(op):
+                self.compute(op)
+
+    # --- where types are fixed ---
+
+    def source(self, op: PirOp) -> None:
+        op.properties.update(self.attributes(op, self.new))
+        for result in list(op.results):
+            self.retype(result)
+
+    def hand_on(self, op: PirOp) -> None:
+        for index, value in enumerate(list(op.operands)):
+            op.operands[index] = self.cast(value, self.old, self.new, op)
+
+    def region(self, op: PirOp) -> None:
+        if op.name == "pd_op.while":
+            self.hand_on(op)
+        for region in op.regions:
+            for argument in list(region.block.args):
+                self.retype(argument)
+            self.block(region.block, set())
+        for result in list(op.results):
+            self.retype(result)
+
+    def write_back(self, op: PirOp) -> None:
+        value, target = op.operands
+        wanted = meta_of(target.type)
+        found = meta_of(value.type)
+        if isinstance(wanted, TensorMeta) and isinstance(found, TensorMeta):
+            op.operands[0] = self.cast(value, found.dtype, wanted.dtype, self.tail or op)
+        for result in list(op.results):
+            set_type(result, target.type)
+
+    def retype(self, value: SSAValue) -> None:
+        set_type(value, self.replaced(value.type))
+
+    def replaced(self, type_: Attribute) -> Attribute:
+        return retyped(type_, _with(meta_of(type_), self.old, self.new))
+
+    # --- operations ---
+
+    def compute(self, op: PirOp) -> None:
+        """Infer the types of the results, with casts in front where the op asks for them."""
+        if infer_meta.get(op.definition) is None:
+            for result in list(op.results):
+                self.retype(result)
+            return
+        for given, wanted in ((None, self.new), (self.old, self.new), (self.new, self.old)):
+            types = self.inferred(op, given, wanted)
+            if types is not None:
+                break
+        else:
+            given, wanted, types = None, self.new, self.inferred(op, None, self.new, strict=False)
+        properties = self.attributes(op, wanted)
+        if given is not None:
+            for index, value in enumerate(list(op.operands)):
+                if not _stands_for_attribute(op, index):
+                    op.operands[index] = self.cast(value, given, wanted, op)
+        op.properties.update(properties)
+        for result, type_ in zip(op.result_slots, types or (), strict=False):
+            if result is not None and type_ is not None:
+                set_type(result, _like(result.type, meta_of(type_)))
+        if wanted is self.new:
+            self.ctx.count("converted", int(any(self.is_new(v) for v in op.results)))
+            return
+        self.ctx.count("kept")
+        self.ctx.remark("missed", f"`{op.name}` does not take {self.new}: {self.old}", op)
+        for result in list(op.results):
+            self.cast_result(result, op)
+
+    def inferred(
+        self, op: PirOp, given: DType | None, wanted: DType, *, strict: bool = True
+    ) -> Types | None:
+        """The types of the results with operands of type ``given`` cast; None if that is refused.
+
+        Without ``strict`` a refusal is raised.
+        """
+        definition = op.definition
+        slots = op.operand_slots
+        metas = [None if v is None else meta_of(v.type) for v in slots]
+        if given is not None:
+            metas = [None if m is None else _with(m, given, wanted) for m in metas]
+        properties = {**op.properties, **self.attributes(op, wanted)}
+        if strict and not _takes(op, metas, self.old, self.new):
+            return None
+        constants = constants_of(definition, slots, properties)
+        rule = infer_meta.of(definition)
+        try:
+            return infer_call(definition, rule, tuple(metas), constants, tuple(properties.items()))
+        except ConstraintError:
+            if strict:
+                return None
+            raise
+
+    def attributes(self, op: PirOp, wanted: DType) -> Properties:
+        """The attributes that name the old type, which the op may have by default."""
+        if wanted is self.old or (op.name == "pd_op.cast" and self.is_new(op.operands[0])):
+            return {}  # what is widened on purpose stays wide
+        found: Properties = {}
+        for attr in op.definition.attrs:
+            if attr.kind != "dtype":
+                continue
+            held = op.properties.get(attr.name)
+            value = decode("dtype", held) if held is not None else _default(attr.default)
+            if value is self.old:
+                found[attr.name] = encode("dtype", wanted)
+        return found
+
+    # --- casts ---
+
+    def cast(self, value: SSAValue, given: DType, wanted: DType, before: PirOp) -> SSAValue:
+        """The value with tensors of type ``given`` cast, in front of an op."""
+        meta = meta_of(value.type)
+        changed = _with(meta, given, wanted)
+        if changed == meta or before.parent is None:
+            return value
+        b = Builder(before.parent, before, location=before.location)
+        if not isinstance(meta, VecMeta):
+            self.ctx.count("casts")
+            return b.cast(b.wrap(value), wanted).ssa
+        items: list[Value] = []
+        for item in b.split_vec(b.wrap(value)):
+            is_given = item.dtype is given
+            self.ctx.count("casts", int(is_given))
+            items.append(b.cast(item, wanted) if is_given else item)
+        return b.combine(items).ssa
+
+    def cast_result(self, result: SSAValue, op: PirOp) -> None:
+        """Give what reads a result of the old type one of the new type."""
+        behind = op.next_op
+        if not self.is_old(result) or not result.first_use or not isinstance(behind, PirOp):
+            return
+        uses = [(use.operation, use.index) for use in result.uses]
+        fresh = self.cast(result, self.old, self.new, behind)
+        for user, index in uses:
+            user.operands[index] = fresh
+
+    def is_new(self, value: SSAValue) -> bool:
+        return any(m.dtype is self.new for m in _tensors(meta_of(value.type)))
+
+    def is_old(self, value: SSAValue) -> bool:
+        return any(m.dtype is self.old for m in _tensors(meta_of(value.type)))
+
+
+def _tensors(meta: Meta) -> Iterator[TensorMeta]:
+    if isinstance(meta, TensorMeta):
+        yield meta
+    if isinstance(meta, VecMeta):
+        yield from meta.items
+
+
+def _with(meta: Meta, old: DType, new: DType) -> Meta:
+    """The meta with another element type for tensors of type ``old``."""
+    if isinstance(meta, TensorMeta) and meta.dtype is old:
+        return meta.with_dtype(new)
+    if isinstance(meta, VecMeta):
+        return VecMeta(tuple([cast(TensorMeta, _with(m, old, new)) for m in meta.items]))
+    return meta
+
+
+def _like(stated: Attribute, made: Meta) -> Attribute:
+    """The stated type with the element types that are made."""
+    meta = meta_of(stated)
+    if isinstance(meta, TensorMeta) and isinstance(made, TensorMeta):
+        return retyped(stated, meta.with_dtype(made.dtype))
+    if isinstance(meta, VecMeta) and isinstance(made, VecMeta):
+        pairs = zip(meta.items, made.items, strict=True)
+        return retyped(stated, VecMeta(tuple([m.with_dtype(n.dtype) for m, n in pairs])))
+    return stated
+
+
+def _takes(op: PirOp, metas: Sequence[Meta | None], old: DType, new: DType) -> bool:
+    """False if the op computes the old type, but not the new one that its first tensor has."""
+    known = op.definition.dtypes
+    first = next((m for m in metas if m is not None), None)
+    has_new = first is not None and any(m.dtype is new for m in _tensors(first))
+    return not has_new or new in known or old not in known
+
+
+def _is_number(op: PirOp) -> bool:
+    """True for a constant that stands for an attribute of another op."""
+    if op.operands or not op.results or op.regions:
+        return False
+    return any(_stands_for_attribute(use.operation, use.index) for use in op.results[0].uses)
+
+
+def _stands_for_attribute(user: Operation, index: int) -> bool:
+    if not isinstance(user, PirOp):
+        return False
+    slots = user.definition.operands
+    filled = [i for i, v in enumerate(user.operand_slots) if v is not None]
+    return slots[min(filled[index], len(slots) - 1)].kind is not None
+
+
+def _default(default: object) -> DType | None:
+    if default is REQUIRED or default is None:
+        return None
+    return default if isinstance(default, DType) else dt.BY_NAME.get(str(default))
+
+
+__all__ = ["ConvertDtypePass"]

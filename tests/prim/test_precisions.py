@@ -1,0 +1,120 @@
+"""The corpus in float32, bfloat16 and float16: taken apart, a program computes what it did whole.
+
+Half-precision programs are those of the corpus after `convert-dtype`. Outputs and buffers of whole
+and decomposed programs are compared with one another, gradients, which exist in parts only, with
+those that Paddle recorded in float32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from pirkit.frontend.captured import Case, open_case
+from pirkit.frontend.compile import DEFAULT_PIPELINE, compile, run_passes
+from pirkit.frontend.files import Program, load
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.dtype import DType
+from pirkit.split import RunnableProgram, forward_backward
+from tests.tolerance import drift
+
+Array = np.ndarray[Any, Any]
+Arrays = Mapping[str, Array]
+
+CORPUS: Final = Path(__file__).parents[1] / "corpus" / "paddle"
+CASES: Final = sorted(p for p in CORPUS.iterdir() if p.is_dir())
+TRAINED: Final = [p for p in CASES if (p / "backward.txt").is_file()]
+PRIMITIVE: Final = "functionalize,decompose,verify-primitive"
+HALVES: Final = (dt.bfloat16, dt.float16)
+APART: Final = {
+    ("up_and_norms", dt.bfloat16): "rounding moves three sums across 0, where `relu` has its kink"
+}
+"""Programs whose gradients differ from those in float32 by more than rounding, and why."""
+
+
+def of_type(arrays: Arrays, old: DType, new: DType) -> dict[str, Array]:
+    """The arrays, those of one element type in another one."""
+    return {n: a.astype(new.np) if a.dtype == old.np else a.copy() for n, a in arrays.items()}
+
+
+def program_of(case: Case, dtype: DType) -> Program:
+    """The captured program, computing in another type than float32."""
+    program = load(case.folder / "program.txt")
+    return run_passes(program, f"convert-dtype{{to={dtype}}}")
+
+
+def data_of(case: Case, dtype: DType) -> tuple[dict[str, Array], dict[str, Array]]:
+    """Inputs of the first step and parameters, rounded to a type."""
+    inputs, params = case.step("inputs.npz", 1), case.arrays("params.npz")
+    return of_type(inputs, dt.float32, dtype), of_type(params, dt.float32, dtype)
+
+
+def forward(program: Program, inputs: Arrays, params: Arrays, pipeline: str) -> dict[str, Array]:
+    """Outputs and the parameters after one run."""
+    held = {name: array.copy() for name, array in params.items()}
+    exe = compile(program, pipeline=pipeline, params=held)
+    found = exe.run({p.name: inputs[p.name].copy() for p in exe.plan.inputs})
+    return {**{f"output {n}": a for n, a in found.items()}, **exe.params}
+
+
+def gradients(program: Program, inputs: Arrays, params: Arrays, seeds: Arrays) -> dict[str, Array]:
+    """The gradients of inputs and parameters of one step, computed by primitives."""
+    both = RunnableProgram(forward_backward(program, mode="free"), pipeline=PRIMITIVE)
+    names = both.names
+    given = [inputs[n] for n in names.fx], [params[n] for n in names.fp]
+    outputs = both.forward(*given)
+    found = both.backward([seeds.get(str(i)) for i in range(len(outputs))], outputs)
+    pairs = zip((*names.fx, *names.fp), (*found[0], *found[1]), strict=True)
+    return {name: gradient.numpy() for name, gradient in pairs if gradient is not None}
+
+
+def roundings(found: Array, expected: Array) -> float:
+    """The largest difference, in roundings of the largest element.
+
+    Where rules accumulate in float32 and round once, as kernels do, hardly any bit differs.
+    """
+    wide, other = found.astype(np.float64), expected.astype(np.float64)
+    unit = float(ml_dtypes.finfo(expected.dtype).eps) / 2
+    largest = float(np.max(np.abs(other), initial=0.0)) or 1.0
+    return float(np.max(np.abs(wide - other), initial=0.0)) / (largest * unit)
+
+
+def name(case: Path) -> str:
+    return case.name
+
+
+@pytest.mark.parametrize("dtype", [dt.float32, *HALVES], ids=str)
+@pytest.mark.parametrize("folder", CASES, ids=name)
+def test_taken_apart_a_program_computes_the_same(folder: Path, dtype: DType) -> None:
+    case = open_case(folder)
+    program = program_of(case, dtype)
+    inputs, params = data_of(case, dtype)
+    whole, parts = (
+        forward(program, inputs, params, pipeline) for pipeline in (DEFAULT_PIPELINE, PRIMITIVE)
+    )
+    assert whole.keys() == parts.keys()
+    for key, expected in whole.items():
+        wrong = drift(parts[key], expected)
+        assert wrong is None, f"{key}: {wrong}"
+        if dt.of_array(expected) in HALVES:
+            assert roundings(parts[key], expected) <= 1, key
+
+
+@pytest.mark.parametrize("dtype", HALVES, ids=str)
+@pytest.mark.parametrize("folder", TRAINED, ids=name)
+def test_gradients_in_half_precision_are_those_of_float32(folder: Path, dtype: DType) -> None:
+    case = open_case(folder)
+    inputs, params = data_of(case, dtype)
+    seeds = of_type(case.step("output_grads.npz", 1), dt.float32, dtype)
+    found = gradients(program_of(case, dtype), inputs, params, seeds)
+    recorded = {**case.step("input_grads.npz", 1), **case.step("param_grads.npz", 1)}
+    wrong: dict[str, str] = {}
+    for key, expected in of_type(recorded, dt.float32, dtype).items():
+        what = drift(found.get(key, np.zeros_like(expected)), expected, dtype)
+        wrong.update({key: what} if what is not None else {})
+    assert bool(wrong) == ((case.name, dtype) in APART), wrong
