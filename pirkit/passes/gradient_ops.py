@@ -12,22 +12,30 @@ leaves out, because Paddle's kernel gets by without, is told by two tables.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, cast
 
 from xdsl.ir import SSAValue
 
-from pirkit.diag.errors import UnsupportedError
+from pirkit.diag.errors import ConstraintError, UnsupportedError
 from pirkit.dialect.build import ORDER, RULE, SOURCE, Builder, Value
 from pirkit.dialect.gradient_names import Spelling, forward_of
-from pirkit.dialect.opcall import OpCall
+from pirkit.dialect.opcall import Late, OpCall
 from pirkit.dialect.opdef import OpDef, decompose, find, may_draw
 from pirkit.dialect.operation import PirOp, ProgramOp, origin_of, span_of
 from pirkit.dialect.ops.gradients import SOURCES
 from pirkit.dialect.rules.paddle_gradients import ATTRIBUTES, FROM_RESULT, STANDS_FOR
 from pirkit.dialect.signature import Operand
 from pirkit.passes.autodiff import append_backward
+from pirkit.passes.gradient_attributes import (
+    MOST,
+    differentiated,
+    is_value,
+    late_attribute,
+    possible,
+)
 
 Given = Any
 """What an operand is: a Value, a list of Values, None, or the Python value of an attribute."""
@@ -70,10 +78,40 @@ def take_gradient_apart(c: OpCall) -> Any:
     forward = forward_of(c.definition)
     if forward is None:
         return NotImplemented
+    late = late_attribute(c)
+    try:
+        return _gradient(c, forward).results()
+    except UnsupportedError:
+        if late is None:
+            raise
+        every = [v for v in possible(c, late) if _gradient(c, forward, {late.name: v}).agrees()]
+        if not 0 < len(every) <= MOST:
+            raise
+    return _chosen(c, forward, late, every)
+
+
+def _gradient(c: OpCall, forward: OpDef, known: Mapping[str, Any] | None = None) -> _Gradient:
+    """The op with some attributes known."""
     program = ProgramOp.build("gradient")
     scope = _Scope(c, program, Builder(program.block, location=c.op.location))
     held = {s.name: scope.enter(c.operand(s.name)) for s in c.definition.operands}
-    return _Gradient(scope, forward, held).results()
+    return _Gradient(scope, forward, {**held, **(known or {})})
+
+
+def _chosen(c: OpCall, forward: OpDef, late: Late, every: Sequence[Any]) -> Any:
+    """The results for the value that the attribute has, if it is one of several."""
+    *others, found = [_gradient(c, forward, {late.name: v}).results() for v in every]
+    b, like = c.b, differentiated(c)
+    for value, other in zip(every, others, strict=False):
+        pick = partial(b.where, is_value(b, late, value, like))
+        found = tuple([_each(pick, x, y) for x, y in zip(other, found, strict=True)])
+    return found
+
+
+def _each(pick: Callable[[Value, Value], Value], x: Given, y: Given) -> Given:
+    if isinstance(x, list):
+        return [pick(*pair) for pair in zip(cast("list[Value]", x), y, strict=True)]
+    return None if x is None else pick(x, y)
 
 
 class _Gradient:
@@ -87,6 +125,21 @@ class _Gradient:
         self.lacking: dict[SSAValue, str] = {}
         """Arguments that the gradient op has no operand for, and their names."""
         self.names = Spelling(self.call.definition, forward)
+
+    def agrees(self) -> bool:
+        """True if the results of the forward op have the types that their cotangents have."""
+        try:
+            made = self.emit(self.forward, {s.name: self.operand(s) for s in self.forward.operands})
+        except ConstraintError:
+            return False
+        slots = cast("tuple[Any, ...]", made if isinstance(made, tuple) else (made,))
+        metas = {
+            r.name: v.any_meta
+            for r, v in zip(self.forward.results, slots, strict=True)
+            if isinstance(v, Value)
+        }
+        seeds = ((metas.get(name), self.held[seed]) for name, seed in self.names.seeds.items())
+        return all(m is None or not isinstance(s, Value) or m == s.any_meta for m, s in seeds)
 
     def results(self) -> Any:
         """Differentiate, carry the result out, and give it by slot."""

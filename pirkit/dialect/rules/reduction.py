@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from typing import Any
 
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opcall import OpCall
@@ -34,8 +35,35 @@ def count(b: Builder, x: Value, axes: Sequence[int]) -> Value | int:
     return b.cast(b.prod(picked, axis=(), keepdim=False, reduce_all=True), x.dtype)
 
 
+def unreduced_late(b: Builder, g: Value, like: Value, axis: Value, keepdim: bool) -> Value:
+    """As :func:`unreduced`, for axes that are known only when the program runs."""
+    if not keepdim and g.rank and g.rank != like.rank:
+        places = from_front(b, axis, like)
+        kept = b.put_along_axis(_sizes(b, like), places, b.ones_like(places), axis=0)
+        g = b.reshape(g, kept)
+    return b.expand_like(g, like)
+
+
+def from_front(b: Builder, axis: Value, x: Value) -> Value:
+    """Computed axes of ``x``, counted from the front."""
+    return b.remainder(b.cast(axis, dt.int64), b.const(x.rank, dt.int64))
+
+
+def _late_axes(c: OpCall) -> Value | None:
+    """The axes, if there are some that are known only when the program runs."""
+    axis: Any = c.axis
+    return axis if isinstance(axis, Value) and axis.shape != (0,) else None
+
+
+def _sizes(b: Builder, x: Value) -> Value:
+    return b.shape_of(x) if UNKNOWN in x.shape else b.integers(x.shape)
+
+
 @vjp("pd_op.sum")
 def _(c: OpCall, g: Value) -> Value:
+    late = _late_axes(c)
+    if late is not None:
+        return c.b.cast(unreduced_late(c.b, g, c.x, late, c.keepdim), c.x.dtype)
     return c.b.cast(unreduced(c.b, g, c.x, c.axis, c.keepdim), c.x.dtype)
 
 
@@ -55,6 +83,9 @@ def _(c: OpCall) -> Value:
     b, x = c.b, c.x
     if x.dtype is dt.bool_:
         return b.any(x, axis=c.axis, keepdim=c.keepdim)
+    late = _late_axes(c)
+    if late is not None and not x.dtype.is_integer:
+        return _mean_late(c, late)
     axes = axes_of(x, c.axis)
     if x.dtype.is_integer:
         total = b.cast(b.sum(b.cast(x, dt.int64), axes, keepdim=c.keepdim), dt.float64)
@@ -63,6 +94,14 @@ def _(c: OpCall) -> Value:
     wide = b.wide(x)
     total = b.sum(wide, axes, keepdim=c.keepdim)
     return b.cast(total / count(b, wide, axes), x.dtype)
+
+
+def _mean_late(c: OpCall, axis: Value) -> Value:
+    b, wide = c.b, c.b.wide(c.x)
+    total = b("pd_op.sum", wide, axis=axis, dtype=None, keepdim=c.keepdim)
+    picked = b.gather(_sizes(b, wide), from_front(b, axis, wide), axis=0)
+    number = b.prod(picked, axis=(), keepdim=False, reduce_all=True)
+    return b.cast(total / b.cast(number, wide.dtype), c.x.dtype)
 
 
 @vjp("pd_op.max", "pd_op.min")
