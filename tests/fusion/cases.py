@@ -245,7 +245,7 @@ def c34_cycle_through_a_library_op(c: Case) -> tuple[Value, ...]:
     return (c.relu(a + b),)
 
 
-@case(2)
+@case(2, "stage")
 def c36_layer_norm_backward(c: Case) -> tuple[Value, ...]:
     x, dy, w, mean, rstd = c(2048, 64), c(2048, 64), c(64), c(2048, 1), c(2048, 1)
     n = (x - mean) * rstd

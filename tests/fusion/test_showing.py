@@ -54,10 +54,10 @@ def test_the_seeds_unsolvable_program_gives_both_derivations_and_a_witness() -> 
     assert why_not_fused(module, "x", "z", Policy(recompute=0)) == (
         "%x and %z are not in one kernel: index-conflict: one evaluation of `pd_op.exp` does not"
         " serve all that read it\n"
-        "  %x is needed at [i1, 0]\n"
-        "  and at [i0, 0]\n"
-        "  which differ where i0 = 0, i1 = 1\n"
-        "  remedy: compute it again where that is cheap (`fuse{recompute=N}`), or store it"
+        "  %z[i0, i1] needs %y[0, i1] needs %x[i1, 0]\n"
+        "  %z[i0, i1] needs %x[i0, 0]\n"
+        "  the indices differ by [-1 * i0 + i1, 0]: see i0 = 0, i1 = 1\n"
+        "  remedy: `fuse{recompute=10}`"
     )
     assert why_not_fused(module, "x", "z") == "%x and %z are in one kernel"
 

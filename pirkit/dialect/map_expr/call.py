@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, cast
 
 from xdsl.ir import SSAValue
@@ -13,16 +13,17 @@ from pirkit.dialect.opdef import PURE, OpDef, decompose, index_maps
 from pirkit.dialect.operation import PirOp
 from pirkit.dialect.signature import INT_KINDS
 from pirkit.dialect.types import meta_of
+from pirkit.index.extent import Undecided
 from pirkit.index.maps import Index, space
 from pirkit.runtime.meta import Meta, TensorMeta, VecMeta
 
-UNKNOWN_SIZE: Final = Opaque("a size is known only when the program runs")
+UNKNOWN_SIZE: Final = Opaque("a size is known only when the program runs", "guard")
 UNKNOWN_ATTRIBUTE: Final = Opaque("an attribute is known only when the program runs")
 NO_TENSOR: Final = Opaque("an operand or result is no dense tensor")
 
 
 class MapCall:
-    """Operands, results and attributes of a call whose sizes and attributes are all known.
+    """Operands, results and attributes of a call; sizes are numbers, or names of such.
 
     Tensor operands are numbered in order, the elements of a list one by one, absent ones not at
     all; that is what the ``source`` of a load means.
@@ -48,6 +49,12 @@ class MapCall:
             self._first[slot.name] = count if items else None
             count += len(items)
         self.names = [s.name for s in tensors]
+
+    @property
+    def is_known(self) -> bool:
+        """True if every size is a number or has a name."""
+        operands = (m for items in self._metas.values() for m in items)
+        return all(m is None or m.is_static for m in (*operands, *self.results))
 
     @property
     def out(self) -> TensorMeta:
@@ -91,33 +98,61 @@ def tensors_of(op: PirOp) -> list[SSAValue]:
     return found
 
 
-def maps_of(op: PirOp) -> tuple[Value | None, ...] | Opaque:
-    """The value of each result of an op, or why there are no index maps."""
+Metas = Callable[[SSAValue], Meta | None]
+"""What is known of a value; a TensorMeta may have named sizes."""
+
+
+def declared(value: SSAValue) -> Meta | None:
+    """What the type of a value tells."""
+    return meta_of(value.type)
+
+
+def call_of(op: PirOp, operand: Metas = declared, result: Metas = declared) -> MapCall | Opaque:
+    """The call that an op is, or why rules have nothing to say of it."""
     definition = op.definition
-    rule = index_maps.get(definition)
-    if rule is None or definition.writes:
-        return _why_none(definition)
     operands = [
-        None if v is None else meta_of(v.type)
+        None if v is None else operand(v)
         for v, s in zip(op.operand_slots, definition.operands, strict=False)
         if s.kind is None
     ]
-    results = [None if r is None else meta_of(r.type) for r in op.result_slots]
+    results = [None if r is None else result(r) for r in op.result_slots]
     for position, meta in enumerate((*operands, *results)):
         items = meta.items if isinstance(meta, VecMeta) and position < len(operands) else (meta,)
         if not all(m is None or isinstance(m, TensorMeta) for m in items):
             return NO_TENSOR
-        if not all(m is None or cast(TensorMeta, m).is_static for m in items):
-            return UNKNOWN_SIZE
     if any(isinstance(v.owner, PirOp) and v.owner.name == "pir.stack" for v in op.operands):
         return NO_TENSOR
     attrs = _attributes(op)
     if attrs is None:
         return UNKNOWN_ATTRIBUTE
-    found = rule(MapCall(definition, operands, results, attrs))
+    return MapCall(definition, operands, results, attrs)
+
+
+def maps_of(
+    op: PirOp, operand: Metas = declared, result: Metas = declared
+) -> tuple[Value | None, ...] | Opaque:
+    """The value of each result of an op, or why there are no index maps."""
+    definition = op.definition
+    rule = index_maps.get(definition)
+    if rule is None or definition.writes:
+        return _why_none(definition)
+    call = call_of(op, operand, result)
+    if isinstance(call, Opaque):
+        return call
+    if not call.is_known:
+        return UNKNOWN_SIZE
+    try:
+        found = rule(call)
+    except Undecided as question:
+        return undecided(question)
     if isinstance(found, Opaque):
         return found
     return cast("tuple[Value | None, ...]", found if isinstance(found, tuple) else (found,))
+
+
+def undecided(question: Undecided) -> Opaque:
+    """The refusal of an op whose elements depend on how a question about sizes is answered."""
+    return Opaque(f"only the program's inputs tell whether {question}", "guard")
 
 
 def _attributes(op: PirOp) -> dict[str, Any] | None:
@@ -137,7 +172,7 @@ def _attributes(op: PirOp) -> dict[str, Any] | None:
 
 def _why_none(definition: OpDef) -> Opaque:
     if definition.writes:
-        return Opaque("it writes in place")
+        return Opaque("it writes in place", "alias")
     if definition.effects != PURE:
         return Opaque(f"it is not a function of its operands: {definition.effects}")
     if decompose.get(definition) is not None:

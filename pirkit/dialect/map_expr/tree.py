@@ -81,9 +81,10 @@ Value = Node | Reduction
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """An op that index maps do not describe, and why."""
+    """An op that index maps do not describe, and why; ``kind`` is that of the refusal."""
 
     reason: str
+    kind: str = "opaque"
 
 
 def walk(root: Node) -> Iterator[Node]:

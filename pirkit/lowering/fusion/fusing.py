@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Final
@@ -18,7 +18,9 @@ from pirkit.dialect.operation import PirOp, ProgramOp, create
 from pirkit.dialect.types import meta_of, type_of
 from pirkit.lowering.fusion.equations import Equations, Unit, equations
 from pirkit.lowering.fusion.generator import Generated, generate
-from pirkit.lowering.fusion.partition import Partition, Policy, partition
+from pirkit.lowering.fusion.merging import join_neighbours, join_pairs
+from pirkit.lowering.fusion.names import named_ops
+from pirkit.lowering.fusion.partition import Pair, Partition, Policy, partition
 from pirkit.passes.base import Pass, PassContext, Stats, option
 from pirkit.runtime.meta import TensorMeta
 
@@ -32,14 +34,26 @@ class Fused:
     equations: Equations
     partition: Partition
     kernels: tuple[Generated, ...]
+    spare: tuple[PirOp, ...]
+    """Ops of which nobody needs the results any more: the kernels that do compute them."""
 
 
-def plan_fusion(block: Block, policy: Policy) -> Fused:
+def plan_fusion(block: Block, policy: Policy, together: Iterable[Pair] = ()) -> Fused:
     """The kernels of a block; the block stays as it is."""
-    found = equations(block)
-    parts = partition(found, policy)
-    made = [k for k in (generate(g, found) for g in parts.groups) if k is not None]
-    return Fused(found, parts, tuple(made))
+    found, pairs = equations(block), tuple(together)
+    parts = partition(found, policy, pairs)
+    if policy.horizontal:
+        join_neighbours(parts, policy)
+    join_pairs(parts, pairs)
+    made: list[Generated] = []
+    spare: list[PirOp] = []
+    for group in parts.groups:
+        kernel = generate(group, found, parts)
+        if kernel is None:
+            spare += [u.op for u in group.own]
+        else:
+            made.append(kernel)
+    return Fused(found, parts, tuple(made), tuple(spare))
 
 
 @dataclass(frozen=True)
@@ -69,25 +83,42 @@ class FusePass(Pass):
     recompute: int = option(16, "additions per element that computing a value again may cost")
     horizontal: bool = option(True, "join kernels that share only what they read")
     single: bool = option(False, "make kernels of single operations, too")
+    turns: int = option(64, "turns of common loops that are enough to keep processors busy")
+    inputs: int = option(64, "tensors that a kernel may read")
+    ops: int = option(512, "operations of a kernel")
+    together: tuple[str, ...] = option((), "pairs `%a+%b` to put into one kernel at any cost")
 
     def run(self, ctx: PassContext, module: ModuleOp) -> None:
-        policy = Policy(recompute=self.recompute, horizontal=self.horizontal)
+        pairs = [tuple(p.replace("%", "").split("+", 1)) for p in self.together]
         for program in ctx.programs(module):
-            writer = _first_write(program)
+            writer = first_write(program)
             if writer is not None:
                 ctx.remark("missed", f"`{writer.name}` writes in place: functionalize it", writer)
                 continue
+            named = named_ops(program) if pairs else {}
+            together = [(named[a], named[b]) for a, b in pairs if a in named and b in named]
             for block in list(blocks_of(program)):
-                self.fuse(ctx, plan_fusion(block, policy), block)
+                self.fuse(ctx, plan_fusion(block, self.policy, together), block)
+
+    @property
+    def policy(self) -> Policy:
+        return Policy(
+            recompute=self.recompute,
+            inputs=self.inputs,
+            ops=self.ops,
+            turns=self.turns,
+            horizontal=self.horizontal,
+        )
 
     def fuse(self, ctx: PassContext, found: Fused, block: Block) -> None:
         for refusal in found.partition.refusals.values():
             ctx.remark("missed", str(refusal), refusal.ops[1])
-        kernels = [k for k in found.kernels if self.single or len(k.units) > 1]
+        kernels = [k for k in found.kernels if self.single or len(k.units) + k.copies > 1]
         if not kernels:
             return
         nodes: dict[Operation, Generated] = {u.op: k for k in kernels for u in k.units}
-        gone = _lists_read_by(nodes) | nodes.keys()
+        gone = nodes.keys() | set(found.spare)
+        gone |= _lists_read_by(gone)
         ordered = list(_in_order(block, nodes, gone))
         former = [op for op in block.ops if op in gone]
         for op in list(block.ops):
@@ -135,7 +166,8 @@ def _replace(made: Generated, moved: dict[SSAValue, SSAValue]) -> PirOp:
     return kernel
 
 
-def _first_write(program: ProgramOp) -> PirOp | None:
+def first_write(program: ProgramOp) -> PirOp | None:
+    """An op that writes in place, if a program has one."""
     for op in program.walk():
         if isinstance(op, PirOp) and op.definition.effects not in KEEPS_STORAGE:
             return op
@@ -149,7 +181,7 @@ def blocks_of(program: ProgramOp) -> Iterator[Block]:
             yield from region.blocks
 
 
-def _lists_read_by(nodes: Mapping[Operation, Generated]) -> set[Operation]:
+def _lists_read_by(nodes: AbstractSet[Operation]) -> set[Operation]:
     """Lists that nobody reads but ops that are fused."""
     found: set[Operation] = set()
     for op in nodes:

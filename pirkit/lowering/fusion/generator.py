@@ -23,31 +23,35 @@ from pirkit.dialect.map_expr.tree import (
     Reduction,
     walk,
 )
+from pirkit.dialect.operation import PirOp
 from pirkit.dialect.types import meta_of
 from pirkit.index.change import renumber, substitute
 from pirkit.index.expr import Expr, Iter
 from pirkit.index.maps import Guard, Index, bindings, compose, space
 from pirkit.lowering.fusion.equations import Equations, Unit
-from pirkit.lowering.fusion.partition import Group
+from pirkit.lowering.fusion.partition import Group, Partition
 from pirkit.lowering.fusion.solvability import EXPENSIVE
 from pirkit.runtime.meta import TensorMeta
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Generated:
-    """A kernel with the values of the program that it reads and gives."""
+    """A kernel with the values of the program that it reads and gives, and the ops that it stands
+    for.
+    """
 
     kernel: MapExpr
     inputs: tuple[SSAValue, ...]
     outputs: tuple[SSAValue, ...]
     units: tuple[Unit, ...]
+    copies: int = 0
+    """Ops of other kernels that are computed again."""
 
 
-def generate(group: Group, found: Equations) -> Generated | None:
+def generate(group: Group, found: Equations, parts: Partition) -> Generated | None:
     """The kernel of a group; None if nobody reads what it computes."""
     units = group.ordered
-    inside = set[Operation](u.op for u in units)
-    wanted = [u for u in units if any(reader not in inside for reader in _readers(u))]
+    wanted = sorted((u for u in group.own if _is_wanted(u, group, parts)), key=lambda u: u.order)
     if not wanted:
         return None
     stored = _stored(units, {u.result for u in wanted}, group)
@@ -57,7 +61,21 @@ def generate(group: Group, found: Equations) -> Generated | None:
             builder.store(unit)
     inputs = tuple(builder.inputs)
     kernel = builder.kernel(_name(units), [u.result for u in wanted])
-    return Generated(kernel, inputs, tuple([u.result for u in wanted]), tuple(units))
+    own = tuple([u for u in units if u.result not in group.copies])
+    outputs = tuple([u.result for u in wanted])
+    return Generated(kernel, inputs, outputs, own, len(group.copies))
+
+
+def _is_wanted(unit: Unit, group: Group, parts: Partition) -> bool:
+    """True if something reads a value that is not the kernel, and does not make it itself."""
+    value = unit.result
+    if value in parts.read_again:
+        return True
+    for reader in _readers(unit):
+        other = parts.of.get(reader) if isinstance(reader, PirOp) else None
+        if other is not group and (other is None or value not in other.copies):
+            return True
+    return False
 
 
 def _readers(unit: Unit) -> list[Operation]:

@@ -2,27 +2,32 @@
 
 Ops are looked at once, in order. Each has a *level*: kernels of one level do not depend on each
 other, and an op that joins the kernels of its operands stays on theirs, so that no cycle can come
-about. An op joins all kernels of its operands that are on its level, or none of them: then it
-starts a new one, a level higher, and a `Refusal` says why. Afterwards kernels of one level that
-read the same tensors are joined too.
+about. A kernel that nobody else waits for yet rises to the level of an op that wants to join it. An
+op joins all kernels of its operands that are on its level, or none of them: then it starts a new
+one, a level higher, and a `Refusal` says why. Afterwards kernels that read the same tensors are
+joined too (`merging.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from math import prod
-from typing import Final
+from functools import cached_property
+from math import inf, prod
+from typing import Final, cast
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from pirkit.dialect.opdef import PURE
-from pirkit.dialect.operation import PirOp, describe
+from pirkit.dialect.operation import PirOp
 from pirkit.index.maps import witness
 from pirkit.lowering.fusion.equations import Equations, Unit
+from pirkit.lowering.fusion.recomputing import again
 from pirkit.lowering.fusion.refusal import Refusal
-from pirkit.lowering.fusion.solvability import conflicts, recompute_cost
+from pirkit.lowering.fusion.solvability import Conflict, conflicts, recompute_cost
 from pirkit.lowering.fusion.solver import Joined, Loops, solve, spread
+
+Pair = tuple[PirOp, PirOp]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +57,33 @@ class Group:
 
     level: int
     units: dict[SSAValue, Unit] = field(default_factory=dict[SSAValue, Unit])
-    inputs: set[SSAValue] = field(default_factory=set[SSAValue])
+    inputs: dict[SSAValue, None] = field(default_factory=dict[SSAValue, None])
+    copies: dict[SSAValue, None] = field(default_factory=dict[SSAValue, None])
+    """Values that another kernel gives, too: this one computes them again for itself."""
     loops: Loops = field(default_factory=Loops)
+    ceiling: float = inf
+    """The lowest level of what reads the kernel: it can rise to below that."""
 
     @property
     def ordered(self) -> list[Unit]:
         """The ops in the order of the program."""
         return sorted(self.units.values(), key=lambda u: u.order)
+
+    @property
+    def own(self) -> list[Unit]:
+        """The ops that no other kernel is given for."""
+        return [u for v, u in self.units.items() if v not in self.copies]
+
+    def take(self, other: Group, of: dict[PirOp, Group]) -> None:
+        """Take the ops of another kernel over."""
+        for unit in other.own:
+            of[unit.op] = self
+        self.units |= other.units
+        copies = (*self.copies, *other.copies)
+        self.copies = {v: None for v in copies if of[self.units[v].op] is not self}
+        inputs = (*self.inputs, *other.inputs)
+        self.inputs = {v: None for v in inputs if v not in self.units}
+        self.ceiling = min(self.ceiling, other.ceiling)
 
 
 @dataclass
@@ -67,36 +92,49 @@ class Partition:
 
     groups: list[Group]
     of: dict[PirOp, Group]
-    refusals: dict[tuple[PirOp, PirOp], Refusal]
+    refusals: dict[Pair, Refusal]
+
+    @cached_property
+    def read_again(self) -> frozenset[SSAValue]:
+        """What kernels read, once all are made, that compute values of other kernels again."""
+        return frozenset(v for g in self.groups if g.copies for v in g.inputs)
 
 
-def partition(found: Equations, policy: Policy = DEFAULT) -> Partition:
-    """Divide the ops with index maps into kernels."""
-    return _Partitioner(found, policy).run()
+def partition(
+    found: Equations, policy: Policy = DEFAULT, together: Iterable[Pair] = ()
+) -> Partition:
+    """Divide the ops with index maps into kernels.
+
+    Pairs of ops that are to be ``together`` are put into one kernel whatever it costs, where that
+    is possible at all.
+    """
+    return _Partitioner(found, policy, frozenset(together)).run()
 
 
 class _Partitioner:
-    def __init__(self, found: Equations, policy: Policy) -> None:
+    def __init__(self, found: Equations, policy: Policy, together: frozenset[Pair]) -> None:
         self.equations = found
         self.policy = policy
-        self.level: dict[PirOp, int] = {}
+        self.together = together
+        self.level: dict[Operation, int] = {}
         self.group: dict[PirOp, Group] = {}
-        self.refusals: dict[tuple[PirOp, PirOp], Refusal] = {}
+        self.refusals: dict[Pair, Refusal] = {}
         self.last_effect = 0
 
     def run(self) -> Partition:
         for op in self.equations.ops:
             unit = self.equations.units.get(op)
-            if unit is None:
-                level = self.base(_read_by(op)) + 1
+            if unit is not None:
+                if not unit.is_free:
+                    self.place(unit)
+            elif op.name != "pir.combine":
+                values = list(sources_of(op))
+                level = self.base(values) + 1
                 if op.definition.effects != PURE:  # what acts on the world keeps its order
                     level = self.last_effect = max(level, self.last_effect)
                 self.level[op] = level
-            elif not unit.is_free:
-                self.place(unit)
+                self.is_read(values, level)
         groups = list(dict.fromkeys(self.group.values()))
-        if self.policy.horizontal:
-            groups = self.joined_by_inputs(groups)
         return Partition(groups, self.group, self.refusals)
 
     def base(self, values: Iterable[SSAValue]) -> int:
@@ -104,37 +142,73 @@ class _Partitioner:
         return max(map(self.of, values), default=0)
 
     def of(self, value: SSAValue) -> int:
-        owner = value.owner
-        return self.level.get(owner, 0) if isinstance(owner, PirOp) else 0
+        group = self.at(value)
+        if group is not None:
+            return group.level
+        return self.level.get(value.owner, 0) if isinstance(value.owner, PirOp) else 0
+
+    def at(self, value: SSAValue) -> Group | None:
+        """The kernel that makes a value."""
+        return self.group.get(value.owner) if isinstance(value.owner, PirOp) else None
+
+    def is_read(self, values: Iterable[SSAValue], level: int, by: Group | None = None) -> None:
+        """Note that something on a level reads values."""
+        for value in values:
+            group = self.at(value)
+            if group is not None and group is not by:
+                group.ceiling = min(group.ceiling, level)
 
     def place(self, unit: Unit) -> None:
         level = self.base(unit.tensors)
-        near: dict[int, Group] = {}
-        for value in unit.tensors:
-            group = self.group.get(value.owner) if isinstance(value.owner, PirOp) else None
-            if group is not None and group.level == level:
-                near[id(group)] = group
-        candidates = list(near.values())
-        refusal = self.join(unit, candidates) if candidates else None
-        if not candidates or refusal is not None:
-            self.start(unit, level + 1 if candidates else level)
-        if refusal is not None:
-            for value in unit.tensors:
-                if isinstance(value.owner, PirOp) and self.group.get(value.owner) in candidates:
-                    self.refusals[value.owner, unit.op] = refusal
+        groups = dict.fromkeys(g for v in unit.tensors if (g := self.at(v)) is not None)
+        same = [g for g in groups if g.level == level]
+        near = [g for g in groups if g.level == level or g.ceiling > level]
+        refusal = self.join(unit, near, level) if near else None
+        is_in = bool(near) and refusal is None
+        if not is_in and same and same != near:
+            is_in = self.join(unit, same, level) is None
+        if not is_in:
+            self.start(unit, refusal)
+        own = self.group[unit.op]
+        if is_in:
+            outside = [v for v in unit.tensors if self.at(v) is not own]
+            self.copy(again(unit, outside, own.inputs, self.equations, self.policy.recompute), own)
+            self.is_read(own.inputs, own.level, by=own)
+        self.is_read(unit.tensors, own.level, by=own)
+        for value in unit.tensors if refusal is not None else ():
+            if self.at(value) in near and self.at(value) is not own:
+                self.refusals[cast(PirOp, value.owner), unit.op] = cast(Refusal, refusal)
 
-    def start(self, unit: Unit, level: int) -> None:
-        group = Group(level)
-        joined = solve(unit, ())
-        self.enter(unit, group, joined)
+    def start(self, unit: Unit, refusal: Refusal | None) -> None:
+        """Begin a kernel with an op, and with what it had better compute again."""
+        group = Group(0)
+        if refusal is None or refusal.kind == "stage":
+            most = self.policy.recompute
+            self.copy(again(unit, unit.tensors, {}, self.equations, most), group)
+        reads = [v for v in (*group.inputs, *unit.tensors) if v not in group.units]
+        group.level = max((self.of(v) + (self.at(v) is not None) for v in reads), default=0)
+        self.is_read(group.inputs, group.level, by=group)
+        self.enter(unit, group, solve(unit, ()))
+
+    def copy(self, units: Iterable[Unit], group: Group) -> None:
+        """Let a kernel compute what others compute, too."""
+        for unit in units:
+            if unit.result not in group.units:
+                group.units[unit.result] = unit
+                group.copies[unit.result] = None
+                group.inputs.pop(unit.result, None)
+                self.reads(unit, group)
+
+    def reads(self, unit: Unit, group: Group) -> None:
+        """Note what an op of a kernel reads from outside."""
+        for value in unit.tensors:
+            source = self.equations.unit_of(value)
+            if value not in group.units and not (source is not None and source.is_free):
+                group.inputs[value] = None
 
     def enter(self, unit: Unit, group: Group, joined: Joined) -> None:
         group.units[unit.result] = unit
-        free = self.equations.unit_of
-        for value in unit.tensors:
-            source = free(value)
-            if value not in group.units and not (source is not None and source.is_free):
-                group.inputs.add(value)
+        self.reads(unit, group)
         group.loops.extents = joined.extents
         group.loops.work = joined.work
         if joined.rows is not None:
@@ -142,56 +216,54 @@ class _Partitioner:
             if joined.new:
                 spread(unit, joined.rows, group.units, group.loops)
         self.group[unit.op] = group
-        self.level[unit.op] = group.level
 
-    def join(self, unit: Unit, groups: list[Group]) -> Refusal | None:
+    def join(self, unit: Unit, groups: list[Group], level: int) -> Refusal | None:
         """Put an op and groups together; or say why not, and change nothing."""
         members = groups[0].units
         if len(groups) > 1:
             members = {v: u for g in groups for v, u in g.units.items()}
-        refusal = self.limits(unit, groups) or self.unsolvable(unit, members)
-        if refusal is not None:
-            return refusal
-        joined = solve(unit, [g.loops for g in groups])
-        refusal = self.serial(unit, groups, joined)
-        if refusal is not None:
-            return refusal
-        self.enter(unit, self.merged(groups, joined), joined)
+        joined: Joined | None = None
+        if not any((members[v].op, unit.op) in self.together for v in unit.tensors if v in members):
+            refusal = self.limits(unit, groups) or self.unsolvable(unit, members)
+            if refusal is not None:
+                return refusal
+            joined = solve(unit, [g.loops for g in groups], members)
+            refusal = self.serial(unit, groups, joined)
+            if refusal is not None:
+                return refusal
+        if any(r.decides and r.source in members for r in unit.reads):
+            return self.waits_for_indices(unit, members)
+        joined = joined or solve(unit, [g.loops for g in groups], members)
+        self.enter(unit, self.merged(groups, joined, level), joined)
         return None
 
-    def merged(self, groups: list[Group], joined: Joined) -> Group:
+    def merged(self, groups: list[Group], joined: Joined, level: int) -> Group:
         into = max(groups, key=lambda g: len(g.units))
+        into.level = level
         for group in groups:
             if group is into:
                 continue
-            into.units |= group.units
-            into.inputs |= group.inputs
+            into.take(group, self.group)
             into.loops.rows |= group.loops.rows
-            for unit in group.units.values():
-                self.group[unit.op] = into
-        for value, rows in into.loops.rows.items() if joined.same else ():
-            into.loops.rows[value] = {joined.same.get(a, a): e for a, e in rows.items()}
+            into.loops.seen = group.loops.seen | into.loops.seen
+        into.loops.rename(joined.same)
         return into
 
     def limits(self, unit: Unit, groups: list[Group]) -> Refusal | None:
-        inputs = set[SSAValue]().union(*(g.inputs for g in groups), unit.tensors)
-        count = sum(len(g.units) for g in groups)
-        if len(inputs) > self.policy.inputs + len(groups):
-            reason = f"the kernel would read more than {self.policy.inputs} tensors"
-        elif count >= self.policy.ops:
-            reason = f"the kernel would be of more than {self.policy.ops} ops"
-        else:
+        held = [*(v for g in groups for v in g.inputs), *unit.tensors]
+        inputs = {v for v in held if not any(v in g.units for g in groups)}
+        count = 1 + sum(len(g.units) for g in groups)
+        told = too_large(len(inputs), count, self.policy)
+        if told is None:
             return None
-        return Refusal("limit", (_first(unit, groups), unit.op), reason)
+        return Refusal("limit", (_first(unit, groups), unit.op), told[0], remedy=told[1])
+
+    def waits_for_indices(self, unit: Unit, members: dict[SSAValue, Unit]) -> Refusal:
+        decides = next(r.source for r in unit.reads if r.decides and r.source in members)
+        reason = "its elements decide where others are read: they have to be stored first"
+        return Refusal("stage", (members[decides].op, unit.op), reason)
 
     def unsolvable(self, unit: Unit, members: dict[SSAValue, Unit]) -> Refusal | None:
-        for read in unit.reads:
-            if read.decides and read.source in members:
-                return Refusal(
-                    "index-conflict",
-                    (members[read.source].op, unit.op),
-                    "its elements decide where others are read: they have to be stored first",
-                )
         inside = [r for r in unit.reads if r.source in members]
         if len(inside) < 2:
             return None
@@ -199,21 +271,26 @@ class _Partitioner:
         if found is None:
             op = members[inside[0].source].op
             return Refusal("limit", (op, unit.op), "too many derivations of indices to follow")
-        if not found or recompute_cost(found) <= self.policy.recompute:
+        cost = recompute_cost(found)
+        if cost <= self.policy.recompute:
             return None
-        conflict = found[0]
-        point = witness(conflict.first, conflict.second) or {}
-        if not point:  # equal at every point that was tried: nothing to compute twice is known
+        remedy = f"fuse{{recompute={cost}}}"
+        for conflict in found:
+            if (refusal := self.conflict(unit, conflict, remedy)) is not None:
+                return refusal
+        reason = f"computing again would cost {cost} additions per element"
+        return Refusal("cost", (found[0].unit.op, unit.op), reason, remedy=remedy)
+
+    def conflict(self, unit: Unit, found: Conflict, remedy: str) -> Refusal | None:
+        """The refusal of a conflict; None if no point is found that shows it."""
+        point = witness(found.first[-1].index, found.second[-1].index)
+        if point is None:
             return None
+        reason = f"one evaluation of `{found.unit.op.name}` does not serve all that read it"
+        ops = (found.unit.op, unit.op)
+        tensor = found.unit.result
         return Refusal(
-            "index-conflict",
-            (conflict.unit.op, unit.op),
-            f"one evaluation of `{conflict.unit.op.name}` does not serve all that read it",
-            describe(conflict.unit.result),
-            conflict.first,
-            conflict.second,
-            point,
-            "compute it again where that is cheap (`fuse{recompute=N}`), or store it",
+            "index-conflict", ops, reason, tensor, found.first, found.second, point, remedy
         )
 
     def serial(self, unit: Unit, groups: list[Group], joined: Joined) -> Refusal | None:
@@ -224,54 +301,33 @@ class _Partitioner:
             return None
         if not had:
             return None
-        return Refusal(
-            "stage",
-            (_first(unit, groups), unit.op),
-            f"they have loops of only {turns} turns in common: one waits for all of the other",
-            remedy="none is needed for little work; else the first is stored",
-        )
-
-    def joined_by_inputs(self, groups: list[Group]) -> list[Group]:
-        """Join kernels of one level that read a tensor in common and have equal outputs' shapes."""
-        first: dict[tuple[int, SSAValue, tuple[int, ...]], Group] = {}
-        left: list[Group] = []
-        for group in groups:
-            if group.loops.rows:
-                left.append(group)
-                continue
-            shape = max((u.meta.shape for u in group.units.values()), key=prod)
-            keys = [(group.level, value, shape) for value in group.inputs]
-            other = next((first[k] for k in keys if k in first), None)
-            if other is None or not self.small(group, other):
-                first.update(dict.fromkeys(keys, group))
-                left.append(group)
-                continue
-            other.units |= group.units
-            other.inputs |= group.inputs
-            for unit in group.units.values():
-                self.group[unit.op] = other
-            for value in group.inputs:
-                first.setdefault((group.level, value, shape), other)
-        return left
-
-    def small(self, one: Group, other: Group) -> bool:
-        inputs = len(one.inputs | other.inputs) <= self.policy.inputs
-        return inputs and len(one.units) + len(other.units) <= self.policy.ops
+        reason = f"they have loops of only {turns} turns in common: one waits for all of the other"
+        ops = (_first(unit, groups), unit.op)
+        return Refusal("stage", ops, reason, remedy=f"fuse{{turns={turns}}}")
 
 
 def _first(unit: Unit, groups: list[Group]) -> PirOp:
     """An operand's op that is in one of the groups."""
-    for value in unit.tensors:
-        for group in groups:
-            if value in group.units:
-                return group.units[value].op
-    return unit.op
+    found = (g.units[v].op for v in unit.tensors for g in groups if v in g.units)
+    return next(found, unit.op)
 
 
-def _read_by(op: PirOp) -> list[SSAValue]:
-    """What an op reads, also inside of its regions."""
-    found = list(op.operands)
+def too_large(inputs: int, ops: int, policy: Policy) -> tuple[str, str] | None:
+    """Why a kernel of that size is not made, and the option that allows it."""
+    if inputs > policy.inputs:
+        reason = f"the kernel would read more than {policy.inputs} tensors"
+        return reason, f"fuse{{inputs={inputs}}}"
+    if ops > policy.ops:
+        return f"the kernel would be of more than {policy.ops} ops", f"fuse{{ops={ops}}}"
+    return None
+
+
+def sources_of(op: Operation) -> Iterator[SSAValue]:
+    """What an op reads, also inside of its regions; of a list, its elements."""
     for inner in op.walk():
-        if inner is not op:
-            found += inner.operands
-    return found
+        for value in inner.operands:
+            owner = value.owner
+            if isinstance(owner, Operation) and owner.name == "pir.combine":
+                yield from owner.operands
+            else:
+                yield value

@@ -15,6 +15,8 @@ from xdsl.ir import SSAValue
 from pirkit.index.maps import Index, bindings, compose, space
 from pirkit.lowering.fusion.equations import Unit
 
+_Place = tuple[SSAValue, Index]
+
 LOOKED_AT: Final = 512
 """Pairs of value and index that are followed before a conflict is given up as too large."""
 
@@ -31,38 +33,68 @@ EXPENSIVE: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Conflict:
-    """A value that is needed at two indices."""
+class Step:
+    """A value on the way from a reader to what it needs, and the index at which it is needed."""
 
     unit: Unit
-    first: Index
-    second: Index
+    index: Index
+
+
+Derivation = tuple[Step, ...]
+"""From the reader, at its own iterators, op by op to a value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """A value that is needed at two indices, and how each of them comes about."""
+
+    unit: Unit
+    first: Derivation
+    second: Derivation
     instances: int
 
 
 def conflicts(unit: Unit, members: Mapping[SSAValue, Unit]) -> list[Conflict] | None:
     """Values of a group that an op needs at several indices; None if there are too many to tell."""
     reached: dict[SSAValue, list[Index]] = {}
-    seen: set[tuple[SSAValue, Index]] = set()
-    stack: list[tuple[SSAValue, Index]] = [(r.source, r.index) for r in unit.reads]
+    readers: dict[_Place, _Place | None] = {}
+    stack: list[tuple[_Place, _Place | None]] = [((r.source, r.index), None) for r in unit.reads]
     while stack:
-        value, index = stack.pop()
+        place, reader = stack.pop()
+        value, index = place
         member = members.get(value)
-        if member is None or member.is_reduction or (value, index) in seen:
+        if member is None or member.is_reduction or place in readers:
             continue
-        if len(seen) == LOOKED_AT:
+        if len(readers) == LOOKED_AT:
             return None
-        seen.add((value, index))
+        readers[place] = reader
         reached.setdefault(value, []).append(index)
         at = bindings(space(member.meta.shape), index)
-        stack.extend((r.source, compose(r.index, at)) for r in member.reads)
+        stack.extend(((r.source, compose(r.index, at)), place) for r in member.reads)
+
+    def derivation(value: SSAValue, index: Index) -> Derivation:
+        steps: list[Step] = []
+        place: _Place | None = (value, index)
+        while place is not None:
+            steps.append(Step(members[place[0]], place[1]))
+            place = readers[place]
+        return (Step(unit, space(unit.meta.shape)), *reversed(steps))
+
     found: list[Conflict] = []
     for value, indices in reached.items():
         if len(indices) > 1 and members[value].computes:
-            found.append(Conflict(members[value], indices[0], indices[1], len(indices)))
+            first, second = (derivation(value, index) for index in indices[:2])
+            found.append(Conflict(members[value], first, second, len(indices)))
     return found
 
 
 def recompute_cost(found: Iterable[Conflict]) -> int:
     """Scalar ops per element that computing again costs, in additions."""
-    return sum((10 if c.unit.op.name in EXPENSIVE else 1) * (c.instances - 1) for c in found)
+    return sum(cost_of(c.unit) * (c.instances - 1) for c in found)
+
+
+def cost_of(unit: Unit) -> int:
+    """What computing an element costs, in additions."""
+    if not unit.computes:
+        return 0
+    return 10 if unit.op.name in EXPENSIVE else 1

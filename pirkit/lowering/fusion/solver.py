@@ -9,7 +9,7 @@ common, and is given up; the group keeps the loops on which all its values agree
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from math import prod
@@ -20,7 +20,7 @@ from xdsl.ir import SSAValue
 from pirkit.dialect.map_expr.tree import Reduction
 from pirkit.dialect.types import meta_of
 from pirkit.index.expr import Expr
-from pirkit.index.maps import bindings, compose, inverse, space
+from pirkit.index.maps import Index, bindings, compose, inverse, space
 from pirkit.lowering.fusion.equations import Unit
 from pirkit.runtime.meta import TensorMeta
 
@@ -29,6 +29,9 @@ Rows = dict[int, Expr]
 
 _NUMBERS: Final = count()
 
+LOOKED_AT: Final = 256
+"""Pairs of value and index that are followed to an input."""
+
 
 @dataclass
 class Loops:
@@ -36,6 +39,8 @@ class Loops:
 
     extents: dict[int, int] = field(default_factory=dict[int, int])
     rows: dict[SSAValue, Rows] = field(default_factory=dict[SSAValue, Rows])
+    seen: dict[SSAValue, Rows] = field(default_factory=dict[SSAValue, Rows])
+    """Of inputs that a reduction reads, the rows at which it does; they bind nobody."""
     work: int = 0
     """Elements of the largest space that is reduced."""
 
@@ -43,6 +48,12 @@ class Loops:
     def turns(self) -> int:
         """How often the common loops turn: that many processors have something to do."""
         return prod(self.extents.values())
+
+    def rename(self, same: Mapping[int, int]) -> None:
+        """Take loops for others that are the same."""
+        for held in (self.rows, self.seen) if same else ():
+            for value, rows in held.items():
+                held[value] = {same.get(a, a): e for a, e in rows.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +67,10 @@ class Joined:
     work: int
 
 
-def solve(unit: Unit, groups: Iterable[Loops]) -> Joined:
-    """The loops that an op and the groups it reads from have in common."""
+def solve(
+    unit: Unit, groups: Iterable[Loops], members: Mapping[SSAValue, Unit] | None = None
+) -> Joined:
+    """The loops that an op and the groups it reads from, with their members, have in common."""
     held = list(groups)
     extents = {axis: n for g in held for axis, n in g.extents.items()}
     work = max((g.work for g in held), default=0)
@@ -77,6 +90,10 @@ def solve(unit: Unit, groups: Iterable[Loops]) -> Joined:
     if not found:
         if not unit.is_reduction:
             return Joined(None, {}, extents, False, work)
+        if any(g.rows for g in held):
+            rows = _by_inputs(unit, held, members or {})
+            kept = {a: n for a, n in extents.items() if a in rows}
+            return Joined(rows, {}, kept, True, work)
         own: Rows = {}
         for e in space(unit.meta.shape):
             if e.iter is not None:
@@ -112,12 +129,36 @@ def solve(unit: Unit, groups: Iterable[Loops]) -> Joined:
     return Joined(agreed, same, left, False, work)
 
 
+def _by_inputs(unit: Unit, held: list[Loops], members: Mapping[SSAValue, Unit]) -> Rows:
+    """Rows of a reduction whose members have none: it goes through an input as others do."""
+    extents = unit.value.extents if isinstance(unit.value, Reduction) else ()
+    inner = {e.iter for e in space(extents, "r") if e.iter is not None}
+    stack = [(r.source, r.index) for r in unit.reads]
+    met: set[tuple[SSAValue, Index]] = set()
+    while stack:
+        value, index = place = stack.pop()
+        if place in met or len(met) == LOOKED_AT:
+            continue
+        met.add(place)
+        at = bindings(space(_shape(value)), index)
+        if value in members:
+            stack += [(r.source, compose(r.index, at)) for r in members[value].reads]
+            continue
+        for group in held:
+            turns = {a: e for a, e in group.seen.get(value, {}).items() if a in group.extents}
+            rows = dict(zip(turns, compose(tuple(turns.values()), at), strict=True))
+            if rows and not any(inner & e.iters for e in rows.values()):
+                return rows
+    return {}
+
+
 def _shape(value: SSAValue) -> tuple[int, ...]:
     return cast(TensorMeta, meta_of(value.type)).shape
 
 
 def spread(unit: Unit, rows: Rows, members: dict[SSAValue, Unit], loops: Loops) -> None:
-    """Give the values that a reduction goes over the rows that it has, where they have none."""
+    """Give the values that a reduction goes over the rows that it has, where they have none, and
+    note those of inputs."""
     stack: list[tuple[Unit, Rows]] = [(unit, rows)]
     while stack:
         reader, turns = stack.pop()
@@ -125,12 +166,15 @@ def spread(unit: Unit, rows: Rows, members: dict[SSAValue, Unit], loops: Loops) 
         outer = (*space(reader.meta.shape), *space(extents, "r"))
         for read in reader.reads:
             member = members.get(read.source)
-            if member is None or member.is_reduction or read.source in loops.rows:
+            if read.source in loops.rows or (member is not None and member.is_reduction):
                 continue
-            back = inverse(read.index, outer, member.meta.shape)
+            back = inverse(read.index, outer, _shape(read.source))
             if back is None:
                 continue
             at = bindings(outer, back)
             found = dict(zip(turns, compose(tuple(turns.values()), at), strict=True))
+            if member is None:
+                loops.seen.setdefault(read.source, found)
+                continue
             loops.rows[read.source] = found
             stack.append((member, found))

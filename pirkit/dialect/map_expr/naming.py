@@ -1,0 +1,75 @@
+"""Sizes get names: equal ones one name, as far as the ops of a block tell."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pirkit.dialect.opdef import RuleTable
+from pirkit.index.extent import Undecided, divided, is_sized, larger, named, smaller
+from pirkit.index.sizes import Derived
+
+result_shapes: Final = RuleTable("result_shapes", "pirkit.dialect.rules.maps")
+"""``rule(call, sizes) -> list of shapes``: those of the results, in sizes of the operands.
+
+Takes a :class:`pirkit.dialect.map_expr.call.MapCall` whose operands may have named sizes. A size of
+which nothing is known is None; ops without a rule have new sizes. May raise Undecided.
+"""
+
+Dims = tuple[int | None, ...]
+
+
+class Sizes:
+    """The named sizes of a block: new ones, and those that follow from others."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.derived: list[Derived] = []
+        self._known: dict[tuple[str, tuple[int, ...]], int] = {}
+
+    def new(self) -> int:
+        """A size of which nothing is known."""
+        self.count += 1
+        return named(f"s{self.count - 1}")
+
+    def broadcast(self, *sizes: int) -> int:
+        """The size to which axes are spread: that of all but the ones of a single element."""
+        left = [n for n in dict.fromkeys(sizes) if is_sized(n) or n != 1]
+        wide = [n for n in left if not is_sized(n)]
+        if wide:
+            return wide[0]
+        if len(left) < 2:
+            return left[0] if left else 1
+        return self._follows("broadcast", tuple(sorted(left, key=repr)))
+
+    def quotient(self, whole: int, part: int) -> int:
+        """How often one size goes into another, which it divides."""
+        found, rest = divided(whole, part)
+        return (
+            found if not is_sized(rest) and rest == 0 else self._follows("quotient", (whole, part))
+        )
+
+    def smaller(self, one: int, other: int) -> int:
+        """The smaller of two sizes."""
+        try:
+            return smaller(one, other)
+        except Undecided:
+            return self._follows("smaller", (one, other))
+
+    def _follows(self, rule: str, args: tuple[int, ...]) -> int:
+        found = self._known.get((rule, args))
+        if found is None:
+            found = self._known[rule, args] = self.new()
+            self.derived.append(Derived(repr(found), rule, args))
+        return found
+
+
+ENDLESS: Final = 2**31 - 1
+"""The end of a slice that goes to the end of its axis, or any larger number."""
+
+
+def bounds_of(n: int, start: int, end: int, sizes: Sizes) -> tuple[int, int]:
+    """First and last, excluded, of the elements that a slice of an axis takes."""
+    first = smaller(larger(start + n if start < 0 else start, 0), n)
+    if end >= ENDLESS:
+        return first, n
+    return first, larger(sizes.smaller(larger(end + n if end < 0 else end, 0), n), first)

@@ -1,0 +1,91 @@
+"""Why two ops of a block are not in one kernel: for every pair a refusal that says what it would
+take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from xdsl.ir import Operation, SSAValue
+
+from pirkit.analysis.alias import alias_classes
+from pirkit.dialect.operation import PirOp, ProgramOp, describe
+from pirkit.lowering.fusion.equations import Equations
+from pirkit.lowering.fusion.merging import between, why_apart
+from pirkit.lowering.fusion.partition import DEFAULT, Group, Partition, Policy
+from pirkit.lowering.fusion.refusal import Refusal
+
+
+class Explainer:
+    """Answers for the pairs of one block; ``names`` are what values are called in remedies."""
+
+    def __init__(
+        self,
+        found: Equations,
+        parts: Partition,
+        names: Mapping[SSAValue, str],
+        policy: Policy = DEFAULT,
+    ) -> None:
+        self.equations = found
+        self.parts = parts
+        self.names = names
+        self.policy = policy
+        self.order = {op: k for k, op in enumerate(found.ops)}
+        self.stated: dict[tuple[int, int], Refusal] = {}
+        for (a, b), refusal in parts.refusals.items():
+            key = (id(parts.of[a]), id(parts.of[b]))
+            self.stated.setdefault(key, refusal)
+
+    def refusal(self, one: PirOp, other: PirOp) -> Refusal | None:
+        """Why two ops are not in one kernel; None if they are."""
+        first, second = sorted((one, other), key=self.order.__getitem__)
+        for op in (first, second):
+            reason = self.equations.opaque.get(op)
+            if reason is not None:
+                return Refusal(reason.kind, (first, second), f"`{op.name}`: {reason.reason}")
+            if self.equations.units[op].is_free:
+                return None  # it is made anew in every kernel that reads it
+        groups = (self.parts.of[first], self.parts.of[second])
+        if groups[0] is groups[1] or first.results[0] in groups[1].copies:
+            return None
+        stated = self.parts.refusals.get((first, second))
+        return stated or self.apart(first, second, *groups)
+
+    def apart(self, first: PirOp, second: PirOp, one: Group, other: Group) -> Refusal:
+        pair = (first, second)
+        op = between(self.parts, one, other)
+        if op is not None:
+            name = describe(op.results[0]) if op.results else op.name
+            reason = f"one kernel would have to wait for itself: `{op.name}` ({name}) is between"
+            return Refusal("cycle", pair, reason)
+        stated = self.stated.get((id(one), id(other))) or self.stated.get((id(other), id(one)))
+        if stated is not None:
+            a, b = (describe(op.results[0]) for op in stated.ops)
+            return replace(stated, ops=pair, reason=f"{a} and {b} would be in it: {stated.reason}")
+        kind, reason, remedy = why_apart(one, other, self.policy)
+        a, b = (self.names[op.results[0]] for op in pair)
+        return Refusal(kind, pair, reason, remedy=remedy or f"fuse{{together=%{a}+%{b}}}")
+
+
+def alias_refusal(program: ProgramOp, writer: PirOp, pair: tuple[PirOp, PirOp]) -> Refusal:
+    """The refusal of every pair of a program that writes in place: kernels keep no order of
+    storage. It names an op that reads the storage after it was written, if there is one.
+    """
+    reader = _reads_after(program, writer)
+    reason = f"`{writer.name}` writes in place"
+    if reader is not None:
+        reason += f", and `{reader.name}` reads that storage under another name"
+    return Refusal("alias", pair, reason, remedy="functionalize,fuse")
+
+
+def _reads_after(program: ProgramOp, writer: PirOp) -> Operation | None:
+    classes = alias_classes(program)
+    written = {e for e, ops in classes.writers.items() if writer in ops}
+    seen = False
+    for op in program.walk():
+        names = [v for v in op.operands if v not in writer.results]
+        if seen and any(written.intersection(classes.of(v)) for v in names):
+            return op
+        seen = seen or op is writer
+    return None

@@ -1,0 +1,157 @@
+"""Kernels that are joined after each op has found its own: those that read the same tensors.
+
+Where kernels have common loops, those of the two have to be the same: each kernel tells at which
+turn it reads an element of a shared tensor, and loops whose turns agree are one. Kernels without
+common loops go through their elements in any order; they join those of the same size, or take over
+the loops of the other. Loops that are lost are counted as where an op joins: few turns are fine for
+little work only.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from math import prod
+from typing import Final, cast
+
+from xdsl.ir import Operation, SSAValue
+
+from pirkit.dialect.operation import PirOp
+from pirkit.lowering.fusion.partition import (
+    Group,
+    Pair,
+    Partition,
+    Policy,
+    sources_of,
+    too_large,
+)
+from pirkit.lowering.fusion.solver import Loops, solve
+
+TRIED: Final = 4
+"""Kernels that read the same tensor which a kernel is tried to be joined with."""
+
+
+def join_neighbours(parts: Partition, policy: Policy) -> None:
+    """Join kernels of one level that read a tensor in common."""
+    latest: dict[tuple[int, SSAValue], deque[Group]] = {}
+    for group in list(parts.groups):
+        keys = [(group.level, value) for value in group.inputs]
+        near = list(dict.fromkeys(g for k in keys for g in latest.get(k, ())))[:TRIED]
+        host = next((g for g in near if _joined(parts, g, group, policy)), group)
+        for key in keys:
+            held = latest.setdefault(key, deque(maxlen=TRIED))
+            if host not in held:
+                held.append(host)
+    parts.groups = list(dict.fromkeys(parts.of.values()))
+
+
+def join_pairs(parts: Partition, pairs: Iterable[Pair]) -> None:
+    """Put pairs of ops into one kernel whatever it costs, but where one would wait for itself."""
+    for first, second in pairs:
+        one, other = parts.of.get(first), parts.of.get(second)
+        if one is None or other is None or one is other or between(parts, one, other):
+            continue
+        loops = _common(one, other) or Loops({}, {**other.loops.rows, **one.loops.rows})
+        _unite(parts, one, other, loops)
+    parts.groups = list(dict.fromkeys(parts.of.values()))
+
+
+def between(parts: Partition, one: Group, other: Group) -> Operation | None:
+    """An op of neither kernel that needs one of them and that the other one needs, if any."""
+    return _reached(parts, one, other) or _reached(parts, other, one)
+
+
+def why_apart(one: Group, other: Group, policy: Policy) -> tuple[str, str, str]:
+    """Why two kernels that do not depend on each other are two: kind, reason and option."""
+    inputs = {*one.inputs, *other.inputs} - {*one.units, *other.units}
+    told = too_large(len(inputs), len(one.units) + len(other.units), policy)
+    if told is not None:
+        return "limit", *told
+    if not policy.horizontal:
+        return "cost", "kernels that only share inputs are not joined", "fuse{horizontal=true}"
+    if one.level != other.level:
+        return "cost", "one would wait for what only the other one needs", ""
+    return "cost", "they share what they read, but not the loops in which they read it", ""
+
+
+def _joined(parts: Partition, host: Group, group: Group, policy: Policy) -> bool:
+    inputs = len({*host.inputs, *group.inputs})
+    if too_large(inputs, len(host.units) + len(group.units), policy) is not None:
+        return False
+    if not host.loops.rows and not group.loops.rows:
+        loops = Loops() if _largest(host) == _largest(group) else None
+    else:
+        loops = _common(host, group)
+        if loops is not None and not _is_wide(loops, (host, group), policy):
+            loops = None
+    if loops is None:
+        return False
+    _unite(parts, host, group, loops)
+    return True
+
+
+def _largest(group: Group) -> tuple[int, ...]:
+    return max((u.meta.shape for u in group.units.values()), key=prod)
+
+
+def _is_wide(loops: Loops, groups: tuple[Group, Group], policy: Policy) -> bool:
+    had = max(g.loops.turns for g in groups if g.loops.rows)
+    return loops.turns >= min(had, policy.turns) or loops.work <= policy.little
+
+
+def _unite(parts: Partition, host: Group, group: Group, loops: Loops) -> None:
+    host.take(group, parts.of)
+    host.loops = loops
+
+
+def _common(one: Group, other: Group) -> Loops | None:
+    """The loops of two kernels put together; None if those of one cannot be those of both.
+
+    The other kernel is solved anew, as if what both read were made at the turns of the first.
+    """
+    kept, added = (one, other) if one.loops.rows else (other, one)
+    seeds = {v: kept.loops.seen[v] for v in added.inputs if v in kept.loops.seen}
+    if not seeds:
+        return None
+    rows = {**kept.loops.rows, **seeds}
+    seen = {**added.loops.seen, **kept.loops.seen}
+    work = max(one.loops.work, other.loops.work)
+    loops = Loops(dict(kept.loops.extents), rows, seen, work)
+    for unit in added.ordered:
+        joined = solve(unit, [loops])
+        if joined.new:
+            return None
+        loops.extents = joined.extents
+        loops.rename(joined.same)
+        if joined.rows is not None:
+            loops.rows[unit.result] = joined.rows
+    for value in seeds:
+        del loops.rows[value]
+    known = loops.extents.keys()
+    loops.seen = {v: rows for v, rows in loops.seen.items() if rows.keys() <= known}
+    return loops
+
+
+def _reached(parts: Partition, start: Group, end: Group) -> Operation | None:
+    """An op outside that needs the start and that the end needs."""
+    goal = {u.op for u in start.own}
+    stack: list[Operation | Group] = [end]
+    seen: set[Operation | Group] = {end}
+    while stack:
+        item = stack.pop()
+        made = item.units if isinstance(item, Group) else {}
+        for op in [u.op for u in made.values()] or [item]:
+            for value in sources_of(cast(Operation, op)):
+                owner = value.owner
+                if value in made or not isinstance(owner, Operation):
+                    continue
+                if owner in goal and item is end:
+                    continue
+                if owner in goal:
+                    return cast(Operation, op)
+                found = parts.of.get(owner) if isinstance(owner, PirOp) else None
+                node = owner if found is None else found
+                if node not in seen:
+                    seen.add(node)
+                    stack.append(node)
+    return None

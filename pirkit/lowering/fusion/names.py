@@ -1,0 +1,44 @@
+"""Values by the names that they have when the program is printed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from xdsl.ir import SSAValue
+
+from pirkit.dialect.operation import PirOp, ProgramOp
+
+
+def names_of(program: ProgramOp) -> dict[SSAValue, str]:
+    """The name of each value without ``%``: its hint, told apart by a number, or a number."""
+    found: dict[SSAValue, str] = {}
+    used: Counter[str] = Counter()
+    unnamed = 0
+    for value in _values(program):
+        hint = value.name_hint
+        if hint is None:
+            found[value] = str(unnamed)
+            unnamed += 1
+        else:
+            found[value] = f"{hint}_{used[hint]}" if used[hint] else hint
+            used[hint] += 1
+    return found
+
+
+def named_ops(program: ProgramOp) -> dict[str, PirOp]:
+    """The op that makes the value of a name."""
+    return {
+        name: value.owner
+        for value, name in names_of(program).items()
+        if isinstance(value.owner, PirOp)
+    }
+
+
+def _values(program: ProgramOp) -> Iterator[SSAValue]:
+    """Every value in the order of the text."""
+    for op in program.walk():
+        yield from op.results
+        for region in op.regions:
+            for block in region.blocks:
+                yield from block.args
