@@ -106,12 +106,21 @@ def _linear(call: OpCall, series: list[AnySeries], order: int) -> tuple[AnySerie
     tensors = call.tensors()
     first, rest = tensors[0], tensors[1:]
     rows = [_applied(call, first, rest, series[0], k) for k in range(order)]
-    count = len(call.op.result_slots)
-    columns: list[AnySeries] = []
-    for i in range(count):
-        column = [None if row is None else row[i] for row in rows]
-        columns.append(column)
-    return tuple(columns)
+    return tuple(
+        [
+            _by_element(call, result, [None if row is None else row[i] for row in rows])
+            for i, result in enumerate(call.op.result_slots)
+        ]
+    )
+
+
+def _by_element(call: OpCall, result: SSAValue | None, column: Sequence[Value | None]) -> AnySeries:
+    """The coefficients of a result; of each element, if it is a list."""
+    meta = None if result is None else meta_of(result.type)
+    if not isinstance(meta, VecMeta):
+        return column
+    rows = [[None] * len(meta) if v is None else call.b.split_vec(v) for v in column]
+    return [[row[i] for row in rows] for i in range(len(meta))]
 
 
 def _applied(

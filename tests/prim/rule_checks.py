@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, cast
+from dataclasses import dataclass, replace
+from typing import Any, Final, cast
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
@@ -112,17 +112,42 @@ def real_parts(p: Program, values: Sequence[Value]) -> list[Value]:
     return found
 
 
-def derivative(p: Program, order: int) -> list[Value]:
-    """The gradient of a weighted sum of results, of the weighted sum of that gradient, ..."""
-    found = p.smooth
+def bent(p: Program) -> list[Value]:
+    """The results after a function none of whose derivatives is zero.
+
+    Linear ops have second derivatives then, in which the derivative of their derivative stands.
+    """
+    return [p.traced.b.sin(v * 0.7) + v * 0.5 for v in real_parts(p, p.smooth)]
+
+
+def derivative(p: Program, order: int, *, bend: bool = False) -> list[Value]:
+    """The gradient of a weighted sum of results, of the weighted sum of that gradient, ...
+
+    With ``bend`` it begins with the weighted sum of what `bent` gives.
+    """
+    found = bent(p) if bend else p.smooth
     for at in range(order):
         found = gradient(p, target(p, found, at))
     return found
 
 
-def height(p: Program, order: int) -> Value:
+def height(p: Program, order: int, *, bend: bool = False) -> Value:
     """What `derivative` differentiates last."""
-    return target(p, derivative(p, order - 1), order - 1)
+    return target(p, derivative(p, order - 1, bend=bend), order - 1)
+
+
+DOUBLE: Final = (dt.float64, dt.complex128)
+
+
+def in_double(p: Program) -> Program:
+    """The program without results and inputs in less than double precision.
+
+    Their differences would tell nothing.
+    """
+    coarse = {i for i, a in enumerate(p.traced.args) if a.dtype not in DOUBLE}
+    return replace(
+        p, results=[r for r in p.results if r.dtype in DOUBLE], constant=p.constant | coarse
+    )
 
 
 def target(p: Program, values: Sequence[Value], level: int) -> Value:
@@ -173,6 +198,38 @@ def finish(p: Program, values: Sequence[Value], pipeline: str) -> ModuleOp:
     module = ModuleOp([p.traced.program])
     run_pipeline(module, pipeline)
     return module
+
+
+def directions(
+    inputs: Sequence[Array], constant: frozenset[int], rng: np.random.Generator
+) -> list[Array]:
+    """One random direction for each floating input that is not constant, as `differences` gives."""
+    found: list[Array] = []
+    for place, array in enumerate(inputs):
+        if array.dtype.kind in "fc" and place not in constant:
+            way = rng.uniform(-1, 1, array.shape)
+            is_complex = array.dtype.kind == "c"
+            found.append(way + 1j * rng.uniform(-1, 1, array.shape) if is_complex else way)
+    return found
+
+
+def difference_along(
+    f: Callable[[Sequence[Array]], float],
+    inputs: Sequence[Array],
+    ways: Sequence[Array],
+    constant: frozenset[int] = frozenset(),
+    step: float = 1e-5,
+) -> float:
+    """The central difference of a function of arrays along one direction."""
+    sides: list[float] = []
+    for sign in (1, -1):
+        left = iter(ways)
+        moved = [
+            a + sign * step * next(left) if a.dtype.kind in "fc" and i not in constant else a
+            for i, a in enumerate(inputs)
+        ]
+        sides.append(f(moved))
+    return (sides[0] - sides[1]) / (2 * step)
 
 
 def differences(

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
 import pytest
+from xdsl.dialects.builtin import ModuleOp
 
 import pirkit
 from pirkit import ops
+from pirkit.dialect.build import Builder, Value
+from pirkit.passes import run_pipeline
+from pirkit.passes.series import prepared, push
+from tests.prim.differentiation import Traced
 
 KINKS: Final = [
     ("relu", {}, 0.0, 0.0),
@@ -19,9 +25,32 @@ KINKS: Final = [
     ("hardswish", {}, 3.0, 1.0),
     ("hardsigmoid", {"slope": 0.25, "offset": 0.5}, -2.0, 0.0),
     ("hardsigmoid", {"slope": 0.25, "offset": 0.5}, 2.0, 0.0),
+    ("hardtanh", {"t_min": -1.0, "t_max": 1.0}, -1.0, 0.0),
+    ("hardtanh", {"t_min": -1.0, "t_max": 1.0}, 1.0, 0.0),
+    ("clip", {"min": -1.0, "max": 1.0}, -1.0, 1.0),
+    ("clip", {"min": -1.0, "max": 1.0}, 1.0, 1.0),
     ("elu", {"alpha": 1.0}, 0.0, 1.0),
+    ("celu", {"alpha": 2.0}, 0.0, 1.0),
+    ("selu", {"scale": 1.5, "alpha": 2.0}, 0.0, 1.5),
+    ("softshrink", {"threshold": 0.5}, 0.5, 0.0),
+    ("softshrink", {"threshold": 0.5}, -0.5, 0.0),
+    ("hardshrink", {"threshold": 0.5}, 0.5, 1.0),
+    ("thresholded_relu", {"threshold": 0.5, "value": 0.0}, 0.5, 0.0),
+    ("softsign", {}, 0.0, 1.0),
+    ("logsigmoid", {}, 0.0, 0.5),
     ("abs", {}, 0.0, 0.0),
 ]
+"""Op, attributes, where, and the derivative there."""
+
+PAIRS: Final = [("maximum", 0.5), ("minimum", 0.5)]
+"""Ops of two operands, and the derivative to each where they are equal."""
+
+FORMS: Final = {
+    "whole": ("", ""),
+    "taken apart before": ("decompose,cse", ""),
+    "taken apart after": ("", "decompose"),
+}
+"""What is done to the program before and after it is differentiated."""
 
 SMOOTH: Final = {
     "relu": {},
@@ -59,10 +88,53 @@ def summed_grad(f: Any) -> Any:
     return pirkit.grad(lambda x: f(x).sum())
 
 
+def derivative_at(build: Any, at: float, before: str, after: str) -> float:
+    """The derivative of an op at one number, the program passed through pipelines."""
+    t = Traced([np.array([at])])
+    t.b("pir.shadow_output", build(t.b, t.args[0]), output_name="y")
+    module = ModuleOp([t.program])
+    run_pipeline(module, before)
+    (output,) = [op for op in t.program.block.ops if op.name == "pir.shadow_output"]
+    (found,) = t.grad(t.b.wrap(output.operands[0]), t.args)
+    assert found is not None
+    module.body.block.detach_op(t.program)
+    return float(t.run({"g": found}, after)["g"][0])
+
+
+@pytest.mark.parametrize(("before", "after"), FORMS.values(), ids=FORMS)
 @pytest.mark.parametrize(("name", "attrs", "at", "expected"), KINKS)
-def test_one_side_of_a_kink(name: str, attrs: Any, at: float, expected: float) -> None:
-    found = float(slope(name, attrs)(np.array([at]))[0])
-    assert found == pytest.approx(expected, abs=1e-7)
+def test_a07_one_side_of_a_kink(
+    name: str, attrs: Any, at: float, expected: float, before: str, after: str
+) -> None:
+    def build(b: Builder, x: Value) -> Value:
+        return b(f"pd_op.{name}", x, **attrs)
+
+    assert derivative_at(build, at, before, after) == pytest.approx(expected, abs=1e-7)
+
+
+@pytest.mark.parametrize(("name", "attrs", "at", "expected"), KINKS)
+def test_a07_a_series_takes_the_same_side(
+    name: str, attrs: Any, at: float, expected: float
+) -> None:
+    f: Any = lambda x: getattr(ops, name)(x, **attrs)  # noqa: E731
+    _, (found,) = pirkit.jet(f, (np.array([at]),), ((np.ones(1),),))
+    assert float(found[0]) == pytest.approx(expected, abs=1e-7)
+
+
+@pytest.mark.parametrize(("before", "after"), FORMS.values(), ids=FORMS)
+@pytest.mark.parametrize(("name", "expected"), PAIRS)
+def test_a07_ties_are_shared(name: str, expected: float, before: str, after: str) -> None:
+    def pair(b: Builder, x: Value) -> Value:
+        return b(f"pd_op.{name}", x, b.const(2.0, x.dtype, (1,)))
+
+    def greatest(b: Builder, x: Value) -> Value:
+        all_equal = b.concat([x, b.const(2.0, x.dtype, (3,))], axis=0)
+        return b("pd_op.max", all_equal, axis=(0,), keepdim=True)
+
+    assert derivative_at(pair, 2.0, before, after) == expected
+    assert derivative_at(greatest, 2.0, before, after) == 0.25
+    _, (found,) = pirkit.jet(lambda x: getattr(ops, name)(x, 2.0), (np.array([2.0]),), ((1.0,),))
+    assert float(found[0]) == expected
 
 
 @pytest.mark.parametrize("name", SMOOTH)
@@ -73,12 +145,77 @@ def test_slopes_beside_the_kinks(name: str) -> None:
     np.testing.assert_allclose(slope(name, SMOOTH[name])(X), expected, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", SMOOTH)
-def test_nothing_overflows_far_out(name: str) -> None:
-    far = np.array([-1e4, -100.0, 100.0, 1e4])
-    for order in range(1, 4):
-        found = np.asarray(slope(name, SMOOTH[name], order)(far))
+def of_first(result: Any) -> Value:
+    return result[0] if isinstance(result, tuple) else result
+
+
+FAR: Final = np.array([-1e4, -700.0, -100.0, -30.0, -1e-8, 1e-8, 30.0, 100.0, 700.0, 1e4])
+EXTREME: Final[dict[str, Callable[[Builder, Value], Value]]] = {
+    **{n: lambda b, x, n=n: of_first(b(f"pd_op.{n}", x, **SMOOTH[n])) for n in SMOOTH},
+    **{n: lambda b, x, n=n: b(f"pd_op.{n}", x) for n in ("tanh", "sigmoid", "erf", "atan")},
+    "gelu by tanh": lambda b, x: b.gelu(x, approximate=True),
+    "BCE of logits": lambda b, x: b.sigmoid_cross_entropy_with_logits(x, b.like(0.25, x), None),
+    "BCE with weights": lambda b, x: b.sigmoid_cross_entropy_with_logits(
+        x, b.like(0.25, x), b.like(2.0, x)
+    ),
+    "softmax": lambda b, x: b.softmax(x, axis=0),
+    "log_softmax": lambda b, x: b.log_softmax(x, axis=0),
+    "logsumexp": lambda b, x: b.logsumexp(x, axis=(0,), keepdim=False, reduce_all=False),
+    "logcumsumexp": lambda b, x: b.logcumsumexp(x, axis=0),
+    "huber_loss": lambda b, x: b.huber_loss(x, b.zeros_like(x), delta=1.0)[0],
+    "layer_norm": lambda b, x: b.layer_norm(
+        b.reshape(x, (1, -1)), None, None, epsilon=1e-5, begin_norm_axis=1
+    )[0],
+    "p_norm": lambda b, x: b.p_norm(x, porder=2.0, axis=0),
+}
+
+
+@pytest.mark.parametrize("before", ["", "decompose,cse"], ids=["whole", "taken apart before"])
+@pytest.mark.parametrize("name", EXTREME)
+def test_a08_nothing_overflows_far_out(name: str, before: str) -> None:
+    """Orders 1 to 4."""
+    t = Traced([FAR])
+    t.b("pir.shadow_output", EXTREME[name](t.b, t.args[0]), output_name="y")
+    module = ModuleOp([t.program])
+    run_pipeline(module, before)
+    (output,) = [op for op in t.program.block.ops if op.name == "pir.shadow_output"]
+    module.body.block.detach_op(t.program)
+    value: Value | None = t.b.wrap(output.operands[0])
+    derivatives: dict[str, Value] = {}
+    for order in range(1, 5):
+        (value,) = t.grad(value, t.args)
+        if value is None:
+            break
+        derivatives[f"order {order}"] = value
+    for order, found in t.run(derivatives).items():
+        assert np.isfinite(found).all(), f"{order}: {found}"
+
+
+@pytest.mark.parametrize("name", EXTREME)
+def test_a08_no_series_overflows_far_out(name: str) -> None:
+    t = Traced([FAR])
+    b, x = t.b, t.args[0]
+    ops, target = prepared(EXTREME[name](b, x).ssa, [x.ssa])
+    series = push(b, ops, {x.ssa: [b.ones_like(x), None, None, None]}, 4)[target]
+    for order, found in t.run(
+        {f"{k}": v for k, v in enumerate(series, 1) if v is not None}
+    ).items():
         assert np.isfinite(found).all(), f"order {order}: {found}"
+
+
+@pytest.mark.parametrize("padding_mode", ["border", "reflection"])
+def test_positions_move_on_the_border(padding_mode: str) -> None:
+    """As what `clip` bounds: on the first row and column derivatives are those of one side."""
+    image = np.arange(6.0).reshape(1, 1, 2, 3) ** 2
+
+    def f(grid: Any) -> Any:
+        kept = {"padding_mode": padding_mode, "align_corners": True}
+        return ops.grid_sample(image, grid, mode="bilinear", **kept).sum()
+
+    first = np.full((1, 1, 1, 2), -1.0)
+    found = np.asarray(pirkit.grad(f)(first))
+    np.testing.assert_allclose(found, pirkit.grad(f)(first + 1e-9), atol=1e-6)
+    assert (found > 0).all()
 
 
 def test_logits_of_zero_have_the_exact_slope() -> None:

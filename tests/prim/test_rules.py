@@ -6,6 +6,7 @@ numbers, the op is listed with the reason.
 
 from __future__ import annotations
 
+import os
 from typing import Final
 
 import numpy as np
@@ -13,18 +14,21 @@ import pytest
 
 from pirkit.diag.errors import ConstraintError
 from pirkit.dialect.build import Value
-from pirkit.dialect.opdef import RANDOM, OpDef, decompose, vjp
+from pirkit.dialect.opdef import RANDOM, OpDef, decompose, lookup, vjp
 from pirkit.runtime import dtype as dt
-from tests.ops.calls import Call, calls, sample_dtypes, table
+from tests.ops.calls import Call, arrays, calls, sample_dtypes, table
 from tests.prim.differentiation import Array
 from tests.prim.rule_checks import (
     Program,
     complex_calls,
     derivative,
+    difference_along,
     differences,
+    directions,
     float_calls,
     gradient,
     height,
+    in_double,
     program_of,
     real_parts,
     runner,
@@ -74,7 +78,26 @@ DERIVED = [
 ]
 COMPLEX = [d for d in DERIVED if dt.complex128 in d.dtypes]
 LARGEST: Final = 64
-"""Elements up to which differences are taken; bigger samples cost more than they tell."""
+"""Elements up to which differences are taken to each; beyond, they are taken along a direction."""
+
+EXHAUSTIVE: Final = os.environ.get("PIRKIT_EXHAUSTIVE") == "1"
+
+
+def has_derivative(call: Call) -> bool:
+    p = in_double(program_of(call))
+    return bool(p.smooth and p.wrt)
+
+
+BENDS: Final = {"pd_op.softsign": "its second derivative jumps at 0, a sample"}
+"""Ops whose samples lie where a second derivative jumps."""
+SMOOTH_TO_THREE: Final = [
+    d for d in DERIVED if d.name not in BENDS and any(map(has_derivative, float_calls(d)))
+][:: 1 if EXHAUSTIVE else 3]
+
+PINN: Final = (
+    "tanh sin cos exp sigmoid gelu swish softplus erf pow matmul add multiply sum mean concat "
+    "slice subtract divide log sqrt square scale reshape transpose stack expand gather bmm"
+).split()
 
 
 def name(definition: OpDef) -> str:
@@ -108,18 +131,61 @@ def test_a_derivative_to_complex_numbers_is_the_slope(definition: OpDef, order: 
         compare_with_differences(call, order)
 
 
+@pytest.mark.parametrize("definition", SMOOTH_TO_THREE, ids=name)
+def test_a_third_derivative_is_the_slope_of_the_second(definition: OpDef) -> None:
+    """Along one direction, every third op on a small sample; all with `PIRKIT_EXHAUSTIVE=1`."""
+    for call in smallest(definition, None if EXHAUSTIVE else 1):
+        compare_along_a_direction(call, 3, bend=True)
+
+
+@pytest.mark.parametrize("short", PINN)
+def test_a_fourth_derivative_is_the_slope_of_the_third(short: str) -> None:
+    """Ops of networks that solve differential equations, along one direction."""
+    for call in smallest(lookup(f"pd_op.{short}"), None if EXHAUSTIVE else 2):
+        compare_along_a_direction(call, 4, bend=True)
+
+
 def compare_with_differences(call: Call, order: int) -> None:
-    inputs = [a for v in call.args if v is not None for a in (v if isinstance(v, list) else [v])]
-    p = program_of(call)
-    coarse = any(v.dtype not in (dt.float64, dt.complex128) for v in (*p.smooth, *p.wrt))
-    if coarse or sum(a.size for a in inputs) > LARGEST or not p.smooth or not p.wrt:
+    """Element by element, or for many elements along one direction."""
+    p = in_double(program_of(call))
+    inputs = p.traced.inputs
+    if not p.smooth or not p.wrt:
+        return
+    if sum(a.size for a in inputs) > LARGEST:
+        compare_along_a_direction(call, order)
         return
     found = runner(p, derivative(p, order))(inputs)
-    below = program_of(call)
+    below = in_double(program_of(call))
     run = runner(below, [height(below, order)])
     numeric = differences(lambda moved: float(run(moved)[0]), inputs, constant=p.constant)
     for exact, slope in zip(found, numeric, strict=True):
         np.testing.assert_allclose(exact, slope, rtol=2e-5, atol=2e-6, err_msg=str(call))
+
+
+def compare_along_a_direction(call: Call, order: int, *, bend: bool = False) -> None:
+    """One number for all elements: each has a weight of its own in it."""
+    p = in_double(program_of(call))
+    inputs = p.traced.inputs
+    if not p.smooth or not p.wrt:
+        return
+    ways = directions(inputs, p.constant, np.random.default_rng(order))
+    found = runner(p, derivative(p, order, bend=bend))(inputs)
+    terms = [(g * w.conj()).real for g, w in zip(found, ways, strict=True)]
+    below = in_double(program_of(call))
+    run = runner(below, [height(below, order, bend=bend)])
+    slope = difference_along(lambda moved: float(run(moved)[0]), inputs, ways, p.constant)
+    bound = 2e-6 + 1e-5 * sum(float(np.abs(t).sum()) for t in terms)
+    np.testing.assert_allclose(
+        sum(t.sum() for t in terms), slope, rtol=1e-5, atol=bound, err_msg=str(call)
+    )
+
+
+def smallest(definition: OpDef, most: int | None) -> list[Call]:
+    """The calls with the fewest elements, but those with hardly any last."""
+    found = [*float_calls(definition)]
+    sizes = [sum(a.size for a in arrays(call.args)) for call in found]
+    order = sorted(range(len(found)), key=lambda i: (sizes[i] < 4, sizes[i]))
+    return [found[i] for i in order[:most]]
 
 
 @pytest.mark.parametrize("definition", COMPOSITE, ids=name)

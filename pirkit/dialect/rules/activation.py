@@ -31,9 +31,13 @@ def _softplus(c: OpCall, x: Value, beta: float, threshold: float) -> Value:
 
 
 def _logsigmoid(c: OpCall, x: Value) -> Value:
-    """``min(x, 0) - log(1 + exp(-|x|))``: no exponential can overflow."""
-    b = c.b
-    return _below(c, x, 0.0) - b.log1p(b.exp(-b.abs(x)))
+    """``min(x, 0) - log(1 + exp(-|x|))``: no exponential can overflow.
+
+    Both parts take the same side at zero, so that their kinks cancel at every order.
+    """
+    b, right = c.b, x >= 0
+    size, low = b.where(right, x, -x), b.where(right, b.zeros_like(x), x)
+    return low - b.log1p(b.exp(-size))
 
 
 def _gelu(c: OpCall, x: Value) -> Value:
@@ -51,8 +55,9 @@ def _bent(c: OpCall, x: Value, alpha: float, scale: float = 1.0, width: float = 
 
 
 def _clipped(c: OpCall, x: Value, low: float, high: float) -> Value:
+    """``x`` between the bounds, at which it stands still: NaN, which is not beyond one, passes."""
     b = c.b
-    return b.minimum(b.maximum(x, b.value(low, x)), b.value(high, x))
+    return b.where(x <= low, low, b.where(x >= high, high, x))
 
 
 def _shrunk(c: OpCall, x: Value) -> Value:
@@ -74,7 +79,7 @@ COMPOSED: Final[dict[str, Rule]] = {
     "elu": lambda c, x: _bent(c, x, c.alpha),
     "celu": lambda c, x: _bent(c, x, c.alpha, width=c.alpha),
     "selu": lambda c, x: _bent(c, x, c.alpha, c.scale),
-    "relu": lambda c, x: c.b.maximum(x, c.b.value(0.0, x)),
+    "relu": lambda c, x: c.b.where(x <= 0, 0.0, x),
     "relu6": lambda c, x: _clipped(c, x, 0.0, 6.0),
     "leaky_relu": lambda c, x: c.b.where(x >= 0, x, x * c.negative_slope),
     "hardtanh": lambda c, x: _clipped(c, x, c.t_min, c.t_max),

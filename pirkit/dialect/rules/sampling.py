@@ -96,7 +96,10 @@ def _(c: OpCall) -> Value:
 
 
 def _place(b: Builder, at: Value, size: Size, padding_mode: str, align_corners: bool) -> Value:
-    """Positions in elements, moved into the image unless outside is zero."""
+    """Positions in elements, moved into the image unless outside is zero.
+
+    On the border itself they move with the given ones, as those that `clip` bounds.
+    """
     length = _number(b, size, at)
     last = length - 1.0
     at = (at + 1.0) * 0.5 * last if align_corners else (at + 1.0) * 0.5 * length - 0.5
@@ -105,11 +108,12 @@ def _place(b: Builder, at: Value, size: Size, padding_mode: str, align_corners: 
     if padding_mode == "reflection":
         edge = 0.0 if align_corners else 0.5
         period = (last if align_corners else length) * 2.0
-        away = b.abs(at + edge)
+        away = at + edge
+        away = b.where(away < 0.0, -away, away)
         whole = b.where(period > 0.0, period, 1.0)
         away = b.where(period > 0.0, away - b.floor(away / whole) * period, 0.0)
-        at = b.minimum(away, period - away) - edge
-    return b.minimum(b.maximum(at, b.value(0.0, at)), last)
+        at = b.where(away > period - away, period - away, away) - edge
+    return b.where(at < 0.0, 0.0, b.where(at > last, last, at))
 
 
 @decompose("pd_op.affine_grid")
