@@ -67,6 +67,8 @@ def why_apart(one: Group, other: Group, policy: Policy) -> tuple[str, str, str]:
     told = too_large(len(inputs), len(one.units) + len(other.units), policy)
     if told is not None:
         return "limit", *told
+    if {*one.inputs, *one.units}.isdisjoint((*other.inputs, *other.units)):
+        return "cost", "they share nothing that one kernel would read once", ""
     if not policy.horizontal:
         return "cost", "kernels that only share inputs are not joined", "fuse{horizontal=true}"
     if one.level != other.level:

@@ -1,0 +1,120 @@
+"""Of every pair of ops that is not in one kernel a reason is known, and what changes it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pirkit.dialect.operation import ProgramOp
+from pirkit.dialect.text import parse_mlir
+from pirkit.frontend.files import load
+from pirkit.lowering.fusion.fusing import plan_fusion
+from pirkit.lowering.fusion.partition import DEFAULT, Policy
+from pirkit.lowering.fusion.refusal import KINDS
+from pirkit.lowering.fusion.showing import why_not_fused
+from pirkit.passes import run_pipeline
+from tests.fusion.cases import CASES
+from tests.fusion.pairs import is_fused_by, refusals
+from tests.fusion.random_programs import Maker
+from tests.fusion.test_cases import built
+
+CORPUS = Path(__file__).parents[1] / "corpus" / "paddle"
+CAPTURED = sorted(path.parent.name for path in CORPUS.glob("*/program.txt"))
+BEFORE = "@default,functionalize,decompose,canonicalize,cse,dce"
+
+
+def told(program: ProgramOp, policy: Policy = DEFAULT) -> Counter[str]:
+    """Check what is told of every pair; how often each kind is."""
+    found: Counter[str] = Counter()
+    for block, one, other, refusal in refusals(program, policy):
+        if refusal is None:
+            found["fused"] += 1
+            continue
+        found[refusal.kind] += 1
+        assert refusal.kind in KINDS
+        assert refusal.reason
+        assert refusal.holds()
+        if refusal.kind in ("index-conflict", "cost"):
+            assert refusal.remedy
+        if refusal.remedy.startswith("fuse{"):
+            assert is_fused_by(refusal.remedy, program, block, one, other) is None, str(refusal)
+    return found
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_cases(name: str) -> None:
+    told(built(name)[1])
+
+
+def test_random_programs() -> None:
+    found: Counter[str] = Counter()
+    for seed in range(100):
+        policy = DEFAULT if seed % 2 else Policy(recompute=0)
+        found += told(Maker(seed, depth=3 + seed % 10).program, policy)
+    assert {"fused", "opaque", "cost", "index-conflict"} <= found.keys()
+
+
+@pytest.mark.parametrize("name", CAPTURED)
+def test_captured_programs(name: str) -> None:
+    module = load(CORPUS / name / "program.txt").module
+    run_pipeline(module, BEFORE)
+    for program in module.ops:
+        assert isinstance(program, ProgramOp)
+        told(program)
+
+
+def test_a_certificate_that_is_tampered_with_does_not_hold() -> None:
+    _, program = built("c08_sum_with_own_transpose")
+    found = plan_fusion(program.block, Policy(recompute=0)).partition
+    (refusal,) = {id(r): r for r in found.refusals.values() if r.path1}.values()
+    assert refusal.holds()
+    (first, *rest), at = refusal.path1, refusal.path1[-1]
+    turned = replace(at, index=at.index[::-1])
+    for wrong in (
+        replace(refusal, witness=dict.fromkeys(refusal.witness, 0)),
+        replace(refusal, path1=refusal.path2),
+        replace(refusal, path1=(first, *rest[:-1], turned)),
+        replace(refusal, path1=(first,)),
+        replace(refusal, tensor=None),
+    ):
+        assert not wrong.holds()
+
+
+UNRELATED = """
+pir.program @p(%x "x" : tensor<4xf32>, %y "y" : tensor<9xf32>) {
+  %a = pd_op.exp(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  %b = pd_op.exp(%y) : (tensor<9xf32>) -> tensor<9xf32>
+  pir.shadow_output(%a) {output_name = "a"} : (tensor<4xf32>) -> ()
+  pir.shadow_output(%b) {output_name = "b"} : (tensor<9xf32>) -> ()
+}
+"""
+
+
+def test_ops_that_share_nothing_would_gain_nothing() -> None:
+    text = why_not_fused(parse_mlir(UNRELATED, "p"), "a", "b")
+    assert text == (
+        "%a and %b are not in one kernel: cost: they share nothing that one kernel would read"
+        " once\n  remedy: `fuse{together=%a+%b}`"
+    )
+
+
+WRITES = """
+pir.program @p(%x "x" : tensor<4xf32>) {
+  %e = pd_op.exp(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  %r = pd_op.relu_(%e) : (tensor<4xf32>) -> tensor<4xf32>
+  %s = pd_op.sin(%e) : (tensor<4xf32>) -> tensor<4xf32>
+  pir.shadow_output(%r) {output_name = "r"} : (tensor<4xf32>) -> ()
+  pir.shadow_output(%s) {output_name = "s"} : (tensor<4xf32>) -> ()
+}
+"""
+
+
+def test_a_program_that_writes_in_place_names_who_reads_what_was_written() -> None:
+    text = why_not_fused(parse_mlir(WRITES, "p"), "e", "s")
+    assert text == (
+        "%e and %s are not in one kernel: alias: `pd_op.relu_` writes in place, and `pd_op.sin`"
+        " reads that storage under another name\n  remedy: `functionalize,fuse`"
+    )
