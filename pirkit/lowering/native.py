@@ -26,6 +26,12 @@ def _nests(text: str, shapes: tuple[Shape, ...]) -> tuple[MapExpr, tuple[Nest, .
     return kernel, nests_of(kernel)
 
 
+def why_not_native(text: str, shapes: tuple[Shape, ...]) -> str | None:
+    """Why native code does not run a kernel for inputs of these shapes; None if it does."""
+    nests = _nests(text, shapes)[1]
+    return nests if isinstance(nests, str) else None
+
+
 def bind_native(b: Binding) -> Step | None:
     """What runs a kernel of fused ops; None for one that loop nests do not hold."""
     shapes = tuple([b.input(k).shape for k in range(len(b.inputs))])
@@ -40,13 +46,22 @@ class _Fused:
         self.inputs = len(kernel.inputs)
         self.results = kernel.results
         self.outputs = [(self.inputs + k, position) for position, k in enumerate(kernel.outputs)]
-        self.calls = [(native(nest.kernel).at_addresses(), nest.arrays) for nest in nests]
         used = {k for nest in nests for k in nest.arrays} - {k for k, _ in self.outputs}
         self.between: list[Array | None] = [
             b.workspace(s.meta.shape, s.meta.dtype) if k in used else None
             for k, s in enumerate(kernel.statements, self.inputs)
         ]
         self.fixed = [0 if a is None else address_of(a) for a in self.between]
+        self.demands = [demand for nest in nests for demand in nest.demands]
+        self.flags = np.zeros(len(self.demands), np.uint8)
+        first, count = self.inputs + len(kernel.statements), 0
+        self.calls: list[tuple[Any, tuple[int, ...]]] = []
+        for nest in nests:
+            places = tuple([k if k < first else k + count for k in nest.arrays])
+            self.calls.append((native(nest.kernel).at_addresses(), places))
+            count += len(nest.demands)
+        start = address_of(self.flags) if self.demands else 0
+        self.fixed += [start + k for k in range(count)]
 
     def __call__(self, *given: Any) -> None:
         arrays = [np.ascontiguousarray(a) for a in given[: self.inputs]]
@@ -60,6 +75,15 @@ class _Fused:
             addresses[k] = address_of(whole[position])
         for call, used in self.calls:
             call([addresses[k] for k in used])
+        if self.demands:
+            self.check()
         for target, made in zip(targets, whole, strict=True):
             if target is not None and target is not made:
                 target[...] = made
+
+    def check(self) -> None:
+        """Raise what the interpreter raises for data that do not keep to what is demanded."""
+        broken = np.flatnonzero(self.flags)
+        if len(broken):
+            self.flags[...] = 0
+            raise self.demands[int(broken[0])].error()

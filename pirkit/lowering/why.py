@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from pirkit.lowering.kernels import KernelLibrary
+from pirkit.lowering.native import FUSED, why_not_native
 from pirkit.runtime.binding import first_dtype
+from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.nodes import Aside, Bound, Branch, Fresh, InArena, Late, Loop, Node, Over
 from pirkit.runtime.plan import Call, Plan
 from pirkit.runtime.planning import plan_memory
@@ -36,6 +38,8 @@ def _nodes(nodes: tuple[Node, ...], library: KernelLibrary, plan: Plan) -> Itera
         match node:
             case Bound():
                 yield f"{_called(node.call)}: {_choice(node.choice)}"
+                if node.call.kernel == FUSED and (why := _not_native(node, plan)):
+                    yield f"    not in native code: {why}"
                 yield from _places(node)
             case Late():
                 yield f"{_called(node.call)}: chosen when its shapes and attributes are known"
@@ -47,6 +51,14 @@ def _nodes(nodes: tuple[Node, ...], library: KernelLibrary, plan: Plan) -> Itera
                 yield from _nodes(node.body, library, plan)
             case _:
                 continue
+
+
+def _not_native(node: Bound, plan: Plan) -> str | None:
+    slots = [plan.slots[i] for i in node.call.inputs if isinstance(i, int)]
+    metas = [m for m in slots if isinstance(m, TensorMeta) and m.is_static]
+    if len(metas) < len(node.call.inputs):
+        return None
+    return why_not_native(node.call.attrs["kernel"], tuple([m.shape for m in metas]))
 
 
 def _called(call: Call) -> str:

@@ -11,6 +11,7 @@ from numpy.lib.stride_tricks import as_strided
 from pirkit.lowering.codegen.loopnest import (
     Compute,
     Constant,
+    Demand,
     Fold,
     Index,
     Kernel,
@@ -35,7 +36,8 @@ def _sigmoid(x: Array) -> Array:
 
 FUNCTIONS: dict[str, Any] = {
     "add": np.add, "subtract": np.subtract, "multiply": np.multiply, "divide": np.divide,
-    "floor_divide": np.floor_divide, "remainder": np.remainder, "maximum": np.maximum,
+    "floor_divide": np.floor_divide, "quotient": np.floor_divide,
+    "remainder": np.remainder, "maximum": np.maximum,
     "minimum": np.minimum, "fmax": np.fmax, "fmin": np.fmin, "copysign": np.copysign,
     "atan2": np.arctan2, "negative": np.negative, "abs": np.abs, "sign": np.sign,
     "sqrt": np.sqrt, "rsqrt": lambda x: 1 / np.sqrt(x), "floor": np.floor, "ceil": np.ceil,
@@ -90,15 +92,15 @@ class Evaluation:
 
     def statement(self, statement: Statement, after: bool = False) -> None:
         match statement:
-            case Load(name, operand):
+            case Load(name, operand, None, _, None):
                 loaded = self.operand(operand, after)
                 self.values[name] = widened(loaded, self.kernel.operands[operand].dtype).copy()
+            case Load():
+                self.values[statement.name] = self.load(statement)
             case Constant(name, dtype, value):
                 self.values[name] = np.array(value, dtype.np)
-            case Index(name, axis):
-                extents = (*self.kernel.outer, *self.kernel.inner)
-                shape = [-1 if k == axis else 1 for k in range(len(extents))]
-                self.values[name] = np.arange(extents[axis]).reshape(shape)
+            case Index(name, axis, dtype):
+                self.values[name] = self.along(axis).astype(dtype.np)
             case Compute(name, "cast", (arg,), dtype):
                 self.values[name] = widened(self.values[arg].astype(dtype.np), dtype)
             case Compute(name, primitive, args, dtype):
@@ -118,6 +120,32 @@ class Evaluation:
                 self.values[name] = folded.astype(array.dtype)
             case Store(operand, value):
                 self.operand(operand, after)[...] = self.values[value]
+            case Demand(operand, value):
+                self.buffers[operand][0] |= not self.values[value].all()
+
+    def along(self, axis: int) -> Array:
+        """The position along an axis."""
+        extents = (*self.kernel.outer, *self.kernel.inner)
+        return np.arange(extents[axis]).reshape(
+            [-1 if k == axis else 1 for k in range(len(extents))]
+        )
+
+    def load(self, load: Load) -> Array:
+        """Elements that lie where values say, or that are read only in places; byte by byte."""
+        operand = self.kernel.operands[load.operand]
+        rank = len(self.kernel.outer) + len(self.kernel.inner)
+        strides = (*operand.outer, *operand.inner)
+        place = operand.offset + sum(self.along(k) * strides[k] for k in range(rank))
+        if load.at is not None:
+            at = self.values[load.at].astype(np.int64)
+            at = np.where((at < 0) | (at > load.limit), load.limit, at)
+            place = place + at * operand.dtype.itemsize
+        holds = np.asarray(True) if load.where is None else self.values[load.where]
+        place, holds = np.broadcast_arrays(place, holds)
+        memory = self.buffers[load.operand].reshape(-1).view(np.uint8)
+        bytes_at = np.where(holds, place, 0)[..., None] + np.arange(operand.dtype.itemsize)
+        found = memory[bytes_at].view(operand.dtype.np)[..., 0]
+        return widened(np.where(holds, found, np.zeros((), found.dtype)), operand.dtype)
 
 
 def wider(dtype: Any) -> Any:

@@ -20,7 +20,6 @@ from pirkit.lowering.codegen.loopnest import (
     Statement,
     Store,
 )
-from pirkit.runtime.dtype import int64
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +99,8 @@ def _rebuilt(kernel: Kernel, outer: list[_Axis], inner: list[_Axis]) -> Kernel:
         if not isinstance(statement, Index):
             return statement
         if statement.axis not in places:
-            return Constant(statement.name, int64, 0)
-        return Index(statement.name, places[statement.axis])
+            return Constant(statement.name, statement.dtype, 0)
+        return replace(statement, axis=places[statement.axis])
 
     stages = tuple(
         Stage(tuple(map(renumber, s.body)), tuple(map(renumber, s.after))) for s in kernel.stages

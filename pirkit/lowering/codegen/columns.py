@@ -277,10 +277,10 @@ class _Block:
         def position(axis: int) -> Value:
             rank = len(kernel.outer)
             if axis < rank - 1:
-                return b.splat(self.positions[axis], lanes)
+                return self.positions[axis]
             if axis == rank - 1:
                 return steps(b, b.plus(self.first, index), lanes)
-            return b.splat((inner or [])[axis - rank], lanes)
+            return (inner or [])[axis - rank]
 
         return Points(b, kernel, lanes, memory, outside, position, mask, {}, {})
 

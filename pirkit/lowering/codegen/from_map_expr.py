@@ -1,77 +1,99 @@
 """From a MapExpr to loop nests that native code is generated from.
 
 The loops that all statements share become the outer axes, what is left of their spaces the inner
-ones; a reduction ends a sweep. Where statements do not go into one nest, each gets one of its own,
-with the values between them in memory. What no nest holds (elements that the data choose, choices
-by place) is left to the interpreter.
+ones; a reduction ends a sweep. Where statements do not go into one nest, those that follow each
+other and do share one, each of the others gets one of its own, with the values between them in
+memory. What no nest holds is left to the interpreter, with the reason.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from math import prod
-from typing import Any, Final
-
-import numpy as np
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+from math import inf, prod
+from typing import Final
 
 from pirkit.dialect.map_expr.kernel import MapExpr, Statement
 from pirkit.dialect.map_expr.tree import Apply, Choose, Fill, Load, Node, Position, walk
+from pirkit.index.change import reads_of
 from pirkit.index.expr import Expr, Iter
-from pirkit.index.maps import space
-from pirkit.lowering.codegen import loopnest, primitives
-from pirkit.lowering.codegen.loopnest import Compute, Constant, Fold, FoldKind, Index, Kernel, Stage
+from pirkit.index.maps import flat, space
+from pirkit.lowering.codegen import loopnest
+from pirkit.lowering.codegen.loopnest import Constant, Fold, FoldKind, Kernel, Stage
+from pirkit.lowering.codegen.places import Indexing, Places
+from pirkit.lowering.codegen.scalars import apply
+from pirkit.lowering.codegen.writing import Demanded, Lines, Unknown
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
-from pirkit.runtime.meta import TensorMeta
 
 FOLDS: Final[dict[str, FoldKind]] = {
     "pd_op.sum": "sum",
     "pd_op.prod": "prod",
     "pd_op.max": "max",
     "pd_op.min": "min",
+    "pd_op.amax": "max",
+    "pd_op.amin": "min",
+    "pd_op.any": "max",
+    "pd_op.all": "min",
 }
-HARMLESS: Final = frozenset({"axis"})
-"""Attributes of scalar ops that say nothing about single elements."""
+PLACES: Final[dict[str, FoldKind]] = {"pd_op.argmax": "max", "pd_op.argmin": "min"}
 
 
 @dataclass(frozen=True, slots=True)
 class Nest:
-    """A loop nest, and for each of its operands the number of the array: inputs, then values."""
+    """A loop nest, and for each of its operands the number of the array.
+
+    Inputs come first, then values, then one flag of a byte for each of ``demands``: what is 0
+    before a run is 1 after it if the data do not keep to the demand.
+    """
 
     kernel: Kernel
     arrays: tuple[int, ...]
-
-
-class _Unknown(Exception):
-    """No loop nest computes this; the message is for those who ask why."""
+    demands: tuple[Demanded, ...] = ()
 
 
 def nests_of(kernel: MapExpr) -> tuple[Nest, ...] | str:
     """The loop nests of a kernel in order, or why there are none."""
     metas = (*kernel.inputs, *(s.meta for s in kernel.statements))
+    if kernel.is_sized:
+        return "its sizes are known only when it runs"
     if any(m.numel == 0 for m in metas):
         return "there is nothing to compute"
+    nests: list[Nest] = []
+    start = 0
+    while start < len(kernel.statements):
+        found = _longest(kernel, start)
+        if isinstance(found, str):
+            return found
+        nest, start = found
+        nests.append(nest)
+    return tuple(nests)
+
+
+def _longest(kernel: MapExpr, start: int) -> tuple[Nest, int] | str:
+    """A nest of as many statements from ``start`` on as share one, and where it ends."""
+    end = start
+    while end < len(kernel.statements) and kernel.statements[end].rows is not None:
+        end += 1
+    for stop in range(end, start + 1, -1):
+        try:
+            return _Builder(kernel, tuple(range(start, stop)), kernel.rows).nest(), stop
+        except Unknown:
+            continue
     try:
-        if all(s.rows is not None for s in kernel.statements):
-            return (_Builder(kernel, tuple(range(len(kernel.statements))), kernel.rows).nest(),)
-    except _Unknown:
-        pass
-    try:
-        alone = range(len(kernel.statements))
-        return tuple([_Builder(kernel, (k,), None).nest() for k in alone])
-    except _Unknown as reason:
+        return _Builder(kernel, (start,), None).nest(), start + 1
+    except Unknown as reason:
         return str(reason)
 
 
-@dataclass
 class _Sweep:
     """A stage in the making."""
 
-    body: list[loopnest.Statement] = field(default_factory=list[loopnest.Statement])
-    after: list[loopnest.Statement] = field(default_factory=list[loopnest.Statement])
-    closed: set[int] = field(default_factory=set[int])
-    """Values that are known only when the sweep is over."""
+    def __init__(self, numbers: count[int], places: Places) -> None:
+        self.body, self.after = Lines(numbers, places.flag), Lines(numbers, places.flag)
+        self.closed: set[int] = set()
+        """Values that are known only when the sweep is over."""
 
 
 class _Builder:
@@ -90,12 +112,16 @@ class _Builder:
         self.inner: tuple[int, ...] = ()
         self.axes: dict[int, dict[Iter, int]] = {}
         self.place(rows)
-        self.operands: dict[tuple[Any, ...], int] = {}
-        self.made: list[loopnest.Operand] = []
-        self.arrays: list[int] = []
+        self.places = Places(kernel, len(self.outer), len(self.outer) + len(self.inner))
+        self.wanted = set(kernel.outputs)
+        """Values that are stored: outputs, and what other nests read."""
+        for k, statement in enumerate(kernel.statements):
+            if k not in statements:
+                self.wanted |= {source - self.inputs for source in sources(statement)}
         self.values: dict[int, str] = {}
-        self.count = 0
-        self.sweeps = [_Sweep()]
+        self.constants: dict[int, Constant] = {}
+        self.numbers = count(1)
+        self.sweeps = [_Sweep(self.numbers, self.places)]
 
     # --- axes ---
 
@@ -110,24 +136,25 @@ class _Builder:
             return
         self.outer = rows
         for number in self.statements:
-            statement = self.kernel.statements[number]
-            found: dict[Iter, int] = {}
-            for axis, e in enumerate(statement.rows or ()):
-                if e.iter is not None:
-                    found[e.iter] = axis
-                elif not e.is_constant or rows[axis] != 1:
-                    raise _Unknown("a statement turns with the common loops in its own way")
-            whole = (*space(statement.meta.shape), *space(statement.extents, "r"))
-            left = [e.iter for e in whole if e.iter is not None and e.iter not in found]
-            extents = tuple([i.extent for i in left])
-            if extents and self.inner and extents != self.inner:
-                raise _Unknown("statements sweep different spaces")
-            self.inner = self.inner or extents
-            if statement.reduction and len(left) != len([n for n in statement.extents if n > 1]):
-                raise _Unknown("a fold is made at several points of a sweep")
-            for axis, i in enumerate(left, len(rows)):
-                found[i] = axis
-            self.axes[number] = found
+            self.axes[number] = self.within(self.kernel.statements[number])
+
+    def within(self, statement: Statement) -> dict[Iter, int]:
+        """The axes of a statement's iterators: those of the common loops, then its own."""
+        found: dict[Iter, int] = {}
+        for axis, e in enumerate(statement.rows or ()):
+            if e.iter is not None:
+                found[e.iter] = axis
+            elif not e.is_constant or self.outer[axis] != 1:
+                raise Unknown("a statement turns with the common loops in its own way")
+        whole = (*space(statement.meta.shape), *space(statement.extents, "r"))
+        left = [e.iter for e in whole if e.iter is not None and e.iter not in found]
+        extents = tuple([i.extent for i in left])
+        if extents and self.inner and extents != self.inner:
+            raise Unknown("statements sweep different spaces")
+        self.inner = self.inner or extents
+        if statement.reduction and len(left) != len([n for n in statement.extents if n > 1]):
+            raise Unknown("a fold is made at several points of a sweep")
+        return found | {i: axis for axis, i in enumerate(left, len(self.outer))}
 
     def sweeps_inner(self, number: int) -> bool:
         return any(axis >= len(self.outer) for axis in self.axes[number].values())
@@ -137,63 +164,126 @@ class _Builder:
     def nest(self) -> Nest:
         for number in self.statements:
             self.statement(number, self.kernel.statements[number])
-        stages = tuple([Stage(tuple(s.body), tuple(s.after)) for s in self.sweeps])
-        kernel = Kernel(self.outer, self.inner, tuple(self.made), stages)
-        return Nest(kernel, tuple(self.arrays))
+        stages = tuple(
+            [Stage(tuple(s.body.statements), tuple(s.after.statements)) for s in self.sweeps]
+        )
+        places = self.places
+        kernel = Kernel(self.outer, self.inner, tuple(places.operands), stages)
+        return Nest(kernel, tuple(places.arrays), tuple(places.demands))
 
     def statement(self, number: int, statement: Statement) -> None:
         inner = self.sweeps_inner(number) or not self.inner
-        read = {load.source - self.inputs for load in statement.loads()}
+        read = {source - self.inputs for source in sources(statement)}
         if inner and read & self.sweeps[-1].closed:
-            self.sweeps.append(_Sweep())
-        sweep = self.sweeps[-1]
-        lines = sweep.body if inner else sweep.after
+            self.sweeps.append(_Sweep(self.numbers, self.places))
+        lines = self.sweeps[-1].body if inner else self.sweeps[-1].after
         name = self.tree(number, statement, lines)
-        name = self.cast(name, self.dtype_of(statement.body), statement.meta.dtype, lines)
-        if statement.reduction and prod(statement.extents) > 1:
-            kind = FOLDS.get(statement.reduction)
-            if kind is None or not inner:
-                raise _Unknown(f"`{statement.reduction}` is no fold of native code")
-            folded = self.fresh()
-            lines.append(Fold(folded, kind, name))
-            name, lines = folded, sweep.after
-        elif statement.reduction and statement.reduction not in FOLDS:
-            raise _Unknown(f"`{statement.reduction}` is no fold of native code")
-        if lines is sweep.after:
-            sweep.closed.add(number)
+        if statement.reduction:
+            name = self.reduced(number, statement, name, inner)
+            lines = self.sweeps[-1].after if self.inner else lines
+        else:
+            name = lines.cast(name, self.dtype_of(statement.body), statement.meta.dtype)
+        if lines is self.sweeps[-1].after:
+            self.sweeps[-1].closed.add(number)
         self.values[number] = name
-        if number in self.kernel.outputs or len(self.statements) == 1:
-            source = self.inputs + number
-            index = space(statement.meta.shape)
-            lines.append(loopnest.Store(self.operand(number, source, index), name))
+        for made in lines.statements:
+            if isinstance(made, Constant) and made.name == name:
+                self.constants[number] = made
+        if number in self.wanted:
+            index = flat(space(statement.meta.shape), statement.meta.shape)
+            operand = self.places.operand(self.inputs + number, self.axes[number], index)
+            lines.statements.append(loopnest.Store(operand, name))
 
-    def fresh(self) -> str:
-        self.count += 1
-        return f"n{self.count}"
+    def reduced(self, number: int, statement: Statement, name: str, inner: bool) -> str:
+        """What a reduction gives, from the name of an element."""
+        sweep, have, want = self.sweeps[-1], self.dtype_of(statement.body), statement.meta.dtype
+        lines = sweep.body if inner else sweep.after
+        if prod(statement.extents) == 1:
+            if statement.reduction in PLACES:
+                return lines.constant(0, want)
+            if statement.reduction in FOLDS:
+                return lines.cast(name, have, want)
+        if not inner:
+            raise Unknown("a fold is made of a fold")
+        if statement.reduction in PLACES:
+            return self.found_at(number, statement, name)
+        if statement.reduction not in FOLDS:
+            raise Unknown(f"`{statement.reduction}` is no fold of native code")
+        name = lines.cast(name, have, want)
+        return self.fold(lines, FOLDS[statement.reduction], name)
+
+    def found_at(self, number: int, statement: Statement, name: str) -> str:
+        """Where the extremum is: first its value, then the first place that has it.
+
+        NaN is never an extremum: it counts as the infinity that loses.
+        """
+        extents, want = statement.extents, statement.meta.dtype
+        kind, have = PLACES[statement.reduction], self.dtype_of(statement.body)
+
+        def number_or_worst(lines: Lines, name: str) -> str:
+            if not have.is_float:
+                return name
+            worst = lines.constant(-inf if kind == "max" else inf, have)
+            nan = lines.compute("isnan", [name], dt.bool_)
+            return lines.compute("where", [nan, worst, name], have)
+
+        lines = self.sweeps[-1].body
+        best = self.fold(lines, kind, number_or_worst(lines, name))
+        self.sweeps.append(_Sweep(self.numbers, self.places))
+        lines = self.sweeps[-1].body
+        again = number_or_worst(lines, self.tree(number, statement, lines))
+        hit = lines.compute("equal", [again, best], dt.bool_)
+        indexing = self.indexing(number, lines)
+        here, counted = indexing.number(flat(space(extents, "r"), extents), clips=False)
+        nowhere = lines.constant(prod(extents), counted)
+        first = self.fold(lines, "min", lines.compute("where", [hit, here, nowhere], counted))
+        return self.sweeps[-1].after.cast(first, counted, want)
+
+    def fold(self, lines: Lines, kind: FoldKind, name: str) -> str:
+        folded = lines.fresh()
+        lines.statements.append(Fold(folded, kind, name))
+        return folded
 
     # --- trees ---
 
-    def tree(self, number: int, statement: Statement, lines: list[loopnest.Statement]) -> str:
+    def tree(self, number: int, statement: Statement, lines: Lines) -> str:
         names: dict[int, str] = {}
+        passed = _passed_by(statement.body)
+        indexing = self.indexing(number, lines)
         for node in walk(statement.body):
-            names[id(node)] = self.node(number, node, names, lines)
+            names[id(node)] = self.node(node, names, indexing, id(node) in passed)
         return names[id(statement.body)]
 
+    def indexing(self, number: int, lines: Lines) -> Indexing:
+        def value(source: int, index: Sequence[Expr], clips: bool) -> str:
+            return self.load(number, source, index, here, clips)
+
+        here = Indexing(self.places, self.axes[number], lines, value)
+        return here
+
     def node(
-        self, number: int, node: Node, names: dict[int, str], lines: list[loopnest.Statement]
-    ) -> str:
+        self, node: Node, names: Mapping[int, str], indexing: Indexing, clips: bool
+    ) -> str:  # fmt: skip
+        lines = indexing.lines
         match node:
             case Load():
-                return self.load(number, node, lines)
+                return indexing.value(node.source, node.index, clips)
             case Fill():
-                return self.constant(node.value, node.dtype, lines)
+                return lines.constant(node.value, node.dtype)
             case Position():
-                whole = self.position(number, node.index, lines)
-                return self.cast(whole, dt.int64, node.dtype, lines)
+                name, dtype = indexing.number(node.index, clips)
+                return lines.cast(name, dtype, node.dtype)
             case Choose():
-                return self.choose(number, node, names, lines)
+                holds: str | None = None
+                for guard in node.guards:
+                    holds = lines.both(holds, indexing.inside(guard.value, guard.bound, clips))
+                both = [names[id(node.yes)], names[id(node.no)]]
+                if holds is None:
+                    return both[0]
+                return lines.compute("where", [holds, *both], self.dtype_of(node))
             case Apply():
-                return self.apply(node, [names[id(a)] for a in node.args], lines)
+                args = [names[id(a)] for a in node.args]
+                return apply(node, args, [self.dtype_of(a) for a in node.args], lines, clips)
 
     def dtype_of(self, node: Node) -> DType:
         match node:
@@ -204,152 +294,52 @@ class _Builder:
             case _:
                 return node.dtype
 
-    def load(self, number: int, node: Load, lines: list[loopnest.Statement]) -> str:
-        value = node.source - self.inputs
-        if value in self.values and len(self.statements) > 1:
-            return self.temporary(number, value, node)
-        for e, size in zip(node.index, self.kernel.meta(node.source).shape, strict=True):
-            low, high = e.bounds
-            if low < 0 or high >= size:
-                raise _Unknown("an element is read only where it exists")
-        name = self.fresh()
-        lines.append(loopnest.Load(name, self.operand(number, node.source, node.index)))
-        return name
+    def load(
+        self, number: int, source: int, index: Sequence[Expr], indexing: Indexing, clips: bool
+    ) -> str:  # fmt: skip
+        value = source - self.inputs
+        if value not in self.values:
+            return indexing.element(source, index, clips)
+        self.same_point(number, value, index)
+        if value in self.constants:
+            again = self.constants[value]
+            return indexing.lines.constant(again.value, again.dtype)
+        return self.values[value]
 
-    def temporary(self, number: int, value: int, node: Load) -> str:
-        """A value of an earlier statement, at the same point of the loops."""
+    def same_point(self, number: int, value: int, index: Sequence[Expr]) -> None:
+        """A value of an earlier statement is read where the loops are, or not in this nest."""
         theirs = {axis: i for i, axis in self.axes[value].items()}
         own = self.axes[number]
-        for e, mine in zip(
-            node.index, space(self.kernel.statements[value].meta.shape), strict=True
-        ):
+        for e, mine in zip(index, space(self.kernel.statements[value].meta.shape), strict=True):
             if mine.iter is None:
                 continue
             axis = self.axes[value][mine.iter]
             if e.iter is None or own.get(e.iter) != axis or theirs[axis] is not mine.iter:
-                raise _Unknown("a value is read at another point than it is computed at")
-        return self.values[value]
+                raise Unknown("a value is read at another point than it is computed at")
 
-    def constant(self, value: Any, dtype: DType, lines: list[loopnest.Statement]) -> str:
-        if dtype.is_complex:
-            raise _Unknown("complex numbers have no native code")
-        name = self.fresh()
-        number = np.asarray(value).astype(dtype.np).item() if not dtype.is_float else float(value)
-        lines.append(Constant(name, dtype, number))
-        return name
 
-    def cast(self, name: str, source: DType, dtype: DType, lines: list[loopnest.Statement]) -> str:
-        return name if source is dtype else self.compute("cast", [name], dtype, lines)
-
-    def compute(
-        self, op: str, args: Sequence[str], dtype: DType, lines: list[loopnest.Statement]
-    ) -> str:
-        name = self.fresh()
-        lines.append(Compute(name, op, tuple(args), dtype))
-        return name
-
-    def position(self, number: int, expr: Expr, lines: list[loopnest.Statement]) -> str:
-        """An index expression as an int64."""
-        total = self.constant(expr.constant, dt.int64, lines)
-        for atom, factor in expr.terms:
-            if not isinstance(atom, Iter):
-                raise _Unknown("a place is no combination of loops")
-            name = self.fresh()
-            lines.append(Index(name, self.axes[number][atom]))
-            scaled = [name, self.constant(factor, dt.int64, lines)]
-            total = self.compute(
-                "add", [total, self.compute("multiply", scaled, dt.int64, lines)], dt.int64, lines
-            )
-        return total
-
-    def choose(
-        self, number: int, node: Choose, names: dict[int, str], lines: list[loopnest.Statement]
-    ) -> str:
-        holds = self.constant(True, dt.bool_, lines)
-        zero = self.constant(0, dt.int64, lines)
-        for guard in node.guards:
-            value = self.position(number, guard.value, lines)
-            bound = self.constant(guard.bound, dt.int64, lines)
-            for op, other in (("greater_equal", zero), ("less_than", bound)):
-                inside = self.compute(op, [value, other], dt.bool_, lines)
-                holds = self.compute("logical_and", [holds, inside], dt.bool_, lines)
-        both = [names[id(node.yes)], names[id(node.no)]]
-        return self.compute("where", [holds, *both], self.dtype_of(node.yes), lines)
-
-    def apply(self, node: Apply, args: list[str], lines: list[loopnest.Statement]) -> str:
-        op, dtype, attrs = node.op.partition(".")[2], node.dtype, node.attrs
-        if dtype.is_complex or any(self.dtype_of(a).is_complex for a in node.args):
-            raise _Unknown("complex numbers have no native code")
-        if op == "scale" and dtype.is_float:
-            factor = self.constant(attrs["scale"], dtype, lines)
-            shift = attrs["bias"]
-            x = args[0]
-            if shift and not attrs["bias_after_scale"]:
-                x = self.compute("add", [x, self.constant(shift, dtype, lines)], dtype, lines)
-            x = self.compute("multiply", [x, factor], dtype, lines)
-            if shift and attrs["bias_after_scale"]:
-                x = self.compute("add", [x, self.constant(shift, dtype, lines)], dtype, lines)
-            return x
-        if op == "pow" and dtype.is_float:
-            return self.power(args[0], float(attrs["y"]), dtype, lines)
-        if op == "cast":
-            return self.cast(args[0], self.dtype_of(node.args[0]), dtype, lines)
-        if op == "assign":
-            return args[0]
-        if not primitives.knows(op) or not HARMLESS.issuperset(attrs):
-            raise _Unknown(f"`{node.op}` has no native code")
-        if op == "elementwise_pow" and not dtype.is_float:
-            raise _Unknown("powers of integers have no native code")
-        return self.compute(op, self.alike(node, args, lines), dtype, lines)
-
-    def alike(self, node: Apply, args: list[str], lines: list[loopnest.Statement]) -> list[str]:
-        """The operands, but for a condition, of one element type, as numpy takes them."""
-        skip = int(node.op == "pd_op.where")
-        dtypes = [self.dtype_of(a) for a in node.args]
-        if len(set(dtypes[skip:])) < 2:
-            return args
-        common = dt.of_array(np.empty(0, np.result_type(*(d.np for d in dtypes[skip:]))))
-        pairs = zip(args[skip:], dtypes[skip:], strict=True)
-        return [*args[:skip], *(self.cast(a, d, common, lines) for a, d in pairs)]
-
-    def power(self, x: str, exponent: float, dtype: DType, lines: list[loopnest.Statement]) -> str:
-        match exponent:
-            case 2.0:
-                return self.compute("multiply", [x, x], dtype, lines)
-            case 0.5:
-                return self.compute("sqrt", [x], dtype, lines)
-            case -0.5:
-                return self.compute("rsqrt", [x], dtype, lines)
+def sources(statement: Statement) -> set[int]:
+    """Arrays that a statement reads, those of index tensors too."""
+    found: set[int] = set()
+    for node in walk(statement.body):
+        match node:
+            case Load(source, index):
+                found |= {source, *(r.source for e in index for r in reads_of(e))}
+            case Position(index):
+                found |= {r.source for r in reads_of(index)}
+            case Choose(guards):
+                found |= {r.source for g in guards for r in reads_of(g.value)}
             case _:
-                other = self.constant(exponent, dtype, lines)
-                return self.compute("elementwise_pow", [x, other], dtype, lines)
-
-    # --- memory ---
-
-    def operand(self, number: int, source: int, index: Sequence[Expr]) -> int:
-        """The operand that reads or writes an array at an index."""
-        meta = self.kernel.meta(source)
-        strides = [0] * (len(self.outer) + len(self.inner))
-        offset, step = 0, meta.dtype.itemsize
-        if meta.dtype.is_complex:
-            raise _Unknown("complex numbers have no native code")
-        for e, size in zip(reversed(index), reversed(meta.shape), strict=True):
-            offset += e.constant * step
-            for atom, factor in e.terms:
-                if not isinstance(atom, Iter):
-                    raise _Unknown("an index is no combination of loops")
-                strides[self.axes[number][atom]] += factor * step
-            step *= size
-        key = (source, offset, *strides)
-        if key not in self.operands:
-            self.operands[key] = len(self.made)
-            self.made.append(_operand(meta, strides, len(self.outer), offset))
-            self.arrays.append(source)
-        return self.operands[key]
+                continue
+    return found
 
 
-def _operand(meta: TensorMeta, strides: list[int], outer: int, offset: int) -> loopnest.Operand:
-    size = meta.numel * meta.dtype.itemsize
-    return loopnest.Operand(
-        meta.dtype, tuple(strides[:outer]), tuple(strides[outer:]), size, offset
-    )
+def _passed_by(root: Node) -> set[int]:
+    """Nodes that a choice may pass by: what they read need not exist."""
+    return {
+        id(n)
+        for node in walk(root)
+        if isinstance(node, Choose)
+        for side in (node.yes, node.no)
+        for n in walk(side)
+    }

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from pirkit.diag.errors import InternalError
-from pirkit.runtime.dtype import DType
+from pirkit.runtime.dtype import DType, int64
 
 FoldKind = Literal["sum", "prod", "max", "min"]
 
@@ -41,10 +41,18 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """The element of an operand. Half-width floats are widened to float32."""
+    """The element of an operand. Half-width floats are widened to float32.
+
+    ``at`` is how many elements further on it is, a number from 0 to ``limit``; any other one
+    counts as ``limit``. Where ``where`` does not hold nothing is read, and the element is 0: such
+    an operand may leave its buffer at those points.
+    """
 
     name: str
     operand: int
+    at: str | None = None
+    limit: int = 0
+    where: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +66,11 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """The position along an axis, outer axes first, as int64."""
+    """The position along an axis, outer axes first, as int64 or int32."""
 
     name: str
     axis: int
+    dtype: DType = int64
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +100,18 @@ class Store:
     value: str
 
 
-Statement = Load | Constant | Index | Compute | Fold | Store
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """Writes 1 to an operand where a bool value does not hold, and nothing elsewhere.
+
+    All points may share the one byte: they write the same.
+    """
+
+    operand: int
+    value: str
+
+
+Statement = Load | Constant | Index | Compute | Fold | Store | Demand
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,15 +150,40 @@ def reads(statement: Statement) -> tuple[str, ...]:
     match statement:
         case Compute(args=args):
             return args
-        case Fold(value=value) | Store(value=value):
+        case Fold(value=value) | Store(value=value) | Demand(value=value):
             return (value,)
-        case Load() | Constant() | Index():
+        case Load(at=at, where=where):
+            return tuple([name for name in (at, where) if name is not None])
+        case Constant() | Index():
             return ()
 
 
 def defines(statement: Statement) -> str | None:
     """The name that a statement defines."""
-    return None if isinstance(statement, Store) else statement.name
+    return None if isinstance(statement, (Store, Demand)) else statement.name
+
+
+def varying(kernel: Kernel, axis: int) -> set[str]:
+    """Names whose values differ along an axis; outer axes are counted first."""
+    found: set[str] = set()
+    inner = axis >= len(kernel.outer)
+    for statement in kernel.statements():
+        own = any(name in found for name in reads(statement))
+        match statement:
+            case Load(name, operand):
+                o = kernel.operands[operand]
+                own = own or (*o.outer, *o.inner)[axis] != 0
+            case Index(name, of):
+                own = of == axis
+            case Fold(name):
+                own = own and not inner
+            case Constant(name) | Compute(name):
+                pass
+            case Store() | Demand():
+                continue
+        if own:
+            found.add(name)
+    return found
 
 
 def numbered(kernel: Kernel) -> Kernel:
@@ -158,7 +203,12 @@ def numbered(kernel: Kernel) -> Kernel:
                 return Fold(number(name), kind, value)
             case Store(operand, value):
                 return Store(operand, number(value))
-            case Load() | Constant() | Index():
+            case Demand(operand, value):
+                return Demand(operand, number(value))
+            case Load(name, operand, at, limit, where):
+                at, where = (None if n is None else number(n) for n in (at, where))
+                return Load(number(name), operand, at, limit, where)
+            case Constant() | Index():
                 return replace(statement, name=number(statement.name))
 
     stages = tuple(
@@ -175,24 +225,29 @@ def kept(kernel: Kernel) -> tuple[str, ...]:
         for statement in stage.body:
             found += [name for name in reads(statement) if name in bodies and name not in found]
         bodies |= {
-            s.name for s in stage.body if not isinstance(s, (Store, Fold, Constant))
+            s.name for s in stage.body if not isinstance(s, (Store, Demand, Fold, Constant))
         }  # fmt: skip
     return tuple(found)
 
 
 def check(kernel: Kernel) -> None:
-    """Prove that the kernel is well formed and never leaves its buffers; else InternalError."""
+    """Prove that the kernel is well formed and never leaves its buffers; else InternalError.
+
+    What is read only in places is taken on trust: those places are what `Load.where` says.
+    """
     axes = (*kernel.outer, *kernel.inner)
     _require(all(extent >= 0 for extent in axes), "an extent is negative")
+    further = _further(kernel)
     for number, operand in enumerate(kernel.operands):
         ranks = (len(operand.outer), len(operand.inner))
         _require(ranks == (len(kernel.outer), len(kernel.inner)), f"rank of operand {number}")
-        if 0 in axes:
+        if 0 in axes or number not in further:
             continue
         strides = (*operand.outer, *operand.inner)
         reach = [(extent - 1) * stride for extent, stride in zip(axes, strides, strict=True)]
         low = operand.offset + sum(r for r in reach if r < 0)
-        high = operand.offset + sum(r for r in reach if r > 0) + operand.dtype.itemsize
+        high = operand.offset + sum(r for r in reach if r > 0)
+        high += operand.dtype.itemsize * (1 + further[number])
         _require(low >= 0 and high <= operand.size, f"operand {number} leaves its buffer")
     known: set[str] = set()
     for stage in kernel.stages:
@@ -213,8 +268,23 @@ def check(kernel: Kernel) -> None:
         known |= inside
 
 
+def _further(kernel: Kernel) -> dict[int, int]:
+    """Operands that are read or written everywhere; how many elements further on, at most."""
+    found: dict[int, int] = {}
+    for statement in kernel.statements():
+        match statement:
+            case Load(_, operand, at, limit, None):
+                most = limit if at is not None else 0
+                found[operand] = max(found.get(operand, 0), most)
+            case Store(operand) | Demand(operand):
+                found.setdefault(operand, 0)
+            case _:
+                continue
+    return found
+
+
 def _check_statement(kernel: Kernel, statement: Statement, in_body: bool) -> None:
-    if isinstance(statement, (Load, Store)):
+    if isinstance(statement, (Load, Store, Demand)):
         _require(0 <= statement.operand < len(kernel.operands), f"{statement}: no such operand")
         inner = kernel.operands[statement.operand].inner
         _require(in_body or not any(inner), f"{statement}: varies over the sweep that is over")

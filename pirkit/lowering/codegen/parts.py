@@ -141,7 +141,9 @@ def _together(
 
 def _renumbered(statement: Statement) -> Statement:
     """A new outer axis comes first."""
-    return Index(statement.name, statement.axis + 1) if isinstance(statement, Index) else statement
+    if not isinstance(statement, Index):
+        return statement
+    return replace(statement, axis=statement.axis + 1)
 
 
 def _dense(extents: Sequence[int], dtype: DType) -> tuple[int, ...]:

@@ -14,6 +14,7 @@ from pirkit.lowering.codegen.ir import I64, PTR, Builder, Type, Value
 from pirkit.lowering.codegen.loopnest import (
     Compute,
     Constant,
+    Demand,
     Fold,
     FoldKind,
     Index,
@@ -31,6 +32,7 @@ from pirkit.lowering.codegen.primitives import (
     stored,
     widen,
 )
+from pirkit.lowering.codegen.vecmath import any_lane
 from pirkit.runtime.dtype import DType, float32, int64
 
 _SAFE_BITS: Final = 128
@@ -71,35 +73,81 @@ class Points:
     def run(self, statements: Sequence[Statement]) -> None:
         for statement in statements:
             match statement:
-                case Load(name, operand):
-                    self.known[name] = self._load(operand)
+                case Load(name):
+                    self.known[name] = self._load(statement)
                 case Constant(name, dtype, value):
-                    type_ = Type(element(dtype), self.lanes)
-                    self.known[name] = self.builder.const(type_, value), computed(dtype)
-                case Index(name, axis):
-                    self.known[name] = self.position(axis), int64
+                    self.known[name] = (
+                        self.builder.const(Type(element(dtype)), value),
+                        (computed(dtype)),
+                    )
+                case Index(name, axis, dtype):
+                    self.known[name] = _as(self.builder, self.position(axis), dtype), dtype
                 case Compute(name, primitive, args, dtype):
                     if primitive not in TABLE:
                         raise InternalError(f"no native code for `{primitive}`")
-                    values = [self.get(arg) for arg in args]
+                    values = self._alike(args)
                     result = TABLE[primitive](self.builder, values, dtype)
                     self.known[name] = result, computed(dtype)
                 case Fold(name, _, value):
                     self.folded[name] = self.get(value)
                 case Store(operand, value):
                     self._store(operand, *self.get(value))
+                case Demand(operand, value):
+                    self._demand(operand, self.raw(value)[0])
 
-    def get(self, name: str) -> Typed:
+    def raw(self, name: str) -> Typed:
+        """A value: in one lane if it is the same in all."""
         if name not in self.known:
             self.known[name] = self.outside(name)
-        value, dtype = self.known[name]
+        return self.known[name]
+
+    def get(self, name: str) -> Typed:
+        """A value in all lanes."""
+        value, dtype = self.raw(name)
         return self.builder.splat(value, self.lanes), dtype
 
-    def _load(self, operand: int) -> Typed:
-        dtype = self.kernel.operands[operand].dtype
-        memory = self.memory(operand)
-        value = load(self.builder, dtype, memory, self.lanes, self.mask)
-        return value, computed(dtype)
+    def _alike(self, names: Sequence[str]) -> list[Typed]:
+        """Values in as many lanes as the widest of them."""
+        found = [self.raw(name) for name in names]
+        if all(value.type.lanes == 1 for value, _ in found):
+            return found
+        return [self.get(name) for name in names]
+
+    def _load(self, statement: Load) -> Typed:
+        b = self.builder
+        operand = self.kernel.operands[statement.operand]
+        memory, mask = self.memory(statement.operand), self.mask
+        if statement.where is not None:
+            holds = self.raw(statement.where)[0]
+            if mask is not None or (holds.type.lanes == 1 and self.lanes > 1):
+                holds = b.splat(holds, self.lanes)
+            mask = holds if mask is None else b.op("and", mask, holds)
+        if statement.at is not None:
+            at = b.binary("umin", *self._limits(statement.at, statement.limit))
+            far = b.op("mul", at, operand.dtype.itemsize)
+            if far.type.lanes > 1:
+                return scattered(b, operand.dtype, memory, far, mask), computed(operand.dtype)
+            memory = Memory(b.at(memory.address, far), memory.step)
+        guarded = statement.where is not None
+        value = load(b, operand.dtype, memory, self.lanes, mask, guarded)
+        return value, computed(operand.dtype)
+
+    def _limits(self, name: str, limit: int) -> tuple[Value, Value]:
+        at, dtype = self.raw(name)
+        wide = at if dtype is int64 else self.builder.cast("sext", at, "i64")
+        return wide, self.builder.like(wide, limit)
+
+    def _demand(self, operand: int, holds: Value) -> None:
+        b = self.builder
+        broken = b.op("xor", holds, True)
+        if self.mask is not None:
+            broken = b.op("and", b.splat(broken, self.lanes), self.mask)
+
+        def tell() -> Sequence[Value]:
+            b.do(f"store i8 1, {self.memory(operand).address}, align 1")
+            return []
+
+        b.branch(any_lane(b, broken), tell)
 
     def _store(self, operand: int, value: Value, dtype: DType) -> None:
         into = self.kernel.operands[operand].dtype
@@ -114,14 +162,33 @@ def computed(dtype: DType) -> DType:
     return float32 if dtype.is_float and dtype.itemsize < 4 else dtype
 
 
-def load(b: Builder, dtype: DType, memory: Memory, lanes: int, mask: Value | None) -> Value:
-    """The elements at a vector of points, ready to compute with."""
+def _as(b: Builder, position: Value, dtype: DType) -> Value:
+    return position if dtype is int64 else b.cast("trunc", position, element(dtype))
+
+
+def load(
+    b: Builder, dtype: DType, memory: Memory, lanes: int, mask: Value | None, guarded: bool = False
+) -> Value:  # fmt: skip
+    """The elements at a vector of points, ready to compute with; in one lane if it is one.
+
+    Without ``guarded`` the mask is that of a tail, whose points exist but for the vector.
+    """
     elem, size = stored(dtype), dtype.itemsize
     where = memory.address
     if memory.step == 0 or lanes == 1:
         scalar = Type(elem)
-        value = b.emit(scalar, f"load {scalar}, {where}, align {size}")
-        return b.splat(widen(b, value, dtype), lanes)
+
+        def one() -> list[Value]:
+            return [b.emit(scalar, f"load {scalar}, {where}, align {size}")]
+
+        if not guarded or mask is None:
+            return widen(b, one()[0], dtype)
+        zero = Value("zeroinitializer", scalar)
+        value = widen(b, b.branch(any_lane(b, mask), one, [zero])[0], dtype)
+        if mask.type.lanes == 1:
+            return value
+        value = b.splat(value, lanes)
+        return b.select(mask, value, Value("zeroinitializer", value.type))
     type_ = Type(elem, lanes)
     if memory.step != size:
         value = _gather(b, type_, memory, size, mask)
@@ -130,6 +197,18 @@ def load(b: Builder, dtype: DType, memory: Memory, lanes: int, mask: Value | Non
     else:
         value = masked_load(b, type_, where, size, mask)
     return widen(b, value, dtype)
+
+
+def scattered(
+    b: Builder, dtype: DType, memory: Memory, far: Value, mask: Value | None
+) -> Value:  # fmt: skip
+    """Elements each of which is ``far`` bytes further on than its point is."""
+    lanes, size = far.type.lanes, dtype.itemsize
+    if memory.step:
+        far = b.op("add", far, Value(_ramp(lanes, memory.step), far.type))
+    type_ = Type("ptr", lanes)
+    where = b.emit(type_, f"getelementptr i8, {memory.address}, {far}")
+    return widen(b, _gathered(b, Type(stored(dtype), lanes), where, size, mask), dtype)
 
 
 def masked_load(b: Builder, type_: Type, where: Value, size: int, mask: Value) -> Value:
@@ -149,14 +228,20 @@ def masked_load(b: Builder, type_: Type, where: Value, size: int, mask: Value) -
     return value
 
 
+def _ramp(lanes: int, step: int) -> str:
+    return f"<{', '.join(f'i64 {lane * step}' for lane in range(lanes))}>"
+
+
 def _addresses(b: Builder, memory: Memory, lanes: int) -> Value:
-    offsets = ", ".join(f"i64 {lane * memory.step}" for lane in range(lanes))
-    type_ = Type("ptr", lanes)
-    return b.emit(type_, f"getelementptr i8, {memory.address}, <{lanes} x i64> <{offsets}>")
+    type_, offsets = Type("ptr", lanes), _ramp(lanes, memory.step)
+    return b.emit(type_, f"getelementptr i8, {memory.address}, <{lanes} x i64> {offsets}")
 
 
 def _gather(b: Builder, type_: Type, memory: Memory, size: int, mask: Value | None) -> Value:
-    where = _addresses(b, memory, type_.lanes)
+    return _gathered(b, type_, _addresses(b, memory, type_.lanes), size, mask)
+
+
+def _gathered(b: Builder, type_: Type, where: Value, size: int, mask: Value | None) -> Value:
     lanes = mask or b.const(type_.mask, True)
     name = f"llvm.masked.gather.{type_.suffix}.{where.type.suffix}"
     return b.call(name, type_, where, f"i32 {size}", lanes, f"{type_} zeroinitializer")
@@ -277,11 +362,11 @@ def types_of(kernel: Kernel) -> dict[str, DType]:
                 types[name] = computed(kernel.operands[operand].dtype)
             case Constant(name, dtype, _) | Compute(name, _, _, dtype):
                 types[name] = computed(dtype)
-            case Index(name, _):
-                types[name] = int64
+            case Index(name, _, dtype):
+                types[name] = dtype
             case Fold(name, _, value):
                 types[name] = types[value]
-            case Store():
+            case Store() | Demand():
                 pass
     return types
 

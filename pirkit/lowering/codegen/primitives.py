@@ -147,6 +147,11 @@ def _floor_divide(b: Builder, args: Sequence[Typed], dtype: DType) -> Value:
     return _floor_parts(b, args)[0]
 
 
+def _quotient(b: Builder, args: Sequence[Typed], dtype: DType) -> Value:
+    """Of numbers from 0 on, by one from 1 on: what index arithmetic divides."""
+    return b.op("udiv", args[0][0], args[1][0])
+
+
 def _power(b: Builder, args: Sequence[Typed], dtype: DType) -> Value:
     x, y = args[0][0], args[1][0]
     if not x.type.is_float:
@@ -291,6 +296,7 @@ TABLE: Final[dict[str, Emit]] = {
     "divide": _divide,
     "floor_divide": _floor_divide,
     "remainder": _remainder,
+    "quotient": _quotient,
     "elementwise_pow": _power,
     "maximum": _extremum("max"),
     "minimum": _extremum("min"),

@@ -189,7 +189,7 @@ class _RowStage:
         def position(axis: int) -> Value:
             here = [*self.positions, *inner]
             if axis < len(here):
-                return b.splat(here[axis], lanes)
+                return here[axis]
             return steps(b, index, lanes)
 
         return Points(b, kernel, lanes, memory, outside, position, mask, {}, {})

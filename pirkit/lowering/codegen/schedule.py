@@ -13,8 +13,18 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from pirkit.lowering.codegen.canonical import canonical, with_axes
-from pirkit.lowering.codegen.loopnest import Compute, Kernel, Load, Store, check, kept
+from pirkit.lowering.codegen.loopnest import (
+    Compute,
+    Index,
+    Kernel,
+    Load,
+    Store,
+    check,
+    kept,
+    varying,
+)
 from pirkit.lowering.codegen.primitives import element
+from pirkit.runtime.dtype import DType
 from pirkit.runtime.native.target import Target
 
 Strategy = Literal["flat", "rows", "columns"]
@@ -57,11 +67,11 @@ def schedule(kernel: Kernel, target: Target) -> Schedule:
     """Check a kernel and decide how it runs on a CPU."""
     check(kernel)
     kernel = canonical(kernel)
-    lanes = _lanes(kernel, target)
     rank = len(kernel.outer)
     axis = _lane_axis(kernel)
     if axis is None:
         return Schedule(kernel, "flat", 1, 1, 1)
+    lanes = _lanes(kernel, axis, target)
     outer, inner = list(range(rank)), list(range(rank, rank + len(kernel.inner)))
     group = outer if axis < rank else inner
     group.remove(axis)
@@ -82,10 +92,20 @@ def schedule(kernel: Kernel, target: Target) -> Schedule:
     return Schedule(ordered, "columns", lanes, unroll, block, packed)
 
 
-def _lanes(kernel: Kernel, target: Target) -> int:
-    """As many lanes as the widest element type of the kernel fills a register with."""
-    dtypes = [o.dtype for o in kernel.operands]
-    dtypes += [s.dtype for s in kernel.statements() if isinstance(s, Compute)]
+def _lanes(kernel: Kernel, axis: int, target: Target) -> int:
+    """As many lanes as the widest element type that varies along them fills a register with."""
+    names = varying(kernel, axis)
+    dtypes: list[DType] = []
+    for statement in kernel.statements():
+        match statement:
+            case Load(name, operand) if name in names:
+                dtypes.append(kernel.operands[operand].dtype)
+            case Store(operand):
+                dtypes.append(kernel.operands[operand].dtype)
+            case Compute(name, _, _, dtype) | Index(name, _, dtype) if name in names:
+                dtypes.append(dtype)
+            case _:
+                continue
     widest = max((4 if element(d) == "float" else d.itemsize for d in dtypes), default=4)
     return max(2, target.vector_bits // (8 * widest))
 
@@ -142,7 +162,10 @@ def _packed(kernel: Kernel) -> tuple[int, ...]:
 
 
 def _loaded(kernel: Kernel) -> set[int]:
-    return {s.operand for s in kernel.statements() if isinstance(s, Load)}
+    """Operands that are read everywhere, and in no other place than their strides say."""
+    loads = [s for s in kernel.statements() if isinstance(s, Load)]
+    moved = {s.operand for s in loads if s.at is not None or s.where is not None}
+    return {s.operand for s in loads} - moved
 
 
 def _stored(kernel: Kernel) -> set[int]:

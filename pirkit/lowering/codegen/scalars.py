@@ -1,0 +1,96 @@
+"""Scalar ops of a MapExpr as statements of a loop nest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import numpy as np
+
+from pirkit.dialect.map_expr.tree import Apply
+from pirkit.lowering.codegen import primitives
+from pirkit.lowering.codegen.writing import Demanded, Lines, Unknown
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.dtype import DType
+
+HARMLESS: Final = frozenset({"axis"})
+"""Attributes of scalar ops that say nothing about single elements."""
+
+
+def apply(
+    node: Apply, args: Sequence[str], dtypes: Sequence[DType], lines: Lines, passed: bool
+) -> str:  # fmt: skip
+    """The name of what an op gives for operands of some names and element types.
+
+    With ``passed`` a choice may pass by the op: then it demands nothing of its operands. Raises
+    Unknown for an op that no primitive computes.
+    """
+    op, dtype = node.op.partition(".")[2], node.dtype
+    if any(d.is_complex for d in (dtype, *dtypes)):
+        raise Unknown("complex numbers have no native code")
+    special = _SPECIAL.get(op)
+    if special is not None and (dtype.is_float or op in _OF_ANY):
+        return special(node, args, dtypes, lines)
+    if not primitives.knows(op) or not HARMLESS.issuperset(node.attrs):
+        raise Unknown(f"`{node.op}` has no native code")
+    if op == "elementwise_pow" and not dtype.is_float:
+        raise Unknown("powers of integers have no native code")
+    given = _alike(node, args, dtypes, lines)
+    if op in ("floor_divide", "remainder") and not dtype.is_float and not passed:
+        some = lines.compute("not_equal", [given[1], lines.constant(0, dtype)], dt.bool_)
+        lines.demand(Demanded(), some)
+    return lines.compute(op, given, dtype)
+
+
+def _alike(
+    node: Apply, args: Sequence[str], dtypes: Sequence[DType], lines: Lines
+) -> Sequence[str]:  # fmt: skip
+    """The operands, but for a condition, of one element type, as numpy takes them."""
+    skip = int(node.op == "pd_op.where")
+    if len(set(dtypes[skip:])) < 2:
+        return args
+    common = dt.of_array(np.empty(0, np.result_type(*(d.np for d in dtypes[skip:]))))
+    pairs = zip(args[skip:], dtypes[skip:], strict=True)
+    return [*args[:skip], *(lines.cast(a, d, common) for a, d in pairs)]
+
+
+def _scale(node: Apply, args: Sequence[str], dtypes: Sequence[DType], lines: Lines) -> str:
+    dtype, attrs = node.dtype, node.attrs
+    factor, shift = lines.constant(attrs["scale"], dtype), attrs["bias"]
+    x = args[0]
+    if shift and not attrs["bias_after_scale"]:
+        x = lines.compute("add", [x, lines.constant(shift, dtype)], dtype)
+    x = lines.compute("multiply", [x, factor], dtype)
+    if shift and attrs["bias_after_scale"]:
+        x = lines.compute("add", [x, lines.constant(shift, dtype)], dtype)
+    return x
+
+
+def _power(node: Apply, args: Sequence[str], dtypes: Sequence[DType], lines: Lines) -> str:
+    x, dtype, exponent = args[0], node.dtype, float(node.attrs["y"])
+    match exponent:
+        case 2.0:
+            return lines.compute("multiply", [x, x], dtype)
+        case 0.5:
+            return lines.compute("sqrt", [x], dtype)
+        case -0.5:
+            return lines.compute("rsqrt", [x], dtype)
+        case _:
+            return lines.compute("elementwise_pow", [x, lines.constant(exponent, dtype)], dtype)
+
+
+def _cast(node: Apply, args: Sequence[str], dtypes: Sequence[DType], lines: Lines) -> str:
+    return lines.cast(args[0], dtypes[0], node.dtype)
+
+
+def _assign(node: Apply, args: Sequence[str], dtypes: Sequence[DType], lines: Lines) -> str:
+    return args[0]
+
+
+_OF_ANY: Final = frozenset({"cast", "assign"})
+_SPECIAL: Final[dict[str, Callable[[Apply, Sequence[str], Sequence[DType], Lines], str]]] = {
+    "scale": _scale,
+    "pow": _power,
+    "cast": _cast,
+    "assign": _assign,
+}

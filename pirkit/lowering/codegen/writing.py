@@ -1,0 +1,91 @@
+"""Statements of a loop nest in the making: what is written already is not written again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pirkit.diag.errors import ConstraintError, PirkitError, RuntimeFault
+from pirkit.lowering.codegen.loopnest import Compute, Constant, Demand, Index, Load, Statement
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.dtype import DType
+
+
+@dataclass(frozen=True, slots=True)
+class Demanded:
+    """What data must keep to: numbers that say where to read lie in [0, extent).
+
+    Without an extent: whole numbers that divide are not 0.
+    """
+
+    extent: int | None = None
+
+    def error(self) -> PirkitError:
+        """What the interpreter raises for data that do not."""
+        if self.extent is None:
+            return RuntimeFault("integer division by zero")
+        return ConstraintError("bounds", f"an index does not lie in [0, {self.extent})")
+
+
+class Unknown(Exception):
+    """No loop nest computes this; the message is for those who ask why."""
+
+
+class Lines:
+    """The statements of one body, or of what follows it.
+
+    ``numbers`` make names, ``flag`` gives the operand that tells whether a demand is broken.
+    """
+
+    def __init__(self, numbers: Iterator[int], flag: Callable[[Demanded], int]) -> None:
+        self.numbers, self.flag = numbers, flag
+        self.statements: list[Statement] = []
+        self.known: dict[Any, str] = {}
+
+    def fresh(self) -> str:
+        return f"n{next(self.numbers)}"
+
+    def constant(self, value: Any, dtype: DType) -> str:
+        """A number; raises Unknown for a complex one."""
+        if dtype.is_complex:
+            raise Unknown("complex numbers have no native code")
+        number = float(value) if dtype.is_float else np.asarray(value).astype(dtype.np).item()
+        key = ("constant", repr(number), dtype.name)
+        return self._once(key, lambda name: Constant(name, dtype, number))
+
+    def compute(self, op: str, args: Sequence[str], dtype: DType) -> str:
+        given = tuple(args)
+        return self._once((op, given, dtype.name), lambda name: Compute(name, op, given, dtype))
+
+    def cast(self, name: str, source: DType, dtype: DType) -> str:
+        return name if source is dtype else self.compute("cast", [name], dtype)
+
+    def index(self, axis: int, dtype: DType) -> str:
+        return self._once(("index", axis, dtype.name), lambda name: Index(name, axis, dtype))
+
+    def load(self, operand: int, at: str | None = None, limit: int = 0,
+             where: str | None = None) -> str:  # fmt: skip
+        key = ("load", operand, at, limit, where)
+        return self._once(key, lambda name: Load(name, operand, at, limit, where))
+
+    def demand(self, what: Demanded, holds: str) -> None:
+        """Tell if a value does not hold somewhere."""
+        key = (what, holds)
+        if key not in self.known:
+            self.known[key] = holds
+            self.statements.append(Demand(self.flag(what), holds))
+
+    def both(self, first: str | None, second: str) -> str:
+        """Whether one condition holds, and another."""
+        if first is None:
+            return second
+        return self.compute("logical_and", [first, second], dt.bool_)
+
+    def _once(self, key: Any, make: Callable[[str], Statement]) -> str:
+        if key not in self.known:
+            name = self.known[key] = self.fresh()
+            self.statements.append(make(name))
+        return self.known[key]
