@@ -149,7 +149,9 @@ def _floor_divide(b: Builder, args: Sequence[Typed], dtype: DType) -> Value:
 
 def _quotient(b: Builder, args: Sequence[Typed], dtype: DType) -> Value:
     """Of numbers from 0 on, by one from 1 on: what index arithmetic divides."""
-    return b.op("udiv", args[0][0], args[1][0])
+    (x, _), (y, _) = args
+    # lanes beyond the last point may hold anything, but must not trap
+    return b.op("udiv", x, b.select(b.compare("eq", y, 0), b.like(y, 1), y))
 
 
 def _power(b: Builder, args: Sequence[Typed], dtype: DType) -> Value:
