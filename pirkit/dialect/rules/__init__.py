@@ -116,6 +116,12 @@ from pirkit.dialect.rules import (
     series_arrays as series_arrays,
 )
 from pirkit.dialect.rules import (
+    series_functions as series_functions,
+)
+from pirkit.dialect.rules import (
+    series_matrices as series_matrices,
+)
+from pirkit.dialect.rules import (
     sets as sets,
 )
 from pirkit.dialect.rules import (

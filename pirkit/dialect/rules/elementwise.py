@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any, Final, cast
 
 from pirkit.dialect.build import Builder, Value
+from pirkit.dialect.infer import constant_scalar
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose, vjp
 
@@ -162,13 +163,23 @@ def _(c: OpCall, g: Value) -> tuple[Value | None, ...]:
     b = c.b
     dx = dy = None
     if c.wants("x"):
-        dx = g * conjugate(b, c.y * b("pd_op.elementwise_pow", c.x, c.y - 1))
+        dx = g * conjugate(b, c.y * b("pd_op.elementwise_pow", c.x, _one_less(c)))
     if c.wants("y"):
         x = b.cast(c.x, c.out.dtype)
         is_zero = b.equal(x, b.zeros_like(x))
         logarithm = b.log(b.where(is_zero, b.ones_like(x), x))
         dy = g * conjugate(b, c.out * logarithm)
     return spread(c, dx, dy)
+
+
+def _one_less(c: OpCall) -> Value:
+    """The exponent less one, but for ``0 ** 0``, whose slope is zero at every order."""
+    b, x, y = c.b, c.x, c.y
+    number = None if c.wants("y") else constant_scalar(y.ssa)
+    if number:
+        return b.const(number - 1, y.dtype, y.shape)
+    is_flat = b.logical_and(b.equal(x, b.zeros_like(x)), b.equal(y, b.zeros_like(y)))
+    return y - 1 + b.cast(is_flat, y.dtype)
 
 
 def spread(c: OpCall, dx: Value | None, dy: Value | None) -> tuple[Value | None, ...]:

@@ -83,7 +83,7 @@ def _(c: OpCall, of_w: Value | None, of_v: Value | None) -> Value | None:
     turned = adjoint(b, v)
     inner: Value | None = None
     if of_v is not None:
-        gaps = _inverse_gaps(b, w, w)
+        gaps = inverse_gaps(b, w, w)
         inner = b.cast(gaps, v.dtype) * (turned @ of_v)
     if of_w is not None:
         own = b.diag_embed(b.cast(of_w, v.dtype))
@@ -94,7 +94,7 @@ def _(c: OpCall, of_w: Value | None, of_v: Value | None) -> Value | None:
     return (found + adjoint(b, found)) * 0.5
 
 
-def _inverse_gaps(b: Builder, rows: Value, columns: Value) -> Value:
+def inverse_gaps(b: Builder, rows: Value, columns: Value) -> Value:
     """``1 / (columns[j] - rows[i])``, zero on the diagonal."""
     gaps = b.unsqueeze(columns, axis=(-2,)) - b.unsqueeze(rows, axis=(-1,))
     same = b.tril(b.triu(b.ones_like(gaps), diagonal=0), diagonal=0)
@@ -118,13 +118,13 @@ def _(c: OpCall, of_u: Value | None, of_s: Value | None, of_vh: Value | None) ->
     squares = s * s
     if of_u is not None:
         turned = adjoint(b, u) @ of_u
-        skew = _inverse_gaps(b, squares, squares) * (turned - adjoint(b, turned)) * across
+        skew = inverse_gaps(b, squares, squares) * (turned - adjoint(b, turned)) * across
         inner = skew if inner is None else inner + skew
         outer.append(((of_u - u @ turned) / across) @ vh)
     if of_vh is not None:
         of_v = adjoint(b, of_vh)
         turned = vh @ of_v
-        skew = down * (_inverse_gaps(b, squares, squares) * (turned - adjoint(b, turned)))
+        skew = down * (inverse_gaps(b, squares, squares) * (turned - adjoint(b, turned)))
         inner = skew if inner is None else inner + skew
         outer.append(u @ adjoint(b, (of_v - adjoint(b, vh) @ turned) / across))
     if inner is None:

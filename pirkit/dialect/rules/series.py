@@ -29,7 +29,8 @@ LINEAR: Final = frozenset(
 )
 """Ops that are linear in their first operand (a list counts as one), whatever the others are."""
 
-Pair = tuple[Coefficient, Coefficient]
+WHOLE: Final = 32
+"""Exponents up to here are products; beyond, a power is divided by its base."""
 
 
 def times(a: Coefficient, b: Coefficient) -> Coefficient:
@@ -170,14 +171,15 @@ def _slope_of_x(slope: Callable[[OpCall, Series], Series]) -> Any:
     return rule
 
 
-def _squared(b: Builder, x: Series) -> Series:
+def squared(b: Builder, x: Series) -> Series:
+    """Coefficients of ``x * x``."""
     return [_square(b, x, k) for k in range(len(x))]
 
 
 def _gauss(c: OpCall, x: Series) -> Series:
     """The slope of erf."""
     b = c.b
-    inner = [scaled(s, -1) for s in _squared(b, x)]
+    inner = [scaled(s, -1) for s in squared(b, x)]
     first = inner[0]
     y: Series = [None if first is None else b.exp(first) * (2 / math.sqrt(math.pi))]
     for k in range(1, len(x)):
@@ -196,7 +198,7 @@ def _around(offset: float, sign: float) -> Callable[[OpCall, Series], Series]:
     """The series of ``offset + sign * x * x``."""
 
     def inner(c: OpCall, x: Series) -> Series:
-        found = [scaled(s, sign) for s in _squared(c.b, x)]
+        found = [scaled(s, sign) for s in squared(c.b, x)]
         first = found[0]
         return [None if first is None else first + offset, *found[1:]]
 
@@ -227,7 +229,7 @@ def power(b: Builder, x: Series, exponent: float, value: Value | None = None) ->
     first = x[0]
     if first is None:
         return [None] * len(x)
-    if exponent == int(exponent) and 0 <= exponent <= 3:
+    if exponent == int(exponent) and 0 <= exponent <= WHOLE:
         return _whole_power(b, x, int(exponent))
     y: Series = [b.power(first, exponent) if value is None else value]
     inverse = b.power(first, -1) if len(x) > 1 else first
@@ -240,13 +242,17 @@ def power(b: Builder, x: Series, exponent: float, value: Value | None = None) ->
 
 
 def _whole_power(b: Builder, x: Series, exponent: int) -> Series:
-    """Small whole powers as products: right also where ``x`` is zero."""
+    """Whole powers by repeated squaring: right also where ``x`` is zero."""
     if exponent == 0:
         first = x[0]
         return [None if first is None else b.ones_like(first), *[None] * (len(x) - 1)]
-    y = x
-    for _ in range(exponent - 1):
-        y = product(b, y, x, lambda p, q: p * q) if y is not x else _squared(b, x)
+    y: Series | None = None
+    while exponent:
+        if exponent % 2:
+            y = x if y is None else product(b, y, x, lambda p, q: p * q)
+        exponent //= 2
+        x = squared(b, x) if exponent else x
+    assert y is not None
     return y
 
 
@@ -269,26 +275,26 @@ def _(c: OpCall, x: Series) -> Series:
 # --- arithmetic ----------------------------------------------------------------------------------
 
 
-def _spread(c: OpCall, found: Series) -> Series:
+def spread(c: OpCall, found: Series) -> Series:
     """Terms that come from one operand alone, spread to the shape of the result."""
     return [None if v is None else c.b.expand_like(v, c.out) for v in found]
 
 
 @jet("pd_op.add")
 def _(c: OpCall, x: Series, y: Series) -> Series:
-    return _spread(c, [c.b.total(pair) for pair in zip(x, y, strict=True)])
+    return spread(c, [c.b.total(pair) for pair in zip(x, y, strict=True)])
 
 
 @jet("pd_op.subtract")
 def _(c: OpCall, x: Series, y: Series) -> Series:
     pairs = zip(x, y, strict=True)
-    return _spread(c, [c.b.total([a, scaled(b, -1)]) for a, b in pairs])
+    return spread(c, [c.b.total([a, scaled(b, -1)]) for a, b in pairs])
 
 
 @jet("pd_op.multiply")
 def _(c: OpCall, x: Series, y: Series) -> Series:
     if c.operand("x").ssa is c.operand("y").ssa:
-        return _squared(c.b, [c.x, *x])[1:]
+        return squared(c.b, [c.x, *x])[1:]
     return product(c.b, [c.x, *x], [c.y, *y], lambda p, q: p * q)[1:]
 
 
@@ -309,7 +315,7 @@ def _(c: OpCall, x: Series, y: Series) -> Series:
         terms = [scaled(times(y[j - 1], z[k - j]), -1) for j in range(1, k + 1)]
         rest = b.total([x[k - 1], *terms])
         z.append(None if rest is None else rest / c.y)
-    return _spread(c, z[1:])
+    return spread(c, z[1:])
 
 
 @jet("pd_op.scale")
