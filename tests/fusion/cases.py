@@ -150,6 +150,11 @@ def c17_sum_of_all(c: Case) -> tuple[Value, ...]:
 
 
 @case(1)
+def c18_rows_that_fill_no_block(c: Case) -> tuple[Value, ...]:
+    return (c.sum(c.b.exp(c(64, 128)), 1),)
+
+
+@case(1)
 def c19_epilogue_of_a_sum(c: Case) -> tuple[Value, ...]:
     return (c.relu(c.b.exp(c.sum(c(16, 32), -1))),)
 
@@ -158,6 +163,18 @@ def c19_epilogue_of_a_sum(c: Case) -> tuple[Value, ...]:
 def c20_two_reductions_of_one_value(c: Case) -> tuple[Value, ...]:
     a = c.relu(c(128, 64))
     return c.sum(a, 1), c.max(a, 1)
+
+
+@case(1)
+def c21_two_reductions_of_an_input(c: Case) -> tuple[Value, ...]:
+    x = c(2048, 64)
+    return c.sum(x, 1), c.max(x, 1)
+
+
+@case(2)
+def c21_two_reductions_of_an_input_over_different_axes(c: Case) -> tuple[Value, ...]:
+    x = c(2048, 64)
+    return c.sum(x, 1), c.max(x, 0)
 
 
 @case(2, "stage")
@@ -202,6 +219,13 @@ def c26_spread_to_two_shapes(c: Case) -> tuple[Value, ...]:
     return x + c(4, 8), c.op("matmul", x + c(6, 8), c(8, 8), transpose_x=False, transpose_y=False)
 
 
+@case(2)
+def c26_spread_to_two_levels(c: Case) -> tuple[Value, ...]:
+    x = c.relu(c(8))
+    product = c.op("matmul", x + c(6, 8), c(8, 8), transpose_x=False, transpose_y=False)
+    return x + c(4, 8), product + c.b.cast(c.b("pd_op.greater_than", x, c(8)), dt.float32)
+
+
 @case(1)
 def c27_two_readers_of_an_input(c: Case) -> tuple[Value, ...]:
     x = c(64, 64)
@@ -213,6 +237,13 @@ def c28_slice(c: Case) -> tuple[Value, ...]:
     x = c.relu(c(4, 12))
     cut = c.op("strided_slice", x, axes=[1], starts=[2], ends=[10], strides=[2])
     return (c.b.exp(cut),)
+
+
+@case(1)
+def c28_slice_of_what_is_read_whole(c: Case) -> tuple[Value, ...]:
+    x = c.relu(c(4, 12))
+    cut = c.op("strided_slice", x, axes=[1], starts=[2], ends=[10], strides=[2])
+    return c.b.exp(cut), x
 
 
 @case(1)
@@ -233,9 +264,21 @@ def c31_embedding(c: Case) -> tuple[Value, ...]:
 
 
 @case(2)
+def c32_scatter(c: Case) -> tuple[Value, ...]:
+    x, places, updates = c(8, 4), c(6, 1, dtype=dt.int64, below=8), c(6, 4)
+    return (c.b.exp(c.op("scatter_nd_add", x, places, updates * 2.0)) + 1.0,)
+
+
+@case(2)
 def c33_matmul_between(c: Case) -> tuple[Value, ...]:
     product = c.op("matmul", c.relu(c(8, 8)) + 1.0, c(8, 8), transpose_x=False, transpose_y=False)
     return (c.b.tanh(product + c(8)),)
+
+
+@case(1)
+def c33_softmax_of_a_matmul(c: Case) -> tuple[Value, ...]:
+    product = c.op("matmul", c(8, 8), c(8, 8), transpose_x=False, transpose_y=False)
+    return (c.softmax(product),)
 
 
 @case(2)
@@ -254,6 +297,14 @@ def c36_layer_norm_backward(c: Case) -> tuple[Value, ...]:
     return dx, c.sum(dy * n, 0), c.sum(dy, 0)
 
 
+@case(10, "limit")
+def c37_many_inputs(c: Case) -> tuple[Value, ...]:
+    total = c(2, 2)
+    for _ in range(599):
+        total = total + c(2, 2)
+    return (total,)
+
+
 @case(1)
 def c38_element_types(c: Case) -> tuple[Value, ...]:
     x, y = c(4, 5, dtype=dt.float16), c(4, 5, dtype=dt.int32, below=3)
@@ -269,3 +320,24 @@ def c38_rank_zero(c: Case) -> tuple[Value, ...]:
 @case(1)
 def c38_no_elements(c: Case) -> tuple[Value, ...]:
     return (c.b.exp(c(0, 5)) + 1.0,)
+
+
+@case(0)
+def c39_written_in_place(c: Case) -> tuple[Value, ...]:
+    x, y = c.b.exp(c(4, 4)), c(4, 4)
+    view = c.op("share_data", x)
+    return c.b("pd_op.add_", x, y), c.b.tanh(view)
+
+
+@case(1)
+def c40_spread_along_the_first_axis(c: Case) -> tuple[Value, ...]:
+    column = c.b.reshape(c.relu(c(4)), (4, 1))
+    return (c.b.exp(c.op("expand", column, shape=(4, 8))),)
+
+
+def built(name: str) -> tuple[Case, ProgramOp]:
+    """A case and its program."""
+    c = Case()
+    for k, value in enumerate(CASES[name][0](c)):
+        c.b("pir.shadow_output", value, output_name=f"y{k}")
+    return c, c.program

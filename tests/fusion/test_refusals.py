@@ -16,10 +16,9 @@ from pirkit.lowering.fusion.partition import DEFAULT, Policy
 from pirkit.lowering.fusion.refusal import KINDS
 from pirkit.lowering.fusion.showing import why_not_fused
 from pirkit.passes import run_pipeline
-from tests.fusion.cases import CASES
+from tests.fusion.cases import CASES, built
 from tests.fusion.pairs import is_fused_by, refusals
 from tests.fusion.random_programs import Maker
-from tests.fusion.test_cases import built
 
 CORPUS = Path(__file__).parents[1] / "corpus" / "paddle"
 CAPTURED = sorted(path.parent.name for path in CORPUS.glob("*/program.txt"))
@@ -72,11 +71,11 @@ def test_a_certificate_that_is_tampered_with_does_not_hold() -> None:
     (refusal,) = {id(r): r for r in found.refusals.values() if r.path1}.values()
     assert refusal.holds()
     (first, *rest), at = refusal.path1, refusal.path1[-1]
-    turned = replace(at, index=at.index[::-1])
+    moved = replace(at, index=tuple(e + 1 for e in at.index))
     for wrong in (
         replace(refusal, witness=dict.fromkeys(refusal.witness, 0)),
         replace(refusal, path1=refusal.path2),
-        replace(refusal, path1=(first, *rest[:-1], turned)),
+        replace(refusal, path1=(first, *rest[:-1], moved)),
         replace(refusal, path1=(first,)),
         replace(refusal, tensor=None),
     ):

@@ -10,7 +10,7 @@ from dataclasses import replace
 from xdsl.ir import Operation, SSAValue
 
 from pirkit.analysis.alias import alias_classes
-from pirkit.dialect.operation import PirOp, ProgramOp, describe
+from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.lowering.fusion.equations import Equations
 from pirkit.lowering.fusion.merging import between, why_apart
 from pirkit.lowering.fusion.partition import DEFAULT, Group, Partition, Policy
@@ -56,13 +56,14 @@ class Explainer:
         pair = (first, second)
         op = between(self.parts, one, other)
         if op is not None:
-            name = describe(op.results[0]) if op.results else op.name
-            reason = f"one kernel would have to wait for itself: `{op.name}` ({name}) is between"
+            made = f" (%{self.names[op.results[0]]})" if op.results else ""
+            reason = f"one kernel would have to wait for itself: `{op.name}`{made} is between"
             return Refusal("cycle", pair, reason)
         stated = self.stated.get((id(one), id(other))) or self.stated.get((id(other), id(one)))
         if stated is not None:
-            a, b = (describe(op.results[0]) for op in stated.ops)
-            return replace(stated, ops=pair, reason=f"{a} and {b} would be in it: {stated.reason}")
+            a, b = (self.names[op.results[0]] for op in stated.ops)
+            reason = f"%{a} and %{b} would be in it: {stated.reason}"
+            return replace(stated, ops=pair, reason=reason)
         kind, reason, remedy = why_apart(one, other, self.policy)
         a, b = (self.names[op.results[0]] for op in pair)
         return Refusal(kind, pair, reason, remedy=remedy or f"fuse{{together=%{a}+%{b}}}")

@@ -301,7 +301,8 @@ class _Partitioner:
             return None
         if not had:
             return None
-        reason = f"they have loops of only {turns} turns in common: one waits for all of the other"
+        common = f"loops of only {turns} turns" if turns > 1 else "no loops"
+        reason = f"they have {common} in common: one waits for all of the other"
         ops = (_first(unit, groups), unit.op)
         return Refusal("stage", ops, reason, remedy=f"fuse{{turns={turns}}}")
 

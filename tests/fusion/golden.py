@@ -1,0 +1,80 @@
+"""What becomes of each case, as text; `python -m tests.fusion.golden` writes `cases.golden`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pirkit.dialect.operation import ProgramOp
+from pirkit.lowering.fusion.fusing import first_write, plan_fusion
+from pirkit.lowering.fusion.names import names_of
+from pirkit.lowering.fusion.partition import DEFAULT, Policy
+from pirkit.lowering.fusion.showing import refusal_of
+from tests.fusion.cases import CASES, built
+from tests.fusion.pairs import pairs, refusals
+
+PATH = Path(__file__).with_name("cases.golden")
+MOST = 3
+"""Refusals of a kind that are shown of a case."""
+CUT = ("c02_seed_unsolvable_is_computed_twice", "c08_sum_with_own_transpose")
+SILENT = ("pd_op.data", "pir.shadow_output")
+
+
+def groups(program: ProgramOp) -> list[str]:
+    """The ops of each kernel, those that another one computes too in brackets."""
+    found: list[str] = []
+    if first_write(program) is not None:
+        return found
+    for group in plan_fusion(program.block, DEFAULT).partition.groups:
+        names = [f"({u.op.name})" if u.result in group.copies else u.op.name for u in group.ordered]
+        runs: list[tuple[str, int]] = []
+        for name in names:
+            if runs and runs[-1][0] == name:
+                runs[-1] = (name, runs[-1][1] + 1)
+            else:
+                runs.append((name, 1))
+        shown = [name.replace("pd_op.", "") + (f" x{n}" if n > 1 else "") for name, n in runs]
+        found.append(" ".join(shown))
+    return found
+
+
+def reasons(program: ProgramOp, policy: Policy = DEFAULT) -> list[str]:
+    """What is told of the pairs that are in two kernels, but for inputs and outputs."""
+    block = program.block
+    if first_write(program) is not None:
+        told = [refusal_of(program, one, other) for one, other in pairs(block)]
+    else:
+        told = [r for _, _, _, r in refusals(program, policy)]
+    names = names_of(program)
+    found: dict[tuple[str, str], list[str]] = {}
+    for refusal in told:
+        if refusal is None or any(op.name in SILENT for op in refusal.ops):
+            continue
+        pair = [f"%{names[op.results[0]]}" for op in refusal.ops]
+        text = f"{' '.join(pair)}: {refusal.kind}: {refusal.reason}"
+        text += f" [{refusal.remedy}]" if refusal.remedy else ""
+        if refusal.path1:
+            ends = " and ".join(repr(list(index)) for index in refusal.indices)
+            point = ", ".join(f"{i.name} = {n}" for i, n in refusal.witness.items())
+            text += f" needs {ends}, which differ where {point}"
+        found.setdefault((refusal.kind, refusal.reason), []).append(text)
+    return [text for texts in found.values() for text in texts[:MOST]]
+
+
+def told(name: str) -> str:
+    """The section of a case."""
+    program = built(name)[1]
+    lines = [f"== {name}"]
+    lines += [f"kernel: {g}" for g in groups(program)]
+    lines += reasons(program)
+    if name in CUT:
+        lines += [f"without computing again: {r}" for r in reasons(program, Policy(recompute=0))]
+    return "\n".join(lines) + "\n"
+
+
+def pages() -> str:
+    """All sections."""
+    return "".join(map(told, CASES))
+
+
+if __name__ == "__main__":
+    PATH.write_text(pages(), encoding="utf-8")
