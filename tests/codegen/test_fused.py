@@ -30,11 +30,7 @@ from pirkit.lowering.why import why_kernels
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.tensor import allocator
 from tests.execution import parsed
-<<<<<<< ours
-from tests.fusion.cases import CASES, Case
-=======
-from tests.fusion.cases import CASES, built
->>>>>>> theirs
+from tests.fusion.cases import CASES, Case, built
 from tests.fusion.random_programs import Maker
 from tests.fusion.test_random import fused
 
