@@ -7,14 +7,16 @@ combination of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, cast
 
+from pirkit.analysis.effects import SOURCES
+from pirkit.analysis.order import operations
 from pirkit.dialect.attrs import encode
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.infer import infer_result_types
 from pirkit.dialect.opdef import RANDOM, OpDef, decompose
-from pirkit.dialect.operation import ProgramOp, create
+from pirkit.dialect.operation import REGIONS, ProgramOp, create
 from pirkit.passes.decompose import take_apart
 from pirkit.runtime.binding import Bind, Binding, Step
 from pirkit.runtime.executor import Executable
@@ -30,10 +32,22 @@ def is_composite(definition: OpDef) -> bool:
     return decompose.get(pure) is not None and pure.effects != RANDOM and not pure.writes
 
 
-def composite(definition: OpDef, lower: Callable[[ProgramOp], Executable]) -> Bind:
-    """What binds the decomposition of an op; ``lower`` makes programs run.
+def called(program: ProgramOp) -> Iterator[OpDef]:
+    """The ops of a program that need a kernel."""
+    for op in operations(program.block):
+        if op.definition.dialect != "pir" and op.name not in (*SOURCES, *REGIONS):
+            yield op.definition
 
-    Raises UnsupportedError for a call that its rule does not know how to take apart.
+
+def composite(
+    definition: OpDef,
+    lower: Callable[[ProgramOp], Executable | None],
+    take: Callable[[Any], Any],
+) -> Bind:
+    """What binds the decomposition of an op.
+
+    ``lower`` makes programs run, or tells that it does not; ``take`` brings arrays of the host to
+    where results are to be. Raises UnsupportedError for a call that its rule cannot take apart.
     """
 
     def bind(b: Binding) -> Step | None:
@@ -50,10 +64,13 @@ def composite(definition: OpDef, lower: Callable[[ProgramOp], Executable]) -> Bi
         if not take_apart(op):
             return None
         exe = lower(program)
+        if exe is None:
+            return None
         shape = [_count(meta) for meta in b.outputs]
 
         def step(*arrays: Any) -> tuple[Any, ...]:
-            found = exe.run(dict(zip(inputs, _flat(arrays), strict=False)))
+            given = dict(zip(inputs, _flat(arrays), strict=False))
+            found = {name: take(array) for name, array in exe.run(given).items()}
             return tuple(
                 [
                     None

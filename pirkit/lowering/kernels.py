@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 from pirkit.dialect.opdef import RANDOM, OpDef, infer_meta, lookup, reference
 from pirkit.dialect.operation import ProgramOp
 from pirkit.lowering.composite import NAME as COMPOSITE
-from pirkit.lowering.composite import composite, is_composite
+from pirkit.lowering.composite import called, composite, is_composite
 from pirkit.lowering.native import FUSED, bind_native
 from pirkit.lowering.native import NAME as NATIVE
 from pirkit.runtime.binding import Binding, Step
@@ -99,6 +99,9 @@ class KernelLibrary:
             count += 1
             yield choice
         if backend.device != CPU:
+            for choice in self._composite(definition, dtype, count, self):
+                count += 1
+                yield choice
             if not self.falls_back:
                 return
             why = "serves not every call" if count else "has no kernel"
@@ -119,7 +122,8 @@ class KernelLibrary:
     def _reference(self, definition: OpDef, dtype: DType, others: int) -> Iterator[Choice]:
         rule = reference.get(definition)
         if rule is None:
-            yield from self._composite(definition, dtype, others)
+            library = self if self.device.name == CPU else replace(self, backend=CPU)
+            yield from self._composite(definition, dtype, others, library)
             return
         kernel = Kernel(
             op=definition.base.name,
@@ -132,25 +136,30 @@ class KernelLibrary:
         reason = "asked for" if asked else "for what no kernel serves" if others else "no kernel"
         yield Choice(kernel, (f"the reference rule: {reason}",))
 
-    def _composite(self, definition: OpDef, dtype: DType, others: int) -> Iterator[Choice]:
+    def _composite(
+        self, definition: OpDef, dtype: DType, others: int, library: KernelLibrary
+    ) -> Iterator[Choice]:
+        """The decomposition, whose parts run on the kernels of ``library``."""
         if not is_composite(definition):
             return
         kernel = Kernel(
             op=definition.base.name,
             key=KernelKey(COMPOSITE, ANY, dtype),
-            bind=composite(definition, self._on_cpu_alone),
+            bind=composite(definition, library._parts_alone, library.device.take),
             form="new",
             source="its decomposition",
         )
         reason = "for what no kernel serves" if others else "no kernel"
         yield Choice(kernel, (f"taken apart when its shapes and attributes are known: {reason}",))
 
-    def _on_cpu_alone(self, program: ProgramOp) -> Executable:
-        """A part of a program, on the CPU whatever the rest runs on."""
+    def _parts_alone(self, program: ProgramOp) -> Executable | None:
+        """A part of a program by itself; None if another device has to help, and may."""
         from pirkit.lowering.plan_writer import write_plan  # noqa: PLC0415  which asks for kernels
 
-        library = self if self.device.name == CPU else replace(self, backend=CPU)
-        return Executable(write_plan(program, library=library), library)
+        elsewhere = self.falls_back and self.device.name != CPU
+        if elsewhere and not all(self.is_native(d) for d in called(program)):
+            return None
+        return Executable(write_plan(program, library=self), self)
 
     def overwrites(self, kernel: Kernel) -> Mapping[int, tuple[int, ...]]:
         """Result -> operands whose memory the kernel may write it to, by position."""

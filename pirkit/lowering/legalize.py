@@ -61,17 +61,20 @@ class _Wanted:
         if op.definition.writes:
             return True
         if is_open_call(op):
-            return bool(self.parts(op))
+            return self.parts(op) is not None
         if self.everywhere or not library.serves(definition):
             return True
         if op.name not in self.parted:
             parts = self.parts(op)
-            served = (library.is_native(p.definition) or _is_structural(p) for p in parts)
-            self.parted[op.name] = bool(parts) and all(served)
+            served = (library.is_native(p.definition) or _is_structural(p) for p in parts or ())
+            self.parted[op.name] = parts is not None and all(served)
         return self.parted[op.name]
 
-    def parts(self, op: PirOp) -> list[PirOp]:
-        """What an operation becomes, seen on a copy; nothing if it cannot be taken apart."""
+    def parts(self, op: PirOp) -> list[PirOp] | None:
+        """What an operation becomes, seen on a copy; None if it cannot be taken apart.
+
+        Nothing, if all it gives are its operands.
+        """
         trial = ProgramOp.build("trial")
         b = Builder(trial.block)
         alone = op.clone({v: _copied(v, b) for v in op.operands})
@@ -79,8 +82,8 @@ class _Wanted:
         try:
             count = take_apart(alone, self)
         except UnsupportedError:
-            return []  # it may run whole
-        return list(operations(trial.block)) if count else []
+            return None  # it may run whole
+        return list(operations(trial.block)) if count else None
 
 
 def _copied(value: SSAValue, b: Builder) -> SSAValue:

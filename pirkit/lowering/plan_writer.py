@@ -15,6 +15,7 @@ from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Block, SSAValue
 
 from pirkit.analysis.alias import AliasClasses, alias_classes
+from pirkit.analysis.openness import is_open_call
 from pirkit.diag.errors import UnsupportedError
 from pirkit.dialect.build import SOURCE
 from pirkit.dialect.infer import constant_array, constant_scalar, default_value
@@ -23,6 +24,7 @@ from pirkit.dialect.operation import PirOp, ProgramOp, origin_of, span_of
 from pirkit.dialect.signature import INT_KINDS, REQUIRED
 from pirkit.dialect.signature import Operand as OperandSlot
 from pirkit.dialect.types import meta_of
+from pirkit.lowering.composite import is_composite
 from pirkit.lowering.kernels import KernelLibrary
 from pirkit.lowering.legalize import legalized
 from pirkit.lowering.liveness import with_frees, without_dead_calls
@@ -154,7 +156,8 @@ class _Writer:
     def require_kernel(self, op: PirOp, definition: OpDef) -> None:
         if op.name in self.served:
             return
-        if not self.library.serves(definition):
+        late = is_open_call(op) and is_composite(definition)
+        if not late and not self.library.serves(definition):
             raise UnsupportedError(
                 f"`{op.name}` has no kernel",
                 code="PK0402",

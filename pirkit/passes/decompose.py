@@ -16,10 +16,12 @@ from pirkit.analysis.order import operations
 from pirkit.diag.errors import InternalError, UnsupportedError
 from pirkit.diag.limits import check
 from pirkit.dialect.attrs import encode
-from pirkit.dialect.build import RULE, SOURCE, Builder, Value
+from pirkit.dialect.build import ORDER, RULE, SOURCE, Builder, Value
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose
 from pirkit.dialect.operation import PirOp, span_of
+from pirkit.dialect.ops.gradients import SOURCES as GRADIENTS
+from pirkit.dialect.primitives import is_primitive
 from pirkit.dialect.types import meta_of
 from pirkit.passes.base import Pass, PassContext, Stats, option
 from pirkit.passes.rewrite import replace
@@ -33,9 +35,11 @@ class DecomposePass(Pass):
     Every op that is no primitive has a rule; rules are applied until none is left. An op that
     writes in place and has a pure twin stays whole: `functionalize` makes it pure. One that has
     none, like a step of an optimizer, ends in `assign_out_`, which writes the new values. ``keep``
-    names ops that stay whole, ``only`` the ops that are taken apart, both without their dialect.
-    New ops carry the location of the op they come from, and its name as ``comp_op_name``. Where a
-    rule has to know a size or an attribute that the program leaves open, the op stays whole.
+    names ops that stay whole, ``only`` the ops that are taken apart, both without their dialect;
+    ``forward`` and ``backward`` choose one half: derivatives are gradient ops, and what autodiff
+    has made. New ops carry the location of the op they come from, and its name as
+    ``comp_op_name``. A remark tells of each op that stays whole, and why: a rule may have to know a
+    size or an attribute that the program leaves open.
 
     ::
 
@@ -50,24 +54,59 @@ class DecomposePass(Pass):
 
     keep: tuple[str, ...] = option((), "ops to keep whole")
     only: tuple[str, ...] = option((), "the only ops to take apart")
+    forward: bool = option(True, "take apart what computes values")
+    backward: bool = option(True, "take apart what computes derivatives")
 
     def run(self, ctx: PassContext, module: ModuleOp) -> None:
-        keep, only = frozenset(self.keep), frozenset(self.only)
+        refused: dict[PirOp, str] = {}
 
         def wanted(op: PirOp) -> bool:
-            short = op.name.partition(".")[2]
-            if short in keep:
-                ctx.count("kept")
-                return False
-            return not only or short in only
+            return self.spared(op) is None
 
         def left(op: PirOp, error: UnsupportedError) -> None:
-            ctx.remark("missed", error.message, op)
+            refused[op] = error.message
 
         for program in ctx.programs(module):
             for op in ctx.each(list(operations(program.block))):
                 if op.parent is not None and wanted(op):
                     ctx.count("decomposed", take_apart(op, wanted, leave=left))
+            for op in operations(program.block):
+                if not is_primitive(op):
+                    ctx.count("kept")
+                    self.tell(ctx, op, refused.get(op))
+
+    def spared(self, op: PirOp) -> str | None:
+        """The option by which an op stays whole, or None."""
+        short = op.name.partition(".")[2]
+        if short in self.keep:
+            return "keep"
+        if self.only and short not in self.only:
+            return "only"
+        half = (
+            "backward"
+            if op.definition.base.name in GRADIENTS or ORDER in op.attributes
+            else "forward"
+        )
+        return None if getattr(self, half) else half
+
+    def tell(self, ctx: PassContext, op: PirOp, refused: str | None) -> None:
+        """Remark why an op stays whole."""
+        spared = self.spared(op)
+        if spared is not None:
+            ctx.remark("analysis", f"`{op.name}` stays whole: option `{spared}` says so", op)
+            return
+        reason = refused or "its rule does not serve this call"
+        if refused is None and is_open_call(op):
+            reason = "sizes or attributes are known only when the program runs"
+        if _has_pure_twin(op):
+            reason = "it writes in place, and `functionalize` makes it pure"
+        elif decompose.get(op.definition) is None:
+            reason = "it has no rule"
+        ctx.remark("missed", f"`{op.name}` stays whole: {reason}", op)
+
+
+def _has_pure_twin(op: PirOp) -> bool:
+    return op.definition.writes and op.definition.pure is not None
 
 
 def take_apart(
@@ -84,7 +123,7 @@ def take_apart(
     rule has to know sizes or attributes that the program leaves open; without it, that is an error.
     """
     rule = decompose.get(op.definition)
-    if rule is None or (op.definition.writes and op.definition.pure is not None):
+    if rule is None or _has_pure_twin(op):
         return 0
     check("decomposition_depth", depth, span_of(op))
     block = op.parent

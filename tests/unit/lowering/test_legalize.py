@@ -16,6 +16,8 @@ from pirkit.lowering.why import why_kernels
 from pirkit.passes import run_pipeline
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.device import HostDevice
+from pirkit.runtime.executor import Executable
+from pirkit.runtime.fallback import FALLBACKS
 from pirkit.runtime.plan import Call, instructions
 from pirkit.runtime.registry import CPU, Backend, Registry
 from tests.execution import parsed
@@ -100,6 +102,9 @@ AXIS = """%g = pd_op.sum_grad(%x, %dy, %axis) {keepdim = false, reduce_all = fal
         : (tensor<2x3xf32>, tensor<?xf32>, tensor<1xi64>) -> tensor<2x3xf32>
     pir.shadow_output(%g) {output_name = "g"} : (tensor<2x3xf32>) -> ()"""
 PORTS = '%x "x" : tensor<2x3xf32>, %dy "dy" : tensor<?xf32>, %axis "axis" : tensor<1xi64>'
+OPEN = """%g = pd_op.reverse_grad(%dy, %axis) : (tensor<2x3xf32>, tensor<1xi64>) -> tensor<2x3xf32>
+    pir.shadow_output(%g) {output_name = "g"} : (tensor<2x3xf32>) -> ()"""
+OPEN_PORTS = '%dy "dy" : tensor<2x3xf32>, %axis "axis" : tensor<1xi64>'
 
 
 def test_an_axis_may_be_an_input() -> None:
@@ -113,16 +118,39 @@ def test_an_axis_may_be_an_input() -> None:
 
 def test_the_kernel_of_an_open_call_is_its_decomposition() -> None:
     library = KernelLibrary()
-    told = why_kernels(write_plan(program(AXIS, PORTS)), library)
-    assert "pd_op.sum_grad: chosen when its shapes and attributes are known" in told
+    told = why_kernels(write_plan(program(OPEN, OPEN_PORTS)), library)
+    assert "pd_op.reverse_grad: chosen when its shapes and attributes are known" in told
     assert "taken apart when its shapes and attributes are known: no kernel" in told
 
 
+@pytest.mark.parametrize("falls_back", [True, False])
+def test_an_open_call_is_taken_apart_on_the_device_whose_kernels_its_parts_have(
+    falls_back: bool,
+) -> None:
+    library = accelerated("pd_op.flip", falls_back=falls_back)
+    plan = write_plan(program(OPEN, OPEN_PORTS), library=library)
+    told = why_kernels(plan, library)
+    first = next(line for line in told.splitlines() if "candidate" in line)
+    assert "taken apart when its shapes and attributes are known: no kernel" in first
+    fallen = sum(FALLBACKS.values())
+    given = {"dy": np.zeros((2, 3), np.float32), "axis": np.array([0])}
+    assert Executable(plan, library).run(given)["g"].shape == (2, 3)
+    assert sum(FALLBACKS.values()) == fallen
+
+
+def test_an_op_that_gives_its_operands_is_taken_apart_to_nothing() -> None:
+    held = program(f"""%a, %b = pd_op.add_grad(%x, %x, %x) {{axis = -1 : i32}}
+        : ({F}, {F}, {F}) -> ({F}, {F})
+        pir.shadow_output(%a) {{output_name = "a"}} : ({F}) -> ()""")
+    assert names(legalized(held, accelerated())) == []
+
+
 def test_a_rule_that_has_to_know_the_axis_leaves_the_op_whole() -> None:
-    module = program(AXIS, PORTS).parent_op()
+    module = program(OPEN, OPEN_PORTS).parent_op()
     result = run_pipeline(module, "decompose")  # type: ignore[arg-type]
     (told,) = [r.message for r in result.remarks]
-    assert told == "`axis` of `pd_op.sum` is known only when the program runs"
+    reason = "sizes or attributes are known only when the program runs"
+    assert told == f"`pd_op.reverse_grad` stays whole: {reason}"
 
 
 def test_a_shape_that_does_not_fit_is_refused_when_it_is_fed() -> None:
