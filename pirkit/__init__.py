@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         value_and_grad,
         vjp,
     )
+    from pirkit.frontend.whole import Whole, compile_whole
     from pirkit.runtime.executor import Executable
     from pirkit.runtime.tensor.creation import from_dlpack, from_numpy, tensor
     from pirkit.runtime.tensor.dense import DenseTensor, Tensor
@@ -41,7 +42,9 @@ _HOMES: Final = {
     "PirkitError": "pirkit.diag.errors",
     "Program": "pirkit.frontend.files",
     "Tensor": "pirkit.runtime.tensor.dense",
+    "Whole": "pirkit.frontend.whole",
     "compile": "pirkit.frontend.compile",
+    "compile_whole": "pirkit.frontend.whole",
     "from_dlpack": "pirkit.runtime.tensor.creation",
     "from_numpy": "pirkit.runtime.tensor.creation",
     "grad": "pirkit.frontend.transforms",
@@ -65,8 +68,10 @@ __all__ = [
     "PirkitError",
     "Program",
     "Tensor",
+    "Whole",
     "__version__",
     "compile",
+    "compile_whole",
     "from_dlpack",
     "from_numpy",
     "grad",

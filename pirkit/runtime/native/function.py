@@ -47,6 +47,11 @@ class NativeFunction:
         self._library: Library = load(code.image, [code.symbol])
         self._address = self._library.addresses[code.symbol]
 
+    @property
+    def address(self) -> int:
+        """Where its code is, for as long as this object lives."""
+        return self._address
+
     def bind(self, arrays: Sequence[Array]) -> Callable[[], None]:
         """A call on these arrays; nothing is allocated or looked up when it runs.
 

@@ -61,7 +61,8 @@ class Pool:
         self.address = -(-ctypes.addressof(self._memory) // _LINE) * _LINE
         ctypes.c_int64.from_address(self.address + FIELDS["spins"]).value = _SPINS
         addresses = self._library.addresses
-        self.run: Run = _RUN(addresses["pirkit_pool_run"])
+        self.run_address = addresses["pirkit_pool_run"]
+        self.run: Run = _RUN(self.run_address)
         self._stop = _STOP(addresses["pirkit_pool_stop"])
         start = _START(addresses["pirkit_pool_start"])
         # workers inherit the mask: signals are for the threads of Python

@@ -1,0 +1,1 @@
+"""Whole programs as one piece of native code."""

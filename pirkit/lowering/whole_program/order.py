@@ -1,0 +1,131 @@
+"""Loops in order, and where the values between them are."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Final
+
+from pirkit.lowering.whole_program.stages import Node, Stages, Sum
+
+_LINE: Final = 64
+
+
+@dataclass(slots=True, eq=False)
+class Item:
+    """Nodes that share a loop, a single node, or a sum over points."""
+
+    nodes: tuple[Node, ...] = ()
+    sum: Sum | None = None
+
+    def defines(self) -> set[int]:
+        return {n.op.out for n in self.nodes}
+
+    def reads(self) -> set[int]:
+        if self.sum is not None:
+            return {v for pair in self.sum.terms for v in pair if v is not None}
+        return {a for n in self.nodes for a in n.op.args}
+
+    @property
+    def first(self) -> Node:
+        return self.nodes[0]
+
+
+@dataclass(slots=True)
+class Order:
+    """Loops ``before`` the points, ``inside``, and ``after`` them.
+
+    ``rows`` are bytes of scratch memory at which rows lie between loops, ``whole`` bytes of the
+    workspace; what is in neither is in registers, an input or a result. ``kept`` are the values
+    that somebody outside of their own loop reads.
+    """
+
+    stages: Stages
+    before: list[Item]
+    inside: list[Item]
+    after: list[Item]
+    kept: set[int] = field(default_factory=set[int])
+    rows: dict[int, int] = field(default_factory=dict[int, int])
+    row_bytes: int = 0
+    whole: dict[int, int] = field(default_factory=dict[int, int])
+    whole_bytes: int = 0
+
+    def items(self) -> Iterator[Item]:
+        yield from self.before
+        yield from self.inside
+        yield from self.after
+
+    def reserve(self, nbytes: int) -> int:
+        """Bytes of the workspace, whole lines and one more for vectors that reach beyond."""
+        start = self.whole_bytes
+        self.whole_bytes += -(-nbytes // _LINE) * _LINE + _LINE
+        return start
+
+
+def order_of(stages: Stages, lanes: int) -> Order:
+    """Put stages into loops and give every value a place."""
+    made = Order(stages, _items(stages.before), _inside(stages), _items(stages.after))
+    for item in made.items():
+        own = item.defines()
+        made.kept |= item.reads() - own
+    made.kept -= set(stages.graph.outputs) - stages.rows
+    _place_rows(made, lanes)
+    graph = stages.graph
+    for item in (*made.before, *made.after):
+        for node in item.nodes:
+            value = node.op.out
+            if value in made.kept:
+                meta = graph.metas[value]
+                made.whole[value] = made.reserve(meta.numel * meta.dtype.itemsize)
+    return made
+
+
+def _items(nodes: Sequence[Node]) -> list[Item]:
+    found: list[Item] = []
+    for (_, kind, _), some in groupby(nodes, lambda n: (n.stage, n.kind, n.key)):
+        group = tuple(some)
+        found += [Item(group)] if kind == "map" else [Item((n,)) for n in group]
+    return found
+
+
+def _inside(stages: Stages) -> list[Item]:
+    """The loops over rows, each sum over points as soon as all that it reads is there."""
+    items = _items(stages.inside)
+    where = {v: k for k, item in enumerate(items) for v in item.defines()}
+    due: dict[int, list[Item]] = defaultdict(list)
+    for each in stages.sums:
+        item = Item(sum=each)
+        due[max((where.get(v, -1) for v in item.reads()), default=-1)].append(item)
+    found = due[-1]
+    for k, item in enumerate(items):
+        found += [item, *due[k]]
+    return found
+
+
+def _place_rows(made: Order, lanes: int) -> None:
+    """Give rows that outlive their loop a place, which others get when nobody reads them more."""
+    stages = made.stages
+    last: dict[int, int] = {}
+    for k, item in enumerate(made.inside):
+        for value in item.reads():
+            last[value] = k
+    free: dict[int, list[int]] = defaultdict(list)
+    ends: dict[int, list[int]] = defaultdict(list)
+    for k, item in enumerate(made.inside):
+        for node in item.nodes:
+            value = node.op.out
+            if value not in made.kept:
+                continue
+            size = stages.columns(value) * lanes * stages.graph.dtype(value).itemsize
+            size = -(-size // _LINE) * _LINE
+            if free[size]:
+                made.rows[value] = free[size].pop()
+            else:
+                made.rows[value] = made.row_bytes
+                made.row_bytes += size
+            ends[last[value]].append(value)
+        for value in ends[k]:
+            size = stages.columns(value) * lanes * stages.graph.dtype(value).itemsize
+            free[-(-size // _LINE) * _LINE].append(made.rows[value])

@@ -1,0 +1,282 @@
+"""A program with points in lanes: everything that a step of training does, as one function.
+
+Small dense networks, their derivatives, and the update of their weights are rows that do not know
+of each other, sums over them, and a few values that are no rows. A vector of points goes through
+the whole network with its values in the nearest caches; the weights are read from where they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from hashlib import blake2b
+from pathlib import Path
+from typing import Final
+
+from pirkit.diag.version import VERSION
+from pirkit.lowering.codegen.compile import pack, unpack
+from pirkit.lowering.codegen.generate import SYMBOL
+from pirkit.lowering.codegen.ir import I64, Builder, Value
+from pirkit.lowering.codegen.points import tail_mask
+from pirkit.lowering.whole_program.graph import Graph, Refused
+from pirkit.lowering.whole_program.order import Item, Order, order_of
+from pirkit.lowering.whole_program.stages import Stages, stages_of
+from pirkit.lowering.whole_program.sums import Sums
+from pirkit.lowering.whole_program.writer import Writer
+from pirkit.runtime.dtype import DType, float32, float64
+from pirkit.runtime.native.cache import user_cache
+from pirkit.runtime.native.engine import compile_ir
+from pirkit.runtime.native.function import Code, NativeFunction
+from pirkit.runtime.native.llvm import LLVMLITE_VERSION
+from pirkit.runtime.native.program import NativeProgram, ProgramStep
+from pirkit.runtime.native.target import Target, host
+
+_PART: Final = 8
+"""Vectors of points that a part has at least."""
+_MOST_PARTS: Final = 16
+_VECTORS_PER_NS: Final = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """A function in the making: its text, its independent blocks, a guess of its time in ns."""
+
+    text: str
+    blocks: int
+    work: int
+
+
+class _Program:
+    """The functions of a graph."""
+
+    def __init__(self, graph: Graph, target: Target) -> None:
+        self.target = target
+        self.stages: Stages = stages_of(graph)
+        self.dtype = _float_of(self.stages)
+        self.lanes = max(2, target.vector_bits // (8 * self.dtype.itemsize))
+        self.order: Order = order_of(self.stages, self.lanes)
+        self.sums = Sums(self.stages, self.lanes)
+        self.vectors = -(-self.stages.points // self.lanes) if self.order.inside else 0
+        self.parts = max(1, min(_MOST_PARTS, self.vectors // _PART))
+        size = self.dtype.itemsize
+        self.sums_at = self.order.row_bytes
+        self.scratch = self.sums_at + self.sums.count * self.lanes * size
+        self.numbers = self.order.reserve(self.parts * self.sums.count * size)
+
+    def pieces(self) -> list[_Piece]:
+        """One function, or where threads may share the points one before, one for them, one after.
+
+        The result is the same.
+        """
+        stages: list[tuple[Callable[[Writer], None], int, int]] = []
+        if self.order.before:
+            stages.append((self.before, 1, _time(self.order.before, 1)))
+        if self.order.inside:
+            stages.append((self.inside, self.parts, _time(self.order.inside, self.vectors)))
+        if self.order.after or self.sums.count:
+            stages.append((self.after, 1, _time(self.order.after, 1)))
+        if self.parts == 1:
+            work = sum(w for _, _, w in stages)
+            return [_Piece(self.function([f for f, _, _ in stages]), 1, work)]
+        return [_Piece(self.function([f]), blocks, work) for f, blocks, work in stages]
+
+    def function(self, bodies: list[Callable[[Writer], None]]) -> str:
+        target, operands = self.target, len(self.graph.inputs) + len(self.graph.outputs) + 1
+        b = Builder(scalef=target.x86 and target.has("avx512f"))
+        writer = Writer(b, self.order, self.lanes, self.dtype)
+        size = self.dtype.itemsize
+        for each in self.stages.sums:
+            place = self.numbers + self.sums.first[each.out] * size
+            writer.pointers[each.out] = b.at(writer.workspace, place)
+        for body in bodies:
+            body(writer)
+        lines = [
+            f"define void @{SYMBOL}(ptr noalias readonly %args, i64 %slot, i64 %lo, i64 %hi) {{",
+            "entry:",
+            f"  %scratch_slot = getelementptr i8, ptr %args, i64 {8 * operands}",
+            "  %scratch_base = load ptr, ptr %scratch_slot, align 8",
+            f"  %scratch_offset = mul i64 %slot, {self.scratch}",
+            "  %scratch = getelementptr i8, ptr %scratch_base, i64 %scratch_offset",
+            *b.lines,
+            "  ret void",
+            "}",
+            *b.declared.values(),
+            "!0 = !{i32 1}",
+        ]
+        return "\n".join(lines) + "\n"
+
+    @property
+    def graph(self) -> Graph:
+        return self.stages.graph
+
+    # --- the three parts of a program ---
+
+    def before(self, w: Writer) -> None:
+        self._whole(w, self.order.before)
+
+    def after(self, w: Writer) -> None:
+        if self.parts > 1 and self.sums.count:
+            self.sums.total(w, self.parts, self.numbers)
+        self._whole(w, self.order.after)
+
+    def _whole(self, w: Writer, items: list[Item]) -> None:
+        for item in items:
+            if item.first.kind == "map":
+                w.whole(item)
+            else:
+                w.whole_sum(item.first)
+
+    def inside(self, w: Writer) -> None:
+        b = w.b
+        if self.vectors == 1:
+            self.vector(w, Value("0", I64), True)
+            self._finish(w, Value("0", I64))
+            return
+
+        def part(number: Value, _: object) -> list[Value]:
+            self.sums.clear(w, self.sums_at)
+            low, high = (self._bound(w, b.plus(number, k)) for k in (0, 1))
+
+            def one(index: Value, _: object) -> list[Value]:
+                self.vector(w, index, False)
+                return []
+
+            b.loop(low, high, 1, [], one)
+            self._finish(w, number)
+            return []
+
+        b.loop(Value("%lo", I64), Value("%hi", I64), 1, [], part)
+
+    def _bound(self, w: Writer, part: Value) -> Value:
+        """The first vector of a part."""
+        return w.b.emit(I64, f"udiv {w.b.times(part, self.vectors)}, {self.parts}")
+
+    def _finish(self, w: Writer, part: Value) -> None:
+        if self.sums.count:
+            self.sums.finish(w, self.sums_at, part, self.numbers)
+
+    def vector(self, w: Writer, index: Value, is_only: bool) -> None:
+        """One vector of points through all loops."""
+        b, points = w.b, self.stages.points
+        w.row = b.times(index, self.lanes)
+        if is_only:
+            w.mask = tail_mask(b, self.lanes, points)
+        elif points % self.lanes:
+            w.mask = tail_mask(b, self.lanes, b.emit(I64, f"sub i64 {points}, {w.row.text}"))
+        for item in self.order.inside:
+            if item.sum is not None:
+                self.sums.add(w, item.sum, self.sums_at, is_only)
+            elif item.first.kind == "map":
+                w.rows(item)
+            else:
+                w.single_node(item.first)
+
+
+def points_program(graph: Graph, target: Target | None = None) -> NativeProgram:
+    """The native program of a graph. Raises Refused for a graph that has none."""
+    program = _Program(graph, target or host())
+    operands = tuple(range(len(graph.inputs) + len(program.graph.outputs) + 1))
+    steps = [
+        ProgramStep(NativeFunction(_compiled(piece, program, len(operands))), operands)
+        for piece in program.pieces()
+    ]
+    made = program.graph
+    return NativeProgram(
+        tuple([made.metas[v] for v in made.inputs]),
+        tuple([made.metas[v] for v in made.outputs]),
+        tuple(steps),
+        (0,),
+        program.order.whole_bytes,
+        made.names,
+        _summary(program, len(steps)),
+        _in_place(program),
+    )
+
+
+def _summary(program: _Program, count: int) -> str:
+    stages = program.stages
+    whole = len(stages.before) + len(stages.after)
+    points = f"{len(stages.inside)} ops on rows of {stages.points} points, " if stages.rows else ""
+    functions = "one function" if count == 1 else f"{count} functions"
+    return (
+        f"{functions}: {points}{len(stages.sums)} sums over points, {whole} ops on other values; "
+        f"{program.scratch:,} bytes for each thread"
+    )
+
+
+def _in_place(program: _Program) -> frozenset[tuple[int, int]]:
+    """Pairs of a result and an input that may be one array.
+
+    A result is written after the points; nothing may read the input behind that, nor another
+    element of it at that time.
+    """
+    graph, order = program.graph, program.order
+    written: dict[int, int] = {}
+    last: dict[int, int] = {}
+    for k, item in enumerate(order.after):
+        for value in item.reads():
+            last[value] = k
+        for value in item.defines():
+            written[value] = k
+    pairs: set[tuple[int, int]] = set()
+    for result, value in enumerate(graph.outputs):
+        for position, source in enumerate(graph.inputs):
+            same = graph.metas[value] == graph.metas[source]
+            if same and value in written and last.get(source, -1) <= written[value]:
+                pairs.add((result, position))
+    return frozenset(pairs)
+
+
+def _float_of(stages: Stages) -> DType:
+    """The float type that a program computes in. Raises Refused where there are several."""
+    graph = stages.graph
+    used = {*graph.inputs, *(op.out for op in graph.ops), *graph.fills}
+    used |= {a for op in graph.ops for a in op.args}
+    dtypes = {graph.dtype(v) for v in used}
+    floats = {d for d in dtypes if d.is_float}
+    if len(floats) != 1 or not floats <= {float32, float64}:
+        raise Refused(f"element types {', '.join(sorted(d.name for d in dtypes))}")
+    if any(d.kind != "bool" for d in dtypes - floats):
+        raise Refused(f"element types {', '.join(sorted(d.name for d in dtypes))}")
+    if any(graph.dtype(s.out) not in floats for s in stages.sums):
+        raise Refused("a sum of what are no floats")
+    (only,) = floats
+    return only
+
+
+def _time(items: list[Item], times: int) -> int:
+    """A guess of the time of some loops on one thread, in ns."""
+    vectors = 0
+    for item in items:
+        if item.sum is not None:
+            vectors += 400 * len(item.sum.terms)
+            continue
+        for node in item.nodes:
+            (width,) = node.key
+            heavy = 20 if node.op.name in ("tanh", "exp", "sin", "cos", "matmul") else 1
+            vectors += width * heavy
+    return int(vectors * times / _VECTORS_PER_NS)
+
+
+def _compiled(piece: _Piece, program: _Program, operands: int) -> Code:
+    store = user_cache()
+    parts = (piece, program.scratch, program.target, VERSION, LLVMLITE_VERSION, _generator())
+    key = blake2b(repr(parts).encode(), digest_size=32).hexdigest()
+    found = store.get(key) if store else None
+    if found is not None:
+        return unpack(found)
+    image = compile_ir(piece.text, program.target)
+    code = Code(image, SYMBOL, piece.blocks, program.scratch, piece.work, (0,) * operands, ())
+    if store:
+        store.put(key, pack(code))
+    return code
+
+
+@cache
+def _generator() -> str:
+    """A hash of this room: what an older one made is not used."""
+    digest = blake2b(digest_size=16)
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()

@@ -1,0 +1,204 @@
+"""A program of fused kernels as a list of native functions over memory that is planned at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Final, cast
+
+from pirkit.dialect.map_expr.specialised import kernel_at
+from pirkit.lowering.codegen.compile import native
+from pirkit.lowering.codegen.from_map_expr import nests_of
+from pirkit.lowering.codegen.loopnest import (
+    Compute,
+    Demand,
+    Fold,
+    Kernel,
+    Load,
+    Operand,
+    Stage,
+    Store,
+)
+from pirkit.lowering.native import FUSED
+from pirkit.lowering.whole_program.graph import Refused
+from pirkit.runtime.arena import Arena
+from pirkit.runtime.meta import TensorMeta
+from pirkit.runtime.native.function import NativeFunction
+from pirkit.runtime.native.program import NativeProgram, ProgramStep
+from pirkit.runtime.plan import Call, Plan
+
+RENAMES: Final = frozenset({
+    "pd_op.reshape", "pd_op.squeeze", "pd_op.unsqueeze", "pd_op.flatten", "pd_op.assign",
+    "pd_op.share_data",
+})  # fmt: skip
+"""Ops whose result has the elements of the operand in the same order."""
+MOST_PRODUCTS: Final = 1 << 18
+"""Multiplications of a matrix product that a loop nest does as well as a library."""
+
+
+@dataclass(slots=True)
+class _Sequence:
+    """Steps over buffers: slots of the plan, then temporaries of kernels."""
+
+    plan: Plan
+    steps: list[tuple[NativeFunction, tuple[int, ...]]] = field(
+        default_factory=list["tuple[NativeFunction, tuple[int, ...]]"]
+    )
+    sizes: dict[int, int] = field(default_factory=dict[int, int])
+    same: dict[int, int] = field(default_factory=dict[int, int])
+
+    def buffer(self, slot: int) -> int:
+        return self.same.get(slot, slot)
+
+    def temporary(self, nbytes: int) -> int:
+        number = len(self.plan.slots) + len(self.sizes)
+        self.sizes[number] = nbytes
+        return number
+
+    def meta(self, slot: int) -> TensorMeta:
+        meta = self.plan.slots[slot]
+        if not isinstance(meta, TensorMeta) or not meta.is_static:
+            raise Refused("sizes are known only when the program runs")
+        return meta
+
+    def kernel(self, kernel: Kernel, buffers: Sequence[int]) -> None:
+        found = native(kernel)
+        own = [self.temporary(size) for size in found.temporaries]
+        every = [*buffers, *own]
+        for function, places in found.steps:
+            self.steps.append((function, tuple([every[k] for k in places])))
+
+    # --- instructions ---
+
+    def call(self, call: Call) -> None:
+        if call.host or call.random is not None or call.is_ordered:
+            raise Refused(f"`{call.kernel}` is more than a function of its operands")
+        if call.kernel == FUSED:
+            self.fused(call)
+        elif call.kernel in RENAMES and isinstance(call.inputs[0], int):
+            out = cast(int, call.outputs[0])
+            if out != call.inputs[0]:
+                self.same[out] = self.buffer(call.inputs[0])
+        elif call.kernel == "pd_op.matmul":
+            self.product(call)
+        else:
+            raise Refused(f"`{call.kernel}` has no native form")
+
+    def fused(self, call: Call) -> None:
+        given, results = cast("tuple[int, ...]", call.inputs), call.outputs
+        kernel = kernel_at(call.attrs["kernel"], tuple([self.meta(i).shape for i in given]))
+        nests = nests_of(kernel)
+        if isinstance(nests, str):
+            raise Refused(f"a fused kernel has no native form: {nests}")
+        where = {k: self.buffer(slot) for k, slot in enumerate(given)}
+        for statement, slot in zip(kernel.outputs, results, strict=True):
+            if isinstance(slot, int):
+                where[len(given) + statement] = slot
+        for nest in nests:
+            if any(isinstance(s, Demand) for s in nest.kernel.statements()):
+                raise Refused("a fused kernel checks elements while it runs")
+            for k in nest.arrays:
+                if k not in where:
+                    meta = kernel.statements[k - len(given)].meta
+                    where[k] = self.temporary(meta.numel * meta.dtype.itemsize)
+            self.kernel(nest.kernel, [where[k] for k in nest.arrays])
+
+    def product(self, call: Call) -> None:
+        """A small product of two matrices as a loop nest."""
+        x, y = cast("tuple[int, int]", call.inputs)
+        out = cast(int, call.outputs[0])
+        a, b, c = (self.meta(slot) for slot in (x, y, out))
+        if a.rank != 2 or b.rank != 2 or not c.dtype.is_float:
+            raise Refused("a product of other than two matrices has no native form")
+        inner = a.shape[0] if call.attrs["transpose_x"] else a.shape[1]
+        if c.numel * inner > MOST_PRODUCTS or c.numel == 0:
+            raise Refused(f"a product of {c.numel * inner:,} multiplications has no native form")
+        size = a.dtype.itemsize
+        left = _strides(a, size, bool(call.attrs["transpose_x"]))
+        right = _strides(b, size, bool(call.attrs["transpose_y"]))
+        operands = (
+            Operand(a.dtype, (left[0], 0), (left[1],), prod(a.shape) * size),
+            Operand(b.dtype, (0, right[1]), (right[0],), prod(b.shape) * size),
+            Operand(c.dtype, (c.shape[1] * size, size), (0,), c.numel * size),
+        )
+        body = (
+            Load("x", 0),
+            Load("y", 1),
+            Compute("xy", "multiply", ("x", "y"), c.dtype),
+            Fold("total", "sum", "xy"),
+        )
+        nest = Kernel(c.shape, (inner,), operands, (Stage(body, (Store(2, "total"),)),))
+        self.kernel(nest, [self.buffer(x), self.buffer(y), out])
+
+    def copy(self, source: int, meta: TensorMeta) -> int:
+        """The elements of a buffer in another one."""
+        size = meta.dtype.itemsize
+        operand = Operand(meta.dtype, (size,), (), meta.numel * size)
+        body = (Load("x", 0), Store(1, "x"))
+        target = self.temporary(meta.numel * size)
+        self.kernel(Kernel((meta.numel,), (), (operand, operand), (Stage(body),)), [source, target])
+        return target
+
+
+def _strides(meta: TensorMeta, size: int, turned: bool) -> tuple[int, int]:
+    row, column = meta.shape[1] * size, size
+    return (column, row) if turned else (row, column)
+
+
+def sequence_program(plan: Plan) -> NativeProgram:
+    """The native program of a plan. Raises Refused for a plan that has none."""
+    if plan.written:
+        raise Refused(f"the program writes `{plan.written[0]}` in place: functionalize it")
+    made = _Sequence(plan)
+    for instruction in plan.body:
+        if not isinstance(instruction, Call):
+            raise Refused("the program branches or loops")
+        made.call(instruction)
+    ports = (*plan.inputs, *plan.params)
+    taken = {p.slot for p in ports}
+    results: list[int] = []
+    for output in plan.outputs:
+        if not isinstance(output.source, int):
+            raise Refused(f"output `{output.name}` is a list")
+        source = made.buffer(output.source)
+        if source in taken:
+            source = made.copy(source, cast(TensorMeta, output.meta))
+        taken.add(source)
+        results.append(source)
+    return _planned(made, [p.slot for p in ports], results)
+
+
+def _planned(made: _Sequence, inputs: list[int], results: list[int]) -> NativeProgram:
+    """Give all buffers but inputs and results a place in one stretch of memory."""
+    number = {slot: k for k, slot in enumerate((*inputs, *results))}
+    last = {b: k for k, (_, buffers) in enumerate(made.steps) for b in buffers}
+    arena, offsets, steps = Arena(), list[int](), list[ProgramStep]()
+    for k, (function, buffers) in enumerate(made.steps):
+        for b in buffers:
+            if b not in number:
+                number[b] = len(inputs) + len(results) + len(offsets)
+                offsets.append(arena.take(_bytes(made, b)))
+        steps.append(ProgramStep(function, tuple([number[b] for b in buffers])))
+        for b in dict.fromkeys(buffers):
+            place = number[b] - len(inputs) - len(results)
+            if place >= 0 and last[b] == k:
+                arena.give(offsets[place], _bytes(made, b))
+    plan = made.plan
+    ports = (*plan.inputs, *plan.params)
+    return NativeProgram(
+        tuple([made.meta(slot) for slot in inputs]),
+        tuple([cast(TensorMeta, o.meta) for o in plan.outputs]),
+        tuple(steps),
+        tuple(offsets),
+        arena.size,
+        (tuple([p.name for p in ports]), tuple([o.name for o in plan.outputs])),
+        f"{len(steps)} functions, {arena.size:,} bytes between them",
+    )
+
+
+def _bytes(made: _Sequence, buffer: int) -> int:
+    if buffer in made.sizes:
+        return made.sizes[buffer]
+    meta = made.meta(buffer)
+    return meta.numel * meta.dtype.itemsize

@@ -1,0 +1,266 @@
+"""What runs in which order: rows of points, sums over them, and what comes before and after.
+
+Values of a program with points are *rows*, one for each point, or *whole*. Rows are computed a
+vector of points at a time, all ops one after the other, so that nothing but inputs, results and
+sums leaves the cache. Sums over all points end that; what depends on them comes after it.
+
+Ops whose elements lie in the same places share a loop. An op runs as late as its readers allow,
+so that what it gives is in registers or in the nearest cache when it is read.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, Literal
+
+from pirkit.lowering.whole_program.axes import ELEMENTWISE, Classes, columns, summed
+from pirkit.lowering.whole_program.graph import Graph, Op, Refused
+
+MOST_COLUMNS: Final = 256
+"""Elements of a row; wider ones are better served by kernels that share their columns."""
+MOST_WHOLE: Final = 1 << 16
+"""Elements of a value that is no row."""
+_RENAMES: Final = ("reshape", "squeeze", "unsqueeze", "flatten")
+
+Key = tuple[int, ...]
+Kind = Literal["map", "matmul", "across", "columns", "whole_sum"]
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """An op and its stage. Nodes of kind `map` and equal ``key`` share loops in one stage."""
+
+    op: Op
+    kind: Kind
+    key: Key
+    stage: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """A sum over all points: of ``a`` transposed times ``b`` for each pair, or of ``b`` alone."""
+
+    out: int
+    terms: tuple[tuple[int | None, int], ...]
+
+
+@dataclass(slots=True)
+class Stages:
+    """A program in order: ``before``, ``inside`` and ``sums`` for each vector, ``after``."""
+
+    graph: Graph
+    points: int
+    rows: frozenset[int]
+    before: list[Node] = field(default_factory=list[Node])
+    inside: list[Node] = field(default_factory=list[Node])
+    after: list[Node] = field(default_factory=list[Node])
+    sums: list[Sum] = field(default_factory=list[Sum])
+
+    def is_row(self, value: int) -> bool:
+        return value in self.rows
+
+    def columns(self, value: int) -> int:
+        return columns(self.graph, value)
+
+
+def stages_of(graph: Graph) -> Stages:
+    """Put a graph into stages. Raises Refused for one that has none."""
+    graph = _without_renames(graph)
+    classes = Classes(graph)
+    name = classes.points()
+    rows = frozenset(
+        v
+        for v, meta in graph.metas.items()
+        if name is not None and meta.rank and classes.find((v, 0)) == name
+    )
+    points = graph.metas[name[0]].shape[name[1]] if name is not None else 1
+    made = Stages(graph, points, rows)
+    _sort(made)
+    _with_stores(made)
+    for nodes in (made.before, made.inside, made.after):
+        _schedule(nodes)
+    return made
+
+
+def _without_renames(graph: Graph) -> Graph:
+    """The graph with one value for what lies in memory in the same way."""
+    same: dict[int, int] = {}
+    ops: list[Op] = []
+    for op in graph.ops:
+        args = tuple([same.get(a, a) for a in op.args])
+        if op.name in _RENAMES and graph.metas[args[0]].rank == graph.metas[op.out].rank:
+            same[op.out] = args[0]
+            continue
+        ops.append(replace(op, args=args))
+    outputs = tuple([same.get(v, v) for v in graph.outputs])
+    if any(graph.metas[a].shape != graph.metas[b].shape for a, b in same.items()):
+        raise Refused("an axis of one element is moved")
+    return Graph(graph.metas, graph.inputs, outputs, graph.names, ops, graph.fills)
+
+
+def _with_stores(made: Stages) -> None:
+    """Give each result an op of its own that computes it."""
+    graph = made.graph
+    nodes = (*made.before, *made.inside, *made.after)
+    ready = {n.op.out for n in nodes if n.kind == "map" and n.op.name != "load"}
+    early = {*graph.inputs, *graph.fills, *(n.op.out for n in made.before)}
+    outputs: list[int] = []
+    for value in graph.outputs:
+        if value not in ready or value in outputs:
+            meta = graph.metas[value]
+            copy = Op("same", (value,), graph.new(meta))
+            if value in made.rows:
+                made.rows |= {copy.out}
+                made.inside.append(Node(copy, "map", (made.columns(value),)))
+            else:
+                node = Node(copy, "map", (meta.numel,))
+                (made.before if value in early else made.after).append(node)
+            value = copy.out
+        outputs.append(value)
+    graph.outputs = tuple(outputs)
+
+
+def _sort(made: Stages) -> None:
+    graph = made.graph
+    late: set[int] = set()
+    pending: list[Op] = []
+    for value in graph.inputs:
+        _small_enough(made, value)
+        if made.is_row(value) and made.columns(value) > 1:
+            made.inside.append(Node(Op("load", (), value), "map", (made.columns(value),)))
+    for op in graph.ops:
+        _small_enough(made, op.out)
+        reads_rows = any(a in made.rows for a in op.args)
+        if not made.is_row(op.out) and reads_rows:
+            made.sums.append(_sum_over_points(made, op))
+            late.add(op.out)
+        elif made.is_row(op.out):
+            if late.intersection(op.args):
+                raise Refused("a row depends on a sum over all rows")
+            made.inside.append(_row_node(made, op))
+        elif late.intersection(op.args):
+            late.add(op.out)
+            pending.append(op)
+        else:
+            made.before.append(_whole_node(made, op))
+    made.after = [_whole_node(made, op) for op in _joined_sums(made, pending)]
+
+
+def _small_enough(made: Stages, value: int) -> None:
+    if made.is_row(value):
+        if made.columns(value) > MOST_COLUMNS:
+            raise Refused(f"a row has {made.columns(value)} columns")
+        if made.graph.metas[value].rank > 2:
+            raise Refused("a row has several axes")
+    elif made.graph.metas[value].numel > MOST_WHOLE and value not in made.graph.fills:
+        raise Refused(f"a value that is no row has {made.graph.metas[value].numel} elements")
+
+
+def _sum_over_points(made: Stages, op: Op) -> Sum:
+    graph = made.graph
+    if op.name == "matmul":
+        x, y = op.args
+        if op.attrs["transpose_x"] and not op.attrs["transpose_y"]:
+            return Sum(op.out, ((x, y),))
+        raise Refused("a product over points of matrices that lie another way")
+    if op.name == "sum":
+        (x,) = op.args
+        if len(summed(graph, op)) < graph.metas[x].rank and made.columns(x) > 1:
+            return Sum(op.out, ((None, x),))
+        if made.columns(x) == 1:
+            return Sum(op.out, ((None, x),))
+        meta = graph.metas[x]
+        total = graph.new(meta.with_shape((meta.shape[0], 1)))
+        made.rows |= {total}
+        made.inside.append(Node(Op("across", (x,), total), "across", (1,)))
+        return Sum(op.out, ((None, total),))
+    raise Refused(f"`{op.name}` puts all rows together")
+
+
+def _joined_sums(made: Stages, ops: Sequence[Op]) -> list[Op]:
+    """The ops that are left when sums of sums are one sum."""
+    graph = made.graph
+    uses = Counter(arg for op in ops for arg in op.args)
+    found = {s.out: s for s in made.sums}
+    left: list[Op] = []
+    for op in ops:
+        pair = [found.get(a) for a in op.args]
+        alone = all(uses[a] == 1 for a in op.args) and len(set(op.args)) == 2
+        if op.name == "add" and alone and pair[0] is not None and pair[1] is not None:
+            shapes = {graph.metas[v].shape for v in (*op.args, op.out)}
+            if len(shapes) == 1 and (pair[0].terms[0][0] is None) == (pair[1].terms[0][0] is None):
+                del found[op.args[0]], found[op.args[1]]
+                found[op.out] = Sum(op.out, pair[0].terms + pair[1].terms)
+                continue
+        left.append(op)
+    made.sums = list(found.values())
+    return left
+
+
+def _row_node(made: Stages, op: Op) -> Node:
+    if op.name in ELEMENTWISE:
+        key = made.columns(op.out)
+        for arg in op.args:
+            _broadcasts(made, arg, key)
+        return Node(op, "map", (key,))
+    if op.name == "matmul":
+        y = op.args[1]
+        if op.attrs["transpose_x"] or (y in made.rows) or y in made.graph.fills:
+            raise Refused("a product of rows with what is no whole matrix")
+        return Node(op, "matmul", (made.columns(op.out),))
+    if op.name == "sum":
+        return Node(Op("across", op.args, op.out), "across", (1,))
+    if op.name in ("slice", "pad", *_RENAMES):
+        return Node(op, "columns", (made.columns(op.out),))
+    raise Refused(f"`{op.name}` of rows has no native form")
+
+
+def _broadcasts(made: Stages, arg: int, count: int) -> None:
+    """Refuse an operand that is neither one element, nor one a column, nor a row."""
+    meta = made.graph.metas[arg]
+    if arg in made.graph.fills or meta.numel == 1:
+        return
+    found = made.columns(arg) if arg in made.rows else meta.numel
+    if found not in (1, count) or (arg not in made.rows and meta.shape[-1] != count):
+        raise Refused("operands are repeated in a way that has no native form")
+
+
+def _whole_node(made: Stages, op: Op) -> Node:
+    meta = made.graph.metas[op.out]
+    if op.name in ELEMENTWISE:
+        for arg in op.args:
+            given = made.graph.metas[arg]
+            if arg not in made.graph.fills and given.numel not in (1, meta.numel):
+                raise Refused("operands are repeated in a way that has no native form")
+        return Node(op, "map", (meta.numel,))
+    if op.name in _RENAMES:
+        return Node(Op("same", op.args[:1], op.out), "map", (meta.numel,))
+    if op.name == "sum" and meta.numel == 1:
+        return Node(op, "whole_sum", (made.graph.metas[op.args[0]].numel,))
+    raise Refused(f"`{op.name}` of what is no row has no native form")
+
+
+def _schedule(nodes: list[Node]) -> None:
+    """Number the stages, then sort."""
+    made_by = {n.op.out: n for n in nodes}
+    readers: dict[int, list[Node]] = defaultdict(list)
+    for node in sorted(nodes, key=lambda n: n.op.name != "load"):
+        before = [made_by[a] for a in node.op.args if a in made_by]
+        node.stage = max((b.stage + _apart(b, node) for b in before), default=0)
+        for arg in set(node.op.args):
+            readers[arg].append(node)
+    for node in reversed(nodes):
+        found = readers[node.op.out]
+        if node.kind == "map" and found:
+            latest = min(r.stage - _apart(node, r) for r in found)
+            node.stage = max(node.stage, latest)
+    nodes.sort(key=lambda n: (n.stage, n.kind == "map", n.key if n.kind == "map" else ()))
+
+
+def _apart(first: Node, second: Node) -> int:
+    """How many stages one node must be behind another that it reads."""
+    if second.kind != "map":
+        return 1
+    return int(first.kind == "map" and first.key != second.key)

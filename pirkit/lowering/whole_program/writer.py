@@ -1,0 +1,356 @@
+"""Writes the loops of a program with points in lanes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from pirkit.lowering.codegen.ir import I64, PTR, Builder, Type, Value
+from pirkit.lowering.codegen.points import Memory, argument, load, store, tail_mask
+from pirkit.lowering.codegen.primitives import TABLE, Typed, element, narrow
+from pirkit.lowering.whole_program.graph import Op
+from pirkit.lowering.whole_program.order import Item, Order
+from pirkit.lowering.whole_program.stages import Node
+from pirkit.runtime.dtype import DType
+
+WIDEST: Final = 12
+"""Columns of a product that are added up at once, each in a register of its own."""
+_CHAINS: Final = 4
+"""Sums side by side that hide how long an addition takes."""
+
+
+class Writer:
+    """The functions of one program. Operands are inputs, results, and the workspace."""
+
+    def __init__(self, b: Builder, order: Order, lanes: int, dtype: DType) -> None:
+        self.b, self.order, self.lanes, self.dtype = b, order, lanes, dtype
+        self.stages, self.graph = order.stages, order.stages.graph
+        self.pointers: dict[int, Value] = {}
+        graph = self.graph
+        for number, value in enumerate(graph.inputs):
+            self.pointers[value] = argument(b, number)
+        for number, value in enumerate(graph.outputs, len(graph.inputs)):
+            self.pointers[value] = argument(b, number)
+        self.workspace = argument(b, len(graph.inputs) + len(graph.outputs))
+        for value, offset in order.whole.items():
+            self.pointers.setdefault(value, b.at(self.workspace, offset))
+        self.scratch = Value("%scratch", PTR)
+        self.mask: Value = tail_mask(b, lanes, lanes)
+        self.row: Value = Value("0", I64)
+
+    def type_of(self, dtype: DType, lanes: int) -> Type:
+        return Type(element(dtype), lanes)
+
+    def fill(self, value: int, lanes: int) -> Value:
+        """A value all of whose elements are one number."""
+        return self.b.const(self.type_of(self.graph.dtype(value), lanes), self.graph.fills[value])
+
+    def single(self, value: int, lanes: int) -> Value:
+        """The only element of a value, in all lanes."""
+        dtype = self.graph.dtype(value)
+        one = load(self.b, dtype, Memory(self.pointers[value], 0), 1, None)
+        return self.b.splat(one, lanes)
+
+    # --- values that are no rows ---
+
+    def whole(self, item: Item) -> None:
+        """Ops on the elements of values of one size."""
+        b, (count,) = self.b, item.first.key
+        lanes = 1 if count == 1 else self.lanes
+        outside: dict[int, Value] = {}
+        for value in sorted(item.reads() - item.defines()):
+            if self.graph.metas[value].numel == 1 and value not in self.graph.fills:
+                outside[value] = self.single(value, lanes)
+
+        def some(index: Value, _: Sequence[Value]) -> Sequence[Value]:
+            mask = None
+            if count % lanes:
+                left = b.emit(I64, f"sub i64 {count}, {index.text}")
+                mask = tail_mask(b, lanes, left)
+
+            def memory(value: int) -> Memory:
+                size = self.graph.dtype(value).itemsize
+                return Memory(b.at(self.pointers[value], b.times(index, size)), size)
+
+            def read(value: int) -> Value:
+                return load(b, self.graph.dtype(value), memory(value), lanes, mask)
+
+            values = dict(outside)
+            for node in item.nodes:
+                made = self.apply(node.op, values, read, lanes)
+                values[node.op.out] = made
+                if node.op.out in self.pointers:
+                    dtype = self.graph.dtype(node.op.out)
+                    store(b, narrow(b, made, dtype), dtype, memory(node.op.out), mask)
+            return []
+
+        if count <= lanes and not count % lanes:
+            some(Value("0", I64), [])
+        else:
+            b.loop(0, count, lanes, [], some)
+
+    def whole_sum(self, node: Node) -> None:
+        """All elements of a value added up."""
+        b, (count,), (arg,) = self.b, node.key, node.op.args
+        lanes, dtype = self.lanes, self.graph.dtype(arg)
+        size = dtype.itemsize
+        type_ = self.type_of(dtype, lanes)
+
+        def some(index: Value, so_far: Sequence[Value]) -> Sequence[Value]:
+            if arg in self.graph.fills:
+                value, mask = self.fill(arg, lanes), self._left(count, index)
+                value = b.select(mask, value, b.const(type_, 0.0))
+            else:
+                memory = Memory(b.at(self.pointers[arg], b.times(index, size)), size)
+                value = load(b, dtype, memory, lanes, self._left(count, index))
+            return [b.add(so_far[0], value)]
+
+        (total,) = b.loop(0, count, lanes, [b.const(type_, 0.0)], some)
+        only = self.lanes_added([total] + [b.const(type_, 0.0)] * (lanes - 1))
+        store(b, b.extract(only, 0), dtype, Memory(self.pointers[node.op.out], size), None)
+
+    def _left(self, count: int, index: Value) -> Value:
+        return tail_mask(self.b, self.lanes, self.b.emit(I64, f"sub i64 {count}, {index.text}"))
+
+    def lanes_added(self, vectors: Sequence[Value]) -> Value:
+        """As many vectors as lanes; lane k of the result is the sum of the lanes of vector k."""
+        found, lanes, step = list(vectors), self.lanes, 1
+        while len(found) > 1:
+            low = [p if not p & step else p - step + lanes for p in range(lanes)]
+            high = [p + step if not p & step else p + lanes for p in range(lanes)]
+            pairs = zip(found[::2], found[1::2], strict=True)
+            found = [
+                self.b.add(self.b.shuffle(x, y, low), self.b.shuffle(x, y, high)) for x, y in pairs
+            ]
+            step *= 2
+        return found[0]
+
+    # --- one op on vectors ---
+
+    def apply(
+        self, op: Op, values: dict[int, Value], read: Callable[[int], Value], lanes: int
+    ) -> Value:
+        """An op of single elements; operands that are not in ``values`` are read and put there."""
+        b, given = self.b, list[Typed]()
+        for arg in op.args:
+            if arg in self.graph.fills:
+                given.append((self.fill(arg, lanes), self.graph.dtype(arg)))
+                continue
+            if arg not in values:
+                values[arg] = read(arg)
+            given.append((values[arg], self.graph.dtype(arg)))
+        return _apply(b, op, given, self.graph.dtype(op.out))
+
+    # --- rows ---
+
+    def at_row(self, value: int, column: Value) -> Value:
+        """Where a column of a value that lies in scratch memory is."""
+        size = self.lanes * self.graph.dtype(value).itemsize
+        base = self.b.at(self.scratch, self.order.rows[value])
+        return self.b.at(base, self.b.times(column, size))
+
+    def read_row(self, value: int, column: Value, masked: bool = False) -> Value:
+        """A column of a value at all points of the vector."""
+        b, dtype = self.b, self.graph.dtype(value)
+        size = dtype.itemsize
+        mask = self.mask if masked else None
+        if value in self.graph.fills:
+            made = self.fill(value, self.lanes)
+            return b.select(self.mask, made, b.like(made, 0.0)) if masked else made
+        if value in self.order.rows:
+            return load(b, dtype, Memory(self.at_row(value, column), size), self.lanes, mask)
+        return self.outside_row(value, column)
+
+    def outside_row(self, value: int, column: Value) -> Value:
+        """A column of an input."""
+        return load(
+            self.b, self.graph.dtype(value), self._outside(value, column), self.lanes, self.mask
+        )
+
+    def _outside(self, value: int, column: Value) -> Memory:
+        b, size = self.b, self.graph.dtype(value).itemsize
+        width = self.stages.columns(value) * size
+        start = b.at(self.pointers[value], b.times(self.row, width))
+        return Memory(b.at(start, b.times(column, size)), width)
+
+    def put_row(self, value: int, column: Value, made: Value) -> None:
+        b, dtype = self.b, self.graph.dtype(value)
+        made = narrow(b, made, dtype)
+        if value in self.order.rows:
+            store(b, made, dtype, Memory(self.at_row(value, column), dtype.itemsize), None)
+        if value in self.graph.outputs:
+            store(b, made, dtype, self._outside(value, column), self.mask)
+
+    def over_columns(self, count: int, body: Callable[[Value], None]) -> None:
+        if count == 1:
+            body(Value("0", I64))
+            return
+
+        def one(column: Value, _: Sequence[Value]) -> Sequence[Value]:
+            body(column)
+            return []
+
+        self.b.loop(0, count, 1, [], one)
+
+    def rows(self, item: Item) -> None:
+        """Ops on the columns of rows of one width."""
+        b, (count,) = self.b, item.first.key
+        outside: dict[int, Value] = {}
+        for value in sorted(item.reads() - item.defines()):
+            if value in self.graph.fills:
+                continue
+            if value not in self.stages.rows:
+                if self.graph.metas[value].numel == 1:
+                    outside[value] = self.single(value, self.lanes)
+            elif self.stages.columns(value) == 1:
+                outside[value] = self.read_row(value, Value("0", I64))
+
+        def column(index: Value) -> None:
+            def read(value: int) -> Value:
+                if value in self.stages.rows:
+                    return self.read_row(value, index)
+                dtype = self.graph.dtype(value)
+                where = b.at(self.pointers[value], b.times(index, dtype.itemsize))
+                return b.splat(load(b, dtype, Memory(where, 0), 1, None), self.lanes)
+
+            values = dict(outside)
+            for node in item.nodes:
+                if node.op.name == "load":
+                    made = self.outside_row(node.op.out, index)
+                else:
+                    made = self.apply(node.op, values, read, self.lanes)
+                values[node.op.out] = made
+                self.put_row(node.op.out, index, made)
+
+        self.over_columns(count, column)
+
+    def single_node(self, node: Node) -> None:
+        """An op on rows with loops of its own."""
+        match node.kind:
+            case "matmul":
+                self._product(node.op)
+            case "across":
+                self._across(node.op)
+            case _:
+                self._columns(node.op)
+
+    def _product(self, op: Op) -> None:
+        """Rows times a matrix: each element of it is used for all points of the vector at once."""
+        b, (x, w) = self.b, op.args
+        inner, count = self.stages.columns(x), self.stages.columns(op.out)
+        size = self.graph.dtype(w).itemsize
+        turned = op.attrs["transpose_y"]
+        along, beside = (size, inner * size) if turned else (count * size, size)
+        width = -(-count // -(-count // WIDEST))
+        chains = max(1, min(_CHAINS // width, inner))
+
+        def tile(start: Value, some: int) -> None:
+            base = b.at(self.pointers[w], b.times(start, beside))
+            zero = b.const(self.type_of(self.dtype, self.lanes), 0.0)
+
+            def step(index: Value, sums: Sequence[Value], chain: int) -> list[Value]:
+                vector = self.read_row(x, index)
+                line = b.at(base, b.times(index, along))
+                made = list(sums)
+                for k in range(some):
+                    place = b.at(line, k * beside)
+                    factor = load(b, self.dtype, Memory(place, 0), 1, None)
+                    at = chain * some + k
+                    made[at] = b.fma(vector, b.splat(factor, self.lanes), made[at])
+                return made
+
+            def steps(index: Value, sums: Sequence[Value]) -> Sequence[Value]:
+                made = list(sums)
+                for chain in range(chains):
+                    made = step(b.plus(index, chain), made, chain)
+                return made
+
+            whole = inner - inner % chains
+            sums: Sequence[Value] = [zero] * (some * chains)
+            if whole == chains:
+                sums = steps(Value("0", I64), sums)
+            else:
+                sums = b.loop(0, whole, chains, sums, steps)
+            for k in range(whole, inner):
+                sums = step(Value(str(k), I64), sums, 0)
+            for k in range(some):
+                total = sums[k]
+                for chain in range(1, chains):
+                    total = b.add(total, sums[chain * some + k])
+                self.put_row(op.out, b.plus(start, k), total)
+
+        in_tiles(b, count, width, tile)
+
+    def _across(self, op: Op) -> None:
+        """The columns of a row added up."""
+        b, (x,) = self.b, op.args
+        total = self.read_row(x, Value("0", I64))
+        count = self.stages.columns(x)
+
+        def one(column: Value, so_far: Sequence[Value]) -> Sequence[Value]:
+            return [b.add(so_far[0], self.read_row(x, column))]
+
+        if count > 1:
+            (total,) = b.loop(1, count, 1, [total], one)
+        self.put_row(op.out, Value("0", I64), total)
+
+    def _columns(self, op: Op) -> None:
+        """Columns at other places, and constants between them."""
+        b, x = self.b, op.args[0]
+        start, before, constant = _moved(op)
+        given, count = self.stages.columns(x), self.stages.columns(op.out)
+        inside = min(given - start, count - before)
+
+        def copy(column: Value) -> None:
+            made = self.read_row(x, b.plus(column, start))
+            self.put_row(op.out, b.plus(column, before), made)
+
+        self.over_columns(inside, copy)
+        for k in (*range(before), *range(before + inside, count)):
+            made = b.const(self.type_of(self.graph.dtype(op.out), self.lanes), constant)
+            self.put_row(op.out, Value(str(k), I64), made)
+
+
+def in_tiles(b: Builder, count: int, width: int, tile: Callable[[Value, int], None]) -> None:
+    """``tile`` for each piece of ``count``, the last one may be narrower."""
+    whole, rest = divmod(count, width)
+    if whole == 1:
+        tile(Value("0", I64), width)
+    else:
+
+        def one(index: Value, _: Sequence[Value]) -> Sequence[Value]:
+            tile(index, width)
+            return []
+
+        b.loop(0, whole * width, width, [], one)
+    if rest:
+        tile(Value(str(whole * width), I64), rest)
+
+
+def _moved(op: Op) -> tuple[int, int, float]:
+    """First column that is read, first that is written, and what is in the others."""
+    if op.name == "pad":
+        paddings = op.attrs["paddings"]
+        return 0, paddings[2] if len(paddings) > 2 else 0, float(op.attrs["pad_value"])
+    if op.name == "slice" and 1 in op.attrs["axes"]:
+        return op.attrs["starts"][list(op.attrs["axes"]).index(1)], 0, 0.0
+    return 0, 0, 0.0
+
+
+def _apply(b: Builder, op: Op, given: Sequence[Typed], dtype: DType) -> Value:
+    if op.name in ("same", "expand"):
+        return given[0][0]
+    if op.name == "scale":
+        x = given[0][0]
+        factor, shift = float(op.attrs["scale"]), float(op.attrs["bias"])
+        if shift and not op.attrs["bias_after_scale"]:
+            x = b.add(x, shift)
+        x = x if factor == 1 else b.mul(x, factor)
+        return b.add(x, shift) if shift and op.attrs["bias_after_scale"] else x
+    if op.name == "pow":
+        x, kind = given[0]
+        exponent = b.like(x, float(op.attrs["y"]))
+        if float(op.attrs["y"]) == 2.0:
+            return b.mul(x, x)
+        return TABLE["elementwise_pow"](b, [(x, kind), (exponent, kind)], dtype)
+    return TABLE[op.name](b, list(given), dtype)

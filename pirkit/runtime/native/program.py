@@ -1,0 +1,301 @@
+"""Whole programs in native code: one call runs all functions, with nothing of Python in between.
+
+The memory between the functions is planned when the program is made: one stretch for each call that
+runs at a time, in which temporaries have fixed places. Inputs and results are numpy arrays; where
+they are those that the program wants, native code itself looks up their addresses.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final
+
+import numpy as np
+
+from pirkit.diag.errors import InternalError, RuntimeFault
+from pirkit.runtime.meta import TensorMeta
+from pirkit.runtime.native.engine import Library, compile_ir, load
+from pirkit.runtime.native.function import NativeFunction
+from pirkit.runtime.native.pool import AVAILABLE, pool
+from pirkit.runtime.native.program_ir import (
+    CONTIGUOUS_AND_ALIGNED,
+    FUNCTIONS,
+    HEADER,
+    LAYOUT,
+    MOST_AXES,
+    RECORD,
+    WANTED,
+    program_text,
+)
+from pirkit.runtime.tensor.buffer import address_of, is_numpy
+
+Array = np.ndarray[Any, Any]
+
+_WORTH_SHARING_NS: Final = 20_000
+_CHUNKS_PER_THREAD: Final = 4
+_LINE: Final = 64
+_RUN: Final = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+_RUN_BRIEF: Final = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
+_CALL: Final = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.py_object, ctypes.py_object)
+_CALL_BRIEF: Final = ctypes.PYFUNCTYPE(
+    ctypes.c_int64, ctypes.c_void_p, ctypes.py_object, ctypes.py_object
+)
+_BRIEF_NS: Final = 50_000
+"""Calls shorter than this keep Python's lock: to give it away and get it back costs more."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramStep:
+    """A function and its operands, by number: inputs, then results, then temporaries."""
+
+    function: NativeFunction
+    operands: tuple[int, ...]
+
+
+@dataclass(eq=False)
+class NativeProgram:
+    """Functions in order, over inputs, results and temporaries.
+
+    ``temporaries`` are offsets in ``memory`` bytes; ``names`` are those of inputs and results. A
+    call gives new arrays; calls from several threads run at the same time. ``summary`` tells what
+    the program is made of.
+
+    Raises RuntimeFault (PK0902, PK0903) for operands that the program was not made for.
+    """
+
+    inputs: tuple[TensorMeta, ...]
+    results: tuple[TensorMeta, ...]
+    steps: tuple[ProgramStep, ...]
+    temporaries: tuple[int, ...] = ()
+    memory: int = 0
+    names: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+    summary: str = ""
+    in_place: frozenset[tuple[int, int]] = frozenset()
+    """Pairs of a result and an input that may be one array."""
+
+    def __post_init__(self) -> None:
+        self._made = [(m.shape, m.dtype.np) for m in self.results]
+        self._free: list[_Session] = []
+
+    def __call__(self, *arrays: Array) -> tuple[Array, ...]:
+        """The results of a call on arrays, in order."""
+        results = tuple([np.empty(shape, dtype) for shape, dtype in self._made])
+        try:
+            session = self._free.pop()
+        except IndexError:
+            session = _Session(self)
+        session.call(arrays, results)
+        self._free.append(session)
+        return results
+
+    def bind(self, arrays: Sequence[Array], results: Sequence[Array]) -> Callable[[], None]:
+        """A call on these arrays, whatever is in them when it is made.
+
+        A result may be an input: then it is written when nothing reads the input any more, so that
+        what a step updates stays where it is. One such call must not run twice at a time.
+        """
+        for given, metas in ((arrays, self.inputs), (results, self.results)):
+            if len(given) != len(metas):
+                raise InternalError(f"{len(given)} arrays for {len(metas)}")
+            for array, meta in zip(given, metas, strict=True):
+                if not _is(array, meta) or not array.flags.c_contiguous:
+                    raise RuntimeFault(f"an array is not {meta}, in rows", code="PK0903")
+        return _Session(self).bound(arrays, results)
+
+
+def _is(array: Any, meta: TensorMeta) -> bool:
+    if not is_numpy(array):
+        return False
+    return array.dtype == meta.dtype.np and array.shape == meta.shape
+
+
+class _Session:
+    """The memory of one call at a time."""
+
+    def __init__(self, program: NativeProgram) -> None:
+        self.program = program
+        self.arena, self.base = _lines(program.memory)
+        steps = program.steps
+        self.records = (ctypes.c_size_t * (len(RECORD) * max(len(steps), 1)))()
+        self.header = (ctypes.c_size_t * len(HEADER))()
+        self.owned: list[Any] = []
+        self.places: list[list[int]] = [[] for _ in (*program.inputs, *program.results)]
+        """For each input and result, where its address belongs."""
+        self.shares = False
+        for number, step in enumerate(steps):
+            self._record(number, step)
+        self.inputs, self.is_known = len(program.inputs), _knows_memory()
+        patches = [(place, k) for k, places in enumerate(self.places) for place in places]
+        self.patches = (ctypes.c_size_t * max(2 * len(patches), 1))(
+            *[word for pair in patches for word in pair]
+        )
+        self.wanted = _wanted((*program.inputs, *program.results))
+        self._set("records", ctypes.addressof(self.records))
+        self._set("count", len(steps))
+        self._set("items", tuple.__basicsize__)
+        self._set("inputs", self.inputs)
+        self._set("wanted", ctypes.addressof(self.wanted))
+        self._set("number", len(self.places))
+        self._set("patches", ctypes.addressof(self.patches))
+        self._set("patched", len(patches))
+        self._set("array", id(np.ndarray))
+        self.where = ctypes.addressof(self.header)
+        work = sum(s.function.code.work for s in steps)
+        library = _library()
+        self.library = library
+        brief = work < _BRIEF_NS and not self.shares
+        kinds = (_CALL_BRIEF, _RUN_BRIEF) if brief else (_CALL, _RUN)
+        self._call: Callable[[int, Any, Any], int] = kinds[0](library.addresses[FUNCTIONS[1]])
+        self._run: Callable[[int], None] = kinds[1](library.addresses[FUNCTIONS[0]])
+
+    def _set(self, name: str, value: int) -> None:
+        self.header[HEADER[name]] = value
+
+    def _record(self, number: int, step: ProgramStep) -> None:
+        code, program = step.function.code, self.program
+        worth = AVAILABLE and code.work > _WORTH_SHARING_NS and code.blocks > 1
+        threads = pool().threads if worth else 1
+        self.shares = self.shares or threads > 1
+        scratch, start = _lines(code.scratch * threads)
+        block = (ctypes.c_size_t * (len(step.operands) + 1))()
+        block[len(step.operands)] = start
+        outside = len(program.inputs) + len(program.results)
+        for position, operand in enumerate(step.operands):
+            if operand < outside:
+                self.places[operand].append(ctypes.addressof(block) + 8 * position)
+            else:
+                block[position] = self.base + program.temporaries[operand - outside]
+        chunk = max(1, code.blocks // (threads * _CHUNKS_PER_THREAD))
+        words = (step.function.address, ctypes.addressof(block), code.blocks, chunk, threads)
+        first = number * len(RECORD)
+        self.records[first : first + len(RECORD)] = words
+        self.owned += [block, scratch, step.function]
+
+    def call(self, arrays: tuple[Array, ...], results: tuple[Array, ...]) -> None:
+        """One call; operands that are not as they should be are put right, or refused."""
+        if self.shares:
+            self.share()
+        known = self.is_known and len(arrays) == self.inputs
+        if not known or self._call(self.where, arrays, results):
+            self._slowly(arrays, results)
+
+    def _slowly(self, arrays: Sequence[Array], results: Sequence[Array]) -> None:
+        self.place([*_fitting(self.program, arrays), *results])
+        self._run(self.where)
+
+    def place(self, arrays: Sequence[Array]) -> None:
+        """Write the addresses of all arrays where they belong."""
+        for array, places in zip(arrays, self.places, strict=True):
+            address = address_of(array)
+            for place in places:
+                ctypes.c_size_t.from_address(place).value = address
+
+    def _fits(self, number: int, result: Array, arrays: Sequence[Array]) -> bool:
+        """Whether a result may be written while the inputs are still there."""
+        shared = [k for k, a in enumerate(arrays) if np.may_share_memory(result, a)]
+        return all(
+            (number, k) in self.program.in_place and address_of(result) == address_of(arrays[k])
+            for k in shared
+        )
+
+    def bound(self, arrays: Sequence[Array], results: Sequence[Array]) -> Callable[[], None]:
+        """A call on these arrays; results that are inputs are written at the end."""
+        aside = [
+            r if self._fits(k, r, arrays) else np.empty(m.shape, m.dtype.np)
+            for k, (r, m) in enumerate(zip(results, self.program.results, strict=True))
+        ]
+        moved = tuple([(r, a) for r, a in zip(results, aside, strict=True) if r is not a])
+        self.place([*arrays, *aside])
+        return _Bound(self._run, self.where, self, (*arrays, *aside), moved)
+
+    def share(self) -> None:
+        """The pool may be another one since the last call: that of a child of a fork."""
+        current = pool()
+        self._set("share", current.run_address)
+        self._set("pool", current.address)
+
+
+@dataclass(frozen=True, slots=True)
+class _Bound:
+    """A call on arrays, which live as long as it does."""
+
+    run: Callable[[int], None]
+    where: int
+    session: _Session
+    arrays: tuple[Array, ...]
+    moved: tuple[tuple[Array, Array], ...]
+
+    def __call__(self) -> None:
+        if self.session.shares:
+            self.session.share()
+        self.run(self.where)
+        for target, made in self.moved:
+            np.copyto(target, made)
+
+
+def _lines(nbytes: int) -> tuple[Any, int]:
+    """Memory that starts at a cache line, and where it does."""
+    held = ctypes.create_string_buffer(nbytes + _LINE)
+    return held, -(-ctypes.addressof(held) // _LINE) * _LINE
+
+
+def _wanted(metas: Sequence[TensorMeta]) -> Any:
+    words: list[int] = []
+    for meta in metas:
+        if meta.rank > MOST_AXES:
+            words += [0] * len(WANTED)  # no array has such a type: they all go the slow way
+            continue
+        words += [id(meta.dtype.np), meta.rank, *meta.shape, *[0] * (MOST_AXES - meta.rank)]
+    return (ctypes.c_size_t * max(len(words), 1))(*words)
+
+
+def _fitting(program: NativeProgram, arrays: Sequence[Any]) -> list[Array]:
+    """The operands in rows. Raises RuntimeFault for those that the program was not made for."""
+    if len(arrays) != len(program.inputs):
+        raise RuntimeFault(
+            f"{len(arrays)} arrays for {len(program.inputs)} inputs", code="PK0902"
+        )  # fmt: skip
+    names = program.names[0] or [str(k) for k in range(len(arrays))]
+    for name, array, meta in zip(names, arrays, program.inputs, strict=True):
+        if not _is(array, meta):
+            raise RuntimeFault(
+                f"input {name!r} is not {meta}",
+                code="PK0903",
+                help="a native program is made for inputs of these shapes and element types",
+            )
+    return [np.ascontiguousarray(a) for a in arrays]
+
+
+@cache
+def _library() -> Library:
+    return load(compile_ir(program_text()), FUNCTIONS)
+
+
+@cache
+def _knows_memory() -> bool:
+    """Whether tuples and arrays lie in memory as we think, seen from some that we know."""
+    if ctypes.sizeof(ctypes.c_void_p) != 8 or sys.implementation.name != "cpython":
+        return False
+    pair = (LAYOUT, HEADER)
+    items = (ctypes.c_size_t * 2).from_address(id(pair) + tuple.__basicsize__)
+    if tuple(items) != (id(LAYOUT), id(HEADER)):
+        return False
+    whole = np.arange(6, dtype=np.float64).reshape(2, 3)
+    return all(_looks_right(a) for a in (whole, whole.T, whole[:1], whole.astype(np.int8)))
+
+
+def _looks_right(array: Array) -> bool:
+    at = {name: id(array) + offset for name, offset in LAYOUT.items()}
+    pointer = {n: ctypes.c_size_t.from_address(at[n]).value for n in ("type", "data", "dtype")}
+    known = {"type": id(np.ndarray), "data": address_of(array), "dtype": id(array.dtype)}
+    if pointer != known or ctypes.c_int32.from_address(at["rank"]).value != array.ndim:
+        return False
+    extents = ctypes.c_size_t.from_address(at["extents"]).value
+    flags = ctypes.c_int32.from_address(at["flags"]).value & CONTIGUOUS_AND_ALIGNED
+    shape = tuple((ctypes.c_int64 * array.ndim).from_address(extents))
+    in_rows = array.flags.c_contiguous and array.flags.aligned
+    return shape == array.shape and (flags == CONTIGUOUS_AND_ALIGNED) == in_rows

@@ -1,0 +1,225 @@
+"""The code that runs native programs, as LLVM IR: one text for all programs.
+
+A program is a list of records, each of them a native function with the block of its arguments; the
+code walks over the list, so that nothing of Python runs between two functions. Where operands lie
+somewhere else in each call it first finds them: it is given numpy arrays, looks at what numpy keeps
+in them, and writes their addresses into the blocks of arguments.
+"""
+
+from __future__ import annotations
+
+from string import Template
+from typing import Final
+
+FUNCTIONS: Final = ("pirkit_program_run", "pirkit_program_call")
+
+HEADER: Final = {
+    "records": 0,
+    "count": 1,
+    "share": 2,
+    "pool": 3,
+    "items": 4,
+    "inputs": 5,
+    "wanted": 6,
+    "number": 7,
+    "patches": 8,
+    "patched": 9,
+    "array": 10,
+}
+"""Words of the header of a program.
+
+``records`` are ``count`` records; ``share`` is the function that shares work among the threads of
+``pool``; a call has ``number`` arrays, the first ``inputs`` of them in one tuple and the results in
+another, ``items`` bytes from where the tuple begins; ``wanted`` is what they must be; ``patches``
+are ``patched`` pairs of a place and the number of the array whose address goes there; ``array`` is
+the type of numpy arrays.
+"""
+
+RECORD: Final = ("function", "arguments", "blocks", "chunk", "threads")
+"""Words of a record."""
+
+MOST_AXES: Final = 8
+WANTED: Final = ("dtype", "rank", *[f"extent{k}" for k in range(MOST_AXES)])
+"""Words of what an array must be."""
+
+LAYOUT: Final = {"type": 8, "data": 16, "rank": 24, "extents": 32, "dtype": 56, "flags": 64}
+"""Where numpy keeps what it knows of an array, in bytes from the object: the public struct
+`PyArrayObject_fields` of its C interface, on 64-bit machines."""
+
+CONTIGUOUS_AND_ALIGNED: Final = 0x101
+
+_TEXT: Final = Template("""
+define void @pirkit_program_run(ptr %header) {
+entry:
+  %p_records = getelementptr i64, ptr %header, i64 $records
+  %p_count = getelementptr i64, ptr %header, i64 $count
+  %p_share = getelementptr i64, ptr %header, i64 $share
+  %p_pool = getelementptr i64, ptr %header, i64 $pool
+  %records = load ptr, ptr %p_records, align 8
+  %count = load i64, ptr %p_count, align 8
+  %share = load ptr, ptr %p_share, align 8
+  %pool = load ptr, ptr %p_pool, align 8
+  br label %next
+next:
+  %k = phi i64 [ 0, %entry ], [ %after, %end ]
+  %more = icmp slt i64 %k, %count
+  br i1 %more, label %one, label %done
+one:
+  %offset = mul i64 %k, $record_bytes
+  %record = getelementptr i8, ptr %records, i64 %offset
+  %p_arguments = getelementptr i64, ptr %record, i64 1
+  %p_blocks = getelementptr i64, ptr %record, i64 2
+  %p_chunk = getelementptr i64, ptr %record, i64 3
+  %p_threads = getelementptr i64, ptr %record, i64 4
+  %function = load ptr, ptr %record, align 8
+  %arguments = load ptr, ptr %p_arguments, align 8
+  %blocks = load i64, ptr %p_blocks, align 8
+  %chunk = load i64, ptr %p_chunk, align 8
+  %threads = load i64, ptr %p_threads, align 8
+  %alone = icmp sle i64 %threads, 1
+  br i1 %alone, label %run, label %shared
+run:
+  call void %function(ptr %arguments, i64 0, i64 0, i64 %blocks)
+  br label %end
+shared:
+  call void %share(ptr %pool, ptr %function, ptr %arguments, i64 %blocks, i64 %chunk, i64 %threads)
+  br label %end
+end:
+  %after = add i64 %k, 1
+  br label %next
+done:
+  ret void
+}
+
+; Whether an array is what is wanted: type, element type, memory in rows, rank, extents.
+define private i1 @fits(ptr %object, ptr %type, ptr %wanted) {
+entry:
+  %p_type = getelementptr i8, ptr %object, i64 $at_type
+  %p_dtype = getelementptr i8, ptr %object, i64 $at_dtype
+  %p_flags = getelementptr i8, ptr %object, i64 $at_flags
+  %p_rank = getelementptr i8, ptr %object, i64 $at_rank
+  %p_extents = getelementptr i8, ptr %object, i64 $at_extents
+  %w_rank = getelementptr i64, ptr %wanted, i64 1
+  %w_extents = getelementptr i64, ptr %wanted, i64 2
+  %is = load ptr, ptr %p_type, align 8
+  %same_type = icmp eq ptr %is, %type
+  br i1 %same_type, label %array, label %no
+array:
+  %dtype = load ptr, ptr %p_dtype, align 8
+  %dtype_wanted = load ptr, ptr %wanted, align 8
+  %same_dtype = icmp eq ptr %dtype, %dtype_wanted
+  %flags = load i32, ptr %p_flags, align 4
+  %masked = and i32 %flags, $flags
+  %in_rows = icmp eq i32 %masked, $flags
+  %rank32 = load i32, ptr %p_rank, align 4
+  %rank = sext i32 %rank32 to i64
+  %rank_wanted = load i64, ptr %w_rank, align 8
+  %same_rank = icmp eq i64 %rank, %rank_wanted
+  %both = and i1 %same_dtype, %in_rows
+  %all = and i1 %both, %same_rank
+  br i1 %all, label %axes, label %no
+axes:
+  %extents = load ptr, ptr %p_extents, align 8
+  br label %axis
+axis:
+  %k = phi i64 [ 0, %axes ], [ %after, %equal ]
+  %more = icmp slt i64 %k, %rank
+  br i1 %more, label %compare, label %yes
+compare:
+  %p_extent = getelementptr i64, ptr %extents, i64 %k
+  %p_extent_wanted = getelementptr i64, ptr %w_extents, i64 %k
+  %extent = load i64, ptr %p_extent, align 8
+  %extent_wanted = load i64, ptr %p_extent_wanted, align 8
+  %same = icmp eq i64 %extent, %extent_wanted
+  br i1 %same, label %equal, label %no
+equal:
+  %after = add i64 %k, 1
+  br label %axis
+yes:
+  ret i1 true
+no:
+  ret i1 false
+}
+
+; An array of a call, by number.
+define private ptr @array(ptr %given, ptr %made, i64 %inputs, i64 %k) {
+entry:
+  %is_input = icmp slt i64 %k, %inputs
+  %behind = sub i64 %k, %inputs
+  %items = select i1 %is_input, ptr %given, ptr %made
+  %which = select i1 %is_input, i64 %k, i64 %behind
+  %place = getelementptr ptr, ptr %items, i64 %which
+  %object = load ptr, ptr %place, align 8
+  ret ptr %object
+}
+
+; Find the operands and run. Returns 0, or 1 + the number of the first array that does not fit;
+; then nothing has run.
+define i64 @pirkit_program_call(ptr %header, ptr %inputs_tuple, ptr %results_tuple) {
+entry:
+  %p_items = getelementptr i64, ptr %header, i64 $items
+  %p_inputs = getelementptr i64, ptr %header, i64 $inputs
+  %p_wanted = getelementptr i64, ptr %header, i64 $wanted
+  %p_number = getelementptr i64, ptr %header, i64 $number
+  %p_patches = getelementptr i64, ptr %header, i64 $patches
+  %p_patched = getelementptr i64, ptr %header, i64 $patched
+  %p_array = getelementptr i64, ptr %header, i64 $array
+  %items = load i64, ptr %p_items, align 8
+  %inputs = load i64, ptr %p_inputs, align 8
+  %wanted = load ptr, ptr %p_wanted, align 8
+  %number = load i64, ptr %p_number, align 8
+  %patches = load ptr, ptr %p_patches, align 8
+  %patched = load i64, ptr %p_patched, align 8
+  %type = load ptr, ptr %p_array, align 8
+  %given = getelementptr i8, ptr %inputs_tuple, i64 %items
+  %made = getelementptr i8, ptr %results_tuple, i64 %items
+  br label %next
+next:
+  %k = phi i64 [ 0, %entry ], [ %after, %good ]
+  %more = icmp slt i64 %k, %number
+  br i1 %more, label %look, label %place
+look:
+  %object = call ptr @array(ptr %given, ptr %made, i64 %inputs, i64 %k)
+  %offset = mul i64 %k, $wanted_bytes
+  %want = getelementptr i8, ptr %wanted, i64 %offset
+  %fits = call i1 @fits(ptr %object, ptr %type, ptr %want)
+  %after = add i64 %k, 1
+  br i1 %fits, label %good, label %bad
+good:
+  br label %next
+bad:
+  ret i64 %after
+place:
+  %j = phi i64 [ 0, %next ], [ %j1, %write ]
+  %left = icmp slt i64 %j, %patched
+  br i1 %left, label %write, label %run
+write:
+  %twice = shl i64 %j, 1
+  %p_place = getelementptr i64, ptr %patches, i64 %twice
+  %p_which = getelementptr i64, ptr %p_place, i64 1
+  %where = load ptr, ptr %p_place, align 8
+  %which = load i64, ptr %p_which, align 8
+  %found = call ptr @array(ptr %given, ptr %made, i64 %inputs, i64 %which)
+  %p_data = getelementptr i8, ptr %found, i64 $at_data
+  %data = load ptr, ptr %p_data, align 8
+  store ptr %data, ptr %where, align 8
+  %j1 = add i64 %j, 1
+  br label %place
+run:
+  call void @pirkit_program_run(ptr %header)
+  ret i64 0
+}
+""")
+
+
+def program_text() -> str:
+    """The module."""
+    words = {name: str(word) for name, word in HEADER.items()}
+    places = {f"at_{name}": str(offset) for name, offset in LAYOUT.items()}
+    return _TEXT.substitute(
+        words,
+        **places,
+        flags=str(CONTIGUOUS_AND_ALIGNED),
+        record_bytes=str(8 * len(RECORD)),
+        wanted_bytes=str(8 * len(WANTED)),
+    )

@@ -1,0 +1,218 @@
+"""Calls of native programs: whose memory is whose, what is refused, who may call at once."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pirkit import ops
+from pirkit.diag.errors import RuntimeFault
+from pirkit.frontend.tracing import trace
+from pirkit.frontend.whole import Whole, compile_whole
+from pirkit.lowering.whole_program.points import points_program
+from pirkit.runtime.native import program as programs
+from tests.whole_program.networks import graph, leaves_of, step, step_arguments
+
+X = np.random.default_rng(3).standard_normal((24, 6)).astype("float32")
+W = np.random.default_rng(4).standard_normal((6, 4)).astype("float32")
+
+
+def layer(x: Any, w: Any) -> Any:
+    return ops.tanh(ops.matmul(x, w)), x.sum(0)
+
+
+@pytest.fixture(scope="module")
+def native() -> programs.NativeProgram:
+    return points_program(graph(layer, (X, W)))
+
+
+def wanted(x: Any = X, w: Any = W) -> Any:
+    return np.tanh(x @ w)
+
+
+def test_results_belong_to_the_caller(native: programs.NativeProgram) -> None:
+    first = native(X, W)
+    kept = [r.copy() for r in first]
+    second = native(X + 1, W)
+    for a, b, c in zip(first, kept, second, strict=True):
+        np.testing.assert_array_equal(a, b)
+        assert not np.shares_memory(a, c)
+    np.testing.assert_allclose(first[0], wanted(), atol=1e-5)
+
+
+def test_operands_that_lie_another_way_are_put_right(native: programs.NativeProgram) -> None:
+    twice = np.repeat(X, 2, 0)[::2]
+    for x in (np.asfortranarray(X), twice, X[::-1][::-1]):
+        np.testing.assert_array_equal(native(x, W)[0], native(X, W)[0])
+
+
+@pytest.mark.parametrize(
+    ("arrays", "code"),
+    [
+        ((X,), "PK0902"),
+        ((X, W, W), "PK0902"),
+        ((X[:5], W), "PK0903"),
+        ((X.astype("float64"), W), "PK0903"),
+        ((X, W.T), "PK0903"),
+        ((X, W.tolist()), "PK0903"),
+        ((X, None), "PK0903"),
+        ((X.view("int32"), W), "PK0903"),
+        ((X[None], W), "PK0903"),
+    ],
+)
+def test_what_is_refused(native: programs.NativeProgram, arrays: Any, code: str) -> None:
+    with pytest.raises(RuntimeFault) as raised:
+        native(*arrays)
+    assert raised.value.code == code
+
+
+def test_where_memory_is_not_known_python_looks_up_addresses(
+    native: programs.NativeProgram, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(programs, "_knows_memory", lambda: False)
+    other = programs.NativeProgram(
+        native.inputs, native.results, native.steps, native.temporaries, native.memory
+    )
+    np.testing.assert_array_equal(other(X, W)[0], native(X, W)[0])
+
+
+def test_memory_is_known_here() -> None:
+    assert programs._knows_memory() == (sys.implementation.name == "cpython")
+
+
+def test_many_callers(native: programs.NativeProgram) -> None:
+    def one(k: int) -> bool:
+        x = X * (0.01 * k)
+        return all(np.array_equal(native(x, W)[0], native(x, W)[0]) for _ in range(20))
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(one, range(32)))
+
+
+def test_a_bound_call_reads_its_arrays_anew(native: programs.NativeProgram) -> None:
+    x, results = X.copy(), [np.empty((24, 4), "float32"), np.empty(6, "float32")]
+    call = native.bind((x, W), results)
+    call()
+    np.testing.assert_allclose(results[0], wanted(), atol=1e-5)
+    x *= 2
+    call()
+    np.testing.assert_allclose(results[0], wanted(X * 2), atol=1e-5)
+
+
+def test_a_bound_result_over_an_input_that_is_still_read() -> None:
+    """The sum over columns is written into the weights, which rows read."""
+    native = points_program(graph(lambda x, w: (ops.matmul(x, w), x * 2.0), (X, W)))
+    assert not native.in_place
+    x, out = X.copy(), np.empty((24, 4), "float32")
+    native.bind((x, W), [out, x])()
+    np.testing.assert_array_equal(x, X * 2)
+    np.testing.assert_allclose(out, X @ W, rtol=1e-5)
+
+
+def test_binding_refuses_what_does_not_fit(native: programs.NativeProgram) -> None:
+    with pytest.raises(RuntimeFault):
+        native.bind((X, W), [np.empty((24, 4), "float32"), np.empty(7, "float32")])
+    with pytest.raises(RuntimeFault):
+        native.bind((np.asfortranarray(X), W), list(native(X, W)))
+
+
+_THREADS = """
+import hashlib
+from pirkit.lowering.whole_program.points import points_program
+from tests.whole_program.networks import graph, leaves_of, step, step_arguments
+arguments = step_arguments(1000, (1, 8, 8, 1))
+program = points_program(graph(step, arguments))
+assert len(program.steps) > 1
+digest = hashlib.sha256()
+for result in program(*leaves_of(arguments)):
+    digest.update(result.tobytes())
+print(digest.hexdigest())
+"""
+
+
+def test_the_number_of_threads_changes_no_bit() -> None:
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", _THREADS],
+            env={**os.environ, "PIRKIT_NUM_THREADS": str(threads), "PYTHONPATH": "."},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for threads in (1, 3)
+    }
+    assert len(found) == 1
+
+
+# --- by way of compile_whole ---
+
+
+def whole(function: Any, *arguments: Any) -> tuple[Whole, dict[str, Any]]:
+    inputs = {f"x{k}": a for k, a in enumerate(arguments)}
+    return compile_whole(trace(function, arguments).program), inputs
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "functions"),
+    [
+        (lambda x: ops.softmax(x, -1), (X,), 1),
+        (lambda x: ops.softmax(ops.matmul(ops.relu(x), W[:, :2]), 0) * 3.0, (X,), 4),
+        (lambda x: (ops.reshape(x, [6, 24]) * 2.0, ops.max(ops.tanh(x))), (X,), 2),
+        (lambda x, w: (ops.reshape(x, [144]), w), (X, W), 2),
+        (lambda x: ops.layer_norm(x, np.ones(6, "f"), np.zeros(6, "f")), (X,), 1),
+    ],
+)
+def test_fused_kernels_in_one_call(function: Any, arguments: Any, functions: int) -> None:
+    made, inputs = whole(function, *arguments)
+    captured = trace(function, arguments).captured
+    assert made.native is not None
+    assert len(made.native.steps) <= functions
+    assert all(reason.startswith("points in lanes: ") for reason in made.reasons)
+    found, expected = made.run({**inputs, **captured}), made.executable.run({**inputs, **captured})
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name], value, rtol=1e-5, atol=1e-6)
+
+
+def test_points_are_preferred() -> None:
+    made, inputs = whole(layer, X, W)
+    assert made.native is not None
+    assert (made.reasons, len(made.native.steps)) == ((), 1)
+    np.testing.assert_allclose(made(**inputs)["y0"], wanted(), atol=1e-5)
+
+
+def test_a_program_that_has_none_runs_and_says_why() -> None:
+    made, inputs = whole(lambda x: ops.topk(ops.tanh(x), 2)[0], X)
+    assert made.native is None
+    assert made.reasons == (
+        "points in lanes: `topk` has no single result",
+        "kernels in order: `pd_op.topk` has no native form",
+    )
+    np.testing.assert_allclose(made.run(inputs)["y0"], np.sort(np.tanh(X))[:, :-3:-1], rtol=1e-6)
+
+
+def test_inputs_by_name() -> None:
+    made, inputs = whole(layer, X, W)
+    with pytest.raises(RuntimeFault, match="no input 'x_1'"):
+        made.run({**inputs, "x_1": W})
+    with pytest.raises(RuntimeFault) as raised:
+        made.run({"x0": X})
+    assert raised.value.code == "PK0902"
+
+
+def test_training_goes_on() -> None:
+    arguments = step_arguments(12, (1, 6, 6, 1))
+    program = points_program(graph(step, arguments))
+    arrays = leaves_of(arguments)
+    count = len(arguments[0]) * 4
+    losses: list[float] = []
+    for _ in range(30):
+        loss, *rest = program(*arrays)
+        losses.append(float(loss))
+        arrays[:count] = rest[count // 2 :]
+    assert losses[-1] < losses[0] / 2

@@ -1,0 +1,220 @@
+"""Programs with points in lanes give what the reference rules give."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pirkit
+from pirkit import ops
+from pirkit.lowering.whole_program.graph import Refused
+from pirkit.lowering.whole_program.points import points_program
+from pirkit.runtime.native.target import host
+from tests.whole_program.networks import (
+    assert_close,
+    expected,
+    graph,
+    leaves_of,
+    network,
+    step,
+    step_arguments,
+)
+
+TOLERANCE = {"float32": 2e-5, "float64": 1e-12}
+
+
+def check(function: Any, arguments: Any, tolerance: float = 2e-5, bits: int | None = None) -> None:
+    target = host() if bits is None else replace(host(), vector_bits=bits)
+    program = points_program(graph(function, arguments), target)
+    found = program(*leaves_of(arguments))
+    assert_close(found, expected(function, arguments), tolerance)
+
+
+def normal(*shape: int) -> Any:
+    return np.random.default_rng(7).standard_normal(shape).astype("float32")
+
+
+@pytest.mark.parametrize("points", [2, 5, 16, 37, 300])
+def test_a_training_step(points: int) -> None:
+    check(step, step_arguments(points, (1, 5, 7, 1)))
+
+
+def test_widths_that_are_as_many_as_points() -> None:
+    check(step, step_arguments(5, (1, 5, 5, 1)))
+
+
+@pytest.mark.parametrize("bits", [128, 256])
+def test_narrow_vectors(bits: int) -> None:
+    if bits <= host().vector_bits:
+        check(step, step_arguments(21, (1, 6, 5, 1)), bits=bits)
+
+
+def test_double_precision() -> None:
+    check(step, step_arguments(19, (1, 6, 5, 1), "float64"), TOLERANCE["float64"])
+
+
+def test_several_columns_of_input_and_output() -> None:
+    params = step_arguments(9, (3, 13, 4))[0]
+    check(network, (params, normal(33, 3)))
+
+
+def test_wide_products_are_cut_into_tiles() -> None:
+    check(
+        lambda x, w, v: ops.matmul(ops.matmul(x, w), v, transpose_y=True),
+        (normal(20, 29), normal(29, 31), normal(3, 31)),
+    )
+
+
+def test_columns_that_move() -> None:
+    def parts(x: Any) -> Any:
+        left = ops.slice(x, axes=[1], starts=[1], ends=[3], infer_flags=[1], decrease_axis=[])
+        return (
+            ops.pad(ops.tanh(left), paddings=[0, 0, 2, 1], pad_value=0.5),
+            left.sum(1),
+            (x * x).sum(0),
+        )
+
+    check(parts, (normal(21, 4),))
+
+
+def test_sums_of_all_elements() -> None:
+    check(lambda x, w: ((x * x).sum() + (w * w).sum(), w * x.sum()), (normal(21, 4), normal(3, 5)))
+
+
+def test_lanes_that_hold_no_point_do_not_count() -> None:
+    x = 1 + abs(normal(5, 3))
+    check(lambda x: (1.0 / x).sum(0) + ops.log(x).sum(0), (x,))
+    check(lambda x: ops.matmul(ops.log(x), 1.0 / x, transpose_x=True), (x,))
+
+
+def test_not_a_number_stays_one() -> None:
+    x = normal(40, 3)
+    x[17, 1], x[3, 0] = np.nan, np.inf
+    with np.errstate(invalid="ignore"):
+        found = points_program(graph(lambda x: (x * 2.0, x.sum(0)), (x,)))(x)
+    assert [np.isnan(found[0][17, 1]), np.isinf(found[0][3, 0])] == [True, True]
+    assert [np.isinf(found[1][0]), np.isnan(found[1][1]), np.isfinite(found[1][2])] == [True] * 3
+
+
+def test_a_result_that_is_an_input_a_constant_or_twice_the_same() -> None:
+    def same(x: Any, w: Any) -> Any:
+        y = ops.tanh(x)
+        return x, y, y, w, ops.full_like(ops.matmul(x, x, transpose_x=True), 4.0), w.sum() * 1.0
+
+    check(same, (normal(6, 2), normal(3)))
+
+
+def test_a_chain_of_small_ops_is_one_function() -> None:
+    def chain(x: Any, a: Any, b: Any) -> Any:
+        for _ in range(50):
+            x = x * a + b
+        return x
+
+    x, a, b = normal(16), 1 + 0.01 * normal(16), 0.01 * normal(16)
+    program = points_program(graph(chain, (x, a, b)))
+    assert program.summary.startswith("one function: 100 ops")
+    for _ in range(50):
+        x = x * a + b
+    found = program(normal(16), a, b)[0]
+    np.testing.assert_array_equal(found, x)  # not fused: numpy's bits
+
+
+def test_updates_may_be_in_place() -> None:
+    arguments = step_arguments(10, (1, 5, 7, 1))
+    program = points_program(graph(step, arguments))
+    arrays = leaves_of(arguments)
+    wanted = program(*arrays)
+    held = [a.copy() for a in arrays]
+    results = [np.empty_like(r) for r in wanted]
+    count = len(arguments[0]) * 2
+    for k in range(count):
+        results[1 + count + k] = held[k]  # weights
+        results[1 + 2 * count + k] = held[count + k]  # moments
+    assert {(1 + count + k, k) for k in range(2 * count)} <= program.in_place
+    call = program.bind(held, results)
+    call()
+    for a, b in zip(results, wanted, strict=True):
+        np.testing.assert_array_equal(a, b)
+    call()
+    again = program(*[held[k] if k < 2 * count else arrays[k] for k in range(len(arrays))])
+    assert not np.array_equal(wanted[0], results[0])
+    assert float(again[0]) < float(results[0]) < float(wanted[0])
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "reason"),
+    [
+        (lambda x: x - x.mean(0), (normal(8, 3),), "a row depends on a sum over all rows"),
+        (lambda x: ops.matmul(x, x, transpose_y=True), (normal(8, 3),), "rows read each other"),
+        (lambda x: ops.tanh(x), (normal(8, 300),), "a row has 300 columns"),
+        (lambda x: ops.cumsum(x, 0), (normal(8, 3),), "`cumsum` has no native form"),
+        (lambda x: ops.cast(x, "float64") * 2.0, (normal(8, 3),), "element types"),
+        (lambda x: ops.dropout(x, p=0.5), (normal(8, 3),), "more than a function"),
+    ],
+)
+def test_why_a_program_has_none(function: Any, arguments: Any, reason: str) -> None:
+    with pytest.raises(Refused, match=reason):
+        points_program(graph(function, arguments))
+
+
+UNARY = ("tanh", "exp", "sin", "sigmoid", "sqrt_abs", "square", "scale")
+
+
+def random_function(rng: Any, widths: tuple[int, ...]) -> Any:
+    """Some function of rows `x` and matrices `w`, and of sums over the rows."""
+    picks = rng.integers(0, 1 << 30, 24)
+
+    def function(x: Any, y: Any, weights: Any, bias: Any) -> Any:
+        rows, at = [x, y], iter(picks.tolist())
+        for w, b in zip(weights, bias, strict=True):
+            same = [r for r in rows if r.shape[1] == w.shape[0]]
+            z = ops.matmul(same[next(at) % len(same)], w)
+            z = z + b if next(at) % 2 else z * b
+            match UNARY[next(at) % len(UNARY)]:
+                case "sqrt_abs":
+                    z = ops.sqrt(ops.abs(z) + 0.25)
+                case "square":
+                    z = z * z * 0.125
+                case "scale":
+                    z = ops.scale(z, 0.75, 0.5, bool(next(at) % 2))
+                case name:
+                    z = getattr(ops, name)(z * 0.5)
+            alike = [r for r in rows if r.shape[1] in (1, z.shape[1])]
+            if alike and next(at) % 2:
+                z = z * alike[next(at) % len(alike)] - z.sum(1, keepdim=True) * 0.1
+            rows.append(z)
+        last = rows[-1]
+        inner = ops.matmul(rows[next(at) % len(rows)], last, transpose_x=True)
+        total = inner + ops.matmul(rows[next(at) % 2], last, transpose_x=True).sum()
+        return last, total, ops.tanh(total * 0.01) * total, (last * last).sum(0), last.sum()
+
+    return function
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_random_programs(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    widths = tuple(rng.integers(1, 9, 4).tolist())
+    points = int(rng.integers(2, 60))
+    shapes = [(widths[0], widths[1]), (widths[1], widths[2]), (widths[2], widths[3])]
+    weights = [rng.standard_normal(s).astype("float32") for s in shapes]
+    bias = [rng.standard_normal(s[1]).astype("float32") for s in shapes]
+    x, y = (rng.standard_normal((points, w)).astype("float32") for w in (widths[0], 1))
+    check(random_function(rng, widths), (x, y, weights, bias), 1e-4)
+
+
+def test_gradients_of_a_field_with_two_coordinates() -> None:
+    def burgers(params: Any, x: Any, along: Any, later: Any) -> Any:
+        zero = ops.full_like(x, 0.0)
+        u, (ux, uxx) = pirkit.jet(lambda y: network(params, y), (x,), ((along, zero),))
+        _, (ut,) = pirkit.jet(lambda y: network(params, y), (x,), ((later,),))
+        return ((ut + u * ux - uxx * 0.003) ** 2).mean()
+
+    params = step_arguments(9, (2, 6, 6, 1))[0]
+    x = normal(35, 2)
+    along, later = np.zeros_like(x), np.zeros_like(x)
+    along[:, 0], later[:, 1] = 1, 1
+    check(pirkit.value_and_grad(burgers), (params, x, along, later))
