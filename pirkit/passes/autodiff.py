@@ -29,7 +29,7 @@ from pirkit.diag.errors import UnsupportedError, UsageError
 from pirkit.diag.limits import check
 from pirkit.dialect.build import ORDER, RULE, SOURCE, Builder, Value
 from pirkit.dialect.opcall import OpCall
-from pirkit.dialect.opdef import decompose, vjp
+from pirkit.dialect.opdef import decompose, may_draw, vjp
 from pirkit.dialect.operation import PirOp, ProgramOp, describe, origin_of, span_of
 from pirkit.dialect.types import meta_of
 from pirkit.passes.autodiff_regions import (
@@ -42,7 +42,7 @@ from pirkit.passes.autodiff_regions import (
 )
 from pirkit.passes.decompose import take_apart
 from pirkit.passes.functionalize import write_backs
-from pirkit.passes.gradient_calls import call_gradient
+from pirkit.passes.gradient_calls import call_gradient, serves
 from pirkit.runtime.meta import VecMeta
 
 Cotangent = Any
@@ -57,6 +57,7 @@ def append_backward(
     *,
     before: PirOp | None = None,
     defer: bool = True,
+    whole: bool = False,
 ) -> list[SSAValue | None]:
     """Append the ops that compute the derivatives of ``targets`` with respect to ``wrt``.
 
@@ -64,20 +65,21 @@ def append_backward(
     by default at the end, where inputs and parameters have not been written back yet. Gives one
     value for each of ``wrt``, with its type; None for one that the targets do not depend on. An op
     whose rule has to know sizes or attributes that the program leaves open gets one of Paddle's
-    gradient ops for its derivative, unless ``defer=False``.
+    gradient ops for its derivative, unless ``defer=False``. With ``whole`` an op of which Paddle
+    has a gradient op is not taken apart, and its derivative reads no more than that op reads.
 
     Raises UnsupportedError (PK0402), naming the op and its location, for an op on the way that has
     no derivative or that writes in place, UsageError for a target that is no float.
     """
     before = before or next(iter(write_backs(program)), None)
     moved: dict[SSAValue, SSAValue] = {}
-    paths, targets, wrt = _prepared(program.block, targets, wrt, moved)
+    paths, targets, wrt = _prepared(program.block, targets, wrt, moved, whole)
     seeds = [None if c is None else latest(c, moved) for c in cotangents or [None] * len(targets)]
     order = 1 + max((_order(op) for op in paths.ops), default=0)
     check("derivative_order", order, None)
     b = Builder(program.block, before)
     shared = Shared(Builder(program.block, before), paths, frozenset(wrt))
-    back = Backward(b, shared, order, defer)
+    back = Backward(b, shared, order, defer, whole)
     for target, seed in zip(targets, seeds, strict=True):
         value = b.wrap(target)
         if not is_differentiable(target):
@@ -96,13 +98,16 @@ def _prepared(
     targets: Sequence[SSAValue],
     wrt: Sequence[SSAValue],
     moved: dict[SSAValue, SSAValue],
+    whole: bool,
 ) -> tuple[Paths, list[SSAValue], list[SSAValue]]:
     """The ways between, their ops without a derivative taken apart into ops that have one."""
     paths = paths_between(block, targets, wrt)
     inner = [o for op in paths.ops for region in op.regions for o in operations(region.block)]
     wanted = [o for o in (*paths.ops, *inner) if any(r in paths.active for r in o.results)]
     apart = [
-        take_apart(op, _lacks_vjp, moved=moved, leave=_may_defer) for op in wanted if _lacks_vjp(op)
+        take_apart(op, _lacks_vjp, moved=moved, leave=_may_defer)
+        for op in wanted
+        if _lacks_vjp(op) and not (whole and serves(op, paths))
     ]
     targets, wrt = [latest(t, moved) for t in targets], [latest(w, moved) for w in wrt]
     return paths_between(block, targets, wrt) if any(apart) else paths, targets, wrt
@@ -132,6 +137,7 @@ class Backward:
     shared: Shared
     order: int
     defer: bool = True
+    whole: bool = False
     grads: dict[SSAValue, list[Cotangent]] = field(
         default_factory=dict[SSAValue, "list[Cotangent]"]
     )
@@ -188,13 +194,18 @@ class Backward:
         """What the rule of an op gives; its gradient op, if the rule has to know what is open."""
         rule = vjp.get(op.definition)
         try:
+            if self.whole and serves(op, self.shared.paths):
+                found = call_gradient(self.b, op, held, wanted, apart=True)
+                if found is not None:
+                    return found
             if rule is not None:
                 return rule(OpCall(self.b, op, wanted), *given)
             failure = _no_derivative(op)
         except UnsupportedError as error:
             failure = error
         known = (rule or decompose.get(op.definition)) is not None
-        if self.defer and known and is_open_call(op):
+        draws = may_draw(op.definition, op.attribute_values())
+        if self.defer and known and not draws and is_open_call(op):
             found = call_gradient(self.b, op, held, wanted)
             if found is not None:
                 return found

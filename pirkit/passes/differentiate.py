@@ -32,7 +32,8 @@ class AutodiffPass(Pass):
     ``targets`` names the outputs to differentiate, all floating ones by default; ``wrt`` the inputs
     and parameters, by default all that do not stop gradients. The derivative with respect to ``x``
     is the output ``x_grad``; it is zeros where the outputs do not depend on ``x``. The cotangent of
-    an output ``y`` is ones, or with ``seeds`` the input ``y_grad``.
+    an output ``y`` is ones, or with ``seeds`` the input ``y_grad``. With ``whole`` an op of which
+    Paddle has a gradient op is not taken apart, and its derivative reads no more than that op does.
 
     ::
 
@@ -55,6 +56,7 @@ class AutodiffPass(Pass):
     wrt: tuple[str, ...] = option((), "inputs and parameters, by name")
     targets: tuple[str, ...] = option((), "outputs to differentiate, by name")
     seeds: bool = option(False, "take the cotangents of outputs as inputs")
+    whole: bool = option(False, "let derivatives read no more than Paddle's gradient ops")
 
     def run(self, ctx: PassContext, module: ModuleOp) -> None:
         for program in ctx.programs(module):
@@ -73,7 +75,9 @@ class AutodiffPass(Pass):
         cotangents: list[SSAValue | None] = [None] * len(chosen)
         if self.seeds:
             cotangents = [_seed(b, name, value) for name, value in chosen.items()]
-        found = append_backward(program, list(chosen.values()), list(asked.values()), cotangents)
+        found = append_backward(
+            program, list(chosen.values()), list(asked.values()), cotangents, whole=self.whole
+        )
         for (name, value), gradient in zip(asked.items(), found, strict=True):
             if gradient is None:
                 ctx.remark("analysis", f"no output depends on `{name}`: its derivative is zero")

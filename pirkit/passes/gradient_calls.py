@@ -6,17 +6,22 @@ apart when the size is known (`gradient_ops`, `lowering/composite`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any, cast
 
-from pirkit.analysis.differentiation import is_differentiable
+from xdsl.ir import SSAValue
+
+from pirkit.analysis.differentiation import Paths, is_differentiable
+from pirkit.diag.errors import UnsupportedError
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.gradient_names import Spelling
 from pirkit.dialect.opcall import OpCall
-from pirkit.dialect.opdef import OpDef, find
-from pirkit.dialect.operation import PirOp
+from pirkit.dialect.opdef import OpDef, decompose, find, may_draw, vjp
+from pirkit.dialect.operation import PirOp, span_of
 from pirkit.dialect.ops.gradients import SOURCES, SUFFIX
+from pirkit.dialect.rules.paddle_gradients import LOSSY
+from pirkit.dialect.signature import Operand, Result
 from pirkit.runtime.meta import VecMeta
 
 _ENDINGS = (SUFFIX, "_double_grad", "_triple_grad")
@@ -33,11 +38,51 @@ def gradient_of(forward: OpDef) -> OpDef | None:
     return next((d for d in found if d is not None), None)
 
 
-def call_gradient(b: Builder, op: PirOp, held: Sequence[Any], wanted: frozenset[str]) -> Any:
+def serves(op: PirOp, paths: Paths) -> bool:
+    """True if a gradient op can be called: it takes all cotangents that come, gives all wanted."""
+    definition, gradient = op.definition, gradient_of(op.definition)
+    if gradient is None or gradient.name in LOSSY or definition.writes:
+        return False
+    if vjp.get(definition) is None and may_draw(definition, op.attribute_values()):
+        return False
+    names = Spelling(gradient, op.definition)
+    operands = dict(_filled(op.definition.operands, op.operand_slots))
+    results = dict(_filled(op.definition.results, op.result_slots))
+    given = {names.wanted[r.name] for r in gradient.results if r.name in names.wanted}
+    wanted = {n for n, v in operands.items() if v in paths.active}
+    coming = {n for n, v in results.items() if v in paths.active and v in paths.needed}
+    required = {s.name for s in gradient.operands if s.kind is None and not s.optional}
+    held = {theirs for ours, theirs in names.operands.items() if ours in operands}
+    held |= {theirs for ours, theirs in names.results.items() if ours in results}
+    held |= {theirs for ours, theirs in names.seeds.items() if ours in results}
+    return (
+        wanted <= {*given, *op.definition.no_gradient}
+        and coming <= names.seeds.keys()
+        and required <= held
+    )
+
+
+def _filled(
+    slots: Sequence[Operand] | Sequence[Result], values: Sequence[SSAValue | None]
+) -> Iterator[tuple[str, SSAValue]]:
+    for slot, value in zip(slots, values, strict=False):
+        if value is not None:
+            yield slot.name, value
+
+
+def call_gradient(
+    b: Builder,
+    op: PirOp,
+    held: Sequence[Any],
+    wanted: frozenset[str],
+    *,
+    apart: bool = False,
+) -> Any:
     """The cotangents of an op's operands by one call of its gradient op, by slot.
 
     ``held`` are the cotangents of the results, None for zero. None if there is no such op, or if it
-    does not take one of these cotangents or gives one that is wanted.
+    does not take one of these cotangents or gives one that is wanted. With ``apart`` the gradient
+    op is taken apart at once; UnsupportedError if it cannot be.
     """
     gradient = gradient_of(op.definition)
     if gradient is None:
@@ -69,14 +114,30 @@ def call_gradient(b: Builder, op: PirOp, held: Sequence[Any], wanted: frozenset[
         return None
     tensors = [named.pop(s.name, None) for s in gradient.operands if s.kind is None]
     made = b.emit(gradient, tensors, named, {given[name] for name in wanted})
+    if apart:
+        made = _taken_apart(b, b.emitted[-1])
     slots = cast("tuple[Any, ...]", made if isinstance(made, tuple) else (made,))
     found = {r.name: _items(b, v) for r, v in zip(gradient.results, slots, strict=True)}
     operands = [s.name for s in op.definition.operands if s.kind is None]
     return tuple([found[given[name]] if name in wanted else None for name in operands])
 
 
-def _items(b: Builder, value: Value | None) -> Any:
-    if value is None or not isinstance(value.any_meta, VecMeta):
+def _taken_apart(b: Builder, op: PirOp) -> Any:
+    """What the rule of a gradient op gives, which stands in its place."""
+    rule = decompose.get(op.definition)
+    try:
+        found = NotImplemented if rule is None else rule(OpCall(b, op))
+    finally:
+        b.emitted.remove(op)
+        op.detach()
+        op.erase()
+    if found is NotImplemented:
+        raise UnsupportedError(f"`{op.name}` is not taken apart", code="PK0402", span=span_of(op))
+    return found
+
+
+def _items(b: Builder, value: Any) -> Any:
+    if not isinstance(value, Value) or not isinstance(value.any_meta, VecMeta):
         return value
     return b.split_vec(value)
 

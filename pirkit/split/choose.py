@@ -18,9 +18,10 @@ from pirkit.diag.span import Span
 from pirkit.dialect.operation import PirOp, span_of
 from pirkit.split.contents import Contents, Need
 from pirkit.split.costs import LIST, Effort, bytes_of, effort_of, is_token, work_of
-from pirkit.split.demand import Demand, captured, reads_data
+from pirkit.split.demand import Demand, reads_data
 from pirkit.split.joint import PARAMETERS, Joint, source_of
 from pirkit.split.maxflow import INFINITE, Network
+from pirkit.split.repeat import gives, reads
 
 SAVE_ALL: Final = "save-all"
 FREE: Final = "free"
@@ -137,7 +138,9 @@ class Chooser:
             return None
         if self.contents.made(need.value) != need:
             return None  # an operation behind has written what is needed
-        for user, index in captured(op):
+        if not gives(op, need.value):
+            return None
+        for user, index in reads(op):
             if reads_data(user, index) and not self.contents.can_be_had(user, index):
                 return None
         return op
@@ -145,9 +148,7 @@ class Chooser:
     def wants(self, op: PirOp) -> list[Need]:
         """The contents of which an operation reads the data."""
         found = [
-            self.contents.read(user, index)
-            for user, index in captured(op)
-            if reads_data(user, index)
+            self.contents.read(user, index) for user, index in reads(op) if reads_data(user, index)
         ]
         return list(dict.fromkeys(found))
 

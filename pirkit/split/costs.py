@@ -22,7 +22,7 @@ class Effort(IntEnum):
     FREE = 1
     """Constants, casts, broadcasts, views: as quick as reading the result."""
     CHEAP = 2
-    """One pass over the elements."""
+    """A pass over the elements, or a few."""
     DEAR = 3
     """Contractions, sorting, regions, and whatever nobody has classified."""
     NEVER = 4
@@ -49,6 +49,7 @@ _FREE: Final = frozenset(
 _CHEAP_FAMILIES: Final = frozenset(
     {
         "activation",
+        "affine_grid",
         "arithmetic",
         "batch_norm",
         "bitwise",
@@ -58,11 +59,13 @@ _CHEAP_FAMILIES: Final = frozenset(
         "extrema",
         "gathering",
         "indexing",
+        "interp",
         "joining",
         "logic",
         "loss",
         "loss_pointwise",
         "loss_scaling",
+        "lp_pool",
         "matrices",
         "mixing",
         "movement",
@@ -70,15 +73,23 @@ _CHEAP_FAMILIES: Final = frozenset(
         "padding",
         "picking",
         "piecewise",
+        "pool",
+        "pool_index",
         "rearranging",
         "reduction",
         "rounding",
+        "scan",
+        "scatter",
         "selection",
+        "sequence",
         "set_value",
         "softmax",
         "special_functions",
         "unary",
+        "unfold",
+        "unpool",
         "vector_norm",
+        "vision",
     }
 )
 

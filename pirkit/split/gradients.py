@@ -64,6 +64,7 @@ def differentiated(program: ProgramOp) -> tuple[Roles, list[str]]:
         [value for value, _ in targets.values()],
         list(asked.values()),
         [seed for _, seed in targets.values()],
+        whole=True,
     )
     gradients: dict[str, str] = {}
     for (name, _), gradient in zip(asked.items(), found, strict=True):

@@ -9,6 +9,7 @@ from typing import cast
 from xdsl.dialects import builtin as mlir
 from xdsl.ir import Attribute, Block, BlockArgument, SSAValue
 
+from pirkit.dialect.build import Builder
 from pirkit.dialect.operation import KEYWORD, PirOp, ProgramOp, create
 from pirkit.dialect.types import VecType
 from pirkit.split.choose import Choice
@@ -18,6 +19,7 @@ from pirkit.split.demand import Demand, Place, captured, read_by, with_inner
 from pirkit.split.joint import Joint
 from pirkit.split.labels import Labels
 from pirkit.split.parts import BACKWARD, FORWARD
+from pirkit.split.repeat import gives, reads, stand_ins
 
 
 def taken_by(joint: Joint, contents: Contents, demand: Demand, choice: Choice) -> list[Need]:
@@ -60,7 +62,7 @@ class Steps:
 
     def reads(self, op: PirOp) -> list[Need]:
         """The contents that an operation reads, data or shape."""
-        found = (read_by(self.contents, user, index) for user, index in captured(op))
+        found = (read_by(self.contents, user, index) for user, index in reads(op))
         return list(dict.fromkeys(found))
 
 
@@ -179,13 +181,17 @@ class _Backward:
             elif missing := [n for n in self.steps.reads(op) if n not in self.held]:
                 pending += missing
             else:
-                reads = {
+                wanted = {
                     (user, index): read_by(self.steps.contents, user, index)
-                    for user, index in captured(op)
+                    for user, index in reads(op)
                 }
-                made = self.insert(op, reads, {})
+                idle = list(stand_ins(op, Builder(self.block, location=op.location)))
+                made = self.insert(op, wanted, {})
+                for index, value in idle:
+                    made.operands[index] = value
                 for result, fresh in zip(op.results, made.results, strict=True):
-                    self.held.setdefault(self.steps.contents.made(result), fresh)
+                    if gives(op, result):
+                        self.held.setdefault(self.steps.contents.made(result), fresh)
                 pending.pop()
 
     def argument(self, need: Need) -> SSAValue:

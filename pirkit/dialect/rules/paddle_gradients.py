@@ -99,6 +99,9 @@ STANDS_FOR: Final[dict[str, dict[str, tuple[str, ...]]]] = {
 The derivative reads no more of them than their shape, or (running statistics) the new for the old.
 """
 
+LOSSY: Final = frozenset({"pd_op.set_value_grad"})
+"""Gradient ops that do not hold what the derivative of their forward op depends on."""
+
 
 @decompose("pd_op.flatten_grad")
 def _(c: OpCall) -> Value:
