@@ -12,8 +12,9 @@ from pirkit.lowering.codegen.compile import native
 from pirkit.lowering.codegen.from_map_expr import nests_of
 from pirkit.lowering.codegen.loopnest import (
     Compute,
-    Demand,
+    Constant,
     Fold,
+    Index,
     Kernel,
     Load,
     Operand,
@@ -33,6 +34,8 @@ RENAMES: Final = frozenset({
     "pd_op.share_data",
 })  # fmt: skip
 """Ops whose result has the elements of the operand in the same order."""
+PURE: Final = (Load, Constant, Index, Compute, Fold, Store)
+"""Statements of nests that need nothing but their operands."""
 MOST_PRODUCTS: Final = 1 << 18
 """Multiplications of a matrix product that a loop nest does as well as a library."""
 
@@ -96,7 +99,7 @@ class _Sequence:
             if isinstance(slot, int):
                 where[len(given) + statement] = slot
         for nest in nests:
-            if any(isinstance(s, Demand) for s in nest.kernel.statements()):
+            if not all(isinstance(s, PURE) for s in nest.kernel.statements()):
                 raise Refused("a fused kernel checks elements while it runs")
             for k in nest.arrays:
                 if k not in where:
