@@ -94,17 +94,22 @@ def reads_of(expr: Expr) -> list[Read]:
     return found
 
 
+def numbers_of(expr: Expr) -> Iterator[int]:
+    """Every factor, constant and extent in an expression."""
+    yield expr.constant
+    for atom, factor in expr.terms:
+        yield factor
+        if isinstance(atom, Iter | Spread | Read):
+            yield atom.extent
+        if isinstance(atom, Floor):
+            yield atom.by
+        for e in _parts(atom):
+            yield from numbers_of(e)
+
+
 def names_of(expr: Expr) -> list[str]:
     """The named sizes in an expression, each once."""
-    found = names_in((expr.constant, *(k for _, k in expr.terms)))
-    for atom, _ in expr.terms:
-        if isinstance(atom, Iter | Spread | Read):
-            found += names_in((atom.extent,))
-        if isinstance(atom, Floor):
-            found += names_in((atom.by,))
-        for e in _parts(atom):
-            found += names_of(e)
-    return list(dict.fromkeys(found))
+    return names_in(numbers_of(expr)) if expr.sized else []
 
 
 def _parts(atom: Atom) -> Iterator[Expr]:

@@ -22,6 +22,11 @@ class Derived:
     rule: str
     args: tuple[int, ...]
 
+    @property
+    def is_symmetric(self) -> bool:
+        """True if the order of the arguments does not matter."""
+        return self.rule != "quotient"
+
     def value(self, sizes: Mapping[str, int]) -> int | None:
         """The size; None if one of its arguments is not known. ConstraintError if there is none."""
         args = [at(n, sizes) for n in self.args]
@@ -50,6 +55,7 @@ def _quotient(sizes: Sequence[int]) -> int:
 RULES: Final[dict[str, Callable[[Sequence[int]], int]]] = {
     "broadcast": _broadcast,
     "quotient": _quotient,
+    "smaller": min,
 }
 """Ways in which a size follows from others."""
 

@@ -10,7 +10,7 @@ from pirkit.dialect.map_expr.kernel import MapExpr, Statement
 from pirkit.dialect.map_expr.text import parse_kernel
 from pirkit.dialect.map_expr.tree import Apply, Choose, Fill, Load, Node, Position, walk
 from pirkit.index.change import resized
-from pirkit.index.extent import at, is_sized, named
+from pirkit.index.extent import at, is_sized, named, order
 from pirkit.index.maps import Guard, at_sizes
 from pirkit.index.sizes import Derived, solve
 from pirkit.runtime.meta import UNKNOWN, TensorMeta
@@ -60,8 +60,8 @@ def with_sizes(kernel: MapExpr, sizes: Mapping[str, int]) -> MapExpr:
 
 
 def _derived(size: Derived, sizes: Mapping[str, int]) -> Derived:
-    name = repr(at(named(size.name), sizes))
-    return Derived(name, size.rule, tuple([at(n, sizes) for n in size.args]))
+    name, args = repr(at(named(size.name), sizes)), [at(n, sizes) for n in size.args]
+    return Derived(name, size.rule, tuple(sorted(args, key=order) if size.is_symmetric else args))
 
 
 def _statement(statement: Statement, sizes: Mapping[str, int]) -> Statement:

@@ -7,12 +7,13 @@ given and every operand's follows from it, so that the equations of a block are 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from typing import cast
+from typing import Final, cast
 
 from xdsl.ir import Block, SSAValue
 
-from pirkit.dialect.map_expr.call import maps_of, tensors_of
+from pirkit.dialect.map_expr.call import UNKNOWN_SIZE, maps_of, tensors_of
 from pirkit.dialect.map_expr.tree import (
     Apply,
     Fill,
@@ -25,18 +26,22 @@ from pirkit.dialect.map_expr.tree import (
     walk,
 )
 from pirkit.dialect.operation import PirOp
-from pirkit.dialect.types import meta_of
 from pirkit.index.change import reads_of
 from pirkit.index.maps import Index
+from pirkit.lowering.fusion.shapes import Shapes
 from pirkit.runtime.meta import TensorMeta
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Read:
-    """An operand's element that a result's element needs. ``decides`` an index: not a value."""
+    """An operand's element that a result's element needs. ``decides`` an index: not a value.
+
+    ``shape`` is that of the operand.
+    """
 
     source: SSAValue
     index: Index
+    shape: tuple[int, ...]
     decides: bool = False
 
 
@@ -81,6 +86,7 @@ class Equations:
     units: dict[PirOp, Unit] = field(default_factory=dict[PirOp, Unit])
     opaque: dict[PirOp, Opaque] = field(default_factory=dict[PirOp, Opaque])
     ops: list[PirOp] = field(default_factory=list[PirOp])
+    shapes: Shapes = field(default_factory=Shapes)
 
     def unit_of(self, value: SSAValue) -> Unit | None:
         """The unit that a value is the result of."""
@@ -88,32 +94,45 @@ class Equations:
         return self.units.get(owner) if isinstance(owner, PirOp) else None
 
 
-def equations(block: Block) -> Equations:
-    """The equations of the ops of a block, those in inner blocks left out."""
+UNTOLD: Final = Opaque("what a kernel would read does not tell all of its sizes", "guard")
+
+
+def equations(block: Block, untold: AbstractSet[PirOp] = frozenset()) -> Equations:
+    """The equations of the ops of a block, those in inner blocks left out.
+
+    Ops whose sizes are ``untold`` by what a kernel would read are opaque.
+    """
     found = Equations()
     for order, op in enumerate(cast("Iterator[PirOp]", block.ops)):
         found.ops.append(op)
-        values = maps_of(op)
+        guard = found.shapes.visit(op)
+        values = maps_of(op, found.shapes.named, found.shapes.told)
+        if values is UNKNOWN_SIZE and guard is not None:
+            values = guard
+        if op in untold:
+            values = UNTOLD
         if isinstance(values, Opaque):
             found.opaque[op] = values
         elif len(op.results) != 1 or len(values) != 1 or values[0] is None:
             found.opaque[op] = Opaque("it has several results")
         else:
-            found.units[op] = _unit(op, values[0], order)
+            found.units[op] = _unit(op, values[0], order, found.shapes)
     return found
 
 
-def _unit(op: PirOp, value: Value, order: int) -> Unit:
+def _unit(op: PirOp, value: Value, order: int, shapes: Shapes) -> Unit:
     tensors = tuple(tensors_of(op))
     body = value.body if isinstance(value, Reduction) else value
     reads: dict[tuple[SSAValue, Index, bool], Read] = {}
+
+    def enter(source: SSAValue, index: Index, decides: bool) -> None:
+        shape = cast(TensorMeta, shapes.named(source)).shape
+        reads[source, index, decides] = Read(source, index, shape, decides)
+
     for node in walk(body):
-        if not isinstance(node, Load):
-            continue
-        for held in (r for e in node.index for r in reads_of(e)):
-            key = (tensors[held.source], held.index, True)
-            reads[key] = Read(*key)
-        key = (tensors[node.source], node.index, False)
-        reads[key] = Read(*key)
-    meta = cast(TensorMeta, meta_of(op.results[0].type))
+        if isinstance(node, Load):
+            for held in (r for e in node.index for r in reads_of(e)):
+                enter(tensors[held.source], held.index, True)
+            enter(tensors[node.source], node.index, False)
+    meta = cast(TensorMeta, shapes.named(op.results[0]))
     return Unit(op, value, tensors, meta, tuple(reads.values()), order)

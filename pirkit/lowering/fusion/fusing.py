@@ -15,9 +15,9 @@ from pirkit.dialect.attrs import encode
 from pirkit.dialect.map_expr.text import print_kernel
 from pirkit.dialect.opdef import IO, PURE, RANDOM
 from pirkit.dialect.operation import PirOp, ProgramOp, create
-from pirkit.dialect.types import meta_of, type_of
+from pirkit.dialect.types import meta_of
 from pirkit.lowering.fusion.equations import Equations, Unit, equations
-from pirkit.lowering.fusion.generator import Generated, generate
+from pirkit.lowering.fusion.generator import Generated, Untold, generate, idle
 from pirkit.lowering.fusion.merging import join_neighbours, join_pairs
 from pirkit.lowering.fusion.names import named_ops
 from pirkit.lowering.fusion.partition import Pair, Partition, Policy, partition
@@ -34,26 +34,38 @@ class Fused:
     equations: Equations
     partition: Partition
     kernels: tuple[Generated, ...]
-    spare: tuple[PirOp, ...]
+    spare: frozenset[PirOp]
     """Ops of which nobody needs the results any more: the kernels that do compute them."""
 
 
 def plan_fusion(block: Block, policy: Policy, together: Iterable[Pair] = ()) -> Fused:
     """The kernels of a block; the block stays as it is."""
-    found, pairs = equations(block), tuple(together)
+    pairs, untold = tuple(together), set[PirOp]()
+    while True:  # each time, ops are left out; there are none of them in most programs
+        found = _planned(equations(block, untold), policy, pairs)
+        if isinstance(found, Fused):
+            return found
+        untold |= found
+
+
+def _planned(found: Equations, policy: Policy, pairs: tuple[Pair, ...]) -> Fused | set[PirOp]:
+    """The kernels; or ops that cannot be in any, as nothing that they read tells their sizes."""
     parts = partition(found, policy, pairs)
     if policy.horizontal:
         join_neighbours(parts, policy)
     join_pairs(parts, pairs)
     made: list[Generated] = []
-    spare: list[PirOp] = []
+    spare = idle(found, parts)
+    untold: set[PirOp] = set()
     for group in parts.groups:
-        kernel = generate(group, found, parts)
+        kernel = generate(group, found, parts, spare)
         if kernel is None:
-            spare += [u.op for u in group.own]
+            spare |= {u.op for u in group.own}
+        elif isinstance(kernel, Untold):
+            untold |= {u.op for u in kernel.units}
         else:
             made.append(kernel)
-    return Fused(found, parts, tuple(made), tuple(spare))
+    return untold or Fused(found, parts, tuple(made), frozenset(spare))
 
 
 @dataclass(frozen=True)
@@ -63,8 +75,8 @@ class FusePass(Pass):
     An op whose elements are functions of single elements of its operands is fused with those that
     it reads from and those that read it, as long as the equations of their indices have a solution:
     each kernel then knows, for each element that it gives, which elements it reads. Kernels are
-    operations `pir.map_expr`, whose text says all of that. Programs that write in place, and ops of
-    sizes that are known only at run time, stay as they are.
+    operations `pir.map_expr`, whose text says all of that; sizes that are known only at run time
+    have names in it. Programs that write in place stay as they are.
 
     ::
 
@@ -77,8 +89,8 @@ class FusePass(Pass):
     stats = Stats(
         kernels="kernels made",
         fused="operations in them",
-        before="bytes that these operations move",
-        after="bytes that the kernels move",
+        before="bytes that these operations move, where sizes are known",
+        after="bytes that these kernels move",
     )
     recompute: int = option(16, "additions per element that computing a value again may cost")
     horizontal: bool = option(True, "join kernels that share only what they read")
@@ -117,7 +129,7 @@ class FusePass(Pass):
         if not kernels:
             return
         nodes: dict[Operation, Generated] = {u.op: k for k in kernels for u in k.units}
-        gone = nodes.keys() | set(found.spare)
+        gone = nodes.keys() | found.spare
         gone |= _lists_read_by(gone)
         ordered = list(_in_order(block, nodes, gone))
         former = [op for op in block.ops if op in gone]
@@ -131,8 +143,9 @@ class FusePass(Pass):
                 block.add_op(_replace(item, moved))
                 ctx.count("kernels")
                 ctx.count("fused", len(item.units))
-                ctx.count("before", sum(map(_bytes, item.units)))
-                ctx.count("after", item.kernel.traffic())
+                if not item.kernel.is_sized:
+                    ctx.count("before", sum(map(_bytes, item.units)))
+                    ctx.count("after", item.kernel.traffic())
             else:
                 block.add_op(item)
         for op in reversed(former):
@@ -155,7 +168,7 @@ def _replace(made: Generated, moved: dict[SSAValue, SSAValue]) -> PirOp:
     kernel = create(
         "pir.map_expr",
         [moved.get(v, v) for v in made.inputs],
-        [type_of(m) for m in made.kernel.results],
+        [v.type for v in made.outputs],
         {"kernel": encode("str", print_kernel(made.kernel))},
         location=last.location,
     )

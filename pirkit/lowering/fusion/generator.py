@@ -7,12 +7,14 @@ other one is put into the trees of its readers, its indices composed with theirs
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import cast
 
 from xdsl.ir import Operation, SSAValue
 
 from pirkit.dialect.map_expr.kernel import MapExpr, Statement
+from pirkit.dialect.map_expr.specialised import decided
 from pirkit.dialect.map_expr.tree import (
     Apply,
     Choose,
@@ -24,12 +26,12 @@ from pirkit.dialect.map_expr.tree import (
     walk,
 )
 from pirkit.dialect.operation import PirOp
-from pirkit.dialect.types import meta_of
 from pirkit.index.change import renumber, substitute
 from pirkit.index.expr import Expr, Iter
 from pirkit.index.maps import Guard, Index, bindings, compose, space
 from pirkit.lowering.fusion.equations import Equations, Unit
 from pirkit.lowering.fusion.partition import Group, Partition
+from pirkit.lowering.fusion.sizing import sized
 from pirkit.lowering.fusion.solvability import EXPENSIVE
 from pirkit.runtime.meta import TensorMeta
 
@@ -48,10 +50,27 @@ class Generated:
     """Ops of other kernels that are computed again."""
 
 
-def generate(group: Group, found: Equations, parts: Partition) -> Generated | None:
-    """The kernel of a group; None if nobody reads what it computes."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Untold:
+    """Ops of which no kernel is made, as what it would read does not tell all of its sizes."""
+
+    units: tuple[Unit, ...]
+
+
+def idle(found: Equations, parts: Partition) -> set[PirOp]:
+    """Ops that only kernels of several ops read, all of which make the values anew."""
+    several = {op for op, group in parts.of.items() if len(group.units) > 1}
+    free = [u for u in found.units.values() if u.is_free]
+    return {u.op for u in free if (readers := _readers(u)) and several.issuperset(readers)}
+
+
+def generate(
+    group: Group, found: Equations, parts: Partition, spare: AbstractSet[PirOp]
+) -> Generated | Untold | None:
+    """The kernel of a group; None if nobody reads what it computes but ops that are ``spare``."""
     units = group.ordered
-    wanted = sorted((u for u in group.own if _is_wanted(u, group, parts)), key=lambda u: u.order)
+    own = [u for u in units if u.result not in group.copies]
+    wanted = [u for u in own if _is_wanted(u, group, parts, spare)]
     if not wanted:
         return None
     stored = _stored(units, {u.result for u in wanted}, group)
@@ -60,18 +79,22 @@ def generate(group: Group, found: Equations, parts: Partition) -> Generated | No
         if unit.result in stored:
             builder.store(unit)
     inputs = tuple(builder.inputs)
-    kernel = builder.kernel(_name(units), [u.result for u in wanted])
-    own = tuple([u for u in units if u.result not in group.copies])
+    made = builder.kernel(_name(units), [u.result for u in wanted])
+    kernel = sized(made, found.shapes.sizes.derived) if made.is_sized else made
+    if kernel is None:
+        return Untold(tuple(units))
     outputs = tuple([u.result for u in wanted])
-    return Generated(kernel, inputs, outputs, own, len(group.copies))
+    return Generated(kernel, inputs, outputs, tuple(own), len(group.copies))
 
 
-def _is_wanted(unit: Unit, group: Group, parts: Partition) -> bool:
+def _is_wanted(unit: Unit, group: Group, parts: Partition, spare: AbstractSet[PirOp]) -> bool:
     """True if something reads a value that is not the kernel, and does not make it itself."""
     value = unit.result
     if value in parts.read_again:
         return True
     for reader in _readers(unit):
+        if reader in spare:
+            continue
         other = parts.of.get(reader) if isinstance(reader, PirOp) else None
         if other is not group and (other is None or value not in other.copies):
             return True
@@ -207,21 +230,14 @@ class _Builder:
                     Guard(substitute(renumber(g.value, source_of), at), g.bound)
                     for g in node.guards
                 ]
-                if any(g.is_false for g in guards):
-                    return made[id(node.no)]
-                left = tuple([g for g in guards if not g.is_true])
-                return (
-                    Choose(left, made[id(node.yes)], made[id(node.no)])
-                    if left
-                    else (made[id(node.yes)])
-                )
+                return decided(guards, made[id(node.yes)], made[id(node.no)])
             case Apply():
                 args = tuple([made[id(a)] for a in node.args])
                 return Apply(node.op, args, node.dtype, node.attrs)
 
     def kernel(self, name: str, outputs: Sequence[SSAValue]) -> MapExpr:
         count = len(self.inputs)
-        metas = tuple([cast(TensorMeta, meta_of(v.type)) for v in self.inputs])
+        metas = tuple([cast(TensorMeta, self.equations.shapes.named(v)) for v in self.inputs])
         done = [_placed(s, count) for s in self.statements]
         places = tuple([-1 - self.places[v] for v in outputs])
         rows = tuple([self.group.loops.extents[a] for a in self.axes])

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from math import prod
 from typing import Final, cast
 
 from xdsl.ir import Operation, SSAValue
@@ -25,7 +24,7 @@ from pirkit.lowering.fusion.partition import (
     sources_of,
     too_large,
 )
-from pirkit.lowering.fusion.solver import Loops, solve
+from pirkit.lowering.fusion.solver import Loops, elements, solve
 
 TRIED: Final = 4
 """Kernels that read the same tensor which a kernel is tried to be joined with."""
@@ -93,7 +92,7 @@ def _joined(parts: Partition, host: Group, group: Group, policy: Policy) -> bool
 
 
 def _largest(group: Group) -> tuple[int, ...]:
-    return max((u.meta.shape for u in group.units.values()), key=prod)
+    return max((u.meta.shape for u in group.units.values()), key=elements)
 
 
 def _is_wide(loops: Loops, groups: tuple[Group, Group], policy: Policy) -> bool:

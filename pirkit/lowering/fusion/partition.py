@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import inf, prod
+from math import inf
 from typing import Final, cast
 
 from xdsl.ir import Operation, SSAValue
@@ -25,7 +25,7 @@ from pirkit.lowering.fusion.equations import Equations, Unit
 from pirkit.lowering.fusion.recomputing import again
 from pirkit.lowering.fusion.refusal import Refusal
 from pirkit.lowering.fusion.solvability import Conflict, conflicts, recompute_cost
-from pirkit.lowering.fusion.solver import Joined, Loops, solve, spread
+from pirkit.lowering.fusion.solver import Joined, Loops, elements, solve, spread
 
 Pair = tuple[PirOp, PirOp]
 
@@ -294,9 +294,9 @@ class _Partitioner:
         )
 
     def serial(self, unit: Unit, groups: list[Group], joined: Joined) -> Refusal | None:
-        turns = prod(joined.extents.values())
+        turns = elements(joined.extents.values())
         had = max((g.loops.turns for g in groups if g.loops.rows), default=0)
-        own = unit.meta.numel if unit.is_reduction else 0
+        own = elements(unit.meta.shape) if unit.is_reduction else 0
         if turns >= min(max(had, own), self.policy.turns) or joined.work <= self.policy.little:
             return None
         if not had:

@@ -7,7 +7,7 @@ from typing import cast
 
 from xdsl.ir import SSAValue
 
-from pirkit.dialect.types import meta_of
+from pirkit.index.extent import expected
 from pirkit.lowering.fusion.equations import Equations, Unit
 from pirkit.lowering.fusion.solvability import cost_of
 from pirkit.runtime.meta import TensorMeta
@@ -35,10 +35,10 @@ def again(
         chain = _chain(source, found, most)
         if chain is None or any(u.result in decide for u in chain[0]):
             continue
-        size = _size(value)
+        size = _size(value, found)
         alone = all(use.operation is unit.op for use in value.uses)
         limit = 2 * size + size // 4 if alone else size - 1
-        if sum(_size(v) for v in chain[1] if v not in held) <= limit:
+        if sum(_size(v, found) for v in chain[1] if v not in held) <= limit:
             made |= {u.result: u for u in chain[0]}
             most -= chain[2]
     return list(made.values())
@@ -70,7 +70,7 @@ def _chain(unit: Unit, found: Equations, most: int) -> tuple[list[Unit], set[SSA
     return None if reads & chain.keys() else (list(chain.values()), reads, cost)
 
 
-def _size(value: SSAValue) -> int:
-    """Bytes of a value."""
-    meta = cast(TensorMeta, meta_of(value.type))
-    return meta.numel * meta.dtype.itemsize
+def _size(value: SSAValue, found: Equations) -> int:
+    """Bytes of a value; sizes that are not known are taken to be what is expected."""
+    meta = cast(TensorMeta, found.shapes.named(value))
+    return expected(meta.numel) * meta.dtype.itemsize

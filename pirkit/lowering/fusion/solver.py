@@ -13,16 +13,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from math import prod
-from typing import Final, cast
+from typing import Final
 
 from xdsl.ir import SSAValue
 
 from pirkit.dialect.map_expr.tree import Reduction
-from pirkit.dialect.types import meta_of
 from pirkit.index.expr import Expr
+from pirkit.index.extent import expected
 from pirkit.index.maps import Index, bindings, compose, inverse, space
 from pirkit.lowering.fusion.equations import Unit
-from pirkit.runtime.meta import TensorMeta
 
 Rows = dict[int, Expr]
 """Loop -> turn, over the canonical iterators of a value."""
@@ -31,6 +30,11 @@ _NUMBERS: Final = count()
 
 LOOKED_AT: Final = 256
 """Pairs of value and index that are followed to an input."""
+
+
+def elements(extents: Iterable[int]) -> int:
+    """Points of a space; sizes that are not known are taken to be what is expected."""
+    return expected(prod(extents))
 
 
 @dataclass
@@ -47,7 +51,7 @@ class Loops:
     @property
     def turns(self) -> int:
         """How often the common loops turn: that many processors have something to do."""
-        return prod(self.extents.values())
+        return elements(self.extents.values())
 
     def rename(self, same: Mapping[int, int]) -> None:
         """Take loops for others that are the same."""
@@ -75,7 +79,7 @@ def solve(
     extents = {axis: n for g in held for axis, n in g.extents.items()}
     work = max((g.work for g in held), default=0)
     if isinstance(unit.value, Reduction):
-        work = max(work, unit.meta.numel * prod(unit.value.extents))
+        work = max(work, elements((*unit.meta.shape, *unit.value.extents)))
     inner = unit.value.extents if isinstance(unit.value, Reduction) else ()
     inner_iters = {e.iter for e in space(inner, "r") if e.iter is not None}
     found: list[Rows] = []
@@ -83,7 +87,7 @@ def solve(
         group = next((g for g in held if read.source in g.rows), None)
         if group is None:
             continue
-        source = space(_shape(read.source))
+        source = space(read.shape)
         at = bindings(source, read.index)
         rows = {a: e for a, e in group.rows[read.source].items() if a in group.extents}
         found.append(dict(zip(rows, compose(tuple(rows.values()), at), strict=True)))
@@ -133,16 +137,16 @@ def _by_inputs(unit: Unit, held: list[Loops], members: Mapping[SSAValue, Unit]) 
     """Rows of a reduction whose members have none: it goes through an input as others do."""
     extents = unit.value.extents if isinstance(unit.value, Reduction) else ()
     inner = {e.iter for e in space(extents, "r") if e.iter is not None}
-    stack = [(r.source, r.index) for r in unit.reads]
+    stack = [(r.source, r.shape, r.index) for r in unit.reads]
     met: set[tuple[SSAValue, Index]] = set()
     while stack:
-        value, index = place = stack.pop()
-        if place in met or len(met) == LOOKED_AT:
+        value, shape, index = stack.pop()
+        if (value, index) in met or len(met) == LOOKED_AT:
             continue
-        met.add(place)
-        at = bindings(space(_shape(value)), index)
+        met.add((value, index))
+        at = bindings(space(shape), index)
         if value in members:
-            stack += [(r.source, compose(r.index, at)) for r in members[value].reads]
+            stack += [(r.source, r.shape, compose(r.index, at)) for r in members[value].reads]
             continue
         for group in held:
             turns = {a: e for a, e in group.seen.get(value, {}).items() if a in group.extents}
@@ -150,10 +154,6 @@ def _by_inputs(unit: Unit, held: list[Loops], members: Mapping[SSAValue, Unit]) 
             if rows and not any(inner & e.iters for e in rows.values()):
                 return rows
     return {}
-
-
-def _shape(value: SSAValue) -> tuple[int, ...]:
-    return cast(TensorMeta, meta_of(value.type)).shape
 
 
 def spread(unit: Unit, rows: Rows, members: dict[SSAValue, Unit], loops: Loops) -> None:
@@ -168,7 +168,7 @@ def spread(unit: Unit, rows: Rows, members: dict[SSAValue, Unit], loops: Loops) 
             member = members.get(read.source)
             if read.source in loops.rows or (member is not None and member.is_reduction):
                 continue
-            back = inverse(read.index, outer, _shape(read.source))
+            back = inverse(read.index, outer, read.shape)
             if back is None:
                 continue
             at = bindings(outer, back)

@@ -9,7 +9,7 @@ from pirkit.dialect.map_expr.call import MapCall
 from pirkit.dialect.map_expr.tree import Apply, Fill, Load, Opaque
 from pirkit.dialect.opdef import index_maps, lookup
 from pirkit.dialect.primitives import PRIMITIVES
-from pirkit.index.expr import const
+from pirkit.index.expr import const, spread
 from pirkit.index.maps import Index
 from pirkit.runtime.dtype import DType
 
@@ -26,7 +26,8 @@ COMPLEX: Final = ("real", "imag", "complex", "conj")
 NAMES: Final = ("assign", "share_data", "share_data_")
 
 
-def _elementwise() -> Iterator[str]:
+def elementwise() -> Iterator[str]:
+    """Names of ops that compute element by element."""
     yield from (name for name, primitive in PRIMITIVES.items() if primitive.group in GROUPS)
     yield from (f"pd_op.{name}" for name in COMPLEX)
 
@@ -34,7 +35,7 @@ def _elementwise() -> Iterator[str]:
 def aligned(index: Index, shape: tuple[int, ...]) -> Index:
     """The element of a tensor of that shape that is spread to an index: axes align at the end."""
     tail = index[len(index) - len(shape) :]
-    return tuple([const(0) if n == 1 else e for e, n in zip(tail, shape, strict=True)])
+    return tuple([spread(e, n) for e, n in zip(tail, shape, strict=True)])
 
 
 def _spread(call: MapCall) -> Apply | Opaque:
@@ -48,7 +49,7 @@ def _spread(call: MapCall) -> Apply | Opaque:
     return Apply(call.definition.base.name, tuple(args), out.dtype, call.attrs)
 
 
-index_maps(*_elementwise())(_spread)
+index_maps(*elementwise())(_spread)
 
 
 @index_maps(*(f"pd_op.{name}" for name in NAMES))

@@ -7,6 +7,7 @@ from pirkit.dialect.map_expr.tree import Apply, Choose, Fill, Load, Opaque, Posi
 from pirkit.dialect.opdef import index_maps
 from pirkit.dialect.rules.maps.elementwise import aligned
 from pirkit.index.expr import Expr, combine, const
+from pirkit.index.extent import is_sized, larger, smaller
 from pirkit.index.maps import Guard, digits, flat
 from pirkit.runtime import dtype as dt
 
@@ -73,7 +74,9 @@ def _slice(call: MapCall) -> Load | Opaque:
     index: list[Expr] = []
     for axis, n in enumerate(shape):
         start = starts.get(axis, starts.get(axis - len(shape), 0))
-        first = min(max(start + n if start < 0 else start, 0), n)
+        first = start + n if start < 0 else start
+        if axis not in dropped or not is_sized(n):  # an element that is named has to be there
+            first = smaller(larger(first, 0), n)
         index.append((const(0) if axis in dropped else next(here)) + first)
     return call.load("input", tuple(index))
 
@@ -87,7 +90,7 @@ def _strided_slice(call: MapCall) -> Load | Opaque:
         axis = int(axis) % len(shape)
         n = shape[axis]
         first = start + n if start < 0 else start
-        first = min(max(first, 0), n if step > 0 else n - 1)
+        first = smaller(larger(first, 0), n if step > 0 else n - 1)
         index[axis] = index[axis] * step + first
     for e, n in zip(index, shape, strict=True):
         if call.out.numel and not Guard(e, n).is_true:

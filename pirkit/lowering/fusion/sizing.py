@@ -1,0 +1,96 @@
+"""The named sizes of a kernel: each is told by the shapes of its inputs, or follows from such."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from pirkit.dialect.map_expr.kernel import MapExpr, Statement
+from pirkit.dialect.map_expr.specialised import with_sizes
+from pirkit.dialect.map_expr.tree import Choose, Load, Position, walk
+from pirkit.index.change import numbers_of
+from pirkit.index.expr import Expr
+from pirkit.index.extent import Extent, named, names_of
+from pirkit.index.sizes import Derived, determined
+
+
+def sized(kernel: MapExpr, derived: Sequence[Derived]) -> MapExpr | None:
+    """The kernel with what its sizes follow from, their names numbered from ``s0``.
+
+    ``derived`` are the sizes of the block that follow from others, in order. None where a size is
+    needed that the inputs do not tell.
+    """
+    kernel = replace(kernel, sizes=_needed(kernel, derived))
+    open_ = _open(kernel)
+    for dim in _dims(kernel):
+        whole = _product(dim)
+        if open_.issuperset(whole) and _go_together(kernel, whole):
+            kernel = with_sizes(kernel, dict.fromkeys(whole[1:], 1))
+            open_ = _open(kernel)
+    if open_:
+        return None
+    names = names_of((*_dims(kernel), *_numbers(kernel)))
+    return with_sizes(kernel, {name: named(f"s{k}") for k, name in enumerate(names)})
+
+
+def _dims(kernel: MapExpr) -> list[int]:
+    return [n for meta in kernel.inputs for n in meta.shape]
+
+
+def _open(kernel: MapExpr) -> set[str]:
+    """Names that the inputs do not tell."""
+    return {*names_of(_numbers(kernel))} - determined(_dims(kernel), kernel.sizes)
+
+
+def _needed(kernel: MapExpr, derived: Sequence[Derived]) -> tuple[Derived, ...]:
+    """The sizes of a kernel that follow from others, and those that follow from the inputs only
+    because these follow from others.
+    """
+    told = determined(_dims(kernel))
+    needed = set(names_of((*_dims(kernel), *_numbers(kernel))))
+    found: list[Derived] = []
+    for size in reversed(derived):
+        if size.name in needed and (size.name not in told or told.issuperset(names_of(size.args))):
+            needed |= set(names_of(size.args))
+            found.append(size)
+    return tuple(reversed(found))
+
+
+def _product(dim: int) -> tuple[str, ...]:
+    """The names of a size that is nothing but a product of them."""
+    if not isinstance(dim, Extent) or len(dim.terms) > 1:
+        return ()
+    return next((names for names, _ in dim.terms if 1 < len(names) == len(set(names))), ())
+
+
+def _go_together(kernel: MapExpr, names: Sequence[str]) -> bool:
+    """True if names are met in the kernel only as the product of all of them."""
+    if not names:
+        return False
+    for number in _numbers(kernel):
+        for factors, _ in number.terms if isinstance(number, Extent) else ():
+            met = Counter(factors)
+            if len({met[name] for name in names}) > 1:
+                return False
+    return True
+
+
+def _numbers(kernel: MapExpr) -> Iterator[int]:
+    """Every number in a kernel."""
+    yield from _dims(kernel)
+    for statement in kernel.statements:
+        yield from (*statement.meta.shape, *statement.extents)
+        for expr in (*(statement.rows or ()), *_exprs(statement)):
+            yield from numbers_of(expr)
+    yield from (n for size in kernel.sizes for n in (named(size.name), *size.args))
+
+
+def _exprs(statement: Statement) -> Iterator[Expr]:
+    for node in walk(statement.body):
+        if isinstance(node, Load):
+            yield from node.index
+        elif isinstance(node, Position):
+            yield node.index
+        elif isinstance(node, Choose):
+            yield from (g.value for g in node.guards)

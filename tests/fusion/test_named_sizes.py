@@ -1,0 +1,148 @@
+"""Rules of shapes and of indices hold where sizes have names: on every sample of every op."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import numpy as np
+import pytest
+
+from pirkit.dialect.map_expr.call import MapCall
+from pirkit.dialect.map_expr.interpreter import run
+from pirkit.dialect.map_expr.kernel import MapExpr, Statement
+from pirkit.dialect.map_expr.naming import Sizes, result_shapes
+from pirkit.dialect.map_expr.tree import Opaque, Reduction, Value
+from pirkit.dialect.opdef import OpDef, all_ops, index_maps
+from pirkit.index.extent import Undecided, at, is_sized
+from pirkit.index.sizes import solve
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.meta import Meta, TensorMeta, VecMeta
+from tests.ops.calls import Call, calls, sample_dtypes
+
+RULED = [d for d in all_ops() if result_shapes.get(d) is not None and d.pure is None]
+
+
+def some_calls(definition: OpDef) -> list[Call]:
+    """The samples of the op for float32, or for what it has."""
+    dtypes = sample_dtypes(definition)
+    dtype = dt.float32 if dt.float32 in dtypes else dtypes[0]
+    return list(calls(definition, dtype))
+
+
+def named_metas(call: Call, sizes: Sizes, every: bool) -> list[Meta | None]:
+    """Operands whose sizes have names: ``every`` one, or all but those of 1 element."""
+    by_size: dict[tuple[int, int, int], int] = {}
+
+    def name(meta: TensorMeta, operand: int) -> TensorMeta:
+        shape: list[int] = []
+        for axis, n in enumerate(meta.shape):
+            key = (operand, axis, n)
+            if n == 1 and not every:
+                shape.append(n)
+                continue
+            if key not in by_size:
+                by_size[key] = sizes.new()
+            shape.append(by_size[key])
+        return meta.with_shape(shape)
+
+    found: list[Meta | None] = []
+    for k, meta in enumerate(call.metas):
+        if isinstance(meta, VecMeta):
+            found.append(VecMeta(tuple([name(m, 100 * k + j) for j, m in enumerate(meta.items)])))
+        else:
+            found.append(None if meta is None else name(cast(TensorMeta, meta), k))
+    return found
+
+
+def flat_dims(metas: list[Meta | None]) -> list[int]:
+    found: list[int] = []
+    for meta in metas:
+        items = meta.items if isinstance(meta, VecMeta) else (meta,)
+        found += [n for m in items if m is not None for n in cast(TensorMeta, m).shape]
+    return found
+
+
+@pytest.mark.parametrize("every", [True, False], ids=["every", "wide"])
+@pytest.mark.parametrize("definition", RULED, ids=str)
+def test_shapes_are_those_of_infer_meta(definition: OpDef, every: bool) -> None:
+    told = 0
+    for call in some_calls(definition):
+        sizes = Sizes()
+        named = named_metas(call, sizes, every)
+        want = [cast(TensorMeta, m) for m in call.infer()]
+        try:
+            shapes = result_shapes.of(definition)(
+                MapCall(definition, named, want, call.attrs), sizes
+            )
+        except Undecided:
+            continue
+        known = solve(flat_dims(named), flat_dims(list(call.metas)), sizes.derived)
+        for meta, shape in zip(want, shapes, strict=False):
+            assert len(shape) == meta.rank, str(call)
+            for n, wanted in zip(shape, meta.shape, strict=True):
+                assert n is None or at(n, known) == wanted, str(call)
+                told += 1
+    assert told or definition.name == "pd_op.squeeze"
+
+
+def kernel_of(call: Call, metas: list[Meta | None], sizes: Sizes) -> MapExpr | None:
+    """The kernel of one call, if its rules tell one for these sizes."""
+    definition, results = call.definition, [cast(TensorMeta, m) for m in call.infer()]
+    try:
+        shapes = result_shapes.of(definition)(
+            MapCall(definition, metas, results, call.attrs), sizes
+        )
+        if any(n is None for n in shapes[0]):
+            return None
+        out = results[0].with_shape(shapes[0])
+        value: Value | Opaque = index_maps.of(definition)(
+            MapCall(definition, metas, [out, *results[1:]], call.attrs)
+        )
+    except Undecided:
+        return None
+    if isinstance(value, Opaque | tuple):
+        return None
+    flat: list[TensorMeta] = []
+    for meta in metas:
+        items = meta.items if isinstance(meta, VecMeta) else (meta,)
+        flat += [cast(TensorMeta, m) for m in items if m is not None]
+    if isinstance(value, Reduction):
+        statement = Statement(
+            out, value.body, definition.name, value.op, value.extents, value.attrs
+        )
+    else:
+        statement = Statement(out, value, definition.name)
+    return MapExpr("one", tuple(flat), (statement,), (0,), (), tuple(sizes.derived))
+
+
+MAPPED = [d for d in RULED if index_maps.get(d) is not None]
+
+
+@pytest.mark.parametrize("every", [True, False], ids=["every", "wide"])
+@pytest.mark.parametrize("definition", MAPPED, ids=str)
+def test_elements_are_those_of_the_reference(definition: OpDef, every: bool) -> None:
+    for call in some_calls(definition):
+        sizes = Sizes()
+        kernel = kernel_of(call, named_metas(call, sizes, every), sizes)
+        if kernel is None:
+            continue
+        arrays = [
+            a for x in call.args for a in (x if isinstance(x, list) else [x]) if a is not None
+        ]
+        assert kernel.is_sized or all(m.rank == 0 for m in kernel.inputs) or not every
+        (found,) = run(kernel, arrays)
+        want = cast("np.ndarray", call.compute()[0])
+        assert found.dtype == want.dtype
+        np.testing.assert_allclose(found, want, rtol=1e-6, atol=1e-6, err_msg=str(call))
+
+
+def test_sizes_that_follow_from_others_are_made_once() -> None:
+    sizes = Sizes()
+    n, m = sizes.new(), sizes.new()
+    assert sizes.broadcast(n, n) == n
+    assert sizes.broadcast(n, 1) == n
+    assert sizes.broadcast(n, 4) == 4
+    assert sizes.broadcast(n, m) == sizes.broadcast(m, n)
+    assert is_sized(sizes.quotient(6 * n, 4))
+    assert sizes.quotient(6 * n * m, 2 * n) == 3 * m
+    assert [d.rule for d in sizes.derived] == ["broadcast", "quotient"]
