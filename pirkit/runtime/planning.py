@@ -191,7 +191,7 @@ class _Planner(Storages):
                 come_home = self.come_home(instruction)
                 yield from self.call(instruction) if come_home is None else come_home
             case Copy():
-                yield self.copy(instruction)
+                yield from self.copy(instruction)
             case If():
                 yield from self.settle(instruction)
                 yield self.branch(instruction)
@@ -434,13 +434,20 @@ class _Planner(Storages):
                 yield Move(region, (slot,), (slot,), (self.new(slot, cast(TensorMeta, meta)),))
             self.homes.add(slot)
 
-    def copy(self, copy: Copy) -> Node:
+    def copy(self, copy: Copy) -> Iterator[Node]:
         sources, targets = list(slots_of(copy.sources)), list(slots_of(copy.targets))
         if not set(targets) & self.state:
+            named: list[tuple[int, int]] = []
             for source, target in zip(sources, targets, strict=True):
                 self.metas[target] = cast(Meta, self.meta(source))
-                self.refer(target, *self.storages.get(source, set()), Storage("heap"))
-            return Rename(copy, tuple(sources), tuple(targets))
+                if source in self.homes:  # where it lies is written again
+                    self.refer(target, Storage("heap"))
+                    yield Move(copy, (source,), (target,), (None,))
+                else:
+                    self.refer(target, *self.storages.get(source, set()), Storage("heap"))
+                    named.append((source, target))
+            yield Rename(copy, tuple([a for a, _ in named]), tuple([b for _, b in named]))
+            return
         places: list[Target] = []
         for source, target in zip(sources, targets, strict=True):
             meta = self.plan.slots[target]
@@ -459,7 +466,7 @@ class _Planner(Storages):
             for j, target in enumerate(targets)
             if i != j
         )
-        return Move(copy, tuple(sources), tuple(targets), tuple(places), crossed)
+        yield Move(copy, tuple(sources), tuple(targets), tuple(places), crossed)
 
     def branch(self, branch: If) -> Branch:
         then = self.block(branch.then)
