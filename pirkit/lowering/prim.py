@@ -1,8 +1,10 @@
 """The switch that takes operators apart before anything else happens to a program.
 
 ``PIRKIT_PRIM=1`` turns it on for everything that is compiled in the process, as ``PRIM=1`` does for
-DeepXDE on Paddle; ``PIRKIT_PRIM_KEEP=softmax;layer_norm`` keeps those ops whole (Paddle's
-``FLAGS_prim_forward_blacklist``). Arguments of a call go before the environment.
+DeepXDE on Paddle; ``forward`` or ``backward`` in the place of 1 for one half of a program (Paddle's
+``FLAGS_prim_forward`` and ``FLAGS_prim_backward``). ``PIRKIT_PRIM_KEEP=softmax;matmul_grad`` keeps
+those ops whole (``FLAGS_prim_forward_blacklist`` and ``FLAGS_prim_backward_blacklist``),
+``PIRKIT_PRIM_ONLY`` all others. Arguments of a call go before the environment.
 """
 
 from __future__ import annotations
@@ -15,22 +17,29 @@ from pirkit.diag.errors import UsageError
 
 SWITCH: Final = "PIRKIT_PRIM"
 KEEP: Final = "PIRKIT_PRIM_KEEP"
+ONLY: Final = "PIRKIT_PRIM_ONLY"
+
+HALVES: Final = {"1": "", "forward": "backward=false", "backward": "forward=false"}
+"""What the switch says, and the option of `decompose` for it."""
 
 
 def with_prim(pipeline: str, prim: bool | None, keep: Sequence[str] | None) -> str:
     """The pipeline, behind a decomposition if it is asked for.
 
-    Raises UsageError if the environment says something else than 0 or 1.
+    Raises UsageError if the environment says something else than 0, 1, forward or backward.
     """
-    if prim is None:
-        said = os.environ.get(SWITCH, "0")
-        if said not in ("0", "1", ""):
-            raise UsageError(f"{SWITCH} is {said!r}", help="it is 0 or 1")
-        prim = said == "1"
-    if not prim:
+    said = "1" if prim else "0" if prim is not None else os.environ.get(SWITCH) or "0"
+    if said == "0":
         return pipeline
-    if keep is None:
-        keep = [name for name in os.environ.get(KEEP, "").split(";") if name]
-    options = f"{{keep={','.join(keep)}}}" if keep else ""
+    if said not in HALVES:
+        raise UsageError(f"{SWITCH} is {said!r}", help=f"it is 0, {', '.join(HALVES)}")
+    lists = {"keep": _names(KEEP) if keep is None else keep, "only": _names(ONLY)}
+    given = [f"{name}={','.join(ops)}" for name, ops in lists.items() if ops]
+    given += [HALVES[said]] if HALVES[said] else []
+    options = f"{{{','.join(given)}}}" if given else ""
     first = f"functionalize,decompose{options}"  # a twin that writes cannot be taken apart
     return f"{first},{pipeline}" if pipeline else first
+
+
+def _names(variable: str) -> list[str]:
+    return [name for name in os.environ.get(variable, "").split(";") if name]

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+from typing import Any
+
 import numpy as np
 import pytest
 
 import pirkit
+from pirkit import ops
 from pirkit.diag.errors import UsageError
 from pirkit.dialect.text import parse_mlir
 from pirkit.frontend.files import Program
-from pirkit.lowering.prim import KEEP, SWITCH
+from pirkit.frontend.tracing import trace
+from pirkit.lowering.prim import KEEP, ONLY, SWITCH, with_prim
+from pirkit.passes import run_pipeline
 from pirkit.runtime.plan import Call, instructions
 
 TEXT = """
@@ -25,6 +31,7 @@ pir.program @main(%x "x" : tensor<2x3xf32>) {
 def _quiet(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(SWITCH, raising=False)
     monkeypatch.delenv(KEEP, raising=False)
+    monkeypatch.delenv(ONLY, raising=False)
 
 
 def ops_of(**options: object) -> set[str]:
@@ -54,3 +61,86 @@ def test_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(SWITCH, "yes")
     with pytest.raises(UsageError, match="PIRKIT_PRIM is"):
         ops_of()
+
+
+def test_lists(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(SWITCH, "1")
+    monkeypatch.setenv(ONLY, "mean;gelu")
+    assert "pd_op.softmax" in ops_of()
+    assert "pd_op.mean" not in ops_of()
+    monkeypatch.setenv(KEEP, "mean")
+    assert ops_of() == {"pd_op.softmax", "pd_op.mean"}
+
+
+GRADIENT = """
+pir.program @main(%x "x" : tensor<3xf32>) {
+  %y = pd_op.silu(%x) : (tensor<3xf32>) -> tensor<3xf32>
+  %g = pd_op.silu_grad(%x, %y, %y) : (tensor<3xf32>, tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+  pir.shadow_output(%g) {output_name = "g"} : (tensor<3xf32>) -> ()
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("said", "keep", "whole"),
+    [
+        ("forward", "", ["silu_grad"]),
+        ("backward", "", ["silu"]),
+        ("1", "silu_grad", ["silu_grad"]),
+        ("1", "silu", ["silu"]),
+        ("1", "", []),
+    ],
+)
+def test_a17_either_half_may_stay_whole_and_says_so(
+    said: str, keep: str, whole: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lists name ops of the forward and of the backward; what stays whole is told."""
+    monkeypatch.setenv(SWITCH, said)
+    monkeypatch.setenv(KEEP, keep)
+    result = run_pipeline(parse_mlir(GRADIENT), with_prim("", None, None))
+    half = {"forward": "backward", "backward": "forward"}.get(said, "keep")
+    assert [r.message for r in result.remarks if r.pass_name == "decompose"] == [
+        f"`pd_op.{op}` stays whole: option `{half}` says so" for op in whole
+    ]
+
+
+def test_a17_by_default_order_five_of_a_network_has_a_gradient() -> None:
+    """Where Paddle's default stops at order three: `matmul_grad` is on a list there."""
+    rng = np.random.default_rng(0)
+    params: Any = [
+        (rng.standard_normal(s), rng.standard_normal(s[1])) for s in pairwise((1, 4, 4, 1))
+    ]
+
+    def net(p: Any, x: Any) -> Any:
+        for w, b in p[:-1]:
+            x = ops.tanh(ops.add(ops.matmul(x, w), b))
+        return ops.add(ops.matmul(x, p[-1][0]), p[-1][1])
+
+    u: Any = net
+    for _ in range(5):
+        u = along(u)
+
+    def loss(p: Any, x: Any) -> Any:
+        return ((u(p, x) + 1.0) ** 2).mean()
+
+    x = np.linspace(-0.5, 0.5, 5).reshape(-1, 1)
+    gradients = pirkit.grad(loss)(params, x)
+    traced = trace(pirkit.grad(loss), (params, x))
+    pipeline = "taylor,expand-gradients,decompose,verify-primitive"
+    assert not [
+        r for r in run_pipeline(traced.program.module, pipeline).remarks if r.kind == "missed"
+    ]
+    step = 1e-6
+    for layer in range(len(params)):
+        moved = [
+            [(v + s * step if i == layer else v, b) for i, (v, b) in enumerate(params)]
+            for s in (1, -1)
+        ]
+        slope = [float(np.asarray(pirkit.value_and_grad(loss)(p, x)[0])) for p in moved]
+        found = float(np.sum(np.asarray(gradients[layer][0])))
+        np.testing.assert_allclose(found, (slope[0] - slope[1]) / (2 * step), rtol=1e-5)
+
+
+def along(f: Any) -> Any:
+    """The derivative to the second argument, at each row."""
+    return lambda p, x: pirkit.grad(lambda q, y: f(q, y).sum(), 1)(p, x)

@@ -47,10 +47,11 @@ def euclidean(b: Builder, x: Value, axes: Sequence[int], keepdim: bool = False) 
 
 def _root(b: Builder, total: Value, exponent: float) -> Value:
     """A power of a sum, constant where the sum is zero."""
-    is_zero = b.equal(total, b.zeros_like(total))
+    zero = b.zeros_like(total)
+    is_zero = b.equal(total, zero)
     safe = b.where(is_zero, b.ones_like(total), total)
     root = b.sqrt(safe) if exponent == 0.5 else safe**exponent
-    return b.where(is_zero, 0.0 if exponent > 0 else math.inf, root)
+    return b.where(is_zero, zero if exponent > 0 else math.inf, root)
 
 
 @decompose("pd_op.frobenius_norm")

@@ -1,0 +1,84 @@
+"""An unknown number of rows costs nothing where only what is in a row is reduced."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+
+from pirkit.dialect.build import Builder, Value
+from pirkit.dialect.operation import ProgramOp
+from pirkit.passes import run_pipeline
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.dtype import DType
+from pirkit.runtime.meta import UNKNOWN
+from pirkit.runtime.place import UNDEFINED
+
+CLEAN: Final = "decompose,canonicalize,cse,dce,verify-primitive"
+NORMS: Final = {"is_test": True, "momentum": 0.9, "epsilon": 1e-5, "data_format": "NCHW",
+                "use_global_stats": False, "trainable_statistics": False}  # fmt: skip
+
+
+def _inputs(b: Builder, rows: int) -> Callable[..., Value]:
+    """Declares inputs; the leading dimension is the number of rows."""
+    names = iter(range(9))
+
+    def declare(*rest: int, dtype: DType = dt.float64, lead: bool = True) -> Value:
+        shape = (rows, *rest) if lead else rest
+        return b("pd_op.data", name=f"x{next(names)}", shape=shape, dtype=dtype, place=UNDEFINED)
+
+    return declare
+
+
+Rule = Callable[[Builder, Callable[..., Value]], Any]
+
+ROWS: Final[dict[str, Rule]] = {
+    "softmax": lambda b, x: b.softmax(x(6), axis=-1),
+    "log_softmax": lambda b, x: b.log_softmax(x(6), axis=1),
+    "mean": lambda b, x: b.mean(x(3, 4), axis=(1, 2)),
+    "logsumexp": lambda b, x: b.logsumexp(x(6), axis=(-1,)),
+    "layer_norm": lambda b, x: b.layer_norm(
+        x(6), x(6, lead=False), x(6, lead=False), begin_norm_axis=1
+    )[0],
+    "rms_norm": lambda b, x: b.rms_norm(x(6), x(6, lead=False), normalized_shape=(6,))[0],
+    "group_norm": lambda b, x: b.group_norm(
+        x(4, 5), x(4, lead=False), x(4, lead=False), groups=2, data_format="NCHW"
+    )[0],
+    "instance_norm": lambda b, x: b.instance_norm(x(3, 4), None, None)[0],
+    "batch_norm": lambda b, x: b.batch_norm(
+        x(3, 4), *(x(3, lead=False) for _ in range(4)), **NORMS
+    )[0],
+    "p_norm": lambda b, x: b.p_norm(x(6), porder=2.0, axis=1),
+    "p_norm 1.5": lambda b, x: b.p_norm(x(6), porder=1.5, axis=1),
+    "frobenius_norm": lambda b, x: b.frobenius_norm(
+        x(3, 4), axis=(1, 2), keep_dim=False, reduce_all=False
+    ),
+    "cross_entropy": lambda b, x: b.cross_entropy_with_softmax(x(6), x(1, dtype=dt.int64), axis=-1)[
+        1
+    ],
+    "bce": lambda b, x: b.sigmoid_cross_entropy_with_logits(x(6), x(6), None),
+    "gelu": lambda b, x: b.gelu(x(6), approximate=False),
+    "hardswish": lambda b, x: b.hardswish(x(6)),
+    "kthvalue": lambda b, x: b.kthvalue(x(6), k=2, axis=-1)[0],
+    "maxout": lambda b, x: b.maxout(x(6, 2, 2), groups=3, axis=1),
+    "swiglu": lambda b, x: b.swiglu(x(6), None),
+    "one_hot": lambda b, x: b.one_hot(x(dtype=dt.int64), num_classes=5),
+}
+"""Ops on rows, of which the sizes are known."""
+
+
+def count(rule: Rule, rows: int) -> int:
+    """Operations of a clean program of primitives that computes the op for so many rows."""
+    program = ProgramOp.build("main")
+    b = Builder(program.block)
+    b("pir.shadow_output", rule(b, _inputs(b, rows)), output_name="y")
+    run_pipeline(ModuleOp([program]), CLEAN)
+    return len(list(program.block.ops))
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_a14_unknown_rows_take_as_many_operations(name: str) -> None:
+    static, dynamic = (count(ROWS[name], rows) for rows in (4, UNKNOWN))
+    assert dynamic == static
