@@ -104,11 +104,8 @@ def _prepared(
     paths = paths_between(block, targets, wrt)
     inner = [o for op in paths.ops for region in op.regions for o in operations(region.block)]
     wanted = [o for o in (*paths.ops, *inner) if any(r in paths.active for r in o.results)]
-    apart = [
-        take_apart(op, _lacks_vjp, moved=moved, leave=_may_defer)
-        for op in wanted
-        if _lacks_vjp(op) and not (whole and serves(op, paths))
-    ]
+    lacking = [o for o in wanted if _lacks_vjp(o) and not (whole and serves(o, paths))]
+    apart = [take_apart(op, _lacks_vjp, moved=moved, leave=_may_defer) for op in lacking]
     targets, wrt = [latest(t, moved) for t in targets], [latest(w, moved) for w in wrt]
     return paths_between(block, targets, wrt) if any(apart) else paths, targets, wrt
 
