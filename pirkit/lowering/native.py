@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final
 
@@ -11,10 +13,14 @@ from pirkit.dialect.map_expr.kernel import MapExpr
 from pirkit.dialect.map_expr.specialised import Shape, kernel_at
 from pirkit.lowering.codegen.compile import native
 from pirkit.lowering.codegen.from_map_expr import Nest, nests_of
+from pirkit.lowering.codegen.loopnest import Kernel
+from pirkit.lowering.codegen.scratch import LINE
 from pirkit.runtime.binding import Binding, Step
+from pirkit.runtime.native.target import l3_bytes
 from pirkit.runtime.tensor.buffer import address_of
 
 Array = np.ndarray[Any, Any]
+Call = Callable[[Sequence[int]], None]
 
 NAME: Final = "native"
 FUSED: Final = "pir.map_expr"
@@ -56,9 +62,11 @@ class _Fused:
         self.flags = np.zeros(len(self.demands), np.uint8)
         first, count = self.inputs + len(kernel.statements), 0
         self.calls: list[tuple[Any, tuple[int, ...]]] = []
-        for nest in nests:
+        for number, nest in enumerate(nests):
             places = tuple([k if k < first else k + count for k in nest.arrays])
-            self.calls.append((native(nest.kernel).at_addresses(), places))
+            read_later = {k for later in nests[number + 1 :] for k in later.arrays}
+            last = {k for k, _ in self.outputs} - read_later
+            self.calls.append((_call(nest, last), places))
             count += len(nest.demands)
         start = address_of(self.flags) if self.demands else 0
         self.fixed += [start + k for k in range(count)]
@@ -87,3 +95,34 @@ class _Fused:
         if len(broken):
             self.flags[...] = 0
             raise self.demands[int(broken[0])].error()
+
+
+def _call(nest: Nest, results: Collection[int]) -> Call:
+    """A call of a nest; large ``results`` go past the caches, which they would only empty."""
+    plain = nest.kernel
+    large = [
+        k
+        for k, (array, o) in enumerate(zip(nest.arrays, plain.operands, strict=True))
+        if array in results and o.size > l3_bytes() // 2
+    ]
+    if not large:
+        return native(plain).at_addresses()
+    operands = list(plain.operands)
+    for k in large:
+        operands[k] = replace(operands[k], stream=True)
+    return _Streaming(native(replace(plain, operands=tuple(operands))).at_addresses(), plain, large)
+
+
+class _Streaming:
+    """A call whose results begin at cache lines; where they do not, one with ordinary stores."""
+
+    def __init__(self, call: Call, plain: Kernel, large: Sequence[int]) -> None:
+        self.call, self.plain, self.large = call, plain, large
+        self.other: Call | None = None
+
+    def __call__(self, addresses: Sequence[int]) -> None:
+        if not any(addresses[k] % LINE for k in self.large):
+            self.call(addresses)
+            return
+        self.other = self.other or native(self.plain).at_addresses()
+        self.other(addresses)

@@ -24,12 +24,15 @@ from pirkit.frontend.files import Program, load
 from pirkit.index.change import reads_of
 from pirkit.index.expr import Expr
 from pirkit.index.extent import at, names_of
+from pirkit.lowering import native as lowering_native
 from pirkit.lowering.codegen.compile import native
 from pirkit.lowering.codegen.from_map_expr import Nest, nests_of
 from pirkit.lowering.codegen.loopnest import Store
 from pirkit.lowering.kernels import KernelLibrary
 from pirkit.lowering.why import why_kernels
 from pirkit.runtime import dtype as dt
+from pirkit.runtime.binding import Binding
+from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.tensor import allocator
 from tests.execution import parsed
 from tests.fusion.cases import CASES, Case, built
@@ -147,6 +150,23 @@ def test_captured_programs(path: Path) -> None:
         check(kernel, drawn(kernel))
 
 
+TURNS = """\
+kernel fn rows [2]
+input float32[2, 1, 1]
+value float32[2, 1, 1] of pd_op.sum stage 0 rows [i0] reduce pd_op.sum [1] {'dtype': None}
+  give x0[i0, 0, 0]
+value float32[4, 5, 1] of pd_op.pad stage 1 rows [i0]
+  t0 = choose(((i0, 2), (i1 + -2, 1), ), v0[i0, 0, 0], fill(0.25, float32))
+  give t0
+output v1
+"""
+
+
+def test_a_statement_that_turns_more_often_than_the_loops_has_loops_of_its_own() -> None:
+    kernel = parse_kernel(TURNS)
+    assert check(kernel, drawn(kernel))
+
+
 SOFTMAX = """
 pir.program @main(%x "x" : tensor<300x1100xf32>) {
   %y = pd_op.softmax(%x) {axis = -1 : i32} : (tensor<300x1100xf32>) -> tensor<300x1100xf32>
@@ -165,6 +185,29 @@ def test_a_pipeline_ends_in_native_code_and_keeps_no_results() -> None:
         exe(x=x)
     assert allocator.HOST.stats.live <= live
     assert "(native, any, float32)" in why_kernels(exe.plan, KernelLibrary())
+
+
+def test_large_results_go_past_the_caches_where_they_begin_at_a_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(lowering_native, "l3_bytes", lambda: 1 << 10)
+    program = run_passes(Program(parsed(SOFTMAX), {}, "test"), "@fused").entry(None)
+    (op,) = [o for o in program.operations if o.name == "pir.map_expr"]
+    assert isinstance(op, PirOp)
+    meta = TensorMeta((300, 1100), dt.float32)
+    step = lowering_native.bind_native(
+        Binding((meta,), (meta,), {"kernel": op.attribute("kernel")})
+    )
+    assert step is not None
+    x = np.random.default_rng(0).standard_normal(meta.shape).astype(np.float32)
+    e = np.exp(x - x.max(-1, keepdims=True))
+    memory = np.empty(x.nbytes + 128, np.uint8)
+    start = -memory.ctypes.data % 64
+    for skipped in (0, 4):
+        y = memory[start + skipped :][: x.nbytes].view(np.float32).reshape(meta.shape)
+        y[...] = np.nan
+        step(x, y)
+        np.testing.assert_allclose(y, e / e.sum(-1, keepdims=True), rtol=1e-5)
 
 
 COMPLEX = """

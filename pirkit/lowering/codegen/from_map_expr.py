@@ -142,7 +142,7 @@ class _Builder:
         """The axes of a statement's iterators: those of the common loops, then its own."""
         found: dict[Iter, int] = {}
         for axis, e in enumerate(statement.rows or ()):
-            if e.iter is not None:
+            if e.iter is not None and e.iter.extent == self.outer[axis]:
                 found[e.iter] = axis
             elif not e.is_constant or self.outer[axis] != 1:
                 raise Unknown("a statement turns with the common loops in its own way")

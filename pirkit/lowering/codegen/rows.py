@@ -23,7 +23,7 @@ from pirkit.lowering.codegen.points import (
 )
 from pirkit.lowering.codegen.primitives import Typed, element
 from pirkit.lowering.codegen.schedule import Schedule
-from pirkit.lowering.codegen.scratch import Scratch
+from pirkit.lowering.codegen.scratch import LINE, Scratch
 
 
 class Rows:
@@ -125,6 +125,7 @@ class _RowStage:
                 points.run(self.stage.body)
                 self._keep(points, b.plus(linear, at))
                 self._add(points, copy, result)
+                self._fetch(bases, at, copy)
             return result
 
         sums = list(carried)
@@ -161,6 +162,20 @@ class _RowStage:
         for name in self.rows.kept:
             if any(getattr(s, "name", None) == name for s in self.stage.body):
                 self.rows.scratch.store(self.b, name, index, points.get(name)[0])
+
+    def _fetch(self, bases: Sequence[Value], index: Value, copy: int) -> None:
+        """Ask for what the next outer point reads at the same place: memory works meanwhile."""
+        plan, b = self.rows.plan, self.b
+        if plan.ahead is None or self.stage is not self.kernel.stages[plan.ahead]:
+            return
+        for number in plan.fetched:
+            operand = self.kernel.operands[number]
+            size = operand.dtype.itemsize
+            if copy * self.lanes * size % LINE == 0:
+                here = b.at(bases[number], b.times(index, size))
+                b.invoke(
+                    "llvm.prefetch.p0", b.at(here, operand.outer[-1]), "i32 0", "i32 2", "i32 1"
+                )
 
     def _points(
         self,

@@ -9,7 +9,8 @@ columns  lanes along an outer axis: a block of outer points at a time, swept alo
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from pirkit.lowering.codegen.canonical import canonical, with_axes
@@ -18,11 +19,13 @@ from pirkit.lowering.codegen.loopnest import (
     Index,
     Kernel,
     Load,
+    Statement,
     Store,
     check,
     kept,
     varying,
 )
+from pirkit.lowering.codegen.points import types_of
 from pirkit.lowering.codegen.primitives import element
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.native.target import Target
@@ -53,6 +56,9 @@ class Schedule:
     """Outer points of a block along the lanes' axis; 1 for rows."""
     packed: tuple[int, ...] = ()
     """Operands that are turned in tiles."""
+    ahead: int | None = None
+    """The stage that asks for the next row of the operands ``fetched``, while it computes."""
+    fetched: tuple[int, ...] = ()
 
     @property
     def blocks(self) -> int:
@@ -77,7 +83,8 @@ def schedule(kernel: Kernel, target: Target) -> Schedule:
     group.remove(axis)
     if axis >= rank:
         ordered = with_axes(kernel, outer, [*inner, axis])
-        return Schedule(ordered, "rows", lanes, _row_unroll(kernel), 1)
+        plan = Schedule(ordered, "rows", lanes, _row_unroll(kernel), 1)
+        return _fetching(plan, target)
     sweep = _turned_axis(kernel, axis, inner or outer)
     if not kernel.inner and sweep is None:
         ordered = with_axes(kernel, [*outer, axis], ())
@@ -90,6 +97,27 @@ def schedule(kernel: Kernel, target: Target) -> Schedule:
     block = _column_block(ordered, lanes, target, bool(packed))
     unroll = 1 if _weight(kernel) > _HEAVY else 4
     return Schedule(ordered, "columns", lanes, unroll, block, packed)
+
+
+def _fetching(plan: Schedule, target: Target) -> Schedule:
+    """The first stage waits for memory, another one computes: the next row is asked for there."""
+    kernel = plan.kernel
+    weights = [_weight_of(stage.body) for stage in kernel.stages]
+    ahead = max(range(len(weights)), key=lambda k: weights[k])
+    if not kernel.outer or ahead == 0:
+        return plan
+    first = {s.operand for s in kernel.stages[0].body if isinstance(s, Load)}
+    fetched = [
+        k
+        for k in sorted(first & _loaded(kernel))
+        if kernel.operands[k].inner[-1] == kernel.operands[k].dtype.itemsize
+        and kernel.operands[k].outer[-1]
+    ]
+    types = types_of(kernel)
+    held = [types[name] for name in kept(kernel)] + [kernel.operands[k].dtype for k in fetched]
+    if math.prod(kernel.inner) * sum(d.itemsize for d in held) > target.l2_bytes // 2:
+        return plan
+    return replace(plan, ahead=ahead, fetched=tuple(fetched))
 
 
 def _lanes(kernel: Kernel, axis: int, target: Target) -> int:
@@ -173,9 +201,13 @@ def _stored(kernel: Kernel) -> set[int]:
 
 
 def _weight(kernel: Kernel) -> int:
+    return _weight_of(kernel.statements())
+
+
+def _weight_of(statements: Iterable[Statement]) -> int:
     return sum(
         12 if s.primitive in COSTLY else 1
-        for s in kernel.statements()
+        for s in statements
         if isinstance(s, Compute)
     )  # fmt: skip
 

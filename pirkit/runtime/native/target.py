@@ -11,6 +11,7 @@ from pathlib import Path
 from pirkit.runtime.native.llvm import llvm
 
 _L2_WHEN_UNKNOWN = 1 << 18
+_L3_WHEN_UNKNOWN = 1 << 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,16 +55,26 @@ def host() -> Target:
     return Target(llvm.get_process_triple(), llvm.get_host_cpu_name(), text, bits, _l2_bytes())
 
 
+@cache
+def l3_bytes() -> int:
+    """Bytes of the cache that CPUs share; a small guess where nobody tells."""
+    return _cache_bytes(3, _L3_WHEN_UNKNOWN)
+
+
 def _l2_bytes() -> int:
-    """Bytes of one level-2 cache, as Linux tells them; a small guess elsewhere."""
+    return _cache_bytes(2, _L2_WHEN_UNKNOWN)
+
+
+def _cache_bytes(level: int, unknown: int) -> int:
+    """Bytes of one cache of a level, as Linux tells them."""
     if platform.system() != "Linux":
-        return _L2_WHEN_UNKNOWN
-    path = Path("/sys/devices/system/cpu/cpu0/cache/index2/size")
+        return unknown
+    path = Path(f"/sys/devices/system/cpu/cpu0/cache/index{level}/size")
     try:
         text = path.read_text().strip()
     except OSError:
-        return _L2_WHEN_UNKNOWN
+        return unknown
     digits = text.rstrip("KMkm")
     if not digits.isdigit():
-        return _L2_WHEN_UNKNOWN
+        return unknown
     return int(digits) << (20 if text[-1] in "Mm" else 10)
