@@ -13,6 +13,7 @@ from pirkit.dialect.build import Value
 from pirkit.dialect.gradient_names import Spelling
 from pirkit.dialect.opdef import OpDef, decompose, vjp
 from pirkit.dialect.operation import PirOp
+from pirkit.dialect.text import parse_mlir
 from pirkit.passes.autodiff import append_backward
 from pirkit.passes.gradient_calls import gradient_of
 from pirkit.split import forward_backward
@@ -121,3 +122,26 @@ def test_a_norm_is_repeated_without_the_statistics_that_it_has_updated() -> None
     assert not parts.report.notes, "nothing is copied"
     updates = [op for op in parts.forward_program.operations if op.definition.writes]
     assert [op.name for op in updates] == ["pd_op.batch_norm_"] * 2
+
+
+STATS = "tensor<3xf64>"
+
+
+def test_statistics_that_depend_on_an_input_are_differentiated_too() -> None:
+    lines = [
+        f"%y{i + 1}, %m{i + 1}, %v{i + 1}, %a{i}, %b{i}, %r{i} = "
+        f"pd_op.batch_norm(%y{i}, %m{i}, %v{i}, %s, %t) {{is_test = false, momentum = 0.9 : f32, "
+        f'epsilon = 1.0e-05 : f32, data_format = "NCHW", use_global_stats = false, '
+        f"trainable_statistics = false}} : (tensor<4x3xf64>, {', '.join([STATS] * 4)}) -> "
+        f"(tensor<4x3xf64>, {', '.join([STATS] * 4)}, tensor<?xui8>)"
+        for i in range(3)
+    ]
+    inputs = ", ".join(f'%{n} "{n}" : {STATS}' for n in ("m0", "v0", "s", "t"))
+    ends = [
+        f'pir.shadow_output(%{n}3) {{output_name = "{n}"}} : ({kind}) -> ()'
+        for n, kind in (("y", "tensor<4x3xf64>"), ("m", STATS))
+    ]
+    body = "\n  ".join([*lines, *ends])
+    text = f'pir.program @three(%y0 "x" : tensor<4x3xf64>, {inputs}) {{\n  {body}\n}}'
+    parts = forward_backward(parse_mlir(text, "three"))
+    assert parts.names.bo_g == ("output_grad_0", "output_grad_1")
