@@ -126,7 +126,7 @@ PRIMITIVES_INTRODUCTION = """\
 `pirkit-opt -p decompose` turns a program into these operations, `verify-primitive` proves that it
 has. The set is closed: the derivative of a primitive is made of primitives, at any order. An op is
 in it if no composition of others computes the same as well: as exactly, for as many inputs, in as
-few passes over memory. All operations of dialect `pir` but `pir.gradient` belong to it too.
+few passes over memory. All operations of dialect `pir` but `pir.gradient` and `pir.jet` belong to it too.
 
 Members of a group without a derivative have results that are discrete, piecewise constant, or about
 shapes only.

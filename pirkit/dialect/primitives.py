@@ -236,11 +236,11 @@ def _rows() -> dict[str, Primitive]:
 
 PRIMITIVES: Final = _rows()
 """Every primitive of dialect ``pd_op`` by its full name. Ops of dialect ``pir`` are all primitive,
-but for `pir.gradient`."""
+but for `pir.gradient` and `pir.jet`."""
 
 
 def is_primitive(op: PirOp) -> bool:
     """True if the op is in the set."""
     if op.name.startswith("pir."):
-        return op.name != "pir.gradient"
+        return op.name not in ("pir.gradient", "pir.jet")
     return op.name in PRIMITIVES

@@ -392,3 +392,33 @@ def _(*values: Meta, targets: int, wrt: int) -> tuple[Meta, ...]:
     for target, cotangent in zip(values, values[targets : 2 * targets], strict=False):
         require(target == cotangent, "C2", f"the cotangent of a {target} is a {cotangent}")
     return values[2 * targets :]
+
+
+@op
+class Jet:
+    """Derivatives 1 to `order` of some values along a curve, given those of others.
+
+    `values` are the targets, then what they are computed from, then for each of the latter as many
+    of its derivatives along the curve as `given` says; further ones are zero. The results are, for
+    each target, its derivatives in rising order. The pass `expand-gradients` replaces the op by
+    forward mode: a series through the ops between.
+
+    C1: there are `targets` targets, one value for each element of `given`, and its derivatives.
+    C2: a derivative has shape and dtype of its value.
+    C3: `order` is positive, and no value has more derivatives.
+    """
+
+    name = "pir.jet"
+    signature = "*values ; targets: i32, given: i64[], order: i32 -> *derivatives"
+
+
+@infer_meta(Jet)
+def _(*values: Meta, targets: int, given: tuple[int, ...], order: int) -> tuple[Meta, ...]:
+    start = targets + len(given)
+    fits = len(values) == start + sum(given)
+    require(fits, "C1", f"{len(values)} values for {targets} targets and {list(given)} derivatives")
+    require(order > 0 and max(given, default=0) <= order, "C3", f"{list(given)} for order {order}")
+    owners = [v for v, count in zip(values[targets:], given, strict=False) for _ in range(count)]
+    for value, derivative in zip(owners, values[start:], strict=True):
+        require(value == derivative, "C2", f"the derivative of a {value} is a {derivative}")
+    return tuple([v for v in values[:targets] for _ in range(order)])

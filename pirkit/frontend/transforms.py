@@ -8,12 +8,9 @@ program, which is how ``grad(grad(f))`` works.
 
 from __future__ import annotations
 
-import math
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Final, cast
-
-from xdsl.ir import SSAValue
 
 from pirkit.analysis.differentiation import is_differentiable
 from pirkit.diag.errors import UsageError
@@ -22,9 +19,6 @@ from pirkit.frontend import tree
 from pirkit.frontend.compile import compile
 from pirkit.frontend.tracing import Recorder, fed, fingerprint, trace
 from pirkit.lowering.prim import with_prim
-from pirkit.passes.autodiff import latest
-from pirkit.passes.expand_gradients import GRADIENT, expand
-from pirkit.passes.series import prepared, push
 from pirkit.runtime.executor import Executable
 from pirkit.runtime.tensor.dense import DenseTensor
 
@@ -88,7 +82,8 @@ def vjp(f: Function, *primals: Any) -> tuple[Any, Function]:
 def jvp(f: Function, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
     """The result of a function at ``primals``, and its derivative along ``tangents``.
 
-    Forward mode, by reverse mode applied twice: the pullback is linear in the cotangents.
+    One sweep forward, by the Taylor rules at order 1; through an op that has none, reverse mode
+    twice. Which it was is a remark of the pass `expand-gradients`.
     """
 
     def both(*given: Any) -> tuple[Any, Any]:
@@ -137,7 +132,7 @@ def jet(f: Function, primals: Sequence[Any], series: Sequence[Sequence[Any]]) ->
     ``jax.experimental.jet``: ``(1, 0, 0)`` asks for derivatives up to the third along the argument
     itself. The cost grows with the square of K.
 
-    Raises UnsupportedError for an op without a Taylor series.
+    Raises PassError, caused by PK0402, for an op without a Taylor series at order 2 and above.
     """
     order = max(map(len, series), default=0)
     count = len(primals)
@@ -239,25 +234,31 @@ def _pullback(result: Any, cotangents: Any, args: Sequence[Any]) -> list[Any]:
 
 
 def _pushforward(result: Any, args: Sequence[Any], tangents: Sequence[Any]) -> Any:
-    """The derivative of the result along the tangents of the arguments.
-
-    The pullback of a cotangent ``u`` is linear in ``u``, so its own pullback is the pushforward.
-    """
-    targets, shape = tree.flatten(result)
-    found = [_along(cast(Value, y), args, tangents) for y in targets]
-    return tree.unflatten(shape, iter(found))
-
-
-def _along(y: Value, args: Sequence[Any], tangents: Sequence[Any]) -> Value:
-    b = cast(Recorder, y.b)
-    if not is_differentiable(y.ssa):
-        return b.zeros_like(y)
-    cotangent = b("pd_op.assign", b.zeros_like(y))
+    """The derivative of the result along the tangents of the arguments."""
+    leaves, shape = tree.flatten(result)
+    every = cast("list[Value]", leaves)
+    targets = [y for y in every if is_differentiable(y.ssa)]
     wrt = [cast(Value, leaf) for a in args for leaf in tree.flatten(a)[0]]
-    directions = [leaf for t in tangents for leaf in tree.flatten(t)[0]]
-    rows = _several(b("pir.gradient", y, cotangent, *wrt, targets=1, wrt=len(wrt)))
-    given = [b.value(d, w) for d, w in zip(directions, wrt, strict=True)]
-    return b("pir.gradient", *rows, *given, cotangent, targets=len(rows), wrt=1)
+    ways = [[d] for t in tangents for d in tree.flatten(t)[0]]
+    found = iter(_derivatives(targets, wrt, ways, 1) if targets else ())
+    dense: list[Any] = [
+        next(found) if is_differentiable(y.ssa) else cast(Recorder, y.b).zeros_like(y)
+        for y in every
+    ]
+    return tree.unflatten(shape, iter(dense))
+
+
+def _derivatives(
+    targets: Sequence[Value], wrt: Sequence[Value], curves: Sequence[Sequence[Any]], order: int
+) -> tuple[Value, ...]:
+    """Of each target, its derivatives 1 to ``order``, given those of ``wrt``."""
+    b = cast(Recorder, targets[0].b)
+    pairs = zip(wrt, curves, strict=True)
+    given = [[b.value(d, w) for d in curve] for w, curve in pairs]
+    flat = [d for derivatives in given for d in derivatives]
+    counts = tuple(map(len, given))
+    return _several(b("pir.jet", *targets, *wrt, *flat, targets=len(targets), given=counts,
+                      order=order))  # fmt: skip
 
 
 def _several(found: Any) -> tuple[Value, ...]:
@@ -268,23 +269,7 @@ def _curve(
     y: Value, args: Sequence[Any], curves: Sequence[Sequence[Any]], order: int
 ) -> tuple[Value, list[Value]]:
     """``y``, and its derivatives 1 to ``order``, given those of the arguments."""
-    b = cast(Recorder, y.b)
-    variables = [_one(a, "jet") for a in args]
-    moved: dict[SSAValue, SSAValue] = {}
-    for op in list(b.program.operations):
-        if op.name == GRADIENT:
-            moved.update(expand(b.program, op))
-    y = b.wrap(latest(y.ssa, moved))
-    given: dict[SSAValue, Any] = {}
-    for variable, curve in zip(variables, curves, strict=True):
-        scaled = [b.value(d, variable) * (1 / math.factorial(k)) for k, d in enumerate(curve, 1)]
-        given[variable.ssa] = [*scaled, *[None] * (order - len(scaled))]
-    ops, target = prepared(y.ssa, [v.ssa for v in variables])
-    found = push(b, ops, given, order).get(target, [None] * order)
-    derivatives = [
-        b.zeros_like(y) if c is None else c * math.factorial(k) for k, c in enumerate(found, 1)
-    ]
-    return b.wrap(target), derivatives
+    return y, list(_derivatives([y], [_one(a, "jet") for a in args], curves, order))
 
 
 def _one(value: Any, name: str) -> Value:

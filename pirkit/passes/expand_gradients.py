@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
@@ -10,7 +11,8 @@ from xdsl.ir import SSAValue
 from pirkit.dialect.build import Builder
 from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.passes.autodiff import append_backward
-from pirkit.passes.base import Pass, PassContext, Stats
+from pirkit.passes.base import Pass, PassContext, RemarkKind, Stats
+from pirkit.passes.forward import JET, expand_jet
 from pirkit.passes.rewrite import replace
 
 GRADIENT = "pir.gradient"
@@ -19,6 +21,9 @@ GRADIENT = "pir.gradient"
 @dataclass(frozen=True)
 class ExpandGradientsPass(Pass):
     """Replace `pir.gradient` ops by the reverse sweep that computes them, inner ones first.
+
+    A `pir.jet`, which asks for derivatives along a curve, is replaced by a series through the ops
+    between. ``--remarks`` tells where one of them has no series, and reverse mode runs twice.
 
     ::
 
@@ -29,7 +34,7 @@ class ExpandGradientsPass(Pass):
     """
 
     name = "expand-gradients"
-    stats = Stats(expanded="derivatives expanded")
+    stats = Stats(expanded="derivatives expanded", pushed="derivatives along curves expanded")
 
     def run(self, ctx: PassContext, module: ModuleOp) -> None:
         for program in ctx.programs(module):
@@ -37,6 +42,13 @@ class ExpandGradientsPass(Pass):
                 if op.name == GRADIENT:
                     expand(program, op)
                     ctx.count("expanded")
+                elif op.name == JET:
+                    expand_jet(program, op, partial(_tell, ctx, op))
+                    ctx.count("pushed")
+
+
+def _tell(ctx: PassContext, op: PirOp, kind: RemarkKind, message: str) -> None:
+    ctx.remark(kind, message, op)
 
 
 def expand(program: ProgramOp, op: PirOp) -> dict[SSAValue, SSAValue]:

@@ -16,6 +16,7 @@ from pirkit.dialect.rules.series import LINEAR, Series
 from pirkit.dialect.types import meta_of
 from pirkit.passes.autodiff import between, latest
 from pirkit.passes.decompose import take_apart
+from pirkit.passes.series_regions import REGIONS, Sweep
 from pirkit.runtime.meta import VecMeta
 
 AnySeries = Any
@@ -27,18 +28,31 @@ _LISTS = frozenset({"pir.combine", "pir.split", "pir.slice"})
 def has_series(op: PirOp) -> bool:
     """True if a series can be pushed through the op as it is."""
     short = op.name.removeprefix("pd_op.")
-    return short in LINEAR or op.name in _LISTS or jet.get(op.definition) is not None
+    held = short in LINEAR or op.name in _LISTS or op.name in REGIONS
+    return held or jet.get(op.definition) is not None
 
 
-def prepared(target: SSAValue, wrt: Sequence[SSAValue]) -> tuple[list[PirOp], SSAValue]:
-    """The ops from ``wrt`` to the target, those without a series taken apart; the target then."""
-    block = target.owner.parent if isinstance(target.owner, PirOp) else target.owner
+def prepared(
+    targets: Sequence[SSAValue], wrt: Sequence[SSAValue]
+) -> tuple[list[PirOp], list[SSAValue]]:
+    """The ops from ``wrt`` to the targets, those without a series taken apart; the targets then."""
+    owners = (t.owner for t in targets)
+    block = next((o.parent if isinstance(o, PirOp) else o for o in owners), None)
     moved: dict[SSAValue, SSAValue] = {}
-    for op in between(cast(Any, block), [target], wrt):
+    _take_apart(between(cast(Any, block), targets, wrt), moved)
+    targets = [latest(t, moved) for t in targets]
+    return between(cast(Any, block), targets, wrt), targets
+
+
+def _take_apart(ops: Sequence[PirOp], moved: dict[SSAValue, SSAValue] | None = None) -> None:
+    """Take ops apart that have no series; ``moved`` is told what stands for their results."""
+    for op in ops:
         if not has_series(op) and decompose.get(op.definition):
-            take_apart(op, lambda made: not has_series(made), moved=moved)
-    target = latest(target, moved)
-    return between(cast(Any, block), [target], wrt), target
+            take_apart(op, lambda made: not has_series(made), moved=moved, leave=_leave)
+
+
+def _leave(op: PirOp, error: UnsupportedError) -> None:
+    """An op that cannot be taken apart has no series: that is told by whom asks for one."""
 
 
 def push(
@@ -67,6 +81,10 @@ def _push_one(b: Builder, op: PirOp, known: dict[SSAValue, AnySeries], order: in
         for result, part in zip(op.result_slots, picked, strict=True):
             if result is not None:
                 known[result] = part
+        return
+    if op.name in REGIONS:
+        sweep = Sweep(b, order, _take_apart, lambda inner, given: push(b, inner, given, order))
+        REGIONS[op.name](sweep, op, known)
         return
     call = OpCall(b, op)
     slots = zip(op.definition.operands, op.operand_slots, strict=False)

@@ -20,6 +20,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
 from pirkit.analysis.rows import Mixed, depends_by_rows
+from pirkit.diag.errors import UnsupportedError
 from pirkit.dialect.build import RULE, SOURCE, Builder, Value
 from pirkit.dialect.infer import constant_scalar
 from pirkit.dialect.operation import PirOp, ProgramOp
@@ -62,7 +63,7 @@ class TaylorPass(Pass):
         if isinstance(mixed, Mixed):
             ctx.remark("missed", f"no series of order {order}: {mixed.reason}", mixed.op or first)
             return
-        ops, root = prepared(nest.root, [nest.variable])
+        ops, (root,) = prepared([nest.root], [nest.variable])
         still = [op for op in ops if not has_series(op)]
         if still:
             names = ", ".join(sorted({f"`{op.name}`" for op in still}))
@@ -72,7 +73,11 @@ class TaylorPass(Pass):
         b = Builder(block, first, location=first.location, attributes=attributes)
         variable = b.wrap(nest.variable)
         seed = [b.ones_like(variable), *[None] * (order - 1)]
-        series = push(b, ops, {nest.variable: seed}, order)[root]
+        try:
+            series = push(b, ops, {nest.variable: seed}, order)[root]
+        except UnsupportedError as error:
+            ctx.remark("missed", f"no series of order {order}: {error.message}", first)
+            return
         size = len(b.emitted)
         values = [_derivative(b, series[k - 1], k, variable) for k in range(1, order + 1)]
         for gradient, value in zip(nest.gradients, values, strict=True):
