@@ -46,6 +46,11 @@ def _listing(arguments: argparse.Namespace) -> int | None:
 
         if arguments.missing:
             return list_missing(arguments.json)
+        if arguments.primitives:
+            from pirkit.cli.manifest import list_primitives  # noqa: PLC0415  imports all rules
+
+            list_primitives(arguments.json)
+            return 0
         list_ops(arguments.json)
     elif arguments.list_passes:
         from pirkit.cli.passes_help import list_passes  # noqa: PLC0415  imports all passes

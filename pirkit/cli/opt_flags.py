@@ -90,6 +90,11 @@ def make_parser() -> ArgumentParser:
         "--missing", action="store_true", help="of --list-ops: only what nothing runs"
     )
     look.add_argument(
+        "--primitives",
+        action="store_true",
+        help="of --list-ops: the primitive set, with what computes and differentiates each member",
+    )
+    look.add_argument(
         "--why-kernel", action="store_true", help="of -t plan: tell each kernel's reason"
     )
     look.add_argument(

@@ -1,0 +1,72 @@
+"""The manifest tells everything of every primitive."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pirkit.cli.manifest import (
+    BY_PLAN,
+    FALLBACK,
+    LINEAR_IN_FIRST,
+    NO_GRADIENT,
+    TWICE,
+    list_primitives,
+    manifest,
+)
+from pirkit.dialect.primitives import PRIMITIVES
+from pirkit.runtime import dtype as dt
+
+ROWS = manifest()
+ROOT = Path(__file__).parents[3]
+
+
+def exists(place: str) -> bool:
+    """True for a line of a file of pirkit, a function of numpy, and a named function."""
+    file, _, line = place.partition(":")
+    if line:
+        return int(line) <= len((ROOT / file).read_text(encoding="utf-8").splitlines())
+    if place.startswith("numpy."):
+        return hasattr(np, place.removeprefix("numpy."))
+    parts = place.split(".")
+    modules = [".".join(parts[:n]) for n in range(len(parts), 0, -1)]
+    return any(_is_module(m) for m in modules[:4])
+
+
+def _is_module(name: str) -> bool:
+    try:
+        importlib.import_module(name)
+    except ModuleNotFoundError:
+        return False
+    return True
+
+
+def test_a01_it_has_every_primitive_once() -> None:
+    assert [row["name"] for row in ROWS] == list(PRIMITIVES)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row["name"].removeprefix("pd_op."))
+def test_a01_each_member_has_everything(row: dict[str, Any]) -> None:
+    """Or says that it has no gradient, or that the plan or the CPU stands in for a kernel."""
+    assert {"operands", "attributes", "results", "effects", "reason"} <= row.keys()
+    assert all(slot["name"] for slot in (*row["operands"], *row["attributes"], *row["results"]))
+    assert row["dtypes"] == "any" or set(row["dtypes"]) <= dt.BY_NAME.keys()
+    assert row["types"] in ("those of its regions", "stated") or exists(row["types"])
+    assert row["numpy"] == BY_PLAN or (row["numpy"] and all(map(exists, row["numpy"])))
+    assert row["cupy"] in (BY_PLAN, FALLBACK) or (row["cupy"] and all(map(exists, row["cupy"])))
+    differentiable = PRIMITIVES[row["name"]].differentiable
+    for mode, words in (("vjp", ()), ("jvp", (LINEAR_IN_FIRST, TWICE))):
+        assert (row[mode] == NO_GRADIENT) != differentiable
+        assert row[mode] in (*words, NO_GRADIENT) or exists(row[mode])
+
+
+def test_it_is_json_and_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+    list_primitives(as_json=True)
+    assert json.loads(capsys.readouterr().out) == json.loads(json.dumps(ROWS))
+    list_primitives(as_json=False)
+    assert len(capsys.readouterr().out.splitlines()) == len(ROWS) + 1
