@@ -29,7 +29,8 @@ def problems(kernel: MapExpr) -> Iterator[str]:
     yield from _problems(kernel)
     if kernel.is_sized:
         for sizes in _samples(kernel):
-            yield from _problems(with_sizes(kernel, sizes))
+            for message in _problems(with_sizes(kernel, sizes), with_order=False):
+                yield f"{message}, where sizes are {sizes}"
 
 
 def _samples(kernel: MapExpr) -> Iterator[dict[str, int]]:
@@ -47,11 +48,14 @@ def _samples(kernel: MapExpr) -> Iterator[dict[str, int]]:
         yield sizes
 
 
-def _problems(kernel: MapExpr) -> Iterator[str]:
+def _problems(kernel: MapExpr, with_order: bool = True) -> Iterator[str]:
     count = len(kernel.inputs)
     for k, statement in enumerate(kernel.statements):
         if statement.rows is not None and len(statement.rows) != len(kernel.rows):
             yield f"v{k} has {len(statement.rows)} rows of {len(kernel.rows)}"
+        for row, turns in zip(statement.rows or (), kernel.rows, strict=False):
+            if not row.sized and _leaves(row, turns):
+                yield f"v{k} has a row {row!r} that is none of the {turns} turns"
         guarded = {
             id(n)
             for choice in walk(statement.body)
@@ -70,7 +74,7 @@ def _problems(kernel: MapExpr) -> Iterator[str]:
             places = zip(load.index, meta.shape, strict=True)
             if id(load) not in guarded and any(_leaves(e, n) for e, n in places):
                 yield f"v{k} reads outside of {meta}: {list(load.index)}"
-            if load.source >= count:
+            if load.source >= count and with_order:
                 yield from _order(kernel, k, statement, load)
     if any(not 0 <= k < len(kernel.statements) for k in kernel.outputs):
         yield "an output is no stored value"

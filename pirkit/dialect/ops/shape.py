@@ -30,6 +30,8 @@ Sizes = Sequence[int | None] | None
 class Reshape:
     """The elements of `x` in a new shape; 0 keeps the dimension of `x`, one -1 takes the rest.
 
+    Where `x` has no elements, a 0 is a 0, and beside one -1 takes the rest of the other dimensions.
+
     C1: `shape` holds no size below -1.
     C2: `shape` holds -1 at most once.
     C3: a 0 stands for a dimension that `x` has.
@@ -62,6 +64,10 @@ def _reshaped(old: tuple[int, ...], shape: Sequence[int | None]) -> tuple[int, .
     if not known or total == UNKNOWN:
         return tuple(sizes)
     rest = prod(d for d in sizes if d != -1)
+    if -1 in sizes and rest == 0 and sizes.count(0) == old.count(0):
+        rest, total = prod(d for d in sizes if d > 0), prod(d for d in old if d)
+        require(total % rest == 0, "C4", f"{show(old)} does not fit in {list(shape)}")
+        return tuple([total // rest if d == -1 else d for d in sizes])
     if -1 in sizes:
         fits = rest != 0 and total % rest == 0
         require(fits or total == 0, "C4", f"{show(old)} does not fit in {list(shape)}")

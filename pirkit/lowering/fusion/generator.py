@@ -27,7 +27,7 @@ from pirkit.dialect.map_expr.tree import (
 )
 from pirkit.dialect.operation import PirOp
 from pirkit.index.change import renumber, substitute
-from pirkit.index.expr import Expr, Iter
+from pirkit.index.expr import Expr, Iter, within
 from pirkit.index.maps import Guard, Index, bindings, compose, space
 from pirkit.lowering.fusion.equations import Equations, Unit
 from pirkit.lowering.fusion.partition import Group, Partition
@@ -167,11 +167,15 @@ class _Builder:
         )
 
     def rows(self, unit: Unit, body: Node) -> tuple[Expr, ...] | None:
-        """The turns of a statement; None if it reads a temporary at other turns."""
+        """The turns of a statement; None if it reads a temporary at other turns, or if some of its
+        elements belong to no turn.
+        """
         held = self.group.loops.rows.get(unit.result)
         if held is None or not all(a in held for a in self.axes):
             return None
         rows = tuple([held[a] for a in self.axes])
+        if not all(within(held[a], self.group.loops.extents[a]) for a in self.axes):
+            return None
         for node in walk(body):
             if isinstance(node, Load) and node.source < 0:
                 source = self.statements[-1 - node.source]
