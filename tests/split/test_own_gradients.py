@@ -13,7 +13,6 @@ from pirkit.dialect.build import Value
 from pirkit.dialect.gradient_names import Spelling
 from pirkit.dialect.opdef import OpDef, decompose, vjp
 from pirkit.dialect.operation import PirOp
-from pirkit.dialect.text import parse_mlir
 from pirkit.passes.autodiff import append_backward
 from pirkit.passes.gradient_calls import gradient_of
 from pirkit.split import forward_backward
@@ -21,6 +20,7 @@ from pirkit.split.costs import bytes_of
 from tests.ops.calls import Call, calls, sample_dtypes, table
 from tests.prim.rule_checks import Program, program_of
 from tests.prim.test_gradient_ops import is_smooth
+from tests.split.model import output, parameter, program, split
 from tests.split.saved_bytes import FOLDER, of_ours
 
 MORE: Final = {
@@ -124,24 +124,22 @@ def test_a_norm_is_repeated_without_the_statistics_that_it_has_updated() -> None
     assert [op.name for op in updates] == ["pd_op.batch_norm_"] * 2
 
 
-STATS = "tensor<3xf64>"
-
-
 def test_statistics_that_depend_on_an_input_are_differentiated_too() -> None:
+    stats, of = "tensor<3xf64>", "tensor<4x3xf64>"
+    types = f"({of}, {', '.join([stats] * 4)}) -> ({of}, {', '.join([stats] * 4)}, tensor<?xui8>)"
     lines = [
-        f"%y{i + 1}, %m{i + 1}, %v{i + 1}, %a{i}, %b{i}, %r{i} = "
-        f"pd_op.batch_norm(%y{i}, %m{i}, %v{i}, %s, %t) {{is_test = false, momentum = 0.9 : f32, "
-        f'epsilon = 1.0e-05 : f32, data_format = "NCHW", use_global_stats = false, '
-        f"trainable_statistics = false}} : (tensor<4x3xf64>, {', '.join([STATS] * 4)}) -> "
-        f"(tensor<4x3xf64>, {', '.join([STATS] * 4)}, tensor<?xui8>)"
+        f"%x{i + 1}, %m{i + 1}, %v{i + 1}, %a{i}, %b{i}, %r{i} = "
+        f"pd_op.batch_norm(%x{i}, %m{i}, %v{i}, %s, %t) {{is_test = false, momentum = 0.9 : f32, "
+        'epsilon = 1.0e-05 : f32, data_format = "NCHW", use_global_stats = false, '
+        f"trainable_statistics = false}} : {types}"
         for i in range(3)
     ]
-    inputs = ", ".join(f'%{n} "{n}" : {STATS}' for n in ("m0", "v0", "s", "t"))
-    ends = [
-        f'pir.shadow_output(%{n}3) {{output_name = "{n}"}} : ({kind}) -> ()'
-        for n, kind in (("y", "tensor<4x3xf64>"), ("m", STATS))
-    ]
-    body = "\n  ".join([*lines, *ends])
-    text = f'pir.program @three(%y0 "x" : tensor<4x3xf64>, {inputs}) {{\n  {body}\n}}'
-    parts = forward_backward(parse_mlir(text, "three"))
-    assert parts.names.bo_g == ("output_grad_0", "output_grad_1")
+    text = program(
+        *(parameter(n, frozen=True, of=stats) for n in ("m0", "v0")),
+        *(parameter(n, of=stats) for n in ("s", "t")),
+        *lines,
+        output("y", "x3", of=of),
+        inputs={"x0": of},
+    )
+    parts = split(text)
+    assert parts.names.bo_g == ("output_grad_0",)
