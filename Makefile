@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 CORPUS := tests/corpus/paddle
 
 .DEFAULT_GOAL := help
-.PHONY: help demo dev check lint format imports types coverage test clean
+.PHONY: help demo dev check lint format imports types coverage test bench clean
 
 help: ## list the targets
 	@sed -nE 's/^([a-z]+):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -57,6 +57,9 @@ coverage: $(VENV)/.dev ## the tests, and which lines and branches they miss
 	$(BIN)/coverage run -m pytest
 	$(BIN)/coverage combine -q
 	$(BIN)/coverage report
+
+bench: $(VENV)/.dev ## pirkit beside what is installed of numpy, torch, jax and Paddle; a few minutes
+	$(BIN)/python benchmarks/compare.py --short
 
 clean: ## remove what the other targets made
 	rm -rf $(VENV) build dist *.egg-info

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, Final
 
 import numpy as np
 
@@ -19,7 +20,11 @@ from pirkit.runtime.native.program import NativeProgram
 Array = np.ndarray[Any, Any]
 
 
-@dataclass(frozen=True)
+GRADIENTS: Final = "taylor,expand-gradients"
+"""Passes that a recorded program needs before any other."""
+
+
+@dataclass(eq=False)
 class Whole:
     """A program that is one native call where it can be.
 
@@ -27,9 +32,17 @@ class Whole:
     runs the program instruction by instruction. Both are called with inputs by name.
     """
 
+    program: Program
+    pipeline: str
+    params: dict[str, Array]
     native: NativeProgram | None
     reasons: tuple[str, ...]
-    executable: Executable
+
+    @cached_property
+    def executable(self) -> Executable:
+        """What runs the program where it is no single call; compiled when it is asked for."""
+        pipeline = f"{GRADIENTS},{self.pipeline}" if self.pipeline else GRADIENTS
+        return compile(self.program, pipeline=pipeline, params=self.params)
 
     def __call__(self, **inputs: Any) -> dict[str, Any]:
         return self.run(inputs)
@@ -40,13 +53,16 @@ class Whole:
         if native is None:
             return self.executable.run(inputs)
         names, results = native.names
-        self.executable.refuse_unknown(inputs)
-        params = self.executable.params
-        missing = [n for n in names if n not in inputs and n not in params]
-        if missing:
-            raise RuntimeFault(f"no value for input {missing[0]!r}", code="PK0902")
-        arrays = [inputs[n] if n in inputs else params[n] for n in names]
-        return dict(zip(results, native(*arrays), strict=True))
+        given: Mapping[str, Any] = {**self.params, **inputs} if self.params else inputs
+        if given.keys() != self._names:
+            self.executable.refuse_unknown(inputs)
+            missing = next(n for n in names if n not in given)
+            raise RuntimeFault(f"no value for input {missing!r}", code="PK0902")
+        return dict(zip(results, native(*map(given.__getitem__, names)), strict=True))
+
+    @cached_property
+    def _names(self) -> frozenset[str]:
+        return frozenset(self.native.names[0] if self.native else ())
 
 
 def compile_whole(
@@ -54,15 +70,16 @@ def compile_whole(
 ) -> Whole:
     """Compile a program into one native function, all of it or nothing.
 
-    ``pipeline`` runs first, then the operators are taken apart. Raises what `compile` raises.
+    ``pipeline`` runs first, then the operators are taken apart. Where that fails, the reasons are
+    told and the program runs as `compile` lets it. Raises what `compile` raises.
     """
-    executable = compile(program, pipeline=pipeline, params=params)
-    apart = run_passes(program, f"{pipeline},{APART}" if pipeline else APART)
+    weights = dict(program.params if params is None else params)
+    apart = run_passes(program, ",".join(filter(None, (GRADIENTS, pipeline, APART))))
     found = with_points(write_plan(apart.entry(None)))
-    if isinstance(found, NativeProgram):
-        return Whole(found, (), executable)
-    together = run_passes(apart, TOGETHER)
-    second = with_kernels(write_plan(together.entry(None)))
-    if isinstance(second, NativeProgram):
-        return Whole(second, (f"points in lanes: {found}",), executable)
-    return Whole(None, (f"points in lanes: {found}", f"kernels in order: {second}"), executable)
+    reasons: tuple[str, ...] = ()
+    if isinstance(found, str):
+        reasons = (f"points in lanes: {found}",)
+        found = with_kernels(write_plan(run_passes(apart, TOGETHER).entry(None)))
+    if isinstance(found, str):
+        return Whole(program, pipeline, weights, None, (*reasons, f"kernels in order: {found}"))
+    return Whole(program, pipeline, weights, found, reasons)

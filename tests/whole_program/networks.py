@@ -13,6 +13,7 @@ from pirkit import ops
 from pirkit.frontend.compile import run_passes
 from pirkit.frontend.tracing import trace
 from pirkit.frontend.tree import flatten
+from pirkit.frontend.whole import GRADIENTS
 from pirkit.lowering.plan_writer import write_plan
 from pirkit.lowering.whole_program.choose import APART
 from pirkit.lowering.whole_program.graph import Graph, graph_of
@@ -58,14 +59,16 @@ def step_arguments(points: int, sizes: Sequence[int], dtype: str = "float32") ->
 
 
 def graph(function: Any, arguments: Sequence[Any]) -> Graph:
-    program = run_passes(trace(function, arguments).program, f"@default,{APART}")
+    program = run_passes(
+        trace(function, arguments).program, f"taylor,expand-gradients,@default,{APART}"
+    )
     return graph_of(write_plan(program.entry(None)))
 
 
 def expected(function: Any, arguments: Sequence[Any]) -> list[Array]:
     """By the reference rules."""
     program = trace(function, arguments).program
-    exe = pirkit.compile(program, backend="reference", pipeline="taylor,expand-gradients,@default")
+    exe = pirkit.compile(program, backend="reference", pipeline=f"{GRADIENTS},@default")
     leaves, _ = flatten(tuple(arguments))
     found = exe.run({f"x{k}": v for k, v in enumerate(leaves)})
     return [found[f"y{k}"] for k in range(len(found))]

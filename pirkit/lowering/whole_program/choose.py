@@ -10,10 +10,7 @@ from pirkit.lowering.whole_program.sequence import sequence_program
 from pirkit.runtime.native.program import NativeProgram
 from pirkit.runtime.plan import Plan
 
-APART: Final = (
-    "taylor,expand-gradients,functionalize,decompose,constant-fold,absorb-attributes,"
-    "canonicalize,cse,dce"
-)
+APART: Final = "functionalize,decompose,constant-fold,absorb-attributes,canonicalize,cse,dce"
 """Passes before `points_program`: ops are taken apart, and pure."""
 TOGETHER: Final = "fuse{single=true}"
 """Passes after them, before `sequence_program`."""
