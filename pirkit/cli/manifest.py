@@ -12,7 +12,7 @@ from pirkit.dialect.operation import REGIONS
 from pirkit.dialect.primitives import PRIMITIVES, Primitive
 from pirkit.dialect.rules.series import LINEAR
 from pirkit.dialect.signature import REQUIRED, Attr, Operand, Result
-from pirkit.passes import autodiff_regions
+from pirkit.passes import autodiff_regions, series_regions
 from pirkit.runtime.registry import CPU, GPU, KERNELS
 
 PORTS: Final = frozenset({"pd_op.data", "pd_op.feed", "pd_op.fetch"})
@@ -120,19 +120,22 @@ def _vjp(primitive: Primitive, definition: OpDef) -> str:
     rule = vjp.get(definition)
     if rule is not None:
         return _place(rule)
-    return _place(_OF_REGIONS[definition.name])
+    return _place(_OF_REGIONS[definition.name][0])
 
 
-_OF_REGIONS: Final[dict[str, Callable[..., Any]]] = {
-    "pd_op.if": autodiff_regions.differentiate_if,
-    "pd_op.while": autodiff_regions.differentiate_while,
+_OF_REGIONS: Final[dict[str, tuple[Callable[..., Any], Callable[..., Any]]]] = {
+    "pd_op.if": (autodiff_regions.differentiate_if, series_regions.push_if),
+    "pd_op.while": (autodiff_regions.differentiate_while, series_regions.push_while),
 }
+"""Rules of branches and loops: reverse mode, and forward mode."""
 
 
 def _jvp(definition: OpDef) -> str:
     rule = jet.get(definition)
     if rule is not None:
         return _place(rule)
+    if definition.name in _OF_REGIONS:
+        return _place(_OF_REGIONS[definition.name][1])
     return LINEAR_IN_FIRST if definition.name.partition(".")[2] in LINEAR else TWICE
 
 
