@@ -17,6 +17,7 @@ from pirkit.frontend.tracing import trace
 from pirkit.lowering.prim import KEEP, ONLY, SWITCH, with_prim
 from pirkit.passes import run_pipeline
 from pirkit.runtime.plan import Call, instructions
+from pirkit.split import RunnableProgram, forward_backward
 
 TEXT = """
 pir.program @main(%x "x" : tensor<2x3xf32>) {
@@ -144,3 +145,38 @@ def test_a17_by_default_order_five_of_a_network_has_a_gradient() -> None:
 def along(f: Any) -> Any:
     """The derivative to the second argument, at each row."""
     return lambda p, x: pirkit.grad(lambda q, y: f(q, y).sum(), 1)(p, x)
+
+
+DROPS = """
+pir.program @main(%x "x" : tensor<4x64xf32>) {
+  %h = pd_op.tanh(%x) : (tensor<4x64xf32>) -> tensor<4x64xf32>
+  %y, %m = pd_op.dropout(%h) {operandSegmentSizes = array<i32: 1, 0, 0>, p = 0.5 : f64, is_test = false, mode = "upscale_in_train", seed = 0 : i32, fix_seed = false} : (tensor<4x64xf32>) -> (tensor<4x64xf32>, tensor<4x64xui8>)
+  %e = pd_op.exp(%y) : (tensor<4x64xf32>) -> tensor<4x64xf32>
+  %z, %n = pd_op.dropout(%e) {operandSegmentSizes = array<i32: 1, 0, 0>, p = 0.25 : f64, is_test = false, mode = "upscale_in_train", seed = 0 : i32, fix_seed = false} : (tensor<4x64xf32>) -> (tensor<4x64xf32>, tensor<4x64xui8>)
+  pir.shadow_output(%z) {output_name = "z"} : (tensor<4x64xf32>) -> ()
+}
+"""  # noqa: E501
+
+
+@pytest.mark.parametrize("pipeline", ["", "@default", "functionalize,decompose", "@fused"])
+def test_a16_every_way_to_run_a_program_draws_the_same(pipeline: str) -> None:
+    """In each of two runs: as it is, taken apart, fused, and split with recomputation."""
+    program = Program(parse_mlir(DROPS), {}, "<test>")
+    x = np.random.default_rng(0).standard_normal((4, 64)).astype(np.float32)
+    plain, other = (pirkit.compile(program, pipeline=p, seed=3) for p in ("", pipeline))
+    splits = [
+        RunnableProgram(forward_backward(program, mode=mode), pipeline=pipeline, seed=3)
+        for mode in ("save-all", "min-cut")
+    ]
+    zeros = []
+    for _ in range(2):
+        expected = plain(x=x)["z"]
+        np.testing.assert_allclose(other(x=x)["z"], expected, rtol=1e-5)
+        for split in splits:
+            outputs = split.forward([x])
+            np.testing.assert_allclose(outputs[0].numpy(), expected, rtol=1e-5)
+            gradient = split.backward([np.ones_like(x)], outputs)[0][0]
+            assert gradient is not None
+            assert not np.any(gradient.numpy()[expected == 0])
+        zeros.append(expected == 0)
+    assert 0 < np.count_nonzero(zeros[0] != zeros[1])
