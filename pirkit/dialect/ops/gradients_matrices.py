@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from pirkit.dialect.opdef import infer_meta
 from pirkit.dialect.ops.gradients import declare_gradients
+from pirkit.runtime.meta import TensorMeta
 
 declare_gradients(
     "i0e_grad: x, out, out_grad -> x_grad",
@@ -42,8 +44,25 @@ declare_gradients(
         "reduce_op: str = 'SUM' -> x_grad"
     ),
     (
+        "send_ue_recv_grad: x, y, src_index, dst_index, out?, dst_count?, out_grad ; "
+        "message_op: str = 'ADD', reduce_op: str = 'SUM' -> x_grad, y_grad"
+    ),
+    (
+        "send_uv_grad: x, y, src_index, dst_index, out_grad ; message_op: str = 'ADD' -> "
+        "x_grad, y_grad"
+    ),
+    (
         "warpctc_grad: logits, logits_length?, warpctcgrad, loss_grad ; blank: i32, "
         "norm_by_times: bool -> logits_grad"
     ),
     "crop_grad: x~, out_grad, offsets: intarray -> x_grad",
+    "bilinear_grad: x, y, weight, out_grad -> x_grad, y_grad, weight_grad, bias_grad=?",
+    "gammaincc_grad: x, y, out_grad -> y_grad",
 )
+
+
+@infer_meta("pd_op.bilinear_grad")
+def _(
+    x: TensorMeta, y: TensorMeta, weight: TensorMeta, out_grad: TensorMeta
+) -> tuple[TensorMeta, ...]:
+    return x, y, weight, weight.with_shape((1, weight.shape[0]))

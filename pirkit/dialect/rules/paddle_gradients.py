@@ -70,6 +70,7 @@ ATTRIBUTES: Final[dict[str, Callable[[Any], dict[str, Any]]]] = {
     "pd_op.diag_grad": lambda c: {"padding_value": 0.0},
     "pd_op.crop_grad": lambda c: {"shape": _sizes(c, c.out_grad)},
     "pd_op.send_u_recv_grad": lambda c: {"out_size": _sizes(c, c.out_grad, 1)},
+    "pd_op.send_ue_recv_grad": lambda c: {"out_size": _sizes(c, c.out_grad, 1)},
     "pd_op.eigh_grad": lambda c: {"UPLO": "L"},
     "pd_op.flash_attn_grad": lambda c: {"return_softmax": False, "is_test": False, "rng_name": ""},
 }
@@ -122,3 +123,16 @@ def _(c: OpCall) -> Value:
 @decompose("pd_op.fill_grad")
 def _(c: OpCall) -> Value:
     return c.b.zeros_like(c.out_grad)
+
+
+@decompose("pd_op.bilinear_grad")
+def _(c: OpCall) -> tuple[Value, Value, Value, Value]:
+    """Paddle's op has no operand for the bias, of which the derivative is a sum."""
+    b, seed = c.b, c.out_grad
+    equations = {
+        "bo,omn,bn->bm": (seed, c.weight, c.y),
+        "bo,bm,omn->bn": (seed, c.x, c.weight),
+        "bo,bm,bn->omn": (seed, c.x, c.y),
+    }
+    x, y, weight = [b.einsum(list(t), equation=e)[0] for e, t in equations.items()]
+    return x, y, weight, b.sum(seed, axis=(0,), keepdim=True)
