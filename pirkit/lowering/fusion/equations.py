@@ -13,6 +13,7 @@ from typing import Final, cast
 
 from xdsl.ir import Block, SSAValue
 
+from pirkit.analysis.alias import AliasClasses
 from pirkit.dialect.map_expr.call import UNKNOWN_SIZE, maps_of, tensors_of
 from pirkit.dialect.map_expr.tree import (
     Apply,
@@ -25,6 +26,7 @@ from pirkit.dialect.map_expr.tree import (
     Value,
     walk,
 )
+from pirkit.dialect.opdef import IO, PURE, RANDOM
 from pirkit.dialect.operation import PirOp
 from pirkit.index.change import reads_of
 from pirkit.index.maps import Index
@@ -97,11 +99,28 @@ class Equations:
 UNTOLD: Final = Opaque("what a kernel would read does not tell all of its sizes", "guard")
 
 
-def equations(block: Block, untold: AbstractSet[PirOp] = frozenset()) -> Equations:
+BEHIND: Final = Opaque("it stands behind an op that writes in place", "alias")
+SHARED: Final = Opaque("its storage is written later", "alias")
+KEEPS_STORAGE: Final = frozenset({PURE, IO, RANDOM})
+
+
+def writes(op: PirOp) -> bool:
+    """True if an op, or one in its regions, writes storage."""
+    return any(o.definition.effects not in KEEPS_STORAGE for o in op.walk() if isinstance(o, PirOp))
+
+
+def equations(
+    block: Block,
+    untold: AbstractSet[PirOp] = frozenset(),
+    storage: AliasClasses | None = None,
+) -> Equations:
     """The equations of the ops of a block, those in inner blocks left out.
 
-    Ops whose sizes are ``untold`` by what a kernel would read are opaque.
+    Ops whose sizes are ``untold`` by what a kernel would read are opaque. Where the program writes
+    in place, ``storage`` tells which values share it: kernels keep no order of storage, so that ops
+    behind the first that writes are opaque, and ops whose results are written.
     """
+    has_written = False
     found = Equations()
     for order, op in enumerate(cast("Iterator[PirOp]", block.ops)):
         found.ops.append(op)
@@ -111,6 +130,11 @@ def equations(block: Block, untold: AbstractSet[PirOp] = frozenset()) -> Equatio
             values = guard
         if op in untold:
             values = UNTOLD
+        if storage is not None:
+            has_written = has_written or writes(op)
+            shared = any(map(storage.is_written, op.results))
+            if not isinstance(values, Opaque) and (has_written or shared):
+                values = BEHIND if has_written else SHARED
         if isinstance(values, Opaque):
             found.opaque[op] = values
         elif len(op.results) != 1 or len(values) != 1 or values[0] is None:

@@ -6,25 +6,23 @@ import heapq
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Final
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 
+from pirkit.analysis.alias import AliasClasses, alias_classes
 from pirkit.dialect.attrs import encode
 from pirkit.dialect.map_expr.text import print_kernel
-from pirkit.dialect.opdef import IO, PURE, RANDOM
+from pirkit.dialect.opdef import PURE
 from pirkit.dialect.operation import PirOp, ProgramOp, create
 from pirkit.dialect.types import meta_of
-from pirkit.lowering.fusion.equations import Equations, Unit, equations
+from pirkit.lowering.fusion.equations import Equations, Unit, equations, writes
 from pirkit.lowering.fusion.generator import Generated, Untold, generate, idle
 from pirkit.lowering.fusion.merging import join_neighbours, join_pairs
 from pirkit.lowering.fusion.names import named_ops
 from pirkit.lowering.fusion.partition import Pair, Partition, Policy, partition
 from pirkit.passes.base import Pass, PassContext, Stats, option
 from pirkit.runtime.meta import TensorMeta
-
-KEEPS_STORAGE: Final = frozenset({PURE, IO, RANDOM})
 
 
 @dataclass(frozen=True)
@@ -38,11 +36,19 @@ class Fused:
     """Ops of which nobody needs the results any more: the kernels that do compute them."""
 
 
-def plan_fusion(block: Block, policy: Policy, together: Iterable[Pair] = ()) -> Fused:
-    """The kernels of a block; the block stays as it is."""
+def plan_fusion(
+    block: Block,
+    policy: Policy,
+    together: Iterable[Pair] = (),
+    storage: AliasClasses | None = None,
+) -> Fused:
+    """The kernels of a block; the block stays as it is.
+
+    ``storage`` is needed of a program that writes in place.
+    """
     pairs, untold = tuple(together), set[PirOp]()
     while True:  # each time, ops are left out; there are none of them in most programs
-        found = _planned(equations(block, untold), policy, pairs)
+        found = _planned(equations(block, untold, storage), policy, pairs)
         if isinstance(found, Fused):
             return found
         untold |= found
@@ -76,7 +82,7 @@ class FusePass(Pass):
     it reads from and those that read it, as long as the equations of their indices have a solution:
     each kernel then knows, for each element that it gives, which elements it reads. Kernels are
     operations `pir.map_expr`, whose text says all of that; sizes that are known only at run time
-    have names in it. Programs that write in place stay as they are.
+    have names in it. What stands behind an op that writes in place stays as it is.
 
     ::
 
@@ -103,14 +109,14 @@ class FusePass(Pass):
     def run(self, ctx: PassContext, module: ModuleOp) -> None:
         pairs = [tuple(p.replace("%", "").split("+", 1)) for p in self.together]
         for program in ctx.programs(module):
-            writer = first_write(program)
+            writer, storage = first_write(program), storage_of(program)
             if writer is not None:
-                ctx.remark("missed", f"`{writer.name}` writes in place: functionalize it", writer)
-                continue
+                why = f"`{writer.name}` writes in place: what stands behind it is not fused"
+                ctx.remark("missed", why, writer)
             named = named_ops(program) if pairs else {}
             together = [(named[a], named[b]) for a, b in pairs if a in named and b in named]
             for block in list(blocks_of(program)):
-                self.fuse(ctx, plan_fusion(block, self.policy, together), block)
+                self.fuse(ctx, plan_fusion(block, self.policy, together, storage), block)
 
     @property
     def policy(self) -> Policy:
@@ -181,10 +187,12 @@ def _replace(made: Generated, moved: dict[SSAValue, SSAValue]) -> PirOp:
 
 def first_write(program: ProgramOp) -> PirOp | None:
     """An op that writes in place, if a program has one."""
-    for op in program.walk():
-        if isinstance(op, PirOp) and op.definition.effects not in KEEPS_STORAGE:
-            return op
-    return None
+    return next((op for op in program.operations if writes(op)), None)
+
+
+def storage_of(program: ProgramOp) -> AliasClasses | None:
+    """What shares storage, of a program that writes in place."""
+    return None if first_write(program) is None else alias_classes(program)
 
 
 def blocks_of(program: ProgramOp) -> Iterator[Block]:

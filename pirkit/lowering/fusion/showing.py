@@ -13,7 +13,7 @@ from pirkit.dialect.map_expr.outline import outline
 from pirkit.dialect.map_expr.text import parse_kernel
 from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.lowering.fusion.explaining import Explainer, alias_refusal
-from pirkit.lowering.fusion.fusing import FusePass, first_write, plan_fusion
+from pirkit.lowering.fusion.fusing import FusePass, first_write, plan_fusion, storage_of
 from pirkit.lowering.fusion.names import named_ops, names_of
 from pirkit.lowering.fusion.partition import DEFAULT, Policy
 from pirkit.lowering.fusion.refusal import Refusal
@@ -62,8 +62,9 @@ def refusal_of(
 ) -> Refusal | None:
     """Why two ops of one block are not in one kernel; None if they are."""
     writer = first_write(program)
-    if writer is not None:
+    found = plan_fusion(cast(Block, one.parent_block()), policy, (), storage_of(program))
+    reasons = [found.equations.opaque.get(op) for op in (one, other)]
+    if writer is not None and any(r is not None and r.kind == "alias" for r in reasons):
         return alias_refusal(program, writer, (one, other))
-    found = plan_fusion(cast(Block, one.parent_block()), policy)
     names = names_of(program)
     return Explainer(found.equations, found.partition, names, policy).refusal(one, other)
