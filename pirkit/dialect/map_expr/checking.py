@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
+from itertools import chain
 from typing import Final
 
 from pirkit.diag.errors import ConstraintError
+from pirkit.dialect.map_expr.deriving import differences
 from pirkit.dialect.map_expr.kernel import MapExpr, Statement
 from pirkit.dialect.map_expr.specialised import with_sizes
+from pirkit.dialect.map_expr.text import parse_kernel
 from pirkit.dialect.map_expr.tree import Choose, Load, walk
 from pirkit.index.expr import Expr
 from pirkit.index.extent import is_sized, names_of
@@ -18,6 +22,15 @@ LOOKED_AT: Final = 4096
 
 TRIED: Final = (1, 2, 3, 8)
 """What sizes are tried that a kernel leaves open."""
+
+
+@lru_cache(maxsize=1024)
+def problem_of(text: str) -> str | None:
+    """The first thing that is wrong with the kernel of a text, its certificate included; None if
+    nothing is. Raises ConstraintError (C1) for what is no kernel.
+    """
+    kernel = parse_kernel(text)
+    return next(chain(problems(kernel), differences(kernel)), None)
 
 
 def problems(kernel: MapExpr) -> Iterator[str]:

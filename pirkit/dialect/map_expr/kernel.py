@@ -49,6 +49,8 @@ class Statement:
     attrs: Mapping[str, Any] = field(default_factory=dict[str, Any])
     stage: int = 0
     rows: tuple[Expr, ...] | None = None
+    origin: int = -1
+    """Which of the kernel's ``ops`` it is; -1 if the kernel does not tell."""
 
     @property
     def work(self) -> int:
@@ -60,9 +62,27 @@ class Statement:
         return (node for node in walk(self.body) if isinstance(node, Load))
 
 
+Operand = int | TensorMeta | None | tuple["int | TensorMeta", ...]
+"""An operand of an op that a kernel stands for: inputs are counted first, then ops. Of what is not
+read only the shape is known; a list has several."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Origin:
+    """An op of the program that a kernel stands for: its call, and what it gives.
+
+    From the index rules of these ops every index of the kernel follows.
+    """
+
+    op: str
+    operands: tuple[Operand, ...]
+    attrs: Mapping[str, Any]
+    meta: TensorMeta
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class MapExpr:
-    """A kernel. ``outputs`` are numbers of statements."""
+    """A kernel. ``outputs`` are numbers of statements; ``ops`` are those that it stands for."""
 
     name: str
     inputs: tuple[TensorMeta, ...]
@@ -70,6 +90,7 @@ class MapExpr:
     outputs: tuple[int, ...]
     rows: tuple[int, ...] = ()
     sizes: tuple[Derived, ...] = ()
+    ops: tuple[Origin, ...] = ()
 
     @property
     def is_sized(self) -> bool:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from typing import cast
 
-from pirkit.dialect.map_expr.kernel import MapExpr, Statement
+from pirkit.dialect.map_expr.kernel import MapExpr, Operand, Origin, Statement
 from pirkit.dialect.map_expr.text import parse_kernel
 from pirkit.dialect.map_expr.tree import Apply, Choose, Fill, Load, Node, Position, walk
 from pirkit.index.change import resized
@@ -56,7 +57,18 @@ def with_sizes(kernel: MapExpr, sizes: Mapping[str, int]) -> MapExpr:
         kernel.outputs,
         tuple([at(n, sizes) for n in kernel.rows]),
         tuple([_derived(d, sizes) for d in kernel.sizes if is_sized(at(named(d.name), sizes))]),
+        tuple([_origin(o, sizes) for o in kernel.ops]),
     )
+
+
+def _origin(origin: Origin, sizes: Mapping[str, int]) -> Origin:
+    def operand(o: Operand) -> Operand:
+        if isinstance(o, tuple):
+            return tuple([cast("int | TensorMeta", operand(e)) for e in o])
+        return meta_at(o, sizes) if isinstance(o, TensorMeta) else o
+
+    operands = tuple(map(operand, origin.operands))
+    return replace(origin, operands=operands, meta=meta_at(origin.meta, sizes))
 
 
 def _derived(size: Derived, sizes: Mapping[str, int]) -> Derived:

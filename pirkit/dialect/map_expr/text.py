@@ -4,12 +4,15 @@
 
     kernel fn_exp_0_sum_1 rows [32]
     input float32[32, 64]
-    value float32[32] of pd_op.sum stage 0 rows [i0] reduce pd_op.sum [64] {'dtype': None}
+    op o0 = pd_op.exp(x0, {}, float32[32, 64])
+    op o1 = pd_op.sum(o0, {'axis': (1, ), 'keepdim': False, 'dtype': None}, float32[32])
+    value float32[32] of o1 stage 0 rows [i0] reduce pd_op.sum [64] {'dtype': None}
       t0 = pd_op.exp(x0[i0, r0], {}, float32)
       give t0
     output v0
 
-``x0...`` are inputs, ``v0...`` stored values, ``t0...`` nodes of a tree. Expressions have Python's
+``x0...`` are inputs, ``o0...`` the ops of the program that the kernel stands for, ``v0...`` stored
+values, ``t0...`` nodes of a tree. Expressions have Python's
 syntax, ``//`` being the floor of a division. ``s0...`` are sizes that the shapes of inputs tell; a
 line ``size s1 = broadcast(s0, s2)`` behind the first says how one follows from others.
 """
@@ -24,7 +27,7 @@ from math import inf, nan
 from typing import Any, Final, NoReturn, cast
 
 from pirkit.diag.errors import ConstraintError
-from pirkit.dialect.map_expr.kernel import MapExpr, Statement
+from pirkit.dialect.map_expr.kernel import MapExpr, Operand, Origin, Statement
 from pirkit.dialect.map_expr.tree import Apply, Choose, Fill, Load, Node, Position, walk
 from pirkit.index.expr import Expr, Floor, Iter, Read, Spread, const, floor, iterator, read, spread
 from pirkit.index.extent import is_sized, named
@@ -44,13 +47,38 @@ def print_kernel(kernel: MapExpr) -> str:
     lines += [f"size {size}" for size in kernel.sizes]
     lines += [f"input {_meta(m)}" for m in kernel.inputs]
     count = len(kernel.inputs)
+    lines += [f"op o{k} = {_call(o, count)}" for k, o in enumerate(kernel.ops)]
     for s in kernel.statements:
         rows = f" rows [{_list(s.rows, count)}]" if s.rows is not None else ""
         fold = f" reduce {s.reduction} {list(s.extents)} {_value(s.attrs)}" if s.reduction else ""
-        lines.append(f"value {_meta(s.meta)} of {s.op} stage {s.stage}{rows}{fold}")
+        lines.append(f"value {_meta(s.meta)} of {_origin(s)} stage {s.stage}{rows}{fold}")
         lines += [f"  {line}" for line in _body(s.body, count)]
     lines += [f"output v{k}" for k in kernel.outputs]
     return "\n".join(lines) + "\n"
+
+
+def _origin(statement: Statement) -> str:
+    return f"o{statement.origin}" if statement.origin >= 0 else statement.op
+
+
+def _call(origin: Origin, count: int) -> str:
+    operands = "".join(f"{_operand(o, count)}, " for o in origin.operands)
+    return f"{origin.op}({operands}{_value(dict(origin.attrs))}, {_unread(origin.meta)})"
+
+
+def _operand(operand: Operand, count: int) -> str:
+    if isinstance(operand, tuple):
+        return "[" + ", ".join(_operand(o, count) for o in operand) + "]"
+    if isinstance(operand, TensorMeta):
+        return _unread(operand)
+    if operand is None:
+        return "None"
+    return f"x{operand}" if operand < count else f"o{operand - count}"
+
+
+def _unread(meta: TensorMeta) -> str:
+    """A meta as an expression: that of a number has an empty tuple."""
+    return _meta(meta) if meta.shape else f"{meta.dtype.name}[()]"
 
 
 def _meta(meta: TensorMeta) -> str:
@@ -133,6 +161,7 @@ def _body(root: Node, count: int) -> Iterator[str]:
 
 _HEAD: Final = re.compile(r"kernel (\w+) rows (\[.*\])")
 _META: Final = r"(\w+)(\[[\w+*, -]*\])"
+_VALUE: Final = re.compile(r"([xo])(\d+)")
 _NAME: Final = re.compile(r"s\d+")
 _SIZE: Final = re.compile(r"size (s\d+) = (\w+)(\(.*\))")
 _INPUT: Final = re.compile(rf"input {_META}")
@@ -140,13 +169,18 @@ _STATEMENT: Final = re.compile(
     rf"value {_META} of ([\w.]+) stage (\d+)(?: rows (\[.*?\]))?"
     r"(?: reduce ([\w.]+) (\[.*?\]) (.*))?"
 )
+_OP: Final = re.compile(r"op o(\d+) = (.*)")
 _OUTPUT: Final = re.compile(r"output v(\d+)")
 
 
 @lru_cache(maxsize=1024)
 def parse_kernel(text: str) -> MapExpr:
     """The kernel of a text. Raises ConstraintError (C1) for what is none."""
-    return _Reader(text).kernel()
+    reader = _Reader(text)
+    try:
+        return reader.kernel()
+    except (AttributeError, LookupError, TypeError, ValueError):  # syntax that says something else
+        reader.fail(f"line {reader.at + 1} is not understood")
 
 
 class _Reader:
@@ -154,6 +188,7 @@ class _Reader:
         self.lines = [line.strip() for line in text.splitlines() if line.strip()]
         self.at = 0
         self.inputs: list[TensorMeta] = []
+        self.ops: list[Origin] = []
         self.extents: dict[str, int] = {}
         self.nodes: dict[str, Node] = {}
 
@@ -167,6 +202,8 @@ class _Reader:
             sizes.append(Derived(found[1], found[2], tuple(map(self.number, args))))
         while (found := self.match(_INPUT)) is not None:
             self.inputs.append(self.meta(found[1], found[2]))
+        while (found := self.match(_OP)) is not None:
+            self.ops.append(self.origin(self.tree(found[2])))
         statements: list[Statement] = []
         while (found := self.match(_STATEMENT)) is not None:
             statements.append(self.statement(found))
@@ -176,8 +213,8 @@ class _Reader:
         if self.at < len(self.lines) or any(k >= len(statements) for k in outputs):
             self.fail(f"line {self.at + 1} is not understood")
         rows = self.numbers(head[2])
-        inputs = tuple(self.inputs)
-        return MapExpr(head[1], inputs, tuple(statements), tuple(outputs), rows, tuple(sizes))
+        inputs, ops = tuple(self.inputs), tuple(self.ops)
+        return MapExpr(head[1], inputs, tuple(statements), tuple(outputs), rows, tuple(sizes), ops)
 
     def match(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
         found = pattern.fullmatch(self.lines[self.at]) if self.at < len(self.lines) else None
@@ -200,6 +237,35 @@ class _Reader:
         found = self.index(tree)
         return found.constant if found.is_constant else self.fail("a size is no index")
 
+    def origin(self, tree: ast.expr) -> Origin:
+        match tree:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=dialect), attr=name)):
+                *operands, attrs, meta = tree.args
+                found = tuple(map(self.operand, operands))
+                told = dict(self.value(attrs))
+                return Origin(f"{dialect}.{name}", found, told, self.shaped(meta))
+            case _:
+                self.fail(f"`{ast.unparse(tree)}` is no op")
+
+    def operand(self, tree: ast.expr) -> Operand:
+        if isinstance(tree, ast.List):
+            return tuple([cast("int | TensorMeta", self.operand(e)) for e in tree.elts])
+        if isinstance(tree, ast.Constant) and tree.value is None:
+            return None
+        if isinstance(tree, ast.Name) and (found := _VALUE.fullmatch(tree.id)):
+            number = int(found[2])
+            if number < (len(self.inputs) if found[1] == "x" else len(self.ops)):
+                return number if found[1] == "x" else number + len(self.inputs)
+        return self.shaped(tree)
+
+    def shaped(self, tree: ast.expr) -> TensorMeta:
+        match tree:
+            case ast.Subscript(value=ast.Name(id=name)) if name in _DTYPES:
+                held = tree.slice.elts if isinstance(tree.slice, ast.Tuple) else [tree.slice]
+                return TensorMeta(tuple(map(self.number, held)), _DTYPES[name])
+            case _:
+                self.fail(f"`{ast.unparse(tree)}` is no operand")
+
     def statement(self, found: re.Match[str]) -> Statement:
         meta = self.meta(found[1], found[2])
         extents = self.numbers(found[7]) if found[7] else ()
@@ -218,8 +284,14 @@ class _Reader:
             self.fail(f"line {self.at + 1} is not understood")
         body = self.node(self.tree(self.lines[self.at].removeprefix("give ")))
         self.at += 1
-        reduction = found[6] or ""
-        return Statement(meta, body, found[3], reduction, extents, attrs, int(found[4]), rows)
+        reduction, stage = found[6] or "", int(found[4])
+        name, origin = found[3], -1
+        if (held := _VALUE.fullmatch(name)) is not None:
+            origin = int(held[2])
+            if origin >= len(self.ops):
+                self.fail(f"there is no op {name}")
+            name = self.ops[origin].op
+        return Statement(meta, body, name, reduction, extents, attrs, stage, rows, origin)
 
     def tree(self, text: str) -> ast.expr:
         try:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pirkit.dialect.map_expr.checking import problems
+from pirkit.dialect.map_expr.checking import problem_of
 from pirkit.dialect.map_expr.interpreter import run
 from pirkit.dialect.map_expr.specialised import kernel_at, results_at
 from pirkit.dialect.map_expr.text import parse_kernel
@@ -22,7 +22,9 @@ Array = np.ndarray[Any, Any]
 _SAMPLE = """
 kernel fn_exp_0_sum_1 rows [2]
 input float32[2, 3]
-value float32[2] of pd_op.sum stage 0 rows [i0] reduce pd_op.sum [3] {'dtype': None}
+op o0 = pd_op.exp(x0, {}, float32[2, 3])
+op o1 = pd_op.sum(o0, {'axis': (1, ), 'dtype': None, 'keepdim': False}, float32[2])
+value float32[2] of o1 stage 0 rows [i0] reduce pd_op.sum [3] {'dtype': None}
   t0 = pd_op.exp(x0[i0, r0], {}, float32)
   give t0
 output v0
@@ -40,7 +42,7 @@ class MapExpr:
     C2: the operands have the shapes and element types that the kernel states.
     sizes: the shapes agree where the kernel gives their sizes one name.
     C3: the kernel reads inside of its tensors, values that are stored before, in the order of its
-    stages and turns.
+    stages and turns, and each index follows from the ops that the kernel stands for.
     """
 
     name = "pir.map_expr"
@@ -55,7 +57,7 @@ def _(*inputs: TensorMeta, kernel: str) -> tuple[TensorMeta, ...]:
     agree = len(inputs) == len(open_) and all(map(compatible, open_, inputs))
     stated = ", ".join(map(str, parsed.inputs))
     require(agree, "C2", f"the kernel reads ({stated}), not ({', '.join(map(str, inputs))})")
-    wrong = next(problems(parsed), None)
+    wrong = problem_of(kernel)
     require(wrong is None, "C3", str(wrong))
     return results_at(parsed, [m.shape for m in inputs])
 
@@ -75,4 +77,6 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     yield "C1", s(s.array(np.ones((2, 3), np.float32)), kernel="kernel of nothing")
     outside = _SAMPLE.replace("x0[i0, r0]", "x0[i0, r0 + 1]")
     yield "C3", s(s.array(np.ones((2, 3), np.float32)), kernel=outside)
+    other = _SAMPLE.replace("t0 = pd_op.exp", "t0 = pd_op.sin")
+    yield "C3", s(s.array(np.ones((2, 3), np.float32)), kernel=other)
     yield "C2", s(s.array(np.ones((2, 4), np.float32)), kernel=_SAMPLE)

@@ -30,6 +30,7 @@ from pirkit.index.change import renumber, substitute
 from pirkit.index.expr import Expr, Iter, within
 from pirkit.index.maps import Guard, Index, bindings, compose, space
 from pirkit.lowering.fusion.equations import Equations, Unit
+from pirkit.lowering.fusion.origins import Origins
 from pirkit.lowering.fusion.partition import Group, Partition
 from pirkit.lowering.fusion.sizing import sized
 from pirkit.lowering.fusion.solvability import EXPENSIVE
@@ -149,6 +150,7 @@ class _Builder:
         self.known: dict[tuple[SSAValue, Index], Node] = {}
         self.at_most = 0
         self.axes = sorted(group.loops.extents)
+        self.origins = Origins(group.units, found)
 
     def store(self, unit: Unit) -> None:
         """Add the statement of a value."""
@@ -163,7 +165,17 @@ class _Builder:
         self.stages[unit.result] = self.at_most
         self.places[unit.result] = -1 - len(self.statements)
         self.statements.append(
-            Statement(unit.meta, body, unit.op.name, fold, extents, attrs, self.at_most, rows)
+            Statement(
+                unit.meta,
+                body,
+                unit.op.name,
+                fold,
+                extents,
+                attrs,
+                self.at_most,
+                rows,
+                self.origins.number[unit.result],
+            )
         )
 
     def rows(self, unit: Unit, body: Node) -> tuple[Expr, ...] | None:
@@ -245,7 +257,8 @@ class _Builder:
         done = [_placed(s, count) for s in self.statements]
         places = tuple([-1 - self.places[v] for v in outputs])
         rows = tuple([self.group.loops.extents[a] for a in self.axes])
-        return MapExpr(name, metas, tuple(done), places, rows)
+        ops = self.origins.told(self.inputs)
+        return MapExpr(name, metas, tuple(done), places, rows, ops=ops)
 
 
 def _placed(statement: Statement, inputs: int) -> Statement:
@@ -270,4 +283,5 @@ def _placed(statement: Statement, inputs: int) -> Statement:
         statement.attrs,
         statement.stage,
         statement.rows,
+        statement.origin,
     )

@@ -13,6 +13,7 @@ from pirkit.index.change import numbers_of
 from pirkit.index.expr import Expr
 from pirkit.index.extent import Extent, named, names_of
 from pirkit.index.sizes import Derived, determined
+from pirkit.runtime.meta import TensorMeta
 
 
 def sized(kernel: MapExpr, derived: Sequence[Derived]) -> MapExpr | None:
@@ -30,8 +31,17 @@ def sized(kernel: MapExpr, derived: Sequence[Derived]) -> MapExpr | None:
             open_ = _open(kernel)
     if open_:
         return None
-    names = names_of((*_dims(kernel), *_numbers(kernel)))
+    names = names_of((*_dims(kernel), *_numbers(kernel), *_of_ops(kernel)))
     return with_sizes(kernel, {name: named(f"s{k}") for k, name in enumerate(names)})
+
+
+def _of_ops(kernel: MapExpr) -> Iterator[int]:
+    """The sizes that only the ops know which the kernel stands for."""
+    for origin in kernel.ops:
+        yield from origin.meta.shape
+        for operand in origin.operands:
+            for meta in operand if isinstance(operand, tuple) else (operand,):
+                yield from meta.shape if isinstance(meta, TensorMeta) else ()
 
 
 def _dims(kernel: MapExpr) -> list[int]:
