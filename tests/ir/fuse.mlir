@@ -40,9 +40,10 @@ pir.program @writes(%x "x" : tensor<4xf32>) {
 }
 
 // -----
-// So does one whose sizes are known only when it runs.
+// Sizes that are known only when the program runs have names: one kernel serves all.
 // CHECK-LABEL: pir.program @open
-// CHECK-NOT:     pir.map_expr
+// CHECK:         pir.map_expr(%x) {kernel = "kernel fn_exp_0_sin_1
+// CHECK-SAME:    input float32[s0]
 pir.program @open(%x "x" : tensor<?xf32>) {
   %e = pd_op.exp(%x) : (tensor<?xf32>) -> tensor<?xf32>
   %s = pd_op.sin(%e) : (tensor<?xf32>) -> tensor<?xf32>

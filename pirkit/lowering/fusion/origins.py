@@ -15,7 +15,6 @@ from pirkit.lowering.fusion.equations import Equations, Unit
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.meta import TensorMeta
 
-
 PLAIN: Final = (type(None), bool, int, float, complex, str, DType)
 
 
