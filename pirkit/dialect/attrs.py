@@ -143,16 +143,30 @@ def _integer(width: int) -> Kind:
     )
 
 
-def _float(name: str, type_: mlir.Float32Type | mlir.Float64Type) -> Kind:
+def _float(name: str, encode: Encode, *types: mlir.Float32Type | mlir.Float64Type) -> Kind:
     def accepts(a: Attribute) -> bool:
-        return isinstance(a, mlir.FloatAttr) and cast(Any, a).type == type_
+        return isinstance(a, mlir.FloatAttr) and cast(Any, a).type in types
 
-    return Kind(
-        name,
-        lambda v: mlir.FloatAttr(float(v), type_),
-        accepts,
-        lambda a: cast("mlir.FloatAttr[Any]", a).value.data,
-    )
+    return Kind(name, encode, accepts, lambda a: cast("mlir.FloatAttr[Any]", a).value.data)
+
+
+def _double(value: Any) -> Attribute:
+    return mlir.FloatAttr(float(value), mlir.f64)
+
+
+def _single(value: Any) -> Attribute:
+    """In single precision what fits; programs of our own hold in double what does not.
+
+    Paddle's readers and writers round: there it is a float.
+    """
+    narrow = mlir.FloatAttr(float(value), mlir.f32)
+    held = narrow.value.data
+    return narrow if held == value or held != held else _double(value)
+
+
+def in_single(value: float) -> float:
+    """The number as Paddle holds it in an attribute of kind `f32`."""
+    return mlir.FloatAttr(value, mlir.f32).value.data
 
 
 def _array(name: str, element: Attribute, as_python: Callable[[Any], Any]) -> Kind:
@@ -251,8 +265,8 @@ KINDS: Final[dict[str, Kind]] = {
     "bool": _BOOL,
     "i32": _integer(32),
     "i64": _integer(64),
-    "f32": _float("f32", mlir.f32),
-    "f64": _float("f64", mlir.f64),
+    "f32": _float("f32", _single, mlir.f32, mlir.f64),
+    "f64": _float("f64", _double, mlir.f64),
     "str": _STR,
     "scalar": _SCALAR,
     "intarray": Kind("intarray", _I64S.encode, _I64S.accepts, _I64S.decode),

@@ -5,6 +5,9 @@ What `verify-primitive` lets through runs on primitive kernels alone.
 
 from __future__ import annotations
 
+import math
+import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -13,8 +16,8 @@ import pytest
 from pirkit.dialect.opdef import OpDef, decompose
 from pirkit.dialect.primitives import PRIMITIVES
 from pirkit.frontend.cases import check_case
-from tests.ops.calls import Call, table
-from tests.prim.rule_checks import derivative, finish, float_calls, program_of
+from tests.ops.calls import Call, arrays, table
+from tests.prim.rule_checks import complex_calls, derivative, finish, float_calls, program_of
 
 CORPUS: Final = Path(__file__).parents[1] / "corpus" / "paddle"
 CASES: Final = sorted(p for p in CORPUS.iterdir() if p.is_dir())
@@ -23,6 +26,8 @@ PIPELINE: Final = "functionalize,decompose,verify-primitive"
 RULED: Final = [
     d for d in table() if not d.writes and (d.name in PRIMITIVES or decompose.get(d) is not None)
 ]
+EXHAUSTIVE: Final = os.environ.get("PIRKIT_EXHAUSTIVE") == "1"
+PARTS: Final = 8
 REFUSED: Final = frozenset(
     {
         ("pd_op.svd", "full_matrices", True),
@@ -61,6 +66,32 @@ def test_a02_an_op_and_its_derivatives_are_primitives(definition: OpDef) -> None
                 break
             values = derivative(p, order) if order else p.results
             finish(p, values, PIPELINE)
+
+
+def is_smooth(call: Call) -> bool:
+    p = program_of(call)
+    return bool(p.smooth and p.wrt) and not is_refused(call)
+
+
+def elements(call: Call) -> float:
+    return sum(a.size for a in arrays(call.args)) or math.inf
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_a02_third_and_fourth_derivatives_are_primitives(part: int) -> None:
+    """Of the smallest call of every third op, along its first operand.
+
+    With `PIRKIT_EXHAUSTIVE=1` of all calls of all ops, to all operands.
+    """
+    ops = RULED[part::PARTS] if EXHAUSTIVE else RULED[3 * part :: 3 * PARTS]
+    for definition in ops:
+        calls = [c for c in (*float_calls(definition), *complex_calls(definition)) if is_smooth(c)]
+        for call in calls if EXHAUSTIVE else sorted(calls, key=elements)[:1]:
+            p = program_of(call)
+            if not EXHAUSTIVE:
+                first = p.traced.args.index(p.wrt[0])
+                p = replace(p, constant=frozenset(range(len(p.traced.args))) - {first})
+            finish(p, derivative(p, 4, bend=True), PIPELINE)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda path: path.name)

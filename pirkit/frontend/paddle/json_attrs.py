@@ -26,6 +26,7 @@ from pirkit.dialect.attrs import (
     NullAttr,
     PlaceAttr,
     encode,
+    in_single,
 )
 from pirkit.frontend.paddle.json_syntax import (
     Malformed,
@@ -306,6 +307,9 @@ def write_attribute(attribute: Attribute, declared: str | None = None) -> Json:
     Raises UnsupportedError for an attribute that Paddle's JSON cannot hold.
     """
     match attribute:
+        case mlir.FloatAttr() if declared == "f32":
+            value = in_single(cast("mlir.FloatAttr[Any]", attribute).value.data)
+            return _number(attribute, mlir.f32, value)
         case mlir.IntegerAttr() | mlir.FloatAttr():
             number = cast("mlir.IntegerAttr[Any]", attribute)
             return _number(attribute, number.type, number.value.data)

@@ -21,6 +21,7 @@ from pirkit.dialect.attrs import (
     NullAttr,
     PlaceAttr,
     encode,
+    in_single,
 )
 from pirkit.dialect.types import (
     INLET,
@@ -247,7 +248,7 @@ def _read_item(text: str, kind: str) -> Any:
         return complex(_read_item(m[1] or m[2], "f64"), _read_item(m[3], "f64"))
     elif kind in ("f32", "f64", "scalar"):
         if _NUMBER.match(text):
-            return _float(text)
+            return _single(text) if kind == "f32" else _float(text)
     elif kind == "dtype":
         if text in dt.BY_NAME or text == "Undefined":
             return text
@@ -270,6 +271,13 @@ def _float(text: str) -> float:
     if isinf(value) and not text.endswith("inf"):
         raise ParseError("a floating-point literal overflows", code="PK0106")
     return value
+
+
+def _single(text: str) -> float:
+    try:
+        return in_single(_float(text))
+    except OverflowError:
+        raise ParseError(f"{text} does not fit in 32 bits", code="PK0106") from None
 
 
 def _read_place(text: str) -> Attribute:
