@@ -106,13 +106,24 @@ def test_a_bound_call_reads_its_arrays_anew(native: programs.NativeProgram) -> N
 
 
 def test_a_bound_result_over_an_input_that_is_still_read() -> None:
-    """The sum over columns is written into the weights, which rows read."""
     native = points_program(graph(lambda x, w: (ops.matmul(x, w), x * 2.0), (X, W)))
-    assert not native.in_place
     x, out = X.copy(), np.empty((24, 4), "float32")
     native.bind((x, W), [out, x])()
     np.testing.assert_array_equal(x, X * 2)
     np.testing.assert_allclose(out, X @ W, rtol=1e-5)
+
+
+def test_rows_may_be_in_place() -> None:
+    def update(x: Any, w: Any, y: Any) -> Any:
+        return ops.tanh(x) * 2.0 - x, ops.matmul(x, w), y * 2.0 + x.sum(1, keepdim=True)
+
+    y = X[:, :1].copy()
+    native = points_program(graph(update, (X, W, y)))
+    assert native.in_place == {(0, 0), (2, 2)}
+    wanted, held = native(X, W, y), [X.copy(), W, y.copy()]
+    native.bind(held, [held[0], out := np.empty((24, 4), "float32"), held[2]])()
+    for found, other in zip((held[0], out, held[2]), wanted, strict=True):
+        np.testing.assert_array_equal(found, other)
 
 
 def test_binding_refuses_what_does_not_fit(native: programs.NativeProgram) -> None:
@@ -177,6 +188,41 @@ def test_fused_kernels_in_one_call(function: Any, arguments: Any, functions: int
     found, expected = made.run({**inputs, **captured}), made.executable.run({**inputs, **captured})
     for name, value in expected.items():
         np.testing.assert_allclose(found[name], value, rtol=1e-5, atol=1e-6)
+
+
+def test_large_updates_may_be_in_place() -> None:
+    """Too wide for rows of points: fused kernels."""
+
+    def update(p: Any, m: Any, g: Any) -> Any:
+        m = m * 0.9 + g * 0.1
+        return p - m * 0.01, m, p.sum(1)
+
+    arrays = [np.random.default_rng(k).standard_normal((40, 300)).astype("f") for k in range(3)]
+    native = whole(update, *arrays)[0].native
+    assert native is not None
+    wanted = native(*arrays)
+    held = [a.copy() for a in arrays]
+    total = np.empty(40, "float32")
+    native.bind(held, [held[0], held[1], total])()
+    for found, other in zip((held[0], held[1], total), wanted, strict=True):
+        np.testing.assert_array_equal(found, other)
+    assert (1, 1) in native.in_place
+
+
+def test_what_is_read_elsewhere_is_not_written_in_place() -> None:
+    x = np.random.default_rng(5).standard_normal((300, 300)).astype("f")
+    for function in (
+        lambda x: ops.transpose(x, [1, 0]) * 2.0,
+        lambda x: x - ops.max(x, [1], keepdim=True),
+        lambda x: x * ops.slice(
+            x, axes=[0], starts=[0], ends=[1], infer_flags=[1], decrease_axis=[]
+        ),
+    ):  # fmt: skip
+        native = whole(function, x)[0].native
+        assert native is not None
+        held = x.copy()
+        native.bind([held], [held])()
+        np.testing.assert_array_equal(held, native(x)[0])
 
 
 def test_points_are_preferred() -> None:

@@ -208,23 +208,23 @@ def _summary(program: _Program, count: int) -> str:
 def _in_place(program: _Program) -> frozenset[tuple[int, int]]:
     """Pairs of a result and an input that may be one array.
 
-    A result is written after the points; nothing may read the input behind that, nor another
-    element of it at that time.
+    Nothing reads the input behind the loop that writes the result, nor another element of it in
+    that loop. What is no row is written after the points, when all rows have been read.
     """
-    graph, order = program.graph, program.order
-    written: dict[int, int] = {}
-    last: dict[int, int] = {}
-    for k, item in enumerate(order.after):
-        for value in item.reads():
-            last[value] = k
-        for value in item.defines():
-            written[value] = k
+    graph, rows = program.graph, program.stages.rows
     pairs: set[tuple[int, int]] = set()
-    for result, value in enumerate(graph.outputs):
-        for position, source in enumerate(graph.inputs):
-            same = graph.metas[value] == graph.metas[source]
-            if same and value in written and last.get(source, -1) <= written[value]:
-                pairs.add((result, position))
+    for items in (program.order.inside, program.order.after):
+        written = {v: k for k, item in enumerate(items) for v in item.defines()}
+        last = {v: k for k, item in enumerate(items) for v in item.reads()}
+        for k, item in enumerate(items):  # what is loaded is read from scratch memory from then on
+            last |= {n.op.out: k for n in item.nodes if n.op.name == "load"}
+        for result, value in enumerate(graph.outputs):
+            for position, source in enumerate(graph.inputs):
+                alike = graph.metas[value] == graph.metas[source]
+                if not alike or value not in written or (value in rows) != (source in rows):
+                    continue
+                if last.get(source, -1) <= written[value]:
+                    pairs.add((result, position))
     return frozenset(pairs)
 
 

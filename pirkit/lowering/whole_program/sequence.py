@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Final, cast
@@ -48,8 +48,11 @@ class _Sequence:
     steps: list[tuple[NativeFunction, tuple[int, ...]]] = field(
         default_factory=list["tuple[NativeFunction, tuple[int, ...]]"]
     )
+    nests: list[Kernel | None] = field(default_factory=list["Kernel | None"])
+    """The nest that a step is, None for one that is a part of it."""
     sizes: dict[int, int] = field(default_factory=dict[int, int])
     same: dict[int, int] = field(default_factory=dict[int, int])
+    outputs: list[int] = field(default_factory=list[int])
 
     def buffer(self, slot: int) -> int:
         return self.same.get(slot, slot)
@@ -71,6 +74,7 @@ class _Sequence:
         every = [*buffers, *own]
         for function, places in found.steps:
             self.steps.append((function, tuple([every[k] for k in places])))
+            self.nests.append(kernel if len(found.steps) == 1 else None)
 
     # --- instructions ---
 
@@ -159,6 +163,7 @@ def sequence_program(plan: Plan) -> NativeProgram:
             raise Refused("the program branches or loops")
         made.call(instruction)
     ports = (*plan.inputs, *plan.params)
+    made.outputs = [cast(int, o.source) for o in plan.outputs]
     taken = {p.slot for p in ports}
     results: list[int] = []
     for output in plan.outputs:
@@ -197,7 +202,41 @@ def _planned(made: _Sequence, inputs: list[int], results: list[int]) -> NativePr
         arena.size,
         (tuple([p.name for p in ports]), tuple([o.name for o in plan.outputs])),
         f"{len(steps)} functions, {arena.size:,} bytes between them",
+        frozenset(_in_place(made, inputs, results)),
     )
+
+
+def _in_place(
+    made: _Sequence, inputs: Sequence[int], results: Sequence[int]
+) -> Iterator[tuple[int, int]]:
+    """Pairs of a result and an input that may be one array.
+
+    No step behind the one that writes the result reads the input, and that one reads each element
+    only where it writes it.
+    """
+    last = {b: k for k, (_, buffers) in enumerate(made.steps) for b in buffers}
+    writers = {b: k for k in reversed(range(len(made.steps))) for b in made.steps[k][1]}
+    for number, result in enumerate(results):
+        step = writers[result]
+        for position, source in enumerate(inputs):
+            if made.plan.slots[source] != made.plan.slots[made.outputs[number]]:
+                continue
+            read = last.get(source, -1)
+            if read < step or (read == step and _side_by_side(made, step, result, source)):
+                yield number, position
+
+
+def _side_by_side(made: _Sequence, step: int, result: int, source: int) -> bool:
+    """Whether a step is one sweep that reads each element of a buffer where it writes another."""
+    nest, buffers = made.nests[step], made.steps[step][1]
+    if nest is None or nest.inner or len(nest.stages) != 1:
+        return False
+    places = {
+        (operand.outer, operand.offset)
+        for operand, buffer in zip(nest.operands, buffers, strict=True)
+        if buffer in (result, source)
+    }
+    return len(places) == 1
 
 
 def _bytes(made: _Sequence, buffer: int) -> int:
