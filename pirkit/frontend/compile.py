@@ -41,6 +41,7 @@ def compile(
     fallback: bool = True,
     prim: bool | None = None,
     prim_keep: Sequence[str] | None = None,
+    certify: bool = False,
 ) -> Executable:
     """Lower a program to an executable: ``exe(**inputs)`` gives its outputs by name.
 
@@ -49,12 +50,13 @@ def compile(
     ``gpu`` cupy kernels; plug-ins add backends. Ops without a kernel on a device run on the CPU,
     with one warning each, unless ``fallback=False``. One run may use ``threads`` threads. ``prim``
     takes operators apart into primitives first, but for those in ``prim_keep``; by default the
-    environment decides (``PIRKIT_PRIM=1``, ``PIRKIT_PRIM_KEEP=softmax;gelu``).
+    environment decides (``PIRKIT_PRIM=1``, ``PIRKIT_PRIM_KEEP=softmax;gelu``). ``certify`` solves
+    the indices of each fused kernel again before each launch, and launches none that differs.
 
     Raises UsageError for an unknown backend, UnsupportedError for an op without a kernel and for a
     device that this machine does not have.
     """
-    library = KernelLibrary(backend, falls_back=fallback)
+    library = KernelLibrary(backend, falls_back=fallback, certifies=certify)
     _ = library.device.xp
     pipeline = with_prim(pipeline, prim, prim_keep)
     lowered_from = run_passes(program, pipeline) if pipeline else program

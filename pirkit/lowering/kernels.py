@@ -8,6 +8,7 @@ from typing import Any, Final, cast
 
 from pirkit.dialect.opdef import RANDOM, OpDef, infer_meta, lookup, reference
 from pirkit.dialect.operation import ProgramOp
+from pirkit.lowering.certifying import certified
 from pirkit.lowering.composite import NAME as COMPOSITE
 from pirkit.lowering.composite import called, composite, is_composite
 from pirkit.lowering.native import FUSED, bind_native
@@ -41,6 +42,8 @@ class KernelLibrary:
     registry: Registry = KERNELS
     falls_back: bool = True
     """False: an op without a kernel on the device is refused instead of run on the CPU."""
+    certifies: bool = False
+    """True: the certificate of a kernel of fused ops is derived anew before each launch."""
     _choices: dict[tuple[str, DType, str], tuple[Choice, ...]] = field(
         default_factory=dict[tuple[str, DType, str], "tuple[Choice, ...]"]
     )
@@ -85,7 +88,10 @@ class KernelLibrary:
         key = (op, dtype, layout)
         found = self._choices.get(key)
         if found is None:
-            found = self._choices[key] = tuple(self._find(lookup(op), dtype, layout))
+            found = tuple(self._find(lookup(op), dtype, layout))
+            if self.certifies and op == FUSED:
+                found = tuple(map(certified, found))
+            self._choices[key] = found
         return found
 
     def _find(self, definition: OpDef, dtype: DType, layout: str) -> Iterator[Choice]:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Iterator
+from typing import cast
 
 import numpy as np
 import pytest
 
-from pirkit.diag.errors import ConstraintError
+from pirkit.diag.errors import ConstraintError, RuntimeFault
+from pirkit.dialect.attrs import encode
+from pirkit.dialect.map_expr import deriving
 from pirkit.dialect.map_expr.checking import problem_of
 from pirkit.dialect.map_expr.interpreter import run
 from pirkit.dialect.map_expr.kernel import MapExpr
@@ -17,9 +20,14 @@ from pirkit.dialect.map_expr.text import parse_kernel, print_kernel
 from pirkit.dialect.operation import ProgramOp
 from pirkit.lowering.fusion.fusing import first_write, plan_fusion
 from pirkit.lowering.fusion.partition import Policy
+from pirkit.lowering.kernels import KernelLibrary
+from pirkit.lowering.plan_writer import write_plan
+from pirkit.runtime.executor import Executable
 from pirkit.runtime.meta import TensorMeta
 from tests.fusion.cases import CASES, built
 from tests.fusion.random_programs import Array, Maker
+from tests.fusion.test_random import fused
+from tests.fusion.test_random import run as execute
 
 
 def texts(program: ProgramOp) -> Iterator[str]:
@@ -138,3 +146,26 @@ def test_what_is_told_of_a_kernel_that_does_not_follow(old: str, new: str, why: 
     told = problem_of(TEXT.replace(old, new))
     assert told is not None
     assert why in told
+
+
+def test_a_plan_of_a_kernel_that_does_not_follow_is_not_run() -> None:
+    c, program = built("c07_transposed")
+    (op,) = [op for op in fused(program)[0].operations if op.name == "pir.map_expr"]
+    wrong = op.attribute("kernel").replace("[i1, i0]", "[0, 0]")
+    op.properties["kernel"] = encode("str", wrong)
+    with pytest.raises(RuntimeFault, match="does not follow from the ops"):
+        execute(cast(ProgramOp, op.parent_op()), c.inputs)
+
+
+@pytest.mark.parametrize("backend", ["reference", "cpu"])
+def test_the_debug_mode_derives_a_kernel_before_each_launch(
+    backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    c, program = built("c07_transposed")
+    library = KernelLibrary(backend, certifies=True)
+    run = Executable(write_plan(fused(program)[0], library=library), library).run
+    first, again = run(c.inputs)["y0"], run(c.inputs)["y0"]
+    np.testing.assert_array_equal(first, again)
+    monkeypatch.setattr(deriving, "index_maps", {})
+    with pytest.raises(RuntimeFault, match="has no index rule"):
+        run(c.inputs)
