@@ -13,6 +13,7 @@ from pirkit.lowering.composite import NAME as COMPOSITE
 from pirkit.lowering.composite import called, composite, is_composite
 from pirkit.lowering.native import FUSED, bind_native
 from pirkit.lowering.native import NAME as NATIVE
+from pirkit.lowering.native_conv import CONVOLUTIONS, bind_convolution
 from pirkit.runtime.binding import Binding, Step
 from pirkit.runtime.device import Device
 from pirkit.runtime.dtype import DType
@@ -98,9 +99,9 @@ class KernelLibrary:
         name = definition.base.name
         backend = self.registry.backend(self.backend)
         count = 0
-        if name == FUSED and backend.device == CPU and self.backend != REFERENCE:
+        if name in NATIVE_KERNELS and backend.device == CPU and self.backend != REFERENCE:
             count += 1
-            yield _native(dtype)
+            yield _native(name, dtype)
         for choice in self.registry.candidates(name, dtype, backend=self.backend, layout=layout):
             count += 1
             yield choice
@@ -180,11 +181,20 @@ class KernelLibrary:
         }
 
 
-def _native(dtype: DType) -> Choice:
-    key = KernelKey(NATIVE, ANY, dtype)
-    source = f"{bind_native.__module__}.{bind_native.__name__}"
-    kernel = Kernel(op=FUSED, key=key, bind=bind_native, form="out", source=source)
-    return Choice(kernel, ("native code of a fused kernel",))
+NATIVE_KERNELS: Final[dict[str, tuple[Callable[[Binding], Step | None], str]]] = {
+    FUSED: (bind_native, "native code of a fused kernel"),
+    **{name: (bind_convolution, "native code for these sizes") for name in CONVOLUTIONS},
+}
+"""What binds ops to native code, and in words."""
+
+
+def _native(name: str, dtype: DType) -> Choice:
+    bind, reason = NATIVE_KERNELS[name]
+    source = f"{bind.__module__}.{bind.__name__}"
+    kernel = Kernel(
+        op=name, key=KernelKey(NATIVE, ANY, dtype), bind=bind, form="out", source=source
+    )
+    return Choice(kernel, (reason,))
 
 
 def _reference(rule: Callable[..., Any], is_random: bool) -> Callable[[Binding], Step]:

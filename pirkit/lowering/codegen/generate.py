@@ -11,8 +11,10 @@ from pirkit.lowering.codegen.loopnest import Kernel
 from pirkit.lowering.codegen.rows import Rows
 from pirkit.lowering.codegen.schedule import Schedule, schedule
 from pirkit.lowering.codegen.scratch import Scratch
+from pirkit.lowering.codegen.tiles import Tiles
 from pirkit.runtime.native.target import Target
 
+_EMITTERS: Final[dict[str, type[Rows | Columns | Tiles]]] = {"rows": Rows, "tiles": Tiles}
 SYMBOL: Final = "pirkit_kernel"
 
 
@@ -35,8 +37,7 @@ def generate(kernel: Kernel, target: Target) -> Generated:
     plan = schedule(kernel, target)
     b = Builder(scalef=target.x86 and target.has("avx512f"), fast=plan.kernel.fast)
     scratch = Scratch()
-    emitter = Rows if plan.strategy == "rows" else Columns
-    emitter(b, plan, scratch).emit()
+    _EMITTERS.get(plan.strategy, Columns)(b, plan, scratch).emit()
     if target.x86 and any(o.stream for o in plan.kernel.operands):
         b.invoke("llvm.x86.sse.sfence")
     count = len(plan.kernel.operands)

@@ -16,6 +16,8 @@ from typing import Final, Literal
 from pirkit.lowering.codegen.canonical import canonical, with_axes
 from pirkit.lowering.codegen.loopnest import (
     Compute,
+    Demand,
+    Fold,
     Index,
     Kernel,
     Load,
@@ -30,11 +32,15 @@ from pirkit.lowering.codegen.primitives import element
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.native.target import Target
 
-Strategy = Literal["flat", "rows", "columns"]
+Strategy = Literal["flat", "rows", "columns", "tiles"]
 
 _FLAT_BLOCK = 8192
 _COLUMN_BLOCK = 4096
 _TURNED_BLOCK = 128
+_TILE_ROWS = 4
+_ACCUMULATORS = 16
+_SHORT_FOLD = 64
+_STRAIGHT = 64
 TILE: Final = 256
 """Points along the swept axis that are turned at once."""
 _HEAVY = 24
@@ -53,12 +59,14 @@ class Schedule:
     lanes: int
     unroll: int
     block: int
-    """Outer points of a block along the lanes' axis; 1 for rows."""
+    """Outer points of a block along the lanes' axis; 1 for rows. The rows of a tile."""
     packed: tuple[int, ...] = ()
     """Operands that are turned in tiles."""
     ahead: int | None = None
     """The stage that asks for the next row of the operands ``fetched``, while it computes."""
     fetched: tuple[int, ...] = ()
+    straight: int = 0
+    """Points of a tile up to which its inner loops are written out."""
 
     @property
     def blocks(self) -> int:
@@ -66,6 +74,8 @@ class Schedule:
         if self.strategy == "rows" or not self.kernel.outer:
             return math.prod(self.kernel.outer)
         *others, last = self.kernel.outer
+        if self.strategy == "tiles":
+            *others, last = others
         return math.prod(others) * -(-last // self.block)
 
 
@@ -86,6 +96,8 @@ def schedule(kernel: Kernel, target: Target) -> Schedule:
         plan = Schedule(ordered, "rows", lanes, _row_unroll(kernel), 1)
         return _fetching(plan, target)
     sweep = _turned_axis(kernel, axis, inner or outer)
+    if kernel.inner and sweep is None and (tiled := _tiled(kernel, axis, outer, inner, lanes)):
+        return tiled
     if not kernel.inner and sweep is None:
         ordered = with_axes(kernel, [*outer, axis], ())
         return Schedule(ordered, "flat", lanes, 1 if _weight(kernel) > _HEAVY else 2, _FLAT_BLOCK)
@@ -97,6 +109,42 @@ def schedule(kernel: Kernel, target: Target) -> Schedule:
     block = _column_block(ordered, lanes, target, bool(packed))
     unroll = 1 if _weight(kernel) > _HEAVY else 4
     return Schedule(ordered, "columns", lanes, unroll, block, packed)
+
+
+def _tiled(
+    kernel: Kernel, axis: int, outer: list[int], inner: list[int], lanes: int
+) -> Schedule | None:  # fmt: skip
+    """A plan that keeps folds in registers: for short ones, and where tiles read in common."""
+    if len(kernel.stages) != 1 or not outer:
+        return None
+    (stage,) = kernel.stages
+    body = stage.body
+    if any(isinstance(s, (Store, Demand)) for s in body):
+        return None
+    folds = sum(isinstance(s, Fold) for s in body)
+
+    def shared(row: int) -> int:
+        """Reads that the points of a tile have in common, along its rows or its columns."""
+        total = 0
+        for k in {s.operand for s in body if isinstance(s, Load)}:
+            o = kernel.operands[k]
+            strides = (*o.outer, *o.inner)
+            sliding = strides[row] != 0 and strides[row] in o.inner
+            total += strides[axis] == 0 or strides[row] == 0 or sliding
+        return total
+
+    row = max(outer, key=lambda k: (shared(k), kernel.outer[k] >= _TILE_ROWS, k))
+    points = math.prod(kernel.inner)
+    if not folds or (shared(row) < 2 and points > _SHORT_FOLD):
+        return None
+    ordered = with_axes(kernel, [*(k for k in outer if k != row), row, axis], inner)
+    rows = min(_TILE_ROWS if shared(row) else 1, kernel.outer[row])
+    vectors = min(2, max(1, kernel.outer[axis] // lanes))
+    if rows * points <= _STRAIGHT < vectors * rows * points:
+        vectors = 1
+    if folds * rows * vectors > _ACCUMULATORS:
+        rows = vectors = 1
+    return Schedule(ordered, "tiles", lanes, vectors, rows, straight=_STRAIGHT)
 
 
 def _fetching(plan: Schedule, target: Target) -> Schedule:

@@ -1,0 +1,209 @@
+"""Kernels whose folds stay in registers: a tile of rows and columns at a time.
+
+The lanes lie along the last outer axis; a tile is some vectors of it at some points of the axis
+before. What neighbouring rows or columns read in common is read once for all of them: products of
+matrices, convolutions, short sums. A product that is only summed up is added by one fused
+operation, rounded once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from itertools import product
+
+from pirkit.lowering.codegen.ir import I64, Builder, Type, Value
+from pirkit.lowering.codegen.loopnest import Compute, Fold, Kernel, Statement, reads
+from pirkit.lowering.codegen.points import (
+    Memory,
+    Points,
+    argument,
+    combine,
+    identity,
+    place,
+    split_index,
+    steps,
+    tail_mask,
+    types_of,
+)
+from pirkit.lowering.codegen.primitives import Typed, element
+from pirkit.lowering.codegen.schedule import Schedule
+from pirkit.lowering.codegen.scratch import Scratch
+
+Body = Callable[[Value, list[Value]], Sequence[Value]]
+
+
+class Tiles:
+    """Emits the tiles of a range. Blocks are rows of tiles along the lanes' axis."""
+
+    def __init__(self, b: Builder, plan: Schedule, scratch: Scratch) -> None:
+        self.b, self.plan, self.kernel = b, plan, plan.kernel
+        self.lanes, self.rows, self.vectors = plan.lanes, plan.block, plan.unroll
+        self.types = types_of(plan.kernel)
+        (self.stage,) = plan.kernel.stages
+        self.folds = [s for s in self.stage.body if isinstance(s, Fold)]
+        self.factors = _factors(plan.kernel, self.folds)
+        added = {self.folds[k].value for k in self.factors}
+        self.body = [s for s in self.stage.body if getattr(s, "name", None) not in added]
+
+    def emit(self) -> None:
+        b, kernel = self.b, self.kernel
+        pointers = [argument(b, k) for k in range(len(kernel.operands))]
+        *others, extent, _ = kernel.outer
+
+        def run(number: Value, _: list[Value]) -> Sequence[Value]:
+            positions = split_index(b, number, [*others, -(-extent // self.rows)])
+            first = b.times(positions[-1], self.rows)
+            bases = [
+                place(b, b.at(pointer, o.offset), o.outer[:-1], [*positions[:-1], first])
+                for pointer, o in zip(pointers, kernel.operands, strict=True)
+            ]
+            before = positions[:-1]
+            if extent % self.rows == 0:
+                self._columns(before, first, bases, self.rows)
+                return []
+            left = b.emit(I64, f"sub i64 {extent}, {first.text}")
+            full = b.compare("sge", left, self.rows)
+
+            def whole() -> Sequence[Value]:
+                self._columns(before, first, bases, self.rows)
+                return []
+
+            b.branch(full, whole)
+            rest = b.select(full, Value("0", I64), left)
+
+            def one(row: Value, _: list[Value]) -> Sequence[Value]:
+                moved = [
+                    b.at(base, b.times(row, o.outer[-2]))
+                    for base, o in zip(bases, kernel.operands, strict=True)
+                ]
+                self._columns(before, b.plus(first, row), moved, 1)
+                return []
+
+            b.loop(0, rest, 1, [], one)
+            return []
+
+        b.loop(Value("%lo", I64), Value("%hi", I64), 1, [], run)
+
+    def _columns(
+        self, before: list[Value], row: Value, bases: list[Value], rows: int
+    ) -> None:  # fmt: skip
+        """All tiles of some rows."""
+        b, lanes = self.b, self.lanes
+        extent = self.kernel.outer[-1]
+        full = extent // lanes
+        wide = full // self.vectors * self.vectors
+
+        def tile(vectors: int, mask: Value | None = None) -> Body:
+            def run(column: Value, _: list[Value]) -> Sequence[Value]:
+                _Tile(self, before, row, column, bases, (rows, vectors), mask).emit()
+                return []
+
+            return run
+
+        if wide:
+            b.loop(0, wide * lanes, self.vectors * lanes, [], tile(self.vectors))
+        if full > wide:
+            b.loop(wide * lanes, full * lanes, lanes, [], tile(1))
+        if extent % lanes:
+            mask = tail_mask(b, lanes, extent % lanes)
+            tile(1, mask)(Value(str(full * lanes), I64), [])
+
+
+class _Tile:
+    """Some rows and vectors of columns, with an accumulator for each fold at each of them."""
+
+    def __init__(
+        self, tiles: Tiles, before: list[Value], row: Value, column: Value, bases: list[Value],
+        shape: tuple[int, int], mask: Value | None,
+    ) -> None:  # fmt: skip
+        self.tiles, self.before, self.row, self.column = tiles, before, row, column
+        self.bases, self.mask = bases, mask
+        self.b, self.kernel, self.lanes = tiles.b, tiles.kernel, tiles.lanes
+        self.places = list(product(range(shape[0]), range(shape[1])))
+
+    def emit(self) -> None:
+        sums = self._nest([], [self._start(fold) for fold in self.tiles.folds for _ in self.places])
+        count = len(self.places)
+        for k, (row, vector) in enumerate(self.places):
+            points = self._points(row, vector, None)
+            for n, fold in enumerate(self.tiles.folds):
+                points.known[fold.name] = sums[n * count + k], self.tiles.types[fold.name]
+            points.run(self.tiles.stage.after)
+
+    def _start(self, fold: Fold) -> Value:
+        dtype = self.tiles.types[fold.name]
+        return self.b.const(Type(element(dtype), self.lanes), identity(fold.kind, dtype))
+
+    def _nest(self, inner: list[Value], sums: Sequence[Value]) -> list[Value]:
+        """The loops over the inner axes; those of a few points are written out."""
+        extents = self.kernel.inner[len(inner) :]
+        if not extents:
+            return self._point(inner, sums)
+        if math.prod(extents) * len(self.places) <= self.tiles.plan.straight:
+            for at in range(extents[0]):
+                sums = self._nest([*inner, Value(str(at), I64)], sums)
+            return list(sums)
+        return self.b.loop(0, extents[0], 1, sums, lambda i, c: self._nest([*inner, i], c))
+
+    def _point(self, inner: list[Value], sums: Sequence[Value]) -> list[Value]:
+        b, result, count = self.b, list(sums), len(self.places)
+        for k, (row, vector) in enumerate(self.places):
+            points = self._points(row, vector, inner)
+            points.run([s for s in self.tiles.body if not isinstance(s, Fold)])
+            for n, fold in enumerate(self.tiles.folds):
+                slot, dtype = n * count + k, self.tiles.types[fold.name]
+                if n in self.tiles.factors:
+                    x, y = (points.get(name)[0] for name in self.tiles.factors[n])
+                    result[slot] = b.fma(x, y, result[slot])
+                else:
+                    value = points.get(fold.value)[0]
+                    result[slot] = combine(b, fold.kind, result[slot], value, dtype)
+        return result
+
+    def _points(self, row: int, vector: int, inner: list[Value] | None) -> Points:
+        b, kernel, lanes = self.b, self.kernel, self.lanes
+        column = b.plus(self.column, vector * lanes)
+
+        def memory(number: int) -> Memory:
+            o = kernel.operands[number]
+            base = b.at(self.bases[number], row * o.outer[-2])
+            if inner is not None:
+                base = place(b, base, o.inner, inner)
+            return Memory(b.at(base, b.times(column, o.outer[-1])), o.outer[-1], o.stream)
+
+        def outside(name: str) -> Typed:
+            raise KeyError(name)
+
+        def position(axis: int) -> Value:
+            rank = len(kernel.outer)
+            if axis < rank - 2:
+                return self.before[axis]
+            if axis == rank - 2:
+                return b.plus(self.row, row)
+            return steps(b, column, lanes) if axis == rank - 1 else (inner or [])[axis - rank]
+
+        return Points(b, kernel, lanes, memory, outside, position, self.mask, {}, {})
+
+
+def _factors(kernel: Kernel, folds: Sequence[Fold]) -> dict[int, tuple[str, str]]:
+    """The sums of products of floats that nothing else reads, by number of the fold."""
+    used: dict[str, int] = {}
+    made: dict[str, Statement] = {}
+    for statement in kernel.statements():
+        for name in reads(statement):
+            used[name] = used.get(name, 0) + 1
+        if isinstance(statement, Compute):
+            made[statement.name] = statement
+    found: dict[int, tuple[str, str]] = {}
+    for k, fold in enumerate(folds):
+        match made.get(fold.value):
+            case Compute(_, "multiply", (x, y), dtype) if (
+                fold.kind == "sum"
+                and used[fold.value] == 1
+                and element(dtype) in ("float", "double")
+            ):
+                found[k] = x, y
+            case _:
+                continue
+    return found

@@ -1,0 +1,141 @@
+"""Folds in registers: products of matrices and convolutions, against NumPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pirkit.dialect.opdef import lookup, reference
+from pirkit.lowering.codegen.convolving import Convolution, convolution
+from pirkit.lowering.codegen.loopnest import Constant, Fold, Kernel, Load, Stage, Store
+from pirkit.lowering.codegen.schedule import schedule
+from pirkit.lowering.kernels import KernelLibrary
+from pirkit.lowering.native_conv import bind_convolution
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.binding import Binding
+from pirkit.runtime.dtype import DType
+from pirkit.runtime.meta import TensorMeta
+from pirkit.runtime.native.target import host
+from tests.codegen.nests import check, compute, operand
+
+Array = np.ndarray[Any, Any]
+
+
+def matmul(m: int, n: int, k: int, turned: bool, dtype: DType = dt.float32) -> Kernel:
+    """tanh(a @ b + bias), with ``a`` as it is or transposed in memory."""
+    nest = ((m, n), (k,))
+    work = dt.float32 if dtype.itemsize < 4 else dtype
+    operands = (
+        operand(dtype, nest, [2, 0, 1] if turned else [0, 2, 1], missing=[1]),
+        operand(dtype, nest, [2, 1, 0], missing=[0]),
+        operand(dtype, nest, missing=[0, 2]),
+        operand(dtype, nest, missing=[2]),
+    )
+    body = (
+        Load("a", 0),
+        Load("b", 1),
+        compute("p", "multiply", "a", "b", dtype=work),
+        Fold("s", "sum", "p"),
+    )
+    after = (
+        Load("bias", 2),
+        Constant("half", work, 0.125),
+        compute("t", "multiply", "s", "half", dtype=work),
+        compute("u", "add", "t", "bias", dtype=work),
+        compute("y", "tanh", "u", dtype=work),
+        Store(3, "y"),
+    )
+    return Kernel(*nest, operands, (Stage(body, after),))
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize(
+    "sizes", [(10, 20, 20), (64, 64, 64), (33, 47, 21), (3, 70, 5), (9, 40, 1)]
+)
+def test_products_of_matrices(sizes: tuple[int, int, int], turned: bool) -> None:
+    kernel = matmul(*sizes, turned)
+    assert schedule(kernel, host()).strategy == "tiles"
+    check(kernel, rtol=2e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [dt.float64, dt.float16, dt.bfloat16], ids=repr)
+def test_products_of_other_widths(dtype: DType) -> None:
+    check(matmul(13, 35, 18, False, dtype), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["sum", "max", "min", "prod"])
+def test_short_folds(kind: Any) -> None:
+    nest = ((6, 50), (7,))
+    operands = (operand(dt.float32, nest, [0, 2, 1]), operand(dt.float32, nest, missing=[2]))
+    stage = Stage((Load("x", 0), Fold("y", kind, "x")), (Store(1, "y"),))
+    kernel = Kernel(*nest, operands, (stage,))
+    assert schedule(kernel, host()).strategy == "tiles"
+    check(kernel, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("groups", "each", "depth", "lengths", "sizes", "before", "dilations"),
+    [
+        (5, 1, 1, (9, 11), (3, 3), (1, 1), (1, 1)),
+        (3, 2, 1, (6, 40), (5, 3), (2, 0), (1, 2)),
+        (2, 3, 4, (7, 17), (3, 3), (1, 1), (1, 1)),
+        (4, 4, 2, (14, 14), (1, 1), (0, 0), (1, 1)),
+        (2, 2, 2, (4, 5, 18), (2, 3, 3), (1, 1, 2), (1, 1, 2)),
+        (3, 1, 1, (3, 3), (3, 3), (0, 0), (1, 1)),
+    ],
+)
+@pytest.mark.parametrize("dtype", [dt.float32, dt.float64], ids=repr)
+def test_convolutions(
+    groups: int,
+    each: int,
+    depth: int,
+    lengths: tuple[int, ...],
+    sizes: tuple[int, ...],
+    before: tuple[int, ...],
+    dilations: tuple[int, ...],
+    dtype: DType,
+) -> None:
+    positions = tuple(
+        n + 2 * p - d * (k - 1)
+        for n, p, d, k in zip(lengths, before, dilations, sizes, strict=True)
+    )
+    c = Convolution(2, groups, each, depth, lengths, sizes, positions, dilations, before, dtype)
+    check(convolution(c), rtol=1e-4, atol=1e-4)
+
+
+def bound(x: tuple[int, ...], filter: tuple[int, ...], **attrs: Any) -> Binding:
+    given = {
+        "strides": [1, 1],
+        "paddings": [1, 1],
+        "dilations": [1, 1],
+        "padding_algorithm": "EXPLICIT",
+        "data_format": "NCHW",
+        **attrs,
+    }
+    metas = tuple(TensorMeta(shape, dt.float32) for shape in (x, filter))
+    (out,) = KernelLibrary().infer("pd_op.conv2d", metas, given)
+    return Binding(metas, (out,), given, "pd_op.conv2d")
+
+
+@pytest.mark.parametrize("groups", [8, 32])
+def test_large_convolutions_in_groups_are_native(groups: int) -> None:
+    b = bound((2, 32, 30, 31), (64, 32 // groups, 3, 3), groups=groups)
+    step = bind_convolution(b)
+    assert step is not None
+    (choice, *_) = KernelLibrary().choices("pd_op.conv2d", dt.float32, b.attrs)
+    assert choice.kernel.bind is bind_convolution
+    rng = np.random.default_rng(0)
+    x, w = (rng.standard_normal(b.input(k).shape).astype(np.float32) for k in (0, 1))
+    want = reference.of(lookup("pd_op.conv2d"))(x, w, **b.attrs)
+    out = np.full(want.shape, np.nan, np.float32)
+    step(np.asfortranarray(x), w, out)
+    np.testing.assert_allclose(out, want, rtol=1e-4, atol=1e-4)
+
+
+def test_other_convolutions_are_left_to_others() -> None:
+    large, filter = (2, 32, 30, 31), (64, 4, 3, 3)
+    assert bind_convolution(bound(large, (64, 32, 3, 3), groups=1)) is None
+    assert bind_convolution(bound(large, filter, groups=8, strides=[2, 2])) is None
+    assert bind_convolution(bound((1, 32, 3, 3), filter, groups=8)) is None
