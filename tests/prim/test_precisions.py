@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,12 +17,15 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from pirkit.dialect.opdef import RANDOM, OpDef, decompose
 from pirkit.frontend.captured import Case, open_case
 from pirkit.frontend.compile import DEFAULT_PIPELINE, compile, run_passes
 from pirkit.frontend.files import Program, load
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
 from pirkit.split import RunnableProgram, forward_backward
+from tests.ops.calls import calls, table
+from tests.prim.rule_checks import program_of as program_of_call
 from tests.tolerance import drift
 
 Array = np.ndarray[Any, Any]
@@ -120,3 +124,24 @@ def test_gradients_in_half_precision_are_those_of_float32(folder: Path, dtype: D
         what = drift(found.get(key, np.zeros_like(expected)), expected, dtype)
         wrong.update({key: what} if what is not None else {})
     assert bool(wrong) == ((case.name, dtype) in APART), wrong
+
+
+COMPOSITE: Final = [
+    d
+    for d in table()
+    if decompose.get(d) is not None and d.effects != RANDOM and dt.bfloat16 in d.dtypes
+]
+
+
+@pytest.mark.parametrize("definition", COMPOSITE, ids=lambda d: d.name.partition(".")[2])
+def test_taken_apart_an_op_rounds_once(definition: OpDef) -> None:
+    """To bfloat16: the parts of an op compute in float32, as its kernel does."""
+    for call in islice(calls(definition, dt.bfloat16), None if EXHAUSTIVE else 1):
+        p = program_of_call(call)
+        found = p.traced.run({f"y{i}": v for i, v in enumerate(p.results)}, "decompose")
+        flat = [a for v in call.compute() for a in (v if isinstance(v, list) else [v])]
+        for i, expected in enumerate(a for a in flat if a is not None):
+            if expected.dtype == dt.bfloat16.np:
+                known = np.isfinite(expected.astype(np.float32))
+                pair = [np.where(known, a, 0).astype(a.dtype) for a in (found[f"y{i}"], expected)]
+                assert roundings(*pair) <= 1, call
