@@ -116,7 +116,7 @@ def _made(terms: Mapping[Monomial, int]) -> int:
     left = {names: factor for names, factor in terms.items() if factor}
     if not left.keys() - {()}:
         return left.get((), 0)
-    ordered = sorted(left, key=_by_degree, reverse=True)
+    ordered = sorted(left, key=lambda names: (-len(names), names))
     return cast(int, Extent(tuple([(names, left[names]) for names in ordered])))
 
 

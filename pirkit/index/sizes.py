@@ -52,10 +52,18 @@ def _quotient(sizes: Sequence[int]) -> int:
     return whole // part if part else 0
 
 
+def _equal(sizes: Sequence[int]) -> int:
+    """The size that two are, which have to be one."""
+    if len(set(sizes)) > 1:
+        raise ConstraintError("sizes", f"{sizes[0]} is not {sizes[1]}")
+    return sizes[0]
+
+
 RULES: Final[dict[str, Callable[[Sequence[int]], int]]] = {
     "broadcast": _broadcast,
     "quotient": _quotient,
     "smaller": min,
+    "equal": _equal,
 }
 """Ways in which a size follows from others."""
 

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
 from pirkit.diag.errors import PirkitError
+from pirkit.dialect.build import Value
 from pirkit.dialect.map_expr.checking import problems
 from pirkit.dialect.map_expr.text import parse_kernel, print_kernel
-from pirkit.dialect.operation import PirOp
+from pirkit.dialect.operation import PirOp, ProgramOp
+from pirkit.lowering.fusion.fusing import plan_fusion
+from pirkit.lowering.fusion.partition import Policy
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.meta import UNKNOWN
+from pirkit.runtime.place import UNDEFINED
+from tests.fusion.cases import Case
 from tests.fusion.open_programs import SIZES, OpenMaker, known
 from tests.fusion.test_random import fused, run
 
@@ -43,3 +52,147 @@ def test_random_programs_give_the_same_numbers_for_every_size(block: int) -> Non
                 )
     assert sized > 8
     assert compared > 50
+
+
+def opened(build: Callable[..., Value], *shapes: tuple[int, ...]) -> tuple[Case, ProgramOp]:
+    """A program over float inputs of these shapes, -1 being open."""
+    c = Case()
+    values = [
+        c.b("pd_op.data", name=f"x{k}", shape=s, dtype=dt.float32, place=UNDEFINED)
+        for k, s in enumerate(shapes)
+    ]
+    c.b("pir.shadow_output", build(c, *values), output_name="y")
+    return c, c.program
+
+
+def layer_norm(c: Case, x: Value, w: Value) -> Value:
+    d = x - c.sum(x, -1, keep=True) * (1 / 64)
+    v = c.sum(d * d, -1, keep=True) * (1 / 64)
+    return d * c.b.rsqrt(v + 1e-5) * w
+
+
+def heads(c: Case, x: Value) -> Value:
+    """As attention takes its operands apart and puts its result together again."""
+    parts = c.t(c.op("reshape", c.b.exp(x), shape=[0, 0, 4, 2]), 0, 2, 1, 3)
+    return c.op("reshape", c.t(c.relu(parts), 0, 2, 1, 3), shape=[0, 0, 8]) + x
+
+
+U = UNKNOWN
+OPEN: dict[str, tuple[Callable[..., Value], list[tuple[int, ...]], str]] = {
+    "chain": (lambda c, x: c.b.exp(x) - x, [(U, 1)], "x0[i0, 0]"),
+    "bias": (lambda c, x, w: c.relu(x + w), [(U, 16), (16,)], "x1[i1]"),
+    "either may be spread": (
+        lambda c, x, y: c.b.exp(x + y), [(U, 4), (U, 4)], "x1[spread(i0, s1), i1]",
+    ),
+    "softmax": (lambda c, x: c.softmax(c.b.exp(x)), [(U, U)], "rows [s0]"),
+    "layer_norm": (layer_norm, [(U, U, 64), (64,)], "x0[i0, i1, r0]"),
+    "mean of all": (lambda c, x: c.sum(x * x, 0, 1) * 0.5, [(U, 8)], "x0[r0, r1]"),
+    "heads": (heads, [(U, U, 8)], "x0[i0, i1, i2]"),
+    "flattened": (
+        lambda c, x: c.sum(c.op("reshape", c.relu(x), shape=[-1, 4]), 0), [(U, U, 4)],
+        "x0[((r0) // s1), r0 + (-1 * s1) * ((r0) // s1), i0]",
+    ),
+    "transposed": (lambda c, x: c.b.exp(c.t(c.relu(x))), [(U, U)], "x0[i1, i0]"),
+    "normed channels": (
+        lambda c, x, m, v, w: (
+            (x - m) * c.b.rsqrt(v + 1e-5) * c.op("reshape", w, shape=[1, -1, 1, 1])
+        ),
+        [(U, 3, U, U), (1, 3, 1, 1), (1, 3, 1, 1), (3,)],
+        "x1[0, i1, 0, 0]",
+    ),
+    "last of each": (
+        lambda c, x: c.b.exp(
+            c.op("slice", c.relu(x), axes=[1], starts=[-1], ends=[2**31 - 1], decrease_axis=[1])
+        ),
+        [(U, U, 4)],
+        "x0[i0, (s1 - 1), i1]",
+    ),
+    "first few": (
+        lambda c, x: c.b.exp(c.op("slice", c.relu(x), axes=[0], starts=[0], ends=[3])),
+        [(U, 4)],
+        "size s1 = smaller(3, s0)",
+    ),
+    "joined": (
+        lambda c, x, y: c.b.tanh(c.b("pd_op.concat", c.b.combine([c.relu(x), c.b.exp(y)]), axis=0)),
+        [(U, 3), (U, 3)],
+        "float32[s0 + s1, 3]",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OPEN)
+def test_one_kernel_serves_all_sizes(name: str) -> None:
+    build, shapes, shown = OPEN[name]
+    _, program = opened(build, *shapes)
+    (made,) = plan_fusion(program.block, Policy()).kernels
+    assert shown in print_kernel(made.kernel)
+    compiled, _ = fused(program)
+    for size in (1, 2, 5, 130):
+        rng = np.random.default_rng(size)
+        dims = [[size if n == U else n for n in s] for s in shapes]
+        given = {f"x{k}": rng.standard_normal(d).astype(np.float32) for k, d in enumerate(dims)}
+        if "x2" in given:
+            given["x2"] = np.abs(given["x2"])
+        want, got = run(program, given), run(compiled, given)
+        np.testing.assert_allclose(got["y"], want["y"], rtol=2e-5, atol=2e-5)
+
+
+def test_axes_that_do_not_go_together_are_an_error_of_the_call() -> None:
+    build, shapes, _ = OPEN["either may be spread"]
+    program, _ = fused(opened(build, *shapes)[1])
+    x, y = np.ones((2, 4), np.float32), np.ones((3, 4), np.float32)
+    with pytest.raises(PirkitError, match="axes of \\[2, 3\\] elements are not alike"):
+        run(program, {"x0": x, "x1": y})
+    assert run(program, {"x0": x[:1], "x1": y})["y"].shape == (3, 4)
+
+
+def test_sizes_that_types_state_are_checked_when_a_kernel_runs() -> None:
+    _, made = opened(lambda c, x, y: c.b.exp(x + y), (U,), (8,))
+    program, _ = fused(made)
+    y = np.ones(8, np.float32)
+    for count in (1, 8):
+        assert run(program, {"x0": np.ones(count, np.float32), "x1": y})["y"].shape == (8,)
+    for count in (0, 4, 9):
+        with pytest.raises(PirkitError, match="are not alike"):
+            run(program, {"x0": np.ones(count, np.float32), "x1": y})
+    _, made = opened(lambda c, x: c.b.exp(c.op("reshape", c.relu(x), shape=[2, 6])), (U, 4))
+    program, _ = fused(made)
+    assert run(program, {"x0": np.ones((3, 4), np.float32)})["y"].shape == (2, 6)
+    with pytest.raises(PirkitError, match="12 is not 16"):
+        run(program, {"x0": np.ones((4, 4), np.float32)})
+
+
+def test_a_conflict_of_indices_of_open_sizes_has_a_witness() -> None:
+    def seed(c: Case, a: Value) -> Value:
+        x = c.b.exp(a)
+        return x + c.op("reshape", x, shape=[1, -1])
+
+    _, program = opened(seed, (U, 1))
+    found = plan_fusion(program.block, Policy(recompute=0))
+    refusal, *_ = found.partition.refusals.values()
+    assert refusal.kind == "index-conflict"
+    assert refusal.holds()
+    assert sorted(i.name for i in refusal.witness) == ["i0", "i1", "s0"]
+    assert len(plan_fusion(program.block, Policy()).kernels) == 1
+
+
+@pytest.mark.parametrize(
+    ("build", "told"),
+    [
+        (
+            lambda c, x: c.b.exp(c.op("slice", x, axes=[0], starts=[2], ends=[2**31 - 1])),
+            "only the program's inputs tell whether 2 < s0",
+        ),
+        (
+            lambda c, x: c.b.exp(c.op("squeeze", x, axis=[0])),
+            "only the program's inputs tell whether s0 == 1",
+        ),
+    ],
+)
+def test_what_depends_on_sizes_is_refused_with_the_guard(
+    build: Callable[..., Value], told: str
+) -> None:
+    _, program = opened(build, (U, 4))
+    found = plan_fusion(program.block, Policy())
+    (reason,) = [r for r in found.equations.opaque.values() if r.kind == "guard"]
+    assert reason.reason == told

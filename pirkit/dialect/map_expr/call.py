@@ -19,6 +19,8 @@ from pirkit.runtime.meta import Meta, TensorMeta, VecMeta
 
 UNKNOWN_SIZE: Final = Opaque("a size is known only when the program runs", "guard")
 UNKNOWN_ATTRIBUTE: Final = Opaque("an attribute is known only when the program runs")
+UNDECLARED: Final = Opaque("nothing is said of its elements")
+GRADIENT: Final = Opaque("it is a gradient: `expand-gradients` writes it in other ops")
 NO_TENSOR: Final = Opaque("an operand or result is no dense tensor")
 
 
@@ -135,7 +137,7 @@ def maps_of(
     definition = op.definition
     rule = index_maps.get(definition)
     if rule is None or definition.writes:
-        return _why_none(definition)
+        return why_none(definition)
     call = call_of(op, operand, result)
     if isinstance(call, Opaque):
         return call
@@ -170,14 +172,17 @@ def _attributes(op: PirOp) -> dict[str, Any] | None:
     return attrs
 
 
-def _why_none(definition: OpDef) -> Opaque:
+def why_none(definition: OpDef) -> Opaque:
+    """Why an op without index maps has none."""
     if definition.writes:
         return Opaque("it writes in place", "alias")
     if definition.effects != PURE:
         return Opaque(f"it is not a function of its operands: {definition.effects}")
     if decompose.get(definition) is not None:
         return Opaque("it is whole: `decompose` takes it apart")
-    return OPAQUE.get(definition.name, Opaque("its elements are no function of single elements"))
+    if definition.family == "gradients":
+        return GRADIENT
+    return OPAQUE.get(definition.name, UNDECLARED)
 
 
 def _because(reason: str, *names: str) -> dict[str, Opaque]:
@@ -200,7 +205,7 @@ OPAQUE: Final[dict[str, Opaque]] = {
     **_because(
         "a factorisation",
         *("cholesky", "triangular_solve", "qr", "eigh", "svd", "det"),
-        *("slogdet", "slogdet_v2", "inverse", "solve"),
+        *("slogdet", "slogdet_v2", "inverse", "solve", "lu", "eig"),
     ),
     **_because("its places are several numbers each", "gather_nd"),
     **_because("an element becomes two, or two become one", "as_complex", "as_real"),
@@ -215,10 +220,12 @@ OPAQUE: Final[dict[str, Opaque]] = {
     **_because("it searches", "searchsorted"),
     **_because("it is an input", "data", "feed"),
     **_because("it stands in the program as it is", "assign_value", "full_int_array"),
+    "pir.gradient": GRADIENT,
+    "pir.jet": Opaque("it is a series: `taylor` writes it in other ops"),
     **_because("control flow", "if", "while", "pylayer", "assert"),
     **{
         f"pir.{name}": Opaque("it is part of the program's structure")
         for name in ("parameter", "constant", "combine", "split", "slice", "yield", "map_expr")
     },
 }
-"""Primitive ops without index maps, and why."""
+"""Ops without index maps that no pass writes in others, and why they have none."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from pirkit.dialect.opdef import RuleTable
-from pirkit.index.extent import Undecided, divided, is_sized, larger, named, smaller
+from pirkit.index.extent import Undecided, divided, is_sized, larger, named, order, smaller
 from pirkit.index.sizes import Derived
 
 result_shapes: Final = RuleTable("result_shapes", "pirkit.dialect.rules.maps")
@@ -24,6 +24,8 @@ class Sizes:
     def __init__(self) -> None:
         self.count = 0
         self.derived: list[Derived] = []
+        self.checks: list[Derived] = []
+        """What the ops ask of sizes besides; their names stand for nothing."""
         self._known: dict[tuple[str, tuple[int, ...]], int] = {}
 
     def new(self) -> int:
@@ -36,10 +38,18 @@ class Sizes:
         left = [n for n in dict.fromkeys(sizes) if is_sized(n) or n != 1]
         wide = [n for n in left if not is_sized(n)]
         if wide:
+            if len(left) > 1:
+                self.check("broadcast", *sorted(left, key=order))
             return wide[0]
         if len(left) < 2:
             return left[0] if left else 1
-        return self._follows("broadcast", tuple(sorted(left, key=repr)))
+        return self._follows("broadcast", tuple(sorted(left, key=order)))
+
+    def check(self, rule: str, *args: int) -> None:
+        """Note that sizes have to go together as a rule says."""
+        if (rule, args) not in self._known and not (rule == "equal" and args[0] == args[1]):
+            found = self._known[rule, args] = self.new()
+            self.checks.append(Derived(repr(found), rule, args))
 
     def quotient(self, whole: int, part: int) -> int:
         """How often one size goes into another, which it divides."""

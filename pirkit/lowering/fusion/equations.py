@@ -126,7 +126,7 @@ def equations(
         found.ops.append(op)
         guard = found.shapes.visit(op)
         values = maps_of(op, found.shapes.named, found.shapes.told)
-        if values is UNKNOWN_SIZE and guard is not None:
+        if guard is not None and (values is UNKNOWN_SIZE or not isinstance(values, Opaque)):
             values = guard
         if op in untold:
             values = UNTOLD

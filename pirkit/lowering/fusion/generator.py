@@ -81,7 +81,7 @@ def generate(
             builder.store(unit)
     inputs = tuple(builder.inputs)
     made = builder.kernel(_name(units), [u.result for u in wanted])
-    kernel = sized(made, found.shapes.sizes.derived) if made.is_sized else made
+    kernel = sized(made, found.shapes.sizes) if made.is_sized else made
     if kernel is None:
         return Untold(tuple(units))
     outputs = tuple([u.result for u in wanted])

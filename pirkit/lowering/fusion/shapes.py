@@ -27,7 +27,8 @@ class Shapes:
         """Find out the shapes of an op's results; or say what they depend on."""
         rule = result_shapes.get(op.definition)
         metas = [None if r is None else declared(r) for r in op.result_slots]
-        if rule is None or all(not isinstance(m, TensorMeta) or m.is_static for m in metas):
+        stated = (*metas, *map(declared, op.operands))
+        if rule is None or all(not isinstance(m, TensorMeta) or m.is_static for m in stated):
             return None
         call = call_of(op, self.named)
         if isinstance(call, Opaque):
@@ -38,12 +39,16 @@ class Shapes:
             return undecided(question)
         for value, meta, shape in zip(op.result_slots, metas, shapes, strict=False):
             if value is not None and isinstance(meta, TensorMeta) and len(shape) == meta.rank:
-                pairs = zip(meta.shape, shape, strict=True)
-                self._told[value] = meta.with_shape(
-                    UNKNOWN if n is None else n if stated == UNKNOWN else stated
-                    for stated, n in pairs
-                )
+                self._told[value] = meta.with_shape(map(self._agreed, meta.shape, shape))
         return None
+
+    def _agreed(self, stated: int, told: int | None) -> int:
+        """The size that a type states, or else the one that the rules tell."""
+        if told is None:
+            return stated
+        if stated != UNKNOWN:
+            self.sizes.check("equal", told, stated)
+        return told if stated == UNKNOWN else stated
 
     def told(self, value: SSAValue) -> Meta | None:
         """What the type and the rules tell of a value; sizes may be UNKNOWN."""

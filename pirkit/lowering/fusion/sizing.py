@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from pirkit.dialect.map_expr.kernel import MapExpr, Statement
+from pirkit.dialect.map_expr.naming import Sizes
 from pirkit.dialect.map_expr.specialised import with_sizes
 from pirkit.dialect.map_expr.tree import Choose, Load, Position, walk
 from pirkit.index.change import numbers_of
@@ -16,13 +17,14 @@ from pirkit.index.sizes import Derived, determined
 from pirkit.runtime.meta import TensorMeta
 
 
-def sized(kernel: MapExpr, derived: Sequence[Derived]) -> MapExpr | None:
+def sized(kernel: MapExpr, sizes: Sizes) -> MapExpr | None:
     """The kernel with what its sizes follow from, their names numbered from ``s0``.
 
-    ``derived`` are the sizes of the block that follow from others, in order. None where a size is
-    needed that the inputs do not tell.
+    ``sizes`` are those of the block. None where a size is needed that the inputs do not tell.
     """
-    kernel = replace(kernel, sizes=_needed(kernel, derived))
+    told = determined(_dims(kernel))
+    checks = [d for d in sizes.checks if told.issuperset(names_of(d.args))]
+    kernel = replace(kernel, sizes=(*_needed(kernel, sizes.derived), *checks))
     open_ = _open(kernel)
     for dim in _dims(kernel):
         whole = _product(dim)

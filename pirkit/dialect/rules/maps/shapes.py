@@ -60,6 +60,8 @@ def _reshape(call: MapCall, sizes: Sizes) -> Shapes:
     for axis in open_:
         rest = prod(wanted[:axis]) * prod(wanted[axis + 1 :])
         wanted[axis] = sizes.quotient(prod(shape), rest) if is_sized(rest) or rest else 0
+    if not open_:
+        sizes.check("equal", prod(shape), prod(wanted))
     return [tuple(wanted)]
 
 
@@ -153,10 +155,11 @@ def _concat(call: MapCall, sizes: Sizes) -> Shapes:
     shapes = [call.meta("x", k).shape for k in range(call.count("x"))]
     axis = int(call.attrs["axis"]) % len(shapes[0])
     joined = sum(s[axis] for s in shapes)
-    same = [
-        next((n for n in column if not is_sized(n)), column[0])
-        for column in zip(*shapes, strict=True)
-    ]
+    columns = list(zip(*shapes, strict=True))
+    for k, column in enumerate(columns):
+        for n in column[1:] if k != axis else ():
+            sizes.check("equal", column[0], n)
+    same = [next((n for n in column if not is_sized(n)), column[0]) for column in columns]
     return [tuple([joined if k == axis else n for k, n in enumerate(same)])]
 
 
