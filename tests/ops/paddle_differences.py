@@ -110,6 +110,11 @@ _GPU_ONLY: Final = Difference("Paddle computes it only on GPUs")
 _POSITIONS: Final = Difference("Paddle rounds positions to float32", when=_is_float64)
 
 VALUE_DIFFERENCES: Final = {
+    "pd_op.eig": Difference("vectors are unique up to their phase", results=("out_v",)),
+    "pd_op.eigvals": Difference(
+        "their order is LAPACK's, and that of `eig` here",
+        when=lambda call: any(a.ndim > 2 or a.dtype.kind == "c" for a in arrays(call.args)),
+    ),
     "pd_op.lp_pool2d": Difference("Paddle takes powers in single precision", when=_is_float64),
     "pd_op.affine_grid": Difference(
         "Paddle divides by zero where a dimension has one element",
@@ -220,6 +225,13 @@ TYPE_DIFFERENCES: Final = {
         results=("s",),
         when=lambda call: any(dt.of_array(a).is_complex for a in arrays(call.args)),
     ),
+    "pd_op.matrix_rank": Difference(
+        "Paddle's programs promise float32, its kernel counts in int64"
+    ),
+    "pd_op.lstsq": Difference(
+        "Paddle's programs promise float ranks, and singular values whatever the driver",
+        results=("residuals", "rank", "singular_values"),
+    ),
     "pd_op.accuracy": Difference("Paddle's programs promise the type of `x` for all results"),
     "pd_op.generate_proposals": Difference(
         "Paddle's programs promise float32 counts, its kernel int32", results=("rpn_rois_num",)
@@ -262,6 +274,7 @@ UNCOMPARED_VALUES: Final = {
 """Ops whose numbers are compared with Paddle's on no sample. Ops that draw are left out."""
 
 UNCOMPARED_TYPES: Final = {
+    "pd_op.matrix_rank": "Paddle's programs promise float32",
     "pir.combine": _CONTAINER,
     "pir.split": _CONTAINER,
     "pir.slice": _CONTAINER,

@@ -36,6 +36,19 @@ def _svd(b: Builder, x: Value) -> Value:
     return b.sin(u @ b.diag_embed(b.exp(s * 0.3)) @ vh)
 
 
+def _eig(b: Builder, x: Value) -> Value:
+    """A function of the matrix, and lengths of the elements of vectors: no phase matters."""
+    w, v = b.eig(x)
+    whole = b.real(v @ b.diag_embed(b.exp(w * 0.3)) @ b.inverse(v))
+    return b.sin(whole + b.real(v * b.conj(v)))
+
+
+def _lu(b: Builder, x: Value) -> Value:
+    out, pivots, _ = b.lu(x)
+    _, lower, upper = b.lu_unpack(out, pivots)
+    return b.sin(lower @ b.cos(upper)) + b.sin(out)
+
+
 CASES: dict[str, tuple[tuple[int, ...], Function]] = {
     "cholesky": ((2, 3, 3), lambda b, x: b.sin(b.cholesky(x @ transposed(b, x), upper=False))),
     "cholesky_upper": ((3, 3), lambda b, x: b.sin(b.cholesky(x @ transposed(b, x), upper=True))),
@@ -44,6 +57,14 @@ CASES: dict[str, tuple[tuple[int, ...], Function]] = {
     "qr_wide": ((2, 4), _qr),
     "eigh": ((2, 3, 3), _eigh),
     "eigvalsh": ((3, 3), lambda b, x: b.sin(b.eigvalsh(symmetric(b, x), uplo="L")[0])),
+    "eig": ((2, 3, 3), _eig),
+    "eigvals": ((3, 3), lambda b, x: b.real(b.exp(b.eigvals(x)))),
+    "lu_square": ((2, 3, 3), _lu),
+    "lu_tall": ((4, 3), _lu),
+    "lu_without_exchanges": ((3, 3), lambda b, x: b.sin(b.lu(x, pivot=False)[0])),
+    "lu_wide": ((2, 2, 4), _lu),
+    "lstsq_tall": ((4, 3), lambda b, x: b.sin(b.lstsq(x, b.sin(x), driver="gelsd")[0])),
+    "lstsq_wide": ((2, 4), lambda b, x: b.sin(b.lstsq(x, b.sin(x), driver="gelsy")[0])),
     "svd_tall": ((2, 4, 3), _svd),
     "svd_wide": ((3, 4), _svd),
     "svdvals": ((4, 3), lambda b, x: b.sin(b.svdvals(x))),

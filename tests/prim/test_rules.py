@@ -40,6 +40,7 @@ NOT_SMOOTH: Final[dict[str, str]] = {
         f"pd_op.{n}": "not every change of an element leaves it a function: test_factorizations.py"
         for n in ("cholesky", "qr", "svd", "eigh", "eigvalsh")
     },
+    "pd_op.eig": "vectors have a phase of their own: test_factorizations.py",
     **{f"pd_op.{name}": "0 is a sample" for name in ("abs", "copysign", "heaviside")},
     "pd_op.logcumsumexp": "exclusive samples hold the least number, which weights overflow",
     "pd_op.bce_loss": "0 and 1 are samples",
@@ -63,7 +64,9 @@ NOT_SMOOTH: Final[dict[str, str]] = {
 """Ops whose samples lie where differences tell nothing."""
 
 NEEDS_SIZES: Final = {
-    "pd_op.warpctc": "its derivative is a result, which unrolls the steps: see test_ctc.py"
+    "pd_op.warpctc": "its derivative is a result, which unrolls the steps: see test_ctc.py",
+    "pd_op.lu_unpack": "it follows the exchanges of rows one by one",
+    "pd_op.lstsq": "which results are empty depends on sizes",
 }
 """Ops of which a sum of all results has no derivative without knowing sizes."""
 

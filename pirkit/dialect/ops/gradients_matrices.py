@@ -21,6 +21,12 @@ declare_gradients(
     "svd_grad: x, u, vh, s, u_grad?, vh_grad?, s_grad? ; full_matrices: bool -> x_grad",
     "svdvals_grad: x, s_grad -> x_grad",
     "qr_grad: x, q, r, q_grad, r_grad ; mode: str -> x_grad",
+    "lu_grad: x, out, pivots, out_grad ; pivot: bool -> x_grad",
+    (
+        "lu_unpack_grad: x, y, l, u, pmat, l_grad?, u_grad? ; unpack_ludata: bool, "
+        "unpack_pivots: bool -> x_grad"
+    ),
+    "eig_grad: out_w, out_v, out_w_grad?, out_v_grad? -> x_grad=out_v",
     "eigh_grad: out_w, out_v, out_w_grad, out_v_grad -> x_grad=out_v",
     (
         "eigvalsh_grad: eigenvectors, eigenvalues_grad ; uplo: str, is_test: bool -> "

@@ -35,6 +35,9 @@ from pirkit.dialect.rules import (
     dropout as dropout,
 )
 from pirkit.dialect.rules import (
+    eigen as eigen,
+)
+from pirkit.dialect.rules import (
     elementwise as elementwise,
 )
 from pirkit.dialect.rules import (
