@@ -113,6 +113,7 @@ class _Conversion:
                     self.source(op)
             elif op.name in BOUNDARY:
                 self.hand_on(op)
+                self.retype_results(op)
             elif op.name in HANDED:
                 self.region(op)
             elif op.name == WRITE_BACK:
@@ -124,8 +125,7 @@ class _Conversion:
 
     def source(self, op: PirOp) -> None:
         op.properties.update(self.attributes(op, self.new))
-        for result in list(op.results):
-            self.retype(result)
+        self.retype_results(op)
 
     def hand_on(self, op: PirOp) -> None:
         for index, value in enumerate(list(op.operands)):
@@ -138,8 +138,7 @@ class _Conversion:
             for argument in list(region.block.args):
                 self.retype(argument)
             self.block(region.block, set())
-        for result in list(op.results):
-            self.retype(result)
+        self.retype_results(op)
 
     def write_back(self, op: PirOp) -> None:
         value, target = op.operands
@@ -153,6 +152,10 @@ class _Conversion:
     def retype(self, value: SSAValue) -> None:
         set_type(value, self.replaced(value.type))
 
+    def retype_results(self, op: PirOp) -> None:
+        for result in list(op.results):
+            self.retype(result)
+
     def replaced(self, type_: Attribute) -> Attribute:
         return retyped(type_, _with(meta_of(type_), self.old, self.new))
 
@@ -161,8 +164,7 @@ class _Conversion:
     def compute(self, op: PirOp) -> None:
         """Infer the types of the results, with casts in front where the op asks for them."""
         if infer_meta.get(op.definition) is None:
-            for result in list(op.results):
-                self.retype(result)
+            self.retype_results(op)
             return
         for given, wanted in ((None, self.new), (self.old, self.new), (self.new, self.old)):
             types = self.inferred(op, given, wanted)

@@ -88,3 +88,13 @@ pir.program @meet(%x "x" : tensor<2x8xf32>, %z "z" : tensor<2xf32>) {
   %w = pd_op.concat(%l) {operandSegmentSizes = array<i32: 1, 0>, axis = 0 : i32} : (!pir.vec<tensor<2xf32>, tensor<2xf32>>) -> tensor<4xf32>
   pir.shadow_output(%w) {output_name = "w"} : (tensor<4xf32>) -> ()
 }
+
+// -----
+
+// What is fetched has the type as well.
+// CHECK-LABEL:   pir.program @fetched
+// CHECK:           %o = pd_op.fetch(%y) {{.*}} : (tensor<2xbf16>) -> tensor<2xbf16>
+pir.program @fetched(%x "x" : tensor<2xf32>) {
+  %y = pd_op.exp(%x) : (tensor<2xf32>) -> tensor<2xf32>
+  %o = pd_op.fetch(%y) {name = "y", col = 0 : i32} : (tensor<2xf32>) -> tensor<2xf32>
+}
