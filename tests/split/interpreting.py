@@ -21,15 +21,29 @@ from tests.ops.calls import as_tuple
 Array = np.ndarray[Any, Any]
 
 
-def interpret(program: ProgramOp, given: Mapping[str, Array]) -> dict[str, Array]:
-    """The outputs by name; inputs and parameters that the program writes are written."""
+def interpret(
+    program: ProgramOp, given: Mapping[str, Array], *, poison: bool = False
+) -> dict[str, Array]:
+    """The outputs by name; inputs and parameters that the program writes are written.
+
+    With ``poison``, memory that no value has any more which is read later is filled with what
+    spoils every number.
+    """
     values: dict[SSAValue, Array] = {v: given[n] for n, v in inputs_of(program).items()}
+    host = set(map(id, values.values()))
     outputs: dict[str, Array] = {}
-    for op in program.operations:
+    last = {v: i for i, op in enumerate(program.operations) for v in op.operands}
+    for index, op in enumerate(program.operations):
         if op.name in NAMES:
             outputs[op.attribute("output_name")] = values[op.operands[0]]
         elif op.name not in SOURCES:
             compute(op, values)
+        if poison:
+            alive = host | {id(a) for v, a in values.items() if last.get(v, -1) > index}
+            alive |= set(map(id, outputs.values()))
+            for array in values.values():
+                if id(array) not in alive:
+                    array.fill(np.nan if array.dtype.kind in "fc" else 1)
     return outputs
 
 
@@ -37,7 +51,11 @@ def compute(op: PirOp, values: dict[SSAValue, Array]) -> None:
     definition = op.definition
     slots = list(zip(definition.operands, op.operand_slots, strict=True))
     tensors = [None if v is None else values[v] for s, v in slots if s.kind is None]
-    late = {s.name: values[v].tolist() for s, v in slots if s.kind is not None and v is not None}
+    late = {
+        s.name: op.attribute(s.name) if v is None else values[v].tolist()
+        for s, v in slots
+        if s.kind is not None
+    }
     with np.errstate(all="ignore"):
         made = as_tuple(reference.of(definition)(*tensors, **op.attribute_values(), **late))
     written = definition.inplace if definition.writes else {}
