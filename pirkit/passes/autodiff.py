@@ -85,11 +85,12 @@ def append_backward(
         if not is_differentiable(target):
             raise UsageError(f"{describe(target)} is a {value.any_meta}: it has no derivative")
         if target in paths.active:
+            back.mark(target)
             back.add(target, b.ones_like(value) if seed is None else b.wrap(seed))
     back.sweep(paths.ops)
     read = (v for op in [*b.emitted, *shared.top.emitted] for o in op.walk() for v in o.operands)
     _require_unwritten(program, chain(read, paths.active))
-    found = [back.total(v) for v in wrt]
+    found = [back.marked_total(v) for v in wrt]
     return [None if v is None else cast(Value, v).ssa for v in found]
 
 
@@ -228,6 +229,20 @@ class Backward:
         lists = [cast("list[Any]", t) for t in terms]
         return [self.b.total(parts) for parts in zip(*lists, strict=True)]
 
+    def marked_total(self, value: SSAValue) -> Cotangent:
+        """As `total`, for a value whose cotangent leaves the sweep."""
+        self.mark(value)
+        return self.total(value)
+
+    def mark(self, value: SSAValue) -> None:
+        """Let what is emitted next come from the op that makes a value."""
+        owner = value.owner
+        if isinstance(owner, PirOp):
+            self.b.location = owner.location
+            self.b.attributes = _provenance(owner, self.order)
+        else:
+            self.b.attributes = _marks(mlir.StringAttr("data"), self.order)
+
     def captured(self, block: Block) -> list[SSAValue]:
         """The values from outside a block that have got cotangents."""
         return [v for v in self.grads if block_of(v) is not block]
@@ -275,6 +290,10 @@ def _as_list(held: Cotangent, result: SSAValue | None) -> Cotangent:
 
 def _provenance(op: PirOp, order: int) -> dict[str, Attribute]:
     source = op.attributes.get(SOURCE) or mlir.StringAttr(op.name.partition(".")[2])
+    return _marks(source, order)
+
+
+def _marks(source: Attribute, order: int) -> dict[str, Attribute]:
     return {
         SOURCE: source,
         RULE: mlir.StringAttr("vjp"),

@@ -27,6 +27,7 @@ PASSES: Final[dict[str, str]] = {
     "inline-vec": "pirkit.passes.inline_vec:InlineVecPass",
     "inplace": "pirkit.passes.inplace:InplacePass",
     "print-alias": "pirkit.passes.print_alias:PrintAliasPass",
+    "print-origins": "pirkit.passes.print_origins:PrintOriginsPass",
     "split": "pirkit.split.splitting:SplitPass",
     "taylor": "pirkit.passes.taylor:TaylorPass",
     "verify-primitive": "pirkit.passes.verify_primitive:VerifyPrimitivePass",

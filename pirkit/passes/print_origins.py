@@ -1,0 +1,63 @@
+"""What the operations of a program were made from, told in remarks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, Final, cast
+
+from xdsl.dialects import builtin as mlir
+from xdsl.dialects.builtin import ModuleOp
+
+from pirkit.analysis.effects import SOURCES
+from pirkit.analysis.order import operations
+from pirkit.dialect.build import ORDER, RULE, SOURCE
+from pirkit.dialect.operation import PirOp
+from pirkit.passes.base import Pass, PassContext, Stats
+
+_RULES: Final = {"decompose": "parts of", "vjp": "derivative of"}
+
+
+@dataclass(frozen=True)
+class PrintOriginsPass(Pass):
+    """Tell which operations rules have made, and from which operation of the source.
+
+    The dump folds back: one remark (``--remarks=analysis``) for each stretch of operations of one
+    origin, which names the operation that they come from, the rule and, for a derivative, its
+    order. Inputs are left out, and outputs. The program stays as it is.
+
+    ::
+
+        %1 = pd_op.sigmoid(%0) {comp_op_name = "silu", comp_rule = "decompose"} : ...
+        %2 = pd_op.multiply(%0, %1) {comp_op_name = "silu", comp_rule = "decompose"} : ...
+        %3 = pd_op.exp(%2) : ...
+        // parts of silu: sigmoid multiply
+        // as written: exp
+    """
+
+    name = "print-origins"
+    stats = Stats(made="operations that rules have made", written="operations as written")
+
+    def run(self, ctx: PassContext, module: ModuleOp) -> None:
+        for program in ctx.programs(module):
+            shown = [op for op in operations(program.block) if op.name not in _HIDDEN]
+            for origin, stretch in groupby(shown, _origin):
+                ops = list(stretch)
+                ctx.count("written" if origin == _WRITTEN else "made", len(ops))
+                names = " ".join(op.name.partition(".")[2] for op in ops)
+                ctx.remark("analysis", f"{origin}: {names}", ops[0])
+
+
+_HIDDEN: Final = frozenset({*SOURCES, "pir.shadow_output", "pd_op.fetch", "cf.yield", "pir.yield"})
+_WRITTEN: Final = "as written"
+
+
+def _origin(op: PirOp) -> str:
+    source, rule = op.attributes.get(SOURCE), op.attributes.get(RULE)
+    if not isinstance(source, mlir.StringAttr):
+        return _WRITTEN
+    what = _RULES[rule.data] if isinstance(rule, mlir.StringAttr) else "made from"
+    order = op.attributes.get(ORDER)
+    if order is None:
+        return f"{what} {source.data}"
+    return f"{what} {source.data}, order {cast('mlir.IntegerAttr[Any]', order).value.data}"
