@@ -8,12 +8,13 @@ import numpy as np
 
 from pirkit.lowering.kernels import KernelLibrary
 from pirkit.lowering.native import FUSED, why_not_native
+from pirkit.lowering.whole_program.choose import explained
 from pirkit.runtime.binding import first_dtype
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.nodes import Aside, Bound, Branch, Fresh, InArena, Late, Loop, Node, Over
 from pirkit.runtime.plan import Call, Plan
 from pirkit.runtime.planning import plan_memory
-from pirkit.runtime.registry import Choice
+from pirkit.runtime.registry import CPU, REFERENCE, Choice
 
 
 def why_kernels(plan: Plan, library: KernelLibrary) -> str:
@@ -26,6 +27,8 @@ def why_kernels(plan: Plan, library: KernelLibrary) -> str:
     layout = plan_memory(plan, library, fed, device=library.device, generator=_no_draws)
     lines = [f"kernels of @{plan.name} on `{library.backend}`, {layout.nbytes:,} bytes of memory"]
     lines += _nodes(layout.nodes, library, plan)
+    if library.device.name == CPU and library.backend != REFERENCE:
+        lines.append(f"as a whole (`compile_whole`): {explained(plan)}")
     return "\n".join(lines) + "\n"
 
 

@@ -15,7 +15,10 @@ from pirkit import ops
 from pirkit.diag.errors import RuntimeFault
 from pirkit.frontend.tracing import trace
 from pirkit.frontend.whole import Whole, compile_whole
+from pirkit.lowering.kernels import KernelLibrary
+from pirkit.lowering.plan_writer import write_plan
 from pirkit.lowering.whole_program.points import points_program
+from pirkit.lowering.why import why_kernels
 from pirkit.runtime.native import program as programs
 from tests.whole_program.networks import graph, leaves_of, step, step_arguments
 
@@ -135,7 +138,10 @@ def test_binding_refuses_what_does_not_fit(native: programs.NativeProgram) -> No
 
 _THREADS = """
 import hashlib
+from pirkit.lowering.kernels import KernelLibrary
+from pirkit.lowering.plan_writer import write_plan
 from pirkit.lowering.whole_program.points import points_program
+from pirkit.lowering.why import why_kernels
 from tests.whole_program.networks import graph, leaves_of, step, step_arguments
 arguments = step_arguments(1000, (1, 8, 8, 1))
 program = points_program(graph(step, arguments))
@@ -262,3 +268,16 @@ def test_training_goes_on() -> None:
         losses.append(float(loss))
         arrays[:count] = rest[count // 2 :]
     assert losses[-1] < losses[0] / 2
+
+
+@pytest.mark.parametrize(
+    ("function", "told"),
+    [
+        (lambda x: ops.tanh(x), "one native call, one function: 1 ops on rows of 24 points"),
+        (lambda x: ops.topk(x, 2)[0], "no single native call (points in lanes: `topk` has"),
+    ],
+)
+def test_plans_tell_why(function: Any, told: str) -> None:
+    library = KernelLibrary()
+    plan = write_plan(trace(function, (X,)).program.entry(None), library=library)
+    assert told in why_kernels(plan, library).splitlines()[-1]

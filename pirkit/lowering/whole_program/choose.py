@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from pirkit.lowering.whole_program.graph import Refused, graph_of
-from pirkit.lowering.whole_program.points import points_program
+from pirkit.lowering.whole_program.points import described, points_program
 from pirkit.lowering.whole_program.sequence import sequence_program
 from pirkit.runtime.native.program import NativeProgram
 from pirkit.runtime.plan import Plan
@@ -30,3 +30,15 @@ def with_kernels(plan: Plan) -> NativeProgram | str:
         return sequence_program(plan)
     except Refused as reason:
         return str(reason)
+
+
+def explained(plan: Plan) -> str:
+    """What a plan would be as one native call, or why it is none; nothing is compiled but nests."""
+    try:
+        return f"one native call, {described(graph_of(plan))}"
+    except Refused as reason:
+        points = f"points in lanes: {reason}"
+    try:
+        return f"one native call, {sequence_program(plan).summary}"
+    except Refused as reason:
+        return f"no single native call ({points}; kernels in order: {reason})"

@@ -69,6 +69,14 @@ class _Program:
 
         The result is the same.
         """
+        stages = self.stages_to_run()
+        if self.parts == 1:
+            work = sum(w for _, _, w in stages)
+            return [_Piece(self.function([f for f, _, _ in stages]), 1, work)]
+        return [_Piece(self.function([f]), blocks, work) for f, blocks, work in stages]
+
+    def stages_to_run(self) -> list[tuple[Callable[[Writer], None], int, int]]:
+        """What comes before the points, the points, what comes after; blocks; a guess in ns."""
         stages: list[tuple[Callable[[Writer], None], int, int]] = []
         if self.order.before:
             stages.append((self.before, 1, _time(self.order.before, 1)))
@@ -76,10 +84,7 @@ class _Program:
             stages.append((self.inside, self.parts, _time(self.order.inside, self.vectors)))
         if self.order.after or self.sums.count:
             stages.append((self.after, 1, _time(self.order.after, 1)))
-        if self.parts == 1:
-            work = sum(w for _, _, w in stages)
-            return [_Piece(self.function([f for f, _, _ in stages]), 1, work)]
-        return [_Piece(self.function([f]), blocks, work) for f, blocks, work in stages]
+        return stages
 
     def function(self, bodies: list[Callable[[Writer], None]]) -> str:
         target, operands = self.target, len(self.graph.inputs) + len(self.graph.outputs) + 1
@@ -194,10 +199,17 @@ def points_program(graph: Graph, target: Target | None = None) -> NativeProgram:
     )
 
 
+def described(graph: Graph) -> str:
+    """What the native program of a graph would be. Raises Refused for a graph that has none."""
+    program = _Program(graph, host())
+    return _summary(program, 1 if program.parts == 1 else len(program.stages_to_run()))
+
+
 def _summary(program: _Program, count: int) -> str:
     stages = program.stages
     whole = len(stages.before) + len(stages.after)
-    points = f"{len(stages.inside)} ops on rows of {stages.points} points, " if stages.rows else ""
+    inside = sum(node.op.name != "load" for node in stages.inside)
+    points = f"{inside} ops on rows of {stages.points} points, " if stages.rows else ""
     functions = "one function" if count == 1 else f"{count} functions"
     return (
         f"{functions}: {points}{len(stages.sums)} sums over points, {whole} ops on other values; "
