@@ -19,6 +19,7 @@ from pirkit.lowering.codegen.loopnest import (
     Stage,
     Store,
 )
+from pirkit.lowering.codegen.rows import homes
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.native.target import host
@@ -216,3 +217,13 @@ def test_results_do_not_depend_on_how_blocks_are_shared(kernel: Kernel) -> None:
         nests.run(kernel, buffers, NativeFunction(shared))
         results.append(b"".join(b.tobytes() for b in buffers))
     assert results[0] == results[1]
+
+
+@pytest.mark.parametrize("columns", [16400, 17003])
+def test_long_rows_are_kept_where_their_result_will_be(columns: int) -> None:
+    kernel = softmax(3, columns)
+    assert homes(kernel) == {"e": 1}
+    check(kernel)
+    assert not homes(softmax(3, 1000))
+    assert not homes(softmax(3, columns, dt.bfloat16))
+    check(softmax(3, columns, dt.bfloat16))

@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 from pirkit.lowering.codegen.ir import I64, Builder, Type, Value
-from pirkit.lowering.codegen.loopnest import Fold, Kernel, Stage, Statement, kept, reads
+from pirkit.lowering.codegen.loopnest import (
+    Fold,
+    Kernel,
+    Load,
+    Operand,
+    Stage,
+    Statement,
+    Store,
+    kept,
+    reads,
+)
 from pirkit.lowering.codegen.points import (
     Memory,
     Points,
@@ -14,9 +25,11 @@ from pirkit.lowering.codegen.points import (
     combine,
     fold_lanes,
     identity,
+    load,
     place,
     split_index,
     steps,
+    store,
     tail_mask,
     tree,
     types_of,
@@ -24,6 +37,9 @@ from pirkit.lowering.codegen.points import (
 from pirkit.lowering.codegen.primitives import Typed, element
 from pirkit.lowering.codegen.schedule import Schedule
 from pirkit.lowering.codegen.scratch import LINE, Scratch
+
+_LONG: Final = 1 << 16
+"""Bytes of a row from which it does not stay in the first-level cache between stages."""
 
 
 class Rows:
@@ -33,7 +49,10 @@ class Rows:
         self.b, self.plan, self.kernel, self.scratch = b, plan, plan.kernel, scratch
         self.types = types_of(plan.kernel)
         self.kept = kept(plan.kernel)
+        self.homes = homes(plan.kernel)
         for name in self.kept:
+            if name in self.homes:
+                continue
             scratch.reserve(name, self.types[name], math.prod(self.kernel.inner), plan.lanes)
 
     def emit(self) -> None:
@@ -123,7 +142,7 @@ class _RowStage:
                 at = b.plus(index, copy * lanes)
                 points = self._points(lanes, None, bases, at, inner, linear)
                 points.run(self.stage.body)
-                self._keep(points, b.plus(linear, at))
+                self._keep(points, bases, at, linear)
                 self._add(points, copy, result)
                 self._fetch(bases, at, copy)
             return result
@@ -140,7 +159,7 @@ class _RowStage:
             mask = tail_mask(b, lanes, row % lanes)
             points = self._points(lanes, mask, bases, at, inner, linear)
             points.run(self.stage.body)
-            self._keep(points, b.plus(linear, at))
+            self._keep(points, bases, at, linear)
             self._add(points, 0, sums)
         return sums
 
@@ -153,29 +172,44 @@ class _RowStage:
                 total = self.b.select(points.mask, total, sums[slot])
             sums[slot] = total
 
-    def _keep(self, points: Points, index: Value) -> None:
+    def _keep(
+        self, points: Points, bases: Sequence[Value], index: Value, linear: Value
+    ) -> None:  # fmt: skip
         """Write what later stages read.
 
-        A tail is written in full: what lies beyond it is overwritten by the next row of scratch
-        memory, or nobody's.
+        In scratch memory a tail is written in full: what lies beyond it is overwritten by the next
+        row, or nobody's.
         """
-        for name in self.rows.kept:
+        b, rows = self.b, self.rows
+        for name in rows.kept:
             if any(getattr(s, "name", None) == name for s in self.stage.body):
-                self.rows.scratch.store(self.b, name, index, points.get(name)[0])
+                value = points.get(name)[0]
+                if name in rows.homes:
+                    memory = self._home(name, bases, index)
+                    store(b, value, rows.types[name], memory, points.mask)
+                else:
+                    rows.scratch.store(b, name, b.plus(linear, index), value)
+
+    def _home(self, name: str, bases: Sequence[Value], index: Value) -> Memory:
+        size = self.rows.types[name].itemsize
+        address = self.b.at(bases[self.rows.homes[name]], self.b.times(index, size))
+        return Memory(address, size)
 
     def _fetch(self, bases: Sequence[Value], index: Value, copy: int) -> None:
-        """Ask for what the next outer point reads at the same place: memory works meanwhile."""
+        """Ask for what the next outer point reads at the same place: memory works meanwhile.
+
+        And for what this one will write, where stores go through the caches.
+        """
         plan, b = self.rows.plan, self.b
         if plan.ahead is None or self.stage is not self.kernel.stages[plan.ahead]:
             return
-        for number in plan.fetched:
-            operand = self.kernel.operands[number]
-            size = operand.dtype.itemsize
+        wanted = [(k, self.kernel.operands[k].outer[-1], 0) for k in plan.fetched]
+        wanted += [(k, 0, 1) for k in plan.awaited]
+        for number, distance, write in wanted:
+            size = self.kernel.operands[number].dtype.itemsize
             if copy * self.lanes * size % LINE == 0:
-                here = b.at(bases[number], b.times(index, size))
-                b.invoke(
-                    "llvm.prefetch.p0", b.at(here, operand.outer[-1]), "i32 0", "i32 2", "i32 1"
-                )
+                here = b.at(b.at(bases[number], b.times(index, size)), distance)
+                b.invoke("llvm.prefetch.p0", here, f"i32 {write}", "i32 2", "i32 1")
 
     def _points(
         self,
@@ -197,6 +231,10 @@ class _RowStage:
             return Memory(address, step, operand.stream and _aligned(kernel, number, lanes))
 
         def outside(name: str) -> Typed:
+            if name in self.rows.homes and linear is not None:
+                dtype = self.rows.types[name]
+                memory = self._home(name, bases, index)
+                return load(b, dtype, memory, lanes, mask), dtype
             if name in self.rows.kept and linear is not None:
                 return self.rows.scratch.load(b, name, b.plus(linear, index), lanes)
             return self.spread[name] if lanes > 1 else self.values[name]
@@ -208,6 +246,43 @@ class _RowStage:
             return steps(b, index, lanes)
 
         return Points(b, kernel, lanes, memory, outside, position, mask, {}, {})
+
+
+def homes(kernel: Kernel) -> dict[str, int]:
+    """Long kept values that need no memory of their own: they lie where a result will be.
+
+    A result of their type that is written side by side, by a single store, at a point where they
+    are read for the last time.
+    """
+    types = types_of(kernel)
+    found: dict[str, int] = {}
+    loaded = {s.operand for s in kernel.statements() if isinstance(s, Load)}
+    stores = [s.operand for s in kernel.statements() if isinstance(s, Store)]
+    for name in kept(kernel):
+        readers = [s for s in kernel.stages if any(name in reads(line) for line in s.body)]
+        size = types[name].itemsize
+        if math.prod(kernel.inner) * size < _LONG:
+            continue
+        body = readers[-1].body
+        last = max(k for k, line in enumerate(body) if name in reads(line))
+        for line in body[last:]:
+            if not isinstance(line, Store) or line.operand in (*loaded, *found.values()):
+                continue
+            o = kernel.operands[line.operand]
+            fits = o.dtype is types[name] and o.inner[-1] == size and not o.stream
+            if fits and stores.count(line.operand) == 1 and all(_apart(kernel, o)):
+                found[name] = line.operand
+                break
+    return found
+
+
+def _apart(kernel: Kernel, operand: Operand) -> Iterator[bool]:
+    """Whether no two points of an operand are one element, by axes from the nearest on."""
+    reach = operand.dtype.itemsize
+    strides = zip((*operand.outer, *operand.inner), (*kernel.outer, *kernel.inner), strict=True)
+    for stride, extent in sorted(strides):
+        yield extent == 1 or stride >= reach
+        reach += stride * (extent - 1)
 
 
 def _outside(body: Sequence[Statement], values: dict[str, Typed]) -> list[str]:

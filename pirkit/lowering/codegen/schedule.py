@@ -65,6 +65,8 @@ class Schedule:
     ahead: int | None = None
     """The stage that asks for the next row of the operands ``fetched``, while it computes."""
     fetched: tuple[int, ...] = ()
+    awaited: tuple[int, ...] = ()
+    """Operands that a later stage writes: it asks for them too."""
     straight: int = 0
     """Points of a tile up to which its inner loops are written out."""
 
@@ -165,7 +167,15 @@ def _fetching(plan: Schedule, target: Target) -> Schedule:
     held = [types[name] for name in kept(kernel)] + [kernel.operands[k].dtype for k in fetched]
     if math.prod(kernel.inner) * sum(d.itemsize for d in held) > target.l2_bytes // 2:
         return plan
-    return replace(plan, ahead=ahead, fetched=tuple(fetched))
+    later = [line for stage in kernel.stages[ahead + 1 :] for line in stage.body]
+    written = sorted({s.operand for s in later if isinstance(s, Store)} - _loaded(kernel))
+    awaited = [
+        k
+        for k in written
+        if kernel.operands[k].inner[-1] == kernel.operands[k].dtype.itemsize
+        and not kernel.operands[k].stream
+    ]
+    return replace(plan, ahead=ahead, fetched=tuple(fetched), awaited=tuple(awaited))
 
 
 def _lanes(kernel: Kernel, axis: int, target: Target) -> int:
