@@ -124,8 +124,13 @@ def measure(workload: Workload, workers: dict[str, Worker], options: Any) -> dic
         if results and reference is None:
             reference = results
         error = difference(reference or [], results) if results else 0.0
-        compile_s = max(0.0, answer["first"] - answer["warm"])
-        found[framework] = {"error_size": error, "compile_s": compile_s, "times": [], "cpu": []}
+        found[framework] = {
+            "error_size": error,
+            "compile_s": max(0.0, answer["first"] - answer["warm"]),
+            "first_cpu_s": answer["cpu"],
+            "times": [],
+            "cpu": [],
+        }
     live = [f for f in found if "times" in found[f]]
     for number in range(options.rounds):
         turn = number % max(len(live), 1)

@@ -76,16 +76,17 @@ def main() -> None:
             if asked == "build":
                 arrays = WORKLOADS[rest[0]].inputs(np.random.default_rng(0))
                 build = import_module(module).build
-                start = time.perf_counter()
+                start, cpu = time.perf_counter(), used()
                 call = build(framework, rest[0], arrays)
                 results = call()
-                first = time.perf_counter() - start
+                first, cpu = time.perf_counter() - start, used() - cpu
                 found = summary(results)
                 del results
                 call()
                 start = time.perf_counter()
                 call()
-                answer = {"first": first, "warm": time.perf_counter() - start, "results": found}
+                warm = time.perf_counter() - start
+                answer = {"first": first, "warm": warm, "cpu": cpu, "results": found}
             else:
                 answer = burst(call, rest[0])
         except Exception as error:
