@@ -116,9 +116,11 @@ def padding_pairs(paddings: Sequence[int], n: int, constraint: str) -> list[tupl
 
 
 def _same(length: int, size: int, stride: int) -> Slide:
-    if UNKNOWN in (length, size):
+    if size == UNKNOWN or (length == UNKNOWN and stride != 1):
         return Slide(size, stride)
-    total = max((-(-length // stride) - 1) * stride + size - length, 0)
+    total = size - 1  # at stride 1, whatever the length
+    if stride != 1:
+        total = max((-(-length // stride) - 1) * stride + size - length, 0)
     return Slide(size, stride, 1, total // 2, total - total // 2)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
@@ -15,6 +16,7 @@ from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.meta import UNKNOWN
 from pirkit.runtime.place import UNDEFINED
+from tests.prim.differentiation import Array, Traced
 
 CLEAN: Final = "decompose,canonicalize,cse,dce,verify-primitive"
 NORMS: Final = {"is_test": True, "momentum": 0.9, "epsilon": 1e-5, "data_format": "NCHW",
@@ -82,3 +84,24 @@ def count(rule: Rule, rows: int) -> int:
 def test_a14_unknown_rows_take_as_many_operations(name: str) -> None:
     static, dynamic = (count(ROWS[name], rows) for rows in (4, UNKNOWN))
     assert dynamic == static
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_padding_that_keeps_sizes_is_known_at_stride_one(size: int) -> None:
+    """So a convolution with it has a derivative in primitives, whatever the image is."""
+    rng = np.random.default_rng(size)
+    given = [rng.standard_normal(s) for s in ((2, 3, 5, 4), (4, 3, size, size), (2, 4, 5, 4))]
+    found: list[list[Array]] = []
+    for known in (True, False):
+        t = Traced(given, known=known)
+        x, _, seed = t.args
+        w = t.b.reshape(t.args[1], given[1].shape)
+        y = t.b.conv2d(x, w, strides=(1, 1), paddings=(0, 0), padding_algorithm="SAME",
+                       dilations=(1, 1), groups=1, data_format="NCHW")  # fmt: skip
+        slopes = t.grad(y, [x, w], seed)
+        assert None not in slopes
+        outputs = {f"g{i}": g for i, g in enumerate(slopes) if g is not None}
+        computed = t.run(outputs, "decompose,verify-primitive")
+        found.append([computed["g0"], computed["g1"]])
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12)

@@ -37,7 +37,8 @@ def _moves(c: OpCall, image: Value, windows: Value) -> tuple[Slide, ...]:
     The padding behind is made to fit; it is negative where the last elements are not met.
     """
     lengths, sizes = image.shape[2:], c.filter.shape[2:]
-    if c.padding_algorithm == "SAME" and UNKNOWN in (*lengths, *sizes):
+    moving = [length for length, stride in zip(lengths, c.strides, strict=True) if stride != 1]
+    if c.padding_algorithm == "SAME" and UNKNOWN in (*moving, *sizes):
         raise UnsupportedError(
             f"the derivative of `{c.definition.name}` with padding SAME needs known sizes",
             code="PK0402",
