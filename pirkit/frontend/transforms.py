@@ -254,7 +254,7 @@ def _derivatives(
     """Of each target, its derivatives 1 to ``order``, given those of ``wrt``."""
     b = cast(Recorder, targets[0].b)
     pairs = zip(wrt, curves, strict=True)
-    given = [[b.value(d, w) for d in curve] for w, curve in pairs]
+    given = [[b.expand_like(b.cast(b.value(d, w), w.dtype), w) for d in c] for w, c in pairs]
     flat = [d for derivatives in given for d in derivatives]
     counts = tuple(map(len, given))
     return _several(b("pir.jet", *targets, *wrt, *flat, targets=len(targets), given=counts,

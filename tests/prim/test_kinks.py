@@ -195,7 +195,7 @@ def test_a08_nothing_overflows_far_out(name: str, before: str) -> None:
 def test_a08_no_series_overflows_far_out(name: str) -> None:
     t = Traced([FAR])
     b, x = t.b, t.args[0]
-    ops, target = prepared(EXTREME[name](b, x).ssa, [x.ssa])
+    ops, (target,) = prepared([EXTREME[name](b, x).ssa], [x.ssa])
     series = push(b, ops, {x.ssa: [b.ones_like(x), None, None, None]}, 4)[target]
     for order, found in t.run(
         {f"{k}": v for k, v in enumerate(series, 1) if v is not None}
