@@ -161,7 +161,9 @@ CLASSES_INTRODUCTION = """\
 Every kind of op that occurs in recorded programs is *primitive*, or *composite*: `decompose` takes
 it apart into primitives. None is *opaque*. An op that writes in place has the class of the op that
 does not: `functionalize` comes first. A gradient op is taken apart through the derivative of its
-forward op.
+forward op. So all programs of the corpus, and all 978 that could be made of GraphNet's 982 graphs,
+consist of primitives after `functionalize,decompose`. The corpus is tested
+(`tests/prim/test_closed.py`); GraphNet's was measured once: 513,119 operations became 1,285,602.
 
 """
 
