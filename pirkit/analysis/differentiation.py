@@ -15,6 +15,7 @@ from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
 from pirkit.analysis.order import LOOPS, operations
 from pirkit.dialect.attrs import decode
 from pirkit.dialect.operation import PirOp, ProgramOp
+from pirkit.dialect.ops.tensor_array import ARRAY_OPS
 from pirkit.dialect.primitives import PRIMITIVES
 from pirkit.dialect.types import meta_of
 from pirkit.runtime.meta import TensorMeta, VecMeta
@@ -134,6 +135,7 @@ class _Demand:
             found = self.loop(op) if op.name in LOOPS else self.branch(op)
         else:
             found = any(r in self.needed for r in op.results)
+            found = found or (op.name in ARRAY_OPS and any(v in self.needed for v in op.operands))
         if not found:
             return False
         self.needed.update(op.operands[:1] if op.name in LOOPS else op.operands)
@@ -196,6 +198,10 @@ class _Flow:
         elif op.name == "pir.tuple_pop":
             stack = stack_of(op.operands[0])
             self.enter(r for i, r in enumerate(op.results) if (stack, i) in self.pushed)
+        elif op.name in ARRAY_OPS:  # what is written to an array may be read from it
+            if any(v in self.active for v in op.operands):
+                self.active.add(op.operands[0])
+                self.enter(op.results)
         else:
             sources = [v for v in op.operands if v in self.active]
             if sources and _passes_on(op, sources):

@@ -215,6 +215,14 @@ _DISCRETE: Final[dict[str, dict[str, str]]] = {
         "poisson": "draws counts",
         "standard_gamma": "draws by rejection, as often as it takes",
     },
+    "arrays of tensors": {
+        "create_array": "a list that loops fill",
+        "array_write_": "changes a list",
+        "array_read": "reads a list by number",
+        "array_length": "how long a list has become",
+        "array_pop": "takes from a list",
+        "array_to_tensor": "joins a list, which is as long as the data tell",
+    },
     "the program": {
         "data": "an input",
         "feed": "an input",

@@ -21,6 +21,7 @@ from pirkit.dialect.build import SOURCE
 from pirkit.dialect.infer import constant_array, constant_scalar, default_value
 from pirkit.dialect.opdef import IO, PURE, OpDef, may_draw
 from pirkit.dialect.operation import PirOp, ProgramOp, origin_of, span_of
+from pirkit.dialect.ops.tensor_array import SAME_ARRAY
 from pirkit.dialect.signature import INT_KINDS, REQUIRED
 from pirkit.dialect.signature import Operand as OperandSlot
 from pirkit.dialect.types import meta_of
@@ -28,7 +29,7 @@ from pirkit.lowering.composite import is_composite
 from pirkit.lowering.kernels import KernelLibrary
 from pirkit.lowering.legalize import legalized
 from pirkit.lowering.liveness import with_frees, without_dead_calls
-from pirkit.runtime.meta import Meta, TensorMeta, VecMeta
+from pirkit.runtime.meta import UNKNOWN, Meta, TensorMeta, VecMeta
 from pirkit.runtime.plan import (
     Call,
     Copy,
@@ -331,6 +332,35 @@ def _has_elements(w: _Writer, op: PirOp, body: list[Instruction]) -> None:
     body.append(Stack("test", w.slot(op.operands[0]), (), tuple(outputs), span=span_of(op)))
 
 
+def _create_array(w: _Writer, op: PirOp, body: list[Instruction]) -> None:
+    slot = w.new_slot(meta_of(op.results[0].type))
+    w.where[op.results[0]] = slot
+    body.append(Stack("make", slot, span=span_of(op)))
+
+
+def _on_array(action: str, *names: str) -> Any:
+    """An action on the array that is the first operand, with some attributes as numbers."""
+
+    def lower(w: _Writer, op: PirOp, body: list[Instruction]) -> None:
+        array, *rest = op.operands
+        outputs: list[Operand] = []
+        for slot, result in zip(op.definition.results, op.result_slots, strict=True):
+            if slot.name == SAME_ARRAY.get(op.name):
+                w.where.update({} if result is None else {result: w.where[array]})
+            elif result is None:
+                outputs.append(None)
+            else:  # Paddle's programs state sizes of what they read, and state them wrongly
+                meta = cast(TensorMeta, meta_of(result.type))
+                w.where[result] = w.new_slot(meta.with_shape((UNKNOWN,) * meta.rank))
+                outputs.append(w.where[result])
+        numbers = tuple([int(op.attribute(name)) for name in names])
+        inputs = tuple([w.where[v] for v in rest])
+        span = span_of(op)
+        body.append(Stack(action, w.slot(array), inputs, tuple(outputs), (), span, numbers))
+
+    return lower
+
+
 def _nothing(w: _Writer, op: PirOp, body: list[Instruction]) -> None:
     """The op around the block reads what is yielded."""
 
@@ -354,4 +384,10 @@ _STRUCTURAL: dict[str, Any] = {
     "pir.tuple_pop": _pop,
     "pir.has_elements": _has_elements,
     "pir.yield": _nothing,
+    "pd_op.create_array": _create_array,
+    "pd_op.array_write_": _on_array("write"),
+    "pd_op.array_read": _on_array("read"),
+    "pd_op.array_length": _on_array("length"),
+    "pd_op.array_pop": _on_array("take", "index"),
+    "pd_op.array_to_tensor": _on_array("join", "axis", "use_stack"),
 }

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from pirkit.diag.span import Span
 from pirkit.runtime.meta import Meta
@@ -86,9 +86,10 @@ class While:
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """Acts on the stack in ``slot``.
+    """Acts on the stack, or the array of tensors, in ``slot``.
 
-    ``action`` is ``create``, ``push`` (the inputs), ``pop`` or ``test`` (to the outputs).
+    ``action`` is ``create``, ``push`` (the inputs), ``pop`` or ``test`` (to the outputs) for a
+    stack; for an array ``make`` and those of `runtime.arrays`, with ``numbers`` as attributes.
     """
 
     action: str
@@ -97,6 +98,7 @@ class Stack:
     outputs: tuple[Operand, ...] = ()
     frees: tuple[int, ...] = ()
     span: Span | None = None
+    numbers: tuple[int, ...] = ()
 
 
 Instruction = Call | Copy | If | While | Stack
@@ -139,6 +141,10 @@ class Plan:
         return "\n".join(_lines(self)) + "\n"
 
 
+_CHANGING: Final = frozenset({"create", "make", "write", "take"})
+"""Actions behind which a stack or an array is another than before."""
+
+
 def slots_of(operands: Iterable[Operand]) -> Iterator[int]:
     """The slots of some operands, lists taken apart."""
     for operand in operands:
@@ -158,7 +164,7 @@ def reads(instruction: Instruction) -> Iterator[int]:
         case If() | While():
             yield instruction.condition
         case Stack():
-            if instruction.action != "create":
+            if instruction.action not in ("create", "make"):
                 yield instruction.slot
             yield from slots_of(instruction.inputs)
 
@@ -168,7 +174,7 @@ def writes(instruction: Instruction) -> Iterator[int]:
     match instruction:
         case Call() | Stack():
             yield from slots_of(instruction.outputs)
-            if isinstance(instruction, Stack) and instruction.action == "create":
+            if isinstance(instruction, Stack) and instruction.action in _CHANGING:
                 yield instruction.slot
         case Copy():
             yield from slots_of(instruction.targets)

@@ -20,6 +20,7 @@ import numpy as np
 
 from pirkit.diag.errors import ConstraintError, InternalError, RuntimeFault
 from pirkit.diag.limits import current_limits
+from pirkit.runtime.arrays import ACTIONS, TensorList
 from pirkit.runtime.binding import Step
 from pirkit.runtime.device import Device
 from pirkit.runtime.frame import Cells, Frame
@@ -386,7 +387,14 @@ def _on_stack(env: Env, node: OnStack) -> Do:
     def test() -> None:
         store(np.array([bool(frame[slot])]))
 
+    def make() -> None:
+        frame[slot] = TensorList()
+
+    def act() -> None:
+        store(ACTIONS[stack.action](frame[slot], stack, env.device.xp, *pick()))
+
     actions: dict[str, Do] = {"create": create, "push": push, "pop": pop, "test": test}
+    actions |= {"make": make, **dict.fromkeys(ACTIONS, act)}
     if stack.action not in actions:
         raise InternalError(f"plan with unknown stack action {stack.action!r}")
     return actions[stack.action]

@@ -24,7 +24,7 @@ Value = Array | list[Array] | None
 
 _GRADIENT = re.compile(r"_grad_?$")
 
-STRUCTURAL: Final = "structure"
+STRUCTURAL: Final = frozenset({"structure", "tensor_array"})
 """The family of ops that have regions, lists or effects instead of a numeric meaning."""
 
 
@@ -39,7 +39,7 @@ def is_gradient(definition: OpDef) -> bool:
 def table() -> list[OpDef]:
     """Every op that computes, in-place twins left out (they share the rules of their pure op)."""
     every = (d for d in all_ops() if d.pure is None)
-    return [d for d in every if d.family != STRUCTURAL or samples.get(d) is not None]
+    return [d for d in every if d.family not in STRUCTURAL or samples.get(d) is not None]
 
 
 def tensor_slots(definition: OpDef) -> list[Operand]:

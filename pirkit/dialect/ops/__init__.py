@@ -81,6 +81,7 @@ from pirkit.dialect.ops import (  # noqa: F401
     sorting,
     special_functions,
     suppression,
+    tensor_array,
     unary,
     unfold,
     unpool,

@@ -1,0 +1,81 @@
+"""Growing lists of tensors, which loops of Paddle's programs fill and read by number.
+
+An array is a value that is changed in place: whoever reads it behind a write finds what was
+written. So its ops have no `infer_meta`, which tells results from operands: what is read has the
+type that the program states. They are instructions of the plan, not calls of kernels.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pirkit.dialect.opdef import WRITE, op
+
+
+@op
+class CreateArray:
+    """An empty array for tensors of one element type."""
+
+    name = "pd_op.create_array"
+    signature = "; dtype: dtype = float32 -> out"
+    effects = WRITE
+
+
+@op
+class ArrayWrite:
+    """Puts `x` at place `i` of `array`, which grows if that is its end; `out` is the array."""
+
+    name = "pd_op.array_write_"
+    signature = "array, x, i -> out"
+    effects = WRITE
+
+
+@op
+class ArrayRead:
+    """The tensor at place `i` of `array`.
+
+    Refuses at run time a place that was not written.
+    """
+
+    name = "pd_op.array_read"
+    signature = "array, i -> out"
+    effects = WRITE
+
+
+@op
+class ArrayLength:
+    """How many places `x` has, of shape [1]."""
+
+    name = "pd_op.array_length"
+    signature = "x -> out"
+    effects = WRITE
+
+
+@op
+class ArrayPop:
+    """Takes the tensor at place `index` out of `input`, counted from the end if negative."""
+
+    name = "pd_op.array_pop"
+    signature = "input ; index: i32 = -1 -> array_out, out"
+    effects = WRITE
+
+
+@op
+class ArrayToTensor:
+    """All tensors of `x` stacked along a new `axis` (`use_stack`), or joined along one they have.
+
+    `out_index` has the size of each along that axis before it is stacked or joined.
+    """
+
+    name = "pd_op.array_to_tensor"
+    signature = "x ; axis: i32, use_stack: bool = False -> out, out_index"
+    effects = WRITE
+
+
+ARRAY_OPS: Final = frozenset(
+    d.name for d in (CreateArray, ArrayWrite, ArrayRead, ArrayLength, ArrayPop, ArrayToTensor)
+)
+"""Ops on arrays, by full name."""
+
+SAME_ARRAY: Final = {"pd_op.array_write_": "out", "pd_op.array_pop": "array_out"}
+"""Ops of which a result is the array that they change."""

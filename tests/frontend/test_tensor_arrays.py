@@ -1,0 +1,69 @@
+"""Arrays of tensors: a loop of Paddle fills one; what it holds is joined, read and taken out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pytest
+
+from pirkit.diag.errors import PassError, RuntimeFault
+from pirkit.frontend.compile import compile
+from pirkit.frontend.files import Program, load
+from pirkit.frontend.paddle.text_reader import read_paddle_text
+from pirkit.passes import run_pipeline
+from pirkit.runtime.executor import Executable
+from tests.frontend.test_paddle_text import check_round_trip
+
+DUMP: Final = Path(__file__).parent / "dumps" / "tensor-array.txt"
+X: Final = np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3)
+LAST: Final = np.array([[-0.9611962, -0.90376776, -0.61853474]], np.float32)
+"""What Paddle 3.3.1 gives for the first row of the last state, after three turns."""
+
+
+def compiled(pipeline: str = "@default", *, threads: int = 1) -> Executable:
+    return compile(load(DUMP), pipeline=pipeline, threads=threads)
+
+
+@pytest.mark.parametrize("pipeline", ["", "@default", "functionalize,decompose,verify-primitive"])
+def test_a_loop_fills_an_array(pipeline: str) -> None:
+    exe = compiled(pipeline)
+    for turns in (3, 1, 0, 3):
+        states = [X]
+        for _ in range(turns):
+            states.append(np.tanh(states[-1] + X))
+        found = exe.run({"x": X, "n": np.array([turns])})
+        assert found["length"] == [turns + 1]
+        assert found["left"] == [turns]
+        assert found["sizes"].tolist() == [3] * (turns + 1)
+        for name in ("last", "popped"):
+            np.testing.assert_allclose(found[name], states[-1], rtol=1e-6)
+        np.testing.assert_allclose(found["tanh"], np.tanh(states[-1]), rtol=1e-6)
+        np.testing.assert_allclose(found["joined"], np.concatenate(states, 1), rtol=1e-6)
+    np.testing.assert_allclose(found["last"][:1], LAST, rtol=1e-6)
+
+
+def test_what_was_not_written_is_not_read() -> None:
+    text = DUMP.read_text().replace('array_read" (%2, %1)', 'array_read" (%2, %18)')
+    exe = compile(Program(read_paddle_text(text, "dump.txt")))
+    with pytest.raises(RuntimeFault, match="place 4 of an array of length 4 was not written"):
+        exe.run({"x": X, "n": np.array([3])})
+
+
+def test_threads_keep_the_order_of_writes() -> None:
+    fed = {"x": X, "n": np.array([2])}
+    one, two = (compiled(threads=n).run(fed) for n in (1, 2))
+    for name, value in one.items():
+        np.testing.assert_array_equal(value, two[name])
+
+
+def test_a_gradient_through_an_array_is_refused() -> None:
+    """It is not taken for zero."""
+    module = load(DUMP).module
+    with pytest.raises(PassError, match=r"`pd_op.array_(read|to_tensor|pop)` has no derivative"):
+        run_pipeline(module, "autodiff{wrt=x,targets=joined}")
+
+
+def test_the_text_is_written_back() -> None:
+    check_round_trip(DUMP.read_text())
