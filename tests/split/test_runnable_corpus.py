@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,13 @@ from pirkit import DenseTensor, tensor
 from pirkit.frontend.captured import Case, open_case
 from pirkit.frontend.files import load
 from pirkit.split import RunnableProgram, SplitParts, forward_backward
+from pirkit.split.choose import MODES
 from tests.split.paddle_parts import paddle_parts
+from tests.split.saved_bytes import of_ours
 
 FOLDER = Path(__file__).parents[1] / "corpus" / "paddle"
 CASES = sorted(p.parent for p in FOLDER.glob("*/backward.txt"))
+WRITING = [p for p in CASES if re.search(r'"pd_op\.\w+_"', (p / "program.txt").read_text("utf-8"))]
 
 
 def own_parts(folder: Path) -> SplitParts:
@@ -69,3 +73,16 @@ def compare(case: Case, found: Any, expected: Any) -> None:
         have = found[name].numpy() if name in found else np.zeros_like(want)
         assert have.shape == want.shape, name
         assert case.tolerance.error(have, want) <= case.tolerance.rtol, name
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("folder", WRITING, ids=lambda path: path.name)
+def test_p3_updates_are_computed_where_they_are(folder: Path, mode: str) -> None:
+    """No run of a forward half ends with a copy into a parameter or buffer."""
+    case, step = open_case(folder), RunnableProgram(of_ours(folder, mode))
+    weights, inputs = case.arrays("params.npz"), case.step("inputs.npz", 1)
+    step.forward(
+        [tensor(inputs[n]) for n in step.names.fx], [tensor(weights[n]) for n in step.names.fp]
+    )
+    forward, _ = step.plans()
+    assert forward.counters.copies == 0

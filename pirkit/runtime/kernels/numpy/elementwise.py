@@ -122,7 +122,7 @@ def extremum(b: Binding) -> Step | None:
     return step
 
 
-@kernel("scale", dtypes=_FLOATING, inplace={"out": "x"}, widen=True, portable=True)
+@kernel("scale", dtypes=dt.NUMBERS, inplace={"out": "x"}, widen=True, portable=True)
 def scale(b: Binding) -> Step:
     """``x * scale + bias``, or ``(x + bias) * scale``."""
     factor, offset = b.constant("scale"), b.constant("bias")
