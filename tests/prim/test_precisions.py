@@ -3,6 +3,7 @@
 Half-precision programs are those of the corpus after `convert-dtype`. Outputs and buffers of whole
 and decomposed programs are compared with one another, gradients, which exist in parts only, with
 those that Paddle recorded in float32: in bfloat16, and with `PIRKIT_EXHAUSTIVE=1` in float16 too.
+Then values are also compared in float64.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ TRAINED: Final = [p for p in CASES if (p / "backward.txt").is_file()]
 PRIMITIVE: Final = "functionalize,decompose,verify-primitive"
 HALVES: Final = (dt.bfloat16, dt.float16)
 EXHAUSTIVE: Final = os.environ.get("PIRKIT_EXHAUSTIVE") == "1"
+WIDE: Final = (dt.float64,) if EXHAUSTIVE else ()
 APART: Final = {
     ("up_and_norms", dt.bfloat16): "rounding moves three sums across 0, where `relu` has its kink"
 }
@@ -94,7 +96,7 @@ def name(case: Path) -> str:
     return case.name
 
 
-@pytest.mark.parametrize("dtype", [dt.float32, *HALVES], ids=str)
+@pytest.mark.parametrize("dtype", [dt.float32, *HALVES, *WIDE], ids=str)
 @pytest.mark.parametrize("folder", CASES, ids=name)
 def test_taken_apart_a_program_computes_the_same(folder: Path, dtype: DType) -> None:
     case = open_case(folder)
