@@ -16,25 +16,35 @@ from pirkit.runtime.tensor.buffer import address_of
 
 Array = np.ndarray[Any, Any]
 
-CONVOLUTIONS: Final = frozenset({"pd_op.conv2d", "pd_op.conv3d", "pd_op.depthwise_conv2d"})
+TRANSPOSED: Final = frozenset({"pd_op.conv2d_transpose", "pd_op.conv3d_transpose"})
+CONVOLUTIONS: Final = TRANSPOSED | {
+    "pd_op.conv2d", "pd_op.conv3d", "pd_op.depthwise_conv2d",
+}  # fmt: skip
 WORTH: Final = 1 << 20
 """Multiplications of a call from which compiling a kernel for its sizes pays soon."""
 
 
 def bind_convolution(b: Binding) -> Step | None:
     """What runs a convolution in groups; None for other ones, and for strides beyond 1."""
-    groups = b.attrs["groups"]
-    filters, depth, *sizes = b.input(1).shape
+    groups, turned = b.attrs["groups"], b.op in TRANSPOSED
+    first, second, *sizes = b.input(1).shape
     if groups == 1 or b.dtype not in (dt.float32, dt.float64):
         return None
+    each, depth = (second, first // groups) if turned else (first // groups, second)
     if b.output().numel * depth * prod(sizes) < WORTH or not b.input().numel:
         return None
     g = geometry(b, sizes, b.attrs["dilations"])
     if g.last or prod(g.strides) != 1:
         return None
-    n, each = b.input().shape[0], filters // groups
-    sizes_of = (g.lengths, g.sizes, g.positions, g.dilations, g.before)
-    nest = convolution(Convolution(n, groups, each, depth, *sizes_of, b.dtype))
+    before = g.before
+    if turned:
+        before = tuple(
+            [d * (k - 1) - p for d, k, p in zip(g.dilations, sizes, before, strict=True)]
+        )
+    if any(p < 0 for p in before):
+        return None
+    n, sides = b.input().shape[0], (g.lengths, g.sizes, g.positions, g.dilations, before)
+    nest = convolution(Convolution(n, groups, each, depth, *sides, b.dtype, turned))
     call, result = native(nest).at_addresses(), b.output()
 
     def step(x: Array, filter: Array, out: Array) -> None:

@@ -14,7 +14,7 @@ from pirkit.lowering.codegen.schedule import schedule
 from pirkit.lowering.kernels import KernelLibrary
 from pirkit.lowering.native_conv import bind_convolution
 from pirkit.runtime import dtype as dt
-from pirkit.runtime.binding import Binding
+from pirkit.runtime.binding import Binding, Step
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.native.target import host
@@ -105,7 +105,9 @@ def test_convolutions(
     check(convolution(c), rtol=1e-4, atol=1e-4)
 
 
-def bound(x: tuple[int, ...], filter: tuple[int, ...], **attrs: Any) -> Binding:
+def bound(
+    x: tuple[int, ...], filter: tuple[int, ...], op: str = "pd_op.conv2d", **attrs: Any
+) -> Binding:
     given = {
         "strides": [1, 1],
         "paddings": [1, 1],
@@ -115,8 +117,17 @@ def bound(x: tuple[int, ...], filter: tuple[int, ...], **attrs: Any) -> Binding:
         **attrs,
     }
     metas = tuple(TensorMeta(shape, dt.float32) for shape in (x, filter))
-    (out,) = KernelLibrary().infer("pd_op.conv2d", metas, given)
-    return Binding(metas, (out,), given, "pd_op.conv2d")
+    (out,) = KernelLibrary().infer(op, metas, given)
+    return Binding(metas, (out,), given, op)
+
+
+def against_reference(b: Binding, step: Step) -> None:
+    rng = np.random.default_rng(0)
+    x, w = (rng.standard_normal(b.input(k).shape).astype(np.float32) for k in (0, 1))
+    want = reference.of(lookup(b.op))(x, w, **b.attrs)
+    out = np.full(want.shape, np.nan, np.float32)
+    step(np.asfortranarray(x), w, out)
+    np.testing.assert_allclose(out, want, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("groups", [8, 32])
@@ -126,12 +137,20 @@ def test_large_convolutions_in_groups_are_native(groups: int) -> None:
     assert step is not None
     (choice, *_) = KernelLibrary().choices("pd_op.conv2d", dt.float32, b.attrs)
     assert choice.kernel.bind is bind_convolution
-    rng = np.random.default_rng(0)
-    x, w = (rng.standard_normal(b.input(k).shape).astype(np.float32) for k in (0, 1))
-    want = reference.of(lookup("pd_op.conv2d"))(x, w, **b.attrs)
-    out = np.full(want.shape, np.nan, np.float32)
-    step(np.asfortranarray(x), w, out)
-    np.testing.assert_allclose(out, want, rtol=1e-4, atol=1e-4)
+    against_reference(b, step)
+
+
+@pytest.mark.parametrize(("paddings", "dilations"), [([1, 1], [1, 1]), ([0, 2], [1, 2])])
+def test_large_transposed_convolutions_in_groups_are_native(
+    paddings: list[int], dilations: list[int]
+) -> None:
+    x, filter = (2, 32, 30, 31), (32, 6, 3, 3)
+    attrs: dict[str, Any] = {"output_padding": [], "output_size": [], "groups": 8}
+    attrs |= {"paddings": paddings, "dilations": dilations}
+    b = bound(x, filter, "pd_op.conv2d_transpose", **attrs)
+    step = bind_convolution(b)
+    assert step is not None
+    against_reference(b, step)
 
 
 def test_other_convolutions_are_left_to_others() -> None:

@@ -18,7 +18,8 @@ class Convolution:
     """Sizes of a convolution of ``n`` images with ``each`` filters for each of ``groups``.
 
     Filters and groups have ``depth`` channels. What follows is by spatial axis; ``before`` is the
-    padding in front.
+    padding in front. With ``turned`` filters lie as ``[groups, depth, each, *sizes]`` and are read
+    from their last element to the first: then it is a transposed convolution.
     """
 
     n: int
@@ -31,6 +32,7 @@ class Convolution:
     dilations: tuple[int, ...]
     before: tuple[int, ...]
     dtype: DType
+    turned: bool = False
 
 
 def convolution(c: Convolution) -> Kernel:
@@ -47,13 +49,16 @@ def convolution(c: Convolution) -> Kernel:
 
     moved = [d * s for d, s in zip(c.dilations, rows, strict=True)]
     start = -sum(p * s for p, s in zip(c.before, rows, strict=True))
-    filter = c.depth * many
     image = (channels * area, c.depth * area, 0, *rows)
-    weights = (0, c.each * filter, filter, *zero)
+    group = c.each * c.depth * many
+    to_filter, to_channel = (many, c.each * many) if c.turned else (c.depth * many, many)
+    weights = (0, group, to_filter, *zero)
+    last = many - 1 if c.turned else 0
+    taps = tuple([-t for t in taps]) if c.turned else taps
     result = (filters * room, c.each * room, room, *places)
     operands = (
         operand(image, (area, *moved), c.n * channels * area, start),
-        operand(weights, (many, *taps), filters * filter),
+        operand(weights, (to_channel, *taps), c.groups * group, last),
         operand(result, (0, *zero), c.n * filters * room),
     )
     lines = Lines(count(1), _no_flag)
