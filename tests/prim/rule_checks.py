@@ -10,7 +10,7 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
 from pirkit.analysis.differentiation import is_differentiable
-from pirkit.dialect.build import Value
+from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opdef import OpDef
 from pirkit.lowering.kernels import KernelLibrary
 from pirkit.lowering.plan_writer import write_plan
@@ -48,11 +48,21 @@ class Program:
 
 def program_of(call: Call, *, known: bool = True) -> Program:
     """The program of a call, which knows or does not know the sizes of its inputs."""
+    t = Traced(tensors_of(call), known=known)
+    return Program(t, emitted(call, t.b, t.args), constants_of(call))
+
+
+def tensors_of(call: Call) -> list[Array]:
+    """The tensors of a call, elements of lists one by one."""
     flat: list[Array] = []
     for arg in call.args:
         flat += arg if isinstance(arg, list) else [] if arg is None else [arg]
-    t = Traced(flat, known=known)
-    given = iter(t.args)
+    return flat
+
+
+def emitted(call: Call, b: Builder, args: Sequence[Value]) -> list[Value]:
+    """What a call gives of other values, elements of lists one by one."""
+    given = iter(args)
     operands = [
         [next(given) for _ in arg]
         if isinstance(arg, list)
@@ -61,16 +71,16 @@ def program_of(call: Call, *, known: bool = True) -> Program:
         else next(given)
         for arg in call.args
     ]
-    found = t.b(call.definition, *operands, **call.attrs)
+    found = b(call.definition, *operands, **call.attrs)
     results: list[Value] = []
     for value in found if isinstance(found, tuple) else (found,):
         if value is not None:
             is_list = value.any_meta.__class__.__name__ == "VecMeta"
-            results += t.b.split_vec(value) if is_list else [value]
-    return Program(t, results, _constant(call))
+            results += b.split_vec(value) if is_list else [value]
+    return results
 
 
-def _constant(call: Call) -> frozenset[int]:
+def constants_of(call: Call) -> frozenset[int]:
     """Positions, among the tensors of a call, of those that the op lets no gradient through."""
     slots = [o for o in call.definition.operands if o.kind is None]
     found: list[int] = []

@@ -136,26 +136,29 @@ def _(c: OpCall, x: Series) -> Series:
 
 @jet("pd_op.gammaincc")
 def _(c: OpCall, x: Series, y: Series) -> Series:
-    """The slope to ``y`` is ``-exp((x - 1) log y - y - lgamma(x))``."""
+    """The slope to ``y`` is ``-exp((x - 1) log y - y - lgamma(x))``; none where it is no number."""
     if any(v is not None for v in x):
         raise UnsupportedError(
             f"`{c.definition.name}` has no derivative to its parameter `x`",
             code="PK0402",
             help="stop the gradient before it",
         )
-    b = c.b
-    full: Series = [c.y, *y]
+    b, zero = c.b, c.b.zeros_like(c.out)
+    is_smooth = b.logical_and(b.greater_than(c.x, zero), b.greater_than(c.y, zero))
+    at, value = (b.where(is_smooth, v, b.ones_like(zero)) for v in (c.x, c.y))
+    full: Series = [value, *y]
     inverse = power(b, full, -1)
-    exponent: Series = [b.log(c.y) * (c.x - 1) - c.y - b.lgamma(c.x)]
+    exponent: Series = [b.log(value) * (at - 1) - value - b.lgamma(at)]
     for k in range(1, len(full)):
         logarithm = integrated(b, inverse, full, k)
-        exponent.append(b.total([times(logarithm, c.x - 1), scaled(full[k], -1)]))
+        exponent.append(b.total([times(logarithm, at - 1), scaled(full[k], -1)]))
     first = exponent[0]
     assert first is not None
     slope: Series = [-b.exp(first)]
     for k in range(1, len(full)):
         slope.append(integrated(b, slope, exponent, k))
-    return spread(c, [integrated(b, slope, full, k) for k in range(1, len(full))])
+    found = spread(c, [integrated(b, slope, full, k) for k in range(1, len(full))])
+    return [None if v is None else b.where(is_smooth, v, zero) for v in found]
 
 
 # --- choices and numbers that are hardly changed -------------------------------------------------
