@@ -105,3 +105,29 @@ def test_padding_that_keeps_sizes_is_known_at_stride_one(size: int) -> None:
         found.append([computed["g0"], computed["g1"]])
     for one, other in zip(*found, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+@pytest.mark.parametrize("kind", ["max", "avg"])
+def test_pooling_that_keeps_sizes(kind: str, size: int) -> None:
+    given = np.random.default_rng(size).standard_normal((2, 3, 5, 4))
+
+    def pooled(t: Traced) -> Value:
+        return t.b.pool2d(t.args[0], kernel_size=(size, size), strides=(1, 1), paddings=(0, 0),
+                          padding_algorithm="SAME", data_format="NCHW", pooling_type=kind,
+                          exclusive=True, ceil_mode=False, global_pooling=False,
+                          adaptive=False)  # fmt: skip
+
+    found: list[Array] = []
+    for known in (True, False):
+        whole, parts = (
+            t.run({"y": pooled(t)}, pipeline)["y"]
+            for pipeline in ("", "decompose,verify-primitive")
+            for t in [Traced([given], known=known)]
+        )
+        np.testing.assert_allclose(parts, whole, rtol=1e-12)
+        t = Traced([given], known=known)
+        (slope,) = t.grad(t.b.exp(pooled(t)), t.args)
+        assert slope is not None
+        found.append(t.run({"slope": slope}, "decompose,verify-primitive")["slope"])
+    np.testing.assert_allclose(*found, rtol=1e-12)

@@ -38,7 +38,7 @@ def _(c: OpCall) -> Value:
     if c.global_pooling or (c.adaptive and set(sizes) == {1}):
         return b.cast(_whole(b, x, axes, largest), c.x.dtype)
     is_open = UNKNOWN in lengths
-    if 0 in lengths or (is_open and (c.adaptive or c.ceil_mode or c.padding_algorithm == "SAME")):
+    if 0 in lengths or (is_open and (c.adaptive or c.ceil_mode or _pads_by_size(c, largest))):
         return NotImplemented
     moves = pool_slides(lengths, sizes, c.strides, c.paddings, c.padding_algorithm, False, "C4")
     if is_open:
@@ -50,6 +50,12 @@ def _(c: OpCall) -> Value:
     else:
         out = _average(b, x, axes, every, inside=c.exclusive or c.adaptive)
     return b.cast(out, c.x.dtype)
+
+
+def _pads_by_size(c: OpCall, largest: bool) -> bool:
+    """True if how much is padded, where that counts, depends on the sizes of the image."""
+    moves = set(c.strides) != {1}
+    return c.padding_algorithm == "SAME" and (moves or not (largest or c.exclusive))
 
 
 @decompose("pd_op.max_pool2d_with_index", "pd_op.max_pool3d_with_index")
