@@ -6,7 +6,7 @@ other one is put into the trees of its readers, its indices composed with theirs
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import cast
@@ -136,6 +136,9 @@ def _stored(units: list[Unit], outputs: set[SSAValue], group: Group) -> set[SSAV
     return stored
 
 
+_Place = tuple[SSAValue, Index]
+
+
 class _Builder:
     """Inputs are numbered as they are met; stored values, for now, from -1 downwards."""
 
@@ -147,7 +150,7 @@ class _Builder:
         self.places: dict[SSAValue, int] = {}
         self.statements: list[Statement] = []
         self.stages: dict[SSAValue, int] = {}
-        self.known: dict[tuple[SSAValue, Index], Node] = {}
+        self.known: dict[_Place, Node] = {}
         self.at_most = 0
         self.axes = sorted(group.loops.extents)
         self.origins = Origins(group.units, found)
@@ -156,7 +159,7 @@ class _Builder:
         """Add the statement of a value."""
         self.at_most = 0
         self.known = {}
-        body = self.tree(unit, {})
+        body = self.tree(unit, {}, self.loads(unit, {}))
         value = unit.value
         rows = self.rows(unit, body)
         fold, extents, attrs = "", (), {}
@@ -197,53 +200,92 @@ class _Builder:
         return rows
 
     def value(self, value: SSAValue, index: Index) -> Node:
-        """The element of a value at an index."""
-        key = (value, index)
-        found = self.known.get(key)
-        if found is None:
-            found = self.known[key] = self.make(value, index)
-        return found
+        """The element of a value at an index; chains of ops may be long, so without recursion."""
+        stack = [(value, index)]
+        while stack:
+            place = stack[-1]
+            if place not in self.known:
+                unit = self.expanded(*place)
+                at = {} if unit is None else bindings(space(unit.meta.shape), place[1])
+                loads = {} if unit is None else self.loads(unit, at)
+                left = [p for p in loads.values() if p not in self.known]
+                if left:
+                    stack += reversed(left)
+                    continue
+                made = self.load(*place) if unit is None else self.tree(unit, at, loads)
+                self.known[place] = made
+            stack.pop()
+        return self.known[value, index]
 
-    def make(self, value: SSAValue, index: Index) -> Node:
+    def expanded(self, value: SSAValue, index: Index) -> Unit | None:
+        """The op whose tree stands for an element; None for one that is read."""
         unit = self.group.units.get(value)
         if unit is None:
             free = self.equations.unit_of(value)
-            if free is not None and free.is_free:
-                return self.tree(free, bindings(space(free.meta.shape), index))
+            return free if free is not None and free.is_free else None
+        return None if self.is_stored(unit, index) else unit
+
+    def is_stored(self, unit: Unit, index: Index) -> bool:
+        held = unit.result in self.places
+        return held and (unit.is_reduction or self.is_local(unit, index))
+
+    def load(self, value: SSAValue, index: Index) -> Load:
+        """The element of an input, or of a value that is stored."""
+        unit = self.group.units.get(value)
+        if unit is None:
             return Load(self.inputs.setdefault(value, len(self.inputs)), index)
-        if value in self.places and (unit.is_reduction or self.is_local(unit, index)):
-            later = self.stages[value] + (1 if unit.is_reduction else 0)
-            self.at_most = max(self.at_most, later)
-            return Load(self.places[value], index)
-        return self.tree(unit, bindings(space(unit.meta.shape), index))
+        later = self.stages[value] + (1 if unit.is_reduction else 0)
+        self.at_most = max(self.at_most, later)
+        return Load(self.places[value], index)
 
     def is_local(self, unit: Unit, index: Index) -> bool:
         """True if reading the stored value needs no more than the turn of the reader."""
         return unit.result in self.group.loops.rows or index == space(unit.meta.shape)
 
-    def tree(self, unit: Unit, at: Mapping[Iter, Expr]) -> Node:
+    def loads(self, unit: Unit, at: Mapping[Iter, Expr]) -> dict[int, _Place]:
+        """What each load of a unit's tree reads, its iterators replaced."""
+        return {
+            id(n): (
+                unit.tensors[n.source],
+                compose(tuple([renumber(e, self.numbers(unit)) for e in n.index]), at),
+            )
+            for n in walk(unit.body)
+            if isinstance(n, Load)
+        }
+
+    def numbers(self, unit: Unit) -> Callable[[int], int]:
+        """The kernel's numbers of the tensors of a unit that decide indices."""
+
+        def number(source: int) -> int:
+            return self.inputs.setdefault(unit.tensors[source], len(self.inputs))
+
+        return number
+
+    def tree(self, unit: Unit, at: Mapping[Iter, Expr], loads: Mapping[int, _Place]) -> Node:
         """The tree of a unit with its iterators replaced; made without recursion over the unit."""
         made: dict[int, Node] = {}
         for node in walk(unit.body):
-            made[id(node)] = self.node(node, unit, at, made)
+            if isinstance(node, Load):
+                made[id(node)] = self.value(*loads[id(node)])
+            else:
+                made[id(node)] = self.node(node, unit, at, made)
         return made[id(unit.body)]
 
-    def node(self, node: Node, unit: Unit, at: Mapping[Iter, Expr], made: dict[int, Node]) -> Node:
-        def source_of(number: int) -> int:
-            value = unit.tensors[number]
-            return self.inputs.setdefault(value, len(self.inputs))
-
+    def node(
+        self,
+        node: Fill | Position | Choose | Apply,
+        unit: Unit,
+        at: Mapping[Iter, Expr],
+        made: Mapping[int, Node],
+    ) -> Node:
         match node:
-            case Load():
-                index = compose(tuple([renumber(e, source_of) for e in node.index]), at)
-                return self.value(unit.tensors[node.source], index)
             case Fill():
                 return node
             case Position():
                 return Position(substitute(node.index, at), node.dtype)
             case Choose():
                 guards = [
-                    Guard(substitute(renumber(g.value, source_of), at), g.bound)
+                    Guard(substitute(renumber(g.value, self.numbers(unit)), at), g.bound)
                     for g in node.guards
                 ]
                 return decided(guards, made[id(node.yes)], made[id(node.no)])

@@ -10,7 +10,7 @@ joined too (`merging.py`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import inf
@@ -20,7 +20,7 @@ from xdsl.ir import Operation, SSAValue
 
 from pirkit.dialect.opdef import PURE
 from pirkit.dialect.operation import PirOp
-from pirkit.index.maps import witness
+from pirkit.index.maps import space, witness
 from pirkit.lowering.fusion.equations import Equations, Unit
 from pirkit.lowering.fusion.recomputing import again
 from pirkit.lowering.fusion.refusal import Refusal
@@ -61,6 +61,8 @@ class Group:
     copies: dict[SSAValue, None] = field(default_factory=dict[SSAValue, None])
     """Values that another kernel gives, too: this one computes them again for itself."""
     loops: Loops = field(default_factory=Loops)
+    is_straight: bool = True
+    """Whether its ops read each other point by point: what an op needs of them, at one index."""
     ceiling: float = inf
     """The lowest level of what reads the kernel: it can rise to below that."""
 
@@ -196,6 +198,7 @@ class _Partitioner:
             if unit.result not in group.units:
                 group.units[unit.result] = unit
                 group.copies[unit.result] = None
+                group.is_straight = False
                 group.inputs.pop(unit.result, None)
                 self.reads(unit, group)
 
@@ -224,7 +227,7 @@ class _Partitioner:
             members = {v: u for g in groups for v, u in g.units.items()}
         joined: Joined | None = None
         if not any((members[v].op, unit.op) in self.together for v in unit.tensors if v in members):
-            refusal = self.limits(unit, groups) or self.unsolvable(unit, members)
+            refusal = self.limits(unit, groups) or self.unsolvable(unit, groups, members)
             if refusal is not None:
                 return refusal
             joined = solve(unit, [g.loops for g in groups], members)
@@ -234,7 +237,9 @@ class _Partitioner:
         if any(r.decides and r.source in members for r in unit.reads):
             return self.waits_for_indices(unit, members)
         joined = joined or solve(unit, [g.loops for g in groups], members)
-        self.enter(unit, self.merged(groups, joined, level), joined)
+        group = self.merged(groups, joined, level)
+        group.is_straight = all(g.is_straight for g in groups) and _reads_straight(unit, members)
+        self.enter(unit, group, joined)
         return None
 
     def merged(self, groups: list[Group], joined: Joined, level: int) -> Group:
@@ -263,9 +268,12 @@ class _Partitioner:
         reason = "its elements decide where others are read: they have to be stored first"
         return Refusal("stage", (members[decides].op, unit.op), reason)
 
-    def unsolvable(self, unit: Unit, members: dict[SSAValue, Unit]) -> Refusal | None:
+    def unsolvable(
+        self, unit: Unit, groups: list[Group], members: dict[SSAValue, Unit]
+    ) -> Refusal | None:
         inside = [r for r in unit.reads if r.source in members]
-        if len(inside) < 2:
+        at = {r.index for r in inside if not members[r.source].is_reduction}
+        if len(inside) < 2 or (len(at) < 2 and all(g.is_straight for g in groups)):
             return None
         found = conflicts(unit, members)
         if found is None:
@@ -305,6 +313,15 @@ class _Partitioner:
         reason = f"they have {common} in common: one waits for all of the other"
         ops = (_first(unit, groups), unit.op)
         return Refusal("stage", ops, reason, remedy=f"fuse{{turns={turns}}}")
+
+
+def _reads_straight(unit: Unit, members: Mapping[SSAValue, Unit]) -> bool:
+    """True if an op reads members point by point; what was reduced is stored anyway."""
+    if unit.is_reduction:
+        return True
+    here = space(unit.meta.shape)
+    inside = [r for r in unit.reads if r.source in members]
+    return all(r.index == here or members[r.source].is_reduction for r in inside)
 
 
 def _first(unit: Unit, groups: list[Group]) -> PirOp:
