@@ -44,7 +44,7 @@ from tests.prim.rule_checks import (
 )
 from tests.prim.test_closed import is_refused
 from tests.prim.test_rules import EXHAUSTIVE, smallest
-from tests.prim.test_taylor import SERIES, beam
+from tests.prim.test_taylor import NESTED, SERIES, beam, count
 
 # --- A3: forward rules ---------------------------------------------------------------------------
 
@@ -348,6 +348,27 @@ def test_a10_what_is_not_connected_is_told() -> None:
     found = effect(module, {"x": np.ones(2, np.float32), "y": np.ones(3)})
     zeros = found["output y_grad"]
     assert (zeros.dtype, zeros.tolist()) == (np.float64, [0, 0, 0])
+
+
+# --- A11: growth ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("pipeline", [SERIES, NESTED], ids=["series", "nested"])
+@pytest.mark.parametrize("name", ["sqrt", "rsqrt", "reciprocal", "log", "exp", "sin"])
+def test_a11_powers_stay_powers(name: str, pipeline: str) -> None:
+    """Order 6 takes at most 30 operations, also without series: Paddle takes up to 3520."""
+    f = getattr(ops, name)
+    for _ in range(6):
+        f = summed(f)
+    assert count(f, (np.array([0.5, 1.3]),), pipeline) <= 30
+
+
+def test_a11_series_grow_with_the_square_of_the_order() -> None:
+    residuals: dict[int, int] = {}
+    for order in (2, 4, 8):
+        residual, _, args = beam(order)
+        residuals[order] = count(residual, args, SERIES)
+    assert residuals[8] <= 4 * residuals[4] <= 16 * residuals[2]
 
 
 # --- A12: clean-up -------------------------------------------------------------------------------
