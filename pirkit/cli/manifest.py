@@ -12,14 +12,12 @@ from pirkit.dialect.operation import REGIONS
 from pirkit.dialect.primitives import PRIMITIVES, Primitive
 from pirkit.dialect.rules.series import LINEAR
 from pirkit.dialect.signature import REQUIRED, Attr, Operand, Result
+from pirkit.lowering.plan_writer import is_structural
 from pirkit.passes import autodiff_regions, series_regions
 from pirkit.runtime.registry import CPU, GPU, KERNELS
 
-PORTS: Final = frozenset({"pd_op.data", "pd_op.feed", "pd_op.fetch"})
-"""Ops that become inputs and outputs of a plan, on every device."""
-
 BY_PLAN: Final = "the plan"
-"""What runs an op that is no call: inputs, outputs, branches and loops."""
+"""What runs an op that is no call: inputs, outputs, branches, loops, lists."""
 FALLBACK: Final = "the CPU, with copies"
 NO_GRADIENT: Final = "no gradient"
 LINEAR_IN_FIRST: Final = "linear"
@@ -100,7 +98,7 @@ def _types(definition: OpDef) -> str:
 
 
 def _numpy(definition: OpDef) -> list[str] | str:
-    if definition.name in PORTS or definition.name in REGIONS:
+    if is_structural(definition.name):
         return BY_PLAN
     kernels = dict.fromkeys(k.source for k in KERNELS.kernels(definition.name, backend=CPU))
     rule = reference.get(definition)
@@ -108,7 +106,7 @@ def _numpy(definition: OpDef) -> list[str] | str:
 
 
 def _cupy(definition: OpDef) -> list[str] | str:
-    if definition.name in PORTS or definition.name in REGIONS:
+    if is_structural(definition.name):
         return BY_PLAN
     kernels = dict.fromkeys(k.source for k in KERNELS.kernels(definition.name, backend=GPU))
     return list(kernels) or FALLBACK

@@ -391,3 +391,8 @@ _STRUCTURAL: dict[str, Any] = {
     "pd_op.array_pop": _on_array("take", "index"),
     "pd_op.array_to_tensor": _on_array("join", "axis", "use_stack"),
 }
+
+
+def is_structural(name: str) -> bool:
+    """True for an op that becomes no call but a part of the plan: a port, a branch, a list."""
+    return name in _STRUCTURAL
