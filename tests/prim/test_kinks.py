@@ -13,6 +13,7 @@ import pirkit
 from pirkit import ops
 from pirkit.dialect.build import Builder, Value
 from pirkit.passes import run_pipeline
+from pirkit.passes.autodiff import append_backward
 from pirkit.passes.series import prepared, push
 from tests.prim.differentiation import Traced
 
@@ -119,6 +120,18 @@ def test_a07_a_series_takes_the_same_side(
     f: Any = lambda x: getattr(ops, name)(x, **attrs)  # noqa: E731
     _, (found,) = pirkit.jet(f, (np.array([at]),), ((np.ones(1),),))
     assert float(found[0]) == pytest.approx(expected, abs=1e-7)
+
+
+@pytest.mark.parametrize(("name", "attrs", "at", "expected"), KINKS)
+def test_a07_paddles_gradient_ops_take_the_same_side(
+    name: str, attrs: Any, at: float, expected: float
+) -> None:
+    t = Traced([np.array([at])])
+    y = t.b(f"pd_op.{name}", t.args[0], **attrs)
+    (found,) = append_backward(t.program, [y.ssa], [t.args[0].ssa], whole=True)
+    assert found is not None
+    slope = float(t.run({"g": t.b.wrap(found)}, "decompose")["g"][0])
+    assert slope == pytest.approx(expected, abs=1e-7)
 
 
 @pytest.mark.parametrize(("before", "after"), FORMS.values(), ids=FORMS)
