@@ -32,8 +32,9 @@ class AutodiffPass(Pass):
     ``targets`` names the outputs to differentiate, all floating ones by default; ``wrt`` the inputs
     and parameters, by default all that do not stop gradients. The derivative with respect to ``x``
     is the output ``x_grad``; it is zeros where the outputs do not depend on ``x``. The cotangent of
-    an output ``y`` is ones, or with ``seeds`` the input ``y_grad``. With ``whole`` an op of which
-    Paddle has a gradient op is not taken apart, and its derivative reads no more than that op does.
+    an output ``y`` is ones, with ``seeds`` the input ``y_grad``. With ``whole`` or ``seeds`` an
+    op of which Paddle has a gradient op is not taken apart, and its derivative reads no more than
+    that op does.
 
     ::
 
@@ -76,7 +77,11 @@ class AutodiffPass(Pass):
         if self.seeds:
             cotangents = [_seed(b, name, value) for name, value in chosen.items()]
         found = append_backward(
-            program, list(chosen.values()), list(asked.values()), cotangents, whole=self.whole
+            program,
+            list(chosen.values()),
+            list(asked.values()),
+            cotangents,
+            whole=self.whole or self.seeds,
         )
         for (name, value), gradient in zip(asked.items(), found, strict=True):
             if gradient is None:

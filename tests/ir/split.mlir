@@ -5,9 +5,8 @@
 // the output has the name of the parameter.
 // CHECK-LABEL:   pir.program @forward
 // CHECK-SAME:      fp = ["parameter_1", "variance"], fm = [{{.*}}], fo = ["y", "parameter_1"]
-// CHECK:           [[OLD:%.*]] = pd_op.scale_(%mean1)
-// CHECK:           %mean2 = pd_op.add_([[OLD]],
-// CHECK-NOT:       assign_out_
+// CHECK:           %mean2, {{.*}} = pd_op.batch_norm_(%x, %mean1,
+// CHECK-NOT:       assign
 // CHECK-NOT:       output_name = "mean"
 // CHECK:           pir.shadow_output(%mean1) {output_name = "parameter_1"}
 // CHECK-LABEL:   pir.program @backward

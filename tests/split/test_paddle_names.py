@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from pirkit.frontend.compile import run_passes
 from pirkit.frontend.files import load
+from pirkit.split import forward_backward
 from pirkit.split.choose import MODES
 from tests.split.paddle_names import by_value, names_of
 from tests.split.saved_bytes import CASES, of_ours, of_paddle, rows
@@ -53,6 +55,14 @@ def test_modes_keep_no_more_than_paddle(folder: Path) -> None:
     own = [of_ours(folder, mode).report.bytes for mode in MODES]
     assert own[2] <= own[1] <= own[0]
     assert own[0] <= theirs
+
+
+@pytest.mark.parametrize("folder", CASES, ids=lambda path: path.name)
+def test_a_joint_program_is_split_as_well_as_one_without_gradients(folder: Path) -> None:
+    joint = run_passes(load(folder / "program.txt"), "autodiff{seeds=true}")
+    for mode in MODES:
+        ours = of_ours(folder, mode).report.bytes
+        assert forward_backward(joint, mode=mode).report.bytes <= ours
 
 
 def test_the_table_in_the_docs_is_up_to_date() -> None:
