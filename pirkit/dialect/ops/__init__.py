@@ -67,6 +67,7 @@ from pirkit.dialect.ops import (  # noqa: F401
     rearranging,
     reduction,
     rnn,
+    roi_pool,
     rounding,
     scan,
     scatter,

@@ -154,8 +154,12 @@ declare_gradients(
         "spatial_scale: f32, sampling_ratio: i32, aligned: bool -> x_grad"
     ),
     (
-        "roi_pool_grad: x, boxes, boxes_num, arg_max, out_grad ; pooled_height: i32, "
+        "roi_pool_grad: x, boxes, boxes_num?, arg_max, out_grad ; pooled_height: i32, "
         "pooled_width: i32, spatial_scale: f32 -> x_grad"
+    ),
+    (
+        "psroi_pool_grad: x, boxes, boxes_num?, out_grad ; pooled_height: i32, "
+        "pooled_width: i32, output_channels: i32, spatial_scale: f32 -> x_grad"
     ),
     "pad_grad: x~, out_grad, pad_value: scalar ; paddings: i32[] -> x_grad",
     (

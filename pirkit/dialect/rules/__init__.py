@@ -104,6 +104,9 @@ from pirkit.dialect.rules import (
     reduction as reduction,
 )
 from pirkit.dialect.rules import (
+    roi_pool as roi_pool,
+)
+from pirkit.dialect.rules import (
     sampling as sampling,
 )
 from pirkit.dialect.rules import (

@@ -170,7 +170,7 @@ def _(c: OpCall) -> Value:
     weight = in_shape(b, y_weight, down) * in_shape(b, x_weight, across)
     assert inside is not None
     weight = b.where(b.reshape(inside, (-1,)), b.reshape(weight, (-1,)), 0.0)
-    image = _spread(b, in_shape(b, _images(c, count), [count, 1, 1]), both)
+    image = _spread(b, in_shape(b, images(c, count), [count, 1, 1]), both)
     first = image * as_list(b, product(b, *lengths))
     found = read_between(b, _rows(b, x, sizes), first, places, lengths, weight)
     split: list[Size] = [count, c.pooled_height, y_points, c.pooled_width, x_points, sizes[1]]
@@ -200,7 +200,7 @@ def _points(
     return at, weight, points
 
 
-def _images(c: OpCall, count: Size) -> Value:
+def images(c: OpCall, count: Size) -> Value:
     """The image of each box."""
     b = c.b
     place = _arange(b, count)
