@@ -29,15 +29,20 @@ def some_calls(definition: OpDef) -> list[Call]:
     return list(calls(definition, dtype))
 
 
-def named_metas(call: Call, sizes: Sizes, every: bool) -> list[Meta | None]:
-    """Operands whose sizes have names: ``every`` one, or all but those of 1 element."""
+MODES = ("every", "wide", "alike")
+
+
+def named_metas(call: Call, sizes: Sizes, mode: str) -> list[Meta | None]:
+    """Operands whose sizes have names: ``every`` one its own, or all but those of 1 element; or
+    equal ones the same.
+    """
     by_size: dict[tuple[int, int, int], int] = {}
 
     def name(meta: TensorMeta, operand: int) -> TensorMeta:
         shape: list[int] = []
         for axis, n in enumerate(meta.shape):
-            key = (operand, axis, n)
-            if n == 1 and not every:
+            key = (operand, axis, n) if mode != "alike" else (0, 0, n)
+            if n == 1 and mode != "every":
                 shape.append(n)
                 continue
             if key not in by_size:
@@ -62,13 +67,13 @@ def flat_dims(metas: list[Meta | None]) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize("every", [True, False], ids=["every", "wide"])
+@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("definition", RULED, ids=str)
-def test_shapes_are_those_of_infer_meta(definition: OpDef, every: bool) -> None:
+def test_shapes_are_those_of_infer_meta(definition: OpDef, mode: str) -> None:
     told = 0
     for call in some_calls(definition):
         sizes = Sizes()
-        named = named_metas(call, sizes, every)
+        named = named_metas(call, sizes, mode)
         want = [cast(TensorMeta, m) for m in call.infer()]
         try:
             shapes = result_shapes.of(definition)(
@@ -118,18 +123,18 @@ def kernel_of(call: Call, metas: list[Meta | None], sizes: Sizes) -> MapExpr | N
 MAPPED = [d for d in RULED if index_maps.get(d) is not None]
 
 
-@pytest.mark.parametrize("every", [True, False], ids=["every", "wide"])
+@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("definition", MAPPED, ids=str)
-def test_elements_are_those_of_the_reference(definition: OpDef, every: bool) -> None:
+def test_elements_are_those_of_the_reference(definition: OpDef, mode: str) -> None:
     for call in some_calls(definition):
         sizes = Sizes()
-        kernel = kernel_of(call, named_metas(call, sizes, every), sizes)
+        kernel = kernel_of(call, named_metas(call, sizes, mode), sizes)
         if kernel is None:
             continue
         arrays = [
             a for x in call.args for a in (x if isinstance(x, list) else [x]) if a is not None
         ]
-        assert kernel.is_sized or all(m.rank == 0 for m in kernel.inputs) or not every
+        assert kernel.is_sized or all(m.rank == 0 for m in kernel.inputs) or mode != "every"
         (found,) = run(kernel, arrays)
         want = cast("np.ndarray", call.compute()[0])
         assert found.dtype == want.dtype

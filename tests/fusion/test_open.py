@@ -12,13 +12,16 @@ from pirkit.dialect.build import Value
 from pirkit.dialect.map_expr.checking import problems
 from pirkit.dialect.map_expr.text import parse_kernel, print_kernel
 from pirkit.dialect.operation import PirOp, ProgramOp
+from pirkit.dialect.text import parse_mlir
 from pirkit.lowering.fusion.fusing import plan_fusion
 from pirkit.lowering.fusion.partition import Policy
+from pirkit.passes import run_pipeline
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import UNKNOWN
 from pirkit.runtime.place import UNDEFINED
 from tests.fusion.cases import Case
 from tests.fusion.open_programs import SIZES, OpenMaker, known
+from tests.fusion.test_counts import OPS, W, X
 from tests.fusion.test_random import fused, run
 
 
@@ -196,3 +199,67 @@ def test_what_depends_on_sizes_is_refused_with_the_guard(
     found = plan_fusion(program.block, Policy())
     (reason,) = [r for r in found.equations.opaque.values() if r.kind == "guard"]
     assert reason.reason == told
+
+
+COUNTS = {
+    **{name: (OPS[name][0], 1, 2) for name in ("softmax", "log_softmax")},
+    **{name: (OPS[name][0], 1, 3) for name in ("layer_norm", "gelu", "gelu_tanh", "silu_bias")},
+    "rms_norm": (OPS["rms_norm"][0], 1, 4),
+}
+"""Kernels forward, and forward and backward.
+
+What gives the gradient of the result may have other sizes than the result, so that sums over axes
+that were spread wait for the sizes.
+"""
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_well_known_ops_of_open_sizes(name: str) -> None:
+    body, forward, both = COUNTS[name]
+    text = (
+        f'pir.program @p(%x "x" : {X}, %w "w" : {W}) {{\n  {body}\n'
+        f'  pir.shadow_output(%y) {{output_name = "y"}} : ({X}) -> ()\n}}\n'
+    ).replace("2048", "?")
+    for before, most in (("", forward), ("autodiff{seeds=true},expand-gradients,", both)):
+        module = parse_mlir(text, "p")
+        run_pipeline(module, f"{before}decompose,canonicalize,cse,dce,fuse{{single=true}}")
+        ops = [op.name for op in module.walk() if isinstance(op, PirOp)]
+        assert ops.count("pir.map_expr") <= most
+
+
+BATCH_NORM = """
+pir.program @p(%x "x" : IMAGES, %m "m" : ROW, %v "v" : ROW, %w "w" : ROW, %b "b" : ROW) {
+  %y, %m1, %v1, %sm, %sv, %r = pd_op.batch_norm(%x, %m, %v, %w, %b) {is_test = TEST,
+    momentum = 0.9 : f32, epsilon = 1.0e-5 : f32, data_format = "NCHW", use_global_stats = false,
+    trainable_statistics = false}
+    : (IMAGES, ROW, ROW, ROW, ROW) -> (IMAGES, ROW, ROW, ROW, ROW, tensor<?xui8>)
+  pir.shadow_output(%y) {output_name = "y"} : (IMAGES) -> ()
+}
+""".replace("ROW", "tensor<16xf32>")
+IMAGES = "8x16x10x10"
+
+
+@pytest.mark.parametrize(
+    ("dims", "inference", "most"),
+    [
+        ("8x16x10x10", True, 1),
+        ("?x16x?x?", True, 1),
+        ("8x16x10x10", False, 1),
+        ("?x16x?x?", False, 3),
+    ],
+)
+def test_batch_norm(dims: str, inference: bool, most: int) -> None:
+    text = BATCH_NORM.replace("IMAGES", f"tensor<{dims}xf32>").replace(
+        "TEST", str(inference).lower()
+    )
+    module = parse_mlir(text, "p")
+    plain = next(op for op in module.clone().ops if isinstance(op, ProgramOp))
+    run_pipeline(module, "decompose,canonicalize,cse,dce,fuse{single=true}")
+    program = next(op for op in module.ops if isinstance(op, ProgramOp))
+    ops = [op.name for op in program.walk() if isinstance(op, PirOp)]
+    assert ops.count("pir.map_expr") <= most
+    rng = np.random.default_rng(0)
+    given = {k: rng.uniform(0.5, 1, 16).astype(np.float32) for k in "mvwb"}
+    given["x"] = rng.standard_normal((8, 16, 10, 10)).astype(np.float32)
+    want, got = run(plain, given), run(program, given)
+    np.testing.assert_allclose(got["y"], want["y"], rtol=1e-4, atol=1e-5)

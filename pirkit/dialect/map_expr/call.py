@@ -109,7 +109,21 @@ def declared(value: SSAValue) -> Meta | None:
     return meta_of(value.type)
 
 
-def call_of(op: PirOp, operand: Metas = declared, result: Metas = declared) -> MapCall | Opaque:
+Numbers = Callable[[SSAValue], tuple[int, ...] | None]
+"""The sizes that a list of integers holds, as far as they have names; None if one has none."""
+
+
+def no_numbers(value: SSAValue) -> tuple[int, ...] | None:
+    """Nothing is known of lists that the program computes."""
+    return None
+
+
+def call_of(
+    op: PirOp,
+    operand: Metas = declared,
+    result: Metas = declared,
+    numbers: Numbers = no_numbers,
+) -> MapCall | Opaque:
     """The call that an op is, or why rules have nothing to say of it."""
     definition = op.definition
     operands = [
@@ -124,21 +138,24 @@ def call_of(op: PirOp, operand: Metas = declared, result: Metas = declared) -> M
             return NO_TENSOR
     if any(isinstance(v.owner, PirOp) and v.owner.name == "pir.stack" for v in op.operands):
         return NO_TENSOR
-    attrs = _attributes(op)
+    attrs = _attributes(op, numbers)
     if attrs is None:
         return UNKNOWN_ATTRIBUTE
     return MapCall(definition, operands, results, attrs)
 
 
 def maps_of(
-    op: PirOp, operand: Metas = declared, result: Metas = declared
+    op: PirOp,
+    operand: Metas = declared,
+    result: Metas = declared,
+    numbers: Numbers = no_numbers,
 ) -> tuple[Value | None, ...] | Opaque:
     """The value of each result of an op, or why there are no index maps."""
     definition = op.definition
     rule = index_maps.get(definition)
     if rule is None or definition.writes:
         return why_none(definition)
-    call = call_of(op, operand, result)
+    call = call_of(op, operand, result, numbers)
     if isinstance(call, Opaque):
         return call
     if not call.is_known:
@@ -157,15 +174,20 @@ def undecided(question: Undecided) -> Opaque:
     return Opaque(f"only the program's inputs tell whether {question}", "guard")
 
 
-def _attributes(op: PirOp) -> dict[str, Any] | None:
-    """Values of the attributes, those that are passed as operands too; None if one is open."""
+def _attributes(op: PirOp, numbers: Numbers) -> dict[str, Any] | None:
+    """Values of the attributes, those that are passed as operands too; None if one is open.
+
+    A shape may be one that the program computes of shapes: index rules read it off the result.
+    """
     attrs = op.attribute_values()
     slots = {s.name: s for s in op.definition.operands}
     for name, value in constants_of(op.definition, op.operand_slots, op.properties):
         if value is None or (isinstance(value, tuple) and None in value):
-            if op.operand_named(name) is not None:
+            source = op.operand_named(name)
+            found = numbers(source) if source is not None and name == "shape" else None
+            if source is not None and found is None:
                 return None
-            attrs[name] = value
+            attrs[name] = value if source is None else found
         else:
             number = cast(Any, value)
             attrs[name] = int(number) if slots[name].kind in INT_KINDS else number
@@ -216,7 +238,6 @@ OPAQUE: Final[dict[str, Opaque]] = {
     **_because("its content is not defined", "empty"),
     **_because("it acts on the world outside", "print", "fetch"),
     **_because("it moves between devices", "memcpy_h2d", "memcpy_d2h"),
-    **_because("it reads sizes, not elements", "shape", "shape64", "reduce_as"),
     **_because("it searches", "searchsorted"),
     **_because("it is an input", "data", "feed"),
     **_because("it stands in the program as it is", "assign_value", "full_int_array"),

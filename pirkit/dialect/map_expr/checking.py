@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import chain
 from typing import Final
@@ -10,7 +10,7 @@ from typing import Final
 from pirkit.diag.errors import ConstraintError
 from pirkit.dialect.map_expr.deriving import differences
 from pirkit.dialect.map_expr.kernel import MapExpr, Statement
-from pirkit.dialect.map_expr.specialised import with_sizes
+from pirkit.dialect.map_expr.specialised import Shape, sizes_at, with_sizes
 from pirkit.dialect.map_expr.text import parse_kernel
 from pirkit.dialect.map_expr.tree import Choose, Load, walk
 from pirkit.index.expr import Expr
@@ -33,15 +33,16 @@ def problem_of(text: str) -> str | None:
     return next(chain(problems(kernel), differences(kernel)), None)
 
 
-def problems(kernel: MapExpr) -> Iterator[str]:
+def problems(kernel: MapExpr, shapes: Sequence[Shape] | None = None) -> Iterator[str]:
     """What is wrong with a kernel, in words; nothing if all holds.
 
     The order of what it does is checked for all sizes at once. That it reads inside of its tensors
-    is shown by bounds for all sizes too, where they tell, and else tried for some.
+    is shown by bounds for all sizes too, where they tell, and else tried for some, or for those
+    that inputs of these ``shapes`` tell.
     """
     yield from _problems(kernel)
     if kernel.is_sized:
-        for sizes in _samples(kernel):
+        for sizes in _samples(kernel) if shapes is None else [sizes_at(kernel, shapes)]:
             for message in _problems(with_sizes(kernel, sizes), with_order=False):
                 yield f"{message}, where sizes are {sizes}"
 

@@ -125,7 +125,7 @@ def equations(
     for order, op in enumerate(cast("Iterator[PirOp]", block.ops)):
         found.ops.append(op)
         guard = found.shapes.visit(op)
-        values = maps_of(op, found.shapes.named, found.shapes.told)
+        values = maps_of(op, found.shapes.named, found.shapes.told, found.shapes.numbers)
         if guard is not None and (values is UNKNOWN_SIZE or not isinstance(values, Opaque)):
             values = guard
         if op in untold:

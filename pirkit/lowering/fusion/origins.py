@@ -52,7 +52,7 @@ class Origins:
                 operands.append(tuple([self._operand(v, inputs) for v in owner.operands]))
             else:
                 operands.append(None if value is None else self._operand(value, inputs))
-        attrs = cast(MapCall, call_of(op)).attrs
+        attrs = cast(MapCall, call_of(op, numbers=self.shapes.numbers)).attrs
         told = {k: v for k, v in ((k, _told(v)) for k, v in attrs.items()) if v is not ...}
         return Origin(op.name, tuple(operands), told, unit.meta)
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import cast
+from collections.abc import Callable, Sequence
+from typing import Final, cast
 
 from xdsl.ir import SSAValue
 
+from pirkit.dialect.infer import constant_array
 from pirkit.dialect.map_expr.call import call_of, declared, undecided
 from pirkit.dialect.map_expr.naming import Dims, Sizes, result_shapes
 from pirkit.dialect.map_expr.tree import Opaque
@@ -22,6 +23,7 @@ class Shapes:
         self.sizes = Sizes()
         self._told: dict[SSAValue, TensorMeta] = {}
         self._named: dict[SSAValue, Meta | None] = {}
+        self._numbers: dict[SSAValue, tuple[int, ...] | None] = {}
 
     def visit(self, op: PirOp) -> Opaque | None:
         """Find out the shapes of an op's results; or say what they depend on."""
@@ -30,7 +32,7 @@ class Shapes:
         stated = (*metas, *map(declared, op.operands))
         if rule is None or all(not isinstance(m, TensorMeta) or m.is_static for m in stated):
             return None
-        call = call_of(op, self.named)
+        call = call_of(op, self.named, numbers=self.numbers)
         if isinstance(call, Opaque):
             return None
         try:
@@ -66,3 +68,74 @@ class Shapes:
                 meta = meta.with_shape([new() if n == UNKNOWN else n for n in meta.shape])
             self._named[value] = meta
         return self._named[value]
+
+    def numbers(self, value: SSAValue) -> tuple[int, ...] | None:
+        """The sizes that a list of integers holds, if it is made of shapes; else None."""
+        if value not in self._numbers:
+            known = constant_array(value)
+            if known is None or None in known:
+                owner = value.owner
+                rule = NUMBERS.get(owner.name) if isinstance(owner, PirOp) else None
+                known = rule(self, cast(PirOp, owner)) if rule is not None else None
+            self._numbers[value] = known
+        return self._numbers[value]
+
+
+def _shape(shapes: Shapes, op: PirOp) -> tuple[int, ...] | None:
+    meta = shapes.named(op.operands[0])
+    return meta.shape if isinstance(meta, TensorMeta) else None
+
+
+def _same(shapes: Shapes, op: PirOp) -> tuple[int, ...] | None:
+    return shapes.numbers(op.operands[0])
+
+
+def _part(shapes: Shapes, op: PirOp) -> tuple[int, ...] | None:
+    held, call = shapes.numbers(op.operands[0]), call_of(op)
+    if held is None or isinstance(call, Opaque) or tuple(call.attrs["axes"]) != (0,):
+        return None
+    (start,), (end,) = call.attrs["starts"], call.attrs["ends"]
+    return held[start:end]
+
+
+def _joined(shapes: Shapes, op: PirOp) -> tuple[int, ...] | None:
+    values = op.operands
+    if op.name == "pd_op.concat":
+        owner = values[0].owner
+        if not isinstance(owner, PirOp) or owner.name != "pir.combine":
+            return None
+        values = owner.operands
+    parts = [shapes.numbers(v) for v in values]
+    return None if None in parts else tuple([n for p in parts if p is not None for n in p])
+
+
+def _scaled(shapes: Shapes, op: PirOp) -> tuple[int, ...] | None:
+    held, call = shapes.numbers(op.operands[0]), call_of(op)
+    if held is None or isinstance(call, Opaque):
+        return None
+    factor, shift = call.attrs["scale"], call.attrs["bias"]
+    if factor != int(factor) or shift:
+        return None
+    return tuple([n * int(factor) for n in held])
+
+
+def _product(shapes: Shapes, op: PirOp) -> tuple[int, ...] | None:
+    left, right = (shapes.numbers(v) for v in op.operands)
+    if left is None or right is None or len(left) != len(right):
+        return None
+    return tuple([a * b for a, b in zip(left, right, strict=True)])
+
+
+NUMBERS: Final[dict[str, Callable[[Shapes, PirOp], tuple[int, ...] | None]]] = {
+    "pd_op.shape": _shape,
+    "pd_op.shape64": _shape,
+    "pd_op.slice": _part,
+    "pd_op.concat": _joined,
+    "pir.combine": _joined,
+    "pd_op.cast": _same,
+    "pd_op.assign": _same,
+    "pd_op.reshape": _same,
+    "pd_op.scale": _scaled,
+    "pd_op.multiply": _product,
+}
+"""Ops that make lists of sizes of others."""

@@ -80,7 +80,7 @@ def _go_together(kernel: MapExpr, names: Sequence[str]) -> bool:
     """True if names are met in the kernel only as the product of all of them."""
     if not names:
         return False
-    for number in _numbers(kernel):
+    for number in (*_numbers(kernel), *_of_ops(kernel)):
         for factors, _ in number.terms if isinstance(number, Extent) else ():
             met = Counter(factors)
             if len({met[name] for name in names}) > 1:
@@ -95,6 +95,8 @@ def _numbers(kernel: MapExpr) -> Iterator[int]:
         yield from (*statement.meta.shape, *statement.extents)
         for expr in (*(statement.rows or ()), *_exprs(statement)):
             yield from numbers_of(expr)
+        for node in walk(statement.body):
+            yield from (g.bound for g in node.guards) if isinstance(node, Choose) else ()
     yield from (n for size in kernel.sizes for n in (named(size.name), *size.args))
 
 

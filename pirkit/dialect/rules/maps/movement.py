@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pirkit.dialect.map_expr.call import MapCall
-from pirkit.dialect.map_expr.tree import Apply, Choose, Fill, Load, Opaque, Position
+from pirkit.dialect.map_expr.tree import Apply, Choose, Fill, Load, Node, Opaque, Position
 from pirkit.dialect.opdef import index_maps
 from pirkit.dialect.rules.maps.elementwise import aligned
 from pirkit.index.expr import Expr, combine, const
@@ -125,3 +125,17 @@ def _arange(call: MapCall) -> Position | Apply | Opaque:
         return Opaque("its numbers may wrap around")
     (here,) = call.here()
     return Position(combine((here, int(step))) + int(start), dtype)
+
+
+@index_maps("pd_op.shape", "pd_op.shape64")
+def _sizes(call: MapCall) -> Node | Opaque:
+    """Sizes are told by the tensors that a kernel reads: none of the elements is."""
+    shape, dtype = call.meta("input").shape, call.out.dtype
+    if not shape:
+        return Opaque("a number has no sizes")
+    (here,) = call.here()
+    found: Node = Position(const(shape[-1]), dtype)
+    for axis in range(len(shape) - 2, -1, -1):
+        size = Position(const(shape[axis]), dtype)
+        found = Choose((Guard(here - axis, 1),), size, found)
+    return found

@@ -7,8 +7,9 @@ from typing import Any
 
 from pirkit.dialect.map_expr.call import MapCall
 from pirkit.dialect.map_expr.tree import Load, Opaque, Reduction
-from pirkit.dialect.opdef import index_maps
+from pirkit.dialect.opdef import index_maps, lookup
 from pirkit.index.expr import Expr
+from pirkit.index.extent import Undecided, is_sized
 from pirkit.index.maps import digits, space
 
 
@@ -47,6 +48,24 @@ def _quantify(call: MapCall) -> Reduction | Load | Opaque:
     if call.meta("x").rank == 0:
         return Opaque("it has no axis to go over")
     return _reduced(call, tuple(call.attrs["axis"] or ()), {})
+
+
+@index_maps("pd_op.reduce_as")
+def _as(call: MapCall) -> Reduction | Load:
+    """Axes that the other shape lacks, or has with one element, are summed."""
+    shape, wanted = call.meta("x").shape, call.meta("target").shape
+    lead = len(shape) - len(wanted)
+    gone = set(range(lead))
+    for axis, (n, kept) in enumerate(zip(shape[lead:], wanted, strict=True), lead):
+        if is_sized(kept) and kept != n:  # it may be 1, or not
+            raise Undecided(f"{kept!r} == {n!r}")
+        gone |= {axis} if kept == 1 and n != 1 else set()
+    inner = iter(space([shape[axis] for axis in sorted(gone)], "r"))
+    here = call.here()
+    index = tuple([next(inner) if a in gone else here[a - lead] for a in range(len(shape))])
+    body = call.load("x", index)
+    extents = tuple([shape[axis] for axis in sorted(gone)])
+    return Reduction(lookup("pd_op.sum").name, body, extents, {"dtype": None}) if gone else body
 
 
 @index_maps("pd_op.argmax", "pd_op.argmin")

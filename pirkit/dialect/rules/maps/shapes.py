@@ -41,7 +41,16 @@ def _same(call: MapCall, sizes: Sizes) -> Shapes:
 
 @result_shapes("pd_op.reduce_as")
 def _reduce_as(call: MapCall, sizes: Sizes) -> Shapes:
-    return [call.meta("target").shape]
+    shape, wanted = call.meta("x").shape, call.meta("target").shape
+    for n, kept in zip(reversed(shape), reversed(wanted), strict=False):
+        if not is_sized(kept) and kept != 1:
+            sizes.check("equal", n, kept)
+    return [wanted]
+
+
+@result_shapes("pd_op.full")
+def _full(call: MapCall, sizes: Sizes) -> Shapes:
+    return [tuple(call.attrs["shape"])]
 
 
 @result_shapes("pd_op.cumsum")
