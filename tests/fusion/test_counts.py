@@ -62,3 +62,24 @@ def test_forward(name: str) -> None:
 def test_forward_and_backward(name: str) -> None:
     body, forward, backward = OPS[name]
     assert kernels(body, "autodiff{seeds=true},expand-gradients,") <= forward + backward
+
+
+BATCH_NORM = """
+pir.program @p(%x "x" : tensor<4x8x6x6xf32>, %m "m" : tensor<8xf32>, %v "v" : tensor<8xf32>,
+               %w "w" : tensor<8xf32>, %b "b" : tensor<8xf32>) {
+  %y, %mo, %vo, %sm, %sv, %r = pd_op.batch_norm(%x, %m, %v, %w, %b) {is_test = true,
+    momentum = 0.9 : f32, epsilon = 1.0e-5 : f32, data_format = "NCHW",
+    use_global_stats = false, trainable_statistics = false}
+    : (tensor<4x8x6x6xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>)
+    -> (tensor<4x8x6x6xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<?xui8>)
+  %z = pd_op.relu(%y) : (tensor<4x8x6x6xf32>) -> tensor<4x8x6x6xf32>
+  pir.shadow_output(%z) {output_name = "z"} : (tensor<4x8x6x6xf32>) -> ()
+}
+"""  # noqa: E501
+
+
+def test_batch_norm_of_inference_is_one_kernel_with_what_reads_it() -> None:
+    module = parse_mlir(BATCH_NORM, "p")
+    run_pipeline(module, "decompose,canonicalize,cse,dce,fuse{single=true}")
+    names = [op.name for op in module.walk() if isinstance(op, PirOp)]
+    assert names == ["pir.map_expr", "pir.shadow_output"]

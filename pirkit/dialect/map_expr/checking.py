@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Final
 
 from pirkit.diag.errors import ConstraintError
-from pirkit.dialect.map_expr.deriving import differences
+from pirkit.dialect.map_expr.deriving import admits, differences
 from pirkit.dialect.map_expr.kernel import MapExpr, Statement
 from pirkit.dialect.map_expr.specialised import Shape, sizes_at, with_sizes
 from pirkit.dialect.map_expr.text import parse_kernel
@@ -52,14 +52,15 @@ def _samples(kernel: MapExpr) -> Iterator[dict[str, int]]:
     metas = (*kernel.inputs, *(s.meta for s in kernel.statements))
     names = names_of(n for m in metas for n in m.shape)
     for size in TRIED:
-        sizes = dict.fromkeys(set(names) - {d.name for d in kernel.sizes}, size)
+        sizes = {n: size for n in names if all(n != d.name for d in kernel.sizes)}
         try:
             for derived in kernel.sizes:
                 value = derived.value(sizes)
                 sizes[derived.name] = size if value is None else value
         except ConstraintError:
             continue  # no kernel of these sizes can be called
-        yield sizes
+        if admits(with_sizes(kernel, sizes)):
+            yield sizes
 
 
 def _problems(kernel: MapExpr, with_order: bool = True) -> Iterator[str]:

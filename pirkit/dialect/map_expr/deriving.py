@@ -53,6 +53,15 @@ def differences(kernel: MapExpr) -> Iterator[str]:
             yield f"v{k} does not follow from the ops: {why}"
 
 
+def admits(kernel: MapExpr) -> bool:
+    """True if the ops that a kernel stands for allow its shapes."""
+    try:
+        _Derived(kernel)
+    except _Differs:
+        return False
+    return True
+
+
 class _Derived:
     """The values of a kernel's ops by their rules."""
 
