@@ -31,7 +31,7 @@ from tests.prim.rule_checks import (
 )
 from tests.prim.test_rules import DERIVED, EXHAUSTIVE, smallest
 
-ORDER: Final = 6 if EXHAUSTIVE else 3
+ORDER: Final = 4 if EXHAUSTIVE else 3
 
 NO_SERIES: Final[dict[str, str]] = {
     **dict.fromkeys(("eigvals", "lstsq", "svdvals", "lu"), "factors of matrices"),
@@ -91,7 +91,7 @@ def by_series(call: Call) -> list[float]:
 def test_a04_a_series_is_what_nested_sweeps_give(definition: OpDef) -> None:
     """Orders 1 to 3, every third op on a small sample.
 
-    With `PIRKIT_EXHAUSTIVE=1` orders 1 to 6 of all samples of all ops.
+    With `PIRKIT_EXHAUSTIVE=1` orders 1 to 4 of all samples of all ops.
     """
     for call in smallest(definition, None if EXHAUSTIVE else 1):
         if along_a_line(call) is None:
