@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import cast
 
 import numpy as np
@@ -169,3 +170,10 @@ def test_the_debug_mode_derives_a_kernel_before_each_launch(
     monkeypatch.setattr(deriving, "index_maps", {})
     with pytest.raises(RuntimeFault, match="has no index rule"):
         run(c.inputs)
+
+
+def test_the_kernels_of_the_page_follow_from_their_ops() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "fusion.md").read_text(encoding="utf-8")
+    shown = re.findall(r"```\n(kernel .*?)```", page, re.DOTALL)
+    assert len(shown) == 2
+    assert [problem_of(text) for text in shown] == [None, None]

@@ -7,6 +7,7 @@ import pytest
 from pirkit.dialect.operation import PirOp
 from pirkit.dialect.text import parse_mlir
 from pirkit.passes import run_pipeline
+from tests.fusion import table
 
 X = "tensor<2048x64xf32>"
 W = "tensor<64xf32>"
@@ -83,3 +84,8 @@ def test_batch_norm_of_inference_is_one_kernel_with_what_reads_it() -> None:
     run_pipeline(module, "decompose,canonicalize,cse,dce,fuse{single=true}")
     names = [op.name for op in module.walk() if isinstance(op, PirOp)]
     assert names == ["pir.map_expr", "pir.shadow_output"]
+
+
+def test_the_table_of_captured_programs_is_current() -> None:
+    """`python -m tests.fusion.table` writes it anew."""
+    assert table.page() == table.PAGE.read_text(encoding="utf-8")
