@@ -10,13 +10,18 @@ import pytest
 from pirkit.diag.errors import PirkitError
 from pirkit.dialect.build import Value
 from pirkit.dialect.map_expr.checking import problems
+from pirkit.dialect.map_expr.specialised import kernel_at
 from pirkit.dialect.map_expr.text import parse_kernel, print_kernel
 from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.dialect.text import parse_mlir
+from pirkit.lowering.codegen.from_map_expr import nests_of
 from pirkit.lowering.fusion.fusing import plan_fusion
 from pirkit.lowering.fusion.partition import Policy
+from pirkit.lowering.kernels import KernelLibrary
+from pirkit.lowering.plan_writer import write_plan
 from pirkit.passes import run_pipeline
 from pirkit.runtime import dtype as dt
+from pirkit.runtime.executor import Executable
 from pirkit.runtime.meta import UNKNOWN
 from pirkit.runtime.place import UNDEFINED
 from tests.fusion.cases import Case
@@ -263,3 +268,31 @@ def test_batch_norm(dims: str, inference: bool, most: int) -> None:
     given["x"] = rng.standard_normal((8, 16, 10, 10)).astype(np.float32)
     want, got = run(plain, given), run(program, given)
     np.testing.assert_allclose(got["y"], want["y"], rtol=1e-4, atol=1e-5)
+
+
+def test_native_code_is_made_for_the_sizes_of_a_call() -> None:
+    _, program = opened(lambda c, x: c.softmax(x), (U, U))
+    made, _ = fused(program)
+    (text,) = [op.attribute("kernel") for op in made.operations if op.name == "pir.map_expr"]
+    library = KernelLibrary()
+    run_native = Executable(write_plan(made, library=library), library).run
+    for shape in ((3, 5), (1, 7), (4, 1), (0, 3), (3, 5)):
+        x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+        got, want = run_native({"x0": x}), run(program, {"x0": x})
+        np.testing.assert_allclose(got["y"], want["y"], rtol=1e-5, atol=1e-7)
+        assert 0 in shape or not isinstance(nests_of(kernel_at(text, (shape,))), str)
+
+
+def test_sizes_that_no_input_of_a_kernel_tells_are_left_to_ops() -> None:
+    """The shape of a value is no reason to read it: without it, nobody tells the sizes."""
+
+    def build(c: Case, x: Value) -> Value:
+        y = c.op("matmul", x, x, transpose_x=True, transpose_y=False)
+        return c.b.cast(c.b("pd_op.shape64", x), dt.float32) * 0.5 + c.sum(y)
+
+    _, program = opened(build, (U, 2))
+    made, _ = fused(program)
+    x = np.ones((3, 2), np.float32)
+    np.testing.assert_allclose(run(made, {"x0": x})["y"], run(program, {"x0": x})["y"])
+    ops = [op.name for op in made.operations if isinstance(op, PirOp)]
+    assert "pd_op.shape64" in ops

@@ -25,7 +25,11 @@ Array = np.ndarray[Any, Any]
 
 def run(kernel: MapExpr, inputs: Sequence[Array]) -> list[Array]:
     """The outputs of a kernel."""
-    kernel = specialised(kernel, [a.shape for a in inputs])
+    return run_known(specialised(kernel, [a.shape for a in inputs]), inputs)
+
+
+def run_known(kernel: MapExpr, inputs: Sequence[Array]) -> list[Array]:
+    """The outputs of a kernel whose sizes are numbers."""
     arrays: list[Array] = list(inputs)
     for statement in kernel.statements:
         arrays.append(_Evaluation(statement, arrays).run())

@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
-from pirkit.dialect.map_expr.tree import Load, Node, walk
+from pirkit.dialect.map_expr.tree import Load, Node, Position, walk
 from pirkit.index.expr import Expr, Iter
 from pirkit.index.extent import is_sized
 from pirkit.index.maps import Index, image_size
@@ -97,7 +97,10 @@ class MapExpr:
         """True if a size is known only when the kernel runs."""
         metas = (*self.inputs, *(s.meta for s in self.statements))
         inner = (n for s in self.statements for n in s.extents)
-        return any(map(is_sized, (*(n for m in metas for n in m.shape), *inner)))
+        if any(map(is_sized, (*(n for m in metas for n in m.shape), *inner))):
+            return True
+        nodes = (node for s in self.statements for node in walk(s.body))
+        return any(isinstance(node, Position) and node.index.sized for node in nodes)
 
     @property
     def results(self) -> tuple[TensorMeta, ...]:
