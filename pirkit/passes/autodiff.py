@@ -192,10 +192,9 @@ class Backward:
         """What the rule of an op gives; its gradient op, if the rule has to know what is open."""
         rule = vjp.get(op.definition)
         try:
-            if self.whole and serves(op, self.shared.paths):
-                found = call_gradient(self.b, op, held, wanted, apart=True)
-                if found is not None:
-                    return found
+            found = self.whole_derivative(op, wanted, held)
+            if found is not None:
+                return found
             if rule is not None:
                 return rule(OpCall(self.b, op, wanted), *given)
             failure = _no_derivative(op)
@@ -208,6 +207,22 @@ class Backward:
             if found is not None:
                 return found
         raise failure
+
+    def whole_derivative(
+        self, op: PirOp, wanted: frozenset[str], held: list[Cotangent]
+    ) -> Any | None:
+        """What the parts of Paddle's gradient op give; None where the rule of the op is to serve.
+
+        Raises UnsupportedError if the gradient op is not taken apart, and the op has no rule.
+        """
+        if not self.whole or not serves(op, self.shared.paths):
+            return None
+        try:
+            return call_gradient(self.b, op, held, wanted, apart=True)
+        except UnsupportedError:
+            if vjp.get(op.definition) is None:
+                raise
+            return None
 
     def add(self, value: SSAValue, cotangent: Cotangent) -> None:
         """One more contribution to the cotangent of a value."""

@@ -26,11 +26,14 @@ from pirkit.runtime.place import UNDEFINED
 from pirkit.split.joint import Roles, at, name_fetched, source_of, sources_of
 
 
-def differentiated(program: ProgramOp) -> tuple[Roles, list[str]]:
+def differentiated(program: ProgramOp, *, whole: bool = True) -> tuple[Roles, list[str]]:
     """Append the gradients of all outputs with respect to all inputs and parameters.
 
     In-place operations become pure ones before. Names are those of Paddle: ``output_grad_0``,
     ``input_grad_0``, ``param_grad_0``, numbered by the positions of what they are gradients of.
+
+    With ``whole`` derivatives read no more than Paddle's gradient ops, as far as those can be taken
+    apart; without, operations that have no derivative of their own are taken apart before.
 
     No gradient flows through an op that has none by its nature; the notes that come with the roles
     name those. Raises UnsupportedError (PK0402) for an op whose derivative is not known.
@@ -64,7 +67,7 @@ def differentiated(program: ProgramOp) -> tuple[Roles, list[str]]:
         [value for value, _ in targets.values()],
         list(asked.values()),
         [seed for _, seed in targets.values()],
-        whole=True,
+        whole=whole,
     )
     gradients: dict[str, str] = {}
     for (name, _), gradient in zip(asked.items(), found, strict=True):

@@ -10,7 +10,7 @@ from xdsl.dialects import builtin as mlir
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute
 
-from pirkit.diag.errors import UsageError
+from pirkit.diag.errors import UnsupportedError, UsageError
 from pirkit.dialect.operation import PirOp, ProgramOp, describe, span_of
 from pirkit.passes.base import PassContext
 from pirkit.passes.inplace import update_in_place
@@ -73,7 +73,12 @@ def forward_backward(
     if roles is None:
         roles = roles_by_name(program)
         if not roles.seeds and forward_ops is None:
-            roles, notes = differentiated(program)
+            try:
+                roles, notes = differentiated(program)
+            except UnsupportedError as error:
+                program = _own_copy(prog)
+                roles, notes = differentiated(program, whole=False)
+                notes.append(f"operations are taken apart before: {error.message}")
     if forward_ops is not None:
         roles = replace(roles, forward_ops=forward_ops)
     return split(taken_apart(program, roles), mode, budget, notes)

@@ -9,10 +9,13 @@ import pytest
 from xdsl.ir import SSAValue
 
 from pirkit.analysis.differentiation import is_differentiable
-from pirkit.dialect.build import Value
+from pirkit.diag.errors import UnsupportedError
+from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.gradient_names import Spelling
 from pirkit.dialect.opdef import OpDef, decompose, vjp
 from pirkit.dialect.operation import PirOp
+from pirkit.frontend.files import load
+from pirkit.passes import gradient_calls
 from pirkit.passes.autodiff import append_backward
 from pirkit.passes.gradient_calls import gradient_of
 from pirkit.split import forward_backward
@@ -143,3 +146,21 @@ def test_statistics_that_depend_on_an_input_are_differentiated_too() -> None:
     )
     parts = split(text)
     assert parts.names.bo_g == ("output_grad_0",)
+
+
+def test_a_gradient_op_that_is_not_taken_apart_is_not_needed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What the op is made of has derivatives as well; the split says so."""
+    program = load(FOLDER / "layer_norm_gelu" / "program.txt")
+
+    def refuse(b: Builder, op: PirOp) -> None:
+        b.emitted.remove(op)
+        op.detach()
+        raise UnsupportedError(f"`{op.name}` lacks something", code="PK0402")
+
+    monkeypatch.setattr(gradient_calls, "_taken_apart", refuse)
+    parts = forward_backward(program)
+    (note,) = parts.report.notes
+    assert "taken apart before: `pd_op.gelu_grad` lacks something" in note
+    assert "pd_op.layer_norm" not in {op.name for op in parts.forward_program.operations}
