@@ -89,3 +89,15 @@ def test_batch_norm_of_inference_is_one_kernel_with_what_reads_it() -> None:
 def test_the_table_of_captured_programs_is_current() -> None:
     """`python -m tests.fusion.table` writes it anew."""
     assert table.page() == table.PAGE.read_text(encoding="utf-8")
+
+
+def test_the_bytes_of_each_kernel_are_told() -> None:
+    body, _, _ = OPS["silu_bias"]
+    text = (
+        f'pir.program @p(%x "x" : {X}, %w "w" : {W}) {{\n  {body}\n'
+        f'  pir.shadow_output(%y) {{output_name = "y"}} : ({X}) -> ()\n}}\n'
+    )
+    result = run_pipeline(parse_mlir(text, "p"), "decompose,fuse")
+    (told,) = [r.message for r in result.remarks if r.kind == "passed" and r.pass_name == "fuse"]
+    size = 2048 * 64 * 4
+    assert told.endswith(f"bytes are moved as {2 * size + 64 * 4:,}")

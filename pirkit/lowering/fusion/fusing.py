@@ -149,9 +149,13 @@ class FusePass(Pass):
                 block.add_op(_replace(item, moved))
                 ctx.count("kernels")
                 ctx.count("fused", len(item.units))
+                told = f"{len(item.units)} ops became the kernel `{item.kernel.name}`"
                 if not item.kernel.is_sized:
-                    ctx.count("before", sum(map(_bytes, item.units)))
-                    ctx.count("after", item.kernel.traffic())
+                    before, after = sum(map(_bytes, item.units)), item.kernel.traffic()
+                    ctx.count("before", before)
+                    ctx.count("after", after)
+                    told += f": {before:,} bytes are moved as {after:,}"
+                ctx.remark("passed", told, item.units[-1].op)
             else:
                 block.add_op(item)
         for op in reversed(former):
