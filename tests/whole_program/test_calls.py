@@ -129,6 +129,19 @@ def test_rows_may_be_in_place() -> None:
         np.testing.assert_array_equal(found, other)
 
 
+def test_rows_that_are_read_later_are_not_written_in_place() -> None:
+    def update(x: Any, w: Any, y: Any) -> Any:
+        return y * 2.0, ops.matmul(x, w).sum(1, keepdim=True) * y
+
+    y = X[:, :1].copy()
+    native = points_program(graph(update, (X, W, y)))
+    assert native.in_place == {(1, 2)}
+    wanted, held, out = native(X, W, y), y.copy(), np.empty((24, 1), "float32")
+    native.bind((X, W, held), [held, out])()
+    np.testing.assert_array_equal(held, wanted[0])
+    np.testing.assert_array_equal(out, wanted[1])
+
+
 def test_binding_refuses_what_does_not_fit(native: programs.NativeProgram) -> None:
     with pytest.raises(RuntimeFault):
         native.bind((X, W), [np.empty((24, 4), "float32"), np.empty(7, "float32")])

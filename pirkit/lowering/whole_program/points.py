@@ -32,7 +32,7 @@ from pirkit.runtime.native.llvm import LLVMLITE_VERSION
 from pirkit.runtime.native.program import NativeProgram, ProgramStep
 from pirkit.runtime.native.target import Target, host
 
-_PART: Final = 8
+_PART: Final = 4
 """Vectors of points that a part has at least."""
 _MOST_PARTS: Final = 16
 _VECTORS_PER_NS: Final = 3.0
@@ -58,7 +58,8 @@ class _Program:
         self.order: Order = order_of(self.stages, self.lanes)
         self.sums = Sums(self.stages, self.lanes)
         self.vectors = -(-self.stages.points // self.lanes) if self.order.inside else 0
-        self.parts = max(1, min(_MOST_PARTS, self.vectors // _PART))
+        wanted = min(_MOST_PARTS, self.vectors // _PART)
+        self.parts = 1 << max(0, wanted.bit_length() - 1)  # even shares for even numbers of threads
         size = self.dtype.itemsize
         self.sums_at = self.order.row_bytes
         self.scratch = self.sums_at + self.sums.count * self.lanes * size
