@@ -12,6 +12,8 @@ from typing import Final
 
 _BITS: Final = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "half": 16, "float": 32,
                 "double": 64, "ptr": 64}  # fmt: skip
+_EFFECTS: Final = ("load", "call", "phi", "atomicrmw", "cmpxchg")
+"""What reads memory, or more: two of the same text may give two results."""
 _SUFFIX: Final = {"half": "f16", "float": "f32", "double": "f64", "ptr": "p0"}
 
 
@@ -95,15 +97,22 @@ class Builder:
         self.declared: dict[str, str] = {}
         self.label = "entry"
         self._count = 0
+        self._here: dict[str, Value] = {}
+        """Instructions of the present block by their text."""
 
     def fresh(self) -> int:
         self._count += 1
         return self._count
 
     def emit(self, type_: Type, text: str) -> Value:
-        register = f"%v{self.fresh()}"
-        self.lines.append(f"  {register} = {text}")
-        return Value(register, type_)
+        """An instruction; one without effects that its block holds already is not repeated."""
+        if text in self._here:
+            return self._here[text]
+        value = Value(f"%v{self.fresh()}", type_)
+        self.lines.append(f"  {value.text} = {text}")
+        if not text.startswith(_EFFECTS):
+            self._here[text] = value
+        return value
 
     def do(self, text: str) -> None:
         self.lines.append(f"  {text}")
@@ -235,6 +244,7 @@ class Builder:
     def begin(self, label: str) -> None:
         self.lines.append(f"{label}:")
         self.label = label
+        self._here = {}
 
     def loop(
         self,

@@ -88,6 +88,7 @@ class Indexing:
         """The element of an array at an index."""
         shape = self.places.kernel.meta(source).shape
         whole = flat(index, shape)
+        _demand_numbers(whole)
         chosen = {
             i for atom, _ in whole.terms if not isinstance(atom, Iter) for i in _iters(atom)
         }  # fmt: skip
@@ -128,6 +129,7 @@ class Indexing:
 
     def number(self, expr: Expr, clips: bool) -> tuple[str, DType]:
         """An index expression as a number, int32 where no part of it can be larger."""
+        _demand_numbers(expr)
         dtype = dt.int32 if _size(expr) <= _INT32 else dt.int64
         lines = self.lines
         total: str | None = None
@@ -187,6 +189,11 @@ class Indexing:
         )
         lines.demand(Demanded(extent), holds)
         return name
+
+
+def _demand_numbers(expr: Expr) -> None:
+    if expr.sized:
+        raise Unknown("its sizes are known only when it runs")
 
 
 def _iters(atom: Atom) -> frozenset[Iter]:

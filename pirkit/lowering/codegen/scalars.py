@@ -29,7 +29,8 @@ def apply(
     if any(d.is_complex for d in (dtype, *dtypes)):
         raise Unknown("complex numbers have no native code")
     special = _SPECIAL.get(op)
-    if special is not None and (dtype.is_float or op in _OF_ANY):
+    whole = op == "scale" and dtype.is_integer
+    if special is not None and (dtype.is_float or op in _OF_ANY or whole):
         return special(node, args, dtypes, lines)
     if not primitives.knows(op) or not HARMLESS.issuperset(node.attrs):
         raise Unknown(f"`{node.op}` has no native code")

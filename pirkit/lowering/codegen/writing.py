@@ -6,11 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from pirkit.diag.errors import ConstraintError, PirkitError, RuntimeFault
 from pirkit.lowering.codegen.loopnest import Compute, Constant, Demand, Index, Load, Statement
 from pirkit.runtime import dtype as dt
+from pirkit.runtime.convert import constant
 from pirkit.runtime.dtype import DType
 
 
@@ -52,7 +51,7 @@ class Lines:
         """A number; raises Unknown for a complex one."""
         if dtype.is_complex:
             raise Unknown("complex numbers have no native code")
-        number = float(value) if dtype.is_float else np.asarray(value).astype(dtype.np).item()
+        number = float(value) if dtype.is_float else constant(value, dtype).item()
         key = ("constant", repr(number), dtype.name)
         return self._once(key, lambda name: Constant(name, dtype, number))
 
