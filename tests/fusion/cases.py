@@ -30,6 +30,15 @@ class Case:
         self.inputs[name] = drawn.astype(dtype.np)
         return self.b("pd_op.data", name=name, shape=shape, dtype=dtype, place=UNDEFINED)
 
+    def open(self, *shape: int) -> Value:
+        """An input of unknown sizes, given by their negatives."""
+        name = f"x{len(self.inputs)}"
+        state = np.random.default_rng(len(self.inputs))
+        given = tuple(map(abs, shape))
+        self.inputs[name] = state.standard_normal(given).astype(np.float32)
+        told = tuple(-1 if n < 0 else n for n in shape)
+        return self.b("pd_op.data", name=name, shape=told, dtype=dt.float32, place=UNDEFINED)
+
     def op(self, name: str, *values: Value, **attrs: object) -> Value:
         return self.b(f"pd_op.{name}", *values, **attrs)
 
@@ -83,6 +92,12 @@ def c03_unsolvable_of_an_input_is_read_twice(c: Case) -> tuple[Value, ...]:
 @case(1)
 def c04_chain(c: Case) -> tuple[Value, ...]:
     return (c.relu(c.b.exp(c(64, 128))),)
+
+
+@case(1)
+def c05_of_an_unknown_size(c: Case) -> tuple[Value, ...]:
+    x = c.open(-5, 1)
+    return (c.b.exp(x) - x,)
 
 
 @case(1)
@@ -286,6 +301,11 @@ def c34_cycle_through_a_library_op(c: Case) -> tuple[Value, ...]:
     a = c.b.exp(c(8, 8)) + 1.0
     b = c.op("matmul", a, a, transpose_x=False, transpose_y=False)
     return (c.relu(a + b),)
+
+
+@case(1)
+def c35_two_unknown_sizes(c: Case) -> tuple[Value, ...]:
+    return (c.b.exp(c.open(-1, 4) + c.open(-6, 4)),)
 
 
 @case(2, "stage")
