@@ -18,8 +18,13 @@ from tests.fusion.test_open import opened
 PARTLY_READ = frozenset({"c28_slice", "c31_embedding"})
 """Cases whose kernels need only some elements of an input."""
 
+OPEN = frozenset({"c35_two_unknown_sizes"})
+"""Cases whose bytes are known only with the sizes."""
+
 WHOLE = [
-    name for name, (_, kernels, _) in CASES.items() if kernels == 1 and name not in PARTLY_READ
+    name
+    for name, (_, kernels, _) in CASES.items()
+    if kernels == 1 and name not in PARTLY_READ | OPEN
 ]
 
 
