@@ -21,6 +21,7 @@ from pirkit.passes import PIPELINES, Pass, all_passes
 from pirkit.passes.laws import LAWS
 from pirkit.passes.pipelines import ORDER
 from pirkit.runtime.dtype import DType
+from pirkit.runtime.kernels.cupy.on_host import ON_HOST
 from pirkit.runtime.registry import KERNELS
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -79,6 +80,13 @@ and BLAS), `reference` the plain statement of the op's meaning in numpy, which r
 serves. Half precision is computed in float32 and rounded once. `pirkit-opt -t plan --why-kernel`
 tells the choice for every operation of a program.
 
+The backend `gpu` (cupy) has a kernel for each primitive but those below, which run on the CPU with
+copies there and back; other ops are taken apart into primitives or do the same. Some kernels serve
+not every element type or attribute; the CPU has the rest. All of them have run on a stand-in for
+cupy that refuses to mix in arrays of numpy, and none on a GPU.
+
+{on_host}
+
 This page is made from the tables themselves: `python tools/gen_docs.py`.
 
 | op | cpu | reference |
@@ -108,7 +116,16 @@ def kernels_page() -> str:
             continue
         own = (_types(definition.dtypes) or "any") if rule is not None else ""
         rows.append(f"| `{definition.name}` | {_types(kernels)} | {own} |")
-    return KERNELS_INTRODUCTION + "\n".join(rows) + "\n" + KINDS_INTRODUCTION + _kinds() + "\n"
+    introduction = KERNELS_INTRODUCTION.replace("{on_host}", _on_host())
+    return introduction + "\n".join(rows) + "\n" + KINDS_INTRODUCTION + _kinds() + "\n"
+
+
+def _on_host() -> str:
+    """What of the primitives has no kernel for devices, as a list by reason."""
+    reasons: dict[str, list[str]] = {}
+    for op, reason in ON_HOST.items():
+        reasons.setdefault(reason, []).append(f"`{op}`")
+    return "\n".join(f"- {reason}: {', '.join(ops)}" for reason, ops in reasons.items())
 
 
 def _kinds() -> str:

@@ -14,6 +14,7 @@ from pirkit.dialect.rules.series import LINEAR
 from pirkit.dialect.signature import REQUIRED, Attr, Operand, Result
 from pirkit.lowering.plan_writer import is_structural
 from pirkit.passes import autodiff_regions, series_regions
+from pirkit.runtime.kernels.cupy.on_host import ON_HOST
 from pirkit.runtime.registry import CPU, GPU, KERNELS
 
 BY_PLAN: Final = "the plan"
@@ -36,7 +37,7 @@ def list_primitives(as_json: bool) -> None:
         return
     print(f"{'primitive':<32}{'group':<22}{'on a GPU':<23}{'vjp':<13}jvp")
     for row in rows:
-        cupy = row["cupy"] if isinstance(row["cupy"], str) else "a kernel"
+        cupy = row["cupy"].partition(":")[0] if isinstance(row["cupy"], str) else "a kernel"
         vjp_, jvp = (x if x in _WORDS else "a rule" for x in (row["vjp"], row["jvp"]))
         print(f"{row['name']:<32}{row['group']:<22}{cupy:<23}{vjp_:<13}{jvp}")
 
@@ -109,7 +110,7 @@ def _cupy(definition: OpDef) -> list[str] | str:
     if is_structural(definition.name):
         return BY_PLAN
     kernels = dict.fromkeys(k.source for k in KERNELS.kernels(definition.name, backend=GPU))
-    return list(kernels) or FALLBACK
+    return list(kernels) or f"{FALLBACK}: {ON_HOST.get(definition.name, '')}"
 
 
 def _vjp(primitive: Primitive, definition: OpDef) -> str:

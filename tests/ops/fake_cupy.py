@@ -8,10 +8,15 @@ along as an array of numpy's, is found out here.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
+from functools import partial
 from types import ModuleType, SimpleNamespace
 from typing import Any, Final
 
 import numpy as np
+
+from pirkit.runtime import bessel, special
+from pirkit.runtime.gamma import gammaincc
 
 HOST_TAKERS: Final = frozenset({"asarray", "array"})
 """Functions that bring arrays of the host to the device."""
@@ -19,6 +24,14 @@ HOST_TAKERS: Final = frozenset({"asarray", "array"})
 
 class DeviceArray(np.ndarray):
     """An array of the device."""
+
+    def __getitem__(self, key: Any) -> Any:
+        refuse_host(key)
+        return super().__getitem__(plain(key))
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        refuse_host((key, value))
+        super().__setitem__(plain(key), plain(value))
 
     def __array_ufunc__(
         self, ufunc: np.ufunc, method: str, *inputs: Any, out: tuple[Any, ...] = (), **options: Any
@@ -55,7 +68,8 @@ def refuse_host(values: Any) -> None:
 
 def _changed(value: Any, change: Callable[[Any], Any]) -> Any:
     if isinstance(value, list | tuple):
-        return type(value)([_changed(v, change) for v in value])
+        changed = [_changed(v, change) for v in value]
+        return changed if isinstance(value, list) else tuple(changed)
     if isinstance(value, dict):
         return {k: _changed(v, change) for k, v in value.items()}
     return change(value)
@@ -140,3 +154,22 @@ class _Submodule:
     def __getattr__(self, name: str) -> Any:
         found = getattr(self.module, name)
         return _Submodule(found) if isinstance(found, ModuleType) else _Function(found)
+
+
+def fake_cupyx() -> dict[str, Any]:
+    """The modules of cupyx that kernels import, by name; the functions are those of the CPU."""
+    module, scipy_special = ModuleType("cupyx"), ModuleType("cupyx.scipy.special")
+    vars(module)["errstate"] = lambda **_: nullcontext()
+    functions: dict[str, Any] = {
+        "erf": special.erf,
+        "erfinv": bessel.erfinv,
+        "gammaln": special.lgamma,
+        "digamma": special.digamma,
+        "i0e": partial(bessel.bessel_i, order=0, scaled=True),
+        "i1e": partial(bessel.bessel_i, order=1, scaled=True),
+        "polygamma": lambda n, x: bessel.polygamma(x, order=n),
+        "gammaincc": gammaincc,
+    }
+    for name, function in functions.items():
+        vars(scipy_special)[name] = _Function(function)
+    return {"cupyx": module, "cupyx.scipy.special": scipy_special}

@@ -21,6 +21,7 @@ from pirkit.cli.manifest import (
 )
 from pirkit.dialect.primitives import PRIMITIVES
 from pirkit.runtime import dtype as dt
+from pirkit.runtime.kernels.cupy.on_host import ON_HOST
 
 ROWS = manifest()
 ROOT = Path(__file__).parents[3]
@@ -58,11 +59,26 @@ def test_a01_each_member_has_everything(row: dict[str, Any]) -> None:
     assert row["dtypes"] == "any" or set(row["dtypes"]) <= dt.BY_NAME.keys()
     assert row["types"] in ("those of its regions", "stated") or exists(row["types"])
     assert row["numpy"] == BY_PLAN or (row["numpy"] and all(map(exists, row["numpy"])))
-    assert row["cupy"] in (BY_PLAN, FALLBACK) or (row["cupy"] and all(map(exists, row["cupy"])))
+    _has_a_kernel_for_devices_or_a_reason(row)
     differentiable = PRIMITIVES[row["name"]].differentiable
     for mode, words in (("vjp", ()), ("jvp", (LINEAR_IN_FIRST, TWICE))):
         assert (row[mode] == NO_GRADIENT) != differentiable
         assert row[mode] in (*words, NO_GRADIENT) or exists(row[mode])
+
+
+def _has_a_kernel_for_devices_or_a_reason(row: dict[str, Any]) -> None:
+    told = row["cupy"]
+    if isinstance(told, list):
+        assert told
+        assert all(map(exists, told))
+        assert row["name"] not in ON_HOST
+    elif told != BY_PLAN:
+        assert ON_HOST[row["name"]]
+        assert told == f"{FALLBACK}: {ON_HOST[row['name']]}"
+
+
+def test_every_reason_is_one_of_a_primitive() -> None:
+    assert set(PRIMITIVES) >= set(ON_HOST)
 
 
 def test_it_is_json_and_a_table(capsys: pytest.CaptureFixture[str]) -> None:

@@ -113,8 +113,12 @@ def test_the_device_gpu_says_what_is_missing() -> None:
     assert "cpu" in str(told.value.help)
 
 
-def test_kernels_of_the_gpu_are_those_that_ask_the_array_module() -> None:
+def test_kernels_of_the_gpu_are_those_that_ask_the_array_module_and_some_of_its_own() -> None:
     portable = [k for k in KERNELS.kernels(backend=CPU) if k.portable]
-    on_gpu = {(k.op, k.key.dtype) for k in KERNELS.kernels(backend="gpu")}
-    assert on_gpu == {(k.op, k.key.dtype) for k in portable if k.kind == "dense"}
-    assert len(on_gpu) > 300
+    on_gpu = list(KERNELS.kernels(backend="gpu"))
+    shared = {(k.op, k.key.dtype) for k in on_gpu if ".cupy." not in k.source}
+    own = {(k.op, k.key.dtype) for k in on_gpu if ".cupy." in k.source}
+    assert shared == {(k.op, k.key.dtype) for k in portable if k.kind == "dense"}
+    assert not shared & own
+    assert len(shared) > 300
+    assert len(own) > 200

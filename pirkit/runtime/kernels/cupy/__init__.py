@@ -1,10 +1,34 @@
-"""Kernels for CUDA devices: those of the CPU that take every function from the array module.
+"""Kernels for CUDA devices.
 
-What is not here runs on the CPU, with copies there and back.
+First those of the CPU that take every function from the array module, then those written for
+devices alone. What is in neither runs on the CPU, with copies there and back: of the primitives,
+what :data:`~pirkit.runtime.kernels.cupy.on_host.ON_HOST` lists. Importing the package registers
+them; all have run on a stand-in for cupy, and not on a GPU.
 """
 
 from dataclasses import replace
 
+from pirkit.runtime.kernels.cupy import (
+    convolutions as convolutions,
+)
+from pirkit.runtime.kernels.cupy import (
+    elementary as elementary,
+)
+from pirkit.runtime.kernels.cupy import (
+    matrices as matrices,
+)
+from pirkit.runtime.kernels.cupy import (
+    orders as orders,
+)
+from pirkit.runtime.kernels.cupy import (
+    picks as picks,
+)
+from pirkit.runtime.kernels.cupy import (
+    scans as scans,
+)
+from pirkit.runtime.kernels.cupy import (
+    special as special,
+)
 from pirkit.runtime.registry import CPU, GPU, KERNELS
 
 for _kernel in tuple(KERNELS.kernels(backend=CPU)):

@@ -12,8 +12,10 @@ from pirkit.runtime.convert import constant, convert
 from pirkit.runtime.registry import kernel
 
 
-def _copied(value: Array) -> Step:
-    """Gives ``value`` whatever the operands are."""
+def _copied(b: Binding, value: Array) -> Step:
+    """Gives ``value`` whatever the operands are; it is brought to a device once."""
+    if b.xp is not np:
+        value = b.xp.asarray(value)
 
     def step(*arrays: Any) -> None:
         arrays[-1][...] = value
@@ -21,29 +23,29 @@ def _copied(value: Array) -> Step:
     return step
 
 
-@kernel("full_int_array", dtypes=dt.ALL)
+@kernel("full_int_array", dtypes=dt.ALL, portable=True)
 def full_int_array(b: Binding) -> Step:
-    return _copied(np.asarray(b.attrs["value"], np.int64).astype(b.output().dtype.np))
+    return _copied(b, np.asarray(b.attrs["value"], np.int64).astype(b.output().dtype.np))
 
 
-@kernel("shape64", "shape", dtypes=dt.ANY)
+@kernel("shape64", "shape", dtypes=dt.ANY, portable=True)
 def shape(b: Binding) -> Step:
     """The sizes of the operand, of which no element is read."""
-    return _copied(np.asarray(b.input().shape, b.output().dtype.np))
+    return _copied(b, np.asarray(b.input().shape, b.output().dtype.np))
 
 
-@kernel("numel", dtypes=dt.ANY)
+@kernel("numel", dtypes=dt.ANY, portable=True)
 def numel(b: Binding) -> Step:
-    return _copied(np.asarray(b.input().numel, np.int64))
+    return _copied(b, np.asarray(b.input().numel, np.int64))
 
 
-@kernel("eye", dtypes=dt.ANY)
+@kernel("eye", dtypes=dt.ANY, portable=True)
 def eye(b: Binding) -> Step:
     out = b.output()
-    return _copied(np.eye(*out.shape, dtype=out.dtype.np))
+    return _copied(b, np.eye(*out.shape, dtype=out.dtype.np))
 
 
-@kernel("arange", dtypes=(*dt.FLOATS, *dt.INTS))
+@kernel("arange", dtypes=(*dt.FLOATS, *dt.INTS), portable=True)
 def arange(b: Binding) -> Step:
     """Terms are added up one after the other, as Paddle does."""
     out = b.output()
@@ -52,16 +54,16 @@ def arange(b: Binding) -> Step:
     by = constant(b.attrs["step"], out.dtype).astype(wide.np)
     terms = np.full(out.shape, by)
     terms[:1] = first
-    return _copied(np.cumsum(terms, dtype=wide.np).astype(out.dtype.np))
+    return _copied(b, np.cumsum(terms, dtype=wide.np).astype(out.dtype.np))
 
 
-@kernel("assign_value", "assign_value_", dtypes=dt.ANY)
+@kernel("assign_value", "assign_value_", dtypes=dt.ANY, portable=True)
 def assign_value(b: Binding) -> Step:
     out, values = b.output(), b.attrs["values"]
     if len(values) == 1:
-        return _copied(constant(values[0], out.dtype))
+        return _copied(b, constant(values[0], out.dtype))
     held = [constant(v, out.dtype) for v in values]
-    return _copied(np.asarray(held, out.dtype.np).reshape(out.shape))
+    return _copied(b, np.asarray(held, out.dtype.np).reshape(out.shape))
 
 
 @kernel("linspace", dtypes=dt.FLOATS)

@@ -13,26 +13,33 @@ from pirkit.runtime.kernels.numpy.blocks import walker
 from pirkit.runtime.registry import kernel
 
 
-def _filled(value: Array) -> Step:
+def _filled(b: Binding, value: Array) -> Step:
     """Fills the result, which is the last of whatever it is called with."""
 
     def step(*arrays: Any) -> None:
         np.copyto(arrays[-1], value)
 
-    return step
+    if b.xp is np:
+        return step
+    number: Any = float(value) if b.output().dtype.is_float else value.item()
+
+    def fill(*arrays: Any) -> None:
+        arrays[-1].fill(number)
+
+    return fill
 
 
-@kernel("full", "full_like", dtypes=dt.ANY)
-@kernel("full_", dtypes=dt.ANY, inplace={"out": "output"})
+@kernel("full", "full_like", dtypes=dt.ANY, portable=True)
+@kernel("full_", dtypes=dt.ANY, inplace={"out": "output"}, portable=True)
 def full(b: Binding) -> Step:
     """One number everywhere; the operand, if there is one, only gives the shape."""
-    return _filled(b.constant("value", b.output().dtype))
+    return _filled(b, b.constant("value", b.output().dtype))
 
 
-@kernel("empty", "empty_like", dtypes=dt.ANY)
+@kernel("empty", "empty_like", dtypes=dt.ANY, portable=True)
 def empty(b: Binding) -> Step:
     """Zeros, so that runs repeat."""
-    return _filled(constant(0, b.output().dtype))
+    return _filled(b, constant(0, b.output().dtype))
 
 
 @kernel("full_with_tensor", dtypes=dt.REAL)
@@ -46,12 +53,13 @@ def full_with_tensor(b: Binding) -> Step:
     return step
 
 
-@kernel("assign_out_", dtypes=dt.ANY, inplace={"out": "output"})
+@kernel("assign_out_", dtypes=dt.ANY, inplace={"out": "output"}, portable=True)
 def assign_out(b: Binding) -> Step:
     """A copy into the second operand."""
+    copyto = b.xp.copyto
 
     def step(x: Array, output: Array, out: Array) -> None:
-        np.copyto(out, x)
+        copyto(out, x)
 
     return step
 

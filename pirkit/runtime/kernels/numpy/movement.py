@@ -58,7 +58,7 @@ def pixel_shuffle(b: Binding) -> Step:
     return _rearrange(b, (n, h, w, c, r, r), (n, h, r, w, r, c), order)
 
 
-@kernel("roll", dtypes=dt.ANY)
+@kernel("roll", dtypes=dt.ANY, portable=True)
 def roll(b: Binding) -> Step:
     """A block per combination of the two parts that each axis falls into."""
     shape, axes, copyto = b.input().shape, b.attrs["axis"], b.xp.copyto
