@@ -1,4 +1,4 @@
-"""Reading without the cycle collector."""
+"""Work without the cycle collector."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def uncollected(reader: Callable[P, T]) -> Callable[P, T]:
-    """The reader with Python's cycle collector paused.
+def uncollected(work: Callable[P, T]) -> Callable[P, T]:
+    """What reads or transforms programs, with Python's cycle collector paused.
 
-    A reader makes objects that all stay. Each collection would walk them for nothing, more of them
-    every time, and the cost of reading would grow faster than the text.
+    It makes objects most of which stay. Each collection would walk them for nothing, more of them
+    every time, and the cost would grow faster than the program.
     """
 
-    @wraps(reader)
-    def read(*args: P.args, **kwargs: P.kwargs) -> T:
+    @wraps(work)
+    def without(*args: P.args, **kwargs: P.kwargs) -> T:
         was_enabled = gc.isenabled()
         gc.disable()
         try:
-            return reader(*args, **kwargs)
+            return work(*args, **kwargs)
         finally:
             if was_enabled:
                 gc.enable()
 
-    return read
+    return without

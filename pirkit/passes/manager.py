@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from pirkit.analysis.order import operations
 from pirkit.diag.errors import LimitError, PassError, PirkitError, UsageError, VerifyError
+from pirkit.dialect.collection import uncollected
 from pirkit.dialect.operation import span_of
 from pirkit.dialect.text import print_mlir
 from pirkit.dialect.verify import verify_module
@@ -95,6 +96,7 @@ class _Run:
     stats: dict[str, Counter[str]] = field(default_factory=dict[str, Counter[str]])
     remarks: list[Remark] = field(default_factory=list[Remark])
 
+    @uncollected
     def apply(self, pass_: Pass) -> None:
         self.tell("before", pass_)
         ctx = PassContext(pass_.name, _size(self.module))
