@@ -19,6 +19,8 @@ from benchmarks.harness.workloads import (
     LEARNING_RATE,
     VISCOSITY,
     Arrays,
+    chain,
+    operands_of,
     params_of,
 )
 
@@ -52,29 +54,22 @@ def attention(q: Any, k: Any, v: Any) -> Any:
     return jax.nn.softmax(jnp.einsum("bhsd,bhtd->bhst", q, k) * 0.125, -1) @ v
 
 
-def chain(x: Any, a: Any, b: Any) -> Any:
-    for _ in range(50):
-        x = x * a
-        x = x + b
-    return x
-
-
-FORWARD: dict[str, tuple[Callable[..., Any], str]] = {
-    "gelu_tanh": (gelu_tanh, "xb"),
-    "gelu_erf": (gelu_erf, "xb"),
-    "softmax_4096": (jax.nn.softmax, "x"),
-    "softmax_50257": (jax.nn.softmax, "x"),
-    "log_softmax_50257": (jax.nn.log_softmax, "x"),
-    "ln_fwd": (layer_norm, "xwb"),
-    "add_reduce0": (lambda a, b: (a + b).sum(0), "ab"),
-    "transpose_add_reduce": (lambda a, b: (a.T + b).sum(1), "ab"),
-    "attn_fwd": (attention, "qkv"),
-    "dispatch_100": (chain, "xab"),
+FORWARD: dict[str, Callable[..., Any]] = {
+    "gelu_tanh": gelu_tanh,
+    "gelu_erf": gelu_erf,
+    "softmax_4096": jax.nn.softmax,
+    "softmax_50257": jax.nn.softmax,
+    "log_softmax_50257": jax.nn.log_softmax,
+    "ln_fwd": layer_norm,
+    "add_reduce0": lambda a, b: (a + b).sum(0),
+    "transpose_add_reduce": lambda a, b: (a.T + b).sum(1),
+    "attn_fwd": attention,
+    "dispatch_100": chain,
 }
-BOTH: dict[str, tuple[Callable[..., Any], str]] = {
-    "ln_fwdbwd": (layer_norm, "xwb"),
-    "bn_fwdbwd": (batch_norm, "xwb"),
-    "attn_fwdbwd": (attention, "qkv"),
+BOTH: dict[str, Callable[..., Any]] = {
+    "ln_fwdbwd": layer_norm,
+    "bn_fwdbwd": batch_norm,
+    "attn_fwdbwd": attention,
 }
 
 
@@ -209,20 +204,18 @@ def build(framework: str, name: str, arrays: Arrays) -> Call:
         raise NotImplementedError(name)
     x = {k: jnp.array(v) for k, v in arrays.items()}
     if name in FORWARD:
-        function, names = FORWARD[name]
-        call = function if framework == "jax_eager" else jax.jit(function)
-        return lambda: [jax.block_until_ready(call(*[x[k] for k in names]))]
+        call = FORWARD[name] if framework == "jax_eager" else jax.jit(FORWARD[name])
+        return lambda: [jax.block_until_ready(call(*operands_of(x)))]
     if framework == "jax_eager":
         raise NotImplementedError(name)
     if name in BOTH:
-        function, names = BOTH[name]
 
         def step(g: Any, *args: Any) -> list[Any]:
-            y, pullback = jax.vjp(function, *args)
+            y, pullback = jax.vjp(BOTH[name], *args)
             return [y, *pullback(g)]
 
         compiled = jax.jit(step)
-        return lambda: jax.block_until_ready(compiled(x["g"], *[x[k] for k in names]))
+        return lambda: jax.block_until_ready(compiled(x["g"], *operands_of(x)))
     if name == "adamw_10m":
         return adamw(x)
     if name == "resnet_block_step":

@@ -22,6 +22,8 @@ from benchmarks.harness.workloads import (
     VISCOSITY,
     WORKLOADS,
     Arrays,
+    chain,
+    operands_of,
     params_of,
 )
 from pirkit import ops
@@ -61,29 +63,22 @@ def attention(q: Any, k: Any, v: Any) -> Any:
     return ops.matmul(ops.softmax(scores, -1), v)
 
 
-def chain(x: Any, a: Any, b: Any) -> Any:
-    for _ in range(50):
-        x = x * a
-        x = x + b
-    return x
-
-
-FORWARD: dict[str, tuple[Callable[..., Any], str]] = {
-    "gelu_tanh": (gelu_tanh, "xb"),
-    "gelu_erf": (gelu_erf, "xb"),
-    "softmax_4096": (lambda x: ops.softmax(x, -1), "x"),
-    "softmax_50257": (lambda x: ops.softmax(x, -1), "x"),
-    "log_softmax_50257": (lambda x: ops.log_softmax(x, -1), "x"),
-    "ln_fwd": (layer_norm, "xwb"),
-    "add_reduce0": (lambda a, b: (a + b).sum(0), "ab"),
-    "transpose_add_reduce": (lambda a, b: (ops.transpose(a, [1, 0]) + b).sum(1), "ab"),
-    "attn_fwd": (attention, "qkv"),
-    "dispatch_100": (chain, "xab"),
+FORWARD: dict[str, Callable[..., Any]] = {
+    "gelu_tanh": gelu_tanh,
+    "gelu_erf": gelu_erf,
+    "softmax_4096": lambda x: ops.softmax(x, -1),
+    "softmax_50257": lambda x: ops.softmax(x, -1),
+    "log_softmax_50257": lambda x: ops.log_softmax(x, -1),
+    "ln_fwd": layer_norm,
+    "add_reduce0": lambda a, b: (a + b).sum(0),
+    "transpose_add_reduce": lambda a, b: (ops.transpose(a, [1, 0]) + b).sum(1),
+    "attn_fwd": attention,
+    "dispatch_100": chain,
 }
-BOTH: dict[str, tuple[Callable[..., Any], str]] = {
-    "ln_fwdbwd": (layer_norm, "xwb"),
-    "bn_fwdbwd": (batch_norm, "xwb"),
-    "attn_fwdbwd": (attention, "qkv"),
+BOTH: dict[str, Callable[..., Any]] = {
+    "ln_fwdbwd": layer_norm,
+    "bn_fwdbwd": batch_norm,
+    "attn_fwdbwd": attention,
 }
 
 
@@ -257,8 +252,7 @@ def resnet_steps(arrays: Arrays) -> Call:
 
 def build(framework: str, name: str, arrays: Arrays) -> Call:
     if name in FORWARD or name in BOTH:
-        function, names = FORWARD.get(name) or BOTH[name]
-        given = [arrays[k] for k in names]
+        function, given = FORWARD.get(name) or BOTH[name], operands_of(arrays)
         if name in BOTH:
             function, given = backward(function), [arrays["g"], *given]
         call = compiled(function, tuple(given))

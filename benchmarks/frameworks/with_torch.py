@@ -19,6 +19,8 @@ from benchmarks.harness.workloads import (
     LEARNING_RATE,
     VISCOSITY,
     Arrays,
+    chain,
+    operands_of,
     params_of,
 )
 
@@ -47,29 +49,22 @@ def attention(q: Any, k: Any, v: Any) -> Any:
     return torch.softmax((q @ k.transpose(-1, -2)) * 0.125, -1) @ v
 
 
-def chain(x: Any, a: Any, b: Any) -> Any:
-    for _ in range(50):
-        x = x * a
-        x = x + b
-    return x
-
-
-FORWARD: dict[str, tuple[Callable[..., Any], str]] = {
-    "gelu_tanh": (gelu_tanh, "xb"),
-    "gelu_erf": (gelu_erf, "xb"),
-    "softmax_4096": (lambda x: torch.softmax(x, -1), "x"),
-    "softmax_50257": (lambda x: torch.softmax(x, -1), "x"),
-    "log_softmax_50257": (lambda x: torch.log_softmax(x, -1), "x"),
-    "ln_fwd": (layer_norm, "xwb"),
-    "add_reduce0": (lambda a, b: (a + b).sum(0), "ab"),
-    "transpose_add_reduce": (lambda a, b: (a.t() + b).sum(1), "ab"),
-    "attn_fwd": (attention, "qkv"),
-    "dispatch_100": (chain, "xab"),
+FORWARD: dict[str, Callable[..., Any]] = {
+    "gelu_tanh": gelu_tanh,
+    "gelu_erf": gelu_erf,
+    "softmax_4096": lambda x: torch.softmax(x, -1),
+    "softmax_50257": lambda x: torch.softmax(x, -1),
+    "log_softmax_50257": lambda x: torch.log_softmax(x, -1),
+    "ln_fwd": layer_norm,
+    "add_reduce0": lambda a, b: (a + b).sum(0),
+    "transpose_add_reduce": lambda a, b: (a.t() + b).sum(1),
+    "attn_fwd": attention,
+    "dispatch_100": chain,
 }
-BOTH: dict[str, tuple[Callable[..., Any], str]] = {
-    "ln_fwdbwd": (layer_norm, "xwb"),
-    "bn_fwdbwd": (batch_norm, "xwb"),
-    "attn_fwdbwd": (attention, "qkv"),
+BOTH: dict[str, Callable[..., Any]] = {
+    "ln_fwdbwd": layer_norm,
+    "bn_fwdbwd": batch_norm,
+    "attn_fwdbwd": attention,
 }
 
 
@@ -272,11 +267,9 @@ def build(framework: str, name: str, arrays: Arrays) -> Call:
 
     x = {k: torch.from_numpy(v.copy()) for k, v in arrays.items()}
     if name in FORWARD:
-        function, names = FORWARD[name]
-        return forward(compiled(function), [x[k] for k in names])
+        return forward(compiled(FORWARD[name]), operands_of(x))
     if name in BOTH:
-        function, names = BOTH[name]
-        return both(compiled(function), [x[k] for k in names], x["g"])
+        return both(compiled(BOTH[name]), operands_of(x), x["g"])
     if name == "adamw_10m":
         return adamw_compiled(x) if is_compiled else adamw(x)
     if name.startswith("pinn"):

@@ -50,6 +50,19 @@ def params_of(arrays: Arrays) -> Arrays:
     return {k: v for k, v in arrays.items() if k not in ("x", "t")}
 
 
+def operands_of(arrays: Arrays) -> list[Any]:
+    """The operands of a function among its arrays, in order: all but the cotangent."""
+    return [v for k, v in arrays.items() if k != "g"]
+
+
+def chain(x: Any, a: Any, b: Any) -> Any:
+    """A hundred operations, of any framework's arrays."""
+    for _ in range(50):
+        x = x * a
+        x = x + b
+    return x
+
+
 def _normal(rng: Any, *shape: int, scale: float = 1.0) -> Any:
     return (rng.standard_normal(shape, dtype="float32") * scale).astype("float32", copy=False)
 
@@ -161,9 +174,7 @@ _ALL = (
     Workload("attn_fwd", _attention, flops=_HEAD_FLOPS, goal=1.5),
     Workload("attn_fwdbwd", _attention, 3e-4, flops=3 * _HEAD_FLOPS, goal=2),
     Workload("gpt_block_step", _gpt, 2e-3, flops=_GPT_FLOPS, goal=1.25, peer="jax"),
-    Workload(
-        "resnet_block_step", _resnet, 5e-3, flops=12 * 8 * 56 * 56 * 64 * 64 * 9, peer="torch"
-    ),
+    Workload("resnet_block_step", _resnet, 5e-3, flops=_RESNET_FLOPS, peer="torch"),
     Workload("pinn_beam_10", _beam(10), 2e-3, goal=20, peer="jax_jet", short=True),
     Workload("pinn_beam_1000", _beam(1000), 2e-3, goal=10, peer="jax_jet", short=True),
     Workload("pinn_burgers_10k", _burgers, 2e-3, goal=5),

@@ -18,11 +18,11 @@ from xdsl.ir import Block, SSAValue
 from pirkit.diag.errors import UnsupportedError
 from pirkit.dialect.build import RULE, SOURCE, Builder
 from pirkit.dialect.infer import constant_scalar
-from pirkit.dialect.operation import PirOp, ProgramOp, origin_of, span_of
+from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.passes.autodiff import append_backward
 from pirkit.passes.base import RemarkKind
 from pirkit.passes.rewrite import replace
-from pirkit.passes.series import has_series, prepared, push
+from pirkit.passes.series import has_series, no_series, prepared, push
 
 JET = "pir.jet"
 Tell = Callable[[RemarkKind, str], None]
@@ -64,13 +64,7 @@ def expand_jet(program: ProgramOp, op: PirOp, tell: Tell) -> None:
 def _require_series(ops: Sequence[PirOp]) -> None:
     for op in ops:
         if not has_series(op) or op.definition.writes:
-            raise UnsupportedError(
-                f"`{op.name}` has no Taylor series",
-                code="PK0402",
-                span=span_of(op),
-                notes=origin_of(op),
-                help="give the op a `jet` or a `decompose` rule, or use nested `grad`",
-            )
+            raise no_series(op)
 
 
 def _read(program: ProgramOp, op: PirOp) -> _Curve:

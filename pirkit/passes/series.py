@@ -32,6 +32,17 @@ def has_series(op: PirOp) -> bool:
     return held or jet.get(op.definition) is not None
 
 
+def no_series(op: PirOp) -> UnsupportedError:
+    """What to raise for an op of which `has_series` is false."""
+    return UnsupportedError(
+        f"`{op.name}` has no Taylor series",
+        code="PK0402",
+        span=span_of(op),
+        notes=origin_of(op),
+        help="give the op a `jet` or a `decompose` rule, or use nested `grad`",
+    )
+
+
 def prepared(
     targets: Sequence[SSAValue], wrt: Sequence[SSAValue]
 ) -> tuple[list[PirOp], list[SSAValue]]:
@@ -96,13 +107,7 @@ def _push_one(b: Builder, op: PirOp, known: dict[SSAValue, AnySeries], order: in
     elif op.name.removeprefix("pd_op.") in LINEAR:
         results = _linear(call, series, order)
     else:
-        raise UnsupportedError(
-            f"`{op.name}` has no Taylor series",
-            code="PK0402",
-            span=span_of(op),
-            notes=origin_of(op),
-            help="give the op a `jet` or a `decompose` rule, or use nested `grad`",
-        )
+        raise no_series(op)
     for result, found in zip(op.result_slots, results, strict=False):
         if result is not None and found is not None:
             known[result] = found

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from hashlib import blake2b
-from pathlib import Path
 from typing import Final
 
 from pirkit.diag.version import VERSION
@@ -274,7 +272,7 @@ def _time(items: list[Item], times: int) -> int:
 
 def _compiled(piece: _Piece, program: _Program, operands: int) -> Code:
     store = user_cache()
-    parts = (piece, program.scratch, program.target, VERSION, LLVMLITE_VERSION, _generator())
+    parts = (piece, program.scratch, program.target, VERSION, LLVMLITE_VERSION)
     key = blake2b(repr(parts).encode(), digest_size=32).hexdigest()
     found = store.get(key) if store else None
     if found is not None:
@@ -284,12 +282,3 @@ def _compiled(piece: _Piece, program: _Program, operands: int) -> Code:
     if store:
         store.put(key, pack(code))
     return code
-
-
-@cache
-def _generator() -> str:
-    """A hash of this room: what an older one made is not used."""
-    digest = blake2b(digest_size=16)
-    for path in sorted(Path(__file__).parent.glob("*.py")):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
