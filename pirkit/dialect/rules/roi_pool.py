@@ -40,21 +40,21 @@ def _(c: OpCall) -> tuple[Value, Value]:
         return NotImplemented
     edges = _rounded(b, b.cast(c.boxes, x.dtype) * c.spatial_scale)
     columns, rows = (
-        _inside(b, edges[:, i], _length(b, edges, i) * (1 / bins), bins, length, whole=True)
+        _inside(b, edges[:, i], _length(b, edges, i) / bins, bins, length, whole=True)
         for i, bins, length in ((0, c.pooled_width, width), (1, c.pooled_height, height))
     )
     regions = b.gather(x, images(c, sizes_of(b, c.boxes)[0]), axis=0)
     tops: list[Value] = []
     sides: list[Value] = []
     for j in range(c.pooled_width):
-        held = b.where(_as_mask(b, columns[:, j], 2), regions, b.like(-math.inf, regions))
+        held = b.where(_as_mask(b, columns[:, j]), regions, b.like(-math.inf, regions))
         side = b.argmax(held, axis=-1, keepdims=True, flatten=False, dtype=dt.int64)
         tops.append(b.take_along_axis(held, side, axis=-1))
         sides.append(side)
     top, side = (b.squeeze(b.stack(v, axis=2), axis=(-1,)) for v in (tops, sides))
     every: list[Value] = []
     for i in range(c.pooled_height):
-        held = b.where(_as_mask(b, rows[:, i], 2), top, b.like(-math.inf, top))
+        held = b.where(_as_mask(b, rows[:, i]), top, b.like(-math.inf, top))
         row = b.argmax(held, axis=-1, keepdims=True, flatten=False, dtype=dt.int64)
         at = row * width + b.take_along_axis(side, row, axis=-1)
         every.append(b.squeeze(at, axis=(-1,)))
@@ -75,9 +75,9 @@ def _length(b: Builder, edges: Value, i: int) -> Value:
     return b.maximum(long, b.ones_like(long))
 
 
-def _as_mask(b: Builder, x: Value, axes: int) -> Value:
+def _as_mask(b: Builder, x: Value) -> Value:
     """``[R, length]`` beside other dimensions in the middle."""
-    return b.unsqueeze(x, axis=tuple(range(1, 1 + axes)))
+    return b.unsqueeze(x, axis=(1, 2))
 
 
 @decompose("pd_op.psroi_pool")
@@ -92,7 +92,7 @@ def _(c: OpCall) -> Value:
     low, high = (v * c.spatial_scale for v in parts)
     columns, rows = (
         b.cast(
-            _inside(b, low[:, i], _at_least(b, high[:, i] - low[:, i]) * (1 / bins), bins, length,
+            _inside(b, low[:, i], _at_least(b, high[:, i] - low[:, i]) / bins, bins, length,
                     whole=False),
             x.dtype,
         )

@@ -225,19 +225,47 @@ def _(c: OpCall, x: Series) -> Series:
 
 
 def power(b: Builder, x: Series, exponent: float, value: Value | None = None) -> Series:
-    """Coefficients 0..K of ``x ** exponent``: ``x y' = exponent y x'``."""
+    """Coefficients 0..K of ``x ** exponent``: ``x y' = exponent y x'``.
+
+    Where ``x`` is zero, coefficients k < ``exponent`` are zero; first ones are right everywhere.
+    """
     first = x[0]
     if first is None:
         return [None] * len(x)
-    if exponent == int(exponent) and 0 <= exponent <= WHOLE:
+    if 0 <= exponent <= WHOLE and exponent == int(exponent):
         return _whole_power(b, x, int(exponent))
     y: Series = [b.power(first, exponent) if value is None else value]
+    if exponent > 0:
+        return _positive_power(b, x, exponent, y)
     inverse = b.power(first, -1) if len(x) > 1 else first
     for k in range(1, len(x)):
         terms = [
             scaled(times(x[j], y[k - j]), (exponent * j - (k - j)) / k) for j in range(1, k + 1)
         ]
         y.append(times(b.total(terms), inverse))
+    return y
+
+
+def _positive_power(b: Builder, x: Series, exponent: float, y: Series) -> Series:
+    """What ``x[k]`` adds is times the slope, which is right also at zero and at infinity."""
+    first, value = x[0], y[0]
+    assert first is not None
+    assert value is not None
+    if len(x) == 1:
+        return y
+    lower = b.power(value, -1) if exponent == 0.5 else b.power(first, exponent - 1)
+    slope = lower * exponent
+    inverse = at_zero = None
+    for k in range(1, len(x)):
+        terms = [scaled(times(x[j], y[k - j]), (exponent * j - (k - j)) / k) for j in range(1, k)]
+        rest = b.total(terms)
+        if rest is not None:
+            inverse = b.power(first, -1) if inverse is None else inverse
+            rest = rest * inverse
+            if k < exponent:
+                at_zero = b.equal(first, b.zeros_like(first)) if at_zero is None else at_zero
+                rest = b.where(at_zero, 0.0, rest)
+        y.append(b.total([times(slope, x[k]), rest]))
     return y
 
 
