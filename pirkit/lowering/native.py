@@ -9,8 +9,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from pirkit.dialect.map_expr.checking import kernel_at
 from pirkit.dialect.map_expr.kernel import MapExpr
-from pirkit.dialect.map_expr.specialised import Shape, kernel_at
+from pirkit.dialect.map_expr.specialised import Shape
 from pirkit.lowering.codegen.compile import native
 from pirkit.lowering.codegen.from_map_expr import Nest, nests_of
 from pirkit.lowering.codegen.loopnest import Kernel

@@ -9,8 +9,7 @@ import pytest
 
 from pirkit.diag.errors import PirkitError
 from pirkit.dialect.build import Value
-from pirkit.dialect.map_expr.checking import problems
-from pirkit.dialect.map_expr.specialised import kernel_at
+from pirkit.dialect.map_expr.checking import kernel_at, problems
 from pirkit.dialect.map_expr.text import parse_kernel, print_kernel
 from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.dialect.text import parse_mlir
@@ -296,3 +295,25 @@ def test_sizes_that_no_input_of_a_kernel_tells_are_left_to_ops() -> None:
     np.testing.assert_allclose(run(made, {"x0": x})["y"], run(program, {"x0": x})["y"])
     ops = [op.name for op in made.operations if isinstance(op, PirOp)]
     assert "pd_op.shape64" in ops
+
+
+@pytest.mark.parametrize("backend", ["reference", "cpu"])
+@pytest.mark.parametrize("place", [3, -3])
+def test_an_element_that_is_not_there_is_not_read(place: int, backend: str) -> None:
+    """A row that a program names need not be there; only the shapes of a call tell."""
+
+    def build(c: Case, x: Value) -> Value:
+        ends = place + 1
+        named = {"axes": [0], "starts": [place], "ends": [ends], "decrease_axis": [0]}
+        return c.op("slice", c.b.exp(x), infer_flags=[1], **named)
+
+    _, program = opened(build, (U, 3))
+    made, _ = fused(program)
+    assert [op.name for op in made.operations].count("pir.map_expr") == 1
+    for tried in (program, made):
+        library = KernelLibrary(backend)
+        call = Executable(write_plan(tried, library=library), library).run
+        x = np.arange(12, dtype=np.float32).reshape(4, 3)
+        np.testing.assert_allclose(call({"x0": x})["y"], np.exp(x[place]), rtol=1e-5)
+        with pytest.raises(PirkitError):
+            call({"x0": np.zeros((2, 3), np.float32)})

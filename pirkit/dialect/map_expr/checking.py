@@ -10,7 +10,7 @@ from typing import Final
 from pirkit.diag.errors import ConstraintError
 from pirkit.dialect.map_expr.deriving import admits, differences
 from pirkit.dialect.map_expr.kernel import MapExpr, Statement
-from pirkit.dialect.map_expr.specialised import Shape, sizes_at, with_sizes
+from pirkit.dialect.map_expr.specialised import Shape, sizes_at, specialised, with_sizes
 from pirkit.dialect.map_expr.text import parse_kernel
 from pirkit.dialect.map_expr.tree import Choose, Load, walk
 from pirkit.index.expr import Expr
@@ -31,6 +31,23 @@ def problem_of(text: str) -> str | None:
     """
     kernel = parse_kernel(text)
     return next(chain(problems(kernel), differences(kernel)), None)
+
+
+@lru_cache(maxsize=4096)
+def kernel_at(text: str, shapes: tuple[Shape, ...]) -> MapExpr:
+    """The kernel of a text for inputs of these shapes.
+
+    Raises ConstraintError if they do not fit, or if it would read outside of tensors of these
+    shapes: an element that a program names need not be there.
+    """
+    general = parse_kernel(text)
+    kernel = specialised(general, shapes)
+    if general.is_sized:
+        wrong = next(_problems(kernel, with_order=False), None)
+        if wrong is not None:
+            told = ", ".join(map(str, shapes))
+            raise ConstraintError("C3", f"{wrong}, as the inputs have the shapes {told}")
+    return kernel
 
 
 def problems(kernel: MapExpr, shapes: Sequence[Shape] | None = None) -> Iterator[str]:
@@ -78,6 +95,7 @@ def _problems(kernel: MapExpr, with_order: bool = True) -> Iterator[str]:
             for side in (choice.yes, choice.no)
             for n in walk(side)
         }
+        is_empty = 0 in (*statement.meta.shape, *statement.extents)
         for load in statement.loads():
             if not 0 <= load.source < count + k:
                 yield f"v{k} reads a value that is not stored before it"
@@ -87,7 +105,8 @@ def _problems(kernel: MapExpr, with_order: bool = True) -> Iterator[str]:
                 yield f"v{k} reads a tensor of {len(meta.shape)} axes at {len(load.index)} indices"
                 continue
             places = zip(load.index, meta.shape, strict=True)
-            if id(load) not in guarded and any(_leaves(e, n) for e, n in places):
+            is_read = not is_empty and id(load) not in guarded
+            if is_read and any(_leaves(e, n) for e, n in places):
                 yield f"v{k} reads outside of {meta}: {list(load.index)}"
             if load.source >= count and with_order:
                 yield from _order(kernel, k, statement, load)

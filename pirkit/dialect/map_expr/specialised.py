@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from typing import cast
 
 from pirkit.dialect.map_expr.kernel import MapExpr, Operand, Origin, Statement
-from pirkit.dialect.map_expr.text import parse_kernel
 from pirkit.dialect.map_expr.tree import Apply, Choose, Fill, Load, Node, Position, walk
 from pirkit.index.change import resized
 from pirkit.index.extent import at, is_sized, named, order
@@ -17,12 +15,6 @@ from pirkit.index.sizes import Derived, solve
 from pirkit.runtime.meta import UNKNOWN, TensorMeta
 
 Shape = tuple[int, ...]
-
-
-@lru_cache(maxsize=4096)
-def kernel_at(text: str, shapes: tuple[Shape, ...]) -> MapExpr:
-    """The kernel of a text for inputs of these shapes. ConstraintError if they do not fit."""
-    return specialised(parse_kernel(text), shapes)
 
 
 def specialised(kernel: MapExpr, shapes: Sequence[Shape]) -> MapExpr:

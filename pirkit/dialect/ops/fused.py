@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from pirkit.dialect.map_expr.checking import problem_of
+from pirkit.dialect.map_expr.checking import kernel_at, problem_of
 from pirkit.dialect.map_expr.interpreter import run_known
-from pirkit.dialect.map_expr.specialised import kernel_at, results_at
+from pirkit.dialect.map_expr.specialised import results_at
 from pirkit.dialect.map_expr.text import parse_kernel
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.samples import Sample, SampleMaker

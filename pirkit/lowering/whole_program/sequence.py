@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Final, cast
 
-from pirkit.dialect.map_expr.specialised import kernel_at
+from pirkit.dialect.map_expr.checking import kernel_at
 from pirkit.lowering.codegen.compile import native
 from pirkit.lowering.codegen.from_map_expr import nests_of
 from pirkit.lowering.codegen.loopnest import (
