@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
+import math
 import subprocess
 import sys
 import time
@@ -26,17 +26,10 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from benchmarks.harness.environment import environment_of  # noqa: E402
 from benchmarks.harness.report import plotted, printed  # noqa: E402
 from benchmarks.harness.workloads import WORKLOADS, Workload  # noqa: E402
 
-DROPPED = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")
-"""Some environments pin OpenBLAS to kernels of old CPUs."""
-KEEPING = {
-    "MALLOC_MMAP_MAX_": "0",
-    "MALLOC_TRIM_THRESHOLD_": "17179869184",
-    "MALLOC_TOP_PAD_": "268435456",
-    "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
-}
 QUIET = {"JAX_PLATFORMS": "cpu", "GLOG_minloglevel": "3", "TF_CPP_MIN_LOG_LEVEL": "3"}
 MODULES = {
     "limit": "numpy",
@@ -59,12 +52,8 @@ class Worker:
 
     def __init__(self, framework: str, python: str, threads: int) -> None:
         plain = framework.rstrip("+")
-        count = str(threads)
-        names = ("OMP", "OPENBLAS", "MKL", "PIRKIT")
-        environment = {k: v for k, v in os.environ.items() if k not in DROPPED}
-        environment |= QUIET | {f"{name}_NUM_THREADS": count for name in names}
-        environment |= {"FLAGS_paddle_num_threads": count}
-        environment |= KEEPING if framework != plain else {}
+        environment = environment_of(framework, threads) | QUIET
+        environment["FLAGS_paddle_num_threads"] = str(threads)
         module = f"benchmarks.frameworks.with_{MODULES[plain]}"
         self.process = subprocess.Popen(
             [python, str(ROOT / "benchmarks/harness/worker.py"), str(ROOT), module, plain],
@@ -97,18 +86,27 @@ class Worker:
 
 
 def difference(wanted: list[dict[str, Any]], found: list[dict[str, Any]]) -> float:
-    """The largest difference of samples and sums, in terms of the largest sample."""
+    """The largest difference of samples and sums, in terms of the largest sample.
+
+    It is infinite where one of them is not finite: no workload overflows.
+    """
     if len(wanted) != len(found):
-        return float("inf")
+        return math.inf
     worst = 0.0
     for a, b in zip(wanted, found, strict=True):
-        if a["size"] != b["size"]:
-            return float("inf")
+        numbers = (*a["samples"], *a["sums"], *b["samples"], *b["sums"])
+        if a["size"] != b["size"] or not all(map(math.isfinite, numbers)):
+            return math.inf
         scale = max(max(map(abs, a["samples"])), 1e-6)
         pairs = zip(a["samples"], b["samples"], strict=True)
         worst = max(worst, max(abs(x - y) for x, y in pairs) / scale)
         worst = max(worst, abs(a["sums"][0] - b["sums"][0]) / max(a["sums"][1], 1e-6))
     return worst
+
+
+def left_out(framework: str, reason: str) -> dict[str, Any]:
+    print(f"{framework}: left out ({reason})", flush=True)
+    return {"error": reason}
 
 
 def measure(workload: Workload, workers: dict[str, Worker], options: Any) -> dict[str, Any]:
@@ -118,12 +116,14 @@ def measure(workload: Workload, workers: dict[str, Worker], options: Any) -> dic
         answer = worker.ask("build", workload.name)
         time.sleep(SPINS.get(framework.rstrip("+"), 0.05))
         if "error" in answer:
-            found[framework] = {"error": answer["error"]}
+            found[framework] = left_out(framework, answer["error"])
             continue
         results = answer["results"]
-        if results and reference is None:
-            reference = results
-        error = difference(reference or [], results) if results else 0.0
+        if framework.rstrip("+") == "limit":
+            error = 0.0
+        else:
+            reference = results if reference is None else reference
+            error = difference(reference, results)
         found[framework] = {
             "error_size": error,
             "compile_s": max(0.0, answer["first"] - answer["warm"]),
@@ -137,16 +137,16 @@ def measure(workload: Workload, workers: dict[str, Worker], options: Any) -> dic
         for framework in live[turn:] + live[:turn]:
             answer = workers[framework].ask("burst", options.burst)
             time.sleep(SPINS.get(framework.rstrip("+"), 0.03))
-            if "error" not in answer:
-                found[framework]["times"] += answer["times"]
-                found[framework]["cpu"].append(answer["cpu"])
-                foreign = max(found[framework].get("foreign", 0), answer["foreign"])
-                found[framework]["foreign"] = foreign
+            if "error" in answer:
+                found[framework] = left_out(framework, answer["error"])
+                live.remove(framework)
+                continue
+            found[framework]["times"] += answer["times"]
+            found[framework]["cpu"].append(answer["cpu"])
+            foreign = max(found[framework].get("foreign", 0), answer["foreign"])
+            found[framework]["foreign"] = foreign
     for framework in live:
         times, cpu = (sorted(found[framework].pop(k)) for k in ("times", "cpu"))
-        if not times:
-            found[framework] = {"error": "no burst was finished"}
-            continue
         found[framework] |= {
             "median_s": median(times),
             "quartile_s": times[len(times) // 4],
@@ -175,9 +175,12 @@ def main() -> None:
     for framework in options.frameworks:
         python = pythons.get(MODULES[framework.rstrip("+")], sys.executable)
         module = MODULES[framework.rstrip("+")]
-        there = subprocess.run([python, "-c", f"import {module}"], cwd=ROOT, capture_output=True)
+        command = [python, "-c", f"import {module}"]
+        there = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
         if there.returncode == 0:
             workers[framework] = Worker(framework, python, options.threads)
+        else:
+            left_out(framework, (there.stderr.strip().splitlines() or ["no reason given"])[-1])
     rows: dict[str, Any] = {}
     try:
         for name in chosen:

@@ -20,16 +20,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from statistics import median
 from typing import Any
 
-DROPPED = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")
-KEEPING = {
-    "MALLOC_MMAP_MAX_": "0",
-    "MALLOC_TRIM_THRESHOLD_": "17179869184",
-    "MALLOC_TOP_PAD_": "268435456",
-    "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
-}
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.harness.environment import environment_of
+
 N = 4096
 SHAPES: dict[str, tuple[tuple[int, ...], ...]] = {
     "gelu_tanh": ((N, N), (N,)),
@@ -272,17 +270,7 @@ def worker(framework: str, threads: int) -> None:
 
 class Worker:
     def __init__(self, framework: str, threads: int) -> None:
-        environment = {k: v for k, v in os.environ.items() if k not in DROPPED}
-        environment["PIRKIT_NATIVE_CACHE"] = "off"
-        for name in (
-            "PIRKIT_NUM_THREADS",
-            "OMP_NUM_THREADS",
-            "OPENBLAS_NUM_THREADS",
-            "MKL_NUM_THREADS",
-        ):
-            environment[name] = str(threads)
-        if framework.endswith("+"):
-            environment |= KEEPING
+        environment = environment_of(framework, threads) | {"PIRKIT_NATIVE_CACHE": "off"}
         command = [sys.executable, __file__, "--worker", framework, "--threads", str(threads)]
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment

@@ -18,12 +18,11 @@ from benchmarks.harness.workloads import (
     LEARNING_RATE,
     VISCOSITY,
     Arrays,
+    Call,
     chain,
     operands_of,
     params_of,
 )
-
-Call = Callable[[], list[Any]]
 
 
 def gelu_tanh(x: Any, b: Any) -> Any:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -22,6 +23,7 @@ from benchmarks.harness.workloads import (
     VISCOSITY,
     WORKLOADS,
     Arrays,
+    Call,
     chain,
     operands_of,
     params_of,
@@ -30,8 +32,8 @@ from pirkit import ops
 from pirkit.frontend.tracing import trace
 from pirkit.frontend.tree import flatten
 
-Call = Callable[[], list[Any]]
 FUSED = "taylor,expand-gradients,@fused"
+THREADS = int(os.environ.get("PIRKIT_NUM_THREADS", "1"))
 
 
 def gelu_tanh(x: Any, b: Any) -> Any:
@@ -88,7 +90,7 @@ def compiled(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Callab
     whole = pirkit.compile_whole(traced.program)
     if whole.native is not None:
         return whole.native
-    executable = pirkit.compile(traced.program, pipeline=FUSED, threads=1)
+    executable = pirkit.compile(traced.program, pipeline=FUSED, threads=THREADS)
     names = [p.name for p in executable.plan.inputs]
     results = [o.name for o in executable.plan.outputs]
 
@@ -125,7 +127,10 @@ def rates(t: Any) -> tuple[Any, Any]:
 
 
 def bound(step: Callable[..., Any], state: list[Any], others: tuple[Any, ...]) -> Call:
-    """Steps that write their state where it is; ``step`` gives new state, then what it returns."""
+    """Steps that write their state where it is; ``step`` gives new state, then what it returns.
+
+    Bound to a native call, the other results are the same arrays in all steps, too.
+    """
     arguments = (*state, *others)
     call = compiled(step, arguments)
     leaves = [np.ascontiguousarray(leaf) for leaf in flatten(tuple(arguments))[0]]

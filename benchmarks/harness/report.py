@@ -30,6 +30,36 @@ def limit_of(name: str, found: dict[str, Any]) -> float | None:
     return measured * flops / (2 * 1536**3) if flops else measured
 
 
+def ours_for(framework: str) -> str:
+    """pirkit under the same malloc as a framework."""
+    return f"{OURS}+" if framework.endswith("+") else OURS
+
+
+def agrees(name: str, row: dict[str, Any]) -> bool:
+    """Whether a row was measured, and on results like those of the others."""
+    return "median_s" in row and row["error_size"] <= WORKLOADS[name].tolerance
+
+
+def ratios(name: str, found: dict[str, Any], ours: str) -> str | None:
+    """The best peer's time by ours, both under the same malloc, beside the goal."""
+    if not agrees(name, found.get(ours, {})):
+        return None
+    peers = {
+        framework: row["median_s"] / found[ours]["median_s"]
+        for framework, row in found.items()
+        if is_peer(framework) and ours_for(framework) == ours and agrees(name, row)
+    }
+    if not peers:
+        return None
+    best, workload = min(peers, key=peers.__getitem__), WORKLOADS[name]
+    said = f"best peer / {ours}: {peers[best]:.2f} ({best})"
+    if not workload.peer:
+        return f"{said}, goal {workload.goal:g}"
+    named = workload.peer + ours.removeprefix(OURS)
+    its = f"{peers[named]:.2f}" if named in peers else "not measured"
+    return f"{said}; {named} / {ours}: {its}, goal {workload.goal:g}"
+
+
 def is_peer(framework: str) -> bool:
     return framework.rstrip("+") not in (OURS, "limit")
 
@@ -43,7 +73,6 @@ def printed(rows: dict[str, Any]) -> None:
         for column in ("framework", "median", "quartile", "fastest", "CPU time", "x pirkit",
                        "share of limit", "compile", "its CPU", "difference", ""):  # fmt: skip
             table.add_column(column, justify="left" if column == "framework" else "right")
-        ours = found.get(OURS, {}).get("median_s")
         order = sorted(found, key=lambda f: found[f].get("median_s", float("inf")))
         for framework in order:
             row = found[framework]
@@ -51,8 +80,9 @@ def printed(rows: dict[str, Any]) -> None:
                 table.add_row(framework, *[""] * 9, row["error"][:60])
                 continue
             note = "disturbed" if row.get("foreign", 0) > DISTURBED else ""
-            if row["error_size"] > WORKLOADS[name].tolerance:
+            if not agrees(name, row):
                 note = "differs"
+            ours = found.get(ours_for(framework), {}).get("median_s")
             ratio = f"{row['median_s'] / ours:.2f}" if ours else ""
             share = f"{limit / row['median_s']:.0%}" if limit and framework != "limit" else ""
             times = [shown(row[k]) for k in ("median_s", "quartile_s", "fastest_s", "cpu_s")]
@@ -60,32 +90,41 @@ def printed(rows: dict[str, Any]) -> None:
             differs = f"{row['error_size']:.0e}"
             table.add_row(framework, *times, ratio, share, *first, differs, note)
         console.print(table)
-        best = [found[f]["median_s"] for f in found if is_peer(f) and "median_s" in found[f]]
-        if ours and best:
-            goal = WORKLOADS[name].goal
-            console.print(f"best peer / pirkit: {min(best) / ours:.2f}, goal {goal:g}\n")
+        for ours in (OURS, f"{OURS}+"):
+            said = ratios(name, found, ours)
+            if said:
+                console.print(said)
+        console.print()
 
 
 def plotted(rows: dict[str, Any], path: Path) -> None:
-    """How many times longer than pirkit others take, on a logarithmic axis."""
+    """How many times longer than pirkit others take, on a logarithmic axis.
+
+    A ``+`` is compared with pirkit under the same malloc; rows that differ are left out.
+    """
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    names = [n for n in rows if "median_s" in rows[n].get(OURS, {})]
-    frameworks = sorted({f for n in names for f in rows[n] if is_peer(f)})
-    figure, axes = pyplot.subplots(figsize=(8, 0.5 * len(names) + 1.5))
-    for k, framework in enumerate(frameworks):
-        points = [
-            (rows[n][framework]["median_s"] / rows[n][OURS]["median_s"], i)
-            for i, n in enumerate(names)
-            if "median_s" in rows[n].get(framework, {})
-        ]
-        axes.scatter(*zip(*points, strict=True), label=framework, marker="os^Dv<>P*X"[k % 10])
+    def points(framework: str) -> list[tuple[float, int]]:
+        found = list[tuple[float, int]]()
+        for i, name in enumerate(rows):
+            row, ours = (rows[name].get(f, {}) for f in (framework, ours_for(framework)))
+            if agrees(name, row) and agrees(name, ours):
+                found.append((row["median_s"] / ours["median_s"], i))
+        return found
+
+    figure, axes = pyplot.subplots(figsize=(8, 0.5 * len(rows) + 1.5))
+    frameworks = sorted({f for found in rows.values() for f in found if is_peer(f)})
+    drawn = [f for f in frameworks if points(f)]
+    for k, framework in enumerate(drawn):
+        axes.scatter(
+            *zip(*points(framework), strict=True), label=framework, marker="os^Dv<>P*X"[k % 10]
+        )
     axes.set_xscale("log")
     axes.axvline(1, color="black", linewidth=0.8)
-    axes.set_yticks(range(len(names)), names)
+    axes.set_yticks(range(len(rows)), list(rows))
     axes.set_xlabel("time / time of pirkit")
     axes.legend(fontsize=7)
     figure.tight_layout()

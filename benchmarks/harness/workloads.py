@@ -9,6 +9,8 @@ from itertools import pairwise
 from typing import Any, Final
 
 Arrays = dict[str, Any]
+Call = Callable[[], list[Any]]
+"""What is measured: a call that gives its results."""
 
 LEARNING_RATE: Final = 1e-3
 BETA1: Final = 0.9

@@ -12,6 +12,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Final, cast
 
+import numpy as np
+
 from pirkit.analysis.differentiation import is_differentiable
 from pirkit.diag.errors import UsageError
 from pirkit.dialect.build import Value
@@ -20,6 +22,7 @@ from pirkit.frontend.compile import compile
 from pirkit.frontend.tracing import Recorder, fed, fingerprint, trace
 from pirkit.lowering.prim import with_prim
 from pirkit.runtime.executor import Executable
+from pirkit.runtime.meta import UNKNOWN
 from pirkit.runtime.tensor.dense import DenseTensor
 
 Function = Callable[..., Any]
@@ -84,14 +87,21 @@ def jvp(f: Function, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[A
 
     One sweep forward, by the Taylor rules at order 1; through an op that has none, reverse mode
     twice. Which it was is a remark of the pass `expand-gradients`.
+
+    A number as a tangent is that number everywhere. Raises ConstraintError for a tensor of another
+    shape or dtype than its primal.
     """
+    count = len(primals)
+    ways, _ = tree.flatten(tuple(tangents))
 
     def both(*given: Any) -> tuple[Any, Any]:
-        args, directions = given[: len(primals)], given[len(primals) :]
+        args, rest = given[:count], iter(given[count:])
         result = f(*args)
-        return result, _pushforward(result, args, directions)
+        return result, _pushforward(
+            result, args, [w if _is_number(w) else next(rest) for w in ways]
+        )
 
-    return _transformed(both, range(len(primals)))(*primals, *tangents)
+    return _transformed(both, range(count))(*primals, *[w for w in ways if not _is_number(w)])
 
 
 def jacrev(f: Function, argnums: int = 0) -> Function:
@@ -139,10 +149,10 @@ def jet(f: Function, primals: Sequence[Any], series: Sequence[Sequence[Any]]) ->
 
     def both(*given: Any) -> tuple[Any, Any]:
         args, rest = given[:count], iter(given[count:])
-        curves = [[next(rest) for _ in s] for s in series]
+        curves = [[d if _is_number(d) else next(rest) for d in s] for s in series]
         return _curve(_one(f(*args), "jet"), args, curves, order)
 
-    flat = [d for s in series for d in s]
+    flat = [d for s in series for d in s if not _is_number(d)]
     return _transformed(both, range(count))(*primals, *flat)
 
 
@@ -234,13 +244,13 @@ def _pullback(result: Any, cotangents: Any, args: Sequence[Any]) -> list[Any]:
 
 
 def _pushforward(result: Any, args: Sequence[Any], tangents: Sequence[Any]) -> Any:
-    """The derivative of the result along the tangents of the arguments."""
+    """The derivative of the result along tangents, one for each tensor of the arguments."""
     leaves, shape = tree.flatten(result)
     every = cast("list[Value]", leaves)
     targets = [y for y in every if is_differentiable(y.ssa)]
     wrt = [cast(Value, leaf) for a in args for leaf in tree.flatten(a)[0]]
-    ways = [[d] for t in tangents for d in tree.flatten(t)[0]]
-    found = iter(_derivatives(targets, wrt, ways, 1) if targets else ())
+    ways = [_direction(d, w) for d, w in zip(tangents, wrt, strict=True)]
+    found = iter(_derivatives(targets, wrt, [[d] for d in ways], 1) if targets else ())
     dense: list[Any] = [
         next(found) if is_differentiable(y.ssa) else cast(Recorder, y.b).zeros_like(y)
         for y in every
@@ -254,11 +264,34 @@ def _derivatives(
     """Of each target, its derivatives 1 to ``order``, given those of ``wrt``."""
     b = cast(Recorder, targets[0].b)
     pairs = zip(wrt, curves, strict=True)
-    given = [[b.expand_like(b.cast(b.value(d, w), w.dtype), w) for d in c] for w, c in pairs]
+    given = [[_direction(d, w) for d in c] for w, c in pairs]
     flat = [d for derivatives in given for d in derivatives]
     counts = tuple(map(len, given))
     return _several(b("pir.jet", *targets, *wrt, *flat, targets=len(targets), given=counts,
                       order=order))  # fmt: skip
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, bool | int | float | complex | np.generic)
+
+
+def _direction(given: Any, like: Value) -> Value:
+    """A derivative of ``like`` along a curve; a number is that number everywhere.
+
+    What only the run tells to be of the same shape is spread to the shape of ``like``; `pir.jet`
+    refuses all others.
+    """
+    b = cast(Recorder, like.b)
+    if isinstance(given, complex | np.complexfloating):
+        if not like.dtype.is_complex:
+            raise UsageError(f"{given} is no derivative of a {like.meta}", code="PK0701")
+        return b.expand_like(b.value(np.asarray(given, like.dtype.np), like), like)
+    if _is_number(given):
+        return b.like(float(cast(float, given)), like)
+    value = b.value(given, like)
+    pairs = zip(value.shape, like.shape, strict=False)
+    is_open = value.meta != like.meta and all(m == n or UNKNOWN in (m, n) for m, n in pairs)
+    return b.expand_like(value, like) if is_open and value.rank == like.rank else value
 
 
 def _several(found: Any) -> tuple[Value, ...]:
@@ -269,6 +302,8 @@ def _curve(
     y: Value, args: Sequence[Any], curves: Sequence[Sequence[Any]], order: int
 ) -> tuple[Value, list[Value]]:
     """``y``, and its derivatives 1 to ``order``, given those of the arguments."""
+    if order == 0:
+        return y, []
     return y, list(_derivatives([y], [_one(a, "jet") for a in args], curves, order))
 
 

@@ -66,7 +66,8 @@ def append_backward(
     value for each of ``wrt``, with its type; None for one that the targets do not depend on. An op
     whose rule has to know sizes or attributes that the program leaves open gets one of Paddle's
     gradient ops for its derivative, unless ``defer=False``. With ``whole`` an op of which Paddle
-    has a gradient op is not taken apart, and its derivative reads no more than that op reads.
+    has a gradient op is not taken apart, and its derivative reads no more than that op reads, as
+    far as that can be taken apart itself.
 
     Raises UnsupportedError (PK0402), naming the op and its location, for an op on the way that has
     no derivative or that writes in place, UsageError for a target that is no float.

@@ -17,6 +17,7 @@ Fields of the dataclass are the options of the pass, made with `option`.
 from __future__ import annotations
 
 import dataclasses
+import difflib
 from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -26,7 +27,7 @@ from typing import Any, ClassVar, Final, Literal, TypeVar, cast
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
-from pirkit.diag.errors import PassError
+from pirkit.diag.errors import PassError, UsageError
 from pirkit.diag.limits import current_limits
 from pirkit.diag.span import Span
 from pirkit.dialect.operation import ProgramOp, span_of
@@ -65,6 +66,21 @@ class Stats(dict[str, str]):
 def option(default: Any, help: str) -> Any:
     """A field of a pass that users may set in a pipeline string."""
     return dataclasses.field(default=default, metadata={"help": help})
+
+
+def require_names(known: Iterable[str], names: Iterable[str], what: str) -> None:
+    """Raise UsageError (PK0703) for a name in an option that nothing of the program has."""
+    held = list(known)
+    for name in names:
+        if name not in held:
+            near = difflib.get_close_matches(name, held, n=1)
+            raise UsageError(
+                f"the program has no {what} `{name}`",
+                code="PK0703",
+                help=f"did you mean `{near[0]}`?"
+                if near
+                else f"it has {', '.join(held) or 'none'}",
+            )
 
 
 @dataclass

@@ -19,7 +19,7 @@ from pirkit.dialect.opdef import infer_meta
 from pirkit.dialect.operation import REGIONS, PirOp, ProgramOp
 from pirkit.dialect.signature import REQUIRED
 from pirkit.dialect.types import meta_of, retyped
-from pirkit.passes.base import Pass, PassContext, Stats, option
+from pirkit.passes.base import Pass, PassContext, Stats, option, require_names
 from pirkit.passes.functionalize import WRITE_BACK, functionalize, write_backs
 from pirkit.passes.naming import set_type, sources
 from pirkit.runtime import dtype as dt
@@ -70,7 +70,10 @@ class ConvertDtypePass(Pass):
         old, new = _floating(self.of), _floating(self.to)
         if old is new:
             return
-        for program in ctx.programs(module):
+        programs = list(ctx.programs(module))
+        known = [name for program in programs for name in sources(program)]
+        require_names(known, self.keep, "input or parameter")
+        for program in programs:
             functionalize(program, ctx)
             _Conversion(ctx, old, new).run(program, self.keep)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -11,12 +10,11 @@ from xdsl.ir import SSAValue
 
 from pirkit.analysis.differentiation import is_differentiable, stops_gradient
 from pirkit.analysis.effects import SOURCES
-from pirkit.diag.errors import UsageError
 from pirkit.dialect.build import Builder
 from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.dialect.types import meta_of
 from pirkit.passes.autodiff import append_backward
-from pirkit.passes.base import Pass, PassContext, Stats, option
+from pirkit.passes.base import Pass, PassContext, Stats, option, require_names
 from pirkit.passes.functionalize import functionalize, write_backs
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.place import UNDEFINED
@@ -34,7 +32,7 @@ class AutodiffPass(Pass):
     is the output ``x_grad``; it is zeros where the outputs do not depend on ``x``. The cotangent of
     an output ``y`` is ones, with ``seeds`` the input ``y_grad``. With ``whole`` or ``seeds`` an
     op of which Paddle has a gradient op is not taken apart, and its derivative reads no more than
-    that op does.
+    that op does, as far as that can be taken apart itself.
 
     ::
 
@@ -118,16 +116,7 @@ def _source_name(op: PirOp) -> str:
 
 def _picked(values: Mapping[str, SSAValue], names: Iterable[str], what: str) -> dict[str, SSAValue]:
     """The values of those names, all if there are none. Raises UsageError for another name."""
-    for name in names:
-        if name not in values:
-            near = difflib.get_close_matches(name, values, n=1)
-            raise UsageError(
-                f"the program has no {what} `{name}`",
-                code="PK0703",
-                help=f"did you mean `{near[0]}`?"
-                if near
-                else f"it has {', '.join(values) or 'none'}",
-            )
+    require_names(values, names, what)
     return {n: values[n] for n in names} or dict(values)
 
 

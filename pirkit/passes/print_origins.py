@@ -15,7 +15,7 @@ from pirkit.dialect.build import ORDER, RULE, SOURCE
 from pirkit.dialect.operation import PirOp
 from pirkit.passes.base import Pass, PassContext, Stats
 
-_RULES: Final = {"decompose": "parts of", "vjp": "derivative of"}
+_RULES: Final = {"decompose": "parts of", "vjp": "derivative of", "jet": "series of"}
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ class TensorList(list[Any]):
 
     def at(self, place: int, span: Span | None) -> Any:
         """The tensor at a place. Raises RuntimeFault (PK0904) if it was not written."""
-        found = self[place] if -len(self) <= place < len(self) else None
+        found = self[place] if 0 <= place < len(self) else None
         if found is None:
             raise RuntimeFault(
                 f"place {place} of an array of length {len(self)} was not written",
@@ -40,11 +40,12 @@ def _read(array: TensorList, stack: Stack, xp: Any, i: Any) -> Any:
 
 
 def _length(array: TensorList, stack: Stack, xp: Any) -> Any:
-    return (np.array([len(array)], np.int64),)
+    return (xp.array([len(array)], np.int64),)
 
 
 def _take(array: TensorList, stack: Stack, xp: Any) -> Any:
-    (place,) = stack.numbers
+    (number,) = stack.numbers
+    place = number + len(array) if number < 0 else number
     found = array.at(place, stack.span)
     del array[place]
     return (found,)
@@ -57,7 +58,7 @@ def _join(array: TensorList, stack: Stack, xp: Any) -> Any:
         raise RuntimeFault("an empty array is no tensor", code="PK0904", span=stack.span)
     sizes = [item.shape[axis] if axis < item.ndim else 1 for item in items]
     out = xp.stack(items, axis) if stacks else xp.concatenate(items, axis)
-    return out, np.array(sizes, np.int32)
+    return out, xp.array(sizes, np.int32)
 
 
 def _number(i: Any) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from itertools import starmap, zip_longest
 from operator import call as apply
 from operator import itemgetter, length_hint
@@ -62,6 +62,11 @@ class Steps:
     accesses: tuple[Access | None, ...] = ()
     """What each one reads and writes, where that was asked for."""
 
+    @cached_property
+    def ended(self) -> tuple[tuple[Any, ...], ...]:
+        """The calls and one that does nothing: if it was reached, none before it ended the loop."""
+        return (*self.calls, (tuple,))
+
 
 Runner = Callable[[Frame, Steps], None]
 
@@ -105,11 +110,13 @@ def execute(frame: Frame, steps: Steps) -> None:
 
     The interpreter takes no part in what comes between two kernels: a loop in C costs less.
     """
-    left = iter(steps.calls)
+    left = iter(steps.ended)
     try:
         _consume(starmap(apply, left))
+        if length_hint(left):
+            raise LookupError("a kernel raised StopIteration")  # which C takes for the end
     except (ConstraintError, *KERNEL_FAULTS) as error:
-        index = len(steps.calls) - length_hint(left) - 1
+        index = len(steps.ended) - length_hint(left) - 1
         raise fault(frame, steps.instructions[index], error) from error
 
 

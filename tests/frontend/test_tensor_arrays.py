@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -13,7 +14,9 @@ from pirkit.frontend.compile import compile
 from pirkit.frontend.files import Program, load
 from pirkit.frontend.paddle.text_reader import read_paddle_text
 from pirkit.passes import run_pipeline
+from pirkit.runtime.arrays import ACTIONS, TensorList
 from pirkit.runtime.executor import Executable
+from pirkit.runtime.plan import Stack
 from tests.frontend.test_paddle_text import check_round_trip
 
 DUMP: Final = Path(__file__).parent / "dumps" / "tensor-array.txt"
@@ -49,6 +52,22 @@ def test_what_was_not_written_is_not_read() -> None:
     exe = compile(Program(read_paddle_text(text, "dump.txt")))
     with pytest.raises(RuntimeFault, match="place 4 of an array of length 4 was not written"):
         exe.run({"x": X, "n": np.array([3])})
+
+
+def test_a_place_is_not_counted_from_the_end() -> None:
+    array = TensorList([X])
+    with pytest.raises(RuntimeFault, match="place -1 of an array of length 1"):
+        array.at(-1, None)
+
+
+def test_on_a_device_lengths_are_arrays_of_the_device() -> None:
+    class Device:
+        array = staticmethod(lambda *given: ("device", *given))
+        concatenate = staticmethod(np.concatenate)
+
+    array, none = TensorList([X, X]), Stack("length", 0)
+    assert ACTIONS["length"](array, none, Device)[0][0] == "device"
+    assert ACTIONS["join"](array, replace(none, numbers=(0, 0)), Device)[1][0] == "device"
 
 
 def test_threads_keep_the_order_of_writes() -> None:

@@ -6,6 +6,7 @@
 // CHECK:         analysis: print-origins: as written: exp
 // CHECK:         analysis: print-origins: derivative of silu, order 1: multiply multiply full subtract multiply multiply
 // CHECK:         analysis: print-origins: derivative of data, order 1: add
+// CHECK:         analysis: print-origins: series of data: multiply
 // CHECK-NOT:     as written
 // CHECK-LABEL:   pir.program @main
 pir.program @main(%x "x" : tensor<2xf32>) {
@@ -21,4 +22,6 @@ pir.program @main(%x "x" : tensor<2xf32>) {
   %6 = pd_op.multiply(%2, %5) {comp_op_name = "silu", comp_rule = "vjp", comp_order = 1 : i32} : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
   %7 = pd_op.add(%1, %6) {comp_op_name = "data", comp_rule = "vjp", comp_order = 1 : i32} : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
   pir.shadow_output(%7) {output_name = "x_grad"} : (tensor<2xf32>) -> ()
+  %8 = pd_op.multiply(%x, %x) {comp_op_name = "data", comp_rule = "jet"} : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+  pir.shadow_output(%8) {output_name = "u"} : (tensor<2xf32>) -> ()
 }

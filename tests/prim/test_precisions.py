@@ -39,10 +39,16 @@ PRIMITIVE: Final = "functionalize,decompose,verify-primitive"
 HALVES: Final = (dt.bfloat16, dt.float16)
 EXHAUSTIVE: Final = os.environ.get("PIRKIT_EXHAUSTIVE") == "1"
 WIDE: Final = (dt.float64,) if EXHAUSTIVE else ()
-APART: Final = {
-    ("up_and_norms", dt.bfloat16): "rounding moves three sums across 0, where `relu` has its kink"
+APART: Final[dict[tuple[str, DType], set[str]]] = {
+    ("up_and_norms", dt.bfloat16): {
+        "_jst.0.x.0",
+        "conv2d_transpose_0.w_0",
+        "conv2d_transpose_0.b_0",
+    }
 }
-"""Programs whose gradients differ from those in float32 by more than rounding, and why."""
+"""Gradients that differ from those in float32 by more than rounding: it moves three sums across 0,
+where `relu` has its kink, and these are what lies before that.
+"""
 
 
 def of_type(arrays: Arrays, old: DType, new: DType) -> dict[str, Array]:
@@ -123,9 +129,9 @@ def test_gradients_in_half_precision_are_those_of_float32(folder: Path, dtype: D
     recorded = {**case.step("input_grads.npz", 1), **case.step("param_grads.npz", 1)}
     wrong: dict[str, str] = {}
     for key, expected in of_type(recorded, dt.float32, dtype).items():
-        what = drift(found.get(key, np.zeros_like(expected)), expected, dtype)
+        what = drift(found[key], expected, dtype)
         wrong.update({key: what} if what is not None else {})
-    assert bool(wrong) == ((case.name, dtype) in APART), wrong
+    assert wrong.keys() == APART.get((case.name, dtype), set()), wrong
 
 
 COMPOSITE: Final = [

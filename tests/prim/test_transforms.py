@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pytest
 
 import pirkit
 from pirkit import ops
-from pirkit.diag.errors import UsageError
+from pirkit.diag.errors import ConstraintError, UsageError
 
 X = np.array([0.3, -0.7, 1.1])
 
@@ -166,3 +166,44 @@ def test_jet_inside_grad_and_grad_inside_jet() -> None:
     slope = pirkit.grad(tanh_sum)
     _, found = pirkit.jet(slope, (X,), ((np.ones(3), np.zeros(3)),))
     np.testing.assert_allclose(found[1], third, rtol=1e-12)
+
+
+def test_numbers_are_directions_everywhere() -> None:
+    x = np.array([0.3, 0.7])
+    for one in (1, 1.0, True, np.float32(1.0)):
+        np.testing.assert_array_equal(pirkit.jvp(ops.sin, (x,), (one,))[1], np.cos(x))
+    np.testing.assert_array_equal(pirkit.jvp(ops.sin, (x,), (0.1,))[1], np.cos(x) * 0.1)
+    _, (first, second) = pirkit.jet(ops.sin, (x,), ((1, 0),))
+    np.testing.assert_allclose([first, second], [np.cos(x), -np.sin(x)], rtol=1e-15)
+    inner: Any = lambda y: pirkit.jvp(ops.sin, (y,), (2.0,))[1].sum()  # noqa: E731
+    np.testing.assert_allclose(pirkit.grad(inner)(x), -2 * np.sin(x), rtol=1e-15)
+
+
+WRONG: Final = {
+    "shape": np.ones(1),
+    "rank": np.array(1.0),
+    "more dimensions": np.ones((1, 2)),
+    "precision": np.ones(2, np.float32),
+    "complex": np.ones(2) * 1j,
+}
+
+
+@pytest.mark.parametrize("way", WRONG.values(), ids=WRONG)
+def test_directions_of_another_type_are_refused(way: Any) -> None:
+    x = np.array([0.3, 0.7])
+    with pytest.raises(ConstraintError, match=r"the derivative of a"):
+        pirkit.jvp(ops.sin, (x,), (way,))
+    with pytest.raises(ConstraintError, match=r"the derivative of a"):
+        pirkit.jet(ops.sin, (x,), ((way,),))
+
+
+def test_a_complex_number_is_no_direction_of_a_real_tensor() -> None:
+    with pytest.raises(UsageError, match="is no derivative of a"):
+        pirkit.jvp(ops.sin, (np.ones(2),), (1j,))
+    np.testing.assert_array_equal(pirkit.jvp(ops.square, (np.ones(2) + 0j,), (1j,))[1], [2j, 2j])
+
+
+def test_jets_of_order_zero_are_values() -> None:
+    y, found = pirkit.jet(ops.sin, (X,), ([],))
+    np.testing.assert_array_equal(y, np.sin(X))
+    assert list(found) == []

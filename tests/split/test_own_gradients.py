@@ -35,6 +35,14 @@ MORE: Final = {
 """Ops whose derivative reads more on purpose."""
 
 
+NOT_TRIED: Final = {
+    "pd_op.masked_select": "how many elements it takes is data",
+    "pd_op.segment_pool": "how many segments there are is data",
+    "pd_op.multiplex": "its operands are a list of which rows are taken",
+}
+"""Ops without a sample to which differences apply."""
+
+
 def of_gradient_ops() -> list[OpDef]:
     return [
         d
@@ -44,6 +52,7 @@ def of_gradient_ops() -> list[OpDef]:
         and gradient_of(d) is not None
         and (vjp.get(d) or decompose.get(d))
         and sample_dtypes(d)
+        and d.name not in NOT_TRIED
     ]
 
 
@@ -104,6 +113,7 @@ def gradients(call: Call, *, whole: bool) -> dict[str, np.ndarray]:
 def test_what_a_split_reads_is_what_the_gradient_op_reads(definition: OpDef) -> None:
     gradient = gradient_of(definition)
     assert gradient is not None
+    assert chosen(definition)
     for call in chosen(definition):
         expected = gradients(call, whole=False)
         for name, have in gradients(call, whole=True).items():

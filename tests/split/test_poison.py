@@ -149,7 +149,8 @@ def differs(
 
 def in_branches(value: SSAValue) -> bool:
     """True if only branches read a value; it may belong to the one that was not taken."""
-    return all(use.operation.parent is not value.owner for use in value.uses)
+    inside = [use.operation.parent is not value.owner for use in value.uses]
+    return bool(inside) and all(inside)
 
 
 def assert_same(found: Gradients, expected: Gradients) -> None:

@@ -33,6 +33,14 @@ def check(function: Any, arguments: Any, tolerance: float = 2e-5, bits: int | No
     assert_close(found, expected(function, arguments), tolerance)
 
 
+def sliced(x: Any, axis: int, start: int, end: int) -> Any:
+    return ops.slice(x, axes=[axis], starts=[start], ends=[end], infer_flags=[1], decrease_axis=[])
+
+
+def padded(x: Any, *paddings: int) -> Any:
+    return ops.pad(x, paddings=list(paddings), pad_value=0.5)
+
+
 def normal(*shape: int) -> Any:
     return np.random.default_rng(7).standard_normal(shape).astype("float32")
 
@@ -78,6 +86,38 @@ def test_columns_that_move() -> None:
         )
 
     check(parts, (normal(21, 4),))
+
+
+@pytest.mark.parametrize(
+    ("axis", "start", "end"),
+    [(1, -2, 1000), (1, -1, 4), (-1, 1, 3), (-1, -3, -1), (1, -9, 3), (-1, 2, 99), (1, -99, 99)],
+)
+def test_slices_count_as_numpy_does(axis: int, start: int, end: int) -> None:
+    def part(x: Any) -> Any:
+        return sliced(ops.tanh(x), axis, start, end) * 2.0, sliced(x, axis, start, end).sum(0)
+
+    check(part, (normal(21, 4),))
+    np.testing.assert_array_equal(
+        points_program(graph(part, (normal(21, 4),)))(normal(21, 4))[1].shape,
+        normal(21, 4)[:, start:end].shape[1:],
+    )
+
+
+def test_sums_that_are_results_and_summands() -> None:
+    def sums(x: Any, y: Any) -> Any:
+        a, b = x.sum(0), (x * y).sum(0)
+        return a, b, a + b, x * y
+
+    def products(x: Any, y: Any) -> Any:
+        a, b = (ops.matmul(x, z, transpose_x=True) for z in (y, x * y))
+        return a, a + b
+
+    for function in (sums, products):
+        check(function, (normal(21, 4), normal(21, 4) + 1))
+
+
+def test_rounding_to_whole_numbers() -> None:
+    check(lambda x: ops.round(x * 3.0), (normal(8, 3),))
 
 
 def test_sums_of_all_elements() -> None:
@@ -152,6 +192,25 @@ def test_updates_may_be_in_place() -> None:
         (lambda x: ops.tanh(x), (normal(8, 300),), "a row has 300 columns"),
         (lambda x: ops.cumsum(x, 0), (normal(8, 3),), "`cumsum` has no native form"),
         (lambda x: ops.cast(x, "float64") * 2.0, (normal(8, 3),), "element types"),
+        (lambda x: ops.round(x, decimals=2), (normal(8, 3),), "`round` with attributes"),
+        (lambda x: ops.round(x.sum(0), decimals=2), (normal(8, 3),), "`round` with attributes"),
+        (
+            lambda x: ops.exp(sliced(x, 0, 5, 15) * 2.0) + 1.0,
+            (normal(21, 4),),
+            "makes rows of what are none",
+        ),
+        (
+            lambda x: ops.exp(sliced(x, -2, -10, 99) * 2.0) + 1.0,
+            (normal(21, 4),),
+            "makes rows of what are none",
+        ),
+        (lambda x: x[1:] - x[:-1], (normal(21, 4),), "makes rows of what are none"),
+        (lambda x: padded(x, 1, 1, 0, 0) * 2.0, (normal(21, 4),), "makes rows of what are none"),
+        (
+            lambda x, y: padded(ops.full_like(x, 2.0), 1, 1, 0, 0) * y,
+            (normal(2000, 4), normal(2002, 4)),
+            "`pad` moves rows",
+        ),
         (lambda x: ops.dropout(x, p=0.5), (normal(8, 3),), "more than a function"),
     ],
 )
@@ -163,9 +222,22 @@ def test_why_a_program_has_none(function: Any, arguments: Any, reason: str) -> N
 UNARY = ("tanh", "exp", "sin", "sigmoid", "sqrt_abs", "square", "scale")
 
 
-def random_function(rng: Any, widths: tuple[int, ...]) -> Any:
-    """Some function of rows `x` and matrices `w`, and of sums over the rows."""
-    picks = rng.integers(0, 1 << 30, 24)
+def moved(z: Any, pick: int) -> Any:
+    """Some columns of rows, at other places among as many columns."""
+    width = z.shape[1]
+    start, end = pick % width, width + pick // 8 % 3
+    spelled = start - width if pick // 64 % 2 else start
+    left = pick // 128 % (start + 1)
+    part = sliced(z, 1 - 2 * (pick // 1024 % 2), spelled, end)
+    return padded(part, 0, 0, left, start - left)
+
+
+def random_function(rng: Any, widths: tuple[int, ...], is_odd: bool = False) -> Any:
+    """Some function of rows `x` and matrices `w`, and of sums over the rows.
+
+    With ``is_odd`` also what may be refused: rows that move, numbers rounded to some decimals.
+    """
+    picks = rng.integers(0, 1 << 30, 48)
 
     def function(x: Any, y: Any, weights: Any, bias: Any) -> Any:
         rows, at = [x, y], iter(picks.tolist())
@@ -185,17 +257,32 @@ def random_function(rng: Any, widths: tuple[int, ...]) -> Any:
             alike = [r for r in rows if r.shape[1] in (1, z.shape[1])]
             if alike and next(at) % 2:
                 z = z * alike[next(at) % len(alike)] - z.sum(1, keepdim=True) * 0.1
+            if next(at) % 2:
+                z = z + moved(z, next(at))
+            if is_odd:
+                pick, points = next(at), z.shape[0]
+                match pick % 4:
+                    case 0:
+                        z = ops.round(z, decimals=pick // 4 % 3)
+                    case 1:
+                        z = padded(sliced(z, pick // 4 % 2 * -2, -points + 1, points), 0, 1, 0, 0)
+                    case 2:
+                        z = padded(sliced(z, 0, 0, -1), 1, 0, 0, 0) * z
+                    case _:
+                        z = z * sliced(z, 0, pick // 4 % points, points).sum(0)
             rows.append(z)
         last = rows[-1]
         inner = ops.matmul(rows[next(at) % len(rows)], last, transpose_x=True)
         total = inner + ops.matmul(rows[next(at) % 2], last, transpose_x=True).sum()
-        return last, total, ops.tanh(total * 0.01) * total, (last * last).sum(0), last.sum()
+        a, b = (last * last).sum(0), last.sum(0)
+        sums = [(a, a + b), (a + b, b), (a, b, a + b), (a + b,)][next(at) % 4]
+        return last, total, ops.tanh(total * 0.01) * total, last.sum(), *sums
 
     return function
 
 
-@pytest.mark.parametrize("seed", range(10))
-def test_random_programs(seed: int) -> None:
+def random_case(seed: int, is_odd: bool) -> tuple[Any, Any]:
+    """A function and its arguments."""
     rng = np.random.default_rng(seed)
     widths = tuple(rng.integers(1, 9, 4).tolist())
     points = int(rng.integers(2, 60))
@@ -203,7 +290,22 @@ def test_random_programs(seed: int) -> None:
     weights = [rng.standard_normal(s).astype("float32") for s in shapes]
     bias = [rng.standard_normal(s[1]).astype("float32") for s in shapes]
     x, y = (rng.standard_normal((points, w)).astype("float32") for w in (widths[0], 1))
-    check(random_function(rng, widths), (x, y, weights, bias), 1e-4)
+    return random_function(rng, widths, is_odd), (x, y, weights, bias)
+
+
+@pytest.mark.parametrize("seed", range(14))
+def test_random_programs(seed: int) -> None:
+    check(*random_case(seed, False), 1e-4)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_programs_agree_or_are_refused(seed: int) -> None:
+    function, arguments = random_case(seed, True)
+    try:
+        program = points_program(graph(function, arguments))
+    except Refused:
+        return
+    assert_close(program(*leaves_of(arguments)), expected(function, arguments), 1e-4)
 
 
 def test_gradients_of_a_field_with_two_coordinates() -> None:

@@ -23,12 +23,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import prod
 from typing import Any
 
-from pirkit.dialect.map_expr.tree import Load, Node, Position, walk
-from pirkit.index.expr import Expr, Iter
-from pirkit.index.extent import is_sized
+from pirkit.dialect.map_expr.tree import Choose, Load, Node, Position, walk
+from pirkit.index.change import numbers_of
+from pirkit.index.expr import Expr
+from pirkit.index.extent import is_sized, named
 from pirkit.index.maps import Index, image_size
 from pirkit.index.sizes import Derived
 from pirkit.runtime.meta import TensorMeta
@@ -61,6 +63,16 @@ class Statement:
         """What the body reads, each node once."""
         return (node for node in walk(self.body) if isinstance(node, Load))
 
+    def exprs(self) -> Iterator[Expr]:
+        """The indices, positions and guards of the body."""
+        for node in walk(self.body):
+            if isinstance(node, Load):
+                yield from node.index
+            elif isinstance(node, Position):
+                yield node.index
+            elif isinstance(node, Choose):
+                yield from (g.value for g in node.guards)
+
 
 Operand = int | TensorMeta | None | tuple["int | TensorMeta", ...]
 """An operand of an op that a kernel stands for: inputs are counted first, then ops. Of what is not
@@ -80,7 +92,7 @@ class Origin:
     meta: TensorMeta
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class MapExpr:
     """A kernel. ``outputs`` are numbers of statements; ``ops`` are those that it stands for."""
 
@@ -92,15 +104,23 @@ class MapExpr:
     sizes: tuple[Derived, ...] = ()
     ops: tuple[Origin, ...] = ()
 
-    @property
+    @cached_property
     def is_sized(self) -> bool:
-        """True if a size is known only when the kernel runs."""
-        metas = (*self.inputs, *(s.meta for s in self.statements))
-        inner = (n for s in self.statements for n in s.extents)
-        if any(map(is_sized, (*(n for m in metas for n in m.shape), *inner))):
-            return True
-        nodes = (node for s in self.statements for node in walk(s.body))
-        return any(isinstance(node, Position) and node.index.sized for node in nodes)
+        """True if a number in it is known only when the kernel runs."""
+        return any(map(is_sized, self.numbers()))
+
+    def numbers(self) -> Iterator[int]:
+        """Every number in it that may be a named size, but those that only its ops know."""
+        for meta in self.inputs:
+            yield from meta.shape
+        yield from self.rows
+        for statement in self.statements:
+            yield from (*statement.meta.shape, *statement.extents)
+            for expr in (*(statement.rows or ()), *statement.exprs()):
+                yield from numbers_of(expr) if expr.sized else ()
+            for node in walk(statement.body):
+                yield from (g.bound for g in node.guards) if isinstance(node, Choose) else ()
+        yield from (n for size in self.sizes for n in (named(size.name), *size.args))
 
     @property
     def results(self) -> tuple[TensorMeta, ...]:
@@ -129,8 +149,3 @@ class MapExpr:
                 touched[load.source] = min(size, meta.numel)
         read = sum(n * self.inputs[k].dtype.itemsize for k, n in touched.items())
         return read + sum(m.numel * m.dtype.itemsize for m in self.results)
-
-
-def iterators_of(statement: Statement) -> set[Iter]:
-    """Iterators that the loads of a statement run over."""
-    return {i for load in statement.loads() for e in load.index for i in e.iters}

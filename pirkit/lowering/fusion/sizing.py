@@ -6,12 +6,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from pirkit.dialect.map_expr.kernel import MapExpr, Statement
+from pirkit.dialect.map_expr.kernel import MapExpr
 from pirkit.dialect.map_expr.naming import Sizes
 from pirkit.dialect.map_expr.specialised import with_sizes
-from pirkit.dialect.map_expr.tree import Choose, Load, Position, walk
-from pirkit.index.change import numbers_of
-from pirkit.index.expr import Expr
 from pirkit.index.extent import Extent, named, names_of
 from pirkit.index.sizes import Derived, determined
 from pirkit.runtime.meta import TensorMeta
@@ -33,7 +30,7 @@ def sized(kernel: MapExpr, sizes: Sizes) -> MapExpr | None:
             open_ = _open(kernel)
     if open_:
         return None
-    names = names_of((*_dims(kernel), *_numbers(kernel), *_of_ops(kernel)))
+    names = names_of((*_dims(kernel), *kernel.numbers(), *_of_ops(kernel)))
     return with_sizes(kernel, {name: named(f"s{k}") for k, name in enumerate(names)})
 
 
@@ -52,7 +49,7 @@ def _dims(kernel: MapExpr) -> list[int]:
 
 def _open(kernel: MapExpr) -> set[str]:
     """Names that the inputs do not tell."""
-    return {*names_of(_numbers(kernel))} - determined(_dims(kernel), kernel.sizes)
+    return {*names_of(kernel.numbers())} - determined(_dims(kernel), kernel.sizes)
 
 
 def _needed(kernel: MapExpr, derived: Sequence[Derived]) -> tuple[Derived, ...]:
@@ -60,7 +57,7 @@ def _needed(kernel: MapExpr, derived: Sequence[Derived]) -> tuple[Derived, ...]:
     because these follow from others.
     """
     told = determined(_dims(kernel))
-    needed = set(names_of((*_dims(kernel), *_numbers(kernel))))
+    needed = set(names_of((*_dims(kernel), *kernel.numbers())))
     found: list[Derived] = []
     for size in reversed(derived):
         if size.name in needed and (size.name not in told or told.issuperset(names_of(size.args))):
@@ -80,31 +77,9 @@ def _go_together(kernel: MapExpr, names: Sequence[str]) -> bool:
     """True if names are met in the kernel only as the product of all of them."""
     if not names:
         return False
-    for number in (*_numbers(kernel), *_of_ops(kernel)):
+    for number in (*kernel.numbers(), *_of_ops(kernel)):
         for factors, _ in number.terms if isinstance(number, Extent) else ():
             met = Counter(factors)
             if len({met[name] for name in names}) > 1:
                 return False
     return True
-
-
-def _numbers(kernel: MapExpr) -> Iterator[int]:
-    """Every number in a kernel."""
-    yield from _dims(kernel)
-    for statement in kernel.statements:
-        yield from (*statement.meta.shape, *statement.extents)
-        for expr in (*(statement.rows or ()), *_exprs(statement)):
-            yield from numbers_of(expr)
-        for node in walk(statement.body):
-            yield from (g.bound for g in node.guards) if isinstance(node, Choose) else ()
-    yield from (n for size in kernel.sizes for n in (named(size.name), *size.args))
-
-
-def _exprs(statement: Statement) -> Iterator[Expr]:
-    for node in walk(statement.body):
-        if isinstance(node, Load):
-            yield from node.index
-        elif isinstance(node, Position):
-            yield node.index
-        elif isinstance(node, Choose):
-            yield from (g.value for g in node.guards)

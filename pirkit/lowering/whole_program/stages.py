@@ -15,6 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
+from pirkit.lowering.codegen.primitives import TABLE
+from pirkit.lowering.codegen.scalars import HARMLESS
 from pirkit.lowering.whole_program.axes import ELEMENTWISE, Classes, columns, summed
 from pirkit.lowering.whole_program.graph import Graph, Op, Refused
 
@@ -182,7 +184,7 @@ def _sum_over_points(made: Stages, op: Op) -> Sum:
 def _joined_sums(made: Stages, ops: Sequence[Op]) -> list[Op]:
     """The ops that are left when sums of sums are one sum."""
     graph = made.graph
-    uses = Counter(arg for op in ops for arg in op.args)
+    uses = Counter([*graph.outputs, *(arg for op in ops for arg in op.args)])
     found = {s.out: s for s in made.sums}
     left: list[Op] = []
     for op in ops:
@@ -201,6 +203,7 @@ def _joined_sums(made: Stages, ops: Sequence[Op]) -> list[Op]:
 
 def _row_node(made: Stages, op: Op) -> Node:
     if op.name in ELEMENTWISE:
+        _knows_attributes(op)
         key = made.columns(op.out)
         for arg in op.args:
             _broadcasts(made, arg, key)
@@ -210,11 +213,22 @@ def _row_node(made: Stages, op: Op) -> Node:
         if op.attrs["transpose_x"] or (y in made.rows) or y in made.graph.fills:
             raise Refused("a product of rows with what is no whole matrix")
         return Node(op, "matmul", (made.columns(op.out),))
+    if op.args[0] not in made.rows and op.args[0] not in made.graph.fills:
+        raise Refused(f"`{op.name}` makes rows of what are none")
     if op.name == "sum":
         return Node(Op("across", op.args, op.out), "across", (1,))
     if op.name in ("slice", "pad", *_RENAMES):
+        if made.graph.metas[op.args[0]].shape[0] != made.points and op.name not in _RENAMES:
+            raise Refused(f"`{op.name}` moves rows")
         return Node(op, "columns", (made.columns(op.out),))
     raise Refused(f"`{op.name}` of rows has no native form")
+
+
+def _knows_attributes(op: Op) -> None:
+    """Refuse an op whose primitive does not know what its attributes ask for."""
+    given = {name for name, value in op.attrs.items() if (name, value) != ("decimals", 0)}
+    if op.name in TABLE and op.name != "cast" and not given <= HARMLESS:
+        raise Refused(f"`{op.name}` with attributes that have no native form")
 
 
 def _broadcasts(made: Stages, arg: int, count: int) -> None:
@@ -230,6 +244,7 @@ def _broadcasts(made: Stages, arg: int, count: int) -> None:
 def _whole_node(made: Stages, op: Op) -> Node:
     meta = made.graph.metas[op.out]
     if op.name in ELEMENTWISE:
+        _knows_attributes(op)
         for arg in op.args:
             given = made.graph.metas[arg]
             if arg not in made.graph.fills and given.numel not in (1, meta.numel):

@@ -297,8 +297,8 @@ class Writer:
     def _columns(self, op: Op) -> None:
         """Columns at other places, and constants between them."""
         b, x = self.b, op.args[0]
-        start, before, constant = _moved(op)
         given, count = self.stages.columns(x), self.stages.columns(op.out)
+        start, before, constant = _moved(op, self.graph.metas[x].rank, given)
         inside = min(given - start, count - before)
 
         def copy(column: Value) -> None:
@@ -327,13 +327,14 @@ def in_tiles(b: Builder, count: int, width: int, tile: Callable[[Value, int], No
         tile(Value(str(whole * width), I64), rest)
 
 
-def _moved(op: Op) -> tuple[int, int, float]:
-    """First column that is read, first that is written, and what is in the others."""
+def _moved(op: Op, rank: int, given: int) -> tuple[int, int, float]:
+    """First of ``given`` columns that is read, first that is written, what is in the others."""
     if op.name == "pad":
         paddings = op.attrs["paddings"]
         return 0, paddings[2] if len(paddings) > 2 else 0, float(op.attrs["pad_value"])
-    if op.name == "slice" and 1 in op.attrs["axes"]:
-        return op.attrs["starts"][list(op.attrs["axes"]).index(1)], 0, 0.0
+    if op.name == "slice":
+        starts = {a % rank: s for a, s in zip(op.attrs["axes"], op.attrs["starts"], strict=True)}
+        return slice(starts.get(1, 0), None).indices(given)[0], 0, 0.0
     return 0, 0, 0.0
 
 

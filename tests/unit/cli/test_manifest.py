@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +36,12 @@ def exists(place: str) -> bool:
     if place.startswith("numpy."):
         return hasattr(np, place.removeprefix("numpy."))
     parts = place.split(".")
-    modules = [".".join(parts[:n]) for n in range(len(parts), 0, -1)]
-    return any(_is_module(m) for m in modules[:4])
+    ends = (n for n in range(len(parts), 0, -1) if _is_module(".".join(parts[:n])))
+    inside = next(ends, 0)
+    found: Any = importlib.import_module(".".join(parts[:inside])) if inside else None
+    for name in takewhile("<locals>".__ne__, parts[inside:]):
+        found = getattr(found, name, None)
+    return found is not None
 
 
 def _is_module(name: str) -> bool:

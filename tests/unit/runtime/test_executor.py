@@ -15,6 +15,8 @@ from pirkit.dialect.operation import ProgramOp
 from pirkit.lowering.kernels import KernelLibrary
 from pirkit.lowering.plan_writer import write_plan
 from pirkit.runtime.executor import Executable
+from pirkit.runtime.frame import Frame
+from pirkit.runtime.steps import Steps, execute
 from tests.execution import parsed
 
 F = "tensor<2xf32>"
@@ -90,6 +92,26 @@ def test_a_kernel_that_refuses_is_named_with_its_place() -> None:
     assert caught.value.code == "PK0901"
     assert caught.value.span is not None
     assert caught.value.span.line == 2
+
+
+@pytest.mark.parametrize("at", range(3))
+def test_a_kernel_that_stops_an_iteration_does_not_end_the_run(at: int) -> None:
+    calls: list[tuple[Any, ...]] = [(bool, n) for n in range(3)]
+    calls[at] = (next, iter(()))
+    instructions = tuple(write_plan(parsed_program()).body) * 3
+    steps = Steps(tuple(calls), instructions[:3])
+    with pytest.raises(RuntimeFault, match="StopIteration"):
+        execute(Frame(8, 0, KernelLibrary().device), steps)
+
+
+def parsed_program() -> ProgramOp:
+    module = parsed(
+        f'pir.program @main(%a "a" : tensor<2xf32>) {{\n'
+        "  %y = pd_op.exp(%a) : (tensor<2xf32>) -> tensor<2xf32>\n"
+        f"  {out('%y', 'tensor<2xf32>')}\n}}"
+    )
+    (program,) = [op for op in module.ops if isinstance(op, ProgramOp)]
+    return program
 
 
 # --- writes --------------------------------------------------------------------------------------
