@@ -20,6 +20,11 @@ Array = np.ndarray[Any, Any]
 CONSTANTS: Final = frozenset({"pd_op.full", "pd_op.full_int_array", "pd_op.assign_value"})
 """Ops that hold their result in their attributes."""
 
+_SPREADING: Final = frozenset({
+    "pd_op.expand", "pd_op.reshape", "pd_op.squeeze", "pd_op.unsqueeze",
+})  # fmt: skip
+"""Ops whose result repeats the elements of the operand."""
+
 
 class _Unknown:
     def __repr__(self) -> str:
@@ -51,8 +56,16 @@ def array_of(value: SSAValue, classes: AliasClasses, max_elements: int) -> Array
 
 
 def splat_of(value: SSAValue, classes: AliasClasses) -> Array | None:
-    """The element that a constant repeats, as a 0-D array; None if it holds several or none."""
+    """The element that a constant repeats, as a 0-D array; None if it holds several or none.
+
+    A constant that is only spread or named anew repeats the same one.
+    """
     owner = value.owner
+    while isinstance(owner, Operation) and owner.name in _SPREADING:
+        if classes.is_written(value):
+            return None
+        value = owner.operands[0]
+        owner = value.owner
     if not is_constant(value, classes) or not isinstance(owner, PirOp):
         return None
     attributes = owner.attribute_values()

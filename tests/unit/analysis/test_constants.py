@@ -21,6 +21,11 @@ pir.program @main(%x "x" : tensor<2xf64>) {
   %i = pd_op.increment_(%w) {value = 1.0 : f32} : (tensor<1xf32>) -> tensor<1xf32>
   %a = pd_op.scale(%x, %k) : (tensor<2xf64>, tensor<1xf32>) -> tensor<2xf64>
   %b = pd_op.scale(%x, %w) : (tensor<2xf64>, tensor<1xf32>) -> tensor<2xf64>
+  %e = pd_op.expand(%k) {shape = array<i64: 4, 3>} : (tensor<1xf32>) -> tensor<4x3xf32>
+  %s = pd_op.reshape(%e) {shape = array<i64: 3, 4>} : (tensor<4x3xf32>) -> tensor<3x4xf32>
+  %v = pd_op.expand(%w) {shape = array<i64: 4>} : (tensor<1xf32>) -> tensor<4xf32>
+  pir.shadow_output(%s) {output_name = "s"} : (tensor<3x4xf32>) -> ()
+  pir.shadow_output(%v) {output_name = "v"} : (tensor<4xf32>) -> ()
   pir.shadow_output(%a) {output_name = "a"} : (tensor<2xf64>) -> ()
   pir.shadow_output(%b) {output_name = "b"} : (tensor<2xf64>) -> ()
 }
@@ -39,6 +44,9 @@ def test_constants() -> None:
     assert element == np.float32(0.1)
     assert splat_of(values["w"], classes) is None
     assert splat_of(values["l"], classes) is None
+    assert splat_of(values["e"], classes) == element
+    assert splat_of(values["s"], classes) == element
+    assert splat_of(values["v"], classes) is None
     numbers = array_of(values["l"], classes, 2)
     assert numbers is not None
     assert numbers.tolist() == [2, 3]
