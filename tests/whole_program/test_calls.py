@@ -6,7 +6,8 @@ import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -15,10 +16,13 @@ from pirkit import ops
 from pirkit.diag.errors import RuntimeFault
 from pirkit.frontend.tracing import trace
 from pirkit.frontend.whole import Whole, compile_whole
+from pirkit.lowering.codegen.loopnest import Kernel, Load, Operand, Stage, Store
 from pirkit.lowering.kernels import KernelLibrary
 from pirkit.lowering.plan_writer import write_plan
 from pirkit.lowering.whole_program.points import points_program
+from pirkit.lowering.whole_program.sequence import _side_by_side
 from pirkit.lowering.why import why_kernels
+from pirkit.runtime import dtype as dt
 from pirkit.runtime.native import program as programs
 from tests.whole_program.networks import graph, leaves_of, step, step_arguments
 
@@ -142,19 +146,70 @@ def test_rows_that_are_read_later_are_not_written_in_place() -> None:
     np.testing.assert_array_equal(out, wanted[1])
 
 
+@pytest.mark.parametrize("columns", [1, 3])
+def test_what_is_written_before_an_operand_is_read_is_not_in_place(columns: int) -> None:
+    def late(x: Any, p: Any, m: Any) -> Any:
+        s, a = x.sum(0), m * 2.0
+        return s * 2.0, p + s, a, m + a * x
+
+    x, p, m = X[:, :columns].copy(), np.arange(columns).astype("f"), X[:, -columns:].copy()
+    native = points_program(graph(late, (x, p, m)))
+    wanted = native(x, p, m)
+    for result, source in ((0, 1), (1, 1), (2, 2), (3, 2), (2, 0), (3, 0)):
+        held = [x.copy(), p.copy(), m.copy()]
+        results = [np.empty_like(r) for r in wanted]
+        results[result] = held[source]
+        native.bind(held, results)()
+        for a, b in zip(results, wanted, strict=True):
+            np.testing.assert_array_equal(a, b)
+    assert (0, 1) not in native.in_place
+    assert (1, 1) in native.in_place
+
+
+def test_a_nest_that_writes_before_it_reads_is_not_in_place() -> None:
+    """Buffers: two inputs, then two results; the second input is read when a result is there."""
+    place = Operand(dt.float32, (4,), (), 32)
+    early = (Load("x", 0), Store(2, "x"), Load("y", 1), Store(3, "y"))
+    turned = (Load("x", 0), Load("y", 1), Store(2, "x"), Store(3, "y"))
+    moved = (Load("x", 0), Load("y", 1, "x", 7), Store(2, "x"), Store(3, "y"))
+    for body, safe in (early, {0}), (turned, {0, 1}), (moved, {0}):
+        nest = Kernel((8,), (), (place,) * 4, (Stage(body),))
+        made = SimpleNamespace(nests=[nest], steps=[(None, (0, 1, 2, 3))])
+        assert {s for s in (0, 1) if _side_by_side(cast(Any, made), 0, 2, s)} == safe
+
+
 def test_binding_refuses_what_does_not_fit(native: programs.NativeProgram) -> None:
     with pytest.raises(RuntimeFault):
         native.bind((X, W), [np.empty((24, 4), "float32"), np.empty(7, "float32")])
     with pytest.raises(RuntimeFault):
         native.bind((np.asfortranarray(X), W), list(native(X, W)))
+    with pytest.raises(RuntimeFault):
+        native.bind((beside_its_place(X), W), list(native(X, W)))
+    results = list(native(X, W))
+    results[1].flags.writeable = False
+    with pytest.raises(RuntimeFault, match="cannot be written"):
+        native.bind((X, W), results)
+
+
+def beside_its_place(array: Any) -> Any:
+    """The same numbers, one byte beside where numbers of their type belong."""
+    held = np.empty(array.nbytes + 1, "uint8")[1:].view(array.dtype).reshape(array.shape)
+    held[...] = array
+    return held
+
+
+def test_arrays_that_are_not_aligned_are_copied() -> None:
+    x, w = beside_its_place(X), beside_its_place(W)
+    assert not x.flags.aligned
+    held = programs._fitting(points_program(graph(layer, (X, W))), (x, w))
+    assert all(a.flags.aligned for a in held)
+    for a, b in zip(held, (X, W), strict=True):
+        np.testing.assert_array_equal(a, b)
 
 
 _THREADS = """
 import hashlib
-from pirkit.lowering.kernels import KernelLibrary
-from pirkit.lowering.plan_writer import write_plan
 from pirkit.lowering.whole_program.points import points_program
-from pirkit.lowering.why import why_kernels
 from tests.whole_program.networks import graph, leaves_of, step, step_arguments
 arguments = step_arguments(1000, (1, 8, 8, 1))
 program = points_program(graph(step, arguments))
@@ -287,7 +342,10 @@ def test_training_goes_on() -> None:
     ("function", "told"),
     [
         (lambda x: ops.tanh(x), "one native call, one function: 1 ops on rows of 24 points"),
-        (lambda x: ops.topk(x, 2)[0], "no single native call (points in lanes: `topk` has"),
+        (
+            lambda x: ops.topk(x, 2)[0],
+            "this plan as it stands has no single native call (points in lanes: `topk` has",
+        ),
     ],
 )
 def test_plans_tell_why(function: Any, told: str) -> None:

@@ -33,7 +33,11 @@ def with_kernels(plan: Plan) -> NativeProgram | str:
 
 
 def explained(plan: Plan) -> str:
-    """What a plan would be as one native call, or why it is none; nothing is compiled but nests."""
+    """What a plan would be as one native call as it stands, or why it is none.
+
+    `compile_whole` first takes the operations of a program apart, so it may have one where this
+    plan has none. Nothing is compiled but nests.
+    """
     try:
         return f"one native call, {described(graph_of(plan))}"
     except Refused as reason:
@@ -41,4 +45,5 @@ def explained(plan: Plan) -> str:
     try:
         return f"one native call, {sequence_program(plan).summary}"
     except Refused as reason:
-        return f"no single native call ({points}; kernels in order: {reason})"
+        kernels = f"kernels in order: {reason}"
+        return f"this plan as it stands has no single native call ({points}; {kernels})"

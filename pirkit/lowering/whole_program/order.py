@@ -28,6 +28,10 @@ class Item:
             return {v for pair in self.sum.terms for v in pair if v is not None}
         return {a for n in self.nodes for a in n.op.args}
 
+    def first_read(self, value: int) -> int:
+        """The position of the node that reads a value; those behind it find it in a register."""
+        return next((j for j, n in enumerate(self.nodes) if value in n.op.args), 0)
+
     @property
     def first(self) -> Node:
         return self.nodes[0]

@@ -219,22 +219,30 @@ def _summary(program: _Program, count: int) -> str:
 def _in_place(program: _Program) -> frozenset[tuple[int, int]]:
     """Pairs of a result and an input that may be one array.
 
-    Nothing reads the input behind the loop that writes the result, nor another element of it in
-    that loop. What is no row is written after the points, when all rows have been read.
+    Nothing reads the input behind the operation that writes the result, nor another element of it
+    in the same loop. What is no row is written after the points, when all rows have been read.
     """
     graph, rows = program.graph, program.stages.rows
     pairs: set[tuple[int, int]] = set()
     for items in (program.order.inside, program.order.after):
-        written = {v: k for k, item in enumerate(items) for v in item.defines()}
-        last = {v: k for k, item in enumerate(items) for v in item.reads()}
-        for k, item in enumerate(items):  # what is loaded is read from scratch memory from then on
-            last |= {n.op.out: k for n in item.nodes if n.op.name == "load"}
+        written: dict[int, tuple[int, int]] = {}
+        last: dict[int, tuple[int, int]] = {}
+        for k, item in enumerate(items):
+            written |= {n.op.out: (k, j) for j, n in enumerate(item.nodes)}
+            last |= {v: (k, item.first_read(v)) for v in item.reads()}
+        # what is loaded is read from scratch memory from then on
+        last |= {
+            n.op.out: (k, j)
+            for k, item in enumerate(items)
+            for j, n in enumerate(item.nodes)
+            if n.op.name == "load"
+        }
         for result, value in enumerate(graph.outputs):
             for position, source in enumerate(graph.inputs):
                 alike = graph.metas[value] == graph.metas[source]
                 if not alike or value not in written or (value in rows) != (source in rows):
                     continue
-                if last.get(source, -1) <= written[value]:
+                if last.get(source, (-1, 0)) <= written[value]:
                     pairs.add((result, position))
     return frozenset(pairs)
 

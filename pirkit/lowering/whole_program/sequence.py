@@ -236,7 +236,14 @@ def _side_by_side(made: _Sequence, step: int, result: int, source: int) -> bool:
         for operand, buffer in zip(nest.operands, buffers, strict=True)
         if buffer in (result, source)
     }
-    return len(places) == 1
+    if len(places) != 1:
+        return False
+    read = {k for k, buffer in enumerate(buffers) if buffer == source}
+    written = {k for k, buffer in enumerate(buffers) if buffer == result}
+    statements = list(enumerate(nest.statements()))
+    loads = [(k, s) for k, s in statements if isinstance(s, Load) and s.operand in read]
+    first = min(k for k, s in statements if isinstance(s, Store) and s.operand in written)
+    return all(k < first and s.at is None for k, s in loads)
 
 
 def _bytes(made: _Sequence, buffer: int) -> int:

@@ -39,6 +39,13 @@ class Code:
     aligned: tuple[int, ...]
 
 
+def sharing(code: Code) -> tuple[int, int]:
+    """How many threads a call of a kernel is worth, and how many blocks one takes at a time."""
+    worth = AVAILABLE and code.work > _WORTH_SHARING_NS and code.blocks > 1
+    threads = pool().threads if worth else 1
+    return threads, max(1, code.blocks // (threads * _CHUNKS_PER_THREAD))
+
+
 class NativeFunction:
     """A kernel in memory."""
 
@@ -89,9 +96,7 @@ class NativeFunction:
     def _call(self, owned: tuple[Any, ...]) -> tuple[Callable[[], None], Any]:
         """A call, and the block in which it finds the addresses of its operands."""
         code = self.code
-        worth = AVAILABLE and code.work > _WORTH_SHARING_NS and code.blocks > 1
-        shared = pool() if worth else None
-        threads = shared.threads if shared else 1
+        threads, chunk = sharing(code)
         scratch = ctypes.create_string_buffer(code.scratch * threads + _LINE)
         start = -(-ctypes.addressof(scratch) // _LINE) * _LINE
         count = len(code.sizes)
@@ -99,9 +104,8 @@ class NativeFunction:
         # what must live as long as the call does
         owned = (*owned, scratch, block, self._library)
         where = ctypes.addressof(block)
-        if shared is None or threads == 1:
+        if threads == 1:
             return _Alone(_KERNEL(self._address), where, code.blocks, owned), block
-        chunk = max(1, code.blocks // (threads * _CHUNKS_PER_THREAD))
         return _Shared(self._address, where, code.blocks, chunk, threads, owned), block
 
 

@@ -19,8 +19,8 @@ import numpy as np
 from pirkit.diag.errors import InternalError, RuntimeFault
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.native.engine import Library, compile_ir, load
-from pirkit.runtime.native.function import NativeFunction
-from pirkit.runtime.native.pool import AVAILABLE, pool
+from pirkit.runtime.native.function import NativeFunction, sharing
+from pirkit.runtime.native.pool import pool
 from pirkit.runtime.native.program_ir import (
     CONTIGUOUS_AND_ALIGNED,
     FUNCTIONS,
@@ -35,8 +35,6 @@ from pirkit.runtime.tensor.buffer import address_of, is_numpy
 
 Array = np.ndarray[Any, Any]
 
-_WORTH_SHARING_NS: Final = 20_000
-_CHUNKS_PER_THREAD: Final = 4
 _LINE: Final = 64
 _RUN: Final = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 _RUN_BRIEF: Final = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
@@ -102,8 +100,10 @@ class NativeProgram:
             if len(given) != len(metas):
                 raise InternalError(f"{len(given)} arrays for {len(metas)}")
             for array, meta in zip(given, metas, strict=True):
-                if not _is(array, meta) or not array.flags.c_contiguous:
+                if not _is(array, meta) or not (array.flags.c_contiguous and array.flags.aligned):
                     raise RuntimeFault(f"an array is not {meta}, in rows", code="PK0903")
+        if not all(r.flags.writeable for r in results):
+            raise RuntimeFault("a result cannot be written", code="PK0903")
         return _Session(self).bound(arrays, results)
 
 
@@ -157,8 +157,7 @@ class _Session:
 
     def _record(self, number: int, step: ProgramStep) -> None:
         code, program = step.function.code, self.program
-        worth = AVAILABLE and code.work > _WORTH_SHARING_NS and code.blocks > 1
-        threads = pool().threads if worth else 1
+        threads, chunk = sharing(code)
         self.shares = self.shares or threads > 1
         scratch, start = _lines(code.scratch * threads)
         block = (ctypes.c_size_t * (len(step.operands) + 1))()
@@ -169,7 +168,6 @@ class _Session:
                 self.places[operand].append(ctypes.addressof(block) + 8 * position)
             else:
                 block[position] = self.base + program.temporaries[operand - outside]
-        chunk = max(1, code.blocks // (threads * _CHUNKS_PER_THREAD))
         words = (step.function.address, ctypes.addressof(block), code.blocks, chunk, threads)
         first = number * len(RECORD)
         self.records[first : first + len(RECORD)] = words
@@ -267,7 +265,7 @@ def _fitting(program: NativeProgram, arrays: Sequence[Any]) -> list[Array]:
                 code="PK0903",
                 help="a native program is made for inputs of these shapes and element types",
             )
-    return [np.ascontiguousarray(a) for a in arrays]
+    return [np.require(a, requirements=["C", "A"]) for a in arrays]
 
 
 @cache
