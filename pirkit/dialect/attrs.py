@@ -18,7 +18,7 @@ from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
-from pirkit.diag.errors import VerifyError
+from pirkit.diag.errors import UnsupportedError, VerifyError
 from pirkit.dialect.sizes import DimsAttr
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
@@ -159,14 +159,34 @@ def _single(value: Any) -> Attribute:
 
     Paddle's readers and writers round: there it is a float.
     """
-    narrow = mlir.FloatAttr(float(value), mlir.f32)
-    held = narrow.value.data
-    return narrow if held == value or held != held else _double(value)
+    number = float(value)
+    held = in_single(number)
+    is_same = held == number or held != held
+    return mlir.FloatAttr(number, mlir.f32) if is_same else _double(number)
 
 
 def in_single(value: float) -> float:
-    """The number as Paddle holds it in an attribute of kind `f32`."""
-    return mlir.FloatAttr(value, mlir.f32).value.data
+    """The number as Paddle holds it in an attribute of kind `f32`.
+
+    Raises ValueError where it is too large for that.
+    """
+    try:
+        return mlir.FloatAttr(value, mlir.f32).value.data
+    except OverflowError:
+        raise ValueError(f"{value:g} does not fit in single precision") from None
+
+
+def as_single(held: Attribute) -> Attribute:
+    """An attribute of kind `f32` as Paddle holds it.
+
+    Raises UnsupportedError (PK0403) where the number is too large for that.
+    """
+    if not isinstance(held, mlir.FloatAttr) or cast(Any, held).type == mlir.f32:
+        return held
+    try:
+        return mlir.FloatAttr(in_single(cast("mlir.FloatAttr[Any]", held).value.data), mlir.f32)
+    except ValueError as error:
+        raise UnsupportedError(f"in Paddle's programs {error}", code="PK0403") from None
 
 
 def _array(name: str, element: Attribute, as_python: Callable[[Any], Any]) -> Kind:

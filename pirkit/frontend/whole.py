@@ -52,17 +52,22 @@ class Whole:
         native = self.native
         if native is None:
             return self.executable.run(inputs)
+        if inputs.keys() != self._names:
+            self._refuse(inputs)
         names, results = native.names
         given: Mapping[str, Any] = {**self.params, **inputs} if self.params else inputs
-        if given.keys() != self._names:
-            self.executable.refuse_unknown(inputs)
-            missing = next(n for n in names if n not in given)
-            raise RuntimeFault(f"no value for input {missing!r}", code="PK0902")
         return dict(zip(results, native(*map(given.__getitem__, names)), strict=True))
 
     @cached_property
     def _names(self) -> frozenset[str]:
-        return frozenset(self.native.names[0] if self.native else ())
+        """The inputs of the native call that are no parameters."""
+        return frozenset(self.native.names[0] if self.native else ()) - self.params.keys()
+
+    def _refuse(self, inputs: Mapping[str, Any]) -> None:
+        self.executable.refuse_unknown(inputs)
+        names = self.native.names[0] if self.native else ()
+        missing = next(n for n in names if n in self._names and n not in inputs)
+        raise RuntimeFault(f"input {missing!r} is missing", code="PK0902")
 
 
 def compile_whole(

@@ -9,6 +9,7 @@ import pytest
 
 import pirkit
 from pirkit import ops
+from pirkit.diag.errors import PirkitError
 from tests.prim.differentiation import Array, Traced
 
 # --- bins ----------------------------------------------------------------------------------------
@@ -88,3 +89,82 @@ def test_infinite_exponents() -> None:
     """They have derivatives, if no useful ones."""
     y, _ = pirkit.jvp(lambda x: ops.pow(x, np.inf), (np.array([0.5, 2.0]),), (np.ones(2),))
     np.testing.assert_array_equal(y, [0.0, np.inf])
+
+
+# --- what is refused -----------------------------------------------------------------------------
+
+
+def emitted(t: Traced, name: str, attrs: dict[str, Any]) -> Any:
+    """A block has its shape and its offsets as attributes, or computes them."""
+    if name == "crop" and not attrs:
+        return t.b("pd_op.crop", t.args[0], shape=t.args[1], offsets=t.args[2])
+    return t.b(f"pd_op.{name}", *t.args, **attrs)
+
+
+def refused(name: str, inputs: list[Array], attrs: dict[str, Any], pipeline: str) -> bool:
+    t = Traced(inputs, known=False)
+    found = emitted(t, name, attrs)
+    try:
+        t.run({"y": found}, pipeline)
+    except PirkitError as error:
+        return bool(error.code)
+    return False
+
+
+IMAGE: Final = np.arange(12.0).reshape(1, 1, 3, 4)
+POOL: Final[dict[str, Any]] = {
+    "strides": (1, 1), "paddings": (0, 0), "ceil_mode": False, "exclusive": True,
+    "data_format": "NCHW", "pooling_type": "avg", "global_pooling": False, "adaptive": False,
+    "padding_algorithm": "EXPLICIT",
+}  # fmt: skip
+FIRST: Final = (1, 1, 2, 2)
+REFUSED: Final[dict[str, tuple[str, list[Array], dict[str, Any]]]] = {
+    "a window one larger than the image": ("pool2d", [IMAGE], {**POOL, "kernel_size": (4, 2)}),
+    "a window two larger than the image": ("pool2d", [IMAGE], {**POOL, "kernel_size": (2, 6)}),
+    "a block beyond the image": (
+        "crop", [IMAGE], {"shape": FIRST, "offsets": (0, 0, 2, 0)}),
+    "a block beyond the image, the rest elsewhere": (
+        "crop", [IMAGE], {"shape": (-1, -1, 2, -1), "offsets": (0, 0, 2, 1)}),
+    "the rest from behind the image": (
+        "crop", [IMAGE], {"shape": (-1, -1, 2, -1), "offsets": (0, 0, 1, 5)}),
+    "a computed block beyond the image": (
+        "crop", [IMAGE, np.array(FIRST), np.array([0, 0, 2, 0])], {}),
+    "a computed block that begins before the image": (
+        "crop", [IMAGE, np.array(FIRST), np.array([0, 0, -2, -2])], {}),
+    "the rest from behind the image, computed": (
+        "crop", [IMAGE, np.array([1, 1, 2, -1]), np.array([0, 0, 1, 5])], {}),
+    "an element before the first": (
+        "unpool", [IMAGE[:, :, :1, :1], np.full((1, 1, 1, 1), -1)],
+        {"ksize": (2, 2), "strides": (2, 2), "padding": (0, 0), "data_format": "NCHW",
+         "output_size": (2, 2)}),
+    "fewer weights than draws": (
+        "multinomial", [np.array([[0.5, 0.5], [0.0, 1.0]])], {"num_samples": 2}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "inputs", "attrs"), REFUSED.values(), ids=REFUSED)
+def test_what_an_op_refuses_its_parts_refuse(
+    name: str, inputs: list[Array], attrs: dict[str, Any]
+) -> None:
+    for pipeline in ("", "decompose", "decompose,canonicalize,cse,dce", "@fused"):
+        assert refused(name, inputs, attrs, pipeline), pipeline
+
+
+BLOCKS: Final[dict[str, tuple[Any, Any]]] = {
+    "numbers": ((1, 1, 2, 3), (0, 0, 1, 1)),
+    "the rest": ((-1, 1, 2, -1), (0, 0, 1, 1)),
+    "all of it": ((-1, -1, -1, -1), (0, 0, 0, 0)),
+    "up to the end": ((-1, 1, 0, -1), (0, 0, 3, 4)),
+}
+
+
+@pytest.mark.parametrize(("shape", "offsets"), BLOCKS.values(), ids=BLOCKS)
+@pytest.mark.parametrize("late", [False, True])
+def test_blocks_of_images_of_unknown_size(shape: Any, offsets: Any, late: bool) -> None:
+    t = Traced([IMAGE, *((np.array(shape), np.array(offsets)) if late else ())], known=False)
+    found = emitted(t, "crop", {} if late else {"shape": shape, "offsets": offsets})
+    ends = [None if n < 0 else s + n for n, s in zip(shape, offsets, strict=True)]
+    expected = IMAGE[tuple(map(slice, offsets, ends))]
+    parts = t.run({"y": found}, "decompose")["y"]
+    np.testing.assert_array_equal(parts, expected)
+    assert parts.shape == expected.shape

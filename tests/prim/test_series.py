@@ -33,10 +33,6 @@ INDEX: Final = np.array([[0, 2], [1, 1], [2, 0]])
 TRIANGLE: Final = {"transpose": False, "unitriangular": False}
 
 
-def same_size(f: Function) -> Function:
-    return lambda x: f(ops.concat([x, x * x], axis=0))
-
-
 FUNCTIONS: Final[dict[str, tuple[Function, Array]]] = {
     # powers, angles, special functions
     "x ** constant": (lambda x: ops.elementwise_pow(x, B), B * 1.2),

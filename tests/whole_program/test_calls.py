@@ -14,6 +14,7 @@ import pytest
 
 from pirkit import ops
 from pirkit.diag.errors import RuntimeFault
+from pirkit.frontend.files import Program, parse
 from pirkit.frontend.tracing import trace
 from pirkit.frontend.whole import Whole, compile_whole
 from pirkit.lowering.codegen.loopnest import Kernel, Load, Operand, Stage, Store
@@ -323,6 +324,26 @@ def test_inputs_by_name() -> None:
     with pytest.raises(RuntimeFault) as raised:
         made.run({"x0": X})
     assert raised.value.code == "PK0902"
+
+
+SCALED = """pir.program @main(%x "x" : tensor<24x6xf32>) {
+  %w = pir.parameter() {parameter_name = "w"} : () -> tensor<6xf32>
+  %y = pd_op.multiply(%x, %w) : (tensor<24x6xf32>, tensor<6xf32>) -> tensor<24x6xf32>
+  pir.shadow_output(%y) {output_name = "y"} : (tensor<24x6xf32>) -> ()
+}"""
+
+
+def test_a_parameter_is_no_input() -> None:
+    row = W[:, 0].copy()
+    made = compile_whole(Program(parse(SCALED), {"w": row}))
+    assert made.native is not None
+    np.testing.assert_array_equal(made(x=X)["y"], X * row)
+    for run in (made.run, made.executable.run):
+        with pytest.raises(RuntimeFault, match="no input 'w'") as raised:
+            run({"x": X, "w": row + 1})
+        assert raised.value.code == "PK0902"
+        with pytest.raises(RuntimeFault, match="input 'x' is missing"):
+            run({})
 
 
 def test_training_goes_on() -> None:

@@ -12,15 +12,7 @@ from typing import Any, Final
 from pirkit.dialect.build import Value
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose
-from pirkit.runtime.meta import UNKNOWN
-
-
-def _sizes(c: Any, x: Value, count: int | None = None) -> Value | tuple[int, ...]:
-    """The first sizes of ``x``, computed where the program does not tell."""
-    if UNKNOWN not in x.shape[:count]:
-        return x.shape[:count]
-    return c.b.shape_of(x)[:count]
-
+from pirkit.dialect.rules.sizes import shape_of
 
 FROM_RESULT: Final[dict[str, dict[str, Callable[[Any], Value]]]] = {
     "pd_op.relu_grad": {"x": lambda c: c.out},
@@ -68,9 +60,9 @@ ATTRIBUTES: Final[dict[str, Callable[[Any], dict[str, Any]]]] = {
     "pd_op.unstack_grad": lambda c: {"num": len(c.out_grad)},
     "pd_op.embedding_grad": lambda c: {"sparse": False},
     "pd_op.diag_grad": lambda c: {"padding_value": 0.0},
-    "pd_op.crop_grad": lambda c: {"shape": _sizes(c, c.out_grad)},
-    "pd_op.send_u_recv_grad": lambda c: {"out_size": _sizes(c, c.out_grad, 1)},
-    "pd_op.send_ue_recv_grad": lambda c: {"out_size": _sizes(c, c.out_grad, 1)},
+    "pd_op.crop_grad": lambda c: {"shape": shape_of(c.b, c.out_grad)},
+    "pd_op.send_u_recv_grad": lambda c: {"out_size": shape_of(c.b, c.out_grad, 1)},
+    "pd_op.send_ue_recv_grad": lambda c: {"out_size": shape_of(c.b, c.out_grad, 1)},
     "pd_op.eigh_grad": lambda c: {"UPLO": "L"},
     "pd_op.flash_attn_grad": lambda c: {"return_softmax": False, "is_test": False, "rng_name": ""},
 }

@@ -16,9 +16,9 @@ from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose
 from pirkit.dialect.ops.pool import Windows, out_sizes, pool_slides, spans
-from pirkit.dialect.rules.movement import part
+from pirkit.dialect.rules.movement import END, part
 from pirkit.dialect.rules.reduction import count
-from pirkit.dialect.rules.sizes import Size, as_list, in_shape, product, sizes_of, zeros
+from pirkit.dialect.rules.sizes import REFUSED, Size, as_list, in_shape, product, sizes_of, zeros
 from pirkit.dialect.windows import CHANNELS_LAST, Slide
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import UNKNOWN
@@ -95,15 +95,16 @@ def _(c: OpCall) -> Value:
     """Sums of powers; where one is zero the root has no slope, and gets none."""
     b, x = c.b, c.x
     first = 1 if c.data_format in CHANNELS_LAST else 2
-    axes, sizes = (first, first + 1), c.kernel_size
+    axes = (first, first + 1)
     powers = x ** float(c.norm_type)
     if c.global_pooling:
         total = b.sum(powers, axes, keepdim=True)
     else:
         lengths = tuple([x.shape[a] for a in axes])
-        if UNKNOWN in lengths or 0 in lengths or isinstance(sizes, Value):
+        if UNKNOWN in lengths or 0 in lengths:
             return NotImplemented
-        moves = pool_slides(lengths, sizes, c.strides, c.paddings, c.padding_algorithm, False, "C4")
+        explicit = (c.kernel_size, c.strides, c.paddings, c.padding_algorithm, False)
+        moves = pool_slides(lengths, *explicit, "C4")
         positions = out_sizes(moves, lengths, c.adaptive, c.ceil_mode, "C5")
         every = [spans(*each, c.adaptive) for each in zip(moves, lengths, positions, strict=True)]
         total = powers
@@ -116,7 +117,7 @@ def _(c: OpCall) -> Value:
 
 @decompose("pd_op.unpool", "pd_op.unpool3d")
 def _(c: OpCall) -> Value:
-    """Elements are written to zeros, by number."""
+    """Elements are written to zeros, by number; none counts from the end."""
     b, x, spaces = c.b, c.x, c.x.rank - 2
     n, channels = sizes_of(b, x)[:2]
     size = c.output_size
@@ -124,7 +125,7 @@ def _(c: OpCall) -> Value:
     if isinstance(size, Value):
         size = b.cast(size, dt.int64)
         first = -spaces if size.shape[0] == UNKNOWN else size.shape[0] - spaces
-        ends = [first + i + 1 or 2**31 - 1 for i in range(spaces)]
+        ends = [first + i + 1 or END for i in range(spaces)]
         lengths += [part(b, size, (0,), (first + i,), (end,)) for i, end in enumerate(ends)]
     else:
         lengths += size[-spaces:]
@@ -132,7 +133,9 @@ def _(c: OpCall) -> Value:
     for length in lengths:
         total = product(b, total, length)
     flat = in_shape(b, x, [n, channels, -1])
-    places = in_shape(b, c.indices, [n, channels, -1])
+    places = b.cast(in_shape(b, c.indices, [n, channels, -1]), dt.int64)
+    behind = b.reshape(as_list(b, total), ())
+    places = b.where(places < 0, behind, places)
     out = zeros(b, [n, channels, total], x.dtype)
     out = b.put_along_axis(out, places, flat, axis=2, reduce="assign")
     return in_shape(b, out, [n, channels, *lengths])
@@ -202,7 +205,7 @@ def _starts(b: Builder, size: Value, move: Slide) -> tuple[Value, Value]:
     """What each window reads along a padded dimension, one after the other; how many there are."""
     room = size + b.integers((move.before + move.after - move.extent,))
     count = b.floor_divide(room, b.integers((move.stride,))) + b.integers((1,))
-    count = b.maximum(count, b.integers((1,)))
+    count = b.where(count < 1, b.integers((REFUSED,)), count)
     starts = b.arange(start=0, end=b.reshape(count, ()), step=1, dtype=dt.int64)
     starts = b.unsqueeze(b.scale(starts, scale=move.stride), axis=(1,))
     inner = b.unsqueeze(b.arange(start=0, end=move.size, step=1, dtype=dt.int64), axis=(0,))

@@ -13,6 +13,7 @@ from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose, vjp
 from pirkit.dialect.rules.movement import END, arange, part
+from pirkit.dialect.rules.sizes import shape_of
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import UNKNOWN
 
@@ -22,11 +23,6 @@ TINY = float(np.finfo(np.float64).tiny)
 def uniform(b: Builder, shape: Sequence[int] | Value, seed: int = 0) -> Value:
     """Numbers spread evenly between 0 and 1."""
     return b.uniform(shape=shape, min=0.0, max=1.0, dtype=dt.float64, seed=seed)
-
-
-def shape_of(b: Builder, x: Value) -> Sequence[int] | Value:
-    """The sizes of ``x``, computed where the program does not tell."""
-    return b.shape_of(x) if UNKNOWN in x.shape else x.shape
 
 
 @decompose("pd_op.truncated_gaussian_random")
@@ -64,6 +60,7 @@ def _(c: OpCall) -> Value:
 
 @decompose("pd_op.multinomial")
 def _(c: OpCall) -> Value:
+    """Of a row with too few weights an element is picked that it has not, which is refused."""
     b, count = c.b, c.num_samples
     if isinstance(count, Value):
         return NotImplemented
@@ -72,7 +69,9 @@ def _(c: OpCall) -> Value:
     if not c.replacement:
         times = _times(b, shape_of(b, weights)) / weights
         order: Value = b.argsort(times, axis=last, stable=True)[1]
-        return part(b, order, (last,), (0,), (count,))
+        weighted = b.sum(b.cast(weights > 0, dt.int64), (last,), keepdim=True)
+        places = b.where(weighted < count, END, b.integers(range(count)))
+        return b.take_along_axis(order, places, axis=last)
     ends: Value = b.cumsum(weights, axis=last)
     total = part(b, ends, (last,), (-1,), (END,))
     shape: Sequence[int] | Value = (*weights.shape[:-1], count)

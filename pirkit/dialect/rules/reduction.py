@@ -9,6 +9,7 @@ from typing import Any
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose, vjp
+from pirkit.dialect.rules.sizes import shape_of
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import UNKNOWN
 
@@ -56,7 +57,8 @@ def _late_axes(c: OpCall) -> Value | None:
 
 
 def _sizes(b: Builder, x: Value) -> Value:
-    return b.shape_of(x) if UNKNOWN in x.shape else b.integers(x.shape)
+    sizes = shape_of(b, x)
+    return sizes if isinstance(sizes, Value) else b.integers(sizes)
 
 
 @vjp("pd_op.sum")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pirkit.dialect.build import Value
+from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose
 from pirkit.dialect.ops.sequence import shifted_channels
-from pirkit.dialect.rules.movement import part
-from pirkit.dialect.rules.sizes import in_shape, shrunk, sizes_of
+from pirkit.dialect.rules.movement import END, part
+from pirkit.dialect.rules.sizes import REFUSED, Size, in_shape, shrunk, sizes_of
 from pirkit.dialect.windows import CHANNELS_LAST
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import UNKNOWN
@@ -30,16 +30,29 @@ def _(c: OpCall) -> Value:
 
 @decompose("pd_op.crop")
 def _(c: OpCall) -> Value:
+    """A slice would end with the input: `reshape` refuses one smaller than was asked for."""
     b, x, shape, offsets = c.b, c.x, c.shape, c.offsets
     axes = tuple(range(x.rank))
     if not isinstance(shape, Value) and not isinstance(offsets, Value):
-        largest = 2**31 - 1
-        ends = [largest if n < 0 else s + n for n, s in zip(shape, offsets, strict=True)]
-        return part(b, x, axes, offsets, ends)
+        ends = [END if n < 0 else s + n for n, s in zip(shape, offsets, strict=True)]
+        taken = part(b, x, axes, offsets, ends)
+        if UNKNOWN not in x.shape:
+            return taken
+        whole = zip(sizes_of(b, x), shape, offsets, strict=True)
+        return in_shape(b, taken, [_behind(b, d, s) if n < 0 else n for d, n, s in whole])
     begins = b.cast(offsets, dt.int64) if isinstance(offsets, Value) else b.integers(offsets)
     sizes = b.cast(shape, dt.int64) if isinstance(shape, Value) else b.integers(shape)
     ends = b.where(sizes < 0, b.shape_of(x), begins + sizes)
-    return part(b, x, axes, begins, ends)
+    wanted = b.where(b.minimum(begins, ends - begins) < 0, b.integers((REFUSED,)), ends - begins)
+    return b.reshape(part(b, x, axes, begins, ends), wanted)
+
+
+def _behind(b: Builder, size: Size, start: int) -> Size:
+    """How many elements there are from ``start`` on."""
+    if isinstance(size, int) or not start:
+        return size - start
+    rest = size - b.integers((start,))
+    return b.where(rest < 0, b.integers((REFUSED,)), rest)
 
 
 @decompose("pd_op.temporal_shift")

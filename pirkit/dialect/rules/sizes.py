@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.rules.movement import part
@@ -11,6 +12,8 @@ from pirkit.runtime.meta import UNKNOWN
 
 Size = Value | int
 """A number, or a list of one computed number."""
+REFUSED: Final = -2
+"""A size that `reshape` refuses: what sizes say that the program tells only when it runs."""
 
 
 def sizes_of(b: Builder, x: Value) -> list[Size]:
@@ -21,6 +24,12 @@ def sizes_of(b: Builder, x: Value) -> list[Size]:
     return [
         part(b, shape, (0,), (i,), (i + 1,)) if d == UNKNOWN else d for i, d in enumerate(x.shape)
     ]
+
+
+def shape_of(b: Builder, x: Value, count: int | None = None) -> tuple[int, ...] | Value:
+    """The first sizes of ``x``, computed where the program does not tell."""
+    known = x.shape[:count]
+    return b.shape_of(x)[:count] if UNKNOWN in known else known
 
 
 def in_shape(b: Builder, x: Value, sizes: Sequence[Size]) -> Value:

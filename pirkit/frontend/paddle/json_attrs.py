@@ -9,7 +9,6 @@ from __future__ import annotations
 import cmath
 import json
 import math
-import struct
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Final, cast
@@ -25,6 +24,7 @@ from pirkit.dialect.attrs import (
     LayoutAttr,
     NullAttr,
     PlaceAttr,
+    as_single,
     encode,
     in_single,
 )
@@ -80,8 +80,8 @@ def _float(node: Any) -> float:
 
 def _to_f32(value: float) -> float:
     try:
-        return struct.unpack("<f", struct.pack("<f", value))[0]
-    except OverflowError:
+        return in_single(value)
+    except ValueError:
         raise Malformed("a number is too large for 32 bits", ".D") from None
 
 
@@ -308,8 +308,8 @@ def write_attribute(attribute: Attribute, declared: str | None = None) -> Json:
     """
     match attribute:
         case mlir.FloatAttr() if declared == "f32":
-            value = in_single(cast("mlir.FloatAttr[Any]", attribute).value.data)
-            return _number(attribute, mlir.f32, value)
+            number = cast("mlir.FloatAttr[Any]", as_single(attribute))
+            return _number(attribute, mlir.f32, number.value.data)
         case mlir.IntegerAttr() | mlir.FloatAttr():
             number = cast("mlir.IntegerAttr[Any]", attribute)
             return _number(attribute, number.type, number.value.data)

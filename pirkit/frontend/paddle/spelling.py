@@ -276,8 +276,8 @@ def _float(text: str) -> float:
 def _single(text: str) -> float:
     try:
         return in_single(_float(text))
-    except OverflowError:
-        raise ParseError(f"{text} does not fit in 32 bits", code="PK0106") from None
+    except ValueError as error:
+        raise ParseError(str(error), code="PK0106") from None
 
 
 def _read_place(text: str) -> Attribute:

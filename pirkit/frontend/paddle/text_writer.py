@@ -8,6 +8,7 @@ from typing import Any, Final, cast
 from xdsl.dialects import builtin as mlir
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
+from pirkit.dialect.attrs import as_single
 from pirkit.dialect.operation import KEYWORD, STRUCTURAL, PirOp, ProgramOp
 from pirkit.dialect.structure import OUR_NAMES
 from pirkit.frontend.paddle.absorbed import with_operands_restored
@@ -26,7 +27,8 @@ _REGION_HEADS: Final = {"pd_op.if", "pd_op.pylayer"}
 def write_paddle_text(module: mlir.ModuleOp) -> str:
     """The dumps of all programs of a module, one behind the other.
 
-    Raises ParseError for an attribute or a type that Paddle's text cannot hold.
+    Raises ParseError for an attribute or a type that Paddle's text cannot hold, and
+    UnsupportedError for a number that is too large for an attribute in single precision.
     """
     module = with_operands_restored(module)
     programs = (op for op in module.ops if isinstance(op, ProgramOp))
@@ -117,7 +119,9 @@ class _Writer:
 
 def _printed(op: PirOp) -> dict[str, Attribute]:
     hidden = {*STRUCTURAL, ID, "op_callstack", "sym_shape_str"}
-    return {k: v for k, v in (*op.properties.items(), *op.attributes.items()) if k not in hidden}
+    held = {k: v for k, v in (*op.properties.items(), *op.attributes.items()) if k not in hidden}
+    singles = {a.name for a in op.definition.attrs if a.kind == "f32" and a.name in op.properties}
+    return {k: as_single(v) if k in singles else v for k, v in held.items()}
 
 
 def _id(op: PirOp) -> str:
