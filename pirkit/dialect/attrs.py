@@ -181,10 +181,11 @@ def as_single(held: Attribute) -> Attribute:
 
     Raises UnsupportedError (PK0403) where the number is too large for that.
     """
-    if not isinstance(held, mlir.FloatAttr) or cast(Any, held).type == mlir.f32:
+    if not KINDS["f64"].accepts(held):
         return held
+    number = cast("mlir.FloatAttr[Any]", held)
     try:
-        return mlir.FloatAttr(in_single(cast("mlir.FloatAttr[Any]", held).value.data), mlir.f32)
+        return mlir.FloatAttr(in_single(number.value.data), mlir.f32)
     except ValueError as error:
         raise UnsupportedError(f"in Paddle's programs {error}", code="PK0403") from None
 

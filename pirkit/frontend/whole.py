@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -59,7 +59,7 @@ class Whole:
         return dict(zip(results, native(*map(given.__getitem__, names)), strict=True))
 
     @cached_property
-    def _names(self) -> frozenset[str]:
+    def _names(self) -> Set[str]:
         """The inputs of the native call that are no parameters."""
         return frozenset(self.native.names[0] if self.native else ()) - self.params.keys()
 
