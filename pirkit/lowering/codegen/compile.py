@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Callable
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
@@ -44,20 +45,24 @@ def native_function(kernel: Kernel) -> NativeFunction:
 
     Raises InternalError for a kernel that is not well formed.
     """
-    key = kernel_key(kernel, host())
+    return function_of(kernel_key(kernel, host()), lambda: compile_kernel(kernel, host()))
+
+
+def function_of(key: str, make: Callable[[], Code]) -> NativeFunction:
+    """The function of a key (see `key_of`), made at most once by this process and this user."""
     with _lock:
         if key in _functions:
             return _functions[key]
-    function = NativeFunction(_code(kernel, key, user_cache()))
+    function = NativeFunction(_code(key, make, user_cache()))
     with _lock:
         return _functions.setdefault(key, function)
 
 
-def _code(kernel: Kernel, key: str, store: ObjectCache | None) -> Code:
+def _code(key: str, make: Callable[[], Code], store: ObjectCache | None) -> Code:
     found = store.get(key) if store else None
     if found is not None:
         return unpack(found)
-    code = compile_kernel(kernel, host())
+    code = make()
     if store:
         store.put(key, pack(code))
     return code
@@ -79,7 +84,12 @@ def compile_kernel(kernel: Kernel, target: Target) -> Code:
 
 def kernel_key(kernel: Kernel, target: Target) -> str:
     """What decides about the object code: the kernel, the CPU, and those who make the code."""
-    parts = (numbered(kernel), target, VERSION, LLVMLITE_VERSION, _generator())
+    return key_of(numbered(kernel), target)
+
+
+def key_of(what: object, target: Target) -> str:
+    """The key of code for ``what``, which its text tells from everything else."""
+    parts = (what, target, VERSION, LLVMLITE_VERSION, _generator())
     return blake2b(repr(parts).encode(), digest_size=32).hexdigest()
 
 

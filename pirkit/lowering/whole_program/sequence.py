@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from math import prod
 from typing import Final, cast
 
 from pirkit.dialect.map_expr.checking import kernel_at
 from pirkit.lowering.codegen.compile import native
 from pirkit.lowering.codegen.from_map_expr import nests_of
+from pirkit.lowering.codegen.gemm import native_product
 from pirkit.lowering.codegen.loopnest import (
     Compute,
     Constant,
@@ -23,6 +23,7 @@ from pirkit.lowering.codegen.loopnest import (
 )
 from pirkit.lowering.native import FUSED
 from pirkit.lowering.whole_program.graph import Refused
+from pirkit.lowering.whole_program.products import product_of
 from pirkit.runtime.arena import Arena
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.native.function import NativeFunction
@@ -36,8 +37,6 @@ RENAMES: Final = frozenset({
 """Ops whose result has the elements of the operand in the same order."""
 PURE: Final = (Load, Constant, Index, Compute, Fold, Store)
 """Statements of nests that need nothing but their operands."""
-MOST_PRODUCTS: Final = 1 << 18
-"""Multiplications of a matrix product that a loop nest does as well as a library."""
 
 
 @dataclass(slots=True)
@@ -112,31 +111,17 @@ class _Sequence:
             self.kernel(nest.kernel, [where[k] for k in nest.arrays])
 
     def product(self, call: Call) -> None:
-        """A small product of two matrices as a loop nest."""
         x, y = cast("tuple[int, int]", call.inputs)
         out = cast(int, call.outputs[0])
-        a, b, c = (self.meta(slot) for slot in (x, y, out))
-        if a.rank != 2 or b.rank != 2 or not c.dtype.is_float:
-            raise Refused("a product of other than two matrices has no native form")
-        inner = a.shape[0] if call.attrs["transpose_x"] else a.shape[1]
-        if c.numel * inner > MOST_PRODUCTS or c.numel == 0:
-            raise Refused(f"a product of {c.numel * inner:,} multiplications has no native form")
-        size = a.dtype.itemsize
-        left = _strides(a, size, bool(call.attrs["transpose_x"]))
-        right = _strides(b, size, bool(call.attrs["transpose_y"]))
-        operands = (
-            Operand(a.dtype, (left[0], 0), (left[1],), prod(a.shape) * size),
-            Operand(b.dtype, (0, right[1]), (right[0],), prod(b.shape) * size),
-            Operand(c.dtype, (c.shape[1] * size, size), (0,), c.numel * size),
-        )
-        body = (
-            Load("x", 0),
-            Load("y", 1),
-            Compute("xy", "multiply", ("x", "y"), c.dtype),
-            Fold("total", "sum", "xy"),
-        )
-        nest = Kernel(c.shape, (inner,), operands, (Stage(body, (Store(2, "total"),)),))
-        self.kernel(nest, [self.buffer(x), self.buffer(y), out])
+        metas = self.meta(x), self.meta(y), self.meta(out)
+        turned = bool(call.attrs["transpose_x"]), bool(call.attrs["transpose_y"])
+        made = product_of(*metas, turned)
+        buffers = (self.buffer(x), self.buffer(y), out)
+        if isinstance(made, Kernel):
+            self.kernel(made, buffers)
+        else:
+            self.steps.append((native_product(made), buffers))
+            self.nests.append(None)
 
     def copy(self, source: int, meta: TensorMeta) -> int:
         """The elements of a buffer in another one."""
@@ -146,11 +131,6 @@ class _Sequence:
         target = self.temporary(meta.numel * size)
         self.kernel(Kernel((meta.numel,), (), (operand, operand), (Stage(body),)), [source, target])
         return target
-
-
-def _strides(meta: TensorMeta, size: int, turned: bool) -> tuple[int, int]:
-    row, column = meta.shape[1] * size, size
-    return (column, row) if turned else (row, column)
 
 
 def sequence_program(plan: Plan) -> NativeProgram:

@@ -1,0 +1,115 @@
+"""Products in blocks: every layout and size as numpy in float64, the same bits however shared."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pirkit.lowering.codegen.gemm import Matrices, Product, compiled, native_product
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.dtype import DType
+from pirkit.runtime.native.function import NativeFunction
+from pirkit.runtime.native.target import host
+
+Array = np.ndarray[Any, Any]
+
+SIZES = [
+    (1, 1, 1),
+    (8, 32, 16),
+    (9, 33, 17),
+    (3, 5, 7),
+    (17, 100, 400),
+    (257, 31, 900),
+    (65, 290, 48),
+]
+
+
+def product_like(
+    rows: int, columns: int, depth: int, turned: tuple[bool, bool], batch: tuple[int, ...] = (),
+    dtype: DType = dt.float32,
+) -> Product:  # fmt: skip
+    size = dtype.itemsize
+
+    def matrices(shape: tuple[int, int], turn: bool) -> Matrices:
+        lead = tuple([prod(batch[k + 1 :]) * prod(shape) * size for k in range(len(batch))])
+        strides = (size, shape[0] * size) if turn else (shape[1] * size, size)
+        return Matrices(lead, strides, prod(batch) * prod(shape) * size)
+
+    a, b = matrices((rows, depth), turned[0]), matrices((depth, columns), turned[1])
+    return Product(batch, rows, columns, depth, dtype, a, b, matrices((rows, columns), False))
+
+
+def operands(p: Product, turned: tuple[bool, bool]) -> tuple[Array, Array, Array]:
+    """a and b as they lie in memory, and c in float64."""
+    random = np.random.default_rng(p.rows + p.depth)
+    shapes = [(p.rows, p.depth), (p.depth, p.columns)]
+    given = [
+        random.standard_normal((*p.batch, *(s[::-1] if t else s))).astype(p.dtype.np)
+        for s, t in zip(shapes, turned, strict=True)
+    ]
+    a, b = (
+        (x.swapaxes(-1, -2) if t else x).astype(np.float64)
+        for x, t in zip(given, turned, strict=True)
+    )
+    return given[0], given[1], a @ b
+
+
+def run(function: NativeFunction, p: Product, a: Array, b: Array) -> Array:
+    made = np.full((*p.batch, p.rows, p.columns), np.nan, p.dtype.np)
+    function.bind([a, b, made])()
+    return made
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("turned", [(False, False), (False, True), (True, False), (True, True)])
+def test_as_numpy(size: tuple[int, int, int], turned: tuple[bool, bool]) -> None:
+    for batch, dtype in ((), dt.float32), ((2, 3), dt.float64):
+        p = product_like(*size, turned, batch, dtype)
+        a, b, wanted = operands(p, turned)
+        error = abs(run(native_product(p), p, a, b) - wanted).max()
+        assert error <= 2 * np.finfo(dtype.np).eps * (p.depth + 8)
+
+
+@pytest.mark.parametrize("bits", [128, 256])
+@pytest.mark.parametrize("turned", [(False, False), (True, True)])
+def test_narrow_vectors(bits: int, turned: tuple[bool, bool]) -> None:
+    if bits >= host().vector_bits:
+        pytest.skip("the CPU's own width is tested above")
+    p = product_like(23, 45, 500, turned)
+    a, b, wanted = operands(p, turned)
+    function = NativeFunction(compiled(p, replace(host(), vector_bits=bits)))
+    np.testing.assert_allclose(run(function, p, a, b), wanted, atol=2e-4)
+
+
+def test_blocks_are_independent() -> None:
+    """Threads take blocks as they come: no order of them changes a bit, nor does any part."""
+    p = product_like(130, 300, 800, (False, False))
+    a, b, _ = operands(p, (False, False))
+    function = native_product(p)
+    assert function.code.blocks >= 4
+    whole = run(function, p, a, b)
+    few = product_like(40, 300, 800, (False, False))
+    np.testing.assert_array_equal(run(native_product(few), few, a[:40], b), whole[:40])
+
+
+def test_what_is_no_number_stays_in_its_row_and_column() -> None:
+    p = product_like(20, 70, 30, (False, True))
+    a, b, _ = operands(p, (False, True))
+    a[3, 4], b[60, 2] = np.nan, np.inf
+    made = run(native_product(p), p, a, b)
+    assert np.isnan(made[3]).all()
+    assert np.isfinite(np.delete(np.delete(made, 3, 0), 60, 1)).all()
+    assert not np.isfinite(made[:, 60]).any()
+
+
+def test_one_matrix_for_all_of_a_batch() -> None:
+    p = product_like(16, 40, 64, (False, False), (3,))
+    p = replace(p, b=replace(p.b, batch=(0,), size=p.b.size // 3))
+    random = np.random.default_rng(1)
+    a = random.standard_normal((3, 16, 64), dtype=np.float32)
+    b = random.standard_normal((64, 40), dtype=np.float32)
+    np.testing.assert_allclose(run(native_product(p), p, a, b), a @ b, atol=1e-4)

@@ -1,0 +1,59 @@
+"""Programs with products of matrices as one native call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pirkit
+from pirkit import ops
+from pirkit.frontend.tracing import trace
+
+Array = np.ndarray[Any, Any]
+
+
+def normal(*shape: int, kind: str = "float32") -> Array:
+    return np.random.default_rng(len(shape)).standard_normal(shape).astype(kind)
+
+
+PRODUCTS: dict[str, tuple[Any, tuple[Array, ...]]] = {
+    "large": (lambda x, y: ops.exp(ops.matmul(x, y) * 0.01), (normal(70, 130), normal(130, 90))),
+    "turned": (
+        lambda x, y: ops.matmul(x, y, transpose_x=True, transpose_y=True) + 1.0,
+        (normal(130, 70), normal(90, 130)),
+    ),
+    "many": (lambda x, y: ops.matmul(x, y) + 1.0, (normal(2, 3, 64, 80), normal(2, 3, 80, 65))),
+    "many small": (lambda x, y: ops.matmul(x, y) + 1.0, (normal(2, 3, 4, 5), normal(3, 5, 6))),
+    "many times one": (
+        lambda x, y: ops.matmul(x, y, transpose_y=True) + 1.0,
+        (normal(4, 70, 80), normal(65, 80)),
+    ),
+    "one turned times many": (
+        lambda x, y: ops.matmul(x, y, transpose_x=True) + 1.0,
+        (normal(80, 70), normal(4, 80, 65)),
+    ),
+    "spread": (
+        lambda x, y: ops.matmul(x, y) + 1.0,
+        (normal(2, 1, 70, 80), normal(1, 3, 80, 65)),
+    ),
+    "float64": (
+        lambda x, y: ops.matmul(x, y) + 1.0,
+        (normal(70, 80, kind="float64"), normal(80, 65, kind="float64")),
+    ),
+    "one row": (lambda x, y: ops.matmul(x, y) + 1.0, (normal(1, 700), normal(700, 600))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_as_the_reference(name: str) -> None:
+    function, given = PRODUCTS[name]
+    program = trace(lambda *a: (function(*a), a[0] * 2.0), given).program
+    whole = pirkit.compile_whole(program)
+    assert whole.native is not None, whole.reasons
+    exact = pirkit.compile(program, backend="reference")
+    names = [p.name for p in exact.plan.inputs]
+    wanted = exact.run(dict(zip(names, given, strict=True)))
+    for made, right in zip(whole.native(*given), wanted.values(), strict=True):
+        np.testing.assert_allclose(made, right, rtol=1e-4, atol=1e-4)
