@@ -19,7 +19,9 @@ result, never writes into an operand, and is right for operands of any strides.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -99,6 +101,24 @@ class Binding:
         given = self.attrs[name]
         listed = (given,) if isinstance(given, int) else tuple(given or range(rank))
         return tuple(sorted({a + rank if a < 0 else a for a in listed} & set(range(rank))))
+
+
+class PlacedStep(ABC):
+    """A step that can be told once where its arrays will be, to be run without arguments."""
+
+    @abstractmethod
+    def __call__(self, *given: Any) -> None:
+        """Run it on arrays, as any step."""
+
+    @abstractmethod
+    def at(
+        self, values: list[Any], cells: Sequence[int], moving: AbstractSet[int]
+    ) -> Callable[[], object]:
+        """The step on what is in these cells of a list, operands and then results.
+
+        Cells that do not belong to the ``moving`` ones hold now what they hold in each run: an
+        array, or None where an operand is absent or a result is not wanted.
+        """
 
 
 def first_dtype(metas: Sequence[Meta | None]) -> DType | None:

@@ -53,6 +53,10 @@ class Frame:
         flat = (c for cell in cells for c in (cell if isinstance(cell, tuple) else (cell,)))
         return all(c >= self.slots for c in flat)
 
+    def moving(self, cells: Iterable[int]) -> set[int]:
+        """Those of these cells in which each run puts another array."""
+        return {c for c in cells if c < self.slots}
+
     def moves(self, slot: int) -> bool:
         """True if each run puts the slot's value into the slot's own cell."""
         return slot not in self._cells

@@ -21,7 +21,7 @@ import numpy as np
 from pirkit.diag.errors import ConstraintError, InternalError, RuntimeFault
 from pirkit.diag.limits import current_limits
 from pirkit.runtime.arrays import ACTIONS, TensorList
-from pirkit.runtime.binding import Step
+from pirkit.runtime.binding import PlacedStep, Step
 from pirkit.runtime.device import Device
 from pirkit.runtime.frame import Cells, Frame
 from pirkit.runtime.late import Counted, LateCall
@@ -43,7 +43,7 @@ from pirkit.runtime.nodes import (
 from pirkit.runtime.plan import Call, Instruction, Operand, slots_of
 
 Array = np.ndarray[Any, Any]
-Do = Callable[[], None]
+Do = Callable[[], object]
 
 KERNEL_FAULTS: Final = (ArithmeticError, LookupError, MemoryError, TypeError, ValueError)
 """What numpy raises when a kernel's arguments do not fit together."""
@@ -98,7 +98,7 @@ def build(env: Env, nodes: Sequence[Node], accesses: Sequence[Access | None] = (
     return Steps(tuple(calls), tuple(owners), tuple(kept))
 
 
-def _is_plain(do: Do) -> TypeGuard[partial[None]]:
+def _is_plain(do: Do) -> TypeGuard[partial[object]]:
     return isinstance(do, partial) and not do.keywords
 
 
@@ -177,12 +177,16 @@ def _writing(
 ) -> Do:
     frame = env.frame.values
     cells = [*ins, *outs]
+    makers = [(slot, env.device.maker(meta.shape, meta.dtype.np)) for slot, meta in fresh]
+    flat = [c for c in cells if not isinstance(c, tuple)]
+    taken = {slot for slot, _ in fresh}.intersection(flat[: len(ins)])
+    if isinstance(step, PlacedStep) and len(flat) == len(cells) and not taken:
+        return _made_first(frame, makers, step.at(frame, flat, env.frame.moving(flat)))
     if env.frame.stays(cells):
         return partial(step, *[env.frame.held(c) for c in cells])
     if not fresh:
         return _applied(step, frame, cells)
     operands, results = picker(frame, ins), picker(frame, outs)
-    makers = [(slot, env.device.maker(meta.shape, meta.dtype.np)) for slot, meta in fresh]
 
     def make_and_write() -> None:
         given = operands()  # first: a result may get the slot of an operand
@@ -191,6 +195,27 @@ def _writing(
         step(*given, *results())
 
     return make_and_write
+
+
+def _made_first(frame: list[Any], makers: Sequence[tuple[int, Callable[[], Any]]], do: Do) -> Do:
+    """A step that finds its arrays itself, behind what makes those of its results."""
+    if not makers:
+        return do
+    if len(makers) == 1:
+        ((only, make_only),) = makers
+
+        def make_one_and_do() -> None:
+            frame[only] = make_only()
+            do()
+
+        return make_one_and_do
+
+    def make_and_do() -> None:
+        for slot, make in makers:
+            frame[slot] = make()
+        do()
+
+    return make_and_do
 
 
 def _applied(step: Step, frame: list[Any], cells: list[Cells]) -> Do:

@@ -83,7 +83,7 @@ def test_what_is_refused(native: programs.NativeProgram, arrays: Any, code: str)
 def test_where_memory_is_not_known_python_looks_up_addresses(
     native: programs.NativeProgram, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(programs, "_knows_memory", lambda: False)
+    monkeypatch.setattr(programs, "knows_memory", lambda: False)
     other = programs.NativeProgram(
         native.inputs, native.results, native.steps, native.temporaries, native.memory
     )
@@ -91,7 +91,7 @@ def test_where_memory_is_not_known_python_looks_up_addresses(
 
 
 def test_memory_is_known_here() -> None:
-    assert programs._knows_memory() == (sys.implementation.name == "cpython")
+    assert programs.knows_memory() == (sys.implementation.name == "cpython")
 
 
 def test_many_callers(native: programs.NativeProgram) -> None:

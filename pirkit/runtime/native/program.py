@@ -128,7 +128,7 @@ class _Session:
         self.shares = False
         for number, step in enumerate(steps):
             self._record(number, step)
-        self.inputs, self.is_known = len(program.inputs), _knows_memory()
+        self.inputs, self.is_known = len(program.inputs), knows_memory()
         patches = [(place, k) for k, places in enumerate(self.places) for place in places]
         self.patches = (ctypes.c_size_t * max(2 * len(patches), 1))(
             *[word for pair in patches for word in pair]
@@ -274,7 +274,7 @@ def _library() -> Library:
 
 
 @cache
-def _knows_memory() -> bool:
+def knows_memory() -> bool:
     """Whether tuples and arrays lie in memory as we think, seen from some that we know."""
     if ctypes.sizeof(ctypes.c_void_p) != 8 or sys.implementation.name != "cpython":
         return False

@@ -1,0 +1,144 @@
+"""Launches: kernels of a plan, several native functions in one call.
+
+Operands that stay where they are are written into the blocks of arguments once. Of those that lie
+somewhere else in each call native code itself finds the address: it looks into the arrays in the
+cells of a list (`launch_ir.py`). So a launch costs about as much as a call of numpy.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
+from typing import Any, Final
+
+import numpy as np
+
+from pirkit.runtime.native.engine import Library, compile_ir, load
+from pirkit.runtime.native.function import NativeFunction
+from pirkit.runtime.native.launch_ir import FUNCTION, HEADER, UNFIT, launch_text
+from pirkit.runtime.native.pool import AVAILABLE, pool
+from pirkit.runtime.native.program import knows_memory
+from pirkit.runtime.tensor.buffer import address_of
+
+Array = np.ndarray[Any, Any]
+Go = Callable[[], int]
+
+_WORTH_SHARING_NS: Final = 20_000
+_CHUNKS_PER_THREAD: Final = 4
+_LINE: Final = 64
+_CALL: Final = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.py_object)
+_CALL_BRIEF: Final = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.py_object)
+"""The second argument is for Python alone: what has to live as long as the call."""
+_BRIEF_NS: Final = 50_000
+"""Calls shorter than this keep Python's lock: to give it away and get it back costs more."""
+
+_ITEMS: Final = object.__basicsize__ + 8
+"""Where a list keeps the address of its elements: behind the head of an object and its length."""
+
+
+class Launch:
+    """Native functions, one after the other, over operands that are known by number.
+
+    ``steps`` are functions with the numbers of their operands, ``marks`` the bytes that functions
+    set where data do not keep to what is demanded. Not to be run twice at a time: scratch memory
+    and arguments are its own.
+    """
+
+    def __init__(
+        self, steps: Sequence[tuple[NativeFunction, Sequence[int]]], marks: Array | None = None
+    ) -> None:
+        self.places: dict[int, list[int]] = {}
+        self.marks = marks
+        self.shares = False
+        self.owned: list[Any] = [marks]
+        words = [word for function, operands in steps for word in self._record(function, operands)]
+        self.records = (ctypes.c_size_t * max(len(words), 1))(*words)
+        self.count = len(steps)
+        self.is_brief = not self.shares and sum(f.code.work for f, _ in steps) < _BRIEF_NS
+
+    def _record(self, function: NativeFunction, operands: Sequence[int]) -> tuple[int, ...]:
+        code = function.code
+        worth = AVAILABLE and code.work > _WORTH_SHARING_NS and code.blocks > 1
+        threads = pool().threads if worth else 1
+        self.shares = self.shares or threads > 1
+        scratch = ctypes.create_string_buffer(code.scratch * threads + _LINE)
+        start = -(-ctypes.addressof(scratch) // _LINE) * _LINE
+        block = (ctypes.c_size_t * (len(operands) + 1))(*[0] * len(operands), start)
+        where = ctypes.addressof(block)
+        for position, operand in enumerate(operands):
+            self.places.setdefault(operand, []).append(where + 8 * position)
+        self.owned += [block, scratch, function]
+        chunk = max(1, code.blocks // (threads * _CHUNKS_PER_THREAD))
+        return function.address, where, code.blocks, chunk, threads
+
+    def fix(self, operand: int, array: Array) -> None:
+        """An operand is in this array from here on. The caller answers for its size."""
+        self.owned.append(array)
+        self._write(operand, address_of(array))
+
+    def _write(self, operand: int, address: int) -> None:
+        for place in self.places.get(operand, ()):
+            ctypes.c_size_t.from_address(place).value = address
+
+    def over(self, values: list[Any], cells: Mapping[int, int]) -> Go:
+        """A call that finds operands in cells of a list, which it runs over again and again.
+
+        It gives DONE, or BROKEN where a mark is set, or UNFIT, having done nothing, where an array
+        does not lie in rows.
+        """
+        patches = [(place, c) for k, c in cells.items() for place in self.places.get(k, ())]
+        header = (ctypes.c_size_t * len(HEADER))()
+        flat = (ctypes.c_size_t * max(2 * len(patches), 1))(*[w for pair in patches for w in pair])
+        marks = self.marks
+        known = {
+            "records": ctypes.addressof(self.records),
+            "count": self.count,
+            "cells": id(values),
+            "patches": ctypes.addressof(flat),
+            "patched": len(patches) if _knows_lists() else 0,
+            "array": id(np.ndarray),
+            "marks": 0 if marks is None or not marks.size else address_of(marks),
+            "marked": 0 if marks is None else marks.size,
+        }
+        for name, word in known.items():
+            header[HEADER[name]] = word
+        kind = _CALL_BRIEF if self.is_brief else _CALL
+        owned = (self, header, flat, values)
+        go = partial(kind(_library().addresses[FUNCTION]), ctypes.addressof(header), owned)
+        if self.shares:
+            go = partial(_share, header, go)
+        return go if _knows_lists() else partial(self._slowly, go, values, cells)
+
+    def _slowly(self, go: Go, values: list[Any], cells: Mapping[int, int]) -> int:
+        """Find the operands as numpy tells them."""
+        for operand, cell in cells.items():
+            array = values[cell]
+            if not (array.flags.c_contiguous and array.flags.aligned):
+                return UNFIT
+            self._write(operand, address_of(array))
+        return go()
+
+
+def _share(header: Any, go: Go) -> int:
+    """Run with the pool of this process: a child of a fork has another one."""
+    current = pool()
+    header[HEADER["share"]] = current.run_address
+    header[HEADER["pool"]] = current.address
+    return go()
+
+
+@cache
+def _library() -> Library:
+    return load(compile_ir(launch_text(_ITEMS)), [FUNCTION])
+
+
+@cache
+def _knows_lists() -> bool:
+    """Whether lists and arrays lie in memory as we think, seen from some that we know."""
+    if not knows_memory():
+        return False
+    held: list[Any] = [HEADER, _CALL]
+    where = ctypes.c_size_t.from_address(id(held) + _ITEMS).value
+    size = ctypes.c_size_t.from_address(id(held) + object.__basicsize__).value
+    return size == 2 and tuple((ctypes.c_size_t * 2).from_address(where)) == (id(HEADER), id(_CALL))

@@ -1,0 +1,154 @@
+"""The code that launches kernels of a plan, as LLVM IR: one text for all of them.
+
+A launch is a list of records, each of them a native function with the block of its arguments. Where
+operands lie somewhere else in each call, they are in the cells of a list: the code looks at what
+numpy keeps in the arrays there and writes their addresses into the blocks.
+"""
+
+from __future__ import annotations
+
+from string import Template
+from typing import Final
+
+from pirkit.runtime.native.program_ir import CONTIGUOUS_AND_ALIGNED, LAYOUT, RECORD
+
+FUNCTION: Final = "pirkit_launch"
+
+HEADER: Final = {
+    "records": 0, "count": 1, "share": 2, "pool": 3,
+    "cells": 4, "patches": 5, "patched": 6, "array": 7, "marks": 8, "marked": 9,
+}  # fmt: skip
+"""Words of the header of a launch.
+
+``records`` are ``count`` records; ``share`` is the function that shares work among the threads of
+``pool``; ``patches`` are ``patched`` pairs of a place and the number of the cell, of the list
+``cells``, with the array whose address goes there; ``array`` is the type of numpy arrays;
+``marks`` are ``marked`` bytes that kernels set where data do not keep to what is demanded.
+"""
+
+DONE: Final = 0
+UNFIT: Final = 1
+"""An operand does not lie in rows, and nothing has run."""
+BROKEN: Final = 2
+"""All has run, and a mark is set."""
+
+_TEXT: Final = Template("""
+define i64 @pirkit_launch(ptr %header, ptr %owned) {
+entry:
+  %p_records = getelementptr i64, ptr %header, i64 $records
+  %p_count = getelementptr i64, ptr %header, i64 $count
+  %p_share = getelementptr i64, ptr %header, i64 $share
+  %p_pool = getelementptr i64, ptr %header, i64 $pool
+  %p_cells = getelementptr i64, ptr %header, i64 $cells
+  %p_patches = getelementptr i64, ptr %header, i64 $patches
+  %p_patched = getelementptr i64, ptr %header, i64 $patched
+  %p_array = getelementptr i64, ptr %header, i64 $array
+  %p_marks = getelementptr i64, ptr %header, i64 $marks
+  %p_marked = getelementptr i64, ptr %header, i64 $marked
+  %records = load ptr, ptr %p_records, align 8
+  %count = load i64, ptr %p_count, align 8
+  %share = load ptr, ptr %p_share, align 8
+  %pool = load ptr, ptr %p_pool, align 8
+  %cells = load ptr, ptr %p_cells, align 8
+  %patches = load ptr, ptr %p_patches, align 8
+  %patched = load i64, ptr %p_patched, align 8
+  %type = load ptr, ptr %p_array, align 8
+  %marks = load ptr, ptr %p_marks, align 8
+  %marked = load i64, ptr %p_marked, align 8
+  %moves = icmp sgt i64 %patched, 0
+  br i1 %moves, label %list, label %next
+list:
+  %p_items = getelementptr i8, ptr %cells, i64 $items
+  %items = load ptr, ptr %p_items, align 8
+  br label %patch
+patch:
+  %j = phi i64 [ 0, %list ], [ %j1, %write ]
+  %left = icmp slt i64 %j, %patched
+  br i1 %left, label %look, label %next
+look:
+  %twice = shl i64 %j, 1
+  %p_place = getelementptr i64, ptr %patches, i64 %twice
+  %p_which = getelementptr i64, ptr %p_place, i64 1
+  %which = load i64, ptr %p_which, align 8
+  %p_object = getelementptr ptr, ptr %items, i64 %which
+  %object = load ptr, ptr %p_object, align 8
+  %p_type = getelementptr i8, ptr %object, i64 $at_type
+  %is = load ptr, ptr %p_type, align 8
+  %same_type = icmp eq ptr %is, %type
+  br i1 %same_type, label %array, label %unfit
+array:
+  %p_flags = getelementptr i8, ptr %object, i64 $at_flags
+  %flags = load i32, ptr %p_flags, align 4
+  %masked = and i32 %flags, $flags
+  %in_rows = icmp eq i32 %masked, $flags
+  br i1 %in_rows, label %write, label %unfit
+write:
+  %place = load ptr, ptr %p_place, align 8
+  %p_data = getelementptr i8, ptr %object, i64 $at_data
+  %data = load ptr, ptr %p_data, align 8
+  store ptr %data, ptr %place, align 8
+  %j1 = add i64 %j, 1
+  br label %patch
+unfit:
+  ret i64 $UNFIT
+next:
+  %k = phi i64 [ 0, %entry ], [ 0, %patch ], [ %after, %end ]
+  %more = icmp slt i64 %k, %count
+  br i1 %more, label %one, label %check
+one:
+  %offset = mul i64 %k, $record_bytes
+  %record = getelementptr i8, ptr %records, i64 %offset
+  %p_arguments = getelementptr i64, ptr %record, i64 1
+  %p_blocks = getelementptr i64, ptr %record, i64 2
+  %p_chunk = getelementptr i64, ptr %record, i64 3
+  %p_threads = getelementptr i64, ptr %record, i64 4
+  %function = load ptr, ptr %record, align 8
+  %arguments = load ptr, ptr %p_arguments, align 8
+  %blocks = load i64, ptr %p_blocks, align 8
+  %chunk = load i64, ptr %p_chunk, align 8
+  %threads = load i64, ptr %p_threads, align 8
+  %alone = icmp sle i64 %threads, 1
+  br i1 %alone, label %run, label %shared
+run:
+  call void %function(ptr %arguments, i64 0, i64 0, i64 %blocks)
+  br label %end
+shared:
+  call void %share(ptr %pool, ptr %function, ptr %arguments, i64 %blocks, i64 %chunk, i64 %threads)
+  br label %end
+end:
+  %after = add i64 %k, 1
+  br label %next
+check:
+  %m = phi i64 [ 0, %next ], [ %m1, %fine ]
+  %rest = icmp slt i64 %m, %marked
+  br i1 %rest, label %mark, label %good
+mark:
+  %p_mark = getelementptr i8, ptr %marks, i64 %m
+  %set = load i8, ptr %p_mark, align 1
+  %is_set = icmp ne i8 %set, 0
+  br i1 %is_set, label %broken, label %fine
+fine:
+  %m1 = add i64 %m, 1
+  br label %check
+good:
+  ret i64 $DONE
+broken:
+  ret i64 $BROKEN
+}
+""")
+
+
+def launch_text(items: int) -> str:
+    """The module; ``items`` is where a list keeps the address of its elements."""
+    words = {name: str(word) for name, word in HEADER.items()}
+    places = {f"at_{name}": str(offset) for name, offset in LAYOUT.items()}
+    return _TEXT.substitute(
+        words,
+        **places,
+        flags=str(CONTIGUOUS_AND_ALIGNED),
+        items=str(items),
+        record_bytes=str(8 * len(RECORD)),
+        UNFIT=str(UNFIT),
+        DONE=str(DONE),
+        BROKEN=str(BROKEN),
+    )
