@@ -55,8 +55,7 @@ class Columns:
             *others, extent = kernel.outer
             positions = split_index(b, number, [*others, -(-extent // self.block)])
             first = b.times(positions[-1], self.block)
-            left = b.emit(I64, f"sub i64 {extent}, {first.text}")
-            count = b.binary("smin", left, Value(str(self.block), I64))
+            count = self._count(extent, first)
             bases = [
                 place(b, b.at(pointer, o.offset), o.outer, [*positions[:-1], first])
                 for pointer, o in zip(pointers, kernel.operands, strict=True)
@@ -69,7 +68,15 @@ class Columns:
                 block.flat()
             return []
 
-        b.loop(Value("%lo", I64), Value("%hi", I64), 1, [], run)
+        b.over_blocks(run)
+
+    def _count(self, extent: int, first: Value) -> Value:
+        """Columns of the block that begins at one."""
+        block = Value(str(self.block), I64)
+        if extent % self.block == 0:
+            return block
+        left = self.b.emit(I64, f"sub i64 {extent}, {first.text}")
+        return self.b.binary("smin", left, block)
 
     def _once(self, pointers: list[Value]) -> None:
         """A kernel without axes: one point."""
@@ -110,8 +117,11 @@ class _Block:
             return run
 
         if unroll > 1:
-            start = b.emit(I64, f"and {self.full}, {-lanes * unroll}")
-            b.loop(0, start, lanes * unroll, [], several(unroll))
+            wide = lanes * unroll
+            start = b.emit(I64, f"and {self.full}, {-wide}")
+            b.loop(0, start, wide, [], several(unroll))
+            if self.kernel.outer[-1] % wide == 0 and self.columns.block % wide == 0:
+                return
         b.loop(start, self.full, lanes, [], several(1))
         if self.ragged:
             rest = b.emit(I64, f"sub {self.count}, {self.full.text}")

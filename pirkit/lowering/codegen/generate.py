@@ -35,7 +35,8 @@ class Generated:
 def generate(kernel: Kernel, target: Target) -> Generated:
     """Code for a kernel. Raises InternalError for a nest that is not well formed."""
     plan = schedule(kernel, target)
-    b = Builder(scalef=target.x86 and target.has("avx512f"), fast=plan.kernel.fast)
+    scalef = target.x86 and target.has("avx512f")
+    b = Builder(scalef, plan.kernel.fast, plan.blocks)
     scratch = Scratch()
     _EMITTERS.get(plan.strategy, Columns)(b, plan, scratch).emit()
     if target.x86 and any(o.stream for o in plan.kernel.operands):

@@ -10,10 +10,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from pirkit.lowering.codegen.folding import folded, trips
+
 _BITS: Final = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "half": 16, "float": 32,
                 "double": 64, "ptr": 64}  # fmt: skip
 _EFFECTS: Final = ("load", "call", "phi", "atomicrmw", "cmpxchg")
 """What reads memory, or more: two of the same text may give two results."""
+_EXTREMA: Final = {"smin": min, "umin": min, "smax": max, "umax": max}
 _SUFFIX: Final = {"half": "f16", "float": "f32", "double": "f64", "ptr": "p0"}
 
 
@@ -87,12 +90,14 @@ class Builder:
     """Appends instructions to one function of a module.
 
     ``scalef`` says that the CPU scales 512-bit vectors by powers of two in one instruction,
-    ``fast`` that elementary functions may err more (docs/native.md).
+    ``fast`` that elementary functions may err more (docs/native.md), ``blocks`` how many blocks
+    the function has, if that is known.
     """
 
-    def __init__(self, scalef: bool = False, fast: bool = False) -> None:
+    def __init__(self, scalef: bool = False, fast: bool = False, blocks: int = 0) -> None:
         self.scalef = scalef
         self.fast = fast
+        self.blocks = blocks
         self.lines: list[str] = []
         self.declared: dict[str, str] = {}
         self.label = "entry"
@@ -105,9 +110,14 @@ class Builder:
         return self._count
 
     def emit(self, type_: Type, text: str) -> Value:
-        """An instruction; one without effects that its block holds already is not repeated."""
+        """An instruction; one without effects that its block holds already is not repeated.
+
+        None is written for a whole number that is known.
+        """
         if text in self._here:
             return self._here[text]
+        if type_.elem in ("i64", "i1") and (known := folded(text)) is not None:
+            return Value(known, type_)
         value = Value(f"%v{self.fresh()}", type_)
         self.lines.append(f"  {value.text} = {text}")
         if not text.startswith(_EFFECTS):
@@ -191,6 +201,8 @@ class Builder:
         return self.emit(a.type.mask, f"{name} {predicate} {a}, {other.text}")
 
     def select(self, mask: Value, a: Value, b: Value) -> Value:
+        if mask.text in ("true", "false"):
+            return a if mask.text == "true" else b
         return self.emit(a.type, f"select {mask}, {a}, {b}")
 
     def call(self, name: str, result: Type, *args: Value | str) -> Value:
@@ -208,6 +220,8 @@ class Builder:
         return self.call(f"llvm.{intrinsic}.{a.type.suffix}", a.type, a)
 
     def binary(self, intrinsic: str, a: Value, b: Value) -> Value:
+        if intrinsic in _EXTREMA and a.text.isdigit() and b.text.isdigit():
+            return Value(str(_EXTREMA[intrinsic](int(a.text), int(b.text))), a.type)
         return self.call(f"llvm.{intrinsic}.{a.type.suffix}", a.type, a, b)
 
     def fma(self, a: Value, b: Value | float, c: Value | float) -> Value:
@@ -254,8 +268,16 @@ class Builder:
         carried: Sequence[Value],
         body: Callable[[Value, list[Value]], Sequence[Value]],
     ) -> list[Value]:
-        """``for i in range(start, stop, step)``; ``body`` gets and returns the carried values."""
+        """``for i in range(start, stop, step)``; ``body`` gets and returns the carried values.
+
+        There is no loop where it would run once, and nothing where it would not run.
+        """
         first, last = (v if isinstance(v, Value) else Value(str(v), I64) for v in (start, stop))
+        count = trips(first.text, last.text, step)
+        if count == 0:
+            return list(carried)
+        if count == 1:
+            return list(body(first, list(carried)))
         tag = self.fresh()
         before = self.label
         self.do(f"br label %head{tag}")
@@ -279,9 +301,18 @@ class Builder:
         self.begin(f"exit{tag}")
         return phis
 
+    def over_blocks(self, body: Callable[[Value, list[Value]], Sequence[Value]]) -> None:
+        """The blocks that the function is called for: a range, or the only one."""
+        if self.blocks == 1:
+            body(Value("0", I64), [])
+        else:
+            self.loop(Value("%lo", I64), Value("%hi", I64), 1, [], body)
+
     def branch(self, condition: Value, body: Callable[[], Sequence[Value]],
                otherwise: Sequence[Value] = ()) -> list[Value]:  # fmt: skip
         """``body()`` where the scalar ``condition`` holds, else the values given."""
+        if condition.text in ("true", "false"):
+            return list(body() if condition.text == "true" else otherwise)
         tag = self.fresh()
         before = self.label
         self.do(f"br {condition}, label %then{tag}, label %join{tag}")

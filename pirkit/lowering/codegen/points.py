@@ -323,6 +323,8 @@ def fold_lanes(b: Builder, kind: FoldKind, vector: Value, dtype: DType) -> Value
 
 def tail_mask(b: Builder, lanes: int, count: Value | int) -> Value:
     """The first ``count`` lanes."""
+    if isinstance(count, Value) and count.text.isdigit():
+        count = int(count.text)
     if isinstance(count, int):
         bits = ", ".join(f"i1 {'true' if k < count else 'false'}" for k in range(lanes))
         return Value(f"<{bits}>", Type("i1", lanes))

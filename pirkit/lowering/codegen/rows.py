@@ -70,7 +70,7 @@ class Rows:
                 _RowStage(self, stage, positions, bases, values).emit()
             return []
 
-        b.loop(Value("%lo", I64), Value("%hi", I64), 1, [], row)
+        b.over_blocks(row)
 
 
 class _RowStage:

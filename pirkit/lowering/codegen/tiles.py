@@ -83,7 +83,7 @@ class Tiles:
             b.loop(0, rest, 1, [], one)
             return []
 
-        b.loop(Value("%lo", I64), Value("%hi", I64), 1, [], run)
+        b.over_blocks(run)
 
     def _columns(
         self, before: list[Value], row: Value, bases: list[Value], rows: int
