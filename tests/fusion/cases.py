@@ -342,6 +342,11 @@ def c38_no_elements(c: Case) -> tuple[Value, ...]:
     return (c.b.exp(c(0, 5)) + 1.0,)
 
 
+@case(1)
+def c38_no_elements_repeated(c: Case) -> tuple[Value, ...]:
+    return (c.op("tile", c.b.exp(c(0, 3)), repeat_times=[2, 2]) + 1.0,)
+
+
 @case(0)
 def c39_written_in_place(c: Case) -> tuple[Value, ...]:
     x, y = c.b.exp(c(4, 4)), c(4, 4)

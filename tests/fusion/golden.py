@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from pirkit.dialect.operation import ProgramOp
-from pirkit.lowering.fusion.fusing import first_write, plan_fusion
+from pirkit.lowering.fusion.fusing import plan_fusion, storage_of
 from pirkit.lowering.fusion.names import names_of
 from pirkit.lowering.fusion.partition import DEFAULT, Policy
-from pirkit.lowering.fusion.showing import refusal_of
 from tests.fusion.cases import CASES, built
-from tests.fusion.pairs import pairs, refusals
+from tests.fusion.pairs import refusals
 
 PATH = Path(__file__).with_name("cases.golden")
 MOST = 3
@@ -22,9 +21,8 @@ SILENT = ("pd_op.data", "pir.shadow_output")
 def groups(program: ProgramOp) -> list[str]:
     """The ops of each kernel, those that another one computes too in brackets."""
     found: list[str] = []
-    if first_write(program) is not None:
-        return found
-    for group in plan_fusion(program.block, DEFAULT).partition.groups:
+    made = plan_fusion(program.block, DEFAULT, storage=storage_of(program))
+    for group in made.partition.groups:
         names = [f"({u.op.name})" if u.result in group.copies else u.op.name for u in group.ordered]
         runs: list[tuple[str, int]] = []
         for name in names:
@@ -39,11 +37,7 @@ def groups(program: ProgramOp) -> list[str]:
 
 def reasons(program: ProgramOp, policy: Policy = DEFAULT) -> list[str]:
     """What is told of the pairs that are in two kernels, but for inputs and outputs."""
-    block = program.block
-    if first_write(program) is not None:
-        told = [refusal_of(program, one, other) for one, other in pairs(block)]
-    else:
-        told = [r for _, _, _, r in refusals(program, policy)]
+    told = [r for _, _, _, r in refusals(program, policy)]
     names = names_of(program)
     found: dict[tuple[str, str], list[str]] = {}
     for refusal in told:

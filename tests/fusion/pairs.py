@@ -8,7 +8,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.lowering.fusion.explaining import Explainer
-from pirkit.lowering.fusion.fusing import FusePass, blocks_of, plan_fusion
+from pirkit.lowering.fusion.fusing import FusePass, blocks_of, plan_fusion, storage_of
 from pirkit.lowering.fusion.names import named_ops, names_of
 from pirkit.lowering.fusion.partition import Policy, sources_of
 from pirkit.lowering.fusion.refusal import Refusal
@@ -37,7 +37,7 @@ def pairs(block: Block) -> Iterator[tuple[PirOp, PirOp]]:
 def explainer(
     program: ProgramOp, block: Block, policy: Policy, *together: tuple[PirOp, PirOp]
 ) -> Explainer:
-    found = plan_fusion(block, policy, together)
+    found = plan_fusion(block, policy, together, storage_of(program))
     return Explainer(found.equations, found.partition, names_of(program), policy)
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import random
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -14,27 +16,31 @@ import pytest
 from pirkit.diag.errors import ConstraintError, RuntimeFault
 from pirkit.dialect.attrs import encode
 from pirkit.dialect.map_expr import deriving
-from pirkit.dialect.map_expr.checking import problem_of
+from pirkit.dialect.map_expr.checking import kernel_at, problem_of, problems
 from pirkit.dialect.map_expr.interpreter import run
-from pirkit.dialect.map_expr.kernel import MapExpr
+from pirkit.dialect.map_expr.kernel import MapExpr, Origin, Statement
 from pirkit.dialect.map_expr.text import parse_kernel, print_kernel
+from pirkit.dialect.map_expr.tree import Fill, Load
 from pirkit.dialect.operation import ProgramOp
-from pirkit.lowering.fusion.fusing import first_write, plan_fusion
+from pirkit.index.extent import is_sized
+from pirkit.index.maps import space
+from pirkit.lowering.fusion.fusing import plan_fusion, storage_of
 from pirkit.lowering.fusion.partition import Policy
 from pirkit.lowering.kernels import KernelLibrary
 from pirkit.lowering.plan_writer import write_plan
+from pirkit.runtime import dtype as dt
 from pirkit.runtime.executor import Executable
 from pirkit.runtime.meta import TensorMeta
-from tests.fusion.cases import CASES, built
+from tests.fusion.cases import CASES, Case, built
+from tests.fusion.open_programs import OpenMaker
 from tests.fusion.random_programs import Array, Maker
 from tests.fusion.test_random import fused
 from tests.fusion.test_random import run as execute
 
 
 def texts(program: ProgramOp) -> Iterator[str]:
-    if first_write(program) is None:
-        for made in plan_fusion(program.block, Policy()).kernels:
-            yield print_kernel(made.kernel)
+    for made in plan_fusion(program.block, Policy(), storage=storage_of(program)).kernels:
+        yield print_kernel(made.kernel)
 
 
 def inputs(kernel: MapExpr) -> list[Array]:
@@ -48,10 +54,10 @@ def _drawn(meta: TensorMeta, state: np.random.Generator) -> Array:
     return state.integers(0, 2, meta.shape).astype(meta.dtype.np)
 
 
-def changed(text: str, state: random.Random) -> str:
-    """A text with a number, a name or a line of it changed; what is given out stays."""
+def changed(text: str, state: random.Random, kept: tuple[str, ...] = ("kernel", "output")) -> str:
+    """A text with a number, a name or a line of it changed; lines of some kinds stay."""
     lines = text.splitlines()
-    places = [k for k, line in enumerate(lines) if not line.startswith(("kernel", "output"))]
+    places = [k for k, line in enumerate(lines) if not line.startswith(kept)]
     at = state.choice(places)
     words = list(re.finditer(r"\d+|[a-z]\w*", lines[at]))
     word = state.choice(words)
@@ -77,7 +83,7 @@ def tampered(program: ProgramOp, state: random.Random, times: int) -> tuple[int,
         kernel = parse_kernel(text)
         assert print_kernel(kernel) == text
         assert problem_of(text) is None
-        if "read(" in text or kernel.is_sized:  # not all data, or sizes, may be
+        if "read(" in text or kernel.is_sized:  # not all data may be; sizes: see below
             continue
         given = inputs(kernel)
         want = run(kernel, given)
@@ -177,3 +183,67 @@ def test_the_kernels_of_the_page_follow_from_their_ops() -> None:
     shown = re.findall(r"```\n(kernel .*?)```", page, re.DOTALL)
     assert len(shown) == 2
     assert [problem_of(text) for text in shown] == [None, None]
+
+
+@pytest.mark.parametrize("real", [1.5, -0.0, math.inf, -math.inf, math.nan])
+@pytest.mark.parametrize("imag", [2.0, -2.0, -0.0, math.inf, -math.inf, math.nan])
+def test_complex_numbers_are_read_as_they_were_written(real: float, imag: float) -> None:
+    meta = TensorMeta((3,), dt.complex64)
+    origin = Origin("pd_op.full", (), {"value": complex(real, imag)}, meta)
+    filled = Statement(meta, Fill(complex(real, imag), dt.complex64), "pd_op.full", origin=0)
+    text = print_kernel(MapExpr("fn", (), (filled,), (0,), ops=(origin,)))
+    (found,) = parse_kernel(text).statements
+    assert isinstance(found.body, Fill)
+    assert repr(found.body.value) == repr(complex(real, imag))
+    assert print_kernel(parse_kernel(text)) == text
+
+
+def test_what_is_changed_in_a_kernel_of_open_sizes_is_refused_or_gives_the_same() -> None:
+    """Lines that say which sizes inputs have, and how others follow, are taken as they are."""
+    state = random.Random(0)
+    refused = accepted = 0
+    for seed in range(30):
+        made = OpenMaker(seed, depth=4)
+        for text in filter(lambda t: parse_kernel(t).is_sized, texts(made.program)):
+            if "read(" in text:
+                continue
+            for _ in range(4):
+                wrong = changed(text, state, ("kernel", "output", "size", "input"))
+                if is_refused(wrong):
+                    refused += 1
+                    continue
+                accepted += 1
+                for size in (1, 2, 3):
+                    same_at(text, wrong, size)
+    assert refused > 100
+    assert accepted < refused // 5
+
+
+def same_at(text: str, wrong: str, size: int) -> None:
+    """Compare two kernels for inputs whose open axes have so many elements."""
+    state = np.random.default_rng(0)
+    metas = parse_kernel(text).inputs
+    shapes = tuple([tuple([size if is_sized(n) else n for n in m.shape]) for m in metas])
+    given = [_drawn(m.with_shape(s), state) for m, s in zip(metas, shapes, strict=True)]
+    try:
+        want = run(kernel_at(text, shapes), given)
+    except ConstraintError:  # sizes that do not go together
+        return
+    for found, right in zip(run(kernel_at(wrong, shapes), given), want, strict=True):
+        np.testing.assert_array_equal(found, right, err_msg=wrong)
+
+
+def test_different_sizes_are_tried_where_a_kernel_leaves_them_open() -> None:
+    """Right for all equal sizes, and beyond the end for others."""
+    c = Case()
+    total = c.sum(c.b.exp(c.open(-1, -1)), 1) + c.sum(c.open(-1, -1), 1)
+    c.b("pir.shadow_output", total, output_name="y")
+    (text,) = texts(c.program)
+    kernel = parse_kernel(text)
+    assert next(problems(kernel), None) is None
+    (first, *_) = [s for s in kernel.statements if s.reduction]
+    (load, *_) = first.loads()
+    assert load.index == (*space(first.meta.shape), *space(first.extents, "r"))
+    turned = replace(first, body=Load(load.source, load.index[::-1]))
+    wrong = replace(kernel, statements=(turned, *kernel.statements[1:]), rows=())
+    assert any("reads outside" in told for told in problems(wrong))

@@ -317,3 +317,26 @@ def test_an_element_that_is_not_there_is_not_read(place: int, backend: str) -> N
         np.testing.assert_allclose(call({"x0": x})["y"], np.exp(x[place]), rtol=1e-5)
         with pytest.raises(PirkitError):
             call({"x0": np.zeros((2, 3), np.float32)})
+
+
+UNTOLD = """
+pir.program @p(%x "x" : tensor<6xf32>, %z "z" : tensor<?x?xf32>) {
+  %s = pd_op.shape64(%z) : (tensor<?x?xf32>) -> tensor<2xi64>
+  %a = pd_op.reshape(%x, %s) : (tensor<6xf32>, tensor<2xi64>) -> tensor<?x?xf32>
+  %t = pd_op.transpose(%a) {perm = array<i32: 1, 0>} : (tensor<?x?xf32>) -> tensor<?x?xf32>
+  %f = pd_op.flatten(%t) {start_axis = 0 : i32, stop_axis = 1 : i32}
+    : (tensor<?x?xf32>) -> tensor<6xf32>
+  %e = pd_op.exp(%f) : (tensor<6xf32>) -> tensor<6xf32>
+  pir.shadow_output(%e) {output_name = "y"} : (tensor<6xf32>) -> ()
+}
+"""
+
+
+def test_a_size_that_only_indices_hold_is_seen() -> None:
+    """Inputs and results are of six elements; where they come from, no input of a kernel tells."""
+    program = next(op for op in parse_mlir(UNTOLD, "p").ops if isinstance(op, ProgramOp))
+    made, _ = fused(program, single=True)
+    x = np.arange(6, dtype=np.float32)
+    for shape in ((2, 3), (3, 2), (1, 6)):
+        given = {"x": x, "z": np.zeros(shape, np.float32)}
+        np.testing.assert_allclose(run(made, given)["y"], run(program, given)["y"], rtol=1e-6)

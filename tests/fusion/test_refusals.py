@@ -117,3 +117,31 @@ def test_a_program_that_writes_in_place_names_who_reads_what_was_written() -> No
         "%e and %s are not in one kernel: alias: `pd_op.relu_` writes in place, and `pd_op.sin`"
         " reads that storage under another name\n  remedy: `functionalize,fuse`"
     )
+
+
+V = "tensor<4xf32>"
+SHOWN = ", ".join(f"print_tensor_{n} = true" for n in ("name", "type", "shape", "layout", "lod"))
+PRINT = f'{{first_n = -1 : i32, message = "", summarize = 4 : i32, {SHOWN}, print_phase = "BOTH"}}'
+PRINTS = f"""
+pir.program @p(%x "x" : {V}) {{
+  %a = pd_op.exp(%x) : ({V}) -> {V}
+  %s = pd_op.print(%a) {PRINT} : ({V}) -> {V}
+  %w = pd_op.print(%x) {PRINT} : ({V}) -> {V}
+  %b = pd_op.tanh(%w) : ({V}) -> {V}
+  pir.shadow_output(%b) {{output_name = "b"}} : ({V}) -> ()
+}}
+"""
+
+
+def test_what_is_printed_in_order_keeps_two_ops_apart() -> None:
+    """The second print needs the first, which needs `%a`; `%b` needs the second."""
+    module = parse_mlir(PRINTS, "p")
+    assert "cycle" in why_not_fused(module, "a", "b")
+    run_pipeline(module, "fuse{together=%a+%b}")
+    assert not any(op.name == "pir.map_expr" for op in module.walk())
+
+
+def test_the_pass_applies_a_remedy() -> None:
+    module = parse_mlir(UNRELATED, "p")
+    run_pipeline(module, "fuse{together=%a+%b}")
+    assert sum(op.name == "pir.map_expr" for op in module.walk()) == 1

@@ -56,6 +56,30 @@ pir.program @p(%x "x" : {T}, %y "y" : {T}, %q "q" : tensor<i1>) {{
 }}
 """
 
+BRANCHED = f"""
+pir.program @p(%x "x" : {T}, %y "y" : {T}, %q "q" : tensor<i1>) {{
+  %i = "pd_op.if"(%q) ({{
+    %m = pd_op.sin(%x) : ({T}) -> {T}
+    pir.yield(%m) : ({T}) -> ()
+  }}, {{
+    pir.yield(%y) : ({T}) -> ()
+  }}) : (tensor<i1>) -> {T}
+  %a = pd_op.exp(%i) : ({T}) -> {T}
+  %b = pd_op.add(%a, %y) : ({T}, {T}) -> {T}
+  pir.shadow_output(%b) {{output_name = "b"}} : ({T}) -> ()
+}}
+"""
+
+
+def test_branches_that_write_nothing_are_no_end_of_fusing() -> None:
+    program = next(op for op in parsed(BRANCHED).ops if isinstance(op, ProgramOp))
+    made, context = fused(program)
+    assert [r.kind for r in context.remarks] == ["passed"]
+    ops = [op.name for op in made.operations]
+    assert "pir.map_expr" in ops
+    assert "pd_op.exp" not in ops
+
+
 PROGRAMS = {
     "what stands behind": (BEHIND, "assign_out_ sin multiply", "exp add"),
     "other names": (NAMES, "exp share_data_ add_", "add sin"),

@@ -198,13 +198,15 @@ def why_none(definition: OpDef) -> Opaque:
     """Why an op without index maps has none."""
     if definition.writes:
         return Opaque("it writes in place", "alias")
+    if definition.name in OPAQUE:
+        return OPAQUE[definition.name]
     if definition.effects != PURE:
         return Opaque(f"it is not a function of its operands: {definition.effects}")
     if decompose.get(definition) is not None:
         return Opaque("it is whole: `decompose` takes it apart")
     if definition.family == "gradients":
         return GRADIENT
-    return OPAQUE.get(definition.name, UNDECLARED)
+    return UNDECLARED
 
 
 def _because(reason: str, *names: str) -> dict[str, Opaque]:
@@ -239,11 +241,11 @@ OPAQUE: Final[dict[str, Opaque]] = {
     **_because("it acts on the world outside", "print", "fetch"),
     **_because("it moves between devices", "memcpy_h2d", "memcpy_d2h"),
     **_because("it searches", "searchsorted"),
-    **_because("it is an input", "data", "feed"),
     **_because("it stands in the program as it is", "assign_value", "full_int_array"),
+    **_because("it is an input", "data", "feed"),
+    **_because("control flow", "if", "while", "pylayer", "assert"),
     "pir.gradient": GRADIENT,
     "pir.jet": Opaque("it is a series: `taylor` writes it in other ops"),
-    **_because("control flow", "if", "while", "pylayer", "assert"),
     **{
         f"pir.{name}": Opaque("it is part of the program's structure")
         for name in ("parameter", "constant", "combine", "split", "slice", "yield", "map_expr")

@@ -23,6 +23,9 @@ LOOKED_AT: Final = 4096
 TRIED: Final = (1, 2, 3, 8)
 """What sizes are tried that a kernel leaves open."""
 
+WIDE: Final = 4
+"""Sizes of which each is tried as the one that differs."""
+
 
 @lru_cache(maxsize=1024)
 def problem_of(text: str) -> str | None:
@@ -65,19 +68,32 @@ def problems(kernel: MapExpr, shapes: Sequence[Shape] | None = None) -> Iterator
 
 
 def _samples(kernel: MapExpr) -> Iterator[dict[str, int]]:
-    """Sizes that a kernel may have: equal ones, and what follows from them."""
-    metas = (*kernel.inputs, *(s.meta for s in kernel.statements))
-    names = names_of(n for m in metas for n in m.shape)
-    for size in TRIED:
-        sizes = {n: size for n in names if all(n != d.name for d in kernel.sizes)}
+    """Sizes that a kernel may have: equal ones, different ones, some of 1; and what follows."""
+    follow = {derived.name for derived in kernel.sizes}
+    free = [n for n in names_of(kernel.numbers()) if n not in follow]
+    for chosen in _chosen(len(free)):
+        sizes = dict(zip(free, chosen, strict=True))
         try:
             for derived in kernel.sizes:
                 value = derived.value(sizes)
-                sizes[derived.name] = size if value is None else value
+                if value is None or sizes.setdefault(derived.name, value) != value:
+                    raise ConstraintError("sizes", f"{derived} does not hold")
         except ConstraintError:
             continue  # no kernel of these sizes can be called
         if admits(with_sizes(kernel, sizes)):
             yield sizes
+
+
+def _chosen(count: int) -> Iterator[tuple[int, ...]]:
+    """What to try for so many sizes that nothing ties to each other."""
+    yield from ((size,) * count for size in TRIED)
+    if count > 1:
+        upwards = range(2, 2 + count)
+        yield tuple(upwards)
+        yield tuple(reversed(upwards))
+        for one in range(min(count, WIDE)):  # it is spread to the others, or they to it
+            yield tuple([1 if k == one else 3 for k in range(count)])
+            yield tuple([4 if k == one else 1 for k in range(count)])
 
 
 def _problems(kernel: MapExpr, with_order: bool = True) -> Iterator[str]:

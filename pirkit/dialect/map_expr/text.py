@@ -132,6 +132,8 @@ def _value(value: Any) -> str:
         return "{" + ", ".join(f"{k!r}: {_value(v)}" for k, v in pairs) + "}"
     if isinstance(value, tuple):
         return "(" + "".join(f"{_value(v)}, " for v in cast("tuple[Any, ...]", value)) + ")"
+    if isinstance(value, complex):  # Python's own form has no signs of zeros, inf and nan
+        return f"complex({value.real!r}, {value.imag!r})"
     return repr(value)
 
 
@@ -372,8 +374,8 @@ class _Reader:
                 return tree.value
             case ast.UnaryOp(op=ast.USub()):
                 return -self.value(tree.operand)
-            case ast.BinOp(op=ast.Add()):  # a complex number
-                return self.value(tree.left) + self.value(tree.right)
+            case ast.Call(func=ast.Name(id="complex"), args=[real, imag]):
+                return complex(self.value(real), self.value(imag))
             case ast.Tuple():
                 return tuple([self.value(e) for e in tree.elts])
             case ast.Dict():

@@ -27,7 +27,7 @@ from pirkit.dialect.map_expr.tree import (
     walk,
 )
 from pirkit.dialect.opdef import IO, PURE, RANDOM
-from pirkit.dialect.operation import PirOp
+from pirkit.dialect.operation import REGIONS, PirOp
 from pirkit.index.change import reads_of
 from pirkit.index.maps import Index
 from pirkit.lowering.fusion.shapes import Shapes
@@ -102,11 +102,16 @@ UNTOLD: Final = Opaque("what a kernel would read does not tell all of its sizes"
 BEHIND: Final = Opaque("it stands behind an op that writes in place", "alias")
 SHARED: Final = Opaque("its storage is written later", "alias")
 KEEPS_STORAGE: Final = frozenset({PURE, IO, RANDOM})
+COPIES: Final = frozenset({"stack_create", "tuple_push", "tuple_pop", "has_elements"})
+"""Ops on stacks, which hold copies."""
+ORDERED: Final = frozenset({*REGIONS, *(f"pir.{name}" for name in COPIES)})
+"""Ops that keep their order without writing storage themselves."""
 
 
 def writes(op: PirOp) -> bool:
     """True if an op, or one in its regions, writes storage."""
-    return any(o.definition.effects not in KEEPS_STORAGE for o in op.walk() if isinstance(o, PirOp))
+    inner = (o for o in op.walk() if isinstance(o, PirOp) and o.name not in ORDERED)
+    return any(o.definition.effects not in KEEPS_STORAGE for o in inner)
 
 
 def equations(

@@ -6,12 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import cast
 
 from xdsl.ir import Operation, SSAValue
 
 from pirkit.analysis.alias import alias_classes
 from pirkit.dialect.operation import PirOp, ProgramOp
-from pirkit.lowering.fusion.equations import Equations
+from pirkit.lowering.fusion.equations import Equations, writes
 from pirkit.lowering.fusion.merging import between, why_apart
 from pirkit.lowering.fusion.partition import DEFAULT, Group, Partition, Policy
 from pirkit.lowering.fusion.refusal import Refusal
@@ -42,6 +43,8 @@ class Explainer:
         first, second = sorted((one, other), key=self.order.__getitem__)
         for op in (first, second):
             reason = self.equations.opaque.get(op)
+            if reason is not None and reason.kind == "alias":
+                return alias_refusal((first, second))
             if reason is not None:
                 return Refusal(reason.kind, (first, second), f"`{op.name}`: {reason.reason}")
             if self.equations.units[op].is_free:
@@ -69,10 +72,16 @@ class Explainer:
         return Refusal(kind, pair, reason, remedy=remedy or f"fuse{{together=%{a}+%{b}}}")
 
 
-def alias_refusal(program: ProgramOp, writer: PirOp, pair: tuple[PirOp, PirOp]) -> Refusal:
-    """The refusal of every pair of a program that writes in place: kernels keep no order of
-    storage. It names an op that reads the storage after it was written, if there is one.
+def alias_refusal(pair: tuple[PirOp, PirOp]) -> Refusal:
+    """The refusal of a pair that an op which writes in place keeps apart: one of the two stands
+    behind it, or gives what is written. It names an op that reads the storage afterwards, if there
+    is one.
     """
+    top: Operation = pair[0]
+    while (parent := top.parent_op()) is not None and not isinstance(top, ProgramOp):
+        top = parent
+    program = cast(ProgramOp, top)
+    writer = next(op for op in program.operations if writes(op))
     reader = _reads_after(program, writer)
     reason = f"`{writer.name}` writes in place"
     if reader is not None:

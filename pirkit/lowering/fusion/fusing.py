@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from pirkit.analysis.alias import AliasClasses, alias_classes
+from pirkit.diag.errors import InternalError
 from pirkit.dialect.attrs import encode
 from pirkit.dialect.map_expr.text import print_kernel
 from pirkit.dialect.opdef import PURE
@@ -247,13 +248,17 @@ def _in_order(
         waits[here] = len(before)
     ready = [(last[item], number[item]) for item in items if not waits[number[item]]]
     heapq.heapify(ready)
+    done = 0
     while ready:
         _, here = heapq.heappop(ready)
+        done += 1
         yield items[here]
         for k in after[here]:
             waits[k] -= 1
             if not waits[k]:
                 heapq.heappush(ready, (last[items[k]], k))
+    if done < len(items):
+        raise InternalError("a kernel would have to wait for itself")
 
 
 def _owners(item: Operation | Generated, block: Block) -> Iterator[Operation]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 from xdsl.ir import Operation, SSAValue
@@ -316,14 +316,4 @@ def _placed(statement: Statement, inputs: int) -> Statement:
             args = tuple([made[id(a)] for a in node.args])
             done = Apply(node.op, args, node.dtype, node.attrs)
         made[id(node)] = done
-    return Statement(
-        statement.meta,
-        made[id(statement.body)],
-        statement.op,
-        statement.reduction,
-        statement.extents,
-        statement.attrs,
-        statement.stage,
-        statement.rows,
-        statement.origin,
-    )
+    return replace(statement, body=made[id(statement.body)])

@@ -134,22 +134,25 @@ def _common(one: Group, other: Group) -> Loops | None:
 
 
 def _reached(parts: Partition, start: Group, end: Group) -> Operation | None:
-    """An op outside that needs the start and that the end needs."""
+    """An op outside that needs the start and that the end needs.
+
+    An op that acts on the world needs the one that does so before it.
+    """
     goal = {u.op for u in start.own}
     stack: list[Operation | Group] = [end]
     seen: set[Operation | Group] = {end}
     while stack:
         item = stack.pop()
         made = item.units if isinstance(item, Group) else {}
-        for op in [u.op for u in made.values()] or [item]:
-            for value in sources_of(cast(Operation, op)):
-                owner = value.owner
-                if value in made or not isinstance(owner, Operation):
+        for op in [u.op for u in made.values()] or [cast(PirOp, item)]:
+            owners = [value.owner for value in sources_of(op) if value not in made]
+            for owner in (*owners, parts.effects.get(op)):
+                if not isinstance(owner, Operation):
                     continue
                 if owner in goal and item is end:
                     continue
                 if owner in goal:
-                    return cast(Operation, op)
+                    return op
                 found = parts.of.get(owner) if isinstance(owner, PirOp) else None
                 node = owner if found is None else found
                 if node not in seen:

@@ -95,6 +95,8 @@ class Partition:
     groups: list[Group]
     of: dict[PirOp, Group]
     refusals: dict[Pair, Refusal]
+    effects: Mapping[PirOp, PirOp]
+    """Of each op that acts on the world, or draws numbers, the one before it: their order stays."""
 
     @cached_property
     def read_again(self) -> frozenset[SSAValue]:
@@ -137,7 +139,9 @@ class _Partitioner:
                 self.level[op] = level
                 self.is_read(values, level)
         groups = list(dict.fromkeys(self.group.values()))
-        return Partition(groups, self.group, self.refusals)
+        acting = [op for op in self.equations.ops if op.definition.effects != PURE]
+        effects = dict(zip(acting[1:], acting, strict=False))
+        return Partition(groups, self.group, self.refusals, effects)
 
     def base(self, values: Iterable[SSAValue]) -> int:
         """The highest level of some values."""

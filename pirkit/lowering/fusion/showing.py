@@ -12,8 +12,8 @@ from pirkit.diag.errors import UsageError
 from pirkit.dialect.map_expr.outline import outline
 from pirkit.dialect.map_expr.text import parse_kernel
 from pirkit.dialect.operation import PirOp, ProgramOp
-from pirkit.lowering.fusion.explaining import Explainer, alias_refusal
-from pirkit.lowering.fusion.fusing import FusePass, first_write, plan_fusion, storage_of
+from pirkit.lowering.fusion.explaining import Explainer
+from pirkit.lowering.fusion.fusing import FusePass, plan_fusion, storage_of
 from pirkit.lowering.fusion.names import named_ops, names_of
 from pirkit.lowering.fusion.partition import DEFAULT, Policy
 from pirkit.lowering.fusion.refusal import Refusal
@@ -61,10 +61,6 @@ def refusal_of(
     program: ProgramOp, one: PirOp, other: PirOp, policy: Policy = DEFAULT
 ) -> Refusal | None:
     """Why two ops of one block are not in one kernel; None if they are."""
-    writer = first_write(program)
     found = plan_fusion(cast(Block, one.parent_block()), policy, (), storage_of(program))
-    reasons = [found.equations.opaque.get(op) for op in (one, other)]
-    if writer is not None and any(r is not None and r.kind == "alias" for r in reasons):
-        return alias_refusal(program, writer, (one, other))
     names = names_of(program)
     return Explainer(found.equations, found.partition, names, policy).refusal(one, other)

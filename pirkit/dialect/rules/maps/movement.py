@@ -37,7 +37,8 @@ def _expand(call: MapCall) -> Load:
 def _tile(call: MapCall) -> Load:
     shape = call.meta("x").shape
     tail = call.here()[call.out.rank - len(shape) :]
-    return call.load("x", tuple([e % n for e, n in zip(tail, shape, strict=True) if n]))
+    pairs = zip(tail, shape, strict=True)
+    return call.load("x", tuple([e % n if n else const(0) for e, n in pairs]))
 
 
 @index_maps("pd_op.flip")
