@@ -160,7 +160,10 @@ def measure(workload: Workload, workers: dict[str, Worker], options: Any) -> dic
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("-w", "--workloads", nargs="+", choices=list(WORKLOADS), metavar="NAME")
-    parser.add_argument("-f", "--frameworks", nargs="+", default=list(MODULES), metavar="NAME")
+    named = [name + suffix for name in MODULES for suffix in ("", "+")]
+    parser.add_argument(
+        "-f", "--frameworks", nargs="+", choices=named, default=list(MODULES), metavar="NAME"
+    )
     parser.add_argument("--short", action="store_true", help="the five workloads of `make bench`")
     parser.add_argument("--python", action="append", default=[], metavar="MODULE=PATH")
     parser.add_argument("--threads", type=int, default=2)

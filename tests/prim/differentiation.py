@@ -49,7 +49,9 @@ class Traced:
         found = append_backward(self.program, [y.ssa], [w.ssa for w in wrt], seeds)
         return [None if v is None else self.b.wrap(v) for v in found]
 
-    def run(self, outputs: Mapping[str, Value], pipeline: str = "") -> dict[str, Array]:
+    def run(
+        self, outputs: Mapping[str, Value], pipeline: str = "", *, backend: str = "cpu"
+    ) -> dict[str, Array]:
         """The values of some outputs, after a pipeline if one is given."""
         for name, value in outputs.items():
             self.b("pir.shadow_output", value, output_name=name)
@@ -58,7 +60,7 @@ class Traced:
         if pipeline:
             run_pipeline(module, pipeline)
         self.ops = len(list(self.program.block.ops))
-        library = KernelLibrary()
+        library = KernelLibrary(backend)
         exe = Executable(write_plan(self.program, library=library), library, {}, 1)
         return exe.run({f"x{i}": a for i, a in enumerate(self.inputs)})
 

@@ -168,3 +168,36 @@ def test_blocks_of_images_of_unknown_size(shape: Any, offsets: Any, late: bool) 
     parts = t.run({"y": found}, "decompose")["y"]
     np.testing.assert_array_equal(parts, expected)
     assert parts.shape == expected.shape
+
+
+# --- windows outside of the image ----------------------------------------------------------------
+
+LOWEST: Final = float(np.finfo(np.float32).min)
+BELOW: Final = np.array([[-1.0, -np.inf, -np.inf], [-2.0, -np.inf, -np.inf]])[None, None]
+"""An image whose last columns are infinite."""
+OUTSIDE: Final[dict[str, tuple[Array, int, int, list[float], list[int]]]] = {
+    "behind": (BELOW[..., :1], 1, 3, [-1.0, LOWEST], [0, -1]),
+    "two of four": (-IMAGE[..., :3, :3], 1, 2, [0, -2, -8, -10], [0, 2, 6, 8]),
+    "a third column": (-IMAGE, 1, 2, [0, -2, LOWEST, -8, -10, LOWEST], [0, 2, -1, 8, 10, -1]),
+    "infinite": (BELOW, 2, 2, [-1.0, -np.inf], [0, 2]),
+}
+"""Images, sizes of windows, strides, maxima and where they are, as Paddle has them but the last."""
+
+
+@pytest.mark.parametrize(("image", "size", "stride", "maxima", "places"), OUTSIDE.values(),
+                         ids=OUTSIDE)  # fmt: skip
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_windows_outside_of_the_image(
+    image: Array, size: int, stride: int, maxima: list[float], places: list[int], dtype: Any
+) -> None:
+    moves: dict[str, Any] = {"kernel_size": (size, size), "strides": (stride, stride)}
+    rest: dict[str, Any] = {"paddings": (0, 0), "ceil_mode": True, "adaptive": False}
+    for backend, pipeline in (("cpu", ""), ("reference", ""), ("cpu", "decompose")):
+        t = Traced([image.astype(dtype)])
+        plain = {**POOL, **moves, "pooling_type": "max", "ceil_mode": True}
+        y = t.b("pd_op.pool2d", *t.args, **plain)
+        z, mask = t.b("pd_op.max_pool2d_with_index", *t.args, **moves, **rest, global_pooling=False)
+        found = t.run({"y": y, "z": z, "mask": mask}, pipeline, backend=backend)
+        assert found["y"].ravel().tolist() == maxima, (backend, pipeline)
+        assert found["z"].ravel().tolist() == maxima, (backend, pipeline)
+        assert found["mask"].ravel().tolist() == places, (backend, pipeline)

@@ -18,6 +18,8 @@ Array = np.ndarray[Any, Any]
 Windows = tuple[Array, Array]
 """Along one dimension: where each window starts (may be negative) and ends (may be too far)."""
 
+LOWEST: Final = float(np.finfo(np.float32).min)
+"""The maximum of a window without elements, in every precision that has such a number."""
 POOLINGS: Final = ("max", "avg")
 
 _ATTRIBUTES: Final = (
@@ -32,8 +34,9 @@ class Pool2d:
 
     `global_pooling` makes one window of the whole image. `adaptive` reads `kernel_size` as the
     size of the result and spreads that many windows evenly. `exclusive` averages over the elements
-    inside of the image, otherwise the padding counts as zeros. NaN wins a maximum. (Paddle's CPU
-    kernel mixes up the windows of an adaptive maximum; its Python interface never asks for one.)
+    inside of the image, otherwise the padding counts as zeros. NaN wins a maximum; that of a window
+    outside of the image is the lowest number of float32, as in Paddle. (Paddle mixes up
+    the windows of an adaptive maximum on the CPU; its Python interface never asks for one.)
 
     C1: `x` has four dimensions.
     C2: `kernel_size` has two positive numbers.
@@ -146,6 +149,15 @@ def spans(move: Slide, length: int, positions: int, adaptive: bool) -> Windows:
     return starts, np.minimum(starts + move.size, length + move.before)
 
 
+def are_empty(every: Sequence[Windows], lengths: Sequence[int]) -> Array:
+    """Which windows have no element inside of the image: ``ceil_mode`` makes such."""
+    found = np.zeros((), np.bool_)
+    for (starts, ends), length in zip(every, lengths, strict=True):
+        outside = np.maximum(starts, 0) >= np.minimum(ends, length)
+        found = np.logical_or.outer(found, outside)
+    return found
+
+
 def gather(x: Array, axis: int, windows: Windows, fill: Any) -> Iterator[Array]:
     """The first element of every window, then the second...; ``fill`` outside of ``x``."""
     starts, ends = windows
@@ -201,19 +213,19 @@ def _(
     adaptive = adaptive and not global_pooling
     positions = out_sizes(moves, lengths, adaptive, ceil_mode, "C5")
     every = [spans(*each, adaptive) for each in zip(moves, lengths, positions, strict=True)]
-    # Paddle's maximum starts from the lowest finite number, which empty windows keep.
-    combine, start = (np.maximum, np.finfo(x.dtype).min) if pooling_type == "max" else (np.add, 0)
+    combine, start = (np.maximum, -np.inf) if pooling_type == "max" else (np.add, 0)
     out = x
     for axis, windows in enumerate(every, first):
         out = _reduce(out, axis, windows, combine, start)
+    channels = (1,) * (x.ndim - first - n)
     if pooling_type == "max":
-        return out
+        return np.where(are_empty(every, lengths).reshape(*positions, *channels), LOWEST, out)
     count = np.ones((), x.dtype)
     for (starts, ends), length in zip(every, lengths, strict=True):
         if exclusive or adaptive:
             starts, ends = np.maximum(starts, 0), np.minimum(ends, length)
         count = np.multiply.outer(count, (ends - starts).astype(x.dtype))
-    return out / count.reshape(*count.shape, *(1,) * (x.ndim - first - n))
+    return out / count.reshape(*count.shape, *channels)
 
 
 _MAX: Final = {

@@ -9,7 +9,15 @@ from typing import Any
 import numpy as np
 
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
-from pirkit.dialect.ops.pool import Windows, check_kernel, gather, out_sizes, pool_slides, spans
+from pirkit.dialect.ops.pool import (
+    LOWEST,
+    Windows,
+    check_kernel,
+    gather,
+    out_sizes,
+    pool_slides,
+    spans,
+)
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import HALVES
@@ -21,6 +29,8 @@ Array = np.ndarray[Any, Any]
 @op
 class MaxPool2dWithIndex:
     """Largest element of each window of `x [N, C, H, W]`, and its number in `H * W` order.
+
+    The number is -1 for a window outside of the image.
 
     C1: `x` has four dimensions.
     C2: `kernel_size` has two positive numbers.
@@ -111,17 +121,16 @@ def _(
     for i in reversed(range(len(lengths))):
         windows = spans(moves[i], lengths[i], positions[i], adaptive)
         best, index = _best(best, index, i + 2, windows)
-    return best.astype(x.dtype), index
+    return np.where(index < 0, LOWEST, best).astype(x.dtype), index
 
 
 def _best(x: Array, index: Array, axis: int, windows: Windows) -> tuple[Array, Array]:
     """The largest element of each window along one dimension, and its number."""
     shape = (*x.shape[:axis], len(windows[0]), *x.shape[axis + 1 :])
-    lowest = np.finfo(x.dtype).min
-    best, number = np.full(shape, lowest, x.dtype), np.full(shape, -1, np.int32)
-    candidates = gather(x, axis, windows, lowest)
+    best, number = np.full(shape, -np.inf, x.dtype), np.full(shape, -1, np.int32)
+    candidates = gather(x, axis, windows, -np.inf)
     for value, at in zip(candidates, gather(index, axis, windows, -1), strict=True):
-        better = (value > best) | np.isnan(value)
+        better = (value > best) | np.isnan(value) | ((number < 0) & (at >= 0))
         best, number = np.where(better, value, best), np.where(better, at, number)
     return best, number
 

@@ -15,7 +15,7 @@ import numpy as np
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose
-from pirkit.dialect.ops.pool import Windows, out_sizes, pool_slides, spans
+from pirkit.dialect.ops.pool import LOWEST, Windows, are_empty, out_sizes, pool_slides, spans
 from pirkit.dialect.rules.movement import END, part
 from pirkit.dialect.rules.reduction import count
 from pirkit.dialect.rules.sizes import REFUSED, Size, as_list, in_shape, product, sizes_of, zeros
@@ -81,6 +81,7 @@ def _(c: OpCall) -> tuple[Value, Value]:
     x = in_shape(b, x, [*sizes_of(b, x)[:2], *positions, places.shape[-1]])
     chosen = b.argmax(x, axis=-1, keepdims=True, flatten=False, dtype=dt.int64)
     out = b.squeeze(b.take_along_axis(x, chosen, axis=-1), axis=(-1,))
+    out = _unless_empty(b, out, axes, every, lengths)
     first = b.reshape(
         b.integers((np.arange(len(places)) * places.shape[1]).tolist()), (*positions, 1)
     )
@@ -149,6 +150,7 @@ def _places(every: Sequence[Windows], lengths: Sequence[int]) -> np.ndarray[Any,
         at = np.clip(starts[:, None] + np.arange(width), 0, length - 1)
         both = total[:, None, :, None] * length + at[None, :, None, :]
         total = both.reshape(total.shape[0] * len(starts), -1)
+    total[are_empty(every, lengths).reshape(-1)] = -1
     return total
 
 
@@ -159,10 +161,23 @@ def _whole(b: Builder, x: Value, axes: Sequence[int], largest: bool) -> Value:
 
 
 def _greatest(b: Builder, x: Value, axes: Sequence[int], every: Sequence[Windows]) -> Value:
+    lengths = [x.shape[a] for a in axes]
     for done, (axis, windows) in enumerate(zip(axes, every, strict=True)):
         x = _windows(b, x, axis + done, windows, -math.inf)
     within = tuple([axis + i + 1 for i, axis in enumerate(axes)])
-    return b("pd_op.max", x, axis=within, keepdim=False)
+    return _unless_empty(b, b("pd_op.max", x, axis=within, keepdim=False), axes, every, lengths)
+
+
+def _unless_empty(
+    b: Builder, x: Value, axes: Sequence[int], every: Sequence[Windows], lengths: Sequence[int]
+) -> Value:
+    """The maxima of windows, where those outside of the image have a value of their own."""
+    outside = are_empty(every, lengths)
+    if not outside.any():
+        return x
+    shape = (*outside.shape, *(1,) * (x.rank - axes[-1] - 1))
+    mask = b.reshape(b.cast(b.integers(outside.reshape(-1).tolist()), dt.bool_), shape)
+    return b.where(mask, LOWEST, x)
 
 
 def _average(

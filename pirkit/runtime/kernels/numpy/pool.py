@@ -17,6 +17,8 @@ from pirkit.runtime.kernels.numpy.windows import (
 )
 from pirkit.runtime.registry import kernel
 
+LOWEST = float(np.finfo(np.float32).min)
+"""The maximum of a window without elements."""
 BLOCK = 1 << 17
 """Elements of the padded images that are pooled at a time."""
 
@@ -95,6 +97,7 @@ def _windows(b: Binding, g: Geometry, is_max: bool) -> Step:
     ]
     combine = xp.maximum if is_max else xp.add
     counts = None if is_max else _counts(b, g)
+    outside = _no_elements(g) if is_max else None
     every = (slice(None),)
 
     def step(x: Array, out: Array) -> None:
@@ -110,11 +113,22 @@ def _windows(b: Binding, g: Geometry, is_max: bool) -> Step:
                 combine(sums, held[every + cut], out=sums)
             if counts is not None:
                 xp.divide(sums, counts, sums)
+            if outside is not None:
+                sums[every + outside] = LOWEST
             goal[first : first + m] = sums
         if not plain.flags.c_contiguous:
             plain[...] = goal.reshape(plain.shape)
 
     return step
+
+
+def _no_elements(g: Geometry) -> tuple[Array, ...] | None:
+    """The places of the windows that lie outside of the image, if there are any."""
+    outside = np.zeros((), np.bool_)
+    for axis, (length, size) in enumerate(zip(g.lengths, g.sizes, strict=True)):
+        starts = np.arange(g.positions[axis]) * g.strides[axis] - g.before[axis]
+        outside = np.logical_or.outer(outside, (starts >= length) | (starts + size <= 0))
+    return outside.nonzero() if outside.any() else None
 
 
 def _counts(b: Binding, g: Geometry) -> Array:

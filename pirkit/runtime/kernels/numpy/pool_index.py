@@ -9,7 +9,7 @@ import numpy as np
 
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.binding import Array, Binding, Step
-from pirkit.runtime.kernels.numpy.pool import BLOCK
+from pirkit.runtime.kernels.numpy.pool import BLOCK, LOWEST
 from pirkit.runtime.kernels.numpy.windows import Geometry, inside
 from pirkit.runtime.registry import kernel
 
@@ -31,7 +31,6 @@ def max_pool_with_index(b: Binding) -> Step | None:
     numbers = b.workspace((some, *positions), dt.int32)
     target, source = inside(g)
     cuts = [_cut(g, at) for at in b.xp.ndindex(*sizes)]
-    lowest = np.finfo(b.dtype.np).min
     count = _counter(b, g, cuts, numbers.shape)
     xp = b.xp
 
@@ -46,8 +45,8 @@ def max_pool_with_index(b: Binding) -> Step | None:
             m = min(some, planes - first)
             held, top = image[:m], best[:m]
             held[(slice(None), *target)] = images[first : first + m][(slice(None), *source)]
-            top.fill(lowest)
-            for cut in cuts:
+            xp.copyto(top, held[cuts[0]])
+            for cut in cuts[1:]:
                 xp.maximum(top, held[cut], out=top)
             count(held, top, numbers[:m])
             for _, goal, made in goals:
@@ -88,9 +87,15 @@ def _counter(
     )
     shifts = [_number(g.lengths, at) for at in xp.ndindex(*g.sizes)]
     table = np.array([0, *reversed(shifts), *shifts], np.int32)
-    corners = np.zeros((), np.int32)
-    for n, stride, before, length in zip(g.positions, g.strides, g.before, g.lengths, strict=True):
-        corners = corners[..., None] * length + np.arange(n, dtype=np.int32) * stride - before
+    corners, firsts, outside = np.zeros((), np.int32), np.zeros((), np.int32), np.zeros((), bool)
+    for n, size, stride, before, length in zip(
+        g.positions, g.sizes, g.strides, g.before, g.lengths, strict=True
+    ):
+        starts = np.arange(n, dtype=np.int32) * stride - before
+        corners = corners[..., None] * length + starts
+        firsts = firsts[..., None] * length + np.maximum(starts, 0)
+        outside = np.logical_or.outer(outside, (starts >= length) | (starts + size <= 0))
+    firsts[outside] = -1
 
     def count(images: Array, maxima: Array, numbers: Array) -> None:
         m = len(images)
@@ -106,7 +111,10 @@ def _counter(
                 xp.multiply(flag, kind.np.type(places + k + 1), each)
                 xp.maximum(best, each, out=best)
         xp.add(xp.take(table, best), corners, numbers)
-        xp.copyto(numbers, -1, where=best == 0)
+        # Padding is infinite too: there the first element is the maximum, if there is one.
+        if xp.isneginf(maxima, flag).any():
+            xp.copyto(numbers, xp.broadcast_to(firsts, numbers.shape), where=flag)
+            maxima[:, outside] = LOWEST
 
     return count
 
