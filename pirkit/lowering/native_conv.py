@@ -1,4 +1,4 @@
-"""Convolutions in groups, in native code: where products of matrices are too small for BLAS."""
+"""Convolutions in native code: as products in blocks, or as a nest where groups are narrow."""
 
 from __future__ import annotations
 
@@ -8,44 +8,42 @@ from typing import Any, Final
 import numpy as np
 
 from pirkit.lowering.codegen.compile import native
+from pirkit.lowering.codegen.compile_blocks import native_blocks
 from pirkit.lowering.codegen.convolving import Convolution, convolution
+from pirkit.lowering.codegen.phases import Sizes, backward, forward
 from pirkit.runtime import dtype as dt
-from pirkit.runtime.binding import Binding, Step
-from pirkit.runtime.kernels.numpy.windows import geometry
+from pirkit.runtime.binding import HALVES, Binding, Step, widened
+from pirkit.runtime.kernels.numpy.windows import Geometry, geometry
+from pirkit.runtime.native.function import NativeSequence
 from pirkit.runtime.tensor.buffer import address_of
 
 Array = np.ndarray[Any, Any]
 
-TRANSPOSED: Final = frozenset({"pd_op.conv2d_transpose", "pd_op.conv3d_transpose"})
+TRANSPOSED: Final = frozenset({
+    "pd_op.conv2d_transpose", "pd_op.conv3d_transpose", "pd_op.depthwise_conv2d_transpose",
+})  # fmt: skip
 CONVOLUTIONS: Final = TRANSPOSED | {
     "pd_op.conv2d", "pd_op.conv3d", "pd_op.depthwise_conv2d",
 }  # fmt: skip
 WORTH: Final = 1 << 20
 """Multiplications of a call from which compiling a kernel for its sizes pays soon."""
 
+NARROW: Final = 8
+"""Filters or channels of a group below which tiles of products are mostly empty."""
+
 
 def bind_convolution(b: Binding) -> Step | None:
-    """What runs a convolution in groups; None for other ones, and for strides beyond 1."""
-    groups, turned = b.attrs["groups"], b.op in TRANSPOSED
-    first, second, *sizes = b.input(1).shape
-    if groups == 1 or b.dtype not in (dt.float32, dt.float64):
+    """What runs a convolution; None for small ones, and for those that others run faster."""
+    return (widened(_bind) if b.dtype in HALVES else _bind)(b)
+
+
+def _bind(b: Binding) -> Step | None:
+    if b.dtype not in (dt.float32, dt.float64) or not b.output().numel or not b.input().numel:
         return None
-    each, depth = (second, first // groups) if turned else (first // groups, second)
-    if b.output().numel * depth * prod(sizes) < WORTH or not b.input().numel:
+    found = _chosen(b)
+    if found is None:
         return None
-    g = geometry(b, sizes, b.attrs["dilations"])
-    if g.last or prod(g.strides) != 1:
-        return None
-    before = g.before
-    if turned:
-        before = tuple(
-            [d * (k - 1) - p for d, k, p in zip(g.dilations, sizes, before, strict=True)]
-        )
-    if any(p < 0 for p in before):
-        return None
-    n, sides = b.input().shape[0], (g.lengths, g.sizes, g.positions, g.dilations, before)
-    nest = convolution(Convolution(n, groups, each, depth, *sides, b.dtype, turned))
-    call, result = native(nest).at_addresses(), b.output()
+    call, result = found.at_addresses(), b.output()
 
     def step(x: Array, filter: Array, out: Array) -> None:
         given = [np.ascontiguousarray(a) for a in (x, filter)]
@@ -55,3 +53,35 @@ def bind_convolution(b: Binding) -> Step | None:
             out[...] = whole
 
     return step
+
+
+def _chosen(b: Binding) -> NativeSequence | None:
+    groups, turned = b.attrs["groups"], b.op in TRANSPOSED
+    first, second, *sizes = b.input(1).shape
+    each, depth = (second, first // groups) if turned else (first // groups, second)
+    g = geometry(b, sizes, b.attrs["dilations"])
+    met = g.lengths if turned else g.positions
+    if g.last or b.input().shape[0] * each * groups * prod(met) * depth * prod(sizes) < WORTH:
+        return None
+    sides = g.lengths, g.sizes, g.positions, g.strides, g.dilations, g.before
+    s = Sizes(b.input().shape[0], groups, each, depth, b.dtype, *sides)
+    if groups > 1 and min(each, depth) < NARROW:
+        return _nest(s, g, turned)
+    if prod(sizes) > prod(g.positions):
+        return None
+    return native_blocks((backward if turned else forward)(s))
+
+
+def _nest(s: Sizes, g: Geometry, turned: bool) -> NativeSequence | None:
+    """Groups of few channels or filters, for strides of 1."""
+    if prod(g.strides) != 1:
+        return None
+    before = s.before
+    if turned:
+        before = tuple(
+            [d * (k - 1) - p for d, k, p in zip(s.dilations, s.sizes, before, strict=True)]
+        )
+    if any(p < 0 for p in before):
+        return None
+    sides = s.lengths, s.sizes, s.positions, s.dilations, before
+    return native(convolution(Convolution(s.n, s.groups, s.each, s.depth, *sides, s.dtype, turned)))

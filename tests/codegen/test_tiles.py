@@ -153,8 +153,23 @@ def test_large_transposed_convolutions_in_groups_are_native(
     against_reference(b, step)
 
 
+@pytest.mark.parametrize("strides", [[1, 1], [2, 1]])
+@pytest.mark.parametrize("op", ["pd_op.conv2d", "pd_op.conv2d_transpose"])
+def test_large_dense_convolutions_are_native(op: str, strides: list[int]) -> None:
+    attrs: dict[str, Any] = {"groups": 1, "strides": strides}
+    if op.endswith("transpose"):
+        attrs |= {"output_padding": [], "output_size": []}
+    b = bound((2, 32, 30, 31), (32, 32, 3, 3), op, **attrs)
+    step = bind_convolution(b)
+    assert step is not None
+    against_reference(b, step)
+
+
 def test_other_convolutions_are_left_to_others() -> None:
     large, filter = (2, 32, 30, 31), (64, 4, 3, 3)
-    assert bind_convolution(bound(large, (64, 32, 3, 3), groups=1)) is None
     assert bind_convolution(bound(large, filter, groups=8, strides=[2, 2])) is None
+    assert (
+        bind_convolution(bound((2, 30, 31, 32), (64, 32, 3, 3), groups=1, data_format="NHWC"))
+        is None
+    )
     assert bind_convolution(bound((1, 32, 3, 3), filter, groups=8)) is None

@@ -41,13 +41,18 @@ def generate(kernel: Kernel, target: Target) -> Generated:
     _EMITTERS.get(plan.strategy, Columns)(b, plan, scratch).emit()
     if target.x86 and any(o.stream for o in plan.kernel.operands):
         b.invoke("llvm.x86.sse.sfence")
-    count = len(plan.kernel.operands)
+    text = module(b, len(plan.kernel.operands), scratch.size)
+    return Generated(text, plan.blocks, scratch.size, plan)
+
+
+def module(b: Builder, operands: int, scratch: int) -> str:
+    """The text of a module whose function is what was written, as `Generated` tells it."""
     lines = [
         f"define void @{SYMBOL}(ptr noalias readonly %args, i64 %slot, i64 %lo, i64 %hi) {{",
         "entry:",
-        f"  %scratch_slot = getelementptr i8, ptr %args, i64 {8 * count}",
+        f"  %scratch_slot = getelementptr i8, ptr %args, i64 {8 * operands}",
         "  %scratch_base = load ptr, ptr %scratch_slot, align 8",
-        f"  %scratch_offset = mul i64 %slot, {scratch.size}",
+        f"  %scratch_offset = mul i64 %slot, {scratch}",
         "  %scratch = getelementptr i8, ptr %scratch_base, i64 %scratch_offset",
         *b.lines,
         "  ret void",
@@ -55,4 +60,4 @@ def generate(kernel: Kernel, target: Target) -> Generated:
         *b.declared.values(),
         "!0 = !{i32 1}",
     ]
-    return Generated("\n".join(lines) + "\n", plan.blocks, scratch.size, plan)
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,289 @@
+"""Convolutions as products in blocks: two functions, one that turns the filter, one that computes.
+
+The first lays the filter out as tiles read it: `[groups, tiles, terms, rows]`. A task of the
+second is some lines of the result for some filters of a group: for some channels at a time it
+fills a panel with what the filters meet and adds up the products, and at last copies the sums.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from pirkit.lowering.codegen.blocking import Blocked, Blocks
+from pirkit.lowering.codegen.image_panels import Lines, Panel, row_bytes, zero_bytes
+from pirkit.lowering.codegen.ir import I64, PTR, Builder, Type, Value
+from pirkit.lowering.codegen.points import Memory, argument, place, split_index, store, tail_mask
+from pirkit.lowering.codegen.primitives import element
+from pirkit.lowering.codegen.registers import Side, accumulate
+
+_LINE = 64
+
+
+def packed_bytes(c: Blocked, cut: Blocks) -> int:
+    """Bytes of the filter as tiles read it."""
+    return c.groups * _tiles(c, cut) * cut.rows * c.depth * c.terms * c.dtype.itemsize
+
+
+def packing_pieces(c: Blocked, cut: Blocks) -> int:
+    """Tasks of the laying out."""
+    return c.groups * _tiles(c, cut)
+
+
+def pieces(c: Blocked, cut: Blocks) -> int:
+    """Tasks of the convolution."""
+    return c.groups * -(-_tiles(c, cut) // cut.tall) * -(-_total(c, cut) // cut.lines)
+
+
+def emit_packing(b: Builder, c: Blocked, cut: Blocks) -> None:
+    """Operands are the filter and where it is laid out; a block is a tile of filters."""
+    size, scalar = c.dtype.itemsize, Type(element(c.dtype))
+    many = prod(c.sizes)
+    strides = [prod(c.sizes[k + 1 :]) * size for k in range(len(c.sizes))]
+    filters, channels = (many, c.each * many) if c.turned else (c.depth * many, many)
+    source, goal = argument(b, 0), argument(b, 1)
+    tiles = _tiles(c, cut)
+    group_bytes = c.each * c.depth * many * size
+
+    def tile(number: Value, _: list[Value]) -> Sequence[Value]:
+        group, which = split_index(b, number, [c.groups, tiles])
+        first = b.times(which, cut.rows)
+        base = b.at(source, b.times(group, group_bytes))
+        goal_base = b.at(goal, b.times(number, cut.rows * c.depth * c.terms * size))
+        starts: list[Value] = []
+        for row in range(cut.rows):
+            at = b.binary("smin", b.plus(first, row), Value(str(c.each - 1), I64))
+            starts.append(b.at(base, b.times(at, filters * size)))
+
+        def channel(d: Value, _: list[Value]) -> Sequence[Value]:
+            taps(b.times(d, channels * size), b.times(d, c.terms), 0)
+            return []
+
+        def taps(offset: Value, term: Value, axis: int) -> None:
+            if axis == len(c.taps):
+                for row, start in enumerate(starts):
+                    one = b.emit(scalar, f"load {scalar}, {b.at(start, offset)}, align {size}")
+                    where = b.at(goal_base, b.plus(b.times(term, cut.rows * size), row * size))
+                    b.do(f"store {one}, {where}, align {size}")
+                return
+            t = c.taps[axis]
+            inner = prod([other.count for other in c.taps[axis + 1 :]])
+
+            def tap(k: Value, _: list[Value]) -> Sequence[Value]:
+                at = b.plus(b.times(k, t.step), t.first)
+                moved = b.plus(offset, b.times(at, strides[axis]))
+                taps(moved, b.plus(term, b.times(k, inner)), axis + 1)
+                return []
+
+            b.loop(0, t.count, 1, [], tap)
+
+        b.loop(0, c.depth, 1, [], channel)
+        return []
+
+    b.loop(Value("%lo", I64), Value("%hi", I64), 1, [], tile)
+
+
+class Convolving:
+    """Emits the second function: operands are images, the filter laid out, and the result."""
+
+    def __init__(self, b: Builder, c: Blocked, cut: Blocks) -> None:
+        self.b, self.c, self.cut = b, c, cut
+        self.size = c.dtype.itemsize
+        self.row = row_bytes(c, cut)
+        self.scratch = 0
+        self.tables = [self._reserve(8 * cut.lines) for _ in range(2 + len(c.positions))]
+        self.zeros = self._reserve(zero_bytes(c, cut))
+        # the last vector of the last row may reach beyond
+        self.panel = self._reserve(self.row * cut.deep * c.terms + 2 * self.row)
+        self.sums = self._reserve(self.row * cut.tall * cut.rows)
+
+    def _reserve(self, count: int) -> int:
+        start = self.scratch
+        self.scratch += -(-count // _LINE) * _LINE
+        return start
+
+    def _own(self, offset: int) -> Value:
+        return self.b.at(Value("%scratch", PTR), offset)
+
+    def emit(self) -> None:
+        b, c, cut = self.b, self.c, self.cut
+        image, factors, result = (argument(b, k) for k in range(3))
+        tiles, total = _tiles(c, cut), _total(c, cut)
+        stacks, heaps = -(-tiles // cut.tall), -(-total // cut.lines)
+        room = prod(c.room) * self.size
+        self._clear(self._own(self.zeros), zero_bytes(c, cut))
+
+        def task(number: Value, _: list[Value]) -> Sequence[Value]:
+            group, stack, heap = split_index(b, number, [c.groups, stacks, heaps])
+            first_line = b.times(heap, cut.lines)
+            lines = self._lines(first_line, self._least(cut.lines, total, first_line))
+            first = b.times(stack, cut.tall)
+            held = self._least(cut.tall, tiles, first)
+            self._clear(self._own(self.sums), self.row * cut.tall * cut.rows)
+            images = b.at(image, b.times(group, c.depth * prod(c.lengths) * self.size))
+            at = b.plus(b.times(group, tiles), first)
+            tile_bytes = cut.rows * c.depth * c.terms * self.size
+            self._products(images, b.at(factors, b.times(at, tile_bytes)), held, lines)
+            filters = b.times(first, cut.rows)
+            count = self._least(cut.tall * cut.rows, c.each, filters)
+            goal = b.at(result, b.times(b.plus(b.times(group, c.each), filters), room))
+            self._copy(goal, count, lines)
+            return []
+
+        b.loop(Value("%lo", I64), Value("%hi", I64), 1, [], task)
+
+    def _least(self, most: int, total: int, first: Value) -> Value:
+        """As many as are left after ``first`` of ``total``, but no more than ``most``."""
+        if total % most == 0:
+            return Value(str(most), I64)
+        left = self.b.emit(I64, f"sub i64 {total}, {first.text}")
+        return self.b.binary("smin", left, Value(str(most), I64))
+
+    def _clear(self, where: Value, count: int) -> None:
+        vector = Type(element(self.c.dtype), self.cut.lanes)
+        wide = self.cut.lanes * self.size
+
+        def clear(k: Value, _: list[Value]) -> Sequence[Value]:
+            self.b.do(f"store {vector} zeroinitializer, {self.b.at(where, k)}, align {wide}")
+            return []
+
+        self.b.loop(0, -(-count // wide) * wide, wide, [], clear)
+
+    def _lines(self, first: Value, count: Value) -> Lines:
+        """Write the tables of a task."""
+        b, c, cut, size = self.b, self.c, self.cut, self.size
+        image, result, *starts = (self._own(t) for t in self.tables)
+        steps = [prod(c.lengths[k + 1 :]) * size for k in range(len(c.lengths))]
+        places = [prod(c.room[k + 1 :]) * size for k in range(len(c.room))]
+        images = c.groups * c.depth * prod(c.lengths) * size
+        results = c.groups * c.each * prod(c.room) * size
+
+        def line(r: Value, _: list[Value]) -> Sequence[Value]:
+            at = split_index(b, b.plus(first, r), [c.n, *c.positions[:-1], cut.parts])
+            at[-1] = b.times(at[-1], cut.width)
+            moved = [b.times(q, m) for q, m in zip(at[1:], c.move, strict=True)]
+            fallen = [
+                b.plus(b.times(q, s), f) for q, s, f in zip(at[1:], c.spread, c.begin, strict=True)
+            ]
+            sources = place(b, Value("null", PTR), [images, *steps], [at[0], *moved])
+            goals = place(b, Value("null", PTR), [results, *places], [at[0], *fallen])
+            for table, value in ((image, sources), (result, goals)):
+                number = b.emit(I64, f"ptrtoint {value} to i64")
+                b.do(f"store {number}, {b.at(table, b.times(r, 8))}, align 8")
+            for table, value in zip(starts, [*moved[:-1], at[-1]], strict=True):
+                b.do(f"store {value}, {b.at(table, b.times(r, 8))}, align 8")
+            return []
+
+        b.loop(0, count, 1, [], line)
+        return Lines(image, result, tuple(starts), count)
+
+    def _products(self, images: Value, factors: Value, tiles: Value, lines: Lines) -> None:
+        b, c, cut, size = self.b, self.c, self.cut, self.size
+        panel = self._own(self.panel)
+        filler = Panel(b, c, cut, panel, self._own(self.zeros))
+        # whole tiles that hold something, and the vectors that are left after all whole tiles
+        wide = cut.vectors * cut.lanes
+        whole = cut.panel // cut.vectors
+        used = b.times(lines.count, cut.width)
+        needed = b.emit(I64, f"udiv {b.plus(used, wide - 1)}, {wide}")
+        needed = b.binary("smin", needed, Value(str(whole), I64))
+        left = cut.panel - whole * cut.vectors
+        reach = cut.rows * c.terms * size
+
+        def channels(d: Value, _: list[Value]) -> Sequence[Value]:
+            count = self._least(cut.deep, c.depth, d)
+            filler.fill(b.at(images, b.times(d, prod(c.lengths) * size)), count, lines)
+            terms = b.times(count, c.terms)
+            begin = b.at(factors, b.times(d, reach))
+
+            def tile(i: Value, column: Value, vectors: int) -> None:
+                at = b.times(column, cut.lanes * size)
+                sums = b.at(self._own(self.sums), b.times(i, cut.rows * self.row))
+                accumulate(
+                    b, c.dtype, cut.lanes, (cut.rows, vectors),
+                    Side(b.at(begin, b.times(i, reach * c.depth)), size, cut.rows * size),
+                    Side(b.at(panel, at), cut.lanes * size, self.row),
+                    Side(b.at(sums, at), self.row, 0), terms,
+                )  # fmt: skip
+
+            def columns(v: Value, _: list[Value]) -> Sequence[Value]:
+                def down(i: Value, _: list[Value]) -> Sequence[Value]:
+                    tile(i, b.times(v, cut.vectors), cut.vectors)
+                    return []
+
+                b.loop(0, tiles, 1, [], down)
+                return []
+
+            b.loop(0, needed, 1, [], columns)
+            if left:
+
+                def rest() -> Sequence[Value]:
+                    def down(i: Value, _: list[Value]) -> Sequence[Value]:
+                        tile(i, Value(str(whole * cut.vectors), I64), left)
+                        return []
+
+                    b.loop(0, tiles, 1, [], down)
+                    return []
+
+                b.branch(b.compare("ugt", used, whole * wide), rest)
+            return []
+
+        if c.terms:
+            b.loop(0, c.depth, cut.deep, [], channels)
+
+    def _copy(self, goal: Value, count: Value, lines: Lines) -> None:
+        """The sums of ``count`` filters to the result."""
+        b, c, cut, size = self.b, self.c, self.cut, self.size
+        vector = Type(element(c.dtype), cut.lanes)
+        step = c.spread[-1] * size
+
+        def filter_(e: Value, _: list[Value]) -> Sequence[Value]:
+            sums = b.at(self._own(self.sums), b.times(e, self.row))
+            goals = b.at(goal, b.times(e, prod(c.room) * size))
+
+            def line(r: Value, _: list[Value]) -> Sequence[Value]:
+                source = b.at(sums, b.times(r, cut.width * size))
+                target = b.at(goals, lines.entry(b, lines.result, r))
+                left: Value | None = None
+                if cut.parts * cut.width != c.positions[-1]:
+                    start = lines.entry(b, lines.starts[-1], r)
+                    left = b.emit(I64, f"sub i64 {c.positions[-1]}, {start.text}")
+
+                def one(first: Value, mask: Value | None) -> None:
+                    where = b.at(source, b.times(first, size))
+                    value = b.emit(vector, f"load {vector}, {where}, align {size}")
+                    memory = Memory(b.at(target, b.times(first, step)), step)
+                    store(b, value, c.dtype, memory, mask)
+
+                def along(first: Value, _: list[Value]) -> Sequence[Value]:
+                    one(first, mask_at(first))
+                    return []
+
+                def mask_at(first: Value) -> Value | None:
+                    if left is None:
+                        return None
+                    short = b.emit(I64, f"sub {left}, {first.text}")
+                    return tail_mask(b, cut.lanes, b.binary("smax", short, Value("0", I64)))
+
+                full = cut.width // cut.lanes * cut.lanes
+                b.loop(0, full, cut.lanes, [], along)
+                if cut.width > full:
+                    first = Value(str(full), I64)
+                    tail = tail_mask(b, cut.lanes, cut.width - full)
+                    other = mask_at(first)
+                    one(first, tail if other is None else b.op("and", tail, other))
+                return []
+
+            b.loop(0, lines.count, 1, [], line)
+            return []
+
+        b.loop(0, count, 1, [], filter_)
+
+
+def _tiles(c: Blocked, cut: Blocks) -> int:
+    return -(-c.each // cut.rows)
+
+
+def _total(c: Blocked, cut: Blocks) -> int:
+    """Lines of all images."""
+    return c.n * prod(c.positions[:-1]) * cut.parts
