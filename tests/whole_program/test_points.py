@@ -124,8 +124,9 @@ def test_sums_of_all_elements() -> None:
     check(lambda x, w: ((x * x).sum() + (w * w).sum(), w * x.sum()), (normal(21, 4), normal(3, 5)))
 
 
-def test_lanes_that_hold_no_point_do_not_count() -> None:
-    x = 1 + abs(normal(5, 3))
+@pytest.mark.parametrize("points", [5, 37, 203])
+def test_lanes_that_hold_no_point_do_not_count(points: int) -> None:
+    x = 1 + abs(normal(points, 3))
     check(lambda x: (1.0 / x).sum(0) + ops.log(x).sum(0), (x,))
     check(lambda x: ops.matmul(ops.log(x), 1.0 / x, transpose_x=True), (x,))
 
@@ -160,6 +161,30 @@ def test_a_chain_of_small_ops_is_one_function() -> None:
         x = x * a + b
     found = program(normal(16), a, b)[0]
     np.testing.assert_array_equal(found, x)  # not fused: numpy's bits
+
+
+def test_rows_of_programs_with_products_are_rounded_once() -> None:
+    x, y = normal(40, 3), normal(40, 3)[::-1].copy()
+    w = np.eye(3, dtype="float32")
+    program = points_program(graph(lambda x, y, w: ops.matmul(x, w) * y + x, (x, y, w)))
+    exact = x.astype("float64") * y + x
+    np.testing.assert_array_equal(program(x, y, w)[0], exact.astype("float32"))
+
+
+@pytest.mark.parametrize("points", [129, 515, 1100])
+def test_vectors_in_blocks(points: int) -> None:
+    """A part is some blocks of vectors and a narrower one; only the last vector has a tail."""
+    check(step, step_arguments(points, (1, 9, 6, 1)), 1e-4)
+
+
+def test_much_behind_a_slow_function_has_a_loop_of_its_own() -> None:
+    def long(x: Any, w: Any) -> Any:
+        z = ops.tanh(ops.matmul(x, w) * 0.5)
+        for _ in range(8):
+            z = z * x - z * 0.25
+        return z
+
+    check(long, (normal(50, 4), normal(4, 4)), 1e-4)
 
 
 def test_updates_may_be_in_place() -> None:

@@ -11,6 +11,15 @@ from typing import Final
 from pirkit.lowering.whole_program.stages import Node, Stages, Sum
 
 _LINE: Final = 64
+_SLOW: Final = frozenset({
+    "tanh", "sigmoid", "erf", "exp", "expm1", "log", "log1p", "sin", "cos", "elementwise_pow",
+})  # fmt: skip
+"""Functions whose chains of instructions are long."""
+_MOST_IN_BLOCK: Final = 8
+_BLOCK_BYTES: Final = 1 << 19
+"""Rows of a block, which stay in the second cache between the loops and the sums."""
+_BEHIND: Final = 12
+"""Operations behind a slow function that are worth a loop of their own."""
 
 
 @dataclass(slots=True, eq=False)
@@ -41,6 +50,8 @@ class Item:
 class Order:
     """Loops ``before`` the points, ``inside``, and ``after`` them.
 
+    ``block`` vectors of points go through the loops one by one, then the ``sums`` over them follow
+    for all of these vectors at once. A program of one vector has its sums ``inside``.
     ``rows`` are bytes of scratch memory at which rows lie between loops, ``whole`` bytes of the
     workspace; what is in neither is in registers, an input or a result. ``kept`` are the values
     that somebody outside of their own loop reads.
@@ -50,6 +61,8 @@ class Order:
     before: list[Item]
     inside: list[Item]
     after: list[Item]
+    sums: list[Item] = field(default_factory=list[Item])
+    block: int = 1
     kept: set[int] = field(default_factory=set[int])
     rows: dict[int, int] = field(default_factory=dict[int, int])
     row_bytes: int = 0
@@ -58,8 +71,13 @@ class Order:
 
     def items(self) -> Iterator[Item]:
         yield from self.before
-        yield from self.inside
+        yield from self.points()
         yield from self.after
+
+    def points(self) -> Iterator[Item]:
+        """What each point goes through."""
+        yield from self.inside
+        yield from self.sums
 
     def reserve(self, nbytes: int) -> int:
         """Bytes of the workspace, whole lines and one more for vectors that reach beyond."""
@@ -70,12 +88,19 @@ class Order:
 
 def order_of(stages: Stages, lanes: int) -> Order:
     """Put stages into loops and give every value a place."""
-    made = Order(stages, _items(stages.before), _inside(stages), _items(stages.after))
+    made = Order(stages, _items(stages.before), [], _items(stages.after))
+    loops = [part for item in _items(stages.inside) for part in _split(item)]
+    vectors = -(-stages.points // lanes)
+    if vectors == 1:
+        made.inside = _with_sums(loops, stages)
+    else:
+        made.inside, made.sums = loops, [Item(sum=s) for s in stages.sums]
     for item in made.items():
         own = item.defines()
         made.kept |= item.reads() - own
     made.kept -= set(stages.graph.outputs) - stages.rows
     _place_rows(made, lanes)
+    made.block = max(1, min(_MOST_IN_BLOCK, _BLOCK_BYTES // max(1, made.row_bytes), vectors))
     graph = stages.graph
     for item in (*made.before, *made.after):
         for node in item.nodes:
@@ -94,9 +119,8 @@ def _items(nodes: Sequence[Node]) -> list[Item]:
     return found
 
 
-def _inside(stages: Stages) -> list[Item]:
-    """The loops over rows, each sum over points as soon as all that it reads is there."""
-    items = _items(stages.inside)
+def _with_sums(items: list[Item], stages: Stages) -> list[Item]:
+    """Loops over rows, each sum over points as soon as all that it reads is there."""
     where = {v: k for k, item in enumerate(items) for v in item.defines()}
     due: dict[int, list[Item]] = defaultdict(list)
     for each in stages.sums:
@@ -108,11 +132,30 @@ def _inside(stages: Stages) -> list[Item]:
     return found
 
 
+def _split(item: Item) -> Iterator[Item]:
+    """A loop in two where much follows slow functions.
+
+    A CPU looks ahead over some hundred instructions: it hides how long a function takes behind
+    other columns only while the rest of a column is short.
+    """
+    slow = [n for n in item.nodes if n.op.name in _SLOW]
+    first: set[int] = {n.op.out for n in slow}
+    for node in reversed(item.nodes):
+        if node.op.out in first:
+            first |= item.defines().intersection(node.op.args)
+    rest = [n for n in item.nodes if n.op.out not in first]
+    if not slow or len(rest) < _BEHIND:
+        yield item
+        return
+    yield Item(tuple([n for n in item.nodes if n.op.out in first]))
+    yield Item(tuple(rest))
+
+
 def _place_rows(made: Order, lanes: int) -> None:
     """Give rows that outlive their loop a place, which others get when nobody reads them more."""
     stages = made.stages
     last: dict[int, int] = {}
-    for k, item in enumerate(made.inside):
+    for k, item in enumerate(made.points()):
         for value in item.reads():
             last[value] = k
     free: dict[int, list[int]] = defaultdict(list)

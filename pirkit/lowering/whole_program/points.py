@@ -20,7 +20,7 @@ from pirkit.lowering.codegen.points import tail_mask
 from pirkit.lowering.whole_program.graph import Graph, Refused
 from pirkit.lowering.whole_program.order import Item, Order, order_of
 from pirkit.lowering.whole_program.stages import Stages, stages_of
-from pirkit.lowering.whole_program.sums import Sums
+from pirkit.lowering.whole_program.sums import Sums, Vectors
 from pirkit.lowering.whole_program.writer import Writer
 from pirkit.runtime.dtype import DType, float32, float64
 from pirkit.runtime.native.cache import user_cache
@@ -55,13 +55,17 @@ class _Program:
         self.lanes = max(2, target.vector_bits // (8 * self.dtype.itemsize))
         self.order: Order = order_of(self.stages, self.lanes)
         self.sums = Sums(self.stages, self.lanes)
-        self.vectors = -(-self.stages.points // self.lanes) if self.order.inside else 0
+        self.vectors = -(-self.stages.points // self.lanes) if self.has_points else 0
         wanted = min(_MOST_PARTS, self.vectors // _PART)
         self.parts = 1 << max(0, wanted.bit_length() - 1)  # even shares for even numbers of threads
         size = self.dtype.itemsize
-        self.sums_at = self.order.row_bytes
+        self.sums_at = self.order.block * self.order.row_bytes
         self.scratch = self.sums_at + self.sums.count * self.lanes * size
         self.numbers = self.order.reserve(self.parts * self.sums.count * size)
+
+    @property
+    def has_points(self) -> bool:
+        return any(True for _ in self.order.points())
 
     def pieces(self) -> list[_Piece]:
         """One function, or where threads may share the points one before, one for them, one after.
@@ -79,8 +83,9 @@ class _Program:
         stages: list[tuple[Callable[[Writer], None], int, int]] = []
         if self.order.before:
             stages.append((self.before, 1, _time(self.order.before, 1)))
-        if self.order.inside:
-            stages.append((self.inside, self.parts, _time(self.order.inside, self.vectors)))
+        if self.has_points:
+            work = _time(list(self.order.points()), self.vectors)
+            stages.append((self.inside, self.parts, work))
         if self.order.after or self.sums.count:
             stages.append((self.after, 1, _time(self.order.after, 1)))
         return stages
@@ -134,19 +139,19 @@ class _Program:
     def inside(self, w: Writer) -> None:
         b = w.b
         if self.vectors == 1:
-            self.vector(w, Value("0", I64), True)
+            w.mask = tail_mask(b, self.lanes, self.stages.points)
+            self.vector(w)
             self._finish(w, Value("0", I64))
             return
 
         def part(number: Value, _: object) -> list[Value]:
-            self.sums.clear(w, self.sums_at)
             low, high = (self._bound(w, b.plus(number, k)) for k in (0, 1))
 
-            def one(index: Value, _: object) -> list[Value]:
-                self.vector(w, index, False)
+            def block(first: Value, _: object) -> list[Value]:
+                self.block(w, first, low, high)
                 return []
 
-            b.loop(low, high, 1, [], one)
+            b.loop(low, high, self.order.block, [], block)
             self._finish(w, number)
             return []
 
@@ -160,17 +165,37 @@ class _Program:
         if self.sums.count:
             self.sums.finish(w, self.sums_at, part, self.numbers)
 
-    def vector(self, w: Writer, index: Value, is_only: bool) -> None:
+    def block(self, w: Writer, first: Value, low: Value, high: Value) -> None:
+        """Some vectors of points through all loops, then what they give to the sums."""
+        b, most, scratch = w.b, self.order.block, w.scratch
+        left = b.emit(I64, f"sub i64 {high.text}, {first.text}")
+        count = b.call("llvm.smin.i64", I64, left, f"i64 {most}") if most > 1 else Value("1", I64)
+
+        def choose(number: Value) -> None:
+            """Let the writer work on one of the vectors."""
+            w.scratch = b.at(scratch, b.times(number, self.order.row_bytes))
+            w.row = b.times(b.plus(first, number), self.lanes)
+            if self.stages.points % self.lanes:
+                behind = b.emit(I64, f"sub i64 {self.stages.points}, {w.row.text}")
+                w.mask = tail_mask(b, self.lanes, behind)
+
+        def one(number: Value, _: object) -> list[Value]:
+            choose(number)
+            self.vector(w)
+            return []
+
+        b.loop(0, count, 1, [], one)
+        vectors = Vectors(count, b.splat(b.compare("ne", first, low), self.lanes), choose)
+        for item in self.order.sums:
+            if item.sum is not None:
+                self.sums.add(w, item.sum, b.at(scratch, self.sums_at), vectors)
+        w.scratch = scratch
+
+    def vector(self, w: Writer) -> None:
         """One vector of points through all loops."""
-        b, points = w.b, self.stages.points
-        w.row = b.times(index, self.lanes)
-        if is_only:
-            w.mask = tail_mask(b, self.lanes, points)
-        elif points % self.lanes:
-            w.mask = tail_mask(b, self.lanes, b.emit(I64, f"sub i64 {points}, {w.row.text}"))
         for item in self.order.inside:
             if item.sum is not None:
-                self.sums.add(w, item.sum, self.sums_at, is_only)
+                self.sums.add(w, item.sum, w.b.at(w.scratch, self.sums_at), None)
             elif item.first.kind == "map":
                 w.rows(item)
             else:
@@ -224,7 +249,7 @@ def _in_place(program: _Program) -> frozenset[tuple[int, int]]:
     """
     graph, rows = program.graph, program.stages.rows
     pairs: set[tuple[int, int]] = set()
-    for items in (program.order.inside, program.order.after):
+    for items in (list(program.order.points()), program.order.after):
         written: dict[int, tuple[int, int]] = {}
         last: dict[int, tuple[int, int]] = {}
         for k, item in enumerate(items):

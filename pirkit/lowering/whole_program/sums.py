@@ -6,7 +6,8 @@ in their order: the result does not depend on the number of threads.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from pirkit.lowering.codegen.ir import I64, Value
@@ -16,6 +17,18 @@ from pirkit.lowering.whole_program.writer import Writer, in_tiles
 
 TILE: Final = (4, 5)
 """Rows and columns of a product that are added up at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Vectors:
+    """``count`` vectors of points; ``choose`` lets the writer work on one of them.
+
+    ``more`` lanes hold 1 if there were others before them, whose sums these are added to.
+    """
+
+    count: Value
+    more: Value
+    choose: Callable[[Value], None]
 
 
 class Sums:
@@ -31,20 +44,8 @@ class Sums:
             numel = stages.graph.metas[each.out].numel
             self.count += -(-numel // lanes) * lanes
 
-    def clear(self, w: Writer, start: int) -> None:
-        """Begin with zeros."""
-        b, size = w.b, self.lanes * w.dtype.itemsize
-
-        def one(index: Value, _: Sequence[Value]) -> Sequence[Value]:
-            where = b.at(b.at(w.scratch, start), b.times(index, size))
-            zero = b.const(w.type_of(w.dtype, self.lanes), 0.0)
-            store(b, zero, w.dtype, Memory(where, w.dtype.itemsize), None)
-            return []
-
-        b.loop(0, self.count, 1, [], one)
-
-    def add(self, w: Writer, each: Sum, start: int, is_first: bool) -> None:
-        """Add what the present vector of points gives; or begin with it."""
+    def add(self, w: Writer, each: Sum, start: Value, vectors: Vectors | None) -> None:
+        """Add what some vectors of points give; or begin with the only one."""
         b = w.b
         left = each.terms[0][0]
         rows = 1 if left is None else w.stages.columns(left) if left in w.stages.rows else 0
@@ -54,7 +55,7 @@ class Sums:
         high, wide = (_even(rows, TILE[0]), _even(columns, TILE[1]))
         if rows == 1:
             wide = _even(columns, TILE[0] * TILE[1])
-        base = b.at(w.scratch, start + self.first[each.out] * self.lanes * w.dtype.itemsize)
+        base = b.at(start, self.first[each.out] * self.lanes * w.dtype.itemsize)
 
         def tile(row: Value, column: Value, many: int, some: int) -> None:
             places: list[Memory] = []
@@ -66,20 +67,30 @@ class Sums:
                     where = b.at(base, b.times(number, self.lanes * w.dtype.itemsize))
                     places.append(Memory(where, w.dtype.itemsize))
                     zero = b.const(w.type_of(w.dtype, self.lanes), 0.0)
-                    totals.append(
-                        zero if is_first else load(b, w.dtype, places[-1], self.lanes, None)
-                    )
-            for x, y in each.terms:
-                right = [w.read_row(y, b.plus(column, c), True) for c in range(some)]
-                for r in range(many):
-                    factor = None if x is None else w.read_row(x, b.plus(row, r), True)
-                    for c in range(some):
-                        k = r * some + c
-                        if factor is None:
-                            totals[k] = b.add(totals[k], right[c])
-                        else:
-                            totals[k] = b.fma(factor, right[c], totals[k])
-            for place, total in zip(places, totals, strict=True):
+                    more = vectors and load(b, w.dtype, places[-1], self.lanes, vectors.more)
+                    totals.append(more or zero)
+
+            def one(number: Value, so_far: Sequence[Value]) -> Sequence[Value]:
+                if vectors is not None:
+                    vectors.choose(number)
+                made = list(so_far)
+                for x, y in each.terms:
+                    right = [w.read_summand(y, b.plus(column, c)) for c in range(some)]
+                    for r in range(many):
+                        factor = None if x is None else w.read_summand(x, b.plus(row, r))
+                        for c in range(some):
+                            k = r * some + c
+                            if factor is None:
+                                made[k] = b.add(made[k], right[c])
+                            else:
+                                made[k] = b.fma(factor, right[c], made[k])
+                return made
+
+            if vectors is None:
+                found = one(Value("0", I64), totals)
+            else:
+                found = b.loop(0, vectors.count, 1, totals, one)
+            for place, total in zip(places, found, strict=True):
                 store(b, total, w.dtype, place, None)
 
         def line(row: Value, many: int) -> None:

@@ -15,6 +15,7 @@ from pirkit.runtime.dtype import DType
 
 WIDEST: Final = 12
 """Columns of a product that are added up at once, each in a register of its own."""
+_CONTRACTED: Final = {"add": "fadd", "subtract": "fsub", "multiply": "fmul"}
 _CHAINS: Final = 4
 """Sums side by side that hide how long an addition takes."""
 
@@ -37,6 +38,9 @@ class Writer:
         self.scratch = Value("%scratch", PTR)
         self.mask: Value = tail_mask(b, lanes, lanes)
         self.row: Value = Value("0", I64)
+        self.summed = {v for s in self.stages.sums for pair in s.terms for v in pair}
+        self.contracts = any(n.kind == "matmul" for n in self.stages.inside)
+        """Whether rows are multiplied and added with one rounding, as their products are."""
 
     def type_of(self, dtype: DType, lanes: int) -> Type:
         return Type(element(dtype), lanes)
@@ -128,7 +132,12 @@ class Writer:
     # --- one op on vectors ---
 
     def apply(
-        self, op: Op, values: dict[int, Value], read: Callable[[int], Value], lanes: int
+        self,
+        op: Op,
+        values: dict[int, Value],
+        read: Callable[[int], Value],
+        lanes: int,
+        contracts: bool = False,
     ) -> Value:
         """An op of single elements; operands that are not in ``values`` are read and put there."""
         b, given = self.b, list[Typed]()
@@ -139,7 +148,7 @@ class Writer:
             if arg not in values:
                 values[arg] = read(arg)
             given.append((values[arg], self.graph.dtype(arg)))
-        return _apply(b, op, given, self.graph.dtype(op.out))
+        return _apply(b, op, given, self.graph.dtype(op.out), contracts)
 
     # --- rows ---
 
@@ -149,17 +158,22 @@ class Writer:
         base = self.b.at(self.scratch, self.order.rows[value])
         return self.b.at(base, self.b.times(column, size))
 
-    def read_row(self, value: int, column: Value, masked: bool = False) -> Value:
+    def read_row(self, value: int, column: Value) -> Value:
         """A column of a value at all points of the vector."""
-        b, dtype = self.b, self.graph.dtype(value)
-        size = dtype.itemsize
-        mask = self.mask if masked else None
+        dtype = self.graph.dtype(value)
         if value in self.graph.fills:
-            made = self.fill(value, self.lanes)
-            return b.select(self.mask, made, b.like(made, 0.0)) if masked else made
+            return self.fill(value, self.lanes)
         if value in self.order.rows:
-            return load(b, dtype, Memory(self.at_row(value, column), size), self.lanes, mask)
+            memory = Memory(self.at_row(value, column), dtype.itemsize)
+            return load(self.b, dtype, memory, self.lanes, None)
         return self.outside_row(value, column)
+
+    def read_summand(self, value: int, column: Value) -> Value:
+        """A column of a value that is summed; 0 in lanes that hold no point."""
+        made = self.read_row(value, column)
+        if value in self.graph.fills:
+            return self.b.select(self.mask, made, self.b.like(made, 0.0))
+        return made  # inputs and what `put_row` has stored are 0 there
 
     def outside_row(self, value: int, column: Value) -> Value:
         """A column of an input."""
@@ -177,7 +191,8 @@ class Writer:
         b, dtype = self.b, self.graph.dtype(value)
         made = narrow(b, made, dtype)
         if value in self.order.rows:
-            store(b, made, dtype, Memory(self.at_row(value, column), dtype.itemsize), None)
+            held = b.select(self.mask, made, b.like(made, 0.0)) if value in self.summed else made
+            store(b, held, dtype, Memory(self.at_row(value, column), dtype.itemsize), None)
         if value in self.graph.outputs:
             store(b, made, dtype, self._outside(value, column), self.mask)
 
@@ -218,7 +233,7 @@ class Writer:
                 if node.op.name == "load":
                     made = self.outside_row(node.op.out, index)
                 else:
-                    made = self.apply(node.op, values, read, self.lanes)
+                    made = self.apply(node.op, values, read, self.lanes, self.contracts)
                 values[node.op.out] = made
                 self.put_row(node.op.out, index, made)
 
@@ -338,15 +353,19 @@ def _moved(op: Op, rank: int, given: int) -> tuple[int, int, float]:
     return 0, 0, 0.0
 
 
-def _apply(b: Builder, op: Op, given: Sequence[Typed], dtype: DType) -> Value:
+def _apply(
+    b: Builder, op: Op, given: Sequence[Typed], dtype: DType, contracts: bool = False
+) -> Value:
     if op.name in ("same", "expand"):
         return given[0][0]
+    if contracts and dtype.is_float and op.name in _CONTRACTED:
+        return b.op(f"{_CONTRACTED[op.name]} contract", given[0][0], given[1][0])
     if op.name == "scale":
         x = given[0][0]
         factor, shift = float(op.attrs["scale"]), float(op.attrs["bias"])
         if shift and not op.attrs["bias_after_scale"]:
             x = b.add(x, shift)
-        x = x if factor == 1 else b.mul(x, factor)
+        x = x if factor == 1 else b.op("fmul contract" if contracts else "fmul", x, factor)
         return b.add(x, shift) if shift and op.attrs["bias_after_scale"] else x
     if op.name == "pow":
         x, kind = given[0]
