@@ -6,6 +6,10 @@ so that they can be read, run and written back.
 
 from __future__ import annotations
 
+from xdsl.ir import SSAValue
+
+from pirkit.diag.errors import ConstraintError
+from pirkit.dialect.gradient_names import Spelling, forward_of
 from pirkit.dialect.infer import infer_result_types
 from pirkit.dialect.opdef import paddle_meta
 from pirkit.dialect.operation import PirOp
@@ -26,6 +30,7 @@ def may_state(op: PirOp, slot: int, made: Meta) -> bool:
         compatible(stated, made)
         or (_is_by_product(op, slot) and _is_unset(stated, made))
         or _starts_loop(op)
+        or _is_part(op, slot, stated)
         or (op.name == "pd_op.scale" and _are_numbers(stated, made))
         or _paddle_says_so(op, slot, stated)
     )
@@ -53,6 +58,41 @@ def _are_numbers(stated: Meta, made: Meta) -> bool:
     if not isinstance(stated, TensorMeta) or not isinstance(made, TensorMeta):
         return False
     return stated.numel == made.numel == 1 and stated.dtype is made.dtype
+
+
+def _is_part(op: PirOp, slot: int, stated: Meta) -> bool:
+    """True for a part with its true type, of a list of which Paddle states another."""
+    maker = op.operand_slots[0].owner if op.name == "pir.split" and op.operand_slots[0] else None
+    if not isinstance(maker, PirOp) or paddle_meta.get(maker.definition) is None:
+        return False
+    found = infer_result_types(maker.definition, maker.operand_slots, maker.properties)
+    made = next(m for r, m in zip(maker.result_slots, found, strict=True) if r is op.operands[0])
+    made = None if made is None else meta_of(made)
+    return isinstance(made, VecMeta) and compatible(stated, made.items[slot])
+
+
+def parts_agree(vec: SSAValue, made: Meta) -> bool:
+    """True if a list is only taken apart, into values that state what ``made`` holds."""
+    splits = [use.operation for use in vec.uses]
+    return isinstance(made, VecMeta) and all(
+        isinstance(op, PirOp)
+        and op.name == "pir.split"
+        and all(
+            part is None or compatible(meta_of(part.type), item)
+            for part, item in zip(op.result_slots, made.items, strict=True)
+        )
+        for op in splits
+    )
+
+
+def is_true(value: SSAValue) -> bool:
+    """False for a result that has another type than Paddle states for it."""
+    owner = value.owner
+    if not isinstance(owner, PirOp) or paddle_meta.get(owner.definition) is None:
+        return True
+    made = infer_result_types(owner.definition, owner.operand_slots, owner.properties)
+    type_ = next(t for r, t in zip(owner.result_slots, made, strict=True) if r is value)
+    return type_ is None or compatible(meta_of(value.type), meta_of(type_))
 
 
 def _starts_loop(op: PirOp) -> bool:
@@ -84,3 +124,30 @@ def _theirs(op: PirOp, slot: int) -> Meta | None:
         return None
     found = infer_result_types(definition, op.operand_slots, op.properties, paddle_meta)[slot]
     return None if found is None else meta_of(found)
+
+
+def is_misstated(op: PirOp) -> bool:
+    """True for a gradient op whose operands tell that Paddle stated their forward op wrongly.
+
+    What is behind a result that was stated wrongly is stated wrongly too; the sizes are known when
+    the program runs.
+    """
+    forward = forward_of(op.definition)
+    if forward is None or paddle_meta.get(forward) is None:
+        return False
+    names = Spelling(op.definition, forward)
+    held = dict(zip((o.name for o in op.definition.operands), op.operand_slots, strict=True))
+    operands = [held.get(names.operands.get(o.name, "")) for o in forward.operands]
+    if any(v is None and not o.optional for o, v in zip(forward.operands, operands, strict=True)):
+        return False
+    known = {a.name: op.properties[a.name] for a in forward.attrs if a.name in op.properties}
+    try:
+        made = infer_result_types(forward, operands, known)
+    except ConstraintError:
+        return False
+    for result, type_ in zip(forward.results, made, strict=True):
+        seed = held.get(names.seeds.get(result.name, ""))
+        if seed is not None and type_ is not None:
+            if not compatible(meta_of(seed.type), meta_of(type_)):
+                return True
+    return False

@@ -18,6 +18,7 @@ from pirkit.dialect.attrs import encode
 from pirkit.dialect.infer import infer_result_types
 from pirkit.dialect.opdef import infer_meta, reference
 from pirkit.dialect.operation import PirOp, make
+from pirkit.dialect.stated import is_true
 from pirkit.dialect.types import meta_of
 from pirkit.passes.base import Pass, PassContext, Stats, option
 from pirkit.passes.rewrite import replace, says_as_much
@@ -104,7 +105,7 @@ class ConstantFoldPass(Pass):
     ) -> Array | list[Array] | None:
         """An operand as the rule takes it, or None if it is not known."""
         meta = meta_of(value.type)
-        if meta_only and isinstance(meta, TensorMeta) and meta.is_static:
+        if meta_only and isinstance(meta, TensorMeta) and meta.is_static and is_true(value):
             return np.broadcast_to(np.zeros((), meta.dtype.np), meta.shape)
         owner = value.owner
         if isinstance(owner, Operation) and owner.name == "pir.combine":

@@ -22,6 +22,7 @@ from pirkit.dialect.opdef import decompose
 from pirkit.dialect.operation import PirOp, span_of
 from pirkit.dialect.ops.gradients import SOURCES as GRADIENTS
 from pirkit.dialect.primitives import is_primitive
+from pirkit.dialect.stated import parts_agree
 from pirkit.dialect.types import meta_of
 from pirkit.passes.base import Pass, PassContext, Stats, option
 from pirkit.passes.rewrite import replace
@@ -209,7 +210,9 @@ def _results(op: PirOp, values: list[Any], b: Builder) -> list[SSAValue | None]:
             continue
         if isinstance(value, tuple | list):
             value = b.combine(cast("list[Value]", value))
-        fits = value is not None and compatible(meta_of(result.type), value.any_meta)
+        fits = value is not None and (
+            compatible(meta_of(result.type), value.any_meta) or parts_agree(result, value.any_meta)
+        )
         if value is None or not fits:
             if result.first_use is not None:
                 raise _unlike(op, result, value)

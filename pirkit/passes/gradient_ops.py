@@ -19,7 +19,7 @@ from typing import Any, cast
 
 from xdsl.ir import SSAValue
 
-from pirkit.diag.errors import ConstraintError, UnsupportedError
+from pirkit.diag.errors import ConstraintError, OpenError, UnsupportedError
 from pirkit.dialect.build import ORDER, RULE, SOURCE, Builder, Value
 from pirkit.dialect.gradient_names import Spelling, forward_of
 from pirkit.dialect.opcall import Late, OpCall
@@ -28,6 +28,7 @@ from pirkit.dialect.operation import PirOp, ProgramOp, origin_of, span_of
 from pirkit.dialect.ops.gradients import SOURCES
 from pirkit.dialect.rules.paddle_gradients import ATTRIBUTES, FROM_RESULT, STANDS_FOR
 from pirkit.dialect.signature import Operand
+from pirkit.dialect.stated import is_misstated
 from pirkit.passes.autodiff import append_backward
 from pirkit.passes.gradient_attributes import (
     MOST,
@@ -78,6 +79,11 @@ def take_gradient_apart(c: OpCall) -> Any:
     forward = forward_of(c.definition)
     if forward is None:
         return NotImplemented
+    if is_misstated(c.op):
+        raise OpenError(
+            f"Paddle states results of `{forward.name}` with other sizes than they have",
+            help="its gradient is taken apart when the program runs",
+        )
     late = late_attribute(c)
     try:
         return _gradient(c, forward).results()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pirkit.dialect.opdef import infer_meta
+from pirkit.dialect.opdef import infer_meta, paddle_meta
 from pirkit.dialect.ops.gradients import declare_gradients
-from pirkit.runtime.meta import TensorMeta
+from pirkit.runtime.meta import TensorMeta, VecMeta
 
 declare_gradients(
     "i0e_grad: x, out, out_grad -> x_grad",
@@ -65,6 +65,12 @@ declare_gradients(
     "bilinear_grad: x, y, weight, out_grad -> x_grad, y_grad, weight_grad, bias_grad=?",
     "gammaincc_grad: x, y, out_grad -> y_grad",
 )
+
+
+@paddle_meta("pd_op.multiplex_grad")
+def _(inputs: VecMeta, index: TensorMeta, out_grad: TensorMeta) -> VecMeta:
+    """Paddle counts as many rows as were picked; those behind have the gradient zero."""
+    return VecMeta((out_grad,) * len(inputs))
 
 
 @infer_meta("pd_op.bilinear_grad")
