@@ -8,12 +8,13 @@ from typing import Any, Final
 import numpy as np
 
 from pirkit.lowering.codegen.compile import native
-from pirkit.lowering.codegen.compile_blocks import native_blocks
+from pirkit.lowering.codegen.compile_blocks import native_blocks, native_correlation
 from pirkit.lowering.codegen.convolving import Convolution, convolution
+from pirkit.lowering.codegen.correlating import Correlation
 from pirkit.lowering.codegen.phases import Sizes, backward, forward
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.binding import HALVES, Binding, Step, widened
-from pirkit.runtime.kernels.numpy.windows import Geometry, geometry
+from pirkit.runtime.kernels.numpy.windows import geometry
 from pirkit.runtime.native.function import NativeSequence
 from pirkit.runtime.tensor.buffer import address_of
 
@@ -40,10 +41,27 @@ def bind_convolution(b: Binding) -> Step | None:
 def _bind(b: Binding) -> Step | None:
     if b.dtype not in (dt.float32, dt.float64) or not b.output().numel or not b.input().numel:
         return None
-    found = _chosen(b)
-    if found is None:
+    groups, turned = b.attrs["groups"], b.op in TRANSPOSED
+    first, second, *sizes = b.input(1).shape
+    each, depth = (second, first // groups) if turned else (first // groups, second)
+    g = geometry(b, sizes, b.attrs["dilations"])
+    met = g.lengths if turned else g.positions
+    if g.last or b.input().shape[0] * each * groups * prod(met) * depth * prod(sizes) < WORTH:
         return None
-    call, result = found.at_addresses(), b.output()
+    sides = g.lengths, g.sizes, g.positions, g.strides, g.dilations, g.before
+    s = Sizes(b.input().shape[0], groups, each, depth, b.dtype, *sides)
+    if not turned and prod(sizes) > prod(g.positions):
+        if groups == 1 or each >= NARROW:
+            return _summing(b, s)
+    elif groups == 1 or min(each, depth) >= NARROW:
+        return _writing(b, native_blocks((backward if turned else forward)(s)))
+    nest = _nest(s, turned)
+    return None if nest is None else _writing(b, nest)
+
+
+def _writing(b: Binding, sequence: NativeSequence) -> Step:
+    """The step of functions of images, filter and result, all of them dense."""
+    call, result = sequence.at_addresses(), b.output()
 
     def step(x: Array, filter: Array, out: Array) -> None:
         given = [np.ascontiguousarray(a) for a in (x, filter)]
@@ -55,26 +73,35 @@ def _bind(b: Binding) -> Step | None:
     return step
 
 
-def _chosen(b: Binding) -> NativeSequence | None:
-    groups, turned = b.attrs["groups"], b.op in TRANSPOSED
-    first, second, *sizes = b.input(1).shape
-    each, depth = (second, first // groups) if turned else (first // groups, second)
-    g = geometry(b, sizes, b.attrs["dilations"])
-    met = g.lengths if turned else g.positions
-    if g.last or b.input().shape[0] * each * groups * prod(met) * depth * prod(sizes) < WORTH:
-        return None
-    sides = g.lengths, g.sizes, g.positions, g.strides, g.dilations, g.before
-    s = Sizes(b.input().shape[0], groups, each, depth, b.dtype, *sides)
-    if groups > 1 and min(each, depth) < NARROW:
-        return _nest(s, g, turned)
-    if prod(sizes) > prod(g.positions):
-        return None
-    return native_blocks((backward if turned else forward)(s))
+def _summing(b: Binding, s: Sizes) -> Step:
+    """The step of a correlation: images and filters may be views that exchange their axes."""
+    sides = s.lengths, s.sizes, s.positions, s.strides, s.dilations, s.before
+    c = Correlation(s.n, s.groups, s.each, s.depth, *sides, s.dtype)
+    call, result = native_correlation(c).at_addresses(), b.output()
+    table = np.empty(4, np.int64)
+
+    def step(x: Array, filter: Array, out: Array) -> None:
+        given = [_with_dense_rows(a) for a in (x, filter)]
+        table[:] = [n for a in given for n in a.strides[:2]]
+        whole = out if out.flags.c_contiguous else np.empty(result.shape, result.dtype.np)
+        call([*map(address_of, given), address_of(table), address_of(whole)])
+        if whole is not out:
+            out[...] = whole
+
+    return step
 
 
-def _nest(s: Sizes, g: Geometry, turned: bool) -> NativeSequence | None:
+def _with_dense_rows(a: Array) -> Array:
+    """An array whose elements of one channel follow each other, copied if they do not."""
+    dense = [prod(a.shape[k + 1 :]) * a.itemsize for k in range(2, a.ndim)]
+    axes = zip(a.shape[2:], a.strides[2:], dense, strict=True)
+    follow = all(extent == 1 or stride == step for extent, stride, step in axes)
+    return a if follow else np.ascontiguousarray(a)
+
+
+def _nest(s: Sizes, turned: bool) -> NativeSequence | None:
     """Groups of few channels or filters, for strides of 1."""
-    if prod(g.strides) != 1:
+    if prod(s.strides) != 1:
         return None
     before = s.before
     if turned:

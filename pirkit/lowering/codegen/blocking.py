@@ -7,9 +7,11 @@ registers. A panel of what the filters meet lies in the L2 cache, one tile of it
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 from math import prod
 from typing import Final
 
+from pirkit.lowering.codegen.registers import MOST_ROWS, MOST_VECTORS, cost, fits
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.native.target import Target
 
@@ -99,18 +101,13 @@ class Blocks:
 
 def tile_of(each: int, target: Target) -> tuple[int, int]:
     """Filters and vectors of a tile: few filters in excess, and few reads for each product."""
-    registers = 32 if target.vector_bits == 512 or not target.x86 else 16
     best: tuple[float, int, int] | None = None
-    for rows in range(1, 15):
-        for vectors in range(1, 9):
-            if rows * vectors + vectors + 1 > registers - 1:
-                continue
-            excess = -(-each // rows) * rows / each
-            reads = (rows + vectors) / (rows * vectors)
-            idle = max(1.0, 8 / (rows * vectors))
-            cost = excess * max(idle, 0.7 + 0.8 * reads)
-            if best is None or cost < best[0]:
-                best = cost, rows, vectors
+    for rows, vectors in product(range(1, MOST_ROWS + 1), range(1, MOST_VECTORS + 1)):
+        if not fits(rows, vectors, target):
+            continue
+        found = -(-each // rows) * rows / each * cost(rows, vectors)
+        if best is None or found < best[0]:
+            best = found, rows, vectors
     assert best is not None
     return best[1], best[2]
 
@@ -144,9 +141,9 @@ def blocks_of(c: Blocked, target: Target) -> Blocks:
 def _lines(width: int, most: int, lanes: int, vectors: int) -> int:
     """Lines of a panel: as few lanes in excess as can be, then as many lines."""
 
-    def cost(lines: int) -> tuple[float, int]:
+    def excess(lines: int) -> tuple[float, int]:
         count = -(-lines * width // lanes)
         short = 0.3 if count % vectors else 0.0
         return round((count + short) * lanes / (lines * width), 2), -lines
 
-    return min(range(max(1, most // 2), most + 1), key=cost)
+    return min(range(max(1, most // 2), most + 1), key=excess)

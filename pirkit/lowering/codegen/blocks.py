@@ -80,7 +80,7 @@ def emit_packing(b: Builder, c: Blocked, cut: Blocks) -> None:
         b.loop(0, c.depth, 1, [], channel)
         return []
 
-    b.loop(Value("%lo", I64), Value("%hi", I64), 1, [], tile)
+    b.over_blocks(tile)
 
 
 class Convolving:
@@ -130,7 +130,7 @@ class Convolving:
             self._copy(goal, count, lines)
             return []
 
-        b.loop(Value("%lo", I64), Value("%hi", I64), 1, [], task)
+        b.over_blocks(task)
 
     def _least(self, most: int, total: int, first: Value) -> Value:
         """As many as are left after ``first`` of ``total``, but no more than ``most``."""
@@ -191,19 +191,26 @@ class Convolving:
         reach = cut.rows * c.terms * size
 
         def channels(d: Value, _: list[Value]) -> Sequence[Value]:
-            count = self._least(cut.deep, c.depth, d)
-            filler.fill(b.at(images, b.times(d, prod(c.lengths) * size)), count, lines)
-            terms = b.times(count, c.terms)
+            some = self._least(cut.deep, c.depth, d)
+            filler.fill(b.at(images, b.times(d, prod(c.lengths) * size)), some, lines)
+            terms = b.times(some, c.terms)
             begin = b.at(factors, b.times(d, reach))
 
-            def tile(i: Value, column: Value, vectors: int) -> None:
+            def tile(i: Value, column: Value, count: int) -> None:
                 at = b.times(column, cut.lanes * size)
-                sums = b.at(self._own(self.sums), b.times(i, cut.rows * self.row))
+                sums = b.at(b.at(self._own(self.sums), b.times(i, cut.rows * self.row)), at)
+                wide = cut.lanes * size
+                vectors = [k * wide for k in range(count)]
                 accumulate(
-                    b, c.dtype, cut.lanes, (cut.rows, vectors),
-                    Side(b.at(begin, b.times(i, reach * c.depth)), size, cut.rows * size),
-                    Side(b.at(panel, at), cut.lanes * size, self.row),
-                    Side(b.at(sums, at), self.row, 0), terms,
+                    b, c.dtype, cut.lanes,
+                    Side(
+                        b.at(begin, b.times(i, reach * c.depth)),
+                        [row * size for row in range(cut.rows)],
+                        [cut.rows * size],
+                    ),
+                    Side(b.at(panel, at), vectors, [self.row]),
+                    [b.at(sums, r * self.row + k) for r in range(cut.rows) for k in vectors],
+                    [terms],
                 )  # fmt: skip
 
             def columns(v: Value, _: list[Value]) -> Sequence[Value]:

@@ -1,4 +1,4 @@
-"""From the sizes of a convolution in blocks to native functions."""
+"""From the sizes of a convolution to native functions: in blocks, or as a correlation."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from pirkit.lowering.codegen.blocks import (
     pieces,
 )
 from pirkit.lowering.codegen.compile import function_of, key_of
+from pirkit.lowering.codegen.correlating import Correlation, cut_of
+from pirkit.lowering.codegen.correlations import Correlating, emit_adding
 from pirkit.lowering.codegen.generate import SYMBOL, module
 from pirkit.lowering.codegen.ir import Builder
 from pirkit.runtime.native.engine import compile_ir
@@ -40,6 +42,36 @@ def native_blocks(parts: Sequence[Blocked]) -> NativeSequence:
     return NativeSequence(tuple(steps), 3, tuple(temporaries))
 
 
+def native_correlation(c: Correlation) -> NativeSequence:
+    """What computes a correlation.
+
+    Operands are images, filters, a table of four i64 (see `Correlating`), and the result.
+    """
+    cut = cut_of(c, host())
+    size = c.dtype.itemsize
+    sums = cut.parts * cut.pieces(c) * cut.sums(c) * size
+    images = c.images * c.groups * c.depth * prod(c.lengths) * size
+    filters = c.groups * c.each * c.depth * prod(c.windows) * size
+    results = c.images * c.groups * c.each * prod(c.positions) * size
+
+    def emit(b: Builder) -> int:
+        correlating = Correlating(b, c, cut)
+        correlating.emit()
+        return correlating.scratch
+
+    def add(b: Builder) -> int:
+        emit_adding(b, c, cut)
+        return 0
+
+    blocks, what = cut.parts * cut.pieces(c), ("correlating", c, cut)
+    sizes = images, filters, 32, sums
+    first = _function(what, emit, sizes, blocks, c.products // _PRODUCTS_PER_NS)
+    blocks = c.groups * cut.broads(c) * c.images
+    work = (sums + results) // _BYTES_PER_NS
+    second = _function(("adding", c, cut), add, (sums, results), blocks, work)
+    return NativeSequence(((first, (0, 1, 2, 4)), (second, (4, 3))), 4, (sums,))
+
+
 def _packing(c: Blocked, cut: Blocks) -> NativeFunction:
     sizes = _filter_bytes(c), packed_bytes(c, cut)
 
@@ -48,7 +80,7 @@ def _packing(c: Blocked, cut: Blocks) -> NativeFunction:
         return 0
 
     work = packed_bytes(c, cut) // _BYTES_PER_NS
-    return _function("packing", c, cut, emit, sizes, packing_pieces(c, cut), work)
+    return _function(("packing", c, cut), emit, sizes, packing_pieces(c, cut), work)
 
 
 def _convolving(c: Blocked, cut: Blocks) -> NativeFunction:
@@ -62,7 +94,7 @@ def _convolving(c: Blocked, cut: Blocks) -> NativeFunction:
     results = c.n * c.groups * c.each * prod(c.room) * size
     sizes = images, packed_bytes(c, cut), results
     work = c.products // _PRODUCTS_PER_NS + results // _BYTES_PER_NS
-    return _function("convolving", c, cut, emit, sizes, pieces(c, cut), work)
+    return _function(("convolving", c, cut), emit, sizes, pieces(c, cut), work)
 
 
 def _filter_bytes(c: Blocked) -> int:
@@ -70,15 +102,15 @@ def _filter_bytes(c: Blocked) -> int:
 
 
 def _function(
-    name: str, c: Blocked, cut: Blocks, emit: Callable[[Builder], int], sizes: tuple[int, ...],
-    count: int, work: int,
-) -> NativeFunction:  # fmt: skip
+    what: object, emit: Callable[[Builder], int], sizes: tuple[int, ...], count: int, work: int
+) -> NativeFunction:
+    """The function that ``emit`` writes, which returns the scratch memory it needs."""
     target = host()
 
     def make() -> Code:
-        b = Builder()
+        b = Builder(blocks=count)
         scratch = emit(b)
         text = module(b, len(sizes), scratch)
         return Code(compile_ir(text, target), SYMBOL, count, scratch, work, sizes, ())
 
-    return function_of(key_of((name, c, cut), target), make)
+    return function_of(key_of(what, target), make)

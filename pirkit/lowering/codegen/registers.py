@@ -4,58 +4,77 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from pirkit.lowering.codegen.ir import Builder, Type, Value
 from pirkit.lowering.codegen.primitives import element
 from pirkit.runtime.dtype import DType
+from pirkit.runtime.native.target import Target
+
+MOST_ROWS: Final = 14
+MOST_VECTORS: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """What a tile reads: an address, the bytes between its elements and between steps."""
+    """What a tile reads: an address, the bytes from there to its elements and between steps.
+
+    There is a step for each of the nested loops over the terms of the sums.
+    """
 
     address: Value
-    apart: int
-    step: int
+    places: Sequence[int]
+    steps: Sequence[int]
+
+
+def fits(rows: int, vectors: int, target: Target) -> bool:
+    """Whether a tile and what it reads find room in the registers."""
+    registers = 32 if target.vector_bits == 512 or not target.x86 else 16
+    return rows * vectors + vectors + 1 < registers
+
+
+def cost(rows: int, vectors: int) -> float:
+    """How long a product takes: reads, and sums too few to hide what adding takes."""
+    reads = (rows + vectors) / (rows * vectors)
+    return max(8 / (rows * vectors), 0.7 + 0.8 * reads)
 
 
 def accumulate(
-    b: Builder, dtype: DType, lanes: int, shape: tuple[int, int], factors: Side, panel: Side,
-    sums: Side, count: Value,
+    b: Builder, dtype: DType, lanes: int, factors: Side, panel: Side, sums: Sequence[Value],
+    counts: Sequence[Value],
 ) -> None:  # fmt: skip
-    """Add ``count`` products to a tile of sums in memory, ``shape`` rows by vectors.
+    """Add products to a tile of sums in memory, whose vectors are at ``sums``, row by row.
 
-    A step of ``factors`` has an element for each row, one of ``panel`` the vectors, which lie side
-    by side. Rows of ``sums`` are ``sums.apart`` bytes apart. Products are added in order, each
-    rounded once together with its sum.
+    ``factors`` has an element for each row, ``panel`` has vectors. ``counts`` are the terms, by
+    nested loop. Products are added in order, each rounded once together with its sum.
     """
-    rows, vectors = shape
     scalar = Type(element(dtype))
     vector = Type(scalar.elem, lanes)
-    wide = lanes * dtype.itemsize
-    places = [
-        b.at(sums.address, row * sums.apart + k * wide)
-        for row in range(rows)
-        for k in range(vectors)
-    ]
-    held = [b.emit(vector, f"load {vector}, {p}, align {wide}") for p in places]
+    held = [b.emit(vector, f"load {vector}, {p}, align {dtype.itemsize}") for p in sums]
 
-    def step(k: Value, carried: list[Value]) -> Sequence[Value]:
-        result = list(carried)
-        at = b.at(panel.address, b.times(k, panel.step))
-        right = [
-            b.emit(vector, f"load {vector}, {b.at(at, n * wide)}, align {dtype.itemsize}")
-            for n in range(vectors)
+    def terms(left: Value, right: Value, axis: int, carried: Sequence[Value]) -> Sequence[Value]:
+        if axis == len(counts):
+            return products(left, right, carried)
+
+        def step(k: Value, inner: list[Value]) -> Sequence[Value]:
+            further = b.at(left, b.times(k, factors.steps[axis]))
+            return terms(further, b.at(right, b.times(k, panel.steps[axis])), axis + 1, inner)
+
+        return b.loop(0, counts[axis], 1, carried, step)
+
+    def products(left: Value, right: Value, carried: Sequence[Value]) -> Sequence[Value]:
+        result: list[Value] = []
+        vectors = [
+            b.emit(vector, f"load {vector}, {b.at(right, at)}, align {dtype.itemsize}")
+            for at in panel.places
         ]
-        left = b.at(factors.address, b.times(k, factors.step))
-        for row in range(rows):
-            where = b.at(left, row * factors.apart)
-            one = b.emit(scalar, f"load {scalar}, {where}, align {dtype.itemsize}")
+        for row, at in enumerate(factors.places):
+            one = b.emit(scalar, f"load {scalar}, {b.at(left, at)}, align {dtype.itemsize}")
             spread = b.splat(one, lanes)
-            for n in range(vectors):
-                slot = row * vectors + n
-                result[slot] = b.fma(spread, right[n], result[slot])
+            for k, other in enumerate(vectors):
+                result.append(b.fma(spread, other, carried[row * len(vectors) + k]))
         return result
 
-    for value, p in zip(b.loop(0, count, 1, held, step), places, strict=True):
-        b.do(f"store {value}, {p}, align {wide}")
+    found = terms(factors.address, panel.address, 0, held)
+    for value, p in zip(found, sums, strict=True):
+        b.do(f"store {value}, {p}, align {dtype.itemsize}")

@@ -1,0 +1,152 @@
+"""Convolutions with large filters and few positions: gradients of filters.
+
+The terms of a sum are the elements of the filter, here called windows. Lanes are filters, whose
+windows are turned into panels; the rows of a tile are positions along the last axis, for some
+images, which are copied with their padding. What is called image here is one channel of the batch
+that is summed over in a gradient, and its channels are that batch: both may lie in any distance.
+
+A task adds up the products of some windows for some images and filters; a second function adds up
+what the tasks of the same images and filters have found, in the order of their windows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+from typing import Final
+
+from pirkit.lowering.codegen.registers import MOST_ROWS, MOST_VECTORS, cost, fits
+from pirkit.runtime.dtype import DType
+from pirkit.runtime.native.target import Target
+
+DEEP: Final = 128
+"""Terms of a sum that are added up at a time."""
+
+TALL: Final = 64
+"""Images of a task at most."""
+
+BROAD: Final = 8
+"""Vectors of filters of a task at most."""
+
+PIECES: Final = 16
+"""Tasks at least, if there is enough: so many threads share them evenly."""
+
+
+@dataclass(frozen=True, slots=True)
+class Correlation:
+    """``images`` of ``groups`` times ``depth`` channels, ``each`` filters for each group.
+
+    What follows is by spatial axis. Position t of window w meets the image at
+    ``move * t + spread * w - before``.
+    """
+
+    images: int
+    groups: int
+    each: int
+    depth: int
+    lengths: tuple[int, ...]
+    windows: tuple[int, ...]
+    positions: tuple[int, ...]
+    move: tuple[int, ...]
+    spread: tuple[int, ...]
+    before: tuple[int, ...]
+    dtype: DType
+
+    @property
+    def products(self) -> int:
+        """Multiplications of all sums."""
+        sums = self.images * self.groups * self.each * prod(self.positions)
+        return sums * self.depth * prod(self.windows)
+
+    @property
+    def rows(self) -> int:
+        """Rows of windows that a sum meets."""
+        return self.depth * prod(self.windows[:-1])
+
+    @property
+    def outer(self) -> int:
+        """Positions along all axes but the last one."""
+        return prod(self.positions[:-1])
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """How a correlation is cut."""
+
+    lanes: int
+    slice: int
+    """Positions of a tile along the last axis."""
+    slices: int
+    """Slices of all positions along the last axis."""
+    some: int
+    """Images of a tile."""
+    vectors: int
+    """Vectors of filters of a tile."""
+    tall: int
+    """Images of a task, a multiple of ``some``."""
+    broad: int
+    """Vectors of filters of a task."""
+    held: int
+    """Rows of windows at a time."""
+    parts: int
+    """Pieces of all rows of windows."""
+    width: int
+    """Elements of a copied row of an image."""
+
+    def talls(self, c: Correlation) -> int:
+        """Pieces of all images."""
+        return -(-c.images // self.tall)
+
+    def broads(self, c: Correlation) -> int:
+        """Pieces of the filters of a group."""
+        return -(-c.each // (self.lanes * self.broad))
+
+    def pieces(self, c: Correlation) -> int:
+        """Tasks of one part."""
+        return c.groups * self.talls(c) * self.broads(c)
+
+    def share(self, c: Correlation) -> int:
+        """Rows of windows of a part."""
+        return -(-c.rows // self.parts)
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of the sums of an image at a position, without the lanes' size."""
+        return self.broad * self.lanes
+
+    def sums(self, c: Correlation) -> int:
+        """Elements of the sums of a task: `[outer positions, tall, slices * slice, filters]`."""
+        return c.outer * self.tall * self.slices * self.slice * self.broad * self.lanes
+
+
+def cut_of(c: Correlation, target: Target) -> Cut:
+    """Sizes for the caches of a CPU. The order of adding up is that of ``parts``."""
+    lanes = target.vector_bits // (8 * c.dtype.itemsize)
+    filters = -(-c.each // lanes)
+    slices = -(-c.positions[-1] // 7)
+    length = -(-c.positions[-1] // slices)
+    some, vectors = _tile(c.images, filters, length, target)
+    broad = -(-filters // -(-filters // BROAD))
+    tall = min(TALL, -(-c.images // some) * some)
+    tall = -(-tall // some) * some
+    held = max(1, min(DEEP // c.windows[-1], c.rows))
+    pieces = c.groups * -(-c.images // tall) * -(-filters // broad)
+    parts = max(1, min(-(-PIECES // pieces), c.rows // (4 * held)))
+    reach = (c.windows[-1] - 1) * c.spread[-1] + (length * slices - 1) * c.move[-1] + 1
+    width = -(-reach // lanes) * lanes
+    return Cut(lanes, length, slices, some, vectors, tall, broad, held, parts, width)
+
+
+def _tile(images: int, filters: int, length: int, target: Target) -> tuple[int, int]:
+    """Images and vectors of filters of a tile."""
+    best: tuple[float, int, int] | None = None
+    for some, vectors in product(range(1, MOST_ROWS // length + 1), range(1, MOST_VECTORS + 1)):
+        if not fits(some * length, vectors, target):
+            continue
+        excess = -(-images // some) * some / images * -(-filters // vectors) * vectors / filters
+        found = excess * cost(some * length, vectors)
+        if best is None or found < best[0]:
+            best = found, some, vectors
+    assert best is not None
+    return best[1], best[2]

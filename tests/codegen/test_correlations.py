@@ -1,0 +1,126 @@
+"""Convolutions with large filters and few positions (gradients of filters), against the rules."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pirkit.dialect.opdef import lookup, reference
+from pirkit.lowering.codegen.compile_blocks import native_correlation
+from pirkit.lowering.codegen.correlating import Correlation, cut_of
+from pirkit.lowering.native_conv import bind_convolution
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.native.target import host
+from tests.codegen.test_blocks import compare
+from tests.codegen.test_tiles import bound
+
+Array = np.ndarray[Any, Any]
+
+# images, groups, each, depth, lengths, windows, positions, move, spread, before
+CASES: dict[str, tuple[Any, ...]] = {
+    "plain": (5, 1, 7, 3, (9, 11), (9, 11), (3, 3), (1, 1), (1, 1), (1, 1)),
+    "one position": (9, 1, 20, 2, (6, 17), (6, 17), (1, 1), (1, 1), (1, 1), (0, 0)),
+    "of stride 2": (4, 1, 3, 3, (13, 20), (7, 10), (3, 3), (1, 1), (2, 2), (1, 1)),
+    "of dilation": (3, 1, 17, 2, (13, 12), (7, 8), (3, 3), (3, 2), (1, 1), (0, 0)),
+    "lopsided": (3, 1, 2, 2, (6, 9), (7, 8), (4, 2), (1, 1), (1, 2), (3, -1)),
+    "groups": (3, 4, 9, 2, (8, 9), (8, 9), (3, 3), (1, 1), (1, 1), (1, 1)),
+    "volumes": (4, 1, 3, 2, (4, 5, 9), (4, 3, 9), (2, 3, 3), (1, 2, 1), (1, 1, 1), (1, 2, 1)),
+    "many positions": (2, 1, 5, 2, (30, 60), (12, 40), (2, 21), (1, 1), (1, 1), (0, 0)),
+    "many images": (131, 1, 3, 1, (9, 5), (9, 5), (3, 1), (1, 1), (1, 1), (1, 0)),
+    "many filters": (3, 1, 300, 1, (9, 9), (9, 9), (3, 3), (1, 1), (1, 1), (1, 1)),
+    "long rows": (3, 1, 4, 6, (1, 700), (1, 700), (1, 5), (1, 1), (1, 1), (0, 2)),
+    "many parts": (2, 1, 3, 40, (12, 30), (12, 30), (3, 3), (1, 1), (1, 1), (1, 1)),
+}
+
+
+def arrays(c: Correlation) -> tuple[Array, Array]:
+    rng = np.random.default_rng(0)
+    images = (c.images, c.groups * c.depth, *c.lengths)
+    filters = (c.groups * c.each, c.depth, *c.windows)
+    x, w = (rng.standard_normal(shape).astype(c.dtype.np) for shape in (images, filters))
+    return x, w
+
+
+def rule(c: Correlation, x: Array, w: Array) -> Array:
+    """The convolution, with padding behind that gives the positions, or with less of the image."""
+    axes = zip(c.lengths, c.windows, c.positions, c.move, c.spread, c.before, strict=True)
+    padding: list[int] = []
+    for axis, (length, k, positions, move, spread, before) in enumerate(axes):
+        cut = max(-before, 0)
+        x = np.take(x, range(cut, length), axis + 2)
+        behind = (positions - 1) * move + spread * (k - 1) + 1 - before - length
+        x = np.take(x, range(x.shape[axis + 2] + min(behind, 0)), axis + 2)
+        padding += [max(before, 0), max(behind, 0)]
+    attrs = {
+        "strides": c.move, "paddings": tuple(padding), "dilations": c.spread, "groups": c.groups,
+        "padding_algorithm": "EXPLICIT", "data_format": "NCHW" if len(c.move) == 2 else "NCDHW",
+    }  # fmt: skip
+    return reference.of(lookup(f"pd_op.conv{len(c.move)}d"))(x, w, **attrs)
+
+
+def run(c: Correlation, x: Array, w: Array) -> Array:
+    out = np.full((c.images, c.groups * c.each, *c.positions), np.nan, c.dtype.np)
+    table = np.array([*x.strides[:2], *w.strides[:2]], np.int64)
+    native_correlation(c).bind([x, w, table, out])()
+    return out
+
+
+@pytest.mark.parametrize("dtype", [dt.float32, dt.float64], ids=repr)
+@pytest.mark.parametrize("name", CASES)
+def test_correlations(name: str, dtype: Any) -> None:
+    c = Correlation(*CASES[name], dtype)
+    x, w = arrays(c)
+    want = rule(c, x, w)
+    assert want.shape[2:] == c.positions
+    scale = 1 if dtype is dt.float64 else max(1, c.rows * c.windows[-1] / 50)
+    compare(run(c, x, w) / scale, want / scale)
+
+
+def test_sums_of_parts_are_added() -> None:
+    c = Correlation(*CASES["many parts"], dt.float32)
+    assert cut_of(c, host()).parts > 2
+
+
+def test_axes_may_lie_in_any_order() -> None:
+    c = Correlation(*CASES["of stride 2"], dt.float64)
+    x, w = arrays(c)
+    turned = [np.ascontiguousarray(a.transpose(1, 0, 2, 3)).transpose(1, 0, 2, 3) for a in (x, w)]
+    np.testing.assert_array_equal(run(c, *turned), run(c, x, w))
+
+
+def test_odd_numbers_stay_where_they_belong() -> None:
+    c = Correlation(*CASES["plain"], dt.float32)
+    x, w = arrays(c)
+    x[2, 1, 0, 0] = np.inf
+    w[3, 2, 4, 4] = np.nan
+    compare(run(c, x, w), rule(c, x, w))
+
+
+def test_narrower_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PIRKIT_VECTOR_BITS", "256")
+    host.cache_clear()
+    try:
+        for name in ("plain", "of stride 2", "many positions"):
+            test_correlations(name, dt.float32)
+    finally:
+        monkeypatch.undo()
+        host.cache_clear()
+
+
+@pytest.mark.parametrize("dtype", [dt.float32, dt.float16], ids=repr)
+def test_gradients_of_filters_are_native(dtype: Any) -> None:
+    """Batch and channels are exchanged, as views or as copies; halves are widened."""
+    b = bound((16, 8, 30, 31), (24, 8, 30, 31), groups=1)
+    metas = [replace(m, dtype=dtype) for m in (*b.inputs, *b.outputs)]
+    step = bind_convolution(replace(b, inputs=tuple(metas[:2]), outputs=tuple(metas[2:])))
+    assert step is not None
+    rng = np.random.default_rng(0)
+    x, w = (rng.standard_normal(b.input(k).shape).astype(dtype.np) for k in (0, 1))
+    want = reference.of(lookup(b.op))(x.astype(np.float64), w.astype(np.float64), **b.attrs)
+    out = np.full(want.shape, np.nan, dtype.np)
+    step(x.transpose(1, 0, 2, 3).copy().transpose(1, 0, 2, 3), np.asfortranarray(w), out)
+    tolerance = 1e-3 if dtype is dt.float32 else 0.2
+    np.testing.assert_allclose(out.astype(np.float64), want, rtol=tolerance, atol=tolerance)
