@@ -13,6 +13,7 @@ from pirkit.lowering.codegen.loopnest import (
     Constant,
     Demand,
     Fold,
+    Gather,
     Index,
     Kernel,
     Load,
@@ -120,8 +121,19 @@ class Evaluation:
                 self.values[name] = folded.astype(array.dtype)
             case Store(operand, value):
                 self.operand(operand, after)[...] = self.values[value]
+            case Gather(operand, kind, value):
+                self.gather(operand, kind, self.values[value], after)
             case Demand(operand, value):
                 self.buffers[operand][0] |= not self.values[value].all()
+
+    def gather(self, number: int, kind: str, value: Array, after: bool) -> None:
+        operand = self.kernel.operands[number]
+        inner = [1] * len(self.inner) if after else list(self.kernel.inner)
+        array = np.broadcast_to(value, (*self.kernel.outer, *inner))
+        shared = tuple(k for k, s in enumerate((*operand.outer, *operand.inner)) if s == 0)
+        wide = array.dtype if kind in ("max", "min") else wider(array.dtype)
+        folded = _FOLDS[kind](array.astype(wide), axis=shared, keepdims=True)
+        self.operand(number, after)[...] = folded.astype(operand.dtype.np)
 
     def along(self, axis: int) -> Array:
         """The position along an axis."""

@@ -13,6 +13,7 @@ from pirkit.lowering.codegen.loopnest import (
     Compute,
     Constant,
     Fold,
+    Gather,
     Kernel,
     Load,
     Operand,
@@ -172,7 +173,7 @@ def check(
 ) -> None:
     """Native code equals NumPy on random inputs; outputs begin as poison, inputs stay."""
     rng = np.random.default_rng(seed)
-    written = {s.operand for s in kernel.statements() if isinstance(s, Store)}
+    written = {s.operand for s in kernel.statements() if isinstance(s, (Store, Gather))}
     read = {s.operand for s in kernel.statements() if isinstance(s, Load)}
     buffers = [
         poisoned(o) if k in written - read else random_bytes(rng, o)

@@ -154,6 +154,9 @@ def _order(kernel: MapExpr, k: int, statement: Statement, load: Load) -> Iterato
         yield f"v{k} of stage {statement.stage} reads a value of stage {source.stage}"
     if source.rows is None or statement.rows is None:
         return
+    if source.is_gathered:
+        yield f"v{k} reads a value that is known when all turns of the common loops are over"
+        return
     at = bindings(space(source.meta.shape), load.index)
     if compose(source.rows, at) != statement.rows:
         yield f"v{k} reads a value of another turn of the common loops"

@@ -11,7 +11,9 @@ A generator of code finds here, without asking anything else:
 - the loops that statements share: ``rows`` of the kernel are their extents, ``rows`` of a statement
   say at which turn of them an element is computed. Statements with rows that follow each other may
   share the loops: between them, every read of a temporary is of the same turn, so that it need not
-  live longer than that. A statement without rows has loops of its own: what it reads is complete
+  live longer than that. The turn may be that of an element which a reduction puts together: its
+  result is known when all turns are over, and no statement with rows reads it. A statement without
+  rows has loops of its own: what it reads is complete
   before it starts, and it is complete before the next one does.
 
 A size may be a name, or a polynomial of names, for a number that only the shapes of inputs tell
@@ -31,7 +33,7 @@ from pirkit.dialect.map_expr.tree import Choose, Load, Node, Position, walk
 from pirkit.index.change import numbers_of
 from pirkit.index.expr import Expr
 from pirkit.index.extent import is_sized, named
-from pirkit.index.maps import Index, image_size
+from pirkit.index.maps import Index, image_size, space
 from pirkit.index.sizes import Derived
 from pirkit.runtime.meta import TensorMeta
 
@@ -58,6 +60,12 @@ class Statement:
     def work(self) -> int:
         """How often the body is computed."""
         return prod(self.meta.shape) * prod(self.extents)
+
+    @property
+    def is_gathered(self) -> bool:
+        """True if the common loops go through what it puts together."""
+        inner = {e.iter for e in space(self.extents, "r")}
+        return any(not inner.isdisjoint(e.iters) for e in self.rows or ())
 
     def loads(self) -> Iterator[Load]:
         """What the body reads, each node once."""

@@ -83,7 +83,7 @@ class _Outline:
         self.anchor = ("", -1)
 
     def lines(self) -> Iterator[str]:
-        shared = all(s.rows is not None for s in self.kernel.statements)
+        shared = all(s.rows is not None and not s.is_gathered for s in self.kernel.statements)
         outer = [f"i_{next(self.iterators)}" for _ in self.kernel.rows] if shared else []
         nest = _Nest(outer)
         for statement in self.kernel.statements:

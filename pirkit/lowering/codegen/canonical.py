@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pirkit.lowering.codegen.loopnest import (
     Constant,
     Fold,
+    Gather,
     Index,
     Kernel,
     Operand,
@@ -105,7 +106,7 @@ def _rebuilt(kernel: Kernel, outer: list[_Axis], inner: list[_Axis]) -> Kernel:
     stages = tuple(
         Stage(tuple(map(renumber, s.body)), tuple(map(renumber, s.after))) for s in kernel.stages
     )
-    if not inner and any(isinstance(s, Fold) for s in kernel.statements()):
+    if not inner and any(isinstance(s, (Fold, Gather)) for s in kernel.statements()):
         inner = [_Axis(1, (0,) * len(kernel.operands), None)]
     if not inner:
         body = tuple(s for stage in stages for s in (*stage.body, *stage.after))

@@ -20,7 +20,7 @@ from pirkit.index.change import reads_of
 from pirkit.index.expr import Expr, Iter
 from pirkit.index.maps import flat, space
 from pirkit.lowering.codegen import loopnest
-from pirkit.lowering.codegen.loopnest import Constant, Fold, FoldKind, Kernel, Stage
+from pirkit.lowering.codegen.loopnest import Constant, Fold, FoldKind, Gather, Kernel, Stage
 from pirkit.lowering.codegen.places import Indexing, Places
 from pirkit.lowering.codegen.scalars import apply
 from pirkit.lowering.codegen.writing import Demanded, Lines, Unknown
@@ -108,6 +108,7 @@ class _Builder:
         self.kernel = kernel
         self.statements = statements
         self.inputs = len(kernel.inputs)
+        self.shares = rows is not None
         self.outer: tuple[int, ...] = ()
         self.inner: tuple[int, ...] = ()
         self.axes: dict[int, dict[Iter, int]] = {}
@@ -120,6 +121,8 @@ class _Builder:
                 self.wanted |= {source - self.inputs for source in sources(statement)}
         self.values: dict[int, str] = {}
         self.constants: dict[int, Constant] = {}
+        self.gathers: dict[int, Gather] = {}
+        """Values that are known when the nest is over."""
         self.numbers = count(1)
         self.sweeps = [_Sweep(self.numbers, self.places)]
 
@@ -152,7 +155,8 @@ class _Builder:
         if extents and self.inner and extents != self.inner:
             raise Unknown("statements sweep different spaces")
         self.inner = self.inner or extents
-        if statement.reduction and len(left) != len([n for n in statement.extents if n > 1]):
+        folded = not statement.is_gathered and len([n for n in statement.extents if n > 1])
+        if statement.reduction and folded is not False and len(left) != folded:
             raise Unknown("a fold is made at several points of a sweep")
         return found | {i: axis for axis, i in enumerate(left, len(self.outer))}
 
@@ -168,6 +172,9 @@ class _Builder:
             [Stage(tuple(s.body.statements), tuple(s.after.statements)) for s in self.sweeps]
         )
         places = self.places
+        common = {tuple(map(bool, places.operands[s.operand].outer)) for s in self.gathers.values()}
+        if len(common) > 1:
+            raise Unknown("sums over different ones of the common loops")
         kernel = Kernel(self.outer, self.inner, tuple(places.operands), stages)
         return Nest(kernel, tuple(places.arrays), tuple(places.demands))
 
@@ -179,6 +186,9 @@ class _Builder:
         lines = self.sweeps[-1].body if inner else self.sweeps[-1].after
         name = self.tree(number, statement, lines)
         if statement.reduction:
+            if self.shares and statement.is_gathered:
+                self.gathered(number, statement, name, lines)
+                return
             name = self.reduced(number, statement, name, inner)
             lines = self.sweeps[-1].after if self.inner else lines
         else:
@@ -211,6 +221,17 @@ class _Builder:
             raise Unknown(f"`{statement.reduction}` is no fold of native code")
         name = lines.cast(name, have, want)
         return self.fold(lines, FOLDS[statement.reduction], name)
+
+    def gathered(self, number: int, statement: Statement, name: str, lines: Lines) -> None:
+        """A reduction over the common loops: it is in memory when they are over."""
+        if statement.reduction not in FOLDS:
+            raise Unknown(f"`{statement.reduction}` is not put together in parts")
+        kind, want = FOLDS[statement.reduction], statement.meta.dtype
+        name = lines.cast(name, self.dtype_of(statement.body), want)
+        index = flat(space(statement.meta.shape), statement.meta.shape)
+        operand = self.places.operand(self.inputs + number, self.axes[number], index)
+        self.gathers[number] = Gather(operand, kind, name)
+        lines.statements.append(self.gathers[number])
 
     def found_at(self, number: int, statement: Statement, name: str) -> str:
         """Where the extremum is: first its value, then the first place that has it.
@@ -298,6 +319,8 @@ class _Builder:
         self, number: int, source: int, index: Sequence[Expr], indexing: Indexing, clips: bool
     ) -> str:  # fmt: skip
         value = source - self.inputs
+        if value in self.gathers:
+            raise Unknown("a value is read before the common loops are over")
         if value not in self.values:
             return indexing.element(source, index, clips)
         self.same_point(number, value, index)

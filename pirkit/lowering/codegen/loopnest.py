@@ -5,6 +5,8 @@ A stage sweeps the ``inner`` axes: its body runs at every inner point, its folds
 and what is in ``after`` runs once, when the sweep is over. Softmax of rows is three stages: the
 largest element; the sum of exponentials; the quotients. An elementwise kernel has no inner axes.
 
+A `Gather` is the other way about: it adds up over outer points, in memory, and nobody reads it.
+
 Statements define a name each, in order. A body may read what `after` of an earlier stage defined
 (one value per outer point), and what an earlier body defined: that is then kept for the whole
 sweep. To compute it again instead, repeat the statements.
@@ -101,6 +103,22 @@ class Store:
 
 
 @dataclass(frozen=True, slots=True)
+class Gather:
+    """Puts a value together with an element of an operand, at all points that have that element.
+
+    These are the points along the outer axes where the operand has no stride; they are the same
+    axes for all of a kernel. What was in the operand before does not count. With ``every``, so many
+    points that follow each other share an element, and the next ones have one ``apart`` bytes on.
+    """
+
+    operand: int
+    kind: FoldKind
+    value: str
+    every: int = 0
+    apart: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Demand:
     """Writes 1 to an operand where a bool value does not hold, and nothing elsewhere.
 
@@ -111,7 +129,7 @@ class Demand:
     value: str
 
 
-Statement = Load | Constant | Index | Compute | Fold | Store | Demand
+Statement = Load | Constant | Index | Compute | Fold | Store | Gather | Demand
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,14 +162,18 @@ class Kernel:
             yield from stage.body
             yield from stage.after
 
+    def gathers(self) -> list[Gather]:
+        """What it adds up over outer points."""
+        return [s for s in self.statements() if isinstance(s, Gather)]
+
 
 def reads(statement: Statement) -> tuple[str, ...]:
     """The names that a statement reads."""
     match statement:
         case Compute(args=args):
             return args
-        case Fold(value=value) | Store(value=value) | Demand(value=value):
-            return (value,)
+        case Fold() | Store() | Gather() | Demand():
+            return (statement.value,)
         case Load(at=at, where=where):
             return tuple([name for name in (at, where) if name is not None])
         case Constant() | Index():
@@ -160,7 +182,7 @@ def reads(statement: Statement) -> tuple[str, ...]:
 
 def defines(statement: Statement) -> str | None:
     """The name that a statement defines."""
-    return None if isinstance(statement, (Store, Demand)) else statement.name
+    return None if isinstance(statement, (Store, Gather, Demand)) else statement.name
 
 
 def varying(kernel: Kernel, axis: int) -> set[str]:
@@ -179,7 +201,7 @@ def varying(kernel: Kernel, axis: int) -> set[str]:
                 own = own and not inner
             case Constant(name) | Compute(name):
                 pass
-            case Store() | Demand():
+            case Store() | Gather() | Demand():
                 continue
         if own:
             found.add(name)
@@ -203,8 +225,8 @@ def numbered(kernel: Kernel) -> Kernel:
                 return Fold(number(name), kind, value)
             case Store(operand, value):
                 return Store(operand, number(value))
-            case Demand(operand, value):
-                return Demand(operand, number(value))
+            case Gather() | Demand():
+                return replace(statement, value=number(statement.value))
             case Load(name, operand, at, limit, where):
                 at, where = (None if n is None else number(n) for n in (at, where))
                 return Load(number(name), operand, at, limit, where)
@@ -225,9 +247,21 @@ def kept(kernel: Kernel) -> tuple[str, ...]:
         for statement in stage.body:
             found += [name for name in reads(statement) if name in bodies and name not in found]
         bodies |= {
-            s.name for s in stage.body if not isinstance(s, (Store, Demand, Fold, Constant))
-        }  # fmt: skip
+            name
+            for s in stage.body
+            if (name := defines(s)) is not None and not isinstance(s, (Fold, Constant))
+        }
     return tuple(found)
+
+
+def gathered_axes(kernel: Kernel) -> tuple[int, ...]:
+    """The outer axes of which all points share the elements of a `Gather`."""
+    found = {
+        tuple(k for k, stride in enumerate(kernel.operands[s.operand].outer) if not stride)
+        for s in kernel.gathers()
+    }
+    _require(len(found) < 2, "what is gathered has different axes in common")
+    return next(iter(found), ())
 
 
 def check(kernel: Kernel) -> None:
@@ -237,6 +271,7 @@ def check(kernel: Kernel) -> None:
     """
     axes = (*kernel.outer, *kernel.inner)
     _require(all(extent >= 0 for extent in axes), "an extent is negative")
+    gathered_axes(kernel)
     further = _further(kernel)
     for number, operand in enumerate(kernel.operands):
         ranks = (len(operand.outer), len(operand.inner))
@@ -276,7 +311,7 @@ def _further(kernel: Kernel) -> dict[int, int]:
             case Load(_, operand, at, limit, None):
                 most = limit if at is not None else 0
                 found[operand] = max(found.get(operand, 0), most)
-            case Store(operand) | Demand(operand):
+            case Store(operand) | Gather(operand) | Demand(operand):
                 found.setdefault(operand, 0)
             case _:
                 continue
@@ -284,7 +319,7 @@ def _further(kernel: Kernel) -> dict[int, int]:
 
 
 def _check_statement(kernel: Kernel, statement: Statement, in_body: bool) -> None:
-    if isinstance(statement, (Load, Store, Demand)):
+    if isinstance(statement, (Load, Store, Gather, Demand)):
         _require(0 <= statement.operand < len(kernel.operands), f"{statement}: no such operand")
         inner = kernel.operands[statement.operand].inner
         _require(in_body or not any(inner), f"{statement}: varies over the sweep that is over")

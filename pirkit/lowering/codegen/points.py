@@ -17,6 +17,7 @@ from pirkit.lowering.codegen.loopnest import (
     Demand,
     Fold,
     FoldKind,
+    Gather,
     Index,
     Kernel,
     Load,
@@ -92,6 +93,8 @@ class Points:
                     self.folded[name] = self.get(value)
                 case Store(operand, value):
                     self._store(operand, *self.get(value))
+                case Gather(operand, kind, value):
+                    self._gather(operand, kind, *self.get(value))
                 case Demand(operand, value):
                     self._demand(operand, self.raw(value)[0])
 
@@ -155,6 +158,17 @@ class Points:
             raise InternalError(f"a store of {dtype} into {into}")
         memory = self.memory(operand)
         store(self.builder, narrow(self.builder, value, into), into, memory, self.mask)
+
+    def _gather(self, operand: int, kind: FoldKind, value: Value, dtype: DType) -> None:
+        b, memory, mask = self.builder, self.memory(operand), self.mask
+        into = self.kernel.operands[operand].dtype
+        if memory.step == 0 and self.lanes > 1:
+            if mask is not None:
+                value = b.select(mask, value, b.like(value, identity(kind, dtype)))
+            value, mask = fold_lanes(b, kind, value, dtype), None
+        have = load(b, into, memory, value.type.lanes, mask)
+        total = combine(b, kind, have, value, dtype)
+        store(b, narrow(b, total, into), into, memory, mask)
 
 
 def computed(dtype: DType) -> DType:
@@ -368,7 +382,7 @@ def types_of(kernel: Kernel) -> dict[str, DType]:
                 types[name] = dtype
             case Fold(name, _, value):
                 types[name] = types[value]
-            case Store() | Demand():
+            case Store() | Gather() | Demand():
                 pass
     return types
 

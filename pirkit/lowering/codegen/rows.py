@@ -8,7 +8,11 @@ from typing import Final
 
 from pirkit.lowering.codegen.ir import I64, Builder, Type, Value
 from pirkit.lowering.codegen.loopnest import (
+    Compute,
+    Constant,
     Fold,
+    Gather,
+    Index,
     Kernel,
     Load,
     Operand,
@@ -17,12 +21,14 @@ from pirkit.lowering.codegen.loopnest import (
     Store,
     kept,
     reads,
+    varying,
 )
 from pirkit.lowering.codegen.points import (
     Memory,
     Points,
     argument,
     combine,
+    computed,
     fold_lanes,
     identity,
     load,
@@ -34,12 +40,14 @@ from pirkit.lowering.codegen.points import (
     tree,
     types_of,
 )
-from pirkit.lowering.codegen.primitives import Typed, element
-from pirkit.lowering.codegen.schedule import Schedule
+from pirkit.lowering.codegen.primitives import Typed, element, narrow
+from pirkit.lowering.codegen.schedule import Schedule, row_unroll
 from pirkit.lowering.codegen.scratch import LINE, Scratch
 
 _LONG: Final = 1 << 16
 """Bytes of a row from which it does not stay in the first-level cache between stages."""
+_AHEAD: Final = 1 << 13
+"""Bytes to look ahead at least: memory takes longer than a short row does."""
 
 
 class Rows:
@@ -48,7 +56,11 @@ class Rows:
     def __init__(self, b: Builder, plan: Schedule, scratch: Scratch) -> None:
         self.b, self.plan, self.kernel, self.scratch = b, plan, plan.kernel, scratch
         self.types = types_of(plan.kernel)
-        self.kept = kept(plan.kernel)
+        rank = len(plan.kernel.outer)
+        moving = [varying(plan.kernel, rank + k) for k in range(len(plan.kernel.inner))]
+        self.moving = set[str]().union(*moving)
+        """Names whose values differ along a row."""
+        self.kept = tuple([name for name in kept(plan.kernel) if name in self.moving])
         self.homes = homes(plan.kernel)
         for name in self.kept:
             if name in self.homes:
@@ -57,20 +69,84 @@ class Rows:
 
     def emit(self) -> None:
         b, kernel = self.b, self.kernel
-        pointers = [argument(b, k) for k in range(len(kernel.operands))]
+        pointers = [
+            b.at(argument(b, k), operand.offset) for k, operand in enumerate(kernel.operands)
+        ]
 
         def row(point: Value, _: list[Value]) -> Sequence[Value]:
-            positions = split_index(b, point, kernel.outer)
-            bases = [
-                place(b, b.at(pointer, operand.offset), operand.outer, positions)
-                for pointer, operand in zip(pointers, kernel.operands, strict=True)
-            ]
-            values: dict[str, Typed] = {}
-            for stage in kernel.stages:
-                _RowStage(self, stage, positions, bases, values).emit()
+            self._row(pointers, split_index(b, point, kernel.outer))
             return []
 
-        b.over_blocks(row)
+        gathers = kernel.gathers()
+        if gathers:
+            b.over_blocks(lambda number, _: self._part(number, pointers, gathers))
+        else:
+            b.over_blocks(row)
+
+    def _row(self, pointers: Sequence[Value], positions: list[Value]) -> None:
+        bases = [
+            place(self.b, pointer, operand.outer, positions)
+            for pointer, operand in zip(pointers, self.kernel.operands, strict=True)
+        ]
+        values: dict[str, Typed] = {}
+        for stage in self.kernel.stages:
+            _RowStage(self, stage, positions, bases, values).emit()
+
+    def _part(
+        self, number: Value, pointers: Sequence[Value], gathers: Sequence[Gather]
+    ) -> Sequence[Value]:
+        """Some rows in order, and what they gather."""
+        b, kernel, block = self.b, self.kernel, self.plan.block
+        first = len(kernel.outer) - self.plan.gathered
+        others, shared = kernel.outer[:first], kernel.outer[first:]
+        count = math.prod(shared)
+        *before, part = split_index(b, number, [*others, -(-count // block)])
+        moved = list(pointers)
+        for gather in {g.operand: g for g in gathers}.values():
+            o = kernel.operands[gather.operand]
+            moved[gather.operand] = b.at(pointers[gather.operand], b.times(part, gather.apart))
+            base = place(b, moved[gather.operand], o.outer[:first], before)
+            self._begin(gather, base, kernel.inner, o.inner)
+        start = b.times(part, block)
+        stop = b.binary("smin", b.plus(start, block), Value(str(count), I64))
+
+        def row(point: Value, _: list[Value]) -> Sequence[Value]:
+            self._row(moved, [*before, *split_index(b, point, shared)])
+            return []
+
+        b.loop(start, stop, 1, [], row)
+        return []
+
+    def _begin(
+        self, gather: Gather, base: Value, extents: Sequence[int], strides: Sequence[int]
+    ) -> None:
+        """Write what a gathered element is before the first row."""
+        b, into = self.b, self.kernel.operands[gather.operand].dtype
+        loops = [(n, s) for n, s in zip(extents, strides, strict=True) if s]
+        worst = identity(gather.kind, computed(into))
+
+        def fill(address: Value, left: Sequence[tuple[int, int]], lanes: int) -> None:
+            if not left:
+                value = b.const(Type(element(into), lanes), worst)
+                store(b, narrow(b, value, into), into, Memory(address, into.itemsize), None)
+                return
+            (extent, stride), *rest = left
+            wide = 1 if rest or stride != into.itemsize else self.plan.lanes
+
+            def one(index: Value, _: list[Value]) -> Sequence[Value]:
+                fill(b.at(address, b.times(index, stride)), rest, 1)
+                return []
+
+            def many(index: Value, _: list[Value]) -> Sequence[Value]:
+                fill(b.at(address, b.times(index, stride)), rest, wide)
+                return []
+
+            full = extent // wide * wide
+            b.loop(0, full, wide, [], many)
+            if full < extent:
+                b.loop(full, extent, 1, [], one)
+
+        fill(base, loops, 1)
 
 
 class _RowStage:
@@ -85,14 +161,19 @@ class _RowStage:
         self.rows, self.stage, self.values = rows, stage, values
         self.positions, self.bases = positions, bases
         self.b, self.kernel = rows.b, rows.kernel
-        self.lanes, self.unroll = rows.plan.lanes, rows.plan.unroll
+        self.lanes = rows.plan.lanes
         self.folds = [s for s in stage.body if isinstance(s, Fold)]
         self.spread: dict[str, Typed] = {}
+        self.body = [
+            s for s in stage.body if isinstance(s, Constant) or not self._is_still(s)
+        ]  # fmt: skip
+        self.unroll = row_unroll(rows.kernel, self.body)
 
     def emit(self) -> None:
         b = self.b
         if self.stage.body:
-            for name in _outside(self.stage.body, self.values):
+            self._once()
+            for name in _outside(self.body, self.values):
                 value, dtype = self.values[name]
                 self.spread[name] = b.splat(value, self.lanes), dtype
             start = [
@@ -108,6 +189,16 @@ class _RowStage:
             points = self._points(1, None, self.bases, Value("0", I64), [], None)
             points.known = self.values
             points.run(self.stage.after)
+
+    def _once(self) -> None:
+        """What is the same all along the row is computed before it."""
+        points = self._points(1, None, self.bases, Value("0", I64), [], None)
+        points.known = self.values
+        points.run([s for s in self.stage.body if self._is_still(s)])
+
+    def _is_still(self, statement: Statement) -> bool:
+        told = isinstance(statement, (Load, Compute, Index, Constant))
+        return told and statement.name not in self.rows.moving
 
     def _identity(self, fold: Fold) -> Value:
         dtype = self.rows.types[fold.name]
@@ -141,7 +232,7 @@ class _RowStage:
             for copy in range(count):
                 at = b.plus(index, copy * lanes)
                 points = self._points(lanes, None, bases, at, inner, linear)
-                points.run(self.stage.body)
+                points.run(self.body)
                 self._keep(points, bases, at, linear)
                 self._add(points, copy, result)
                 self._fetch(bases, at, copy)
@@ -158,7 +249,7 @@ class _RowStage:
             at = Value(str(full * lanes), I64)
             mask = tail_mask(b, lanes, row % lanes)
             points = self._points(lanes, mask, bases, at, inner, linear)
-            points.run(self.stage.body)
+            points.run(self.body)
             self._keep(points, bases, at, linear)
             self._add(points, 0, sums)
         return sums
@@ -182,7 +273,7 @@ class _RowStage:
         """
         b, rows = self.b, self.rows
         for name in rows.kept:
-            if any(getattr(s, "name", None) == name for s in self.stage.body):
+            if any(getattr(s, "name", None) == name for s in self.body):
                 value = points.get(name)[0]
                 if name in rows.homes:
                     memory = self._home(name, bases, index)
@@ -203,13 +294,19 @@ class _RowStage:
         plan, b = self.rows.plan, self.b
         if plan.ahead is None or self.stage is not self.kernel.stages[plan.ahead]:
             return
-        wanted = [(k, self.kernel.operands[k].outer[-1], 0) for k in plan.fetched]
+        wanted = [(k, self._ahead(k), 0) for k in plan.fetched]
         wanted += [(k, 0, 1) for k in plan.awaited]
         for number, distance, write in wanted:
             size = self.kernel.operands[number].dtype.itemsize
             if copy * self.lanes * size % LINE == 0:
                 here = b.at(b.at(bases[number], b.times(index, size)), distance)
                 b.invoke("llvm.prefetch.p0", here, f"i32 {write}", "i32 2", "i32 1")
+
+    def _ahead(self, number: int) -> int:
+        """How far to look ahead: to the next row; past some, if rows are short."""
+        operand = self.kernel.operands[number]
+        row = self.kernel.inner[-1] * operand.dtype.itemsize
+        return operand.outer[-1] * -(-_AHEAD // row)
 
     def _points(
         self,

@@ -18,12 +18,14 @@ from pirkit.lowering.codegen.loopnest import (
     Compute,
     Demand,
     Fold,
+    Gather,
     Index,
     Kernel,
     Load,
     Statement,
     Store,
     check,
+    gathered_axes,
     kept,
     varying,
 )
@@ -59,7 +61,8 @@ class Schedule:
     lanes: int
     unroll: int
     block: int
-    """Outer points of a block along the lanes' axis; 1 for rows. The rows of a tile."""
+    """Outer points of a block along the lanes' axis; 1 for rows, but those that gather. The rows
+    of a tile."""
     packed: tuple[int, ...] = ()
     """Operands that are turned in tiles."""
     ahead: int | None = None
@@ -69,10 +72,16 @@ class Schedule:
     """Operands that a later stage writes: it asks for them too."""
     straight: int = 0
     """Points of a tile up to which its inner loops are written out."""
+    gathered: int = 0
+    """The last outer axes whose points gather: a block goes through some of them in order."""
 
     @property
     def blocks(self) -> int:
         """Independent pieces of work; their results do not depend on who runs them."""
+        if self.kernel.gathers():
+            first = len(self.kernel.outer) - self.gathered
+            points = math.prod(self.kernel.outer[first:])
+            return math.prod(self.kernel.outer[:first]) * -(-points // self.block)
         if self.strategy == "rows" or not self.kernel.outer:
             return math.prod(self.kernel.outer)
         *others, last = self.kernel.outer
@@ -93,9 +102,11 @@ def schedule(kernel: Kernel, target: Target) -> Schedule:
     outer, inner = list(range(rank)), list(range(rank, rank + len(kernel.inner)))
     group = outer if axis < rank else inner
     group.remove(axis)
+    if kernel.gathers():
+        return _gathering(kernel, inner, axis, lanes, target)
     if axis >= rank:
         ordered = with_axes(kernel, outer, [*inner, axis])
-        plan = Schedule(ordered, "rows", lanes, _row_unroll(kernel), 1)
+        plan = Schedule(ordered, "rows", lanes, 1, 1)
         return _fetching(plan, target)
     sweep = _turned_axis(kernel, axis, inner or outer)
     if kernel.inner and sweep is None and (tiled := _tiled(kernel, axis, outer, inner, lanes)):
@@ -113,6 +124,19 @@ def schedule(kernel: Kernel, target: Target) -> Schedule:
     return Schedule(ordered, "columns", lanes, unroll, block, packed)
 
 
+def _gathering(
+    kernel: Kernel, inner: list[int], axis: int, lanes: int, target: Target
+) -> Schedule:  # fmt: skip
+    """Rows whose blocks are the points that share what is gathered."""
+    shared = gathered_axes(kernel)
+    others = [k for k in range(len(kernel.outer)) if k not in shared]
+    ordered = with_axes(kernel, [*others, *shared], [*inner, axis])
+    every = max(g.every for g in kernel.gathers())
+    block = every or max(1, math.prod([kernel.outer[k] for k in shared]))
+    plan = Schedule(ordered, "rows", lanes, 1, block, gathered=len(shared))
+    return _fetching(plan, target)
+
+
 def _tiled(
     kernel: Kernel, axis: int, outer: list[int], inner: list[int], lanes: int
 ) -> Schedule | None:  # fmt: skip
@@ -121,7 +145,7 @@ def _tiled(
         return None
     (stage,) = kernel.stages
     body = stage.body
-    if any(isinstance(s, (Store, Demand)) for s in body):
+    if any(isinstance(s, (Store, Gather, Demand)) for s in body):
         return None
     folds = sum(isinstance(s, Fold) for s in body)
 
@@ -150,16 +174,16 @@ def _tiled(
 
 
 def _fetching(plan: Schedule, target: Target) -> Schedule:
-    """The first stage waits for memory, another one computes: the next row is asked for there."""
+    """Some stages wait for memory, another one computes: the next row is asked for there."""
     kernel = plan.kernel
     weights = [_weight_of(stage.body) for stage in kernel.stages]
     ahead = max(range(len(weights)), key=lambda k: weights[k])
     if not kernel.outer or ahead == 0:
         return plan
-    first = {s.operand for s in kernel.stages[0].body if isinstance(s, Load)}
+    read = {s.operand for stage in kernel.stages for s in stage.body if isinstance(s, Load)}
     fetched = [
         k
-        for k in sorted(first & _loaded(kernel))
+        for k in sorted(read & _loaded(kernel))
         if kernel.operands[k].inner[-1] == kernel.operands[k].dtype.itemsize
         and kernel.operands[k].outer[-1]
     ]
@@ -186,7 +210,7 @@ def _lanes(kernel: Kernel, axis: int, target: Target) -> int:
         match statement:
             case Load(name, operand) if name in names:
                 dtypes.append(kernel.operands[operand].dtype)
-            case Store(operand):
+            case Store(operand) | Gather(operand):
                 dtypes.append(kernel.operands[operand].dtype)
             case Compute(name, _, _, dtype) | Index(name, _, dtype) if name in names:
                 dtypes.append(dtype)
@@ -198,7 +222,7 @@ def _lanes(kernel: Kernel, axis: int, target: Target) -> int:
 
 def _lane_axis(kernel: Kernel) -> int | None:
     """The axis along which most bytes lie side by side; of equal ones an outer one."""
-    extents = (*kernel.outer, *kernel.inner)
+    extents, gathers = (*kernel.outer, *kernel.inner), bool(kernel.gathers())
     if not extents:
         return None
 
@@ -215,10 +239,14 @@ def _lane_axis(kernel: Kernel) -> int | None:
             for s in kernel.statements()
             if isinstance(s, Store)
         )
+        if gathers and axis < len(kernel.outer):
+            return -1.0, 0, False, 0
         wide = extents[axis] >= 8
         return (total if wide else 0.0, stores, axis < len(kernel.outer), axis)
 
-    return max(range(len(extents)), key=worth) if kernel.points else 0
+    if kernel.points == 0:
+        return len(kernel.outer) if gathers else 0
+    return max(range(len(extents)), key=worth)
 
 
 def _turned_axis(kernel: Kernel, lane_axis: int, candidates: list[int]) -> int | None:
@@ -270,12 +298,12 @@ def _weight_of(statements: Iterable[Statement]) -> int:
     )  # fmt: skip
 
 
-def _row_unroll(kernel: Kernel) -> int:
+def row_unroll(kernel: Kernel, body: Iterable[Statement]) -> int:
     """Several accumulators hide the latency of adding up."""
     row = kernel.inner[-1] if kernel.inner else 1
     if row < 128:
         return 1
-    return 2 if _weight(kernel) > 2 * _HEAVY else 4
+    return 2 if _weight_of(body) > 2 * _HEAVY else 4
 
 
 def _column_block(kernel: Kernel, lanes: int, target: Target, packed: bool) -> int:

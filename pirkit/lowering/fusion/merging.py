@@ -24,7 +24,7 @@ from pirkit.lowering.fusion.partition import (
     sources_of,
     too_large,
 )
-from pirkit.lowering.fusion.solver import Loops, elements, solve
+from pirkit.lowering.fusion.solver import Loops, elements, gathered, reading, solve
 
 TRIED: Final = 4
 """Kernels that read the same tensor which a kernel is tried to be joined with."""
@@ -42,6 +42,8 @@ def join_neighbours(parts: Partition, policy: Policy) -> None:
             if host not in held:
                 held.append(host)
     parts.groups = list(dict.fromkeys(parts.of.values()))
+    apart = ((p, r) for p, r in parts.refusals.items() if parts.of[p[0]] is not parts.of[p[1]])
+    parts.refusals = dict(apart)
 
 
 def join_pairs(parts: Partition, pairs: Iterable[Pair]) -> None:
@@ -85,6 +87,7 @@ def _joined(parts: Partition, host: Group, group: Group, policy: Policy) -> bool
         loops = _common(host, group)
         if loops is not None and not _is_wide(loops, (host, group), policy):
             loops = None
+        loops = loops or _gathering(host, group) or _gathering(group, host)
     if loops is None:
         return False
     _unite(parts, host, group, loops)
@@ -130,6 +133,29 @@ def _common(one: Group, other: Group) -> Loops | None:
         del loops.rows[value]
     known = loops.extents.keys()
     loops.seen = {v: rows for v, rows in loops.seen.items() if rows.keys() <= known}
+    return loops
+
+
+def _gathering(kept: Group, added: Group) -> Loops | None:
+    """The loops of a kernel, if what the other one reduces is gathered while they turn."""
+    if not kept.loops.extents or not any(u.is_reduction for u in added.units.values()):
+        return None
+    seen = reading(kept.ordered, kept.loops)
+    seeds = {v: seen[v] for v in added.inputs if v in seen}
+    if not seeds:
+        return None
+    extents = dict(kept.loops.extents)
+    work = max(kept.loops.work, added.loops.work)
+    loops = Loops(dict(extents), {**kept.loops.rows, **seeds}, dict(kept.loops.seen), work)
+    for unit in added.ordered:
+        joined = solve(unit, [loops])
+        same = joined.extents == extents and not joined.same and not joined.new
+        rows = joined.rows if same else gathered(unit, loops)
+        if rows is None:
+            return None
+        loops.rows[unit.result] = rows
+    for value in seeds:
+        del loops.rows[value]
     return loops
 
 

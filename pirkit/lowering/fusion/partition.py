@@ -25,7 +25,7 @@ from pirkit.lowering.fusion.equations import Equations, Unit
 from pirkit.lowering.fusion.recomputing import again
 from pirkit.lowering.fusion.refusal import Refusal
 from pirkit.lowering.fusion.solvability import Conflict, conflicts, recompute_cost
-from pirkit.lowering.fusion.solver import Joined, Loops, elements, solve, spread
+from pirkit.lowering.fusion.solver import Joined, Loops, elements, gathered, solve, spread
 
 Pair = tuple[PirOp, PirOp]
 
@@ -237,6 +237,8 @@ class _Partitioner:
             joined = solve(unit, [g.loops for g in groups], members)
             refusal = self.serial(unit, groups, joined)
             if refusal is not None:
+                joined = _by_turns(unit, groups, joined)
+            if joined is None:
                 return refusal
         if any(r.decides and r.source in members for r in unit.reads):
             return self.waits_for_indices(unit, members)
@@ -326,6 +328,15 @@ def _reads_straight(unit: Unit, members: Mapping[SSAValue, Unit]) -> bool:
     here = space(unit.meta.shape)
     inside = [r for r in unit.reads if r.source in members]
     return all(r.index == here or members[r.source].is_reduction for r in inside)
+
+
+def _by_turns(unit: Unit, groups: list[Group], joined: Joined) -> Joined | None:
+    """How a reduction joins that is put together while the common loops turn, if it can."""
+    held = [g.loops for g in groups if g.loops.rows]
+    rows = gathered(unit, held[0]) if len(held) == 1 else None
+    if rows is None:
+        return None
+    return Joined(rows, {}, dict(held[0].extents), False, joined.work)
 
 
 def _first(unit: Unit, groups: list[Group]) -> PirOp:

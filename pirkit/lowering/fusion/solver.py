@@ -18,7 +18,8 @@ from typing import Final
 from xdsl.ir import SSAValue
 
 from pirkit.dialect.map_expr.tree import Reduction
-from pirkit.index.expr import Expr
+from pirkit.index.change import substitute
+from pirkit.index.expr import Expr, Iter
 from pirkit.index.extent import expected
 from pirkit.index.maps import Index, bindings, compose, inverse, space
 from pirkit.lowering.fusion.equations import Unit
@@ -27,6 +28,15 @@ Rows = dict[int, Expr]
 """Loop -> turn, over the canonical iterators of a value."""
 
 _NUMBERS: Final = count()
+
+IN_PARTS: Final = frozenset({
+    "pd_op.sum", "pd_op.prod", "pd_op.max", "pd_op.min", "pd_op.amax", "pd_op.amin", "pd_op.any",
+    "pd_op.all",
+})  # fmt: skip
+"""Reductions of reductions of parts are those of the whole."""
+
+GATHERED: Final = 1 << 16
+"""Elements that are gathered in each turn at most: they had better stay in a cache."""
 
 LOOKED_AT: Final = 256
 """Pairs of value and index that are followed to an input."""
@@ -83,11 +93,15 @@ def solve(
     inner = unit.value.extents if isinstance(unit.value, Reduction) else ()
     inner_iters = {e.iter for e in space(inner, "r") if e.iter is not None}
     found: list[Rows] = []
+    dropped: set[int] = set()
     for read in unit.reads:
         group = next((g for g in held if read.source in g.rows), None)
         if group is None:
             continue
         source = space(read.shape)
+        own_iters = {e.iter for e in source}
+        # what is gathered is known when the loops are over
+        dropped |= {a for a, e in group.rows[read.source].items() if not own_iters >= e.iters}
         at = bindings(source, read.index)
         rows = {a: e for a, e in group.rows[read.source].items() if a in group.extents}
         found.append(dict(zip(rows, compose(tuple(rows.values()), at), strict=True)))
@@ -107,7 +121,6 @@ def solve(
         return Joined(own, {}, extents, True, work)
     agreed: Rows = {}
     same: dict[int, int] = {}
-    dropped: set[int] = set()
     for rows in found:
         for axis, turn in rows.items():
             if inner_iters & turn.iters or agreed.get(axis, turn) is not turn:
@@ -133,6 +146,41 @@ def solve(
     return Joined(agreed, same, left, False, work)
 
 
+def gathered(unit: Unit, loops: Loops) -> Rows | None:
+    """Rows of a reduction that is put together turn by turn, known when all are over; None for one
+    that is not, or that had better go its own way: along memory, or into very many elements.
+    """
+    value = unit.value
+    if not isinstance(value, Reduction) or value.op not in IN_PARTS or not loops.extents:
+        return None
+    found: Rows | None = None
+    for read in unit.reads:
+        held = loops.rows.get(read.source)
+        if held is None:
+            continue
+        if any(a not in held for a in loops.extents):
+            return None
+        at = bindings(space(read.shape), read.index)
+        rows = {a: substitute(held[a], at) for a in loops.extents}
+        if found not in (None, rows):
+            return None
+        found = rows
+    turns = {a: e.iter for a, e in (found or {}).items()}
+    inner = {e.iter for e in space(value.extents, "r")} - {None}
+    own = {e.iter for e in space(unit.meta.shape)} - {None}
+    taken = set(turns.values())
+    whole = all(i is not None and i.extent == loops.extents[a] for a, i in turns.items())
+    if found is None or not whole or len(taken) < len(turns) or taken.isdisjoint(inner):
+        return None
+    if elements([i.extent for i in own - taken if i is not None]) > GATHERED:
+        return None
+    for read in unit.reads:
+        last = read.index[-1].iters if read.index else frozenset[Iter]()
+        if not taken.isdisjoint(last) and any(not taken >= e.iters for e in read.index):
+            return None
+    return found
+
+
 def _by_inputs(unit: Unit, held: list[Loops], members: Mapping[SSAValue, Unit]) -> Rows:
     """Rows of a reduction whose members have none: it goes through an input as others do."""
     extents = unit.value.extents if isinstance(unit.value, Reduction) else ()
@@ -154,6 +202,21 @@ def _by_inputs(unit: Unit, held: list[Loops], members: Mapping[SSAValue, Unit]) 
             if rows and not any(inner & e.iters for e in rows.values()):
                 return rows
     return {}
+
+
+def reading(units: Iterable[Unit], loops: Loops) -> dict[SSAValue, Rows]:
+    """The rows of all that the ops of a group, in their order, read: where one op tells."""
+    found = dict(loops.rows)
+    for unit in reversed(list(units)):
+        extents = unit.value.extents if isinstance(unit.value, Reduction) else ()
+        outer = (*space(unit.meta.shape), *space(extents, "r"))
+        for read in unit.reads if unit.result in found else ():
+            back = inverse(read.index, outer, read.shape) if read.source not in found else None
+            if back is not None:
+                turns = {a: e for a, e in found[unit.result].items() if a in loops.extents}
+                at = bindings(outer, back)
+                found[read.source] = {a: substitute(e, at) for a, e in turns.items()}
+    return found
 
 
 def spread(unit: Unit, rows: Rows, members: dict[SSAValue, Unit], loops: Loops) -> None:

@@ -14,6 +14,7 @@ from pirkit.lowering.codegen.loopnest import (
     Compute,
     Constant,
     Fold,
+    Gather,
     Index,
     Kernel,
     Load,
@@ -35,7 +36,7 @@ RENAMES: Final = frozenset({
     "pd_op.share_data",
 })  # fmt: skip
 """Ops whose result has the elements of the operand in the same order."""
-PURE: Final = (Load, Constant, Index, Compute, Fold, Store)
+PURE: Final = (Load, Constant, Index, Compute, Fold, Store, Gather)
 """Statements of nests that need nothing but their operands."""
 
 
