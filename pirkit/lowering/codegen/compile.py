@@ -12,10 +12,10 @@ from typing import Final
 
 from pirkit.diag.errors import ArtifactError
 from pirkit.diag.version import VERSION
-from pirkit.lowering.codegen.generate import SYMBOL, Generated, generate
+from pirkit.lowering.codegen.generate import SYMBOL, generate
 from pirkit.lowering.codegen.loopnest import Compute, Kernel, numbered
 from pirkit.lowering.codegen.parts import in_parts
-from pirkit.lowering.codegen.schedule import COSTLY, schedule
+from pirkit.lowering.codegen.schedule import COSTLY, Schedule, schedule
 from pirkit.runtime.native.cache import ObjectCache, user_cache
 from pirkit.runtime.native.engine import compile_ir
 from pirkit.runtime.native.function import Code, NativeFunction, NativeSequence
@@ -76,7 +76,7 @@ def compile_kernel(kernel: Kernel, target: Target) -> Code:
         SYMBOL,
         generated.blocks,
         generated.scratch,
-        _work(kernel, generated),
+        work_of(kernel, generated.schedule),
         tuple(o.size for o in kernel.operands),
         tuple(k for k, o in enumerate(kernel.operands) if o.stream),
     )
@@ -102,7 +102,7 @@ def _generator() -> str:
     return digest.hexdigest()
 
 
-def _work(kernel: Kernel, generated: Generated) -> int:
+def work_of(kernel: Kernel, plan: Schedule) -> int:
     """A guess of the time on one thread, in ns; decides whether threads are worth waking."""
     moved = sum(o.size for o in kernel.operands) / _BYTES_PER_NS
     computed = sum(
@@ -110,8 +110,7 @@ def _work(kernel: Kernel, generated: Generated) -> int:
         for s in kernel.statements()
         if isinstance(s, Compute)
     )
-    lanes = generated.schedule.lanes
-    return int(moved + computed * kernel.points * 16 / max(lanes, 1) / 2)
+    return int(moved + computed * kernel.points * 16 / max(plan.lanes, 1) / 2)
 
 
 def pack(code: Code) -> bytes:

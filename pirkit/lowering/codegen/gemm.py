@@ -14,7 +14,7 @@ from math import prod
 from typing import Final
 
 from pirkit.lowering.codegen.compile import function_of, key_of
-from pirkit.lowering.codegen.generate import SYMBOL
+from pirkit.lowering.codegen.generate import PARAMETERS, SYMBOL, begin
 from pirkit.lowering.codegen.ir import I64, PTR, Builder, Value
 from pirkit.lowering.codegen.panels import (
     Shape,
@@ -135,16 +135,7 @@ def generate_product(p: Product, target: Target) -> Written:
     b = made.builder()
     writer = _Writer(p, shape, at_once, made, b)
     writer.emit()
-    made.define(
-        f"void @{SYMBOL}(ptr noalias readonly %args, i64 %slot, i64 %lo, i64 %hi)",
-        b,
-        (
-            f"  %scratch_slot = getelementptr i8, ptr %args, i64 {8 * 3}",
-            "  %scratch_base = load ptr, ptr %scratch_slot, align 8",
-            f"  %scratch_offset = mul i64 %slot, {writer.scratch}",
-            "  %scratch = getelementptr i8, ptr %scratch_base, i64 %scratch_offset",
-        ),
-    )
+    made.define(f"void @{SYMBOL}({PARAMETERS})", b, begin(3, writer.scratch))
     blocks = _count(p, at_once.rows, at_once.columns)
     work = int(p.multiplications / shape.lanes / 3)
     return Written(made.text(), blocks, writer.scratch, work)

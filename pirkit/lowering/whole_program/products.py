@@ -34,8 +34,8 @@ def product_of(
     if b.rank == 2 and not turned[0]:
         # many matrices times one: their rows together
         batch, rows = (), prod(a.shape[:-1])
-    factors = (_matrices(a, batch, turned[0]), _matrices(b, batch, turned[1]))
-    result = _matrices(c, batch, False)
+    factors = (matrices(a, batch, turned[0]), matrices(b, batch, turned[1]))
+    result = matrices(c, batch, False)
     if (
         rows * columns * depth > SMALL
         and min(rows, columns) >= THIN
@@ -49,7 +49,8 @@ def product_of(
     return _nest((*batch, rows, columns), depth, (a, b, c), (*factors, result))
 
 
-def _matrices(meta: TensorMeta, batch: Sequence[int], turned: bool) -> Matrices:
+def matrices(meta: TensorMeta, batch: Sequence[int], turned: bool) -> Matrices:
+    """Where the matrices of an operand lie, for each point of a batch."""
     size = meta.dtype.itemsize
     last = meta.shape[-1] * size
     own = meta.shape[:-2] if batch else ()

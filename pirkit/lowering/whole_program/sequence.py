@@ -22,9 +22,11 @@ from pirkit.lowering.codegen.loopnest import (
     Stage,
     Store,
 )
+from pirkit.lowering.codegen.row_blocks import native_rows
 from pirkit.lowering.native import FUSED
 from pirkit.lowering.whole_program.graph import Refused
 from pirkit.lowering.whole_program.products import product_of
+from pirkit.lowering.whole_program.row_groups import Group, row_groups
 from pirkit.runtime.arena import Arena
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.native.function import NativeFunction
@@ -83,14 +85,20 @@ class _Sequence:
             raise Refused(f"`{call.kernel}` is more than a function of its operands")
         if call.kernel == FUSED:
             self.fused(call)
-        elif call.kernel in RENAMES and isinstance(call.inputs[0], int):
-            out = cast(int, call.outputs[0])
-            if out != call.inputs[0]:
-                self.same[out] = self.buffer(call.inputs[0])
         elif call.kernel == "pd_op.matmul":
             self.product(call)
-        else:
+        elif not _renames(call):
             raise Refused(f"`{call.kernel}` has no native form")
+
+    def rename(self, call: Call) -> None:
+        out, source = call.outputs[0] if call.outputs else None, call.inputs[:1]
+        if _renames(call) and isinstance(out, int) and out != source[0]:
+            self.same[out] = self.buffer(cast(int, source[0]))
+
+    def rows(self, group: Group) -> None:
+        """Calls that go through blocks of rows together."""
+        self.steps.append((native_rows(group.blocks), group.operands))
+        self.nests.append(None)
 
     def fused(self, call: Call) -> None:
         given, results = cast("tuple[int, ...]", call.inputs), call.outputs
@@ -134,6 +142,10 @@ class _Sequence:
         return target
 
 
+def _renames(call: Call) -> bool:
+    return call.kernel in RENAMES and isinstance(call.inputs[0], int)
+
+
 def sequence_program(plan: Plan) -> NativeProgram:
     """The native program of a plan. Raises Refused for a plan that has none."""
     if plan.written:
@@ -142,7 +154,14 @@ def sequence_program(plan: Plan) -> NativeProgram:
     for instruction in plan.body:
         if not isinstance(instruction, Call):
             raise Refused("the program branches or loops")
-        made.call(instruction)
+        made.rename(instruction)
+    groups = row_groups(plan, made.meta, made.same)
+    members = {k for group in groups.values() for k in group.members}
+    for number, instruction in enumerate(plan.body):
+        if number in groups:
+            made.rows(groups[number])
+        elif number not in members:
+            made.call(cast(Call, instruction))
     ports = (*plan.inputs, *plan.params)
     made.outputs = [cast(int, o.source) for o in plan.outputs]
     taken = {p.slot for p in ports}
