@@ -154,6 +154,12 @@ def _split(item: Item) -> Iterator[Item]:
 def _place_rows(made: Order, lanes: int) -> None:
     """Give rows that outlive their loop a place, which others get when nobody reads them more."""
     stages = made.stages
+
+    def room(value: int) -> int:
+        """An odd number of lines: the same column of many rows is not in one set of a cache."""
+        size = stages.columns(value) * lanes * stages.graph.dtype(value).itemsize
+        return -(-size // _LINE) * _LINE | _LINE
+
     last: dict[int, int] = {}
     for k, item in enumerate(made.points()):
         for value in item.reads():
@@ -165,8 +171,7 @@ def _place_rows(made: Order, lanes: int) -> None:
             value = node.op.out
             if value not in made.kept:
                 continue
-            size = stages.columns(value) * lanes * stages.graph.dtype(value).itemsize
-            size = -(-size // _LINE) * _LINE
+            size = room(value)
             if free[size]:
                 made.rows[value] = free[size].pop()
             else:
@@ -174,5 +179,4 @@ def _place_rows(made: Order, lanes: int) -> None:
                 made.row_bytes += size
             ends[last[value]].append(value)
         for value in ends[k]:
-            size = stages.columns(value) * lanes * stages.graph.dtype(value).itemsize
-            free[-(-size // _LINE) * _LINE].append(made.rows[value])
+            free[room(value)].append(made.rows[value])
