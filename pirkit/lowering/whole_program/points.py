@@ -59,8 +59,7 @@ class _Program:
         wanted = min(_MOST_PARTS, self.vectors // _PART)
         self.parts = 1 << max(0, wanted.bit_length() - 1)  # even shares for even numbers of threads
         size = self.dtype.itemsize
-        self.sums_at = self.order.block * self.order.row_bytes
-        self.scratch = self.sums_at + self.sums.count * self.lanes * size
+        self.scratch = self.order.block * self.order.row_bytes
         self.numbers = self.order.reserve(self.parts * self.sums.count * size)
 
     @property
@@ -141,18 +140,18 @@ class _Program:
         if self.vectors == 1:
             w.mask = tail_mask(b, self.lanes, self.stages.points)
             self.vector(w)
-            self._finish(w, Value("0", I64))
             return
 
         def part(number: Value, _: object) -> list[Value]:
             low, high = (self._bound(w, b.plus(number, k)) for k in (0, 1))
+            sums = b.at(self._sums(w), b.times(number, self.sums.count * self.dtype.itemsize))
+            self.sums.clear(w, sums)
 
             def block(first: Value, _: object) -> list[Value]:
-                self.block(w, first, low, high)
+                self.block(w, first, high, sums)
                 return []
 
             b.loop(low, high, self.order.block, [], block)
-            self._finish(w, number)
             return []
 
         b.loop(Value("%lo", I64), Value("%hi", I64), 1, [], part)
@@ -161,11 +160,10 @@ class _Program:
         """The first vector of a part."""
         return w.b.emit(I64, f"udiv {w.b.times(part, self.vectors)}, {self.parts}")
 
-    def _finish(self, w: Writer, part: Value) -> None:
-        if self.sums.count:
-            self.sums.finish(w, self.sums_at, part, self.numbers)
+    def _sums(self, w: Writer) -> Value:
+        return w.b.at(w.workspace, self.numbers)
 
-    def block(self, w: Writer, first: Value, low: Value, high: Value) -> None:
+    def block(self, w: Writer, first: Value, high: Value, sums: Value) -> None:
         """Some vectors of points through all loops, then what they give to the sums."""
         b, most, scratch = w.b, self.order.block, w.scratch
         left = b.emit(I64, f"sub i64 {high.text}, {first.text}")
@@ -185,17 +183,16 @@ class _Program:
             return []
 
         b.loop(0, count, 1, [], one)
-        vectors = Vectors(count, b.splat(b.compare("ne", first, low), self.lanes), choose)
         for item in self.order.sums:
             if item.sum is not None:
-                self.sums.add(w, item.sum, b.at(scratch, self.sums_at), vectors)
+                self.sums.add(w, item.sum, sums, Vectors(count, choose))
         w.scratch = scratch
 
     def vector(self, w: Writer) -> None:
         """One vector of points through all loops."""
         for item in self.order.inside:
             if item.sum is not None:
-                self.sums.add(w, item.sum, w.b.at(w.scratch, self.sums_at), None)
+                self.sums.add(w, item.sum, self._sums(w), None)
             elif item.first.kind == "map":
                 w.rows(item)
             else:

@@ -1,4 +1,4 @@
-"""Sums over all points: a vector for each element, added up over the lanes at the end.
+"""Sums over all points: a vector for each element of a tile, whose lanes are added behind a block.
 
 Points are shared out in parts whose number follows from the program alone, and the parts are added
 in their order: the result does not depend on the number of threads.
@@ -6,43 +6,50 @@ in their order: the result does not depend on the number of threads.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from pirkit.lowering.codegen.ir import I64, Value
+from pirkit.lowering.codegen.ir import I64, Builder, Value
 from pirkit.lowering.codegen.points import Memory, load, store
 from pirkit.lowering.whole_program.stages import Stages, Sum
 from pirkit.lowering.whole_program.writer import Writer, in_tiles
 
-TILE: Final = (4, 5)
+TILE: Final = (4, 4)
 """Rows and columns of a product that are added up at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Vectors:
-    """``count`` vectors of points; ``choose`` lets the writer work on one of them.
-
-    ``more`` lanes hold 1 if there were others before them, whose sums these are added to.
-    """
+    """``count`` vectors of points; ``choose`` lets the writer work on one of them."""
 
     count: Value
-    more: Value
     choose: Callable[[Value], None]
 
 
 class Sums:
-    """Where the sums of a program are: vectors in scratch memory, numbers in the workspace."""
+    """Where the sums of a program are: numbers in the workspace, as many for each part."""
 
     def __init__(self, stages: Stages, lanes: int) -> None:
         self.lanes = lanes
         self.first: dict[int, int] = {}
-        """The number of the first vector of each sum."""
+        """The place of the first number of each sum."""
         self.count = 0
         for each in stages.sums:
             self.first[each.out] = self.count
             numel = stages.graph.metas[each.out].numel
             self.count += -(-numel // lanes) * lanes
+
+    def clear(self, w: Writer, start: Value) -> None:
+        """Begin with zeros."""
+        b, size = w.b, w.dtype.itemsize
+        zero = b.const(w.type_of(w.dtype, self.lanes), 0.0)
+
+        def one(index: Value, _: Sequence[Value]) -> Sequence[Value]:
+            store(b, zero, w.dtype, Memory(b.at(start, b.times(index, size)), size), None)
+            return []
+
+        b.loop(0, self.count, self.lanes, [], one)
 
     def add(self, w: Writer, each: Sum, start: Value, vectors: Vectors | None) -> None:
         """Add what some vectors of points give; or begin with the only one."""
@@ -55,21 +62,11 @@ class Sums:
         high, wide = (_even(rows, TILE[0]), _even(columns, TILE[1]))
         if rows == 1:
             wide = _even(columns, TILE[0] * TILE[1])
-        base = b.at(start, self.first[each.out] * self.lanes * w.dtype.itemsize)
+        size = w.dtype.itemsize
+        base = b.at(start, self.first[each.out] * size)
+        zero = b.const(w.type_of(w.dtype, self.lanes), 0.0)
 
         def tile(row: Value, column: Value, many: int, some: int) -> None:
-            places: list[Memory] = []
-            totals: list[Value] = []
-            for r in range(many):
-                line = b.times(b.plus(row, r), columns)
-                for c in range(some):
-                    number = b.plus(line, b.plus(column, c))
-                    where = b.at(base, b.times(number, self.lanes * w.dtype.itemsize))
-                    places.append(Memory(where, w.dtype.itemsize))
-                    zero = b.const(w.type_of(w.dtype, self.lanes), 0.0)
-                    more = vectors and load(b, w.dtype, places[-1], self.lanes, vectors.more)
-                    totals.append(more or zero)
-
             def one(number: Value, so_far: Sequence[Value]) -> Sequence[Value]:
                 if vectors is not None:
                     vectors.choose(number)
@@ -86,35 +83,32 @@ class Sums:
                                 made[k] = b.fma(factor, right[c], made[k])
                 return made
 
+            totals = [zero] * (many * some)
             if vectors is None:
-                found = one(Value("0", I64), totals)
+                totals = one(Value("0", I64), totals)
             else:
-                found = b.loop(0, vectors.count, 1, totals, one)
-            for place, total in zip(places, found, strict=True):
-                store(b, total, w.dtype, place, None)
+                totals = b.loop(0, vectors.count, 1, totals, one)
+            numbers = self._numbers(w, totals)
+            for r in range(many):
+                line = b.times(b.plus(row, r), columns)
+                for k, piece in _pieces(b, numbers, r * some, some):
+                    number = b.plus(line, b.plus(column, k - r * some))
+                    place = Memory(b.at(base, b.times(number, size)), size)
+                    if vectors is not None:
+                        piece = b.add(load(b, w.dtype, place, piece.type.lanes, None), piece)
+                    store(b, piece, w.dtype, place, None)
 
         def line(row: Value, many: int) -> None:
             in_tiles(b, columns, wide, lambda column, some: tile(row, column, many, some))
 
         in_tiles(b, rows, high, line)
 
-    def finish(self, w: Writer, start: int, part: Value, target: int) -> None:
-        """Add up the lanes, into the numbers of a part."""
-        b, size = w.b, w.dtype.itemsize
-        vector = self.lanes * size
-        numbers = b.at(b.at(w.workspace, target), b.times(part, self.count * size))
-
-        def group(index: Value, _: Sequence[Value]) -> Sequence[Value]:
-            base = b.at(b.at(w.scratch, start), b.times(index, vector))
-            vectors = [
-                load(b, w.dtype, Memory(b.at(base, k * vector), size), self.lanes, None)
-                for k in range(self.lanes)
-            ]
-            made = w.lanes_added(vectors)
-            store(b, made, w.dtype, Memory(b.at(numbers, b.times(index, size)), size), None)
-            return []
-
-        b.loop(0, self.count, self.lanes, [], group)
+    def _numbers(self, w: Writer, totals: Sequence[Value]) -> list[Value]:
+        """The lanes of each vector added up, as lanes of as few vectors as can hold them."""
+        missing = -len(totals) % self.lanes
+        every = [*totals, *[w.b.like(totals[0], 0.0)] * missing]
+        groups = range(0, len(every), self.lanes)
+        return [w.lanes_added(every[k : k + self.lanes]) for k in groups]
 
     def total(self, w: Writer, parts: int, target: int) -> None:
         """Add up the parts, into the first of them."""
@@ -136,6 +130,21 @@ class Sums:
             return []
 
         b.loop(0, self.count, self.lanes, [], some)
+
+
+def _pieces(
+    b: Builder, vectors: Sequence[Value], start: int, count: int
+) -> Iterator[tuple[int, Value]]:
+    """Lanes that lie side by side in a row of vectors, vector by vector, and where each begins."""
+    lanes, end = vectors[0].type.lanes, start + count
+    while start < end:
+        vector, lane = vectors[start // lanes], start % lanes
+        width = min(end - start, lanes - lane)
+        if width == 1:
+            yield start, b.extract(vector, lane)
+        else:
+            yield start, b.shuffle(vector, vector, range(lane, lane + width))
+        start += width
 
 
 def _even(count: int, most: int) -> int:
