@@ -18,6 +18,7 @@ from typing import Final, Literal
 from pirkit.lowering.codegen.primitives import TABLE
 from pirkit.lowering.codegen.scalars import HARMLESS
 from pirkit.lowering.whole_program.axes import ELEMENTWISE, Classes, columns, summed
+from pirkit.lowering.whole_program.factors import without_common_factors
 from pirkit.lowering.whole_program.graph import Graph, Op, Refused
 
 MOST_COLUMNS: Final = 256
@@ -69,7 +70,7 @@ class Stages:
 
 def stages_of(graph: Graph) -> Stages:
     """Put a graph into stages. Raises Refused for one that has none."""
-    graph = _without_renames(graph)
+    graph = without_common_factors(_without_renames(graph))
     classes = Classes(graph)
     name = classes.points()
     rows = frozenset(
