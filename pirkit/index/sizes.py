@@ -25,7 +25,7 @@ class Derived:
     @property
     def is_symmetric(self) -> bool:
         """True if the order of the arguments does not matter."""
-        return self.rule != "quotient"
+        return self.rule in SYMMETRIC
 
     def value(self, sizes: Mapping[str, int]) -> int | None:
         """The size; None if one of its arguments is not known. ConstraintError if there is none."""
@@ -59,13 +59,33 @@ def _equal(sizes: Sequence[int]) -> int:
     return sizes[0]
 
 
+def _steps(sizes: Sequence[int]) -> int:
+    """How many elements there are in steps over some."""
+    count, step = sizes
+    return -(-max(count, 0) // step)
+
+
+def _folded(sizes: Sequence[int]) -> int:
+    """How many elements of an axis are put together to one of another, which has as many or 1."""
+    count, kept = sizes
+    if kept not in (1, count):
+        raise ConstraintError("sizes", f"{count} elements are not put together to {kept}")
+    return count if kept == 1 else 1
+
+
 RULES: Final[dict[str, Callable[[Sequence[int]], int]]] = {
     "broadcast": _broadcast,
     "quotient": _quotient,
     "smaller": min,
+    "larger": max,
     "equal": _equal,
+    "steps": _steps,
+    "folded": _folded,
 }
 """Ways in which a size follows from others."""
+
+SYMMETRIC: Final = frozenset({"broadcast", "smaller", "larger", "equal"})
+"""Those for which the order of the arguments does not matter."""
 
 
 def solve(

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from pirkit.diag.errors import ConstraintError
+from pirkit.dialect.map_expr.checking import kernel_at
+from pirkit.dialect.map_expr.text import print_kernel
 from pirkit.dialect.operation import ProgramOp
+from pirkit.index.extent import at
+from pirkit.index.extent import names_of as names_of_sizes
 from pirkit.lowering.fusion.fusing import plan_fusion, storage_of
 from pirkit.lowering.fusion.names import names_of
 from pirkit.lowering.fusion.partition import DEFAULT, Policy
@@ -54,11 +59,36 @@ def reasons(program: ProgramOp, policy: Policy = DEFAULT) -> list[str]:
     return [text for texts in found.values() for text in texts[:MOST]]
 
 
+def plans(program: ProgramOp) -> list[str]:
+    """What kernels of open sizes ask of them, and what they read for some."""
+    found: list[str] = []
+    for made in plan_fusion(program.block, DEFAULT, storage=storage_of(program)).kernels:
+        kernel = made.kernel
+        if not kernel.is_sized:
+            continue
+        found += [f"guard: {size}" for size in kernel.sizes]
+        text = print_kernel(kernel)
+        for sizes in ((6, 6), (1, 6), (6, 1), (2, 3)):
+            names = {n: sizes[k % 2] for k, n in enumerate(names_of_sizes(kernel.numbers()))}
+            shapes = tuple([tuple([at(n, names) for n in m.shape]) for m in kernel.inputs])
+            told = ", ".join(map(str, shapes))
+            try:
+                plan = kernel_at(text, shapes)
+            except ConstraintError as why:
+                found.append(f"plan of {told}: refused, as {why.message}")
+                continue
+            loads = [load for s in plan.statements for load in s.loads()]
+            read = ", ".join(f"x{load.source}{list(load.index)}" for load in loads)
+            found.append(f"plan of {told}: {read}")
+    return list(dict.fromkeys(found))
+
+
 def told(name: str) -> str:
     """The section of a case."""
     program = built(name)[1]
     lines = [f"== {name}"]
     lines += [f"kernel: {g}" for g in groups(program)]
+    lines += plans(program)
     lines += reasons(program)
     if name in CUT:
         lines += [f"without computing again: {r}" for r in reasons(program, Policy(recompute=0))]

@@ -42,6 +42,7 @@ class OpenMaker:
         self.inputs: dict[str, tuple[Shape, int]] = {}
         self.shapes: dict[Value, Shape] = {}
         self.values: list[Value] = []
+        self.cuts: dict[str, tuple[int, slice]] = {}
         self.keeps = False
         """Whether a reshape keeps dimensions; Paddle's does not keep those of no elements."""
         for _ in range(self.random.randint(1, 3)):
@@ -87,6 +88,7 @@ class OpenMaker:
                 *("unary", "unary", "binary", "binary", "binary", "reduce", "reduce", "merge"),
                 *("split", "transpose", "cut", "flip", "roll", "pad", "concat", "gather", "expand"),
                 *("where", "normalize", "self", "tile", "scale", "last", "stack", "product"),
+                *("ends", "ends", "folded"),
             )
         )
         return getattr(self, f"_{kind}")(x, self.shapes[x])
@@ -192,6 +194,36 @@ class OpenMaker:
             return self._unary(x, shape)
         axis = self.random.randrange(len(shape))
         return self.op("slice", x, shape, axes=[axis], starts=[0], ends=[2**31 - 1])
+
+    def _ends(self, x: Value, shape: Shape) -> Value:
+        """A part of an open axis, which may have fewer elements than are left out."""
+        wide = [k for k, n in enumerate(shape) if n in (A, B, BOTH)]
+        if not wide:
+            return self._unary(x, shape)
+        axis, size = self.random.choice(wide), named(f"cut{len(self.cuts)}")
+        start, end = self.random.choice(((2, 2**31 - 1), (0, -1), (1, -1), (-2, 9), (1, 3), (0, 2)))
+        step = self.random.choice((1, 1, 2))
+        self.cuts[repr(size)] = (shape[axis], slice(start, end, step))
+        new = (*shape[:axis], size, *shape[axis + 1 :])
+        if step == 1:
+            return self.op("slice", x, new, axes=[axis], starts=[start], ends=[end])
+        attrs = {"axes": [axis], "starts": [start], "ends": [end], "strides": [step]}
+        return self.op("strided_slice", x, new, **attrs)
+
+    def _folded(self, x: Value, shape: Shape) -> Value:
+        """What a gradient is put together to, where its operand was spread."""
+        same = [v for v in self.values if self.goes(shape, self.shapes[v])]
+        if not same:
+            return self._unary(x, shape)
+        target = self.random.choice(same)
+        return self.enter(self.b("pd_op.reduce_as", x, target), self.shapes[target])
+
+    def goes(self, shape: Shape, kept: Shape) -> bool:
+        near = {BOTH: (A, B, BOTH, 1)}
+        tail = shape[len(shape) - len(kept) :]
+        return len(kept) <= len(shape) and all(
+            m in near.get(n, (n, 1)) for n, m in zip(tail, kept, strict=True)
+        )
 
     def _flip(self, x: Value, shape: Shape) -> Value:
         if not shape:

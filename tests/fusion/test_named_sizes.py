@@ -101,7 +101,7 @@ def kernel_of(call: Call, metas: list[Meta | None], sizes: Sizes) -> MapExpr | N
             return None
         out = results[0].with_shape(shapes[0])
         value: Value | Opaque = index_maps.of(definition)(
-            MapCall(definition, metas, [out, *results[1:]], call.attrs)
+            MapCall(definition, metas, [out, *results[1:]], call.attrs, sizes)
         )
     except Undecided:
         return None

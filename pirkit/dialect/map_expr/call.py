@@ -8,6 +8,7 @@ from typing import Any, Final, cast
 from xdsl.ir import SSAValue
 
 from pirkit.dialect.infer import constants_of
+from pirkit.dialect.map_expr.naming import Sizes
 from pirkit.dialect.map_expr.tree import Load, Opaque, Value
 from pirkit.dialect.opdef import PURE, OpDef, decompose, index_maps
 from pirkit.dialect.operation import PirOp
@@ -27,8 +28,9 @@ NO_TENSOR: Final = Opaque("an operand or result is no dense tensor")
 class MapCall:
     """Operands, results and attributes of a call; sizes are numbers, or names of such.
 
-    Tensor operands are numbered in order, the elements of a list one by one, absent ones not at
-    all; that is what the ``source`` of a load means.
+    ``sizes`` names sizes that follow from others. Tensor operands are numbered in order, the
+    elements of a list one by one, absent ones not at all; that is what the ``source`` of a load
+    means.
     """
 
     def __init__(
@@ -37,8 +39,10 @@ class MapCall:
         operands: Sequence[Meta | None],
         results: Sequence[Meta | None],
         attrs: dict[str, Any],
+        sizes: Sizes | None = None,
     ) -> None:
         self.definition = definition
+        self.sizes = sizes or Sizes()
         self.attrs = attrs
         self.results = tuple([cast("TensorMeta | None", r) for r in results])
         self._first: dict[str, int | None] = {}
@@ -123,6 +127,7 @@ def call_of(
     operand: Metas = declared,
     result: Metas = declared,
     numbers: Numbers = no_numbers,
+    sizes: Sizes | None = None,
 ) -> MapCall | Opaque:
     """The call that an op is, or why rules have nothing to say of it."""
     definition = op.definition
@@ -141,7 +146,7 @@ def call_of(
     attrs = _attributes(op, numbers)
     if attrs is None:
         return UNKNOWN_ATTRIBUTE
-    return MapCall(definition, operands, results, attrs)
+    return MapCall(definition, operands, results, attrs, sizes)
 
 
 def maps_of(
@@ -149,13 +154,14 @@ def maps_of(
     operand: Metas = declared,
     result: Metas = declared,
     numbers: Numbers = no_numbers,
+    sizes: Sizes | None = None,
 ) -> tuple[Value | None, ...] | Opaque:
     """The value of each result of an op, or why there are no index maps."""
     definition = op.definition
     rule = index_maps.get(definition)
     if rule is None or definition.writes:
         return why_none(definition)
-    call = call_of(op, operand, result, numbers)
+    call = call_of(op, operand, result, numbers, sizes)
     if isinstance(call, Opaque):
         return call
     if not call.is_known:

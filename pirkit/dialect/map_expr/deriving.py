@@ -13,6 +13,7 @@ from typing import Any, Final, cast
 from pirkit.diag.errors import ConstraintError
 from pirkit.dialect.map_expr.call import MapCall
 from pirkit.dialect.map_expr.kernel import MapExpr, Operand, Origin, Statement
+from pirkit.dialect.map_expr.naming import Stated, result_shapes
 from pirkit.dialect.map_expr.tree import (
     Apply,
     Choose,
@@ -27,7 +28,7 @@ from pirkit.dialect.map_expr.tree import (
 from pirkit.dialect.opdef import OpDef, find, index_maps, infer_meta
 from pirkit.index.change import renumber, substitute
 from pirkit.index.expr import Expr, Iter
-from pirkit.index.extent import Undecided
+from pirkit.index.extent import Undecided, is_sized, named, names_of
 from pirkit.index.maps import Guard, Index, bindings, compose, space
 from pirkit.runtime.meta import Meta, TensorMeta, VecMeta, compatible
 
@@ -68,6 +69,8 @@ class _Derived:
     def __init__(self, kernel: MapExpr) -> None:
         self.kernel = kernel
         self.count = len(kernel.inputs)
+        self.sizes = Stated(kernel.sizes)
+        self.follow = {size.name for size in kernel.sizes}
         self.operands: list[tuple[int | TensorMeta, ...]] = []
         self.values: list[Value] = []
         for k, origin in enumerate(kernel.ops):
@@ -97,12 +100,29 @@ class _Derived:
         try:
             if not self.kernel.is_sized and not _gives(definition, metas, origin):
                 raise _Differs(f"o{k}, {origin.op}, does not give a {origin.meta}")
-            found = rule(MapCall(definition, metas, [origin.meta], dict(origin.attrs)))
+            call = MapCall(definition, metas, [origin.meta], dict(origin.attrs), self.sizes)
+            found = rule(call)
+            self.told(k, call, origin)
         except REFUSED as why:
             raise _Differs(f"o{k}, {origin.op}, is no call of the op: {why}") from None
         if isinstance(found, Opaque | tuple):
             raise _Differs(f"o{k}, {origin.op}, has no index maps")
         return cast(Value, found)
+
+    def told(self, k: int, call: MapCall, origin: Origin) -> None:
+        """Compare sizes that follow from others with those that the op tells."""
+        definition = call.definition
+        rule = result_shapes.get(definition)
+        kinds = (slot.name for slot in definition.operands if slot.kind is not None)
+        asked = {*kinds, *(a.name for a in definition.attrs)}
+        if rule is None or not self.kernel.is_sized or not origin.attrs.keys() >= asked:
+            return
+        free = {named(n) for n in names_of(origin.meta.shape) if n not in self.follow}
+        (shape, *_) = rule(call, self.sizes)
+        for stated, told in zip(origin.meta.shape, shape, strict=True):
+            if told is None or stated == told or not is_sized(stated) or stated in free:
+                continue
+            raise _Differs(f"o{k}, {origin.op}, has an axis of {told!r} elements, not {stated!r}")
 
     def check(self, statement: Statement) -> None:
         """Compare a statement with the rule of its op; raises _Differs."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from pirkit.dialect.opdef import RuleTable
 from pirkit.index.extent import Undecided, divided, is_sized, larger, named, order, smaller
-from pirkit.index.sizes import Derived
+from pirkit.index.sizes import SYMMETRIC, Derived
 
 result_shapes: Final = RuleTable("result_shapes", "pirkit.dialect.rules.maps")
 """``rule(call, sizes) -> list of shapes``: those of the results, in sizes of the operands.
@@ -65,21 +66,71 @@ class Sizes:
         except Undecided:
             return self._follows("smaller", (one, other))
 
+    def larger(self, one: int, other: int) -> int:
+        """The larger of two sizes."""
+        try:
+            return larger(one, other)
+        except Undecided:
+            return self._follows("larger", (one, other))
+
+    def steps(self, count: int, step: int) -> int:
+        """How many elements there are in steps over some."""
+        if step == 1:
+            return count
+        found = Derived("", "steps", (count, step)).value({})
+        return self._follows("steps", (count, step)) if found is None else found
+
+    def folded(self, count: int, kept: int) -> int:
+        """How many elements of an axis are put together to one of another, which has as many, or
+        one.
+        """
+        if count == kept or kept == 1:
+            return 1 if count == kept else count
+        return self._follows("folded", (count, kept))
+
     def _follows(self, rule: str, args: tuple[int, ...]) -> int:
+        args = tuple(sorted(args, key=order)) if rule in SYMMETRIC else args
         found = self._known.get((rule, args))
         if found is None:
-            found = self._known[rule, args] = self.new()
-            self.derived.append(Derived(repr(found), rule, args))
+            found = self._known[rule, args] = self._entered(rule, args)
         return found
+
+    def _entered(self, rule: str, args: tuple[int, ...]) -> int:
+        found = self.new()
+        self.derived.append(Derived(repr(found), rule, args))
+        return found
+
+
+class Stated(Sizes):
+    """The sizes that a kernel says follow from others; what else follows has names of its own."""
+
+    def __init__(self, stated: Iterable[Derived]) -> None:
+        super().__init__()
+        for size in stated:
+            self._known[size.rule, size.args] = named(size.name)
+
+    def new(self) -> int:
+        self.count += 1
+        return named(f"other{self.count}")
 
 
 ENDLESS: Final = 2**31 - 1
 """The end of a slice that goes to the end of its axis, or any larger number."""
 
 
+def place_of(n: int, bound: int, sizes: Sizes) -> int:
+    """Where a bound of a slice lies on an axis; one below 0 counts from the end.
+
+    A size that follows from others is taken off the end: laws of indices hold for sizes from 1 on.
+    """
+    return n - sizes.smaller(-bound, n) if bound < 0 else sizes.smaller(bound, n)
+
+
 def bounds_of(n: int, start: int, end: int, sizes: Sizes) -> tuple[int, int]:
     """First and last, excluded, of the elements that a slice of an axis takes."""
-    first = smaller(larger(start + n if start < 0 else start, 0), n)
+    first = place_of(n, start, sizes)
     if end >= ENDLESS:
         return first, n
-    return first, larger(sizes.smaller(larger(end + n if end < 0 else end, 0), n), first)
+    last = place_of(n, end, sizes)
+    is_after = start == 0 or (start <= end and (start < 0) == (end < 0))
+    return first, last if is_after else sizes.larger(last, first)

@@ -130,7 +130,8 @@ def equations(
     for order, op in enumerate(cast("Iterator[PirOp]", block.ops)):
         found.ops.append(op)
         guard = found.shapes.visit(op)
-        values = maps_of(op, found.shapes.named, found.shapes.told, found.shapes.numbers)
+        shapes = found.shapes
+        values = maps_of(op, shapes.named, shapes.told, shapes.numbers, shapes.sizes)
         if guard is not None and (values is UNKNOWN_SIZE or not isinstance(values, Opaque)):
             values = guard
         if op in untold:

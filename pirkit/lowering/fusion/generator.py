@@ -28,6 +28,7 @@ from pirkit.dialect.map_expr.tree import (
 from pirkit.dialect.operation import PirOp
 from pirkit.index.change import renumber, substitute
 from pirkit.index.expr import Expr, Iter, within
+from pirkit.index.extent import is_sized
 from pirkit.index.maps import Guard, Index, bindings, compose, space
 from pirkit.lowering.fusion.equations import Equations, Unit
 from pirkit.lowering.fusion.origins import Origins
@@ -79,13 +80,14 @@ def generate(
     for unit in units:
         if unit.result in stored:
             builder.store(unit)
-    inputs = tuple(builder.inputs)
-    made = builder.kernel(_name(units), [u.result for u in wanted])
-    kernel = sized(made, found.shapes.sizes) if made.is_sized else made
+    outputs = tuple([u.result for u in wanted])
+    made, sizes = builder.kernel(_name(units), outputs), found.shapes.sizes
+    kernel = sized(made, sizes) if made.is_sized else made
+    if kernel is None and builder.take_shapes():
+        kernel = sized(builder.kernel(_name(units), outputs), sizes)
     if kernel is None:
         return Untold(tuple(units))
-    outputs = tuple([u.result for u in wanted])
-    return Generated(kernel, inputs, outputs, tuple(own), len(group.copies))
+    return Generated(kernel, tuple(builder.inputs), outputs, tuple(own), len(group.copies))
 
 
 def _is_wanted(unit: Unit, group: Group, parts: Partition, spare: AbstractSet[PirOp]) -> bool:
@@ -292,6 +294,17 @@ class _Builder:
             case Apply():
                 args = tuple([made[id(a)] for a in node.args])
                 return Apply(node.op, args, node.dtype, node.attrs)
+
+    def take_shapes(self) -> bool:
+        """Let the kernel have tensors of which it needs nothing but the sizes that they tell; False
+        if there are none.
+        """
+        count = len(self.inputs)
+        for value in self.origins.outside():
+            meta = self.equations.shapes.named(value)
+            if isinstance(meta, TensorMeta) and any(map(is_sized, meta.shape)):
+                self.inputs.setdefault(value, len(self.inputs))
+        return len(self.inputs) > count
 
     def kernel(self, name: str, outputs: Sequence[SSAValue]) -> MapExpr:
         count = len(self.inputs)

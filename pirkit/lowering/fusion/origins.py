@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, cast
 
 import numpy as np
@@ -36,6 +36,11 @@ class Origins:
                     stack.append(source)
         self.units = sorted(held.values(), key=lambda u: u.order)
         self.number = {u.result: k for k, u in enumerate(self.units)}
+
+    def outside(self) -> Iterator[SSAValue]:
+        """The tensors that the ops have from elsewhere."""
+        for unit in self.units:
+            yield from (value for value in unit.tensors if value not in self.number)
 
     def told(self, inputs: Mapping[SSAValue, int]) -> tuple[Origin, ...]:
         """The ops, given the numbers of what the kernel reads."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pirkit.dialect.map_expr.call import MapCall
+from pirkit.dialect.map_expr.naming import place_of
 from pirkit.dialect.map_expr.tree import Apply, Choose, Fill, Load, Node, Opaque, Position
 from pirkit.dialect.opdef import index_maps
 from pirkit.dialect.rules.maps.elementwise import aligned
@@ -75,9 +76,10 @@ def _slice(call: MapCall) -> Load | Opaque:
     index: list[Expr] = []
     for axis, n in enumerate(shape):
         start = starts.get(axis, starts.get(axis - len(shape), 0))
-        first = start + n if start < 0 else start
-        if axis not in dropped or not is_sized(n):  # an element that is named has to be there
-            first = smaller(larger(first, 0), n)
+        if axis in dropped and is_sized(n):  # an element that is named has to be there
+            first = start + n if start < 0 else start
+        else:
+            first = place_of(n, start, call.sizes)
         index.append((const(0) if axis in dropped else next(here)) + first)
     return call.load("input", tuple(index))
 
@@ -90,11 +92,14 @@ def _strided_slice(call: MapCall) -> Load | Opaque:
     ):
         axis = int(axis) % len(shape)
         n = shape[axis]
-        first = start + n if start < 0 else start
-        first = smaller(larger(first, 0), n if step > 0 else n - 1)
+        first = place_of(n, start, call.sizes)
+        if step < 0:
+            first = smaller(larger(start + n if start < 0 else start, 0), n - 1)
         index[axis] = index[axis] * step + first
     for e, n in zip(index, shape, strict=True):
-        if call.out.numel and not Guard(e, n).is_true:
+        guard = Guard(e, n)
+        leaves = guard.is_false if e.sized or is_sized(n) else not guard.is_true
+        if call.out.numel and leaves:
             return Opaque("it reaches over an end")
     return call.load("x", tuple(index))
 

@@ -9,7 +9,7 @@ from pirkit.dialect.map_expr.call import MapCall
 from pirkit.dialect.map_expr.tree import Load, Opaque, Reduction
 from pirkit.dialect.opdef import index_maps, lookup
 from pirkit.index.expr import Expr
-from pirkit.index.extent import Undecided, is_sized
+from pirkit.index.extent import is_sized
 from pirkit.index.maps import digits, space
 
 
@@ -52,20 +52,23 @@ def _quantify(call: MapCall) -> Reduction | Load | Opaque:
 
 @index_maps("pd_op.reduce_as")
 def _as(call: MapCall) -> Reduction | Load:
-    """Axes that the other shape lacks, or has with one element, are summed."""
+    """Axes that the other shape lacks, or has with one element, are summed.
+
+    Where only the sizes tell, the sum goes over all elements or over one: the place on such an axis
+    is where the result is, or where the sum is, as one of the two is always 0.
+    """
     shape, wanted = call.meta("x").shape, call.meta("target").shape
     lead = len(shape) - len(wanted)
-    gone = set(range(lead))
+    over: dict[int, int] = {axis: shape[axis] for axis in range(lead)}
     for axis, (n, kept) in enumerate(zip(shape[lead:], wanted, strict=True), lead):
-        if is_sized(kept) and kept != n:  # it may be 1, or not
-            raise Undecided(f"{kept!r} == {n!r}")
-        gone |= {axis} if kept == 1 and n != 1 else set()
-    inner = iter(space([shape[axis] for axis in sorted(gone)], "r"))
-    here = call.here()
-    index = tuple([next(inner) if a in gone else here[a - lead] for a in range(len(shape))])
-    body = call.load("x", index)
-    extents = tuple([shape[axis] for axis in sorted(gone)])
-    return Reduction(lookup("pd_op.sum").name, body, extents, {"dtype": None}) if gone else body
+        if kept != n and (is_sized(kept) or kept == 1):
+            over[axis] = call.sizes.folded(n, kept)
+    inner = dict(zip(over, space(tuple(over.values()), "r"), strict=True))
+    index: list[Expr] = [inner[axis] for axis in range(lead)]
+    for axis, place in enumerate(call.here(), lead):
+        index.append(place + inner[axis] if axis in inner else place)
+    body, extents = call.load("x", tuple(index)), tuple(over.values())
+    return Reduction(lookup("pd_op.sum").name, body, extents, {"dtype": None}) if over else body
 
 
 @index_maps("pd_op.argmax", "pd_op.argmin")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from itertools import zip_longest
 from math import prod
+from typing import cast
 
 from pirkit.dialect.map_expr.call import MapCall
 from pirkit.dialect.map_expr.naming import Dims, Sizes, bounds_of, result_shapes
@@ -147,9 +148,12 @@ def _slice(call: MapCall, sizes: Sizes) -> Shapes:
 
 @result_shapes("pd_op.strided_slice")
 def _strided_slice(call: MapCall, sizes: Sizes) -> Shapes:
-    shape = call.meta("x").shape
-    cut: set[int] = {axis % len(shape) for axis in call.attrs["axes"]}
-    return [tuple([None if axis in cut else n for axis, n in enumerate(shape)])]
+    shape: list[int | None] = list(call.meta("x").shape)
+    starts, ends, steps = (call.attrs[name] for name in ("starts", "ends", "strides"))
+    for k, axis in enumerate(cast("tuple[int, ...]", call.attrs["axes"])):
+        first, last = bounds_of(call.meta("x").shape[axis], starts[k], ends[k], sizes)
+        shape[axis] = sizes.steps(last - first, steps[k]) if steps[k] > 0 else None
+    return [tuple(shape)]
 
 
 @result_shapes("pd_op.pad")
