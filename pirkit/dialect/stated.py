@@ -30,7 +30,7 @@ def may_state(op: PirOp, slot: int, made: Meta) -> bool:
         compatible(stated, made)
         or (_is_by_product(op, slot) and _is_unset(stated, made))
         or _starts_loop(op)
-        or _is_part(op, slot, stated)
+        or _is_part(op, slot, stated, made)
         or (op.name == "pd_op.scale" and _are_numbers(stated, made))
         or _paddle_says_so(op, slot, stated)
     )
@@ -60,15 +60,17 @@ def _are_numbers(stated: Meta, made: Meta) -> bool:
     return stated.numel == made.numel == 1 and stated.dtype is made.dtype
 
 
-def _is_part(op: PirOp, slot: int, stated: Meta) -> bool:
-    """True for a part with its true type, of a list of which Paddle states another."""
+def _is_part(op: PirOp, slot: int, stated: Meta, made: Meta) -> bool:
+    """True for a part, with its true type or left empty, of a list stated with another type."""
+    if op.name == "pir.split" and _is_unset(stated, made):
+        return True
     maker = op.operand_slots[0].owner if op.name == "pir.split" and op.operand_slots[0] else None
     if not isinstance(maker, PirOp) or paddle_meta.get(maker.definition) is None:
         return False
     found = infer_result_types(maker.definition, maker.operand_slots, maker.properties)
-    made = next(m for r, m in zip(maker.result_slots, found, strict=True) if r is op.operands[0])
-    made = None if made is None else meta_of(made)
-    return isinstance(made, VecMeta) and compatible(stated, made.items[slot])
+    type_ = next(t for r, t in zip(maker.result_slots, found, strict=True) if r is op.operands[0])
+    true = None if type_ is None else meta_of(type_)
+    return isinstance(true, VecMeta) and compatible(stated, true.items[slot])
 
 
 def parts_agree(vec: SSAValue, made: Meta) -> bool:
@@ -78,7 +80,7 @@ def parts_agree(vec: SSAValue, made: Meta) -> bool:
         isinstance(op, PirOp)
         and op.name == "pir.split"
         and all(
-            part is None or compatible(meta_of(part.type), item)
+            part is None or any(f(meta_of(part.type), item) for f in (compatible, _is_unset))
             for part, item in zip(op.result_slots, made.items, strict=True)
         )
         for op in splits

@@ -10,6 +10,7 @@ reads that.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from math import prod
 from typing import Final, cast
@@ -244,6 +245,10 @@ class _Planner(Storages):
         try:
             return self.library.infer(call.kernel, inputs, attrs)
         except ConstraintError as error:
+            if not all(map(is_static, inputs)):
+                stated = tuple(map(self.stated, call.inputs))
+                with suppress(ConstraintError):
+                    return tuple(map(_opened, self.library.infer(call.kernel, stated, attrs)))
             raise call_fault(
                 call, error.message, f"constraint {error.constraint}", error.help
             ) from error
@@ -504,3 +509,10 @@ def _common(one: Meta, other: Meta) -> Meta:
     return one.with_shape(
         a if a == b else UNKNOWN for a, b in zip(one.shape, other.shape, strict=True)
     )
+
+
+def _opened(meta: Meta | None) -> Meta | None:
+    """The same without sizes: those that a program states may be others when it runs."""
+    if isinstance(meta, VecMeta):
+        return VecMeta(tuple([cast(TensorMeta, _opened(m)) for m in meta.items]))
+    return meta.with_shape((UNKNOWN,) * meta.rank) if isinstance(meta, TensorMeta) else meta

@@ -30,6 +30,14 @@ class Storages:
             return self.metas.get(operand, self.plan.slots[operand])
         return VecMeta(tuple([cast(TensorMeta, self.meta(i)) for i in operand]))
 
+    def stated(self, operand: Operand) -> Meta | None:
+        """What the program says of an operand: it may be more than what makes it tells."""
+        if operand is None:
+            return None
+        if isinstance(operand, int):
+            return self.plan.slots[operand]
+        return VecMeta(tuple([cast(TensorMeta, self.stated(i)) for i in operand]))
+
     def refer(self, slot: int, *storages: Storage) -> None:
         self.storages.setdefault(slot, set()).update(storages)
         for storage in storages:
