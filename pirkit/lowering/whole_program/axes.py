@@ -44,8 +44,11 @@ class Classes:
             axis = nearer
         return axis
 
-    def points(self) -> Axis | None:
-        """The name of the axis that most elements lie along, if values have it in front only."""
+    def points(self) -> list[Axis]:
+        """Names of axes of points: that which most elements lie along, and those of other rows.
+
+        Values have them in front only. Rows are what is multiplied by a matrix.
+        """
         worth: dict[Axis, int] = defaultdict(int)
         values = {*self.graph.inputs, *(op.out for op in self.graph.ops)}
         for value in sorted(values):
@@ -56,7 +59,12 @@ class Classes:
         behind = {self.find((v, k)) for v in values for k in range(1, self.graph.metas[v].rank)}
         if worth and worth.keys() <= behind:
             raise Refused("rows read each other")
-        return max(worth.keys() - behind, key=lambda a: (worth[a], a), default=None)
+        most = max(worth.keys() - behind, key=lambda a: (worth[a], a), default=None)
+        found = {} if most is None else {most: None}
+        for op in self.graph.ops:
+            if op.name == "matmul" and not op.attrs["transpose_x"]:
+                found.setdefault(self.find((op.out, 0)))
+        return [name for name in found if name not in behind]
 
 
 def _pairs(graph: Graph, op: Op) -> Iterator[tuple[Axis, Axis]]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Final
 
-from pirkit.lowering.whole_program.stages import Node, Stages, Sum
+from pirkit.lowering.whole_program.stages import Group, Node, Stages, Sum
 
 _LINE: Final = 64
 _SLOW: Final = frozenset({
@@ -47,11 +47,29 @@ class Item:
 
 
 @dataclass(slots=True)
-class Order:
-    """Loops ``before`` the points, ``inside``, and ``after`` them.
+class Loops:
+    """What the points of a group go through.
 
-    ``block`` vectors of points go through the loops one by one, then the ``sums`` over them follow
-    for all of these vectors at once. A program of one vector has its sums ``inside``.
+    ``block`` vectors of points go through the loops ``inside`` one by one, then the ``sums`` over
+    them follow for all of these vectors at once. A group of one vector has its sums ``inside``.
+    A vector needs ``row_bytes`` of scratch memory between the loops.
+    """
+
+    group: Group
+    vectors: int
+    inside: list[Item]
+    sums: list[Item]
+    block: int = 1
+    row_bytes: int = 0
+
+    def items(self) -> list[Item]:
+        return [*self.inside, *self.sums]
+
+
+@dataclass(slots=True)
+class Order:
+    """Loops ``before`` the points, those of each group, and ``after`` them.
+
     ``rows`` are bytes of scratch memory at which rows lie between loops, ``whole`` bytes of the
     workspace; what is in neither is in registers, an input or a result. ``kept`` are the values
     that somebody outside of their own loop reads.
@@ -59,13 +77,10 @@ class Order:
 
     stages: Stages
     before: list[Item]
-    inside: list[Item]
+    groups: list[Loops]
     after: list[Item]
-    sums: list[Item] = field(default_factory=list[Item])
-    block: int = 1
     kept: set[int] = field(default_factory=set[int])
     rows: dict[int, int] = field(default_factory=dict[int, int])
-    row_bytes: int = 0
     whole: dict[int, int] = field(default_factory=dict[int, int])
     whole_bytes: int = 0
 
@@ -75,9 +90,9 @@ class Order:
         yield from self.after
 
     def points(self) -> Iterator[Item]:
-        """What each point goes through."""
-        yield from self.inside
-        yield from self.sums
+        """What points go through, group by group."""
+        for loops in self.groups:
+            yield from loops.items()
 
     def reserve(self, nbytes: int) -> int:
         """Bytes of the workspace, whole lines and one more for vectors that reach beyond."""
@@ -88,19 +103,16 @@ class Order:
 
 def order_of(stages: Stages, lanes: int) -> Order:
     """Put stages into loops and give every value a place."""
-    made = Order(stages, _items(stages.before), [], _items(stages.after))
-    loops = [part for item in _items(stages.inside) for part in _split(item)]
-    vectors = -(-stages.points // lanes)
-    if vectors == 1:
-        made.inside = _with_sums(loops, stages)
-    else:
-        made.inside, made.sums = loops, [Item(sum=s) for s in stages.sums]
+    groups = [_loops(group, lanes) for group in stages.groups if group.inside or group.sums]
+    made = Order(stages, _items(stages.before), groups, _items(stages.after))
     for item in made.items():
         own = item.defines()
         made.kept |= item.reads() - own
-    made.kept -= set(stages.graph.outputs) - stages.rows
-    _place_rows(made, lanes)
-    made.block = max(1, min(_MOST_IN_BLOCK, _BLOCK_BYTES // max(1, made.row_bytes), vectors))
+    made.kept -= set(stages.graph.outputs) - stages.rows.keys()
+    for loops in groups:
+        _place_rows(made, loops, lanes)
+        room = _BLOCK_BYTES // max(1, loops.row_bytes)
+        loops.block = max(1, min(_MOST_IN_BLOCK, room, loops.vectors))
     graph = stages.graph
     for item in (*made.before, *made.after):
         for node in item.nodes:
@@ -119,11 +131,19 @@ def _items(nodes: Sequence[Node]) -> list[Item]:
     return found
 
 
-def _with_sums(items: list[Item], stages: Stages) -> list[Item]:
+def _loops(group: Group, lanes: int) -> Loops:
+    inside = [part for item in _items(group.inside) for part in _split(item)]
+    vectors = -(-group.points // lanes)
+    if vectors == 1:
+        return Loops(group, vectors, _with_sums(inside, group.sums), [])
+    return Loops(group, vectors, inside, [Item(sum=s) for s in group.sums])
+
+
+def _with_sums(items: list[Item], sums: Sequence[Sum]) -> list[Item]:
     """Loops over rows, each sum over points as soon as all that it reads is there."""
     where = {v: k for k, item in enumerate(items) for v in item.defines()}
     due: dict[int, list[Item]] = defaultdict(list)
-    for each in stages.sums:
+    for each in sums:
         item = Item(sum=each)
         due[max((where.get(v, -1) for v in item.reads()), default=-1)].append(item)
     found = due[-1]
@@ -151,7 +171,7 @@ def _split(item: Item) -> Iterator[Item]:
     yield Item(tuple(rest))
 
 
-def _place_rows(made: Order, lanes: int) -> None:
+def _place_rows(made: Order, loops: Loops, lanes: int) -> None:
     """Give rows that outlive their loop a place, which others get when nobody reads them more."""
     stages = made.stages
 
@@ -161,12 +181,12 @@ def _place_rows(made: Order, lanes: int) -> None:
         return -(-size // _LINE) * _LINE | _LINE
 
     last: dict[int, int] = {}
-    for k, item in enumerate(made.points()):
+    for k, item in enumerate(loops.items()):
         for value in item.reads():
             last[value] = k
     free: dict[int, list[int]] = defaultdict(list)
     ends: dict[int, list[int]] = defaultdict(list)
-    for k, item in enumerate(made.inside):
+    for k, item in enumerate(loops.inside):
         for node in item.nodes:
             value = node.op.out
             if value not in made.kept:
@@ -175,8 +195,8 @@ def _place_rows(made: Order, lanes: int) -> None:
             if free[size]:
                 made.rows[value] = free[size].pop()
             else:
-                made.rows[value] = made.row_bytes
-                made.row_bytes += size
+                made.rows[value] = loops.row_bytes
+                loops.row_bytes += size
             ends[last[value]].append(value)
         for value in ends[k]:
             free[room(value)].append(made.rows[value])

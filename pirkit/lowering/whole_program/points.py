@@ -15,12 +15,11 @@ from typing import Final
 from pirkit.diag.version import VERSION
 from pirkit.lowering.codegen.compile import pack, unpack
 from pirkit.lowering.codegen.generate import SYMBOL
-from pirkit.lowering.codegen.ir import I64, Builder, Value
-from pirkit.lowering.codegen.points import tail_mask
+from pirkit.lowering.codegen.ir import Builder
 from pirkit.lowering.whole_program.graph import Graph, Refused
 from pirkit.lowering.whole_program.order import Item, Order, order_of
+from pirkit.lowering.whole_program.point_groups import Points
 from pirkit.lowering.whole_program.stages import Stages, stages_of
-from pirkit.lowering.whole_program.sums import Sums, Vectors
 from pirkit.lowering.whole_program.writer import Writer
 from pirkit.runtime.dtype import DType, float32, float64
 from pirkit.runtime.native.cache import user_cache
@@ -30,9 +29,6 @@ from pirkit.runtime.native.llvm import LLVMLITE_VERSION
 from pirkit.runtime.native.program import NativeProgram, ProgramStep
 from pirkit.runtime.native.target import Target, host
 
-_PART: Final = 4
-"""Vectors of points that a part has at least."""
-_MOST_PARTS: Final = 16
 _VECTORS_PER_NS: Final = 3.0
 
 
@@ -54,25 +50,21 @@ class _Program:
         self.dtype = _float_of(self.stages)
         self.lanes = max(2, target.vector_bits // (8 * self.dtype.itemsize))
         self.order: Order = order_of(self.stages, self.lanes)
-        self.sums = Sums(self.stages, self.lanes)
-        self.vectors = -(-self.stages.points // self.lanes) if self.has_points else 0
-        wanted = min(_MOST_PARTS, self.vectors // _PART)
-        self.parts = 1 << max(0, wanted.bit_length() - 1)  # even shares for even numbers of threads
-        size = self.dtype.itemsize
-        self.scratch = self.order.block * self.order.row_bytes
-        self.numbers = self.order.reserve(self.parts * self.sums.count * size)
+        self.points = [Points(self.order, g, self.lanes, self.dtype) for g in self.order.groups]
+        self.scratch = max((points.scratch for points in self.points), default=0)
 
     @property
-    def has_points(self) -> bool:
-        return any(True for _ in self.order.points())
+    def is_one(self) -> bool:
+        """Whether there is nothing that threads may share."""
+        return all(points.parts == 1 for points in self.points)
 
     def pieces(self) -> list[_Piece]:
-        """One function, or where threads may share the points one before, one for them, one after.
+        """One function, or where threads may share points one before, one a group, one after.
 
         The result is the same.
         """
         stages = self.stages_to_run()
-        if self.parts == 1:
+        if self.is_one:
             work = sum(w for _, _, w in stages)
             return [_Piece(self.function([f for f, _, _ in stages]), 1, work)]
         return [_Piece(self.function([f]), blocks, work) for f, blocks, work in stages]
@@ -82,10 +74,10 @@ class _Program:
         stages: list[tuple[Callable[[Writer], None], int, int]] = []
         if self.order.before:
             stages.append((self.before, 1, _time(self.order.before, 1)))
-        if self.has_points:
-            work = _time(list(self.order.points()), self.vectors)
-            stages.append((self.inside, self.parts, work))
-        if self.order.after or self.sums.count:
+        for points in self.points:
+            work = _time(points.loops.items(), points.loops.vectors)
+            stages.append((points.write, points.parts, work))
+        if self.order.after or self.stages.sums:
             stages.append((self.after, 1, _time(self.order.after, 1)))
         return stages
 
@@ -93,10 +85,8 @@ class _Program:
         target, operands = self.target, len(self.graph.inputs) + len(self.graph.outputs) + 1
         b = Builder(scalef=target.x86 and target.has("avx512f"))
         writer = Writer(b, self.order, self.lanes, self.dtype)
-        size = self.dtype.itemsize
-        for each in self.stages.sums:
-            place = self.numbers + self.sums.first[each.out] * size
-            writer.pointers[each.out] = b.at(writer.workspace, place)
+        for points in self.points:
+            points.place_sums(writer)
         for body in bodies:
             body(writer)
         lines = [
@@ -118,14 +108,14 @@ class _Program:
     def graph(self) -> Graph:
         return self.stages.graph
 
-    # --- the three parts of a program ---
+    # --- what comes before the points, and after them ---
 
     def before(self, w: Writer) -> None:
         self._whole(w, self.order.before)
 
     def after(self, w: Writer) -> None:
-        if self.parts > 1 and self.sums.count:
-            self.sums.total(w, self.parts, self.numbers)
+        for points in self.points:
+            points.total(w)
         self._whole(w, self.order.after)
 
     def _whole(self, w: Writer, items: list[Item]) -> None:
@@ -134,69 +124,6 @@ class _Program:
                 w.whole(item)
             else:
                 w.whole_sum(item.first)
-
-    def inside(self, w: Writer) -> None:
-        b = w.b
-        if self.vectors == 1:
-            w.mask = tail_mask(b, self.lanes, self.stages.points)
-            self.vector(w)
-            return
-
-        def part(number: Value, _: object) -> list[Value]:
-            low, high = (self._bound(w, b.plus(number, k)) for k in (0, 1))
-            sums = b.at(self._sums(w), b.times(number, self.sums.count * self.dtype.itemsize))
-            self.sums.clear(w, sums)
-
-            def block(first: Value, _: object) -> list[Value]:
-                self.block(w, first, high, sums)
-                return []
-
-            b.loop(low, high, self.order.block, [], block)
-            return []
-
-        b.loop(Value("%lo", I64), Value("%hi", I64), 1, [], part)
-
-    def _bound(self, w: Writer, part: Value) -> Value:
-        """The first vector of a part."""
-        return w.b.emit(I64, f"udiv {w.b.times(part, self.vectors)}, {self.parts}")
-
-    def _sums(self, w: Writer) -> Value:
-        return w.b.at(w.workspace, self.numbers)
-
-    def block(self, w: Writer, first: Value, high: Value, sums: Value) -> None:
-        """Some vectors of points through all loops, then what they give to the sums."""
-        b, most, scratch = w.b, self.order.block, w.scratch
-        left = b.emit(I64, f"sub i64 {high.text}, {first.text}")
-        count = b.call("llvm.smin.i64", I64, left, f"i64 {most}") if most > 1 else Value("1", I64)
-
-        def choose(number: Value) -> None:
-            """Let the writer work on one of the vectors."""
-            w.scratch = b.at(scratch, b.times(number, self.order.row_bytes))
-            w.row = b.times(b.plus(first, number), self.lanes)
-            if self.stages.points % self.lanes:
-                behind = b.emit(I64, f"sub i64 {self.stages.points}, {w.row.text}")
-                w.mask = tail_mask(b, self.lanes, behind)
-
-        def one(number: Value, _: object) -> list[Value]:
-            choose(number)
-            self.vector(w)
-            return []
-
-        b.loop(0, count, 1, [], one)
-        for item in self.order.sums:
-            if item.sum is not None:
-                self.sums.add(w, item.sum, sums, Vectors(count, choose))
-        w.scratch = scratch
-
-    def vector(self, w: Writer) -> None:
-        """One vector of points through all loops."""
-        for item in self.order.inside:
-            if item.sum is not None:
-                self.sums.add(w, item.sum, self._sums(w), None)
-            elif item.first.kind == "map":
-                w.rows(item)
-            else:
-                w.single_node(item.first)
 
 
 def points_program(graph: Graph, target: Target | None = None) -> NativeProgram:
@@ -223,14 +150,15 @@ def points_program(graph: Graph, target: Target | None = None) -> NativeProgram:
 def described(graph: Graph) -> str:
     """What the native program of a graph would be. Raises Refused for a graph that has none."""
     program = _Program(graph, host())
-    return _summary(program, 1 if program.parts == 1 else len(program.stages_to_run()))
+    return _summary(program, 1 if program.is_one else len(program.stages_to_run()))
 
 
 def _summary(program: _Program, count: int) -> str:
     stages = program.stages
     whole = len(stages.before) + len(stages.after)
     inside = sum(node.op.name != "load" for node in stages.inside)
-    points = f"{inside} ops on rows of {stages.points} points, " if stages.rows else ""
+    counts = " and ".join(str(g.points) for g in stages.groups)
+    points = f"{inside} ops on rows of {counts} points, " if stages.groups else ""
     functions = "one function" if count == 1 else f"{count} functions"
     return (
         f"{functions}: {points}{len(stages.sums)} sums over points, {whole} ops on other values; "

@@ -50,16 +50,36 @@ class Sum:
 
 
 @dataclass(slots=True)
+class Group:
+    """Some points: what is computed for each of them, and sums over them."""
+
+    points: int
+    inside: list[Node] = field(default_factory=list[Node])
+    sums: list[Sum] = field(default_factory=list[Sum])
+
+
+@dataclass(slots=True)
 class Stages:
-    """A program in order: ``before``, ``inside`` and ``sums`` for each vector, ``after``."""
+    """A program in order: ``before``, then groups of points one after the other, ``after``.
+
+    ``rows`` are the values of points, each with its group.
+    """
 
     graph: Graph
-    points: int
-    rows: frozenset[int]
+    groups: list[Group]
+    rows: dict[int, Group]
     before: list[Node] = field(default_factory=list[Node])
-    inside: list[Node] = field(default_factory=list[Node])
     after: list[Node] = field(default_factory=list[Node])
-    sums: list[Sum] = field(default_factory=list[Sum])
+
+    @property
+    def inside(self) -> list[Node]:
+        """What is computed for points of all groups."""
+        return [node for group in self.groups for node in group.inside]
+
+    @property
+    def sums(self) -> list[Sum]:
+        """The sums of all groups."""
+        return [each for group in self.groups for each in group.sums]
 
     def is_row(self, value: int) -> bool:
         return value in self.rows
@@ -72,17 +92,13 @@ def stages_of(graph: Graph) -> Stages:
     """Put a graph into stages. Raises Refused for one that has none."""
     graph = without_common_factors(_without_renames(graph))
     classes = Classes(graph)
-    name = classes.points()
-    rows = frozenset(
-        v
-        for v, meta in graph.metas.items()
-        if name is not None and meta.rank and classes.find((v, 0)) == name
-    )
-    points = graph.metas[name[0]].shape[name[1]] if name is not None else 1
-    made = Stages(graph, points, rows)
+    groups = {name: Group(graph.metas[name[0]].shape[name[1]]) for name in classes.points()}
+    names = {v: classes.find((v, 0)) for v, meta in graph.metas.items() if meta.rank}
+    rows = {v: groups[name] for v, name in names.items() if name in groups}
+    made = Stages(graph, list(groups.values()), rows)
     _sort(made)
     _with_stores(made)
-    for nodes in (made.before, made.inside, made.after):
+    for nodes in (made.before, made.after, *[group.inside for group in made.groups]):
         _schedule(nodes)
     return made
 
@@ -115,8 +131,8 @@ def _with_stores(made: Stages) -> None:
             meta = graph.metas[value]
             copy = Op("same", (value,), graph.new(meta))
             if value in made.rows:
-                made.rows |= {copy.out}
-                made.inside.append(Node(copy, "map", (made.columns(value),)))
+                made.rows[copy.out] = made.rows[value]
+                made.rows[value].inside.append(Node(copy, "map", (made.columns(value),)))
             else:
                 node = Node(copy, "map", (meta.numel,))
                 (made.before if value in early else made.after).append(node)
@@ -132,17 +148,20 @@ def _sort(made: Stages) -> None:
     for value in graph.inputs:
         _small_enough(made, value)
         if made.is_row(value) and made.columns(value) > 1:
-            made.inside.append(Node(Op("load", (), value), "map", (made.columns(value),)))
+            load = Node(Op("load", (), value), "map", (made.columns(value),))
+            made.rows[value].inside.append(load)
     for op in graph.ops:
         _small_enough(made, op.out)
-        reads_rows = any(a in made.rows for a in op.args)
-        if not made.is_row(op.out) and reads_rows:
-            made.sums.append(_sum_over_points(made, op))
+        read = [made.rows[a] for a in op.args if a in made.rows]
+        if any(group is not made.rows.get(op.out, read[0]) for group in read):
+            raise Refused("rows of other points meet")
+        if not made.is_row(op.out) and read:
+            read[0].sums.append(_sum_over_points(made, op))
             late.add(op.out)
         elif made.is_row(op.out):
             if late.intersection(op.args):
                 raise Refused("a row depends on a sum over all rows")
-            made.inside.append(_row_node(made, op))
+            made.rows[op.out].inside.append(_row_node(made, op))
         elif late.intersection(op.args):
             late.add(op.out)
             pending.append(op)
@@ -176,8 +195,8 @@ def _sum_over_points(made: Stages, op: Op) -> Sum:
             return Sum(op.out, ((None, x),))
         meta = graph.metas[x]
         total = graph.new(meta.with_shape((meta.shape[0], 1)))
-        made.rows |= {total}
-        made.inside.append(Node(Op("across", (x,), total), "across", (1,)))
+        made.rows[total] = made.rows[x]
+        made.rows[x].inside.append(Node(Op("across", (x,), total), "across", (1,)))
         return Sum(op.out, ((None, total),))
     raise Refused(f"`{op.name}` puts all rows together")
 
@@ -187,18 +206,23 @@ def _joined_sums(made: Stages, ops: Sequence[Op]) -> list[Op]:
     graph = made.graph
     uses = Counter([*graph.outputs, *(arg for op in ops for arg in op.args)])
     found = {s.out: s for s in made.sums}
+    of = {s.out: group for group in made.groups for s in group.sums}
     left: list[Op] = []
     for op in ops:
         pair = [found.get(a) for a in op.args]
         alone = all(uses[a] == 1 for a in op.args) and len(set(op.args)) == 2
+        first, second = (of.get(a) for a in (op.args[0], op.args[-1]))
+        alone = alone and first is second
         if op.name == "add" and alone and pair[0] is not None and pair[1] is not None:
             shapes = {graph.metas[v].shape for v in (*op.args, op.out)}
             if len(shapes) == 1 and (pair[0].terms[0][0] is None) == (pair[1].terms[0][0] is None):
                 del found[op.args[0]], found[op.args[1]]
                 found[op.out] = Sum(op.out, pair[0].terms + pair[1].terms)
+                of[op.out] = of[op.args[0]]
                 continue
         left.append(op)
-    made.sums = list(found.values())
+    for group in made.groups:
+        group.sums = [each for each in found.values() if of[each.out] is group]
     return left
 
 
@@ -219,7 +243,10 @@ def _row_node(made: Stages, op: Op) -> Node:
     if op.name == "sum":
         return Node(Op("across", op.args, op.out), "across", (1,))
     if op.name in ("slice", "pad", *_RENAMES):
-        if made.graph.metas[op.args[0]].shape[0] != made.points and op.name not in _RENAMES:
+        if (
+            made.graph.metas[op.args[0]].shape[0] != made.rows[op.out].points
+            and op.name not in _RENAMES
+        ):
             raise Refused(f"`{op.name}` moves rows")
         return Node(op, "columns", (made.columns(op.out),))
     raise Refused(f"`{op.name}` of rows has no native form")

@@ -12,7 +12,8 @@ from typing import Final
 
 from pirkit.lowering.codegen.ir import I64, Builder, Value
 from pirkit.lowering.codegen.points import Memory, load, store
-from pirkit.lowering.whole_program.stages import Stages, Sum
+from pirkit.lowering.whole_program.graph import Graph
+from pirkit.lowering.whole_program.stages import Group, Sum
 from pirkit.lowering.whole_program.writer import Writer, in_tiles
 
 TILE: Final = (4, 4)
@@ -28,16 +29,16 @@ class Vectors:
 
 
 class Sums:
-    """Where the sums of a program are: numbers in the workspace, as many for each part."""
+    """Where the sums over some points are: numbers in the workspace, as many for each part."""
 
-    def __init__(self, stages: Stages, lanes: int) -> None:
+    def __init__(self, graph: Graph, group: Group, lanes: int) -> None:
         self.lanes = lanes
         self.first: dict[int, int] = {}
         """The place of the first number of each sum."""
         self.count = 0
-        for each in stages.sums:
+        for each in group.sums:
             self.first[each.out] = self.count
-            numel = stages.graph.metas[each.out].numel
+            numel = graph.metas[each.out].numel
             self.count += -(-numel // lanes) * lanes
 
     def clear(self, w: Writer, start: Value) -> None:

@@ -1,0 +1,107 @@
+"""Writes what the points of a group go through: parts of them, blocks of vectors, vectors."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pirkit.lowering.codegen.ir import I64, Value
+from pirkit.lowering.codegen.points import tail_mask
+from pirkit.lowering.whole_program.order import Loops, Order
+from pirkit.lowering.whole_program.sums import Sums, Vectors
+from pirkit.lowering.whole_program.writer import Writer
+from pirkit.runtime.dtype import DType
+
+_PART: Final = 4
+"""Vectors of points that a part has at least."""
+_MOST_PARTS: Final = 16
+
+
+class Points:
+    """The points of a group, in ``parts`` that threads may share.
+
+    The sums over them are numbers from ``numbers`` on in the workspace, as many for each part.
+    """
+
+    def __init__(self, order: Order, loops: Loops, lanes: int, dtype: DType) -> None:
+        self.loops, self.lanes, self.size = loops, lanes, dtype.itemsize
+        self.count = loops.group.points
+        self.sums = Sums(order.stages.graph, loops.group, lanes)
+        wanted = min(_MOST_PARTS, loops.vectors // _PART)
+        self.parts = 1 << max(0, wanted.bit_length() - 1)  # even shares for even numbers of threads
+        self.scratch = loops.block * loops.row_bytes
+        self.numbers = order.reserve(self.parts * self.sums.count * self.size)
+
+    def place_sums(self, w: Writer) -> None:
+        """Tell the writer where the sums are."""
+        for each in self.loops.group.sums:
+            place = self.numbers + self.sums.first[each.out] * self.size
+            w.pointers[each.out] = w.b.at(w.workspace, place)
+
+    def total(self, w: Writer) -> None:
+        """Add up what the parts have given."""
+        if self.parts > 1 and self.sums.count:
+            self.sums.total(w, self.parts, self.numbers)
+
+    def write(self, w: Writer) -> None:
+        """The parts from ``%lo`` to ``%hi``."""
+        b = w.b
+        w.row, w.mask = Value("0", I64), tail_mask(b, self.lanes, min(self.count, self.lanes))
+        if self.loops.vectors == 1:
+            self._vector(w)
+            return
+
+        def part(number: Value, _: object) -> list[Value]:
+            low, high = (self._bound(w, b.plus(number, k)) for k in (0, 1))
+            sums = b.at(self._sums(w), b.times(number, self.sums.count * self.size))
+            self.sums.clear(w, sums)
+
+            def block(first: Value, _: object) -> list[Value]:
+                self._block(w, first, high, sums)
+                return []
+
+            b.loop(low, high, self.loops.block, [], block)
+            return []
+
+        b.loop(Value("%lo", I64), Value("%hi", I64), 1, [], part)
+
+    def _bound(self, w: Writer, part: Value) -> Value:
+        """The first vector of a part."""
+        return w.b.emit(I64, f"udiv {w.b.times(part, self.loops.vectors)}, {self.parts}")
+
+    def _sums(self, w: Writer) -> Value:
+        return w.b.at(w.workspace, self.numbers)
+
+    def _block(self, w: Writer, first: Value, high: Value, sums: Value) -> None:
+        """Some vectors of points through all loops, then what they give to the sums."""
+        b, most, scratch = w.b, self.loops.block, w.scratch
+        left = b.emit(I64, f"sub i64 {high.text}, {first.text}")
+        count = b.call("llvm.smin.i64", I64, left, f"i64 {most}") if most > 1 else Value("1", I64)
+
+        def choose(number: Value) -> None:
+            """Let the writer work on one of the vectors."""
+            w.scratch = b.at(scratch, b.times(number, self.loops.row_bytes))
+            w.row = b.times(b.plus(first, number), self.lanes)
+            if self.count % self.lanes:
+                behind = b.emit(I64, f"sub i64 {self.count}, {w.row.text}")
+                w.mask = tail_mask(b, self.lanes, behind)
+
+        def one(number: Value, _: object) -> list[Value]:
+            choose(number)
+            self._vector(w)
+            return []
+
+        b.loop(0, count, 1, [], one)
+        for item in self.loops.sums:
+            if item.sum is not None:
+                self.sums.add(w, item.sum, sums, Vectors(count, choose))
+        w.scratch = scratch
+
+    def _vector(self, w: Writer) -> None:
+        """One vector of points through all loops."""
+        for item in self.loops.inside:
+            if item.sum is not None:
+                self.sums.add(w, item.sum, self._sums(w), None)
+            elif item.first.kind == "map":
+                w.rows(item)
+            else:
+                w.single_node(item.first)
