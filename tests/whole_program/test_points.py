@@ -120,6 +120,21 @@ def test_rounding_to_whole_numbers() -> None:
     check(lambda x: ops.round(x * 3.0), (normal(8, 3),))
 
 
+@pytest.mark.parametrize("exponent", [-3.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 3.0, 4.0])
+def test_powers(exponent: float) -> None:
+    x = normal(40, 3) * 10.0 ** np.arange(-19, 21, dtype="float32")[:, None]
+    x[0], x[1] = [0.0, -0.0, np.inf], [-np.inf, np.nan, 1.0]
+    program = points_program(graph(lambda x: ops.pow(x, exponent) * 1.0, (x,)))
+    with np.errstate(all="ignore"):
+        exact = np.power(x.astype("float64"), np.full(x.shape, exponent))  # no short cuts
+        wanted = exact.astype("float32")
+        ulp = np.spacing(np.abs(wanted))
+        found = program(x)[0]
+        same = (found == wanted) | (np.isnan(found) & np.isnan(wanted))
+        assert (same | (np.abs(found - exact) <= 1.6 * ulp)).all()
+    np.testing.assert_array_equal(np.signbit(found[:1]), np.signbit(wanted[:1]))
+
+
 def test_sums_of_all_elements() -> None:
     check(lambda x, w: ((x * x).sum() + (w * w).sum(), w * x.sum()), (normal(21, 4), normal(3, 5)))
 
