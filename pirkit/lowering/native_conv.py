@@ -14,7 +14,7 @@ from pirkit.lowering.codegen.correlating import Correlation
 from pirkit.lowering.codegen.phases import Sizes, backward, forward
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.binding import HALVES, Binding, Step, widened
-from pirkit.runtime.kernels.numpy.windows import geometry
+from pirkit.runtime.kernels.numpy.windows import CHANNELS_LAST, geometry
 from pirkit.runtime.native.function import NativeSequence
 from pirkit.runtime.tensor.buffer import address_of
 
@@ -38,25 +38,40 @@ def bind_convolution(b: Binding) -> Step | None:
     return (widened(_bind) if b.dtype in HALVES else _bind)(b)
 
 
+def why_not_native(b: Binding) -> str | None:
+    """Why a convolution is left to others; None for one that is native code."""
+    if b.dtype not in (dt.float32, dt.float64, *HALVES):
+        return f"its elements are {b.dtype}"
+    if b.attrs["data_format"] in CHANNELS_LAST:
+        return "its channels are the last dimension"
+    count = _multiplications(b)
+    if count < WORTH:
+        return f"it has {count:,} multiplications, fewer than {WORTH:,}"
+    return None
+
+
+def _multiplications(b: Binding) -> int:
+    """Elements of what the filter moves over, times what each of them meets."""
+    met = b.input() if b.op in TRANSPOSED else b.output()
+    if not met.shape[1] or not b.output().numel or not b.input().numel:
+        return 0
+    return met.numel // met.shape[1] * b.input(1).numel
+
+
 def _bind(b: Binding) -> Step | None:
-    if b.dtype not in (dt.float32, dt.float64) or not b.output().numel or not b.input().numel:
+    if why_not_native(b) is not None:
         return None
     groups, turned = b.attrs["groups"], b.op in TRANSPOSED
     first, second, *sizes = b.input(1).shape
     each, depth = (second, first // groups) if turned else (first // groups, second)
     g = geometry(b, sizes, b.attrs["dilations"])
-    met = g.lengths if turned else g.positions
-    if g.last or b.input().shape[0] * each * groups * prod(met) * depth * prod(sizes) < WORTH:
-        return None
     sides = g.lengths, g.sizes, g.positions, g.strides, g.dilations, g.before
     s = Sizes(b.input().shape[0], groups, each, depth, b.dtype, *sides)
-    if not turned and prod(sizes) > prod(g.positions):
-        if groups == 1 or each >= NARROW:
-            return _summing(b, s)
-    elif groups == 1 or min(each, depth) >= NARROW:
-        return _writing(b, native_blocks((backward if turned else forward)(s)))
-    nest = _nest(s, turned)
-    return None if nest is None else _writing(b, nest)
+    if not turned and prod(sizes) > prod(g.positions) and (groups == 1 or each >= NARROW):
+        return _summing(b, s)
+    if groups > 1 and min(each, depth) < NARROW and (nest := _nest(s, turned)):
+        return _writing(b, nest)
+    return _writing(b, native_blocks((backward if turned else forward)(s)))
 
 
 def _writing(b: Binding, sequence: NativeSequence) -> Step:

@@ -8,8 +8,10 @@ import numpy as np
 
 from pirkit.lowering.kernels import KernelLibrary
 from pirkit.lowering.native import FUSED, why_not_native
+from pirkit.lowering.native_conv import CONVOLUTIONS
+from pirkit.lowering.native_conv import why_not_native as why_not_convolution
 from pirkit.lowering.whole_program.choose import explained
-from pirkit.runtime.binding import first_dtype
+from pirkit.runtime.binding import Binding, first_dtype
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.nodes import Aside, Bound, Branch, Fresh, InArena, Late, Loop, Node, Over
 from pirkit.runtime.plan import Call, Plan
@@ -41,7 +43,7 @@ def _nodes(nodes: tuple[Node, ...], library: KernelLibrary, plan: Plan) -> Itera
         match node:
             case Bound():
                 yield f"{_called(node.call)}: {_choice(node.choice)}"
-                if node.call.kernel == FUSED and (why := _not_native(node, plan)):
+                if why := _not_native(node, library, plan):
                     yield f"    not in native code: {why}"
                 yield from _places(node)
             case Late():
@@ -56,12 +58,20 @@ def _nodes(nodes: tuple[Node, ...], library: KernelLibrary, plan: Plan) -> Itera
                 continue
 
 
-def _not_native(node: Bound, plan: Plan) -> str | None:
-    slots = [plan.slots[i] for i in node.call.inputs if isinstance(i, int)]
-    metas = [m for m in slots if isinstance(m, TensorMeta) and m.is_static]
-    if len(metas) < len(node.call.inputs):
+def _not_native(node: Bound, library: KernelLibrary, plan: Plan) -> str | None:
+    call = node.call
+    if call.kernel != FUSED and call.kernel not in CONVOLUTIONS:
         return None
-    return why_not_native(node.call.attrs["kernel"], tuple([m.shape for m in metas]))
+    slots = [plan.slots[i] for i in call.inputs if isinstance(i, int)]
+    metas = [m for m in slots if isinstance(m, TensorMeta) and m.is_static]
+    if len(metas) < len(call.inputs):
+        return None
+    if call.kernel == FUSED:
+        return why_not_native(call.attrs["kernel"], tuple([m.shape for m in metas]))
+    if library.device.name != CPU or library.backend == REFERENCE:
+        return None
+    found = library.infer(call.kernel, tuple(metas), call.attrs)
+    return why_not_convolution(Binding(tuple(metas), found, call.attrs, call.kernel))
 
 
 def _called(call: Call) -> str:

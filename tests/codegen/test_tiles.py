@@ -7,12 +7,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+import pirkit
+from pirkit import ops
 from pirkit.dialect.opdef import lookup, reference
+from pirkit.frontend.tracing import trace
 from pirkit.lowering.codegen.convolving import Convolution, convolution
 from pirkit.lowering.codegen.loopnest import Constant, Fold, Kernel, Load, Stage, Store
 from pirkit.lowering.codegen.schedule import schedule
 from pirkit.lowering.kernels import KernelLibrary
-from pirkit.lowering.native_conv import bind_convolution
+from pirkit.lowering.native_conv import bind_convolution, why_not_native
+from pirkit.lowering.why import why_kernels
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.binding import Binding, Step
 from pirkit.runtime.dtype import DType
@@ -153,23 +157,44 @@ def test_large_transposed_convolutions_in_groups_are_native(
     against_reference(b, step)
 
 
-@pytest.mark.parametrize("strides", [[1, 1], [2, 1]])
+@pytest.mark.parametrize(
+    ("strides", "groups"), [([1, 1], 1), ([2, 1], 1), ([2, 2], 8), ([1, 2], 32)]
+)
 @pytest.mark.parametrize("op", ["pd_op.conv2d", "pd_op.conv2d_transpose"])
-def test_large_dense_convolutions_are_native(op: str, strides: list[int]) -> None:
-    attrs: dict[str, Any] = {"groups": 1, "strides": strides}
+def test_large_convolutions_are_native(op: str, strides: list[int], groups: int) -> None:
+    attrs: dict[str, Any] = {"groups": groups, "strides": strides}
     if op.endswith("transpose"):
         attrs |= {"output_padding": [], "output_size": []}
-    b = bound((2, 32, 30, 31), (32, 32, 3, 3), op, **attrs)
+    b = bound((16, 32, 30, 31), (32, 32 // groups, 3, 3), op, **attrs)
     step = bind_convolution(b)
     assert step is not None
     against_reference(b, step)
 
 
-def test_other_convolutions_are_left_to_others() -> None:
-    large, filter = (2, 32, 30, 31), (64, 4, 3, 3)
-    assert bind_convolution(bound(large, filter, groups=8, strides=[2, 2])) is None
-    assert (
-        bind_convolution(bound((2, 30, 31, 32), (64, 32, 3, 3), groups=1, data_format="NHWC"))
-        is None
-    )
-    assert bind_convolution(bound((1, 32, 3, 3), filter, groups=8)) is None
+@pytest.mark.parametrize(
+    ("x", "filter", "attrs", "why"),
+    [
+        ((1, 32, 3, 3), (64, 4, 3, 3), {"groups": 8}, "it has 20,736 multiplications, fewer than"),
+        ((0, 32, 30, 31), (64, 32, 3, 3), {"groups": 1}, "it has 0 multiplications"),
+        ((2, 30, 31, 32), (64, 32, 3, 3), {"groups": 1, "data_format": "NHWC"}, "its channels are"),
+    ],
+)
+def test_other_convolutions_are_left_to_others(
+    x: tuple[int, ...], filter: tuple[int, ...], attrs: dict[str, Any], why: str
+) -> None:
+    b = bound(x, filter, **attrs)
+    assert bind_convolution(b) is None
+    assert (why_not_native(b) or "").startswith(why)
+
+
+def test_why_a_convolution_is_not_native_is_told() -> None:
+    def convolve(x: Any, w: Any) -> Any:
+        return ops.conv2d(x, w)
+
+    def told(side: int) -> str:
+        x, w = np.zeros((1, 32, side, side), np.float32), np.zeros((32, 32, 3, 3), np.float32)
+        exe = pirkit.compile(trace(convolve, (x, w)).program)
+        return why_kernels(exe.plan, KernelLibrary())
+
+    assert "not in native code: it has 36,864 multiplications" in told(4)
+    assert "not in native code" not in told(40)

@@ -6,7 +6,7 @@ registers. A panel of what the filters meet lies in the L2 cache, one tile of it
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 from typing import Final
@@ -20,6 +20,12 @@ DEEP: Final = 128
 
 PIECES: Final = 16
 """Pieces of work at least, if there is enough: so many threads share them evenly."""
+
+NARROWEST: Final = 96
+"""Filters that share a panel at least, if there are so many: filling it costs a few of them."""
+
+FILLING: Final = 6
+"""Filters whose products take as long as filling a row of a panel for a term."""
 
 WIDE: Final = 24
 """Vectors of a panel at most."""
@@ -93,10 +99,18 @@ class Blocks:
     """Lines of a panel."""
     panel: int
     """Vectors of a panel."""
+    pitch: int
+    """Elements of a row in a panel of rows; 0 for a panel with a row for each term."""
     deep: int
     """Channels of a panel."""
     tall: int
     """Tiles along the filters that share a panel."""
+
+
+def reach(taps: Taps) -> tuple[int, int]:
+    """The first and the last element that the first position meets."""
+    ends = (taps.offset, taps.offset + (taps.count - 1) * taps.shift)
+    return min(ends), max(ends)
 
 
 def tile_of(each: int, target: Target) -> tuple[int, int]:
@@ -117,33 +131,61 @@ def blocks_of(c: Blocked, target: Target) -> Blocks:
     lanes = target.vector_bits // (8 * c.dtype.itemsize)
     rows, vectors = tile_of(c.each, target)
     deep = min(max(1, DEEP // max(c.terms, 1)), c.depth)
-    line_bytes = target.vector_bits // 8 * max(c.terms, 1) * deep
-    most = max(vectors, min(WIDE, target.l2_bytes // 4 // line_bytes))
+    vector_bytes = target.vector_bits // 8
+    most = target.l2_bytes // 4 // (vector_bytes * max(c.terms, 1) * deep)
+    most = max(vectors, min(WIDE, most))
     parts = -(-c.positions[-1] // (most * lanes))
     width = -(-c.positions[-1] // parts)
     total = c.n * prod(c.positions[:-1]) * parts
-    lines = _lines(width, min(total, max(1, most * lanes // width)), lanes, vectors)
-    panel = -(-lines * width // lanes)
     tiles = -(-c.each // rows)
-    tall = max(1, min(tiles, target.l2_bytes // 4 // (rows * panel * target.vector_bits // 8)))
-    while lines > 1 and c.groups * -(-tiles // tall) * -(-total // lines) < PIECES:
-        fewer = _lines(width, (lines + 1) // 2, lanes, vectors)
-        if -(-fewer * width // lanes) < vectors:
-            break
-        lines = fewer
-    while tall > 1 and c.groups * -(-tiles // tall) * -(-total // lines) < PIECES:
+    tall = max(1, min(tiles, target.l2_bytes // 4 // (rows * most * vector_bytes)))
+    least = -(-NARROWEST // rows)
+
+    def pieces(tall: int, lines: int) -> int:
+        return c.groups * -(-tiles // tall) * -(-total // lines)
+
+    lines = _lines(width, total, most, lanes, vectors)
+    while tall > least and pieces(tall, lines) < PIECES:
+        tall = max(least, (tall + 1) // 2)
+    while lines > 1 and pieces(tall, lines) < PIECES and lines * width > vectors * lanes:
+        lines = _lines(width, total, (lines * width // 2) // lanes, lanes, vectors)
+    while tall > 1 and pieces(tall, lines) < PIECES:
         tall = (tall + 1) // 2
     tall = -(-tiles // -(-tiles // tall))
     panel = -(-lines * width // lanes)
-    return Blocks(lanes, rows, vectors, width, parts, lines, panel, deep, tall)
+    found = Blocks(lanes, rows, vectors, width, parts, lines, panel, 0, deep, tall)
+    return _with_rows(c, found) or found
 
 
-def _lines(width: int, most: int, lanes: int, vectors: int) -> int:
-    """Lines of a panel: as few lanes in excess as can be, then as many lines."""
+def _with_rows(c: Blocked, cut: Blocks) -> Blocks | None:
+    """The blocks with a panel of rows; None where the positions that it adds are too many."""
+    low, high = reach(c.taps[-1])
+    if prod(c.move) != 1 or cut.parts > 1 or c.terms < 2 or low == high:
+        return None
+    pitch, height = c.positions[-1] + high - low, c.positions[-2]
+    most = -(-height // -(-height // max(1, cut.lines)))
+    best: tuple[float, Blocks] | None = None
+    for lines in range(max(1, most // 2), min(height, most + 2) + 1):
+        panel = -(-((lines - 1) * pitch + c.positions[-1]) // cut.lanes)
+        total = -(-height // lines) * panel
+        found = replace(cut, lines=lines, panel=panel, pitch=pitch)
+        if best is None or total <= best[0]:
+            best = total, found
+    assert best is not None
+    exact = height * c.positions[-1] / cut.lanes
+    filters = min(c.each, cut.tall * cut.rows)
+    return best[1] if best[0] <= exact * (1 + FILLING / filters) else None
+
+
+def _lines(width: int, total: int, most: int, lanes: int, vectors: int) -> int:
+    """Lines of a panel of ``most`` vectors: few lanes in excess, the last panel's included."""
+    limit = max(1, min(total, most * lanes // width))
 
     def excess(lines: int) -> tuple[float, int]:
         count = -(-lines * width // lanes)
-        short = 0.3 if count % vectors else 0.0
-        return round((count + short) * lanes / (lines * width), 2), -lines
+        whole, left = divmod(total, lines)
+        last = -(-left * width // (lanes * vectors)) * vectors
+        short = 0.3 * (count % vectors != 0)
+        return round(whole * (count + short) + min(last, count), 1), -lines
 
-    return min(range(max(1, most // 2), most + 1), key=excess)
+    return min(range(max(1, limit // 2), limit + 1), key=excess)

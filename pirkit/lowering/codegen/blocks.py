@@ -16,6 +16,7 @@ from pirkit.lowering.codegen.ir import I64, PTR, Builder, Type, Value
 from pirkit.lowering.codegen.points import Memory, argument, place, split_index, store, tail_mask
 from pirkit.lowering.codegen.primitives import element
 from pirkit.lowering.codegen.registers import Side, accumulate
+from pirkit.lowering.codegen.row_panels import RowPanel, channel_bytes
 
 _LINE = 64
 
@@ -32,7 +33,7 @@ def packing_pieces(c: Blocked, cut: Blocks) -> int:
 
 def pieces(c: Blocked, cut: Blocks) -> int:
     """Tasks of the convolution."""
-    return c.groups * -(-_tiles(c, cut) // cut.tall) * -(-_total(c, cut) // cut.lines)
+    return c.groups * -(-_tiles(c, cut) // cut.tall) * prod(_heaps(c, cut))
 
 
 def emit_packing(b: Builder, c: Blocked, cut: Blocks) -> None:
@@ -94,7 +95,8 @@ class Convolving:
         self.tables = [self._reserve(8 * cut.lines) for _ in range(2 + len(c.positions))]
         self.zeros = self._reserve(zero_bytes(c, cut))
         # the last vector of the last row may reach beyond
-        self.panel = self._reserve(self.row * cut.deep * c.terms + 2 * self.row)
+        channel = channel_bytes(c, cut) if cut.pitch else self.row * c.terms
+        self.panel = self._reserve(channel * cut.deep + 2 * self.row)
         self.sums = self._reserve(self.row * cut.tall * cut.rows)
 
     def _reserve(self, count: int) -> int:
@@ -108,22 +110,24 @@ class Convolving:
     def emit(self) -> None:
         b, c, cut = self.b, self.c, self.cut
         image, factors, result = (argument(b, k) for k in range(3))
-        tiles, total = _tiles(c, cut), _total(c, cut)
-        stacks, heaps = -(-tiles // cut.tall), -(-total // cut.lines)
+        tiles = _tiles(c, cut)
+        images, heaps = _heaps(c, cut)
+        stacks, total = -(-tiles // cut.tall), _total(c, cut) // images
         room = prod(c.room) * self.size
         self._clear(self._own(self.zeros), zero_bytes(c, cut))
 
         def task(number: Value, _: list[Value]) -> Sequence[Value]:
-            group, stack, heap = split_index(b, number, [c.groups, stacks, heaps])
-            first_line = b.times(heap, cut.lines)
-            lines = self._lines(first_line, self._least(cut.lines, total, first_line))
+            group, stack, which, heap = split_index(b, number, [c.groups, stacks, images, heaps])
+            within = b.times(heap, cut.lines)
+            first_line = b.plus(b.times(which, total), within)
+            lines = self._lines(first_line, self._least(cut.lines, total, within))
             first = b.times(stack, cut.tall)
             held = self._least(cut.tall, tiles, first)
             self._clear(self._own(self.sums), self.row * cut.tall * cut.rows)
-            images = b.at(image, b.times(group, c.depth * prod(c.lengths) * self.size))
+            source = b.at(image, b.times(group, c.depth * prod(c.lengths) * self.size))
             at = b.plus(b.times(group, tiles), first)
             tile_bytes = cut.rows * c.depth * c.terms * self.size
-            self._products(images, b.at(factors, b.times(at, tile_bytes)), held, lines)
+            self._products(source, b.at(factors, b.times(at, tile_bytes)), held, lines)
             filters = b.times(first, cut.rows)
             count = self._least(cut.tall * cut.rows, c.each, filters)
             goal = b.at(result, b.times(b.plus(b.times(group, c.each), filters), room))
@@ -180,11 +184,12 @@ class Convolving:
     def _products(self, images: Value, factors: Value, tiles: Value, lines: Lines) -> None:
         b, c, cut, size = self.b, self.c, self.cut, self.size
         panel = self._own(self.panel)
-        filler = Panel(b, c, cut, panel, self._own(self.zeros))
+        filler = (RowPanel if cut.pitch else Panel)(b, c, cut, panel, self._own(self.zeros))
         # whole tiles that hold something, and the vectors that are left after all whole tiles
         wide = cut.vectors * cut.lanes
         whole = cut.panel // cut.vectors
-        used = b.times(lines.count, cut.width)
+        used = b.times(lines.count, cut.pitch or cut.width)
+        used = b.plus(used, cut.width - cut.pitch if cut.pitch else 0)
         needed = b.emit(I64, f"udiv {b.plus(used, wide - 1)}, {wide}")
         needed = b.binary("smin", needed, Value(str(whole), I64))
         left = cut.panel - whole * cut.vectors
@@ -193,7 +198,6 @@ class Convolving:
         def channels(d: Value, _: list[Value]) -> Sequence[Value]:
             some = self._least(cut.deep, c.depth, d)
             filler.fill(b.at(images, b.times(d, prod(c.lengths) * size)), some, lines)
-            terms = b.times(some, c.terms)
             begin = b.at(factors, b.times(d, reach))
 
             def tile(i: Value, column: Value, count: int) -> None:
@@ -201,17 +205,15 @@ class Convolving:
                 sums = b.at(b.at(self._own(self.sums), b.times(i, cut.rows * self.row)), at)
                 wide = cut.lanes * size
                 vectors = [k * wide for k in range(count)]
-                accumulate(
-                    b, c.dtype, cut.lanes,
-                    Side(
-                        b.at(begin, b.times(i, reach * c.depth)),
-                        [row * size for row in range(cut.rows)],
-                        [cut.rows * size],
-                    ),
-                    Side(b.at(panel, at), vectors, [self.row]),
-                    [b.at(sums, r * self.row + k) for r in range(cut.rows) for k in vectors],
-                    [terms],
-                )  # fmt: skip
+                factors = Side(
+                    b.at(begin, b.times(i, reach * c.depth)),
+                    [row * size for row in range(cut.rows)],
+                    filler.factor_steps(cut.rows * size),
+                )
+                vectors = [k * cut.lanes * size for k in range(count)]
+                found = [b.at(sums, r * self.row + k) for r in range(cut.rows) for k in vectors]
+                met = filler.side(at, vectors)
+                accumulate(b, c.dtype, cut.lanes, factors, met, found, filler.counts(some))
 
             def columns(v: Value, _: list[Value]) -> Sequence[Value]:
                 def down(i: Value, _: list[Value]) -> Sequence[Value]:
@@ -249,7 +251,7 @@ class Convolving:
             goals = b.at(goal, b.times(e, prod(c.room) * size))
 
             def line(r: Value, _: list[Value]) -> Sequence[Value]:
-                source = b.at(sums, b.times(r, cut.width * size))
+                source = b.at(sums, b.times(r, (cut.pitch or cut.width) * size))
                 target = b.at(goals, lines.entry(b, lines.result, r))
                 left: Value | None = None
                 if cut.parts * cut.width != c.positions[-1]:
@@ -259,8 +261,7 @@ class Convolving:
                 def one(first: Value, mask: Value | None) -> None:
                     where = b.at(source, b.times(first, size))
                     value = b.emit(vector, f"load {vector}, {where}, align {size}")
-                    memory = Memory(b.at(target, b.times(first, step)), step)
-                    store(b, value, c.dtype, memory, mask)
+                    _scatter(b, c, value, b.at(target, b.times(first, step)), mask)
 
                 def along(first: Value, _: list[Value]) -> Sequence[Value]:
                     one(first, mask_at(first))
@@ -287,8 +288,29 @@ class Convolving:
         b.loop(0, count, 1, [], filter_)
 
 
+def _scatter(b: Builder, c: Blocked, value: Value, where: Value, mask: Value | None) -> None:
+    """Write a vector to every element, every other one, or further apart."""
+    lanes, size, spread = value.type.lanes, c.dtype.itemsize, c.spread[-1]
+    if spread != 2:
+        store(b, value, c.dtype, Memory(where, spread * size), mask)
+        return
+    off = b.const(value.type.mask, False)
+    on = b.const(value.type.mask, True) if mask is None else mask
+    for half in range(2):
+        picks = [half * lanes // 2 + k // 2 for k in range(lanes)]
+        marks = b.shuffle(on, off, [p + k % 2 * lanes for k, p in enumerate(picks)])
+        memory = Memory(b.at(where, half * lanes * size), size)
+        store(b, b.shuffle(value, value, picks), c.dtype, memory, marks)
+
+
 def _tiles(c: Blocked, cut: Blocks) -> int:
     return -(-c.each // cut.rows)
+
+
+def _heaps(c: Blocked, cut: Blocks) -> tuple[int, int]:
+    """Pieces that no panel goes beyond, and panels of each."""
+    images = c.n * prod(c.positions[:-2]) if cut.pitch else 1
+    return images, -(-_total(c, cut) // images // cut.lines)
 
 
 def _total(c: Blocked, cut: Blocks) -> int:

@@ -1,22 +1,25 @@
 """Copies what filters meet at some positions side by side: a row of the panel for each term.
 
-Lines of positions follow each other without a gap. Vectors are written whole, the last of a line
-first, so that what they write too much is overwritten by the next line, or by the next row.
+Lines of positions follow each other without a gap. Vectors are written whole: what the last one of
+a line writes too much is overwritten by the next line.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from pirkit.lowering.codegen.blocking import Blocked, Blocks
+from pirkit.lowering.codegen.blocking import Blocked, Blocks, reach
 from pirkit.lowering.codegen.ir import I64, Builder, Type, Value
 from pirkit.lowering.codegen.points import masked_load
 from pirkit.lowering.codegen.primitives import element
+from pirkit.lowering.codegen.registers import Side
 
-_STRAIGHT = 6
-"""Vectors of a line up to which their copies are written out."""
+_STRAIGHT = 28
+"""Vectors up to which copies are written out."""
+
+Body = Callable[[Value, list[Value]], Sequence[Value]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +62,10 @@ class Panel:
         b.loop(0, channels, 1, [], channel)
 
     def _taps(self, base: Value, term: Value, offsets: list[Value], lines: Lines) -> None:
-        """The loops over the elements of the filter."""
+        """The loops over the elements of the filter along all axes but the last one."""
         b, axis = self.b, len(offsets)
-        if axis == len(self.c.taps):
-            self._line_vectors(base, b.at(self.panel, b.times(term, self.row)), offsets, lines)
+        if axis == len(self.c.taps) - 1:
+            self._lines(base, term, offsets, lines)
             return
         taps = self.c.taps[axis]
         inner = prod([t.count for t in self.c.taps[axis + 1 :]])
@@ -75,32 +78,10 @@ class Panel:
 
         b.loop(0, taps.count, 1, [], tap)
 
-    def _line_vectors(
-        self, base: Value, goal: Value, offsets: list[Value], lines: Lines
-    ) -> None:  # fmt: skip
-        b, lanes = self.b, self.cut.lanes
-        count = -(-self.cut.width // lanes)
-        if count <= _STRAIGHT:
-            for k in reversed(range(count)):
-                self._one(base, goal, offsets, lines, Value(str(k * lanes), I64))
-            return
-
-        def one(k: Value, _: list[Value]) -> Sequence[Value]:
-            last = b.emit(I64, f"sub i64 {(count - 1) * lanes}, {k.text}")
-            self._one(base, goal, offsets, lines, last)
-            return []
-
-        b.loop(0, count * lanes, lanes, [], one)
-
-    def _one(
-        self, base: Value, goal: Value, offsets: list[Value], lines: Lines, first: Value
-    ) -> None:  # fmt: skip
-        """A vector of every line, from element ``first`` on."""
-        b, size, move = self.b, self.size, self.c.move[-1]
-        ahead = b.times(first, move * size)
-        marks = None
-        if self.cut.parts == 1:
-            marks = self._marks(b.plus(offsets[-1], b.times(first, move)), first)
+    def _lines(self, base: Value, term: Value, offsets: list[Value], lines: Lines) -> None:
+        """Every line of the panel, for all elements of the filter along the last axis."""
+        b, cut, taps, size = self.b, self.cut, self.c.taps[-1], self.size
+        count = -(-cut.width // cut.lanes)
 
         def line(r: Value, _: list[Value]) -> Sequence[Value]:
             source = b.at(base, lines.entry(b, lines.image, r))
@@ -113,54 +94,77 @@ class Panel:
                 inside = holds if inside is None else b.op("and", inside, holds)
             if inside is not None:
                 source = b.select(inside, source, self.zeros)
-            found = marks
-            if found is None:
-                start = lines.entry(b, lines.starts[-1], r)
-                position = b.plus(offsets[-1], b.times(b.plus(start, first), move))
-                found = self._marks(position, None)
-            value = self._read(b.at(source, ahead), found)
-            place = b.at(goal, b.times(b.plus(b.times(r, self.cut.width), first), size))
-            b.do(f"store {value}, {place}, align {size}")
+            start = Value("0", I64)
+            if cut.parts > 1:
+                start = b.times(lines.entry(b, lines.starts[-1], r), self.c.move[-1])
+            goal = b.at(self.panel, b.times(r, cut.width * size))
+
+            def tap(t: Value, _: list[Value]) -> Sequence[Value]:
+                offset = b.plus(b.times(t, taps.shift), taps.offset)
+                here = b.at(source, b.times(offset, size))
+                there = b.at(goal, b.times(b.plus(term, t), self.row))
+
+                def one(first: Value, _: list[Value]) -> Sequence[Value]:
+                    ahead = b.times(first, self.c.move[-1])
+                    marks = self._marks(b.plus(b.plus(start, offset), ahead))
+                    value = self._read(b.at(here, b.times(ahead, size)), marks)
+                    b.do(f"store {value}, {b.at(there, b.times(first, size))}, align {size}")
+                    return []
+
+                self._each(count, cut.lanes, one)
+                return []
+
+            self._each(taps.count, 1, tap, count)
             return []
 
         b.loop(0, lines.count, 1, [], line)
 
+    def _each(self, count: int, step: int, body: Body, each: int = 1) -> None:
+        """``body`` of ``each`` vectors for multiples of ``step``, in a loop or written out."""
+        if count * each > _STRAIGHT:
+            self.b.loop(0, count * step, step, [], body)
+            return
+        for k in range(count):
+            body(Value(str(k * step), I64), [])
+
+    def side(self, column: Value, vectors: Sequence[int]) -> Side:
+        """What a tile reads of the panel from a vector on, with a step for each loop."""
+        return Side(self.b.at(self.panel, column), vectors, [self.row])
+
+    def counts(self, channels: Value) -> list[Value]:
+        """How many steps the loops of a tile have."""
+        return [self.b.times(channels, self.c.terms)]
+
+    def factor_steps(self, term: int) -> list[int]:
+        """How far these loops move on in the filter, whose terms have ``term`` bytes."""
+        return [term]
+
     def _leaves(self, axis: int) -> bool:
         """Whether there are positions whose taps are not all in the image."""
-        low, high = self._reach(axis)
+        low, high = reach(self.c.taps[axis])
         return (
             low < 0
             or high + (self.c.positions[axis] - 1) * self.c.move[axis] >= (self.c.lengths[axis])
         )
 
-    def _reach(self, axis: int) -> tuple[int, int]:
-        taps = self.c.taps[axis]
-        ends = (taps.offset, taps.offset + (taps.count - 1) * taps.shift)
-        return min(ends), max(ends)
-
-    def _marks(self, position: Value, first: Value | None) -> list[Value | None]:
-        """Which elements of the image a read may touch, for each vector that is read."""
+    def _marks(self, position: Value) -> list[Value | None]:
+        """Which elements a read may touch that begins at a position, for each vector it reads."""
         b, lanes, move, length = self.b, self.cut.lanes, self.c.move[-1], self.c.lengths[-1]
-        low, high = self._reach(-1)
         index = Type("i32" if self.size == 4 else "i64", lanes)
         if move > 2:
             return [self._bounded(position, index, move, length)]
-        found: list[Value | None] = []
-        for k in range(move):
-            ahead = k * lanes
-            if first is not None and first.text.isdigit():
-                at = int(first.text) * move + ahead
-                if at + low >= 0 and at + high + lanes <= length:
-                    found.append(None)
-                    continue
-            found.append(self._bounded(b.plus(position, ahead), index, 1, length))
-        return found
+        return [self._bounded(b.plus(position, k * lanes), index, 1, length) for k in range(move)]
 
-    def _bounded(self, position: Value, index: Type, move: int, length: int) -> Value:
-        b = self.b
+    def _bounded(self, position: Value, index: Type, move: int, length: int) -> Value | None:
+        """Lanes in the image; None for all. Where the position is known, so are they."""
+        b, lanes = self.b, index.lanes
+        if position.text.lstrip("-").isdigit():
+            on = [0 <= int(position.text) + k * move < length for k in range(lanes)]
+            bits = ", ".join(f"i1 {'true' if each else 'false'}" for each in on)
+            return None if all(on) and move < 3 else Value(f"<{bits}>", index.mask)
         start = position if index.elem == "i64" else b.cast("trunc", position, "i32")
-        ramp = ", ".join(f"{index.elem} {k * move}" for k in range(index.lanes))
-        places = b.op("add", b.splat(start, index.lanes), Value(f"<{ramp}>", index))
+        ramp = ", ".join(f"{index.elem} {k * move}" for k in range(lanes))
+        places = b.op("add", b.splat(start, lanes), Value(f"<{ramp}>", index))
         return b.compare("ult", places, length)
 
     def _read(self, source: Value, marks: list[Value | None]) -> Value:
@@ -192,10 +196,15 @@ class Panel:
 
 
 def row_bytes(c: Blocked, cut: Blocks) -> int:
-    """Bytes of a row of the panel: an odd number of vectors, which spreads rows over the cache."""
-    return (cut.panel | 1) * cut.lanes * c.dtype.itemsize
+    """Bytes of a row of the panel, with what its last line is written too much.
+
+    They are an odd number of vectors, which spreads rows over the cache.
+    """
+    return ((cut.panel + 1) | 1) * cut.lanes * c.dtype.itemsize
 
 
 def zero_bytes(c: Blocked, cut: Blocks) -> int:
     """Bytes of zeros that stand for a line outside of the image."""
-    return (-(-cut.width // cut.lanes) * cut.lanes * c.move[-1] + cut.lanes) * c.dtype.itemsize
+    furthest = max(reach(c.taps[-1])[1], 0)
+    width = -(-max(cut.width, cut.pitch) // cut.lanes) * cut.lanes * c.move[-1]
+    return (furthest + width + cut.lanes) * c.dtype.itemsize

@@ -241,7 +241,7 @@ class Builder:
         """An index times a constant, in i64."""
         if factor == 0 or index.text == "0":
             return Value("0", I64)
-        if index.text.isdigit():
+        if _known(index.text):
             return Value(str(int(index.text) * factor), I64)
         return index if factor == 1 else self.emit(I64, f"mul {index}, {factor}")
 
@@ -251,7 +251,7 @@ class Builder:
             return a
         if a.text == "0":
             return Value(text, I64)
-        if a.text.isdigit() and text.isdigit():
+        if _known(a.text) and _known(text):
             return Value(str(int(a.text) + int(text)), I64)
         return self.emit(I64, f"add {a}, {text}")
 
@@ -325,6 +325,11 @@ class Builder:
             self.emit(r.type, f"phi {r.type} [ {r.text}, %{end} ], [ {o.text}, %{before} ]")
             for r, o in zip(results, otherwise, strict=True)
         ]
+
+
+def _known(text: str) -> bool:
+    """Whether it spells a number."""
+    return text.lstrip("-").isdigit()
 
 
 def _kind(argument: str) -> str:
