@@ -26,7 +26,7 @@ TRANSPOSED: Final = frozenset({
 CONVOLUTIONS: Final = TRANSPOSED | {
     "pd_op.conv2d", "pd_op.conv3d", "pd_op.depthwise_conv2d",
 }  # fmt: skip
-WORTH: Final = 1 << 20
+WORTH: Final = 1 << 18
 """Multiplications of a call from which compiling a kernel for its sizes pays soon."""
 
 NARROW: Final = 8

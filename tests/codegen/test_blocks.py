@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from pirkit.dialect.opdef import lookup, reference
+from pirkit.lowering.codegen import blocking
 from pirkit.lowering.codegen.blocking import Blocked, blocks_of
 from pirkit.lowering.codegen.compile_blocks import native_blocks
 from pirkit.lowering.codegen.phases import Sizes, backward, forward
@@ -79,6 +80,16 @@ def compare(found: Array, want: Array) -> None:
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("dtype", [dt.float32, dt.float64], ids=repr)
 def test_convolutions(name: str, dtype: DType) -> None:
+    check_forward(name, dtype)
+
+
+@pytest.mark.parametrize("name", ["plain", "stride 2", "groups", "volumes", "many channels"])
+def test_filters_that_are_laid_out_anew(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocking, "FEW", 0)
+    check_forward(name, dt.float32)
+
+
+def check_forward(name: str, dtype: DType) -> None:
     case = CASES[name]
     s, op = sizes_of(case, dtype), f"pd_op.conv{len(case[4])}d"
     images = (s.n, s.groups * s.depth, *s.lengths)
@@ -128,7 +139,7 @@ def test_narrower_vectors(bits: str, monkeypatch: pytest.MonkeyPatch) -> None:
     host.cache_clear()
     try:
         for name in ("plain", "stride 2", "stride beyond filter", "long rows"):
-            test_convolutions(name, dt.float32)
+            check_forward(name, dt.float32)
             test_transposed_convolutions(name)
     finally:
         monkeypatch.undo()

@@ -27,6 +27,9 @@ NARROWEST: Final = 96
 FILLING: Final = 6
 """Filters whose products take as long as filling a row of a panel for a term."""
 
+FEW: Final = 512
+"""Positions up to which a filter is not laid out anew."""
+
 WIDE: Final = 24
 """Vectors of a panel at most."""
 
@@ -105,6 +108,8 @@ class Blocks:
     """Channels of a panel."""
     tall: int
     """Tiles along the filters that share a panel."""
+    plain: bool
+    """Whether tiles read the filter where it lies."""
 
 
 def reach(taps: Taps) -> tuple[int, int]:
@@ -153,8 +158,15 @@ def blocks_of(c: Blocked, target: Target) -> Blocks:
         tall = (tall + 1) // 2
     tall = -(-tiles // -(-tiles // tall))
     panel = -(-lines * width // lanes)
-    found = Blocks(lanes, rows, vectors, width, parts, lines, panel, 0, deep, tall)
+    found = Blocks(
+        lanes, rows, vectors, width, parts, lines, panel, 0, deep, tall, _is_plain(c, rows)
+    )
     return _with_rows(c, found) or found
+
+
+def _is_plain(c: Blocked, rows: int) -> bool:
+    """For few positions laying out the filter takes longer than reading it from rows far apart."""
+    return not c.turned and c.each % rows == 0 and c.n * prod(c.positions) <= FEW
 
 
 def _with_rows(c: Blocked, cut: Blocks) -> Blocks | None:

@@ -193,7 +193,7 @@ class Convolving:
         needed = b.emit(I64, f"udiv {b.plus(used, wide - 1)}, {wide}")
         needed = b.binary("smin", needed, Value(str(whole), I64))
         left = cut.panel - whole * cut.vectors
-        reach = cut.rows * c.terms * size
+        reach = (1 if cut.plain else cut.rows) * c.terms * size
 
         def channels(d: Value, _: list[Value]) -> Sequence[Value]:
             some = self._least(cut.deep, c.depth, d)
@@ -205,10 +205,11 @@ class Convolving:
                 sums = b.at(b.at(self._own(self.sums), b.times(i, cut.rows * self.row)), at)
                 wide = cut.lanes * size
                 vectors = [k * wide for k in range(count)]
+                apart, term = (c.depth * c.terms, 1) if cut.plain else (1, cut.rows)
                 factors = Side(
-                    b.at(begin, b.times(i, reach * c.depth)),
-                    [row * size for row in range(cut.rows)],
-                    filler.factor_steps(cut.rows * size),
+                    b.at(begin, b.times(i, cut.rows * c.depth * c.terms * size)),
+                    [row * apart * size for row in range(cut.rows)],
+                    filler.factor_steps(term * size),
                 )
                 vectors = [k * cut.lanes * size for k in range(count)]
                 found = [b.at(sums, r * self.row + k) for r in range(cut.rows) for k in vectors]

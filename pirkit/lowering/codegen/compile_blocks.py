@@ -36,6 +36,9 @@ def native_blocks(parts: Sequence[Blocked]) -> NativeSequence:
     temporaries: list[int] = []
     for c in parts:
         cut = blocks_of(c, host())
+        if cut.plain:
+            steps.append((_convolving(c, cut), (0, 1, 2)))
+            continue
         where = 3 + len(temporaries)
         temporaries.append(max(packed_bytes(c, cut), 1))
         steps += [(_packing(c, cut), (1, where)), (_convolving(c, cut), (0, where, 2))]
