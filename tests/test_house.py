@@ -20,6 +20,8 @@ VAGUE_NAMES = {"utils", "util", "helpers", "helper", "common", "misc", "legacy",
 TEXT_SUFFIXES = {".py", ".md", ".toml", ".mlir", ".yml", ".yaml", ".cfg", ".sh", ""}
 
 UNSAFE_MODULES = {"pickle", "cPickle", "dill", "marshal", "shelve", "subprocess"}
+STARTS_PROCESSES = {"pirkit/runtime/native/children.py"}
+"""The file that starts the processes that compile."""
 UNSAFE_CALLS = {"eval", "exec", "__import__"}
 
 # Written in pieces, so that this file does not contain them.
@@ -63,7 +65,8 @@ def imported_modules(tree: ast.AST) -> Iterator[str]:
 @pytest.mark.parametrize("path", SOURCES, ids=relative)
 def test_nothing_from_a_file_can_become_code(path: Path) -> None:
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    assert not UNSAFE_MODULES & set(imported_modules(tree))
+    excused = {"subprocess"} if relative(path) in STARTS_PROCESSES else set[str]()
+    assert not (UNSAFE_MODULES - excused) & set(imported_modules(tree))
     for call in calls(tree):
         if isinstance(call.func, ast.Name):
             assert call.func.id not in UNSAFE_CALLS, f"line {call.lineno}"

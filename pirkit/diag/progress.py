@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -24,3 +26,35 @@ def track(items: Iterable[T], what: str, *, total: int | None = None) -> Iterato
         total = len(items)
     console = Console(stderr=True)
     yield from rich_track(items, what, total=total, console=console, transient=True)
+
+
+@contextmanager
+def late_bar(what: str, total: int, *, after: float) -> Generator[Callable[[int], None]]:
+    """What is to be told how many of ``total`` are done.
+
+    A bar appears on standard error when that took ``after`` seconds and something is left, and
+    disappears at the end. Nothing is written if standard error is not a terminal.
+    """
+    if total < 2 or not sys.stderr.isatty():
+        yield lambda done: None
+        return
+    start = time.monotonic()
+    bars: list[Callable[[int], None]] = []
+    with ExitStack() as stack:
+
+        def tell(done: int) -> None:
+            if not bars and done < total and time.monotonic() - start >= after:
+                bars.append(_bar(stack, what, total))
+            for show in bars:
+                show(done)
+
+        yield tell
+
+
+def _bar(stack: ExitStack, what: str, total: int) -> Callable[[int], None]:
+    from rich.console import Console  # noqa: PLC0415  rich is slow to import
+    from rich.progress import Progress  # noqa: PLC0415
+
+    bar = stack.enter_context(Progress(console=Console(stderr=True), transient=True))
+    task = bar.add_task(what, total=total)
+    return lambda done: bar.update(task, completed=done)

@@ -19,7 +19,7 @@ from pirkit.lowering.codegen.loopnest import Kernel
 from pirkit.lowering.codegen.scratch import LINE
 from pirkit.runtime.binding import Binding, PlacedStep, Step
 from pirkit.runtime.meta import TensorMeta
-from pirkit.runtime.native.function import NativeFunction
+from pirkit.runtime.native.function import NativeFunction, NativeSequence
 from pirkit.runtime.native.launch import Launch
 from pirkit.runtime.native.launch_ir import BROKEN, UNFIT
 from pirkit.runtime.native.target import l3_bytes
@@ -69,6 +69,8 @@ class _Fused(PlacedStep):
         self.flags = np.zeros(len(self.demands), np.uint8)
         self.large = {k: large for k, nest in enumerate(nests) if (large := self._large(k, nest))}
         """Operands of nests that go past the caches, which they would only empty."""
+        self.sequences = [self._sequences(each) for each in self._ways()]
+        """The functions of the nests in each way: all wait now to be compiled together."""
 
     def _large(self, number: int, nest: Nest) -> tuple[int, ...]:
         read_later = {k for later in self.nests[number + 1 :] for k in later.arrays}
@@ -80,7 +82,15 @@ class _Fused(PlacedStep):
             ]
         )
 
-    def _launch(self, large: Mapping[int, Sequence[int]]) -> Launch:
+    def _ways(self) -> tuple[Mapping[int, Sequence[int]], ...]:
+        """With large results past the caches where there are such, and with ordinary stores."""
+        return (self.large, {}) if self.large else ({},)
+
+    def _sequences(self, large: Mapping[int, Sequence[int]]) -> list[NativeSequence]:
+        nests = enumerate(self.nests)
+        return [native(_streamed(nest.kernel, large.get(k, ()))) for k, nest in nests]
+
+    def _launch(self, sequences: Sequence[NativeSequence]) -> Launch:
         """One call of all nests.
 
         Operands are the arrays of the kernel, then a mark for each demand, then what parts of a
@@ -89,8 +99,7 @@ class _Fused(PlacedStep):
         steps: list[tuple[NativeFunction, tuple[int, ...]]] = []
         own: list[Array] = []
         marks = 0
-        for number, nest in enumerate(self.nests):
-            sequence = native(_streamed(nest.kernel, large.get(number, ())))
+        for nest, sequence in zip(self.nests, sequences, strict=True):
             places = [k if k < self.first else k + marks for k in nest.arrays]
             marks += len(nest.demands)
             start = self.first + len(self.demands) + len(own)
@@ -156,8 +165,8 @@ class _Fused(PlacedStep):
     ) -> Callable[[], int]:
         """The launch; one with large results is chosen by where they begin."""
         gos: list[Callable[[], int]] = []
-        for large in (self.large, {}) if self.large else ({},):
-            launch = self._launch(large)
+        for sequences in self.sequences:
+            launch = self._launch(sequences)
             for operand, array in fixed.items():
                 launch.fix(operand, array)
             gos.append(launch.over(values, found))

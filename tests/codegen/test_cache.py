@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from pirkit.diag.errors import ArtifactError
-from pirkit.lowering.codegen.compile import compile_kernel, kernel_key, pack, unpack
+from pirkit.lowering.codegen.awaiting import pack, unpack
+from pirkit.lowering.codegen.compile import compile_kernel, kernel_key
 from pirkit.lowering.codegen.loopnest import Compute, Kernel, Load, Operand, Stage, Store
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.native.cache import ObjectCache, open_cache

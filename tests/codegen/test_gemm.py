@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pirkit.lowering.codegen.gemm import Matrices, Product, compiled, native_product
+from pirkit.lowering.codegen.compile import compiled
+from pirkit.lowering.codegen.gemm import Matrices, Product, drafted, native_product
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.native.function import NativeFunction
@@ -81,7 +82,8 @@ def test_narrow_vectors(bits: int, turned: tuple[bool, bool]) -> None:
         pytest.skip("the CPU's own width is tested above")
     p = product_like(23, 45, 500, turned)
     a, b, wanted = operands(p, turned)
-    function = NativeFunction(compiled(p, replace(host(), vector_bits=bits)))
+    target = replace(host(), vector_bits=bits)
+    function = NativeFunction(compiled(drafted(p, target), target))
     np.testing.assert_allclose(run(function, p, a, b), wanted, atol=2e-4)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Final
 
+from pirkit.lowering.codegen.awaiting import Draft, function_of
 from pirkit.lowering.codegen.blocking import Blocked, Blocks, blocks_of
 from pirkit.lowering.codegen.blocks import (
     Convolving,
@@ -14,12 +15,11 @@ from pirkit.lowering.codegen.blocks import (
     packing_pieces,
     pieces,
 )
-from pirkit.lowering.codegen.compile import function_of, key_of
+from pirkit.lowering.codegen.compile import key_of
 from pirkit.lowering.codegen.correlating import Correlation, cut_of
 from pirkit.lowering.codegen.correlations import Correlating, emit_adding
 from pirkit.lowering.codegen.generate import SYMBOL, module
 from pirkit.lowering.codegen.ir import Builder
-from pirkit.runtime.native.engine import compile_ir
 from pirkit.runtime.native.function import Code, NativeFunction, NativeSequence
 from pirkit.runtime.native.target import host
 
@@ -110,10 +110,10 @@ def _function(
     """The function that ``emit`` writes, which returns the scratch memory it needs."""
     target = host()
 
-    def make() -> Code:
+    def write() -> Draft:
         b = Builder(blocks=count)
         scratch = emit(b)
         text = module(b, len(sizes), scratch)
-        return Code(compile_ir(text, target), SYMBOL, count, scratch, work, sizes, ())
+        return Draft(text, Code(b"", SYMBOL, count, scratch, work, sizes, ()))
 
-    return function_of(key_of(what, target), make)
+    return function_of(key_of(what, target), write)

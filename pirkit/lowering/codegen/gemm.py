@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from math import prod
 from typing import Final
 
-from pirkit.lowering.codegen.compile import function_of, key_of
+from pirkit.lowering.codegen.awaiting import Draft, function_of
+from pirkit.lowering.codegen.compile import key_of
 from pirkit.lowering.codegen.generate import PARAMETERS, SYMBOL, begin
 from pirkit.lowering.codegen.ir import I64, PTR, Builder, Value
 from pirkit.lowering.codegen.panels import (
@@ -28,7 +29,6 @@ from pirkit.lowering.codegen.panels import (
 from pirkit.lowering.codegen.points import argument, place, split_index
 from pirkit.lowering.codegen.routines import Routines
 from pirkit.runtime.dtype import DType
-from pirkit.runtime.native.engine import compile_ir
 from pirkit.runtime.native.function import Code, NativeFunction
 from pirkit.runtime.native.target import Target, host
 
@@ -117,14 +117,14 @@ class Written:
 
 def native_product(p: Product) -> NativeFunction:
     """The function of a product of matrices, with a, b and c for operands."""
-    return function_of(key_of(p, host()), lambda: compiled(p, host()))
+    return function_of(key_of(p, host()), lambda: drafted(p, host()))
 
 
-def compiled(p: Product, target: Target) -> Code:
-    """Generate and compile, without any cache."""
+def drafted(p: Product, target: Target) -> Draft:
+    """The function of a product, not yet compiled."""
     made = generate_product(p, target)
-    image, sizes = compile_ir(made.text, target), (p.a.size, p.b.size, p.c.size)
-    return Code(image, SYMBOL, made.blocks, made.scratch, made.work, sizes, ())
+    sizes = (p.a.size, p.b.size, p.c.size)
+    return Draft(made.text, Code(b"", SYMBOL, made.blocks, made.scratch, made.work, sizes, ()))
 
 
 def generate_product(p: Product, target: Target) -> Written:

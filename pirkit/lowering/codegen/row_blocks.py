@@ -19,7 +19,8 @@ from math import prod
 from typing import Final
 
 from pirkit.diag.errors import InternalError
-from pirkit.lowering.codegen.compile import function_of, key_of, work_of
+from pirkit.lowering.codegen.awaiting import Draft, function_of
+from pirkit.lowering.codegen.compile import key_of, work_of
 from pirkit.lowering.codegen.generate import PARAMETERS, SYMBOL, begin, written
 from pirkit.lowering.codegen.ir import I64, PTR, Builder, Type, Value
 from pirkit.lowering.codegen.loopnest import Kernel, Operand, Store
@@ -35,7 +36,6 @@ from pirkit.lowering.codegen.points import argument, place, split_index
 from pirkit.lowering.codegen.routines import Routines
 from pirkit.lowering.codegen.schedule import schedule
 from pirkit.runtime.dtype import DType
-from pirkit.runtime.native.engine import compile_ir
 from pirkit.runtime.native.function import Code, NativeFunction
 from pirkit.runtime.native.target import Target, host
 
@@ -120,15 +120,15 @@ class RowBlocks:
 
 def native_rows(group: RowBlocks) -> NativeFunction:
     """The function of a group, with its operands by number."""
-    return function_of(key_of(group, host()), lambda: compiled(group, host()))
+    return function_of(key_of(group, host()), lambda: drafted(group, host()))
 
 
-def compiled(group: RowBlocks, target: Target) -> Code:
-    """Generate and compile, without any cache."""
+def drafted(group: RowBlocks, target: Target) -> Draft:
+    """The function of a group, not yet compiled."""
     writer = _Writer(group, target)
     writer.emit()
-    image = compile_ir(writer.made.text(), target)
-    return Code(image, SYMBOL, writer.blocks, writer.scratch, writer.work, group.sizes, ())
+    code = Code(b"", SYMBOL, writer.blocks, writer.scratch, writer.work, group.sizes, ())
+    return Draft(writer.made.text(), code)
 
 
 def tile_shape(dtype: DType, target: Target) -> Shape:

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from hashlib import blake2b
 from typing import Final
 
-from pirkit.diag.version import VERSION
-from pirkit.lowering.codegen.compile import pack, unpack
+from pirkit.lowering.codegen.awaiting import Draft, function_of
+from pirkit.lowering.codegen.compile import key_of
 from pirkit.lowering.codegen.generate import SYMBOL
 from pirkit.lowering.codegen.ir import Builder
 from pirkit.lowering.whole_program.graph import Graph, Refused
@@ -22,10 +21,7 @@ from pirkit.lowering.whole_program.point_groups import Points
 from pirkit.lowering.whole_program.stages import Stages, stages_of
 from pirkit.lowering.whole_program.writer import Writer
 from pirkit.runtime.dtype import DType, float32, float64
-from pirkit.runtime.native.cache import user_cache
-from pirkit.runtime.native.engine import compile_ir
 from pirkit.runtime.native.function import Code, NativeFunction
-from pirkit.runtime.native.llvm import LLVMLITE_VERSION
 from pirkit.runtime.native.program import NativeProgram, ProgramStep
 from pirkit.runtime.native.target import Target, host
 
@@ -131,7 +127,7 @@ def points_program(graph: Graph, target: Target | None = None) -> NativeProgram:
     program = _Program(graph, target or host())
     operands = tuple(range(len(graph.inputs) + len(program.graph.outputs) + 1))
     steps = [
-        ProgramStep(NativeFunction(_compiled(piece, program, len(operands))), operands)
+        ProgramStep(_function(piece, program, len(operands)), operands)
         for piece in program.pieces()
     ]
     made = program.graph
@@ -228,15 +224,11 @@ def _time(items: list[Item], times: int) -> int:
     return int(vectors * times / _VECTORS_PER_NS)
 
 
-def _compiled(piece: _Piece, program: _Program, operands: int) -> Code:
-    store = user_cache()
-    parts = (piece, program.scratch, program.target, VERSION, LLVMLITE_VERSION)
-    key = blake2b(repr(parts).encode(), digest_size=32).hexdigest()
-    found = store.get(key) if store else None
-    if found is not None:
-        return unpack(found)
-    image = compile_ir(piece.text, program.target)
-    code = Code(image, SYMBOL, piece.blocks, program.scratch, piece.work, (0,) * operands, ())
-    if store:
-        store.put(key, pack(code))
-    return code
+def _function(piece: _Piece, program: _Program, operands: int) -> NativeFunction:
+    def write() -> Draft:
+        sizes = (0,) * operands
+        return Draft(
+            piece.text, Code(b"", SYMBOL, piece.blocks, program.scratch, piece.work, sizes, ())
+        )
+
+    return function_of(key_of((piece, program.scratch), program.target), write)

@@ -1,4 +1,4 @@
-"""From LLVM IR to functions in memory: the only file that drives llvmlite's compiler."""
+"""From LLVM IR to functions in memory, one thread at a time."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from itertools import count
 from typing import Any
 
 from pirkit.diag.errors import InternalError
+from pirkit.runtime.native import objects
 from pirkit.runtime.native.llvm import llvm
 from pirkit.runtime.native.target import Target, host
 
@@ -27,44 +28,24 @@ class Library:
 
 
 @cache
-def _machine(target: Target) -> Any:
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    return llvm.Target.from_triple(target.triple).create_target_machine(
-        cpu=target.cpu, features=target.features, opt=2, reloc="pic", jit=True
-    )
-
-
-@cache
 def _linker(target: Target) -> Any:
-    return llvm.create_lljit_compiler(_machine(target), suppress_errors=True)
+    machine = objects.machine(target.triple, target.cpu, target.features)
+    return llvm.create_lljit_compiler(machine, suppress_errors=True)
 
 
 def compile_ir(text: str, target: Target | None = None) -> bytes:
     """Object code of a module. Raises InternalError for a module that LLVM refuses."""
-    machine_target = target or host()
+    made_for = target or host()
     with _lock:
-        machine = _machine(machine_target)
         try:
-            module = llvm.parse_assembly(text)
-            module.verify()
+            return objects.object_code(text, made_for.triple, made_for.cpu, made_for.features)
         except RuntimeError as error:
-            raise InternalError("LLVM refuses generated code", notes=(str(error),)) from error
-        module.triple = machine_target.triple
-        module.data_layout = str(machine.target_data)
-        _optimise(module, machine)
-        return machine.emit_object(module)
+            raise refused(str(error)) from error
 
 
-def _optimise(module: Any, machine: Any) -> None:
-    """A few cheap passes: the code comes vectorised and unrolled, with its loops in order."""
-    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(1))
-    passes = llvm.create_new_function_pass_manager()
-    passes.add_instruction_combine_pass()
-    passes.add_new_gvn_pass()
-    for function in module.functions:
-        if not function.is_declaration:
-            passes.run(function, builder)
+def refused(why: str) -> InternalError:
+    """The error for a module that LLVM refuses."""
+    return InternalError("LLVM refuses generated code", notes=(why,))
 
 
 def load(image: bytes, symbols: Sequence[str]) -> Library:

@@ -47,17 +47,31 @@ def sharing(code: Code) -> tuple[int, int]:
 
 
 class NativeFunction:
-    """A kernel in memory."""
+    """A kernel in memory, where it is put when it is first needed."""
 
-    def __init__(self, code: Code) -> None:
-        self.code = code
-        self._library: Library = load(code.image, [code.symbol])
-        self._address = self._library.addresses[code.symbol]
+    def __init__(self, code: Code | None = None) -> None:
+        self._code = code
+        self._loaded: dict[str, Library] = {}
+
+    @property
+    def code(self) -> Code:
+        """Its object code."""
+        assert self._code is not None
+        return self._code
+
+    @property
+    def library(self) -> Library:
+        """Its code in memory."""
+        symbol = self.code.symbol
+        found = self._loaded.get(symbol)
+        if found is None:  # of two threads that load it one wins, for both
+            found = self._loaded.setdefault(symbol, load(self.code.image, [symbol]))
+        return found
 
     @property
     def address(self) -> int:
         """Where its code is, for as long as this object lives."""
-        return self._address
+        return self.library.addresses[self.code.symbol]
 
     def bind(self, arrays: Sequence[Array]) -> Callable[[], None]:
         """A call on these arrays; nothing is allocated or looked up when it runs.
@@ -84,10 +98,12 @@ class NativeFunction:
         The caller answers for sizes, alignment and life of the memory. One such call must not run
         twice at a time.
         """
-        call, block = self._call(())
-        count = len(self.code.sizes)
+        made: list[tuple[Callable[[], None], Any, int]] = []
 
         def run(addresses: Sequence[int]) -> None:
+            if not made:
+                made.append((*self._call(()), len(self.code.sizes)))
+            call, block, count = made[0]
             block[:count] = addresses
             call()
 
@@ -102,11 +118,11 @@ class NativeFunction:
         count = len(code.sizes)
         block = (ctypes.c_size_t * (count + 1))(*[0] * count, start)
         # what must live as long as the call does
-        owned = (*owned, scratch, block, self._library)
+        owned = (*owned, scratch, block, self.library)
         where = ctypes.addressof(block)
         if threads == 1:
-            return _Alone(_KERNEL(self._address), where, code.blocks, owned), block
-        return _Shared(self._address, where, code.blocks, chunk, threads, owned), block
+            return _Alone(_KERNEL(self.address), where, code.blocks, owned), block
+        return _Shared(self.address, where, code.blocks, chunk, threads, owned), block
 
 
 @dataclass(frozen=True, slots=True)

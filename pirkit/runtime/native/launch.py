@@ -14,8 +14,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from pirkit.runtime.native.engine import Library, compile_ir, load
+from pirkit.runtime.native.engine import Library, load
 from pirkit.runtime.native.function import NativeFunction
+from pirkit.runtime.native.kept import kept_ir
 from pirkit.runtime.native.launch_ir import FUNCTION, HEADER, UNFIT, launch_text
 from pirkit.runtime.native.pool import AVAILABLE, pool
 from pirkit.runtime.native.program import knows_memory
@@ -130,7 +131,7 @@ def _share(header: Any, go: Go) -> int:
 
 @cache
 def _library() -> Library:
-    return load(compile_ir(launch_text(_ITEMS)), [FUNCTION])
+    return load(kept_ir(launch_text(_ITEMS)), [FUNCTION])
 
 
 @cache

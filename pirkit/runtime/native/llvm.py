@@ -1,4 +1,4 @@
-"""llvmlite, which comes without types: the only place that imports it."""
+"""llvmlite, which comes without types: `objects.py` alone, which runs by itself, imports it too."""
 
 from __future__ import annotations
 

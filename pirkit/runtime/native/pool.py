@@ -16,7 +16,8 @@ from collections.abc import Callable
 from typing import Final, Literal
 
 from pirkit.diag.errors import UsageError
-from pirkit.runtime.native.engine import Library, compile_ir, load
+from pirkit.runtime.native.engine import Library, load
+from pirkit.runtime.native.kept import kept_ir
 from pirkit.runtime.native.pool_ir import FIELDS, FUNCTIONS, MOST_WORKERS, POOL_BYTES, pool_text
 from pirkit.runtime.native.target import host
 
@@ -98,7 +99,7 @@ class _Shared:
 def _library() -> Library:
     if _Shared.library is None:
         text = pool_text(host().triple)
-        _Shared.library = load(compile_ir(text), FUNCTIONS)
+        _Shared.library = load(kept_ir(text), FUNCTIONS)
     return _Shared.library
 
 

@@ -18,8 +18,9 @@ import numpy as np
 
 from pirkit.diag.errors import InternalError, RuntimeFault
 from pirkit.runtime.meta import TensorMeta
-from pirkit.runtime.native.engine import Library, compile_ir, load
+from pirkit.runtime.native.engine import Library, load
 from pirkit.runtime.native.function import NativeFunction, sharing
+from pirkit.runtime.native.kept import kept_ir
 from pirkit.runtime.native.pool import pool
 from pirkit.runtime.native.program_ir import (
     CONTIGUOUS_AND_ALIGNED,
@@ -76,6 +77,7 @@ class NativeProgram:
     """Pairs of a result and an input that may be one array."""
 
     def __post_init__(self) -> None:
+        self.work = sum(s.function.code.work for s in self.steps)
         self._made = [(m.shape, m.dtype.np) for m in self.results]
         self._free: list[_Session] = []
 
@@ -144,7 +146,7 @@ class _Session:
         self._set("patched", len(patches))
         self._set("array", id(np.ndarray))
         self.where = ctypes.addressof(self.header)
-        work = sum(s.function.code.work for s in steps)
+        work = program.work
         library = _library()
         self.library = library
         brief = work < _BRIEF_NS and not self.shares
@@ -270,7 +272,7 @@ def _fitting(program: NativeProgram, arrays: Sequence[Any]) -> list[Array]:
 
 @cache
 def _library() -> Library:
-    return load(compile_ir(program_text()), FUNCTIONS)
+    return load(kept_ir(program_text()), FUNCTIONS)
 
 
 @cache

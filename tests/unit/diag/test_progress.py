@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from pirkit.diag.progress import track
+from pirkit.diag.progress import late_bar, track
 
 
 class Terminal(io.StringIO):
@@ -26,3 +26,23 @@ def test_terminal_gets_a_bar(monkeypatch: pytest.MonkeyPatch, total: int | None)
     monkeypatch.setattr(sys, "stderr", stream)
     assert list(track([1, 2, 3], "cases", total=total)) == [1, 2, 3]
     assert "cases" in stream.getvalue()
+
+
+def late(total: int, after: float) -> None:
+    with late_bar("kernels", total, after=after) as told:
+        for done in range(1, total + 1):
+            told(done)
+
+
+def test_a_late_bar_is_shown_when_work_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = Terminal()
+    monkeypatch.setattr(sys, "stderr", shown)
+    late(3, after=60.0)
+    assert not shown.getvalue()
+    late(3, after=0.0)
+    assert "kernels" in shown.getvalue()
+
+
+def test_a_late_bar_is_for_terminals(capsys: pytest.CaptureFixture[str]) -> None:
+    late(3, after=0.0)
+    assert not capsys.readouterr().err

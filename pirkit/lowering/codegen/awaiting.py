@@ -1,0 +1,160 @@
+"""Native functions that are compiled when the first of them is needed, all at once.
+
+While a program is bound its kernels become known one after the other, and none of them is called.
+So nothing is compiled until somebody asks where a function is; by then all are known. Those that
+nobody holds any more are not compiled.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+from weakref import WeakValueDictionary
+
+from pirkit.diag.errors import ArtifactError, InternalError
+from pirkit.diag.progress import late_bar
+from pirkit.runtime.native.cache import user_cache
+from pirkit.runtime.native.function import Code, NativeFunction
+from pirkit.runtime.native.tally import TALLY
+from pirkit.runtime.native.target import host
+from pirkit.runtime.native.together import compile_all
+
+_TELLS_AFTER_S: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A function that LLVM has not seen: the text of its module, and its code without an image."""
+
+    text: str
+    code: Code
+
+
+class Awaited(NativeFunction):
+    """A function that is compiled when it is needed, with all others that wait."""
+
+    def __init__(self, key: str, write: Callable[[], Draft]) -> None:
+        super().__init__()
+        self.key, self.write = key, write
+        self.made: Code | InternalError | None = None
+
+    @property
+    def code(self) -> Code:
+        """Its code. Raises InternalError if LLVM refuses it."""
+        if self.made is None:
+            compile_waiting()
+        assert self.made is not None
+        if isinstance(self.made, InternalError):
+            raise self.made
+        return self.made
+
+
+_lock = threading.Lock()
+_compiling = threading.Lock()
+_functions: dict[str, Awaited] = {}
+_waiting: WeakValueDictionary[str, Awaited] = WeakValueDictionary()
+
+
+def function_of(key: str, write: Callable[[], Draft]) -> NativeFunction:
+    """The function of a key, made at most once by this process and this user.
+
+    ``write`` is called when the function is needed and no cache has it.
+    """
+    with _lock:
+        found = _functions.get(key) or _waiting.get(key)
+        if found is None:
+            found = _waiting[key] = Awaited(key, write)
+        return found
+
+
+def compile_waiting() -> None:
+    """Compile what waits, or read it from the disk."""
+    with _compiling:
+        with _lock:
+            waiting = [f for f in _waiting.values() if f.made is None]
+        try:
+            with TALLY.timed():
+                _make(waiting)
+        finally:
+            with _lock:
+                for function in waiting:
+                    if function.made is not None:
+                        _functions[function.key] = function
+                        _waiting.pop(function.key, None)
+
+
+def _make(waiting: Sequence[Awaited]) -> None:
+    store = user_cache()
+    cold: list[Awaited] = []
+    for function in waiting:
+        data = store.get(function.key) if store else None
+        if data is None:
+            cold.append(function)
+        else:
+            function.made = unpack(data)
+    TALLY.read += len(waiting) - len(cold)
+    drafts = dict(_drafts(cold))
+    texts = [draft.text for draft in drafts.values()]
+    with late_bar("compiling kernels", len(texts), after=_TELLS_AFTER_S) as told:
+        images = compile_all(texts, host(), told)
+    for (function, draft), image in zip(drafts.items(), images, strict=True):
+        if isinstance(image, InternalError):
+            function.made = image
+            continue
+        function.made = replace(draft.code, image=image)
+        if store:
+            store.put(function.key, pack(function.made))
+    TALLY.compiled += len(texts)
+
+
+def _drafts(cold: Sequence[Awaited]) -> Iterator[tuple[Awaited, Draft]]:
+    for function in cold:
+        try:
+            yield function, function.write()
+        except InternalError as error:
+            function.made = error
+
+
+def pack(code: Code) -> bytes:
+    """Code as bytes: a line of JSON, then the object."""
+    facts = {
+        "symbol": code.symbol,
+        "blocks": code.blocks,
+        "scratch": code.scratch,
+        "work": code.work,
+        "sizes": code.sizes,
+        "aligned": code.aligned,
+    }
+    return json.dumps(facts).encode() + b"\n" + code.image
+
+
+def unpack(data: bytes) -> Code:
+    """The inverse of `pack`. Raises ArtifactError for anything else."""
+    head, _, image = data.partition(b"\n")
+    try:
+        facts = json.loads(head)
+        return Code(
+            image,
+            str(facts["symbol"]),
+            int(facts["blocks"]),
+            int(facts["scratch"]),
+            int(facts["work"]),
+            tuple(map(int, facts["sizes"])),
+            tuple(map(int, facts["aligned"])),
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise ArtifactError("native code in the cache is damaged") from error
+
+
+def _unlock() -> None:
+    """In the child of a fork: whoever compiled is not here."""
+    global _lock, _compiling
+    _lock, _compiling = threading.Lock(), threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_unlock)

@@ -1,0 +1,34 @@
+"""Native code that is one text for all programs: compiled once by a user, then read."""
+
+from __future__ import annotations
+
+from functools import cache
+from hashlib import blake2b
+from pathlib import Path
+
+from pirkit.diag.version import VERSION
+from pirkit.runtime.native import objects
+from pirkit.runtime.native.cache import user_cache
+from pirkit.runtime.native.engine import compile_ir
+from pirkit.runtime.native.llvm import LLVMLITE_VERSION
+from pirkit.runtime.native.target import host
+
+
+def kept_ir(text: str) -> bytes:
+    """Object code of a module. Raises InternalError for a module that LLVM refuses."""
+    store = user_cache()
+    if store is None:
+        return compile_ir(text)
+    parts = (text, host(), VERSION, LLVMLITE_VERSION, recipe())
+    key = blake2b(repr(parts).encode(), digest_size=32).hexdigest()
+    found = store.get(key)
+    if found is None:
+        found = compile_ir(text)
+        store.put(key, found)
+    return found
+
+
+@cache
+def recipe() -> str:
+    """A hash of how texts become object code: what an older pirkit made is not used."""
+    return blake2b(Path(objects.__file__).read_bytes(), digest_size=16).hexdigest()

@@ -1,0 +1,95 @@
+"""From the text of an LLVM module to object code: all that a process which only compiles needs.
+
+It is imported like any module, and it is also run by its path, in a process of its own (see
+`children.py`). So it imports nothing of pirkit, and neither numpy nor anything else that is slow to
+import. What it reads and writes there are messages: a length of eight bytes, then as many bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from functools import cache
+from typing import IO, Any, Final
+
+LENGTH: Final = 8
+DONE: Final = b"+"
+REFUSED: Final = b"-"
+"""First byte of an answer: object code, or why LLVM refuses the text."""
+
+
+@cache
+def machine(triple: str, cpu: str, features: str) -> Any:
+    """LLVM's code generator for a CPU."""
+    import llvmlite.binding as llvm  # noqa: PLC0415  # pyright: ignore[reportMissingTypeStubs]
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    return llvm.Target.from_triple(triple).create_target_machine(  # pyright: ignore
+        cpu=cpu, features=features, opt=2, reloc="pic", jit=True
+    )
+
+
+def object_code(text: str, triple: str, cpu: str, features: str) -> bytes:
+    """Object code of a module. Raises RuntimeError for a module that LLVM refuses."""
+    import llvmlite.binding as _llvm  # noqa: PLC0415  # pyright: ignore[reportMissingTypeStubs]
+
+    llvm: Any = _llvm
+    chosen = machine(triple, cpu, features)
+    module = llvm.parse_assembly(text)
+    module.verify()
+    module.triple = triple
+    module.data_layout = str(chosen.target_data)
+    _optimise(llvm, module, chosen)
+    return chosen.emit_object(module)
+
+
+def _optimise(llvm: Any, module: Any, chosen: Any) -> None:
+    """A few cheap passes: the code comes vectorised and unrolled, with its loops in order."""
+    builder = llvm.create_pass_builder(chosen, llvm.create_pipeline_tuning_options(1))
+    passes = llvm.create_new_function_pass_manager()
+    passes.add_instruction_combine_pass()
+    passes.add_new_gvn_pass()
+    for function in module.functions:
+        if not function.is_declaration:
+            passes.run(function, builder)
+
+
+def send(stream: IO[bytes], message: bytes) -> None:
+    """Write a message. Raises OSError if nobody reads it."""
+    stream.write(len(message).to_bytes(LENGTH, "little") + message)
+    stream.flush()
+
+
+def receive(stream: IO[bytes]) -> bytes | None:
+    """The next message; None where the stream ends."""
+    head = stream.read(LENGTH)
+    if len(head) < LENGTH:
+        return None
+    count = int.from_bytes(head, "little")
+    message = stream.read(count)
+    return message if len(message) == count else None
+
+
+def answer(text: bytes, target: list[str]) -> bytes:
+    """What a process that compiles says to a text."""
+    try:
+        return DONE + object_code(text.decode(), *target)
+    except RuntimeError as error:
+        return REFUSED + str(error).encode()
+
+
+def main(folder: str) -> None:
+    """Compile what is asked for until nobody asks; llvmlite is in ``folder``."""
+    sys.path.append(folder)
+    asked, told = sys.stdin.buffer, sys.stdout.buffer
+    target = json.loads(receive(asked) or b"null")
+    while target and (text := receive(asked)) is not None:
+        try:
+            send(told, answer(text, target))
+        except OSError:
+            return  # whoever asked is gone
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,45 @@
+"""How much was compiled in this process, and how long that took."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Final
+
+
+@dataclass(slots=True)
+class Tally:
+    """Functions that were compiled, those that were ``read`` from the disk, seconds for both."""
+
+    compiled: int = 0
+    read: int = 0
+    seconds: float = 0.0
+
+    @contextmanager
+    def timed(self) -> Generator[None]:
+        """Count the time of a block."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds += time.perf_counter() - start
+
+    def since(self, before: Tally) -> Tally:
+        """What came on top of an earlier copy."""
+        return Tally(
+            self.compiled - before.compiled,
+            self.read - before.read,
+            self.seconds - before.seconds,
+        )
+
+    def copy(self) -> Tally:
+        """The numbers as they are now."""
+        return replace(self)
+
+    def __str__(self) -> str:
+        return f"{self.compiled} compiled, {self.read} from the cache, {self.seconds * 1e3:.2f} ms"
+
+
+TALLY: Final = Tally()
