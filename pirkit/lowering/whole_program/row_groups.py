@@ -164,7 +164,7 @@ class _Finder:
         blocks = RowBlocks(
             tuple(batch), rows, dtype, tuple(steps), tuple(values.sizes), tuple(values.columns)
         )
-        if not is_worth(blocks):
+        if not is_worth(blocks, host()):
             return None
         return Group(blocks, tuple(values.operands), members)
 
