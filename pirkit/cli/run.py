@@ -42,7 +42,9 @@ def _parser() -> ArgumentParser:
     parser.add_version()
     parser.add_argument("paths", nargs="*", metavar="PROGRAM|DIR", help="a program, or cases")
     both = parser.add_argument_group("how")
-    both.add_argument("-p", "--pipeline", default="@default", help="passes to apply first")
+    both.add_argument(
+        "-p", "--pipeline", help="passes to apply first: @default, or @simplify but on the CPU"
+    )
     both.add_argument(
         "--backend", default="cpu", choices=("reference", "cpu", "gpu"), help="kernels to run"
     )
@@ -79,7 +81,6 @@ def _run_program(arguments: argparse.Namespace) -> int:
     from pirkit.frontend.arrays import read_npz, write_npz  # noqa: PLC0415  not for --version
     from pirkit.frontend.compile import compile  # noqa: PLC0415
     from pirkit.frontend.files import load  # noqa: PLC0415
-    from pirkit.runtime.native.tally import TALLY  # noqa: PLC0415
 
     start = time.perf_counter()
     program = load(arguments.paths[0], format=arguments.format, params=arguments.params)
@@ -107,8 +108,7 @@ def _run_program(arguments: argparse.Namespace) -> int:
         write_npz(arguments.outputs, outputs)
     if arguments.timing:
         print(
-            f"compile {compiled:.3f} s, run median {median(times):.6f} s of {len(times)}\n"
-            f"native code: {TALLY}",
+            f"compile {compiled:.3f} s, run median {median(times):.6f} s of {len(times)}",
             file=sys.stderr,
         )
     if arguments.trace:
@@ -175,7 +175,7 @@ def _folders(paths: list[str]) -> Iterator[str]:
             yield path
 
 
-def _check_one(task: tuple[str, str, str, str]) -> Report:
+def _check_one(task: tuple[str, str, str | None, str]) -> Report:
     """One case; an error of the case is a row of the table, not the end of the command."""
     from pathlib import Path  # noqa: PLC0415
 

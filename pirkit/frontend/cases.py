@@ -16,7 +16,7 @@ import numpy as np
 from pirkit.diag.errors import MismatchError
 from pirkit.frontend.captured import Case, Tolerance, open_case
 from pirkit.frontend.case_steps import SOURCES, Comparison
-from pirkit.frontend.compile import DEFAULT_PIPELINE
+from pirkit.lowering.prim import default_pipeline
 
 Array = np.ndarray[Any, Any]
 
@@ -41,7 +41,7 @@ def check_case(
     folder: str | Path,
     source: str,
     *,
-    pipeline: str = DEFAULT_PIPELINE,
+    pipeline: str | None = None,
     backend: str = "cpu",
 ) -> Report:
     """Run one case from ``main``, ``split`` or ``json`` and compare with Paddle's numbers.
@@ -61,7 +61,8 @@ def check_case(
         report.message = "the case has no inference export"
         return report
     try:
-        for comparison in steps(case, pipeline, backend):
+        chosen = default_pipeline(backend) if pipeline is None else pipeline
+        for comparison in steps(case, chosen, backend):
             _compare(case, report, comparison)
     except MismatchError as error:
         report.status, report.message = "FAIL", error.message

@@ -7,11 +7,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from pirkit.diag.errors import PassError, VerifyError
 from pirkit.frontend.files import Program
 from pirkit.lowering.kernels import KernelLibrary
 from pirkit.lowering.plan_writer import write_plan
-from pirkit.lowering.prim import with_prim
+from pirkit.lowering.prim import default_pipeline, with_prim
 from pirkit.passes import run_pipeline
 from pirkit.runtime.executor import Executable
 
@@ -25,14 +24,6 @@ def run_passes(program: Program, pipeline: str, **instrumentation: Any) -> Progr
 
     Raises UsageError for an unknown pass or option, PassError if a pass fails.
     """
-    if not instrumentation:
-        result = program.copy()
-        try:
-            run_pipeline(result.module, pipeline, verify_each=False)
-        except (PassError, VerifyError):
-            pass  # once more: verified after each pass, which tells the one that broke it
-        else:
-            return result
     result = program.copy()
     run_pipeline(result.module, pipeline, **instrumentation)
     return result
@@ -42,7 +33,7 @@ def compile(
     program: Program,
     *,
     backend: str = "cpu",
-    pipeline: str = DEFAULT_PIPELINE,
+    pipeline: str | None = None,
     params: Mapping[str, Array] | None = None,
     entry: str | None = None,
     seed: int = 0,
@@ -54,20 +45,23 @@ def compile(
 ) -> Executable:
     """Lower a program to an executable: ``exe(**inputs)`` gives its outputs by name.
 
-    ``pipeline=""`` binds the program as it is. ``params`` replaces the program's own weights.
-    ``cpu`` runs the kernels of the registry, ``reference`` the reference rules of the op table,
-    ``gpu`` cupy kernels; plug-ins add backends. Ops without a kernel on a device run on the CPU,
-    with one warning each, unless ``fallback=False``. One run may use ``threads`` threads. ``prim``
-    takes operators apart into primitives first, but for those in ``prim_keep``; by default the
-    environment decides (``PIRKIT_PRIM=1``, ``PIRKIT_PRIM_KEEP=softmax;gelu``). ``certify`` solves
-    the indices of each fused kernel again before each launch, and launches none that differs.
+    Without a ``pipeline`` it is `@default` on the CPU, where fused operators have native code, and
+    `@simplify` on other devices; ``pipeline=""`` binds the program as it is. ``params`` replaces
+    the program's own weights. ``cpu`` runs the kernels of the registry, ``reference`` the reference
+    rules of the op table, ``gpu`` cupy kernels; plug-ins add backends. Ops without a kernel on a
+    device run on the CPU, with one warning each, unless ``fallback=False``. One run may use
+    ``threads`` threads. ``prim`` takes operators apart into primitives first, but for those in
+    ``prim_keep``; by default the environment decides (``PIRKIT_PRIM=1``,
+    ``PIRKIT_PRIM_KEEP=softmax;gelu``). ``certify`` solves the indices of each fused kernel again
+    before each launch, and launches none that differs.
 
     Raises UsageError for an unknown backend, UnsupportedError for an op without a kernel and for a
     device that this machine does not have.
     """
     library = KernelLibrary(backend, falls_back=fallback, certifies=certify)
     _ = library.device.xp
-    pipeline = with_prim(pipeline, prim, prim_keep)
+    wanted = default_pipeline(backend) if pipeline is None else pipeline
+    pipeline = with_prim(wanted, prim, prim_keep)
     lowered_from = run_passes(program, pipeline) if pipeline else program
     weights = dict(program.params if params is None else params)
     plan = write_plan(lowered_from.entry(entry), library=library)

@@ -28,7 +28,7 @@ from pirkit.runtime.tensor.dense import DenseTensor
 Function = Callable[..., Any]
 Argnums = int | Sequence[int]
 
-PIPELINE: Final = "taylor,expand-gradients,@default"
+PIPELINE: Final = "taylor,expand-gradients,@simplify"
 PROGRAMS_KEPT: Final = 256
 
 _EXECUTABLES: Final[OrderedDict[Hashable, Executable]] = OrderedDict()

@@ -23,6 +23,9 @@ Array = np.ndarray[Any, Any]
 GRADIENTS: Final = "taylor,expand-gradients"
 """Passes that a recorded program needs before any other."""
 
+SIMPLIFY: Final = "@simplify"
+"""The passes that a program gets that names none, before it is taken apart."""
+
 
 @dataclass(eq=False)
 class Whole:
@@ -41,7 +44,8 @@ class Whole:
     @cached_property
     def executable(self) -> Executable:
         """What runs the program where it is no single call; compiled when it is asked for."""
-        pipeline = f"{GRADIENTS},{self.pipeline}" if self.pipeline else GRADIENTS
+        chosen = DEFAULT_PIPELINE if self.pipeline == SIMPLIFY else self.pipeline
+        pipeline = f"{GRADIENTS},{chosen}" if chosen else GRADIENTS
         return compile(self.program, pipeline=pipeline, params=self.params)
 
     def __call__(self, **inputs: Any) -> dict[str, Any]:
@@ -71,7 +75,7 @@ class Whole:
 
 
 def compile_whole(
-    program: Program, *, pipeline: str = DEFAULT_PIPELINE, params: Mapping[str, Array] | None = None
+    program: Program, *, pipeline: str = SIMPLIFY, params: Mapping[str, Array] | None = None
 ) -> Whole:
     """Compile a program into one native function, all of it or nothing.
 

@@ -1,4 +1,4 @@
-"""The switch that takes operators apart before anything else happens to a program.
+"""Which pipeline a program gets that names none, and the switch that takes operators apart first.
 
 ``PIRKIT_PRIM=1`` turns it on for everything that is compiled in the process, as ``PRIM=1`` does for
 DeepXDE on Paddle; ``forward`` or ``backward`` in the place of 1 for one half of a program (Paddle's
@@ -14,13 +14,27 @@ from collections.abc import Sequence
 from typing import Final
 
 from pirkit.diag.errors import UsageError
+from pirkit.runtime.registry import CPU, KERNELS, REFERENCE
 
 SWITCH: Final = "PIRKIT_PRIM"
 KEEP: Final = "PIRKIT_PRIM_KEEP"
 ONLY: Final = "PIRKIT_PRIM_ONLY"
 
+_TAKING_APART: Final = frozenset({"@default", "@storage"})
+
 HALVES: Final = {"1": "", "forward": "backward=false", "backward": "forward=false"}
 """What the switch says, and the option of `decompose` for it."""
+
+
+def default_pipeline(backend: str, *, watched: bool = False) -> str:
+    """What a program gets that names no pipeline: kernels of fused operators where they are native.
+
+    That is on the CPU. ``watched`` is for those whose writes in place have to stay such. Raises
+    UsageError for an unknown backend.
+    """
+    if KERNELS.backend(backend).device != CPU or backend == REFERENCE:
+        return "@simplify"
+    return "@storage" if watched else "@default"
 
 
 def with_prim(pipeline: str, prim: bool | None, keep: Sequence[str] | None) -> str:
@@ -38,6 +52,8 @@ def with_prim(pipeline: str, prim: bool | None, keep: Sequence[str] | None) -> s
     given += [HALVES[said]] if HALVES[said] else []
     options = f"{{{','.join(given)}}}" if given else ""
     first = f"functionalize,decompose{options}"  # a twin that writes cannot be taken apart
+    if pipeline in _TAKING_APART:  # what is to be kept whole stays so
+        pipeline = "@simplify,fuse{gain=true}"
     return f"{first},{pipeline}" if pipeline else first
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
 from xdsl.dialects import builtin as mlir
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from pirkit.analysis.differentiation import is_differentiable, stops_gradient
 from pirkit.analysis.openness import is_open_call
@@ -25,6 +26,7 @@ from pirkit.dialect.primitives import is_primitive
 from pirkit.dialect.stated import parts_agree
 from pirkit.dialect.types import meta_of
 from pirkit.passes.base import Pass, PassContext, Stats, option
+from pirkit.passes.gain import has_kernel, why_whole
 from pirkit.passes.rewrite import replace
 from pirkit.runtime.meta import compatible
 
@@ -38,9 +40,10 @@ class DecomposePass(Pass):
     none, like a step of an optimizer, ends in `assign_out_`, which writes the new values. ``keep``
     names ops that stay whole, ``only`` the ops that are taken apart, both without their dialect;
     ``forward`` and ``backward`` choose one half: derivatives are gradient ops, and what autodiff
-    has made. New ops carry the location of the op they come from, and its name as
-    ``comp_op_name``. A remark tells of each op that stays whole, and why: a rule may have to know a
-    size or an attribute that the program leaves open.
+    has made. With ``gain``, an op that has a kernel stays whole where fusion gains nothing by its
+    parts. New ops carry the location of the op they come from, and its name as ``comp_op_name``. A
+    remark tells of each op that stays whole, and why: a rule may have to know a size or an
+    attribute that the program leaves open.
 
     ::
 
@@ -57,9 +60,11 @@ class DecomposePass(Pass):
     only: tuple[str, ...] = option((), "the only ops to take apart")
     forward: bool = option(True, "take apart what computes values")
     backward: bool = option(True, "take apart what computes derivatives")
+    gain: bool = option(False, "keep ops whole where fusion gains nothing by their parts")
 
     def run(self, ctx: PassContext, module: ModuleOp) -> None:
         refused: dict[PirOp, str] = {}
+        apart = partial(_take_apart_to_gain, refused) if self.gain else take_apart
 
         def wanted(op: PirOp) -> bool:
             return self.spared(op) is None
@@ -70,7 +75,7 @@ class DecomposePass(Pass):
         for program in ctx.programs(module):
             for op in ctx.each(list(operations(program.block))):
                 if op.parent is not None and wanted(op):
-                    ctx.count("decomposed", take_apart(op, wanted, leave=left))
+                    ctx.count("decomposed", apart(op, wanted, leave=left))
             for op in operations(program.block):
                 if not is_primitive(op):
                     ctx.count("kept")
@@ -158,6 +163,66 @@ def take_apart(
         if made.parent is not None and wanted(made):
             count += take_apart(made, wanted, depth + 1, moved, leave)
     return count
+
+
+def _take_apart_to_gain(
+    refused: dict[PirOp, str],
+    op: PirOp,
+    wanted: Callable[[PirOp], bool],
+    leave: Callable[[PirOp, UnsupportedError], None],
+) -> int:
+    """As `take_apart`, but for ops that had better stay whole: ``refused`` is told why."""
+    block = op.parent
+    if block is None or decompose.get(op.definition) is None:
+        return 0
+    before, after = op.prev_op, op.next_op
+    if not has_kernel(op):
+        count = take_apart(op, lambda made: False, leave=leave)
+        for made in _between(block, before, after) if count else ():
+            if wanted(made):
+                count += _take_apart_to_gain(refused, made, wanted, leave)
+        return count
+    trial = op.clone()
+    block.insert_op_before(trial, op)
+    results, moved = list(trial.results), dict[SSAValue, SSAValue]()
+
+    def left(made: PirOp, error: UnsupportedError) -> None:
+        leave(op if made is trial else made, error)
+
+    count = take_apart(trial, wanted, moved=moved, leave=left)
+    parts = _between(block, before, op)
+    why = None
+    if count:
+        pairs = zip(op.results, results, strict=True)
+        values = [None if r.first_use is None else _last(t, moved) for r, t in pairs]
+        why = why_whole(parts, [v for v in values if v is not None])
+        if why is None:
+            replace(op, values)
+            return count
+        refused[op] = why
+    for part in reversed(parts):
+        part.detach()
+        part.erase(safe_erase=False)
+    return 0
+
+
+def _between(block: Block, before: Operation | None, after: Operation | None) -> list[PirOp]:
+    """The ops of a block from behind one to in front of another."""
+    found: list[PirOp] = []
+    op = block.first_op if before is None else before.next_op
+    while op is not after:
+        found.append(cast(PirOp, op))
+        op = cast(Operation, op).next_op
+    return found
+
+
+def _last(value: SSAValue, moved: Mapping[SSAValue, SSAValue]) -> SSAValue:
+    """What stands for a result in the end."""
+    if value not in moved:
+        raise InternalError(f"the decomposition gives no value for a {meta_of(value.type)} in use")
+    while value in moved:
+        value = moved[value]
+    return value
 
 
 def _undo(op: PirOp, operands: Sequence[SSAValue], b: Builder) -> None:

@@ -258,7 +258,10 @@ class _Versions:
                     op.operands[0] = value
         for target, value in self.content.items():
             if _is_source(target):
-                block.add_op(create(WRITE_BACK, (value, target), (target.type,)))
+                made = self.program if isinstance(value.owner, Block) else value.owner
+                types = (target.type,)
+                back = create(WRITE_BACK, (value, target), types, location=made.location)
+                block.add_op(back)
                 self.ctx.count("write_backs")
 
 

@@ -6,16 +6,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-_DEFAULT: Final = (
+_SIMPLIFY: Final = (
     "inline-vec,absorb-attributes,constant-fold,absorb-attributes,canonicalize,cse,dce"
 )
+_PARTS: Final = "constant-fold,cse,dce"
+"""What is done to the parts of operators, where laws would find little."""
+
+_FUSE: Final = f"decompose{{gain=true}},{_PARTS},fuse{{gain=true}}"
 
 PIPELINES: Final[dict[str, str]] = {
-    "default": _DEFAULT,
-    "fused": f"{_DEFAULT},functionalize,decompose,constant-fold,canonicalize,cse,dce,fuse",
+    "default": f"{_SIMPLIFY},functionalize,{_FUSE}",
+    "storage": f"{_SIMPLIFY},{_FUSE}",
+    "simplify": _SIMPLIFY,
+    "fused": f"{_SIMPLIFY},functionalize,decompose,constant-fold,canonicalize,cse,dce,fuse",
 }
-"""What ``@name`` stands for. `@default` leaves the results of every program unchanged; `@fused`
-takes operators apart and puts them together into kernels, which run in native code."""
+"""What ``@name`` stands for. `@simplify` leaves the results of every program unchanged, bit by bit.
+`@default` also puts operators together into kernels, which run in native code, and takes apart
+those of which that makes something; `@storage` is the same for programs whose storage is watched:
+what writes in place still does, and nothing behind it is fused. `@fused` takes all apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +50,8 @@ class OrderRule:
 ORDER: Final = (
     OrderRule("functionalize", "decompose", "an operation that writes in place is not taken apart"),
     OrderRule("decompose", "fuse", "an operation that is whole is in no kernel with others"),
+    OrderRule("autodiff", "fuse", "a kernel has no derivative: simplify a program before"),
+    OrderRule("split", "fuse", "a kernel has no derivative: simplify a program before"),
     OrderRule("functionalize", "fuse", "programs that write in place are not fused"),
     OrderRule("infer-meta", "constant-fold", "sizes fold once they are known"),
     OrderRule("inline-vec", "absorb-attributes", "a constant may arrive through a list"),

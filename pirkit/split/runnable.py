@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 import numpy as np
 
 from pirkit.diag.errors import RuntimeFault, UsageError
-from pirkit.lowering.prim import with_prim
+from pirkit.lowering.prim import default_pipeline, with_prim
 from pirkit.runtime.device import Device
 from pirkit.runtime.scope.bound import BoundPlan
 from pirkit.runtime.scope.pool import PoolCount, ScopePool
@@ -46,9 +46,10 @@ class RunnableProgram:
     several may wait for their backward, in any order. Kept is what the backward reads, and nothing
     else.
 
-    Each half is lowered by ``pipeline`` once for each kind of device; the program fixes dtypes and
-    ranks, and sizes that it leaves open cost a new session, not a new plan. May be used from many
-    threads; runs that write parameters take turns. One run may use ``threads`` threads.
+    Each half is lowered by ``pipeline``, by default `@storage` where fused operators have native
+    code and else `@simplify`, once for each kind of device; the program fixes dtypes and ranks, and
+    sizes that it leaves open cost a new session, not a new plan. May be used from many threads;
+    runs that write parameters take turns. One run may use ``threads`` threads.
     """
 
     def __init__(
@@ -56,7 +57,7 @@ class RunnableProgram:
         parts: SplitParts,
         *,
         backend: str | None = None,
-        pipeline: str = "@default",
+        pipeline: str | None = None,
         seed: int = 0,
         threads: int = 1,
     ) -> None:
@@ -64,7 +65,7 @@ class RunnableProgram:
         self.names = parts.names
         self.seed = seed
         self._backend = backend
-        self._pipeline = with_prim(pipeline, None, None)
+        self._pipeline, self._first = pipeline, with_prim("", None, None)
         self._mode = Mode(threads=threads)
         self._wiring = wired(parts.names)
         self._pool = ScopePool(self._wiring.labels)
@@ -186,7 +187,13 @@ class RunnableProgram:
     def _lowered(self, backend: str) -> Halves:
         halves = self._halves.get(backend)
         if halves is None:
-            halves = Halves.of(self.parts, self._wiring, backend, self._pipeline)
+            wanted = (
+                default_pipeline(backend, watched=True)
+                if self._pipeline is None
+                else self._pipeline
+            )
+            pipeline = ",".join(filter(None, (self._first, wanted)))
+            halves = Halves.of(self.parts, self._wiring, backend, pipeline)
             halves = self._halves.setdefault(backend, halves)
         return halves
 

@@ -37,7 +37,7 @@ def _quiet(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def ops_of(**options: object) -> set[str]:
     program = Program(parse_mlir(TEXT), {}, "<test>")
-    exe = pirkit.compile(program, **options)  # type: ignore[arg-type]
+    exe = pirkit.compile(program, **{"pipeline": "@simplify", **options})  # type: ignore[arg-type]
     found = exe(x=np.zeros((2, 3), np.float32))["m"]
     np.testing.assert_allclose(found, np.full(3, 1 / 3), rtol=1e-6)
     return {i.kernel for i in instructions(exe.plan.body) if isinstance(i, Call)}
@@ -51,6 +51,11 @@ def test_the_argument() -> None:
     assert "pd_op.exp" in ops_of(prim=True)
     assert "pd_op.softmax" in ops_of(prim=True, prim_keep=["softmax"])
     assert "pd_op.mean" not in ops_of(prim=True, prim_keep=["softmax"])
+
+
+def test_what_is_kept_is_kept_by_what_fuses_too() -> None:
+    found = ops_of(prim=True, prim_keep=["softmax"], pipeline="@default")
+    assert found == {"pd_op.softmax", "pir.map_expr"}
 
 
 def test_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -335,7 +335,7 @@ def test_case_25_equal_increments_and_equal_outputs() -> None:
         output("d", "d"),
     )
     module = parsed(text)
-    run_pipeline(module, "@default")
+    run_pipeline(module, "@simplify")
     parts = split(print_mlir(module))
     model = Model(parts, {"n": tensor(np.zeros(1))})
     x = np.linspace(-1, 1, 6).reshape(2, 3)

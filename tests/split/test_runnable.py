@@ -397,7 +397,7 @@ def test_inference_computes_nothing_for_the_backward() -> None:
         f"%y = {op('multiply', '%t', '%w')}",
         out("y", "y"),
     )
-    halves = Halves.of(step.parts, wired(step.names), "cpu", "@default")
+    halves = Halves.of(step.parts, wired(step.names), "cpu", "@simplify")
     assert len(halves.inference.plan.outputs) == 1
     assert len(halves.training.forward.plan.outputs) > 1
     assert len(halves.inference.plan.body) == 2

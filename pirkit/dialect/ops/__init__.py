@@ -46,7 +46,6 @@ from pirkit.dialect.ops import (  # noqa: F401
     loss_scaling,
     lp_pool,
     lu,
-    lu_solve,
     matmul_gradients,
     matrices,
     merged_optimizer,
@@ -89,5 +88,4 @@ from pirkit.dialect.ops import (  # noqa: F401
     unpool,
     vector_norm,
     vision,
-    yolo_loss,
 )

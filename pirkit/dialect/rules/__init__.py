@@ -154,6 +154,3 @@ from pirkit.dialect.rules import (
 from pirkit.dialect.rules import (
     writing as writing,
 )
-from pirkit.dialect.rules import (
-    yolo_loss as yolo_loss,
-)

@@ -17,6 +17,12 @@ HARMLESS: Final = frozenset({"axis"})
 """Attributes of scalar ops that say nothing about single elements."""
 
 
+def serves(node: Apply) -> bool:
+    """Whether there may be native code for an op; `apply` knows for its operands."""
+    op = node.op.partition(".")[2]
+    return not node.dtype.is_complex and (op in _SPECIAL or primitives.knows(op))
+
+
 def apply(
     node: Apply, args: Sequence[str], dtypes: Sequence[DType], lines: Lines, passed: bool
 ) -> str:  # fmt: skip

@@ -13,7 +13,6 @@ from xdsl.ir import Block, Operation, SSAValue
 from pirkit.analysis.alias import AliasClasses, alias_classes
 from pirkit.diag.errors import InternalError
 from pirkit.dialect.attrs import encode
-from pirkit.dialect.map_expr.text import print_kernel
 from pirkit.dialect.opdef import PURE
 from pirkit.dialect.operation import PirOp, ProgramOp, create
 from pirkit.dialect.types import meta_of
@@ -22,7 +21,11 @@ from pirkit.lowering.fusion.generator import Generated, Untold, generate, idle
 from pirkit.lowering.fusion.merging import join_neighbours, join_pairs
 from pirkit.lowering.fusion.names import named_ops
 from pirkit.lowering.fusion.partition import Pair, Partition, Policy, partition
+from pirkit.lowering.fusion.serving import leave_out
+from pirkit.lowering.native import why_not_native
 from pirkit.passes.base import Pass, PassContext, Stats, option
+from pirkit.passes.gain import Cost
+from pirkit.passes.gain import alone as cost_alone
 from pirkit.runtime.meta import TensorMeta
 
 
@@ -49,7 +52,10 @@ def plan_fusion(
     """
     pairs, untold = tuple(together), set[PirOp]()
     while True:  # each time, ops are left out; there are none of them in most programs
-        found = _planned(equations(block, untold, storage), policy, pairs)
+        known = equations(block, untold, storage)
+        if policy.gain:
+            leave_out(known)
+        found = _planned(known, policy, pairs)
         if isinstance(found, Fused):
             return found
         untold |= found
@@ -72,7 +78,50 @@ def _planned(found: Equations, policy: Policy, pairs: tuple[Pair, ...]) -> Fused
             untold |= {u.op for u in kernel.units}
         else:
             made.append(kernel)
-    return untold or Fused(found, parts, tuple(made), frozenset(spare))
+    if untold:
+        return untold
+    if policy.gain:
+        made = _worth_making(made, parts, spare)
+    return Fused(found, parts, tuple(made), frozenset(spare))
+
+
+def _worth_making(made: list[Generated], parts: Partition, spare: set[PirOp]) -> list[Generated]:
+    """The kernels that save something and that native code runs; ``spare`` keeps no op of others.
+
+    What another kernel computes again, or a kernel that computes others' values again, is made
+    in any case, and one that makes a constant anew that is told by what is no value any more: the
+    rest of the program counts on it.
+    """
+    again = {v for g in parts.groups for v in g.copies}
+    found: list[Generated] = []
+    for kernel in made:
+        own = {v.owner for u in kernel.units for v in u.tensors if isinstance(v.owner, PirOp)}
+        told = {v.owner for op in own & spare for v in op.operands}
+        counted_on = (
+            kernel.copies > 0
+            or any(u.result in again for u in kernel.units)
+            or not told.isdisjoint(spare | parts.of.keys())
+        )
+        if counted_on or (_saves(kernel) and _is_native(kernel)):
+            found.append(kernel)
+        else:
+            spare -= own
+    return found
+
+
+def _is_native(made: Generated) -> bool:
+    """Whether native code runs a kernel; one whose sizes the inputs tell is taken to."""
+    if made.kernel.is_sized:
+        return True
+    return why_not_native(made.text, tuple([m.shape for m in made.kernel.inputs])) is None
+
+
+def _saves(made: Generated) -> bool:
+    """Whether a kernel costs less than its ops one by one."""
+    sized = made.kernel.is_sized
+    alone = (cost_alone(u.op.name, 0 if sized else _bytes(u)) for u in made.units if not u.is_free)
+    kernel = Cost(1, 0 if sized else made.kernel.traffic())
+    return kernel.ns < sum(alone, Cost(0)).ns
 
 
 @dataclass(frozen=True)
@@ -105,6 +154,7 @@ class FusePass(Pass):
     turns: int = option(64, "turns of common loops that are enough to keep processors busy")
     inputs: int = option(64, "tensors that a kernel may read")
     ops: int = option(512, "operations of a kernel")
+    gain: bool = option(False, "make only kernels that save something and have native code")
     together: tuple[str, ...] = option((), "pairs `%a+%b` to put into one kernel at any cost")
 
     def run(self, ctx: PassContext, module: ModuleOp) -> None:
@@ -127,6 +177,7 @@ class FusePass(Pass):
             ops=self.ops,
             turns=self.turns,
             horizontal=self.horizontal,
+            gain=self.gain,
         )
 
     def fuse(self, ctx: PassContext, found: Fused, block: Block) -> None:
@@ -137,7 +188,7 @@ class FusePass(Pass):
             return
         nodes: dict[Operation, Generated] = {u.op: k for k in kernels for u in k.units}
         gone = nodes.keys() | found.spare
-        gone |= _lists_read_by(gone)
+        gone |= _lists_read_by(gone) | _unread_lists(block)
         ordered = list(_in_order(block, nodes, gone))
         former = [op for op in block.ops if op in gone]
         for op in list(block.ops):
@@ -180,7 +231,7 @@ def _replace(made: Generated, moved: dict[SSAValue, SSAValue]) -> PirOp:
         "pir.map_expr",
         [moved.get(v, v) for v in made.inputs],
         [v.type for v in made.outputs],
-        {"kernel": encode("str", print_kernel(made.kernel))},
+        {"kernel": encode("str", made.text)},
         location=last.location,
     )
     for old, new in zip(made.outputs, kernel.results, strict=True):
@@ -217,6 +268,12 @@ def _lists_read_by(nodes: AbstractSet[Operation]) -> set[Operation]:
                 if all(use.operation in nodes for use in value.uses):
                     found.add(owner)
     return found
+
+
+def _unread_lists(block: Block) -> set[Operation]:
+    """Lists that nobody reads; they would keep what is in them."""
+    lists = (op for op in block.ops if op.name == "pir.combine")
+    return {op for op in lists if op.results[0].first_use is None}
 
 
 def _in_order(

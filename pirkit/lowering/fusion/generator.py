@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import cast
 
 from xdsl.ir import Operation, SSAValue
 
 from pirkit.dialect.map_expr.kernel import MapExpr, Statement
 from pirkit.dialect.map_expr.specialised import decided
+from pirkit.dialect.map_expr.text import print_kernel
 from pirkit.dialect.map_expr.tree import (
     Apply,
     Choose,
@@ -38,7 +40,7 @@ from pirkit.lowering.fusion.solvability import EXPENSIVE
 from pirkit.runtime.meta import TensorMeta
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Generated:
     """A kernel with the values of the program that it reads and gives, and the ops that it stands
     for.
@@ -50,6 +52,11 @@ class Generated:
     units: tuple[Unit, ...]
     copies: int = 0
     """Ops of other kernels that are computed again."""
+
+    @cached_property
+    def text(self) -> str:
+        """The kernel as the program holds it."""
+        return print_kernel(self.kernel)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -46,6 +46,8 @@ class Policy:
     """Elements that one processor reduces in no time."""
     horizontal: bool = True
     """Whether kernels that only share inputs are joined."""
+    gain: bool = False
+    """Whether ops and kernels that native code does not run, or that save nothing, are left out."""
 
 
 DEFAULT: Final = Policy()

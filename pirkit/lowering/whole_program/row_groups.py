@@ -149,8 +149,7 @@ class _Finder:
             return None
         self._products_after()
         members = frozenset([*self.before, self.middle, *self.after])
-        if not self._tiles(members, kernel, nests):
-            return None
+        self._tiles(members, kernel, nests)
         if not any(isinstance(value, int) for value in self.values.tiles):
             return None
         found = [self._nest(kernel, nest) for nest in nests]
@@ -165,7 +164,7 @@ class _Finder:
         blocks = RowBlocks(
             tuple(batch), rows, dtype, tuple(steps), tuple(values.sizes), tuple(values.columns)
         )
-        if not is_worth(blocks, host()):
+        if not is_worth(blocks):
             return None
         return Group(blocks, tuple(values.operands), members)
 
@@ -247,27 +246,21 @@ class _Finder:
 
     # --- what they are ---
 
-    def _tiles(self, members: frozenset[int], kernel: MapExpr, nests: Sequence[Nest]) -> bool:
-        """Note values in rows that nobody else reads; False if no tile holds one between nests."""
+    def _tiles(self, members: frozenset[int], kernel: MapExpr, nests: Sequence[Nest]) -> None:
+        """Values in rows that nobody else reads."""
         made = [self._product(k)[2] for k in self.before] + self.results
         for slot in made:
             readers = self.flow.readers.get(slot, ())
-            kept = slot in self.flow.results or not members.issuperset(readers)
-            if self._in_rows(slot) and not kept and self._holds(self.meta_of(slot)):
+            if (
+                self._in_rows(slot)
+                and slot not in self.flow.results
+                and members.issuperset(readers)
+            ):
                 self.values.tile(slot, self.meta_of(slot).shape[-1])
-        for k in sorted({k for nest in nests for k in nest.arrays if k >= len(kernel.inputs)}):
-            value, _ = self._value(kernel, k)
-            if isinstance(value, int):
-                continue
-            meta = kernel.statements[k - len(kernel.inputs)].meta
-            if meta.shape[:-1] != self.rows or not self._holds(meta):
-                return False
-            self.values.tile(value, meta.shape[-1])
-        return True
-
-    def _holds(self, meta: TensorMeta) -> bool:
-        """Whether a tile, which has the element type of the products, has room for a value."""
-        return meta.dtype.itemsize <= self._dtype().itemsize
+        for k in sorted({k for nest in nests for k in nest.arrays}):
+            statement = k - len(kernel.inputs)
+            if statement >= 0 and isinstance(value := self._value(kernel, k)[0], str):
+                self.values.tile(value, kernel.statements[statement].meta.shape[-1])
 
     def _rows_of(self, slot: int, turned: bool = False) -> Rows:
         if slot in self.values.tiles:

@@ -53,11 +53,11 @@ def test_no_names_are_given_if_none_are_wanted() -> None:
     assert "pir.dims" not in after(program("tensor<?xf32>"), "symbols=none")
 
 
-def test_names_survive_the_default_pipeline() -> None:
+def test_names_survive_simplification() -> None:
     body = "%a = pd_op.relu(%x) : (tensor<?xf32>) -> tensor<?xf32>\n"
     body += '  pir.shadow_output(%a) {output_name = "a"} : (tensor<?xf32>) -> ()'
     module = program("tensor<?xf32>", body=body)
-    run_pipeline(module, "infer-meta{symbols=x:N},@default")
+    run_pipeline(module, "infer-meta{symbols=x:N},@simplify")
     assert f"-> {N}" in print_mlir(module)
 
 

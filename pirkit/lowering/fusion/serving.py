@@ -1,0 +1,35 @@
+"""What native code runs: ops that it does not know keep no others from being fused."""
+
+from __future__ import annotations
+
+from pirkit.dialect.map_expr.tree import Apply, Opaque, Reduction, walk
+from pirkit.dialect.types import meta_of
+from pirkit.lowering.codegen.from_map_expr import FOLDS, PLACES
+from pirkit.lowering.codegen.scalars import serves
+from pirkit.lowering.fusion.equations import Equations, Unit
+from pirkit.runtime.meta import TensorMeta
+
+COMPLEX = Opaque("complex numbers have no native code")
+
+
+def leave_out(found: Equations) -> None:
+    """Make ops opaque that have no native code."""
+    for op, unit in list(found.units.items()):
+        why = why_not(unit)
+        if why is not None:
+            found.opaque[op] = why
+            del found.units[op]
+
+
+def why_not(unit: Unit) -> Opaque | None:
+    """Why there is no native code of an op, as far as it tells by itself."""
+    metas = [meta_of(v.type) for v in (*unit.tensors, unit.result)]
+    if any(isinstance(m, TensorMeta) and m.dtype.is_complex for m in metas):
+        return COMPLEX
+    value = unit.value
+    if isinstance(value, Reduction) and value.op not in FOLDS.keys() | PLACES.keys():
+        return Opaque(f"`{value.op}` has no native code")
+    for node in walk(unit.body):
+        if isinstance(node, Apply) and not serves(node):
+            return Opaque(f"`{node.op}` has no native code")
+    return None

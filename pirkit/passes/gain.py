@@ -1,0 +1,121 @@
+"""What fusion gains, by calls and bytes: the one place where that is decided.
+
+A kernel is worth making if it costs less than its operations one by one.
+
+An operator is worth taking apart if its parts go into kernels, where they cost no calls of their
+own. What a library has to compute in either case (a product, a factorisation, random numbers) is no
+loss. But a part that only moves elements to places that the data say, sorts them, or goes over them
+one by one is a call that the operator as a whole does not need, with tensors of indices in memory:
+there the whole is the better kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Final
+
+from xdsl.ir import Operation, SSAValue
+
+from pirkit.dialect.map_expr.call import UNKNOWN_SIZE, maps_of
+from pirkit.dialect.map_expr.tree import Opaque
+from pirkit.dialect.opdef import PURE, index_maps, reference
+from pirkit.dialect.operation import PirOp
+from pirkit.dialect.primitives import PRIMITIVES
+from pirkit.runtime.registry import CPU, KERNELS
+
+NEEDED: Final = frozenset({"products", "linear algebra", "random numbers", "complex numbers"})
+"""Groups of primitives that the operator as a whole computes just so."""
+
+FREE: Final = frozenset(
+    {"pd_op.full", "pd_op.full_int_array", "pd_op.assign_value", "pd_op.assign_out_"}
+)
+"""Constants, of which what reads them decides, and writes that are planned away or asked for."""
+
+BY_DATA: Final = frozenset({"indexing", "complex numbers"})
+"""Groups of which the call tells whether there are index maps; elsewhere the op does."""
+
+MOST_CALLS: Final = 16
+"""Calls of a library that an operator may become; a recurrence over a long sequence is many."""
+
+_CALL_NS: Final = 300.0
+_BYTE_NS: Final = 0.1
+"""What a call costs whatever it computes, and a byte that moves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Calls from a plan, and bytes that they move."""
+
+    calls: int
+    nbytes: int = 0
+
+    @property
+    def ns(self) -> float:
+        """A guess of the time, for comparisons."""
+        return self.calls * _CALL_NS + self.nbytes * _BYTE_NS
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(self.calls + other.calls, self.nbytes + other.nbytes)
+
+
+def alone(op: str, nbytes: int) -> Cost:
+    """The cost of an operation as a call; one that gives a view moves nothing."""
+    return Cost(0) if _is_view(op) else Cost(1, nbytes)
+
+
+@cache
+def _is_view(name: str) -> bool:
+    return any(kernel.form == "view" for kernel in KERNELS.kernels(name, backend=CPU))
+
+
+def has_kernel(op: PirOp) -> bool:
+    """Whether there is anything to run an operator as a whole."""
+    base = op.definition.base
+    if reference.get(base) is not None:
+        return True
+    return any(True for _ in KERNELS.kernels(base.name, backend=CPU))
+
+
+def why_whole(parts: Sequence[PirOp], given: Iterable[SSAValue]) -> str | None:
+    """Why an operator with a kernel had better stay whole than become these parts, if it had.
+
+    ``given`` are the values in the place of what is read of it.
+    """
+    calls = 0
+    for part in _needed(parts, given):
+        group = _group(part)
+        if part.name in FREE or part.name.startswith("pir.") or _fuses(part, group):
+            continue
+        if group not in NEEDED:
+            return f"`{part.name}` would be a call that the whole does without"
+        calls += 1
+    if calls > MOST_CALLS:
+        return f"it would be {calls} calls of a library"
+    return None
+
+
+def _group(part: PirOp) -> str:
+    """The group of a primitive; of an operator that stayed whole, none."""
+    known = PRIMITIVES.get(part.name)
+    return known.group if known is not None else ""
+
+
+def _needed(parts: Sequence[PirOp], given: Iterable[SSAValue]) -> list[PirOp]:
+    """Those parts that values depend on, and those that act; in order."""
+    found: set[Operation] = set()
+    read = set(given)
+    for part in reversed(parts):
+        acts = part.definition.effects != PURE or part.definition.writes
+        if acts or any(r in read for r in part.results):
+            found.add(part)
+            read.update(part.operands)
+    return [part for part in parts if part in found]
+
+
+def _fuses(part: PirOp, group: str) -> bool:
+    if index_maps.get(part.definition) is None or group not in BY_DATA:
+        return index_maps.get(part.definition) is not None
+    maps = maps_of(part)
+    return maps is UNKNOWN_SIZE or not isinstance(maps, Opaque)

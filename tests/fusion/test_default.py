@@ -1,0 +1,186 @@
+"""What the default pipeline takes apart and puts together: what fusion gains by, nothing else."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pirkit.diag.errors import UsageError
+from pirkit.dialect.operation import PirOp
+from pirkit.frontend.compile import compile, run_passes
+from pirkit.frontend.files import Program, load
+from pirkit.lowering.plan_writer import write_plan
+from pirkit.lowering.prim import default_pipeline
+from pirkit.passes.gain import alone
+from pirkit.passes.manager import run_pipeline
+from pirkit.runtime.plan import Call, instructions
+from tests.execution import parsed
+from tests.fusion.random_programs import Maker
+from tests.fusion.test_random import fused, run
+
+CORPUS = sorted((Path(__file__).parents[1] / "corpus" / "paddle").glob("*/program.txt"))
+APART = "functionalize,decompose{gain=true},cse,dce"
+
+
+def ops(text: str, pipeline: str) -> Counter[str]:
+    """How often each op is in the program that a pipeline makes of a text."""
+    module = parsed(text)
+    run_pipeline(module, pipeline)
+    names = (op.name.partition(".")[2] for op in module.walk() if isinstance(op, PirOp))
+    return Counter(names)
+
+
+def program(body: str, arguments: str = '%x "x" : tensor<4x6xf32>', out: str = "4x6xf32") -> str:
+    end = f'pir.shadow_output(%y) {{output_name = "y"}} : (tensor<{out}>) -> ()'
+    return f"pir.program @main({arguments}) {{\n{body}\n{end}\n}}"
+
+
+SOFTMAX = program("%y = pd_op.softmax(%x) {axis = -1 : i32} : (tensor<4x6xf32>) -> tensor<4x6xf32>")
+CHOSEN = program(
+    "%y = pd_op.masked_select(%x, %m) : (tensor<4x6xf32>, tensor<4x6xi1>) -> tensor<?xf32>",
+    '%x "x" : tensor<4x6xf32>, %m "m" : tensor<4x6xi1>',
+    "?xf32",
+)
+SQUARE = program(
+    "%y = pd_op.bmm(%x, %x) : (tensor<2x3x3xf32>, tensor<2x3x3xf32>) -> tensor<2x3x3xf32>",
+    '%x "x" : tensor<2x3x3xf32>',
+    "2x3x3xf32",
+)
+
+
+def test_what_becomes_kernels_is_taken_apart() -> None:
+    assert "softmax" not in ops(SOFTMAX, APART)
+    assert ops(SOFTMAX, "@default")["map_expr"] == 1
+
+
+def test_what_a_library_computes_either_way_is_taken_apart() -> None:
+    found = ops(SQUARE, APART)
+    assert (found["bmm"], found["matmul"]) == (0, 1)
+
+
+def test_what_needs_calls_that_the_whole_does_without_stays_whole() -> None:
+    assert ops(CHOSEN, APART)["masked_select"] == 1
+    assert "masked_select" not in ops(CHOSEN, "decompose")
+
+
+def test_an_op_that_stays_whole_tells_why_and_is_as_it_was() -> None:
+    module = parsed(CHOSEN)
+    before = str(module)
+    result = run_pipeline(module, "decompose{gain=true}")
+    assert str(module) == before
+    (remark,) = [r for r in result.remarks if r.pass_name == "decompose"]
+    assert "would be a call that the whole does without" in remark.message
+    assert result.stats["decompose"]["kept"] == 1
+
+
+def gradient(name: str) -> str:
+    t = "tensor<4x6xf32>"
+    return program(f"%y = pd_op.{name}(%x, %x) : ({t}, {t}) -> {t}")
+
+
+def test_what_has_no_kernel_is_taken_apart() -> None:
+    assert "tanh_grad" not in ops(gradient("tanh_grad"), APART)
+
+
+COMPLEX = program(
+    """%c = pd_op.fft_r2c(%x)
+    {axes = array<i64: 1>, normalization = "backward", forward = true, onesided = true}
+    : (tensor<4x6xf32>) -> tensor<4x4xcomplex<f32>>
+  %a = pd_op.abs(%c) : (tensor<4x4xcomplex<f32>>) -> tensor<4x4xf32>
+  %e = pd_op.exp(%a) : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %y = pd_op.add(%e, %a) : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>""",
+    out="4x4xf32",
+)
+MOVED = program(
+    """%t = pd_op.transpose(%x) {perm = array<i32: 1, 0>} : (tensor<4x6xf32>) -> tensor<6x4xf32>
+  %y = pd_op.reshape(%t) {shape = array<i64: 3, 8>} : (tensor<6x4xf32>) -> tensor<3x8xf32>""",
+    out="3x8xf32",
+)
+ONE = program(
+    """%t = pd_op.transpose(%x) {perm = array<i32: 1, 0>} : (tensor<4x6xf32>) -> tensor<6x4xf32>
+  %y = pd_op.tanh(%t) : (tensor<6x4xf32>) -> tensor<6x4xf32>""",
+    out="6x4xf32",
+)
+
+
+def test_what_has_no_native_code_keeps_no_others_out_of_kernels() -> None:
+    found = ops(COMPLEX, "fuse{gain=true}")
+    assert (found["abs"], found["map_expr"], found["add"]) == (1, 1, 0)
+    assert ops(COMPLEX, "fuse")["abs"] == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"), [(MOVED, "reshape"), (ONE, "tanh")], ids=["views", "one"]
+)
+def test_kernels_that_save_nothing_are_not_made(text: str, kept: str) -> None:
+    found = ops(text, "fuse{gain=true}")
+    assert (found["map_expr"], found[kept], found["transpose"]) == (0, 1, 1)
+    assert ops(text, "fuse")["map_expr"] == 1
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_random_programs_give_the_same_numbers(block: int) -> None:
+    made = 0
+    for seed in range(25 * block, 25 * block + 25):
+        given = Maker(seed, depth=3 + seed % 10)
+        want = run(given.program, given.inputs)
+        found, context = fused(given.program, gain=True)
+        made += context.stats["kernels"]
+        got = run(found, given.inputs)
+        assert want.keys() == got.keys()
+        for name in want:
+            np.testing.assert_allclose(
+                got[name], want[name], rtol=2e-5, atol=1e-6, err_msg=f"seed {seed}, {name}"
+            )
+    assert made
+
+
+def cost(given: Program) -> int:
+    """Calls of a plan that are no views, those of a loop counted once."""
+    calls = (i for i in instructions(write_plan(given.entry(None)).body) if isinstance(i, Call))
+    return sum(alone(call.kernel, 0).calls for call in calls)
+
+
+def test_captured_programs_become_fewer_calls() -> None:
+    before, after, more = 0, 0, list[str]()
+    for path in CORPUS:
+        given = load(path)
+        plain, fused_ = (cost(run_passes(given, name)) for name in ("@simplify", "@default"))
+        before, after = before + plain, after + fused_
+        more += [path.parent.name] * (fused_ > plain + 4)
+    assert more == ["lstm"]  # a recurrence of five steps, in kernels
+    assert after < before / 2
+
+
+def test_kernels_are_made_where_they_are_native() -> None:
+    assert default_pipeline("cpu") == "@default"
+    assert default_pipeline("cpu", watched=True) == "@storage"
+    assert default_pipeline("reference") == default_pipeline("gpu") == "@simplify"
+    with pytest.raises(UsageError):
+        default_pipeline("none such")
+
+
+@pytest.mark.parametrize(("backend", "kernel"), [("cpu", "pir.map_expr"), ("reference", "softmax")])
+def test_a_program_that_names_no_pipeline(backend: str, kernel: str) -> None:
+    exe = compile(Program(parsed(SOFTMAX), {}, "test"), backend=backend)
+    calls = [i.kernel for i in exe.plan.body if isinstance(i, Call)]
+    assert calls == [kernel if "." in kernel else f"pd_op.{kernel}"]
+    x = np.random.default_rng(0).standard_normal((4, 6)).astype(np.float32)
+    e = np.exp(x - x.max(-1, keepdims=True))
+    np.testing.assert_allclose(exe(x=x)["y"], e / e.sum(-1, keepdims=True), rtol=1e-6)
+
+
+UNREAD = program(
+    """%a = pd_op.tanh(%x) : (tensor<4x6xf32>) -> tensor<4x6xf32>
+  %l = pir.combine(%a) : (tensor<4x6xf32>) -> !pir.vec<tensor<4x6xf32>>
+  %e = pd_op.exp(%a) : (tensor<4x6xf32>) -> tensor<4x6xf32>
+  %y = pd_op.add(%e, %x) : (tensor<4x6xf32>, tensor<4x6xf32>) -> tensor<4x6xf32>"""
+)
+
+
+def test_lists_that_nobody_reads_are_in_nobodys_way() -> None:
+    found = ops(UNREAD, "fuse")
+    assert (found["map_expr"], found["combine"], found["tanh"]) == (1, 0, 0)
