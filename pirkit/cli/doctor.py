@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from pirkit.diag.version import VERSION
+from pirkit.runtime.native.blas import blas as blas_of_numpy
 
 Report = dict[str, dict[str, str]]
 """Facts by section and name."""
@@ -71,6 +72,11 @@ def _version(package: str) -> str:
         return ABSENT
 
 
+def _kernels() -> str:
+    found = blas_of_numpy()
+    return found if isinstance(found, str) else f"{found.core}, {found.threads} threads"
+
+
 def _cpu() -> dict[str, str]:
     config = cast(Mapping[str, Any], np.show_config(mode="dicts"))
     blas = config.get("Build Dependencies", {}).get("blas", {})
@@ -78,6 +84,7 @@ def _cpu() -> dict[str, str]:
         "machine": platform.machine(),
         "cores": str(os.cpu_count() or "unknown"),
         "blas": f"{blas.get('name', 'unknown')} {blas.get('version', '')}".strip(),
+        "blas kernels": _kernels(),
     }
     return {**facts, **_try_import("llvmlite.binding", _vector_units)}
 

@@ -81,6 +81,7 @@ def _run_program(arguments: argparse.Namespace) -> int:
     from pirkit.frontend.arrays import read_npz, write_npz  # noqa: PLC0415  not for --version
     from pirkit.frontend.compile import compile  # noqa: PLC0415
     from pirkit.frontend.files import load  # noqa: PLC0415
+    from pirkit.runtime.native.tally import TALLY  # noqa: PLC0415
 
     start = time.perf_counter()
     program = load(arguments.paths[0], format=arguments.format, params=arguments.params)
@@ -108,7 +109,8 @@ def _run_program(arguments: argparse.Namespace) -> int:
         write_npz(arguments.outputs, outputs)
     if arguments.timing:
         print(
-            f"compile {compiled:.3f} s, run median {median(times):.6f} s of {len(times)}",
+            f"compile {compiled:.3f} s, run median {median(times):.6f} s of {len(times)}\n"
+            f"native code: {TALLY}",
             file=sys.stderr,
         )
     if arguments.trace:

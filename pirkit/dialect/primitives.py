@@ -193,6 +193,7 @@ _DISCRETE: Final[dict[str, dict[str, str]]] = {
         "distribute_fpn_proposals": "sorts boxes by their sizes, as many as the data tell",
         "generate_proposals": "chooses boxes, as many as the data tell",
         "nms": "as `generate_proposals`",
+        "multiclass_nms3": "as `nms`, class by class",
     },
     "creation and shape": {
         "full": "a constant",

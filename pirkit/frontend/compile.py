@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from pirkit.diag.errors import PassError, VerifyError
 from pirkit.frontend.files import Program
 from pirkit.lowering.kernels import KernelLibrary
 from pirkit.lowering.plan_writer import write_plan
@@ -24,6 +25,14 @@ def run_passes(program: Program, pipeline: str, **instrumentation: Any) -> Progr
 
     Raises UsageError for an unknown pass or option, PassError if a pass fails.
     """
+    if not instrumentation:
+        result = program.copy()
+        try:
+            run_pipeline(result.module, pipeline, verify_each=False)
+        except (PassError, VerifyError):
+            pass  # once more: verified after each pass, which tells the one that broke it
+        else:
+            return result
     result = program.copy()
     run_pipeline(result.module, pipeline, **instrumentation)
     return result

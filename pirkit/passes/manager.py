@@ -53,6 +53,7 @@ def run_pipeline(
     pipeline: str | Sequence[Pass],
     *,
     verify: bool = True,
+    verify_each: bool = True,
     print_ir: Sequence[str] = (),
     stream: TextIO | None = None,
     watchers: Sequence[Watcher] = (),
@@ -61,7 +62,8 @@ def run_pipeline(
 ) -> PipelineResult:
     """Run the passes of a pipeline on a module, in place.
 
-    ``verify`` checks the module before the first pass and after each. ``print_ir`` prints the
+    ``verify`` checks the module before the first pass and after each, or without ``verify_each``
+    after the last. ``print_ir`` prints the
     module to ``stream``: ``after-change``, ``all``, ``before:PASS``, ``after:PASS``. ``watchers``
     are called before and after each pass, ``listeners`` before each rewrite. ``stop_after`` ends
     each pass after that many rewrites.
@@ -71,13 +73,15 @@ def run_pipeline(
     """
     passes = parse_pipeline(pipeline) if isinstance(pipeline, str) else list(pipeline)
     watching = (*watchers, *_printers(print_ir, stream))
-    run = _Run(module, verify, watching, tuple(listeners), stop_after)
+    run = _Run(module, verify and verify_each, watching, tuple(listeners), stop_after)
     for rule in order_remarks(passes):
         run.remarks.append(Remark("analysis", rule.second, str(rule)))
     if verify:
         verify_module(module)
     for pass_ in passes:
         run.apply(pass_)
+    if verify and not verify_each:
+        verify_module(module)
     return PipelineResult(
         tuple(run.timings),
         {name: dict(counts) for name, counts in run.stats.items()},

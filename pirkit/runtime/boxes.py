@@ -25,17 +25,30 @@ def areas(boxes: Array, pixel_offset: bool) -> Array:
     return area
 
 
-def _overlaps(box: Array, area: Any, boxes: Array, others: Array, pixel_offset: bool) -> Array:
-    """Intersection over union of one box with each of ``boxes [R, 4]``, whose areas are known."""
+def _overlaps(
+    box: Array, area: Any, boxes: Array, others: Array, pixel_offset: bool, apart: bool
+) -> Array:
+    """Intersection over union of one box with each of ``boxes [R, 4]``, whose areas are known.
+
+    Pixels of both may touch where the boxes are ``apart``: then that is no overlap.
+    """
     extra = boxes.dtype.type(pixel_offset)
     low, high = np.maximum(box[:2], boxes[:, :2]), np.minimum(box[2:], boxes[:, 2:])
     common = np.prod(np.maximum(high - low + extra, 0), axis=1)
+    if apart:
+        common[(high < low).any(axis=1)] = 0
     union = area + others - common
     return np.divide(common, union, out=np.zeros_like(common), where=common > 0)
 
 
 def suppress(
-    boxes: Array, threshold: float, eta: float, limit: int, pixel_offset: bool
+    boxes: Array,
+    threshold: float,
+    eta: float,
+    limit: int,
+    pixel_offset: bool,
+    *,
+    apart: bool = False,
 ) -> list[int]:
     """Indices of the boxes that stay, at most ``limit``; ``boxes [R, 4]`` are sorted by score."""
     kept: list[int] = []
@@ -46,7 +59,7 @@ def suppress(
         best = int(left[0])
         kept.append(best)
         left = left[1:]
-        shared = _overlaps(boxes[best], area[best], boxes[left], area[left], pixel_offset)
+        shared = _overlaps(boxes[best], area[best], boxes[left], area[left], pixel_offset, apart)
         worst[left] = np.maximum(worst[left], shared)
         if eta < 1 and threshold > 0.5:
             threshold *= eta

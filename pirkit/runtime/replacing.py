@@ -14,8 +14,11 @@ from pirkit.diag.span import Span
 
 
 @contextmanager
-def replacing(path: str) -> Generator[IO[bytes]]:
+def replacing(path: str, *, durable: bool = True) -> Generator[IO[bytes]]:
     """A file that takes the place of ``path`` when the block ends, and vanishes if it raises.
+
+    What is not ``durable`` may be torn where the machine, not the process, stops: then its reader
+    has to notice.
 
     A device or a pipe, which nothing can take the place of, is written directly. Raises
     ArtifactError (PK0506) if writing is impossible.
@@ -31,7 +34,8 @@ def replacing(path: str) -> Generator[IO[bytes]]:
             with open(beside, "xb") as file:
                 yield file
                 file.flush()
-                os.fsync(file.fileno())
+                if durable:
+                    os.fsync(file.fileno())
             os.replace(beside, target)
         finally:
             beside.unlink(missing_ok=True)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -98,6 +101,115 @@ def test_the_oldest_entries_go_first(store: ObjectCache) -> None:
     store.trim()
     left = sorted(p.name for p in store.folder.glob("*.o"))
     assert left == [f"{k:064}.o" for k in (4, 5)]
+
+
+def test_of_many_writers_one_looks_at_all_entries(store: ObjectCache) -> None:
+    store.limit = 100_000
+    for k in range(1, 0x100):
+        store.put(f"{k:064x}", bytes(300))
+        os.utime(store.folder / f"{k:064x}.o", (k, k))
+    store.limit = 50_000
+    store.put(f"{0x101:064x}", b"small")
+    assert len(list(store.folder.glob("*.o"))) == 0x100
+    store.put(f"{0x100:064x}", b"small")
+    assert sum(p.stat().st_size for p in store.folder.glob("*.o")) <= store.limit
+    assert store.get(f"{0x100:064x}") == b"small"
+
+
+def test_a_large_entry_makes_room(store: ObjectCache) -> None:
+    store.put(f"{1:064x}", bytes(900))
+    os.utime(store.folder / f"{1:064x}.o", (1, 1))
+    store.limit = 1000
+    store.put(f"{2:064x}", bytes(900))
+    assert store.get(f"{1:064x}") is None
+    assert store.get(f"{2:064x}") == bytes(900)
+
+
+def test_what_a_killed_writer_left_is_no_entry_and_goes(store: ObjectCache) -> None:
+    left = store.folder / f".{KEY}.o.0123abcd"
+    left.write_bytes(bytes(2000))
+    os.utime(left, (1, 1))
+    store.limit = 1000
+    assert store.get(KEY) is None
+    store.put(KEY, b"code")
+    assert not left.exists()
+    assert store.get(KEY) == b"code"
+
+
+def test_an_entry_of_another_format_is_a_miss(store: ObjectCache) -> None:
+    store.put(KEY, b"code")
+    data = entry(store).read_bytes()
+    assert data.startswith(b"pirkit-native-1\n")
+    entry(store).write_bytes(data.replace(b"native-1", b"native-2", 1))
+    assert store.get(KEY) is None
+
+
+def test_a_folder_that_cannot_be_written_costs_nothing_else(
+    store: ObjectCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError
+
+    store.put(KEY, b"code")
+    monkeypatch.setattr(os, "replace", refuse)
+    monkeypatch.setattr(os, "utime", refuse)
+    monkeypatch.setattr(Path, "unlink", refuse)
+    assert store.get(KEY) == b"code"
+    entry(store).write_bytes(b"damaged")
+    assert store.get(KEY) is None
+
+
+def test_a_full_disk_costs_nothing_else(
+    store: ObjectCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", full)
+    store.put(KEY, b"code")
+    assert store.get(KEY) is None
+    assert not [p for p in store.folder.iterdir() if p.name.startswith(".")]
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from pirkit.runtime.native.cache import open_cache
+store = open_cache(Path(sys.argv[1], "objects"), Path(sys.argv[1], "secret"))
+print("ready", flush=True)
+while True:
+    for k in range(8):
+        key = f"{k:064x}"
+        store.put(key, key.encode() * 4000)
+        assert store.get(key) in (None, key.encode() * 4000)
+"""
+
+
+def test_writers_that_are_killed_leave_whole_entries_or_none(
+    store: ObjectCache, tmp_path: Path
+) -> None:
+    writers = [
+        subprocess.Popen(
+            [sys.executable, "-c", WRITER, str(tmp_path)], stdout=subprocess.PIPE, text=True
+        )
+        for _ in range(2)
+    ]
+    for writer in writers:
+        assert writer.stdout
+        assert writer.stdout.readline() == "ready\n"
+    seen = 0
+    for _ in range(40):
+        for k in range(8):
+            key = f"{k:064x}"
+            found = store.get(key)
+            assert found in (None, key.encode() * 4000)
+            seen += found is not None
+    for writer in writers:
+        assert writer.poll() is None
+        writer.kill()
+        writer.communicate()
+    assert seen
+    assert all(store.get(f"{k:064x}") in (None, f"{k:064x}".encode() * 4000) for k in range(8))
 
 
 def test_code_that_was_kept_runs(store: ObjectCache) -> None:

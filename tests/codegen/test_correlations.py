@@ -32,6 +32,7 @@ CASES: dict[str, tuple[Any, ...]] = {
     "many images": (131, 1, 3, 1, (9, 5), (9, 5), (3, 1), (1, 1), (1, 1), (1, 0)),
     "many filters": (3, 1, 300, 1, (9, 9), (9, 9), (3, 3), (1, 1), (1, 1), (1, 1)),
     "long rows": (3, 1, 4, 6, (1, 700), (1, 700), (1, 5), (1, 1), (1, 1), (0, 2)),
+    "rows in pieces": (3, 2, 9, 2, (2, 2000), (2, 1000), (1, 3), (1, 1), (1, 2), (0, 1)),
     "many parts": (2, 1, 3, 40, (12, 30), (12, 30), (3, 3), (1, 1), (1, 1), (1, 1)),
 }
 
@@ -91,11 +92,12 @@ def test_axes_may_lie_in_any_order() -> None:
     np.testing.assert_array_equal(run(c, *turned), run(c, x, w))
 
 
-def test_odd_numbers_stay_where_they_belong() -> None:
-    c = Correlation(*CASES["plain"], dt.float32)
+@pytest.mark.parametrize("name", ["plain", "rows in pieces"])
+def test_odd_numbers_stay_where_they_belong(name: str) -> None:
+    c = Correlation(*CASES[name], dt.float32)
     x, w = arrays(c)
-    x[2, 1, 0, 0] = np.inf
-    w[3, 2, 4, 4] = np.nan
+    x[2, 1, 0, 0] = x[0, 0, 1, -1] = np.inf
+    w[3, 1, 1, 4] = np.nan
     compare(run(c, x, w), rule(c, x, w))
 
 

@@ -83,7 +83,7 @@ def test_narrow_vectors(bits: int, turned: tuple[bool, bool]) -> None:
     p = product_like(23, 45, 500, turned)
     a, b, wanted = operands(p, turned)
     target = replace(host(), vector_bits=bits)
-    function = NativeFunction(compiled(drafted(p, target), target))
+    function = NativeFunction(compiled(drafted(p, target, 2), target))
     np.testing.assert_allclose(run(function, p, a, b), wanted, atol=2e-4)
 
 
@@ -91,9 +91,11 @@ def test_blocks_are_independent() -> None:
     """Threads take blocks as they come: no order of them changes a bit, nor does any part."""
     p = product_like(130, 300, 800, (False, False))
     a, b, _ = operands(p, (False, False))
-    function = native_product(p)
-    assert function.code.blocks >= 4
+    function = NativeFunction(compiled(drafted(p, host(), 1), host()))
+    finer = NativeFunction(compiled(drafted(p, host(), 16), host()))
+    assert finer.code.blocks > function.code.blocks
     whole = run(function, p, a, b)
+    np.testing.assert_array_equal(run(finer, p, a, b), whole)
     few = product_like(40, 300, 800, (False, False))
     np.testing.assert_array_equal(run(native_product(few), few, a[:40], b), whole[:40])
 

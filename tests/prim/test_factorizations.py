@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 
+import pirkit
+from pirkit import ops
 from pirkit.diag.errors import UnsupportedError
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.rules.solving import transposed
@@ -115,3 +118,24 @@ def test_forms_without_a_derivative_are_refused() -> None:
     u = t.b.svd(t.args[0], full_matrices=True)[0]
     with pytest.raises(UnsupportedError, match="of its vectors with full matrices"):
         t.grad(t.b.sum(u, (0, 1)), t.args)
+
+
+@pytest.mark.parametrize("trans", ["N", "T"])
+def test_systems_of_factors(trans: str) -> None:
+    """The solution, and how it moves with the right side and with both factors."""
+    rng = np.random.default_rng(5)
+    a, right, g = (rng.standard_normal(s) for s in ((2, 4, 4), (2, 4, 3), (2, 4, 3)))
+    factors, pivots, _ = (np.asarray(v) for v in ops.lu(a))
+    matrix = a if trans == "N" else a.swapaxes(1, 2)
+    found = np.asarray(ops.lu_solve(right, factors, pivots, trans))
+    np.testing.assert_allclose(found, np.linalg.solve(matrix, right), rtol=1e-10)
+
+    def total(right: Any, factors: Any) -> Any:
+        return ops.sum(ops.lu_solve(right, factors, pivots, trans) * g)
+
+    of_right, of_factors = pirkit.grad(total, (0, 1))(right, factors)
+    np.testing.assert_allclose(of_right, np.linalg.solve(matrix.swapaxes(1, 2), g), rtol=1e-10)
+    way, step = rng.standard_normal(factors.shape), 1e-6
+    up, down = (float(total(right, factors + s * way)) for s in (step, -step))
+    moved = (np.asarray(of_factors) * way).sum()
+    np.testing.assert_allclose(moved, (up - down) / (2 * step), rtol=1e-6)

@@ -65,6 +65,7 @@ NOT_SMOOTH: Final[dict[str, str]] = {
 
 NEEDS_SIZES: Final = {
     "pd_op.warpctc": "its derivative is a result, which unrolls the steps: see test_ctc.py",
+    "pd_op.yolo_loss": "it numbers the cells of a grid",
     "pd_op.lu_unpack": "it follows the exchanges of rows one by one",
     "pd_op.lstsq": "which results are empty depends on sizes",
 }

@@ -57,3 +57,50 @@ def test_as_the_reference(name: str) -> None:
     wanted = exact.run(dict(zip(names, given, strict=True)))
     for made, right in zip(whole.native(*given), wanted.values(), strict=True):
         np.testing.assert_allclose(made, right, rtol=1e-4, atol=1e-4)
+
+
+def test_the_gradient_of_a_matrix_that_many_share_is_one_product() -> None:
+    """Rows of all matrices together: no sum over products that are stored one by one."""
+    x, w, g = normal(6, 70, 80), normal(80, 65), normal(6, 70, 65)
+
+    def both(x: Any, w: Any, g: Any) -> Any:
+        return pirkit.grad(lambda w: (ops.matmul(x, w) * g).sum())(w)
+
+    whole = pirkit.compile_whole(trace(both, (x, w, g)).program)
+    assert whole.native is not None, whole.reasons
+    assert len(whole.native.steps) == 1
+    wanted = np.einsum("bik,bij->kj", x.astype("float64"), g.astype("float64"))
+    np.testing.assert_allclose(whole.native(x, w, g)[0], wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_values_of_one_shape_share_a_sweep_though_the_kernel_has_no_rows() -> None:
+    def step(p: Any, m: Any, t: Any, x: Any, y: Any) -> Any:
+        g = ops.matmul(x, y)
+        t = t + 1.0
+        m = m * 0.9 + g * ops.exp(t * -0.1)
+        return p - m * t, m, t, g
+
+    given = (normal(300, 300), normal(300, 300), normal(1), normal(300, 40), normal(40, 300))
+    whole = pirkit.compile_whole(trace(step, given).program)
+    assert whole.native is not None, whole.reasons
+    assert len(whole.native.steps) == 3  # the product, t, and p and m at once
+    p, m, t, x, y = (a.astype("float64") for a in given)
+    new = m * 0.9 + (x @ y) * np.exp((t + 1) * -0.1)
+    wanted = (p - new * (t + 1), new, t + 1, x @ y)
+    for made, right in zip(whole.native(*given), wanted, strict=True):
+        np.testing.assert_allclose(made, right, rtol=1e-4, atol=1e-4)
+
+
+def test_what_is_stored_is_not_stored_again_under_another_shape() -> None:
+    x, w, g = normal(6, 70, 80), normal(80, 65), normal(6, 70, 65)
+
+    def both(x: Any, w: Any, g: Any) -> Any:
+        def loss(w: Any) -> Any:
+            return (ops.matmul(ops.exp(x), w) * g).sum()
+
+        return ops.matmul(ops.exp(x), w), pirkit.grad(loss)(w)
+
+    whole = pirkit.compile_whole(trace(both, (x, w, g)).program)
+    assert whole.native is not None, whole.reasons
+    assert len(whole.native.steps) == 3
+    assert whole.native.memory < 1.1 * x.nbytes

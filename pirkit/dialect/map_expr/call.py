@@ -242,6 +242,7 @@ OPAQUE: Final[dict[str, Opaque]] = {
     **_because(
         "an algorithm on boxes",
         *("prior_box", "yolo_box", "distribute_fpn_proposals", "generate_proposals", "nms"),
+        "multiclass_nms3",
     ),
     **_because("its content is not defined", "empty"),
     **_because("it acts on the world outside", "print", "fetch"),

@@ -46,6 +46,7 @@ from pirkit.dialect.ops import (  # noqa: F401
     loss_scaling,
     lp_pool,
     lu,
+    lu_solve,
     matmul_gradients,
     matrices,
     merged_optimizer,
@@ -88,4 +89,5 @@ from pirkit.dialect.ops import (  # noqa: F401
     unpool,
     vector_norm,
     vision,
+    yolo_loss,
 )

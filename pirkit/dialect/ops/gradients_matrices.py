@@ -22,6 +22,7 @@ declare_gradients(
     "svdvals_grad: x, s_grad -> x_grad",
     "qr_grad: x, q, r, q_grad, r_grad ; mode: str -> x_grad",
     "lu_grad: x, out, pivots, out_grad ; pivot: bool -> x_grad",
+    "lu_solve_grad: b, lu, pivots, out, out_grad ; trans: str -> b_grad, lu_grad",
     (
         "lu_unpack_grad: x, y, l, u, pmat, l_grad?, u_grad? ; unpack_ludata: bool, "
         "unpack_pivots: bool -> x_grad"

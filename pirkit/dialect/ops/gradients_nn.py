@@ -41,6 +41,12 @@ _INTERP = (
 _TRANSPOSE_FLAGS = "transpose_x: bool = False, transpose_y: bool = False"
 
 declare_gradients(
+    (
+        "yolo_loss_grad: x, gt_box, gt_label, gt_score?, objectness_mask, gt_match_mask, loss_grad "
+        "; anchors: i32[] = [], anchor_mask: i32[] = [], class_num: i32 = 1, "
+        "ignore_thresh: f32 = 0.7, downsample_ratio: i32 = 32, use_label_smooth: bool = True, "
+        "scale_x_y: f32 = 1.0 -> x_grad, gt_box_grad, gt_label_grad, gt_score_grad"
+    ),
     f"conv2d_grad: input, filter, out_grad ; {_CONV} -> input_grad, filter_grad",
     f"depthwise_conv2d_grad: input, filter, out_grad ; {_GROUPED_CONV} -> input_grad, filter_grad",
     f"conv3d_grad: input, filter, out_grad ; {_GROUPED_CONV} -> input_grad, filter_grad",

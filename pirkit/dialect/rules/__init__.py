@@ -154,3 +154,6 @@ from pirkit.dialect.rules import (
 from pirkit.dialect.rules import (
     writing as writing,
 )
+from pirkit.dialect.rules import (
+    yolo_loss as yolo_loss,
+)

@@ -24,9 +24,16 @@ def _(c: OpCall, g: Value) -> tuple[Value | None, ...]:
         dx = _product(b, right, g, ty, True) if tx else _product(b, g, right, False, not ty)
         dx = b.reshape_like(b.sum_to(dx, left), x)
     if c.wants("y"):
+        if not tx and _one_for_many(y, left, g):
+            left, g = (b.reshape(v, (-1, v.shape[-1])) for v in (left, g))
         dy = _product(b, g, left, True, tx) if ty else _product(b, left, g, not tx, False)
         dy = b.reshape_like(b.sum_to(dy, right), y)
     return dx, dy
+
+
+def _one_for_many(y: Value, left: Value, g: Value) -> bool:
+    """Whether a matrix is multiplied by many: their rows together give the sum at once."""
+    return y.rank == 2 and left.rank > 2 and left.shape[-1] > 0 and g.shape[-1] > 0
 
 
 def _matrix(b: Builder, x: Value, axis: int) -> Value:

@@ -6,6 +6,7 @@ reverse mode algorithmic differentiation" (2008).
 
 from __future__ import annotations
 
+from pirkit.dialect.attrs import encode
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose, vjp
@@ -118,3 +119,19 @@ def _(c: OpCall) -> Value:
     return b.triangular_solve(
         adjoint(b, lower), half, upper=True, transpose=False, unitriangular=False
     )
+
+
+@decompose("pd_op.lu_solve")
+def _(c: OpCall) -> Value:
+    """Two triangular systems, of the factors in their order."""
+    b, lu = c.b, c.lu
+    exchanged = b.lu_unpack(lu, c.pivots, unpack_ludata=False)[0]
+    b.emitted[-1].attributes["stop_gradient"] = encode("bool[]", (True,) * 3)
+    lower = {"upper": False, "unitriangular": True}
+    upper = {"upper": True, "unitriangular": False}
+    right: Value = c.operand("b")
+    if c.trans == "N":
+        half = b.triangular_solve(lu, transposed(b, exchanged) @ right, transpose=False, **lower)
+        return b.triangular_solve(lu, half, transpose=False, **upper)
+    half = b.triangular_solve(lu, right, transpose=True, **upper)
+    return exchanged @ b.triangular_solve(lu, half, transpose=True, **lower)

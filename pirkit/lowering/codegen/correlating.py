@@ -23,6 +23,9 @@ from pirkit.runtime.native.target import Target
 DEEP: Final = 128
 """Terms of a sum that are added up at a time."""
 
+LONGEST: Final = 384
+"""Windows of a row at most; longer rows are cut, and one piece is held at a time."""
+
 TALL: Final = 64
 """Images of a task at most."""
 
@@ -60,9 +63,19 @@ class Correlation:
         return sums * self.depth * prod(self.windows)
 
     @property
+    def pieces(self) -> int:
+        """Pieces of a row of windows."""
+        return -(-self.windows[-1] // LONGEST)
+
+    @property
+    def length(self) -> int:
+        """Windows of a piece."""
+        return -(-self.windows[-1] // self.pieces)
+
+    @property
     def rows(self) -> int:
-        """Rows of windows that a sum meets."""
-        return self.depth * prod(self.windows[:-1])
+        """Rows of windows that a sum meets, or pieces of them."""
+        return self.depth * prod(self.windows[:-1]) * self.pieces
 
     @property
     def outer(self) -> int:
@@ -130,10 +143,10 @@ def cut_of(c: Correlation, target: Target) -> Cut:
     broad = -(-filters // -(-filters // BROAD))
     tall = min(TALL, -(-c.images // some) * some)
     tall = -(-tall // some) * some
-    held = max(1, min(DEEP // c.windows[-1], c.rows))
+    held = max(1, min(DEEP // c.length, c.rows))
     pieces = c.groups * -(-c.images // tall) * -(-filters // broad)
     parts = max(1, min(-(-PIECES // pieces), c.rows // (4 * held)))
-    reach = (c.windows[-1] - 1) * c.spread[-1] + (length * slices - 1) * c.move[-1] + 1
+    reach = (c.length - 1) * c.spread[-1] + (length * slices - 1) * c.move[-1] + 1
     width = -(-reach // lanes) * lanes
     return Cut(lanes, length, slices, some, vectors, tall, broad, held, parts, width)
 

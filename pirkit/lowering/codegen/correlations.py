@@ -37,7 +37,7 @@ class Correlating:
         # an odd number of lines, which spreads images over the sets of the cache
         lines = -(-(cut.held * cut.width * self.size) // _LINE)
         self.image_bytes = (lines | 1) * _LINE
-        self.panel_bytes = cut.held * c.windows[-1] * self.wide
+        self.panel_bytes = cut.held * c.length * self.wide
         self.panels = cut.tall * self.image_bytes + 2 * _LINE
         # a turned square reaches beyond the last panel
         self.scratch = self.panels + (cut.broad + 1) * self.panel_bytes + cut.lanes * self.wide
@@ -50,6 +50,7 @@ class Correlating:
             b.emit(I64, f"load i64, {b.at(table, 8 * k)}, align 8") for k in range(4)
         ]  # images, their channels, filters, their channels
         region = cut.sums(c) * self.size
+        self.along = Value(str(c.length), I64)
 
         def task(number: Value, _: list[Value]) -> Sequence[Value]:
             part, group, tall, broad = split_index(
@@ -69,6 +70,7 @@ class Correlating:
             def rows(row: Value, _: list[Value]) -> Sequence[Value]:
                 left = b.emit(I64, f"sub {end}, {row.text}")
                 held = b.binary("smin", left, Value(str(cut.held), I64))
+                self.along = self._along(row)
                 self._turn(filters, group, lane, row, held)
                 self._outer(images, count, row, held, into, [])
                 return []
@@ -77,6 +79,15 @@ class Correlating:
             return []
 
         b.over_blocks(task)
+
+    def _along(self, row: Value) -> Value:
+        """Windows of a row; where rows are cut only one is held, and the last may be shorter."""
+        b, c = self.b, self.c
+        if c.pieces == 1:
+            return Value(str(c.length), I64)
+        (_, piece) = split_index(b, row, [c.rows // c.pieces, c.pieces])
+        left = b.emit(I64, f"sub i64 {c.windows[-1]}, {b.times(piece, c.length).text}")
+        return b.binary("smin", left, Value(str(c.length), I64))
 
     def _mul(self, index: Value, distance: Value) -> Value:
         if index.text == "0":
@@ -104,8 +115,7 @@ class Correlating:
     def _turn(self, filters: Value, group: Value, lane: Value, row: Value, held: Value) -> None:
         """The windows of some filters side by side: `[vectors, rows, windows, lanes]`."""
         b, c, cut = self.b, self.c, self.cut
-        length = c.windows[-1]
-        lane_of = [c.rows // c.depth, 1]
+        length = c.length
 
         def vector(v: Value, _: list[Value]) -> Sequence[Value]:
             starts: list[Value] = []
@@ -116,13 +126,17 @@ class Correlating:
                 starts.append(b.at(filters, self._mul(at, self.far[2])))
 
             def line(u: Value, _: list[Value]) -> Sequence[Value]:
-                channel, rest = split_index(b, b.plus(row, u), [c.depth, lane_of[0]])
-                moved = b.plus(self._mul(channel, self.far[3]), b.times(rest, length * self.size))
+                lines = c.rows // c.depth // c.pieces
+                channel, rest, piece = split_index(b, b.plus(row, u), [c.depth, lines, c.pieces])
+                moved = b.plus(
+                    self._mul(channel, self.far[3]), b.times(rest, c.windows[-1] * self.size)
+                )
+                moved = b.plus(moved, b.times(piece, length * self.size))
                 into = b.at(self._panel(v), b.times(u, length * self.wide))
 
                 def square(x: Value, _: list[Value]) -> Sequence[Value]:
                     offset = b.plus(moved, b.times(x, self.size))
-                    mask = tail_mask(b, cut.lanes, b.emit(I64, f"sub i64 {length}, {x.text}"))
+                    mask = tail_mask(b, cut.lanes, b.emit(I64, f"sub {self.along}, {x.text}"))
                     found = [
                         masked_load(b, self.vector, b.at(s, offset), self.size, mask)
                         for s in starts
@@ -167,8 +181,9 @@ class Correlating:
         steps = [prod(c.lengths[k + 1 :]) * self.size for k in range(len(c.lengths))]
 
         def line(u: Value, _: list[Value]) -> Sequence[Value]:
-            windows = [c.depth, *c.windows[:-1]]
-            channel, *window = split_index(b, b.plus(row, u), windows)
+            windows = [c.depth, *c.windows[:-1], c.pieces]
+            channel, *window, piece = split_index(b, b.plus(row, u), windows)
+            skipped = b.times(piece, c.length * c.spread[-1])
             source = b.at(images, self._mul(channel, self.far[1]))
             inside = Value("true", Type("i1"))
             for axis, (t, w) in enumerate(zip(at, window, strict=True)):
@@ -181,7 +196,7 @@ class Correlating:
 
             def copied(is_inside: bool) -> None:
                 def part(x: Value, _: list[Value]) -> Sequence[Value]:
-                    first = b.plus(x, -c.before[-1])
+                    first = b.plus(b.plus(x, skipped), -c.before[-1])
                     mask = self._bounded(first)
 
                     def one(k: Value, _: list[Value]) -> Sequence[Value]:
@@ -244,7 +259,7 @@ class Correlating:
             panel = Side(
                 self._panel(v),
                 [k * self.panel_bytes for k in range(vectors)],
-                [c.windows[-1] * self.wide, self.wide],
+                [c.length * self.wide, self.wide],
             )
             found = b.plus(b.times(i, cut.some * image_sums), b.times(v, self.wide))
             found = b.at(into, b.plus(found, b.times(s, cut.slice * broad_bytes)))
@@ -253,7 +268,7 @@ class Correlating:
                 for k, t in shape
                 for n in range(vectors)
             ]
-            counts = [held, Value(str(c.windows[-1]), I64)]
+            counts = [held, self.along]
             accumulate(b, c.dtype, cut.lanes, factors, panel, sums, counts)
 
         def down(v: Value, vectors: int) -> None:

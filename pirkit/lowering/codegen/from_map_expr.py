@@ -9,8 +9,8 @@ memory. What no nest holds is left to the interpreter, with the reason.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from itertools import count
+from dataclasses import dataclass, replace
+from itertools import count, takewhile
 from math import inf, prod
 from typing import Final
 
@@ -81,10 +81,33 @@ def _longest(kernel: MapExpr, start: int) -> tuple[Nest, int] | str:
             return _Builder(kernel, tuple(range(start, stop)), kernel.rows).nest(), stop
         except Unknown:
             continue
+    alike = _alike(kernel, start)
+    for stop in range(start + len(alike), start + 1, -1):
+        together = (*kernel.statements[:start], *alike, *kernel.statements[start + len(alike) :])
+        shape = kernel.statements[start].meta.shape
+        try:
+            apart = replace(kernel, statements=together, rows=shape)
+            return _Builder(apart, tuple(range(start, stop)), shape).nest(), stop
+        except Unknown:
+            continue
     try:
         return _Builder(kernel, (start,), None).nest(), start + 1
     except Unknown as reason:
         return str(reason)
+
+
+def _alike(kernel: MapExpr, start: int) -> tuple[Statement, ...]:
+    """Statements from ``start`` on that go through the same space, without sharing loops by rows.
+
+    A kernel whose values have no loops in common, such as scalars and what they multiply, still
+    computes what has the same shape in one sweep.
+    """
+    shape = kernel.statements[start].meta.shape
+    found = takewhile(
+        lambda s: not s.rows and not s.reduction and s.meta.shape == shape,
+        kernel.statements[start:],
+    )
+    return tuple([replace(s, rows=space(shape)) for s in found])
 
 
 class _Sweep:

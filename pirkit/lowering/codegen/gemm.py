@@ -30,13 +30,14 @@ from pirkit.lowering.codegen.points import argument, place, split_index
 from pirkit.lowering.codegen.routines import Routines
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.native.function import Code, NativeFunction
+from pirkit.runtime.native.pool import wanted_threads
 from pirkit.runtime.native.target import Target, host
 
 DEPTH: Final = 384
 """Most rows of a panel: two panels' worth stay in the first-level cache."""
 _ROWS: Final = 256
 _COLUMNS: Final = 256
-_BLOCKS: Final = 16
+_BLOCKS_PER_THREAD: Final = 3
 """Blocks that large products have at least, so that threads share them evenly."""
 _NEAR: Final = 1024
 """Bytes between rows of A up to which they are read where they lie."""
@@ -82,12 +83,12 @@ class Blocking:
     depth: int
 
 
-def blocking(p: Product, shape: Shape) -> Blocking:
+def blocking(p: Product, shape: Shape, threads: int) -> Blocking:
     """Blocks that fit the caches; their depth follows from that of the product alone."""
     pieces = -(-p.depth // DEPTH)
     rows = _even(p.rows, _ROWS, shape.rows)
     columns = _even(p.columns, _COLUMNS, shape.columns)
-    while _count(p, rows, columns) < _BLOCKS and max(rows, columns) > 64:
+    while _count(p, rows, columns) < _BLOCKS_PER_THREAD * threads and max(rows, columns) > 64:
         if rows >= columns:
             rows = _even(p.rows, rows // 2, shape.rows)
         else:
@@ -117,20 +118,21 @@ class Written:
 
 def native_product(p: Product) -> NativeFunction:
     """The function of a product of matrices, with a, b and c for operands."""
-    return function_of(key_of(p, host()), lambda: drafted(p, host()))
+    threads = wanted_threads()
+    return function_of(key_of((p, threads), host()), lambda: drafted(p, host(), threads))
 
 
-def drafted(p: Product, target: Target) -> Draft:
-    """The function of a product, not yet compiled."""
-    made = generate_product(p, target)
+def drafted(p: Product, target: Target, threads: int) -> Draft:
+    """The function of a product for so many threads, not yet compiled."""
+    made = generate_product(p, target, threads)
     sizes = (p.a.size, p.b.size, p.c.size)
     return Draft(made.text, Code(b"", SYMBOL, made.blocks, made.scratch, made.work, sizes, ()))
 
 
-def generate_product(p: Product, target: Target) -> Written:
+def generate_product(p: Product, target: Target, threads: int) -> Written:
     """The module of a product."""
     shape = shape_for(p.dtype, target)
-    at_once = blocking(p, shape)
+    at_once = blocking(p, shape, threads)
     made = Routines()
     b = made.builder()
     writer = _Writer(p, shape, at_once, made, b)

@@ -44,6 +44,7 @@ _DEPTH: Final = 512
 """Rows of a panel that are swept at a time."""
 _MOST_ROWS: Final = 96
 _BLOCKS: Final = 8
+_FEW_PANELS: Final = 1 << 18
 _MULTIPLICATIONS_PER_NS: Final = 3
 
 
@@ -145,9 +146,19 @@ def block_rows(group: RowBlocks, target: Target) -> int:
     return min(max(2 * shape.rows, fitting), most)
 
 
-def is_worth(group: RowBlocks) -> bool:
-    """Whether there are enough matrices, if each is one thread's."""
-    return not group.sums or prod(group.batch) >= _BLOCKS
+def is_worth(group: RowBlocks, target: Target) -> bool:
+    """Whether there are enough matrices, if each is one thread's, and rows for what is packed.
+
+    Each part of the blocks that a thread takes packs right factors again.
+    """
+    matrices = prod(group.batch)
+    if group.sums:
+        return matrices >= _BLOCKS
+    shape = tile_shape(group.dtype, target)
+    products = [s for s in group.steps if isinstance(s, RowProduct)]
+    panels = sum(shape.panels_bytes(s.depth, s.columns) for s in products)
+    many = matrices >= _BLOCKS or group.rows >= _BLOCKS * _MOST_ROWS
+    return many or panels <= _FEW_PANELS
 
 
 def in_tiles(step: RowNest, columns: Sequence[int], shape: Shape) -> Kernel:

@@ -101,6 +101,7 @@ UNTOLD: Final = Opaque("what a kernel would read does not tell all of its sizes"
 
 BEHIND: Final = Opaque("it stands behind an op that writes in place", "alias")
 SHARED: Final = Opaque("its storage is written later", "alias")
+RENAMES: Final = Opaque("it is another name for what a kernel stores anyway")
 KEEPS_STORAGE: Final = frozenset({PURE, IO, RANDOM})
 COPIES: Final = frozenset({"stack_create", "tuple_push", "tuple_pop", "has_elements"})
 """Ops on stacks, which hold copies."""
@@ -147,7 +148,25 @@ def equations(
             found.opaque[op] = Opaque("it has several results")
         else:
             found.units[op] = _unit(op, values[0], order, found.shapes)
+    for op in [op for op in found.units if _renames(op, found)]:
+        del found.units[op]
+        found.opaque[op] = RENAMES
     return found
+
+
+def _renames(op: PirOp, found: Equations) -> bool:
+    """Whether a reshape would only have a kernel store once more what is in memory anyway.
+
+    Those who read it are no kernels, and its operand is stored for others.
+    """
+    if op.name != "pd_op.reshape" or not op.results[0].uses:
+        return False
+    if any(use.operation in found.units for use in op.results[0].uses):
+        return False
+    source = op.operands[0]
+    return found.unit_of(source) is None or any(
+        use.operation is not op and use.operation not in found.units for use in source.uses
+    )
 
 
 def _unit(op: PirOp, value: Value, order: int, shapes: Shapes) -> Unit:

@@ -102,6 +102,10 @@ def _pairs(graph: Graph, op: Op) -> Iterator[tuple[Axis, Axis]]:
         for k, (ours, theirs) in enumerate(zip(shape, graph.metas[arg].shape, strict=True)):
             if ours == theirs:
                 yield (arg, k), (op.out, k)
+    elif op.name == "concat":
+        joined = op.attrs["axis"] % len(shape)
+        for arg in op.args:
+            yield from (((arg, k), (op.out, k)) for k in range(len(shape)) if k != joined)
     else:
         raise Refused(f"`{op.name}` has no native form of its own")
 

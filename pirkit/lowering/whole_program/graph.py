@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
+import numpy as np
+
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.plan import Call, Instruction, Plan
@@ -103,10 +105,18 @@ def _ops(instruction: Instruction, graph: Graph, same: dict[int, int]) -> Iterat
     if len(instruction.outputs) != 1 or not isinstance(instruction.outputs[0], int):
         raise Refused(f"`{name}` has no single result")
     given = [i for i in instruction.inputs if i is not None]
+    if name == "concat" and len(given) == 1 and isinstance(given[0], tuple):
+        given = list(given[0])
     if not all(isinstance(i, int) for i in given):
         raise Refused(f"`{name}` reads a list")
     args = tuple([same.get(i, i) for i in cast("Sequence[int]", given)])
     (out,) = cast("tuple[int]", instruction.outputs)
+    if name == "assign_value":
+        op = _constant(instruction, graph, out)
+        if op is not None:
+            graph.ops.append(op)
+            yield op
+        return
     if name in _SAME:
         if out != given[0]:
             same[out] = args[0]
@@ -120,3 +130,17 @@ def _ops(instruction: Instruction, graph: Graph, same: dict[int, int]) -> Iterat
     op = Op(name, args, out, instruction.attrs)
     graph.ops.append(op)
     yield op
+
+
+def _constant(call: Call, graph: Graph, out: int) -> Op | None:
+    """Numbers of a program: one for all elements, or one for each column."""
+    values = np.asarray(call.attrs["values"]).reshape(call.attrs["shape"])
+    if (values == values.flat[0]).all():
+        graph.fills[out] = float(values.flat[0])
+        return None
+    if values.ndim != 2 or not (values == values[:1]).all():
+        raise Refused("a table of numbers has no native form")
+    meta = graph.metas[out]
+    columns = [graph.new(meta.with_shape((meta.shape[0], 1))) for _ in values[0]]
+    graph.fills |= dict(zip(columns, map(float, values[0]), strict=True))
+    return Op("concat", tuple(columns), out, {"axis": 1})

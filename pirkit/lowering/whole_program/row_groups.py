@@ -149,7 +149,8 @@ class _Finder:
             return None
         self._products_after()
         members = frozenset([*self.before, self.middle, *self.after])
-        self._tiles(members, kernel, nests)
+        if not self._tiles(members, kernel, nests):
+            return None
         if not any(isinstance(value, int) for value in self.values.tiles):
             return None
         found = [self._nest(kernel, nest) for nest in nests]
@@ -164,7 +165,7 @@ class _Finder:
         blocks = RowBlocks(
             tuple(batch), rows, dtype, tuple(steps), tuple(values.sizes), tuple(values.columns)
         )
-        if not is_worth(blocks):
+        if not is_worth(blocks, host()):
             return None
         return Group(blocks, tuple(values.operands), members)
 
@@ -246,21 +247,27 @@ class _Finder:
 
     # --- what they are ---
 
-    def _tiles(self, members: frozenset[int], kernel: MapExpr, nests: Sequence[Nest]) -> None:
-        """Values in rows that nobody else reads."""
+    def _tiles(self, members: frozenset[int], kernel: MapExpr, nests: Sequence[Nest]) -> bool:
+        """Note values in rows that nobody else reads; False if no tile holds one between nests."""
         made = [self._product(k)[2] for k in self.before] + self.results
         for slot in made:
             readers = self.flow.readers.get(slot, ())
-            if (
-                self._in_rows(slot)
-                and slot not in self.flow.results
-                and members.issuperset(readers)
-            ):
+            kept = slot in self.flow.results or not members.issuperset(readers)
+            if self._in_rows(slot) and not kept and self._holds(self.meta_of(slot)):
                 self.values.tile(slot, self.meta_of(slot).shape[-1])
-        for k in sorted({k for nest in nests for k in nest.arrays}):
-            statement = k - len(kernel.inputs)
-            if statement >= 0 and isinstance(value := self._value(kernel, k)[0], str):
-                self.values.tile(value, kernel.statements[statement].meta.shape[-1])
+        for k in sorted({k for nest in nests for k in nest.arrays if k >= len(kernel.inputs)}):
+            value, _ = self._value(kernel, k)
+            if isinstance(value, int):
+                continue
+            meta = kernel.statements[k - len(kernel.inputs)].meta
+            if meta.shape[:-1] != self.rows or not self._holds(meta):
+                return False
+            self.values.tile(value, meta.shape[-1])
+        return True
+
+    def _holds(self, meta: TensorMeta) -> bool:
+        """Whether a tile, which has the element type of the products, has room for a value."""
+        return meta.dtype.itemsize <= self._dtype().itemsize
 
     def _rows_of(self, slot: int, turned: bool = False) -> Rows:
         if slot in self.values.tiles:

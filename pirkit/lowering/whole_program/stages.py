@@ -28,7 +28,7 @@ MOST_WHOLE: Final = 1 << 16
 _RENAMES: Final = ("reshape", "squeeze", "unsqueeze", "flatten")
 
 Key = tuple[int, ...]
-Kind = Literal["map", "matmul", "across", "columns", "whole_sum"]
+Kind = Literal["map", "matmul", "across", "columns", "joined", "whole_sum"]
 
 
 @dataclass(slots=True, eq=False)
@@ -238,10 +238,14 @@ def _row_node(made: Stages, op: Op) -> Node:
         if op.attrs["transpose_x"] or (y in made.rows) or y in made.graph.fills:
             raise Refused("a product of rows with what is no whole matrix")
         return Node(op, "matmul", (made.columns(op.out),))
-    if op.args[0] not in made.rows and op.args[0] not in made.graph.fills:
+    if any(a not in made.rows and a not in made.graph.fills for a in op.args):
         raise Refused(f"`{op.name}` makes rows of what are none")
     if op.name == "sum":
         return Node(Op("across", op.args, op.out), "across", (1,))
+    if op.name == "concat":
+        if op.attrs["axis"] % made.graph.metas[op.out].rank == 0:
+            raise Refused("`concat` puts rows behind each other")
+        return Node(op, "joined", (made.columns(op.out),))
     if op.name in ("slice", "pad", *_RENAMES):
         if (
             made.graph.metas[op.args[0]].shape[0] != made.rows[op.out].points

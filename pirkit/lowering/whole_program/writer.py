@@ -248,6 +248,8 @@ class Writer:
                 self._product(node.op)
             case "across":
                 self._across(node.op)
+            case "joined":
+                self._joined(node.op)
             case _:
                 self._columns(node.op)
 
@@ -326,6 +328,17 @@ class Writer:
         for k in (*range(before), *range(before + inside, count)):
             made = b.const(self.type_of(self.graph.dtype(op.out), self.lanes), constant)
             self.put_row(op.out, Value(str(k), I64), made)
+
+    def _joined(self, op: Op) -> None:
+        """The columns of several rows side by side."""
+        before = 0
+        for arg in op.args:
+
+            def copy(column: Value, arg: int = arg, before: int = before) -> None:
+                self.put_row(op.out, self.b.plus(column, before), self.read_row(arg, column))
+
+            self.over_columns(self.stages.columns(arg), copy)
+            before += self.stages.columns(arg)
 
 
 def in_tiles(b: Builder, count: int, width: int, tile: Callable[[Value, int], None]) -> None:

@@ -12,6 +12,7 @@ import hmac
 import os
 import secrets
 import stat
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from hashlib import blake2b
@@ -29,7 +30,8 @@ _SECRET_BYTES: Final = 32
 _TAG_BYTES: Final = 32
 _DEFAULT_LIMIT: Final = 256 << 20
 _LOCK_SECONDS: Final = 2.0
-_TRIM_EVERY: Final = 64
+_TRIM_EVERY: Final = 256
+"""One of so many keys: whoever writes under it looks at all entries. Keys are hashes."""
 
 
 @dataclass(slots=True)
@@ -39,10 +41,9 @@ class ObjectCache:
     folder: Path
     secret: bytes
     limit: int = _DEFAULT_LIMIT
-    written: int = 0
 
     def get(self, key: str) -> bytes | None:
-        """What was put under a key; None if there is nothing that can be trusted."""
+        """What was put under a key, a hexadecimal number; None if nothing can be trusted."""
         path = self._path(key)
         try:
             data = path.read_bytes()
@@ -51,32 +52,35 @@ class ObjectCache:
         head = len(_MAGIC) + _TAG_BYTES
         tag, payload = data[len(_MAGIC) : head], data[head:]
         if data.startswith(_MAGIC) and hmac.compare_digest(tag, self._tag(key, payload)):
-            os.utime(path)
+            with suppress(OSError):
+                os.utime(path)
             return payload
-        path.unlink(missing_ok=True)
+        with suppress(OSError):
+            path.unlink(missing_ok=True)
         return None
 
     def put(self, key: str, payload: bytes) -> None:
         """Keep a payload. What cannot be written is not kept."""
         try:
-            with replacing(str(self._path(key))) as file:
+            # the tag tells an entry that is torn: there is nothing to wait for
+            with replacing(str(self._path(key)), durable=False) as file:
                 file.write(_MAGIC + self._tag(key, payload) + payload)
         except ArtifactError:
             return
-        if self.written % _TRIM_EVERY == 0:
+        if int(key, 16) % _TRIM_EVERY == 0 or len(payload) * _TRIM_EVERY > self.limit:
             self.trim()
-        self.written += 1
 
     def trim(self) -> None:
         """Delete what was not used for longest until the limit holds."""
         try:
             with FileLock(str(self.folder / "lock"), timeout=_LOCK_SECONDS):
-                entries = [(p, p.stat()) for p in self.folder.glob("*.o")]
-                total = sum(s.st_size for _, s in entries)
-                for path, status in sorted(entries, key=lambda entry: entry[1].st_mtime):
+                with os.scandir(self.folder) as found:
+                    entries = [(e.stat(), e.path) for e in found if _is_ours(e.name)]
+                total = sum(status.st_size for status, _ in entries)
+                for status, path in sorted(entries, key=lambda e: (e[0].st_mtime_ns, e[1])):
                     if total <= self.limit:
                         break
-                    path.unlink(missing_ok=True)
+                    Path(path).unlink(missing_ok=True)
                     total -= status.st_size
         except (Timeout, OSError):
             return
@@ -111,6 +115,11 @@ def user_cache() -> ObjectCache | None:
         platformdirs.user_cache_path("pirkit") / "native",
         platformdirs.user_state_path("pirkit"),
     )
+
+
+def _is_ours(name: str) -> bool:
+    """Whether a file is an entry, or what a process left that ended while it wrote one."""
+    return name.endswith(".o") or name.startswith(".")
 
 
 def _private(folder: Path) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 from xdsl.dialects.builtin import ModuleOp
@@ -12,7 +13,9 @@ from pirkit.diag.errors import PassError, UsageError, VerifyError
 from pirkit.diag.limits import DEFAULT, use_limits
 from pirkit.dialect.operation import PirOp
 from pirkit.dialect.text import parse_mlir
-from pirkit.passes import Pass, PassContext, run_pipeline
+from pirkit.frontend import compile as compiling
+from pirkit.frontend.files import Program
+from pirkit.passes import Pass, PassContext, PipelineResult, manager, run_pipeline
 from pirkit.passes.base import Stats
 from tests.execution import parsed
 
@@ -111,6 +114,26 @@ def test_a_pass_that_breaks_the_program_is_named() -> None:
     assert caught.value.message.startswith("pass `breaking` broke the program: ")
     assert isinstance(caught.value.__cause__, VerifyError)
     run_pipeline(parsed(TEXT), [Breaking()], verify=False)
+
+
+def test_a_program_may_be_verified_at_the_ends_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[object] = []
+    monkeypatch.setattr(manager, "verify_module", seen.append)
+    run_pipeline(parsed(TEXT), "cse,dce,canonicalize", verify_each=False)
+    assert len(seen) == 2
+    monkeypatch.undo()
+    with pytest.raises(VerifyError):
+        run_pipeline(parsed(TEXT), [Breaking()], verify_each=False)
+
+
+def test_compiling_names_the_pass_that_breaks_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    def breaking(module: ModuleOp, _: str, **options: Any) -> PipelineResult:
+        return run_pipeline(module, [Breaking()], **options)
+
+    monkeypatch.setattr(compiling, "run_pipeline", breaking)
+    program = Program(parsed(TEXT))
+    with pytest.raises(PassError, match="pass `breaking` broke the program"):
+        compiling.run_passes(program, "breaking")
 
 
 def test_a_bad_program_is_not_blamed_on_a_pass() -> None:

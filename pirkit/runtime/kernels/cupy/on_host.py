@@ -20,6 +20,7 @@ ON_HOST: Final[dict[str, str]] = {
     "pd_op.distribute_fpn_proposals": _BOXES,
     "pd_op.generate_proposals": _BOXES,
     "pd_op.nms": _BOXES,
+    "pd_op.multiclass_nms3": _BOXES,
     "pd_op.uniform": _DRAWN,
     "pd_op.gaussian": _DRAWN,
     "pd_op.randint": _DRAWN,

@@ -6,6 +6,7 @@ from math import prod
 
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.binding import Array, Binding, Step
+from pirkit.runtime.native.blas import warn_of_old_kernels
 from pirkit.runtime.registry import kernel
 
 
@@ -13,6 +14,7 @@ from pirkit.runtime.registry import kernel
 def matmul(b: Binding) -> Step:
     """Transposed operands are views, which BLAS reads without a copy."""
     product = b.xp.matmul
+    warn_of_old_kernels()
     left = b.attrs["transpose_x"] and b.input(0).rank > 1
     right = b.attrs["transpose_y"] and b.input(1).rank > 1
     if b.input(0).rank > 2 and b.input(1).rank == 2 and not left and b.output().numel:

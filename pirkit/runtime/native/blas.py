@@ -1,0 +1,116 @@
+"""The BLAS that numpy brings: whether it is known, and for which CPU its kernels are.
+
+Native code has products of its own (`lowering/codegen/gemm.py`); plans leave theirs to numpy. An
+OpenBLAS chooses kernels for the CPU when it is loaded, or those that ``OPENBLAS_CORETYPE`` names:
+older ones take twice as long and more, which nobody sees.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import warnings
+from dataclasses import dataclass
+from functools import cache
+from itertools import product
+from pathlib import Path
+from typing import Any, Final, cast
+
+import numpy as np
+
+CORE_VARIABLE: Final = "OPENBLAS_CORETYPE"
+BITS: Final = {
+    "prescott": 128, "core2": 128, "penryn": 128, "dunnington": 128, "nehalem": 128,
+    "atom": 128, "athlon": 128, "opteron": 128, "opteron_sse3": 128, "barcelona": 128,
+    "bobcat": 128, "nano": 128, "sandybridge": 256, "bulldozer": 256, "piledriver": 256,
+    "steamroller": 256, "excavator": 256, "haswell": 256, "zen": 256, "skylakex": 512,
+    "cooperlake": 512, "sapphirerapids": 512,
+}  # fmt: skip
+"""Bits of the vectors in OpenBLAS's kernels for a core."""
+
+
+@dataclass(frozen=True, slots=True)
+class Blas:
+    """An OpenBLAS in this process: the ``core`` whose kernels it uses, and how it was built.
+
+    ``sgemm`` is the address of ``cblas_sgemm``; ``wide`` says that its integers have 64 bits.
+    """
+
+    core: str
+    config: str
+    threads: int
+    sgemm: int
+    wide: bool
+
+
+@cache
+def blas() -> Blas | str:
+    """The OpenBLAS that numpy loaded, or why it is not known."""
+    root = Path(np.__file__).parent
+    places = (root.parent / "numpy.libs", root / ".dylibs")
+    paths = sorted(p for place in places for p in place.glob("*openblas*"))
+    if not paths:
+        return "numpy brings no OpenBLAS of its own"
+    library = ctypes.CDLL(str(paths[0]))
+    for before, after in product(("scipy_", ""), ("64_", "")):
+        name = f"{before}openblas_get_corename{after}"
+        if hasattr(library, name):
+            found = _found(library, before, after)
+            return found if _multiplies(found) else "its products are not what they should be"
+    return f"{paths[0].name} has no function that is known"
+
+
+def _found(library: Any, before: str, after: str) -> Blas:
+    def text(name: str) -> str:
+        function = library[f"{before}{name}{after}"]
+        function.restype = ctypes.c_char_p
+        return function().decode()
+
+    sgemm = ctypes.cast(library[f"{before}cblas_sgemm{after}"], ctypes.c_void_p).value or 0
+    threads = library[f"{before}openblas_get_num_threads{after}"]()
+    core, config = text("openblas_get_corename"), text("openblas_get_config")
+    return Blas(core, config, threads, sgemm, "USE64BITINT" in config.split())
+
+
+def _multiplies(found: Blas) -> bool:
+    """Whether the function at the address gives a product that is known."""
+    a, b, c = (np.arange(n, dtype=np.float32) for n in (6, 12, 8))
+    number = ctypes.c_int64 if found.wide else ctypes.c_int32
+    pointer, scalar, choice = ctypes.c_void_p, ctypes.c_float, ctypes.c_int
+    kind = ctypes.CFUNCTYPE(
+        None, *[choice] * 3, *[number] * 3, scalar, pointer, number, pointer, number, scalar,
+        pointer, number,
+    )  # fmt: skip
+    where = (a.ctypes.data, b.ctypes.data, c.ctypes.data)
+    rows, straight = 101, 111
+    kind(found.sgemm)(
+        rows, straight, straight, 2, 4, 3, 1.0, where[0], 3, where[1], 4, 0.0, where[2], 4
+    )  # fmt: skip
+    return bool((c.reshape(2, 4) == a.reshape(2, 3) @ b.reshape(3, 4)).all())
+
+
+@cache
+def warn_of_old_kernels() -> None:
+    """Warn, once, if the environment pins OpenBLAS to kernels for a CPU older than this one."""
+    if not os.environ.get(CORE_VARIABLE):
+        return
+    found, here = blas(), _vector_bits()
+    if isinstance(found, str):
+        return
+    bits = BITS.get(found.core.lower(), here)
+    if bits < here:
+        warnings.warn(
+            f"{CORE_VARIABLE} pins numpy's BLAS to kernels for {found.core} ({bits} bits); "
+            f"this CPU has vectors of {here} bits",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+
+
+def _vector_bits() -> int:
+    """Bits of this CPU's vectors as numpy sees them, which does not take LLVM to know."""
+    config = cast("dict[str, Any]", np.show_config(mode="dicts"))
+    simd = cast("dict[str, list[str]]", config.get("SIMD Extensions", {}))
+    names = " ".join([*simd.get("baseline", []), *simd.get("found", [])]).upper()
+    wide = 512 if "AVX512" in names or "X86_V4" in names else 0
+    return wide or (256 if "AVX2" in names or "X86_V3" in names else 128)
