@@ -16,14 +16,11 @@ from pirkit.dialect.map_expr.specialised import Shape
 from pirkit.lowering.codegen.compile import native
 from pirkit.lowering.codegen.from_map_expr import Nest, nests_of
 from pirkit.lowering.codegen.loopnest import Kernel
-from pirkit.lowering.codegen.scratch import LINE
 from pirkit.runtime.binding import Binding, PlacedStep, Step
-from pirkit.runtime.meta import TensorMeta
-from pirkit.runtime.native.function import NativeFunction, NativeSequence
+from pirkit.runtime.native.function import NativeFunction, new_array
 from pirkit.runtime.native.launch import Launch
 from pirkit.runtime.native.launch_ir import BROKEN, UNFIT
 from pirkit.runtime.native.target import l3_bytes
-from pirkit.runtime.tensor.buffer import address_of
 
 Array = np.ndarray[Any, Any]
 
@@ -67,30 +64,17 @@ class _Fused(PlacedStep):
         self.first = self.inputs + len(kernel.statements)
         self.demands = [demand for nest in nests for demand in nest.demands]
         self.flags = np.zeros(len(self.demands), np.uint8)
-        self.large = {k: large for k, nest in enumerate(nests) if (large := self._large(k, nest))}
-        """Operands of nests that go past the caches, which they would only empty."""
-        self.sequences = [self._sequences(each) for each in self._ways()]
-        """The functions of the nests in each way: all wait now to be compiled together."""
+        self.sequences = [
+            native(streamed(nest.kernel, self._large(k, nest))) for k, nest in enumerate(nests)
+        ]
+        """The functions of the nests: all wait now to be compiled together."""
 
     def _large(self, number: int, nest: Nest) -> tuple[int, ...]:
+        """Operands that go past the caches, which they would only empty."""
         read_later = {k for later in self.nests[number + 1 :] for k in later.arrays}
-        return tuple(
-            [
-                k
-                for k, (array, o) in enumerate(zip(nest.arrays, nest.kernel.operands, strict=True))
-                if array in self.outputs and array not in read_later and o.size > l3_bytes() // 2
-            ]
-        )
+        return large_of(nest, self.outputs.keys() - read_later)
 
-    def _ways(self) -> tuple[Mapping[int, Sequence[int]], ...]:
-        """With large results past the caches where there are such, and with ordinary stores."""
-        return (self.large, {}) if self.large else ({},)
-
-    def _sequences(self, large: Mapping[int, Sequence[int]]) -> list[NativeSequence]:
-        nests = enumerate(self.nests)
-        return [native(_streamed(nest.kernel, large.get(k, ()))) for k, nest in nests]
-
-    def _launch(self, sequences: Sequence[NativeSequence]) -> Launch:
+    def _launch(self) -> Launch:
         """One call of all nests.
 
         Operands are the arrays of the kernel, then a mark for each demand, then what parts of a
@@ -99,7 +83,7 @@ class _Fused(PlacedStep):
         steps: list[tuple[NativeFunction, tuple[int, ...]]] = []
         own: list[Array] = []
         marks = 0
-        for nest, sequence in zip(self.nests, sequences, strict=True):
+        for nest, sequence in zip(self.nests, self.sequences, strict=True):
             places = [k if k < self.first else k + marks for k in nest.arrays]
             marks += len(nest.demands)
             start = self.first + len(self.demands) + len(own)
@@ -127,7 +111,7 @@ class _Fused(PlacedStep):
             if cell in moving:
                 found[operand] = cell
             elif array is None:
-                fixed[operand] = _new(self.results[self.outputs[operand]])
+                fixed[operand] = new_array(self.results[self.outputs[operand]])
             elif _in_rows(array):
                 fixed[operand] = array
             elif operand in self.outputs:
@@ -135,7 +119,7 @@ class _Fused(PlacedStep):
             else:
                 fixed[operand] = np.empty(array.shape, array.dtype)
                 copies.append((fixed[operand], array))
-        go = self._over(values, cells, found, fixed)
+        go = self._over(values, found, fixed)
         if not found and not self.demands and not copies:
             return go
 
@@ -157,33 +141,13 @@ class _Fused(PlacedStep):
             yield operand, cells[self.inputs + place]
 
     def _over(
-        self,
-        values: list[Any],
-        cells: Sequence[int],
-        found: Mapping[int, int],
-        fixed: Mapping[int, Array],
+        self, values: list[Any], found: Mapping[int, int], fixed: Mapping[int, Array]
     ) -> Callable[[], int]:
-        """The launch; one with large results is chosen by where they begin."""
-        gos: list[Callable[[], int]] = []
-        for sequences in self.sequences:
-            launch = self._launch(sequences)
-            for operand, array in fixed.items():
-                launch.fix(operand, array)
-            gos.append(launch.over(values, found))
-        if len(gos) == 1:
-            return gos[0]
-        streams = [self.nests[n].arrays[k] for n, large in self.large.items() for k in large]
-        begins = [fixed.get(operand) for operand in streams]
-        moves = [cells[self.inputs + self.outputs[k]] for k in streams if k in found]
-        streaming, plain = gos
-        if any(a is not None and address_of(a) % LINE for a in begins):
-            return plain
-
-        def choose() -> int:
-            at_lines = not any(address_of(values[c]) % LINE for c in moves)
-            return streaming() if at_lines else plain()
-
-        return choose
+        """The launch over arrays that move, in cells, and others."""
+        launch = self._launch()
+        for operand, array in fixed.items():
+            launch.fix(operand, array)
+        return launch.over(values, found)
 
     def _anywhere(self, values: list[Any], cells: Sequence[int]) -> None:
         self(*[values[c] for c in cells])
@@ -194,14 +158,14 @@ class _Fused(PlacedStep):
         count = self.inputs + len(self.results)
         values: list[Any] = [None] * count
         found = dict(self._operands(range(count)))
-        return values, self._over(values, range(count), found, {})
+        return values, self._over(values, found, {})
 
     def __call__(self, *given: Any) -> None:
         """Run on arrays from anywhere; those that do not lie in rows are copied."""
         targets = given[self.inputs :]
         arrays = [a if _in_rows(a) else np.array(a, order="C") for a in given[: self.inputs]]
         whole = [
-            t if t is not None and _in_rows(t) else _new(m)
+            t if t is not None and _in_rows(t) else new_array(m)
             for t, m in zip(targets, self.results, strict=True)
         ]
         values, go = self.given
@@ -226,11 +190,14 @@ def _in_rows(array: Any) -> bool:
     return type(array) is np.ndarray and array.flags.c_contiguous and array.flags.aligned
 
 
-def _new(meta: TensorMeta) -> Array:
-    return np.empty(meta.shape, meta.dtype.np)
+def large_of(nest: Nest, results: AbstractSet[int]) -> tuple[int, ...]:
+    """Operands of a nest that are among some arrays and larger than what the caches hold well."""
+    pairs = zip(nest.arrays, nest.kernel.operands, strict=True)
+    size = l3_bytes() // 2
+    return tuple([k for k, (array, o) in enumerate(pairs) if array in results and o.size > size])
 
 
-def _streamed(kernel: Kernel, large: Sequence[int]) -> Kernel:
+def streamed(kernel: Kernel, large: Sequence[int]) -> Kernel:
     """A kernel some of whose results go past the caches."""
     operands = list(kernel.operands)
     for k in large:

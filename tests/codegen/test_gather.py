@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -91,6 +93,34 @@ def test_nan_and_infinities_are_gathered() -> None:
     x[7, 5] = -np.inf
     native(kernel).bind([x, *found])()
     assert found[2] == np.inf
+
+
+@pytest.mark.parametrize("kind", ["max", "min"])
+@pytest.mark.parametrize("columns", [3, 16, 20, 48, 163, 16 * 13 + 5])
+def test_extrema_of_rows_meet_nan_wherever_it_is(columns: int, kind: str) -> None:
+    nest = ((columns + 1,), (columns,))
+    x, y = (operand(dt.float32, nest, missing=k) for k in ([], [1]))
+    stage = Stage((Load("x", 0), Fold("m", kind, "x")), (Store(1, "m"),))  # type: ignore[arg-type]
+    given = np.random.default_rng(0).standard_normal((columns + 1, columns)).astype(np.float32)
+    given[np.arange(columns), np.arange(columns)] = np.nan
+    found = np.empty(columns + 1, np.float32)
+    native(Kernel(*nest, (x, y), (stage,))).bind([given, found])()
+    np.testing.assert_array_equal(found, getattr(given, kind)(1))
+
+
+@pytest.mark.parametrize("skipped", [0, 4])
+def test_streams_begin_anywhere(skipped: int) -> None:
+    kernel = rows_and_columns(70, 64, dt.float32)
+    operands = [replace(o, stream=k in (1, 2)) for k, o in enumerate(kernel.operands)]
+    kernel = replace(kernel, operands=tuple(operands))
+    x = np.random.default_rng(0).standard_normal((70, 64)).astype(np.float32)
+    whole = np.empty(x.nbytes + 128, np.uint8)
+    start = -whole.ctypes.data % 64 + skipped
+    y = whole[start : start + x.nbytes].view(np.float32).reshape(x.shape)
+    column, one = np.empty(64, np.float32), np.empty(1, np.float32)
+    native(kernel).bind([x, y, column, one])()
+    np.testing.assert_allclose(y, x - x.sum(1, keepdims=True), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(column, y.sum(0), rtol=1e-4, atol=1e-4)
 
 
 def test_parts_do_not_depend_on_who_makes_them() -> None:

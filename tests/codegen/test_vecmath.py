@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pirkit.lowering.codegen.loopnest import Compute, Kernel, Load, Operand, Stage, Store
+from pirkit.lowering.codegen.loopnest import Compute, Constant, Kernel, Load, Operand, Stage, Store
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
 from tests.codegen.nests import poisoned, run
@@ -114,6 +114,21 @@ def test_powers() -> None:
     with np.errstate(all="ignore"):
         want = np.power(x.astype(np.float64), y.astype(np.float64))
         assert worst(apply("elementwise_pow", dt.float32, x, y), want, dt.float32) <= 0.6
+
+
+@pytest.mark.parametrize("exponent", [k / 2 for k in range(-9, 10)])
+def test_powers_with_half_exponents_are_products_and_roots(exponent: float) -> None:
+    bits = np.arange(0, 2**32, STEP, dtype=np.uint64).astype(np.uint32)
+    x = np.concatenate([bits.view(np.float32), np.array(EDGES, np.float32)])
+    one = Operand(dt.float32, (4,), (), x.nbytes)
+    power = Compute("y", "elementwise_pow", ("x", "p"), dt.float32)
+    body = (Load("x", 0), Constant("p", dt.float32, exponent), power, Store(1, "y"))
+    buffers = [x, poisoned(one)]
+    run(Kernel((len(x),), (), (one, one), (Stage(body),)), buffers)
+    with np.errstate(all="ignore"):
+        wide = x.astype(np.float64)
+        want = np.power(wide, np.full_like(wide, exponent))
+        assert worst(buffers[1], want, dt.float32) <= (0.5 if abs(exponent) <= 4 else 0.6)
 
 
 @pytest.mark.parametrize("primitive", ["maximum", "minimum", "fmax", "fmin"])

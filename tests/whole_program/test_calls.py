@@ -17,6 +17,7 @@ from pirkit.diag.errors import RuntimeFault
 from pirkit.frontend.files import Program, parse
 from pirkit.frontend.tracing import trace
 from pirkit.frontend.whole import Whole, compile_whole
+from pirkit.lowering import native as lowering_native
 from pirkit.lowering.codegen.loopnest import Kernel, Load, Operand, Stage, Store
 from pirkit.lowering.kernels import KernelLibrary
 from pirkit.lowering.plan_writer import write_plan
@@ -298,6 +299,24 @@ def test_what_is_read_elsewhere_is_not_written_in_place() -> None:
         held = x.copy()
         native.bind([held], [held])()
         np.testing.assert_array_equal(held, native(x)[0])
+
+
+def test_large_results_go_past_the_caches(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.random.default_rng(0).standard_normal((700, 640)).astype("f")
+    plain = whole(lambda x: ops.softmax(x, -1), x)[0].native
+    monkeypatch.setattr(lowering_native, "l3_bytes", lambda: 1 << 20)
+    streaming = whole(lambda x: ops.softmax(x, -1), x)[0].native
+    assert plain is not None
+    assert streaming is not None
+    assert streaming.steps[0].function is not plain.steps[0].function
+    (found,), (wanted,) = streaming(x), plain(x)
+    assert found.ctypes.data % 64 == 0
+    np.testing.assert_array_equal(found, wanted)
+    memory = np.empty(x.nbytes + 128, np.uint8)
+    skipped = -memory.ctypes.data % 64 + 16
+    result = memory[skipped : skipped + x.nbytes].view(np.float32).reshape(x.shape)
+    streaming.bind([x], [result])()
+    np.testing.assert_array_equal(result, wanted)
 
 
 def test_points_are_preferred() -> None:

@@ -63,7 +63,7 @@ def draft_of(kernel: Kernel, target: Target) -> Draft:
         generated.scratch,
         work_of(kernel, generated.schedule),
         tuple(o.size for o in kernel.operands),
-        tuple(k for k, o in enumerate(kernel.operands) if o.stream),
+        (),
     )
     return Draft(generated.text, code)
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 from pirkit.lowering.codegen.columns import Columns
-from pirkit.lowering.codegen.ir import Builder
+from pirkit.lowering.codegen.ir import Builder, Value
 from pirkit.lowering.codegen.loopnest import Kernel
+from pirkit.lowering.codegen.points import argument
 from pirkit.lowering.codegen.rows import Rows
 from pirkit.lowering.codegen.schedule import Schedule, schedule
-from pirkit.lowering.codegen.scratch import Scratch
+from pirkit.lowering.codegen.scratch import LINE, Scratch
 from pirkit.lowering.codegen.tiles import Tiles
 from pirkit.runtime.native.target import Target
 
@@ -59,11 +61,38 @@ def written(kernel: Kernel, target: Target) -> tuple[Builder, Schedule, int]:
     """The body of a kernel's function, how it runs, and the bytes of scratch memory it needs."""
     plan = schedule(kernel, target)
     b = Builder(target.x86 and target.has("avx512f"), plan.kernel.fast, plan.blocks)
+    streams = [k for k, o in enumerate(kernel.operands) if o.stream]
+    if not streams:
+        return b, plan, _emit(b, plan, target)
+    plain = replace(kernel, operands=tuple([replace(o, stream=False) for o in kernel.operands]))
+    at_lines = _at_lines(b, streams)
+    sizes: list[int] = []
+
+    def emit(chosen: Schedule) -> list[Value]:
+        sizes.append(_emit(b, chosen, target))
+        return []
+
+    b.branch(at_lines, lambda: emit(plan))
+    b.branch(b.op("xor", at_lines, True), lambda: emit(schedule(plain, target)))
+    return b, plan, max(sizes)
+
+
+def _emit(b: Builder, plan: Schedule, target: Target) -> int:
+    """Write the code of a schedule; the bytes of scratch memory that it needs."""
     scratch = Scratch()
     _EMITTERS.get(plan.strategy, Columns)(b, plan, scratch).emit()
     if target.x86 and any(o.stream for o in plan.kernel.operands):
         b.invoke("llvm.x86.sse.sfence")
-    return b, plan, scratch.size
+    return scratch.size
+
+
+def _at_lines(b: Builder, operands: Sequence[int]) -> Value:
+    """Whether all of some operands begin at cache lines."""
+    begins = [b.cast("ptrtoint", argument(b, k), "i64") for k in operands]
+    together = begins[0]
+    for begin in begins[1:]:
+        together = b.op("or", together, begin)
+    return b.compare("eq", b.op("and", together, LINE - 1), 0)
 
 
 def begin(operands: int, scratch: int) -> tuple[str, ...]:

@@ -86,6 +86,14 @@ def number(elem: str, value: float | int | bool) -> str:
     return str(int(value))
 
 
+def literal(value: Value) -> float | None:
+    """The number that a constant float is, in all lanes; None for what is computed."""
+    text = value.text.removeprefix("splat (").removeprefix(f"{value.type.elem} ").removesuffix(")")
+    if not value.type.is_float or not text.startswith("0x"):
+        return None
+    return struct.unpack("d", struct.pack("Q", int(text, 16)))[0]
+
+
 class Builder:
     """Appends instructions to one function of a module.
 

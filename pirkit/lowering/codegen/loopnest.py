@@ -30,7 +30,7 @@ class Operand:
     """Strided memory: the element at a point is at ``offset + sum(index * stride)``, in bytes.
 
     A stride of 0 repeats. ``size`` is how many bytes the buffer holds. With ``stream`` the stores
-    go past the caches: for results larger than they are; the buffer must be 64-byte aligned.
+    go past the caches, if the buffer begins at a cache line: for results larger than they are.
     """
 
     dtype: DType
@@ -206,6 +206,13 @@ def varying(kernel: Kernel, axis: int) -> set[str]:
         if own:
             found.add(name)
     return found
+
+
+def moving(kernel: Kernel) -> set[str]:
+    """Names whose values differ along an inner axis."""
+    first = len(kernel.outer)
+    found = [varying(kernel, first + k) for k in range(len(kernel.inner))]
+    return set[str]().union(*found)
 
 
 def numbered(kernel: Kernel) -> Kernel:

@@ -68,11 +68,15 @@ def _compare(ordered: str, integer: str) -> Emit:
     return emit
 
 
+def picked(b: Builder, x: Value, y: Value, kind: str) -> Value:
+    """The larger or smaller of two floats, the second if one of them is NaN: one instruction."""
+    return b.select(b.compare("ogt" if kind == "max" else "olt", x, y), x, y)
+
+
 def extremum(b: Builder, x: Value, y: Value, kind: str, dtype: DType) -> Value:
     """The larger or smaller of two values (``max``, ``min``); NaN if one of them is."""
     if x.type.is_float:
-        picked = b.select(b.compare("ogt" if kind == "max" else "olt", x, y), x, y)
-        return b.select(b.compare("uno", x, x), x, picked)
+        return b.select(b.compare("uno", x, x), x, picked(b, x, y, kind))
     if x.type.elem == "i1":
         return b.op("or" if kind == "max" else "and", x, y)
     return b.binary(("u" if dtype.kind == "uint" else "s") + kind, x, y)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final
 
+from pirkit.lowering.codegen.homes import homes
 from pirkit.lowering.codegen.ir import I64, Builder, Type, Value
 from pirkit.lowering.codegen.loopnest import (
     Compute,
@@ -15,13 +16,11 @@ from pirkit.lowering.codegen.loopnest import (
     Index,
     Kernel,
     Load,
-    Operand,
     Stage,
     Statement,
-    Store,
     kept,
+    moving,
     reads,
-    varying,
 )
 from pirkit.lowering.codegen.points import (
     Memory,
@@ -40,12 +39,11 @@ from pirkit.lowering.codegen.points import (
     tree,
     types_of,
 )
-from pirkit.lowering.codegen.primitives import Typed, element, narrow
+from pirkit.lowering.codegen.primitives import Typed, element, narrow, picked
 from pirkit.lowering.codegen.schedule import Schedule, row_unroll
 from pirkit.lowering.codegen.scratch import LINE, Scratch
+from pirkit.lowering.codegen.vecmath import any_lane
 
-_LONG: Final = 1 << 16
-"""Bytes of a row from which it does not stay in the first-level cache between stages."""
 _AHEAD: Final = 1 << 13
 """Bytes to look ahead at least: memory takes longer than a short row does."""
 
@@ -56,10 +54,7 @@ class Rows:
     def __init__(self, b: Builder, plan: Schedule, scratch: Scratch) -> None:
         self.b, self.plan, self.kernel, self.scratch = b, plan, plan.kernel, scratch
         self.types = types_of(plan.kernel)
-        rank = len(plan.kernel.outer)
-        moving = [varying(plan.kernel, rank + k) for k in range(len(plan.kernel.inner))]
-        self.moving = set[str]().union(*moving)
-        """Names whose values differ along a row."""
+        self.moving = moving(plan.kernel)
         self.kept = tuple([name for name in kept(plan.kernel) if name in self.moving])
         self.homes = homes(plan.kernel)
         for name in self.kept:
@@ -168,6 +163,10 @@ class _RowStage:
             s for s in stage.body if isinstance(s, Constant) or not self._is_still(s)
         ]  # fmt: skip
         self.unroll = row_unroll(rows.kernel, self.body)
+        self.watched = [
+            f for f in self.folds if f.kind in ("max", "min") and rows.types[f.name].is_float
+        ]
+        """Folds that note beside them whether they met NaN: faster than to hand it on."""
 
     def emit(self) -> None:
         b = self.b
@@ -179,11 +178,15 @@ class _RowStage:
             start = [
                 self._identity(fold) for fold in self.folds for _ in range(self.unroll)
             ]  # fmt: skip
+            start += [Value("zeroinitializer", Type("i1", self.lanes)) for _ in self.watched]
             sums = self._nest([], start)
             for k, fold in enumerate(self.folds):
                 dtype = self.rows.types[fold.name]
                 some = sums[k * self.unroll : (k + 1) * self.unroll]
                 total = fold_lanes(b, fold.kind, tree(b, fold.kind, some, dtype), dtype)
+                if fold in self.watched:
+                    bad = any_lane(b, sums[self._watch(fold)])
+                    total = b.select(bad, b.like(total, math.nan), total)
                 self.values[fold.name] = total, dtype
         if self.stage.after:
             points = self._points(1, None, self.bases, Value("0", I64), [], None)
@@ -199,6 +202,10 @@ class _RowStage:
     def _is_still(self, statement: Statement) -> bool:
         told = isinstance(statement, (Load, Compute, Index, Constant))
         return told and statement.name not in self.rows.moving
+
+    def _watch(self, fold: Fold) -> int:
+        """Where it is noted that a fold has met NaN."""
+        return len(self.folds) * self.unroll + self.watched.index(fold)
 
     def _identity(self, fold: Fold) -> Value:
         dtype = self.rows.types[fold.name]
@@ -229,6 +236,7 @@ class _RowStage:
 
         def several(count: int, index: Value, sums: Sequence[Value]) -> list[Value]:
             result = list(sums)
+            met: dict[str, list[Value]] = {fold.name: [] for fold in self.watched}
             for copy in range(count):
                 at = b.plus(index, copy * lanes)
                 points = self._points(lanes, None, bases, at, inner, linear)
@@ -236,6 +244,13 @@ class _RowStage:
                 self._keep(points, bases, at, linear)
                 self._add(points, copy, result)
                 self._fetch(bases, at, copy)
+                for fold in self.watched:
+                    met[fold.name].append(points.folded[fold.name][0])
+            for fold in self.watched:
+                # one comparison tells of two values
+                values = met[fold.name]
+                for x, y in zip(values[::2], values[1::2] or values, strict=True):
+                    self._note(fold, b.compare("uno", x, y), result)
             return result
 
         sums = list(carried)
@@ -252,13 +267,23 @@ class _RowStage:
             points.run(self.body)
             self._keep(points, bases, at, linear)
             self._add(points, 0, sums)
+            for fold in self.watched:
+                value = points.folded[fold.name][0]
+                self._note(fold, b.op("and", b.compare("uno", value, value), mask), sums)
         return sums
+
+    def _note(self, fold: Fold, bad: Value, sums: list[Value]) -> None:
+        slot = self._watch(fold)
+        sums[slot] = self.b.op("or", sums[slot], bad)
 
     def _add(self, points: Points, copy: int, sums: list[Value]) -> None:
         for k, fold in enumerate(self.folds):
             value, dtype = points.folded[fold.name]
             slot = k * self.unroll + copy
-            total = combine(self.b, fold.kind, sums[slot], value, dtype)
+            if fold in self.watched:
+                total = picked(self.b, sums[slot], value, fold.kind)
+            else:
+                total = combine(self.b, fold.kind, sums[slot], value, dtype)
             if points.mask is not None:
                 total = self.b.select(points.mask, total, sums[slot])
             sums[slot] = total
@@ -343,43 +368,6 @@ class _RowStage:
             return steps(b, index, lanes)
 
         return Points(b, kernel, lanes, memory, outside, position, mask, {}, {})
-
-
-def homes(kernel: Kernel) -> dict[str, int]:
-    """Long kept values that need no memory of their own: they lie where a result will be.
-
-    A result of their type that is written side by side, by a single store, at a point where they
-    are read for the last time.
-    """
-    types = types_of(kernel)
-    found: dict[str, int] = {}
-    loaded = {s.operand for s in kernel.statements() if isinstance(s, Load)}
-    stores = [s.operand for s in kernel.statements() if isinstance(s, Store)]
-    for name in kept(kernel):
-        readers = [s for s in kernel.stages if any(name in reads(line) for line in s.body)]
-        size = types[name].itemsize
-        if math.prod(kernel.inner) * size < _LONG:
-            continue
-        body = readers[-1].body
-        last = max(k for k, line in enumerate(body) if name in reads(line))
-        for line in body[last:]:
-            if not isinstance(line, Store) or line.operand in (*loaded, *found.values()):
-                continue
-            o = kernel.operands[line.operand]
-            fits = o.dtype is types[name] and o.inner[-1] == size and not o.stream
-            if fits and stores.count(line.operand) == 1 and all(_apart(kernel, o)):
-                found[name] = line.operand
-                break
-    return found
-
-
-def _apart(kernel: Kernel, operand: Operand) -> Iterator[bool]:
-    """Whether no two points of an operand are one element, by axes from the nearest on."""
-    reach = operand.dtype.itemsize
-    strides = zip((*operand.outer, *operand.inner), (*kernel.outer, *kernel.inner), strict=True)
-    for stride, extent in sorted(strides):
-        yield extent == 1 or stride >= reach
-        reach += stride * (extent - 1)
 
 
 def _outside(body: Sequence[Statement], values: dict[str, Typed]) -> list[str]:

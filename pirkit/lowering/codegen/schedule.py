@@ -25,8 +25,10 @@ from pirkit.lowering.codegen.loopnest import (
     Statement,
     Store,
     check,
+    defines,
     gathered_axes,
     kept,
+    moving,
     varying,
 )
 from pirkit.lowering.codegen.points import types_of
@@ -176,7 +178,8 @@ def _tiled(
 def _fetching(plan: Schedule, target: Target) -> Schedule:
     """Some stages wait for memory, another one computes: the next row is asked for there."""
     kernel = plan.kernel
-    weights = [_weight_of(stage.body) for stage in kernel.stages]
+    along = moving(kernel)
+    weights = [_weight_of([s for s in x.body if defines(s) in along]) for x in kernel.stages]
     ahead = max(range(len(weights)), key=lambda k: weights[k])
     if not kernel.outer or ahead == 0:
         return plan

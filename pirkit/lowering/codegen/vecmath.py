@@ -11,7 +11,7 @@ import math
 from typing import Final
 
 from pirkit.lowering.codegen.coefficients import DOUBLE, SINGLE
-from pirkit.lowering.codegen.ir import I1, Builder, Type, Value
+from pirkit.lowering.codegen.ir import I1, Builder, Type, Value, literal
 
 _LOG2E: Final = 1.4426950408889634
 _INF: Final = math.inf
@@ -25,6 +25,8 @@ _EXP_RANGE: Final = {"float": (-104.0, 89.0), "double": (-746.0, 710.0)}
 _MANTISSA: Final = {"float": 23, "double": 52}
 _BIAS: Final = {"float": 127, "double": 1023}
 _SQRT_HALF: Final = {"float": 0x3F3504F3, "double": 0x3FE6A09E667F3BCD}
+_MOST_ROOTS: Final = 8
+"""Half the exponents up to which powers are products and roots."""
 _TRIG_LIMIT: Final = {"float": 2.0**28, "double": 2.0**20}
 
 
@@ -260,6 +262,9 @@ def power(b: Builder, x: Value, y: Value) -> Value:
     """x**y as the C library defines it; float32 by way of float64."""
     if x.type.elem == "double":
         return libm(b, "pow", x, y)
+    exponent = literal(y)
+    if exponent is not None and 2 * exponent in range(-_MOST_ROOTS, _MOST_ROOTS + 1):
+        return _power_of_roots(b, x, int(2 * exponent))
     one, size = b.like(x, 1.0), b.unary("fabs", x)
     wide = exp(b, b.mul(b.cast("fpext", y, "double"), log(b, b.cast("fpext", size, "double"))))
     p = b.cast("fptrunc", wide, "float")
@@ -275,6 +280,22 @@ def power(b: Builder, x: Value, y: Value) -> Value:
     p = b.select(b.op("and", b.compare("oeq", size, 1.0), endless), one, p)
     plain = b.op("or", b.compare("oeq", x, 1.0), b.compare("oeq", y, 0.0))
     return b.select(plain, one, p)
+
+
+def _power_of_roots(b: Builder, x: Value, halves: int) -> Value:
+    """x**(halves / 2) of float32: products and roots in float64 lose nothing that counts."""
+    wide = b.cast("fpext", x, "double")
+    if halves % 2:
+        # of infinities and zeros only the size counts, and what is below 0 has no root
+        wide = b.add(b.select(b.compare("oeq", wide, -_INF), b.like(wide, _INF), wide), 0.0)
+    power = b.unary("sqrt", wide) if halves % 2 else b.like(wide, 1.0)
+    square, left = wide, abs(halves) // 2
+    while left:
+        power = b.mul(power, square) if left & 1 else power
+        square, left = b.mul(square, square), left >> 1
+    if halves < 0:
+        power = b.div(b.like(wide, 1.0), power)
+    return b.cast("fptrunc", power, "float")
 
 
 def any_lane(b: Builder, mask: Value) -> Value:

@@ -23,7 +23,7 @@ from pirkit.lowering.codegen.loopnest import (
     Store,
 )
 from pirkit.lowering.codegen.row_blocks import native_rows
-from pirkit.lowering.native import FUSED
+from pirkit.lowering.native import FUSED, large_of, streamed
 from pirkit.lowering.whole_program.graph import Refused
 from pirkit.lowering.whole_program.products import product_of
 from pirkit.lowering.whole_program.row_groups import Group, row_groups
@@ -55,6 +55,8 @@ class _Sequence:
     sizes: dict[int, int] = field(default_factory=dict[int, int])
     same: dict[int, int] = field(default_factory=dict[int, int])
     outputs: list[int] = field(default_factory=list[int])
+    final: frozenset[int] = frozenset()
+    """Slots that are results and that no instruction reads."""
 
     def buffer(self, slot: int) -> int:
         return self.same.get(slot, slot)
@@ -110,14 +112,17 @@ class _Sequence:
         for statement, slot in zip(kernel.outputs, results, strict=True):
             if isinstance(slot, int):
                 where[len(given) + statement] = slot
-        for nest in nests:
+        last = {k for k, slot in where.items() if slot in self.final}
+        for number, nest in enumerate(nests):
             if not all(isinstance(s, PURE) for s in nest.kernel.statements()):
                 raise Refused("a fused kernel checks elements while it runs")
             for k in nest.arrays:
                 if k not in where:
                     meta = kernel.statements[k - len(given)].meta
                     where[k] = self.temporary(meta.numel * meta.dtype.itemsize)
-            self.kernel(nest.kernel, [where[k] for k in nest.arrays])
+            read_later = {k for later in nests[number + 1 :] for k in later.arrays}
+            made = streamed(nest.kernel, large_of(nest, last - read_later))
+            self.kernel(made, [where[k] for k in nest.arrays])
 
     def product(self, call: Call) -> None:
         x, y = cast("tuple[int, int]", call.inputs)
@@ -151,6 +156,8 @@ def sequence_program(plan: Plan) -> NativeProgram:
     if plan.written:
         raise Refused(f"the program writes `{plan.written[0]}` in place: functionalize it")
     made = _Sequence(plan)
+    read = {slot for i in plan.body if isinstance(i, Call) for slot in i.inputs}
+    made.final = frozenset(o.source for o in plan.outputs if isinstance(o.source, int)) - read
     for instruction in plan.body:
         if not isinstance(instruction, Call):
             raise Refused("the program branches or loops")

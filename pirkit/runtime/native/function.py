@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from pirkit.diag.errors import InternalError
+from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.native.engine import Library, load
 from pirkit.runtime.native.pool import AVAILABLE, pool
 
@@ -18,6 +19,7 @@ Array = np.ndarray[Any, Any]
 _WORTH_SHARING_NS: Final = 20_000
 _CHUNKS_PER_THREAD: Final = 4
 _LINE: Final = 64
+_LARGE: Final = 1 << 20
 _KERNEL: Final = ctypes.CFUNCTYPE(None, ctypes.c_void_p, *[ctypes.c_int64] * 3)
 
 
@@ -189,6 +191,16 @@ class _Shared:
         current.run(
             current.address, self.address, self.where, self.blocks, self.chunk, self.threads
         )
+
+
+def new_array(meta: TensorMeta) -> Array:
+    """Memory for a result; if it is large, it begins at a cache line: stores can go past them."""
+    nbytes = meta.numel * meta.dtype.itemsize
+    if nbytes < _LARGE:
+        return np.empty(meta.shape, meta.dtype.np)
+    whole = np.empty(nbytes + _LINE, np.uint8)
+    start = -whole.ctypes.data % _LINE
+    return whole[start : start + nbytes].view(meta.dtype.np).reshape(meta.shape)
 
 
 def _span(array: Array) -> int:

@@ -19,7 +19,7 @@ import numpy as np
 from pirkit.diag.errors import InternalError, RuntimeFault
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.native.engine import Library, load
-from pirkit.runtime.native.function import NativeFunction, sharing
+from pirkit.runtime.native.function import NativeFunction, new_array, sharing
 from pirkit.runtime.native.kept import kept_ir
 from pirkit.runtime.native.pool import pool
 from pirkit.runtime.native.program_ir import (
@@ -78,12 +78,11 @@ class NativeProgram:
 
     def __post_init__(self) -> None:
         self.work = sum(s.function.code.work for s in self.steps)
-        self._made = [(m.shape, m.dtype.np) for m in self.results]
         self._free: list[_Session] = []
 
     def __call__(self, *arrays: Array) -> tuple[Array, ...]:
         """The results of a call on arrays, in order."""
-        results = tuple([np.empty(shape, dtype) for shape, dtype in self._made])
+        results = tuple([new_array(meta) for meta in self.results])
         try:
             session = self._free.pop()
         except IndexError:
