@@ -179,7 +179,7 @@ def _spaced(o: Operand, columns: int, shape: Shape) -> Operand:
 def runs_by_rows(kernel: Kernel, rows: int, target: Target) -> bool:
     """Whether the blocks of a kernel are its rows, counted as they lie in memory."""
     plan = schedule(kernel, target)
-    if plan.strategy != "rows" or plan.blocks != rows:
+    if plan.strategy != "rows" or plan.blocks != rows or kernel.gathers():
         return False
     outer = plan.kernel.outer
     stored = {s.operand for s in plan.kernel.statements() if isinstance(s, Store)}
