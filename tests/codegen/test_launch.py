@@ -11,7 +11,6 @@ import pytest
 from pirkit.diag.errors import PirkitError
 from pirkit.frontend.compile import compile
 from pirkit.frontend.files import Program
-from pirkit.lowering import native as lowering_native
 from pirkit.runtime.executor import Executable
 from pirkit.runtime.native import launch
 from tests.execution import parsed
@@ -90,7 +89,6 @@ def test_a_launch_asks_python_for_no_addresses(monkeypatch: pytest.MonkeyPatch) 
         raise AssertionError("asked for an address")
 
     monkeypatch.setattr(launch, "address_of", refuse)
-    monkeypatch.setattr(lowering_native, "address_of", refuse)
     assert launch._knows_lists()
     for _ in range(3):
         np.testing.assert_allclose(exe(x=x.copy(), at=AT)["y"], 2 + np.tanh(1), rtol=1e-5)
