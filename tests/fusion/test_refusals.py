@@ -22,7 +22,7 @@ from tests.fusion.random_programs import Maker
 
 CORPUS = Path(__file__).parents[1] / "corpus" / "paddle"
 CAPTURED = sorted(path.parent.name for path in CORPUS.glob("*/program.txt"))
-BEFORE = "@default,functionalize,decompose,canonicalize,cse,dce"
+BEFORE = "@simplify,functionalize,decompose,canonicalize,cse,dce"
 
 
 def told(program: ProgramOp, policy: Policy = DEFAULT) -> Counter[str]:
