@@ -15,9 +15,10 @@ from pirkit.dialect.map_expr.kernel import MapExpr
 from pirkit.dialect.map_expr.specialised import Shape
 from pirkit.lowering.codegen.compile import native
 from pirkit.lowering.codegen.from_map_expr import Nest, nests_of
+from pirkit.lowering.codegen.landing import Landing, laid_out, native_landing
 from pirkit.lowering.codegen.loopnest import Kernel
 from pirkit.runtime.binding import Binding, PlacedStep, Step
-from pirkit.runtime.native.function import NativeFunction, new_array
+from pirkit.runtime.native.function import NativeFunction, NativeSequence, new_array
 from pirkit.runtime.native.launch import Launch
 from pirkit.runtime.native.launch_ir import BROKEN, UNFIT
 from pirkit.runtime.native.target import l3_bytes
@@ -54,18 +55,19 @@ class _Fused(PlacedStep):
         self.inputs = len(kernel.inputs)
         self.results = kernel.results
         self.nests = nests
+        statements = laid_out(kernel).kernel.statements
         self.outputs = {self.inputs + k: place for place, k in enumerate(kernel.outputs)}
         used = {k for nest in nests for k in nest.arrays}
         self.between = {
             k: b.workspace(s.meta.shape, s.meta.dtype)
-            for k, s in enumerate(kernel.statements, self.inputs)
+            for k, s in enumerate(statements, self.inputs)
             if k in used and k not in self.outputs
         }
-        self.first = self.inputs + len(kernel.statements)
+        self.first = self.inputs + len(statements)
         self.demands = [demand for nest in nests for demand in nest.demands]
         self.flags = np.zeros(len(self.demands), np.uint8)
         self.sequences = [
-            native(streamed(nest.kernel, self._large(k, nest))) for k, nest in enumerate(nests)
+            _sequence(nest, self._large(k, nest)) for k, nest in enumerate(nests)
         ]
         """The functions of the nests: all wait now to be compiled together."""
 
@@ -192,9 +194,18 @@ def _in_rows(array: Any) -> bool:
 
 def large_of(nest: Nest, results: AbstractSet[int]) -> tuple[int, ...]:
     """Operands of a nest that are among some arrays and larger than what the caches hold well."""
+    if isinstance(nest.kernel, Landing):
+        return ()
     pairs = zip(nest.arrays, nest.kernel.operands, strict=True)
     size = l3_bytes() // 2
     return tuple([k for k, (array, o) in enumerate(pairs) if array in results and o.size > size])
+
+
+def _sequence(nest: Nest, large: Sequence[int]) -> NativeSequence:
+    """What runs a nest, some of whose results go past the caches."""
+    if isinstance(nest.kernel, Landing):
+        return native_landing(nest.kernel)
+    return native(streamed(nest.kernel, large))
 
 
 def streamed(kernel: Kernel, large: Sequence[int]) -> Kernel:

@@ -17,17 +17,16 @@ from pirkit.dialect.map_expr.interpreter import run as interpret
 from pirkit.dialect.map_expr.kernel import MapExpr
 from pirkit.dialect.map_expr.specialised import specialised
 from pirkit.dialect.map_expr.text import parse_kernel
-from pirkit.dialect.map_expr.tree import Choose, Load, Position, walk
 from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.frontend.compile import compile, run_passes
 from pirkit.frontend.files import Program, load
 from pirkit.index.change import reads_of
-from pirkit.index.expr import Expr
 from pirkit.index.extent import at, is_sized, names_of
 from pirkit.lowering import native as lowering_native
 from pirkit.lowering.codegen.compile import native
-from pirkit.lowering.codegen.from_map_expr import Nest, nests_of
-from pirkit.lowering.codegen.loopnest import Store
+from pirkit.lowering.codegen.from_map_expr import nests_of
+from pirkit.lowering.codegen.landing import Landing, laid_out, native_landing
+from pirkit.lowering.codegen.loopnest import Kernel, Store
 from pirkit.lowering.kernels import KernelLibrary
 from pirkit.lowering.why import why_kernels
 from pirkit.runtime import dtype as dt
@@ -56,12 +55,17 @@ def check(kernel: MapExpr, inputs: Sequence[Array]) -> bool:
     if isinstance(nests, str):
         print(f"{kernel.name}: {nests}")
         return False
-    values = [np.full(s.meta.shape, 113, s.meta.dtype.np) for s in kernel.statements]
+    statements = laid_out(kernel).kernel.statements
+    values = [np.full(s.meta.shape, 113, s.meta.dtype.np) for s in statements]
     for nest in nests:
         flags = [np.zeros(1, np.uint8) for _ in nest.demands]
         arrays = [*inputs, *values, *flags]
-        writes_once(nest)
-        native(nest.kernel).bind([arrays[k] for k in nest.arrays])()
+        if isinstance(nest.kernel, Landing):
+            run_nest = native_landing(nest.kernel)
+        else:
+            writes_once(nest.kernel)
+            run_nest = native(nest.kernel)
+        run_nest.bind([arrays[k] for k in nest.arrays])()
         assert not any(flags)
     for number, want in zip(kernel.outputs, interpret(kernel, inputs), strict=True):
         found = values[number]
@@ -84,9 +88,8 @@ def three(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple([at(n, dict.fromkeys(names_of(shape), 3)) for n in shape])
 
 
-def writes_once(nest: Nest) -> None:
+def writes_once(kernel: Kernel) -> None:
     """There are as many stores as elements: with poison beneath, none is written twice."""
-    kernel = nest.kernel
     for stage in kernel.stages:
         for lines, points in ((stage.body, kernel.points), (stage.after, prod(kernel.outer))):
             for store in lines:
@@ -112,18 +115,7 @@ def drawn(kernel: MapExpr, seed: int = 0) -> list[Array]:
 def told(kernel: MapExpr) -> Iterator[tuple[int, int]]:
     """Arrays that say where to read, and how many places there are."""
     for statement in kernel.statements:
-        for node in walk(statement.body):
-            exprs: Sequence[Expr] = ()
-            match node:
-                case Load(_, index):
-                    exprs = index
-                case Position(index):
-                    exprs = [index]
-                case Choose(guards):
-                    exprs = [g.value for g in guards]
-                case _:
-                    continue
-            yield from ((r.source, r.extent) for e in exprs for r in reads_of(e))
+        yield from ((r.source, r.extent) for e in statement.exprs() for r in reads_of(e))
 
 
 @pytest.mark.parametrize("name", CASES)

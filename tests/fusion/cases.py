@@ -278,7 +278,7 @@ def c31_embedding(c: Case) -> tuple[Value, ...]:
     return (c.sum(c.op("embedding", ids, table) * 0.5, -1),)
 
 
-@case(2)
+@case(2, "stage")
 def c32_scatter(c: Case) -> tuple[Value, ...]:
     x, places, updates = c(8, 4), c(6, 1, dtype=dt.int64, below=8), c(6, 4)
     return (c.b.exp(c.op("scatter_nd_add", x, places, updates * 2.0)) + 1.0,)

@@ -229,10 +229,6 @@ OPAQUE: Final[dict[str, Opaque]] = {
     **_because("the order of the elements depends on their values", "topk", "argsort"),
     **_because("how many elements there are depends on their values", "nonzero", "unique"),
     **_because(
-        "it writes where the data say, several elements to one place: readers wait for all",
-        *("scatter_nd_add", "put_along_axis"),
-    ),
-    **_because(
         "a factorisation",
         *("cholesky", "triangular_solve", "qr", "eigh", "svd", "det"),
         *("slogdet", "slogdet_v2", "inverse", "solve", "lu", "eig"),

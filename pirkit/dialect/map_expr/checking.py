@@ -106,11 +106,12 @@ def _problems(kernel: MapExpr, with_order: bool = True) -> Iterator[str]:
                 yield f"v{k} has a row {row!r} that is none of the {turns} turns"
         guarded = {
             id(n)
-            for choice in walk(statement.body)
+            for choice in statement.nodes()
             if isinstance(choice, Choose)
             for side in (choice.yes, choice.no)
             for n in walk(side)
         }
+        yield from _writing(k, statement)
         is_empty = 0 in (*statement.meta.shape, *statement.extents)
         for load in statement.loads():
             if not 0 <= load.source < count + k:
@@ -128,6 +129,17 @@ def _problems(kernel: MapExpr, with_order: bool = True) -> Iterator[str]:
                 yield from _order(kernel, k, statement, load)
     if any(not 0 <= k < len(kernel.statements) for k in kernel.outputs):
         yield "an output is no stored value"
+
+
+def _writing(k: int, statement: Statement) -> Iterator[str]:
+    """A statement that writes where the data say writes inside of its value, in no turns."""
+    if statement.start is None:
+        return
+    shape = statement.meta.shape
+    if statement.rows is not None or len(statement.index) != len(shape):
+        yield f"v{k} writes at {list(statement.index)} into a value of {len(shape)} axes"
+    elif any(_leaves(e, n) for e, n in zip(statement.index, shape, strict=True)):
+        yield f"v{k} writes outside of {statement.meta}: {list(statement.index)}"
 
 
 def _leaves(expr: Expr, extent: int) -> bool:

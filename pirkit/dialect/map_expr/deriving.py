@@ -23,7 +23,9 @@ from pirkit.dialect.map_expr.tree import (
     Opaque,
     Position,
     Reduction,
+    Scatter,
     Value,
+    roots,
 )
 from pirkit.dialect.opdef import OpDef, find, index_maps, infer_meta
 from pirkit.index.change import renumber, substitute
@@ -133,12 +135,16 @@ class _Derived:
             raise _Differs("it has another shape")
         fold = (statement.reduction, statement.extents, dict(statement.attrs))
         want: tuple[str, tuple[int, ...], dict[str, Any]] = ("", (), {})
-        if isinstance(value, Reduction):
+        if isinstance(value, Reduction | Scatter):
             want = (value.op, value.extents, dict(value.attrs))
-        if fold != want:
+        if fold != want or (statement.start is not None) != isinstance(value, Scatter):
             raise _Differs("it is put together in another way")
-        body = value.body if isinstance(value, Reduction) else value
-        _Comparison(self, statement.body, body, statement.origin).run()
+        for node, root in zip(statement.roots, roots(value), strict=True):
+            _Comparison(self, node, root, statement.origin).run()
+        if isinstance(value, Scatter):
+            index = renumbered(self, value.index, statement.origin)
+            if statement.index != index:
+                raise _Differs(f"it writes at {list(statement.index)}, not {list(index)}")
 
 
 class _Comparison:
@@ -179,7 +185,7 @@ class _Comparison:
 
     def load(self, node: Node, rule: Load, origin: int, at: Mapping[Iter, Expr]) -> None:
         operand = self.derived.operands[origin][rule.source]
-        index = compose(self.renumbered(rule.index, origin), at)
+        index = compose(renumbered(self.derived, rule.index, origin), at)
         if isinstance(operand, TensorMeta):
             raise _Differs("it needs a tensor of which only the shape is known")
         if operand < self.derived.count:
@@ -199,7 +205,7 @@ class _Comparison:
                     raise _Differs(f"o{number} is read at {list(node.index)}, not {list(index)}")
                 return
         value = self.derived.values[number]
-        if isinstance(value, Reduction):
+        if isinstance(value, Reduction | Scatter):
             raise _Differs(f"o{number} has to be stored first")
         key = (id(node), number, index)
         if key not in self.seen:
@@ -210,7 +216,7 @@ class _Comparison:
     def choose(self, node: Node, rule: Choose, origin: int, at: Mapping[Iter, Expr]) -> None:
         guards: list[Guard] = []
         for guard in rule.guards:
-            (value,) = self.renumbered((guard.value,), origin)
+            (value,) = renumbered(self.derived, (guard.value,), origin)
             guards.append(Guard(substitute(value, at), guard.bound))
         if any(g.is_false for g in guards):
             self.left.append((node, rule.no, origin, at))
@@ -224,16 +230,17 @@ class _Comparison:
         self.left.append((node.yes, rule.yes, origin, at))
         self.left.append((node.no, rule.no, origin, at))
 
-    def renumbered(self, index: Index, origin: int) -> Index:
-        """An index of an op's rule with the tensors that decide it numbered as in the kernel."""
 
-        def source_of(number: int) -> int:
-            operand = self.derived.operands[origin][number]
-            if isinstance(operand, TensorMeta) or operand >= self.derived.count:
-                raise _Differs("an index is decided by what is no input")
-            return operand
+def renumbered(derived: _Derived, index: Index, origin: int) -> Index:
+    """An index of an op's rule with the tensors that decide it numbered as in the kernel."""
 
-        return tuple([renumber(e, source_of) for e in index])
+    def source_of(number: int) -> int:
+        operand = derived.operands[origin][number]
+        if isinstance(operand, TensorMeta) or operand >= derived.count:
+            raise _Differs("an index is decided by what is no input")
+        return operand
+
+    return tuple([renumber(e, source_of) for e in index])
 
 
 def _gives(definition: OpDef, metas: list[Meta | None], origin: Origin) -> bool:

@@ -7,6 +7,7 @@ code, and what runs where there is none.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, cast
 
@@ -42,8 +43,9 @@ class _Evaluation:
     def __init__(self, statement: Statement, arrays: Sequence[Array]) -> None:
         self.statement = statement
         self.arrays = arrays
-        self.shape = (*statement.meta.shape, *statement.extents)
-        iters = (*space(statement.meta.shape), *space(statement.extents, "r"))
+        outer = statement.meta.shape if statement.start is None else ()
+        self.shape = (*outer, *statement.extents)
+        iters = (*space(outer), *space(statement.extents, "r"))
         self.axis: dict[Iter, int] = {
             e.iter: axis for axis, e in enumerate(iters) if e.iter is not None
         }
@@ -55,7 +57,9 @@ class _Evaluation:
         statement = self.statement
         with np.errstate(all="ignore"):
             found = self.elements()
-            if statement.reduction:
+            if statement.start is not None:
+                found = self.written(found, statement.start)
+            elif statement.reduction:
                 found = self.reduced(found)
         found = np.ascontiguousarray(found).reshape(statement.meta.shape)
         return found.astype(statement.meta.dtype.np, copy=False)
@@ -69,6 +73,21 @@ class _Evaluation:
             self.clips = id(node) in clipped
             self.known[id(node)] = self.node(node)
         return np.broadcast_to(self.known[id(self.statement.body)], self.shape)
+
+    def written(self, found: Array, start: Node) -> Array:
+        """The elements in their places, one after the other in the order of the space."""
+        statement = self.statement
+        plain = replace(statement, body=start, reduction="", extents=(), start=None, index=())
+        before = _Evaluation(plain, self.arrays).run()
+        if 0 in self.shape:
+            return before
+        self.clips = False
+        index = [np.broadcast_to(self.index(e), self.shape) for e in statement.index]
+        places = np.ravel_multi_index(index, before.shape).reshape(-1)
+        values = found.reshape(-1).astype(before.dtype, copy=False)
+        given = {"axis": 0, "include_self": True, **statement.attrs}
+        put = reference.of(lookup(statement.reduction))
+        return np.asarray(put(before.reshape(-1), places, values, **given))
 
     def reduced(self, found: Array) -> Array:
         statement = self.statement

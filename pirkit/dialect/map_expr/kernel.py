@@ -5,7 +5,8 @@ outputs, the others are temporaries of the kernel. ``Load.source`` counts inputs
 A generator of code finds here, without asking anything else:
 
 - the space of a statement: ``meta.shape`` (iterators ``i0...``) and, of a reduction, ``extents``
-  (``r0...``) with the op that puts elements together;
+  (``r0...``) with the op that puts elements together; of one that writes where the data say, what
+  is written ranges over ``r0...`` alone, and ``start`` and ``index`` say into what, and where;
 - its body: a tree of scalar ops over loads with normalised indices;
 - its ``stage``: statements of one stage read no value of each other but point by point;
 - the loops that statements share: ``rows`` of the kernel are their extents, ``rows`` of a statement
@@ -55,6 +56,20 @@ class Statement:
     rows: tuple[Expr, ...] | None = None
     origin: int = -1
     """Which of the kernel's ``ops`` it is; -1 if the kernel does not tell."""
+    start: Node | None = None
+    """Of a value into which elements are written where the data say, what it is before."""
+    index: Index = ()
+    """And where they are written, over ``r0...``."""
+
+    @property
+    def roots(self) -> tuple[Node, ...]:
+        """Its trees: that of what it is before, if there is one, and its body."""
+        return (self.body,) if self.start is None else (self.start, self.body)
+
+    def nodes(self) -> Iterator[Node]:
+        """The nodes of its trees, each once in each."""
+        for root in self.roots:
+            yield from walk(root)
 
     @property
     def work(self) -> int:
@@ -69,11 +84,12 @@ class Statement:
 
     def loads(self) -> Iterator[Load]:
         """What the body reads, each node once."""
-        return (node for node in walk(self.body) if isinstance(node, Load))
+        return (node for node in self.nodes() if isinstance(node, Load))
 
     def exprs(self) -> Iterator[Expr]:
-        """The indices, positions and guards of the body."""
-        for node in walk(self.body):
+        """The indices, positions and guards of its trees, and where it writes."""
+        yield from self.index
+        for node in self.nodes():
             if isinstance(node, Load):
                 yield from node.index
             elif isinstance(node, Position):
@@ -126,7 +142,7 @@ class MapExpr:
             yield from (*statement.meta.shape, *statement.extents)
             for expr in (*(statement.rows or ()), *statement.exprs()):
                 yield from numbers_of(expr) if expr.sized else ()
-            for node in walk(statement.body):
+            for node in statement.nodes():
                 yield from (g.bound for g in node.guards) if isinstance(node, Choose) else ()
         yield from (n for size in self.sizes for n in (named(size.name), *size.args))
 

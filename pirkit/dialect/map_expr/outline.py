@@ -27,7 +27,7 @@ from math import prod
 from typing import Final
 
 from pirkit.dialect.map_expr.kernel import MapExpr, Statement
-from pirkit.dialect.map_expr.tree import Apply, Choose, Fill, Load, Node, Position, walk
+from pirkit.dialect.map_expr.tree import Apply, Choose, Fill, Load, Node, Position
 from pirkit.index.expr import Expr
 from pirkit.index.maps import space
 
@@ -125,7 +125,7 @@ class _Outline:
         """The value of the body and the ops that make it."""
         named: dict[int, str] = {}
         lines: list[str | _Nest] = []
-        for node in walk(statement.body):
+        for node in statement.nodes():
             named[id(node)] = self.node(node, named, lines)
         value = named[id(statement.body)]
         if not is_folded and not isinstance(statement.body, Apply | Choose):

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import cast
 
 from pirkit.dialect.map_expr.kernel import MapExpr, Operand, Origin, Statement
-from pirkit.dialect.map_expr.tree import Apply, Choose, Fill, Load, Node, Position, walk
+from pirkit.dialect.map_expr.tree import Apply, Choose, Fill, Load, Node, Position
 from pirkit.index.change import resized
 from pirkit.index.extent import at, is_sized, named, order
 from pirkit.index.maps import Guard, at_sizes
@@ -70,7 +70,7 @@ def _derived(size: Derived, sizes: Mapping[str, int]) -> Derived:
 
 def _statement(statement: Statement, sizes: Mapping[str, int]) -> Statement:
     made: dict[int, Node] = {}
-    for node in walk(statement.body):
+    for node in statement.nodes():
         made[id(node)] = _node(node, sizes, made)
     return replace(
         statement,
@@ -78,6 +78,8 @@ def _statement(statement: Statement, sizes: Mapping[str, int]) -> Statement:
         body=made[id(statement.body)],
         extents=tuple([at(n, sizes) for n in statement.extents]),
         rows=None if statement.rows is None else at_sizes(statement.rows, sizes),
+        start=None if statement.start is None else made[id(statement.start)],
+        index=at_sizes(statement.index, sizes),
     )
 
 

@@ -28,7 +28,7 @@ from typing import Any, Final, NoReturn, cast
 
 from pirkit.diag.errors import ConstraintError
 from pirkit.dialect.map_expr.kernel import MapExpr, Operand, Origin, Statement
-from pirkit.dialect.map_expr.tree import Apply, Choose, Fill, Load, Node, Position, walk
+from pirkit.dialect.map_expr.tree import Apply, Choose, Fill, Load, Node, Position
 from pirkit.index.expr import Expr, Floor, Iter, Read, Spread, const, floor, iterator, read, spread
 from pirkit.index.extent import is_sized, named
 from pirkit.index.maps import Guard
@@ -52,7 +52,7 @@ def print_kernel(kernel: MapExpr) -> str:
         rows = f" rows [{_list(s.rows, count)}]" if s.rows is not None else ""
         fold = f" reduce {s.reduction} {list(s.extents)} {_value(s.attrs)}" if s.reduction else ""
         lines.append(f"value {_meta(s.meta)} of {_origin(s)} stage {s.stage}{rows}{fold}")
-        lines += [f"  {line}" for line in _body(s.body, count)]
+        lines += [f"  {line}" for line in _body(s, count)]
     lines += [f"output v{k}" for k in kernel.outputs]
     return "\n".join(lines) + "\n"
 
@@ -137,9 +137,11 @@ def _value(value: Any) -> str:
     return repr(value)
 
 
-def _body(root: Node, count: int) -> Iterator[str]:
+def _body(statement: Statement, count: int) -> Iterator[str]:
     names: dict[int, str] = {}
-    for node in walk(root):
+    for node in statement.nodes():
+        if id(node) in names:
+            continue
         if isinstance(node, Load):
             names[id(node)] = f"{_source(node.source, count)}{_index(node.index, count)}"
         elif isinstance(node, Fill):
@@ -156,7 +158,10 @@ def _body(root: Node, count: int) -> Iterator[str]:
                 text = f"{node.op}({args}{_value(dict(node.attrs))}, {node.dtype.name})"
             yield f"{name} = {text}"
             names[id(node)] = name
-    yield f"give {names[id(root)]}"
+    if statement.start is not None:
+        yield f"start {names[id(statement.start)]}"
+        yield f"at {_index(statement.index, count)}"
+    yield f"give {names[id(statement.body)]}"
 
 
 # --- reading --------------------------------------------------------------------------------------
@@ -183,6 +188,10 @@ def parse_kernel(text: str) -> MapExpr:
         return reader.kernel()
     except (AttributeError, LookupError, TypeError, ValueError):  # syntax that says something else
         reader.fail(f"line {reader.at + 1} is not understood")
+
+
+def _elements(tree: ast.expr) -> list[ast.expr]:
+    return cast(ast.List, tree).elts
 
 
 class _Reader:
@@ -282,10 +291,11 @@ class _Reader:
             name, _, text = self.lines[self.at].partition(" = ")
             self.nodes[name] = self.node(self.tree(text))
             self.at += 1
-        if self.at >= len(self.lines) or not self.lines[self.at].startswith("give "):
+        start = self.after("start ")
+        at = None if start is None else self.after("at ")
+        body = self.after("give ")
+        if body is None or (start is None) != (at is None):
             self.fail(f"line {self.at + 1} is not understood")
-        body = self.node(self.tree(self.lines[self.at].removeprefix("give ")))
-        self.at += 1
         reduction, stage = found[6] or "", int(found[4])
         name, origin = found[3], -1
         if (held := _VALUE.fullmatch(name)) is not None:
@@ -293,7 +303,26 @@ class _Reader:
             if origin >= len(self.ops):
                 self.fail(f"there is no op {name}")
             name = self.ops[origin].op
-        return Statement(meta, body, name, reduction, extents, attrs, stage, rows, origin)
+        return Statement(
+            meta,
+            self.node(body),
+            name,
+            reduction,
+            extents,
+            attrs,
+            stage,
+            rows,
+            origin,
+            None if start is None else self.node(start),
+            () if at is None else tuple([self.index(e) for e in _elements(at)]),
+        )
+
+    def after(self, word: str) -> ast.expr | None:
+        """What stands behind a word at the beginning of the line, if it is there."""
+        if self.at >= len(self.lines) or not self.lines[self.at].startswith(word):
+            return None
+        self.at += 1
+        return self.tree(self.lines[self.at - 1].removeprefix(word))
 
     def tree(self, text: str) -> ast.expr:
         try:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from pirkit.index.expr import Expr
 from pirkit.index.maps import Guard, Index
@@ -76,7 +76,40 @@ class Reduction:
     attrs: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
-Value = Node | Reduction
+@dataclass(frozen=True, slots=True, eq=False)
+class Scatter:
+    """A result that begins as ``start``, over ``i0...``, into which elements are written where the
+    data say: for each point of ``r0...``, ``extents`` wide, ``body`` at ``index``, one after the
+    other.
+
+    ``how`` is what `put_along_axis` calls it: assign, add, mul, amin or amax.
+    """
+
+    how: str
+    start: Node
+    body: Node
+    index: Index
+    extents: tuple[int, ...]
+
+    op: ClassVar[str] = "pd_op.put_along_axis"
+
+    @property
+    def attrs(self) -> Mapping[str, Any]:
+        return {"reduce": self.how}
+
+
+Value = Node | Reduction | Scatter
+
+
+def roots(value: Value) -> tuple[Node, ...]:
+    """The trees of a value."""
+    match value:
+        case Reduction():
+            return (value.body,)
+        case Scatter():
+            return value.start, value.body
+        case _:
+            return (value,)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from pirkit.index.change import reads_of
 from pirkit.index.expr import Expr, Iter
 from pirkit.index.maps import flat, space
 from pirkit.lowering.codegen import loopnest
+from pirkit.lowering.codegen.landing import Landing, laid_out
 from pirkit.lowering.codegen.loopnest import Constant, Fold, FoldKind, Gather, Kernel, Stage
 from pirkit.lowering.codegen.places import Indexing, Places
 from pirkit.lowering.codegen.scalars import apply
@@ -42,13 +43,14 @@ PLACES: Final[dict[str, FoldKind]] = {"pd_op.argmax": "max", "pd_op.argmin": "mi
 
 @dataclass(frozen=True, slots=True)
 class Nest:
-    """A loop nest, and for each of its operands the number of the array.
+    """A loop nest, or what follows some that put elements where the data say; and for each of its
+    operands the number of the array.
 
-    Inputs come first, then values, then one flag of a byte for each of ``demands``: what is 0
-    before a run is 1 after it if the data do not keep to the demand.
+    Inputs come first, then values (those of `laid_out`), then one flag of a byte for each of
+    ``demands``: what is 0 before a run is 1 after it if the data do not keep to the demand.
     """
 
-    kernel: Kernel
+    kernel: Kernel | Landing
     arrays: tuple[int, ...]
     demands: tuple[Demanded, ...] = ()
 
@@ -61,27 +63,38 @@ def nests_of(kernel: MapExpr) -> tuple[Nest, ...] | str:
     if any(m.numel == 0 for m in metas):
         return "there is nothing to compute"
     nests: list[Nest] = []
-    start = 0
-    while start < len(kernel.statements):
-        found = _longest(kernel, start)
-        if isinstance(found, str):
-            return found
-        nest, start = found
-        nests.append(nest)
+    start, last = 0, len(kernel.statements)
+    try:
+        laid = laid_out(kernel)
+        while start < last:
+            if start in laid.landings:
+                landing, *made = laid.landings[start]
+                nests += [_Builder(laid.kernel, (k,), None).nest() for k in (start, *made)]
+                arrays = tuple([len(kernel.inputs) + k for k in (start, *made)])
+                nests.append(Nest(landing, arrays))
+                start += 1
+                continue
+            limit = min((k for k in laid.landings if k > start), default=last)
+            nest, start = _longest(laid.kernel, start, limit)
+            nests.append(nest)
+    except Unknown as reason:
+        return str(reason)
     return tuple(nests)
 
 
-def _longest(kernel: MapExpr, start: int) -> tuple[Nest, int] | str:
-    """A nest of as many statements from ``start`` on as share one, and where it ends."""
+def _longest(kernel: MapExpr, start: int, limit: int) -> tuple[Nest, int]:
+    """A nest of as many statements from ``start`` on as share one, up to a limit, and where it
+    ends.
+    """
     end = start
-    while end < len(kernel.statements) and kernel.statements[end].rows is not None:
+    while end < limit and kernel.statements[end].rows is not None:
         end += 1
     for stop in range(end, start + 1, -1):
         try:
             return _Builder(kernel, tuple(range(start, stop)), kernel.rows).nest(), stop
         except Unknown:
             continue
-    alike = _alike(kernel, start)
+    alike = _alike(kernel, start)[: limit - start]
     for stop in range(start + len(alike), start + 1, -1):
         together = (*kernel.statements[:start], *alike, *kernel.statements[start + len(alike) :])
         shape = kernel.statements[start].meta.shape
@@ -90,10 +103,7 @@ def _longest(kernel: MapExpr, start: int) -> tuple[Nest, int] | str:
             return _Builder(apart, tuple(range(start, stop)), shape).nest(), stop
         except Unknown:
             continue
-    try:
-        return _Builder(kernel, (start,), None).nest(), start + 1
-    except Unknown as reason:
-        return str(reason)
+    return _Builder(kernel, (start,), None).nest(), start + 1
 
 
 def _alike(kernel: MapExpr, start: int) -> tuple[Statement, ...]:

@@ -23,7 +23,9 @@ from pirkit.dialect.map_expr.tree import (
     Opaque,
     Position,
     Reduction,
+    Scatter,
     Value,
+    roots,
     walk,
 )
 from pirkit.dialect.opdef import IO, PURE, RANDOM
@@ -63,12 +65,19 @@ class Unit:
         return self.op.results[0]
 
     @property
-    def body(self) -> Node:
-        return self.value.body if isinstance(self.value, Reduction) else self.value
+    def roots(self) -> tuple[Node, ...]:
+        """The trees of its value."""
+        return roots(self.value)
 
     @property
     def is_reduction(self) -> bool:
-        return isinstance(self.value, Reduction)
+        """True if several elements are put together to one, so that it is stored."""
+        return isinstance(self.value, Reduction | Scatter)
+
+    @property
+    def is_sink(self) -> bool:
+        """True if it writes where the data say: nothing of it is known before all of it is."""
+        return isinstance(self.value, Scatter)
 
     @property
     def is_free(self) -> bool:
@@ -78,7 +87,9 @@ class Unit:
     @property
     def computes(self) -> bool:
         """False for an op that only moves elements."""
-        return self.is_reduction or any(isinstance(n, Apply) for n in walk(self.body))
+        return self.is_reduction or any(
+            isinstance(n, Apply) for root in self.roots for n in walk(root)
+        )
 
 
 @dataclass
@@ -171,17 +182,18 @@ def _renames(op: PirOp, found: Equations) -> bool:
 
 def _unit(op: PirOp, value: Value, order: int, shapes: Shapes) -> Unit:
     tensors = tuple(tensors_of(op))
-    body = value.body if isinstance(value, Reduction) else value
     reads: dict[tuple[SSAValue, Index, bool], Read] = {}
 
     def enter(source: SSAValue, index: Index, decides: bool) -> None:
         shape = cast(TensorMeta, shapes.named(source)).shape
         reads[source, index, decides] = Read(source, index, shape, decides)
 
-    for node in walk(body):
+    for node in (n for root in roots(value) for n in walk(root)):
         if isinstance(node, Load):
             for held in (r for e in node.index for r in reads_of(e)):
                 enter(tensors[held.source], held.index, True)
             enter(tensors[node.source], node.index, False)
+    for held in (r for e in value.index for r in reads_of(e)) if isinstance(value, Scatter) else ():
+        enter(tensors[held.source], held.index, True)
     meta = cast(TensorMeta, shapes.named(op.results[0]))
     return Unit(op, value, tensors, meta, tuple(reads.values()), order)

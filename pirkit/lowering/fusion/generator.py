@@ -25,6 +25,7 @@ from pirkit.dialect.map_expr.tree import (
     Node,
     Position,
     Reduction,
+    Scatter,
     walk,
 )
 from pirkit.dialect.operation import PirOp
@@ -168,12 +169,15 @@ class _Builder:
         """Add the statement of a value."""
         self.at_most = 0
         self.known = {}
-        body = self.tree(unit, {}, self.loads(unit, {}))
+        loads = self.loads(unit, {})
+        *before, body = [self.tree(root, unit, {}, loads) for root in unit.roots]
         value = unit.value
         rows = self.rows(unit, body)
-        fold, extents, attrs = "", (), {}
-        if isinstance(value, Reduction):
+        fold, extents, attrs, index = "", (), {}, ()
+        if isinstance(value, Reduction | Scatter):
             fold, extents, attrs = value.op, value.extents, dict(value.attrs)
+        if isinstance(value, Scatter):
+            index = tuple([renumber(e, self.numbers(unit)) for e in value.index])
         self.stages[unit.result] = self.at_most
         self.places[unit.result] = -1 - len(self.statements)
         self.statements.append(
@@ -187,6 +191,8 @@ class _Builder:
                 self.at_most,
                 rows,
                 self.origins.number[unit.result],
+                before[0] if before else None,
+                index,
             )
         )
 
@@ -221,8 +227,11 @@ class _Builder:
                 if left:
                     stack += reversed(left)
                     continue
-                made = self.load(*place) if unit is None else self.tree(unit, at, loads)
-                self.known[place] = made
+                if unit is None:
+                    self.known[place] = self.load(*place)
+                else:
+                    (root,) = unit.roots
+                    self.known[place] = self.tree(root, unit, at, loads)
             stack.pop()
         return self.known[value, index]
 
@@ -258,7 +267,8 @@ class _Builder:
                 unit.tensors[n.source],
                 compose(tuple([renumber(e, self.numbers(unit)) for e in n.index]), at),
             )
-            for n in walk(unit.body)
+            for root in unit.roots
+            for n in walk(root)
             if isinstance(n, Load)
         }
 
@@ -270,15 +280,17 @@ class _Builder:
 
         return number
 
-    def tree(self, unit: Unit, at: Mapping[Iter, Expr], loads: Mapping[int, _Place]) -> Node:
-        """The tree of a unit with its iterators replaced; made without recursion over the unit."""
+    def tree(
+        self, root: Node, unit: Unit, at: Mapping[Iter, Expr], loads: Mapping[int, _Place]
+    ) -> Node:
+        """A tree of a unit with its iterators replaced; made without recursion over the unit."""
         made: dict[int, Node] = {}
-        for node in walk(unit.body):
+        for node in walk(root):
             if isinstance(node, Load):
                 made[id(node)] = self.value(*loads[id(node)])
             else:
                 made[id(node)] = self.node(node, unit, at, made)
-        return made[id(unit.body)]
+        return made[id(root)]
 
     def node(
         self,
@@ -326,7 +338,7 @@ class _Builder:
 def _placed(statement: Statement, inputs: int) -> Statement:
     """A statement whose loads of stored values are counted after the inputs."""
     made: dict[int, Node] = {}
-    for node in walk(statement.body):
+    for node in statement.nodes():
         done: Node = node
         if isinstance(node, Load) and node.source < 0:
             done = Load(inputs - 1 - node.source, node.index)
@@ -336,4 +348,5 @@ def _placed(statement: Statement, inputs: int) -> Statement:
             args = tuple([made[id(a)] for a in node.args])
             done = Apply(node.op, args, node.dtype, node.attrs)
         made[id(node)] = done
-    return replace(statement, body=made[id(statement.body)])
+    start = None if statement.start is None else made[id(statement.start)]
+    return replace(statement, body=made[id(statement.body)], start=start)

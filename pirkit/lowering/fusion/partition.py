@@ -244,6 +244,10 @@ class _Partitioner:
                 return refusal
         if any(r.decides and r.source in members for r in unit.reads):
             return self.waits_for_indices(unit, members)
+        sink = next((members[v] for v in unit.tensors if v in members and members[v].is_sink), None)
+        if sink is not None:
+            reason = "it writes where the data say: what reads it waits until all is written"
+            return Refusal("stage", (sink.op, unit.op), reason)
         joined = joined or solve(unit, [g.loops for g in groups], members)
         group = self.merged(groups, joined, level)
         group.is_straight = all(g.is_straight for g in groups) and _reads_straight(unit, members)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from pirkit.dialect.map_expr.tree import Apply, Opaque, Reduction, walk
+from pirkit.dialect.map_expr.tree import Apply, Opaque, Reduction, Scatter, walk
 from pirkit.dialect.types import meta_of
 from pirkit.lowering.codegen.from_map_expr import FOLDS, PLACES
+from pirkit.lowering.codegen.landing import ELEMENTS
 from pirkit.lowering.codegen.scalars import serves
 from pirkit.lowering.fusion.equations import Equations, Unit
 from pirkit.runtime.meta import TensorMeta
@@ -29,7 +30,9 @@ def why_not(unit: Unit) -> Opaque | None:
     value = unit.value
     if isinstance(value, Reduction) and value.op not in FOLDS.keys() | PLACES.keys():
         return Opaque(f"`{value.op}` has no native code")
-    for node in walk(unit.body):
+    if isinstance(value, Scatter) and unit.meta.dtype not in ELEMENTS:
+        return Opaque(f"{unit.meta.dtype.name} has no native code that writes where the data say")
+    for node in (n for root in unit.roots for n in walk(root)):
         if isinstance(node, Apply) and not serves(node):
             return Opaque(f"`{node.op}` has no native code")
     return None

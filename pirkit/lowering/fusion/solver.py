@@ -88,6 +88,8 @@ def solve(
     held = list(groups)
     extents = {axis: n for g in held for axis, n in g.extents.items()}
     work = max((g.work for g in held), default=0)
+    if unit.is_sink:
+        return Joined(None, {}, extents, False, work)
     if isinstance(unit.value, Reduction):
         work = max(work, elements((*unit.meta.shape, *unit.value.extents)))
     inner = unit.value.extents if isinstance(unit.value, Reduction) else ()

@@ -10,6 +10,7 @@ from typing import Final, cast
 from pirkit.dialect.map_expr.checking import kernel_at
 from pirkit.dialect.map_expr.kernel import MapExpr
 from pirkit.lowering.codegen.from_map_expr import Nest, nests_of
+from pirkit.lowering.codegen.landing import Landing
 from pirkit.lowering.codegen.loopnest import Kernel, Load, Operand
 from pirkit.lowering.codegen.row_blocks import (
     Outside,
@@ -294,6 +295,8 @@ class _Finder:
 
     def _nest(self, kernel: MapExpr, nest: Nest) -> RowNest | None:
         """The nest with a row as its outer point; None if it is no such nest."""
+        if isinstance(nest.kernel, Landing):
+            return None
         by_rows = _by_rows(nest.kernel, prod(self.rows))
         if by_rows is None:
             return None

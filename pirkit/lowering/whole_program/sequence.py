@@ -10,6 +10,7 @@ from pirkit.dialect.map_expr.checking import kernel_at
 from pirkit.lowering.codegen.compile import native
 from pirkit.lowering.codegen.from_map_expr import nests_of
 from pirkit.lowering.codegen.gemm import native_product
+from pirkit.lowering.codegen.landing import Landing
 from pirkit.lowering.codegen.loopnest import (
     Compute,
     Constant,
@@ -114,6 +115,8 @@ class _Sequence:
                 where[len(given) + statement] = slot
         last = {k for k, slot in where.items() if slot in self.final}
         for number, nest in enumerate(nests):
+            if isinstance(nest.kernel, Landing):
+                raise Refused("a fused kernel writes where the data say")
             if not all(isinstance(s, PURE) for s in nest.kernel.statements()):
                 raise Refused("a fused kernel checks elements while it runs")
             for k in nest.arrays:

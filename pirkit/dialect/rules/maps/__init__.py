@@ -9,3 +9,4 @@ from pirkit.dialect.rules.maps import movement as movement
 from pirkit.dialect.rules.maps import picking as picking
 from pirkit.dialect.rules.maps import reduction as reduction
 from pirkit.dialect.rules.maps import shapes as shapes
+from pirkit.dialect.rules.maps import writing as writing

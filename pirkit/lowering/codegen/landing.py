@@ -1,0 +1,191 @@
+"""Writing where the data say: what is written and where comes from loop nests; the writing itself
+is one loop on one thread, in the order of the elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Final
+
+from pirkit.dialect.map_expr.kernel import MapExpr, Statement
+from pirkit.dialect.map_expr.tree import Apply, Choose, Fill, Load, Node, Position, walk
+from pirkit.index.change import substitute
+from pirkit.index.expr import Expr, Iter
+from pirkit.index.maps import Guard, bindings, compose, flat, space
+from pirkit.lowering.codegen.compile import function_of, key_of
+from pirkit.lowering.codegen.generate import SYMBOL
+from pirkit.lowering.codegen.loopnest import Operand
+from pirkit.lowering.codegen.writing import Unknown
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.dtype import DType
+from pirkit.runtime.meta import TensorMeta
+from pirkit.runtime.native.engine import compile_ir
+from pirkit.runtime.native.function import Code, NativeSequence
+from pirkit.runtime.native.target import Target, host
+
+_WHOLE: Final = (dt.bool_, dt.uint8, dt.int8, dt.int16, dt.int32, dt.int64)
+ELEMENTS: Final = {
+    dt.float32: "float",
+    dt.float64: "double",
+    **{d: f"i{8 * d.itemsize}" for d in _WHOLE},
+}
+"""The element types that are written, as LLVM has them."""
+
+_NS: Final = 2
+"""A guess of how long one element takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Landing:
+    """Elements that are put into a result of ``size`` elements, ``count`` of them.
+
+    The operands are the result, the places in it, and what is put there. What has no place in it is
+    passed by: the nest that made the places tells of it.
+    """
+
+    how: str
+    dtype: DType
+    size: int
+    count: int
+
+    @property
+    def operands(self) -> tuple[Operand, ...]:
+        """As those of a loop nest."""
+        kinds = ((self.dtype, self.size), (dt.int64, self.count), (self.dtype, self.count))
+        return tuple([Operand(d, (), (), n * d.itemsize) for d, n in kinds])
+
+
+@dataclass(frozen=True, slots=True)
+class Laid:
+    """A kernel whose statements loop nests may hold, and what is put into which of its values.
+
+    Places and elements are values behind those of the kernel, which count as outputs.
+    """
+
+    kernel: MapExpr
+    landings: Mapping[int, tuple[Landing, int, int]]
+
+
+def laid_out(kernel: MapExpr) -> Laid:
+    """A kernel without statements that write where the data say.
+
+    Raises Unknown for one that writes half floats, or complex numbers.
+    """
+    statements, more = list(kernel.statements), list[Statement]()
+    landings: dict[int, tuple[Landing, int, int]] = {}
+    for k, statement in enumerate(kernel.statements):
+        if statement.start is None:
+            continue
+        meta, extents = statement.meta, statement.extents
+        if meta.dtype not in ELEMENTS:
+            raise Unknown(f"{meta.dtype.name} is written where the data say")
+        at = bindings(space(extents, "r"), space(extents))
+        place = substitute(flat(statement.index, meta.shape), at)
+        statements[k] = _plain(statement, meta, statement.start)
+        more.append(_plain(statement, TensorMeta(extents, dt.int64), Position(place, dt.int64)))
+        more.append(_plain(statement, TensorMeta(extents, meta.dtype), _moved(statement.body, at)))
+        landing = Landing(statement.attrs["reduce"], meta.dtype, meta.numel, prod(extents))
+        end = len(kernel.statements) + len(more)
+        landings[k] = (landing, end - 2, end - 1)
+    if not landings:
+        return Laid(kernel, landings)
+    last = range(len(statements), len(statements) + len(more))
+    outputs = (*kernel.outputs, *last)
+    return Laid(replace(kernel, statements=(*statements, *more), outputs=outputs), landings)
+
+
+def _plain(statement: Statement, meta: TensorMeta, body: Node) -> Statement:
+    return Statement(meta, body, statement.op, stage=statement.stage)
+
+
+def _moved(root: Node, at: Mapping[Iter, Expr]) -> Node:
+    """A tree over other iterators."""
+    made: dict[int, Node] = {}
+    for node in walk(root):
+        match node:
+            case Load():
+                done: Node = Load(node.source, compose(node.index, at))
+            case Fill():
+                done = node
+            case Position():
+                done = Position(substitute(node.index, at), node.dtype)
+            case Choose():
+                guards = tuple([Guard(substitute(g.value, at), g.bound) for g in node.guards])
+                done = Choose(guards, made[id(node.yes)], made[id(node.no)])
+            case Apply():
+                done = replace(node, args=tuple([made[id(a)] for a in node.args]))
+        made[id(node)] = done
+    return made[id(root)]
+
+
+def native_landing(landing: Landing) -> NativeSequence:
+    """What runs a landing."""
+    target = host()
+    function = function_of(key_of(landing, target), lambda: _compile(landing, target))
+    return NativeSequence(((function, (0, 1, 2)),), 3, ())
+
+
+def _compile(landing: Landing, target: Target) -> Code:
+    image = compile_ir(landing_text(landing), target)
+    sizes = tuple([o.size for o in landing.operands])
+    return Code(image, SYMBOL, 1, 0, _NS * landing.count, sizes, ())
+
+
+def landing_text(landing: Landing) -> str:
+    """The code of a landing, as text."""
+    element = ELEMENTS[landing.dtype]
+    return f"""\
+define void @{SYMBOL}(ptr noalias readonly %args, i64 %slot, i64 %lo, i64 %hi) {{
+entry:
+  %out = load ptr, ptr %args
+  %second = getelementptr ptr, ptr %args, i64 1
+  %places = load ptr, ptr %second
+  %third = getelementptr ptr, ptr %args, i64 2
+  %values = load ptr, ptr %third
+  br label %element
+element:
+  %k = phi i64 [ 0, %entry ], [ %next, %done ]
+  %place.at = getelementptr i64, ptr %places, i64 %k
+  %place = load i64, ptr %place.at
+  %fits = icmp ult i64 %place, {landing.size}
+  br i1 %fits, label %write, label %done
+write:
+  %value.at = getelementptr {element}, ptr %values, i64 %k
+  %value = load {element}, ptr %value.at
+  %old.at = getelementptr {element}, ptr %out, i64 %place
+  %old = load {element}, ptr %old.at
+{_put_together(landing.how, element, landing.dtype)}
+  store {element} %new, ptr %old.at
+  br label %done
+done:
+  %next = add i64 %k, 1
+  %ends = icmp eq i64 %next, {landing.count}
+  br i1 %ends, label %end, label %element
+end:
+  ret void
+}}
+"""
+
+
+def _put_together(how: str, element: str, dtype: DType) -> str:
+    """What makes ``%new`` of ``%old`` and ``%value``; NaN stays NaN, as with numpy."""
+    prefix = "f" if dtype.is_float else ""
+    if how == "assign":
+        return f"  %new = select i1 true, {element} %value, {element} %old"
+    if how in ("add", "mul"):
+        return f"  %new = {prefix}{how} {element} %old, %value"
+    order = "le" if how == "amin" else "ge"
+    if not dtype.is_float:
+        sign = "u" if dtype in (dt.uint8, dt.bool_) else "s"
+        return (
+            f"  %keeps = icmp {sign}{order} {element} %old, %value\n"
+            f"  %new = select i1 %keeps, {element} %old, {element} %value"
+        )
+    return (
+        f"  %wins = fcmp o{order} {element} %old, %value\n"
+        f"  %nan = fcmp uno {element} %old, %old\n"
+        f"  %keeps = or i1 %wins, %nan\n"
+        f"  %new = select i1 %keeps, {element} %old, {element} %value"
+    )
