@@ -11,6 +11,7 @@ from typing import cast
 from xdsl.ir import Operation, SSAValue
 
 from pirkit.analysis.alias import alias_classes
+from pirkit.dialect.map_expr.spaces import space_told
 from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.lowering.fusion.equations import Equations, writes
 from pirkit.lowering.fusion.merging import between, why_apart
@@ -46,7 +47,9 @@ class Explainer:
             if reason is not None and reason.kind == "alias":
                 return alias_refusal((first, second))
             if reason is not None:
-                return Refusal(reason.kind, (first, second), f"`{op.name}`: {reason.reason}")
+                space = space_told(op, self.equations.shapes.named)
+                told = f"`{op.name}`: {reason.reason}" + (f": {space}" if space else "")
+                return Refusal(reason.kind, (first, second), told)
             if self.equations.units[op].is_free:
                 return None  # it is made anew in every kernel that reads it
         groups = (self.parts.of[first], self.parts.of[second])

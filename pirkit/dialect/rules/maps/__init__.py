@@ -5,6 +5,7 @@ import pirkit.dialect.ops  # the ops come first: the rules refer to them
 import pirkit.dialect.structure  # noqa: F401
 from pirkit.dialect.rules.maps import elementwise as elementwise
 from pirkit.dialect.rules.maps import joining as joining
+from pirkit.dialect.rules.maps import library as library
 from pirkit.dialect.rules.maps import movement as movement
 from pirkit.dialect.rules.maps import picking as picking
 from pirkit.dialect.rules.maps import reduction as reduction
