@@ -66,9 +66,7 @@ class _Fused(PlacedStep):
         self.first = self.inputs + len(statements)
         self.demands = [demand for nest in nests for demand in nest.demands]
         self.flags = np.zeros(len(self.demands), np.uint8)
-        self.sequences = [
-            _sequence(nest, self._large(k, nest)) for k, nest in enumerate(nests)
-        ]
+        self.sequences = [_sequence(nest, self._large(k, nest)) for k, nest in enumerate(nests)]
         """The functions of the nests: all wait now to be compiled together."""
 
     def _large(self, number: int, nest: Nest) -> tuple[int, ...]:

@@ -19,7 +19,7 @@ from typing import Final
 from xdsl.ir import Operation, SSAValue
 
 from pirkit.dialect.map_expr.call import UNKNOWN_SIZE, maps_of
-from pirkit.dialect.map_expr.tree import Opaque
+from pirkit.dialect.map_expr.tree import Opaque, Scatter
 from pirkit.dialect.opdef import PURE, index_maps, reference
 from pirkit.dialect.operation import PirOp
 from pirkit.dialect.primitives import PRIMITIVES
@@ -118,4 +118,6 @@ def _fuses(part: PirOp, group: str) -> bool:
     if index_maps.get(part.definition) is None or group not in BY_DATA:
         return index_maps.get(part.definition) is not None
     maps = maps_of(part)
-    return maps is UNKNOWN_SIZE or not isinstance(maps, Opaque)
+    if isinstance(maps, Opaque):
+        return maps is UNKNOWN_SIZE
+    return not any(isinstance(value, Scatter) for value in maps)  # no reader joins its kernel

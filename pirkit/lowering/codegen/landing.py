@@ -14,16 +14,16 @@ from pirkit.dialect.map_expr.tree import Apply, Choose, Fill, Load, Node, Positi
 from pirkit.index.change import substitute
 from pirkit.index.expr import Expr, Iter
 from pirkit.index.maps import Guard, bindings, compose, flat, space
-from pirkit.lowering.codegen.compile import function_of, key_of
+from pirkit.lowering.codegen.awaiting import Draft, function_of
+from pirkit.lowering.codegen.compile import key_of
 from pirkit.lowering.codegen.generate import SYMBOL
 from pirkit.lowering.codegen.loopnest import Operand
 from pirkit.lowering.codegen.writing import Unknown
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.meta import TensorMeta
-from pirkit.runtime.native.engine import compile_ir
 from pirkit.runtime.native.function import Code, NativeSequence
-from pirkit.runtime.native.target import Target, host
+from pirkit.runtime.native.target import host
 
 _WHOLE: Final = (dt.bool_, dt.uint8, dt.int8, dt.int16, dt.int32, dt.int64)
 ELEMENTS: Final = {
@@ -39,7 +39,7 @@ _NS: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class Landing:
-    """Elements that are put into a result of ``size`` elements, ``count`` of them.
+    """Rows of ``row`` elements that are put into a result of ``size`` elements, ``count`` of them.
 
     The operands are the result, the places in it, and what is put there. What has no place in it is
     passed by: the nest that made the places tells of it.
@@ -49,11 +49,13 @@ class Landing:
     dtype: DType
     size: int
     count: int
+    row: int
 
     @property
     def operands(self) -> tuple[Operand, ...]:
         """As those of a loop nest."""
-        kinds = ((self.dtype, self.size), (dt.int64, self.count), (self.dtype, self.count))
+        written = self.count * self.row
+        kinds = ((self.dtype, self.size), (dt.int64, self.count), (self.dtype, written))
         return tuple([Operand(d, (), (), n * d.itemsize) for d, n in kinds])
 
 
@@ -82,11 +84,14 @@ def laid_out(kernel: MapExpr) -> Laid:
         if meta.dtype not in ELEMENTS:
             raise Unknown(f"{meta.dtype.name} is written where the data say")
         at = bindings(space(extents, "r"), space(extents))
-        place = substitute(flat(statement.index, meta.shape), at)
+        whole = _whole_axes(statement)
+        rows, row = extents[: len(extents) - whole], prod(extents[len(extents) - whole :])
+        first = (*statement.index[: len(meta.shape) - whole], *[0] * whole)
+        place = substitute(flat(first, meta.shape), at)
         statements[k] = _plain(statement, meta, statement.start)
-        more.append(_plain(statement, TensorMeta(extents, dt.int64), Position(place, dt.int64)))
+        more.append(_plain(statement, TensorMeta(rows, dt.int64), Position(place, dt.int64)))
         more.append(_plain(statement, TensorMeta(extents, meta.dtype), _moved(statement.body, at)))
-        landing = Landing(statement.attrs["reduce"], meta.dtype, meta.numel, prod(extents))
+        landing = Landing(statement.attrs["reduce"], meta.dtype, meta.numel, prod(rows), row)
         end = len(kernel.statements) + len(more)
         landings[k] = (landing, end - 2, end - 1)
     if not landings:
@@ -94,6 +99,20 @@ def laid_out(kernel: MapExpr) -> Laid:
     last = range(len(statements), len(statements) + len(more))
     outputs = (*kernel.outputs, *last)
     return Laid(replace(kernel, statements=(*statements, *more), outputs=outputs), landings)
+
+
+def _whole_axes(statement: Statement) -> int:
+    """How many of the last axes are written from end to end wherever something is."""
+    index, shape, extents = statement.index, statement.meta.shape, statement.extents
+    points = space(extents, "r")
+    found = 0
+    for back in range(1, min(len(shape), len(extents)) + 1):
+        point = points[-back]
+        elsewhere = any(point.iters & e.iters for e in index[:-back])
+        if index[-back] is not point or shape[-back] != extents[-back] or elsewhere:
+            break
+        found = back
+    return found
 
 
 def _plain(statement: Statement, meta: TensorMeta, body: Node) -> Statement:
@@ -122,15 +141,14 @@ def _moved(root: Node, at: Mapping[Iter, Expr]) -> Node:
 
 def native_landing(landing: Landing) -> NativeSequence:
     """What runs a landing."""
-    target = host()
-    function = function_of(key_of(landing, target), lambda: _compile(landing, target))
+    function = function_of(key_of(landing, host()), lambda: _draft(landing))
     return NativeSequence(((function, (0, 1, 2)),), 3, ())
 
 
-def _compile(landing: Landing, target: Target) -> Code:
-    image = compile_ir(landing_text(landing), target)
+def _draft(landing: Landing) -> Draft:
     sizes = tuple([o.size for o in landing.operands])
-    return Code(image, SYMBOL, 1, 0, _NS * landing.count, sizes, ())
+    work = int(_NS * landing.count * landing.row)
+    return Draft(landing_text(landing), Code(b"", SYMBOL, 1, 0, work, sizes, ()))
 
 
 def landing_text(landing: Landing) -> str:
@@ -144,25 +162,31 @@ entry:
   %places = load ptr, ptr %second
   %third = getelementptr ptr, ptr %args, i64 2
   %values = load ptr, ptr %third
-  br label %element
-element:
-  %k = phi i64 [ 0, %entry ], [ %next, %done ]
+  br label %row
+row:
+  %k = phi i64 [ 0, %entry ], [ %following, %done ]
   %place.at = getelementptr i64, ptr %places, i64 %k
   %place = load i64, ptr %place.at
-  %fits = icmp ult i64 %place, {landing.size}
-  br i1 %fits, label %write, label %done
-write:
-  %value.at = getelementptr {element}, ptr %values, i64 %k
+  %fits = icmp ult i64 %place, {landing.size - landing.row + 1}
+  %first = mul i64 %k, {landing.row}
+  br i1 %fits, label %element, label %done
+element:
+  %j = phi i64 [ 0, %row ], [ %next, %element ]
+  %from = add i64 %first, %j
+  %to = add i64 %place, %j
+  %value.at = getelementptr {element}, ptr %values, i64 %from
   %value = load {element}, ptr %value.at
-  %old.at = getelementptr {element}, ptr %out, i64 %place
+  %old.at = getelementptr {element}, ptr %out, i64 %to
   %old = load {element}, ptr %old.at
 {_put_together(landing.how, element, landing.dtype)}
   store {element} %new, ptr %old.at
-  br label %done
+  %next = add i64 %j, 1
+  %ends = icmp eq i64 %next, {landing.row}
+  br i1 %ends, label %done, label %element
 done:
-  %next = add i64 %k, 1
-  %ends = icmp eq i64 %next, {landing.count}
-  br i1 %ends, label %end, label %element
+  %following = add i64 %k, 1
+  %over = icmp eq i64 %following, {landing.count}
+  br i1 %over, label %end, label %row
 end:
   ret void
 }}
