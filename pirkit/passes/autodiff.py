@@ -286,6 +286,9 @@ def _require_unwritten(program: ProgramOp, values: Iterable[SSAValue]) -> None:
 def _no_derivative(op: PirOp) -> UnsupportedError:
     if op.definition.writes:
         what, help = "writes in place: its operand is gone", "run the pass `functionalize` first"
+    elif op.name == "pir.map_expr":
+        what = "is a kernel of fused ops: it has no derivative"
+        help = "differentiate before `fuse`, in the program that `@simplify` leaves"
     elif op.name == "pd_op.pylayer":
         what = "has a derivative that is a Python function, which the program does not hold"
         help = "trace the program with the derivative, or stop the gradient before the op"

@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pirkit.diag.errors import UsageError
+from pirkit.diag.errors import PassError, UnsupportedError, UsageError
 from pirkit.dialect.operation import PirOp
 from pirkit.frontend.compile import compile, run_passes
 from pirkit.frontend.files import Program, load
+from pirkit.frontend.paddle.json_writer import write_paddle_json
 from pirkit.lowering.plan_writer import write_plan
 from pirkit.lowering.prim import default_pipeline
 from pirkit.passes.gain import alone
@@ -184,3 +185,14 @@ UNREAD = program(
 def test_lists_that_nobody_reads_are_in_nobodys_way() -> None:
     found = ops(UNREAD, "fuse")
     assert (found["map_expr"], found["combine"], found["tanh"]) == (1, 0, 0)
+
+
+def test_kernels_have_no_derivative_and_no_place_in_a_model_of_paddle() -> None:
+    module = parsed(SOFTMAX)
+    run_pipeline(module, "@default")
+    with pytest.raises(UnsupportedError, match=r"no operator of Paddle") as caught:
+        write_paddle_json(module)
+    assert "@simplify" in (caught.value.help or "")
+    with pytest.raises(PassError, match=r"a kernel of fused ops") as failed:
+        run_pipeline(module, "autodiff")
+    assert "before `fuse`" in (failed.value.help or "")

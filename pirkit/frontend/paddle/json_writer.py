@@ -30,6 +30,13 @@ _BRACKETS_PER_REGION: Final = 6
 _OF_RESULTS: Final = ("persistable", "stop_gradient")
 """Attributes with one entry per result, in Paddle's order."""
 
+_OURS: Final = {
+    "pir.map_expr": "write the program as it is before `fuse`, as `@simplify` leaves it",
+    "pir.gradient": "run the pass `expand-gradients` first",
+    "pir.jet": "run the pass `expand-gradients` first",
+}
+"""Ops that Paddle does not have, and what to do before a program that holds them is written."""
+
 _DISTRIBUTED: Final = ("op_dist_attr", "op_role")
 _UNWRITTEN: Final = frozenset({ID, "op_callstack", *_OF_RESULTS})
 
@@ -42,8 +49,8 @@ def write_paddle_json(module: mlir.ModuleOp) -> str:
     loop arguments; all are written nevertheless, so that pirkit reads back what it wrote. An
     argument whose type nothing tells has the null type. ``op_callstack`` is not written.
 
-    Raises UnsupportedError for a module with several programs, or for a type or an attribute that
-    Paddle does not have.
+    Raises UnsupportedError for a module with several programs, or for an op, a type or an attribute
+    that Paddle does not have.
     """
     programs = [op for op in with_operands_restored(module).ops if isinstance(op, ProgramOp)]
     if len(programs) != 1:
@@ -97,6 +104,13 @@ class _Writer:
         return made
 
     def operation(self, op: PirOp, depth: int) -> Json:
+        if op.name in _OURS:
+            raise UnsupportedError(
+                f"`{op.name}` is no operator of Paddle",
+                code="PK0403",
+                span=span_of(op),
+                help=_OURS[op.name],
+            )
         try:
             made = self.parameter(op) if op.name == "pir.parameter" else self.plain(op)
         except UnsupportedError as error:
