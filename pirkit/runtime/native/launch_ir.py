@@ -1,8 +1,8 @@
 """The code that launches kernels of a plan, as LLVM IR: one text for all of them.
 
-A launch is a list of records, each of them a native function with the block of its arguments. Where
-operands lie somewhere else in each call, they are in the cells of a list: the code looks at what
-numpy keeps in the arrays there and writes their addresses into the blocks.
+A launch is a list of records. Where operands lie somewhere else in each call, they are in the cells
+of a list: the code looks at what numpy keeps in the arrays there and writes their addresses into
+the blocks.
 """
 
 from __future__ import annotations
@@ -10,20 +10,19 @@ from __future__ import annotations
 from string import Template
 from typing import Final
 
-from pirkit.runtime.native.program_ir import CONTIGUOUS_AND_ALIGNED, LAYOUT, RECORD
+from pirkit.runtime.native.program_ir import CONTIGUOUS_AND_ALIGNED, LAYOUT
+from pirkit.runtime.native.records_ir import RUN_HEADER, run_text
 
 FUNCTION: Final = "pirkit_launch"
 
-HEADER: Final = {
-    "records": 0, "count": 1, "share": 2, "pool": 3,
+HEADER: Final = RUN_HEADER | {
     "cells": 4, "patches": 5, "patched": 6, "array": 7, "marks": 8, "marked": 9,
 }  # fmt: skip
 """Words of the header of a launch.
 
-``records`` are ``count`` records; ``share`` is the function that shares work among the threads of
-``pool``; ``patches`` are ``patched`` pairs of a place and the number of the cell, of the list
-``cells``, with the array whose address goes there; ``array`` is the type of numpy arrays;
-``marks`` are ``marked`` bytes that kernels set where data do not keep to what is demanded.
+Behind those of `RUN_HEADER`: ``patches`` are ``patched`` pairs of a place and the number of the
+cell, of the list ``cells``, with the array whose address goes there; ``array`` is the type of numpy
+arrays; ``marks`` are ``marked`` bytes that kernels set where data do not keep to what is demanded.
 """
 
 DONE: Final = 0
@@ -35,20 +34,12 @@ BROKEN: Final = 2
 _TEXT: Final = Template("""
 define i64 @pirkit_launch(ptr %header, ptr %owned) {
 entry:
-  %p_records = getelementptr i64, ptr %header, i64 $records
-  %p_count = getelementptr i64, ptr %header, i64 $count
-  %p_share = getelementptr i64, ptr %header, i64 $share
-  %p_pool = getelementptr i64, ptr %header, i64 $pool
   %p_cells = getelementptr i64, ptr %header, i64 $cells
   %p_patches = getelementptr i64, ptr %header, i64 $patches
   %p_patched = getelementptr i64, ptr %header, i64 $patched
   %p_array = getelementptr i64, ptr %header, i64 $array
   %p_marks = getelementptr i64, ptr %header, i64 $marks
   %p_marked = getelementptr i64, ptr %header, i64 $marked
-  %records = load ptr, ptr %p_records, align 8
-  %count = load i64, ptr %p_count, align 8
-  %share = load ptr, ptr %p_share, align 8
-  %pool = load ptr, ptr %p_pool, align 8
   %cells = load ptr, ptr %p_cells, align 8
   %patches = load ptr, ptr %p_patches, align 8
   %patched = load i64, ptr %p_patched, align 8
@@ -92,32 +83,8 @@ write:
 unfit:
   ret i64 $UNFIT
 next:
-  %k = phi i64 [ 0, %entry ], [ 0, %patch ], [ %after, %end ]
-  %more = icmp slt i64 %k, %count
-  br i1 %more, label %one, label %check
-one:
-  %offset = mul i64 %k, $record_bytes
-  %record = getelementptr i8, ptr %records, i64 %offset
-  %p_arguments = getelementptr i64, ptr %record, i64 1
-  %p_blocks = getelementptr i64, ptr %record, i64 2
-  %p_chunk = getelementptr i64, ptr %record, i64 3
-  %p_threads = getelementptr i64, ptr %record, i64 4
-  %function = load ptr, ptr %record, align 8
-  %arguments = load ptr, ptr %p_arguments, align 8
-  %blocks = load i64, ptr %p_blocks, align 8
-  %chunk = load i64, ptr %p_chunk, align 8
-  %threads = load i64, ptr %p_threads, align 8
-  %alone = icmp sle i64 %threads, 1
-  br i1 %alone, label %run, label %shared
-run:
-  call void %function(ptr %arguments, i64 0, i64 0, i64 %blocks)
-  br label %end
-shared:
-  call void %share(ptr %pool, ptr %function, ptr %arguments, i64 %blocks, i64 %chunk, i64 %threads)
-  br label %end
-end:
-  %after = add i64 %k, 1
-  br label %next
+  call void @run(ptr %header)
+  br label %check
 check:
   %m = phi i64 [ 0, %next ], [ %m1, %fine ]
   %rest = icmp slt i64 %m, %marked
@@ -142,13 +109,13 @@ def launch_text(items: int) -> str:
     """The module; ``items`` is where a list keeps the address of its elements."""
     words = {name: str(word) for name, word in HEADER.items()}
     places = {f"at_{name}": str(offset) for name, offset in LAYOUT.items()}
-    return _TEXT.substitute(
+    launch = _TEXT.substitute(
         words,
         **places,
         flags=str(CONTIGUOUS_AND_ALIGNED),
         items=str(items),
-        record_bytes=str(8 * len(RECORD)),
         UNFIT=str(UNFIT),
         DONE=str(DONE),
         BROKEN=str(BROKEN),
     )
+    return f"{run_text('run', 'private')}{launch}"

@@ -28,10 +28,10 @@ from pirkit.runtime.native.program_ir import (
     HEADER,
     LAYOUT,
     MOST_AXES,
-    RECORD,
     WANTED,
     program_text,
 )
+from pirkit.runtime.native.records_ir import RECORD
 from pirkit.runtime.tensor.buffer import address_of, is_numpy
 
 Array = np.ndarray[Any, Any]

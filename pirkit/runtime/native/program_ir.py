@@ -1,9 +1,8 @@
 """The code that runs native programs, as LLVM IR: one text for all programs.
 
-A program is a list of records, each of them a native function with the block of its arguments; the
-code walks over the list, so that nothing of Python runs between two functions. Where operands lie
-somewhere else in each call it first finds them: it is given numpy arrays, looks at what numpy keeps
-in them, and writes their addresses into the blocks of arguments.
+A program is a list of records; the code walks over it, so that nothing of Python runs between two
+functions. Where operands lie somewhere else in each call it first finds them: it is given numpy
+arrays, looks at what numpy keeps in them, and writes their addresses into the blocks of arguments.
 """
 
 from __future__ import annotations
@@ -11,13 +10,11 @@ from __future__ import annotations
 from string import Template
 from typing import Final
 
+from pirkit.runtime.native.records_ir import RUN_HEADER, run_text
+
 FUNCTIONS: Final = ("pirkit_program_run", "pirkit_program_call")
 
-HEADER: Final = {
-    "records": 0,
-    "count": 1,
-    "share": 2,
-    "pool": 3,
+HEADER: Final = RUN_HEADER | {
     "items": 4,
     "inputs": 5,
     "wanted": 6,
@@ -28,15 +25,11 @@ HEADER: Final = {
 }
 """Words of the header of a program.
 
-``records`` are ``count`` records; ``share`` is the function that shares work among the threads of
-``pool``; a call has ``number`` arrays, the first ``inputs`` of them in one tuple and the results in
-another, ``items`` bytes from where the tuple begins; ``wanted`` is what they must be; ``patches``
-are ``patched`` pairs of a place and the number of the array whose address goes there; ``array`` is
-the type of numpy arrays.
+Behind those of `RUN_HEADER`: a call has ``number`` arrays, the first ``inputs`` of them in one
+tuple and the results in another, ``items`` bytes from where the tuple begins; ``wanted`` is what
+they must be; ``patches`` are ``patched`` pairs of a place and the number of the array whose address
+goes there; ``array`` is the type of numpy arrays.
 """
-
-RECORD: Final = ("function", "arguments", "blocks", "chunk", "threads")
-"""Words of a record."""
 
 MOST_AXES: Final = 8
 WANTED: Final = ("dtype", "rank", *[f"extent{k}" for k in range(MOST_AXES)])
@@ -49,48 +42,6 @@ LAYOUT: Final = {"type": 8, "data": 16, "rank": 24, "extents": 32, "dtype": 56, 
 CONTIGUOUS_AND_ALIGNED: Final = 0x101
 
 _TEXT: Final = Template("""
-define void @pirkit_program_run(ptr %header) {
-entry:
-  %p_records = getelementptr i64, ptr %header, i64 $records
-  %p_count = getelementptr i64, ptr %header, i64 $count
-  %p_share = getelementptr i64, ptr %header, i64 $share
-  %p_pool = getelementptr i64, ptr %header, i64 $pool
-  %records = load ptr, ptr %p_records, align 8
-  %count = load i64, ptr %p_count, align 8
-  %share = load ptr, ptr %p_share, align 8
-  %pool = load ptr, ptr %p_pool, align 8
-  br label %next
-next:
-  %k = phi i64 [ 0, %entry ], [ %after, %end ]
-  %more = icmp slt i64 %k, %count
-  br i1 %more, label %one, label %done
-one:
-  %offset = mul i64 %k, $record_bytes
-  %record = getelementptr i8, ptr %records, i64 %offset
-  %p_arguments = getelementptr i64, ptr %record, i64 1
-  %p_blocks = getelementptr i64, ptr %record, i64 2
-  %p_chunk = getelementptr i64, ptr %record, i64 3
-  %p_threads = getelementptr i64, ptr %record, i64 4
-  %function = load ptr, ptr %record, align 8
-  %arguments = load ptr, ptr %p_arguments, align 8
-  %blocks = load i64, ptr %p_blocks, align 8
-  %chunk = load i64, ptr %p_chunk, align 8
-  %threads = load i64, ptr %p_threads, align 8
-  %alone = icmp sle i64 %threads, 1
-  br i1 %alone, label %run, label %shared
-run:
-  call void %function(ptr %arguments, i64 0, i64 0, i64 %blocks)
-  br label %end
-shared:
-  call void %share(ptr %pool, ptr %function, ptr %arguments, i64 %blocks, i64 %chunk, i64 %threads)
-  br label %end
-end:
-  %after = add i64 %k, 1
-  br label %next
-done:
-  ret void
-}
-
 ; Whether an array is what is wanted: type, element type, memory in rows, rank, extents.
 define private i1 @fits(ptr %object, ptr %type, ptr %wanted) {
 entry:
@@ -216,10 +167,10 @@ def program_text() -> str:
     """The module."""
     words = {name: str(word) for name, word in HEADER.items()}
     places = {f"at_{name}": str(offset) for name, offset in LAYOUT.items()}
-    return _TEXT.substitute(
+    calls = _TEXT.substitute(
         words,
         **places,
         flags=str(CONTIGUOUS_AND_ALIGNED),
-        record_bytes=str(8 * len(RECORD)),
         wanted_bytes=str(8 * len(WANTED)),
     )
+    return f"{run_text('pirkit_program_run')}\n{calls}"

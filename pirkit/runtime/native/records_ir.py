@@ -1,0 +1,69 @@
+"""The code that runs a list of records, as LLVM IR.
+
+A record is a native function with the block of its arguments, and how its work is shared.
+"""
+
+from __future__ import annotations
+
+from string import Template
+from typing import Final
+
+RUN_HEADER: Final = {"records": 0, "count": 1, "share": 2, "pool": 3}
+"""The first words of a header.
+
+``records`` are ``count`` records; ``share`` is the function that shares work among the threads of
+``pool``.
+"""
+
+RECORD: Final = ("function", "arguments", "blocks", "chunk", "threads")
+"""Words of a record."""
+
+_TEXT: Final = Template("""
+define $linkage void @$name(ptr %header) {
+entry:
+  %p_records = getelementptr i64, ptr %header, i64 $records
+  %p_count = getelementptr i64, ptr %header, i64 $count
+  %p_share = getelementptr i64, ptr %header, i64 $share
+  %p_pool = getelementptr i64, ptr %header, i64 $pool
+  %records = load ptr, ptr %p_records, align 8
+  %count = load i64, ptr %p_count, align 8
+  %share = load ptr, ptr %p_share, align 8
+  %pool = load ptr, ptr %p_pool, align 8
+  br label %next
+next:
+  %k = phi i64 [ 0, %entry ], [ %after, %end ]
+  %more = icmp slt i64 %k, %count
+  br i1 %more, label %one, label %done
+one:
+  %offset = mul i64 %k, $record_bytes
+  %record = getelementptr i8, ptr %records, i64 %offset
+  %p_arguments = getelementptr i64, ptr %record, i64 1
+  %p_blocks = getelementptr i64, ptr %record, i64 2
+  %p_chunk = getelementptr i64, ptr %record, i64 3
+  %p_threads = getelementptr i64, ptr %record, i64 4
+  %function = load ptr, ptr %record, align 8
+  %arguments = load ptr, ptr %p_arguments, align 8
+  %blocks = load i64, ptr %p_blocks, align 8
+  %chunk = load i64, ptr %p_chunk, align 8
+  %threads = load i64, ptr %p_threads, align 8
+  %alone = icmp sle i64 %threads, 1
+  br i1 %alone, label %run, label %shared
+run:
+  call void %function(ptr %arguments, i64 0, i64 0, i64 %blocks)
+  br label %end
+shared:
+  call void %share(ptr %pool, ptr %function, ptr %arguments, i64 %blocks, i64 %chunk, i64 %threads)
+  br label %end
+end:
+  %after = add i64 %k, 1
+  br label %next
+done:
+  ret void
+}
+""")
+
+
+def run_text(name: str, linkage: str = "") -> str:
+    """A function that runs the records of a header."""
+    words = {word: str(number) for word, number in RUN_HEADER.items()}
+    return _TEXT.substitute(words, name=name, linkage=linkage, record_bytes=str(8 * len(RECORD)))
