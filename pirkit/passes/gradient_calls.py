@@ -94,7 +94,7 @@ def call_gradient(
     call = OpCall(b, op)
     named: dict[str, Any] = {}
     for ours, theirs in names.operands.items():
-        named[theirs] = getattr(call, ours)
+        named[theirs] = call.operand(ours)
     for ours, theirs in names.results.items():
         named[theirs] = call.result(ours)
     for slot, cotangent in zip(op.definition.results, held, strict=True):
