@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import cast
 
 import numpy as np
@@ -11,7 +12,7 @@ from pirkit.dialect.map_expr.call import MapCall
 from pirkit.dialect.map_expr.interpreter import run
 from pirkit.dialect.map_expr.kernel import MapExpr, Statement
 from pirkit.dialect.map_expr.naming import Sizes, result_shapes
-from pirkit.dialect.map_expr.tree import Opaque, Reduction, Value
+from pirkit.dialect.map_expr.tree import Opaque, Reduction, Scatter, Value
 from pirkit.dialect.opdef import OpDef, all_ops, index_maps
 from pirkit.index.extent import Undecided, at, is_sized
 from pirkit.index.sizes import solve
@@ -111,10 +112,12 @@ def kernel_of(call: Call, metas: list[Meta | None], sizes: Sizes) -> MapExpr | N
     for meta in metas:
         items = meta.items if isinstance(meta, VecMeta) else (meta,)
         flat += [cast(TensorMeta, m) for m in items if m is not None]
-    if isinstance(value, Reduction):
+    if isinstance(value, Reduction | Scatter):
         statement = Statement(
             out, value.body, definition.name, value.op, value.extents, value.attrs
         )
+        if isinstance(value, Scatter):
+            statement = replace(statement, start=value.start, index=value.index)
     else:
         statement = Statement(out, value, definition.name)
     return MapExpr("one", tuple(flat), (statement,), (0,), (), tuple(sizes.derived))
