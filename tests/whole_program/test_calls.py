@@ -26,6 +26,7 @@ from pirkit.lowering.whole_program.sequence import _side_by_side
 from pirkit.lowering.why import why_kernels
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.native import program as programs
+from pirkit.runtime.tensor.allocator import HOST
 from tests.whole_program.networks import graph, leaves_of, step, step_arguments
 
 X = np.random.default_rng(3).standard_normal((24, 6)).astype("float32")
@@ -392,3 +393,20 @@ def test_plans_tell_why(function: Any, told: str) -> None:
     library = KernelLibrary()
     plan = write_plan(trace(function, (X,)).program.entry(None), library=library)
     assert told in why_kernels(plan, library).splitlines()[-1]
+
+
+def test_memory_of_large_results_is_used_again() -> None:
+    x = np.ones((512, 512), np.float32)
+    native = compile_whole(trace(lambda x: ops.exp(x) + 1.0, (x,)).program).native
+    assert native is not None
+    (first,) = native(x)
+    kept = first[3:5]
+    where = first.ctypes.data
+    del first
+    (second,) = native(x)
+    assert second.ctypes.data != where  # a view of the first result is still there
+    del kept, second
+    hits = HOST.stats.hits
+    (third,) = native(x * 2)
+    assert HOST.stats.hits == hits + 1
+    np.testing.assert_allclose(third, np.exp(x * 2) + 1, rtol=1e-6)

@@ -13,13 +13,13 @@ from pirkit.diag.errors import InternalError
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.native.engine import Library, load
 from pirkit.runtime.native.pool import AVAILABLE, pool
+from pirkit.runtime.tensor.allocator import HOST, SMALL
 
 Array = np.ndarray[Any, Any]
 
 _WORTH_SHARING_NS: Final = 20_000
 _CHUNKS_PER_THREAD: Final = 4
 _LINE: Final = 64
-_LARGE: Final = 1 << 20
 _KERNEL: Final = ctypes.CFUNCTYPE(None, ctypes.c_void_p, *[ctypes.c_int64] * 3)
 
 
@@ -194,13 +194,11 @@ class _Shared:
 
 
 def new_array(meta: TensorMeta) -> Array:
-    """Memory for a result; if it is large, it begins at a cache line: stores can go past them."""
-    nbytes = meta.numel * meta.dtype.itemsize
-    if nbytes < _LARGE:
-        return np.empty(meta.shape, meta.dtype.np)
-    whole = np.empty(nbytes + _LINE, np.uint8)
-    start = -whole.ctypes.data % _LINE
-    return whole[start : start + nbytes].view(meta.dtype.np).reshape(meta.shape)
+    """Memory for a result. That of large ones is used again once nobody has them, since fresh pages
+    cost more than most kernels, and begins at a page: stores can go past the caches.
+    """
+    small = meta.numel * meta.dtype.itemsize < SMALL
+    return (np.empty if small else HOST.empty)(meta.shape, meta.dtype.np)
 
 
 def _span(array: Array) -> int:
