@@ -127,7 +127,6 @@ def pack(code: Code) -> bytes:
         "scratch": code.scratch,
         "work": code.work,
         "sizes": code.sizes,
-        "aligned": code.aligned,
     }
     return json.dumps(facts).encode() + b"\n" + code.image
 
@@ -144,7 +143,6 @@ def unpack(data: bytes) -> Code:
             int(facts["scratch"]),
             int(facts["work"]),
             tuple(map(int, facts["sizes"])),
-            tuple(map(int, facts["aligned"])),
         )
     except (ValueError, KeyError, TypeError) as error:
         raise ArtifactError("native code in the cache is damaged") from error

@@ -63,7 +63,6 @@ def draft_of(kernel: Kernel, target: Target) -> Draft:
         generated.scratch,
         work_of(kernel, generated.schedule),
         tuple(o.size for o in kernel.operands),
-        (),
     )
     return Draft(generated.text, code)
 

@@ -114,6 +114,6 @@ def _function(
         b = Builder(blocks=count)
         scratch = emit(b)
         text = module(b, len(sizes), scratch)
-        return Draft(text, Code(b"", SYMBOL, count, scratch, work, sizes, ()))
+        return Draft(text, Code(b"", SYMBOL, count, scratch, work, sizes))
 
     return function_of(key_of(what, target), write)

@@ -126,7 +126,7 @@ def drafted(p: Product, target: Target, threads: int) -> Draft:
     """The function of a product for so many threads, not yet compiled."""
     made = generate_product(p, target, threads)
     sizes = (p.a.size, p.b.size, p.c.size)
-    return Draft(made.text, Code(b"", SYMBOL, made.blocks, made.scratch, made.work, sizes, ()))
+    return Draft(made.text, Code(b"", SYMBOL, made.blocks, made.scratch, made.work, sizes))
 
 
 def generate_product(p: Product, target: Target, threads: int) -> Written:

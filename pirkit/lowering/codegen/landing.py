@@ -148,7 +148,7 @@ def native_landing(landing: Landing) -> NativeSequence:
 def _draft(landing: Landing) -> Draft:
     sizes = tuple([o.size for o in landing.operands])
     work = int(_NS * landing.count * landing.row)
-    return Draft(landing_text(landing), Code(b"", SYMBOL, 1, 0, work, sizes, ()))
+    return Draft(landing_text(landing), Code(b"", SYMBOL, 1, 0, work, sizes))
 
 
 def landing_text(landing: Landing) -> str:

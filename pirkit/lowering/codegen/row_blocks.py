@@ -128,7 +128,7 @@ def drafted(group: RowBlocks, target: Target) -> Draft:
     """The function of a group, not yet compiled."""
     writer = _Writer(group, target)
     writer.emit()
-    code = Code(b"", SYMBOL, writer.blocks, writer.scratch, writer.work, group.sizes, ())
+    code = Code(b"", SYMBOL, writer.blocks, writer.scratch, writer.work, group.sizes)
     return Draft(writer.made.text(), code)
 
 

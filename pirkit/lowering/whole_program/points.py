@@ -228,7 +228,7 @@ def _function(piece: _Piece, program: _Program, operands: int) -> NativeFunction
     def write() -> Draft:
         sizes = (0,) * operands
         return Draft(
-            piece.text, Code(b"", SYMBOL, piece.blocks, program.scratch, piece.work, sizes, ())
+            piece.text, Code(b"", SYMBOL, piece.blocks, program.scratch, piece.work, sizes)
         )
 
     return function_of(key_of((piece, program.scratch), program.target), write)

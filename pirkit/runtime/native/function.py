@@ -28,8 +28,7 @@ class Code:
     """Object code of one kernel and what its callers must know; plain data, for caches.
 
     ``blocks`` are its independent pieces, ``scratch`` the bytes each thread needs, ``work`` an
-    estimate of its time on one thread in ns, ``sizes`` the bytes of its operands, ``aligned``
-    those that must start at a multiple of 64.
+    estimate of its time on one thread in ns, ``sizes`` the bytes of its operands.
     """
 
     image: bytes
@@ -38,7 +37,6 @@ class Code:
     scratch: int
     work: int
     sizes: tuple[int, ...]
-    aligned: tuple[int, ...]
 
 
 def sharing(code: Code) -> tuple[int, int]:
@@ -79,7 +77,7 @@ class NativeFunction:
         """A call on these arrays; nothing is allocated or looked up when it runs.
 
         Operands are addressed from the first byte of their array. Raises InternalError if an
-        array is smaller than the kernel's operand, or lies where the kernel cannot write it.
+        array is smaller than the kernel's operand.
         One such call must not run twice at a time: its scratch memory is its own.
         """
         code = self.code
@@ -88,8 +86,6 @@ class NativeFunction:
         for number, (array, size) in enumerate(zip(arrays, code.sizes, strict=True)):
             if _span(array) < size:
                 raise InternalError(f"operand {number} has {_span(array)} bytes of {size}")
-            if number in code.aligned and array.ctypes.data % _LINE:
-                raise InternalError(f"operand {number} does not start at a cache line")
         call, block = self._call((arrays,))
         block[: len(arrays)] = [a.ctypes.data for a in arrays]
         return call
