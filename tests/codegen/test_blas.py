@@ -35,9 +35,7 @@ def test_what_numpy_brings_is_known_or_the_reason_is_told() -> None:
     found = blas()
     if isinstance(found, Blas):
         assert found.core
-        assert found.sgemm
         assert found.threads >= 1
-        assert found.wide == ("USE64BITINT" in found.config)
     else:
         assert found
 
