@@ -70,6 +70,8 @@ def _images(
         return [(shared[i], scores[i], numbers[i]) for i in range(images)]
     numbers = _counted(*scores.shape)
     ends: list[int] = np.cumsum(rois_num).tolist()
+    if np.any(rois_num < 0) or ends[-1:] != [len(bboxes)]:
+        raise ValueError(f"the images have {rois_num.tolist()} boxes of {len(bboxes)}")
     cuts = [slice(start, end) for start, end in pairwise([0, *ends])]
     return [
         (bboxes[c].swapaxes(0, 1), scores[c].swapaxes(0, 1), numbers[c].swapaxes(0, 1))

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from pirkit.runtime.native.blas import BITS, CORE_VARIABLE, Blas, blas
+from pirkit.runtime.native.blas import CORE_VARIABLE, Blas, blas
 from pirkit.runtime.native.target import host
 
 MULTIPLY = """
@@ -44,8 +44,8 @@ def test_old_kernels_are_warned_of_once() -> None:
     found = blas()
     if isinstance(found, str) or not host().x86:
         pytest.skip("no OpenBLAS of x86")
-    if BITS.get(found.core.lower(), 0) < host().vector_bits or host().vector_bits < 256:
-        pytest.skip("nothing here is older than it should be")
+    if host().vector_bits < 256:
+        pytest.skip("no kernels are older than this CPU")
     lines = told(OPENBLAS_CORETYPE="Nehalem").splitlines()
     assert len(lines) == 1
     assert "Nehalem (128 bits)" in lines[0]

@@ -410,3 +410,20 @@ def test_memory_of_large_results_is_used_again() -> None:
     (third,) = native(x * 2)
     assert HOST.stats.hits == hits + 1
     np.testing.assert_allclose(third, np.exp(x * 2) + 1, rtol=1e-6)
+
+
+@pytest.mark.parametrize("size", [41, 3001])
+def test_copies_of_operands_live_until_the_call_ends(size: int) -> None:
+    x = np.asfortranarray(np.random.default_rng(0).standard_normal((size, size), np.float32))
+    native = compile_whole(trace(lambda x: x * 2.0 + 1.0, (x,)).program).native
+    assert native is not None
+    np.testing.assert_array_equal(native(x)[0], x * 2 + 1)
+
+
+def test_two_results_in_one_place_are_refused() -> None:
+    x = np.ones((4, 4), np.float32)
+    native = compile_whole(trace(lambda x: (x + 1.0, x * 2.0), (x,)).program).native
+    assert native is not None
+    place = np.zeros((4, 4), np.float32)
+    with pytest.raises(RuntimeFault, match="two results"):
+        native.bind((x,), (place, place))

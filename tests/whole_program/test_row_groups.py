@@ -196,3 +196,34 @@ def test_blocks_are_independent(backward: bool) -> None:
         call(ctypes.addressof(block), 0, number, number + 1)
     for made, right in zip(results, whole, strict=True):
         np.testing.assert_array_equal(made, right)
+
+
+def turned(x: Any, y: Any) -> Any:
+    return ops.matmul(x, y, transpose_y=True)
+
+
+def cast_between(to: str, transpose_x: bool = False) -> Any:
+    def function(q: Any, k: Any, v: Any) -> Any:
+        found = ops.cast(ops.softmax(turned(q, k) * 0.25, -1), to)
+        return ops.matmul(found, v, transpose_x=transpose_x)
+
+    return function
+
+
+def two_before(to: str) -> Any:
+    def function(q: Any, k: Any, a: Any, b: Any, v: Any) -> Any:
+        return ops.matmul(ops.softmax(turned(q, k) + ops.cast(turned(a, b), to), -1), v)
+
+    return function
+
+
+@pytest.mark.parametrize("first", ["float32", "float64"])
+@pytest.mark.parametrize("way", ["behind", "turned", "before"])
+def test_products_of_other_types_are_steps_of_their_own(way: str, first: str) -> None:
+    other = "float32" if first == "float64" else "float64"
+    q, k, _ = heads(130, 130, 16, 16, (9,), first)
+    a, b, v = heads(130, 130, 16, 16, (9,), other)
+    if way == "before":
+        compared(two_before(first), (q, k, a, b, v.astype(first)))
+    else:
+        compared(cast_between(other, way == "turned"), (q, k, v))

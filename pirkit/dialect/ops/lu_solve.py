@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -52,9 +53,10 @@ def _agree(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
 def _(b: Array, lu: Array, pivots: Array, *, trans: str) -> Array:
     """By substitution, column by column of the factors, for all matrices at once."""
     rows, columns = b.shape[-2:]
-    out: Array = np.array(b).reshape(-1, rows, columns)
-    factors, swaps = lu.reshape(-1, rows, rows), pivots.reshape(-1, rows) - 1
-    every = np.arange(len(out))
+    count = prod(b.shape[:-2])
+    out: Array = np.array(b).reshape(count, rows, columns)
+    factors, swaps = lu.reshape(count, rows, rows), pivots.reshape(count, rows) - 1
+    every = np.arange(count)
     is_plain = trans == "N"
     if is_plain:
         for i in range(rows):
@@ -87,6 +89,7 @@ def _(s: SampleMaker) -> Iterator[Sample]:
     pivots = s.array([[3, 3, 3], [1, 2, 3]], dt.int32)
     yield s(s.tensor(2, 3, 2), s.tensor(2, 3, 3) + s.array(np.eye(3) * 4), pivots, trans="N")
     yield s(s.tensor(0, 3, 2), s.tensor(0, 3, 3), pivots[:0], trans="T")
+    yield s(s.tensor(3, 0), three, s.array([3, 2, 3], dt.int32), trans="N")
 
 
 @bad_samples(LuSolve)

@@ -161,8 +161,7 @@ def _(
         where = _entropy(found[0], gx[i, t] * kind(h) - column[i, t])
         where += _entropy(found[1], gy[i, t] * kind(h) - row[i, t])
         where += abs(width - found[2]) + abs(height - found[3])
-        wanted: Array = np.full(class_num, no, x.dtype)
-        wanted[gt_label[i, t]] = yes
+        wanted = np.where(np.arange(class_num) == gt_label[i, t], yes, no).astype(x.dtype)
         classes = np.sum(_entropy(found[5:], wanted))
         loss[i] += (where * (2 - gw[i, t] * gh[i, t]) + classes) * score[i, t]
     is_there = e[:, :, 4]

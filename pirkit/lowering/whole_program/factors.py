@@ -36,7 +36,8 @@ class _Factor:
 def without_common_factors(graph: Graph) -> Graph:
     """The graph with fewer products, if it has products of matrices; else as it is.
 
-    Sums are added up in another order than before.
+    Sums are added up in another order than before, and what overflows or multiplies an infinity may
+    differ: ``0 f + b f`` is NaN where ``f`` is infinite, ``(0 + b) f`` is not.
     """
     if all(op.name != "matmul" for op in graph.ops):
         return graph

@@ -214,6 +214,8 @@ class _Finder:
         a, b, c = (self.meta_of(s) for s in (x, y, out))
         if min(a.rank, b.rank) < 2 or c.dtype not in (dt.float32, dt.float64) or not a.numel:
             return False
+        if self.before and c.dtype != self._dtype():
+            return False  # the tiles of a group are of one type
         depth = a.shape[-2 if turned else -1]
         panels = tile_shape(c.dtype, host()).panels_bytes(depth, c.shape[-1])
         return c.numel > 0 and c.shape[-1] >= THIN and panels <= MOST_PANELS

@@ -20,7 +20,7 @@ import numpy as np
 
 CORE_VARIABLE: Final = "OPENBLAS_CORETYPE"
 BITS: Final = {
-    "prescott": 128, "core2": 128, "penryn": 128, "dunnington": 128, "nehalem": 128,
+    "katmai": 128, "prescott": 128, "core2": 128, "penryn": 128, "dunnington": 128, "nehalem": 128,
     "atom": 128, "athlon": 128, "opteron": 128, "opteron_sse3": 128, "barcelona": 128,
     "bobcat": 128, "nano": 128, "sandybridge": 256, "bulldozer": 256, "piledriver": 256,
     "steamroller": 256, "excavator": 256, "haswell": 256, "zen": 256, "skylakex": 512,

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import combinations
 from typing import Any, Final
 
 import numpy as np
@@ -105,6 +106,8 @@ class NativeProgram:
                     raise RuntimeFault(f"an array is not {meta}, in rows", code="PK0903")
         if not all(r.flags.writeable for r in results):
             raise RuntimeFault("a result cannot be written", code="PK0903")
+        if any(np.may_share_memory(a, b) for a, b in combinations(results, 2)):
+            raise RuntimeFault("two results lie in the same memory", code="PK0903")
         return _Session(self).bound(arrays, results)
 
 
@@ -183,7 +186,8 @@ class _Session:
             self._slowly(arrays, results)
 
     def _slowly(self, arrays: Sequence[Array], results: Sequence[Array]) -> None:
-        self.place([*_fitting(self.program, arrays), *results])
+        held = [*_fitting(self.program, arrays), *results]  # copies live until it has run
+        self.place(held)
         self._run(self.where)
 
     def place(self, arrays: Sequence[Array]) -> None:

@@ -34,10 +34,20 @@ def _elementwise(call: MapCall, sizes: Sizes) -> Shapes:
     *(f"pd_op.{name}" for name in NAMES),
     *(f"pd_op.{name}" for name in ("full_like", "flip", "roll", "cumprod", "cholesky", "inverse")),
     *(f"pd_op.{name}" for name in ("argsort", "cummax", "cummin", "softmax", "log_softmax")),
-    *("pd_op.scatter_nd_add", "pd_op.put_along_axis"),
+    "pd_op.put_along_axis",
 )
 def _same(call: MapCall, sizes: Sizes) -> Shapes:
     return [call.meta(call.names[0]).shape] * len(call.results)
+
+
+@result_shapes("pd_op.scatter_nd_add")
+def _scatter_nd_add(call: MapCall, sizes: Sizes) -> Shapes:
+    shape, index = call.meta("x").shape, call.meta("index").shape
+    if not is_sized(index[-1]):
+        wanted = (*index[:-1], *shape[index[-1] :])
+        for n, m in zip(call.meta("updates").shape, wanted, strict=True):
+            sizes.check("equal", n, m)
+    return [shape]
 
 
 @result_shapes("pd_op.reduce_as")

@@ -42,6 +42,12 @@ def _put_along_axis(call: MapCall) -> Scatter | Opaque:
     if not shape or 0 in shape:
         return Opaque("there is no place to write to")
     axis = int(call.attrs["axis"]) % len(shape)
+    for k, (n, m) in enumerate(zip(places, shape, strict=True)):
+        if k != axis and n != m and (is_sized(n) or is_sized(m) or n > m):
+            return Opaque("its indices may be longer than what is written into")
+    values = call.meta("values").shape
+    if values and any(n not in (1, m) for n, m in zip(values, places, strict=True)):
+        return Opaque("what it writes may not be spread to its indices")
     point = space(places, "r")
     found = read(call.source("indices"), point, shape[axis])
     index = (*point[:axis], found, *point[axis + 1 :])
