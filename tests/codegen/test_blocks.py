@@ -33,6 +33,7 @@ CASES: dict[str, tuple[Any, ...]] = {
     "many filters": (1, 1, 700, 3, (4, 4), (1, 1), (1, 1), (1, 1), ((0, 0), (0, 0))),
     "long rows": (1, 1, 2, 3, (1, 1501), (1, 5), (1, 1), (1, 1), ((0, 0), (2, 2))),
     "long rows, stride 2": (1, 1, 3, 2, (2, 2100), (1, 4), (1, 2), (1, 1), ((0, 0), (1, 2))),
+    "long rows, padded": (1, 1, 8, 4, (8, 1500), (3, 3), (1, 1), (1, 128), ((1, 1), (128, 128))),
     "padding only": (1, 1, 2, 2, (1, 1), (3, 3), (1, 1), (1, 1), ((4, 4), (3, 3))),
     "larger filter": (1, 1, 3, 2, (5, 6), (5, 6), (1, 1), (1, 1), ((0, 0), (0, 0))),
 }
@@ -130,6 +131,18 @@ def test_odd_numbers_stay_where_they_belong() -> None:
     x, w = arrays(dt.float32, (2, 5, 11, 13), (9, 5, 3, 3))
     x[0, 2, 4, 5], x[1, 0, 10, 12] = np.nan, np.inf
     want = reference.of(lookup("pd_op.conv2d"))(x, w, **attrs_of(case))
+    compare(run(forward(s), x, w, want.shape), want)
+
+
+def test_rows_outside_are_zeros_however_they_are_cut() -> None:
+    """What stands in for them is multiplied, by infinities too."""
+    s = sizes_of((1, 1, 8, 4, (8, 1500), (3, 3), (1, 1), (1, 16), ((1, 1), (16, 16))), dt.float32)
+    x, w = arrays(dt.float32, (1, 4, 8, 1500), (8, 4, 3, 3))
+    w[0, 0, 0, 0] = np.inf
+    attrs = {"strides": (1, 1), "paddings": (1, 16), "dilations": (1, 16), "groups": 1,
+             "padding_algorithm": "EXPLICIT", "data_format": "NCHW"}  # fmt: skip
+    with np.errstate(invalid="ignore"):
+        want = reference.of(lookup("pd_op.conv2d"))(x, w, **attrs)
     compare(run(forward(s), x, w, want.shape), want)
 
 

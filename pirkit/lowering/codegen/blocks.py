@@ -203,8 +203,6 @@ class Convolving:
             def tile(i: Value, column: Value, count: int) -> None:
                 at = b.times(column, cut.lanes * size)
                 sums = b.at(b.at(self._own(self.sums), b.times(i, cut.rows * self.row)), at)
-                wide = cut.lanes * size
-                vectors = [k * wide for k in range(count)]
                 apart, term = (c.depth * c.terms, 1) if cut.plain else (1, cut.rows)
                 factors = Side(
                     b.at(begin, b.times(i, cut.rows * c.depth * c.terms * size)),

@@ -123,11 +123,6 @@ class Cut:
         """Rows of windows of a part."""
         return -(-c.rows // self.parts)
 
-    @property
-    def row_bytes(self) -> int:
-        """Bytes of the sums of an image at a position, without the lanes' size."""
-        return self.broad * self.lanes
-
     def sums(self, c: Correlation) -> int:
         """Elements of the sums of a task: `[outer positions, tall, slices * slice, filters]`."""
         return c.outer * self.tall * self.slices * self.slice * self.broad * self.lanes

@@ -44,8 +44,9 @@ class Panel:
     """Fills the panel of a task for some channels."""
 
     def __init__(self, b: Builder, c: Blocked, cut: Blocks, panel: Value, zeros: Value) -> None:
-        self.b, self.c, self.cut, self.panel, self.zeros = b, c, cut, panel, zeros
+        self.b, self.c, self.cut, self.panel = b, c, cut, panel
         self.size = c.dtype.itemsize
+        self.zeros = b.at(zeros, _front(c) * self.size)
         self.vector = Type(element(c.dtype), cut.lanes)
         self.steps = [prod(c.lengths[k + 1 :]) * self.size for k in range(len(c.lengths))]
         self.row = row_bytes(c, cut)
@@ -203,8 +204,13 @@ def row_bytes(c: Blocked, cut: Blocks) -> int:
     return ((cut.panel + 1) | 1) * cut.lanes * c.dtype.itemsize
 
 
+def _front(c: Blocked) -> int:
+    """Elements in front of where a line begins that the filter meets."""
+    return max(-reach(c.taps[-1])[0], 0)
+
+
 def zero_bytes(c: Blocked, cut: Blocks) -> int:
     """Bytes of zeros that stand for a line outside of the image."""
     furthest = max(reach(c.taps[-1])[1], 0)
     width = -(-max(cut.width, cut.pitch) // cut.lanes) * cut.lanes * c.move[-1]
-    return (furthest + width + cut.lanes) * c.dtype.itemsize
+    return (_front(c) + furthest + width + cut.lanes) * c.dtype.itemsize

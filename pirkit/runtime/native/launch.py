@@ -15,24 +15,20 @@ from typing import Any, Final
 import numpy as np
 
 from pirkit.runtime.native.engine import Library, load
-from pirkit.runtime.native.function import NativeFunction
+from pirkit.runtime.native.function import NativeFunction, sharing
 from pirkit.runtime.native.kept import kept_ir
 from pirkit.runtime.native.launch_ir import FUNCTION, HEADER, UNFIT, launch_text
-from pirkit.runtime.native.pool import AVAILABLE, pool
-from pirkit.runtime.native.program import knows_memory
+from pirkit.runtime.native.pool import pool
+from pirkit.runtime.native.program import BRIEF_NS, knows_memory
 from pirkit.runtime.tensor.buffer import address_of
 
 Array = np.ndarray[Any, Any]
 Go = Callable[[], int]
 
-_WORTH_SHARING_NS: Final = 20_000
-_CHUNKS_PER_THREAD: Final = 4
 _LINE: Final = 64
 _CALL: Final = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.py_object)
 _CALL_BRIEF: Final = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.py_object)
 """The second argument is for Python alone: what has to live as long as the call."""
-_BRIEF_NS: Final = 50_000
-"""Calls shorter than this keep Python's lock: to give it away and get it back costs more."""
 
 _ITEMS: Final = object.__basicsize__ + 8
 """Where a list keeps the address of its elements: behind the head of an object and its length."""
@@ -56,12 +52,11 @@ class Launch:
         words = [word for function, operands in steps for word in self._record(function, operands)]
         self.records = (ctypes.c_size_t * max(len(words), 1))(*words)
         self.count = len(steps)
-        self.is_brief = not self.shares and sum(f.code.work for f, _ in steps) < _BRIEF_NS
+        self.is_brief = not self.shares and sum(f.code.work for f, _ in steps) < BRIEF_NS
 
     def _record(self, function: NativeFunction, operands: Sequence[int]) -> tuple[int, ...]:
         code = function.code
-        worth = AVAILABLE and code.work > _WORTH_SHARING_NS and code.blocks > 1
-        threads = pool().threads if worth else 1
+        threads, chunk = sharing(code)
         self.shares = self.shares or threads > 1
         scratch = ctypes.create_string_buffer(code.scratch * threads + _LINE)
         start = -(-ctypes.addressof(scratch) // _LINE) * _LINE
@@ -70,7 +65,6 @@ class Launch:
         for position, operand in enumerate(operands):
             self.places.setdefault(operand, []).append(where + 8 * position)
         self.owned += [block, scratch, function]
-        chunk = max(1, code.blocks // (threads * _CHUNKS_PER_THREAD))
         return function.address, where, code.blocks, chunk, threads
 
     def fix(self, operand: int, array: Array) -> None:

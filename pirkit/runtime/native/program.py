@@ -44,7 +44,7 @@ _CALL: Final = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.py_objec
 _CALL_BRIEF: Final = ctypes.PYFUNCTYPE(
     ctypes.c_int64, ctypes.c_void_p, ctypes.py_object, ctypes.py_object
 )
-_BRIEF_NS: Final = 50_000
+BRIEF_NS: Final = 50_000
 """Calls shorter than this keep Python's lock: to give it away and get it back costs more."""
 
 
@@ -151,7 +151,7 @@ class _Session:
         work = program.work
         library = _library()
         self.library = library
-        brief = work < _BRIEF_NS and not self.shares
+        brief = work < BRIEF_NS and not self.shares
         kinds = (_CALL_BRIEF, _RUN_BRIEF) if brief else (_CALL, _RUN)
         self._call: Callable[[int, Any, Any], int] = kinds[0](library.addresses[FUNCTIONS[1]])
         self._run: Callable[[int], None] = kinds[1](library.addresses[FUNCTIONS[0]])
