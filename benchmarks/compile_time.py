@@ -2,15 +2,19 @@
 
 Each row is a workload of `compare.py` (or ``corpus:NAME``, a captured program, for pirkit alone) in
 a process of its own, twice: the caches on disk of each framework begin empty. CPU times are those
-of the process and of those that it started; jax runs with its persistent cache on.
+of the process and of those that it started; jax runs with its persistent cache on, and with Taylor
+series where derivatives by the coordinates are asked for. A process that takes longer than the
+limit is ended with all that it started.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import resource
+import signal
 import subprocess
 import sys
 import tempfile
@@ -25,7 +29,12 @@ ROOT = Path(__file__).parents[1]
 MODULES = {
     "pirkit": "with_pirkit", "jax": "with_jax", "jax_jet": "with_jax", "inductor": "with_torch",
 }  # fmt: skip
-WORKLOADS = ("pinn_beam_10", "dispatch_100", "gelu_tanh", "ln_fwdbwd", "corpus:transformer_encoder")
+WORKLOADS = (
+    "gelu_tanh", "gelu_erf", "softmax_4096", "softmax_50257", "log_softmax_50257", "ln_fwd",
+    "ln_fwdbwd", "bn_fwdbwd", "add_reduce0", "transpose_add_reduce", "adamw_10m", "attn_fwd",
+    "attn_fwdbwd", "gpt_block_step", "resnet_block_step", "pinn_beam_10", "pinn_beam_1000",
+    "pinn_burgers_10k", "dispatch_100", "corpus:transformer_encoder",
+)  # fmt: skip
 CACHES = ("XDG_CACHE_HOME", "JAX_COMPILATION_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR")
 ALWAYS = {
     "OMP_NUM_THREADS": "2",
@@ -66,29 +75,60 @@ def first_call(framework: str, name: str) -> dict[str, float]:
     return {"import": imported - started, "first": used() - imported}
 
 
-def measured(python: str, framework: str, name: str, folder: str) -> dict[str, float] | None:
-    """The process above, with caches in a folder; None if it fails."""
-    environment = {**os.environ, **ALWAYS, **{c: f"{folder}/{c}" for c in CACHES}}
-    command = [python, __file__, "--child", framework, name]
+class ChildError(Exception):
+    """A process that gave no result; says why."""
+
+
+def measured(command: Sequence[str], environment: dict[str, str], limit: float) -> dict[str, float]:
+    """What a process prints last, and its wall time; `ChildError` if it fails or is too slow."""
     start = time.perf_counter()
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    with subprocess.Popen(
+        command,
+        env={**os.environ, **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as child:
+        try:
+            out, errors = child.communicate(timeout=limit)
+        except subprocess.TimeoutExpired:
+            raise ChildError(f"more than {limit:g} s") from None
+        finally:
+            end_group(child.pid)
     wall = time.perf_counter() - start
-    if done.returncode:
-        print(done.stderr.strip().splitlines()[-1], file=sys.stderr)
-        return None
-    return {"wall": wall, **json.loads(done.stdout.splitlines()[-1])}
+    if child.returncode < 0:
+        raise ChildError(f"ended by {signal.Signals(-child.returncode).name}")
+    lines = errors.strip().splitlines()
+    if child.returncode:
+        raise ChildError(lines[-1] if lines else f"ended with status {child.returncode}")
+    printed = out.splitlines()
+    if not printed:
+        raise ChildError("printed nothing")
+    return {"wall": wall, **json.loads(printed[-1])}
 
 
-def row(pythons: dict[str, str], framework: str, name: str, repeat: int) -> str:
+def end_group(leader: int) -> None:
+    """End a process and what it started, which share a session."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(leader, signal.SIGKILL)
+
+
+def pair(command: Sequence[str], limit: float) -> list[dict[str, float]]:
+    """A process with caches that begin empty, and one with what it left there."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        environment = ALWAYS | {name: f"{folder}/{name}" for name in CACHES}
+        return [measured(command, environment, limit) for _ in range(2)]
+
+
+def row(python: str, framework: str, name: str, repeat: int, limit: float) -> str:
     """A line of the table: CPU time of the first call cold and warm, import, whole process."""
-    python = pythons.get(framework, sys.executable)
-    runs: list[list[dict[str, float]]] = []
-    for _ in range(repeat):
-        with tempfile.TemporaryDirectory() as folder:
-            pair = [measured(python, framework, name, folder) for _ in range(2)]
-        if None in pair:
-            return f"| `{name}` | {framework} | failed | | | | |"
-        runs.append([run for run in pair if run is not None])
+    command = [python, __file__, "--child", framework, name]
+    try:
+        runs = [pair(command, limit) for _ in range(repeat)]
+    except ChildError as error:
+        print(f"{framework}, {name}: {error}", file=sys.stderr)
+        return f"| `{name}` | {framework} | {error} | | | | |"
 
     def seconds(which: int, what: str) -> str:
         return f"{median(run[which][what] for run in runs):.2f}"
@@ -98,12 +138,18 @@ def row(pythons: dict[str, str], framework: str, name: str, repeat: int) -> str:
     return f"| `{name}` | {framework} | {' | '.join(cells)} |"
 
 
+def variant(framework: str, name: str) -> str:
+    """The framework as it suits a workload best."""
+    return "jax_jet" if framework == "jax" and name.startswith("pinn") else framework
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("-w", "--workloads", nargs="+", default=WORKLOADS)
     parser.add_argument("-f", "--frameworks", nargs="+", default=("pirkit", "jax"))
     parser.add_argument("--python", action="append", default=[], metavar="FRAMEWORK=PATH")
     parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--limit", type=float, default=300.0, help="seconds for each process")
     parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
     given: Any = parser.parse_args(arguments)
     if given.child:
@@ -116,7 +162,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for framework in given.frameworks:
             if framework != "pirkit" and name.startswith("corpus:"):
                 continue
-            print(row(pythons, framework, name, given.repeat), flush=True)
+            python = pythons.get(framework, sys.executable)
+            line = row(python, variant(framework, name), name, given.repeat, given.limit)
+            print(line, flush=True)
 
 
 if __name__ == "__main__":
