@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from pirkit.lowering.codegen.compile import compile_kernel
 from pirkit.lowering.codegen.loopnest import Compute, Constant, Kernel, Load, Operand, Stage, Store
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
+from pirkit.runtime.native.function import NativeFunction
+from pirkit.runtime.native.target import host
 from tests.codegen.nests import poisoned, run
 
 Array = np.ndarray[Any, Any]
@@ -42,7 +46,9 @@ EXACT: dict[str, tuple[Callable[[Array], Array], float, float]] = {
 EDGES = [0.0, -0.0, math.inf, -math.inf, math.nan, 1.0, -1.0, 5e-324, -5e-324, 1e-45, 1e-40]
 
 
-def apply(primitive: str, dtype: DType, *arguments: Array, fast: bool = False) -> Array:
+def apply(
+    primitive: str, dtype: DType, *arguments: Array, fast: bool = False, bits: int | None = None
+) -> Array:  # fmt: skip
     count = len(arguments[0])
     one = Operand(dtype, (dtype.itemsize,), (), count * dtype.itemsize)
     loads = tuple(Load(f"x{k}", k) for k in range(len(arguments)))
@@ -50,7 +56,8 @@ def apply(primitive: str, dtype: DType, *arguments: Array, fast: bool = False) -
     body = (*loads, Compute("y", primitive, names, dtype), Store(len(arguments), "y"))
     kernel = Kernel((count,), (), (one,) * (len(arguments) + 1), (Stage(body),), fast)
     buffers = [*arguments, poisoned(one)]
-    run(kernel, buffers)
+    target = host() if bits is None else replace(host(), vector_bits=bits)
+    run(kernel, buffers, NativeFunction(compile_kernel(kernel, target)))
     return buffers[-1]
 
 
@@ -66,25 +73,55 @@ def worst(got: Array, exact: Array, dtype: DType) -> float:
     return float(error.max())
 
 
+def sample() -> Array:
+    bits = np.arange(0, 2**32, STEP, dtype=np.uint64).astype(np.uint32)
+    return np.concatenate([bits.view(np.float32), np.array(EDGES, np.float32)])
+
+
+def error(primitive: str, x: Array, fast: bool = False, bits: int | None = None) -> float:
+    if bits is not None and bits > host().vector_bits:
+        pytest.skip("this CPU has no vectors so wide")
+    with np.errstate(all="ignore"):
+        want = EXACT[primitive][0](x.astype(np.float64))
+        return worst(apply(primitive, dt.float32, x, fast=fast, bits=bits), want, dt.float32)
+
+
 @pytest.mark.parametrize("primitive", EXACT)
 def test_float32(primitive: str) -> None:
-    exact, bound, _ = EXACT[primitive]
-    bits = np.arange(0, 2**32, STEP, dtype=np.uint64).astype(np.uint32)
-    x = np.concatenate([bits.view(np.float32), np.array(EDGES, np.float32)])
-    with np.errstate(all="ignore"):
-        want = exact(x.astype(np.float64))
-        assert worst(apply(primitive, dt.float32, x), want, dt.float32) <= bound
+    assert error(primitive, sample()) <= EXACT[primitive][1]
+
+
+@pytest.mark.parametrize(
+    ("primitive", "bits", "bound"),
+    [("tanh", 512, 1.02), ("tanh", 256, 1.35), ("erf", 512, 1.02), ("erf", 256, 1.06)],
+)
+def test_float32_by_width(primitive: str, bits: int, bound: float) -> None:
+    """Where the curve bends, and where it ends at 1."""
+    x = np.concatenate([np.linspace(-10, 10, 400_001), np.linspace(0, 1e-3, 1000)])
+    assert error(primitive, x.astype(np.float32), bits=bits) <= bound
+
+
+@pytest.mark.parametrize("bits", [128, 256, 512])
+@pytest.mark.parametrize(("primitive", "end"), [("tanh", 9.2), ("erf", 3.93)])
+def test_curves_that_end_at_one(primitive: str, end: float, bits: int) -> None:
+    if bits > host().vector_bits:
+        pytest.skip("this CPU has no vectors so wide")
+    far = np.concatenate([np.geomspace(end, 1e38, 5000), [math.inf]]).astype(np.float32)
+    assert (apply(primitive, dt.float32, far, bits=bits) == 1).all()
+    near = np.linspace(0, 12, 300_007).astype(np.float32)
+    y = apply(primitive, dt.float32, near, bits=bits)
+    assert (y <= 1).all()
+    assert (y >= 0).all()
+    np.testing.assert_array_equal(apply(primitive, dt.float32, -near, bits=bits), -y)
 
 
 @pytest.mark.parametrize(("primitive", "bound"), [("tanh", 6.0), ("sigmoid", 2.5)])
 def test_fast_float32(primitive: str, bound: float) -> None:
-    exact, accurate, _ = EXACT[primitive]
-    bits = np.arange(0, 2**32, STEP, dtype=np.uint64).astype(np.uint32)
-    x = np.concatenate([bits.view(np.float32), np.array(EDGES, np.float32)])
-    with np.errstate(all="ignore"):
-        error = worst(apply(primitive, dt.float32, x, fast=True), exact(x.astype(np.float64)),
-                      dt.float32)  # fmt: skip
-    assert accurate < error <= bound
+    assert (
+        EXACT[primitive][1]
+        < error(primitive, sample(), fast=True, bits=min(256, host().vector_bits))
+        <= bound
+    )
 
 
 @pytest.mark.parametrize("primitive", EXACT)
@@ -118,8 +155,7 @@ def test_powers() -> None:
 
 @pytest.mark.parametrize("exponent", [k / 2 for k in range(-9, 10)])
 def test_powers_with_half_exponents_are_products_and_roots(exponent: float) -> None:
-    bits = np.arange(0, 2**32, STEP, dtype=np.uint64).astype(np.uint32)
-    x = np.concatenate([bits.view(np.float32), np.array(EDGES, np.float32)])
+    x = sample()
     one = Operand(dt.float32, (4,), (), x.nbytes)
     power = Compute("y", "elementwise_pow", ("x", "p"), dt.float32)
     body = (Load("x", 0), Constant("p", dt.float32, exponent), power, Store(1, "y"))

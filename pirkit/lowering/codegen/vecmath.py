@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
+from pirkit.lowering.codegen import piecewise
 from pirkit.lowering.codegen.coefficients import DOUBLE, SINGLE
 from pirkit.lowering.codegen.ir import I1, Builder, Type, Value, literal
 
@@ -184,6 +185,9 @@ def sigmoid(b: Builder, x: Value) -> Value:
 
 def tanh(b: Builder, x: Value) -> Value:
     """The hyperbolic tangent: a polynomial near 0, else 1 - 2 / (e**2x + 1); or a quotient."""
+    if piecewise.serves(b, x.type):
+        size = at_most(b, b.unary("fabs", x), piecewise.TANH_END)
+        return b.binary("copysign", piecewise.tanh(b, size), x)
     if b.fast and x.type.elem == "float":
         return _fast_tanh(b, x)
     a = at_most(b, b.unary("fabs", x), 10.0 if x.type.elem == "float" else 20.0)
@@ -204,6 +208,9 @@ def _fast_tanh(b: Builder, x: Value) -> Value:
 
 def erf(b: Builder, x: Value) -> Value:
     """The error function: a polynomial below 1, above it 1 - e**p with p fitted to log erfc."""
+    if piecewise.serves(b, x.type):
+        size = at_most(b, b.unary("fabs", x), piecewise.ERF_END)
+        return b.binary("copysign", piecewise.erf(b, size), x)
     a = at_most(b, b.unary("fabs", x), 4.0 if x.type.elem == "float" else 6.0)
     small = b.fma(a, polynomial(b, "erf", b.mul(a, a)), a)
     large = b.sub(b.like(a, 1.0), _exp(b, polynomial(b, "erfc", b.sub(a, 1.0))))

@@ -1,0 +1,110 @@
+"""Fits the piecewise polynomials of the vector math and prints pirkit/lowering/codegen/pieces.py.
+
+Needs mpmath, which pirkit does not. A piece is fitted by least squares in units in the last place
+of the function. Its coefficients are rounded in turn, each before the next ones are fitted, so
+that these make up for what rounding it lost.
+
+    python tools/fit_pieces.py > pirkit/lowering/codegen/pieces.py
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+
+from mpmath import (  # pyright: ignore[reportMissingImports]
+    cos,
+    erf,
+    floor,
+    log,
+    mp,
+    mpf,
+    pi,
+    sqrt,
+    tanh,
+)
+
+mp.dps = 40
+Function = Callable[[mpf], mpf]
+PIECES, DEGREE = 32, 5
+HALF_ULP_OF_ONE = 2.0**-24
+
+
+def single(value: mpf) -> float:
+    return struct.unpack("f", struct.pack("f", float(value)))[0]
+
+
+def ulp(value: mpf) -> mpf:
+    return mpf(2) ** (int(floor(log(abs(value), 2))) - 23)
+
+
+def piece(
+    f: Function, middle: mpf, low: mpf, high: mpf, known: tuple[mpf, ...] = ()
+) -> list[mpf | float]:
+    """Coefficients of a polynomial in the distance from a point."""
+    count = 10 * (DEGREE + 1)
+    angles = [pi * (k + mpf(1) / 2) / count for k in range(count)]
+    nodes = [(low + high) / 2 - (high - low) / 2 * cos(angle) for angle in angles]
+    values = [f(x) for x in nodes]
+    found: list[float | mpf] = [single(f(middle)), *known]
+    while len(found) <= DEGREE:
+        rows: list[list[mpf]] = []
+        left: list[mpf] = []
+        for x, y in zip(nodes, values, strict=True):
+            distance, unit = x - middle, ulp(y)
+            so_far = sum(mpf(c) * distance**k for k, c in enumerate(found))
+            rows.append([distance**k / unit for k in range(len(found), DEGREE + 1)])
+            left.append((y - so_far) / unit)
+        found.append(single(mp.lu_solve(mp.matrix(rows), mp.matrix(left))[0]))
+    return found
+
+
+def tanh_pieces() -> list[list[mpf | float]]:
+    """By the exponent's last two bits and the mantissa's first three of x + 1."""
+    table = [[1.0] + [0.0] * DEGREE for _ in range(PIECES)]
+    for octave in range(4):
+        width = mpf(2) ** octave / 8
+        for k in range(8):
+            low = 2**octave - 1 + k * width
+            if low < 9:  # beyond that it is 1
+                table[(octave + 3) % 4 * 8 + k] = piece(tanh, low, low, low + width)
+    return table
+
+
+def erf_pieces() -> list[list[mpf | float]]:
+    """By x in eighths, rounded; the first is that of erf x - x."""
+    reach = mpf(1) / 16
+    slope = 2 / sqrt(pi)
+    first = piece(erf, mpf(0), mpf(0), reach, (slope,))
+    first[1] = single(slope - 1)
+    table = [first]
+    for k in range(1, PIECES - 1):
+        middle = mpf(k) / 8
+        table.append(piece(erf, middle, middle - reach, middle + reach))
+    # so steep that the last piece ends with 1
+    table.append([1 - HALF_ULP_OF_ONE, 6e-7] + [0.0] * (DEGREE - 1))
+    return table
+
+
+def main() -> None:
+    print(
+        '"""Piecewise polynomials of the vector math: for each power, lowest first, '
+        "a coefficient for\neach of 32 pieces; made by tools/fit_pieces.py.\n"
+        '"""\n'
+    )
+    print("from __future__ import annotations\n\nfrom typing import Final\n")
+    print("# fmt: off")
+    for name, table in (("TANH", tanh_pieces()), ("ERF", erf_pieces())):
+        print(f"{name}: Final[tuple[tuple[float, ...], ...]] = (")
+        for column in zip(*table, strict=True):
+            print("    (")
+            for first in range(0, PIECES, 3):
+                numbers = ", ".join(repr(single(mpf(c))) for c in column[first : first + 3])
+                print(f"        {numbers},")
+            print("    ),")
+        print(")")
+    print("# fmt: on")
+
+
+if __name__ == "__main__":
+    main()
