@@ -38,6 +38,7 @@ WORKLOADS = (
 CACHES = ("XDG_CACHE_HOME", "JAX_COMPILATION_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR")
 ALWAYS = {
     "OMP_NUM_THREADS": "2",
+    "PYTHONDONTWRITEBYTECODE": "",
     "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
     "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
 }
@@ -108,6 +109,12 @@ def measured(command: Sequence[str], environment: dict[str, str], limit: float) 
     return {"wall": wall, **json.loads(printed[-1])}
 
 
+def translate(python: str) -> None:
+    """Translate our sources to bytecode, which installed packages come with."""
+    folders = [str(ROOT / name) for name in ("pirkit", "benchmarks")]
+    subprocess.run([python, "-m", "compileall", "-q", *folders], check=False)
+
+
 def end_group(leader: int) -> None:
     """End a process and what it started, which share a session."""
     with contextlib.suppress(ProcessLookupError):
@@ -156,6 +163,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(json.dumps(first_call(*given.child)))
         return
     pythons = dict(pair.split("=", 1) for pair in given.python)
+    for python in {pythons.get(framework, sys.executable) for framework in given.frameworks}:
+        translate(python)
     print("| workload | framework | first call, cold | warm | import | process, cold | warm |")
     print("|---|---|---|---|---|---|---|")
     for name in given.workloads:

@@ -34,6 +34,7 @@ from functools import cache, cached_property
 from importlib import import_module
 from typing import Any, Final, TypeVar
 
+from pirkit.diag.additions import note_addition
 from pirkit.diag.errors import ConstraintError, UnsupportedError
 from pirkit.dialect.signature import Attr, Operand, Result, Signature, parse_signature
 from pirkit.runtime.dtype import DType
@@ -174,6 +175,7 @@ def _enter(definition: OpDef) -> None:
         raise ValueError(f"op {definition.name} is declared twice")
     if definition.effects not in EFFECTS:
         raise ValueError(f"{definition.name}: effects {definition.effects!r} not in {EFFECTS}")
+    note_addition(__name__)
     OPS[definition.name] = definition
 
 
@@ -246,6 +248,7 @@ class RuleTable:
                     raise ValueError(f"{self.concern} rule for undeclared op {name!r}")
                 if name in self._rules and not override:
                     raise ValueError(f"second {self.concern} rule for {name}")
+                note_addition(__name__)
                 self._rules[name] = rule
             return rule
 

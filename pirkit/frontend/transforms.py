@@ -18,7 +18,6 @@ from pirkit.analysis.differentiation import is_differentiable
 from pirkit.diag.errors import UsageError
 from pirkit.dialect.build import Value
 from pirkit.frontend import tree
-from pirkit.frontend.compile import compile
 from pirkit.frontend.tracing import Recorder, fed, fingerprint, trace
 from pirkit.lowering.prim import with_prim
 from pirkit.runtime.executor import Executable
@@ -199,6 +198,8 @@ def run(f: Function, args: Sequence[Any]) -> Any:
     key = (PIPELINE, with_prim("", None, None), fingerprint(traced.program.entry(None)))
     exe = _EXECUTABLES.get(key)
     if exe is None:
+        from pirkit.frontend.compile import compile  # noqa: PLC0415  not to record a derivative
+
         exe = _EXECUTABLES[key] = compile(traced.program, pipeline=PIPELINE)
         if len(_EXECUTABLES) > PROGRAMS_KEPT:
             _EXECUTABLES.popitem(last=False)

@@ -5,23 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from pirkit.diag.errors import RuntimeFault
-from pirkit.frontend.compile import DEFAULT_PIPELINE, compile, run_passes
 from pirkit.frontend.files import Program
-from pirkit.lowering.plan_writer import write_plan
-from pirkit.lowering.whole_program.choose import APART, TOGETHER, with_kernels, with_points
-from pirkit.runtime.executor import Executable
+from pirkit.frontend.kept_programs import keep, kept, key_of_program
 from pirkit.runtime.native.program import NativeProgram
 
+if TYPE_CHECKING:
+    from pirkit.runtime.executor import Executable
+
 Array = np.ndarray[Any, Any]
-
-
-GRADIENTS: Final = "taylor,expand-gradients"
-"""Passes that a recorded program needs before any other."""
 
 SIMPLIFY: Final = "@simplify"
 """The passes that a program gets that names none, before it is taken apart."""
@@ -44,6 +40,9 @@ class Whole:
     @cached_property
     def executable(self) -> Executable:
         """What runs the program where it is no single call; compiled when it is asked for."""
+        from pirkit.frontend.compile import DEFAULT_PIPELINE, compile  # noqa: PLC0415  seldom
+        from pirkit.frontend.native_form import GRADIENTS  # noqa: PLC0415
+
         chosen = DEFAULT_PIPELINE if self.pipeline == SIMPLIFY else self.pipeline
         pipeline = f"{GRADIENTS},{chosen}" if chosen else GRADIENTS
         return compile(self.program, pipeline=pipeline, params=self.params)
@@ -80,15 +79,17 @@ def compile_whole(
     """Compile a program into one native function, all of it or nothing.
 
     ``pipeline`` runs first, then the operators are taken apart. Where that fails, the reasons are
-    told and the program runs as `compile` lets it. Raises what `compile` raises.
+    told and the program runs as `compile` lets it. What is made of a program is kept on disk for
+    later processes (see `kept_programs.py`). Raises what `compile` raises.
     """
     weights = dict(program.params if params is None else params)
-    apart = run_passes(program, ",".join(filter(None, (GRADIENTS, pipeline, APART))))
-    found = with_points(write_plan(apart.entry(None)))
-    reasons: tuple[str, ...] = ()
-    if isinstance(found, str):
-        reasons = (f"points in lanes: {found}",)
-        found = with_kernels(write_plan(run_passes(apart, TOGETHER).entry(None)))
-    if isinstance(found, str):
-        return Whole(program, pipeline, weights, None, (*reasons, f"kernels in order: {found}"))
-    return Whole(program, pipeline, weights, found, reasons)
+    key = key_of_program(program, pipeline)
+    made = kept(key) if key is not None else None
+    if made is None:
+        from pirkit.frontend.native_form import native_form  # noqa: PLC0415  unless it is kept
+
+        made = native_form(program, pipeline)
+        if key is not None:
+            keep(key, made)
+    native, reasons = made
+    return Whole(program, pipeline, weights, native, reasons)

@@ -8,12 +8,8 @@ from typing import Any, Final, cast
 
 from pirkit.dialect.opdef import RANDOM, OpDef, infer_meta, lookup, reference
 from pirkit.dialect.operation import ProgramOp
-from pirkit.lowering.certifying import certified
-from pirkit.lowering.composite import NAME as COMPOSITE
-from pirkit.lowering.composite import called, composite, is_composite
-from pirkit.lowering.native import FUSED, bind_native
-from pirkit.lowering.native import NAME as NATIVE
-from pirkit.lowering.native_conv import CONVOLUTIONS, bind_convolution
+from pirkit.lowering.native_ops import FUSED, NATIVE_KERNELS, binder
+from pirkit.lowering.native_ops import NAME as NATIVE
 from pirkit.runtime.binding import Binding, Step
 from pirkit.runtime.device import Device
 from pirkit.runtime.dtype import DType
@@ -72,7 +68,7 @@ class KernelLibrary:
     def serves(self, definition: OpDef) -> bool:
         """True if there is a kernel for some element type."""
         may_use_cpu = self.falls_back or self.registry.backend(self.backend).device == CPU
-        if may_use_cpu and (reference.get(definition) is not None or is_composite(definition)):
+        if may_use_cpu and (reference.get(definition) is not None or _is_composite(definition)):
             return True
         backends = {self.backend, CPU} if may_use_cpu else {self.backend}
         name = definition.base.name
@@ -91,6 +87,8 @@ class KernelLibrary:
         if found is None:
             found = tuple(self._find(lookup(op), dtype, layout))
             if self.certifies and op == FUSED:
+                from pirkit.lowering.certifying import certified  # noqa: PLC0415  seldom
+
                 found = tuple(map(certified, found))
             self._choices[key] = found
         return found
@@ -147,11 +145,13 @@ class KernelLibrary:
         self, definition: OpDef, dtype: DType, others: int, library: KernelLibrary
     ) -> Iterator[Choice]:
         """The decomposition, whose parts run on the kernels of ``library``."""
-        if not is_composite(definition):
+        from pirkit.lowering.composite import NAME, composite  # noqa: PLC0415  seldom
+
+        if not _is_composite(definition):
             return
         kernel = Kernel(
             op=definition.base.name,
-            key=KernelKey(COMPOSITE, ANY, dtype),
+            key=KernelKey(NAME, ANY, dtype),
             bind=composite(definition, library._parts_alone, library.device.take),
             form="new",
             source="its decomposition",
@@ -161,6 +161,7 @@ class KernelLibrary:
 
     def _parts_alone(self, program: ProgramOp) -> Executable | None:
         """A part of a program by itself; None if another device has to help, and may."""
+        from pirkit.lowering.composite import called  # noqa: PLC0415  seldom
         from pirkit.lowering.plan_writer import write_plan  # noqa: PLC0415  which asks for kernels
 
         elsewhere = self.falls_back and self.device.name != CPU
@@ -181,15 +182,14 @@ class KernelLibrary:
         }
 
 
-NATIVE_KERNELS: Final[dict[str, tuple[Callable[[Binding], Step | None], str]]] = {
-    FUSED: (bind_native, "native code of a fused kernel"),
-    **{name: (bind_convolution, "native code for these sizes") for name in CONVOLUTIONS},
-}
-"""What binds ops to native code, and in words."""
+def _is_composite(definition: OpDef) -> bool:
+    from pirkit.lowering.composite import is_composite  # noqa: PLC0415  imports rules and passes
+
+    return is_composite(definition)
 
 
 def _native(name: str, dtype: DType) -> Choice:
-    bind, reason = NATIVE_KERNELS[name]
+    bind, (_, reason) = binder(name), NATIVE_KERNELS[name]
     source = f"{bind.__module__}.{bind.__name__}"
     kernel = Kernel(
         op=name, key=KernelKey(NATIVE, ANY, dtype), bind=bind, form="out", source=source

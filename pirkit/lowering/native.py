@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from functools import cached_property, lru_cache, partial
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -24,9 +24,6 @@ from pirkit.runtime.native.launch_ir import BROKEN, UNFIT
 from pirkit.runtime.native.target import l3_bytes
 
 Array = np.ndarray[Any, Any]
-
-NAME: Final = "native"
-FUSED: Final = "pir.map_expr"
 
 
 @lru_cache(maxsize=1024)

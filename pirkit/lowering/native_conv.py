@@ -12,6 +12,7 @@ from pirkit.lowering.codegen.compile_blocks import native_blocks, native_correla
 from pirkit.lowering.codegen.convolving import Convolution, convolution
 from pirkit.lowering.codegen.correlating import Correlation
 from pirkit.lowering.codegen.phases import Sizes, backward, forward
+from pirkit.lowering.native_ops import TRANSPOSED
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.binding import HALVES, Binding, Step, widened
 from pirkit.runtime.kernels.numpy.windows import CHANNELS_LAST, geometry
@@ -20,12 +21,6 @@ from pirkit.runtime.tensor.buffer import address_of
 
 Array = np.ndarray[Any, Any]
 
-TRANSPOSED: Final = frozenset({
-    "pd_op.conv2d_transpose", "pd_op.conv3d_transpose", "pd_op.depthwise_conv2d_transpose",
-})  # fmt: skip
-CONVOLUTIONS: Final = TRANSPOSED | {
-    "pd_op.conv2d", "pd_op.conv3d", "pd_op.depthwise_conv2d",
-}  # fmt: skip
 WORTH: Final = 1 << 18
 """Multiplications of a call from which compiling a kernel for its sizes pays soon."""
 

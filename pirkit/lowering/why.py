@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from pirkit.lowering.kernels import KernelLibrary
-from pirkit.lowering.native import FUSED, why_not_native
-from pirkit.lowering.native_conv import CONVOLUTIONS
+from pirkit.lowering.native import why_not_native
 from pirkit.lowering.native_conv import why_not_native as why_not_convolution
+from pirkit.lowering.native_ops import CONVOLUTIONS, FUSED
 from pirkit.lowering.whole_program.choose import explained
 from pirkit.runtime.binding import Binding, first_dtype
 from pirkit.runtime.meta import TensorMeta

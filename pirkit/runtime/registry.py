@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Final, Literal
 
+from pirkit.diag.additions import note_addition
 from pirkit.diag.errors import UnsupportedError, UsageError
 from pirkit.runtime.binding import HALVES, Bind, Binding, Step, widened
 from pirkit.runtime.device import HOST, CupyDevice, Device
@@ -161,6 +162,7 @@ class Registry:
                 "pass `override=True` to replace it"
             )
         held[kernel.key] = kernel
+        note_addition(__name__)
 
     def kernel(
         self,

@@ -11,9 +11,9 @@ import numpy as np
 import pirkit
 from pirkit import ops
 from pirkit.frontend.compile import run_passes
+from pirkit.frontend.native_form import GRADIENTS
 from pirkit.frontend.tracing import trace
 from pirkit.frontend.tree import flatten
-from pirkit.frontend.whole import GRADIENTS
 from pirkit.lowering.plan_writer import write_plan
 from pirkit.lowering.whole_program.choose import APART
 from pirkit.lowering.whole_program.graph import Graph, graph_of

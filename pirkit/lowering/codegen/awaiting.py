@@ -71,6 +71,25 @@ def function_of(key: str, write: Callable[[], Draft]) -> NativeFunction:
         return found
 
 
+def kept_function(key: str) -> NativeFunction | None:
+    """The function of a key if this process or this user has it already; None otherwise."""
+    with _lock:
+        found = _functions.get(key)
+    store = user_cache()
+    data = store.get(key) if store and found is None else None
+    if data is None:
+        return found
+    function = Awaited(key, _never)
+    function.made = unpack(data)
+    TALLY.read += 1
+    with _lock:
+        return _functions.setdefault(key, function)
+
+
+def _never() -> Draft:
+    raise InternalError("a function that was kept is written anew")
+
+
 def compile_waiting() -> None:
     """Compile what waits, or read it from the disk."""
     with _compiling:

@@ -26,7 +26,7 @@ from pirkit.lowering.codegen.row_blocks import (
     runs_by_rows,
     tile_shape,
 )
-from pirkit.lowering.native import FUSED
+from pirkit.lowering.native_ops import FUSED
 from pirkit.lowering.whole_program.products import THIN, matrices
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import TensorMeta

@@ -24,7 +24,8 @@ from pirkit.lowering.codegen.loopnest import (
     Store,
 )
 from pirkit.lowering.codegen.row_blocks import native_rows
-from pirkit.lowering.native import FUSED, large_of, streamed
+from pirkit.lowering.native import large_of, streamed
+from pirkit.lowering.native_ops import FUSED
 from pirkit.lowering.whole_program.graph import Refused
 from pirkit.lowering.whole_program.products import product_of
 from pirkit.lowering.whole_program.row_groups import Group, row_groups

@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Final
 
 import platformdirs
-from filelock import FileLock, Timeout
 
 from pirkit.diag.errors import ArtifactError
 from pirkit.runtime.replacing import replacing
@@ -72,6 +71,8 @@ class ObjectCache:
 
     def trim(self) -> None:
         """Delete what was not used for longest until the limit holds."""
+        from filelock import FileLock, Timeout  # noqa: PLC0415  slow to import, and seldom needed
+
         try:
             with FileLock(str(self.folder / "lock"), timeout=_LOCK_SECONDS):
                 with os.scandir(self.folder) as found:
@@ -108,7 +109,10 @@ def open_cache(
 
 @cache
 def user_cache() -> ObjectCache | None:
-    """The cache of this user. ``PIRKIT_NATIVE_CACHE=off`` turns it off."""
+    """The cache of this user. ``PIRKIT_NATIVE_CACHE=off`` turns it off.
+
+    It keeps object code and what was made of programs.
+    """
     if os.environ.get("PIRKIT_NATIVE_CACHE") == "off":
         return None
     return open_cache(

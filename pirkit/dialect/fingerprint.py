@@ -1,0 +1,67 @@
+"""Two modules have one fingerprint if passes cannot tell them apart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
+from typing import Final
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+
+_BYTES: Final = 32
+
+
+def fingerprint_of(module: ModuleOp) -> str:
+    """A hash of all that a module says but where its operations were written.
+
+    Operations in their order and nesting, operands, types, attributes, and what values are called
+    count. It is the same in every process.
+    """
+    return blake2b("\n".join(_Rows(module).rows).encode(), digest_size=_BYTES).hexdigest()
+
+
+class _Rows:
+    """A module as text that is made to be hashed: one row for each operation and block."""
+
+    def __init__(self, module: ModuleOp) -> None:
+        self.rows: list[str] = []
+        self._numbers: dict[SSAValue | Block, int] = {}
+        self._texts: dict[int, str] = {}
+        """By identity, which no attribute changes while the module holds it; equal ones may be
+        spelled differently."""
+        self._add(module)
+
+    def _add(self, op: Operation) -> None:
+        row = (
+            op.name,
+            [self._number(value) for value in op.operands],
+            self._values(op.results),
+            self._attributes(op.properties),
+            self._attributes(op.attributes),
+            [self._number(block) for block in op.successors],
+            [len(region.blocks) for region in op.regions],
+        )
+        self.rows.append(repr(row))
+        for region in op.regions:
+            for block in region.blocks:
+                inside = list(block.ops)
+                here = (self._number(block), self._values(block.args), len(inside))
+                self.rows.append(repr(here))
+                for inner in inside:
+                    self._add(inner)
+
+    def _number(self, what: SSAValue | Block) -> int:
+        return self._numbers.setdefault(what, len(self._numbers))
+
+    def _values(self, values: Sequence[SSAValue]) -> list[tuple[int, str, str | None]]:
+        return [(self._number(v), self._text(v.type), v.name_hint) for v in values]
+
+    def _attributes(self, held: Mapping[str, Attribute]) -> list[tuple[str, str]]:
+        return [(name, self._text(held[name])) for name in sorted(held)]
+
+    def _text(self, attribute: Attribute) -> str:
+        found = self._texts.get(id(attribute))
+        if found is None:
+            found = self._texts[id(attribute)] = str(attribute)
+        return found

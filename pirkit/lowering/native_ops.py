@@ -1,0 +1,32 @@
+"""Ops that native code may run, and what binds them; the code is imported when one is met."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Final
+
+from pirkit.runtime.binding import Bind
+
+NAME: Final = "native"
+FUSED: Final = "pir.map_expr"
+TRANSPOSED: Final = frozenset({
+    "pd_op.conv2d_transpose", "pd_op.conv3d_transpose", "pd_op.depthwise_conv2d_transpose",
+})  # fmt: skip
+CONVOLUTIONS: Final = TRANSPOSED | {
+    "pd_op.conv2d", "pd_op.conv3d", "pd_op.depthwise_conv2d",
+}  # fmt: skip
+
+NATIVE_KERNELS: Final[dict[str, tuple[str, str]]] = {
+    FUSED: ("pirkit.lowering.native:bind_native", "native code of a fused kernel"),
+    **dict.fromkeys(
+        sorted(CONVOLUTIONS),
+        ("pirkit.lowering.native_conv:bind_convolution", "native code for these sizes"),
+    ),
+}
+"""What binds ops to native code, as module and function, and in words."""
+
+
+def binder(op: str) -> Bind:
+    """What binds an op to native code."""
+    module, _, function = NATIVE_KERNELS[op][0].partition(":")
+    return getattr(import_module(module), function)

@@ -1,0 +1,96 @@
+"""Native programs as bytes: what a cache keeps of them beside the code of their functions.
+
+Functions go by their keys. What is read is the caller's own (see `cache.py`) and is looked at
+nevertheless: what does not hold together counts as absent.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pirkit.runtime.dtype import BY_NAME
+from pirkit.runtime.meta import TensorMeta
+from pirkit.runtime.native.function import NativeFunction
+from pirkit.runtime.native.program import NativeProgram, ProgramStep
+
+
+def pack_program(program: NativeProgram, keys: Sequence[str]) -> dict[str, Any]:
+    """A program as plain data; ``keys`` are those of the functions of its steps."""
+    return {
+        "inputs": [_meta(m) for m in program.inputs],
+        "results": [_meta(m) for m in program.results],
+        "steps": [
+            [key, list(step.operands)] for key, step in zip(keys, program.steps, strict=True)
+        ],
+        "temporaries": list(program.temporaries),
+        "memory": program.memory,
+        "names": [list(names) for names in program.names],
+        "summary": program.summary,
+        "in_place": sorted(map(list, program.in_place)),
+    }
+
+
+def unpack_program(
+    data: Any, function_of: Callable[[str], NativeFunction | None]
+) -> NativeProgram | None:
+    """The inverse of `pack_program`; None for anything else, and if a function is missing."""
+    try:
+        steps: list[ProgramStep] = []
+        for key, operands in data["steps"]:
+            function = function_of(str(key))
+            if function is None:
+                return None
+            steps.append(ProgramStep(function, _numbers(operands)))
+        inputs, results = data["names"]
+        program = NativeProgram(
+            tuple([_read_meta(m) for m in data["inputs"]]),
+            tuple([_read_meta(m) for m in data["results"]]),
+            tuple(steps),
+            _numbers(data["temporaries"]),
+            int(data["memory"]),
+            (tuple(map(str, inputs)), tuple(map(str, results))),
+            str(data["summary"]),
+            frozenset((int(a), int(b)) for a, b in data["in_place"]),
+        )
+    except (KeyError, TypeError, ValueError):
+        return None
+    return program if _holds_together(program) else None
+
+
+def _holds_together(program: NativeProgram) -> bool:
+    """Whether each operand is there, and each function gets as many as it takes."""
+    count = len(program.inputs) + len(program.results) + len(program.temporaries)
+    inside = all(0 <= offset <= program.memory for offset in program.temporaries)
+    return inside and all(
+        len(step.operands) == len(step.function.code.sizes)
+        and all(0 <= operand < count for operand in step.operands)
+        for step in program.steps
+    )
+
+
+def as_bytes(data: Any) -> bytes:
+    """Plain data as JSON."""
+    return json.dumps(data, separators=(",", ":")).encode()
+
+
+def from_bytes(data: bytes) -> Any:
+    """The inverse of `as_bytes`; None for anything else."""
+    try:
+        return json.loads(data)
+    except ValueError:
+        return None
+
+
+def _meta(meta: TensorMeta) -> list[Any]:
+    return [meta.dtype.name, list(meta.shape)]
+
+
+def _read_meta(data: Any) -> TensorMeta:
+    name, shape = data
+    return TensorMeta(_numbers(shape), BY_NAME[name])
+
+
+def _numbers(data: Any) -> tuple[int, ...]:
+    return tuple(map(int, data))
