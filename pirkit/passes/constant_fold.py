@@ -23,8 +23,8 @@ from pirkit.dialect.types import meta_of
 from pirkit.passes.base import Pass, PassContext, Stats, option
 from pirkit.passes.rewrite import replace, says_as_much
 from pirkit.runtime import dtype as dt
+from pirkit.runtime.binding import KERNEL_FAULTS
 from pirkit.runtime.meta import Meta, TensorMeta
-from pirkit.runtime.steps import KERNEL_FAULTS
 
 Array = np.ndarray[Any, Any]
 

@@ -23,7 +23,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -37,6 +37,10 @@ Step = Callable[..., Any]
 Bind = Callable[["Binding"], Step | None]
 """Gives the step of an instruction, or None for one that the kernel does not serve."""
 Scratch = Callable[[Sequence[int], "np.dtype[Any]"], Array]
+
+
+KERNEL_FAULTS: Final = (ArithmeticError, LookupError, MemoryError, TypeError, ValueError)
+"""What numpy raises when a kernel's arguments do not fit together."""
 
 
 def _fresh(shape: Sequence[int], dtype: np.dtype[Any]) -> Array:

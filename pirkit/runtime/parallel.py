@@ -18,9 +18,10 @@ from operator import call as apply
 import numpy as np
 
 from pirkit.diag.errors import ConstraintError
+from pirkit.runtime.binding import KERNEL_FAULTS
+from pirkit.runtime.executing import Steps, fault
 from pirkit.runtime.frame import Frame
 from pirkit.runtime.nodes import Access
-from pirkit.runtime.steps import KERNEL_FAULTS, Steps, fault
 
 
 @dataclass(frozen=True)

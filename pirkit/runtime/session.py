@@ -9,13 +9,14 @@ from typing import Any, Final
 
 import numpy as np
 
+from pirkit.runtime.executing import Runner, execute
 from pirkit.runtime.frame import Frame
 from pirkit.runtime.library import Library
 from pirkit.runtime.meta import Meta
 from pirkit.runtime.parallel import dependencies, execute_parallel
 from pirkit.runtime.plan import Call, Operand, Plan
 from pirkit.runtime.planning import plan_memory
-from pirkit.runtime.steps import Env, Runner, build, execute
+from pirkit.runtime.steps import Env, build
 
 _WORD: Final = (1 << 64) - 1
 
@@ -102,7 +103,15 @@ class Session:
             self._frame.settle(slot, place, [])
         self._places = {slot: self._frame.value(slot) for slot, _ in layout.copied}
         self._mode = mode
-        env = Env(self._frame, library.device, library, self.draws.generator, counters, mode.run)
+        env = Env(
+            self._frame,
+            library.device,
+            library,
+            self.draws.generator,
+            counters,
+            mode.run,
+            joins=mode.threads == 1 and mode.run is execute,
+        )
         self._steps = build(env, layout.nodes, layout.accesses)
         self._graph = dependencies(self._steps.accesses) if mode.threads > 1 else None
         self._varying = tuple(i for i in range(len(plan.slots)) if self._frame.moves(i))

@@ -7,30 +7,32 @@ size depends on elements) it picks them from the frame.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from functools import cached_property, partial
-from itertools import starmap, zip_longest
-from operator import call as apply
-from operator import itemgetter, length_hint
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import zip_longest
+from operator import itemgetter
 from typing import Any, Final, TypeGuard, cast
 
 import numpy as np
 
-from pirkit.diag.errors import ConstraintError, InternalError, RuntimeFault
+from pirkit.diag.errors import InternalError, RuntimeFault
 from pirkit.diag.limits import current_limits
 from pirkit.runtime.arrays import ACTIONS, TensorList
 from pirkit.runtime.binding import PlacedStep, Step
 from pirkit.runtime.device import Device
+from pirkit.runtime.executing import Runner, Steps
 from pirkit.runtime.frame import Cells, Frame
+from pirkit.runtime.joining import Held, Maker, making
 from pirkit.runtime.late import Counted, LateCall
-from pirkit.runtime.library import Library, call_fault
-from pirkit.runtime.meta import TensorMeta, of_value
+from pirkit.runtime.library import Library
+from pirkit.runtime.meta import TensorMeta
+from pirkit.runtime.native.segment import NativeStep
 from pirkit.runtime.nodes import (
     Access,
     Bound,
     Branch,
+    Fresh,
     Late,
     Loop,
     Move,
@@ -39,36 +41,12 @@ from pirkit.runtime.nodes import (
     Over,
     Release,
     Rename,
+    Target,
 )
 from pirkit.runtime.plan import Call, Instruction, Operand, slots_of
 
 Array = np.ndarray[Any, Any]
 Do = Callable[[], object]
-
-KERNEL_FAULTS: Final = (ArithmeticError, LookupError, MemoryError, TypeError, ValueError)
-"""What numpy raises when a kernel's arguments do not fit together."""
-
-
-@dataclass(frozen=True)
-class Steps:
-    """The callables of a block, and the instruction that each one belongs to.
-
-    A call is a function with its arguments, and no partial function: a tuple lies in one or two
-    cache lines, a partial function in five.
-    """
-
-    calls: tuple[tuple[Any, ...], ...]
-    instructions: tuple[Instruction, ...]
-    accesses: tuple[Access | None, ...] = ()
-    """What each one reads and writes, where that was asked for."""
-
-    @cached_property
-    def ended(self) -> tuple[tuple[Any, ...], ...]:
-        """The calls and one that does nothing: if it was reached, none before it ended the loop."""
-        return (*self.calls, (tuple,))
-
-
-Runner = Callable[[Frame, Steps], None]
 
 
 @dataclass(frozen=True)
@@ -81,60 +59,93 @@ class Env:
     generator: Callable[[Call], Callable[[], np.random.Generator]]
     counters: Counted
     run: Runner
+    joins: bool = False
+    """Whether native steps that stand together may be one callable."""
 
 
 def build(env: Env, nodes: Sequence[Node], accesses: Sequence[Access | None] = ()) -> Steps:
     """The callables of planned instructions; views of what stays at its place need none."""
-    dos: list[Do] = []
-    owners: list[Instruction] = []
-    kept: list[Access | None] = []
+    builder = _Builder(env, Held(env.frame))
     for node, access in zip_longest(nodes, accesses):
-        do = _BUILDERS[type(node)](env, node)
+        builder.node(node, access)
+    builder.close()
+    made = builder.made
+    calls = [(do.func, *do.args) if _is_plain(do) else (do,) for do, _, _ in made]
+    return Steps(tuple(calls), tuple([i for _, i, _ in made]), tuple([a for _, _, a in made]))
+
+
+@dataclass
+class _Builder:
+    """Callables with their instructions, and native steps that are held back."""
+
+    env: Env
+    held: Held
+    made: list[tuple[Do, Instruction, Access | None]] = field(
+        default_factory=list["tuple[Do, Instruction, Access | None]"]
+    )
+
+    def close(self) -> None:
+        """What was held back stands here."""
+        self.made += [(do, call, None) for do, call in self.held.dos()]
+        self.held = Held(self.env.frame)
+
+    def node(self, node: Node, access: Access | None) -> None:
+        if self.env.joins and isinstance(node, Bound) and self.joins(node):
+            return
+        do = _BUILDERS[type(node)](self.env, node)
         if do is not None:
-            dos.append(do)
-            owners.append(node.call if isinstance(node, Bound | Late) else node.instruction)
-            kept.append(access)
-    calls = [(do.func, *do.args) if _is_plain(do) else (do,) for do in dos]
-    return Steps(tuple(calls), tuple(owners), tuple(kept))
+            self.close()
+            owner = node.call if isinstance(node, Bound | Late) else node.instruction
+            self.made.append((do, owner, access))
+
+    def joins(self, node: Bound) -> bool:
+        """Holds a call back, where it is a native step or a view of what moves."""
+        env, step = self.env, node.step
+        cells = [env.frame.cells(o) for o in node.call.inputs]
+        ins = [c for c in cells if not isinstance(c, tuple)]
+        if len(ins) < len(cells):
+            return False
+        if isinstance(step, NativeStep):
+            return self.native(node, step, ins)
+        is_plain = not node.detach and not node.homes
+        is_view = node.choice.kernel.form == "view" and is_plain and len(ins) == 1
+        return is_view and not env.frame.stays(ins) and self.view(node, ins[0])
+
+    def native(self, node: Bound, step: NativeStep, ins: list[int]) -> bool:
+        env, call = self.env, node.call
+        wanted = list(zip(call.outputs, node.targets, strict=False))
+        renewed = {cast(int, o) for o, target in wanted if isinstance(target, Fresh)}
+        if any(isinstance(target, tuple) for _, target in wanted) or not renewed.isdisjoint(ins):
+            return False
+        if not self.held.may_renew(renewed) or not self.held.may_read(ins):
+            self.close()
+        env.counters.binds += 1
+        fresh: list[tuple[int, TensorMeta]] = []
+        outs = [
+            env.frame.settle(cast(int, output), cast(Target, target), fresh)
+            for output, target in wanted
+        ]
+        cells, makers = [*ins, *outs], _makers(env, fresh)
+        if step.is_written_in_rows(env.frame.values, cells, env.frame.moving(outs)):
+            self.held.add(call, step, cells, makers)
+            return True
+        self.close()
+        run = step.at(env.frame.values, cells, env.frame.moving(cells))
+        self.made.append((_made_first(env.frame.values, makers, run), call, None))
+        return True
+
+    def view(self, node: Bound, source: int) -> bool:
+        call, step = node.call, node.step
+        do = cast(Do, _returning(self.env, node, [source]))
+        cells = [source, *slots_of(call.outputs)]
+        if not self.held.views(call, do, cells, lambda a: list(_flat(step(a), call.outputs))):
+            self.close()
+            self.made.append((do, call, None))
+        return True
 
 
 def _is_plain(do: Do) -> TypeGuard[partial[object]]:
     return isinstance(do, partial) and not do.keywords
-
-
-_consume: Final = deque[object](maxlen=0).extend
-
-
-def execute(frame: Frame, steps: Steps) -> None:
-    """Run a block. Raises RuntimeFault for a kernel that refuses its arguments.
-
-    The interpreter takes no part in what comes between two kernels: a loop in C costs less.
-    """
-    left = iter(steps.ended)
-    try:
-        _consume(starmap(apply, left))
-        if length_hint(left):
-            raise LookupError("a kernel raised StopIteration")  # which C takes for the end
-    except (ConstraintError, *KERNEL_FAULTS) as error:
-        index = len(steps.ended) - length_hint(left) - 1
-        raise fault(frame, steps.instructions[index], error) from error
-
-
-def fault(frame: Frame, failed: Instruction, error: Exception) -> RuntimeFault:
-    """The error of an instruction, with the op and what it was called with."""
-    if isinstance(error, ConstraintError) and isinstance(failed, Call):
-        note = f"constraint {error.constraint}"
-        return call_fault(failed, error.message, note, error.help)
-    if not isinstance(failed, Call):
-        return RuntimeFault(f"{error}", code="PK0901", span=failed.span)
-    shown = ", ".join(_describe(frame.value(o)) for o in failed.inputs)
-    return call_fault(failed, f"{error}", f"called with {shown}", None)
-
-
-def _describe(value: Any) -> str:
-    if isinstance(value, np.ndarray):
-        return str(of_value(cast(Array, value)))
-    return "none" if value is None else f"{len(value)} tensors"
 
 
 def picker(frame: list[Any], cells: Sequence[Cells]) -> Callable[[], tuple[Any, ...]]:
@@ -177,7 +188,7 @@ def _writing(
 ) -> Do:
     frame = env.frame.values
     cells = [*ins, *outs]
-    makers = [(slot, env.device.maker(meta.shape, meta.dtype.np)) for slot, meta in fresh]
+    makers = _makers(env, fresh)
     flat = [c for c in cells if not isinstance(c, tuple)]
     taken = {slot for slot, _ in fresh}.intersection(flat[: len(ins)])
     if isinstance(step, PlacedStep) and len(flat) == len(cells) and not taken:
@@ -197,22 +208,18 @@ def _writing(
     return make_and_write
 
 
-def _made_first(frame: list[Any], makers: Sequence[tuple[int, Callable[[], Any]]], do: Do) -> Do:
+def _makers(env: Env, fresh: Sequence[tuple[int, TensorMeta]]) -> list[Maker]:
+    return [(slot, env.device.maker(meta.shape, meta.dtype.np)) for slot, meta in fresh]
+
+
+def _made_first(frame: list[Any], makers: Sequence[Maker], do: Do) -> Do:
     """A step that finds its arrays itself, behind what makes those of its results."""
     if not makers:
         return do
-    if len(makers) == 1:
-        ((only, make_only),) = makers
-
-        def make_one_and_do() -> None:
-            frame[only] = make_only()
-            do()
-
-        return make_one_and_do
+    make = making(frame, makers)
 
     def make_and_do() -> None:
-        for slot, make in makers:
-            frame[slot] = make()
+        make()
         do()
 
     return make_and_do
@@ -332,7 +339,7 @@ def _move(env: Env, node: Move) -> Do | None:
     if not pairs and not renewed:
         return None
     crossed, copyto = node.crossed, env.device.xp.copyto
-    makers = [(slot, env.device.maker(meta.shape, meta.dtype.np)) for slot, meta in fresh]
+    makers = _makers(env, fresh)
 
     def move() -> None:
         values = [frame[a] for a, _ in pairs]

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pirkit.diag.span import Span
+from pirkit.runtime.executing import Steps, execute
 from pirkit.runtime.frame import Frame
 from pirkit.runtime.meta import Meta, of_value
 from pirkit.runtime.plan import Call, Instruction, Operand, slots_of
-from pirkit.runtime.steps import Steps, execute
 
 
 @dataclass(frozen=True)

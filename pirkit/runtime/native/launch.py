@@ -1,4 +1,4 @@
-"""Launches: kernels of a plan, several native functions in one call.
+"""Launches: steps of a plan, several native functions in one call.
 
 Operands that stay where they are are written into the blocks of arguments once. Of those that lie
 somewhere else in each call native code itself finds the address: it looks into the arrays in the
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import Any, Final
 
@@ -20,6 +21,7 @@ from pirkit.runtime.native.kept import kept_ir
 from pirkit.runtime.native.launch_ir import FUNCTION, HEADER, UNFIT, launch_text
 from pirkit.runtime.native.pool import pool
 from pirkit.runtime.native.program import BRIEF_NS, knows_memory
+from pirkit.runtime.native.records_ir import RECORD
 from pirkit.runtime.tensor.buffer import address_of
 
 Array = np.ndarray[Any, Any]
@@ -34,58 +36,99 @@ _ITEMS: Final = object.__basicsize__ + 8
 """Where a list keeps the address of its elements: behind the head of an object and its length."""
 
 
-class Launch:
-    """Native functions, one after the other, over operands that are known by number.
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A function with the numbers of its operands; behind it some marks are looked at."""
 
-    ``steps`` are functions with the numbers of their operands, ``marks`` the bytes that functions
-    set where data do not keep to what is demanded. Not to be run twice at a time: scratch memory
-    and arguments are its own.
+    function: NativeFunction
+    operands: tuple[int, ...]
+    marks: range = range(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """What one step hands to a launch: its functions, over operands that it has numbered.
+
+    ``own`` are operands that it brings itself; ``marks`` those that are bytes which functions set
+    where data do not keep to what is demanded, as many as its works look at.
     """
 
-    def __init__(
-        self, steps: Sequence[tuple[NativeFunction, Sequence[int]]], marks: Array | None = None
-    ) -> None:
-        self.places: dict[int, list[int]] = {}
-        self.marks = marks
-        self.shares = False
-        self.owned: list[Any] = [marks]
-        words = [word for function, operands in steps for word in self._record(function, operands)]
-        self.records = (ctypes.c_size_t * max(len(words), 1))(*words)
-        self.count = len(steps)
-        self.is_brief = not self.shares and sum(f.code.work for f, _ in steps) < BRIEF_NS
+    works: tuple[Work, ...]
+    own: Mapping[int, Array] = field(default_factory=dict[int, Array])
+    marks: tuple[int, ...] = ()
 
-    def _record(self, function: NativeFunction, operands: Sequence[int]) -> tuple[int, ...]:
-        code = function.code
+
+Key = tuple[int, int]
+"""An operand of a launch: the piece and its number there."""
+
+
+class Launch:
+    """The functions of some pieces, one after the other, until one sets a mark.
+
+    Not to be run twice at a time: scratch memory and arguments are its own.
+    """
+
+    def __init__(self, pieces: Sequence[Piece]) -> None:
+        self.places: dict[Key, list[int]] = {}
+        self.marks = np.zeros(sum(len(piece.marks) for piece in pieces), np.uint8)
+        self.owned: list[Any] = [self.marks]
+        self.shares = False
+        self.work = 0
+        words: list[int] = []
+        first = 0
+        for number, piece in enumerate(pieces):
+            for work in piece.works:
+                words += self._record(number, work, first)
+            for operand, array in piece.own.items():
+                self.fix((number, operand), array)
+            for k, operand in enumerate(piece.marks, first):
+                self.fix((number, operand), self.marks[k:])
+            first += len(piece.marks)
+        self.records = (ctypes.c_size_t * max(len(words), 1))(*words)
+        self.count = len(words) // len(RECORD)
+        self.is_brief = not self.shares and self.work < BRIEF_NS
+
+    def _record(self, piece: int, work: Work, first: int) -> tuple[int, ...]:
+        code = work.function.code
+        self.work += code.work
         threads, chunk = sharing(code)
         self.shares = self.shares or threads > 1
         scratch = ctypes.create_string_buffer(code.scratch * threads + _LINE)
         start = -(-ctypes.addressof(scratch) // _LINE) * _LINE
-        block = (ctypes.c_size_t * (len(operands) + 1))(*[0] * len(operands), start)
+        count = len(work.operands)
+        block = (ctypes.c_size_t * (count + 1))(*[0] * count, start)
         where = ctypes.addressof(block)
-        for position, operand in enumerate(operands):
-            self.places.setdefault(operand, []).append(where + 8 * position)
-        self.owned += [block, scratch, function]
-        return function.address, where, code.blocks, chunk, threads
+        for position, operand in enumerate(work.operands):
+            self.places.setdefault((piece, operand), []).append(where + 8 * position)
+        self.owned += [block, scratch, work.function]
+        marked = len(work.marks)
+        marks = address_of(self.marks) + first + work.marks.start if marked else 0
+        return work.function.address, where, code.blocks, chunk, threads, marks, marked
 
-    def fix(self, operand: int, array: Array) -> None:
+    def fix(self, operand: Key, array: Array) -> None:
         """An operand is in this array from here on. The caller answers for its size."""
         self.owned.append(array)
         self._write(operand, address_of(array))
 
-    def _write(self, operand: int, address: int) -> None:
+    def _write(self, operand: Key, address: int) -> None:
         for place in self.places.get(operand, ()):
             ctypes.c_size_t.from_address(place).value = address
 
-    def over(self, values: list[Any], cells: Mapping[int, int]) -> Go:
+    def broken(self) -> int:
+        """The first mark that is set; they are as new then."""
+        first = int(np.flatnonzero(self.marks)[0])
+        self.marks[...] = 0
+        return first
+
+    def over(self, values: list[Any], cells: Mapping[Key, int]) -> Go:
         """A call that finds operands in cells of a list, which it runs over again and again.
 
-        It gives DONE, or BROKEN where a mark is set, or UNFIT, having done nothing, where an array
-        does not lie in rows.
+        It gives DONE, or BROKEN where a function set a mark, or UNFIT, having done nothing, where
+        an array does not lie in rows.
         """
         patches = [(place, c) for k, c in cells.items() for place in self.places.get(k, ())]
         header = (ctypes.c_size_t * len(HEADER))()
         flat = (ctypes.c_size_t * max(2 * len(patches), 1))(*[w for pair in patches for w in pair])
-        marks = self.marks
         known = {
             "records": ctypes.addressof(self.records),
             "count": self.count,
@@ -93,8 +136,6 @@ class Launch:
             "patches": ctypes.addressof(flat),
             "patched": len(patches) if _knows_lists() else 0,
             "array": id(np.ndarray),
-            "marks": 0 if marks is None or not marks.size else address_of(marks),
-            "marked": 0 if marks is None else marks.size,
         }
         for name, word in known.items():
             header[HEADER[name]] = word
@@ -105,7 +146,7 @@ class Launch:
             go = partial(_share, header, go)
         return go if _knows_lists() else partial(self._slowly, go, values, cells)
 
-    def _slowly(self, go: Go, values: list[Any], cells: Mapping[int, int]) -> int:
+    def _slowly(self, go: Go, values: list[Any], cells: Mapping[Key, int]) -> int:
         """Find the operands as numpy tells them."""
         for operand, cell in cells.items():
             array = values[cell]

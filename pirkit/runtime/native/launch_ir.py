@@ -11,25 +11,25 @@ from string import Template
 from typing import Final
 
 from pirkit.runtime.native.program_ir import CONTIGUOUS_AND_ALIGNED, LAYOUT
-from pirkit.runtime.native.records_ir import RUN_HEADER, run_text
+from pirkit.runtime.native.records_ir import ALL, RUN_HEADER, run_text
 
 FUNCTION: Final = "pirkit_launch"
 
 HEADER: Final = RUN_HEADER | {
-    "cells": 4, "patches": 5, "patched": 6, "array": 7, "marks": 8, "marked": 9,
+    "cells": 4, "patches": 5, "patched": 6, "array": 7,
 }  # fmt: skip
 """Words of the header of a launch.
 
 Behind those of `RUN_HEADER`: ``patches`` are ``patched`` pairs of a place and the number of the
 cell, of the list ``cells``, with the array whose address goes there; ``array`` is the type of numpy
-arrays; ``marks`` are ``marked`` bytes that kernels set where data do not keep to what is demanded.
+arrays.
 """
 
 DONE: Final = 0
 UNFIT: Final = 1
 """An operand does not lie in rows, and nothing has run."""
 BROKEN: Final = 2
-"""All has run, and a mark is set."""
+"""A mark is set, and nothing has run behind the function that set it."""
 
 _TEXT: Final = Template("""
 define i64 @pirkit_launch(ptr %header, ptr %owned) {
@@ -38,14 +38,10 @@ entry:
   %p_patches = getelementptr i64, ptr %header, i64 $patches
   %p_patched = getelementptr i64, ptr %header, i64 $patched
   %p_array = getelementptr i64, ptr %header, i64 $array
-  %p_marks = getelementptr i64, ptr %header, i64 $marks
-  %p_marked = getelementptr i64, ptr %header, i64 $marked
   %cells = load ptr, ptr %p_cells, align 8
   %patches = load ptr, ptr %p_patches, align 8
   %patched = load i64, ptr %p_patched, align 8
   %type = load ptr, ptr %p_array, align 8
-  %marks = load ptr, ptr %p_marks, align 8
-  %marked = load i64, ptr %p_marked, align 8
   %moves = icmp sgt i64 %patched, 0
   br i1 %moves, label %list, label %next
 list:
@@ -83,24 +79,10 @@ write:
 unfit:
   ret i64 $UNFIT
 next:
-  call void @run(ptr %header)
-  br label %check
-check:
-  %m = phi i64 [ 0, %next ], [ %m1, %fine ]
-  %rest = icmp slt i64 %m, %marked
-  br i1 %rest, label %mark, label %good
-mark:
-  %p_mark = getelementptr i8, ptr %marks, i64 %m
-  %set = load i8, ptr %p_mark, align 1
-  %is_set = icmp ne i8 %set, 0
-  br i1 %is_set, label %broken, label %fine
-fine:
-  %m1 = add i64 %m, 1
-  br label %check
-good:
-  ret i64 $DONE
-broken:
-  ret i64 $BROKEN
+  %ran = call i64 @run(ptr %header)
+  %all = icmp eq i64 %ran, $ALL
+  %state = select i1 %all, i64 $DONE, i64 $BROKEN
+  ret i64 %state
 }
 """)
 
@@ -116,6 +98,7 @@ def launch_text(items: int) -> str:
         items=str(items),
         UNFIT=str(UNFIT),
         DONE=str(DONE),
+        ALL=str(ALL),
         BROKEN=str(BROKEN),
     )
     return f"{run_text('run', 'private')}{launch}"

@@ -172,7 +172,7 @@ class _Session:
                 self.places[operand].append(ctypes.addressof(block) + 8 * position)
             else:
                 block[position] = self.base + program.temporaries[operand - outside]
-        words = (step.function.address, ctypes.addressof(block), code.blocks, chunk, threads)
+        words = (step.function.address, ctypes.addressof(block), code.blocks, chunk, threads, 0, 0)
         first = number * len(RECORD)
         self.records[first : first + len(RECORD)] = words
         self.owned += [block, scratch, step.function]

@@ -157,7 +157,7 @@ write:
   %j1 = add i64 %j, 1
   br label %place
 run:
-  call void @pirkit_program_run(ptr %header)
+  %ran = call i64 @pirkit_program_run(ptr %header)
   ret i64 0
 }
 """)

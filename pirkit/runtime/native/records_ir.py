@@ -1,6 +1,7 @@
 """The code that runs a list of records, as LLVM IR.
 
-A record is a native function with the block of its arguments, and how its work is shared.
+A record is a native function with the block of its arguments, how its work is shared, and the bytes
+that it sets where data do not keep to what is demanded: behind such a record nothing more runs.
 """
 
 from __future__ import annotations
@@ -15,11 +16,15 @@ RUN_HEADER: Final = {"records": 0, "count": 1, "share": 2, "pool": 3}
 ``pool``.
 """
 
-RECORD: Final = ("function", "arguments", "blocks", "chunk", "threads")
-"""Words of a record."""
+RECORD: Final = ("function", "arguments", "blocks", "chunk", "threads", "marks", "marked")
+"""Words of a record; ``marks`` are ``marked`` bytes."""
+
+ALL: Final = 0
+STOPPED: Final = 1
+"""What the code gives: all records have run, or a mark was set and those behind it have not."""
 
 _TEXT: Final = Template("""
-define $linkage void @$name(ptr %header) {
+define $linkage i64 @$name(ptr %header) {
 entry:
   %p_records = getelementptr i64, ptr %header, i64 $records
   %p_count = getelementptr i64, ptr %header, i64 $count
@@ -31,7 +36,7 @@ entry:
   %pool = load ptr, ptr %p_pool, align 8
   br label %next
 next:
-  %k = phi i64 [ 0, %entry ], [ %after, %end ]
+  %k = phi i64 [ 0, %entry ], [ %after, %check ]
   %more = icmp slt i64 %k, %count
   br i1 %more, label %one, label %done
 one:
@@ -41,11 +46,15 @@ one:
   %p_blocks = getelementptr i64, ptr %record, i64 2
   %p_chunk = getelementptr i64, ptr %record, i64 3
   %p_threads = getelementptr i64, ptr %record, i64 4
+  %p_marks = getelementptr i64, ptr %record, i64 5
+  %p_marked = getelementptr i64, ptr %record, i64 6
   %function = load ptr, ptr %record, align 8
   %arguments = load ptr, ptr %p_arguments, align 8
   %blocks = load i64, ptr %p_blocks, align 8
   %chunk = load i64, ptr %p_chunk, align 8
   %threads = load i64, ptr %p_threads, align 8
+  %marks = load ptr, ptr %p_marks, align 8
+  %marked = load i64, ptr %p_marked, align 8
   %alone = icmp sle i64 %threads, 1
   br i1 %alone, label %run, label %shared
 run:
@@ -56,9 +65,23 @@ shared:
   br label %end
 end:
   %after = add i64 %k, 1
-  br label %next
+  br label %check
+check:
+  %m = phi i64 [ 0, %end ], [ %m1, %fine ]
+  %left = icmp slt i64 %m, %marked
+  br i1 %left, label %mark, label %next
+mark:
+  %p_mark = getelementptr i8, ptr %marks, i64 %m
+  %set = load i8, ptr %p_mark, align 1
+  %is_set = icmp ne i8 %set, 0
+  br i1 %is_set, label %stop, label %fine
+fine:
+  %m1 = add i64 %m, 1
+  br label %check
+stop:
+  ret i64 $STOPPED
 done:
-  ret void
+  ret i64 $ALL
 }
 """)
 
@@ -66,4 +89,5 @@ done:
 def run_text(name: str, linkage: str = "") -> str:
     """A function that runs the records of a header."""
     words = {word: str(number) for word, number in RUN_HEADER.items()}
-    return _TEXT.substitute(words, name=name, linkage=linkage, record_bytes=str(8 * len(RECORD)))
+    numbers = {"record_bytes": str(8 * len(RECORD)), "ALL": str(ALL), "STOPPED": str(STOPPED)}
+    return _TEXT.substitute(words, **numbers, name=name, linkage=linkage)

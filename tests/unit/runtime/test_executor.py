@@ -14,9 +14,9 @@ from pirkit.diag.limits import Limits, use_limits
 from pirkit.dialect.operation import ProgramOp
 from pirkit.lowering.kernels import KernelLibrary
 from pirkit.lowering.plan_writer import write_plan
+from pirkit.runtime.executing import Steps, execute
 from pirkit.runtime.executor import Executable
 from pirkit.runtime.frame import Frame
-from pirkit.runtime.steps import Steps, execute
 from tests.execution import parsed
 
 F = "tensor<2xf32>"

@@ -1,0 +1,183 @@
+"""Steps of native code that run as one call: one of them, or several that stand together."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any, NoReturn
+
+import numpy as np
+
+from pirkit.diag.errors import ConstraintError
+from pirkit.runtime.binding import KERNEL_FAULTS, PlacedStep
+from pirkit.runtime.meta import TensorMeta
+from pirkit.runtime.native.function import new_array
+from pirkit.runtime.native.launch import Launch, Piece
+from pirkit.runtime.native.launch_ir import BROKEN, UNFIT
+
+Array = np.ndarray[Any, Any]
+Failed = Callable[[int, Exception], NoReturn]
+"""Raises for the error of a step, by its number in the segment."""
+
+
+class NativeStep(PlacedStep):
+    """A step that is native functions over its operands.
+
+    ``inputs`` is how many operands it reads; ``outputs`` are the numbers of the operands that it
+    writes, with their places among the results, and ``results`` what those are.
+    """
+
+    inputs: int
+    outputs: Mapping[int, int]
+    results: tuple[TensorMeta, ...]
+
+    @abstractmethod
+    def piece(self) -> Piece:
+        """Its part of a launch, with memory of its own that no other part has."""
+
+    @abstractmethod
+    def error(self, mark: int) -> Exception:
+        """What is wrong with the data where a mark of the piece is set."""
+
+    def operands(self, cells: Sequence[int]) -> Iterator[tuple[int, int]]:
+        """Inputs and results by number, with their cells."""
+        yield from enumerate(cells[: self.inputs])
+        for operand, place in self.outputs.items():
+            yield operand, cells[self.inputs + place]
+
+    def may_join(
+        self, values: Sequence[Any], cells: Sequence[int], moving: AbstractSet[int]
+    ) -> bool:
+        """Whether what stays lies in rows, so that a launch can be given it as it is."""
+        arrays = [values[c] for _, c in self.operands(cells) if c not in moving]
+        return all(a is None or in_rows(a) for a in arrays)
+
+    def is_written_in_rows(
+        self, values: Sequence[Any], cells: Sequence[int], moving: AbstractSet[int]
+    ) -> bool:
+        """Whether results that stay lie in rows, so that a launch can be given them as they are."""
+        results = [c for k, c in self.operands(cells) if k in self.outputs and c not in moving]
+        return all(values[c] is None or in_rows(values[c]) for c in results)
+
+    def at(
+        self, values: list[Any], cells: Sequence[int], moving: AbstractSet[int]
+    ) -> Callable[[], object]:
+        """The launch over arrays in cells; those that do not lie in rows are copied."""
+        if not self.is_written_in_rows(values, cells, moving):
+            return partial(self._anywhere, values, cells)
+        return Segment(values, [Member(self, tuple(cells))], moving).call(_as_it_is)
+
+    def _anywhere(self, values: list[Any], cells: Sequence[int]) -> None:
+        self(*[values[c] for c in cells])
+
+    @cached_property
+    def given(self) -> tuple[list[Any], Callable[[], object]]:
+        """Cells of its own, and the launch over them, for calls on arrays from anywhere."""
+        cells = range(self.inputs + len(self.results))
+        values: list[Any] = [None] * len(cells)
+        segment = Segment(values, [Member(self, tuple(cells))], frozenset(cells))
+        return values, segment.call(_as_it_is)
+
+    def __call__(self, *given: Any) -> None:
+        """Run on arrays from anywhere; those that do not lie in rows are copied."""
+        targets = given[self.inputs :]
+        arrays = [a if in_rows(a) else np.array(a, order="C") for a in given[: self.inputs]]
+        whole = [
+            t if t is not None and in_rows(t) else new_array(m)
+            for t, m in zip(targets, self.results, strict=True)
+        ]
+        values, run = self.given
+        values[:] = [*arrays, *whole]
+        try:
+            run()
+        finally:
+            values[:] = [None] * len(values)
+        for target, made in zip(targets, whole, strict=True):
+            if target is not None and target is not made:
+                target[...] = made
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A step and the cells of its operands and results."""
+
+    step: NativeStep
+    cells: tuple[int, ...]
+
+
+class Segment:
+    """Steps in order, over arrays in the cells of a list.
+
+    Cells that are not among the ``moving`` ones hold now what they hold in each run. Operands that
+    stay and do not lie in rows are copied before all steps.
+    """
+
+    def __init__(
+        self, values: list[Any], members: Sequence[Member], moving: AbstractSet[int]
+    ) -> None:
+        self.values, self.members = values, members
+        self.copies: list[tuple[Array, Array]] = []
+        pieces = [member.step.piece() for member in members]
+        self.ends = np.cumsum([len(piece.marks) for piece in pieces])
+        self.launch = Launch(pieces)
+        self.found: dict[tuple[int, int], int] = {}
+        for number, member in enumerate(members):
+            for operand, cell in member.step.operands(member.cells):
+                if cell in moving:
+                    self.found[number, operand] = cell
+                else:
+                    self.launch.fix((number, operand), self._array(member.step, operand, cell))
+
+    def _array(self, step: NativeStep, operand: int, cell: int) -> Array:
+        array = self.values[cell]
+        if array is None:
+            return new_array(step.results[step.outputs[operand]])
+        if in_rows(array):
+            return array
+        dense = np.empty(array.shape, array.dtype)
+        self.copies.append((dense, array))
+        return dense
+
+    def call(self, failed: Failed) -> Callable[[], object]:
+        """What runs all steps. ``failed`` is told of the error of a step, and raises."""
+        go, copies = self.launch.over(self.values, self.found), self.copies
+        if not self.found and not self.launch.marks.size and not copies:
+            return go
+
+        def run() -> None:
+            for dense, array in copies:
+                np.copyto(dense, array)
+            state = go()
+            if state == UNFIT:
+                self._anywhere(failed)
+            elif state == BROKEN:
+                self._raise(failed)
+
+        return run
+
+    def _anywhere(self, failed: Failed) -> None:
+        """One step after the other, on arrays that do not lie in rows."""
+        values = self.values
+        for number, member in enumerate(self.members):
+            try:
+                member.step(*[values[c] for c in member.cells])
+            except (ConstraintError, *KERNEL_FAULTS) as error:
+                failed(number, error)
+
+    def _raise(self, failed: Failed) -> None:
+        mark = self.launch.broken()
+        number = int(np.searchsorted(self.ends, mark, side="right"))
+        first = int(self.ends[number - 1]) if number else 0
+        failed(number, self.members[number].step.error(mark - first))
+
+
+def _as_it_is(number: int, error: Exception) -> NoReturn:
+    raise error
+
+
+def in_rows(array: Any) -> bool:
+    """Whether native code can be given an array as it is."""
+    return type(array) is np.ndarray and array.flags.c_contiguous and array.flags.aligned
