@@ -11,7 +11,9 @@ import pytest
 import pirkit
 from pirkit import ops
 from pirkit.lowering.whole_program.graph import Refused
+from pirkit.lowering.whole_program.order import order_of
 from pirkit.lowering.whole_program.points import points_program
+from pirkit.lowering.whole_program.stages import stages_of
 from pirkit.runtime.native.target import host
 from tests.whole_program.networks import (
     assert_close,
@@ -190,6 +192,27 @@ def test_rows_of_programs_with_products_are_rounded_once() -> None:
 def test_vectors_in_blocks(points: int) -> None:
     """A part is some blocks of vectors and a narrower one; only the last vector has a tail."""
     check(step, step_arguments(points, (1, 9, 6, 1)), 1e-4)
+
+
+@pytest.mark.parametrize("points", [40, 515, 1100])
+def test_rows_of_a_block_lie_beside_each_other(points: int) -> None:
+    """What sums read is there for all vectors of a block, the rest once; a page lies behind."""
+    stages = stages_of(graph(step, step_arguments(points, (1, 9, 6, 1))))
+    order = order_of(stages, 16)
+    (loops,) = order.groups
+    read = {v for s in stages.sums for pair in s.terms for v in pair} & order.rows.keys()
+    assert read == (order.blocks.keys() if loops.sums else set())
+    places = {v: range(p, p + 64 * stages.columns(v)) for v, p in order.rows.items()}
+    for value in order.blocks:
+        size = 64 * loops.apart * stages.columns(value)
+        places[value] = range(order.rows[value], order.rows[value] + size)
+    assert max(p.stop for p in places.values()) + 4096 <= loops.scratch
+    ends = [p.stop for v, p in places.items() if v not in order.blocks]
+    starts = sorted((p.start, p.stop) for v, p in places.items() if v in order.blocks)
+    bounds = [max(ends), *[bound for pair in starts for bound in pair]]
+    assert bounds == sorted(bounds)
+    assert loops.apart >= loops.block
+    assert loops.apart % 2 == 1
 
 
 def test_much_behind_a_slow_function_has_a_loop_of_its_own() -> None:

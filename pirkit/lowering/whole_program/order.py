@@ -18,6 +18,8 @@ _SLOW: Final = frozenset({
 _MOST_IN_BLOCK: Final = 8
 _BLOCK_BYTES: Final = 1 << 19
 """Rows of a block, which stay in the second cache between the loops and the sums."""
+_APART: Final = 4096
+"""CPUs fetch ahead up to the end of a page: what lies behind belongs to another thread."""
 _BEHIND: Final = 12
 """Operations behind a slow function that are worth a loop of their own."""
 
@@ -52,7 +54,8 @@ class Loops:
 
     ``block`` vectors of points go through the loops ``inside`` one by one, then the ``sums`` over
     them follow for all of these vectors at once. A group of one vector has its sums ``inside``.
-    A vector needs ``row_bytes`` of scratch memory between the loops.
+    A thread needs ``scratch`` bytes for rows between the loops. Rows that sums read are there for
+    all vectors of a block: a column of one is ``apart`` vectors behind the column before.
     """
 
     group: Group
@@ -60,7 +63,12 @@ class Loops:
     inside: list[Item]
     sums: list[Item]
     block: int = 1
-    row_bytes: int = 0
+    scratch: int = 0
+
+    @property
+    def apart(self) -> int:
+        """An odd number: the columns of one vector are in all sets of a cache."""
+        return self.block | 1
 
     def items(self) -> list[Item]:
         return [*self.inside, *self.sums]
@@ -70,9 +78,10 @@ class Loops:
 class Order:
     """Loops ``before`` the points, those of each group, and ``after`` them.
 
-    ``rows`` are bytes of scratch memory at which rows lie between loops, ``whole`` bytes of the
-    workspace; what is in neither is in registers, an input or a result. ``kept`` are the values
-    that somebody outside of their own loop reads.
+    ``rows`` are bytes of scratch memory at which rows lie between loops, those in ``blocks`` for
+    all vectors of a block; ``whole`` are bytes of the workspace; what is in neither is in
+    registers, an input or a result. ``kept`` are the values that somebody outside of their own loop
+    reads.
     """
 
     stages: Stages
@@ -81,6 +90,7 @@ class Order:
     after: list[Item]
     kept: set[int] = field(default_factory=set[int])
     rows: dict[int, int] = field(default_factory=dict[int, int])
+    blocks: dict[int, Loops] = field(default_factory=dict[int, Loops])
     whole: dict[int, int] = field(default_factory=dict[int, int])
     whole_bytes: int = 0
 
@@ -111,8 +121,6 @@ def order_of(stages: Stages, lanes: int) -> Order:
     made.kept -= set(stages.graph.outputs) - stages.rows.keys()
     for loops in groups:
         _place_rows(made, loops, lanes)
-        room = _BLOCK_BYTES // max(1, loops.row_bytes)
-        loops.block = max(1, min(_MOST_IN_BLOCK, room, loops.vectors))
     graph = stages.graph
     for item in (*made.before, *made.after):
         for node in item.nodes:
@@ -173,30 +181,43 @@ def _split(item: Item) -> Iterator[Item]:
 
 def _place_rows(made: Order, loops: Loops, lanes: int) -> None:
     """Give rows that outlive their loop a place, which others get when nobody reads them more."""
-    stages = made.stages
+
+    def size(value: int) -> int:
+        graph = made.stages.graph
+        return made.stages.columns(value) * lanes * graph.dtype(value).itemsize
 
     def room(value: int) -> int:
         """An odd number of lines: the same column of many rows is not in one set of a cache."""
-        size = stages.columns(value) * lanes * stages.graph.dtype(value).itemsize
-        return -(-size // _LINE) * _LINE | _LINE
+        return -(-size(value) // _LINE) * _LINE | _LINE
 
+    summed = {v for item in loops.sums for v in item.reads()}
     last: dict[int, int] = {}
-    for k, item in enumerate(loops.items()):
+    for k, item in enumerate(loops.inside):
         for value in item.reads():
             last[value] = k
     free: dict[int, list[int]] = defaultdict(list)
     ends: dict[int, list[int]] = defaultdict(list)
+    in_blocks: list[int] = []
     for k, item in enumerate(loops.inside):
         for node in item.nodes:
             value = node.op.out
+            if value in summed:
+                in_blocks.append(value)
+                continue
             if value not in made.kept:
                 continue
-            size = room(value)
-            if free[size]:
-                made.rows[value] = free[size].pop()
+            wanted = room(value)
+            if free[wanted]:
+                made.rows[value] = free[wanted].pop()
             else:
-                made.rows[value] = loops.row_bytes
-                loops.row_bytes += size
+                made.rows[value] = loops.scratch
+                loops.scratch += wanted
             ends[last[value]].append(value)
         for value in ends[k]:
             free[room(value)].append(made.rows[value])
+    most = _BLOCK_BYTES // max(1, sum(map(size, in_blocks)))
+    loops.block = max(1, min(_MOST_IN_BLOCK, most, loops.vectors))
+    for value in in_blocks:
+        made.rows[value], made.blocks[value] = loops.scratch, loops
+        loops.scratch += -(-size(value) * loops.apart // _LINE) * _LINE
+    loops.scratch = -(-loops.scratch // _APART) * _APART + _APART

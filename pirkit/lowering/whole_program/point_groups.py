@@ -28,7 +28,9 @@ class Points:
         self.sums = Sums(order.stages.graph, loops.group, lanes)
         wanted = min(_MOST_PARTS, loops.vectors // _PART)
         self.parts = 1 << max(0, wanted.bit_length() - 1)  # even shares for even numbers of threads
-        self.scratch = loops.block * loops.row_bytes
+        self.scratch = loops.scratch
+        self.is_block = loops.vectors <= self.parts * loops.block
+        """Whether no part has more than one block: its sums begin with what that gives."""
         self.numbers = order.reserve(self.parts * self.sums.count * self.size)
 
     def place_sums(self, w: Writer) -> None:
@@ -53,6 +55,9 @@ class Points:
         def part(number: Value, _: object) -> list[Value]:
             low, high = (self._bound(w, b.plus(number, k)) for k in (0, 1))
             sums = b.at(self._sums(w), b.times(number, self.sums.count * self.size))
+            if self.is_block:
+                self._block(w, low, high, sums)
+                return []
             self.sums.clear(w, sums)
 
             def block(first: Value, _: object) -> list[Value]:
@@ -73,13 +78,13 @@ class Points:
 
     def _block(self, w: Writer, first: Value, high: Value, sums: Value) -> None:
         """Some vectors of points through all loops, then what they give to the sums."""
-        b, most, scratch = w.b, self.loops.block, w.scratch
+        b, most = w.b, self.loops.block
         left = b.emit(I64, f"sub i64 {high.text}, {first.text}")
         count = b.call("llvm.smin.i64", I64, left, f"i64 {most}") if most > 1 else Value("1", I64)
 
         def choose(number: Value) -> None:
             """Let the writer work on one of the vectors."""
-            w.scratch = b.at(scratch, b.times(number, self.loops.row_bytes))
+            w.number = number
             w.row = b.times(b.plus(first, number), self.lanes)
             if self.count % self.lanes:
                 behind = b.emit(I64, f"sub i64 {self.count}, {w.row.text}")
@@ -93,8 +98,7 @@ class Points:
         b.loop(0, count, 1, [], one)
         for item in self.loops.sums:
             if item.sum is not None:
-                self.sums.add(w, item.sum, sums, Vectors(count, choose))
-        w.scratch = scratch
+                self.sums.add(w, item.sum, sums, Vectors(count, choose, not self.is_block))
 
     def _vector(self, w: Writer) -> None:
         """One vector of points through all loops."""

@@ -22,10 +22,14 @@ TILE: Final = (4, 4)
 
 @dataclass(frozen=True, slots=True)
 class Vectors:
-    """``count`` vectors of points; ``choose`` lets the writer work on one of them."""
+    """``count`` vectors of points; ``choose`` lets the writer work on one of them.
+
+    ``more`` says that there is something to add to.
+    """
 
     count: Value
     choose: Callable[[Value], None]
+    more: bool
 
 
 class Sums:
@@ -53,7 +57,7 @@ class Sums:
         b.loop(0, self.count, self.lanes, [], one)
 
     def add(self, w: Writer, each: Sum, start: Value, vectors: Vectors | None) -> None:
-        """Add what some vectors of points give; or begin with the only one."""
+        """Add what some vectors of points give, or begin with that."""
         b = w.b
         left = each.terms[0][0]
         rows = 1 if left is None else w.stages.columns(left) if left in w.stages.rows else 0
@@ -95,7 +99,7 @@ class Sums:
                 for k, piece in _pieces(b, numbers, r * some, some):
                     number = b.plus(line, b.plus(column, k - r * some))
                     place = Memory(b.at(base, b.times(number, size)), size)
-                    if vectors is not None:
+                    if vectors is not None and vectors.more:
                         piece = b.add(load(b, w.dtype, place, piece.type.lanes, None), piece)
                     store(b, piece, w.dtype, place, None)
 

@@ -40,6 +40,8 @@ class Writer:
         self.scratch = Value("%scratch", PTR)
         self.mask: Value = tail_mask(b, lanes, lanes)
         self.row: Value = Value("0", I64)
+        self.number: Value = Value("0", I64)
+        """Which vector of a block it is."""
         self.summed = {v for s in self.stages.sums for pair in s.terms for v in pair}
         self.contracts = any(n.kind == "matmul" for n in self.stages.inside)
         """Whether rows are multiplied and added with one rounding, as their products are."""
@@ -156,9 +158,12 @@ class Writer:
 
     def at_row(self, value: int, column: Value) -> Value:
         """Where a column of a value that lies in scratch memory is."""
-        size = self.lanes * self.graph.dtype(value).itemsize
-        base = self.b.at(self.scratch, self.order.rows[value])
-        return self.b.at(base, self.b.times(column, size))
+        b, size = self.b, self.lanes * self.graph.dtype(value).itemsize
+        base = b.at(self.scratch, self.order.rows[value])
+        if value in self.order.blocks:
+            base = b.at(base, b.times(self.number, size))
+            size *= self.order.blocks[value].apart
+        return b.at(base, b.times(column, size))
 
     def read_row(self, value: int, column: Value) -> Value:
         """A column of a value at all points of the vector."""
