@@ -26,6 +26,8 @@ SIZES = [
     (17, 100, 400),
     (257, 31, 900),
     (65, 290, 48),
+    (512, 40, 1024),
+    (300, 70, 1600),
 ]
 
 
@@ -98,6 +100,22 @@ def test_blocks_are_independent() -> None:
     np.testing.assert_array_equal(run(finer, p, a, b), whole)
     few = product_like(40, 300, 800, (False, False))
     np.testing.assert_array_equal(run(native_product(few), few, a[:40], b), whole[:40])
+
+
+def test_what_a_small_cache_holds_changes_no_bit() -> None:
+    """Few rows at a time, and many: panels are packed once and met by all of them."""
+    for turned in ((False, False), (True, True)):
+        p = product_like(130, 75, 900, turned)
+        a, b, wanted = operands(p, turned)
+        made = []
+        for cache in (1 << 14, 1 << 17, 1 << 21):
+            target = replace(host(), l2_bytes=cache)
+            function = NativeFunction(compiled(drafted(p, target, 1), target))
+            assert function.code.blocks == 1
+            made.append(run(function, p, a, b))
+        np.testing.assert_allclose(made[0], wanted, atol=4e-4)
+        np.testing.assert_array_equal(made[1], made[0])
+        np.testing.assert_array_equal(made[2], made[0])
 
 
 def test_what_is_no_number_stays_in_its_row_and_column() -> None:

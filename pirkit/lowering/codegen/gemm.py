@@ -1,14 +1,14 @@
 """Products of matrices as native functions, blocked for the caches and shared among threads.
 
 The result is made in blocks of rows and columns, each by one thread: a part of B is packed into
-panels, then the part of A that belongs to it is swept over them, for some of the depth at a time.
-An element is a sum of sums over these depths, always in the same order: its bits depend on the
-depth of the product, not on the blocks or the threads.
+panels, then rows of A, as many as the L2 cache holds, are swept over them, for some of the depth at
+a time. An element is a sum of sums over these depths, always in the same order: its bits depend on
+the depth of the product, not on the blocks or the threads.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Final
@@ -18,6 +18,7 @@ from pirkit.lowering.codegen.compile import key_of
 from pirkit.lowering.codegen.generate import PARAMETERS, SYMBOL, begin
 from pirkit.lowering.codegen.ir import I64, PTR, Builder, Value
 from pirkit.lowering.codegen.panels import (
+    Asked,
     Shape,
     Strides,
     copied,
@@ -33,14 +34,14 @@ from pirkit.runtime.native.function import Code, NativeFunction
 from pirkit.runtime.native.pool import wanted_threads
 from pirkit.runtime.native.target import Target, host
 
-DEPTH: Final = 384
-"""Most rows of a panel: two panels' worth stay in the first-level cache."""
-_ROWS: Final = 256
-_COLUMNS: Final = 256
-_BLOCKS_PER_THREAD: Final = 3
-"""Blocks that large products have at least, so that threads share them evenly."""
-_NEAR: Final = 1024
-"""Bytes between rows of A up to which they are read where they lie."""
+DEPTH: Final = 768
+"""Most elements of a sum that is made at once: C is read and written once for so many."""
+_WIDEST: Final = 1024
+"""Columns of panels that are held at a time."""
+_PACKING: Final = 10
+"""What packing an element costs, in multiplications."""
+_PAGE: Final = 4096
+"""Rows that lie a multiple of this apart push each other out of the caches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,24 +77,52 @@ class Product:
 
 @dataclass(frozen=True, slots=True)
 class Blocking:
-    """How much of a product is done at once."""
+    """How much of a product is done at once: a block of the result, and how deep.
+
+    ``inner`` rows of a block are swept over all its panels before the next ones are.
+    """
 
     rows: int
     columns: int
     depth: int
+    inner: int
 
 
-def blocking(p: Product, shape: Shape, threads: int) -> Blocking:
-    """Blocks that fit the caches; their depth follows from that of the product alone."""
-    pieces = -(-p.depth // DEPTH)
-    rows = _even(p.rows, _ROWS, shape.rows)
-    columns = _even(p.columns, _COLUMNS, shape.columns)
-    while _count(p, rows, columns) < _BLOCKS_PER_THREAD * threads and max(rows, columns) > 64:
-        if rows >= columns:
-            rows = _even(p.rows, rows // 2, shape.rows)
-        else:
-            columns = _even(p.columns, columns // 2, shape.columns)
-    return Blocking(rows, columns, -(-p.depth // pieces))
+def moves(p: Product) -> bool:
+    """Whether rows of A that are read at once push each other out of the caches: not in a copy."""
+    row, column = p.a.strides
+    return row % _PAGE == 0 if column == p.dtype.itemsize else column % (_PAGE // 2) == 0
+
+
+def blocking(p: Product, shape: Shape, target: Target, threads: int) -> Blocking:
+    """The blocks that cost least; their depth follows from that of the product alone."""
+    depth = -(-p.depth // -(-p.depth // DEPTH))
+    rows, columns = min(_candidates(p, shape, threads), key=lambda block: _cost(p, *block, threads))
+    fitting = target.l2_bytes // 2 // (depth * p.dtype.itemsize)
+    inner = _even(rows, max(fitting // shape.rows, 4) * shape.rows, shape.rows)
+    return Blocking(rows, columns, depth, inner)
+
+
+def _candidates(p: Product, shape: Shape, threads: int) -> Iterator[tuple[int, int]]:
+    """Rows and columns of blocks, so many that each thread has one to four."""
+    widest = _even(p.columns, _WIDEST, shape.columns)
+    yield _even(p.rows, p.rows, shape.rows), widest
+    if threads == 1:
+        return
+    for parts in range(-(-p.columns // widest), min(8 * threads, -(-p.columns // 64)) + 1):
+        columns = _even(p.columns, -(-p.columns // parts), shape.columns)
+        across = prod(p.batch) * -(-p.columns // columns)
+        for each in range(1, 5):
+            down = -(-threads * each // across)
+            yield _even(p.rows, -(-p.rows // down), shape.rows), columns
+
+
+def _cost(p: Product, rows: int, columns: int, threads: int) -> float:
+    """The time of the thread that has most to do; few blocks are hard to share evenly."""
+    count = _count(p, rows, columns)
+    packing = _PACKING / rows + moves(p) * _PACKING / columns
+    uneven = 1 + 0.1 * threads / count if threads > 1 else 1
+    return -(-count // threads) * rows * columns * (1 + packing) * uneven
 
 
 def _count(p: Product, rows: int, columns: int) -> int:
@@ -132,7 +161,7 @@ def drafted(p: Product, target: Target, threads: int) -> Draft:
 def generate_product(p: Product, target: Target, threads: int) -> Written:
     """The module of a product."""
     shape = shape_for(p.dtype, target)
-    at_once = blocking(p, shape, threads)
+    at_once = blocking(p, shape, target, threads)
     made = Routines()
     b = made.builder()
     writer = _Writer(p, shape, at_once, made, b)
@@ -150,12 +179,10 @@ class _Writer:
         self.p, self.shape, self.at_once, self.made, self.b = p, shape, at_once, made, b
         size = p.dtype.itemsize
         self.panels = shape.panels_bytes(at_once.depth, at_once.columns)
-        row, column = p.a.strides
-        self.turned = column != size
-        far = column if self.turned else row
-        self.moves = far > _NEAR and at_once.columns > shape.columns
-        self.held = copy_row(shape, at_once.rows if self.turned else at_once.depth)
-        lines = at_once.depth if self.turned else at_once.rows
+        self.turned = p.a.strides[1] != size
+        self.moves = moves(p)
+        self.held = copy_row(shape, at_once.inner if self.turned else at_once.depth)
+        lines = at_once.depth if self.turned else at_once.inner
         self.scratch = self.panels + self.moves * self.held * lines
         self.seen: Strides = p.a.strides
         if self.moves:
@@ -190,29 +217,81 @@ class _Writer:
         b = self.b
         if extent % most == 0:
             return Value(str(most), I64)
-        return b.binary(
-            "smin", Value(str(most), I64), b.emit(I64, f"sub i64 {extent}, {first.text}")
-        )
+        return self._least(most, b.emit(I64, f"sub i64 {extent}, {first.text}"))
+
+    def _least(self, most: int, left: Value) -> Value:
+        return self.b.binary("smin", Value(str(most), I64), left)
 
     def _depths(self, a: Value, other: Value, c: Value, rows: Value, columns: Value) -> None:
-        p, b, shape, made, step = self.p, self.b, self.shape, self.made, self.at_once.depth
-        panels = Value("%scratch", PTR)
-        pack = packed(made, shape, p.b.strides, step)
-        rest = (p.rows % shape.rows, p.columns % shape.columns)
-        sweep = swept(made, shape, self.seen, step, p.c.strides[0], rest)
+        p, b, step, inner = self.p, self.b, self.at_once.depth, self.at_once.inner
 
-        def one(k: Value, _: list[Value]) -> Sequence[Value]:
+        def depths(k: Value, _: list[Value]) -> Sequence[Value]:
             deep = self._left(p.depth, k, step)
+            fresh = b.compare("eq", k, 0)
             left = b.at(a, b.times(k, p.a.strides[1]))
             right = b.at(other, b.times(k, p.b.strides[0]))
-            b.do(f"call void @{pack}({right}, {panels}, {deep}, {columns})")
-            if self.moves:
-                left = self._moved(left, rows, deep)
-            fresh = b.compare("eq", k, 0)
-            b.do(f"call void @{sweep}({left}, {panels}, {c}, {rows}, {columns}, {deep}, {fresh})")
+
+            def some(first: Value, _: list[Value]) -> Sequence[Value]:
+                here = b.at(left, b.times(first, p.a.strides[0]))
+                into = b.at(c, b.times(first, p.c.strides[0]))
+                count = self._least(inner, b.emit(I64, f"sub {rows}, {first.text}"))
+                if self.moves:
+                    here = self._moved(here, count, deep)
+                self._panels(here, right, into, (count, columns, deep), fresh, first)
+                return []
+
+            b.loop(0, rows, inner, [], some)
             return []
 
-        b.loop(0, p.depth, step, [], one)
+        b.loop(0, p.depth, step, [], depths)
+
+    def _panels(
+        self, left: Value, right: Value, c: Value, extents: tuple[Value, Value, Value],
+        fresh: Value, row: Value,
+    ) -> None:  # fmt: skip
+        """Some rows times all panels, which are packed when the first rows meet them."""
+        p, b, shape, made, step = self.p, self.b, self.shape, self.made, self.at_once.depth
+        rows, columns, deep = extents
+        even = p.columns % shape.columns == 0 and p.depth % step == 0 and step % shape.lanes == 0
+        pack = packed(made, shape, p.b.strides, step, even)
+        rest = (p.rows % shape.rows, p.columns % shape.columns)
+        tiles = max(1, self.at_once.inner // shape.rows)
+        sweep, sweep_new = (
+            swept(made, shape, self.seen, step, p.c.strides[0], rest, asked)
+            for asked in (None, Asked(p.b.strides, tiles))
+        )
+        new = b.compare("eq", row, 0)
+        again = b.compare("ne", row, 0)
+
+        def panel(number: Value, _: list[Value]) -> Sequence[Value]:
+            column = b.times(number, shape.columns)
+            held = b.at(Value("%scratch", PTR), b.times(number, shape.panel_bytes(step)))
+            into = b.at(c, b.times(column, p.c.strides[1]))
+            some = self._left_of(columns, column)
+            given = f"{left}, {held}, {into}, {rows}, {some}, {deep}, {fresh}"
+
+            def first() -> Sequence[Value]:
+                source = b.at(right, b.times(column, p.b.strides[1]))
+                beside = b.at(source, shape.columns * p.b.strides[1])
+                b.do(f"call void @{pack}({source}, {held}, {deep}, {some})")
+                b.do(f"call void @{sweep_new}({given}, {beside})")
+                return []
+
+            def later() -> Sequence[Value]:
+                b.do(f"call void @{sweep}({given})")
+                return []
+
+            b.branch(new, first)
+            b.branch(again, later)
+            return []
+
+        panels = b.emit(I64, f"udiv {b.plus(columns, shape.columns - 1)}, {shape.columns}")
+        b.loop(0, panels, 1, [], panel)
+
+    def _left_of(self, columns: Value, column: Value) -> Value:
+        if self.p.columns % self.shape.columns == 0:
+            return Value(str(self.shape.columns), I64)
+        return self._least(self.shape.columns, self.b.emit(I64, f"sub {columns}, {column.text}"))
 
     def _moved(self, left: Value, rows: Value, deep: Value) -> Value:
         b, (row, column) = self.b, self.p.a.strides

@@ -11,7 +11,7 @@ functions of a module; strides are numbers in their code, extents are given when
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pirkit.lowering.codegen.ir import I64, PTR, Builder, Type, Value
@@ -70,13 +70,23 @@ def shape_for(dtype: DType, target: Target, vectors: int = 2) -> Shape:
 # --- tiles ---
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is packed next, with its strides, and in how many tiles memory is asked for it."""
+
+    strides: Strides
+    tiles: int
+
+
 def swept(
-    made: Routines, shape: Shape, a: Strides, depth: int, c_row: int, rest: tuple[int, int]
+    made: Routines, shape: Shape, a: Strides, depth: int, c_row: int, rest: tuple[int, int],
+    asked: Asked | None = None,
 ) -> str:  # fmt: skip
     """The function ``(a, panels, c, m, n, k, fresh)``: C of m by n is A times panels, or grows by it.
 
     ``depth`` is that of panels; ``rest`` are the rows and columns beyond full tiles that m and n
-    have, unless they have none.
+    have, unless they have none. With ``asked`` a last parameter ``ahead`` is the address of as many
+    elements of B as a panel has, which memory is asked for meanwhile.
     """  # noqa: E501
     rows_left, columns_left = rest
 
@@ -97,6 +107,8 @@ def swept(
                 b.do(f"call void @{name}({first}, {here}, {into}, i64 %k, i1 %fresh)")
 
             def one(number: Value, _: list[Value]) -> Sequence[Value]:
+                if asked is not None:
+                    _ask_for_some(b, shape, asked, depth, number)
                 call(number, shape.rows)
                 return []
 
@@ -125,7 +137,27 @@ def swept(
             b.branch(b.compare("ne", left, 0), ragged)
 
     parameters = "ptr %a, ptr %b, ptr %c, i64 %m, i64 %n, i64 %k, i1 %fresh"
-    return made.add(("sweep", shape, a, depth, c_row, rest), parameters, write)
+    if asked is not None:
+        parameters += ", ptr %ahead"
+    return made.add(("sweep", shape, a, depth, c_row, rest, asked), parameters, write)
+
+
+def _ask_for_some(b: Builder, shape: Shape, asked: Asked, depth: int, tile: Value) -> None:
+    """Ask memory for the part of the next panel that falls to a tile."""
+    row, column = asked.strides
+    size = shape.dtype.itemsize
+    straight = column == size
+    lines = depth if straight else shape.columns
+    length = (shape.columns if straight else depth) * size
+    each = -(-lines // asked.tiles)
+
+    def line(k: Value, _: list[Value]) -> Sequence[Value]:
+        _ask(b, b.at(Value("%ahead", PTR), b.times(k, row if straight else column)), length)
+        return []
+
+    first = b.times(tile, each)
+    last = b.binary("smin", b.plus(first, each), Value(str(lines), I64))
+    b.loop(first, last, 1, [], line)
 
 
 def _tile(
@@ -154,6 +186,8 @@ def _tile(
                 result += [b.fma(spread, factors[v], sums[r * vectors + v]) for v in range(vectors)]
             return result
 
+        for r in range(rows):
+            _ask(b, b.at(pc, r * c_row), vectors * lanes * size, to_write=True)
         start = [b.const(vector, 0.0)] * (rows * vectors)
         sums = b.loop(0, Value("%k", I64), 1, start, step)
         mask = tail_mask(b, lanes, columns % lanes) if columns % lanes else None
@@ -180,76 +214,93 @@ def _tile(
 # --- copies ---
 
 
-def packed(made: Routines, shape: Shape, b_strides: Strides, depth: int) -> str:
+def packed(
+    made: Routines, shape: Shape, b_strides: Strides, depth: int, even: bool = False
+) -> str:  # fmt: skip
     """The function ``(b, panels, k, n)``: k by n elements of B into panels of ``depth`` rows.
 
     One of the strides is that of an element. Columns beyond n in the last panel are of no use.
+    ``even`` says that k and n are multiples of vectors and of panels.
     """
-    row, column = b_strides
-    size, lanes, vector = shape.dtype.itemsize, shape.lanes, shape.vector
-    width = shape.columns * size
+    size = shape.dtype.itemsize
 
     def write(b: Builder) -> None:
-        source, panels = Value("%b", PTR), Value("%panels", PTR)
-        k, n = Value("%k", I64), Value("%n", I64)
-        count = b.emit(I64, f"udiv {b.plus(n, shape.columns - 1)}, {shape.columns}")
-
-        def turned(base: Value, into: Value, left: Value) -> None:
-            last = b.emit(I64, f"sub {left}, 1")
-            for v in range(shape.vectors):
-                starts = [
-                    b.at(
-                        base,
-                        b.times(b.binary("smin", Value(str(v * lanes + j), I64), last), column),
-                    )
-                    for j in range(lanes)
-                ]
-
-                def square(
-                    number: Value, _: list[Value], v: int = v, starts: list[Value] = starts
-                ) -> Sequence[Value]:
-                    mask = tail_mask(b, lanes, b.emit(I64, f"sub {k}, {number.text}"))
-                    offset = b.times(number, size)
-                    lines = [masked_load(b, vector, b.at(s, offset), size, mask) for s in starts]
-                    for j, value in enumerate(transposed(b, lines)):
-                        place = b.at(into, b.times(b.plus(number, j), width))
-                        _write(b, value, b.at(place, v * lanes * size), size, None)
-                    return []
-
-                b.loop(0, k, lanes, [], square)
-
-        def straight(number: Value, _: list[Value]) -> Sequence[Value]:
-            here, there = b.at(source, b.times(number, row)), b.at(panels, b.times(number, width))
-
-            def part(panel: Value, _: list[Value]) -> Sequence[Value]:
-                first = b.times(panel, shape.columns)
-                left = b.emit(I64, f"sub {n}, {first.text}")
-                base = b.at(here, b.times(first, size))
-                into = b.at(there, b.times(panel, shape.panel_bytes(depth)))
-                _ask(b, b.at(base, _AHEAD * row), shape.columns * size)
-                for v in range(shape.vectors):
-                    mask = b.compare("slt", _steps(b, v * lanes, lanes), b.splat(left, lanes))
-                    value = masked_load(b, vector, b.at(base, v * lanes * size), size, mask)
-                    _write(b, value, b.at(into, v * lanes * size), size, None)
-                return []
-
-            b.loop(0, count, 1, [], part)
-            return []
-
-        def panel(number: Value, _: list[Value]) -> Sequence[Value]:
-            first = b.times(number, shape.columns)
-            base = b.at(source, b.times(first, column))
-            into = b.at(panels, b.times(number, shape.panel_bytes(depth)))
-            turned(base, into, b.emit(I64, f"sub {n}, {first.text}"))
-            return []
-
-        if column == size:
-            b.loop(0, k, 1, [], straight)
+        if b_strides[1] == size:
+            _pack_rows(b, shape, b_strides[0], depth, even)
         else:
-            b.loop(0, count, 1, [], panel)
+            _pack_columns(b, shape, b_strides[1], depth, even)
 
     parameters = "ptr %b, ptr %panels, i64 %k, i64 %n"
-    return made.add(("pack", shape, b_strides, depth), parameters, write)
+    return made.add(("pack", shape, b_strides, depth, even), parameters, write)
+
+
+def _pack_rows(b: Builder, shape: Shape, row: int, depth: int, even: bool) -> None:
+    """B lies in rows: pieces of them as long as a panel is wide."""
+    size, lanes, vector = shape.dtype.itemsize, shape.lanes, shape.vector
+    width = shape.columns * size
+    n = Value("%n", I64)
+    full = b.emit(I64, f"udiv {n}, {shape.columns}")
+    rest = Value("0", I64) if even else b.emit(I64, f"urem {n}, {shape.columns}")
+
+    def line(number: Value, _: list[Value]) -> Sequence[Value]:
+        here = b.at(Value("%b", PTR), b.times(number, row))
+        there = b.at(Value("%panels", PTR), b.times(number, width))
+
+        def part(panel: Value, left: Value | None) -> None:
+            base = b.at(here, b.times(panel, width))
+            into = b.at(there, b.times(panel, shape.panel_bytes(depth)))
+            _ask(b, b.at(base, _AHEAD * row), width)
+            for v in range(shape.vectors):
+                mask = None
+                if left is not None:
+                    mask = b.compare("slt", _steps(b, v * lanes, lanes), b.splat(left, lanes))
+                value = _read(b, vector, b.at(base, v * lanes * size), size, mask)
+                _write(b, value, b.at(into, v * lanes * size), size, None)
+
+        def whole(panel: Value, _: list[Value]) -> Sequence[Value]:
+            part(panel, None)
+            return []
+
+        def ragged() -> Sequence[Value]:
+            part(full, rest)
+            return []
+
+        b.loop(0, full, 1, [], whole)
+        b.branch(b.compare("ne", rest, 0), ragged)
+        return []
+
+    b.loop(0, Value("%k", I64), 1, [], line)
+
+
+def _pack_columns(b: Builder, shape: Shape, column: int, depth: int, even: bool) -> None:
+    """B lies in columns: squares of them are turned."""
+    size, lanes, vector = shape.dtype.itemsize, shape.lanes, shape.vector
+    k, n = Value("%k", I64), Value("%n", I64)
+    last = b.emit(I64, f"sub {n}, 1")
+    wide = b.emit(I64, f"udiv {b.plus(n, shape.columns - 1)}, {shape.columns}")
+
+    def columns(number: Value, _: list[Value]) -> Sequence[Value]:
+        first = b.times(number, lanes)
+        starts = [
+            b.at(Value("%b", PTR), b.times(b.binary("smin", b.plus(first, j), last), column))
+            for j in range(lanes)
+        ]
+        panel = b.emit(I64, f"udiv {number}, {shape.vectors}")
+        beside = b.emit(I64, f"urem {number}, {shape.vectors}")
+        into = b.at(Value("%panels", PTR), b.times(panel, shape.panel_bytes(depth)))
+        into = b.at(into, b.times(beside, lanes * size))
+
+        def square(at: Value, mask: Value | None) -> None:
+            offset = b.times(at, size)
+            lines = [_read(b, vector, b.at(s, offset), size, mask) for s in starts]
+            for j, value in enumerate(transposed(b, lines)):
+                place = b.at(into, b.times(b.plus(at, j), shape.columns * size))
+                _write(b, value, place, size, None)
+
+        _by_vectors(b, k, lanes, even, square)
+        return []
+
+    b.loop(0, b.times(wide, shape.vectors), 1, [], columns)
 
 
 def copied(made: Routines, shape: Shape, from_row: int, to_row: int) -> str:
@@ -263,14 +314,13 @@ def copied(made: Routines, shape: Shape, from_row: int, to_row: int) -> str:
             here = b.at(Value("%from", PTR), b.times(number, from_row))
             there = b.at(Value("%to", PTR), b.times(number, to_row))
 
-            def some(at: Value, _: list[Value]) -> Sequence[Value]:
-                mask = tail_mask(b, lanes, b.emit(I64, f"sub {length}, {at.text}"))
-                _ask(b, b.at(b.at(here, b.times(at, size)), _AHEAD * from_row), lanes * size)
-                value = masked_load(b, vector, b.at(here, b.times(at, size)), size, mask)
+            def some(at: Value, mask: Value | None) -> None:
+                where = b.at(here, b.times(at, size))
+                _ask(b, b.at(where, _AHEAD * from_row), lanes * size)
+                value = _read(b, vector, where, size, mask)
                 _write(b, value, b.at(there, b.times(at, size)), size, None)
-                return []
 
-            b.loop(0, length, lanes, [], some)
+            _by_vectors(b, length, lanes, False, some)
             return []
 
         b.loop(0, Value("%rows", I64), 1, [], line)
@@ -279,15 +329,36 @@ def copied(made: Routines, shape: Shape, from_row: int, to_row: int) -> str:
     return made.add(("copy", shape, from_row, to_row), parameters, write)
 
 
+def _by_vectors(
+    b: Builder, length: Value, lanes: int, even: bool,
+    body: Callable[[Value, Value | None], None],
+) -> None:  # fmt: skip
+    """``body(first, mask)`` for all vectors of a length; only one that is not full has a mask."""
+
+    def whole(at: Value, _: list[Value]) -> Sequence[Value]:
+        body(at, None)
+        return []
+
+    left = Value("0", I64) if even else b.emit(I64, f"urem {length}, {lanes}")
+    full = b.emit(I64, f"sub {length}, {left.text}")
+
+    def last() -> Sequence[Value]:
+        body(full, tail_mask(b, lanes, left))
+        return []
+
+    b.loop(0, full, lanes, [], whole)
+    b.branch(b.compare("ne", left, 0), last)
+
+
 def copy_row(shape: Shape, length: int) -> int:
     """Bytes between copied rows: whole vectors, and rows do not meet in one set of the cache."""
     return -(-length // shape.lanes) * shape.lanes * shape.dtype.itemsize + _LINE
 
 
-def _ask(b: Builder, where: Value, nbytes: int) -> None:
-    """Ask memory for what will be read soon: rows are too short for the CPU to see a pattern."""
+def _ask(b: Builder, where: Value, nbytes: int, to_write: bool = False) -> None:
+    """Ask memory for what will be needed soon: rows are too short for the CPU to see a pattern."""
     for line in range(0, nbytes, _LINE):
-        b.invoke("llvm.prefetch.p0", b.at(where, line), "i32 0", "i32 3", "i32 1")
+        b.invoke("llvm.prefetch.p0", b.at(where, line), f"i32 {to_write:d}", "i32 3", "i32 1")
 
 
 def _steps(b: Builder, first: int, lanes: int) -> Value:
