@@ -44,7 +44,7 @@ def renumber(expr: Expr, source_of: Callable[[int], int]) -> Expr:
     def change(atom: Atom) -> Expr:
         if isinstance(atom, Read):
             index = [renumber(e, source_of) for e in atom.index]
-            return read(source_of(atom.source), index, atom.extent)
+            return read(source_of(atom.source), index, atom.extent, atom.from_end)
         return _inside(atom, lambda e: renumber(e, source_of))
 
     return combine((const(expr.constant), 1), *((change(a), k) for a, k in expr.terms))
@@ -78,7 +78,8 @@ def _inside(
         case Spread():
             return spread(change(atom.inner), number(atom.extent))
         case Read():
-            return read(atom.source, [change(e) for e in atom.index], number(atom.extent))
+            index = [change(e) for e in atom.index]
+            return read(atom.source, index, number(atom.extent), atom.from_end)
         case _:
             return single(atom)
 

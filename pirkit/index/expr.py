@@ -102,19 +102,25 @@ class Spread(Atom):
 
 
 class Read(Atom):
-    """A number that the data tell: an element of tensor ``source``, from 0 to ``extent`` - 1."""
+    """A number that the data tell: an element of tensor ``source``, from 0 to ``extent`` - 1.
 
-    __slots__ = ("extent", "index", "source")
+    With ``from_end`` it may be negative in the data, and is counted from the end then.
+    """
 
-    def __init__(self, source: int, index: tuple[Expr, ...], extent: int) -> None:
+    __slots__ = ("extent", "from_end", "index", "source")
+
+    def __init__(
+        self, source: int, index: tuple[Expr, ...], extent: int, from_end: bool = True
+    ) -> None:
         super().__init__(
             _along(extent),
-            (2, source, tuple(e.order for e in index), *order_of(extent)),
+            (2, source, tuple(e.order for e in index), *order_of(extent), from_end),
             is_sized(extent) or any(e.sized for e in index),
         )
         self.source = source
         self.index = index
         self.extent = extent
+        self.from_end = from_end
 
     def __repr__(self) -> str:
         return f"@{self.source}<{self.extent}>[{', '.join(map(repr, self.index))}]"
@@ -232,7 +238,7 @@ _ITERS: Final[dict[tuple[str, int], Expr]] = {}
 _FLOORS: Final[dict[tuple[Expr, int], Expr]] = {}
 _FLOOR_ATOMS: Final[dict[tuple[Expr, int], Floor]] = {}
 _SPREADS: Final[dict[tuple[Expr, int], Expr]] = {}
-_READS: Final[dict[tuple[int, tuple[Expr, ...], int], Expr]] = {}
+_READS: Final[dict[tuple[int, tuple[Expr, ...], int, bool], Expr]] = {}
 _EXPRS: Final[dict[tuple[tuple[tuple[Atom, int], ...], int], Expr]] = {}
 
 
@@ -393,9 +399,9 @@ def iterator(name: str, extent: int) -> Expr:
     return found
 
 
-def read(source: int, index: Iterable[Expr], extent: int) -> Expr:
+def read(source: int, index: Iterable[Expr], extent: int, from_end: bool = True) -> Expr:
     """An element of an index tensor; equal if tensor and place are."""
-    key = source, tuple(index), extent
+    key = source, tuple(index), extent, from_end
     found = _READS.get(key)
     if found is None:
         found = _READS[key] = _make({Read(*key): 1}, 0)

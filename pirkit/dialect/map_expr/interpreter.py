@@ -174,7 +174,8 @@ class _Evaluation:
             return self.index(atom.inner) // atom.by
         read = cast(Read, atom)
         found = self.picked(self.arrays[read.source], read.index).astype(np.int64)
-        found = np.where(found < 0, found + read.extent, found)
+        if read.from_end:
+            found = np.where(found < 0, found + read.extent, found)
         if self.clips:
             return np.clip(found, 0, read.extent - 1)
         if found.size and (found.min() < 0 or found.max() >= read.extent):

@@ -117,7 +117,8 @@ def _atom(atom: Any, inputs: int) -> str:
     if isinstance(atom, Spread):
         return f"spread({show(atom.inner, inputs)}, {atom.extent})"
     held = cast(Read, atom)
-    return f"read({_source(held.source, inputs)}{_index(held.index, inputs)}, {held.extent})"
+    place = f"{_source(held.source, inputs)}{_index(held.index, inputs)}"
+    return f"read({place}, {held.extent}{'' if held.from_end else ', from_end=False'})"
 
 
 def _source(source: int, inputs: int) -> str:
@@ -377,8 +378,13 @@ class _Reader:
                 return self.arithmetic(self.index(left), op, self.index(right))
             case ast.Call(func=ast.Name(id="spread"), args=[value, extent]):
                 return spread(self.index(value), self.number(extent))
-            case ast.Call(args=[ast.Subscript(value=ast.Name(id=name)) as held, extent]):
-                return read(self.source(name), self.indices(held.slice), self.number(extent))
+            case ast.Call(
+                args=[ast.Subscript(value=ast.Name(id=name)) as held, extent],
+                keywords=[]
+                | [ast.keyword(arg="from_end", value=ast.Constant(value=False))] as told,
+            ):
+                index, from_end = self.indices(held.slice), not told
+                return read(self.source(name), index, self.number(extent), from_end)
             case _:
                 self.fail(f"`{ast.unparse(tree)}` is no index")
 

@@ -13,6 +13,7 @@ from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import normalize_axis, same_dim, show
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import widened
+from pirkit.runtime.indexing import check_index
 from pirkit.runtime.meta import UNKNOWN, TensorMeta, VecMeta
 
 Array = np.ndarray[Any, Any]
@@ -75,6 +76,7 @@ class ShardIndex:
 
     C1: `input` is an integer tensor.
     C2: `shard_id` is one of `nshards`.
+    C3: each index lies in `[0, index_num)`.
     """
 
     name = "pd_op.shard_index"
@@ -92,6 +94,7 @@ def _(input: TensorMeta, *, nshards: int, shard_id: int, **_: int) -> TensorMeta
 
 @reference(ShardIndex)
 def _(input: Array, *, index_num: int, nshards: int, shard_id: int, ignore_value: int) -> Array:
+    check_index(input, index_num, "C3", from_end=False)
     size = -(-index_num // nshards)
     return np.where(input // size == shard_id, input % size, ignore_value).astype(input.dtype)
 
@@ -106,6 +109,7 @@ def _(s: SampleMaker) -> Iterator[Sample]:
 def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     yield "C1", s(s.tensor(4, 1, dtype=dt.float32), index_num=20, nshards=2, shard_id=0)
     yield "C2", s(s.tensor(4, 1), index_num=20, nshards=2, shard_id=2)
+    yield "C3", s(s.array([20], dt.int64), index_num=20, nshards=2, shard_id=1)
 
 
 @op

@@ -5,13 +5,17 @@ from __future__ import annotations
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose
+from pirkit.dialect.rules.movement import from_start, part
 from pirkit.dialect.rules.sizes import Size, as_list, sizes_of, zeros
 from pirkit.runtime import dtype as dt
 
 
 @decompose("pd_op.segment_pool")
 def _(c: OpCall) -> tuple[Value, Value]:
+    """Places that do not rise are refused, as those below 0 are."""
     b, ids = c.b, _places(c.b, c.segment_ids)
+    last = part(b, b.concat([b.integers((0,)), ids], axis=0), (0,), (0,), (-1,))
+    ids = b.where(b.less_than(ids, last), b.const(-(1 << 63), ids.dtype), ids)
     before = b.concat([b.integers((-1,)), ids], axis=0)
     count = b("pd_op.max", before, axis=(0,), keepdim=True) + b.integers((1,))
     out, rows = reduced(b, c.x, ids, count, c.pooltype)
@@ -21,18 +25,21 @@ def _(c: OpCall) -> tuple[Value, Value]:
 
 @decompose("pd_op.send_u_recv")
 def _(c: OpCall) -> tuple[Value, Value]:
-    return _received(c, c.b.gather(c.x, c.src_index, axis=0))
+    return _received(c, _sent(c.b, c.x, c.src_index))
 
 
 @decompose("pd_op.send_ue_recv")
 def _(c: OpCall) -> tuple[Value, Value]:
-    return _received(c, _combined(c, c.b.gather(c.x, c.src_index, axis=0), c.y))
+    return _received(c, _combined(c, _sent(c.b, c.x, c.src_index), c.y))
 
 
 @decompose("pd_op.send_uv")
 def _(c: OpCall) -> Value:
-    b = c.b
-    return _combined(c, b.gather(c.x, c.src_index, axis=0), b.gather(c.y, c.dst_index, axis=0))
+    return _combined(c, _sent(c.b, c.x, c.src_index), _sent(c.b, c.y, c.dst_index))
+
+
+def _sent(b: Builder, x: Value, index: Value) -> Value:
+    return b.gather(x, from_start(b, index), axis=0)
 
 
 def _places(b: Builder, x: Value) -> Value:
@@ -59,7 +66,8 @@ def _received(c: OpCall, rows: Value) -> tuple[Value, Value]:
         count = b.where(given > 0, given, as_list(b, own))
     elif size and size[0] > 0:
         count = size[0]
-    out, messages = reduced(b, rows, _places(b, c.dst_index), count, c.reduce_op)
+    places = from_start(b, _places(b, c.dst_index))
+    out, messages = reduced(b, rows, places, count, c.reduce_op)
     some = b.maximum(messages, b.ones_like(messages))
     side = b.cast(some, dt.int32)
     return out, side if c.reduce_op == "MEAN" else b.const(0.0, dt.float32, (0,))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pirkit.dialect.build import Value
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose
-from pirkit.dialect.rules.movement import arange, part
+from pirkit.dialect.rules.movement import arange, counted, from_start, part
 from pirkit.dialect.rules.sizes import in_shape, sizes_of
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import UNKNOWN
@@ -18,7 +18,7 @@ def _(c: OpCall) -> Value:
 
 @decompose("pd_op.index_sample")
 def _(c: OpCall) -> Value:
-    return c.b.take_along_axis(c.x, c.index, axis=1)
+    return c.b.take_along_axis(c.x, from_start(c.b, c.index), axis=1)
 
 
 @decompose("pd_op.embedding")
@@ -26,7 +26,8 @@ def _(c: OpCall) -> Value:
     """A row for each index; no derivative flows into the rows of `padding_idx`."""
     b, x, weight = c.b, c.x, c.weight
     index = x if x.dtype in (dt.int32, dt.int64) else b.cast(x, dt.int64)
-    out = b.gather(weight, index if x.rank < 2 else b.reshape(index, (-1,)), axis=0)
+    places = from_start(b, index)
+    out = b.gather(weight, places if x.rank < 2 else b.reshape(places, (-1,)), axis=0)
     if x.rank > 1:
         shape = (*x.shape, weight.shape[1])
         if shape.count(UNKNOWN) > 1:
@@ -42,9 +43,12 @@ def _(c: OpCall) -> Value:
 
 @decompose("pd_op.one_hot")
 def _(c: OpCall) -> Value:
+    """Each number is read among all classes first, which refuses those of none."""
     b, x, count = c.b, c.x, c.num_classes
-    classes = b.arange(start=0, end=count, step=1, dtype=x.dtype)
-    is_class = b.equal(b.unsqueeze(x, axis=(-1,)), classes)
+    index = x if x.dtype in (dt.int32, dt.int64) else b.cast(x, dt.int64)
+    classes = b.arange(start=0, end=count, step=1, dtype=index.dtype)
+    found = counted(b, from_start(b, index), classes)
+    is_class = b.equal(b.unsqueeze(found, axis=(-1,)), classes)
     return b.cast(is_class, dt.float32)
 
 
@@ -73,5 +77,5 @@ def _(c: OpCall) -> Value:
     """Row ``i`` is that of the input whose number stands at ``i``."""
     b, inputs = c.b, c.inputs
     stacked = b.stack(inputs, axis=0)
-    which = b.cast(b.reshape(c.index, (-1,)), dt.int64)
+    which = from_start(b, b.cast(b.reshape(c.index, (-1,)), dt.int64))
     return b.gather_nd(stacked, b.stack([which, arange(b, which, 0)], axis=1))

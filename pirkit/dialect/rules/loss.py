@@ -7,6 +7,7 @@ from typing import Any, Final
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose
+from pirkit.dialect.rules.movement import from_start
 from pirkit.dialect.rules.reduction import count
 from pirkit.dialect.rules.sizes import as_list, sizes_of
 from pirkit.runtime import dtype as dt
@@ -47,7 +48,7 @@ def _(c: OpCall) -> Any:
         return softmax, b.cast(loss, x.dtype)
     label = b.cast(label, dt.int64)
     ignored = b.equal(label, b.value(c.ignore_index, label))
-    safe = b.where(ignored, b.zeros_like(label), label)
+    safe = b.where(ignored, b.zeros_like(label), from_start(b, label))
     picked = b.take_along_axis(logs, safe, axis=axis)
     loss = b.where(ignored, b.zeros_like(picked), -picked)
     return softmax, b.cast(loss, x.dtype)
@@ -121,7 +122,7 @@ def _(c: OpCall) -> tuple[Value, Value]:
     b, x = c.b, c.b.wide(c.input)
     label = b.cast(c.label, dt.int64)
     ignored = b.equal(label, b.value(c.ignore_index, label))
-    safe = b.where(ignored, b.zeros_like(label), label)
+    safe = b.where(ignored, b.zeros_like(label), from_start(b, label))
     picked = b.squeeze(b.take_along_axis(x, b.unsqueeze(safe, axis=(1,)), axis=1), axis=(1,))
     share = b.ones_like(picked)
     if c.weight is not None:

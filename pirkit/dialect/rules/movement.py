@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final, cast
 
+import numpy as np
+
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose, vjp
@@ -105,6 +107,20 @@ def arange(b: Builder, x: Value, axis: int) -> Value:
         size = b.reshape(part(b, b.shape_of(x), (0,), (axis,), (axis + 1,)), ())
     ends = {"start": 0, "end": size, "step": 1}
     return b.arange(**ends, dtype=b.integers(()).dtype)
+
+
+def from_start(b: Builder, index: Value) -> Value:
+    """Indices of int32 or int64 of which those below 0 do not count from the end.
+
+    They become the least number there is, which every op refuses that reads or writes there.
+    """
+    least = b.const(int(np.iinfo(index.dtype.np).min), index.dtype)
+    return b.where(index < 0, least, index)
+
+
+def counted(b: Builder, index: Value, places: Value) -> Value:
+    """Indices among ``places``, which are 0, 1, ...; refuses others, counts from the front."""
+    return b.reshape_like(b.gather(places, b.reshape(index, (-1,)), axis=0), index)
 
 
 def add_at(b: Builder, g: Value, x: Value, axis: int, places: Value) -> Value:

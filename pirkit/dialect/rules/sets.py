@@ -7,7 +7,7 @@ from typing import Any
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose
-from pirkit.dialect.rules.movement import END, arange, part
+from pirkit.dialect.rules.movement import END, arange, counted, from_start, part
 from pirkit.runtime import dtype as dt
 
 
@@ -23,10 +23,10 @@ def _(c: OpCall) -> Value:
         (b.where(inside, x, low) - low) * b.const(bins, x.dtype) / (high - low), dt.int64
     )
     place = b.minimum(place, b.const(bins - 1, dt.int64))
-    counted = dt.int64 if dtype is dt.int64 else dt.float64
-    times = b.cast(inside, counted)
+    numbers = dt.int64 if dtype is dt.int64 else dt.float64
+    times = b.cast(inside, numbers)
     if c.weight is not None:
-        times = b.where(inside, b.cast(b.reshape(c.weight, (-1,)), counted), b.zeros_like(times))
+        times = b.where(inside, b.cast(b.reshape(c.weight, (-1,)), numbers), b.zeros_like(times))
     found = _added(b, (bins,), place, times)
     if c.density:
         width = b.cast(high - low, counted) / bins
@@ -91,7 +91,9 @@ def _(c: OpCall) -> tuple[Value | None, ...]:
 
 @decompose("pd_op.shard_index")
 def _(c: OpCall) -> Value:
-    b, x = c.b, c.input
+    b = c.b
+    x = counted(b, from_start(b, c.input), b.arange(start=0, end=c.index_num, step=1))
+    x = b.cast(x, c.input.dtype)
     size = b.const(-(-c.index_num // c.nshards), x.dtype)
     is_here = b.equal(b.floor_divide(x, size), b.const(c.shard_id, x.dtype))
     return b.where(is_here, b.remainder(x, size), b.const(c.ignore_value, x.dtype))

@@ -7,7 +7,7 @@ from typing import Any
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose, vjp
-from pirkit.dialect.rules.movement import arange, part
+from pirkit.dialect.rules.movement import arange, counted, part
 from pirkit.runtime import dtype as dt
 
 # --- element by element along an axis ------------------------------------------------------------
@@ -166,7 +166,7 @@ def _(c: OpCall) -> Value:
     flat = b.const(0, dt.int64)
     for axis, place in enumerate(places):
         size = b.reshape(part(b, b.shape_of(x), (0,), (axis,), (axis + 1,)), ())
-        flat = flat * size + b.where(place < 0, place + size, place)
+        flat = flat * size + counted(b, place, arange(b, x, axis))
     rows = b.flatten(x, start_axis=0, stop_axis=depth - 1)
     shown = b.flatten(value, start_axis=0, stop_axis=zero.rank - 1) if zero.rank else value
     shown = shown if zero.rank else b.unsqueeze(value, axis=(0,))

@@ -171,14 +171,15 @@ class Indexing:
         return lines.cast(found, have, dtype)
 
     def read(self, atom: Read, clips: bool) -> str:
-        """A number that the data tell, as int64; those below 0 are counted from the end."""
+        """A number that the data tell, as int64, from 0 to the extent - 1."""
         lines, extent = self.lines, atom.extent
         have = self.places.kernel.meta(atom.source).dtype
         name = lines.cast(self.value(atom.source, atom.index, clips), have, dt.int64)
         zero, size = lines.constant(0, dt.int64), lines.constant(extent, dt.int64)
-        negative = lines.compute("less_than", [name, zero], dt.bool_)
-        moved = lines.compute("add", [name, size], dt.int64)
-        name = lines.compute("where", [negative, moved, name], dt.int64)
+        if atom.from_end:
+            negative = lines.compute("less_than", [name, zero], dt.bool_)
+            moved = lines.compute("add", [name, size], dt.int64)
+            name = lines.compute("where", [negative, moved, name], dt.int64)
         if clips:
             last = lines.constant(extent - 1, dt.int64)
             least = lines.compute("maximum", [name, zero], dt.int64)

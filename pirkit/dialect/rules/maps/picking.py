@@ -46,7 +46,7 @@ def _embedding(call: MapCall) -> Node | Opaque:
     if not rows:
         return Opaque("it reads an empty tensor")
     *place, column = call.here()
-    found = read(call.source("x"), tuple(place), rows)
+    found = read(call.source("x"), tuple(place), rows, from_end=False)
     load = call.load("weight", (found, column))
     padding = call.attrs["padding_idx"]
     if padding < 0:
