@@ -29,7 +29,7 @@ def _(c: OpCall) -> Value:
         times = b.where(inside, b.cast(b.reshape(c.weight, (-1,)), numbers), b.zeros_like(times))
     found = _added(b, (bins,), place, times)
     if c.density:
-        width = b.cast(high - low, counted) / bins
+        width = b.cast(high - low, numbers) / bins
         found = found / (b.sum(found, (0,)) * width)
     return b.cast(found, dtype)
 
