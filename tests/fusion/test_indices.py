@@ -24,7 +24,7 @@ Build = Callable[[Case, int], Value]
 X: Final = np.arange(1, 16, dtype=np.float32).reshape(5, 3)
 """Five rows: indices are tried along them."""
 
-WAYS: Final[dict[str, dict[str, str]]] = {
+WAYS: Final[dict[str, dict[str, Any]]] = {
     "rule": {"backend": "reference", "pipeline": ""},
     "kernel": {"pipeline": "@simplify"},
     "default": {"pipeline": "@default"},
@@ -137,7 +137,7 @@ def cross_entropy(c: Case, v: int) -> Value:
 
 def nll(c: Case, v: int) -> Value:
     attrs = {"ignore_index": -100, "reduction": "none"}
-    return c.op("nll_loss", turned(c), at(c, 1, v, 0), None, **attrs)[0]
+    return c.b("pd_op.nll_loss", turned(c), at(c, 1, v, 0), None, **attrs)[0]
 
 
 def sharded(c: Case, v: int) -> Value:
