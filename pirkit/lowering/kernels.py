@@ -8,7 +8,7 @@ from typing import Any, Final, cast
 
 from pirkit.dialect.opdef import RANDOM, OpDef, infer_meta, lookup, reference
 from pirkit.dialect.operation import ProgramOp
-from pirkit.lowering.native_ops import FUSED, NATIVE_KERNELS, binder
+from pirkit.lowering.native_ops import FUSED, NATIVE_KERNELS, REWRITTEN, binder
 from pirkit.lowering.native_ops import NAME as NATIVE
 from pirkit.runtime.binding import Binding, Step
 from pirkit.runtime.device import Device
@@ -16,6 +16,8 @@ from pirkit.runtime.dtype import DType
 from pirkit.runtime.executor import Executable
 from pirkit.runtime.fallback import fallback
 from pirkit.runtime.library import Metas
+from pirkit.runtime.meta import Meta
+from pirkit.runtime.plan import Call, Plan
 from pirkit.runtime.registry import (
     ANY,
     CPU,
@@ -52,6 +54,8 @@ class KernelLibrary:
 
     def infer(self, op: str, inputs: Metas, attrs: Mapping[str, Any]) -> Metas:
         """Metas of the results; raises ConstraintError for a call that the op does not allow."""
+        if op in REWRITTEN:
+            return attrs["results"]
         found = infer_meta.of(lookup(op))(*inputs, **attrs)
         return cast(Metas, found if isinstance(found, tuple) else (found,))
 
@@ -85,7 +89,11 @@ class KernelLibrary:
         key = (op, dtype, layout)
         found = self._choices.get(key)
         if found is None:
-            found = tuple(self._find(lookup(op), dtype, layout))
+            found = (
+                (_native(op, dtype),)
+                if op in REWRITTEN
+                else tuple(self._find(lookup(op), dtype, layout))
+            )
             if self.certifies and op == FUSED:
                 from pirkit.lowering.certifying import certified  # noqa: PLC0415  seldom
 
@@ -168,6 +176,17 @@ class KernelLibrary:
         if elsewhere and not all(self.is_native(d) for d in called(program)):
             return None
         return Executable(write_plan(program, library=self), self)
+
+    def grouped(self, plan: Plan, fed: Mapping[int, Meta]) -> Plan:
+        """The plan with the native calls that stand for several, for inputs of these metas."""
+        if self.backend != CPU or self.certifies:
+            return plan
+        kernels = {i.kernel for i in plan.body if isinstance(i, Call)}
+        if FUSED not in kernels:
+            return plan
+        from pirkit.lowering.grouping import grouped  # noqa: PLC0415  imports the code generator
+
+        return grouped(plan, self, fed)
 
     def overwrites(self, kernel: Kernel) -> Mapping[int, tuple[int, ...]]:
         """Result -> operands whose memory the kernel may write it to, by position."""

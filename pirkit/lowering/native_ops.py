@@ -9,6 +9,8 @@ from pirkit.runtime.binding import Bind
 
 NAME: Final = "native"
 FUSED: Final = "pir.map_expr"
+ROWS: Final = "pir.rows"
+"""Calls of a rewritten plan that stand for products and kernels between them."""
 TRANSPOSED: Final = frozenset({
     "pd_op.conv2d_transpose", "pd_op.conv3d_transpose", "pd_op.depthwise_conv2d_transpose",
 })  # fmt: skip
@@ -22,8 +24,11 @@ NATIVE_KERNELS: Final[dict[str, tuple[str, str]]] = {
         sorted(CONVOLUTIONS),
         ("pirkit.lowering.native_conv:bind_convolution", "native code for these sizes"),
     ),
+    ROWS: ("pirkit.lowering.grouping:bind_rows", "products and kernels between them, by rows"),
 }
 """What binds ops to native code, as module and function, and in words."""
+REWRITTEN: Final = frozenset({ROWS})
+"""Those of them that are in no program: plans get them when their sizes are known."""
 
 
 def binder(op: str) -> Bind:

@@ -26,9 +26,10 @@ def why_kernels(plan: Plan, library: KernelLibrary) -> str:
     listed.
     """
     fed = {port.slot: port.meta for port in (*plan.inputs, *plan.params)}
-    layout = plan_memory(plan, library, fed, device=library.device, generator=_no_draws)
+    rewritten = library.grouped(plan, fed)
+    layout = plan_memory(rewritten, library, fed, device=library.device, generator=_no_draws)
     lines = [f"kernels of @{plan.name} on `{library.backend}`, {layout.nbytes:,} bytes of memory"]
-    lines += _nodes(layout.nodes, library, plan)
+    lines += _nodes(layout.nodes, library, rewritten)
     if library.device.name == CPU and library.backend != REFERENCE:
         lines.append(f"as a whole (`compile_whole`): {explained(plan)}")
     return "\n".join(lines) + "\n"

@@ -13,7 +13,7 @@ from pirkit.runtime.binding import Binding, Step, first_dtype
 from pirkit.runtime.device import Device
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.meta import Meta, TensorMeta, VecMeta
-from pirkit.runtime.plan import Call
+from pirkit.runtime.plan import Call, Plan
 from pirkit.runtime.registry import Choice, Kernel, missing_kernel
 
 Metas = tuple[Meta | None, ...]
@@ -38,6 +38,10 @@ class Library(Protocol):
 
     def choices(self, op: str, dtype: DType, attrs: Mapping[str, Any]) -> Sequence[Choice]:
         """Kernels that may serve the op, best first."""
+        ...
+
+    def grouped(self, plan: Plan, fed: Mapping[int, Meta]) -> Plan:
+        """A plan that does the same for inputs and parameters of these metas, in fewer calls."""
         ...
 
     def overwrites(self, kernel: Kernel) -> Mapping[int, tuple[int, ...]]:

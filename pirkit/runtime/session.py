@@ -82,6 +82,8 @@ class Session:
         variables: frozenset[int] = frozenset(),
     ) -> None:
         self.draws = Draws()
+        joins = mode.threads == 1 and mode.run is execute
+        plan = library.grouped(plan, fed) if joins else plan
         layout = plan_memory(
             plan,
             library,
@@ -110,7 +112,7 @@ class Session:
             self.draws.generator,
             counters,
             mode.run,
-            joins=mode.threads == 1 and mode.run is execute,
+            joins=joins,
         )
         self._steps = build(env, layout.nodes, layout.accesses)
         self._graph = dependencies(self._steps.accesses) if mode.threads > 1 else None

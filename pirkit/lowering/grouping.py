@@ -1,0 +1,178 @@
+"""Rewrites a plan for inputs of known shapes: products of matrices and what is between them become
+calls of native code, where that pays.
+
+Only plans with fused kernels are rewritten, whose sums are in an order of their own anyway. Nothing
+is moved but to where the last call of a group stands, and only if nothing in between writes what
+the group reads or touches what it writes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final, cast
+
+from pirkit.diag.errors import ConstraintError
+from pirkit.lowering.codegen.row_blocks import RowBlocks, native_rows
+from pirkit.lowering.liveness import with_frees
+from pirkit.lowering.native_ops import FUSED, ROWS
+from pirkit.lowering.whole_program.row_groups import PRODUCT, Group, row_groups
+from pirkit.runtime.binding import Binding
+from pirkit.runtime.library import Library
+from pirkit.runtime.meta import Meta, TensorMeta, VecMeta
+from pirkit.runtime.native.launch import Piece, Work
+from pirkit.runtime.native.segment import NativeStep
+from pirkit.runtime.plan import (
+    Call,
+    Copy,
+    Instruction,
+    Operand,
+    Output,
+    Plan,
+    instructions,
+    reads,
+    slots_of,
+    writes,
+)
+
+_NOTHING: Final = Copy((), ())
+
+
+def grouped(plan: Plan, library: Library, fed: Mapping[int, Meta]) -> Plan:
+    """The plan with groups of rows, for inputs and parameters of these metas by slot."""
+    kernels = {i.kernel for i in plan.body if isinstance(i, Call)}
+    if PRODUCT not in kernels:
+        return plan
+    metas = _metas(plan, library, fed)
+    groups = {k: g for k, g in _groups(plan, metas).items() if _may_wait(plan, g)}
+    if not groups:
+        return plan
+    members = {k for group in groups.values() for k in group.members}
+    body = [
+        _call(plan, groups[k], metas) if k in groups else instruction
+        for k, instruction in enumerate(plan.body)
+        if k in groups or k not in members
+    ]
+    ports = (*plan.inputs, *plan.params)
+    kept: list[Operand] = [*(p.slot for p in ports), *(o.source for o in plan.outputs)]
+    return replace(plan, body=with_frees(tuple(body), kept))
+
+
+def _metas(plan: Plan, library: Library, fed: Mapping[int, Meta]) -> list[TensorMeta | None]:
+    """What each slot has that one call writes, once; None where that is not known."""
+    known: dict[int, Meta | None] = dict(fed)
+    count = Counter(s for i in instructions(plan.body) for s in writes(i))
+    for instruction in plan.body:
+        found: Sequence[Meta | None] = ()
+        if isinstance(instruction, Call) and not instruction.host:
+            given = tuple([_meta(known, operand) for operand in instruction.inputs])
+            pairs = zip(given, instruction.inputs, strict=True)
+            here = all(g is not None or o is None for g, o in pairs)
+            try:
+                found = library.infer(instruction.kernel, given, instruction.attrs) if here else ()
+            except ConstraintError:  # told when the call is planned
+                found = ()
+        known |= dict.fromkeys(writes(instruction))
+        if isinstance(instruction, Call):
+            for output, meta in zip(instruction.outputs, found, strict=False):
+                items = meta.items if isinstance(meta, VecMeta) else (meta,)
+                known |= dict(zip(slots_of((output,)), items, strict=False))
+    ports = {p.slot for p in (*plan.inputs, *plan.params)}
+    sure = {s for s in known if count[s] == (s not in ports)}
+    return [
+        m if s in sure and isinstance(m := known.get(s), TensorMeta) and m.is_static else None
+        for s in range(len(plan.slots))
+    ]
+
+
+def _meta(known: Mapping[int, Meta | None], operand: Operand) -> Meta | None:
+    if operand is None or isinstance(operand, int):
+        return None if operand is None else known.get(operand)
+    items = [m for s in operand if isinstance(m := known.get(s), TensorMeta)]
+    return VecMeta(tuple(items)) if len(items) == len(operand) else None
+
+
+# --- groups of rows ------------------------------------------------------------------------------
+
+
+def _groups(plan: Plan, metas: Sequence[TensorMeta | None]) -> dict[int, Group]:
+    """Groups among the calls whose operands are all known; what others read is kept for them."""
+    body = [i if _is_plain(i, metas) else _NOTHING for i in plan.body]
+    others = [i for i, seen in zip(plan.body, body, strict=True) if seen is _NOTHING]
+    touched = {s for i in instructions(tuple(others)) for s in (*reads(i), *writes(i))}
+    kept = [Output("", s, m) for s in sorted(touched) if (m := metas[s]) is not None]
+    seen = replace(plan, body=tuple(body), outputs=(*plan.outputs, *kept))
+    return row_groups(seen, lambda slot: cast(TensorMeta, metas[slot]), {})
+
+
+def _is_plain(instruction: Instruction, metas: Sequence[TensorMeta | None]) -> bool:
+    if not isinstance(instruction, Call) or instruction.kernel not in (FUSED, PRODUCT):
+        return False
+    slots = [s for s in (*instruction.inputs, *instruction.outputs) if s is not None]
+    return all(isinstance(s, int) and metas[s] is not None for s in slots)
+
+
+def _may_wait(plan: Plan, group: Group) -> bool:
+    """Whether the calls of a group can all run where the last of them stands."""
+    read, written = _sides(plan, group)
+    inside = {s for k in group.members for s in writes(plan.body[k])}
+    first, last = min(group.members), max(group.members)
+    for number, instruction in enumerate(plan.body):
+        if number in group.members:
+            continue
+        each = list(instructions((instruction,)))
+        touched = {s for i in each for s in (*reads(i), *writes(i))}
+        if touched & (inside - set(written)):
+            return False
+        between = first < number < last
+        if between and (touched & inside or {s for i in each for s in writes(i)} & set(read)):
+            return False
+    return True
+
+
+def _sides(plan: Plan, group: Group) -> tuple[list[int], list[int]]:
+    """The operands of a group that it reads, and those that it writes."""
+    inside = {s for k in group.members for s in writes(plan.body[k])}
+    read = [s for s in group.operands if s not in inside]
+    return read, [s for s in group.operands if s in inside]
+
+
+def _call(plan: Plan, group: Group, metas: Sequence[TensorMeta | None]) -> Call:
+    read, written = _sides(plan, group)
+    numbers = {slot: k for k, slot in enumerate((*read, *written))}
+    attrs = {
+        "blocks": group.blocks,
+        "numbers": tuple([numbers[s] for s in group.operands]),
+        "results": tuple([metas[s] for s in written]),
+    }
+    calls = [cast(Call, plan.body[k]) for k in sorted(group.members)]
+    middle = next(c for c in calls if c.kernel == FUSED)
+    return Call(ROWS, tuple(read), tuple(written), attrs, span=middle.span, origin=middle.origin)
+
+
+def bind_rows(b: Binding) -> NativeStep:
+    """What runs a group of rows."""
+    blocks: RowBlocks = b.attrs["blocks"]
+    return Rows(blocks, b.attrs["numbers"], len(b.inputs), b.attrs["results"])
+
+
+class Rows(NativeStep):
+    """The one function of a group: operands that are read come first."""
+
+    def __init__(
+        self,
+        blocks: RowBlocks,
+        numbers: tuple[int, ...],
+        inputs: int,
+        results: tuple[TensorMeta, ...],
+    ) -> None:
+        self.function, self.numbers = native_rows(blocks), numbers
+        self.inputs, self.results = inputs, results
+        self.outputs = {inputs + k: k for k in range(len(results))}
+
+    def piece(self) -> Piece:
+        return Piece((Work(self.function, self.numbers),))
+
+    def error(self, mark: int) -> Exception:
+        raise IndexError(mark)
