@@ -160,6 +160,30 @@ STRICT: Final[dict[str, Build]] = {
 }
 """Ops that refuse negative indices, as Paddle does."""
 
+
+def quotients(c: Case, v: int) -> Value:
+    """By a zero in front of what is read, and by another number."""
+    y = c.op("slice", at(c, 0, 2, v, 1, 5), axes=[0], starts=[1], ends=[5])
+    return c.op("floor_divide", at(c, 7, 8, 9, 10), y)
+
+
+def joined(c: Case, value: Value) -> Value:
+    return c.op("concat", c.b.combine([value, c.b.abs(value), value]), axis=0)
+
+
+def padded(c: Case, value: Value) -> Value:
+    return c.op("pad", value, paddings=[2, 1, *[0, 0] * (value.rank - 1)], pad_value=0.0)
+
+
+BEHIND: Final[dict[str, Callable[[Case, Value], Value]]] = {
+    "joined": joined,
+    "padded": padded,
+    "padded and joined": lambda c, v: joined(c, padded(c, v)),
+    "rolled": lambda c, v: c.op("roll", v, shifts=[1], axis=[0]),
+    "turned": lambda c, v: padded(c, c.op("flip", v, axis=[0])) + 0,
+}
+"""Ops that choose by place: each has an element that is chosen for the first one's result."""
+
 FAR: Final = 100
 INSIDE: Final = (0, 3)
 FROM_END: Final = (-1, -5)
@@ -201,3 +225,18 @@ def test_all_that_runs_an_op_agrees_about_its_indices(name: str) -> None:
             assert (got is None) == (want is None), (v, way)
             if got is not None and want is not None:
                 np.testing.assert_allclose(got, want, rtol=1e-6, err_msg=f"{v} {way}")
+
+
+@pytest.mark.parametrize("behind", BEHIND)
+@pytest.mark.parametrize("of", ["gather", "embedding -1", "quotients"])
+def test_what_is_chosen_by_place_is_checked_where_it_is_chosen(of: str, behind: str) -> None:
+    first = {**COUNTED, **STRICT, "quotients": quotients}[of]
+    runs = {way: compiled(lambda c, v: BEHIND[behind](c, first(c, v)), way) for way in WAYS}
+    for v in (3, -1, -FAR, FAR, 0):
+        want = runs["rule"](v)
+        assert (want is None) == (v == 0) or of != "quotients"
+        for run in runs.values():
+            got = run(v)
+            assert (got is None) == (want is None), v
+            if got is not None and want is not None:
+                np.testing.assert_allclose(got, want, rtol=1e-6)

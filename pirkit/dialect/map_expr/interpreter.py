@@ -15,6 +15,7 @@ import numpy as np
 
 from pirkit.diag.errors import ConstraintError
 from pirkit.dialect.map_expr.kernel import MapExpr, Statement
+from pirkit.dialect.map_expr.needs import needs
 from pirkit.dialect.map_expr.specialised import specialised
 from pirkit.dialect.map_expr.tree import Apply, Choose, Fill, Load, Node, Position, walk
 from pirkit.dialect.opdef import lookup, reference
@@ -50,8 +51,8 @@ class _Evaluation:
             e.iter: axis for axis, e in enumerate(iters) if e.iter is not None
         }
         self.known: dict[int, Array] = {}
-        self.clips = False
-        """True while a node is computed that a choice may pass by."""
+        self.needed: Array | None = None
+        """Where the node that is computed is needed, if a choice passes by it elsewhere."""
 
     def run(self) -> Array:
         statement = self.statement
@@ -69,8 +70,10 @@ class _Evaluation:
         if 0 in self.shape:
             return np.empty(self.shape, self.statement.meta.dtype.np)
         clipped = _under_choices(self.statement.body)
+        needed = needs(self.statement.body, self)
         for node in walk(self.statement.body):
             self.clips = id(node) in clipped
+            self.needed = needed.get(id(node))
             self.known[id(node)] = self.node(node)
         return np.broadcast_to(self.known[id(self.statement.body)], self.shape)
 
@@ -81,7 +84,7 @@ class _Evaluation:
         before = _Evaluation(plain, self.arrays).run()
         if 0 in self.shape:
             return before
-        self.clips = False
+        self.clips, self.needed = False, None
         index = [np.broadcast_to(self.index(e), self.shape) for e in statement.index]
         places = np.ravel_multi_index(index, before.shape).reshape(-1)
         values = found.reshape(-1).astype(before.dtype, copy=False)
@@ -114,8 +117,27 @@ class _Evaluation:
                 return np.where(holds, self.known[id(node.yes)], self.known[id(node.no)])
             case Apply():
                 args = [self.known[id(a)] for a in node.args]
-                found = reference.of(lookup(node.op))(*args, **node.attrs)
-                return np.asarray(found).astype(node.dtype.np, copy=False)
+                rule = reference.of(lookup(node.op))
+                if self.needed is None:
+                    found = rule(*args, **node.attrs)
+                    return np.asarray(found).astype(node.dtype.np, copy=False)
+                args = np.broadcast_arrays(*args, self.needed)
+                found = np.zeros(args[-1].shape, node.dtype.np)
+                found[args[-1]] = rule(*(a[args[-1]] for a in args[:-1]), **node.attrs)
+                return found
+
+    def holds(self, choice: Choose, needed: Array | None) -> Array:
+        self.needed, self.clips = needed, needed is not None
+        return self.guards(choice.guards)
+
+    def both(self, first: Array | None, second: Array) -> Array:
+        return second if first is None else first & second
+
+    def either(self, first: Array, second: Array) -> Array:
+        return first | second
+
+    def negated(self, condition: Array) -> Array:
+        return ~condition
 
     def guards(self, guards: tuple[Guard, ...]) -> Array:
         holds: Array = np.asarray(True)
@@ -176,11 +198,12 @@ class _Evaluation:
         found = self.picked(self.arrays[read.source], read.index).astype(np.int64)
         if read.from_end:
             found = np.where(found < 0, found + read.extent, found)
-        if self.clips:
-            return np.clip(found, 0, read.extent - 1)
-        if found.size and (found.min() < 0 or found.max() >= read.extent):
+        wrong = (found < 0) | (found >= read.extent)
+        if self.needed is not None:
+            wrong = wrong & self.needed
+        if wrong.any():
             raise ConstraintError("bounds", f"an index does not lie in [0, {read.extent})")
-        return found
+        return np.clip(found, 0, read.extent - 1) if self.clips else found
 
 
 @lru_cache(maxsize=512)

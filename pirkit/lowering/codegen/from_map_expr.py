@@ -15,6 +15,7 @@ from math import inf, prod
 from typing import Final
 
 from pirkit.dialect.map_expr.kernel import MapExpr, Statement
+from pirkit.dialect.map_expr.needs import needs
 from pirkit.dialect.map_expr.tree import Apply, Choose, Fill, Load, Node, Position, walk
 from pirkit.index.change import reads_of
 from pirkit.index.expr import Expr, Iter
@@ -288,7 +289,7 @@ class _Builder:
         again = number_or_worst(lines, self.tree(number, statement, lines))
         hit = lines.compute("equal", [again, best], dt.bool_)
         indexing = self.indexing(number, lines)
-        here, counted = indexing.number(flat(space(extents, "r"), extents), clips=False)
+        here, counted = indexing.number(flat(space(extents, "r"), extents), None)
         nowhere = lines.constant(prod(extents), counted)
         first = self.fold(lines, "min", lines.compute("where", [hit, here, nowhere], counted))
         return self.sweeps[-1].after.cast(first, counted, want)
@@ -302,42 +303,40 @@ class _Builder:
 
     def tree(self, number: int, statement: Statement, lines: Lines) -> str:
         names: dict[int, str] = {}
-        passed = _passed_by(statement.body)
         indexing = self.indexing(number, lines)
+        needed = needs(statement.body, indexing)
         for node in walk(statement.body):
-            names[id(node)] = self.node(node, names, indexing, id(node) in passed)
+            names[id(node)] = self.node(node, names, indexing, needed.get(id(node)))
         return names[id(statement.body)]
 
     def indexing(self, number: int, lines: Lines) -> Indexing:
-        def value(source: int, index: Sequence[Expr], clips: bool) -> str:
-            return self.load(number, source, index, here, clips)
+        def value(source: int, index: Sequence[Expr], needed: str | None) -> str:
+            return self.load(number, source, index, here, needed)
 
         here = Indexing(self.places, self.axes[number], lines, value)
         return here
 
     def node(
-        self, node: Node, names: Mapping[int, str], indexing: Indexing, clips: bool
+        self, node: Node, names: Mapping[int, str], indexing: Indexing, needed: str | None
     ) -> str:  # fmt: skip
         lines = indexing.lines
         match node:
             case Load():
-                return indexing.value(node.source, node.index, clips)
+                return indexing.value(node.source, node.index, needed)
             case Fill():
                 return lines.constant(node.value, node.dtype)
             case Position():
-                name, dtype = indexing.number(node.index, clips)
+                name, dtype = indexing.number(node.index, needed)
                 return lines.cast(name, dtype, node.dtype)
             case Choose():
-                holds: str | None = None
-                for guard in node.guards:
-                    holds = lines.both(holds, indexing.inside(guard.value, guard.bound, clips))
                 both = [names[id(node.yes)], names[id(node.no)]]
-                if holds is None:
+                if not node.guards:
                     return both[0]
+                holds = indexing.holds(node, needed)
                 return lines.compute("where", [holds, *both], self.dtype_of(node))
             case Apply():
                 args = [names[id(a)] for a in node.args]
-                return apply(node, args, [self.dtype_of(a) for a in node.args], lines, clips)
+                return apply(node, args, [self.dtype_of(a) for a in node.args], lines, needed)
 
     def dtype_of(self, node: Node) -> DType:
         match node:
@@ -349,13 +348,14 @@ class _Builder:
                 return node.dtype
 
     def load(
-        self, number: int, source: int, index: Sequence[Expr], indexing: Indexing, clips: bool
+        self, number: int, source: int, index: Sequence[Expr], indexing: Indexing,
+        needed: str | None,
     ) -> str:  # fmt: skip
         value = source - self.inputs
         if value in self.gathers:
             raise Unknown("a value is read before the common loops are over")
         if value not in self.values:
-            return indexing.element(source, index, clips)
+            return indexing.element(source, index, needed)
         self.same_point(number, value, index)
         if value in self.constants:
             again = self.constants[value]
@@ -388,14 +388,3 @@ def sources(statement: Statement) -> set[int]:
             case _:
                 continue
     return found
-
-
-def _passed_by(root: Node) -> set[int]:
-    """Nodes that a choice may pass by: what they read need not exist."""
-    return {
-        id(n)
-        for node in walk(root)
-        if isinstance(node, Choose)
-        for side in (node.yes, node.no)
-        for n in walk(side)
-    }

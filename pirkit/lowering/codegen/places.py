@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from pirkit.dialect.map_expr.kernel import MapExpr
+from pirkit.dialect.map_expr.tree import Choose
 from pirkit.index.change import substitute
 from pirkit.index.expr import Atom, Expr, Floor, Iter, Read, const
 from pirkit.index.maps import Guard, flat
@@ -71,8 +72,9 @@ class Places:
 class Indexing:
     """Writes the index arithmetic of one statement.
 
-    ``value`` gives the name of an element of an array. With ``clips`` numbers told by the data are
-    moved into their range; else they must lie in it, and a flag tells where they do not.
+    ``value`` gives the name of an element of an array. Numbers told by the data must lie in their
+    range, and a flag tells where they do not. With ``needed``, the name of a condition, that is so
+    where it holds; elsewhere such numbers are moved into their range.
     """
 
     def __init__(
@@ -80,11 +82,11 @@ class Indexing:
         places: Places,
         axes: Mapping[Iter, int],
         lines: Lines,
-        value: Callable[[int, Sequence[Expr], bool], str],
+        value: Callable[[int, Sequence[Expr], str | None], str],
     ) -> None:
         self.places, self.axes, self.lines, self.value = places, axes, lines, value
 
-    def element(self, source: int, index: Sequence[Expr], clips: bool) -> str:
+    def element(self, source: int, index: Sequence[Expr], needed: str | None) -> str:
         """The element of an array at an index."""
         shape = self.places.kernel.meta(source).shape
         whole = flat(index, shape)
@@ -99,7 +101,7 @@ class Indexing:
             where: str | None = None
             for e, n in zip(index, shape, strict=True):
                 if not Guard(e, n).is_true:
-                    where = self.lines.both(where, self.inside(e, n, clips))
+                    where = self.lines.both(where, self.inside(e, n, needed))
             operand = self.places.operand(source, self.axes, whole)
             return self.lines.load(operand, where=where)
         (low, high), (first, last) = rest.bounds, loops.bounds
@@ -107,12 +109,28 @@ class Indexing:
         if low + first < 0 or high + last >= numel:
             loops, rest, low, high = const(0), whole, 0, numel - 1
         operand = self.places.operand(source, self.axes, loops + low)
-        at = self.number(rest - low, clips)[0]
+        at = self.number(rest - low, needed)[0]
         return self.lines.load(operand, at, high - low)
 
-    def inside(self, expr: Expr, bound: int, clips: bool) -> str:
+    def holds(self, choice: Choose, needed: str | None) -> str:
+        """Whether all guards of a choice hold."""
+        found: str | None = None
+        for guard in choice.guards:
+            found = self.both(found, self.inside(guard.value, guard.bound, needed))
+        return found if found is not None else self.lines.constant(True, dt.bool_)
+
+    def both(self, first: str | None, second: str) -> str:
+        return self.lines.both(first, second)
+
+    def either(self, first: str, second: str) -> str:
+        return self.lines.either(first, second)
+
+    def negated(self, condition: str) -> str:
+        return self.lines.compute("logical_not", [condition], dt.bool_)
+
+    def inside(self, expr: Expr, bound: int, needed: str | None) -> str:
         """Whether an index lies in [0, bound)."""
-        name, dtype = self.number(expr, clips)
+        name, dtype = self.number(expr, needed)
         holds: str | None = None
         low, high = expr.bounds
         if low < 0:
@@ -127,14 +145,14 @@ class Indexing:
             holds = self.lines.both(holds, below)
         return holds if holds is not None else self.lines.constant(True, dt.bool_)
 
-    def number(self, expr: Expr, clips: bool) -> tuple[str, DType]:
+    def number(self, expr: Expr, needed: str | None) -> tuple[str, DType]:
         """An index expression as a number, int32 where no part of it can be larger."""
         _demand_numbers(expr)
         dtype = dt.int32 if _size(expr) <= _INT32 else dt.int64
         lines = self.lines
         total: str | None = None
         for atom, factor in sorted(expr.terms, key=self._last_axis):
-            name = self.atom(atom, dtype, clips)
+            name = self.atom(atom, dtype, needed)
             if factor not in (1, -1):
                 scaled = [name, lines.constant(abs(factor), dtype)]
                 name = lines.compute("multiply", scaled, dtype)
@@ -154,42 +172,42 @@ class Indexing:
         """What varies along the outermost axes comes first: it is the same in all lanes."""
         return max((self.axes[i] for i in _iters(term[0])), default=-1)
 
-    def atom(self, atom: Atom, dtype: DType, clips: bool) -> str:
+    def atom(self, atom: Atom, dtype: DType, needed: str | None) -> str:
         lines = self.lines
         if isinstance(atom, Iter):
             return lines.index(self.axes[atom], dtype)
         if isinstance(atom, Read):
-            return lines.cast(self.read(atom, clips), dt.int64, dtype)
+            return lines.cast(self.read(atom, needed), dt.int64, dtype)
         assert isinstance(atom, Floor)
         # floor(e / n) = (e + k n) div n - k: no number below 0 is divided
         low = atom.inner.bounds[0]
         shift = -(low // atom.by) if low < 0 else 0
-        inner, have = self.number(atom.inner + shift * atom.by, clips)
+        inner, have = self.number(atom.inner + shift * atom.by, needed)
         found = lines.compute("quotient", [inner, lines.constant(atom.by, have)], have)
         if shift:
             found = lines.compute("subtract", [found, lines.constant(shift, have)], have)
         return lines.cast(found, have, dtype)
 
-    def read(self, atom: Read, clips: bool) -> str:
+    def read(self, atom: Read, needed: str | None) -> str:
         """A number that the data tell, as int64, from 0 to the extent - 1."""
         lines, extent = self.lines, atom.extent
         have = self.places.kernel.meta(atom.source).dtype
-        name = lines.cast(self.value(atom.source, atom.index, clips), have, dt.int64)
+        name = lines.cast(self.value(atom.source, atom.index, needed), have, dt.int64)
         zero, size = lines.constant(0, dt.int64), lines.constant(extent, dt.int64)
         if atom.from_end:
             negative = lines.compute("less_than", [name, zero], dt.bool_)
             moved = lines.compute("add", [name, size], dt.int64)
             name = lines.compute("where", [negative, moved, name], dt.int64)
-        if clips:
-            last = lines.constant(extent - 1, dt.int64)
-            least = lines.compute("maximum", [name, zero], dt.int64)
-            return lines.compute("minimum", [least, last], dt.int64)
         holds = lines.both(
             lines.compute("greater_equal", [name, zero], dt.bool_),
             lines.compute("less_than", [name, size], dt.bool_),
         )
-        lines.demand(Demanded(extent), holds)
-        return name
+        lines.demand(Demanded(extent), holds, needed)
+        if needed is None:
+            return name
+        last = lines.constant(extent - 1, dt.int64)
+        least = lines.compute("maximum", [name, zero], dt.int64)
+        return lines.compute("minimum", [least, last], dt.int64)
 
 
 def _demand_numbers(expr: Expr) -> None:

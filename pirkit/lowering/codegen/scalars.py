@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 
+from pirkit.dialect.map_expr.needs import divides
 from pirkit.dialect.map_expr.tree import Apply
 from pirkit.lowering.codegen import primitives
 from pirkit.lowering.codegen.writing import Demanded, Lines, Unknown
@@ -24,12 +25,12 @@ def serves(node: Apply) -> bool:
 
 
 def apply(
-    node: Apply, args: Sequence[str], dtypes: Sequence[DType], lines: Lines, passed: bool
+    node: Apply, args: Sequence[str], dtypes: Sequence[DType], lines: Lines, needed: str | None
 ) -> str:  # fmt: skip
     """The name of what an op gives for operands of some names and element types.
 
-    With ``passed`` a choice may pass by the op: then it demands nothing of its operands. Raises
-    Unknown for an op that no primitive computes.
+    With ``needed``, the name of a condition, it demands something of its operands only where that
+    holds. Raises Unknown for an op that no primitive computes.
     """
     op, dtype = node.op.partition(".")[2], node.dtype
     if any(d.is_complex for d in (dtype, *dtypes)):
@@ -43,9 +44,9 @@ def apply(
     if op == "elementwise_pow" and not dtype.is_float:
         raise Unknown("powers of integers have no native code")
     given = _alike(node, args, dtypes, lines)
-    if op in ("floor_divide", "remainder") and not dtype.is_float and not passed:
+    if divides(node):
         some = lines.compute("not_equal", [given[1], lines.constant(0, dtype)], dt.bool_)
-        lines.demand(Demanded(), some)
+        lines.demand(Demanded(), some, needed)
     return lines.compute(op, given, dtype)
 
 

@@ -70,8 +70,10 @@ class Lines:
         key = ("load", operand, at, limit, where)
         return self._once(key, lambda name: Load(name, operand, at, limit, where))
 
-    def demand(self, what: Demanded, holds: str) -> None:
-        """Tell if a value does not hold somewhere."""
+    def demand(self, what: Demanded, holds: str, needed: str | None = None) -> None:
+        """Tell if a value does not hold somewhere, of the places where it is needed."""
+        if needed is not None:
+            holds = self.either(holds, self.compute("logical_not", [needed], dt.bool_))
         key = (what, holds)
         if key not in self.known:
             self.known[key] = holds
@@ -82,6 +84,10 @@ class Lines:
         if first is None:
             return second
         return self.compute("logical_and", [first, second], dt.bool_)
+
+    def either(self, first: str, second: str) -> str:
+        """Whether one condition holds, or another, or both."""
+        return self.compute("logical_or", [first, second], dt.bool_)
 
     def _once(self, key: Any, make: Callable[[str], Statement]) -> str:
         if key not in self.known:
