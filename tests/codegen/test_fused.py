@@ -21,6 +21,7 @@ from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.frontend.compile import compile, run_passes
 from pirkit.frontend.files import Program, load
 from pirkit.index.change import reads_of
+from pirkit.index.expr import Read
 from pirkit.index.extent import at, is_sized, names_of
 from pirkit.lowering import native as lowering_native
 from pirkit.lowering.codegen.compile import native
@@ -101,21 +102,24 @@ def writes_once(kernel: Kernel) -> None:
 def drawn(kernel: MapExpr, seed: int = 0) -> list[Array]:
     """Inputs of a kernel; numbers that say where to read are ones that exist."""
     rng = np.random.default_rng(seed)
+    above: dict[int, int] = {}
     below: dict[int, int] = {}
-    for source, extent in told(kernel):
-        below[source] = min(below.get(source, extent), extent)
+    for read in told(kernel):
+        below[read.source] = min(below.get(read.source, read.extent), read.extent)
+        least = -read.extent if read.from_end else 0
+        above[read.source] = max(above.get(read.source, least), least)
     drawn: list[Array] = []
     for k, m in enumerate(kernel.inputs):
         floats = rng.uniform(-2, 2, m.shape) if seed % 2 else rng.uniform(0.1, 2, m.shape)
-        ints = rng.integers(-below[k], below[k], m.shape) if k in below else np.ones(m.shape)
+        ints = rng.integers(above[k], below[k], m.shape) if k in below else np.ones(m.shape)
         drawn.append((floats if m.dtype.is_float else ints).astype(m.dtype.np))
     return drawn
 
 
-def told(kernel: MapExpr) -> Iterator[tuple[int, int]]:
-    """Arrays that say where to read, and how many places there are."""
+def told(kernel: MapExpr) -> Iterator[Read]:
+    """Numbers that say where to read."""
     for statement in kernel.statements:
-        yield from ((r.source, r.extent) for e in statement.exprs() for r in reads_of(e))
+        yield from (r for e in statement.exprs() for r in reads_of(e))
 
 
 @pytest.mark.parametrize("name", CASES)
