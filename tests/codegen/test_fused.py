@@ -73,7 +73,10 @@ def check(kernel: MapExpr, inputs: Sequence[Array]) -> bool:
         if want.dtype.kind in "biu":
             np.testing.assert_array_equal(found, want, err_msg=kernel.name)
         else:
-            close = {"rtol": 2e-5, "atol": 2e-6 * max(1.0, float(np.abs(want).max(initial=0)))}
+            close: dict[str, Any] = {
+                "rtol": 2e-5,
+                "atol": 2e-6 * max(1.0, float(np.abs(want).max(initial=0))),
+            }
             np.testing.assert_allclose(found, want, err_msg=kernel.name, **close)
     return True
 
