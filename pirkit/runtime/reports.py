@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from pirkit.diag.errors import ConstraintError
 from pirkit.runtime.boxes import suppress
 
 Array = np.ndarray[Any, Any]
@@ -71,7 +72,8 @@ def _images(
     numbers = _counted(*scores.shape)
     ends: list[int] = np.cumsum(rois_num).tolist()
     if np.any(rois_num < 0) or ends[-1:] != [len(bboxes)]:
-        raise ValueError(f"the images have {rois_num.tolist()} boxes of {len(bboxes)}")
+        counts = f"the images have {rois_num.tolist()} boxes of {len(bboxes)}"
+        raise ConstraintError("C4", counts)
     cuts = [slice(start, end) for start, end in pairwise([0, *ends])]
     return [
         (bboxes[c].swapaxes(0, 1), scores[c].swapaxes(0, 1), numbers[c].swapaxes(0, 1))

@@ -172,6 +172,37 @@ def test_of_open_sizes() -> None:
         np.testing.assert_allclose(got, want, rtol=1e-6)
 
 
+def open_writes(op: str) -> Case:
+    """What is written where the data say, all rows of open numbers."""
+    c = Case()
+    index = c.b("pd_op.data", name="at", shape=(-1, 1), dtype=dt.int64, place=UNDEFINED)
+    x, updates = c.open(-6, 1), c.b.exp(c.open(-2, 1))
+    if op == "put_along_axis":
+        attrs = {"axis": 0, "reduce": "add", "include_self": True}
+        y = c.op(op, x, index, updates, **attrs)
+    else:
+        y = c.op(op, x, index, updates)
+    c.b("pir.shadow_output", y, output_name="y")
+    return c
+
+
+@pytest.mark.parametrize("op", ["scatter_nd_add", "put_along_axis"])
+def test_open_sizes_that_do_not_go_together_are_refused(op: str) -> None:
+    c = open_writes(op)
+    forms = (c.program, fused(c.program)[0])
+    places = np.array([[5], [0]])
+    for rows in (2, 5, 0, 3):
+        updates = np.ones((rows, 1), np.float32)
+        inputs = {**c.inputs, "x1": updates, "at": places}
+        for program in forms:
+            for call in (run, lambda p, i: {"y": natively(p, i)}):
+                if rows == 2:
+                    assert call(program, inputs)["y"].shape == (6, 1)
+                    continue
+                with pytest.raises(PirkitError):
+                    call(program, inputs)
+
+
 def test_whatever_makes_what_is_written() -> None:
     """Random programs, each with a result put into another tensor at the end."""
     sinks = 0

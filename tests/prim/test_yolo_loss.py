@@ -73,3 +73,20 @@ def test_boxes_of_other_anchors_and_of_one_cell(pipeline: str) -> None:
     found = computed(zeros(), boxes, 0.25, pipeline)
     assert found["match"].tolist() == [[-1, 0, 0]]
     assert np.argwhere(found["mask"] > 0).tolist() == [[0, 0, 1, 1]]
+
+
+@pytest.mark.parametrize("label", [-1, 3, 1 << 30])
+def test_a_label_of_no_class_denies_all_of_them(label: int) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((1, 16, GRID, GRID))
+    boxes = np.array([[[0.6, 0.4, 0.25, 0.25]]])
+    found: list[Array] = []
+    for pipeline in ("", "decompose"):
+        t = Traced([x, boxes, np.array([[label]], np.int32), np.ones((1, 1))])
+        loss = t.b("pd_op.yolo_loss", *t.args, **ATTRIBUTES)[0]
+        found.append(t.run({"loss": loss}, pipeline)["loss"])
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-12)
+    logits = x.reshape(2, 8, GRID, GRID)[0, 5:, 1, 2]
+    t = Traced([x, boxes, np.array([[2]], np.int32), np.ones((1, 1))])
+    second = t.run({"loss": t.b("pd_op.yolo_loss", *t.args, **ATTRIBUTES)[0]}, "")["loss"]
+    np.testing.assert_allclose(found[0] - second, [logits[2]], rtol=1e-9)

@@ -114,3 +114,31 @@ def test_two_directions_have_one_reverse_pass() -> None:
     assert_close(
         program(*leaves_of(arguments)), expected(pirkit.value_and_grad(heat), arguments), 2e-5
     )
+
+
+SPECIAL = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 3e38, -3e38, 1e-45], np.float32)
+
+
+def test_without_products_special_numbers_are_those_of_numpy() -> None:
+    a, b, f = (v.reshape(-1).copy() for v in np.meshgrid(SPECIAL, SPECIAL, SPECIAL))
+    call = points_program(graph(lambda a, b, f: a * f + b * f, (a, b, f)))
+    with np.errstate(all="ignore"):
+        wanted = a * f + b * f
+    (found,) = call(a, b, f)
+    np.testing.assert_array_equal(found, wanted)
+    there = ~np.isnan(wanted)
+    np.testing.assert_array_equal(np.signbit(found)[there], np.signbit(wanted)[there])
+
+
+def test_with_products_a_factor_is_multiplied_by_the_sum() -> None:
+    """What is said of zeros, infinities and overflow: it may differ, as the sum comes first."""
+    one = np.ones((1, 1), np.float32)
+    a, b, f = (v.reshape(-1, 1).copy() for v in np.meshgrid(SPECIAL, SPECIAL, SPECIAL))
+    call = points_program(graph(lambda a, b, f, w: mm(a, w) * f + mm(b, w) * f, (a, b, f, one)))
+    with np.errstate(all="ignore"):
+        together, apart = (a + b) * f, a * f + b * f
+    (found,) = call(a, b, f, one)
+    np.testing.assert_array_equal(found, together)
+    same = np.isfinite(together) & np.isfinite(apart)
+    assert not same.all()
+    np.testing.assert_allclose(found[same], apart[same], rtol=1e-6)

@@ -76,6 +76,7 @@ class MulticlassNms3:
     C1: `bboxes` has three dimensions, and four numbers for each box.
     C2: `scores` has a number for each box and class.
     C3: `rois_num` is a vector of integers.
+    C4: the numbers in `rois_num` are those of all boxes together.
     """
 
     name = "pd_op.multiclass_nms3"
@@ -134,3 +135,5 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     yield "C1", s(s.tensor(2, 7, 5), s.tensor(2, 3, 7), **usual)
     yield "C2", s(s.tensor(2, 7, 4), s.tensor(2, 3, 6), **usual)
     yield "C3", s(s.tensor(7, 3, 4), s.tensor(7, 3), s.array([[7]], dt.int32), **usual)
+    yield "C4", s(s.tensor(7, 3, 4), s.tensor(7, 3), s.array([3, 5], dt.int32), **usual)
+    yield "C4", s(s.tensor(7, 3, 4), s.tensor(7, 3), s.array([8, -1], dt.int32), **usual)
