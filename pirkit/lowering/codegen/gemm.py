@@ -18,8 +18,8 @@ from pirkit.lowering.codegen.compile import key_of
 from pirkit.lowering.codegen.generate import PARAMETERS, SYMBOL, begin
 from pirkit.lowering.codegen.ir import I64, PTR, Builder, Value
 from pirkit.lowering.codegen.panels import (
-    Asked,
     Shape,
+    Source,
     Strides,
     copied,
     copy_row,
@@ -252,16 +252,15 @@ class _Writer:
         """Some rows times all panels, which are packed when the first rows meet them."""
         p, b, shape, made, step = self.p, self.b, self.shape, self.made, self.at_once.depth
         rows, columns, deep = extents
-        even = p.columns % shape.columns == 0 and p.depth % step == 0 and step % shape.lanes == 0
-        pack = packed(made, shape, p.b.strides, step, even)
         rest = (p.rows % shape.rows, p.columns % shape.columns)
         tiles = max(1, self.at_once.inner // shape.rows)
-        sweep, sweep_new = (
-            swept(made, shape, self.seen, step, p.c.strides[0], rest, asked)
-            for asked in (None, Asked(p.b.strides, tiles))
+        packs = p.b.strides[1] == p.dtype.itemsize and self._fewest() >= shape.rows
+        again, anew = (
+            swept(made, shape, self.seen, step, p.c.strides[0], rest, source)
+            for source in (None, Source(p.b.strides, tiles, packs))
         )
-        new = b.compare("eq", row, 0)
-        again = b.compare("ne", row, 0)
+        is_first = b.compare("eq", row, 0)
+        is_later = b.compare("ne", row, 0)
 
         def panel(number: Value, _: list[Value]) -> Sequence[Value]:
             column = b.times(number, shape.columns)
@@ -272,21 +271,27 @@ class _Writer:
 
             def first() -> Sequence[Value]:
                 source = b.at(right, b.times(column, p.b.strides[1]))
-                beside = b.at(source, shape.columns * p.b.strides[1])
-                b.do(f"call void @{pack}({source}, {held}, {deep}, {some})")
-                b.do(f"call void @{sweep_new}({given}, {beside})")
+                if not packs:
+                    even = rest[1] == 0 and p.depth % step == 0 and step % shape.lanes == 0
+                    pack = packed(made, shape, p.b.strides, step, even)
+                    b.do(f"call void @{pack}({source}, {held}, {deep}, {some})")
+                b.do(f"call void @{anew}({given}, {source})")
                 return []
 
             def later() -> Sequence[Value]:
-                b.do(f"call void @{sweep}({given})")
+                b.do(f"call void @{again}({given})")
                 return []
 
-            b.branch(new, first)
-            b.branch(again, later)
+            b.branch(is_first, first)
+            b.branch(is_later, later)
             return []
 
         panels = b.emit(I64, f"udiv {b.plus(columns, shape.columns - 1)}, {shape.columns}")
         b.loop(0, panels, 1, [], panel)
+
+    def _fewest(self) -> int:
+        """Rows of the smallest block."""
+        return self.p.rows % self.at_once.rows or self.at_once.rows
 
     def _left_of(self, columns: Value, column: Value) -> Value:
         if self.p.columns % self.shape.columns == 0:

@@ -28,6 +28,8 @@ Strides = tuple[int, int]
 _LINE = 64
 _AHEAD = 4
 """Rows ahead that are asked for while one is copied."""
+_FIRST, _SECOND = 3, 2
+"""Levels of the cache, as LLVM counts them; CPUs drop what the first one cannot wait for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,24 +73,29 @@ def shape_for(dtype: DType, target: Target, vectors: int = 2) -> Shape:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What is packed next, with its strides, and in how many tiles memory is asked for it."""
+class Source:
+    """Where B lies that a new panel is made of: its strides, and how many tiles are to be made.
+
+    ``packs`` says that the first tile, which is a full one, copies the panel while it reads it.
+    """
 
     strides: Strides
     tiles: int
+    packs: bool
 
 
 def swept(
     made: Routines, shape: Shape, a: Strides, depth: int, c_row: int, rest: tuple[int, int],
-    asked: Asked | None = None,
+    source: Source | None = None,
 ) -> str:  # fmt: skip
     """The function ``(a, panels, c, m, n, k, fresh)``: C of m by n is A times panels, or grows by it.
 
     ``depth`` is that of panels; ``rest`` are the rows and columns beyond full tiles that m and n
-    have, unless they have none. With ``asked`` a last parameter ``ahead`` is the address of as many
-    elements of B as a panel has, which memory is asked for meanwhile.
+    have, unless they have none. With a ``source`` there is one new panel, which lies at a last
+    parameter ``source``; memory is asked for the panel behind it.
     """  # noqa: E501
     rows_left, columns_left = rest
+    packs = source is not None and source.packs
 
     def write(b: Builder) -> None:
         pa, pb, pc = (Value(f"%{name}", PTR) for name in "abc")
@@ -100,19 +107,23 @@ def swept(
             target = b.at(pc, b.times(panel, shape.columns * shape.dtype.itemsize))
             whole = b.emit(I64, f"udiv {m}, {shape.rows}")
 
-            def call(number: Value, rows: int) -> None:
-                name = _tile(made, shape, a, c_row, (rows, columns))
+            def call(number: Value, rows: int, packs: bool = False) -> None:
+                if source is not None:
+                    _ask_for_some(b, shape, source, depth, number)
+                row = source.strides[0] if source is not None and packs else None
+                name = _tile(made, shape, a, c_row, (rows, columns), row)
                 first = b.at(pa, b.times(number, shape.rows * a[0]))
                 into = b.at(target, b.times(number, shape.rows * c_row))
-                b.do(f"call void @{name}({first}, {here}, {into}, i64 %k, i1 %fresh)")
+                given = f"{first}, {here}, {into}, i64 %k, i1 %fresh"
+                b.do(f"call void @{name}({given}{', ptr %source' if packs else ''})")
 
             def one(number: Value, _: list[Value]) -> Sequence[Value]:
-                if asked is not None:
-                    _ask_for_some(b, shape, asked, depth, number)
                 call(number, shape.rows)
                 return []
 
-            b.loop(0, whole, 1, [], one)
+            if packs:
+                call(Value("0", I64), shape.rows, packs)
+            b.loop(int(packs), whole, 1, [], one)
             if rows_left:
                 left = b.emit(I64, f"urem {m}, {shape.rows}")
 
@@ -137,22 +148,23 @@ def swept(
             b.branch(b.compare("ne", left, 0), ragged)
 
     parameters = "ptr %a, ptr %b, ptr %c, i64 %m, i64 %n, i64 %k, i1 %fresh"
-    if asked is not None:
-        parameters += ", ptr %ahead"
-    return made.add(("sweep", shape, a, depth, c_row, rest, asked), parameters, write)
+    if source is not None:
+        parameters += ", ptr %source"
+    return made.add(("sweep", shape, a, depth, c_row, rest, source), parameters, write)
 
 
-def _ask_for_some(b: Builder, shape: Shape, asked: Asked, depth: int, tile: Value) -> None:
+def _ask_for_some(b: Builder, shape: Shape, source: Source, depth: int, tile: Value) -> None:
     """Ask memory for the part of the next panel that falls to a tile."""
-    row, column = asked.strides
+    row, column = source.strides
     size = shape.dtype.itemsize
     straight = column == size
     lines = depth if straight else shape.columns
     length = (shape.columns if straight else depth) * size
-    each = -(-lines // asked.tiles)
+    each = -(-lines // source.tiles)
+    ahead = b.at(Value("%source", PTR), shape.columns * column)
 
     def line(k: Value, _: list[Value]) -> Sequence[Value]:
-        _ask(b, b.at(Value("%ahead", PTR), b.times(k, row if straight else column)), length)
+        _ask(b, b.at(ahead, b.times(k, row if straight else column)), length, _SECOND)
         return []
 
     first = b.times(tile, each)
@@ -161,9 +173,13 @@ def _ask_for_some(b: Builder, shape: Shape, asked: Asked, depth: int, tile: Valu
 
 
 def _tile(
-    made: Routines, shape: Shape, a: Strides, c_row: int, extent: tuple[int, int]
+    made: Routines, shape: Shape, a: Strides, c_row: int, extent: tuple[int, int],
+    b_row: int | None,
 ) -> str:  # fmt: skip
-    """The function ``(a, panel, c, k, fresh)`` for a tile of ``extent`` rows and columns."""
+    """The function ``(a, panel, c, k, fresh)`` for a tile of ``extent`` rows and columns.
+
+    With B in rows ``b_row`` bytes apart at a last parameter ``source``, the panel is made of it.
+    """
     rows, columns = extent
     size, lanes, vector = shape.dtype.itemsize, shape.lanes, shape.vector
     scalar = Type(vector.elem)
@@ -171,28 +187,37 @@ def _tile(
 
     def write(b: Builder) -> None:
         pa, pb, pc = (Value(f"%{name}", PTR) for name in "abc")
+        mask = tail_mask(b, lanes, columns % lanes) if columns % lanes else None
+        masks = [None] * (vectors - 1) + [mask]
+
+        def factors(k: Value) -> list[Value]:
+            right = b.at(pb, b.times(k, shape.columns * size))
+            places = [b.at(right, v * lanes * size) for v in range(vectors)]
+            if b_row is None:
+                return [_read(b, vector, place, size, None) for place in places]
+            here = b.at(Value("%source", PTR), b.times(k, b_row))
+            found: list[Value] = []
+            for v, place in enumerate(places):
+                found.append(_read(b, vector, b.at(here, v * lanes * size), size, masks[v]))
+                _write(b, found[v], place, size, None)
+            return found
 
         def step(k: Value, sums: list[Value]) -> Sequence[Value]:
             left = b.at(pa, b.times(k, a[1]))
-            right = b.at(pb, b.times(k, shape.columns * size))
-            factors = [
-                b.emit(vector, f"load {vector}, {b.at(right, v * lanes * size)}, align {size}")
-                for v in range(vectors)
-            ]
+            right = factors(k)
             result: list[Value] = []
             for r in range(rows):
                 one = b.emit(scalar, f"load {scalar}, {b.at(left, r * a[0])}, align {size}")
                 spread = b.splat(one, lanes)
-                result += [b.fma(spread, factors[v], sums[r * vectors + v]) for v in range(vectors)]
+                result += [b.fma(spread, right[v], sums[r * vectors + v]) for v in range(vectors)]
             return result
 
         for r in range(rows):
             _ask(b, b.at(pc, r * c_row), vectors * lanes * size, to_write=True)
         start = [b.const(vector, 0.0)] * (rows * vectors)
         sums = b.loop(0, Value("%k", I64), 1, start, step)
-        mask = tail_mask(b, lanes, columns % lanes) if columns % lanes else None
         places = [
-            (b.at(pc, r * c_row + v * lanes * size), mask if v == vectors - 1 else None)
+            (b.at(pc, r * c_row + v * lanes * size), masks[v])
             for r in range(rows)
             for v in range(vectors)
         ]
@@ -208,7 +233,9 @@ def _tile(
             _write(b, total, where, size, lanes_on)
 
     parameters = "ptr %a, ptr %b, ptr %c, i64 %k, i1 %fresh"
-    return made.add(("tile", shape, a, c_row, extent), parameters, write)
+    if b_row is not None:
+        parameters += ", ptr %source"
+    return made.add(("tile", shape, a, c_row, extent, b_row), parameters, write)
 
 
 # --- copies ---
@@ -249,7 +276,6 @@ def _pack_rows(b: Builder, shape: Shape, row: int, depth: int, even: bool) -> No
         def part(panel: Value, left: Value | None) -> None:
             base = b.at(here, b.times(panel, width))
             into = b.at(there, b.times(panel, shape.panel_bytes(depth)))
-            _ask(b, b.at(base, _AHEAD * row), width)
             for v in range(shape.vectors):
                 mask = None
                 if left is not None:
@@ -355,10 +381,13 @@ def copy_row(shape: Shape, length: int) -> int:
     return -(-length // shape.lanes) * shape.lanes * shape.dtype.itemsize + _LINE
 
 
-def _ask(b: Builder, where: Value, nbytes: int, to_write: bool = False) -> None:
+def _ask(
+    b: Builder, where: Value, nbytes: int, level: int = _FIRST, to_write: bool = False
+) -> None:
     """Ask memory for what will be needed soon: rows are too short for the CPU to see a pattern."""
     for line in range(0, nbytes, _LINE):
-        b.invoke("llvm.prefetch.p0", b.at(where, line), f"i32 {to_write:d}", "i32 3", "i32 1")
+        place = b.at(where, line)
+        b.invoke("llvm.prefetch.p0", place, f"i32 {to_write:d}", f"i32 {level}", "i32 1")
 
 
 def _steps(b: Builder, first: int, lanes: int) -> Value:
