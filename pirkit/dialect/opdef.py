@@ -332,6 +332,13 @@ jet: Final = RuleTable("jet", _RULES)
 A series is a list of the Taylor coefficients 1, 2... of a value along a direction, None for zero.
 """
 
+slopes: Final = RuleTable("slopes", _RULES)
+"""``rule(call, x, y) -> series``: the derivative of a function of one operand along a curve.
+
+Takes the coefficients 0, 1... of operand and result, and gives as many. With it a reverse sweep
+goes over the series of a function at once.
+"""
+
 index_maps: Final = RuleTable("index_maps", f"{_RULES}.maps")
 """``rule(call) -> value | tuple of values | Opaque``: what each element of a result is made from.
 

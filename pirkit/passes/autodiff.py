@@ -40,6 +40,7 @@ from pirkit.passes.autodiff_regions import (
     differentiate_while,
     has_pushes,
 )
+from pirkit.passes.autodiff_series import Curves, Pushed
 from pirkit.passes.decompose import take_apart
 from pirkit.passes.functionalize import write_backs
 from pirkit.passes.gradient_calls import call_gradient, serves
@@ -58,6 +59,7 @@ def append_backward(
     before: PirOp | None = None,
     defer: bool = True,
     whole: bool = False,
+    pushed: Sequence[Pushed] = (),
 ) -> list[SSAValue | None]:
     """Append the ops that compute the derivatives of ``targets`` with respect to ``wrt``.
 
@@ -67,7 +69,7 @@ def append_backward(
     whose rule has to know sizes or attributes that the program leaves open gets one of Paddle's
     gradient ops for its derivative, unless ``defer=False``. With ``whole`` an op of which Paddle
     has a gradient op is not taken apart, and its derivative reads no more than that op reads, as
-    far as that can be taken apart itself.
+    far as that can be taken apart itself. Series in ``pushed`` are swept over at once.
 
     Raises UnsupportedError (PK0402), naming the op and its location, for an op on the way that has
     no derivative or that writes in place, UsageError for a target that is no float.
@@ -80,7 +82,7 @@ def append_backward(
     check("derivative_order", order, None)
     b = Builder(program.block, before)
     shared = Shared(Builder(program.block, before), paths, frozenset(wrt))
-    back = Backward(b, shared, order, defer, whole)
+    back = Backward(b, shared, Curves(pushed, moved), order, defer, whole)
     for target, seed in zip(targets, seeds, strict=True):
         value = b.wrap(target)
         if not is_differentiable(target):
@@ -134,6 +136,7 @@ class Backward:
 
     b: Builder
     shared: Shared
+    curves: Curves
     order: int
     defer: bool = True
     whole: bool = False
@@ -154,6 +157,10 @@ class Backward:
 
     def visit(self, op: PirOp) -> None:
         """Hand the cotangents of an op's results on to its operands."""
+        if self.curves.holds(op):
+            self.b.location, self.b.attributes = op.location, _provenance(op, self.order)
+            if self.curves.pull_back(self, op):
+                return
         slots = op.result_slots
         held = [None if r is None else self.total(r) for r in slots]
         if all(h is None for h in held) and not has_pushes(self.shared, op):

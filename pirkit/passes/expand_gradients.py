@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -11,6 +12,7 @@ from xdsl.ir import SSAValue
 from pirkit.dialect.build import Builder
 from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.passes.autodiff import append_backward
+from pirkit.passes.autodiff_series import Pushed
 from pirkit.passes.base import Pass, PassContext, RemarkKind, Stats
 from pirkit.passes.forward import JET, expand_jet
 from pirkit.passes.rewrite import replace
@@ -38,12 +40,13 @@ class ExpandGradientsPass(Pass):
 
     def run(self, ctx: PassContext, module: ModuleOp) -> None:
         for program in ctx.programs(module):
+            pushed: list[Pushed] = []
             for op in ctx.each(list(program.operations)):
                 if op.name == GRADIENT:
-                    expand(program, op)
+                    expand(program, op, pushed)
                     ctx.count("expanded")
                 elif op.name == JET:
-                    expand_jet(program, op, partial(_tell, ctx, op))
+                    pushed += expand_jet(program, op, partial(_tell, ctx, op))
                     ctx.count("pushed")
 
 
@@ -51,15 +54,17 @@ def _tell(ctx: PassContext, op: PirOp, kind: RemarkKind, message: str) -> None:
     ctx.remark(kind, message, op)
 
 
-def expand(program: ProgramOp, op: PirOp) -> dict[SSAValue, SSAValue]:
+def expand(
+    program: ProgramOp, op: PirOp, pushed: Sequence[Pushed] = ()
+) -> dict[SSAValue, SSAValue]:
     """Replace one `pir.gradient`, whose inner ones are expanded already.
 
-    Gives what stands for each of its results.
+    Gives what stands for each of its results. ``pushed`` are series that lie before it.
     """
     count: int = op.attribute("targets")
     values = list(op.operands)
     targets, cotangents, wrt = values[:count], values[count : 2 * count], values[2 * count :]
-    found = append_backward(program, targets, wrt, cotangents, before=op)
+    found = append_backward(program, targets, wrt, cotangents, before=op, pushed=pushed)
     b = Builder(program.block, op, location=op.location)
     dense = [
         b.zeros_like(b.wrap(w)).ssa if g is None else g for g, w in zip(found, wrt, strict=True)

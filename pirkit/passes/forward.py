@@ -20,6 +20,7 @@ from pirkit.dialect.build import RULE, SOURCE, Builder
 from pirkit.dialect.infer import constant_scalar
 from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.passes.autodiff import append_backward
+from pirkit.passes.autodiff_series import Pushed
 from pirkit.passes.base import RemarkKind
 from pirkit.passes.rewrite import replace
 from pirkit.passes.series import has_series, no_series, prepared, push
@@ -40,17 +41,20 @@ class _Curve:
     order: int
 
 
-def expand_jet(program: ProgramOp, op: PirOp, tell: Tell) -> None:
+def expand_jet(program: ProgramOp, op: PirOp, tell: Tell) -> list[Pushed]:
     """Replace one `pir.jet`, in front of which no derivative is left unexpanded.
+
+    Gives the functions that a reverse sweep may go over at once.
 
     Raises UnsupportedError (PK0402) if it asks for second derivatives through an op without a
     series.
     """
     curve = _read(program, op)
     ops, curve.targets = prepared(curve.targets, list(curve.given))
+    pushed: list[Pushed] = []
     try:
         _require_series(ops)
-        found = _by_series(curve, ops)
+        found = _by_series(curve, ops, pushed)
     except UnsupportedError as error:
         if curve.order > 1:
             raise
@@ -59,6 +63,7 @@ def expand_jet(program: ProgramOp, op: PirOp, tell: Tell) -> None:
     else:
         tell("passed", f"forward mode: a series of order {curve.order} through {len(ops)} ops")
     replace(op, found)
+    return pushed
 
 
 def _require_series(ops: Sequence[PirOp]) -> None:
@@ -89,7 +94,7 @@ def _is_zero(value: SSAValue) -> bool:
     return (owner.attribute("value") if number is None else number) == 0
 
 
-def _by_series(curve: _Curve, ops: Sequence[PirOp]) -> list[SSAValue]:
+def _by_series(curve: _Curve, ops: Sequence[PirOp], pushed: list[Pushed]) -> list[SSAValue]:
     attributes = {SOURCE: mlir.StringAttr("jet"), RULE: mlir.StringAttr("jet")}
     block = cast(Block, curve.op.parent)
     b = Builder(block, curve.op, location=curve.op.location, attributes=attributes)
@@ -100,7 +105,7 @@ def _by_series(curve: _Curve, ops: Sequence[PirOp]) -> list[SSAValue]:
         ]
         for value, derivatives in curve.given.items()
     }
-    known = push(b, ops, dict(series), curve.order)
+    known = push(b, ops, dict(series), curve.order, pushed)
     found: list[SSAValue] = []
     for target in curve.targets:
         like = b.wrap(target)

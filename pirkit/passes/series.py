@@ -10,11 +10,12 @@ from xdsl.ir import SSAValue
 from pirkit.diag.errors import UnsupportedError
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opcall import OpCall
-from pirkit.dialect.opdef import decompose, jet
+from pirkit.dialect.opdef import decompose, jet, slopes
 from pirkit.dialect.operation import PirOp, origin_of, span_of
 from pirkit.dialect.rules.series import LINEAR, Series
 from pirkit.dialect.types import meta_of
 from pirkit.passes.autodiff import between, latest
+from pirkit.passes.autodiff_series import Pushed
 from pirkit.passes.decompose import take_apart
 from pirkit.passes.series_regions import REGIONS, Sweep
 from pirkit.runtime.meta import VecMeta
@@ -67,9 +68,15 @@ def _leave(op: PirOp, error: UnsupportedError) -> None:
 
 
 def push(
-    b: Builder, ops: Sequence[PirOp], given: dict[SSAValue, AnySeries], order: int
+    b: Builder,
+    ops: Sequence[PirOp],
+    given: dict[SSAValue, AnySeries],
+    order: int,
+    pushed: list[Pushed] | None = None,
 ) -> dict[SSAValue, AnySeries]:
     """The series of all values that the ops compute, from the given ones.
+
+    ``pushed`` is told of functions whose slope is known along the curve, too.
 
     Raises UnsupportedError, naming the op and its location, for an op without a series.
     """
@@ -77,7 +84,11 @@ def push(
     for op in ops:
         location, attributes = b.location, b.attributes
         b.location = op.location
+        before = len(b.emitted)
         _push_one(b, op, known, order)
+        if pushed is not None and slopes.get(op.definition) is not None:
+            x, y = (known.get(v, [None] * order) for v in (op.operands[0], op.results[0]))
+            pushed.append(Pushed(op, x, y, tuple(b.emitted[before:])))
         b.location, b.attributes = location, attributes
     return known
 

@@ -128,6 +128,9 @@ from pirkit.dialect.rules import (
     series_matrices as series_matrices,
 )
 from pirkit.dialect.rules import (
+    series_slopes as series_slopes,
+)
+from pirkit.dialect.rules import (
     sets as sets,
 )
 from pirkit.dialect.rules import (

@@ -8,7 +8,6 @@ exponential (Griewank and Walther, Evaluating Derivatives, chapter 13).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -63,162 +62,16 @@ def integrated(b: Builder, slope: Series, x: Series, k: int) -> Coefficient:
     return b.total(terms)
 
 
-# --- functions that solve a differential equation ------------------------------------------------
-
-
-@jet("pd_op.exp")
-def _(c: OpCall, x: Series) -> Series:
-    full, y = [c.x, *x], [c.out]
-    for k in range(1, len(full)):
-        y.append(integrated(c.b, y, full, k))
-    return y[1:]
-
-
-@jet("pd_op.expm1")
-def _(c: OpCall, x: Series) -> Series:
-    full, y = [c.x, *x], [c.out + 1]
-    for k in range(1, len(full)):
-        y.append(integrated(c.b, y, full, k))
-    return y[1:]
-
-
-def _quadratic(slope: Callable[[Builder, Series, int], Coefficient]) -> Any:
-    """``y' = slope(y) x'``, where coefficient k of the slope needs those of ``y`` up to k."""
-
-    def rule(c: OpCall, x: Series) -> Series:
-        full: Series = [c.x, *x]
-        y: Series = [c.out]
-        slopes: Series = []
-        for k in range(1, len(full)):
-            slopes.append(slope(c.b, y, k - 1))
-            y.append(integrated(c.b, slopes, full, k))
-        return y[1:]
-
-    return rule
-
-
-def _square(b: Builder, y: Series, k: int) -> Coefficient:
+def square(b: Builder, y: Series, k: int) -> Coefficient:
     """Coefficient k of ``y * y``: symmetric terms are computed once."""
     half = [scaled(times(y[i], y[k - i]), 2) for i in range((k + 1) // 2)]
     middle = times(y[k // 2], y[k // 2]) if k % 2 == 0 else None
     return b.total([*half, middle])
 
 
-def _tanh_slope(b: Builder, y: Series, k: int) -> Coefficient:
-    square = _square(b, y, k)
-    if k:
-        return scaled(square, -1)
-    return None if square is None else 1 - square
-
-
-def _tan_slope(b: Builder, y: Series, k: int) -> Coefficient:
-    square = _square(b, y, k)
-    return square if k or square is None else square + 1
-
-
-def _sigmoid_slope(b: Builder, y: Series, k: int) -> Coefficient:
-    return b.total([y[k], scaled(_square(b, y, k), -1)])
-
-
-jet("pd_op.tanh")(_quadratic(_tanh_slope))
-jet("pd_op.tan")(_quadratic(_tan_slope))
-jet("pd_op.sigmoid")(_quadratic(_sigmoid_slope))
-
-
-def _waves(first: str, sign: float) -> Any:
-    """``s' = c x'`` and ``c' = sign s x'`` for a pair of functions, of which the op is ``s``."""
-
-    def rule(c: OpCall, x: Series) -> Series:
-        b = c.b
-        full: Series = [c.x, *x]
-        s: Series = [c.out]
-        other: Series = [b(f"pd_op.{first}", c.x)]
-        for k in range(1, len(full)):
-            following = integrated(b, other, full, k)
-            other.append(scaled(integrated(b, s, full, k), sign))
-            s.append(following)
-        return s[1:]
-
-    return rule
-
-
-def _cosine(c: OpCall, x: Series) -> Series:
-    b = c.b
-    full: Series = [c.x, *x]
-    cosine: Series = [c.out]
-    sine: Series = [b.sin(c.x)]
-    for k in range(1, len(full)):
-        following = scaled(integrated(b, sine, full, k), -1)
-        sine.append(integrated(b, cosine, full, k))
-        cosine.append(following)
-    return cosine[1:]
-
-
-jet("pd_op.sin")(_waves("cos", -1.0))
-jet("pd_op.sinh")(_waves("cosh", 1.0))
-jet("pd_op.cosh")(_waves("sinh", 1.0))
-jet("pd_op.cos")(_cosine)
-
-
-def _slope_of_x(slope: Callable[[OpCall, Series], Series]) -> Any:
-    """``y' = slope(x) x'`` with the series of the slope given."""
-
-    def rule(c: OpCall, x: Series) -> Series:
-        full: Series = [c.x, *x]
-        slopes = slope(c, full)
-        return [integrated(c.b, slopes, full, k) for k in range(1, len(full))]
-
-    return rule
-
-
 def squared(b: Builder, x: Series) -> Series:
     """Coefficients of ``x * x``."""
-    return [_square(b, x, k) for k in range(len(x))]
-
-
-def _gauss(c: OpCall, x: Series) -> Series:
-    """The slope of erf."""
-    b = c.b
-    inner = [scaled(s, -1) for s in squared(b, x)]
-    first = inner[0]
-    y: Series = [None if first is None else b.exp(first) * (2 / math.sqrt(math.pi))]
-    for k in range(1, len(x)):
-        y.append(integrated(b, y, inner, k))
-    return y
-
-
-def _power_of(inner: Callable[[OpCall, Series], Series], exponent: float) -> Any:
-    def slope(c: OpCall, x: Series) -> Series:
-        return power(c.b, inner(c, x), exponent)
-
-    return slope
-
-
-def _around(offset: float, sign: float) -> Callable[[OpCall, Series], Series]:
-    """The series of ``offset + sign * x * x``."""
-
-    def inner(c: OpCall, x: Series) -> Series:
-        found = [scaled(s, sign) for s in squared(c.b, x)]
-        first = found[0]
-        return [None if first is None else first + offset, *found[1:]]
-
-    return inner
-
-
-jet("pd_op.erf")(_slope_of_x(_gauss))
-jet("pd_op.asin")(_slope_of_x(_power_of(_around(1, -1), -0.5)))
-jet("pd_op.atan")(_slope_of_x(_power_of(_around(1, 1), -1)))
-jet("pd_op.asinh")(_slope_of_x(_power_of(_around(1, 1), -0.5)))
-jet("pd_op.acosh")(_slope_of_x(_power_of(_around(-1, 1), -0.5)))
-jet("pd_op.atanh")(_slope_of_x(_power_of(_around(1, -1), -1)))
-jet("pd_op.log")(_slope_of_x(lambda c, x: power(c.b, x, -1)))
-jet("pd_op.log1p")(_slope_of_x(lambda c, x: power(c.b, [c.x + 1, *x[1:]], -1)))
-
-
-@jet("pd_op.acos")
-def _(c: OpCall, x: Series) -> Series:
-    slope = _slope_of_x(_power_of(_around(1, -1), -0.5))
-    return [scaled(y, -1) for y in slope(c, x)]
+    return [square(b, x, k) for k in range(len(x))]
 
 
 # --- powers --------------------------------------------------------------------------------------
