@@ -104,3 +104,24 @@ def test_what_is_stored_is_not_stored_again_under_another_shape() -> None:
     assert whole.native is not None, whole.reasons
     assert len(whole.native.steps) == 3
     assert whole.native.memory < 1.1 * x.nbytes
+
+
+def test_what_is_moved_is_stored_once_for_all_shapes() -> None:
+    """Products read the moved heads as matrices, and as one matrix for the gradient."""
+    x, w, g = normal(3, 5, 70, 16), normal(80, 65), normal(3, 70, 65)
+
+    def both(x: Any, w: Any, g: Any) -> Any:
+        def product(w: Any) -> Any:
+            moved = ops.transpose(ops.exp(x), [0, 2, 1, 3])
+            return ops.matmul(ops.reshape(moved, [3, 70, 80]), w)
+
+        return product(w), pirkit.grad(lambda w: (product(w) * g).sum())(w)
+
+    whole = pirkit.compile_whole(trace(both, (x, w, g)).program)
+    assert whole.native is not None, whole.reasons
+    assert len(whole.native.steps) == 3
+    assert whole.native.memory < 1.1 * x.nbytes
+    moved = np.exp(x.astype("float64")).transpose(0, 2, 1, 3).reshape(3, 70, 80)
+    made = whole.native(x, w, g)
+    np.testing.assert_allclose(made[0], moved @ w, rtol=1e-4, atol=1e-3)
+    np.testing.assert_allclose(made[1], np.einsum("bik,bij->kj", moved, g), rtol=1e-4, atol=1e-3)

@@ -22,6 +22,7 @@ from pirkit.lowering.fusion.merging import join_neighbours, join_pairs
 from pirkit.lowering.fusion.names import named_ops
 from pirkit.lowering.fusion.partition import Pair, Partition, Policy, partition
 from pirkit.lowering.fusion.serving import leave_out
+from pirkit.lowering.fusion.siblings import name_siblings
 from pirkit.lowering.native import why_not_native
 from pirkit.passes.base import Pass, PassContext, Stats, option
 from pirkit.passes.gain import Cost
@@ -167,6 +168,8 @@ class FusePass(Pass):
             named = named_ops(program) if pairs else {}
             together = [(named[a], named[b]) for a, b in pairs if a in named and b in named]
             for block in list(blocks_of(program)):
+                if storage is None:
+                    name_siblings(block)
                 self.fuse(ctx, plan_fusion(block, self.policy, together, storage), block)
 
     @property
