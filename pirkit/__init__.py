@@ -13,6 +13,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
+from pirkit.diag.collection import uncollected
 from pirkit.diag.version import VERSION as __version__
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ def __getattr__(name: str) -> Any:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'pirkit' has no attribute {name!r}")
-    value = getattr(import_module(home), name)
+    value = getattr(uncollected(import_module)(home), name)
     globals()[name] = value
     return value
 

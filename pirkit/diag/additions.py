@@ -20,9 +20,8 @@ def note_addition(table: str) -> None:
 
     What is added tells less: it may be a function of numpy, or made by ``functools``.
     """
-    frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
-    while frame is not None and frame.f_globals.get("__name__") == table:
+    frame = sys._getframe(2)  # pyright: ignore[reportPrivateUsage]
+    while (module := frame.f_globals.get("__name__", "?")) == table and frame.f_back is not None:
         frame = frame.f_back
-    module = "?" if frame is None else str(frame.f_globals.get("__name__", "?"))
     if not module.startswith(_OWN):
         FOREIGN.add(module)

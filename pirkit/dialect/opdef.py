@@ -35,7 +35,9 @@ from importlib import import_module
 from typing import Any, Final, TypeVar
 
 from pirkit.diag.additions import note_addition
+from pirkit.diag.collection import uncollected
 from pirkit.diag.errors import ConstraintError, UnsupportedError
+from pirkit.diag.plugins import plugins
 from pirkit.dialect.signature import Attr, Operand, Result, Signature, parse_signature
 from pirkit.runtime.dtype import DType
 
@@ -214,6 +216,7 @@ def all_ops() -> Iterable[OpDef]:
 
 
 @cache
+@uncollected
 def _load_families() -> None:
     for module in ("structure", "ops"):  # they declare their ops when they are imported
         import_module(f"pirkit.dialect.{module}")
@@ -221,9 +224,7 @@ def _load_families() -> None:
 
 @cache
 def _load_plugins() -> None:
-    from importlib.metadata import entry_points  # noqa: PLC0415  slow, and seldom needed
-
-    for entry in entry_points(group=PLUGINS):
+    for entry in plugins(PLUGINS):
         entry.load()
 
 

@@ -16,11 +16,11 @@ from xdsl.printer import Printer
 from xdsl.utils import exceptions as xdsl_errors
 from xdsl.utils.mlir_lexer import MLIRTokenKind
 
+from pirkit.diag.collection import uncollected
 from pirkit.diag.errors import ParseError, PirkitError
 from pirkit.diag.limits import check
 from pirkit.diag.span import Span
 from pirkit.dialect.attrs import ATTRIBUTES
-from pirkit.dialect.collection import uncollected
 from pirkit.dialect.opdef import all_ops, lookup
 from pirkit.dialect.operation import ProgramOp, class_named, class_of
 from pirkit.dialect.text_guard import depth_of, guard

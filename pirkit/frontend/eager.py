@@ -21,11 +21,11 @@ from pirkit.lowering.kernels import KernelLibrary
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.binding import KERNEL_FAULTS, Binding
 from pirkit.runtime.convert import convert
+from pirkit.runtime.draws import Draws
 from pirkit.runtime.library import bind_call, call_fault
 from pirkit.runtime.meta import Meta, TensorMeta, VecMeta
 from pirkit.runtime.plan import Call
 from pirkit.runtime.registry import KERNELS
-from pirkit.runtime.session import Draws
 from pirkit.runtime.tensor.dense import DenseTensor
 from pirkit.runtime.tensor.interning import meta_of
 

@@ -139,5 +139,6 @@ def _distributions(path: tuple[str, ...]) -> tuple[tuple[str, tuple[str, ...]], 
         except OSError:
             continue
         said = [n for n in names if n.endswith((".dist-info", ".egg-info", ".egg-link"))]
-        found.append((folder, tuple(sorted(said))))
+        if said:
+            found.append((folder, tuple(sorted(said))))
     return tuple(found)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 
@@ -20,9 +20,11 @@ from pirkit.dialect.build import Value
 from pirkit.frontend import tree
 from pirkit.frontend.tracing import Recorder, fed, fingerprint, trace
 from pirkit.lowering.prim import with_prim
-from pirkit.runtime.executor import Executable
 from pirkit.runtime.meta import UNKNOWN
 from pirkit.runtime.tensor.dense import DenseTensor
+
+if TYPE_CHECKING:
+    from pirkit.runtime.executor import Executable
 
 Function = Callable[..., Any]
 Argnums = int | Sequence[int]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from pirkit.dialect.opdef import RANDOM, OpDef, infer_meta, lookup, reference
 from pirkit.dialect.operation import ProgramOp
@@ -13,7 +13,6 @@ from pirkit.lowering.native_ops import NAME as NATIVE
 from pirkit.runtime.binding import Binding, Step
 from pirkit.runtime.device import Device
 from pirkit.runtime.dtype import DType
-from pirkit.runtime.executor import Executable
 from pirkit.runtime.fallback import fallback
 from pirkit.runtime.library import Metas
 from pirkit.runtime.meta import Meta
@@ -28,6 +27,9 @@ from pirkit.runtime.registry import (
     KernelKey,
     Registry,
 )
+
+if TYPE_CHECKING:
+    from pirkit.runtime.executor import Executable
 
 LAYOUTS: Final = frozenset({"NCHW", "NHWC", "NCDHW", "NDHWC", "NCL", "NLC"})
 """Values of ``data_format`` for which kernels may differ."""
@@ -171,6 +173,7 @@ class KernelLibrary:
         """A part of a program by itself; None if another device has to help, and may."""
         from pirkit.lowering.composite import called  # noqa: PLC0415  seldom
         from pirkit.lowering.plan_writer import write_plan  # noqa: PLC0415  which asks for kernels
+        from pirkit.runtime.executor import Executable  # noqa: PLC0415  seldom
 
         elsewhere = self.falls_back and self.device.name != CPU
         if elsewhere and not all(self.is_native(d) for d in called(program)):

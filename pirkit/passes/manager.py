@@ -12,8 +12,8 @@ from typing import TextIO
 from xdsl.dialects.builtin import ModuleOp
 
 from pirkit.analysis.order import operations
+from pirkit.diag.collection import uncollected
 from pirkit.diag.errors import LimitError, PassError, PirkitError, UsageError, VerifyError
-from pirkit.dialect.collection import uncollected
 from pirkit.dialect.operation import span_of
 from pirkit.dialect.text import print_mlir
 from pirkit.dialect.verify import verify_module

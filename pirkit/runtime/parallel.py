@@ -9,11 +9,11 @@ from __future__ import annotations
 import threading
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache
 from heapq import heappop, heappush
 from operator import call as apply
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from pirkit.runtime.binding import KERNEL_FAULTS
 from pirkit.runtime.executing import Steps, fault
 from pirkit.runtime.frame import Frame
 from pirkit.runtime.nodes import Access
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
 
 
 @dataclass(frozen=True)
@@ -102,6 +105,8 @@ class _Run:
 
 @cache
 def _pool(threads: int) -> ThreadPoolExecutor:
+    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  slow to import
+
     return ThreadPoolExecutor(threads, thread_name_prefix="pirkit")
 
 

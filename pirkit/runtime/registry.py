@@ -15,7 +15,9 @@ from importlib import import_module
 from typing import Final, Literal
 
 from pirkit.diag.additions import note_addition
+from pirkit.diag.collection import uncollected
 from pirkit.diag.errors import UnsupportedError, UsageError
+from pirkit.diag.plugins import plugins
 from pirkit.runtime.binding import HALVES, Bind, Binding, Step, widened
 from pirkit.runtime.device import HOST, CupyDevice, Device
 from pirkit.runtime.dtype import DType
@@ -297,15 +299,13 @@ class Registry:
             return
         self._loaded.add(backend.name)
         for module in backend.modules:
-            import_module(module)
+            uncollected(import_module)(module)
 
     def _load_plugins(self) -> None:
         if self._plugins_loaded:
             return
         self._plugins_loaded = True
-        from importlib.metadata import entry_points  # noqa: PLC0415  slow, and seldom needed
-
-        for entry in entry_points(group=PLUGINS):
+        for entry in plugins(PLUGINS):
             extend: Callable[[Registry], None] = entry.load()
             extend(self)
 

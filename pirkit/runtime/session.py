@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-import numpy as np
-
+from pirkit.runtime.draws import Draws
 from pirkit.runtime.executing import Runner, execute
 from pirkit.runtime.frame import Frame
 from pirkit.runtime.library import Library
 from pirkit.runtime.meta import Meta
 from pirkit.runtime.parallel import dependencies, execute_parallel
-from pirkit.runtime.plan import Call, Operand, Plan
+from pirkit.runtime.plan import Operand, Plan
 from pirkit.runtime.planning import plan_memory
 from pirkit.runtime.steps import Env, build
-
-_WORD: Final = (1 << 64) - 1
 
 
 @dataclass
@@ -31,33 +27,6 @@ class Counters:
     infer_meta: int = 0
     allocations: int = 0
     """Arrays made while running whose size was not known before."""
-
-
-@dataclass
-class Draws:
-    """Where random numbers come from: the seed, the run, and how often each op drew in it."""
-
-    seed: int = 0
-    run: int = 0
-    repeats: Counter[int] = field(default_factory=Counter[int])
-
-    def begin(self, seed: int, run: int) -> None:
-        self.seed, self.run = seed, run
-        self.repeats.clear()
-
-    def generator(self, call: Call) -> Callable[[], np.random.Generator]:
-        """Draws that depend on seed, run and op, or on the op's own seed; repeats go on."""
-        own = int(call.attrs.get("seed") or 0)
-        which = call.random or 0
-
-        def draw() -> np.random.Generator:
-            repeat = self.repeats[which]
-            self.repeats[which] = repeat + 1
-            stream = 0 if own else (self.run << 32) + which
-            key = np.array([(own or self.seed) & _WORD, stream & _WORD], dtype=np.uint64)
-            return np.random.Generator(np.random.Philox(key=key, counter=[0, 0, 0, repeat]))
-
-        return draw
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,11 @@ from typing import Any, Final, cast
 from xdsl.dialects import builtin as mlir
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
+from pirkit.diag.collection import uncollected
 from pirkit.diag.errors import ArtifactError, PirkitError
 from pirkit.diag.limits import check
 from pirkit.diag.span import Span
 from pirkit.dialect.attrs import encode
-from pirkit.dialect.collection import uncollected
 from pirkit.dialect.opdef import OpDef, lookup
 from pirkit.dialect.operation import (
     ARG_ATTRS,

@@ -21,7 +21,6 @@ from pirkit.runtime.native.cache import user_cache
 from pirkit.runtime.native.function import Code, NativeFunction
 from pirkit.runtime.native.tally import TALLY
 from pirkit.runtime.native.target import host
-from pirkit.runtime.native.together import compile_all
 
 _TELLS_AFTER_S: Final = 1.0
 
@@ -116,6 +115,10 @@ def _make(waiting: Sequence[Awaited]) -> None:
         else:
             function.made = unpack(data)
     TALLY.read += len(waiting) - len(cold)
+    if not cold:
+        return
+    from pirkit.runtime.native.together import compile_all  # noqa: PLC0415  seldom
+
     drafts = dict(_drafts(cold))
     texts = [draft.text for draft in drafts.values()]
     with late_bar("compiling kernels", len(texts), after=_TELLS_AFTER_S) as told:

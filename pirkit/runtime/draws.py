@@ -1,0 +1,41 @@
+"""Where random numbers come from."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from pirkit.runtime.plan import Call
+
+_WORD: Final = (1 << 64) - 1
+
+
+@dataclass
+class Draws:
+    """Where random numbers come from: the seed, the run, and how often each op drew in it."""
+
+    seed: int = 0
+    run: int = 0
+    repeats: Counter[int] = field(default_factory=Counter[int])
+
+    def begin(self, seed: int, run: int) -> None:
+        self.seed, self.run = seed, run
+        self.repeats.clear()
+
+    def generator(self, call: Call) -> Callable[[], np.random.Generator]:
+        """Draws that depend on seed, run and op, or on the op's own seed; repeats go on."""
+        own = int(call.attrs.get("seed") or 0)
+        which = call.random or 0
+
+        def draw() -> np.random.Generator:
+            repeat = self.repeats[which]
+            self.repeats[which] = repeat + 1
+            stream = 0 if own else (self.run << 32) + which
+            key = np.array([(own or self.seed) & _WORD, stream & _WORD], dtype=np.uint64)
+            return np.random.Generator(np.random.Philox(key=key, counter=[0, 0, 0, repeat]))
+
+        return draw
