@@ -141,8 +141,9 @@ class Correlating:
                         masked_load(b, self.vector, b.at(s, offset), self.size, mask)
                         for s in starts
                     ]
+                    first = b.at(into, b.times(x, self.wide))
                     for k, value in enumerate(transposed(b, found)):
-                        place = b.at(into, b.times(b.plus(x, k), self.wide))
+                        place = b.at(first, k * self.wide)
                         b.do(f"store {value}, {place}, align {self.size}")
                     return []
 

@@ -47,13 +47,16 @@ def pack(
     size = dtype.itemsize
     type_ = Type(stored(dtype), lanes)
     last = b.emit(I64, f"sub {count}, 1")
+    is_whole = count.text.isdigit() and int(count.text) % lanes == 0
+
+    def start(column: Value, k: int) -> Value:
+        if is_whole:
+            return b.at(b.at(address, b.times(column, distance)), k * distance)
+        # columns beyond the last one are read as the last one again, and never used
+        return b.at(address, b.times(b.binary("smin", b.plus(column, k), last), distance))
 
     def columns(column: Value, _: list[Value]) -> Sequence[Value]:
-        # columns beyond the last one are read as the last one again, and never used
-        starts = [
-            b.at(address, b.times(b.binary("smin", b.plus(column, k), last), distance))
-            for k in range(lanes)
-        ]
+        starts = [start(column, k) for k in range(lanes)]
 
         def along(row: Value, _: list[Value]) -> Sequence[Value]:
             mask = None
@@ -62,9 +65,9 @@ def pack(
                 mask = tail_mask(b, lanes, left)
             offset = b.times(row, size)
             turned = transposed(b, [_read(b, type_, b.at(s, offset), size, mask) for s in starts])
+            first = b.at(tile, b.times(b.plus(b.times(row, width), column), size))
             for k, value in enumerate(turned):
-                place = b.plus(b.times(b.plus(row, k), width), column)
-                b.do(f"store {value}, {b.at(tile, b.times(place, size))}, align {size}")
+                b.do(f"store {value}, {b.at(first, k * width * size)}, align {size}")
             return []
 
         b.loop(0, length, lanes, [], along)
