@@ -96,7 +96,9 @@ def _(x: TensorMeta) -> TensorMeta:
 @reference(Angle)
 @in_f32
 def _(x: Array) -> Any:
-    return np.angle(x)
+    if x.dtype.kind == "c":
+        return np.angle(x)
+    return np.where(x < 0, x.dtype.type(np.pi), np.where(x >= 0, x.dtype.type(0), x))
 
 
 @samples(Real, Imag, Conj, Angle)

@@ -62,8 +62,7 @@ def _clipped(c: OpCall, x: Value, low: float, high: float) -> Value:
 
 def _shrunk(c: OpCall, x: Value) -> Value:
     b, edge = c.b, c.threshold
-    zero = b.zeros_like(x)
-    return b.where(x > edge, x - edge, b.where(x < -edge, x + edge, zero))
+    return b.where(b.abs(x) <= edge, 0.0, b.where(x > 0, x - edge, x + edge))
 
 
 COMPOSED: Final[dict[str, Rule]] = {
@@ -87,7 +86,7 @@ COMPOSED: Final[dict[str, Rule]] = {
     "hardswish": lambda c, x: x * _clipped(c, x + 3, 0.0, 6.0) * (1 / 6),
     "softshrink": _shrunk,
     "hardshrink": lambda c, x: c.b.where(c.b.abs(x) < c.threshold, 0.0, x),
-    "thresholded_relu": lambda c, x: c.b.where(x > c.threshold, x, c.value),
+    "thresholded_relu": lambda c, x: c.b.where(x <= c.threshold, c.value, x),
 }
 """Op -> what it is made of. Half precision is computed in float32 and rounded once."""
 

@@ -50,8 +50,7 @@ def _(c: OpCall) -> Value:
     b, x = c.b, c.x
     if x.dtype.is_complex:
         return b.atan2(b.imag(x), b.real(x))
-    is_negative = b.less_than(x, b.zeros_like(x))
-    return b.where(is_negative, b.like(math.pi, x), x * 0)
+    return b.where(x < 0, b.like(math.pi, x), b.where(x >= 0, b.zeros_like(x), x))
 
 
 @vjp("pd_op.angle")

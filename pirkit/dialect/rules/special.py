@@ -72,17 +72,19 @@ def _(c: OpCall, g: Value) -> tuple[None, Value]:
 
 @decompose("pd_op.i0")
 def _(c: OpCall) -> Value:
-    return _unscaled(c, c.b.i0e(c.b.wide(c.x)))
+    return _unscaled(c, c.b.i0e(c.b.wide(c.x)), c.b.abs(c.x))
 
 
 @decompose("pd_op.i1")
 def _(c: OpCall) -> Value:
-    return _unscaled(c, c.b.i1e(c.b.wide(c.x)))
+    return _unscaled(c, c.b.i1e(c.b.wide(c.x)), c.x)
 
 
-def _unscaled(c: OpCall, scaled: Value) -> Value:
+def _unscaled(c: OpCall, scaled: Value, infinite: Value) -> Value:
+    """``infinite`` is the value of an infinity."""
     b = c.b
-    return b.cast(scaled * b.exp(b.abs(b.wide(c.x))), c.x.dtype)
+    found = b.cast(scaled * b.exp(b.abs(b.wide(c.x))), c.x.dtype)
+    return b.where(b.isinf(c.x), infinite, found)
 
 
 @decompose("pd_op.logit")

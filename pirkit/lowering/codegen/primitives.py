@@ -32,6 +32,13 @@ def element(dtype: DType) -> str:
     return _ELEMENT[dtype.name]
 
 
+FLOATS: Final = frozenset(
+    "divide elementwise_pow copysign atan2 sqrt rsqrt floor ceil trunc round exp expm1 log log1p "
+    "sin cos tanh sigmoid erf tan asin acos atan sinh cosh asinh acosh atanh log2 log10".split()
+)
+"""Those that take floats only."""
+
+
 def knows(name: str) -> bool:
     """Whether there is a primitive of that name."""
     return name in TABLE
@@ -52,6 +59,8 @@ def _library(name: str) -> Emit:
 def _arithmetic(for_floats: str, for_ints: str) -> Emit:
     def emit(b: Builder, args: Sequence[Typed], dtype: DType) -> Value:
         (x, _), (y, _) = args
+        if x.type.elem == "i1" and for_ints == "add":
+            return b.op("or", x, y)
         return b.op(for_floats if x.type.is_float else for_ints, x, y)
 
     return emit
@@ -146,9 +155,18 @@ def _remainder(b: Builder, args: Sequence[Typed], dtype: DType) -> Value:
 
 def _floor_divide(b: Builder, args: Sequence[Typed], dtype: DType) -> Value:
     x, y = args[0][0], args[1][0]
-    if x.type.is_float:
-        return b.unary("floor", b.div(x, y))
-    return _floor_parts(b, args)[0]
+    if not x.type.is_float:
+        return _floor_parts(b, args)[0]
+    rest, whole = vecmath.libm(b, "fmod", x, y), b.div(x, y)
+    found = b.div(b.sub(x, rest), y)
+    differ = b.op("xor", b.compare("olt", rest, 0.0), b.compare("olt", y, 0.0))
+    below = b.op("and", b.compare("une", rest, 0.0), differ)
+    found = b.select(below, b.sub(found, b.like(found, 1.0)), found)
+    down = b.unary("floor", found)
+    near = b.compare("ogt", b.sub(found, down), 0.5)
+    down = b.select(near, b.add(down, b.like(down, 1.0)), down)
+    down = b.select(b.compare("oeq", found, 0.0), b.binary("copysign", b.like(x, 0.0), whole), down)
+    return b.select(b.compare("oeq", y, 0.0), whole, down)
 
 
 def _quotient(b: Builder, args: Sequence[Typed], dtype: DType) -> Value:
@@ -183,7 +201,7 @@ def _sign(b: Builder, args: Sequence[Typed], dtype: DType) -> Value:
     (x, kind), *_ = args
     if x.type.is_float:
         one = b.binary("copysign", b.like(x, 1.0), x)
-        return b.select(b.compare("one", x, 0.0), one, x)
+        return b.select(b.compare("one", x, 0.0), one, b.add(x, b.like(x, 0.0)))
     positive = b.compare("ugt" if kind.kind == "uint" else "sgt", x, 0)
     zero = b.like(x, 0)
     other = zero if kind.kind == "uint" else b.select(

@@ -41,8 +41,10 @@ def apply(
         return special(node, args, dtypes, lines)
     if not primitives.knows(op) or not HARMLESS.issuperset(node.attrs):
         raise Unknown(f"`{node.op}` has no native code")
-    if op == "elementwise_pow" and not dtype.is_float:
-        raise Unknown("powers of integers have no native code")
+    if op in _WHOLE_ALREADY and not dtype.is_float:
+        return args[0]
+    if op in primitives.FLOATS and not dtype.is_float:
+        raise Unknown(f"`{node.op}` of integers has no native code")
     given = _alike(node, args, dtypes, lines)
     if divides(node):
         some = lines.compute("not_equal", [given[1], lines.constant(0, dtype)], dt.bool_)
@@ -53,11 +55,18 @@ def apply(
 def _alike(
     node: Apply, args: Sequence[str], dtypes: Sequence[DType], lines: Lines
 ) -> Sequence[str]:  # fmt: skip
-    """The operands, but for a condition, of one element type, as numpy takes them."""
+    """The operands, but for a condition, of one element type, as numpy takes them.
+
+    Whole numbers are of the type of a result that is none.
+    """
     skip = int(node.op == "pd_op.where")
-    if len(set(dtypes[skip:])) < 2:
+    whole = not any(d.is_float for d in dtypes[skip:])
+    if node.dtype.is_float and whole:
+        common = node.dtype
+    elif len(set(dtypes[skip:])) < 2:
         return args
-    common = dt.of_array(np.empty(0, np.result_type(*(d.np for d in dtypes[skip:]))))
+    else:
+        common = dt.of_array(np.empty(0, np.result_type(*(d.np for d in dtypes[skip:]))))
     pairs = zip(args[skip:], dtypes[skip:], strict=True)
     return [*args[:skip], *(lines.cast(a, d, common) for a, d in pairs)]
 
@@ -95,6 +104,7 @@ def _assign(node: Apply, args: Sequence[str], dtypes: Sequence[DType], lines: Li
     return args[0]
 
 
+_WHOLE_ALREADY: Final = frozenset({"floor", "ceil", "trunc", "round"})
 _OF_ANY: Final = frozenset({"cast", "assign"})
 _SPECIAL: Final[dict[str, Callable[[Apply, Sequence[str], Sequence[DType], Lines], str]]] = {
     "scale": _scale,
