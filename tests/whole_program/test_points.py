@@ -78,6 +78,29 @@ def test_wide_products_are_cut_into_tiles() -> None:
     )
 
 
+def test_products_with_one_matrix_are_one_loop() -> None:
+    arguments = step_arguments(40, (1, 9, 9, 1))
+    stages = stages_of(graph(step, arguments))
+    (loops,) = order_of(stages, 16).groups
+    items = [item for item in loops.inside if item.first.kind == "matmul"]
+    keys = [(n.op.args[1], n.op.attrs["transpose_y"]) for item in items for n in item.nodes]
+    assert len(items) == len(set(keys))
+    assert [keys.count(key) for key in dict.fromkeys(keys)] == [len(i.nodes) for i in items]
+    assert max(len(item.nodes) for item in items) == 3
+
+
+def test_products_of_rows_of_several_kinds() -> None:
+    """Inputs, rows that sums read, rows that nobody else reads, results; one matrix, both ways."""
+
+    def several(x: Any, y: Any, w: Any) -> Any:
+        a, b = ops.tanh(x) * 0.5, ops.sin(y)
+        found = [ops.matmul(v, w) for v in (a, b, a * b)]
+        turned = [ops.matmul(v, w, transpose_y=True) for v in (b, found[1], a + b)]
+        return found[0], found[1] + found[2], ops.matmul(a, sum(turned), transpose_x=True), *turned
+
+    check(several, (normal(45, 5), normal(45, 5)[::-1].copy(), normal(5, 5)))
+
+
 def test_columns_that_move() -> None:
     def parts(x: Any) -> Any:
         left = ops.slice(x, axes=[1], starts=[1], ends=[3], infer_flags=[1], decrease_axis=[])

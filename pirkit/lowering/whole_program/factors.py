@@ -75,7 +75,8 @@ def _merged(ops: list[Op], graph: Graph) -> list[Op]:
     known: dict[tuple[int, ...], int] = {}
     left: list[Op] = []
     for old in ops:
-        op = replace(old, args=tuple([same.get(a, a) for a in old.args]))
+        moved = not same.keys().isdisjoint(old.args)
+        op = replace(old, args=tuple([same.get(a, a) for a in old.args])) if moved else old
         if op.name == "add" and op.out not in graph.outputs:
             first = known.setdefault(tuple(sorted(op.args)), op.out)
             if first != op.out and graph.metas[first] == graph.metas[op.out]:
@@ -104,8 +105,10 @@ def _terms(graph: Graph, total: Op, alone: dict[int, Op]) -> tuple[list[int], se
 def _groups(graph: Graph, total: int, terms: list[Op]) -> dict[_Factor, list[Op]]:
     """Terms with a common factor; each in one group, and none alone."""
     found: dict[_Factor, list[Op]] = defaultdict(list)
+    names = Counter(op.name for op in terms)
     for op in terms:
-        if op.name in _RANK and graph.metas[op.out] == graph.metas[total]:
+        shared = op.name in _RANK and names[op.name] > 1
+        if shared and graph.metas[op.out] == graph.metas[total]:
             for factor in dict.fromkeys(_factors(graph, op)):
                 found[factor].append(op)
     groups: dict[_Factor, list[Op]] = {}

@@ -26,7 +26,7 @@ _BEHIND: Final = 12
 
 @dataclass(slots=True, eq=False)
 class Item:
-    """Nodes that share a loop, a single node, or a sum over points."""
+    """Nodes that share a loop, products with one matrix, a single node, or a sum over points."""
 
     nodes: tuple[Node, ...] = ()
     sum: Sum | None = None
@@ -135,7 +135,15 @@ def _items(nodes: Sequence[Node]) -> list[Item]:
     found: list[Item] = []
     for (_, kind, _), some in groupby(nodes, lambda n: (n.stage, n.kind, n.key)):
         group = tuple(some)
-        found += [Item(group)] if kind == "map" else [Item((n,)) for n in group]
+        if kind == "map":
+            found.append(Item(group))
+        elif kind == "matmul":
+            same: dict[object, list[Node]] = defaultdict(list)
+            for node in group:
+                same[node.op.args[1], node.op.attrs["transpose_y"]].append(node)
+            found += [Item(tuple(alike)) for alike in same.values()]
+        else:
+            found += [Item((n,)) for n in group]
     return found
 
 

@@ -7,6 +7,7 @@ from typing import Final
 from pirkit.lowering.codegen.ir import I64, Value
 from pirkit.lowering.codegen.points import tail_mask
 from pirkit.lowering.whole_program.order import Loops, Order
+from pirkit.lowering.whole_program.row_products import multiply
 from pirkit.lowering.whole_program.sums import Sums, Vectors
 from pirkit.lowering.whole_program.writer import Writer
 from pirkit.runtime.dtype import DType
@@ -107,5 +108,7 @@ class Points:
                 self.sums.add(w, item.sum, self._sums(w), None)
             elif item.first.kind == "map":
                 w.rows(item)
+            elif item.first.kind == "matmul":
+                multiply(w, [node.op for node in item.nodes])
             else:
                 w.single_node(item.first)

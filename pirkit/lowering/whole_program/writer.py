@@ -13,13 +13,9 @@ from pirkit.lowering.whole_program.order import Item, Order
 from pirkit.lowering.whole_program.stages import Node
 from pirkit.runtime.dtype import DType
 
-WIDEST: Final = 12
-"""Columns of a product that are added up at once, each in a register of its own."""
 _CONTRACTED: Final = {"add": "fadd", "subtract": "fsub", "multiply": "fmul"}
 _POWERS: Final = (-2.0, -1.0, 1.0, 2.0, 3.0)
 """Exponents of products and quotients that err by no more than 1.5 ULP."""
-_CHAINS: Final = 4
-"""Sums side by side that hide how long an addition takes."""
 
 
 class Writer:
@@ -158,12 +154,16 @@ class Writer:
 
     def at_row(self, value: int, column: Value) -> Value:
         """Where a column of a value that lies in scratch memory is."""
-        b, size = self.b, self.lanes * self.graph.dtype(value).itemsize
-        base = b.at(self.scratch, self.order.rows[value])
-        if value in self.order.blocks:
-            base = b.at(base, b.times(self.number, size))
-            size *= self.order.blocks[value].apart
-        return b.at(base, b.times(column, size))
+        start, step = self.way(value)
+        base = self.b.at(self.b.at(self.scratch, self.order.rows[value]), start)
+        return self.b.at(base, self.b.times(column, step))
+
+    def way(self, value: int) -> tuple[Value, int]:
+        """Bytes from the place of a row to its vector, and from one column to the next."""
+        size = self.lanes * self.graph.dtype(value).itemsize
+        if value not in self.order.blocks:
+            return Value("0", I64), size
+        return self.b.times(self.number, size), size * self.order.blocks[value].apart
 
     def read_row(self, value: int, column: Value) -> Value:
         """A column of a value at all points of the vector."""
@@ -194,11 +194,44 @@ class Writer:
         start = b.at(self.pointers[value], b.times(self.row, width))
         return Memory(b.at(start, b.times(column, size)), width)
 
+    def table(self, values: Sequence[int]) -> Callable[[Value, int], Callable[[Value], Memory]]:
+        """Rows of one way in memory, to be found by number while a program runs.
+
+        Gives what tells where the columns of the one behind ``number`` rows and ``more`` are.
+        """
+        b, first = self.b, values[0]
+        name = f"@rows{b.fresh()}"
+        places = ", ".join(f"i64 {self.order.rows[v]}" for v in values)
+        kind = f"private unnamed_addr constant [{len(values)} x i64]"
+        b.declared[name] = f"{name} = {kind} [{places}]"
+        (start, step), size = self.way(first), self.graph.dtype(first).itemsize
+
+        def row(number: Value, more: int) -> Callable[[Value], Memory]:
+            line = b.at(Value(name, PTR), b.plus(b.times(number, 8), 8 * more))
+            place = b.emit(I64, f"load i64, {line}, align 8")
+            base = b.at(b.at(self.scratch, place), start)
+            return lambda column: Memory(b.at(base, b.times(column, step)), size)
+
+        return row
+
+    def alike(self, value: int) -> object:
+        """What rows must share to be in one table; None for what is not in scratch memory."""
+        if value not in self.order.rows:
+            return None
+        held = (value in self.order.blocks, value in self.summed)
+        return self.graph.dtype(value), self.stages.columns(value), held
+
+    def held(self, value: int, made: Value) -> Value:
+        """What rows hold of a value: 0 in lanes that hold no point, if it is summed."""
+        if value not in self.summed:
+            return made
+        return self.b.select(self.mask, made, self.b.like(made, 0.0))
+
     def put_row(self, value: int, column: Value, made: Value) -> None:
         b, dtype = self.b, self.graph.dtype(value)
         made = narrow(b, made, dtype)
         if value in self.order.rows:
-            held = b.select(self.mask, made, b.like(made, 0.0)) if value in self.summed else made
+            held = self.held(value, made)
             store(b, held, dtype, Memory(self.at_row(value, column), dtype.itemsize), None)
         if value in self.graph.outputs:
             store(b, made, dtype, self._outside(value, column), self.mask)
@@ -249,61 +282,12 @@ class Writer:
     def single_node(self, node: Node) -> None:
         """An op on rows with loops of its own."""
         match node.kind:
-            case "matmul":
-                self._product(node.op)
             case "across":
                 self._across(node.op)
             case "joined":
                 self._joined(node.op)
             case _:
                 self._columns(node.op)
-
-    def _product(self, op: Op) -> None:
-        """Rows times a matrix: each element of it is used for all points of the vector at once."""
-        b, (x, w) = self.b, op.args
-        inner, count = self.stages.columns(x), self.stages.columns(op.out)
-        size = self.graph.dtype(w).itemsize
-        turned = op.attrs["transpose_y"]
-        along, beside = (size, inner * size) if turned else (count * size, size)
-        width = -(-count // -(-count // WIDEST))
-        chains = max(1, min(_CHAINS // width, inner))
-
-        def tile(start: Value, some: int) -> None:
-            base = b.at(self.pointers[w], b.times(start, beside))
-            zero = b.const(self.type_of(self.dtype, self.lanes), 0.0)
-
-            def step(index: Value, sums: Sequence[Value], chain: int) -> list[Value]:
-                vector = self.read_row(x, index)
-                line = b.at(base, b.times(index, along))
-                made = list(sums)
-                for k in range(some):
-                    place = b.at(line, k * beside)
-                    factor = load(b, self.dtype, Memory(place, 0), 1, None)
-                    at = chain * some + k
-                    made[at] = b.fma(vector, b.splat(factor, self.lanes), made[at])
-                return made
-
-            def steps(index: Value, sums: Sequence[Value]) -> Sequence[Value]:
-                made = list(sums)
-                for chain in range(chains):
-                    made = step(b.plus(index, chain), made, chain)
-                return made
-
-            whole = inner - inner % chains
-            sums: Sequence[Value] = [zero] * (some * chains)
-            if whole == chains:
-                sums = steps(Value("0", I64), sums)
-            else:
-                sums = b.loop(0, whole, chains, sums, steps)
-            for k in range(whole, inner):
-                sums = step(Value(str(k), I64), sums, 0)
-            for k in range(some):
-                total = sums[k]
-                for chain in range(1, chains):
-                    total = b.add(total, sums[chain * some + k])
-                self.put_row(op.out, b.plus(start, k), total)
-
-        in_tiles(b, count, width, tile)
 
     def _across(self, op: Op) -> None:
         """The columns of a row added up."""
