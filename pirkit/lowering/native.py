@@ -16,6 +16,8 @@ from pirkit.lowering.codegen.compile import native
 from pirkit.lowering.codegen.from_map_expr import Nest, nests_of
 from pirkit.lowering.codegen.landing import Landing, laid_out, native_landing
 from pirkit.lowering.codegen.loopnest import Kernel
+from pirkit.lowering.codegen.tile_code import native_tiles
+from pirkit.lowering.codegen.tile_turns import TileTurns
 from pirkit.runtime.binding import Binding, Step
 from pirkit.runtime.native.function import NativeSequence, new_array
 from pirkit.runtime.native.launch import Piece, Work
@@ -95,7 +97,7 @@ class _Fused(NativeStep):
 
 def large_of(nest: Nest, results: AbstractSet[int]) -> tuple[int, ...]:
     """Operands of a nest that are among some arrays and larger than what the caches hold well."""
-    if isinstance(nest.kernel, Landing):
+    if isinstance(nest.kernel, Landing | TileTurns):
         return ()
     pairs = zip(nest.arrays, nest.kernel.operands, strict=True)
     size = l3_bytes() // 2
@@ -106,6 +108,8 @@ def _sequence(nest: Nest, large: Sequence[int]) -> NativeSequence:
     """What runs a nest, some of whose results go past the caches."""
     if isinstance(nest.kernel, Landing):
         return native_landing(nest.kernel)
+    if isinstance(nest.kernel, TileTurns):
+        return native_tiles(nest.kernel)
     return native(streamed(nest.kernel, large))
 
 

@@ -28,6 +28,8 @@ from pirkit.lowering.codegen.compile import native
 from pirkit.lowering.codegen.from_map_expr import nests_of
 from pirkit.lowering.codegen.landing import Landing, laid_out, native_landing
 from pirkit.lowering.codegen.loopnest import Kernel, Store
+from pirkit.lowering.codegen.tile_code import native_tiles
+from pirkit.lowering.codegen.tile_turns import TileTurns
 from pirkit.lowering.kernels import KernelLibrary
 from pirkit.lowering.why import why_kernels
 from pirkit.runtime import dtype as dt
@@ -63,6 +65,8 @@ def check(kernel: MapExpr, inputs: Sequence[Array]) -> bool:
         arrays = [*inputs, *values, *flags]
         if isinstance(nest.kernel, Landing):
             run_nest = native_landing(nest.kernel)
+        elif isinstance(nest.kernel, TileTurns):
+            run_nest = native_tiles(nest.kernel)
         else:
             writes_once(nest.kernel)
             run_nest = native(nest.kernel)

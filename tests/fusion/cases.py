@@ -117,6 +117,24 @@ def c08_sum_with_own_transpose(c: Case) -> tuple[Value, ...]:
 
 
 @case(1)
+def c08_dear_sum_with_own_transpose(c: Case) -> tuple[Value, ...]:
+    x = c.op("tanh", c.b.exp(c(8, 8)))
+    return (x + c.t(x),)
+
+
+@case(1)
+def c08_dear_of_no_multiple_of_tiles(c: Case) -> tuple[Value, ...]:
+    x = c.op("tanh", c.b.exp(c(3, 70, 70)))
+    return x * c.t(x, 0, 2, 1), x
+
+
+@case(2, "index-conflict")
+def c08_dear_sum_with_own_reverse(c: Case) -> tuple[Value, ...]:
+    x = c.op("tanh", c.b.exp(c(8, 8)))
+    return (x + c.op("flip", x, axis=[0]),)
+
+
+@case(1)
 def c09_input_with_own_transpose(c: Case) -> tuple[Value, ...]:
     x = c(64, 64)
     return (x + c.t(x),)

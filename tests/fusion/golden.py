@@ -11,15 +11,21 @@ from pirkit.dialect.operation import ProgramOp
 from pirkit.index.extent import at
 from pirkit.index.extent import names_of as names_of_sizes
 from pirkit.lowering.fusion.fusing import plan_fusion, storage_of
+from pirkit.lowering.fusion.groups import DEFAULT, Policy
 from pirkit.lowering.fusion.names import names_of
-from pirkit.lowering.fusion.partition import DEFAULT, Policy
 from tests.fusion.cases import CASES, built
 from tests.fusion.pairs import refusals
 
 PATH = Path(__file__).with_name("cases.golden")
 MOST = 3
 """Refusals of a kind that are shown of a case."""
-CUT = ("c02_seed_unsolvable_is_computed_twice", "c08_sum_with_own_transpose")
+CUT = (
+    "c02_seed_unsolvable_is_computed_twice",
+    "c08_sum_with_own_transpose",
+    "c08_dear_sum_with_own_transpose",
+)
+NEITHER = Policy(recompute=0, tile=False)
+"""Nothing is computed again, nothing kept in tiles."""
 SILENT = ("pd_op.data", "pir.shadow_output")
 
 
@@ -51,12 +57,23 @@ def reasons(program: ProgramOp, policy: Policy = DEFAULT) -> list[str]:
         pair = [f"%{names[op.results[0]]}" for op in refusal.ops]
         text = f"{' '.join(pair)}: {refusal.kind}: {refusal.reason}"
         text += f" [{refusal.remedy}]" if refusal.remedy else ""
+        text += f" [{refusal.costs}]" if refusal.costs else ""
         if refusal.path1:
             ends = " and ".join(repr(list(index)) for index in refusal.indices)
             point = ", ".join(f"{i.name} = {n}" for i, n in refusal.witness.items())
             text += f" needs {ends}, which differ where {point}"
         found.setdefault((refusal.kind, refusal.reason), []).append(text)
     return [text for texts in found.values() for text in texts[:MOST]]
+
+
+def choices(program: ProgramOp) -> list[str]:
+    """What was chosen for values that are needed at several indices, and how tiles are told."""
+    found = plan_fusion(program.block, DEFAULT, storage=storage_of(program))
+    told = [f"choice: {c}" for group in found.partition.groups for c in group.chosen]
+    for made in found.kernels:
+        heads = (line for line in print_kernel(made.kernel).splitlines() if " tile [" in line)
+        told += [f"kept: {line}" for line in heads]
+    return told
 
 
 def plans(program: ProgramOp) -> list[str]:
@@ -89,9 +106,10 @@ def told(name: str) -> str:
     lines = [f"== {name}"]
     lines += [f"kernel: {g}" for g in groups(program)]
     lines += plans(program)
+    lines += choices(program)
     lines += reasons(program)
     if name in CUT:
-        lines += [f"without computing again: {r}" for r in reasons(program, Policy(recompute=0))]
+        lines += [f"neither again nor in tiles: {r}" for r in reasons(program, NEITHER)]
     return "\n".join(lines) + "\n"
 
 

@@ -9,8 +9,9 @@ from xdsl.ir import Block, Operation, SSAValue
 from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.lowering.fusion.explaining import Explainer
 from pirkit.lowering.fusion.fusing import FusePass, blocks_of, plan_fusion, storage_of
+from pirkit.lowering.fusion.groups import Policy
 from pirkit.lowering.fusion.names import named_ops, names_of
-from pirkit.lowering.fusion.partition import Policy, sources_of
+from pirkit.lowering.fusion.partition import sources_of
 from pirkit.lowering.fusion.refusal import Refusal
 from pirkit.passes.pipeline import parse_pipeline
 

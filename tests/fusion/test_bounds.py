@@ -9,7 +9,7 @@ import pytest
 from pirkit.dialect.build import Value
 from pirkit.index import expr
 from pirkit.lowering.fusion.fusing import plan_fusion
-from pirkit.lowering.fusion.partition import Policy
+from pirkit.lowering.fusion.groups import Policy
 from pirkit.runtime.meta import UNKNOWN, TensorMeta
 from tests.fusion.cases import CASES, Case
 from tests.fusion.test_cases import built

@@ -7,7 +7,7 @@ import pytest
 
 from pirkit.dialect.map_expr.checking import problems
 from pirkit.lowering.fusion.fusing import plan_fusion, storage_of
-from pirkit.lowering.fusion.partition import Policy
+from pirkit.lowering.fusion.groups import Policy
 from tests.fusion import golden
 from tests.fusion.cases import CASES, built
 from tests.fusion.test_random import fused, run
@@ -35,15 +35,17 @@ def test_case(name: str) -> None:
 @pytest.mark.parametrize(
     "name", ["c02_seed_unsolvable_is_computed_twice", "c08_sum_with_own_transpose"]
 )
-def test_without_computing_again_the_conflict_is_shown_and_the_group_cut(name: str) -> None:
+def test_without_again_and_tiles_the_conflict_is_shown_and_the_group_cut(
+    name: str,
+) -> None:
     c, program = built(name)
-    found = plan_fusion(program.block, Policy(recompute=0))
+    found = plan_fusion(program.block, golden.NEITHER)
     assert len(found.kernels) == 2
     (refusal, *_) = found.partition.refusals.values()
     assert refusal.kind == "index-conflict"
     assert refusal.path1 != refusal.path2
     assert refusal.holds()
     want = run(program, c.inputs)
-    got = run(fused(program, recompute=0, single=True)[0], c.inputs)
+    got = run(fused(program, recompute=0, tile=False, single=True)[0], c.inputs)
     for key in want:
         np.testing.assert_allclose(got[key], want[key], rtol=2e-5, atol=1e-6)

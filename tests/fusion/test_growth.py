@@ -10,7 +10,7 @@ import pytest
 
 from pirkit.dialect.operation import ProgramOp
 from pirkit.lowering.fusion.fusing import plan_fusion
-from pirkit.lowering.fusion.partition import Policy
+from pirkit.lowering.fusion.groups import Policy
 from tests.fusion.cases import Case
 
 

@@ -15,7 +15,7 @@ from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.dialect.text import parse_mlir
 from pirkit.lowering.codegen.from_map_expr import nests_of
 from pirkit.lowering.fusion.fusing import plan_fusion
-from pirkit.lowering.fusion.partition import Policy
+from pirkit.lowering.fusion.groups import Policy
 from pirkit.lowering.kernels import KernelLibrary
 from pirkit.lowering.plan_writer import write_plan
 from pirkit.passes import run_pipeline

@@ -14,7 +14,7 @@ from pirkit.dialect.map_expr.text import parse_kernel, print_kernel
 from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.lowering.codegen.from_map_expr import nests_of
 from pirkit.lowering.fusion.fusing import plan_fusion
-from pirkit.lowering.fusion.partition import Policy
+from pirkit.lowering.fusion.groups import Policy
 from pirkit.lowering.kernels import KernelLibrary
 from pirkit.lowering.plan_writer import write_plan
 from pirkit.runtime import dtype as dt

@@ -6,7 +6,7 @@ import pytest
 
 from pirkit.diag.errors import UsageError
 from pirkit.dialect.text import parse_mlir
-from pirkit.lowering.fusion.partition import Policy
+from pirkit.lowering.fusion.groups import Policy
 from pirkit.lowering.fusion.showing import print_map_exprs, why_not_fused
 
 SEED = """
@@ -57,9 +57,15 @@ def test_the_seeds_unsolvable_program_gives_both_derivations_and_a_witness() -> 
         "  %z[i0, i1] needs %y[0, i1] needs %x[i1, 0]\n"
         "  %z[i0, i1] needs %x[i0, 0]\n"
         "  the indices differ by [-1 * i0 + i1, 0]: see i0 = 0, i1 = 1\n"
+        "  additions per element: compute again 14 (too many), tiles none (the indices differ by"
+        " more than the order of loops), store 133\n"
         "  remedy: `fuse{recompute=10}`"
     )
-    assert why_not_fused(module, "x", "z") == "%x and %z are in one kernel"
+    assert why_not_fused(module, "x", "z") == (
+        "%x and %z are in one kernel\n"
+        "  %x is computed again, as %z needs it at several indices; additions per element: compute"
+        " again 14, tiles none (the indices differ by more than the order of loops), store 133"
+    )
 
 
 @pytest.mark.parametrize(
@@ -73,3 +79,27 @@ def test_refusals_name_their_reason(pair: tuple[str, str], kind: str) -> None:
 def test_a_value_that_is_not_there_is_an_error() -> None:
     with pytest.raises(UsageError, match="no block has values %x and %nothing"):
         why_not_fused(parse_mlir(UNSOLVABLE, "unsolvable"), "x", "nothing")
+
+
+TURNED = """
+pir.program @turned(%a "a" : tensor<8x8xf32>) {
+  %e = pd_op.exp(%a) : (tensor<8x8xf32>) -> tensor<8x8xf32>
+  %x = pd_op.tanh(%e) : (tensor<8x8xf32>) -> tensor<8x8xf32>
+  %y = pd_op.transpose(%x) {perm = array<i32: 1, 0>} : (tensor<8x8xf32>) -> tensor<8x8xf32>
+  %z = pd_op.add(%x, %y) : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+  pir.shadow_output(%z) {output_name = "z"} : (tensor<8x8xf32>) -> ()
+}
+"""
+
+
+def test_what_is_kept_in_tiles_is_told() -> None:
+    module = parse_mlir(TURNED, "turned")
+    assert print_map_exprs(module).endswith("} where t_var_2: keep(l1)\n")
+    assert why_not_fused(module, "x", "z") == (
+        "%x and %z are in one kernel\n"
+        "  %x is kept in tiles, as %z needs it at several indices; additions per element: compute"
+        " again 24 (too many), tiles 5.5, store 133"
+    )
+    refusal = why_not_fused(module, "x", "z", Policy(tile=False))
+    assert "compute again 24 (too many), tiles none (not allowed), store 133" in refusal
+    assert "store" not in why_not_fused(module, "e", "x")

@@ -12,6 +12,7 @@ from pirkit.dialect.map_expr.deriving import admits, differences
 from pirkit.dialect.map_expr.kernel import MapExpr, Statement
 from pirkit.dialect.map_expr.specialised import Shape, sizes_at, specialised, with_sizes
 from pirkit.dialect.map_expr.text import parse_kernel
+from pirkit.dialect.map_expr.tiling import problems_of_tiles
 from pirkit.dialect.map_expr.tree import Choose, Load, walk
 from pirkit.index.expr import Expr
 from pirkit.index.extent import is_sized, names_of
@@ -127,6 +128,8 @@ def _problems(kernel: MapExpr, with_order: bool = True) -> Iterator[str]:
                 yield f"v{k} reads outside of {meta}: {list(load.index)}"
             if load.source >= count and with_order:
                 yield from _order(kernel, k, statement, load)
+    if with_order:
+        yield from problems_of_tiles(kernel)
     if any(not 0 <= k < len(kernel.statements) for k in kernel.outputs):
         yield "an output is no stored value"
 
@@ -159,10 +162,15 @@ def _leaves(expr: Expr, extent: int) -> bool:
     return any(not 0 <= evaluate(expr, point) < extent for point in tried)
 
 
+def _same_point(statement: Statement, load: Load) -> bool:
+    return load.index == space(statement.meta.shape)
+
+
 def _order(kernel: MapExpr, k: int, statement: Statement, load: Load) -> Iterator[str]:
     """A temporary is of an earlier stage, or read point by point; and of the same turn."""
     source = kernel.statements[load.source - len(kernel.inputs)]
-    if source.stage + bool(source.reduction) > statement.stage:
+    waits = source.reduction or (source.tile and not _same_point(statement, load))
+    if source.stage + bool(waits) > statement.stage:
         yield f"v{k} of stage {statement.stage} reads a value of stage {source.stage}"
     if source.rows is None or statement.rows is None:
         return

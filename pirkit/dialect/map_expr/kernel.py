@@ -15,7 +15,9 @@ A generator of code finds here, without asking anything else:
   live longer than that. The turn may be that of an element which a reduction puts together: its
   result is known when all turns are over, and no statement with rows reads it. A statement without
   rows has loops of its own: what it reads is complete
-  before it starts, and it is complete before the next one does.
+  before it starts, and it is complete before the next one does;
+- its ``tile``: statements that read a value kept in tiles go through tiles together with it, so
+  that no more of it than some tiles exists at a time.
 
 A size may be a name, or a polynomial of names, for a number that only the shapes of inputs tell
 (`pirkit.index.extent`); ``sizes`` are those that follow from others. `specialised.py` makes it a
@@ -60,6 +62,8 @@ class Statement:
     """Of a value into which elements are written where the data say, what it is before."""
     index: Index = ()
     """And where they are written, over ``r0...``."""
+    tile: tuple[int, ...] = ()
+    """Of a value that is kept in tiles, how many elements one has along each axis (`tiling.py`)."""
 
     @property
     def roots(self) -> tuple[Node, ...]:

@@ -15,7 +15,8 @@
     }
 
 The anchor is the value of the largest space: from its index those of all others follow. This form
-leaves out the indices; the text of `pir.map_expr` has them.
+leaves out the indices; the text of `pir.map_expr` has them. ``where t_var_1: keep(l1)`` behind the
+last line says what is kept in tiles.
 """
 
 from __future__ import annotations
@@ -95,7 +96,9 @@ class _Outline:
         yield f"  AnchoredMapStmt({self.anchor[0]}) {{"
         yield from nest.text(2)
         yield "  }"
-        yield "}"
+        names = self.names[len(self.kernel.inputs) :]
+        kept = [n for n, s in zip(names, self.kernel.statements, strict=True) if s.tile]
+        yield f"}} where {', '.join(f'{n}: keep(l1)' for n in kept)}" if kept else "}"
 
     def statement(self, statement: Statement, shared: bool) -> list[str | _Nest]:
         held = set[Expr](statement.rows or ()) if shared else set[Expr]()

@@ -51,7 +51,8 @@ def print_kernel(kernel: MapExpr) -> str:
     for s in kernel.statements:
         rows = f" rows [{_list(s.rows, count)}]" if s.rows is not None else ""
         fold = f" reduce {s.reduction} {list(s.extents)} {_value(s.attrs)}" if s.reduction else ""
-        lines.append(f"value {_meta(s.meta)} of {_origin(s)} stage {s.stage}{rows}{fold}")
+        tile = f" tile {list(s.tile)}" if s.tile else ""
+        lines.append(f"value {_meta(s.meta)} of {_origin(s)} stage {s.stage}{rows}{fold}{tile}")
         lines += [f"  {line}" for line in _body(s, count)]
     lines += [f"output v{k}" for k in kernel.outputs]
     return "\n".join(lines) + "\n"
@@ -175,7 +176,7 @@ _SIZE: Final = re.compile(r"size (s\d+) = (\w+)(\(.*\))")
 _INPUT: Final = re.compile(rf"input {_META}")
 _STATEMENT: Final = re.compile(
     rf"value {_META} of ([\w.]+) stage (\d+)(?: rows (\[.*?\]))?"
-    r"(?: reduce ([\w.]+) (\[.*?\]) (.*))?"
+    r"(?: reduce ([\w.]+) (\[.*?\]) (.*))?(?: tile (\[.*\]))?"
 )
 _OP: Final = re.compile(r"op o(\d+) = (.*)")
 _OUTPUT: Final = re.compile(r"output v(\d+)")
@@ -316,6 +317,7 @@ class _Reader:
             origin,
             None if start is None else self.node(start),
             () if at is None else tuple([self.index(e) for e in _elements(at)]),
+            self.numbers(found[9]) if found[9] else (),
         )
 
     def after(self, word: str) -> ast.expr | None:

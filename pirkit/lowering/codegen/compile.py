@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import cache
 from hashlib import blake2b
@@ -11,7 +12,7 @@ from typing import Final
 from pirkit.diag.version import VERSION
 from pirkit.lowering.codegen.awaiting import Draft, function_of
 from pirkit.lowering.codegen.generate import SYMBOL, generate
-from pirkit.lowering.codegen.loopnest import Compute, Kernel, numbered
+from pirkit.lowering.codegen.loopnest import Compute, Kernel, Operand, numbered
 from pirkit.lowering.codegen.parts import in_parts
 from pirkit.lowering.codegen.schedule import COSTLY, Schedule, schedule
 from pirkit.runtime.native.engine import compile_ir
@@ -89,10 +90,16 @@ def _generator() -> str:
 
 def work_of(kernel: Kernel, plan: Schedule) -> int:
     """A guess of the time on one thread, in ns; decides whether threads are worth waking."""
-    moved = sum(o.size for o in kernel.operands) / _BYTES_PER_NS
+    return guess_of(kernel.operands, [kernel], plan.lanes)
+
+
+def guess_of(operands: Iterable[Operand], kernels: Iterable[Kernel], lanes: int) -> int:
+    """The same of kernels with these operands in common."""
+    moved = sum(o.size for o in operands) / _BYTES_PER_NS
     computed = sum(
-        _COSTLY_NS if s.primitive in COSTLY else _PLAIN_NS
+        (_COSTLY_NS if s.primitive in COSTLY else _PLAIN_NS) * kernel.points
+        for kernel in kernels
         for s in kernel.statements()
         if isinstance(s, Compute)
     )
-    return int(moved + computed * kernel.points * 16 / max(plan.lanes, 1) / 2)
+    return int(moved + computed * 16 / max(lanes, 1) / 2)

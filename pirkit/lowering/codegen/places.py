@@ -60,6 +60,15 @@ class Places:
             self.arrays.append(array)
         return self._numbers[key]
 
+    def inside(self, key: Any, dtype: DType) -> int:
+        """An operand that is no part of an array: who runs the nest knows its elements by key."""
+        if key not in self._numbers:
+            self._numbers[key] = len(self.operands)
+            outer, inner = (0,) * self.outer, (0,) * (self.rank - self.outer)
+            self.operands.append(Operand(dtype, outer, inner, dtype.itemsize))
+            self.arrays.append(-1)
+        return self._numbers[key]
+
     def flag(self, what: Demanded) -> int:
         """An operand of one byte that tells whether a demand is broken."""
         if what not in self.demands:

@@ -14,8 +14,8 @@ from pirkit.analysis.alias import alias_classes
 from pirkit.dialect.map_expr.spaces import space_told
 from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.lowering.fusion.equations import Equations, writes
+from pirkit.lowering.fusion.groups import DEFAULT, Group, Partition, Policy
 from pirkit.lowering.fusion.merging import between, why_apart
-from pirkit.lowering.fusion.partition import DEFAULT, Group, Partition, Policy
 from pirkit.lowering.fusion.refusal import Refusal
 
 

@@ -18,9 +18,10 @@ from pirkit.dialect.operation import PirOp, ProgramOp, create
 from pirkit.dialect.types import meta_of
 from pirkit.lowering.fusion.equations import Equations, Unit, equations, writes
 from pirkit.lowering.fusion.generator import Generated, Untold, generate, idle
+from pirkit.lowering.fusion.groups import Pair, Partition, Policy
 from pirkit.lowering.fusion.merging import join_neighbours, join_pairs
 from pirkit.lowering.fusion.names import named_ops
-from pirkit.lowering.fusion.partition import Pair, Partition, Policy, partition
+from pirkit.lowering.fusion.partition import partition
 from pirkit.lowering.fusion.serving import leave_out
 from pirkit.lowering.fusion.siblings import name_siblings
 from pirkit.lowering.native import why_not_native
@@ -150,6 +151,7 @@ class FusePass(Pass):
         after="bytes that these kernels move",
     )
     recompute: int = option(16, "additions per element that computing a value again may cost")
+    tile: bool = option(True, "keep values in tiles that are needed in several orders of loops")
     horizontal: bool = option(True, "join kernels that share only what they read")
     single: bool = option(False, "make kernels of single operations, too")
     turns: int = option(64, "turns of common loops that are enough to keep processors busy")
@@ -176,6 +178,7 @@ class FusePass(Pass):
     def policy(self) -> Policy:
         return Policy(
             recompute=self.recompute,
+            tile=self.tile,
             inputs=self.inputs,
             ops=self.ops,
             turns=self.turns,
@@ -186,6 +189,8 @@ class FusePass(Pass):
     def fuse(self, ctx: PassContext, found: Fused, block: Block) -> None:
         for refusal in found.partition.refusals.values():
             ctx.remark("missed", str(refusal), refusal.ops[1])
+        for choice in (c for g in found.partition.groups for c in g.chosen):
+            ctx.remark("passed", str(choice), choice.reader.op)
         kernels = [k for k in found.kernels if self.single or len(k.units) + k.copies > 1]
         if not kernels:
             return

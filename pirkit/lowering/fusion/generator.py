@@ -17,6 +17,7 @@ from xdsl.ir import Operation, SSAValue
 from pirkit.dialect.map_expr.kernel import MapExpr, Statement
 from pirkit.dialect.map_expr.specialised import decided
 from pirkit.dialect.map_expr.text import print_kernel
+from pirkit.dialect.map_expr.tiling import Untiled, permutes
 from pirkit.dialect.map_expr.tree import (
     Apply,
     Choose,
@@ -34,10 +35,11 @@ from pirkit.index.expr import Expr, Iter, within
 from pirkit.index.extent import is_sized
 from pirkit.index.maps import Guard, Index, bindings, compose, space
 from pirkit.lowering.fusion.equations import Equations, Unit
+from pirkit.lowering.fusion.groups import Group, Partition
 from pirkit.lowering.fusion.origins import Origins
-from pirkit.lowering.fusion.partition import Group, Partition
 from pirkit.lowering.fusion.sizing import sized
 from pirkit.lowering.fusion.solvability import EXPENSIVE
+from pirkit.lowering.fusion.tiles import with_tiles
 from pirkit.runtime.meta import TensorMeta
 
 
@@ -83,19 +85,52 @@ def generate(
     wanted = [u for u in own if _is_wanted(u, group, parts, spare)]
     if not wanted:
         return None
-    stored = _stored(units, {u.result for u in wanted}, group)
-    builder = _Builder(group, found, stored)
-    for unit in units:
-        if unit.result in stored:
-            builder.store(unit)
     outputs = tuple([u.result for u in wanted])
+    tiles = group.tiles.keys() & _needed(wanted, group)
+    if any(u.is_reduction for u in units):
+        tiles = set[SSAValue]()
+    builder = _built(units, found, group, outputs, tiles)
     made, sizes = builder.kernel(_name(units), outputs), found.shapes.sizes
+    if tiles:
+        try:
+            made = with_tiles(made, {-1 - builder.places[v] for v in tiles})
+        except Untiled:  # then each reader computes them again
+            builder = _built(units, found, group, outputs, frozenset())
+            made = builder.kernel(_name(units), outputs)
     kernel = sized(made, sizes) if made.is_sized else made
     if kernel is None and builder.take_shapes():
         kernel = sized(builder.kernel(_name(units), outputs), sizes)
     if kernel is None:
         return Untold(tuple(units))
     return Generated(kernel, tuple(builder.inputs), outputs, tuple(own), len(group.copies))
+
+
+def _built(
+    units: list[Unit],
+    found: Equations,
+    group: Group,
+    outputs: Sequence[SSAValue],
+    tiles: AbstractSet[SSAValue],
+) -> _Builder:
+    """The statements of a kernel, those of values that are to be kept in tiles among them."""
+    stored = _stored(units, {*outputs, *tiles}, group)
+    builder = _Builder(group, found, stored, tiles)
+    for unit in units:
+        if unit.result in stored:
+            builder.store(unit)
+    return builder
+
+
+def _needed(wanted: Sequence[Unit], group: Group) -> set[SSAValue]:
+    """The values of a kernel that some of them are made of."""
+    found = {u.result for u in wanted}
+    stack = list(wanted)
+    while stack:
+        for value in stack.pop().tensors:
+            if value in group.units and value not in found:
+                found.add(value)
+                stack.append(group.units[value])
+    return found
 
 
 def _is_wanted(unit: Unit, group: Group, parts: Partition, spare: AbstractSet[PirOp]) -> bool:
@@ -152,7 +187,16 @@ _Place = tuple[SSAValue, Index]
 class _Builder:
     """Inputs are numbered as they are met; stored values, for now, from -1 downwards."""
 
-    def __init__(self, group: Group, found: Equations, stored: set[SSAValue]) -> None:
+    def __init__(
+        self,
+        group: Group,
+        found: Equations,
+        stored: set[SSAValue],
+        tiles: AbstractSet[SSAValue],
+    ) -> None:
+        self.tiles = tiles
+        self.reader: tuple[int, ...] = ()
+        """The shape of the value whose statement is made."""
         self.group = group
         self.equations = found
         self.stored = stored
@@ -169,6 +213,7 @@ class _Builder:
         """Add the statement of a value."""
         self.at_most = 0
         self.known = {}
+        self.reader = unit.meta.shape
         loads = self.loads(unit, {})
         *before, body = [self.tree(root, unit, {}, loads) for root in unit.roots]
         value = unit.value
@@ -245,6 +290,8 @@ class _Builder:
 
     def is_stored(self, unit: Unit, index: Index) -> bool:
         held = unit.result in self.places
+        if held and unit.result in self.tiles:
+            return permutes(self.reader, index, unit.meta.shape)
         return held and (unit.is_reduction or self.is_local(unit, index))
 
     def load(self, value: SSAValue, index: Index) -> Load:
@@ -252,7 +299,8 @@ class _Builder:
         unit = self.group.units.get(value)
         if unit is None:
             return Load(self.inputs.setdefault(value, len(self.inputs)), index)
-        later = self.stages[value] + (1 if unit.is_reduction else 0)
+        waits = unit.is_reduction or (value in self.tiles and index != space(self.reader))
+        later = self.stages[value] + (1 if waits else 0)
         self.at_most = max(self.at_most, later)
         return Load(self.places[value], index)
 

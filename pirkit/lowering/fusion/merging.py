@@ -16,14 +16,8 @@ from typing import Final, cast
 from xdsl.ir import Operation, SSAValue
 
 from pirkit.dialect.operation import PirOp
-from pirkit.lowering.fusion.partition import (
-    Group,
-    Pair,
-    Partition,
-    Policy,
-    sources_of,
-    too_large,
-)
+from pirkit.lowering.fusion.groups import Group, Pair, Partition, Policy, too_large
+from pirkit.lowering.fusion.partition import sources_of
 from pirkit.lowering.fusion.solver import Loops, elements, gathered, reading, solve
 
 TRIED: Final = 4
@@ -81,6 +75,8 @@ def _joined(parts: Partition, host: Group, group: Group, policy: Policy) -> bool
     inputs = len({*host.inputs, *group.inputs})
     if too_large(inputs, len(host.units) + len(group.units), policy) is not None:
         return False
+    if _loses_tiles(host, group, policy):
+        return False
     if not host.loops.rows and not group.loops.rows:
         loops = Loops() if _largest(host) == _largest(group) else None
     else:
@@ -106,6 +102,15 @@ def _is_wide(loops: Loops, groups: tuple[Group, Group], policy: Policy) -> bool:
 def _unite(parts: Partition, host: Group, group: Group, loops: Loops) -> None:
     host.take(group, parts.of)
     host.loops = loops
+    if any(u.is_reduction for u in host.units.values()):
+        host.tiles = {}
+
+
+def _loses_tiles(host: Group, group: Group, policy: Policy) -> bool:
+    """Whether too much would be computed again, as reductions go through no tiles."""
+    again = sum(cost for g in (host, group) for cost in g.tiles.values())
+    folds = any(u.is_reduction for g in (host, group) for u in g.units.values())
+    return folds and again > policy.recompute
 
 
 def _common(one: Group, other: Group) -> Loops | None:

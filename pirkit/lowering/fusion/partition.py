@@ -11,10 +11,8 @@ joined too (`merging.py`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
-from math import inf
-from typing import Final, cast
+from dataclasses import dataclass
+from typing import cast
 
 from xdsl.ir import Operation, SSAValue
 
@@ -22,88 +20,13 @@ from pirkit.dialect.opdef import PURE
 from pirkit.dialect.operation import PirOp
 from pirkit.index.maps import space, witness
 from pirkit.lowering.fusion.equations import Equations, Unit
+from pirkit.lowering.fusion.groups import DEFAULT, Group, Pair, Partition, Policy, too_large
+from pirkit.lowering.fusion.readers import Reader
 from pirkit.lowering.fusion.recomputing import again
 from pirkit.lowering.fusion.refusal import Refusal
 from pirkit.lowering.fusion.solvability import Conflict, conflicts, recompute_cost
-from pirkit.lowering.fusion.solver import Joined, Loops, elements, gathered, solve, spread
-
-Pair = tuple[PirOp, PirOp]
-
-
-@dataclass(frozen=True, slots=True)
-class Policy:
-    """What a kernel may be."""
-
-    recompute: int = 16
-    """Scalar additions per element that computing values again may cost; 0 forbids it."""
-    inputs: int = 64
-    """Tensors that a kernel may read."""
-    ops: int = 512
-    """Ops of a kernel."""
-    turns: int = 64
-    """Turns of the common loops that keep processors busy; fewer are fine for little work."""
-    little: int = 1 << 16
-    """Elements that one processor reduces in no time."""
-    horizontal: bool = True
-    """Whether kernels that only share inputs are joined."""
-    gain: bool = False
-    """Whether ops and kernels that native code does not run, or that save nothing, are left out."""
-
-
-DEFAULT: Final = Policy()
-
-
-@dataclass(eq=False)
-class Group:
-    """The ops of one kernel so far."""
-
-    level: int
-    units: dict[SSAValue, Unit] = field(default_factory=dict[SSAValue, Unit])
-    inputs: dict[SSAValue, None] = field(default_factory=dict[SSAValue, None])
-    copies: dict[SSAValue, None] = field(default_factory=dict[SSAValue, None])
-    """Values that another kernel gives, too: this one computes them again for itself."""
-    loops: Loops = field(default_factory=Loops)
-    is_straight: bool = True
-    """Whether its ops read each other point by point: what an op needs of them, at one index."""
-    ceiling: float = inf
-    """The lowest level of what reads the kernel: it can rise to below that."""
-
-    @property
-    def ordered(self) -> list[Unit]:
-        """The ops in the order of the program."""
-        return sorted(self.units.values(), key=lambda u: u.order)
-
-    @property
-    def own(self) -> list[Unit]:
-        """The ops that no other kernel is given for."""
-        return [u for v, u in self.units.items() if v not in self.copies]
-
-    def take(self, other: Group, of: dict[PirOp, Group]) -> None:
-        """Take the ops of another kernel over."""
-        for unit in other.own:
-            of[unit.op] = self
-        self.units |= other.units
-        copies = (*self.copies, *other.copies)
-        self.copies = {v: None for v in copies if of[self.units[v].op] is not self}
-        inputs = (*self.inputs, *other.inputs)
-        self.inputs = {v: None for v in inputs if v not in self.units}
-        self.ceiling = min(self.ceiling, other.ceiling)
-
-
-@dataclass
-class Partition:
-    """Groups of ops, and why ops that could have been fused were not."""
-
-    groups: list[Group]
-    of: dict[PirOp, Group]
-    refusals: dict[Pair, Refusal]
-    effects: Mapping[PirOp, PirOp]
-    """Of each op that acts on the world, or draws numbers, the one before it: their order stays."""
-
-    @cached_property
-    def read_again(self) -> frozenset[SSAValue]:
-        """What kernels read, once all are made, that compute values of other kernels again."""
-        return frozenset(v for g in self.groups if g.copies for v in g.inputs)
+from pirkit.lowering.fusion.solver import Joined, elements, gathered, solve, spread
+from pirkit.lowering.fusion.staging import Choice, choose
 
 
 def partition(
@@ -115,6 +38,14 @@ def partition(
     is possible at all.
     """
     return _Partitioner(found, policy, frozenset(together)).run()
+
+
+@dataclass(frozen=True, slots=True)
+class _Staged:
+    """What a kernel keeps in tiles once an op has joined it, and what was chosen for that op."""
+
+    tiles: dict[SSAValue, int]
+    choice: Choice | None = None
 
 
 class _Partitioner:
@@ -232,8 +163,12 @@ class _Partitioner:
         if len(groups) > 1:
             members = {v: u for g in groups for v, u in g.units.items()}
         joined: Joined | None = None
+        staged: _Staged | None = None
         if not any((members[v].op, unit.op) in self.together for v in unit.tensors if v in members):
-            refusal = self.limits(unit, groups) or self.unsolvable(unit, groups, members)
+            refusal = self.limits(unit, groups)
+            if refusal is None:
+                found = self.staged(unit, groups, members)
+                refusal, staged = (None, found) if isinstance(found, _Staged) else (found, None)
             if refusal is not None:
                 return refusal
             joined = solve(unit, [g.loops for g in groups], members)
@@ -250,6 +185,8 @@ class _Partitioner:
             return Refusal("stage", (sink.op, unit.op), reason)
         joined = joined or solve(unit, [g.loops for g in groups], members)
         group = self.merged(groups, joined, level)
+        group.tiles = {} if staged is None else staged.tiles
+        group.choices += [] if staged is None or staged.choice is None else [staged.choice]
         group.is_straight = all(g.is_straight for g in groups) and _reads_straight(unit, members)
         self.enter(unit, group, joined)
         return None
@@ -280,28 +217,72 @@ class _Partitioner:
         reason = "its elements decide where others are read: they have to be stored first"
         return Refusal("stage", (members[decides].op, unit.op), reason)
 
-    def unsolvable(
+    def staged(
         self, unit: Unit, groups: list[Group], members: dict[SSAValue, Unit]
-    ) -> Refusal | None:
+    ) -> _Staged | Refusal:
+        """How the kernel serves an op that needs members at several indices; or why it does not."""
+        kept = {v: cost for g in groups for v, cost in g.tiles.items()}
         inside = [r for r in unit.reads if r.source in members]
         at = {r.index for r in inside if not members[r.source].is_reduction}
-        if len(inside) < 2 or (len(at) < 2 and all(g.is_straight for g in groups)):
-            return None
-        found = conflicts(unit, members)
-        if found is None:
+        is_straight = all(g.is_straight for g in groups)
+        if not kept and (len(inside) < 2 or (len(at) < 2 and is_straight)):
+            return _Staged({})
+        reader = Reader(unit, members, kept, self.is_free)
+        needs = reader.needs()
+        if kept and needs is not None and not reader.keeps_tiles(needs):
+            return self.without_tiles(unit, members, kept)
+        if needs is None:
             op = members[inside[0].source].op
             return Refusal("limit", (op, unit.op), "too many derivations of indices to follow")
-        cost = recompute_cost(found)
-        if cost <= self.policy.recompute:
-            return None
-        remedy = f"fuse{{recompute={cost}}}"
-        for conflict in found:
-            if (refusal := self.conflict(unit, conflict, remedy)) is not None:
-                return refusal
-        reason = f"computing again would cost {cost} additions per element"
-        return Refusal("cost", (found[0].unit.op, unit.op), reason, remedy=remedy)
+        if not reader.additions(needs):
+            return _Staged(kept)
+        choice = choose(reader, needs, self.policy.recompute, self.policy.tile)
+        if choice.way == "cut":
+            return self.unsolvable(unit, members, kept, choice)
+        if choice.way == "tile":
+            kept |= {u.result: 0 for u in choice.values}
+            kept[choice.values[0].result] = reader.additions(needs)
+        return _Staged(kept, choice)
 
-    def conflict(self, unit: Unit, found: Conflict, remedy: str) -> Refusal | None:
+    def is_free(self, value: SSAValue) -> bool:
+        source = self.equations.unit_of(value)
+        return source is not None and source.is_free
+
+    def without_tiles(
+        self, unit: Unit, members: dict[SSAValue, Unit], kept: dict[SSAValue, int]
+    ) -> _Staged | Refusal:
+        """What is kept in tiles is computed again, as tiles do not serve an op that joins."""
+        reader = Reader(unit, members, (), self.is_free)
+        needs = reader.needs()
+        cost = max(sum(kept.values()), 0 if needs is None else reader.additions(needs))
+        if needs is not None and cost <= self.policy.recompute:
+            return _Staged({})
+        source = members[next(iter(kept))]
+        reason = f"computing again what is kept in tiles would cost {cost} additions per element"
+        return Refusal("cost", (source.op, unit.op), reason, remedy=f"fuse{{recompute={cost}}}")
+
+    def unsolvable(
+        self,
+        unit: Unit,
+        members: dict[SSAValue, Unit],
+        kept: dict[SSAValue, int],
+        choice: Choice,
+    ) -> Refusal:
+        """Why an op does not join whose operands would have to be computed several times."""
+        found = conflicts(unit, {v: u for v, u in members.items() if v not in kept})
+        ops = (choice.values[0].op, unit.op)
+        if found is None:
+            return Refusal("limit", ops, "too many derivations of indices to follow")
+        remedy = f"fuse{{recompute={recompute_cost(found)}}}"
+        for conflict in found:
+            if (refusal := self.conflict(unit, conflict, remedy, choice)) is not None:
+                return refusal
+        reason = "one evaluation of a value does not serve all that read it"
+        return Refusal("cost", ops, reason, remedy=remedy, costs=choice.costs)
+
+    def conflict(
+        self, unit: Unit, found: Conflict, remedy: str, choice: Choice
+    ) -> Refusal | None:  # fmt: skip
         """The refusal of a conflict; None if no point is found that shows it."""
         point = witness(found.first[-1].index, found.second[-1].index)
         if point is None:
@@ -309,9 +290,10 @@ class _Partitioner:
         reason = f"one evaluation of `{found.unit.op.name}` does not serve all that read it"
         ops = (found.unit.op, unit.op)
         tensor = found.unit.result
+        paths = (found.first, found.second)
         return Refusal(
-            "index-conflict", ops, reason, tensor, found.first, found.second, point, remedy
-        )
+            "index-conflict", ops, reason, tensor, *paths, point, remedy, choice.costs
+        )  # fmt: skip
 
     def serial(self, unit: Unit, groups: list[Group], joined: Joined) -> Refusal | None:
         turns = elements(joined.extents.values())
@@ -349,16 +331,6 @@ def _first(unit: Unit, groups: list[Group]) -> PirOp:
     """An operand's op that is in one of the groups."""
     found = (g.units[v].op for v in unit.tensors for g in groups if v in g.units)
     return next(found, unit.op)
-
-
-def too_large(inputs: int, ops: int, policy: Policy) -> tuple[str, str] | None:
-    """Why a kernel of that size is not made, and the option that allows it."""
-    if inputs > policy.inputs:
-        reason = f"the kernel would read more than {policy.inputs} tensors"
-        return reason, f"fuse{{inputs={inputs}}}"
-    if ops > policy.ops:
-        return f"the kernel would be of more than {policy.ops} ops", f"fuse{{ops={ops}}}"
-    return None
 
 
 def sources_of(op: Operation) -> Iterator[SSAValue]:

@@ -25,7 +25,8 @@ class Refusal:
 
     Of an index conflict, ``path1`` and ``path2`` are the two derivations, from one element of the
     reader, of the indices at which it needs ``tensor``, and ``witness`` is a point where these
-    differ. ``remedy`` is what fuses the two all the same, as options of the pass.
+    differ; ``costs`` are those of what could have been done. ``remedy`` is what fuses the two all
+    the same, as options of the pass.
     """
 
     kind: str
@@ -36,6 +37,7 @@ class Refusal:
     path2: Derivation = ()
     witness: Mapping[Iter, int] = field(default_factory=dict[Iter, int])
     remedy: str = ""
+    costs: str = ""
 
     @property
     def indices(self) -> tuple[Index, Index]:
@@ -71,6 +73,8 @@ class Refusal:
                 f"  {' needs '.join(_shown(self.path2))}",
                 f"  the indices differ by [{', '.join(map(repr, self.difference))}]: see {point}",
             ]
+        if self.costs:
+            lines.append(f"  {self.costs}")
         if self.remedy:
             lines.append(f"  remedy: `{self.remedy}`")
         return "\n".join(lines)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pirkit.dialect.map_expr.tree import Apply, Opaque, Reduction, Scatter, walk
 from pirkit.dialect.types import meta_of
-from pirkit.lowering.codegen.from_map_expr import FOLDS, PLACES
 from pirkit.lowering.codegen.landing import ELEMENTS
+from pirkit.lowering.codegen.nests import FOLDS, PLACES
 from pirkit.lowering.codegen.scalars import serves
 from pirkit.lowering.fusion.equations import Equations, Unit
 from pirkit.runtime.meta import TensorMeta

@@ -14,9 +14,8 @@ from pirkit.dialect.map_expr.text import parse_kernel
 from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.lowering.fusion.explaining import Explainer
 from pirkit.lowering.fusion.fusing import FusePass, plan_fusion, storage_of
+from pirkit.lowering.fusion.groups import DEFAULT, Policy
 from pirkit.lowering.fusion.names import named_ops, names_of
-from pirkit.lowering.fusion.partition import DEFAULT, Policy
-from pirkit.lowering.fusion.refusal import Refusal
 from pirkit.passes.base import PassContext
 
 
@@ -40,7 +39,9 @@ def _kernels(module: ModuleOp) -> Iterator[PirOp]:
 def why_not_fused(module: ModuleOp, first: str, second: str, policy: Policy = DEFAULT) -> str:
     """Whether the ops that make two values are in one kernel; if not, the refusal as text.
 
-    Values are named as in the program, without ``%``. Raises UsageError for one that is not there.
+    Of two that are in one kernel it is told what was chosen, if one needs the other at several
+    indices. Values are named as in the program, without ``%``. Raises UsageError for one that is
+    not there.
     """
     for program in module.ops:
         if not isinstance(program, ProgramOp):
@@ -49,18 +50,16 @@ def why_not_fused(module: ModuleOp, first: str, second: str, policy: Policy = DE
         one, other = named.get(first), named.get(second)
         if one is None or other is None or one.parent_block() is not other.parent_block():
             continue
-        refusal = refusal_of(program, one, other, policy)
-        return f"%{first} and %{second} are in one kernel" if refusal is None else str(refusal)
+        found = plan_fusion(cast(Block, one.parent_block()), policy, (), storage_of(program))
+        explainer = Explainer(found.equations, found.partition, names_of(program), policy)
+        refusal = explainer.refusal(one, other)
+        if refusal is not None:
+            return str(refusal)
+        chosen = (c for group in found.partition.groups for c in group.chosen)
+        about = (c for c in chosen if {one, other} <= {c.reader.op, *(u.op for u in c.values)})
+        told = "".join(f"\n  {c}" for c in about)
+        return f"%{first} and %{second} are in one kernel{told}"
     raise UsageError(
         f"no block has values %{first} and %{second}",
         help="names are those of the program that is printed: `pirkit-opt FILE -p PASSES`",
     )
-
-
-def refusal_of(
-    program: ProgramOp, one: PirOp, other: PirOp, policy: Policy = DEFAULT
-) -> Refusal | None:
-    """Why two ops of one block are not in one kernel; None if they are."""
-    found = plan_fusion(cast(Block, one.parent_block()), policy, (), storage_of(program))
-    names = names_of(program)
-    return Explainer(found.equations, found.partition, names, policy).refusal(one, other)

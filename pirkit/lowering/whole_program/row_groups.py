@@ -26,6 +26,7 @@ from pirkit.lowering.codegen.row_blocks import (
     runs_by_rows,
     tile_shape,
 )
+from pirkit.lowering.codegen.tile_turns import TileTurns
 from pirkit.lowering.native_ops import FUSED
 from pirkit.lowering.whole_program.products import THIN, matrices
 from pirkit.runtime import dtype as dt
@@ -297,7 +298,7 @@ class _Finder:
 
     def _nest(self, kernel: MapExpr, nest: Nest) -> RowNest | None:
         """The nest with a row as its outer point; None if it is no such nest."""
-        if isinstance(nest.kernel, Landing):
+        if isinstance(nest.kernel, Landing | TileTurns):
             return None
         by_rows = _by_rows(nest.kernel, prod(self.rows))
         if by_rows is None:

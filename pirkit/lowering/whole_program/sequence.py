@@ -24,6 +24,8 @@ from pirkit.lowering.codegen.loopnest import (
     Store,
 )
 from pirkit.lowering.codegen.row_blocks import native_rows
+from pirkit.lowering.codegen.tile_code import native_tiles
+from pirkit.lowering.codegen.tile_turns import TileTurns
 from pirkit.lowering.native import large_of, streamed
 from pirkit.lowering.native_ops import FUSED
 from pirkit.lowering.whole_program.graph import Refused
@@ -82,6 +84,11 @@ class _Sequence:
             self.steps.append((function, tuple([every[k] for k in places])))
             self.nests.append(kernel if len(found.steps) == 1 else None)
 
+    def tiles(self, turns: TileTurns, buffers: Sequence[int]) -> None:
+        ((function, _),) = native_tiles(turns).steps
+        self.steps.append((function, tuple(buffers)))
+        self.nests.append(None)
+
     # --- instructions ---
 
     def call(self, call: Call) -> None:
@@ -124,6 +131,9 @@ class _Sequence:
                 if k not in where:
                     meta = kernel.statements[k - len(given)].meta
                     where[k] = self.temporary(meta.numel * meta.dtype.itemsize)
+            if isinstance(nest.kernel, TileTurns):
+                self.tiles(nest.kernel, [where[k] for k in nest.arrays])
+                continue
             read_later = {k for later in nests[number + 1 :] for k in later.arrays}
             made = streamed(nest.kernel, large_of(nest, last - read_later))
             self.kernel(made, [where[k] for k in nest.arrays])

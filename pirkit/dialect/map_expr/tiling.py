@@ -1,0 +1,223 @@
+"""Statements that go through tiles together: what is read turned and kept in no memory.
+
+A value kept in tiles is made tile by tile, and what reads it is computed while a tile is there. Its
+readers need it at permutations of their own iterators, and nothing else. So the statements that are
+tied by such reads have one *frame*: axes that each of them goes through in its own order. Where a
+value is read in two orders, as in ``v[i0, i1] + v[i1, i0]``, one tile does not do: the frame has
+*images*, permutations of its axes, and a *turn* of the statements is a tile together with all its
+images, computed before any of them is read. So each element is computed once::
+
+    value float32[8, 8] of o1 stage 0 tile [4, 4]
+      t0 = pd_op.tanh(x0[i0, i1], {}, float32)
+      give t0
+    value float32[8, 8] of o3 stage 1
+      t0 = pd_op.add(v0[i0, i1], v0[i1, i0], {}, float32)
+      give t0
+
+goes through tiles at (0, 0); at (0, 1) and (1, 0); at (1, 1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pirkit.dialect.map_expr.kernel import MapExpr, Statement
+from pirkit.dialect.map_expr.tree import Load
+from pirkit.index.extent import is_sized
+from pirkit.index.maps import Index, space
+
+Axes = tuple[int, ...]
+"""Of each axis, another one: -1 where there is one element."""
+
+
+MOST_IMAGES: Final = 6
+"""Tiles of a value that are there at once."""
+
+
+class Untiled(Exception):
+    """Statements do not go through tiles together; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """Statements that follow each other and go through tiles together.
+
+    ``axes`` are those of the frame that the axes of each statement go along. In image ``k`` the
+    place of axis ``a`` is that which ``images[k][a]`` has in the first one.
+    """
+
+    extents: tuple[int, ...]
+    axes: dict[int, Axes]
+    images: tuple[Axes, ...]
+
+    @property
+    def statements(self) -> list[int]:
+        """Numbers of its statements, in order."""
+        return sorted(self.axes)
+
+    def image_of(self, reader: int, number: int, index: Index) -> int:
+        """The image of a value that the first image of a reader needs."""
+        turned = _order(index, self.axes[reader])
+        held = {a: t for a, t in zip(self.axes[number], turned, strict=True) if a >= 0}
+        return self.images.index(tuple([held[a] for a in range(len(self.extents))]))
+
+    def after(self, image: int, other: int) -> int:
+        """The image that is ``other`` as seen from ``image``."""
+        return self.images.index(_after(self.images[image], self.images[other]))
+
+
+def permutes(reader: Sequence[int], index: Index, shape: Sequence[int]) -> bool:
+    """True if an index of what has a shape goes once through all loops of a reader's shape."""
+    here = [e for e in space(reader) if e.iter is not None]
+    held = [e for e, n in zip(index, shape, strict=True) if n != 1]
+    return len(held) == len(here) and set(held) == set(here)
+
+
+def is_plain(statement: Statement) -> bool:
+    """True if a statement has a value for each turn of its own loops, and shares none by rows."""
+    return not statement.reduction and statement.start is None and statement.rows is None
+
+
+def frames_of(kernel: MapExpr, kept: Collection[int]) -> list[Frame]:
+    """The frames of the values that are kept in tiles, in order.
+
+    Raises Untiled where a value is read in other ways than tiles allow.
+    """
+    if not all(map(is_plain, _some(kernel, kept))):
+        raise Untiled("what is put together, or shares loops of rows, is kept in no tiles")
+    if any(is_sized(n) for s in _some(kernel, kept) for n in s.meta.shape):
+        raise Untiled("the size of what would be kept in tiles is known only at run time")
+    count = len(kernel.inputs)
+    ties: dict[int, list[tuple[int, int, Index]]] = {k: [] for k in kept}
+    for reader, statement in enumerate(kernel.statements):
+        for load in _kept_loads(statement, count, kept):
+            shape = kernel.meta(load.source).shape
+            fits = is_plain(statement) and len(load.index) == len(shape)
+            if not fits or not permutes(statement.meta.shape, load.index, shape):
+                raise Untiled(f"v{reader} reads v{load.source - count} at no permutation")
+            tie = (reader, load.source - count, load.index)
+            ties.setdefault(reader, []).append(tie)
+            ties[load.source - count].append(tie)
+    found: list[Frame] = []
+    left = set(ties)
+    while left:
+        frame = _frame(kernel, max(left), ties)
+        left -= frame.axes.keys()
+        found.append(frame)
+    for frame in found:
+        _check_order(kernel, frame, kept)
+    return sorted(found, key=lambda f: f.statements[0])
+
+
+def tiles_of(kernel: MapExpr) -> list[Frame]:
+    """The frames of a kernel, as it says which values are kept in tiles. Raises Untiled."""
+    kept = [k for k, s in enumerate(kernel.statements) if s.tile]
+    frames = frames_of(kernel, kept) if kept else []
+    for frame in frames:
+        block_of(kernel, frame)
+    return frames
+
+
+def block_of(kernel: MapExpr, frame: Frame) -> tuple[int, ...]:
+    """How many elements a tile has along each axis of a frame. Raises Untiled if tiles differ."""
+    found: dict[int, int] = {}
+    for number, axes in frame.axes.items():
+        tile = kernel.statements[number].tile
+        if not tile:
+            continue
+        if len(tile) != len(axes) or any(n < 1 for n in tile):
+            raise Untiled(f"v{number} has no such tiles as {list(tile)}")
+        for a, n in zip(axes, tile, strict=True):
+            if (n != 1) if a < 0 else (found.setdefault(a, n) != n):
+                raise Untiled(f"v{number} has other tiles than what it is read with")
+    block = tuple([found[a] for a in range(len(frame.extents))])
+    if any(block[a] != n for image in frame.images for a, n in zip(image, block, strict=True)):
+        raise Untiled("tiles that are read turned are not as long as they are wide")
+    return block
+
+
+def problems_of_tiles(kernel: MapExpr) -> Iterator[str]:
+    """What is wrong with the tiles of a kernel, in words."""
+    try:
+        tiles_of(kernel)
+    except Untiled as why:
+        yield str(why)
+
+
+def _some(kernel: MapExpr, kept: Collection[int]) -> list[Statement]:
+    return [kernel.statements[k] for k in kept]
+
+
+def _kept_loads(statement: Statement, count: int, kept: Collection[int]) -> Iterator[Load]:
+    return (n for n in statement.loads() if n.source >= count and n.source - count in kept)
+
+
+def _order(index: Index, axes: Axes) -> Axes:
+    """The frame's axis that each axis of what is read goes along, by a reader's own."""
+    own = {f"i{k}": a for k, a in enumerate(axes)}
+    return tuple([own[e.iter.name] if e.iter is not None else -1 for e in index])
+
+
+def _after(first: Axes, then: Axes) -> Axes:
+    return tuple([first[a] for a in then])
+
+
+def _frame(
+    kernel: MapExpr, start: int, ties: dict[int, list[tuple[int, int, Index]]]
+) -> Frame:  # fmt: skip
+    """The frame of what is tied to a statement, in whose order its axes are."""
+    shape = kernel.statements[start].meta.shape
+    places = [k for k, n in enumerate(shape) if n != 1]
+    if not places:
+        raise Untiled("a single element has no tiles")
+    axes = {start: tuple([places.index(k) if k in places else -1 for k in range(len(shape))])}
+    stack, turns = [start], set[Axes]()
+    while stack:
+        number = stack.pop()
+        for reader, source, index in ties[number]:
+            if reader in axes:
+                turned = _order(index, axes[reader])
+                if source not in axes:
+                    axes[source] = turned
+                    stack.append(source)
+                held = {a: t for a, t in zip(axes[source], turned, strict=True) if a >= 0}
+                turns.add(tuple([held[a] for a in range(len(places))]))
+            else:
+                held = {e.iter.name: a for e, a in zip(index, axes[source], strict=True) if e.iter}
+                own = range(len(kernel.statements[reader].meta.shape))
+                axes[reader] = tuple([held.get(f"i{k}", -1) for k in own])
+                stack.append(reader)
+    extents = tuple([shape[k] for k in places])
+    return Frame(extents, axes, closed(turns, len(places)))
+
+
+def closed(turns: Iterable[Axes], rank: int) -> tuple[Axes, ...]:
+    """All that permutations give when they follow each other, the one that moves nothing first.
+
+    Raises Untiled for too many.
+    """
+    found = {tuple(range(rank)): None}
+    stack = list(found)
+    while stack:
+        held = stack.pop()
+        for made in (_after(held, turn) for turn in sorted(turns)):
+            if made not in found:
+                found[made] = None
+                stack.append(made)
+        if len(found) > MOST_IMAGES:
+            raise Untiled(f"it is read in more than {MOST_IMAGES} orders")
+    return tuple(sorted(found))
+
+
+def _check_order(kernel: MapExpr, frame: Frame, kept: Collection[int]) -> None:
+    """Statements of a frame follow each other, and read of each other only what is in tiles."""
+    numbers: Sequence[int] = frame.statements
+    if numbers[-1] - numbers[0] >= len(numbers):
+        raise Untiled(f"a statement that has no tiles is between v{numbers[0]} and v{numbers[-1]}")
+    count = len(kernel.inputs)
+    for k in numbers:
+        for load in kernel.statements[k].loads():
+            if load.source - count in frame.axes and load.source - count not in kept:
+                raise Untiled(f"v{k} reads v{load.source - count}, which is kept in no tiles")

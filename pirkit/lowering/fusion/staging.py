@@ -1,0 +1,145 @@
+"""What becomes of values that are needed at several indices: computed again, kept in tiles, stored.
+
+The three are compared by what they cost for each element, counted in scalar additions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Final
+
+from pirkit.dialect.map_expr.tiling import Axes, Untiled, closed
+from pirkit.dialect.operation import describe
+from pirkit.index.extent import expected, is_sized
+from pirkit.lowering.fusion.equations import Unit
+from pirkit.lowering.fusion.readers import Needs, Reader
+
+BYTE: Final = 0.5
+"""A byte that is read from memory, or written."""
+TURN: Final = 2.0
+"""An element that lies the other way when it is read."""
+HELD: Final = 2.0
+"""An element that is kept in a tile."""
+HELD_BYTE: Final = 0.375
+"""A byte of it."""
+LAUNCH: Final = 8000.0
+"""A kernel more, whatever its size."""
+EDGE: Final = 64
+"""Elements of a tile along an axis."""
+LEAST_EDGE: Final = 16
+"""Tiles of fewer elements are not worth it."""
+SHARE: Final = 1 << 18
+"""Bytes of all tiles that are there at once: their share of a second-level cache."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What was decided of values that a reader needs at several indices.
+
+    ``way`` is one of ``again``, ``tile`` and ``cut``. The costs are additions for each element;
+    that of ``tile`` is None where tiles do not serve, and ``why`` tells why.
+    """
+
+    way: str
+    values: tuple[Unit, ...]
+    reader: Unit
+    again: float
+    is_allowed: bool
+    """Whether as much may be computed again."""
+    tile: float | None
+    cut: float
+    why: str = ""
+
+    @property
+    def costs(self) -> str:
+        """The three costs in words."""
+        again = f"compute again {_shown(self.again)}{'' if self.is_allowed else ' (too many)'}"
+        tile = f"none ({self.why})" if self.tile is None else _shown(self.tile)
+        return f"additions per element: {again}, tiles {tile}, store {_shown(self.cut)}"
+
+    def __str__(self) -> str:
+        names = " and ".join(describe(u.result) for u in self.values)
+        done = {"again": "computed again", "tile": "kept in tiles", "cut": "stored"}[self.way]
+        several = f"as {describe(self.reader.result)} needs it at several indices"
+        return f"{names} is {done}, {several}; {self.costs}"
+
+
+def _shown(cost: float) -> str:
+    return f"{cost:.1f}".removesuffix(".0")
+
+
+def choose(reader: Reader, needs: Needs, limit: int, allowed: bool) -> Choice:
+    """The cheapest way; ``limit`` are the additions that computing again may cost, ``allowed``
+    says whether tiles are.
+    """
+    cost = reader.additions(needs)
+    is_allowed = cost <= limit
+    reads = ((needs.sizes[v], len(at) - 1) for v, at in needs.others.items())
+    again = cost + sum((size * BYTE + TURN) * n for size, n in reads)
+    tiled = reader.needs(tile=True)
+    why = "not allowed" if not allowed else _why_no_tile(reader, tiled, limit)
+    values = [] if tiled is None or why else tiled.tiles
+    if not values:
+        several = (reader.members[v] for v, at in needs.members.items() if len(at) > 1)
+        values = [u for u in several if u.computes][:1]
+    sizes = [u.meta.dtype.itemsize for u in values]
+    kept = sum(TURN + HELD + HELD_BYTE * n for n in sizes)
+    tile = None if why or tiled is None else kept + reader.additions(tiled)
+    count = max(1, expected(prod(reader.unit.meta.shape)))
+    cut = sum(TURN + 3 * BYTE * n for n in sizes) + LAUNCH / count
+    if is_allowed:
+        way = "again" if tile is None or again <= tile else "tile"
+    else:
+        way = "tile" if tile is not None and tile <= cut else "cut"
+    return Choice(way, tuple(values), reader.unit, again, is_allowed, tile, cut, why)
+
+
+def _why_no_tile(reader: Reader, tiled: Needs | None, limit: int) -> str:
+    """Why tiles do not serve what is needed at several indices; empty if they do."""
+    shape = reader.unit.meta.shape
+    if reader.folds:
+        return "the kernel puts elements together"
+    if any(map(is_sized, shape)):
+        return "sizes are known only at run time"
+    if tiled is None or not tiled.tiles:
+        return "the indices differ by more than the order of loops"
+    if reader.additions(tiled) > limit:
+        return "other values would have to be computed again"
+    kept = [reader.members[v] for v in tiled.members if v in reader.kept]
+    orders = [reader.orders(tiled.members[u.result]) for u in (*kept, *tiled.tiles)]
+    turns = [_turn(some[0], other) for some in orders for other in some[1:]]
+    extents = [n for n in shape if n != 1]
+    try:
+        images = closed(turns, len(extents))
+    except Untiled as why:
+        return str(why)
+    lanes = {len(extents) - 1, *(some[0][-1] for some in orders)}
+    sizes = [reader.members[v].meta.dtype.itemsize for v in reader.kept]
+    sizes += [u.meta.dtype.itemsize for u in tiled.tiles]
+    if edge_of(extents, images, lanes, sizes) < LEAST_EDGE:
+        return "they would not fit the cache"
+    return ""
+
+
+def _turn(first: Axes, other: Axes) -> Axes:
+    """The permutation of axes that makes one order of them another one."""
+    held = dict(zip(first, other, strict=True))
+    return tuple([held[a] for a in range(len(first))])
+
+
+def several_along(images: Sequence[Axes], lanes: Collection[int]) -> list[int]:
+    """Axes along which a tile has several elements: those that are turned, and those of lanes."""
+    return [a for a in range(len(images[0])) if a in lanes or any(i[a] != a for i in images)]
+
+
+def edge_of(
+    extents: Sequence[int], images: Sequence[Axes], lanes: Collection[int], sizes: Iterable[int]
+) -> int:
+    """Elements of tiles along the axes where they have several; ``sizes`` are bytes of elements."""
+    along, held = several_along(images, lanes), len(images) * sum(sizes)
+    edge = EDGE
+    while edge > 1 and held * prod([min(edge, extents[a]) for a in along]) > SHARE:
+        edge //= 2
+    return edge
