@@ -9,14 +9,18 @@ the group reads or touches what it writes.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Final, cast
+from typing import Any, Final, cast
+
+import numpy as np
 
 from pirkit.diag.errors import ConstraintError
 from pirkit.lowering.codegen.row_blocks import RowBlocks, native_rows
 from pirkit.lowering.liveness import with_frees
 from pirkit.lowering.native_ops import FUSED, ROWS
+from pirkit.lowering.native_ops import PRODUCT as SMALL
+from pirkit.lowering.native_products import is_small
 from pirkit.lowering.whole_program.row_groups import PRODUCT, Group, row_groups
 from pirkit.runtime.binding import Binding
 from pirkit.runtime.library import Library
@@ -36,6 +40,8 @@ from pirkit.runtime.plan import (
     writes,
 )
 
+Array = np.ndarray[Any, Any]
+
 _NOTHING: Final = Copy((), ())
 
 
@@ -46,13 +52,17 @@ def grouped(plan: Plan, library: Library, fed: Mapping[int, Meta]) -> Plan:
         return plan
     metas = _metas(plan, library, fed)
     groups = {k: g for k, g in _groups(plan, metas).items() if _may_wait(plan, g)}
-    if not groups:
+    calls = {k: _call(plan, group, metas) for k, group in groups.items()}
+    gone = {k for group in groups.values() for k in group.members}
+    for number, members, call in _small(plan, metas, gone):
+        calls[number] = call
+        gone |= members
+    if not calls:
         return plan
-    members = {k for group in groups.values() for k in group.members}
     body = [
-        _call(plan, groups[k], metas) if k in groups else instruction
+        calls.get(k, instruction)
         for k, instruction in enumerate(plan.body)
-        if k in groups or k not in members
+        if k in calls or k not in gone
     ]
     ports = (*plan.inputs, *plan.params)
     kept: list[Operand] = [*(p.slot for p in ports), *(o.source for o in plan.outputs)]
@@ -151,6 +161,58 @@ def _call(plan: Plan, group: Group, metas: Sequence[TensorMeta | None]) -> Call:
     return Call(ROWS, tuple(read), tuple(written), attrs, span=middle.span, origin=middle.origin)
 
 
+# --- small products ------------------------------------------------------------------------------
+
+
+def _small(
+    plan: Plan, metas: Sequence[TensorMeta | None], taken: Collection[int]
+) -> Iterator[tuple[int, frozenset[int], Call]]:
+    """Small products, where they stand or where a row is added to them: position, calls, call."""
+    readers = Counter(s for i in instructions(plan.body) for s in reads(i))
+    readers.update(slots_of(o.source for o in plan.outputs))
+    added = {s: k for k, i in enumerate(plan.body) if _is_sum(i, metas) for s in reads(i)}
+    for number, call in enumerate(plan.body):
+        if number in taken or not isinstance(call, Call) or not _is_small(call, metas):
+            continue
+        out = cast(int, call.outputs[0])
+        follows = added.get(out)
+        row = None if follows is None or readers[out] != 1 else _row(plan, follows, out, metas)
+        result = metas[out]
+        attrs = {**call.attrs, "results": (result,)}
+        if row is None or follows is None:
+            yield number, frozenset({number}), replace(call, kernel=SMALL, attrs=attrs)
+            continue
+        outputs = cast(Call, plan.body[follows]).outputs
+        whole = replace(
+            call, kernel=SMALL, inputs=(*call.inputs, row), outputs=outputs, attrs=attrs
+        )
+        yield follows, frozenset({number, follows}), whole
+
+
+def _is_small(call: Call, metas: Sequence[TensorMeta | None]) -> bool:
+    if not _is_plain(call, metas) or call.kernel != PRODUCT:
+        return False
+    x, y, out = (cast(TensorMeta, metas[cast(int, s)]) for s in (*call.inputs, *call.outputs))
+    return is_small(x, y, out, call.attrs)
+
+
+def _is_sum(instruction: Instruction, metas: Sequence[TensorMeta | None]) -> bool:
+    if not isinstance(instruction, Call) or instruction.kernel != "pd_op.add":
+        return False
+    slots = (*instruction.inputs, *instruction.outputs)
+    return all(isinstance(s, int) and metas[s] is not None for s in slots)
+
+
+def _row(plan: Plan, position: int, product: int, metas: Sequence[TensorMeta | None]) -> int | None:
+    """The slot of a row that is added to all rows of a product, if it is one."""
+    call = cast(Call, plan.body[position])
+    (other,) = [cast(int, s) for s in call.inputs if s != product]
+    row, whole = cast(TensorMeta, metas[other]), cast(TensorMeta, metas[product])
+    result = metas[cast(int, call.outputs[0])]
+    is_row = row.rank >= 1 and row.numel == row.shape[-1] == whole.shape[-1]
+    return other if is_row and row.dtype == whole.dtype and result == whole else None
+
+
 def bind_rows(b: Binding) -> NativeStep:
     """What runs a group of rows."""
     blocks: RowBlocks = b.attrs["blocks"]
@@ -171,7 +233,7 @@ class Rows(NativeStep):
         self.inputs, self.results = inputs, results
         self.outputs = {inputs + k: k for k in range(len(results))}
 
-    def piece(self) -> Piece:
+    def piece(self, stay: Mapping[int, Array]) -> Piece:
         return Piece((Work(self.function, self.numbers),))
 
     def error(self, mark: int) -> Exception:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -23,6 +24,8 @@ from pirkit.runtime.native.function import NativeSequence, new_array
 from pirkit.runtime.native.launch import Piece, Work
 from pirkit.runtime.native.segment import NativeStep
 from pirkit.runtime.native.target import l3_bytes
+
+Array = np.ndarray[Any, Any]
 
 
 @lru_cache(maxsize=1024)
@@ -69,7 +72,7 @@ class _Fused(NativeStep):
         read_later = {k for later in self.nests[number + 1 :] for k in later.arrays}
         return large_of(nest, self.outputs.keys() - read_later)
 
-    def piece(self) -> Piece:
+    def piece(self, stay: Mapping[int, Array]) -> Piece:
         """All nests.
 
         Operands are the arrays of the kernel, then a mark for each demand, then what parts of a

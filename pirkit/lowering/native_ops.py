@@ -11,6 +11,8 @@ NAME: Final = "native"
 FUSED: Final = "pir.map_expr"
 ROWS: Final = "pir.rows"
 """Calls of a rewritten plan that stand for products and kernels between them."""
+PRODUCT: Final = "pir.product"
+"""Calls of a rewritten plan that stand for a product of small matrices and what is added to it."""
 TRANSPOSED: Final = frozenset({
     "pd_op.conv2d_transpose", "pd_op.conv3d_transpose", "pd_op.depthwise_conv2d_transpose",
 })  # fmt: skip
@@ -25,9 +27,10 @@ NATIVE_KERNELS: Final[dict[str, tuple[str, str]]] = {
         ("pirkit.lowering.native_conv:bind_convolution", "native code for these sizes"),
     ),
     ROWS: ("pirkit.lowering.grouping:bind_rows", "products and kernels between them, by rows"),
+    PRODUCT: ("pirkit.lowering.native_products:bind_product", "a product of small matrices"),
 }
 """What binds ops to native code, as module and function, and in words."""
-REWRITTEN: Final = frozenset({ROWS})
+REWRITTEN: Final = frozenset({ROWS, PRODUCT})
 """Those of them that are in no program: plans get them when their sizes are known."""
 
 

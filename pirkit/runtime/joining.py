@@ -17,7 +17,7 @@ from pirkit.diag.errors import ConstraintError
 from pirkit.runtime.binding import KERNEL_FAULTS
 from pirkit.runtime.executing import fault
 from pirkit.runtime.frame import Frame
-from pirkit.runtime.native.segment import Member, NativeStep, Segment, in_rows
+from pirkit.runtime.native.segment import Member, NativeStep, Segment
 from pirkit.runtime.plan import Call
 
 Array = np.ndarray[Any, Any]
@@ -43,11 +43,11 @@ class Held:
         """Whether these cells can get their arrays before all of the steps."""
         return self.touched.isdisjoint(cells)
 
-    def may_read(self, cells: Sequence[int]) -> bool:
+    def may_read(self, step: NativeStep, cells: Sequence[int]) -> bool:
         """Whether a step can be one of these: what it has to copy must be there before them."""
         values = self.frame.values
-        stays = [c for c in cells if c >= self.frame.slots]
-        return not self.members or all(in_rows(values[c]) for c in stays)
+        stay = [(k, values[c]) for k, c in enumerate(cells) if c >= self.frame.slots]
+        return not self.members or all(step.takes(k, array) for k, array in stay)
 
     def add(
         self, call: Call, step: NativeStep, cells: Sequence[int], makers: Sequence[Maker]

@@ -117,7 +117,7 @@ class _Builder:
         renewed = {cast(int, o) for o, target in wanted if isinstance(target, Fresh)}
         if any(isinstance(target, tuple) for _, target in wanted) or not renewed.isdisjoint(ins):
             return False
-        if not self.held.may_renew(renewed) or not self.held.may_read(ins):
+        if not self.held.may_renew(renewed) or not self.held.may_read(step, ins):
             self.close()
         env.counters.binds += 1
         fresh: list[tuple[int, TensorMeta]] = []

@@ -90,6 +90,17 @@ def test_what_others_read_is_kept() -> None:
     agrees(function, heads())
 
 
+def test_what_others_read_between_is_there() -> None:
+    """The call between two products reads what a group would give only behind it."""
+
+    def function(q: Any, k: Any, v: Any) -> Any:
+        weights = ops.softmax(ops.matmul(q, k, transpose_y=True) * 0.25, -1)
+        sums = ops.cumsum(weights, 1)
+        return ops.matmul(weights, v), sums
+
+    agrees(function, heads(), groups=0)
+
+
 def test_gradients() -> None:
     def function(g: Any, q: Any, k: Any, v: Any) -> Any:
         return pirkit.grad(lambda *a: (attention(*a) * g).sum(), (0, 1, 2))(q, k, v)

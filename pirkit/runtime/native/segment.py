@@ -33,10 +33,15 @@ class NativeStep(PlacedStep):
     inputs: int
     outputs: Mapping[int, int]
     results: tuple[TensorMeta, ...]
+    strided: AbstractSet[int] = frozenset()
+    """Operands that it can read where they lie, in rows or not."""
 
     @abstractmethod
-    def piece(self) -> Piece:
-        """Its part of a launch, with memory of its own that no other part has."""
+    def piece(self, stay: Mapping[int, Array]) -> Piece:
+        """Its part of a launch, with memory of its own that no other part has.
+
+        ``stay`` are the operands that are in the same array in each run; others lie in rows.
+        """
 
     @abstractmethod
     def error(self, mark: int) -> Exception:
@@ -54,6 +59,10 @@ class NativeStep(PlacedStep):
         """Whether what stays lies in rows, so that a launch can be given it as it is."""
         arrays = [values[c] for _, c in self.operands(cells) if c not in moving]
         return all(a is None or in_rows(a) for a in arrays)
+
+    def takes(self, operand: int, array: Any) -> bool:
+        """Whether an operand can be in an array that stays, as it lies."""
+        return in_rows(array) or (operand in self.strided and is_plain(array))
 
     def is_written_in_rows(
         self, values: Sequence[Any], cells: Sequence[int], moving: AbstractSet[int]
@@ -120,22 +129,25 @@ class Segment:
     ) -> None:
         self.values, self.members = values, members
         self.copies: list[tuple[Array, Array]] = []
-        pieces = [member.step.piece() for member in members]
+        self.found: dict[tuple[int, int], int] = {}
+        fixed: list[dict[int, Array]] = []
+        for number, (step, cells) in enumerate((m.step, m.cells) for m in members):
+            operands = dict(step.operands(cells))
+            self.found |= {(number, k): c for k, c in operands.items() if c in moving}
+            stay = {k: c for k, c in operands.items() if c not in moving}
+            fixed.append({k: self._array(step, k, cell) for k, cell in stay.items()})
+        pieces = [m.step.piece(stay) for m, stay in zip(members, fixed, strict=True)]
         self.ends = np.cumsum([len(piece.marks) for piece in pieces])
         self.launch = Launch(pieces)
-        self.found: dict[tuple[int, int], int] = {}
-        for number, member in enumerate(members):
-            for operand, cell in member.step.operands(member.cells):
-                if cell in moving:
-                    self.found[number, operand] = cell
-                else:
-                    self.launch.fix((number, operand), self._array(member.step, operand, cell))
+        for number, stay in enumerate(fixed):
+            for operand, array in stay.items():
+                self.launch.fix((number, operand), array)
 
     def _array(self, step: NativeStep, operand: int, cell: int) -> Array:
         array = self.values[cell]
         if array is None:
             return new_array(step.results[step.outputs[operand]])
-        if in_rows(array):
+        if step.takes(operand, array):
             return array
         dense = np.empty(array.shape, array.dtype)
         self.copies.append((dense, array))
@@ -180,4 +192,9 @@ def _as_it_is(number: int, error: Exception) -> NoReturn:
 
 def in_rows(array: Any) -> bool:
     """Whether native code can be given an array as it is."""
-    return type(array) is np.ndarray and array.flags.c_contiguous and array.flags.aligned
+    return is_plain(array) and array.flags.c_contiguous
+
+
+def is_plain(array: Any) -> bool:
+    """Whether native code can be given an array whose strides it knows."""
+    return type(array) is np.ndarray and array.flags.aligned
