@@ -40,7 +40,7 @@ _WIDEST: Final = 1024
 """Columns of panels that are held at a time."""
 _PACKING: Final = 10
 """What packing an element costs, in multiplications."""
-_PAGE: Final = 4096
+_FAR: Final = 2048
 """Rows that lie a multiple of this apart push each other out of the caches."""
 
 
@@ -89,9 +89,12 @@ class Blocking:
 
 
 def moves(p: Product) -> bool:
-    """Whether rows of A that are read at once push each other out of the caches: not in a copy."""
+    """Whether rows of a turned A push each other out of the caches, and are read in a copy.
+
+    Where A is not turned, a tile reads whole lines of it and needs none of them for long.
+    """
     row, column = p.a.strides
-    return row % _PAGE == 0 if column == p.dtype.itemsize else column % (_PAGE // 2) == 0
+    return row == p.dtype.itemsize and column != row and column % _FAR == 0
 
 
 def blocking(p: Product, shape: Shape, target: Target, threads: int) -> Blocking:
@@ -179,14 +182,10 @@ class _Writer:
         self.p, self.shape, self.at_once, self.made, self.b = p, shape, at_once, made, b
         size = p.dtype.itemsize
         self.panels = shape.panels_bytes(at_once.depth, at_once.columns)
-        self.turned = p.a.strides[1] != size
         self.moves = moves(p)
-        self.held = copy_row(shape, at_once.inner if self.turned else at_once.depth)
-        lines = at_once.depth if self.turned else at_once.inner
-        self.scratch = self.panels + self.moves * self.held * lines
-        self.seen: Strides = p.a.strides
-        if self.moves:
-            self.seen = (size, self.held) if self.turned else (self.held, size)
+        self.held = copy_row(shape, at_once.inner)
+        self.scratch = self.panels + self.moves * self.held * at_once.depth
+        self.seen: Strides = (size, self.held) if self.moves else p.a.strides
 
     def emit(self) -> None:
         p, b, at_once = self.p, self.b, self.at_once
@@ -299,9 +298,8 @@ class _Writer:
         return self._least(self.shape.columns, self.b.emit(I64, f"sub {columns}, {column.text}"))
 
     def _moved(self, left: Value, rows: Value, deep: Value) -> Value:
-        b, (row, column) = self.b, self.p.a.strides
+        b = self.b
         into = b.at(Value("%scratch", PTR), self.panels)
-        lines, length = (deep, rows) if self.turned else (rows, deep)
-        copy = copied(self.made, self.shape, column if self.turned else row, self.held)
-        b.do(f"call void @{copy}({left}, {into}, {lines}, {length})")
+        copy = copied(self.made, self.shape, self.p.a.strides[1], self.held)
+        b.do(f"call void @{copy}({left}, {into}, {deep}, {rows})")
         return into
