@@ -15,6 +15,7 @@ from collections.abc import Callable
 from mpmath import (  # pyright: ignore[reportMissingImports]
     cos,
     erf,
+    exp,
     floor,
     log,
     mp,
@@ -27,6 +28,7 @@ from mpmath import (  # pyright: ignore[reportMissingImports]
 mp.dps = 40
 Function = Callable[[mpf], mpf]
 PIECES, DEGREE = 32, 5
+ROOTS, CURVE_PIECES = 16, 22
 HALF_ULP_OF_ONE = 2.0**-24
 
 
@@ -39,21 +41,26 @@ def ulp(value: mpf) -> mpf:
 
 
 def piece(
-    f: Function, middle: mpf, low: mpf, high: mpf, known: tuple[mpf, ...] = ()
+    f: Function,
+    middle: mpf,
+    low: mpf,
+    high: mpf,
+    known: tuple[mpf, ...] = (),
+    degree: int = DEGREE,
 ) -> list[mpf | float]:
     """Coefficients of a polynomial in the distance from a point."""
-    count = 10 * (DEGREE + 1)
+    count = 10 * (degree + 1)
     angles = [pi * (k + mpf(1) / 2) / count for k in range(count)]
     nodes = [(low + high) / 2 - (high - low) / 2 * cos(angle) for angle in angles]
     values = [f(x) for x in nodes]
     found: list[float | mpf] = [single(f(middle)), *known]
-    while len(found) <= DEGREE:
+    while len(found) <= degree:
         rows: list[list[mpf]] = []
         left: list[mpf] = []
         for x, y in zip(nodes, values, strict=True):
             distance, unit = x - middle, ulp(y)
             so_far = sum(mpf(c) * distance**k for k, c in enumerate(found))
-            rows.append([distance**k / unit for k in range(len(found), DEGREE + 1)])
+            rows.append([distance**k / unit for k in range(len(found), degree + 1)])
             left.append((y - so_far) / unit)
         found.append(single(mp.lu_solve(mp.matrix(rows), mp.matrix(left))[0]))
     return found
@@ -86,6 +93,23 @@ def erf_pieces() -> list[list[mpf | float]]:
     return table
 
 
+def curve_pieces(f: Function) -> list[list[mpf | float]]:
+    """By x in quarters, rounded."""
+    table: list[list[mpf | float]] = [[1.0] + [0.0] * DEGREE for _ in range(PIECES)]
+    for k in range(CURVE_PIECES):
+        middle, reach = mpf(k) / 4, mpf(1) / 8
+        table[k] = piece(f, middle, max(middle - reach, mpf(0)), middle + reach)
+    return table
+
+
+def tanh_of_cubic(x: mpf) -> mpf:
+    return tanh(sqrt(2 / pi) * (x + mpf("0.044715") * x**3))
+
+
+def erf_of_root(x: mpf) -> mpf:
+    return erf(x / sqrt(mpf(2)))
+
+
 def main() -> None:
     print(
         '"""Piecewise polynomials of the vector math: for each power, lowest first, '
@@ -94,7 +118,13 @@ def main() -> None:
     )
     print("from __future__ import annotations\n\nfrom typing import Final\n")
     print("# fmt: off")
-    for name, table in (("TANH", tanh_pieces()), ("ERF", erf_pieces())):
+    tables = {
+        "TANH": tanh_pieces(),
+        "ERF": erf_pieces(),
+        "TANH_OF_CUBIC": curve_pieces(tanh_of_cubic),
+        "ERF_OF_ROOT": curve_pieces(erf_of_root),
+    }
+    for name, table in tables.items():
         print(f"{name}: Final[tuple[tuple[float, ...], ...]] = (")
         for column in zip(*table, strict=True):
             print("    (")
@@ -102,6 +132,14 @@ def main() -> None:
                 numbers = ", ".join(repr(single(mpf(c))) for c in column[first : first + 3])
                 print(f"        {numbers},")
             print("    ),")
+        print(")")
+    reach = log(2) / (2 * ROOTS)
+    roots = [mpf(2) ** (mpf(k) / ROOTS) for k in range(ROOTS)]
+    lost = [root - mpf(single(root)) for root in roots]
+    rest = piece(exp, mpf(0), -reach, reach, (mpf(1),), 3)[2:]
+    for name, numbers in (("ROOTS_OF_TWO", roots), ("ROOTS_LOST", lost), ("EXP", rest)):
+        print(f"{name}: Final[tuple[float, ...]] = (")
+        print(*(f"    {single(mpf(c))!r}," for c in numbers), sep="\n")
         print(")")
     print("# fmt: on")
 

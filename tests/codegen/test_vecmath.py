@@ -38,7 +38,7 @@ EXACT: dict[str, tuple[Callable[[Array], Array], float, float]] = {
     "sin": (np.sin, 0.9, 0.9),
     "cos": (np.cos, 0.9, 0.9),
     "tanh": (np.tanh, 1.35, 1.35),
-    "sigmoid": (sigmoid, 1.48, 1.5),
+    "sigmoid": (sigmoid, 1.49, 1.5),
     "erf": (ERF, 1.06, 5.0),
     "rsqrt": (lambda x: 1 / np.sqrt(x), 1.5, 1.5),
     "sqrt": (np.sqrt, 0.5, 0.5),
@@ -138,6 +138,21 @@ def test_float64(primitive: str) -> None:
     with np.errstate(all="ignore"):
         want = exact(x.astype(wide)).astype(np.longdouble)
         assert worst(apply(primitive, dt.float64, x), want, dt.float64) <= bound
+
+
+@pytest.mark.parametrize("primitive", ["sin", "cos"])
+@pytest.mark.parametrize(("dtype", "end"), [(dt.float32, 2**18), (dt.float64, 2**20)])
+def test_angles_near_quarter_turns(primitive: str, dtype: DType, end: int) -> None:
+    """Where nearly all of the angle is taken away, and what is left is all of the result."""
+    if np.finfo(np.longdouble).nmant <= 52:
+        pytest.skip("no wider floats here to compare with")
+    quarter = np.longdouble("1.57079632679489661923132169163975144")
+    turns = np.concatenate([np.arange(1, 50_000), np.arange(50_000, 2 * end // 3, 7)])
+    x = (turns * quarter).astype(dtype.np)
+    x = np.concatenate([x, np.nextafter(x, dtype.np.type(0))])
+    x = x[x < end]
+    want = EXACT[primitive][0](x.astype(np.longdouble))
+    assert worst(apply(primitive, dtype, x), want, dtype) <= 0.55
 
 
 def test_powers() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from pirkit.lowering.codegen.ir import I64, Builder, Type, Value
 from pirkit.lowering.codegen.loopnest import Fold, Kernel, Load, Stage, defines, kept, reads
@@ -24,6 +25,7 @@ from pirkit.lowering.codegen.points import (
 from pirkit.lowering.codegen.primitives import Typed, element
 from pirkit.lowering.codegen.schedule import TILE, Schedule
 from pirkit.lowering.codegen.scratch import Scratch
+from pirkit.lowering.codegen.zipping import side_by_side
 
 
 class Columns:
@@ -110,8 +112,8 @@ class _Block:
 
         def several(count: int) -> Callable[[Value, list[Value]], Sequence[Value]]:
             def run(index: Value, _: list[Value]) -> Sequence[Value]:
-                for copy in range(count):
-                    body(b.plus(index, copy * lanes), None)
+                places = [b.plus(index, copy * lanes) for copy in range(count)]
+                side_by_side(b, [partial(body, place, None) for place in places])
                 return []
 
             return run

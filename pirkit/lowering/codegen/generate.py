@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from pirkit.lowering.codegen.columns import Columns
+from pirkit.lowering.codegen.curves import with_curves
 from pirkit.lowering.codegen.ir import Builder, Value
 from pirkit.lowering.codegen.loopnest import Kernel
 from pirkit.lowering.codegen.points import argument
@@ -59,6 +60,7 @@ def module(b: Builder, operands: int, scratch: int) -> str:
 
 def written(kernel: Kernel, target: Target) -> tuple[Builder, Schedule, int]:
     """The body of a kernel's function, how it runs, and the bytes of scratch memory it needs."""
+    kernel = with_curves(kernel, target)
     plan = schedule(kernel, target)
     b = Builder(target.x86 and target.has("avx512f"), plan.kernel.fast, plan.blocks)
     streams = [k for k, o in enumerate(kernel.operands) if o.stream]

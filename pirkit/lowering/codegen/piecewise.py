@@ -10,15 +10,30 @@ from collections.abc import Sequence
 from typing import Final
 
 from pirkit.lowering.codegen.ir import Builder, Type, Value, number
-from pirkit.lowering.codegen.pieces import ERF, TANH
+from pirkit.lowering.codegen.pieces import (
+    ERF,
+    ERF_OF_ROOT,
+    EXP,
+    ROOTS_LOST,
+    ROOTS_OF_TWO,
+    TANH,
+    TANH_OF_CUBIC,
+)
 
 _SIXTEEN: Final = Type("float", 16)
 _LOOK_UP: Final = "llvm.x86.avx512.vpermi2var.ps.512"
+_LOOK_UP_16: Final = "llvm.x86.avx512.permvar.sf.512"
 TANH_END: Final = 9.5
 ERF_END: Final = 3.93
+CURVE_END: Final = 5.5
 """From there on they are 1."""
+_QUARTERS: Final = 1.5 * 2.0**21
 _EIGHTHS: Final = 1.5 * 2.0**20
-"""Added to a number, it leaves it in eighths in the last bits."""
+_SIXTEENTHS: Final = 1.5 * 2.0**19
+"""Added to a number, they leave it in such parts in the last bits."""
+_LOG2E: Final = 1.4426950408889634
+_LN2: Final = (0.693359375, -2.12194440e-4)
+"""As a sum; what the first number, times sixteenths, takes away is exact."""
 
 
 def serves(b: Builder, type_: Type) -> bool:
@@ -47,6 +62,40 @@ def erf(b: Builder, x: Value) -> Value:
     constant, *rest = _coefficients(b, ERF, b.bits(rounded, "i32"))
     constant = b.select(b.compare("ogt", distance, constant), distance, constant)
     return _polynomial(b, [constant, *rest], distance)
+
+
+def tanh_of_cubic(b: Builder, x: Value) -> Value:
+    """tanh(sqrt(2 / pi) (x + 0.044715 x**3)) from 0 to `CURVE_END`."""
+    return _around_quarters(b, TANH_OF_CUBIC, x)
+
+
+def erf_of_root(b: Builder, x: Value) -> Value:
+    """erf(x / sqrt(2)) from 0 to `CURVE_END`."""
+    return _around_quarters(b, ERF_OF_ROOT, x)
+
+
+def _around_quarters(b: Builder, table: Sequence[Sequence[float]], x: Value) -> Value:
+    rounded = b.add(x, _QUARTERS)
+    distance = b.sub(x, b.sub(rounded, _QUARTERS))
+    return _polynomial(b, _coefficients(b, table, b.bits(rounded, "i32")), distance)
+
+
+def exp(b: Builder, x: Value, exact: bool = False) -> tuple[Value, Value]:
+    """y and n with e**x = y 2**floor(n), for x that are in range: 2**(k/16) times e**r.
+
+    With ``exact`` also what rounding 2**(k/16) lost counts.
+    """
+    sixteenths = b.fma(x, _LOG2E, _SIXTEENTHS)
+    n = b.sub(sixteenths, _SIXTEENTHS)
+    r = b.fma(n, -_LN2[1], b.fma(n, -_LN2[0], x))
+    index = b.bits(sixteenths, "i32")
+    root = b.call(_LOOK_UP_16, _SIXTEEN, _vector(ROOTS_OF_TWO), index)
+    second, third = EXP
+    rest = b.fma(b.mul(r, r), b.fma(r, b.like(r, third), b.like(r, second)), r)
+    if not exact:
+        return b.fma(root, rest, root), n
+    lost = b.call(_LOOK_UP_16, _SIXTEEN, _vector(ROOTS_LOST), index)
+    return b.add(root, b.fma(root, rest, lost)), n
 
 
 def _coefficients(b: Builder, table: Sequence[Sequence[float]], index: Value) -> list[Value]:

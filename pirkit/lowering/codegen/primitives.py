@@ -346,6 +346,8 @@ TABLE: Final[dict[str, Emit]] = {
     "tanh": _math(vecmath.tanh),
     "sigmoid": _math(vecmath.sigmoid),
     "erf": _math(vecmath.erf),
+    "tanh_of_cubic": _math(vecmath.tanh_of_cubic),
+    "erf_of_root": _math(vecmath.erf_of_root),
     **{name: _library(name) for name in (
         "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "log2",
         "log10",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 from pirkit.lowering.codegen.homes import homes
@@ -43,9 +44,12 @@ from pirkit.lowering.codegen.primitives import Typed, element, narrow, picked
 from pirkit.lowering.codegen.schedule import Schedule, row_unroll
 from pirkit.lowering.codegen.scratch import LINE, Scratch
 from pirkit.lowering.codegen.vecmath import any_lane
+from pirkit.lowering.codegen.zipping import side_by_side
 
 _AHEAD: Final = 1 << 13
 """Bytes to look ahead at least: memory takes longer than a short row does."""
+_LONG: Final = 1 << 16
+"""Bytes of a row that would not stay in the first-level cache: what is asked for may go there."""
 
 
 class Rows:
@@ -237,8 +241,10 @@ class _RowStage:
         def several(count: int, index: Value, sums: Sequence[Value]) -> list[Value]:
             result = list(sums)
             met: dict[str, list[Value]] = {fold.name: [] for fold in self.watched}
-            for copy in range(count):
-                at = b.plus(index, copy * lanes)
+            places = [b.plus(index, copy * lanes) for copy in range(count)]
+
+            def one(copy: int) -> None:
+                at = places[copy]
                 points = self._points(lanes, None, bases, at, inner, linear)
                 points.run(self.body)
                 self._keep(points, bases, at, linear)
@@ -246,6 +252,14 @@ class _RowStage:
                 self._fetch(bases, at, copy)
                 for fold in self.watched:
                     met[fold.name].append(points.folded[fold.name][0])
+
+            bodies = [partial(one, copy) for copy in range(count)]
+            if any(isinstance(s, Gather) for s in self.body):
+                # a vector may add to what the one before has written
+                for body in bodies:
+                    body()
+            else:
+                side_by_side(b, bodies)
             for fold in self.watched:
                 # one comparison tells of two values
                 values = met[fold.name]
@@ -320,12 +334,15 @@ class _RowStage:
         if plan.ahead is None or self.stage is not self.kernel.stages[plan.ahead]:
             return
         wanted = [(k, self._ahead(k), 0) for k in plan.fetched]
-        wanted += [(k, 0, 1) for k in plan.awaited]
+        # what is kept where a result will be is written right here
+        at_home = self.rows.homes.values()
+        wanted += [(k, 0, 1) for k in plan.awaited if k not in at_home]
         for number, distance, write in wanted:
             size = self.kernel.operands[number].dtype.itemsize
+            near = 3 if self.kernel.inner[-1] * size >= _LONG else 2
             if copy * self.lanes * size % LINE == 0:
                 here = b.at(b.at(bases[number], b.times(index, size)), distance)
-                b.invoke("llvm.prefetch.p0", here, f"i32 {write}", "i32 2", "i32 1")
+                b.invoke("llvm.prefetch.p0", here, f"i32 {write}", f"i32 {near}", "i32 1")
 
     def _ahead(self, number: int) -> int:
         """How far to look ahead: to the next row; past some, if rows are short."""

@@ -51,6 +51,7 @@ _HEAVY = 24
 """Statements from which a body is not unrolled: its instructions fill the pipeline alone."""
 COSTLY: Final = frozenset((
     "exp", "expm1", "log", "log1p", "tanh", "sigmoid", "erf", "sin", "cos", "elementwise_pow",
+    "tanh_of_cubic", "erf_of_root",
 ))  # fmt: skip
 
 

@@ -8,6 +8,7 @@ without branches but for huge arguments of sine and cosine. The polynomials are 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Final
 
 from pirkit.lowering.codegen import piecewise
@@ -21,14 +22,17 @@ _LN2: Final = {
     "float": (0.693359375, -2.12194440e-4),
     "double": (0.693145751953125, 1.42860682030941723212e-6),
 }
-_PI_2: Final = (1.5707963267948966, 6.123233995736766e-17, -1.4973849048591833e-33)
+_PI_2: Final = {
+    "float": (1.5707963705062866, -4.371138828673793e-08, -1.7151245100058819e-15),
+    "double": (1.5707963267948966, 6.123233995736766e-17, -1.4973849048591833e-33),
+}
 _EXP_RANGE: Final = {"float": (-104.0, 89.0), "double": (-746.0, 710.0)}
 _MANTISSA: Final = {"float": 23, "double": 52}
 _BIAS: Final = {"float": 127, "double": 1023}
 _SQRT_HALF: Final = {"float": 0x3F3504F3, "double": 0x3FE6A09E667F3BCD}
 _MOST_ROOTS: Final = 8
 """Half the exponents up to which powers are products and roots."""
-_TRIG_LIMIT: Final = {"float": 2.0**28, "double": 2.0**20}
+_TRIG_LIMIT: Final = {"float": 2.0**18, "double": 2.0**20}
 
 
 def polynomial(b: Builder, name: str, x: Value) -> Value:
@@ -63,7 +67,10 @@ def power_of_two(b: Builder, n: Value, elem: str) -> Value:
 
 
 def scale(b: Builder, x: Value, n: Value) -> Value:
-    """x * 2**n for a whole number n, rounded once; also where 2**n itself is no number."""
+    """x * 2**n for a whole number n, rounded once; also where 2**n itself is no number.
+
+    With AVX-512 a number with a fraction counts as the next smaller whole one.
+    """
     if b.scalef and x.type.lanes * x.type.bits == 512:
         suffix, mask = ("ps", "i16 -1") if x.type.elem == "float" else ("pd", "i8 -1")
         return b.call(f"llvm.x86.avx512.mask.scalef.{suffix}.512", x.type, x, n, x, mask, "i32 4")
@@ -85,6 +92,8 @@ def _exp_parts(b: Builder, x: Value) -> tuple[Value, Value, Value]:
 
 def _exp(b: Builder, x: Value) -> Value:
     """e**x for x that are in range."""
+    if piecewise.serves(b, x.type):
+        return scale(b, *piecewise.exp(b, x))
     n, r, _ = _exp_parts(b, x)
     rest = b.fma(b.mul(r, r), polynomial(b, "exp", r), r)
     return scale(b, b.add(rest, 1.0), n)
@@ -92,6 +101,8 @@ def _exp(b: Builder, x: Value) -> Value:
 
 def _exact_exp(b: Builder, x: Value) -> Value:
     """The same within 0.75 ULP: 1 + r exactly, as a sum of two, then the small rest."""
+    if piecewise.serves(b, x.type):
+        return scale(b, *piecewise.exp(b, x, exact=True))
     n, r, lost = _exp_parts(b, x)
     first = b.add(r, 1.0)
     lost = b.add(lost, b.sub(r, b.sub(first, 1.0)))
@@ -186,8 +197,7 @@ def sigmoid(b: Builder, x: Value) -> Value:
 def tanh(b: Builder, x: Value) -> Value:
     """The hyperbolic tangent: a polynomial near 0, else 1 - 2 / (e**2x + 1); or a quotient."""
     if piecewise.serves(b, x.type):
-        size = at_most(b, b.unary("fabs", x), piecewise.TANH_END)
-        return b.binary("copysign", piecewise.tanh(b, size), x)
+        return _looked_up(b, x, piecewise.tanh, piecewise.TANH_END)
     if b.fast and x.type.elem == "float":
         return _fast_tanh(b, x)
     a = at_most(b, b.unary("fabs", x), 10.0 if x.type.elem == "float" else 20.0)
@@ -209,41 +219,66 @@ def _fast_tanh(b: Builder, x: Value) -> Value:
 def erf(b: Builder, x: Value) -> Value:
     """The error function: a polynomial below 1, above it 1 - e**p with p fitted to log erfc."""
     if piecewise.serves(b, x.type):
-        size = at_most(b, b.unary("fabs", x), piecewise.ERF_END)
-        return b.binary("copysign", piecewise.erf(b, size), x)
+        return _looked_up(b, x, piecewise.erf, piecewise.ERF_END)
     a = at_most(b, b.unary("fabs", x), 4.0 if x.type.elem == "float" else 6.0)
     small = b.fma(a, polynomial(b, "erf", b.mul(a, a)), a)
     large = b.sub(b.like(a, 1.0), _exp(b, polynomial(b, "erfc", b.sub(a, 1.0))))
     return b.binary("copysign", b.select(b.compare("olt", a, 1.0), small, large), x)
 
 
+def _looked_up(
+    b: Builder, x: Value, curve: Callable[[Builder, Value], Value], end: float
+) -> Value:  # fmt: skip
+    """An odd curve that is known from 0 to where it is 1."""
+    size = at_most(b, b.unary("fabs", x), end)
+    return b.binary("copysign", curve(b, size), x)
+
+
+def tanh_of_cubic(b: Builder, x: Value) -> Value:
+    """The hyperbolic tangent in `gelu` (`curves.py`)."""
+    if piecewise.serves(b, x.type):
+        return _looked_up(b, x, piecewise.tanh_of_cubic, piecewise.CURVE_END)
+    slope = math.sqrt(2 / math.pi)
+    return tanh(b, b.mul(x, b.fma(b.mul(x, x), 0.044715 * slope, slope)))
+
+
+def erf_of_root(b: Builder, x: Value) -> Value:
+    """The error function in `gelu` (`curves.py`)."""
+    if piecewise.serves(b, x.type):
+        return _looked_up(b, x, piecewise.erf_of_root, piecewise.CURVE_END)
+    return erf(b, b.mul(x, math.sqrt(0.5)))
+
+
+def _quarters(b: Builder, x: Value) -> tuple[Value, Value, Value]:
+    """n in the last bits, r and what rounding r lost, with x = n pi / 2 + r.
+
+    For |x| up to `_TRIG_LIMIT`: then all but the last products are exact.
+    """
+    high, middle, low = _PI_2[x.type.elem]
+    whole = 1.5 * 2.0 ** _MANTISSA[x.type.elem]
+    shifted = b.fma(x, 2 / math.pi, whole)
+    n = b.sub(shifted, whole)
+    first = b.fma(n, -high, x)
+    second = b.mul(n, middle)
+    third = b.fma(n, low, b.fma(n, middle, b.neg(second)))
+    r = b.sub(first, second)
+    lost = b.sub(b.sub(b.sub(first, r), second), third)
+    return b.bits(shifted, x.type.integer.elem), r, lost
+
+
 def _trig(b: Builder, x: Value, shift: int, name: str) -> Value:
     """Sine of x + shift * pi / 2."""
     elem = x.type.elem
-    wide = b.cast("fpext", x, "double") if elem == "float" else x
-    n = b.unary("rint", b.mul(wide, 2 / math.pi))
-    first = b.fma(n, -_PI_2[0], wide)
-    r = b.fma(n, -_PI_2[1], first)
-    if elem == "float":
-        exact, r = r, b.cast("fptrunc", r, "float")
-        lost = b.cast("fptrunc", b.sub(exact, b.cast("fpext", r, "double")), "float")
-    else:
-        lost = b.fma(n, -_PI_2[2], b.fma(n, -_PI_2[1], b.sub(first, r)))
-    # out of range the quadrant means nothing: the branch below replaces what it gives
-    inside = b.compare("olt", b.unary("fabs", n), 2.0**30)
-    quadrant = b.cast("fptosi", b.select(inside, n, b.like(n, 0)), "i32")
-    if elem == "double":
-        quadrant = b.cast("sext", quadrant, "i64")
+    quadrant, r, lost = _quarters(b, x)
     quadrant = b.op("add", quadrant, shift)
-    z = b.mul(r, r)
+    z = b.fma(r, r, b.mul(b.add(r, r), lost))
     sine = b.add(r, b.fma(b.mul(r, z), polynomial(b, "sin", z), lost))
-    half = b.mul(z, 0.5)
-    main = b.sub(b.like(z, 1.0), half)
-    rest = b.fma(b.mul(z, z), polynomial(b, "cos", z), b.neg(b.mul(r, lost)))
-    cosine = b.add(main, b.add(b.sub(b.sub(b.like(z, 1.0), main), half), rest))
+    cosine = b.fma(z, b.fma(z, polynomial(b, "cos", z), -0.5), 1.0)
     odd = b.compare("ne", b.op("and", quadrant, 1), 0)
-    y = b.select(odd, cosine, sine)
-    y = b.select(b.compare("ne", b.op("and", quadrant, 2), 0), b.neg(y), y)
+    top = x.type.bits - 2
+    sign = b.op("and", b.op("shl", quadrant, top), 2 << top)
+    y = b.bits(b.select(odd, cosine, sine), x.type.integer.elem)
+    y = b.bits(b.op("xor", y, sign), elem)
     if shift == 0:
         y = b.select(b.compare("oeq", x, 0.0), x, y)
     huge = b.compare("ogt", b.unary("fabs", x), _TRIG_LIMIT[elem])

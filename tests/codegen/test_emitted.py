@@ -1,0 +1,73 @@
+"""What the text of generated code looks like where that decides how fast it is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pirkit.lowering.codegen.generate import generate
+from pirkit.lowering.codegen.ir import Builder, Type, Value
+from pirkit.lowering.codegen.zipping import side_by_side
+from pirkit.runtime.native.target import host
+from tests.codegen.nests import softmax
+
+VECTOR = Type("float", 16)
+
+
+def chain(b: Builder, first: str) -> None:
+    x = b.add(Value(first, VECTOR), 1.0)
+    b.do(f"store {b.mul(x, 2.0)}, ptr {first}_place")
+
+
+def test_vectors_are_computed_side_by_side() -> None:
+    b = Builder()
+    side_by_side(b, [lambda: chain(b, "%x"), lambda: chain(b, "%y")])
+    assert [line.split()[2] for line in b.lines[:4]] == ["fadd", "fadd", "fmul", "fmul"]
+    assert [line.split()[-1] for line in b.lines[4:]] == ["%x_place", "%y_place"]
+
+
+def test_what_another_vector_has_computed_comes_first() -> None:
+    b = Builder()
+
+    def short() -> None:
+        shared = b.mul(b.add(Value("%x", VECTOR), 1.0), 2.0)
+        b.do(f"store {b.neg(shared)}, ptr %second")
+
+    side_by_side(b, [lambda: chain(b, "%x"), short])
+    made: set[str] = set()
+    for line in b.lines:
+        name, _, text = line.strip().partition(" = ")
+        read = {word.strip(",") for word in (text or name).split() if word.startswith("%v")}
+        assert read <= made
+        made.add(name)
+    assert sum("fadd" in line for line in b.lines) == 1
+
+
+def test_bodies_with_branches_stay_in_order() -> None:
+    def written(together: bool) -> list[str]:
+        b = Builder()
+
+        def body(name: str) -> None:
+            chain(b, name)
+            b.branch(Value(f"{name}_big", Type("i1")), lambda: chain(b, name) or [])
+
+        bodies = [lambda: body("%x"), lambda: body("%y")]
+        if together:
+            side_by_side(b, bodies)
+        else:
+            for each in bodies:
+                each()
+        return b.lines
+
+    assert written(True) == written(False)
+
+
+def test_long_rows_ask_for_the_next_one_nearby() -> None:
+    """They would push nothing out of the first cache that is read again; short rows would."""
+    target = replace(host(), l2_bytes=1 << 20)
+    long, short = (generate(softmax(4, n), target).text for n in (50_000, 1000))
+    assert "i32 0, i32 3, i32 1)" in long
+    assert "i32 0, i32 2, i32 1)" not in long
+    assert "i32 0, i32 2, i32 1)" in short
+    # a value that is kept where the result will be is just being written there
+    assert "i32 1, i32 3, i32 1)" not in long
+    assert "i32 1, i32 2, i32 1)" in short
