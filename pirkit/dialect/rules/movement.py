@@ -120,6 +120,8 @@ def from_start(b: Builder, index: Value) -> Value:
 
 def counted(b: Builder, index: Value, places: Value) -> Value:
     """Indices among ``places``, which are 0, 1, ...; refuses others, counts from the front."""
+    if index.rank == 1:
+        return b.gather(places, index, axis=0)
     return b.reshape_like(b.gather(places, b.reshape(index, (-1,)), axis=0), index)
 
 
