@@ -38,7 +38,10 @@ from pirkit.runtime.dtype import DType, float32, int64
 
 _SAFE_BITS: Final = 128
 """LLVM 22 widens the one lane of a masked access to vectors narrower than a register on x86, and
-so writes beyond it: those are taken apart here."""
+so writes beyond it: those are taken apart here. It does the same with one lane of numbers that it
+narrows while it stores them, whatever the width."""
+_NARROW: Final = 4
+"""Bytes of an element below which numbers may be narrowed when they are stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,6 +282,11 @@ def store(b: Builder, value: Value, dtype: DType, memory: Memory, mask: Value | 
 
 
 def _masked_store(b: Builder, value: Value, where: Value, size: int, mask: Value) -> None:
+    known = mask.text.strip("<>").split(", ")
+    if size < _NARROW and known.count("i1 true") == 1:
+        lane = known.index("i1 true")
+        b.do(f"store {b.extract(value, lane)}, {b.at(where, lane * size)}, align {size}")
+        return
     if value.type.lanes * value.type.bits >= _SAFE_BITS:
         name = f"llvm.masked.store.{value.type.suffix}.p0"
         b.invoke(name, value, where, f"i32 {size}", mask)

@@ -1,0 +1,108 @@
+"""Native code touches nothing beside its operands."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pirkit.dialect.map_expr.kernel import MapExpr
+from pirkit.lowering.codegen.compile import native
+from pirkit.lowering.codegen.from_map_expr import nests_of
+from pirkit.lowering.codegen.landing import Landing, laid_out, native_landing
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.native.target import host
+from tests.codegen.guarded import Guarded, survives
+from tests.codegen.test_fused import drawn, kernels
+from tests.fusion.cases import Case
+from tests.fusion.random_programs import Maker
+from tests.fusion.test_random import fused
+
+Array = np.ndarray[Any, Any]
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="asks for forbidden pages")
+
+SIZES = (1, 2, 3, 5, 9, 17, 31, 33, 65)
+
+
+@pytest.fixture(params=["128", "256", "512"])
+def bits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """Code for vectors as wide, where the CPU has them."""
+    monkeypatch.setenv("PIRKIT_VECTOR_BITS", request.param)
+    host.cache_clear()
+    yield int(request.param)
+    monkeypatch.undo()
+    host.cache_clear()
+
+
+def calls(kernel: MapExpr, inputs: list[Array], at_end: bool, guarded: Guarded) -> Any:
+    """A call of a kernel whose arrays all lie beside forbidden pages."""
+    nests = nests_of(kernel)
+    if isinstance(nests, str):
+        return lambda: None
+    metas = [s.meta for s in laid_out(kernel).kernel.statements]
+    arrays = [*inputs, *(np.full(m.shape, 113, m.dtype.np) for m in metas)]
+    held = [guarded(a, at_end) for a in arrays]
+    steps: list[Any] = []
+    for nest in nests:
+        flags = [guarded(np.zeros(1, np.uint8), at_end) for _ in nest.demands]
+        code = nest.kernel
+        step = native_landing(code) if isinstance(code, Landing) else native(code)
+        every = [*held, *flags]
+        steps.append(step.bind([every[k] for k in nest.arrays]))
+
+    def run() -> None:
+        for step in steps:
+            step()
+
+    return run
+
+
+def check(found: list[tuple[MapExpr, list[Array]]]) -> None:
+    guarded = Guarded()
+    runs = [calls(k, x, at_end, guarded) for k, x in found for at_end in (True, False)]
+
+    def run_all() -> None:
+        for run in runs:
+            run()
+
+    if survives(run_all):
+        return
+    for number, run in enumerate(runs):
+        assert survives(run), (found[number // 2][0].name, "end" if number % 2 == 0 else "begin")
+
+
+def narrowed(size: int, source: dt.DType, target: dt.DType) -> Case:
+    case = Case()
+    y = case.op("cast", case(size, dtype=source), dtype=target)
+    case.b("pir.shadow_output", case.op("add", y, y), output_name="y")
+    return case
+
+
+def test_numbers_that_are_narrowed(bits: int) -> None:
+    """LLVM stored one lane of wider numbers as wide as they were."""
+    found: list[tuple[MapExpr, list[Array]]] = []
+    for target in (dt.bfloat16, dt.float16, dt.int8, dt.uint8, dt.int16):
+        for source in (dt.int32, dt.float32):
+            for size in SIZES:
+                for kernel in kernels(
+                    fused(narrowed(size, source, target).program, single=True)[0]
+                ):
+                    found.append((kernel, drawn(kernel)))
+    assert len(found) == 2 * 5 * len(SIZES)
+    check(found)
+
+
+PROGRAMS = 400 if os.environ.get("HYPOTHESIS_PROFILE") == "explore" else 12
+
+
+def test_random_programs(bits: int) -> None:
+    found: list[tuple[MapExpr, list[Array]]] = []
+    for seed in range(bits, bits + PROGRAMS):
+        program, _ = fused(Maker(seed, depth=3 + seed % 8).program, single=seed % 2 == 0)
+        found += [(k, drawn(k, seed)) for k in kernels(program)]
+    check(found)
