@@ -14,7 +14,12 @@ from pirkit.dialect.map_expr.kernel import MapExpr
 from pirkit.lowering.codegen.compile import native
 from pirkit.lowering.codegen.from_map_expr import nests_of
 from pirkit.lowering.codegen.landing import Landing, laid_out, native_landing
+from pirkit.lowering.codegen.loopnest import Kernel
+from pirkit.lowering.codegen.nests import Nest
+from pirkit.lowering.codegen.tile_code import native_tiles
+from pirkit.lowering.codegen.tile_turns import TileTurns
 from pirkit.runtime import dtype as dt
+from pirkit.runtime.native.function import NativeSequence
 from pirkit.runtime.native.target import host
 from tests.codegen.guarded import Guarded, survives
 from tests.codegen.test_fused import drawn, kernels
@@ -39,6 +44,16 @@ def bits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ite
     host.cache_clear()
 
 
+def function_of(nest: Nest) -> NativeSequence:
+    match nest.kernel:
+        case Landing():
+            return native_landing(nest.kernel)
+        case TileTurns():
+            return native_tiles(nest.kernel)
+        case Kernel():
+            return native(nest.kernel)
+
+
 def calls(kernel: MapExpr, inputs: list[Array], at_end: bool, guarded: Guarded) -> Any:
     """A call of a kernel whose arrays all lie beside forbidden pages."""
     nests = nests_of(kernel)
@@ -50,10 +65,8 @@ def calls(kernel: MapExpr, inputs: list[Array], at_end: bool, guarded: Guarded) 
     steps: list[Any] = []
     for nest in nests:
         flags = [guarded(np.zeros(1, np.uint8), at_end) for _ in nest.demands]
-        code = nest.kernel
-        step = native_landing(code) if isinstance(code, Landing) else native(code)
         every = [*held, *flags]
-        steps.append(step.bind([every[k] for k in nest.arrays]))
+        steps.append(function_of(nest).bind([every[k] for k in nest.arrays]))
 
     def run() -> None:
         for step in steps:
