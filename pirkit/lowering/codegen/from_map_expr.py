@@ -15,7 +15,9 @@ from itertools import takewhile
 from pirkit.dialect.map_expr.kernel import MapExpr, Statement
 from pirkit.dialect.map_expr.tiling import Untiled, tiles_of
 from pirkit.index.maps import space
+from pirkit.lowering.codegen.digits import without_digits
 from pirkit.lowering.codegen.landing import laid_out
+from pirkit.lowering.codegen.loopnest import Kernel
 from pirkit.lowering.codegen.nests import Builder, Nest
 from pirkit.lowering.codegen.tile_phases import nest_of
 from pirkit.lowering.codegen.writing import Unknown
@@ -48,6 +50,9 @@ def nests_of(kernel: MapExpr) -> tuple[Nest, ...] | str:
             ends = (*laid.landings, *tiled)
             limit = min((k for k in ends if k > start), default=last)
             nest, start = _longest(laid.kernel, start, limit)
+            if isinstance(nest.kernel, Kernel):
+                straight, arrays = without_digits(nest.kernel, nest.arrays)
+                nest = replace(nest, kernel=straight, arrays=arrays)
             nests.append(nest)
     except (Unknown, Untiled) as reason:
         return str(reason)
