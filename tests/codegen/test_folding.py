@@ -77,6 +77,16 @@ def test_a_loop_that_runs_once_is_none() -> None:
     assert total.text == "%v1"
 
 
+def test_a_count_is_hidden_from_those_who_would_count_otherwise() -> None:
+    b = Builder()
+    b.loop(0, 40, 4, [], lambda i, c: [])
+    *_, following = (line for line in b.lines if " = call " in line)
+    name = following.split()[0]
+    assert following == f"  {name} = call i64 @llvm.expect.i64(i64 %v3, i64 0)"
+    assert f"  %i1 = phi i64 [ 0, %entry ], [ {name}, %body1 ]" in b.lines
+    assert "llvm.expect.i64" in b.declared
+
+
 def test_a_loop_that_does_not_run_gives_what_it_was_given() -> None:
     b = Builder()
     assert b.loop(4, 4, 1, [Value("%x", I64)], lambda i, c: [i]) == [Value("%x", I64)]

@@ -142,7 +142,7 @@ def test_processes_are_started_where_they_pay(
     threads: str, count: int, found: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PIRKIT_NUM_THREADS", threads)
-    assert together.children(["\n" * 300] * count) == found
+    assert together.children(["\n" * 500] * count) == found
 
 
 # --- functions that wait ---

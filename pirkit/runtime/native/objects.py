@@ -49,7 +49,6 @@ def _optimise(llvm: Any, module: Any, chosen: Any) -> None:
     builder = llvm.create_pass_builder(chosen, llvm.create_pipeline_tuning_options(1))
     passes = llvm.create_new_function_pass_manager()
     passes.add_instruction_combine_pass()
-    passes.add_new_gvn_pass()
     for function in module.functions:
         if not function.is_declaration:
             passes.run(function, builder)

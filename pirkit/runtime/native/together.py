@@ -16,7 +16,7 @@ from pirkit.runtime.native.engine import compile_ir
 from pirkit.runtime.native.pool import wanted_threads
 from pirkit.runtime.native.target import Target
 
-_LINE_MS: Final = 0.035
+_LINE_MS: Final = 0.025
 _MODULE_MS: Final = 1.5
 _WORTH_MS: Final = 120.0
 """Work that a process takes off our hands at least: it takes 70 ms to start."""
