@@ -106,6 +106,11 @@ class Equations:
         owner = value.owner
         return self.units.get(owner) if isinstance(owner, PirOp) else None
 
+    def is_free(self, value: SSAValue) -> bool:
+        """True if a value is known without reading anything."""
+        unit = self.unit_of(value)
+        return unit is not None and unit.is_free
+
 
 UNTOLD: Final = Opaque("what a kernel would read does not tell all of its sizes", "guard")
 

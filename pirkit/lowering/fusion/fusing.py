@@ -73,7 +73,7 @@ def _planned(found: Equations, policy: Policy, pairs: tuple[Pair, ...]) -> Fused
     spare = idle(found, parts)
     untold: set[PirOp] = set()
     for group in parts.groups:
-        kernel = generate(group, found, parts, spare)
+        kernel = generate(group, found, parts, spare, policy)
         if kernel is None:
             spare |= {u.op for u in group.own}
         elif isinstance(kernel, Untold):

@@ -35,11 +35,11 @@ from pirkit.index.expr import Expr, Iter, within
 from pirkit.index.extent import is_sized
 from pirkit.index.maps import Guard, Index, bindings, compose, space
 from pirkit.lowering.fusion.equations import Equations, Unit
-from pirkit.lowering.fusion.groups import Group, Partition
+from pirkit.lowering.fusion.groups import DEFAULT, Group, Partition, Policy
 from pirkit.lowering.fusion.origins import Origins
 from pirkit.lowering.fusion.sizing import sized
 from pirkit.lowering.fusion.solvability import EXPENSIVE
-from pirkit.lowering.fusion.tiles import with_tiles
+from pirkit.lowering.fusion.tiles import keep_more, with_tiles
 from pirkit.runtime.meta import TensorMeta
 
 
@@ -77,7 +77,11 @@ def idle(found: Equations, parts: Partition) -> set[PirOp]:
 
 
 def generate(
-    group: Group, found: Equations, parts: Partition, spare: AbstractSet[PirOp]
+    group: Group,
+    found: Equations,
+    parts: Partition,
+    spare: AbstractSet[PirOp],
+    policy: Policy = DEFAULT,
 ) -> Generated | Untold | None:
     """The kernel of a group; None if nobody reads what it computes but ops that are ``spare``."""
     units = group.ordered
@@ -86,6 +90,8 @@ def generate(
     if not wanted:
         return None
     outputs = tuple([u.result for u in wanted])
+    if policy.tile:
+        keep_more(group, wanted, found.is_free)
     tiles = group.tiles.keys() & _needed(wanted, group)
     if any(u.is_reduction for u in units):
         tiles = set[SSAValue]()

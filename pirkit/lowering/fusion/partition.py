@@ -227,7 +227,7 @@ class _Partitioner:
         is_straight = all(g.is_straight for g in groups)
         if not kept and (len(inside) < 2 or (len(at) < 2 and is_straight)):
             return _Staged({})
-        reader = Reader(unit, members, kept, self.is_free)
+        reader = Reader(unit, members, kept, self.equations.is_free)
         needs = reader.needs()
         if kept and needs is not None and not reader.keeps_tiles(needs):
             return self.without_tiles(unit, members, kept)
@@ -244,15 +244,11 @@ class _Partitioner:
             kept[choice.values[0].result] = reader.additions(needs)
         return _Staged(kept, choice)
 
-    def is_free(self, value: SSAValue) -> bool:
-        source = self.equations.unit_of(value)
-        return source is not None and source.is_free
-
     def without_tiles(
         self, unit: Unit, members: dict[SSAValue, Unit], kept: dict[SSAValue, int]
     ) -> _Staged | Refusal:
         """What is kept in tiles is computed again, as tiles do not serve an op that joins."""
-        reader = Reader(unit, members, (), self.is_free)
+        reader = Reader(unit, members, (), self.equations.is_free)
         needs = reader.needs()
         cost = max(sum(kept.values()), 0 if needs is None else reader.additions(needs))
         if needs is not None and cost <= self.policy.recompute:

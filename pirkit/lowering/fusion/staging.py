@@ -5,16 +5,19 @@ The three are compared by what they cost for each element, counted in scalar add
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Final
+
+from xdsl.ir import SSAValue
 
 from pirkit.dialect.map_expr.tiling import Axes, Untiled, closed
 from pirkit.dialect.operation import describe
 from pirkit.index.extent import expected, is_sized
 from pirkit.lowering.fusion.equations import Unit
 from pirkit.lowering.fusion.readers import Needs, Reader
+from pirkit.lowering.fusion.solvability import cost_of
 
 BYTE: Final = 0.5
 """A byte that is read from memory, or written."""
@@ -94,6 +97,23 @@ def choose(reader: Reader, needs: Needs, limit: int, allowed: bool) -> Choice:
     else:
         way = "tile" if tile is not None and tile <= cut else "cut"
     return Choice(way, tuple(values), reader.unit, again, is_allowed, tile, cut, why)
+
+
+def choose_for(
+    value: Unit, last: Unit, again: Needs, members: Mapping[SSAValue, Unit], times: int
+) -> Choice:
+    """What becomes of a value that several results need, each in its own order of loops, if it
+    takes ``again`` to compute it once more; ``last`` is one of them.
+    """
+    chain = (members[v] for v in again.members)
+    once = cost_of(value) + sum(cost_of(u) for u in chain if not u.is_reduction)
+    reads = sum(n * BYTE + TURN for n in again.sizes.values())
+    size = value.meta.dtype.itemsize
+    tile = TURN + HELD + HELD_BYTE * size
+    count = max(1, expected(prod(value.meta.shape)))
+    cost, cut = (times - 1) * (once + reads), TURN + 3 * BYTE * size + LAUNCH / count
+    way = "tile" if tile < cost else "again"
+    return Choice(way, (value,), last, cost, True, tile, cut)
 
 
 def _why_no_tile(reader: Reader, tiled: Needs | None, limit: int) -> str:

@@ -1,14 +1,91 @@
-"""Says in a kernel what is kept in tiles: which values, how large tiles are, in which order."""
+"""Which values of a kernel are kept in tiles, how large these are, and in which order they go."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from typing import Final
+
+from xdsl.ir import SSAValue
 
 from pirkit.dialect.map_expr.kernel import MapExpr, Statement
 from pirkit.dialect.map_expr.tiling import Frame, frames_of, is_plain, permutes
 from pirkit.dialect.map_expr.tree import Apply, Choose, Load, Node
-from pirkit.lowering.fusion.staging import LEAST_EDGE, edge_of, several_along
+from pirkit.index.extent import is_sized
+from pirkit.index.maps import Index, space
+from pirkit.lowering.fusion.equations import Unit
+from pirkit.lowering.fusion.groups import Group
+from pirkit.lowering.fusion.readers import Reader
+from pirkit.lowering.fusion.staging import LEAST_EDGE, choose_for, edge_of, several_along
+
+LOOKED_AT: Final = 2048
+"""Ops of a kernel by its results, up to which is looked for what several of them need."""
+
+
+def keep_more(
+    group: Group, wanted: Sequence[Unit], is_free: Callable[[SSAValue], bool]
+) -> None:  # fmt: skip
+    """Keep in tiles what results of a kernel need in different orders of loops, where that is worth
+    it: a result that another one reads turned, or what two of them are made of.
+    """
+    if group.is_straight or len(wanted) * len(group.units) > LOOKED_AT:
+        return
+    units = group.units
+    if any(u.is_reduction or any(map(is_sized, u.meta.shape)) for u in units.values()):
+        return
+    looked: set[SSAValue] = set()
+    while _keeps_one(group, _in_orders(wanted, group, is_free), looked, is_free):
+        continue
+
+
+def _keeps_one(
+    group: Group,
+    found: Mapping[SSAValue, tuple[Unit, int]],
+    looked: set[SSAValue],
+    is_free: Callable[[SSAValue], bool],
+) -> bool:
+    """Keep the last value in tiles that it is worth it for; False if there is none."""
+    units = group.units
+    for value in sorted(found.keys() - looked, key=lambda v: -units[v].order):
+        looked.add(value)
+        last, times = found[value]
+        needs = Reader(units[value], units, group.tiles, is_free).needs()
+        if needs is None:
+            continue
+        choice = choose_for(units[value], last, needs, units, times)
+        if choice.way == "tile":
+            group.choices.append(choice)
+            group.tiles[value] = round(choice.again)
+            return True
+    return False
+
+
+def _in_orders(
+    wanted: Sequence[Unit], group: Group, is_free: Callable[[SSAValue], bool]
+) -> dict[SSAValue, tuple[Unit, int]]:  # fmt: skip
+    """Values that results need in several orders of their loops: the last of these results, and
+    how many orders.
+    """
+    indices: dict[SSAValue, dict[Index, None]] = {}
+    readers: dict[SSAValue, Unit] = {}
+    apart: set[SSAValue] = set()
+    for unit in wanted:
+        indices.setdefault(unit.result, {})[space(unit.meta.shape)] = None
+        reader = Reader(unit, group.units, group.tiles, is_free)
+        needs = reader.needs()
+        if needs is None:
+            return {}
+        for value, at in needs.members.items():
+            indices.setdefault(value, {}).update(at)
+            readers[value] = unit
+            if not reader.permute(group.units[value], at):
+                apart.add(value)
+    several = (v for v, at in indices.items() if len(at) > 1 and v in readers)
+    return {
+        v: (readers[v], len(indices[v]))
+        for v in several
+        if v not in apart and v not in group.tiles and group.units[v].computes
+    }
 
 
 def with_tiles(kernel: MapExpr, kept: Collection[int]) -> MapExpr:

@@ -1,0 +1,243 @@
+"""Values that are needed in several orders of loops: computed again, kept in tiles, or stored."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from pirkit.dialect.build import Value
+from pirkit.dialect.map_expr.checking import problem_of
+from pirkit.dialect.map_expr.kernel import MapExpr
+from pirkit.dialect.map_expr.text import parse_kernel, print_kernel
+from pirkit.dialect.operation import PirOp, ProgramOp
+from pirkit.lowering.codegen.from_map_expr import nests_of
+from pirkit.lowering.codegen.tile_turns import TileTurns
+from pirkit.lowering.fusion.fusing import plan_fusion
+from pirkit.lowering.fusion.groups import Policy
+from pirkit.lowering.kernels import KernelLibrary
+from pirkit.lowering.plan_writer import write_plan
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.executor import Executable
+from tests.fusion.cases import Case, built
+from tests.fusion.random_programs import Array, Maker
+from tests.fusion.test_random import fused, run
+
+SEEDS = 1000 if os.environ.get("HYPOTHESIS_PROFILE") == "explore" else 40
+
+
+class Turner(Maker):
+    """Random programs of dear chains over tensors of equal extents, read in all orders."""
+
+    def shape(self) -> tuple[int, ...]:
+        if not hasattr(self, "extents"):
+            n = self.random.choice((2, 3, 5, 17, 20, 33))
+            self.extents = self.random.choice(((n, n), (n, n), (3, n, n), (2, 1, n, n), (4, 4, 4)))
+        return self.extents
+
+    def step(self) -> Value:
+        x = self.random.choice(self.values[-4:])
+        kind = self.random.choice(("dear", "dear", "self", "self", "turn", "both", "scale", "rare"))
+        return getattr(self, f"_{kind}")(x)
+
+    def _dear(self, x: Value) -> Value:
+        return self.b("pd_op.tanh", self.b("pd_op.sin", self.b("pd_op.scale", x, scale=0.7)))
+
+    def _perm(self, x: Value) -> list[int]:
+        while True:
+            perm = self.random.sample(range(x.rank), x.rank)
+            if tuple(x.shape[p] for p in perm) == x.shape:
+                return perm
+
+    def _turn(self, x: Value) -> Value:
+        return self.b("pd_op.transpose", x, perm=self._perm(x))
+
+    def _self(self, x: Value) -> Value:
+        return self.b(f"pd_op.{self.random.choice(('add', 'multiply'))}", x, self._turn(x))
+
+    def _both(self, x: Value) -> Value:
+        other = self.random.choice([v for v in self.values if v.shape == x.shape])
+        return self._turn(x) - self._turn(other)
+
+    def _rare(self, x: Value) -> Value:
+        kind = self.random.choice(("reduce", "flip", "slice", "unary"))
+        made = getattr(super(), f"_{kind}")(x)
+        self.b("pir.shadow_output", made, output_name=f"r{len(self.values)}")
+        return x + x
+
+
+def natively(program: ProgramOp, inputs: dict[str, Array]) -> dict[str, Array]:
+    library = KernelLibrary("cpu")
+    return dict(Executable(write_plan(program, library=library), library).run(inputs))
+
+
+def kernels(program: ProgramOp) -> list[MapExpr]:
+    made = (op for op in program.walk() if isinstance(op, PirOp) and op.name == "pir.map_expr")
+    return [parse_kernel(op.attribute("kernel")) for op in made]
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_random_programs_give_the_same_numbers(block: int) -> None:
+    tiled = 0
+    for seed in range(block * SEEDS // 4, (block + 1) * SEEDS // 4):
+        made = Turner(seed, depth=2 + seed % 8)
+        want = run(made.program, made.inputs)
+        program, _ = fused(made.program, single=seed % 2 == 0)
+        for kernel in kernels(program):
+            text = print_kernel(kernel)
+            assert problem_of(text) is None
+            assert print_kernel(parse_kernel(text)) == text
+            tiled += any(s.tile for s in kernel.statements)
+            nests = nests_of(kernel)
+            assert not isinstance(nests, str)
+            assert any(isinstance(n.kernel, TileTurns) for n in nests) == any(
+                s.tile for s in kernel.statements
+            )
+        for got in (run(program, made.inputs), natively(program, made.inputs)):
+            for name in want:
+                np.testing.assert_allclose(
+                    got[name], want[name], rtol=2e-5, atol=2e-5, err_msg=f"seed {seed}, {name}"
+                )
+    assert tiled >= SEEDS // 20
+
+
+def planned(c: Case, *results: Value, tile: bool = True) -> list[MapExpr]:
+    for k, result in enumerate(results):
+        c.b("pir.shadow_output", result, output_name=f"y{k}")
+    return [k.kernel for k in plan_fusion(c.program.block, Policy(tile=tile)).kernels]
+
+
+def dear(c: Case, x: Value) -> Value:
+    return c.op("tanh", c.b.exp(x))
+
+
+def test_each_element_is_read_and_written_once() -> None:
+    c = Case()
+    x = dear(c, c(100, 100))
+    (kernel,) = planned(c, x + c.t(x))
+    assert kernel.traffic() == 2 * 4 * 100 * 100
+    assert [s.tile for s in kernel.statements] == [(64, 64), ()]
+
+
+def test_without_tiles_the_value_is_stored() -> None:
+    c = Case()
+    x = dear(c, c(100, 100))
+    made = planned(c, x + c.t(x), tile=False)
+    assert len(made) == 2
+    assert not any(s.tile for k in made for s in k.statements)
+
+
+def test_a_result_that_another_one_reads_turned_is_computed_once() -> None:
+    c = Case()
+    x = dear(c, c(20, 30))
+    (kernel,) = planned(c, x, c.t(x) + c(30, 20))
+    assert [s.tile for s in kernel.statements] == [(20, 30), ()]
+    assert kernel.outputs == (0, 1)
+
+
+def test_what_two_results_need_in_two_orders_is_computed_once() -> None:
+    c = Case()
+    x = dear(c, c(20, 30))
+    (kernel,) = planned(c, x * c(20, 30), c.t(x) + c(30, 20))
+    assert [s.tile for s in kernel.statements] == [(20, 30), (), ()]
+
+
+def test_chains_of_what_is_kept_go_on_in_the_same_kernel() -> None:
+    c = Case()
+    x = dear(c, c(2, 40, 40))
+    y = dear(c, x + c.t(x, 0, 2, 1))
+    (kernel,) = planned(c, y - c.t(y, 0, 2, 1), y)
+    assert [s.tile for s in kernel.statements] == [(1, 40, 40), (1, 40, 40), ()]
+
+
+def test_three_axes_that_change_places_in_a_circle() -> None:
+    c = Case()
+    x = dear(c, c(9, 9, 9))
+    (kernel,) = planned(c, x + c.t(x, 1, 2, 0) + c.t(x, 2, 0, 1))
+    nests = nests_of(kernel)
+    assert not isinstance(nests, str)
+    (nest,) = nests
+    assert isinstance(nest.kernel, TileTurns)
+    assert len(nest.kernel.images) == 3
+
+
+def test_a_cheap_value_is_computed_again_and_a_sum_dissolves_tiles() -> None:
+    c = Case()
+    x = c.relu(c(40, 40))
+    (kernel,) = planned(c, x + c.t(x))
+    assert len(kernel.statements) == 1
+    c = Case()
+    x = c.b.exp(c(40, 40))
+    (kernel,) = planned(c, c.sum(x + c.t(x), 1))
+    assert not any(s.tile for s in kernel.statements)
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("flip", "the indices differ by more than the order of loops"),
+        ("sum", "computing again what is kept in tiles would cost 20 additions per element"),
+        ("open", "sizes are known only at run time"),
+        ("softmax", "the kernel puts elements together"),
+    ],
+)
+def test_where_tiles_do_not_serve_it_is_told_why(name: str, why: str) -> None:
+    c = Case()
+    x = dear(c, c.open(-8, -8) if name == "open" else c(8, 8))
+    if name == "flip":
+        result = x + c.op("flip", x, axis=[0])
+    elif name == "softmax":
+        x = dear(c, c.softmax(c(8, 8)))
+        result = x + c.t(x)
+    else:
+        result = x + c.t(x)
+    if name == "sum":
+        result = c.sum(result, 1)
+    c.b("pir.shadow_output", result, output_name="y")
+    found = plan_fusion(c.program.block, Policy()).partition
+    told = [f"{r.reason} {r.costs}" for r in found.refusals.values()]
+    assert any(why in text for text in told)
+    assert all(r.holds() for r in found.refusals.values())
+
+
+def text_of(name: str) -> str:
+    (made,) = plan_fusion(built(name)[1].block, Policy()).kernels
+    return made.text
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        ("v0[i1, i0]", "v0[i1, i1]", "no permutation"),
+        ("stage 1", "stage 0", "reads a value of stage 0"),
+        ("tile [8, 8]", "tile [8, 4]", "not as long as they are wide"),
+        ("tile [8, 8]", "tile [8]", "no such tiles"),
+        ("tile [8, 8]", "tile [0, 8]", "no such tiles"),
+    ],
+)
+def test_a_text_that_breaks_the_rules_of_tiles_is_refused(old: str, new: str, why: str) -> None:
+    text = text_of("c08_dear_sum_with_own_transpose")
+    assert problem_of(text) is None
+    assert old in text
+    assert why in str(problem_of(text.replace(old, new)))
+
+
+def test_a_statement_between_those_that_go_through_tiles_is_refused() -> None:
+    kernel = parse_kernel(text_of("c08_dear_sum_with_own_transpose"))
+    made, last = kernel.statements
+    wrong = replace(kernel, statements=(made, replace(made, tile=()), last), outputs=(2,))
+    told = problem_of(print_kernel(wrong))
+    assert told == "a statement that has no tiles is between v0 and v2"
+
+
+def test_half_and_double_floats_in_tiles() -> None:
+    for dtype in (dt.float16, dt.float64):
+        c = Case()
+        x = dear(c, c(37, 37, dtype=dtype))
+        c.b("pir.shadow_output", x + c.t(x), output_name="y")
+        want = run(c.program, c.inputs)["y"]
+        got = natively(fused(c.program, single=True)[0], c.inputs)["y"]
+        tolerance = 4e-3 if dtype is dt.float16 else 1e-12
+        np.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance)
