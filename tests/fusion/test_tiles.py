@@ -202,6 +202,24 @@ def test_where_tiles_do_not_serve_it_is_told_why(name: str, why: str) -> None:
     assert all(r.holds() for r in found.refusals.values())
 
 
+@pytest.mark.parametrize("several", [False, True])
+def test_a_part_of_what_is_kept_is_no_reason_to_keep_it(several: bool) -> None:
+    """The loops of such a reader are shorter than those of the tiles."""
+    c = Case()
+    x = dear(c, c(40, 40))
+    part = c.op("slice", x, axes=[0, 1], starts=[0, 0], ends=[20, 20])
+    more = (x * 2.0, c.t(x) * 3.0) if several else ()
+    for k, result in enumerate((part + c.t(part), *more)):
+        c.b("pir.shadow_output", result, output_name=f"y{k}")
+    want = run(c.program, c.inputs)
+    program = fused(c.program, single=True)[0]
+    for kernel in kernels(program):
+        shapes = {s.meta.shape for s in kernel.statements}
+        assert not any(s.tile for s in kernel.statements) or len(shapes) == 1
+    for name, got in natively(program, c.inputs).items():
+        np.testing.assert_allclose(got, want[name], rtol=2e-5, atol=2e-5)
+
+
 def text_of(name: str) -> str:
     (made,) = plan_fusion(built(name)[1].block, Policy()).kernels
     return made.text
@@ -212,6 +230,7 @@ def text_of(name: str) -> str:
     [
         ("v0[i1, i0]", "v0[i1, i1]", "no permutation"),
         ("stage 1", "stage 0", "reads a value of stage 0"),
+        ("of o3 stage 1", "of o3 stage 1 rows []", "no permutation"),
         ("tile [8, 8]", "tile [8, 4]", "not as long as they are wide"),
         ("tile [8, 8]", "tile [8]", "no such tiles"),
         ("tile [8, 8]", "tile [0, 8]", "no such tiles"),
@@ -230,6 +249,26 @@ def test_a_statement_between_those_that_go_through_tiles_is_refused() -> None:
     wrong = replace(kernel, statements=(made, replace(made, tile=()), last), outputs=(2,))
     told = problem_of(print_kernel(wrong))
     assert told == "a statement that has no tiles is between v0 and v2"
+
+
+def test_a_text_that_reads_a_part_of_what_is_kept_in_tiles_is_refused() -> None:
+    text = """\
+kernel k rows []
+input float32[8]
+op o0 = pd_op.tanh(x0, {}, float32[8])
+op o1 = pd_op.slice(o0, {'axes': (0, ), 'infer_flags': (), 'decrease_axis': (), 'starts': (0, ), \
+'ends': (4, )}, float32[4])
+value float32[8] of o0 stage 0
+  t0 = pd_op.tanh(x0[i0], {}, float32)
+  give t0
+value float32[4] of o1 stage 0
+  give v0[i0]
+output v0
+output v1
+"""
+    assert problem_of(text) is None
+    wrong = problem_of(text.replace("of o0 stage 0", "of o0 stage 0 tile [4]"))
+    assert wrong == "v1 reads v0 at no permutation"
 
 
 def test_half_and_double_floats_in_tiles() -> None:

@@ -69,10 +69,14 @@ class Frame:
 
 
 def permutes(reader: Sequence[int], index: Index, shape: Sequence[int]) -> bool:
-    """True if an index of what has a shape goes once through all loops of a reader's shape."""
+    """True if an index of what has a shape goes once through all loops of a reader's shape, and
+    through all elements.
+    """
     here = [e for e in space(reader) if e.iter is not None]
-    held = [e for e, n in zip(index, shape, strict=True) if n != 1]
-    return len(held) == len(here) and set(held) == set(here)
+    held = [(e, n) for e, n in zip(index, shape, strict=True) if n != 1]
+    if len(held) != len(here) or {e for e, _ in held} != set(here):
+        return False
+    return all(e.iter is not None and e.iter.extent == n for e, n in held)
 
 
 def is_plain(statement: Statement) -> bool:
@@ -218,6 +222,10 @@ def _check_order(kernel: MapExpr, frame: Frame, kept: Collection[int]) -> None:
         raise Untiled(f"a statement that has no tiles is between v{numbers[0]} and v{numbers[-1]}")
     count = len(kernel.inputs)
     for k in numbers:
+        shape = kernel.statements[k].meta.shape
+        extents = [frame.extents[a] if a >= 0 else 1 for a in frame.axes[k]]
+        if extents != list(shape):
+            raise Untiled(f"v{k} has other loops than what it is read with")
         for load in kernel.statements[k].loads():
             if load.source - count in frame.axes and load.source - count not in kept:
                 raise Untiled(f"v{k} reads v{load.source - count}, which is kept in no tiles")

@@ -44,6 +44,9 @@ class Turns:
         self.b, self.turns, self.lanes, self.scratch = b, turns, lanes, scratch
         for phase in turns.phases:
             check(phase.kernel)
+            extents = [turns.extents[a] if a >= 0 else 1 for a in phase.axes]
+            if extents != list(phase.kernel.outer):
+                raise InternalError(f"tiles: a phase over {phase.kernel.outer}, not {extents}")
         self.tiles = [_Strides(turns, t.axes, lanes, t.dtype) for t in turns.tiles]
         for k, held in enumerate(self.tiles):
             scratch.reserve(f"tile {k}", held.dtype, held.size * len(turns.images), lanes)
