@@ -116,7 +116,7 @@ class Sums:
         return [w.lanes_added(every[k : k + self.lanes]) for k in groups]
 
     def total(self, w: Writer, parts: int, target: int) -> None:
-        """Add up the parts, into the first of them."""
+        """Add up the parts, into the first of them: all are asked for before one is waited for."""
         b, size = w.b, w.dtype.itemsize
         base = b.at(w.workspace, target)
 
@@ -125,13 +125,11 @@ class Sums:
                 line = b.at(base, b.times(part, self.count * size))
                 return Memory(b.at(line, b.times(index, size)), size)
 
-            def one(part: Value, so_far: Sequence[Value]) -> Sequence[Value]:
-                return [b.add(so_far[0], load(b, w.dtype, place(part), self.lanes, None))]
-
-            zero = Value("0", I64)
-            first = load(b, w.dtype, place(zero), self.lanes, None)
-            (total,) = b.loop(1, parts, 1, [first], one)
-            store(b, total, w.dtype, place(zero), None)
+            places = [place(Value(str(part), I64)) for part in range(parts)]
+            total, *rest = [load(b, w.dtype, each, self.lanes, None) for each in places]
+            for each in rest:
+                total = b.add(total, each)
+            store(b, total, w.dtype, places[0], None)
             return []
 
         b.loop(0, self.count, self.lanes, [], some)
