@@ -61,12 +61,11 @@ class Shape:
         return -(-columns // self.columns) * self.panel_bytes(depth)
 
 
-def shape_for(dtype: DType, target: Target, vectors: int = 2) -> Shape:
+def shape_for(dtype: DType, target: Target) -> Shape:
     """A tile that leaves registers for what is read; enough accumulators to hide their latency."""
     lanes = target.vector_bits // (8 * dtype.itemsize)
-    return (
-        Shape(dtype, lanes, 8, vectors) if target.vector_bits == 512 else Shape(dtype, lanes, 4, 3)
-    )
+    rows, vectors = (8, 2) if target.vector_bits == 512 else (4, 3)
+    return Shape(dtype, lanes, rows, vectors)
 
 
 # --- tiles ---

@@ -133,8 +133,8 @@ def drafted(group: RowBlocks, target: Target) -> Draft:
 
 
 def tile_shape(dtype: DType, target: Target) -> Shape:
-    """Tiles that are wider than those of large products: here columns are few or all of a row."""
-    return shape_for(dtype, target, vectors=3)
+    """Tiles like those of large products, of which rows of 32, 64... columns leave no rest."""
+    return shape_for(dtype, target)
 
 
 def block_rows(group: RowBlocks, target: Target) -> int:
