@@ -63,7 +63,7 @@ def test_the_seeds_unsolvable_program_gives_both_derivations_and_a_witness() -> 
     )
     assert why_not_fused(module, "x", "z") == (
         "%x and %z are in one kernel\n"
-        "  %x is computed again, as %z needs it at several indices; additions per element: compute"
+        "  %x is computed again, as %z needs it at other indices; additions per element: compute"
         " again 14, tiles none (the indices differ by more than the order of loops), store 133"
     )
 
@@ -97,7 +97,7 @@ def test_what_is_kept_in_tiles_is_told() -> None:
     assert print_map_exprs(module).endswith("} where t_var_2: keep(l1)\n")
     assert why_not_fused(module, "x", "z") == (
         "%x and %z are in one kernel\n"
-        "  %x is kept in tiles, as %z needs it at several indices; additions per element: compute"
+        "  %x is kept in tiles, as %z needs it at other indices; additions per element: compute"
         " again 24 (too many), tiles 5.5, store 133"
     )
     refusal = why_not_fused(module, "x", "z", Policy(tile=False))

@@ -8,11 +8,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from pirkit import ops
 from pirkit.dialect.build import Value
 from pirkit.dialect.map_expr.checking import problem_of
 from pirkit.dialect.map_expr.kernel import MapExpr
 from pirkit.dialect.map_expr.text import parse_kernel, print_kernel
 from pirkit.dialect.operation import PirOp, ProgramOp
+from pirkit.frontend.compile import compile
+from pirkit.frontend.tracing import trace
+from pirkit.frontend.whole import compile_whole
 from pirkit.lowering.codegen.from_map_expr import nests_of
 from pirkit.lowering.codegen.tile_turns import TileTurns
 from pirkit.lowering.fusion.fusing import plan_fusion
@@ -142,6 +146,41 @@ def test_what_two_results_need_in_two_orders_is_computed_once() -> None:
     x = dear(c, c(20, 30))
     (kernel,) = planned(c, x * c(20, 30), c.t(x) + c(30, 20))
     assert [s.tile for s in kernel.statements] == [(20, 30), (), ()]
+
+
+def test_what_is_made_of_many_tensors_that_would_be_read_turned_is_turned_once() -> None:
+    for count, tiled in ((2, False), (3, True)):
+        c = Case()
+        x = c(20, 30)
+        for _ in range(count - 1):
+            x = x + c(20, 30)
+        (kernel,) = planned(c, c.t(c.b.exp(x)) + c(30, 20))
+        assert any(s.tile for s in kernel.statements) == tiled
+
+
+def test_where_nothing_is_turned_tiles_are_wide() -> None:
+    c = Case()
+    x = dear(c, c(3, 2000))
+    (kernel,) = planned(c, x, c.b.reshape(x, [1, 3, 2000]) * c(1, 3, 2000))
+    assert [s.tile for s in kernel.statements] == [(1, 1024), ()]
+
+
+def test_plans_and_whole_programs_go_through_tiles() -> None:
+    x = np.random.default_rng(1).standard_normal((70, 70)).astype(np.float32)
+    x[3, 9], x[9, 3] = np.nan, np.inf
+
+    def turned(x: ops.Tensor) -> ops.Tensor:
+        y = ops.tanh(ops.exp(x))
+        return y + ops.transpose(y, [1, 0])
+
+    program = trace(turned, (x,)).program
+    y = np.tanh(np.exp(x))
+    whole = compile_whole(program)
+    assert whole.native is not None
+    (name,) = (p.name for p in whole.executable.plan.inputs)
+    for run_ in (whole.run, compile(program, certify=True).run):
+        (got,) = run_({name: x}).values()
+        np.testing.assert_allclose(np.asarray(got), y + y.T, rtol=1e-5)
 
 
 def test_chains_of_what_is_kept_go_on_in_the_same_kernel() -> None:

@@ -15,6 +15,7 @@ from xdsl.ir import SSAValue
 from pirkit.dialect.map_expr.tiling import Axes, Untiled, closed
 from pirkit.dialect.operation import describe
 from pirkit.index.extent import expected, is_sized
+from pirkit.index.maps import space
 from pirkit.lowering.fusion.equations import Unit
 from pirkit.lowering.fusion.readers import Needs, Reader
 from pirkit.lowering.fusion.solvability import cost_of
@@ -31,6 +32,8 @@ LAUNCH: Final = 8000.0
 """A kernel more, whatever its size."""
 EDGE: Final = 64
 """Elements of a tile along an axis."""
+WIDE: Final = 1024
+"""The same where nothing is turned."""
 LEAST_EDGE: Final = 16
 """Tiles of fewer elements are not worth it."""
 SHARE: Final = 1 << 18
@@ -65,8 +68,8 @@ class Choice:
     def __str__(self) -> str:
         names = " and ".join(describe(u.result) for u in self.values)
         done = {"again": "computed again", "tile": "kept in tiles", "cut": "stored"}[self.way]
-        several = f"as {describe(self.reader.result)} needs it at several indices"
-        return f"{names} is {done}, {several}; {self.costs}"
+        needed = f"as {describe(self.reader.result)} needs it at other indices"
+        return f"{names} is {done}, {needed}; {self.costs}"
 
 
 def _shown(cost: float) -> str:
@@ -104,14 +107,21 @@ def choose_for(
 ) -> Choice:
     """What becomes of a value that several results need, each in its own order of loops, if it
     takes ``again`` to compute it once more; ``last`` is one of them.
+
+    One that is needed in one order alone, another one than its own, is made of what is read turned:
+    each tensor for itself, or the value in tiles.
     """
     chain = (members[v] for v in again.members)
     once = cost_of(value) + sum(cost_of(u) for u in chain if not u.is_reduction)
     reads = sum(n * BYTE + TURN for n in again.sizes.values())
+    near = [e.iter for e in space(value.meta.shape) if e.iter is not None][-1:]
+    turned = sum(any(i in e.iters for at in held for e in at for i in near)
+                 for held in again.others.values())  # fmt: skip
     size = value.meta.dtype.itemsize
     tile = TURN + HELD + HELD_BYTE * size
     count = max(1, expected(prod(value.meta.shape)))
-    cost, cut = (times - 1) * (once + reads), TURN + 3 * BYTE * size + LAUNCH / count
+    cost = (times - 1) * (once + reads) if times > 1 else TURN * turned
+    cut = TURN + 3 * BYTE * size + LAUNCH / count
     way = "tile" if tile < cost else "again"
     return Choice(way, (value,), last, cost, True, tile, cut)
 
@@ -155,11 +165,14 @@ def several_along(images: Sequence[Axes], lanes: Collection[int]) -> list[int]:
 
 
 def edge_of(
-    extents: Sequence[int], images: Sequence[Axes], lanes: Collection[int], sizes: Iterable[int]
+    extents: Sequence[int],
+    images: Sequence[Axes],
+    lanes: Collection[int],
+    sizes: Iterable[int],
+    edge: int = EDGE,
 ) -> int:
     """Elements of tiles along the axes where they have several; ``sizes`` are bytes of elements."""
     along, held = several_along(images, lanes), len(images) * sum(sizes)
-    edge = EDGE
     while edge > 1 and held * prod([min(edge, extents[a]) for a in along]) > SHARE:
         edge //= 2
     return edge

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -16,7 +16,14 @@ from pirkit.index.maps import Index, space
 from pirkit.lowering.fusion.equations import Unit
 from pirkit.lowering.fusion.groups import Group
 from pirkit.lowering.fusion.readers import Reader
-from pirkit.lowering.fusion.staging import LEAST_EDGE, choose_for, edge_of, several_along
+from pirkit.lowering.fusion.staging import (
+    EDGE,
+    LEAST_EDGE,
+    WIDE,
+    choose_for,
+    edge_of,
+    several_along,
+)
 
 LOOKED_AT: Final = 2048
 """Ops of a kernel by its results, up to which is looked for what several of them need."""
@@ -26,7 +33,8 @@ def keep_more(
     group: Group, wanted: Sequence[Unit], is_free: Callable[[SSAValue], bool]
 ) -> None:  # fmt: skip
     """Keep in tiles what results of a kernel need in different orders of loops, where that is worth
-    it: a result that another one reads turned, or what two of them are made of.
+    it: a result that another one reads turned, what two of them are made of, or what is made of
+    many tensors that would be read turned.
     """
     if group.is_straight or len(wanted) * len(group.units) > LOOKED_AT:
         return
@@ -63,8 +71,8 @@ def _keeps_one(
 def _in_orders(
     wanted: Sequence[Unit], group: Group, is_free: Callable[[SSAValue], bool]
 ) -> dict[SSAValue, tuple[Unit, int]]:  # fmt: skip
-    """Values that results need in several orders of their loops: the last of these results, and
-    how many orders.
+    """Values that results need in several orders of their loops, or in another one than their own:
+    the last of these results, and how many orders.
     """
     indices: dict[SSAValue, dict[Index, None]] = {}
     readers: dict[SSAValue, Unit] = {}
@@ -80,12 +88,21 @@ def _in_orders(
             readers[value] = unit
             if not reader.permute(group.units[value], at):
                 apart.add(value)
-    several = (v for v, at in indices.items() if len(at) > 1 and v in readers)
     return {
-        v: (readers[v], len(indices[v]))
-        for v in several
-        if v not in apart and v not in group.tiles and group.units[v].computes
+        v: (readers[v], len(at))
+        for v, at in indices.items()
+        if v in readers
+        and (len(at) > 1 or _is_turned(readers[v].meta.shape, at))
+        and v not in apart
+        and v not in group.tiles
+        and group.units[v].computes
     }
+
+
+def _is_turned(reader: Sequence[int], indices: Iterable[Index]) -> bool:
+    """Whether an index goes along another axis last than the reader does."""
+    last = [e.iter for e in space(reader) if e.iter is not None][-1:]
+    return any([e.iter for e in index if e.iter is not None][-1:] != last for index in indices)
 
 
 def with_tiles(kernel: MapExpr, kept: Collection[int]) -> MapExpr:
@@ -152,7 +169,9 @@ def _block(kernel: MapExpr, frame: Frame, held: Collection[int]) -> list[int]:
     lanes = {next(a for a in reversed(axes) if a >= 0) for axes in frame.axes.values()}
     sizes = [kernel.statements[k].meta.dtype.itemsize for k in frame.axes if k in held]
     along = several_along(frame.images, lanes)
-    edge = max(LEAST_EDGE, edge_of(frame.extents, frame.images, lanes, sizes))
+    is_turned = len(frame.images) > 1 or len(lanes) > 1
+    most = EDGE if is_turned else WIDE
+    edge = max(LEAST_EDGE, edge_of(frame.extents, frame.images, lanes, sizes, most))
     return [min(edge, n) if a in along else 1 for a, n in enumerate(frame.extents)]
 
 
