@@ -201,3 +201,11 @@ def test_windows_outside_of_the_image(
         assert found["y"].ravel().tolist() == maxima, (backend, pipeline)
         assert found["z"].ravel().tolist() == maxima, (backend, pipeline)
         assert found["mask"].ravel().tolist() == places, (backend, pipeline)
+
+
+@pytest.mark.parametrize("name", ["softmax", "log_softmax"])
+@pytest.mark.parametrize("shape", [(2, 0), (0, 0), (0, 3)])
+def test_a_softmax_of_nothing_is_nothing(name: str, shape: tuple[int, ...]) -> None:
+    t = Traced([np.zeros(shape, np.float32)])
+    y = t.b(f"pd_op.{name}", *t.args, axis=1)
+    assert t.run({"y": y}, "decompose")["y"].shape == shape

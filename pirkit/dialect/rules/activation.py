@@ -172,7 +172,7 @@ def _(c: OpCall) -> Value:
 def _(c: OpCall) -> Value:
     """The maximum is subtracted first, so that nothing overflows and small terms stay exact."""
     b, axis = c.b, (c.axis,)
-    if not c.x.rank:
+    if not c.x.rank or not c.x.shape[c.axis]:
         return b.zeros_like(c.x)
     x = b.wide(c.x)
     shifted = x - b("pd_op.max", x, axis=axis, keepdim=True)

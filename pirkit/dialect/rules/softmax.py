@@ -11,7 +11,7 @@ from pirkit.dialect.opdef import decompose, vjp
 def _(c: OpCall) -> Value:
     """The maximum is subtracted first, so that nothing overflows."""
     b, axis = c.b, (c.axis,)
-    if not c.x.rank:
+    if not c.x.rank or not c.x.shape[c.axis]:
         return b.ones_like(c.x)
     x = b.wide(c.x)
     e = b.exp(x - b("pd_op.max", x, axis=axis, keepdim=True))
