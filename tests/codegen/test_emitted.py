@@ -6,7 +6,9 @@ from dataclasses import replace
 
 from pirkit.lowering.codegen.generate import generate
 from pirkit.lowering.codegen.ir import Builder, Type, Value
+from pirkit.lowering.codegen.loopnest import Compute, Kernel, Load, Operand, Stage, Store
 from pirkit.lowering.codegen.zipping import side_by_side
+from pirkit.runtime import dtype as dt
 from pirkit.runtime.native.target import host
 from tests.codegen.nests import softmax
 
@@ -59,6 +61,19 @@ def test_bodies_with_branches_stay_in_order() -> None:
         return b.lines
 
     assert written(True) == written(False)
+
+
+def flat(count: int, primitive: str) -> Kernel:
+    one = Operand(dt.float32, (4,), (), count * 4)
+    body = (Load("x", 0), Compute("y", primitive, ("x",), dt.float32), Store(1, "y"))
+    return Kernel((count,), (), (one, one), (Stage(body),))
+
+
+def test_flat_loops_that_compute_ask_memory_ahead() -> None:
+    target = replace(host(), l2_bytes=1 << 20)
+    assert "prefetch" in generate(flat(1 << 20, "tanh"), target).text
+    assert "prefetch" not in generate(flat(1 << 16, "tanh"), target).text
+    assert "prefetch" not in generate(flat(1 << 20, "abs"), target).text
 
 
 def test_long_rows_ask_for_the_next_one_nearby() -> None:

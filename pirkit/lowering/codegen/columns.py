@@ -23,7 +23,7 @@ from pirkit.lowering.codegen.points import (
     types_of,
 )
 from pirkit.lowering.codegen.primitives import Typed, element
-from pirkit.lowering.codegen.schedule import TILE, Schedule
+from pirkit.lowering.codegen.schedule import FAR, TILE, Schedule
 from pirkit.lowering.codegen.scratch import Scratch
 from pirkit.lowering.codegen.zipping import side_by_side
 
@@ -138,9 +138,19 @@ class _Block:
         """All statements of an elementwise kernel, a vector at a time."""
 
         def body(index: Value, mask: Value | None) -> None:
+            if mask is None:
+                self._fetch(index)
             self.points(index, mask, [], self.lanes).run(self.kernel.stages[0].body)
 
         self.vectors(body, self.columns.plan.unroll)
+
+    def _fetch(self, index: Value) -> None:
+        """Ask for what is read some rounds later; beyond the last element that does nothing."""
+        b = self.b
+        for number in self.columns.plan.fetched:
+            size = self.kernel.operands[number].dtype.itemsize
+            here = b.at(b.at(self.bases[number], b.times(index, size)), FAR)
+            b.invoke("llvm.prefetch.p0", here, "i32 0", "i32 2", "i32 1")
 
     def stage(self, stage: Stage) -> None:
         folds = [s for s in stage.body if isinstance(s, Fold)]

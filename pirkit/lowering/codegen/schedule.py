@@ -45,10 +45,13 @@ _TILE_ROWS = 4
 _ACCUMULATORS = 16
 _SHORT_FOLD = 64
 _STRAIGHT = 64
+FAR: Final = 1 << 12
 TILE: Final = 256
 """Points along the swept axis that are turned at once."""
 _HEAVY = 24
 """Statements from which a body is not unrolled: its instructions fill the pipeline alone."""
+_COMPUTING = 12
+"""Statements from which a CPU that computes does not look far enough ahead in memory."""
 COSTLY: Final = frozenset((
     "exp", "expm1", "log", "log1p", "tanh", "sigmoid", "erf", "sin", "cos", "elementwise_pow",
     "tanh_of_cubic", "erf_of_root",
@@ -69,7 +72,8 @@ class Schedule:
     packed: tuple[int, ...] = ()
     """Operands that are turned in tiles."""
     ahead: int | None = None
-    """The stage that asks for the next row of the operands ``fetched``, while it computes."""
+    """The stage that asks for the next row of the operands ``fetched``, while it computes. A flat
+    loop asks for what is `FAR` bytes on."""
     fetched: tuple[int, ...] = ()
     awaited: tuple[int, ...] = ()
     """Operands that a later stage writes: it asks for them too."""
@@ -116,7 +120,10 @@ def schedule(kernel: Kernel, target: Target) -> Schedule:
         return tiled
     if not kernel.inner and sweep is None:
         ordered = with_axes(kernel, [*outer, axis], ())
-        return Schedule(ordered, "flat", lanes, 1 if _weight(kernel) > _HEAVY else 2, _FLAT_BLOCK)
+        unroll = 1 if _weight(kernel) > _HEAVY else 2
+        return Schedule(
+            ordered, "flat", lanes, unroll, _FLAT_BLOCK, fetched=_streamed(ordered, target)
+        )
     if sweep is not None:
         (inner if sweep in inner else outer).remove(sweep)
         inner.append(sweep)
@@ -204,6 +211,19 @@ def _fetching(plan: Schedule, target: Target) -> Schedule:
         and not kernel.operands[k].stream
     ]
     return replace(plan, ahead=ahead, fetched=tuple(fetched), awaited=tuple(awaited))
+
+
+def _streamed(kernel: Kernel, target: Target) -> tuple[int, ...]:
+    """What comes from memory beyond the caches while a flat loop computes: it is asked for."""
+    if _weight(kernel) < _COMPUTING:
+        return ()
+    return tuple(
+        k
+        for k in sorted(_loaded(kernel))
+        if kernel.operands[k].outer[-1] == kernel.operands[k].dtype.itemsize
+        and kernel.operands[k].size > target.l2_bytes
+        and all(kernel.operands[k].outer)
+    )
 
 
 def _lanes(kernel: Kernel, axis: int, target: Target) -> int:
