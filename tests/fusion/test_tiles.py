@@ -290,6 +290,16 @@ def test_a_statement_between_those_that_go_through_tiles_is_refused() -> None:
     assert told == "a statement that has no tiles is between v0 and v2"
 
 
+def test_tiles_that_no_cache_holds_are_refused() -> None:
+    c = Case()
+    x = dear(c, c(3000, 3000))
+    (kernel,) = planned(c, x + c.t(x))
+    text = print_kernel(kernel)
+    assert problem_of(text) is None
+    wrong = problem_of(text.replace("tile [64, 64]", "tile [3000, 3000]"))
+    assert wrong == "tiles are larger than what is kept in a cache"
+
+
 def test_a_text_that_reads_a_part_of_what_is_kept_in_tiles_is_refused() -> None:
     text = """\
 kernel k rows []

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Final
 
 from pirkit.dialect.map_expr.kernel import MapExpr, Statement
@@ -32,6 +33,8 @@ Axes = tuple[int, ...]
 """Of each axis, another one: -1 where there is one element."""
 
 
+MOST_BYTES: Final = 1 << 23
+"""Of the tiles that are there at once."""
 MOST_IMAGES: Final = 6
 """Tiles of a value that are there at once."""
 
@@ -125,7 +128,9 @@ def tiles_of(kernel: MapExpr) -> list[Frame]:
 
 
 def block_of(kernel: MapExpr, frame: Frame) -> tuple[int, ...]:
-    """How many elements a tile has along each axis of a frame. Raises Untiled if tiles differ."""
+    """How many elements a tile has along each axis of a frame. Raises Untiled if tiles differ, or
+    are too large.
+    """
     found: dict[int, int] = {}
     for number, axes in frame.axes.items():
         tile = kernel.statements[number].tile
@@ -136,7 +141,10 @@ def block_of(kernel: MapExpr, frame: Frame) -> tuple[int, ...]:
         for a, n in zip(axes, tile, strict=True):
             if (n != 1) if a < 0 else (found.setdefault(a, n) != n):
                 raise Untiled(f"v{number} has other tiles than what it is read with")
-    block = tuple([found[a] for a in range(len(frame.extents))])
+    block = tuple([min(found[a], n) for a, n in enumerate(frame.extents)])
+    sizes = [kernel.statements[k].meta.dtype.itemsize for k in frame.axes]
+    if prod(block) * sum(sizes) * len(frame.images) > MOST_BYTES:
+        raise Untiled("tiles are larger than what is kept in a cache")
     if any(block[a] != n for image in frame.images for a, n in zip(image, block, strict=True)):
         raise Untiled("tiles that are read turned are not as long as they are wide")
     return block

@@ -9,7 +9,7 @@ from typing import Final
 from xdsl.ir import SSAValue
 
 from pirkit.dialect.map_expr.kernel import MapExpr, Statement
-from pirkit.dialect.map_expr.tiling import Frame, frames_of, is_plain, permutes
+from pirkit.dialect.map_expr.tiling import Frame, frames_of, is_plain, permutes, tiles_of
 from pirkit.dialect.map_expr.tree import Apply, Choose, Load, Node
 from pirkit.index.extent import is_sized
 from pirkit.index.maps import Index, space
@@ -123,7 +123,9 @@ def with_tiles(kernel: MapExpr, kept: Collection[int]) -> MapExpr:
         for k in held & frame.axes.keys():
             tile = tuple([block[a] if a >= 0 else 1 for a in frame.axes[k]])
             statements[k] = replace(statements[k], tile=tile)
-    return replace(kernel, statements=tuple(statements))
+    made = replace(kernel, statements=tuple(statements))
+    tiles_of(made)
+    return made
 
 
 def _ties(kernel: MapExpr) -> list[tuple[int, int]]:
