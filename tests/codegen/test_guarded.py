@@ -110,12 +110,24 @@ def test_numbers_that_are_narrowed(bits: int) -> None:
     check(found)
 
 
+NARROW = (dt.bfloat16, dt.float16, dt.int8, dt.int16, dt.bool_, dt.float64, dt.int32, dt.float32)
+
+
+def narrowing(seed: int) -> Maker:
+    """A random program that gives some of its values in other types, too."""
+    made = Maker(seed, depth=3 + seed % 8)
+    for k, value in enumerate(made.values[-3:]):
+        other = made.b.cast(value, NARROW[(seed + k) % len(NARROW)])
+        made.b("pir.shadow_output", other, output_name=f"n{k}")
+    return made
+
+
 PROGRAMS = 400 if os.environ.get("HYPOTHESIS_PROFILE") == "explore" else 12
 
 
 def test_random_programs(bits: int) -> None:
     found: list[tuple[MapExpr, list[Array]]] = []
     for seed in range(bits, bits + PROGRAMS):
-        program, _ = fused(Maker(seed, depth=3 + seed % 8).program, single=seed % 2 == 0)
+        program, _ = fused(narrowing(seed).program, single=seed % 2 == 0)
         found += [(k, drawn(k, seed)) for k in kernels(program)]
     check(found)
