@@ -6,8 +6,9 @@ from importlib import import_module
 from typing import Final
 
 from pirkit.runtime.binding import Bind
+from pirkit.runtime.registry import NATIVE
 
-NAME: Final = "native"
+NAME: Final = NATIVE
 FUSED: Final = "pir.map_expr"
 ROWS: Final = "pir.rows"
 """Calls of a rewritten plan that stand for products and kernels between them."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,12 +12,25 @@ from pirkit.lowering.native import why_not_native
 from pirkit.lowering.native_conv import why_not_native as why_not_convolution
 from pirkit.lowering.native_ops import CONVOLUTIONS, FUSED
 from pirkit.lowering.whole_program.choose import explained
+from pirkit.lowering.whole_program.row_groups import PRODUCT
 from pirkit.runtime.binding import Binding, first_dtype
 from pirkit.runtime.meta import TensorMeta
-from pirkit.runtime.nodes import Aside, Bound, Branch, Fresh, InArena, Late, Loop, Node, Over
+from pirkit.runtime.native.segment import NativeStep
+from pirkit.runtime.nodes import (
+    Aside,
+    Bound,
+    Branch,
+    Fresh,
+    InArena,
+    Late,
+    Loop,
+    Node,
+    Once,
+    Over,
+)
 from pirkit.runtime.plan import Call, Plan
 from pirkit.runtime.planning import plan_memory
-from pirkit.runtime.registry import CPU, REFERENCE, Choice
+from pirkit.runtime.registry import CPU, NATIVE, REFERENCE, Choice
 
 
 def why_kernels(plan: Plan, library: KernelLibrary) -> str:
@@ -27,9 +41,11 @@ def why_kernels(plan: Plan, library: KernelLibrary) -> str:
     """
     fed = {port.slot: port.meta for port in (*plan.inputs, *plan.params)}
     rewritten = library.grouped(plan, fed)
-    layout = plan_memory(rewritten, library, fed, device=library.device, generator=_no_draws)
+    layout = plan_memory(
+        rewritten, library, fed, device=library.device, generator=_no_draws, joins=True
+    )
     lines = [f"kernels of @{plan.name} on `{library.backend}`, {layout.nbytes:,} bytes of memory"]
-    lines += _nodes(layout.nodes, library, rewritten)
+    lines += _nodes(layout.nodes, library, rewritten, _NativeCalls())
     if library.device.name == CPU and library.backend != REFERENCE:
         lines.append(f"as a whole (`compile_whole`): {explained(plan)}")
     return "\n".join(lines) + "\n"
@@ -39,11 +55,46 @@ def _no_draws(call: Call) -> Callable[[], np.random.Generator]:
     return np.random.default_rng
 
 
-def _nodes(nodes: tuple[Node, ...], library: KernelLibrary, plan: Plan) -> Iterator[str]:
+@dataclass
+class _NativeCalls:
+    """Which steps run as one native call, in the order in which they are told of."""
+
+    number: int = 0
+    is_open: bool = False
+
+    def told(self, node: Bound) -> Iterator[str]:
+        """In which call a step is, or why it is in none; views and constants are between them."""
+        if isinstance(node.step, NativeStep):
+            self.number += not self.is_open
+            self.is_open = True
+            yield f"    in native call {self.number}"
+            return
+        if node.choice.kernel.form == "view" or any(isinstance(t, Once) for t in node.targets):
+            return
+        self.is_open = False
+        yield f"    in no native call: {_why_apart(node)}"
+
+
+def _why_apart(node: Bound) -> str:
+    if node.choice.kernel.key.backend == NATIVE:
+        return "its native code is a call of its own"
+    if node.call.kernel == PRODUCT:
+        return "products of this size and type are numpy's, and so are all without fused kernels"
+    return "it has no native form"
+
+
+def _nodes(
+    nodes: tuple[Node, ...], library: KernelLibrary, plan: Plan, native: _NativeCalls
+) -> Iterator[str]:
+    on_cpu = library.device.name == CPU and library.backend != REFERENCE
     for node in nodes:
+        if not isinstance(node, Bound):
+            native.is_open = False
         match node:
             case Bound():
                 yield f"{_called(node.call)}: {_choice(node.choice)}"
+                if on_cpu:
+                    yield from native.told(node)
                 if why := _not_native(node, library, plan):
                     yield f"    not in native code: {why}"
                 yield from _places(node)
@@ -52,9 +103,9 @@ def _nodes(nodes: tuple[Node, ...], library: KernelLibrary, plan: Plan) -> Itera
                 for choice in _candidates(node.call, library, plan):
                     yield f"    candidate: {_choice(choice)}"
             case Branch():
-                yield from _nodes((*node.then, *node.orelse), library, plan)
+                yield from _nodes((*node.then, *node.orelse), library, plan, native)
             case Loop():
-                yield from _nodes(node.body, library, plan)
+                yield from _nodes(node.body, library, plan, native)
             case _:
                 continue
 
@@ -102,6 +153,8 @@ def _places(node: Bound) -> Iterator[str]:
                     yield f"    result: {meta} at {offset}"
                 case Fresh(meta):
                     yield f"    result: {meta}, new in each run, the caller keeps it"
+                case Once(meta):
+                    yield f"    result: {meta}, made once"
                 case Over(slot):
                     yield f"    result: over ${slot}"
                 case Aside(_, place):

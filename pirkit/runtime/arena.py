@@ -56,7 +56,7 @@ def _aligned(nbytes: int) -> int:
     return -(-nbytes // ALIGNMENT) * ALIGNMENT
 
 
-Owner = Literal["caller", "variable", "arena", "fresh", "heap"]
+Owner = Literal["caller", "variable", "arena", "fresh", "heap", "once"]
 
 
 @dataclass(eq=False)
@@ -65,7 +65,7 @@ class Storage:
 
     ``caller``: fed in, never written. ``variable``: fed in to be written. ``arena``: a stretch of
     the session's memory. ``fresh``: made anew in each run, since the caller keeps it. ``heap``:
-    whatever a kernel returned.
+    whatever a kernel returned. ``once``: written when the session is made.
     """
 
     owner: Owner

@@ -36,6 +36,8 @@ class Steps:
     instructions: tuple[Instruction, ...]
     accesses: tuple[Access | None, ...] = ()
     """What each one reads and writes, where that was asked for."""
+    is_native: bool = False
+    """Whether numpy computes nothing here, and so warns of nothing."""
 
     @cached_property
     def ended(self) -> tuple[tuple[Any, ...], ...]:

@@ -86,8 +86,7 @@ class Executable:
         session = self._sessions.made(key, Mode(self.reuse, run=trace.run), Counters())
         session.feed(self._slots, values)
         session.draws.begin(self.seed, self.runs)
-        with np.errstate(all="ignore"):
-            session.run()
+        session.run()
         return trace
 
     def _run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -100,8 +99,7 @@ class Executable:
             self.runs += 1
             self.counters.runs += 1
         session.draws.begin(self.seed, run)
-        with np.errstate(all="ignore"):
-            session.run()
+        session.run()
         outputs = self._outputs(session)
         if self._written:
             self._update(session)

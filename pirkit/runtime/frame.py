@@ -7,7 +7,7 @@ from typing import Any
 
 from pirkit.runtime.device import Device
 from pirkit.runtime.meta import TensorMeta
-from pirkit.runtime.nodes import Aside, Fresh, InArena, Over, Target
+from pirkit.runtime.nodes import Aside, Fresh, InArena, Once, Over, Target
 from pirkit.runtime.plan import Operand
 
 Cells = int | tuple[int, ...]
@@ -24,6 +24,7 @@ class Frame:
     def __init__(self, slots: int, nbytes: int, device: Device) -> None:
         self.values: list[Any] = [None] * (slots + 1)
         self.slots = slots
+        self._device = device
         self._carve = device.block(nbytes)
         self._cells: dict[int, int] = {}
 
@@ -78,6 +79,8 @@ class Frame:
         match target:
             case InArena(meta, offset):
                 self.fix(slot, self._carve(meta.shape, meta.dtype.np, offset))
+            case Once(meta):
+                self.fix(slot, self._device.empty(meta.shape, meta.dtype.np))
             case Fresh(meta):
                 self.vary(slot)
                 fresh.append((slot, meta))

@@ -33,6 +33,13 @@ class Fresh:
 
 
 @dataclass(frozen=True, slots=True)
+class Once:
+    """Memory of its own, written when the session is made and never again."""
+
+    meta: TensorMeta
+
+
+@dataclass(frozen=True, slots=True)
 class Over:
     """The array that is in a slot already."""
 
@@ -47,7 +54,7 @@ class Aside:
     place: InArena
 
 
-Target = InArena | Fresh | Over | Aside | None
+Target = InArena | Fresh | Once | Over | Aside | None
 Targets = tuple["Target | tuple[Target, ...]", ...]
 
 

@@ -9,7 +9,7 @@ reads that.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from math import prod
@@ -19,7 +19,7 @@ import numpy as np
 
 from pirkit.diag.errors import ConstraintError, UnsupportedError
 from pirkit.runtime.arena import Arena, Storage
-from pirkit.runtime.binding import Step
+from pirkit.runtime.binding import Step, first_dtype
 from pirkit.runtime.device import Device
 from pirkit.runtime.library import Library, Metas, bind_call, call_fault, is_static
 from pirkit.runtime.meta import UNKNOWN, Meta, TensorMeta, VecMeta
@@ -35,6 +35,7 @@ from pirkit.runtime.nodes import (
     Loop,
     Move,
     Node,
+    Once,
     OnStack,
     Over,
     Release,
@@ -57,12 +58,15 @@ from pirkit.runtime.plan import (
     slots_of,
     writes,
 )
-from pirkit.runtime.registry import Choice
+from pirkit.runtime.registry import NATIVE, Choice
 from pirkit.runtime.storages import Storages
 from pirkit.runtime.write_back import copied, written_back
 
 COPIED: Final = 4096
 """Bytes up to which inputs and parameters are copied into the arena."""
+
+MADE_ONCE: Final = 1 << 16
+"""Bytes up to which a session keeps what does not depend on its inputs."""
 
 
 def plan_memory(
@@ -74,20 +78,23 @@ def plan_memory(
     generator: Callable[[Call], Callable[[], np.random.Generator]],
     reuse: bool = True,
     variables: frozenset[int] = frozenset(),
+    joins: bool = False,
 ) -> Layout:
     """Lay out one session of a plan.
 
     ``fed`` holds the actual metas of inputs and parameters by slot; those in ``variables`` are
-    written where they are, if the program writes them at all. Raises RuntimeFault (PK0901,
+    written where they are, if the program writes them at all. ``joins`` tells that native steps
+    become one call, and what is the same in each run is computed once. Raises RuntimeFault (PK0901,
     with the op and its span) for shapes that an op refuses, UnsupportedError for an op without a
     kernel.
     """
     planner = _Planner(plan, Arena(reuse), library=library, device=device, generator=generator)
-    planner.kept = _kept(plan, library)
+    planner.kept, planner.keeps = _kept(plan, library), joins and device.xp is np
     planner.going_home = written_back(plan, planner.kept)
     copied: list[tuple[int, InArena]] = []
+    others = set(fed) - planner.kept - (_read_by_native(plan, library) if joins else set())
     for slot, meta in fed.items():
-        if device.xp is np and slot not in planner.kept and _is_small(meta):
+        if device.xp is np and slot in others and _is_small(meta):
             copied.append((slot, cast(InArena, planner.new(slot, cast(TensorMeta, meta)))))
             continue
         planner.feed(slot, meta, is_variable=slot in variables)
@@ -109,6 +116,20 @@ def plan_memory(
         frozenset(s for s in variables if planner.is_in_place(s)),
         planner.copies,
     )
+
+
+def _read_by_native(plan: Plan, library: Library) -> set[int]:
+    """Slots that only native code reads: it finds where the caller's array is by itself."""
+    native, others = set[int](), set[int]()
+    for instruction in instructions(plan.body):
+        read = set(reads(instruction))
+        metas = [plan.slots[s] for s in read]
+        choices: Sequence[Choice] = ()
+        if isinstance(instruction, Call) and (dtype := first_dtype(metas)) is not None:
+            choices = library.choices(instruction.kernel, dtype, instruction.attrs)
+        is_native = bool(choices) and choices[0].kernel.key.backend == NATIVE
+        (native if is_native else others).update(read)
+    return native - others
 
 
 def _is_small(meta: Meta) -> bool:
@@ -150,6 +171,8 @@ class _Planner(Storages):
     """Those of them that are computed in the variable."""
     copies: int = 0
     """Write-backs that copy."""
+    keeps: bool = False
+    """Whether what is the same in each run is computed once."""
     written: frozenset[Storage | int] = frozenset()
     """What the latest instruction wrote."""
 
@@ -226,6 +249,9 @@ class _Planner(Storages):
             is_view = choice.kernel.form == "view"
             self.alias_results(call, wanted, detached=detach, is_view=is_view)
             return
+        if self.is_constant(call, wanted):
+            yield Bound(call, step, tuple(self.once(call, wanted)), choice)
+            return
         operands = self.overwritable(call, choice)
         moves: list[tuple[int, int]] = []
         targets = tuple(
@@ -239,6 +265,30 @@ class _Planner(Storages):
         for source, home in moves:
             yield Move(call, (source,), (home,), (Over(home),))
             self.drop(source)
+
+    def is_constant(self, call: Call, wanted: Metas) -> bool:
+        """Whether a call gives the same in each run, in little memory that nobody else gets."""
+        slots = set(slots_of(call.outputs))
+        reads = any(o is not None for o in call.inputs) or call.random is not None
+        if not self.keeps or reads or call.is_ordered or not slots:
+            return False
+        if slots & (self.homes | self.kept | self.going_home.keys() | self.state):
+            return False
+        if not all(isinstance(m, TensorMeta | None) for m in wanted):
+            return False
+        metas = [m for m in wanted if isinstance(m, TensorMeta)]
+        return sum(m.numel * m.dtype.itemsize for m in metas) <= MADE_ONCE
+
+    def once(self, call: Call, wanted: Metas) -> Iterator[Target]:
+        for slot, meta in zip(call.outputs, wanted, strict=False):
+            if isinstance(slot, int) and isinstance(meta, TensorMeta):
+                self.retire(slot)
+                self.metas[slot] = meta
+                self.refer(slot, Storage("once"))
+                self.whole.add(slot)
+                yield Once(meta)
+            else:
+                yield None
 
     def infer(self, call: Call, inputs: Metas) -> Metas:
         attrs = {**call.attrs, **{h.name: self.unknown(h) for h in call.host}}

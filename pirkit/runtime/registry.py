@@ -111,6 +111,7 @@ class Choice:
 
 REFERENCE: Final = "reference"
 CPU: Final = "cpu"
+NATIVE: Final = "native"
 GPU: Final = "gpu"
 
 _Slot = tuple[str, str]

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from pirkit.runtime.draws import Draws
 from pirkit.runtime.executing import Runner, execute
 from pirkit.runtime.frame import Frame
@@ -61,6 +63,7 @@ class Session:
             generator=self.draws.generator,
             reuse=mode.reuse and mode.threads == 1,  # reuse would order what is independent
             variables=variables,
+            joins=joins,
         )
         self.nbytes = layout.nbytes
         self.owned = layout.owned
@@ -100,10 +103,14 @@ class Session:
 
     def run(self) -> None:
         """Run all instructions. Raises RuntimeFault for a kernel that refuses its arguments."""
-        if self._graph is None:
+        if self._steps.is_native:
             self._mode.run(self._frame, self._steps)
-        else:
-            execute_parallel(self._frame, self._steps, self._graph, self._mode.threads)
+            return
+        with np.errstate(all="ignore"):
+            if self._graph is None:
+                self._mode.run(self._frame, self._steps)
+            else:
+                execute_parallel(self._frame, self._steps, self._graph, self._mode.threads)
 
     def value(self, operand: Operand) -> Any:
         """The value of an operand: an array, a list of them, or None."""

@@ -16,10 +16,10 @@ from typing import Any, Final, TypeGuard, cast
 
 import numpy as np
 
-from pirkit.diag.errors import InternalError, RuntimeFault
+from pirkit.diag.errors import ConstraintError, InternalError, RuntimeFault
 from pirkit.diag.limits import current_limits
 from pirkit.runtime.arrays import ACTIONS, TensorList
-from pirkit.runtime.binding import PlacedStep, Step
+from pirkit.runtime.binding import KERNEL_FAULTS, PlacedStep, Step
 from pirkit.runtime.device import Device
 from pirkit.runtime.executing import Runner, Steps
 from pirkit.runtime.frame import Cells, Frame
@@ -37,6 +37,7 @@ from pirkit.runtime.nodes import (
     Loop,
     Move,
     Node,
+    Once,
     OnStack,
     Over,
     Release,
@@ -71,7 +72,9 @@ def build(env: Env, nodes: Sequence[Node], accesses: Sequence[Access | None] = (
     builder.close()
     made = builder.made
     calls = [(do.func, *do.args) if _is_plain(do) else (do,) for do, _, _ in made]
-    return Steps(tuple(calls), tuple([i for _, i, _ in made]), tuple([a for _, _, a in made]))
+    is_native = len(made) == builder.joined
+    whose = tuple([i for _, i, _ in made])
+    return Steps(tuple(calls), whose, tuple([a for _, _, a in made]), is_native)
 
 
 @dataclass
@@ -83,10 +86,14 @@ class _Builder:
     made: list[tuple[Do, Instruction, Access | None]] = field(
         default_factory=list["tuple[Do, Instruction, Access | None]"]
     )
+    joined: int = 0
+    """How many of them came of what was held back."""
 
     def close(self) -> None:
         """What was held back stands here."""
-        self.made += [(do, call, None) for do, call in self.held.dos()]
+        done = [(do, call, None) for do, call in self.held.dos()]
+        self.made += done
+        self.joined += len(done)
         self.held = Held(self.env.frame)
 
     def node(self, node: Node, access: Access | None) -> None:
@@ -176,6 +183,13 @@ def _bound(env: Env, node: Bound) -> Do | None:
             )
         else:
             outs.append(env.frame.settle(cast(int, output), target, fresh))
+    if any(isinstance(target, Once) for target in node.targets):
+        try:
+            with np.errstate(all="ignore"):
+                node.step(*[env.frame.held(c) for c in (*ins, *outs)])
+        except (ConstraintError, *KERNEL_FAULTS):
+            return _writing(env, node.step, ins, outs, fresh)  # refused when it runs, if it does
+        return None
     return _writing(env, node.step, ins, outs, fresh)
 
 

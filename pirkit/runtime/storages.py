@@ -86,5 +86,5 @@ class Storages:
         if len(held) != 1 or slot not in self.whole:
             return None
         (storage,) = held
-        writable = storage.owner not in ("caller", "heap") and storage.slots == {slot}
+        writable = storage.owner not in ("caller", "heap", "once") and storage.slots == {slot}
         return storage if writable else None

@@ -12,8 +12,10 @@ from pirkit import ops
 from pirkit.frontend.compile import compile
 from pirkit.frontend.tracing import trace
 from pirkit.lowering.codegen.small_products import DEEPEST
+from pirkit.lowering.kernels import KernelLibrary
 from pirkit.lowering.native_ops import PRODUCT
 from pirkit.lowering.native_products import SmallProduct, is_small
+from pirkit.lowering.why import why_kernels
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.executor import Executable
 from pirkit.runtime.meta import TensorMeta
@@ -183,3 +185,15 @@ def test_a_plan_without_fused_kernels_keeps_numpy_s_bits() -> None:
     np.testing.assert_array_equal(
         next(iter(exe.run(inputs).values())), np.maximum(x @ w + b, 0) * np.float32(2) @ v + c
     )
+
+
+def test_it_is_told_which_steps_are_one_call() -> None:
+    def function(x: Any, w: Any, b: Any, v: Any, c: Any) -> Any:
+        return ops.cumsum(network(x, w, b, v, c), 0)
+
+    program = trace(function, tuple(given().values())).program
+    told = why_kernels(compile(program).plan, KernelLibrary()).splitlines()
+    assert [line.strip() for line in told if "native call" in line][:-1] == [
+        *["in native call 1"] * 3,
+        "in no native call: it has no native form",
+    ]

@@ -16,7 +16,7 @@ from pirkit.runtime.binding import KERNEL_FAULTS, PlacedStep
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.native.function import new_array
 from pirkit.runtime.native.launch import Launch, Piece
-from pirkit.runtime.native.launch_ir import BROKEN, UNFIT
+from pirkit.runtime.native.launch_ir import BROKEN, DONE, UNFIT
 
 Array = np.ndarray[Any, Any]
 Failed = Callable[[int, Exception], NoReturn]
@@ -164,11 +164,32 @@ class Segment:
                 np.copyto(dense, array)
             state = go()
             if state == UNFIT:
-                self._anywhere(failed)
-            elif state == BROKEN:
+                state = self._on_copies(go, failed)
+            if state == BROKEN:
                 self._raise(failed)
 
         return run
+
+    def _on_copies(self, go: Callable[[], int], failed: Failed) -> int:
+        """Run with operands that do not lie in rows in copies that do, for this call alone."""
+        values, written = self.values, self._written()
+        wrong = [c for c in dict.fromkeys(self.found.values()) if not in_rows(values[c])]
+        if not written.isdisjoint(wrong):
+            self._anywhere(failed)
+            return DONE
+        held = [(c, values[c]) for c in wrong]
+        try:
+            for c, array in held:
+                values[c] = np.array(array, order="C")
+            return go()
+        finally:
+            for c, array in held:
+                values[c] = array
+
+    def _written(self) -> set[int]:
+        """Cells that the steps write."""
+        operands = [(m.step, *pair) for m in self.members for pair in m.step.operands(m.cells)]
+        return {cell for step, operand, cell in operands if operand in step.outputs}
 
     def _anywhere(self, failed: Failed) -> None:
         """One step after the other, on arrays that do not lie in rows."""

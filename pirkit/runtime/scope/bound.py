@@ -103,8 +103,7 @@ class BoundPlan:
         try:
             session.feed(self._ports, arrays)
             session.draws.begin(seed, number)
-            with np.errstate(all="ignore"):
-                session.run()
+            session.run()
             found = [self._kept(session, output) for output, _ in self._results]
             copies = session.copies + _write_back(session, targets)
         finally:
