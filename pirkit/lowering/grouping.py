@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, cast
+from typing import Any, Final, TypeGuard, cast
 
 import numpy as np
 
@@ -39,6 +39,7 @@ from pirkit.runtime.plan import (
     slots_of,
     writes,
 )
+from pirkit.runtime.planning import COPIED
 
 Array = np.ndarray[Any, Any]
 
@@ -54,7 +55,7 @@ def grouped(plan: Plan, library: Library, fed: Mapping[int, Meta]) -> Plan:
     groups = {k: g for k, g in _groups(plan, metas).items() if _may_wait(plan, g)}
     calls = {k: _call(plan, group, metas) for k, group in groups.items()}
     gone = {k for group in groups.values() for k in group.members}
-    for number, members, call in _small(plan, metas, gone):
+    for number, members, call in _small(plan, metas, gone, _moving_views(plan, library)):
         calls[number] = call
         gone |= members
     if not calls:
@@ -165,14 +166,22 @@ def _call(plan: Plan, group: Group, metas: Sequence[TensorMeta | None]) -> Call:
 
 
 def _small(
-    plan: Plan, metas: Sequence[TensorMeta | None], taken: Collection[int]
+    plan: Plan,
+    metas: Sequence[TensorMeta | None],
+    taken: Collection[int],
+    views: Collection[int],
 ) -> Iterator[tuple[int, frozenset[int], Call]]:
-    """Small products, where they stand or where a row is added to them: position, calls, call."""
+    """Small products, where they stand or where a row is added to them: position, calls, call.
+
+    Those that read ``views`` would copy them in each run.
+    """
     readers = Counter(s for i in instructions(plan.body) for s in reads(i))
     readers.update(slots_of(o.source for o in plan.outputs))
     added = {s: k for k, i in enumerate(plan.body) if _is_sum(i, metas) for s in reads(i)}
     for number, call in enumerate(plan.body):
         if number in taken or not isinstance(call, Call) or not _is_small(call, metas):
+            continue
+        if not {*reads(call)}.isdisjoint(views):
             continue
         out = cast(int, call.outputs[0])
         follows = added.get(out)
@@ -187,6 +196,29 @@ def _small(
             call, kernel=SMALL, inputs=(*call.inputs, row), outputs=outputs, attrs=attrs
         )
         yield follows, frozenset({number, follows}), whole
+
+
+def _is_static(meta: Meta) -> TypeGuard[TensorMeta]:
+    return isinstance(meta, TensorMeta) and meta.is_static
+
+
+def _moving_views(plan: Plan, library: Library) -> frozenset[int]:
+    """Views of arrays that lie somewhere else in each run: of large inputs, and of outputs."""
+    found = {s for o in plan.outputs for s in slots_of((o.source,))}
+    for port in (*plan.inputs, *plan.params):
+        size = port.meta.numel * port.meta.dtype.itemsize if _is_static(port.meta) else None
+        if size is None or size > COPIED:
+            found.add(port.slot)
+    moving = set(found)
+    for call in plan.body:
+        if not isinstance(call, Call) or not call.inputs or call.inputs[0] not in moving:
+            continue
+        meta = plan.slots[call.inputs[0]]
+        if isinstance(meta, TensorMeta):
+            choices = library.choices(call.kernel, meta.dtype, call.attrs)
+            if choices and choices[0].kernel.form == "view":
+                moving.update(slots_of(call.outputs))
+    return frozenset(moving - found)
 
 
 def _is_small(call: Call, metas: Sequence[TensorMeta | None]) -> bool:

@@ -17,7 +17,7 @@ from pirkit.diag.errors import ConstraintError
 from pirkit.runtime.binding import KERNEL_FAULTS
 from pirkit.runtime.executing import fault
 from pirkit.runtime.frame import Frame
-from pirkit.runtime.native.segment import Member, NativeStep, Segment
+from pirkit.runtime.native.segment import Member, NativeStep, Segment, in_rows
 from pirkit.runtime.plan import Call
 
 Array = np.ndarray[Any, Any]
@@ -46,6 +46,9 @@ class Held:
     def may_read(self, step: NativeStep, cells: Sequence[int]) -> bool:
         """Whether a step can be one of these: what it has to copy must be there before them."""
         values = self.frame.values
+        made = [array for c in cells if (array := self.written.get(c)) is not None]
+        if not all(map(in_rows, made)):
+            return False
         stay = [(k, values[c]) for k, c in enumerate(cells) if c >= self.frame.slots]
         return not self.members or all(step.takes(k, array) for k, array in stay)
 

@@ -159,6 +159,25 @@ def test_a_copy_of_what_a_kernel_writes_is_made_behind_it(counted: list[int]) ->
     assert counted == [1, 1]
 
 
+def test_a_turned_view_of_what_a_kernel_writes_is_read_behind_it(counted: list[int]) -> None:
+    given = normal(40, 60), normal(60, 40, seed=1)
+    _, exe = built(lambda x, y: (ops.tanh(x) + 1.0, ops.exp(y) * 2.0), given)
+    first, second = cast("tuple[Call, Call]", exe.plan.body)
+    turned = len(exe.plan.slots)
+    view = Call("pd_op.transpose", (first.outputs[0],), (turned,), {"perm": (1, 0)})
+    plan = replace(
+        exe.plan,
+        slots=(*exe.plan.slots, TensorMeta((60, 40), dt.float32)),
+        body=(first, view, replace(second, inputs=(turned,))),
+    )
+    behind = Executable(plan, exe.library)
+    for scale in (1.0, 2.0):
+        x, y = (g * np.float32(scale) for g in given)
+        a, b = behind.run({"x0": x, "x1": y}).values()
+        np.testing.assert_allclose(b, np.exp(a.T) * 2, rtol=1e-6)
+    assert counted[:2] == [1, 1]
+
+
 WRITES = """
 pir.program @main(%x "x" : tensor<40x60xf32>, %i "i" : tensor<40xi64>) {
   %w = pir.parameter() {parameter_name = "w"} : () -> tensor<40x60xf32>
