@@ -170,3 +170,43 @@ class Maker:
         if not x.rank or prod(x.shape) > 100:
             return self._unary(x)
         return self.b("pd_op.tile", x, repeat_times=[2] * x.rank)
+
+
+class Turner(Maker):
+    """Random programs of dear chains over tensors of equal extents, read in all orders."""
+
+    def shape(self) -> tuple[int, ...]:
+        if not hasattr(self, "extents"):
+            n = self.random.choice((2, 3, 5, 17, 20, 33))
+            self.extents = self.random.choice(((n, n), (n, n), (3, n, n), (2, 1, n, n), (4, 4, 4)))
+        return self.extents
+
+    def step(self) -> Value:
+        x = self.random.choice(self.values[-4:])
+        kind = self.random.choice(("dear", "dear", "self", "self", "turn", "both", "scale", "rare"))
+        return getattr(self, f"_{kind}")(x)
+
+    def _dear(self, x: Value) -> Value:
+        return self.b("pd_op.tanh", self.b("pd_op.sin", self.b("pd_op.scale", x, scale=0.7)))
+
+    def _perm(self, x: Value) -> list[int]:
+        while True:
+            perm = self.random.sample(range(x.rank), x.rank)
+            if tuple(x.shape[p] for p in perm) == x.shape:
+                return perm
+
+    def _turn(self, x: Value) -> Value:
+        return self.b("pd_op.transpose", x, perm=self._perm(x))
+
+    def _self(self, x: Value) -> Value:
+        return self.b(f"pd_op.{self.random.choice(('add', 'multiply'))}", x, self._turn(x))
+
+    def _both(self, x: Value) -> Value:
+        other = self.random.choice([v for v in self.values if v.shape == x.shape])
+        return self._turn(x) - self._turn(other)
+
+    def _rare(self, x: Value) -> Value:
+        kind = self.random.choice(("reduce", "flip", "slice", "unary"))
+        made = getattr(super(), f"_{kind}")(x)
+        self.b("pir.shadow_output", made, output_name=f"r{len(self.values)}")
+        return x + x
