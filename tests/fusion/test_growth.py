@@ -49,6 +49,17 @@ def fan(ops: int) -> ProgramOp:
     return c.program
 
 
+def turned(ops: int) -> ProgramOp:
+    """One value after the other, each read in two orders of its loops: many tiles."""
+    c = Case()
+    x = c(64, 64)
+    for _ in range(ops // 3):
+        x = c.b.tanh(x)
+        x = x + c.t(x)
+    c.b("pir.shadow_output", x, output_name="y")
+    return c.program
+
+
 def calls_for(program: ProgramOp) -> int:
     """Calls of Python functions to fuse a program."""
     count = 0
@@ -65,7 +76,7 @@ def calls_for(program: ProgramOp) -> int:
     return count
 
 
-@pytest.mark.parametrize("shape", [blocks, chain, fan])
+@pytest.mark.parametrize("shape", [blocks, chain, fan, turned])
 def test_twice_the_program_is_at_most_a_little_more_than_twice_the_work(
     shape: Callable[[int], ProgramOp],
 ) -> None:
