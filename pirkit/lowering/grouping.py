@@ -11,22 +11,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, TypeGuard, cast
-
-import numpy as np
+from typing import TYPE_CHECKING, Final, TypeGuard, cast
 
 from pirkit.diag.errors import ConstraintError
-from pirkit.lowering.codegen.row_blocks import RowBlocks, native_rows
 from pirkit.lowering.liveness import with_frees
-from pirkit.lowering.native_ops import FUSED, ROWS
+from pirkit.lowering.native_ops import FUSED, MATMUL, ROWS
 from pirkit.lowering.native_ops import PRODUCT as SMALL
 from pirkit.lowering.native_products import is_small
-from pirkit.lowering.whole_program.row_groups import PRODUCT, Group, row_groups
-from pirkit.runtime.binding import Binding
 from pirkit.runtime.library import Library
 from pirkit.runtime.meta import Meta, TensorMeta, VecMeta
-from pirkit.runtime.native.launch import Piece, Work
-from pirkit.runtime.native.segment import NativeStep
 from pirkit.runtime.plan import (
     Call,
     Copy,
@@ -41,15 +34,18 @@ from pirkit.runtime.plan import (
 )
 from pirkit.runtime.planning import COPIED
 
-Array = np.ndarray[Any, Any]
+if TYPE_CHECKING:
+    from pirkit.lowering.whole_program.row_groups import Group
 
 _NOTHING: Final = Copy((), ())
+_MAY_PAY: Final = 1 << 12
+"""Elements of a product below which groups of rows are not looked for."""
 
 
 def grouped(plan: Plan, library: Library, fed: Mapping[int, Meta]) -> Plan:
     """The plan with groups of rows, for inputs and parameters of these metas by slot."""
     kernels = {i.kernel for i in plan.body if isinstance(i, Call)}
-    if PRODUCT not in kernels:
+    if MATMUL not in kernels:
         return plan
     metas = _metas(plan, library, fed)
     groups = {k: g for k, g in _groups(plan, metas).items() if _may_wait(plan, g)}
@@ -109,6 +105,12 @@ def _meta(known: Mapping[int, Meta | None], operand: Operand) -> Meta | None:
 
 def _groups(plan: Plan, metas: Sequence[TensorMeta | None]) -> dict[int, Group]:
     """Groups among the calls whose operands are all known; what others read is kept for them."""
+    products = [i for i in plan.body if _is_plain(i, metas) and cast(Call, i).kernel == MATMUL]
+    outs = [metas[s] for i in products for s in writes(i)]
+    if not any(m.numel >= _MAY_PAY for m in outs if m is not None):
+        return {}
+    from pirkit.lowering.whole_program.row_groups import row_groups  # noqa: PLC0415  seldom
+
     body = [i if _is_plain(i, metas) else _NOTHING for i in plan.body]
     others = [i for i, seen in zip(plan.body, body, strict=True) if seen is _NOTHING]
     touched = {s for i in instructions(tuple(others)) for s in (*reads(i), *writes(i))}
@@ -118,7 +120,7 @@ def _groups(plan: Plan, metas: Sequence[TensorMeta | None]) -> dict[int, Group]:
 
 
 def _is_plain(instruction: Instruction, metas: Sequence[TensorMeta | None]) -> bool:
-    if not isinstance(instruction, Call) or instruction.kernel not in (FUSED, PRODUCT):
+    if not isinstance(instruction, Call) or instruction.kernel not in (FUSED, MATMUL):
         return False
     slots = [s for s in (*instruction.inputs, *instruction.outputs) if s is not None]
     return all(isinstance(s, int) and metas[s] is not None for s in slots)
@@ -222,7 +224,7 @@ def _moving_views(plan: Plan, library: Library) -> frozenset[int]:
 
 
 def _is_small(call: Call, metas: Sequence[TensorMeta | None]) -> bool:
-    if not _is_plain(call, metas) or call.kernel != PRODUCT:
+    if not _is_plain(call, metas) or call.kernel != MATMUL:
         return False
     x, y, out = (cast(TensorMeta, metas[cast(int, s)]) for s in (*call.inputs, *call.outputs))
     return is_small(x, y, out, call.attrs)
@@ -243,30 +245,3 @@ def _row(plan: Plan, position: int, product: int, metas: Sequence[TensorMeta | N
     result = metas[cast(int, call.outputs[0])]
     is_row = row.rank >= 1 and row.numel == row.shape[-1] == whole.shape[-1]
     return other if is_row and row.dtype == whole.dtype and result == whole else None
-
-
-def bind_rows(b: Binding) -> NativeStep:
-    """What runs a group of rows."""
-    blocks: RowBlocks = b.attrs["blocks"]
-    return Rows(blocks, b.attrs["numbers"], len(b.inputs), b.attrs["results"])
-
-
-class Rows(NativeStep):
-    """The one function of a group: operands that are read come first."""
-
-    def __init__(
-        self,
-        blocks: RowBlocks,
-        numbers: tuple[int, ...],
-        inputs: int,
-        results: tuple[TensorMeta, ...],
-    ) -> None:
-        self.function, self.numbers = native_rows(blocks), numbers
-        self.inputs, self.results = inputs, results
-        self.outputs = {inputs + k: k for k in range(len(results))}
-
-    def piece(self, stay: Mapping[int, Array]) -> Piece:
-        return Piece((Work(self.function, self.numbers),))
-
-    def error(self, mark: int) -> Exception:
-        raise IndexError(mark)

@@ -10,6 +10,7 @@ from pirkit.runtime.registry import NATIVE
 
 NAME: Final = NATIVE
 FUSED: Final = "pir.map_expr"
+MATMUL: Final = "pd_op.matmul"
 ROWS: Final = "pir.rows"
 """Calls of a rewritten plan that stand for products and kernels between them."""
 PRODUCT: Final = "pir.product"
@@ -27,7 +28,7 @@ NATIVE_KERNELS: Final[dict[str, tuple[str, str]]] = {
         sorted(CONVOLUTIONS),
         ("pirkit.lowering.native_conv:bind_convolution", "native code for these sizes"),
     ),
-    ROWS: ("pirkit.lowering.grouping:bind_rows", "products and kernels between them, by rows"),
+    ROWS: ("pirkit.lowering.native_rows:bind_rows", "products and kernels between them, by rows"),
     PRODUCT: ("pirkit.lowering.native_products:bind_product", "a product of small matrices"),
 }
 """What binds ops to native code, as module and function, and in words."""
