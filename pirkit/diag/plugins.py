@@ -34,7 +34,7 @@ def _may_be_named(group: str) -> bool:
     others = (finder for finder in sys.meta_path if finder is not PathFinder)
     if any(hasattr(finder, "find_distributions") for finder in others):
         return True
-    return any(_names_one(folder or ".", group.encode()) for folder in sys.path)
+    return any(_names_one(folder or ".", group.encode()) for folder in map(str, sys.path))
 
 
 def _names_one(folder: str, group: bytes) -> bool:

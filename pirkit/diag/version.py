@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from time import time_ns
 from typing import Final
 
 VERSION: Final = "0.1.0"
+
+BEGAN_NS: Final = time_ns()
+"""When this process began to read pirkit's files."""

@@ -17,7 +17,7 @@ from typing import Any, Final, cast
 
 from pirkit.diag.additions import FOREIGN
 from pirkit.diag.limits import current_limits
-from pirkit.diag.version import VERSION
+from pirkit.diag.version import BEGAN_NS, VERSION
 from pirkit.dialect.fingerprint import fingerprint_of
 from pirkit.frontend.files import Program
 from pirkit.lowering.codegen.awaiting import Awaited, kept_function
@@ -34,6 +34,8 @@ PIPELINES: Final = ("@simplify", "")
 """Pipelines whose programs are kept. Others may hold passes that are not pirkit's."""
 
 _KEY_BYTES: Final = 32
+_MARGIN_NS: Final = 100_000_000
+"""How far the clock of a file system may be behind."""
 
 
 def key_of_program(program: Program, pipeline: str) -> str | None:
@@ -45,7 +47,7 @@ def key_of_program(program: Program, pipeline: str) -> str | None:
         fingerprint_of(program.module),
         pipeline,
         (VERSION, sources, sys.version),
-        _distributions(tuple(sys.path)),
+        _distributions(tuple(map(str, sys.path))),
         (host(), l3_bytes(), wanted_threads()),
         current_limits(),
     )
@@ -103,7 +105,8 @@ def _store() -> ObjectCache | None:
 
 @cache
 def _sources() -> str | None:
-    """What tells pirkit's files from others; None where they are no files.
+    """What tells pirkit's files from others; None where they are no files, or have changed since
+    this process began to read them: then it runs what they were.
 
     Their times stand for their contents, as they do for Python: the time at which the system saw a
     file change cannot be set, so that a copy of an older file counts as new.
@@ -113,7 +116,7 @@ def _sources() -> str | None:
         found = sorted(_files(str(root)))
     except OSError:
         return None
-    if not found:
+    if not found or max(row[3] for row in found) > BEGAN_NS - _MARGIN_NS:
         return None
     return blake2b(repr((str(root), found)).encode(), digest_size=_KEY_BYTES).hexdigest()
 

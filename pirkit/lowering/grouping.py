@@ -187,7 +187,8 @@ def _small(
             continue
         out = cast(int, call.outputs[0])
         follows = added.get(out)
-        row = None if follows is None or readers[out] != 1 else _row(plan, follows, out, metas)
+        alone = follows is None or follows in taken or readers[out] != 1
+        row = None if alone else _row(plan, cast(int, follows), out, metas)
         result = metas[out]
         attrs = {**call.attrs, "results": (result,)}
         if row is None or follows is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from pirkit.lowering.codegen.curves import CURVES
 from pirkit.lowering.codegen.loopnest import Compute, Kernel, Load, Stage, Store
 from pirkit.lowering.codegen.primitives import TABLE
 from pirkit.runtime import dtype as dt
@@ -21,6 +22,8 @@ FOR_INTEGERS = {
     "add", "subtract", "multiply", "floor_divide", "remainder", "maximum", "minimum", "negative",
     "abs", "sign", "quotient",
 } | COMPARISONS  # fmt: skip
+OWN_TESTS = {"where", "cast", "quotient", *(curve.primitive for curve in CURVES)}
+"""They are tested here below or, what kernels get from others, in ``test_curves.py``."""
 FLOATS = [dt.float32, dt.float64]
 INTEGERS = [dt.int32, dt.int64, dt.uint8]
 
@@ -42,9 +45,7 @@ def nest(primitive: str, dtype: DType) -> Kernel:
 @pytest.mark.parametrize("dtype", FLOATS, ids=repr)
 @pytest.mark.parametrize(
     "name",
-    sorted(
-        set(TABLE) - {"where", "cast", "quotient"} - {n for n in TABLE if n.startswith("bitwise")}
-    ),
+    sorted(set(TABLE) - OWN_TESTS - {n for n in TABLE if n.startswith("bitwise")}),
 )
 def test_of_floats(name: str, dtype: DType) -> None:
     check(nest(name, dtype), rtol=1e-6 if dtype is dt.float32 else 1e-14, atol=1e-12)

@@ -176,6 +176,21 @@ def test_what_is_added_is_left_alone_where_it_is_no_row_or_the_product_is_read_t
             np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("rows", [1, 2])
+def test_a_sum_of_two_products_takes_one_of_them_along(rows: int) -> None:
+    def both(x: Any, w: Any, h: Any, u: Any) -> Any:
+        return ops.matmul(x, w) + ops.matmul(h, u), ops.exp(x) * 2.0
+
+    rng = np.random.default_rng(0)
+    shapes = ((rows, 5), (5, 4), (rows, 3), (3, 4))
+    x, w, h, u = (rng.standard_normal(s).astype(np.float32) for s in shapes)
+    inputs = {"x0": x, "x1": w, "x2": h, "x3": u}
+    exe = compile(trace(both, (x, w, h, u)).program)
+    assert calls(exe, inputs).count(PRODUCT) == 2
+    found = next(iter(exe.run(inputs).values()))
+    np.testing.assert_allclose(found, x @ w + h @ u, rtol=1e-5, atol=1e-5)
+
+
 def test_a_plan_without_fused_kernels_keeps_numpy_s_bits() -> None:
     inputs = given()
     program = trace(network, tuple(inputs.values())).program

@@ -205,6 +205,18 @@ def test_a_file_that_changes_is_noticed(tmp_path: Path) -> None:
     assert before != after
 
 
+def test_nothing_is_kept_by_a_process_that_runs_older_files(
+    store: ObjectCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert kept_programs.key_of_program(program(), "@simplify") is not None
+    monkeypatch.setattr(kept_programs, "BEGAN_NS", 0)
+    kept_programs._sources.cache_clear()
+    try:
+        assert kept_programs.key_of_program(program(), "@simplify") is None
+    finally:
+        kept_programs._sources.cache_clear()
+
+
 @pytest.mark.parametrize("value", ["objects", "off"])
 def test_it_can_be_turned_off(
     value: str, store: ObjectCache, passes: list[str], monkeypatch: pytest.MonkeyPatch

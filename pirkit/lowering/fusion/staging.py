@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
+from math import factorial, prod
 from typing import Final
 
 from xdsl.ir import SSAValue
 
-from pirkit.dialect.map_expr.tiling import Axes, Untiled, closed
+from pirkit.dialect.map_expr.tiling import MOST_IMAGES, Axes, Untiled, closed
 from pirkit.dialect.operation import describe
 from pirkit.index.extent import expected, is_sized
 from pirkit.index.maps import space
@@ -141,6 +141,8 @@ def _why_no_tile(reader: Reader, tiled: Needs | None, limit: int) -> str:
     orders = [reader.orders(tiled.members[u.result]) for u in (*kept, *tiled.tiles)]
     turns = [_turn(some[0], other) for some in orders for other in some[1:]]
     extents = [n for n in shape if n != 1]
+    if reader.kept and factorial(len(extents)) > MOST_IMAGES:
+        return "with what is in tiles already it might be read in too many orders"
     try:
         images = closed(turns, len(extents))
     except Untiled as why:

@@ -53,13 +53,6 @@ class NativeStep(PlacedStep):
         for operand, place in self.outputs.items():
             yield operand, cells[self.inputs + place]
 
-    def may_join(
-        self, values: Sequence[Any], cells: Sequence[int], moving: AbstractSet[int]
-    ) -> bool:
-        """Whether what stays lies in rows, so that a launch can be given it as it is."""
-        arrays = [values[c] for _, c in self.operands(cells) if c not in moving]
-        return all(a is None or in_rows(a) for a in arrays)
-
     def takes(self, operand: int, array: Any) -> bool:
         """Whether an operand can be in an array that stays, as it lies."""
         return in_rows(array) or (operand in self.strided and is_plain(array))

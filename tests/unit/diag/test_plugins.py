@@ -72,3 +72,8 @@ def test_nothing_is_imported_where_nobody_names_the_group(path: Path) -> None:
     assert not module._may_be_named(GROUP)
     (path / "packed.egg").mkdir()
     assert module._may_be_named(GROUP)
+
+
+def test_paths_that_are_no_text(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(sys, "path", [tmp_path, *sys.path])
+    assert tuple(plugins("pirkit.nothing")) == ()
