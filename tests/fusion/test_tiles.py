@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from dataclasses import replace
 
 import numpy as np
@@ -13,12 +14,14 @@ from pirkit.dialect.build import Value
 from pirkit.dialect.map_expr.checking import problem_of
 from pirkit.dialect.map_expr.kernel import MapExpr
 from pirkit.dialect.map_expr.text import parse_kernel, print_kernel
+from pirkit.dialect.map_expr.tiling import Untiled
 from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.frontend.compile import compile
 from pirkit.frontend.tracing import trace
 from pirkit.frontend.whole import compile_whole
 from pirkit.lowering.codegen.from_map_expr import nests_of
 from pirkit.lowering.codegen.tile_turns import TileTurns
+from pirkit.lowering.fusion import generator
 from pirkit.lowering.fusion.fusing import plan_fusion
 from pirkit.lowering.fusion.groups import Policy
 from pirkit.lowering.kernels import KernelLibrary
@@ -289,3 +292,20 @@ def test_half_and_double_floats_in_tiles() -> None:
         got = natively(fused(c.program, single=True)[0], c.inputs)["y"]
         tolerance = 4e-3 if dtype is dt.float16 else 1e-12
         np.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance)
+
+
+def test_tiles_that_do_not_go_together_are_no_reason_to_compute_much_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(kernel: MapExpr, kept: Collection[int]) -> MapExpr:
+        raise Untiled("too many orders")
+
+    def texts(tile: bool) -> list[str]:
+        c = Case()
+        x = dear(c, c(64, 64))
+        return [print_kernel(k) for k in planned(c, x + c.t(x), tile=tile)]
+
+    stored = texts(tile=False)
+    assert texts(tile=True) != stored
+    monkeypatch.setattr(generator, "with_tiles", refuse)
+    assert texts(tile=True) == stored

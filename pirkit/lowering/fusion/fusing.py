@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
@@ -13,6 +13,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from pirkit.analysis.alias import AliasClasses, alias_classes
 from pirkit.diag.errors import InternalError
 from pirkit.dialect.attrs import encode
+from pirkit.dialect.map_expr.tiling import Untiled
 from pirkit.dialect.opdef import PURE
 from pirkit.dialect.operation import PirOp, ProgramOp, create
 from pirkit.dialect.types import meta_of
@@ -53,11 +54,15 @@ def plan_fusion(
     ``storage`` is needed of a program that writes in place.
     """
     pairs, untold = tuple(together), set[PirOp]()
-    while True:  # each time, ops are left out; there are none of them in most programs
+    while True:  # each time, ops or tiles are left out; there are none of them in most programs
         known = equations(block, untold, storage)
         if policy.gain:
             leave_out(known)
-        found = _planned(known, policy, pairs)
+        try:
+            found = _planned(known, policy, pairs)
+        except Untiled:
+            policy = replace(policy, tile=False)
+            continue
         if isinstance(found, Fused):
             return found
         untold |= found

@@ -83,26 +83,21 @@ def generate(
     spare: AbstractSet[PirOp],
     policy: Policy = DEFAULT,
 ) -> Generated | Untold | None:
-    """The kernel of a group; None if nobody reads what it computes but ops that are ``spare``."""
+    """The kernel of a group; None if nobody reads what it computes but ops that are ``spare``.
+
+    Raises Untiled for tiles that do not go together, if too much would be computed without them.
+    """
     units = group.ordered
     own = [u for u in units if u.result not in group.copies]
     wanted = [u for u in own if _is_wanted(u, group, parts, spare)]
     if not wanted:
         return None
     outputs = tuple([u.result for u in wanted])
+    chosen = dict(group.tiles)
     if policy.tile:
         keep_more(group, wanted, found.is_free)
-    tiles = group.tiles.keys() & _needed(wanted, group)
-    if any(u.is_reduction for u in units):
-        tiles = set[SSAValue]()
-    builder = _built(units, found, group, outputs, tiles)
-    made, sizes = builder.kernel(_name(units), outputs), found.shapes.sizes
-    if tiles:
-        try:
-            made = with_tiles(made, {-1 - builder.places[v] for v in tiles})
-        except Untiled:  # then each reader computes them again
-            builder = _built(units, found, group, outputs, frozenset())
-            made = builder.kernel(_name(units), outputs)
+    builder, made = _written(group, found, wanted, chosen, policy)
+    sizes = found.shapes.sizes
     kernel = sized(made, sizes) if made.is_sized else made
     if kernel is None and builder.take_shapes():
         kernel = sized(builder.kernel(_name(units), outputs), sizes)
@@ -111,16 +106,46 @@ def generate(
     return Generated(kernel, tuple(builder.inputs), outputs, tuple(own), len(group.copies))
 
 
+def _written(
+    group: Group,
+    found: Equations,
+    wanted: Sequence[Unit],
+    chosen: Mapping[SSAValue, int],
+    policy: Policy,
+) -> tuple[_Builder, MapExpr]:
+    """The kernel with its tiles; with those alone that were ``chosen`` before, if they do not go
+    together; with none, if what they save may be computed again.
+    """
+    units, outputs = group.ordered, tuple([u.result for u in wanted])
+    needed = _needed(wanted, group)
+    if any(u.is_reduction for u in units):
+        group.tiles = chosen = {}
+    for tiles in (group.tiles, chosen):
+        group.tiles = {v: cost for v, cost in tiles.items() if v in needed}
+        builder = _built(units, found, group, outputs)
+        made = builder.kernel(_name(units), outputs)
+        if not group.tiles:
+            return builder, made
+        try:
+            return builder, with_tiles(made, {-1 - builder.places[v] for v in group.tiles})
+        except Untiled:
+            continue
+    if sum(group.tiles.values()) > policy.recompute:
+        raise Untiled("the tiles of a kernel do not go together")
+    group.tiles = {}
+    builder = _built(units, found, group, outputs)
+    return builder, builder.kernel(_name(units), outputs)
+
+
 def _built(
     units: list[Unit],
     found: Equations,
     group: Group,
     outputs: Sequence[SSAValue],
-    tiles: AbstractSet[SSAValue],
 ) -> _Builder:
     """The statements of a kernel, those of values that are to be kept in tiles among them."""
-    stored = _stored(units, {*outputs, *tiles}, group)
-    builder = _Builder(group, found, stored, tiles)
+    stored = _stored(units, {*outputs, *group.tiles}, group)
+    builder = _Builder(group, found, stored, group.tiles.keys())
     for unit in units:
         if unit.result in stored:
             builder.store(unit)

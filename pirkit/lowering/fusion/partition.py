@@ -234,14 +234,15 @@ class _Partitioner:
         if needs is None:
             op = members[inside[0].source].op
             return Refusal("limit", (op, unit.op), "too many derivations of indices to follow")
-        if not reader.additions(needs):
+        again = reader.additions(needs)
+        if not again:
             return _Staged(kept)
         choice = choose(reader, needs, self.policy.recompute, self.policy.tile)
         if choice.way == "cut":
             return self.unsolvable(unit, members, kept, choice)
         if choice.way == "tile":
-            kept |= {u.result: 0 for u in choice.values}
-            kept[choice.values[0].result] = reader.additions(needs)
+            first, *others = [u.result for u in choice.values]
+            kept |= {first: again, **dict.fromkeys(others, 0)}
         return _Staged(kept, choice)
 
     def without_tiles(
