@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from pirkit.lowering.codegen.generate import generate
 from pirkit.lowering.codegen.ir import Builder, Type, Value
-from pirkit.lowering.codegen.loopnest import Compute, Kernel, Load, Operand, Stage, Store
+from pirkit.lowering.codegen.loopnest import Compute, Fold, Kernel, Load, Operand, Stage, Store
 from pirkit.lowering.codegen.zipping import side_by_side
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.native.target import host
@@ -86,3 +86,19 @@ def test_long_rows_ask_for_the_next_one_nearby() -> None:
     # a value that is kept where the result will be is just being written there
     assert "i32 1, i32 3, i32 1)" not in long
     assert "i32 1, i32 2, i32 1)" in short
+
+
+def turned_sum(side: int) -> Kernel:
+    """Sums of columns, and of rows that are turned to be added to them."""
+    size, total = side * side * 4, Operand(dt.float32, (4,), (0,), side * 4)
+    columns, rows = ((4,), (4 * side,)), ((4 * side,), (4,))
+    operands = (Operand(dt.float32, *columns, size), Operand(dt.float32, *rows, size), total)
+    body = (Load("x", 0), Load("y", 1), Compute("z", "add", ("x", "y"), dt.float32))
+    stage = Stage((*body, Fold("total", "sum", "z")), (Store(2, "total"),))
+    return Kernel((side,), (side,), operands, (stage,))
+
+
+def test_what_is_turned_is_asked_for_a_tile_ahead() -> None:
+    target = replace(host(), l2_bytes=1 << 20)
+    assert "prefetch" in generate(turned_sum(1024), target).text
+    assert "prefetch" not in generate(turned_sum(256), target).text

@@ -327,6 +327,15 @@ def test_points_are_preferred() -> None:
     np.testing.assert_allclose(made(**inputs)["y0"], wanted(), atol=1e-5)
 
 
+@pytest.mark.parametrize(("rows", "is_points"), [(16, True), (256, False)])
+def test_rows_that_are_only_added_up_are_read_as_they_lie(rows: int, is_points: bool) -> None:
+    x = np.random.default_rng(0).standard_normal((rows, 256)).astype(np.float32)
+    made, inputs = whole(lambda x: (x + x * x).sum(0), x)
+    assert made.native is not None
+    assert ("points" in made.native.summary) == is_points
+    np.testing.assert_allclose(made(**inputs)["y0"], (x + x * x).sum(0), rtol=1e-5, atol=1e-4)
+
+
 def test_a_program_that_has_none_runs_and_says_why() -> None:
     made, inputs = whole(lambda x: ops.topk(ops.tanh(x), 2)[0], X)
     assert made.native is None

@@ -149,8 +149,7 @@ class _Block:
         b = self.b
         for number in self.columns.plan.fetched:
             size = self.kernel.operands[number].dtype.itemsize
-            here = b.at(b.at(self.bases[number], b.times(index, size)), FAR)
-            b.invoke("llvm.prefetch.p0", here, "i32 0", "i32 2", "i32 1")
+            b.prefetch(b.at(b.at(self.bases[number], b.times(index, size)), FAR))
 
     def stage(self, stage: Stage) -> None:
         folds = [s for s in stage.body if isinstance(s, Fold)]
@@ -201,6 +200,7 @@ class _Block:
                 pack(
                     b, operand.dtype, self.lanes, (source, operand.outer[-1], self.count),
                     (into, self.columns.block), length, last % self.lanes != 0,
+                    TILE if k in self.columns.plan.fetched else 0,
                 )  # fmt: skip
             self._sweep(stage, folds, inner, start, stop)
             return []
@@ -238,6 +238,7 @@ class _Block:
         b = self.b
         found: dict[str, list[Value]] = {fold.name: [] for fold in folds}
         for inner in rows:
+            self._ask(stage, inner, index)
             points = self.points(index, mask, inner, self.lanes, origin)
             points.run(stage.body)
             for statement in stage.body:
@@ -253,6 +254,15 @@ class _Block:
             self.scratch.store(
                 b, fold.name, index, combine(b, fold.kind, total, some, dtype)
             )  # fmt: skip
+
+    def _ask(self, stage: Stage, inner: list[Value], index: Value) -> None:
+        """Ask for what the next tile reads beside what is turned."""
+        b, plan = self.b, self.columns.plan
+        used = {s.operand for s in stage.body if isinstance(s, Load)}
+        for number in sorted(used.intersection(plan.fetched).difference(plan.packed)):
+            operand = self.kernel.operands[number]
+            row = place(b, self.bases[number], operand.inner, inner)
+            b.prefetch(b.at(b.at(row, b.times(index, operand.outer[-1])), TILE * operand.inner[-1]))
 
     def _after(self, stage: Stage) -> None:
         def body(index: Value, mask: Value | None) -> None:

@@ -224,6 +224,10 @@ class Builder:
         self.declared[name] = f"declare void @{name}({', '.join(map(_kind, texts))})"
         self.do(f"call void @{name}({', '.join(texts)})")
 
+    def prefetch(self, where: Value, level: int = 2, to_write: bool = False) -> None:
+        """Ask for a line of memory, from the first (3) or the second cache (2) on; any address."""
+        self.invoke("llvm.prefetch.p0", where, f"i32 {to_write:d}", f"i32 {level}", "i32 1")
+
     def unary(self, intrinsic: str, a: Value) -> Value:
         return self.call(f"llvm.{intrinsic}.{a.type.suffix}", a.type, a)
 

@@ -35,12 +35,13 @@ def pack(
     into: tuple[Value, int],
     length: Value,
     ragged: bool,
+    ahead: int = 0,
 ) -> None:
     """Copy ``count`` columns of ``length`` elements into rows of a tile.
 
     ``source`` is the address, the distance of columns in bytes, and their count; ``into`` the
     tile and how many elements its rows have. With ``ragged`` the length need not be a multiple
-    of the lanes.
+    of the lanes. What lies ``ahead`` elements further on is asked for, if that is not 0.
     """
     address, distance, count = source
     tile, width = into
@@ -64,6 +65,8 @@ def pack(
                 left = b.emit(I64, f"sub {length}, {row.text}")
                 mask = tail_mask(b, lanes, left)
             offset = b.times(row, size)
+            for s in starts if ahead else ():
+                b.prefetch(b.at(b.at(s, offset), ahead * size))
             turned = transposed(b, [_read(b, type_, b.at(s, offset), size, mask) for s in starts])
             first = b.at(tile, b.times(b.plus(b.times(row, width), column), size))
             for k, value in enumerate(turned):

@@ -385,8 +385,7 @@ def _ask(
 ) -> None:
     """Ask memory for what will be needed soon: rows are too short for the CPU to see a pattern."""
     for line in range(0, nbytes, _LINE):
-        place = b.at(where, line)
-        b.invoke("llvm.prefetch.p0", place, f"i32 {to_write:d}", f"i32 {level}", "i32 1")
+        b.prefetch(b.at(where, line), level, to_write)
 
 
 def _steps(b: Builder, first: int, lanes: int) -> Value:

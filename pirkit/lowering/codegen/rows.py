@@ -333,16 +333,16 @@ class _RowStage:
         plan, b = self.rows.plan, self.b
         if plan.ahead is None or self.stage is not self.kernel.stages[plan.ahead]:
             return
-        wanted = [(k, self._ahead(k), 0) for k in plan.fetched]
+        wanted = [(k, self._ahead(k), False) for k in plan.fetched]
         # what is kept where a result will be is written right here
         at_home = self.rows.homes.values()
-        wanted += [(k, 0, 1) for k in plan.awaited if k not in at_home]
+        wanted += [(k, 0, True) for k in plan.awaited if k not in at_home]
         for number, distance, write in wanted:
             size = self.kernel.operands[number].dtype.itemsize
             near = 3 if self.kernel.inner[-1] * size >= _LONG else 2
             if copy * self.lanes * size % LINE == 0:
                 here = b.at(b.at(bases[number], b.times(index, size)), distance)
-                b.invoke("llvm.prefetch.p0", here, f"i32 {write}", f"i32 {near}", "i32 1")
+                b.prefetch(here, near, write)
 
     def _ahead(self, number: int) -> int:
         """How far to look ahead: to the next row; past some, if rows are short."""

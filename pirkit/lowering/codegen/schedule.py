@@ -73,7 +73,7 @@ class Schedule:
     """Operands that are turned in tiles."""
     ahead: int | None = None
     """The stage that asks for the next row of the operands ``fetched``, while it computes. A flat
-    loop asks for what is `FAR` bytes on."""
+    loop asks for what is `FAR` bytes on, one that turns for what the next `TILE` reads."""
     fetched: tuple[int, ...] = ()
     awaited: tuple[int, ...] = ()
     """Operands that a later stage writes: it asks for them too."""
@@ -131,7 +131,8 @@ def schedule(kernel: Kernel, target: Target) -> Schedule:
     packed = _packed(ordered) if sweep is not None else ()
     block = _column_block(ordered, lanes, target, bool(packed))
     unroll = 1 if _weight(kernel) > _HEAVY else 4
-    return Schedule(ordered, "columns", lanes, unroll, block, packed)
+    far = _far(ordered, target) if packed else ()
+    return Schedule(ordered, "columns", lanes, unroll, block, packed, fetched=far)
 
 
 def _gathering(
@@ -211,6 +212,12 @@ def _fetching(plan: Schedule, target: Target) -> Schedule:
         and not kernel.operands[k].stream
     ]
     return replace(plan, ahead=ahead, fetched=tuple(fetched), awaited=tuple(awaited))
+
+
+def _far(kernel: Kernel, target: Target) -> tuple[int, ...]:
+    """What comes from memory beyond the second-level cache."""
+    large = (k for k in sorted(_loaded(kernel)) if kernel.operands[k].size > target.l2_bytes)
+    return tuple([k for k in large if kernel.operands[k].inner[-1]])
 
 
 def _streamed(kernel: Kernel, target: Target) -> tuple[int, ...]:

@@ -352,7 +352,7 @@ class _Phase:
                 continue
             base = place(b, self.bases[number], operand.outer[: self.lane], at)
             here = b.at(b.at(base, b.times(index, step)), _AHEAD * operand.outer[near])
-            b.invoke("llvm.prefetch.p0", here, f"i32 {int(number in stored)}", "i32 3", "i32 1")
+            b.prefetch(here, 3, number in stored)
 
     def _points(self, at: list[Value], index: Value, mask: Value | None) -> Points:
         b, kernel, lanes = self.b, self.kernel, self.lanes

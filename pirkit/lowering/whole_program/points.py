@@ -26,6 +26,8 @@ from pirkit.runtime.native.program import NativeProgram, ProgramStep
 from pirkit.runtime.native.target import Target, host
 
 _VECTORS_PER_NS: Final = 3.0
+_FEW: Final = 4096
+"""Elements of rows that may be taken apart into columns where no product makes that worth it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,7 @@ class _Program:
     def __init__(self, graph: Graph, target: Target) -> None:
         self.target = target
         self.stages: Stages = stages_of(graph)
+        _refuse_columns(self.stages)
         self.dtype = _float_of(self.stages)
         self.lanes = max(2, target.vector_bits // (8 * self.dtype.itemsize))
         self.order: Order = order_of(self.stages, self.lanes)
@@ -191,6 +194,20 @@ def _in_place(program: _Program) -> frozenset[tuple[int, int]]:
                 if last.get(source, (-1, 0)) <= written[value]:
                     pairs.add((result, position))
     return frozenset(pairs)
+
+
+def _refuse_columns(stages: Stages) -> None:
+    """Refuse what is little more than reading rows of several columns, an element of each at a
+    time: kernels read them as they lie.
+    """
+    graph = stages.graph
+    wide = sum(
+        graph.metas[v].numel
+        for v in (*graph.inputs, *graph.outputs)
+        if stages.is_row(v) and stages.columns(v) > 1
+    )
+    if wide > _FEW and not any(op.name == "matmul" for op in graph.ops):
+        raise Refused("rows of several columns, and no product of them")
 
 
 def _float_of(stages: Stages) -> DType:
