@@ -32,7 +32,7 @@ def again(
         source = found.unit_of(value)
         if source is None or source.is_free or value in made:
             continue
-        chain = _chain(source, found, most)
+        chain = _chain(source, found, held, most)
         if chain is None or any(u.result in decide for u in chain[0]):
             continue
         size = _size(value, found)
@@ -44,9 +44,11 @@ def again(
     return list(made.values())
 
 
-def _chain(unit: Unit, found: Equations, most: int) -> tuple[list[Unit], set[SSAValue], int] | None:
-    """The ops that make a value of what is stored anyway, what they read and what they cost; None
-    if that is more than ``most`` additions per element.
+def _chain(
+    unit: Unit, found: Equations, held: Mapping[SSAValue, None], most: int
+) -> tuple[list[Unit], set[SSAValue], int] | None:
+    """The ops that make a value of what is stored, or read (``held``), anyway, what they read and
+    what they cost; None if that is more than ``most`` additions per element.
     """
     chain: dict[SSAValue, Unit] = {}
     reads: set[SSAValue] = set()
@@ -63,7 +65,7 @@ def _chain(unit: Unit, found: Equations, most: int) -> tuple[list[Unit], set[SSA
         decide = {r.source for r in unit.reads if r.decides}
         for value in unit.tensors:
             source = found.unit_of(value)
-            if source is None or source.is_reduction or value in decide:
+            if source is None or source.is_reduction or value in decide or value in held:
                 reads.add(value)
             elif not source.is_free:
                 stack.append(source)
