@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp
@@ -16,6 +18,8 @@ from pirkit.lowering.plan_writer import write_plan
 from pirkit.passes.base import PassContext
 from pirkit.runtime.executor import Executable
 from tests.fusion.random_programs import Array, Maker
+
+SEEDS = 2004 if os.environ.get("HYPOTHESIS_PROFILE") == "explore" else 300
 
 
 def run(program: ProgramOp, inputs: dict[str, Array]) -> dict[str, Array]:
@@ -33,7 +37,7 @@ def fused(program: ProgramOp, **options: object) -> tuple[ProgramOp, PassContext
 
 @pytest.mark.parametrize("block", range(12))
 def test_fused_programs_give_the_same_numbers(block: int) -> None:
-    for seed in range(25 * block, 25 * block + 25):
+    for seed in range(SEEDS // 12 * block, SEEDS // 12 * (block + 1)):
         made = Maker(seed, depth=3 + seed % 10)
         want = run(made.program, made.inputs)
         program, _ = fused(made.program, single=seed % 2 == 0)
