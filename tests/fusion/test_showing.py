@@ -103,3 +103,8 @@ def test_what_is_kept_in_tiles_is_told() -> None:
     refusal = why_not_fused(module, "x", "z", Policy(tile=False))
     assert "compute again 24 (too many), tiles none (not allowed), store 133" in refusal
     assert "store" not in why_not_fused(module, "e", "x")
+
+
+def test_inputs_without_names_are_told_apart() -> None:
+    text = SEED.replace("%x", "%0").replace("%y", "%1")
+    assert "elementwise_add(&t_var_1, t_0, t_1);" in print_map_exprs(parse_mlir(text, "seed"))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import cast
 
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Block
+from xdsl.ir import Block, SSAValue
 
 from pirkit.diag.errors import UsageError
 from pirkit.dialect.map_expr.outline import outline
@@ -25,15 +25,19 @@ def print_map_exprs(module: ModuleOp) -> str:
         module = module.clone()
         FusePass(single=True).run(PassContext("fuse", ops=1 << 20), module)
     return "".join(
-        outline(parse_kernel(op.attribute("kernel")), [v.name_hint or "" for v in op.operands])
-        for op in _kernels(module)
+        outline(parse_kernel(op.attribute("kernel")), [names[v] for v in op.operands])
+        for names, op in _kernels(module)
     )
 
 
-def _kernels(module: ModuleOp) -> Iterator[PirOp]:
-    for op in module.walk():
-        if isinstance(op, PirOp) and op.name == "pir.map_expr":
-            yield op
+def _kernels(module: ModuleOp) -> Iterator[tuple[Mapping[SSAValue, str], PirOp]]:
+    """The kernels of a module, each with the names of its program's values."""
+    for program in module.ops:
+        if isinstance(program, ProgramOp):
+            names = names_of(program)
+            for op in program.walk():
+                if isinstance(op, PirOp) and op.name == "pir.map_expr":
+                    yield names, op
 
 
 def why_not_fused(module: ModuleOp, first: str, second: str, policy: Policy = DEFAULT) -> str:
