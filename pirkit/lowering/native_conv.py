@@ -33,19 +33,27 @@ def bind_convolution(b: Binding) -> Step | None:
     return (widened(_bind) if b.dtype in HALVES else _bind)(b)
 
 
-def why_not_native(b: Binding) -> str | None:
-    """Why a convolution is left to others; None for one that is native code."""
+def why_never_native(b: Binding) -> str | None:
+    """What native code does not know of a convolution; None if there is nothing."""
     if b.dtype not in (dt.float32, dt.float64, *HALVES):
         return f"its elements are {b.dtype}"
     if b.attrs["data_format"] in CHANNELS_LAST:
         return "its channels are the last dimension"
-    count = _multiplications(b)
+    return None
+
+
+def why_not_native(b: Binding) -> str | None:
+    """Why a convolution is left to others; None for one that is native code."""
+    reason = why_never_native(b)
+    if reason is not None:
+        return reason
+    count = multiplications(b)
     if count < WORTH:
         return f"it has {count:,} multiplications, fewer than {WORTH:,}"
     return None
 
 
-def _multiplications(b: Binding) -> int:
+def multiplications(b: Binding) -> int:
     """Elements of what the filter moves over, times what each of them meets."""
     met = b.input() if b.op in TRANSPOSED else b.output()
     if not met.shape[1] or not b.output().numel or not b.input().numel:
@@ -53,9 +61,8 @@ def _multiplications(b: Binding) -> int:
     return met.numel // met.shape[1] * b.input(1).numel
 
 
-def _bind(b: Binding) -> Step | None:
-    if why_not_native(b) is not None:
-        return None
+def native_form(b: Binding) -> NativeSequence | Correlation:
+    """Functions of images, filter and result, all of them dense; or the correlation that it is."""
     groups, turned = b.attrs["groups"], b.op in TRANSPOSED
     first, second, *sizes = b.input(1).shape
     each, depth = (second, first // groups) if turned else (first // groups, second)
@@ -63,10 +70,17 @@ def _bind(b: Binding) -> Step | None:
     sides = g.lengths, g.sizes, g.positions, g.strides, g.dilations, g.before
     s = Sizes(b.input().shape[0], groups, each, depth, b.dtype, *sides)
     if not turned and prod(sizes) > prod(g.positions) and (groups == 1 or each >= NARROW):
-        return _summing(b, s)
+        return Correlation(s.n, groups, each, depth, *sides, s.dtype)
     if groups > 1 and min(each, depth) < NARROW and (nest := _nest(s, turned)):
-        return _writing(b, nest)
-    return _writing(b, native_blocks((backward if turned else forward)(s)))
+        return nest
+    return native_blocks((backward if turned else forward)(s))
+
+
+def _bind(b: Binding) -> Step | None:
+    if why_not_native(b) is not None:
+        return None
+    found = native_form(b)
+    return _summing(b, found) if isinstance(found, Correlation) else _writing(b, found)
 
 
 def _writing(b: Binding, sequence: NativeSequence) -> Step:
@@ -83,10 +97,8 @@ def _writing(b: Binding, sequence: NativeSequence) -> Step:
     return step
 
 
-def _summing(b: Binding, s: Sizes) -> Step:
+def _summing(b: Binding, c: Correlation) -> Step:
     """The step of a correlation: images and filters may be views that exchange their axes."""
-    sides = s.lengths, s.sizes, s.positions, s.strides, s.dilations, s.before
-    c = Correlation(s.n, s.groups, s.each, s.depth, *sides, s.dtype)
     call, result = native_correlation(c).at_addresses(), b.output()
     table = np.empty(4, np.int64)
 

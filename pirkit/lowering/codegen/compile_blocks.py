@@ -16,7 +16,7 @@ from pirkit.lowering.codegen.blocks import (
     pieces,
 )
 from pirkit.lowering.codegen.compile import key_of
-from pirkit.lowering.codegen.correlating import Correlation, cut_of
+from pirkit.lowering.codegen.correlating import Correlation, Distances, cut_of
 from pirkit.lowering.codegen.correlations import Correlating, emit_adding
 from pirkit.lowering.codegen.generate import SYMBOL, module
 from pirkit.lowering.codegen.ir import Builder
@@ -45,10 +45,11 @@ def native_blocks(parts: Sequence[Blocked]) -> NativeSequence:
     return NativeSequence(tuple(steps), 3, tuple(temporaries))
 
 
-def native_correlation(c: Correlation) -> NativeSequence:
+def native_correlation(c: Correlation, known: Distances | None = None) -> NativeSequence:
     """What computes a correlation.
 
-    Operands are images, filters, a table of four i64 (see `Correlating`), and the result.
+    Operands are images, filters, a table of four i64 (see `Correlating`), and the result; there is
+    no table where the distances are ``known``.
     """
     cut = cut_of(c, host())
     size = c.dtype.itemsize
@@ -58,7 +59,7 @@ def native_correlation(c: Correlation) -> NativeSequence:
     results = c.images * c.groups * c.each * prod(c.positions) * size
 
     def emit(b: Builder) -> int:
-        correlating = Correlating(b, c, cut)
+        correlating = Correlating(b, c, cut, known)
         correlating.emit()
         return correlating.scratch
 
@@ -66,12 +67,14 @@ def native_correlation(c: Correlation) -> NativeSequence:
         emit_adding(b, c, cut)
         return 0
 
-    blocks, what = cut.parts * cut.pieces(c), ("correlating", c, cut)
-    sizes = images, filters, 32, sums
+    blocks, what = cut.parts * cut.pieces(c), ("correlating", c, cut, known)
+    sizes = (images, filters, sums) if known else (images, filters, 32, sums)
     first = _function(what, emit, sizes, blocks, c.products // _PRODUCTS_PER_NS)
     blocks = c.groups * cut.broads(c) * c.images
     work = (sums + results) // _BYTES_PER_NS
     second = _function(("adding", c, cut), add, (sums, results), blocks, work)
+    if known:
+        return NativeSequence(((first, (0, 1, 3)), (second, (3, 2))), 3, (sums,))
     return NativeSequence(((first, (0, 1, 2, 4)), (second, (4, 3))), 4, (sums,))
 
 

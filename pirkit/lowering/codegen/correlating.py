@@ -32,6 +32,9 @@ TALL: Final = 64
 BROAD: Final = 8
 """Vectors of filters of a task at most."""
 
+Distances = tuple[int, int, int, int]
+"""Bytes from one image to the next, of its channels, of filters, and of their channels."""
+
 PIECES: Final = 16
 """Tasks at least, if there is enough: so many threads share them evenly."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from pirkit.lowering.codegen.correlating import Correlation, Cut
+from pirkit.lowering.codegen.correlating import Correlation, Cut, Distances
 from pirkit.lowering.codegen.ir import I64, PTR, Builder, Type, Value
 from pirkit.lowering.codegen.pack import transposed
 from pirkit.lowering.codegen.points import (
@@ -26,11 +26,13 @@ class Correlating:
     """Emits the sums of the parts.
 
     Operands are images, filters, the distances in bytes of images, their channels, filters, their
-    channels, and where the sums of all tasks go.
+    channels, and where the sums of all tasks go. Distances that are ``known`` are no operand.
     """
 
-    def __init__(self, b: Builder, c: Correlation, cut: Cut) -> None:
-        self.b, self.c, self.cut = b, c, cut
+    def __init__(
+        self, b: Builder, c: Correlation, cut: Cut, known: Distances | None = None
+    ) -> None:  # fmt: skip
+        self.b, self.c, self.cut, self.known = b, c, cut, known
         self.size = c.dtype.itemsize
         self.vector = Type(element(c.dtype), cut.lanes)
         self.wide = cut.lanes * self.size
@@ -45,10 +47,12 @@ class Correlating:
 
     def emit(self) -> None:
         b, c, cut = self.b, self.c, self.cut
-        image, filters, table, sums = (argument(b, k) for k in range(4))
-        self.far = [
-            b.emit(I64, f"load i64, {b.at(table, 8 * k)}, align 8") for k in range(4)
-        ]  # images, their channels, filters, their channels
+        image, filters, *table, sums = (argument(b, k) for k in range(3 + (not self.known)))
+        self.far = (
+            [Value(str(d), I64) for d in self.known]
+            if self.known
+            else [b.emit(I64, f"load i64, {b.at(table[0], 8 * k)}, align 8") for k in range(4)]
+        )
         region = cut.sums(c) * self.size
         self.along = Value(str(c.length), I64)
 
@@ -92,6 +96,8 @@ class Correlating:
     def _mul(self, index: Value, distance: Value) -> Value:
         if index.text == "0":
             return index
+        if self.known:
+            return self.b.times(index, int(distance.text))
         return self.b.emit(I64, f"mul {index}, {distance.text}")
 
     def _least(self, most: int, total: int, first: Value) -> Value:

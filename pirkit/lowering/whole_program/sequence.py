@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, cast
 
-from pirkit.dialect.map_expr.checking import kernel_at
 from pirkit.lowering.codegen.compile import native
 from pirkit.lowering.codegen.from_map_expr import nests_of
 from pirkit.lowering.codegen.gemm import native_product
@@ -27,13 +26,18 @@ from pirkit.lowering.codegen.row_blocks import native_rows
 from pirkit.lowering.codegen.tile_code import native_tiles
 from pirkit.lowering.codegen.tile_turns import TileTurns
 from pirkit.lowering.native import large_of, streamed
-from pirkit.lowering.native_ops import FUSED
+from pirkit.lowering.native_ops import CONVOLUTIONS, FUSED
+from pirkit.lowering.whole_program.convolutions import (
+    convolution_of,
+    exchanged_of,
+    fused_kernel,
+)
 from pirkit.lowering.whole_program.graph import Refused
 from pirkit.lowering.whole_program.products import product_of
 from pirkit.lowering.whole_program.row_groups import Group, row_groups
 from pirkit.runtime.arena import Arena
 from pirkit.runtime.meta import TensorMeta
-from pirkit.runtime.native.function import NativeFunction
+from pirkit.runtime.native.function import NativeFunction, NativeSequence
 from pirkit.runtime.native.program import NativeProgram, ProgramStep
 from pirkit.runtime.plan import Call, Plan
 
@@ -61,6 +65,8 @@ class _Sequence:
     outputs: list[int] = field(default_factory=list[int])
     final: frozenset[int] = frozenset()
     """Slots that are results and that no instruction reads."""
+    exchanged: dict[int, int] = field(default_factory=dict[int, int])
+    """Slots that nobody writes (see `exchanged_of`)."""
 
     def buffer(self, slot: int) -> int:
         return self.same.get(slot, slot)
@@ -78,11 +84,16 @@ class _Sequence:
 
     def kernel(self, kernel: Kernel, buffers: Sequence[int]) -> None:
         found = native(kernel)
+        self.functions(found, buffers)
+        if len(found.steps) == 1:
+            self.nests[-1] = kernel
+
+    def functions(self, found: NativeSequence, buffers: Sequence[int]) -> None:
         own = [self.temporary(size) for size in found.temporaries]
         every = [*buffers, *own]
         for function, places in found.steps:
             self.steps.append((function, tuple([every[k] for k in places])))
-            self.nests.append(kernel if len(found.steps) == 1 else None)
+            self.nests.append(None)
 
     def tiles(self, turns: TileTurns, buffers: Sequence[int]) -> None:
         ((function, _),) = native_tiles(turns).steps
@@ -98,6 +109,8 @@ class _Sequence:
             self.fused(call)
         elif call.kernel == "pd_op.matmul":
             self.product(call)
+        elif call.kernel in CONVOLUTIONS:
+            self.convolution(call)
         elif not _renames(call):
             raise Refused(f"`{call.kernel}` has no native form")
 
@@ -113,12 +126,19 @@ class _Sequence:
 
     def fused(self, call: Call) -> None:
         given, results = cast("tuple[int, ...]", call.inputs), call.outputs
-        kernel = kernel_at(call.attrs["kernel"], tuple([self.meta(i).shape for i in given]))
+        kernel = fused_kernel(call, self.meta)
+        written = [
+            (k, None if slot in self.exchanged else slot)
+            for k, slot in zip(kernel.outputs, results, strict=True)
+        ]
+        if all(slot is None for _, slot in written):
+            return
+        kernel = replace(kernel, outputs=tuple([k for k, slot in written if slot is not None]))
         nests = nests_of(kernel)
         if isinstance(nests, str):
             raise Refused(f"a fused kernel has no native form: {nests}")
         where = {k: self.buffer(slot) for k, slot in enumerate(given)}
-        for statement, slot in zip(kernel.outputs, results, strict=True):
+        for statement, slot in written:
             if isinstance(slot, int):
                 where[len(given) + statement] = slot
         last = {k for k, slot in where.items() if slot in self.final}
@@ -127,6 +147,8 @@ class _Sequence:
                 raise Refused("a fused kernel writes where the data say")
             if not all(isinstance(s, PURE) for s in nest.kernel.statements()):
                 raise Refused("a fused kernel checks elements while it runs")
+            if isinstance(nest.kernel, Kernel) and not _stores(nest.kernel):
+                continue
             for k in nest.arrays:
                 if k not in where:
                     meta = kernel.statements[k - len(given)].meta
@@ -151,6 +173,11 @@ class _Sequence:
             self.steps.append((native_product(made), buffers))
             self.nests.append(None)
 
+    def convolution(self, call: Call) -> None:
+        found = convolution_of(call, self.meta, self.exchanged)
+        slots = cast("tuple[int, ...]", (*call.inputs, *call.outputs))
+        self.functions(found, [self.buffer(self.exchanged.get(s, s)) for s in slots])
+
     def copy(self, source: int, meta: TensorMeta) -> int:
         """The elements of a buffer in another one."""
         size = meta.dtype.itemsize
@@ -159,6 +186,10 @@ class _Sequence:
         target = self.temporary(meta.numel * size)
         self.kernel(Kernel((meta.numel,), (), (operand, operand), (Stage(body),)), [source, target])
         return target
+
+
+def _stores(nest: Kernel) -> bool:
+    return any(isinstance(s, Store | Gather) for s in nest.statements())
 
 
 def _renames(call: Call) -> bool:
@@ -171,13 +202,15 @@ def sequence_program(plan: Plan) -> NativeProgram:
         raise Refused(f"the program writes `{plan.written[0]}` in place: functionalize it")
     made = _Sequence(plan)
     read = {slot for i in plan.body if isinstance(i, Call) for slot in i.inputs}
-    made.final = frozenset(o.source for o in plan.outputs if isinstance(o.source, int)) - read
     for instruction in plan.body:
         if not isinstance(instruction, Call):
             raise Refused("the program branches or loops")
         made.rename(instruction)
     groups = row_groups(plan, made.meta, made.same)
     members = {k for group in groups.values() for k in group.members}
+    made.exchanged = exchanged_of(plan, made.meta, members)
+    results = frozenset(o.source for o in plan.outputs if isinstance(o.source, int))
+    made.final = results - read - set(made.exchanged.values())
     for number, instruction in enumerate(plan.body):
         if number in groups:
             made.rows(groups[number])
@@ -186,7 +219,7 @@ def sequence_program(plan: Plan) -> NativeProgram:
     ports = (*plan.inputs, *plan.params)
     made.outputs = [cast(int, o.source) for o in plan.outputs]
     taken = {p.slot for p in ports}
-    results: list[int] = []
+    buffers: list[int] = []
     for output in plan.outputs:
         if not isinstance(output.source, int):
             raise Refused(f"output `{output.name}` is a list")
@@ -194,8 +227,8 @@ def sequence_program(plan: Plan) -> NativeProgram:
         if source in taken:
             source = made.copy(source, cast(TensorMeta, output.meta))
         taken.add(source)
-        results.append(source)
-    return _planned(made, [p.slot for p in ports], results)
+        buffers.append(source)
+    return _planned(made, [p.slot for p in ports], buffers)
 
 
 def _planned(made: _Sequence, inputs: list[int], results: list[int]) -> NativeProgram:

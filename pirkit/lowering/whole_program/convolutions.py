@@ -1,0 +1,112 @@
+"""Convolutions in programs that are one native call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from math import prod
+from typing import cast
+
+from pirkit.dialect.map_expr.checking import kernel_at
+from pirkit.dialect.map_expr.kernel import MapExpr
+from pirkit.dialect.map_expr.tree import Load
+from pirkit.index.maps import space
+from pirkit.lowering.codegen.compile_blocks import native_correlation
+from pirkit.lowering.codegen.correlating import Correlation
+from pirkit.lowering.native_conv import multiplications, native_form, why_never_native
+from pirkit.lowering.native_ops import CONVOLUTIONS, FUSED
+from pirkit.lowering.whole_program.graph import Refused
+from pirkit.runtime.binding import HALVES, Binding
+from pirkit.runtime.meta import TensorMeta
+from pirkit.runtime.native.function import NativeSequence
+from pirkit.runtime.plan import Call, Plan
+
+Metas = Callable[[int], TensorMeta]
+
+
+def convolution_of(call: Call, meta: Metas, exchanged: Collection[int]) -> NativeSequence:
+    """The functions of a convolution, over its operands and its result.
+
+    Operands that are ``exchanged`` lie with their first two axes in the other order. Raises Refused
+    where there is no native form.
+    """
+    b = _binding(call, meta)
+    form = _form(b)
+    if isinstance(form, NativeSequence):
+        return form
+    x, w = (
+        _distances(b.input(k), slot in exchanged) for k, slot in enumerate(_operands(call))
+    )  # fmt: skip
+    return native_correlation(form, (*x, *w))
+
+
+def exchanged_of(plan: Plan, meta: Metas, left_out: Collection[int]) -> dict[int, int]:
+    """Slots that are others with their first two axes exchanged, which only correlations read.
+
+    These read the others instead, and nobody has to write them. Calls that are ``left_out``, by
+    number, write theirs.
+    """
+    found: dict[int, int] = {}
+    for number, call in enumerate(plan.body):
+        if isinstance(call, Call) and call.kernel == FUSED and number not in left_out:
+            found.update(_moved(call, meta))
+    kept = {o.source for o in plan.outputs}
+    for call in plan.body:
+        if isinstance(call, Call) and found.keys() & call.inputs:
+            correlates = call.kernel in CONVOLUTIONS and _correlates(call, meta)
+            kept |= set() if correlates else set(call.inputs)
+    return {slot: source for slot, source in found.items() if slot not in kept}
+
+
+def fused_kernel(call: Call, meta: Metas) -> MapExpr:
+    """The kernel of a call for the sizes of its operands."""
+    return kernel_at(call.attrs["kernel"], tuple([meta(i).shape for i in _operands(call)]))
+
+
+def _moved(call: Call, meta: Metas) -> Iterator[tuple[int, int]]:
+    kernel = fused_kernel(call, meta)
+    slots: dict[int, int] = dict(enumerate(_operands(call)))
+    results = list(zip(kernel.outputs, call.outputs, strict=True))
+    slots |= {len(kernel.inputs) + k: slot for k, slot in results if isinstance(slot, int)}
+    for k, slot in results:
+        s = kernel.statements[k]
+        if not isinstance(slot, int) or not isinstance(s.body, Load) or s.reduction or s.start:
+            continue
+        first, second, *rest = (*space(s.meta.shape), None, None)
+        if s.body.index == (second, first, *rest[:-2]) and s.body.source in slots:
+            yield slot, slots[s.body.source]
+
+
+def _operands(call: Call) -> Sequence[int]:
+    return cast("Sequence[int]", call.inputs)
+
+
+def _binding(call: Call, meta: Metas) -> Binding:
+    slots = (*call.inputs, *call.outputs)
+    if len(call.inputs) != 2 or not all(isinstance(s, int) for s in slots):
+        raise Refused(f"`{call.kernel}` with sizes that are operands has no native form")
+    metas = [meta(s) for s in cast("Sequence[int]", slots)]
+    return Binding(tuple(metas[:2]), tuple(metas[2:]), call.attrs, call.kernel)
+
+
+def _form(b: Binding) -> NativeSequence | Correlation:
+    reason = f"its elements are {b.dtype}" if b.dtype in HALVES else why_never_native(b)
+    if reason is None and not multiplications(b):
+        reason = "it is one of nothing"
+    if reason is not None:
+        raise Refused(f"`{b.op}` has no native form: {reason}")
+    return native_form(b)
+
+
+def _correlates(call: Call, meta: Metas) -> bool:
+    try:
+        return isinstance(_form(_binding(call, meta)), Correlation)
+    except Refused:
+        return False
+
+
+def _distances(meta: TensorMeta, exchanged: bool) -> tuple[int, int]:
+    """Bytes along the first two axes, the others being dense."""
+    places = prod(meta.shape[2:]) * meta.dtype.itemsize
+    if exchanged:
+        return places, meta.shape[0] * places
+    return meta.shape[1] * places, places

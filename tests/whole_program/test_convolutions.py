@@ -1,0 +1,213 @@
+"""Programs with convolutions as one native call."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pirkit
+from pirkit import ops
+from pirkit.frontend.tracing import trace
+from tests.whole_program.networks import assert_close
+
+Array = np.ndarray[Any, Any]
+
+
+def normal(*shape: int, kind: str = "float32") -> Array:
+    return np.random.default_rng(len(shape)).standard_normal(shape).astype(kind)
+
+
+def gradients(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Result and gradients of both operands of a convolution."""
+
+    def all_of(x: Any, w: Any) -> Any:
+        def total(x: Any, w: Any) -> Any:
+            y = function(x, w)
+            return (y * ops.exp(y * 0.1)).sum()
+
+        return function(x, w) * 2.0, *pirkit.grad(total, (0, 1))(x, w)
+
+    return all_of
+
+
+CASES: dict[str, tuple[Any, tuple[Array, ...]]] = {
+    "3x3": (
+        lambda x, w: ops.conv2d(x, w, paddings=[1, 1]),
+        (normal(3, 5, 9, 11), normal(7, 5, 3, 3)),
+    ),
+    "strides": (
+        lambda x, w: ops.conv2d(x, w, strides=[2, 3], paddings=[1, 0, 2, 1]),
+        (normal(3, 5, 13, 12), normal(17, 5, 3, 4)),
+    ),
+    "dilations": (
+        lambda x, w: ops.conv2d(x, w, dilations=[2, 1], paddings=[2, 1]),
+        (normal(2, 4, 13, 12), normal(3, 4, 3, 3)),
+    ),
+    "groups": (
+        lambda x, w: ops.conv2d(x, w, groups=2, paddings=[1, 1]),
+        (normal(3, 16, 9, 9), normal(18, 8, 3, 3)),
+    ),
+    "narrow groups": (
+        lambda x, w: ops.conv2d(x, w, groups=4, paddings=[1, 1]),
+        (normal(3, 8, 9, 9), normal(8, 2, 3, 3)),
+    ),
+    "depthwise": (
+        lambda x, w: ops.depthwise_conv2d(x, w, groups=6, paddings=[1, 1]),
+        (normal(3, 6, 9, 9), normal(6, 1, 3, 3)),
+    ),
+    "1x1": (lambda x, w: ops.conv2d(x, w), (normal(2, 5, 6, 7), normal(9, 5, 1, 1))),
+    "one image": (
+        lambda x, w: ops.conv2d(x, w, paddings=[1, 1]),
+        (normal(1, 1, 5, 6), normal(1, 1, 3, 3)),
+    ),
+    "float64": (
+        lambda x, w: ops.conv2d(x, w, paddings=[1, 1]),
+        (normal(3, 5, 9, 11, kind="float64"), normal(7, 5, 3, 3, kind="float64")),
+    ),
+    "volumes": (
+        lambda x, w: ops.conv3d(x, w, paddings=[1, 1, 1]),
+        (normal(2, 3, 4, 5, 6), normal(4, 3, 3, 2, 3)),
+    ),
+}  # fmt: skip
+
+
+def whole_of(function: Callable[..., Any], given: tuple[Array, ...]) -> Any:
+    return pirkit.compile_whole(trace(function, given).program)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_as_the_reference(name: str) -> None:
+    function, given = CASES[name]
+    program = trace(gradients(function), given).program
+    whole = pirkit.compile_whole(program)
+    assert whole.native is not None, whole.reasons
+    exact = pirkit.compile(program, pipeline="taylor,expand-gradients", backend="reference")
+    names = [p.name for p in exact.plan.inputs]
+    wanted = exact.run(dict(zip(names, given, strict=True)))
+    assert_close(whole.native(*given), list(wanted.values()), 1e-5)
+
+
+def block(x: Any, p: Any, t: Any) -> Any:
+    """What a residual network is made of, with its loss."""
+
+    def norm(x: Any, scale: Any, shift: Any) -> Any:
+        moved = x - x.mean([0, 2, 3], keepdim=True)
+        wide = ops.rsqrt((moved * moved).mean([0, 2, 3], keepdim=True) + 1e-5)
+        return moved * wide * ops.reshape(scale, [1, -1, 1, 1]) + ops.reshape(shift, [1, -1, 1, 1])
+
+    def convolution(x: Any, w: Any) -> Any:
+        return ops.conv2d(x, w, paddings=[1, 1])
+
+    h = ops.relu(norm(convolution(x, p["w1"]), p["g1"], p["b1"]))
+    h = norm(convolution(h, p["w2"]), p["g2"], p["b2"])
+    return ((ops.relu(h + x) - t) ** 2).mean()
+
+
+def test_a_step_of_training() -> None:
+    x, t = normal(3, 6, 9, 10), normal(3, 6, 9, 10)
+    p = {k: normal(6, 6, 3, 3) * np.float32(0.1) for k in ("w1", "w2")}
+    p |= {k: normal(6) for k in ("g1", "b1", "g2", "b2")}
+
+    def step(x: Any, p: Any, t: Any) -> Any:
+        loss, (gx, g) = pirkit.value_and_grad(block, (0, 1))(x, p, t)
+        return loss, gx, *(p[k] - g[k] * 0.1 for k in sorted(p))
+
+    program = trace(step, (x, p, t)).program
+    whole = pirkit.compile_whole(program)
+    assert whole.native is not None, whole.reasons
+    exact = pirkit.compile(program, pipeline="taylor,expand-gradients", backend="reference")
+    leaves = (x, *(p[k] for k in sorted(p)), t)
+    given = dict(zip([i.name for i in exact.plan.inputs], leaves, strict=True))
+    assert_close(list(whole.run(given).values()), list(exact.run(given).values()), 1e-5)
+
+
+def test_gradients_of_filters_read_images_where_they_are() -> None:
+    """Batch and channels change places in them; nobody writes them in that order."""
+    x, w, g = normal(4, 6, 19, 21), normal(5, 6, 3, 3), normal(4, 5, 19, 21)
+
+    def gradient(x: Any, w: Any, g: Any) -> Any:
+        def total(w: Any) -> Any:
+            return (ops.conv2d(x, w, paddings=[1, 1]) * ops.exp(g)).sum()
+
+        return pirkit.grad(total)(w)
+
+    whole = whole_of(gradient, (x, w, g))
+    assert whole.native is not None, whole.reasons
+    assert len(whole.native.steps) == 4  # exp, sums, their parts, the result turned
+    copy = [b for s in whole.native.steps for b in s.function.code.sizes].count(x.nbytes)
+    assert copy == 1  # only the correlation reads x
+    wanted = np.zeros(w.shape)
+    padded = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1))).astype("float64")
+    for i in range(3):
+        for j in range(3):
+            met = padded[:, :, i : i + 19, j : j + 21]
+            wanted[:, :, i, j] = np.einsum("ncxy,nkxy->kc", met, np.exp(g.astype("float64")))
+    np.testing.assert_allclose(whole.native(x, w, g)[0], wanted, rtol=1e-4, atol=1e-3)
+
+
+def test_what_others_read_too_is_written() -> None:
+    x, w = normal(4, 6, 9, 9), normal(6, 4, 8, 8)
+
+    def both(x: Any, w: Any) -> Any:
+        turned = ops.transpose(x, [1, 0, 2, 3])
+        moved = ops.transpose(ops.exp(x), [1, 0, 2, 3])
+        return ops.conv2d(turned, w) + ops.conv2d(moved, w), turned, ops.matmul(moved, moved)
+
+    whole = whole_of(both, (x, w))
+    assert whole.native is not None, whole.reasons
+    _, turned, product = whole.native(x, w)
+    np.testing.assert_array_equal(turned, x.transpose(1, 0, 2, 3))
+    moved = np.exp(x.transpose(1, 0, 2, 3))
+    np.testing.assert_allclose(product, moved @ moved, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("function", "given", "reason"),
+    [
+        (
+            lambda x, w: ops.conv2d(x, w, data_format="NHWC"),
+            (normal(2, 9, 9, 3), normal(4, 3, 3, 3)),
+            "its channels are the last dimension",
+        ),
+        (
+            lambda x, w: ops.conv2d(x, w),
+            (normal(2, 3, 9, 9, kind="float16"), normal(4, 3, 3, 3, kind="float16")),
+            "its elements are float16",
+        ),
+    ],
+)
+def test_why_a_convolution_is_not(function: Any, given: tuple[Array, ...], reason: str) -> None:
+    whole = whole_of(function, given)
+    assert whole.native is None
+    assert whole.reasons[-1].endswith(f"`pd_op.conv2d` has no native form: {reason}")
+
+
+_THREADS = """
+import hashlib
+from tests.whole_program.test_convolutions import CASES, gradients, normal, whole_of
+given = normal(4, 16, 40, 40), normal(16, 16, 3, 3)
+digest = hashlib.sha256()
+for result in whole_of(gradients(CASES["3x3"][0]), given).native(*given):
+    digest.update(result.tobytes())
+print(digest.hexdigest())
+"""
+
+
+def test_the_number_of_threads_changes_no_bit() -> None:
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", _THREADS],
+            env={**os.environ, "PIRKIT_NUM_THREADS": str(threads), "PYTHONPATH": "."},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for threads in (1, 3)
+    }
+    assert len(found) == 1
