@@ -6,25 +6,27 @@ from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from typing import Final
 
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import FileLineColLoc, ModuleOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 _BYTES: Final = 32
 
 
-def fingerprint_of(module: ModuleOp) -> str:
-    """A hash of all that a module says but where its operations were written.
+def fingerprint_of(module: ModuleOp, *, places: bool = False) -> str:
+    """A hash of all that a module says; of where its operations were written only with ``places``.
 
     Operations in their order and nesting, operands, types, attributes, and what values are called
     count. It is the same in every process.
     """
-    return blake2b("\n".join(_Rows(module).rows).encode(), digest_size=_BYTES).hexdigest()
+    rows = _Rows(module, places).rows
+    return blake2b("\n".join(rows).encode(), digest_size=_BYTES).hexdigest()
 
 
 class _Rows:
     """A module as text that is made to be hashed: one row for each operation and block."""
 
-    def __init__(self, module: ModuleOp) -> None:
+    def __init__(self, module: ModuleOp, places: bool) -> None:
+        self.places = places
         self.rows: list[str] = []
         self._numbers: dict[SSAValue | Block, int] = {}
         self._texts: dict[int, str] = {}
@@ -41,6 +43,7 @@ class _Rows:
             self._attributes(op.attributes),
             [self._number(block) for block in op.successors],
             [len(region.blocks) for region in op.regions],
+            self._place(op) if self.places else None,
         )
         self.rows.append(repr(row))
         for region in op.regions:
@@ -50,6 +53,13 @@ class _Rows:
                 self.rows.append(repr(here))
                 for inner in inside:
                     self._add(inner)
+
+    def _place(self, op: Operation) -> tuple[str, int, int] | str:
+        """Where an operation was written. Few places have a spelling in common."""
+        where = op.location
+        if isinstance(where, FileLineColLoc):
+            return where.filename.data, where.line.data, where.column.data
+        return self._text(where)
 
     def _number(self, what: SSAValue | Block) -> int:
         return self._numbers.setdefault(what, len(self._numbers))

@@ -9,11 +9,11 @@ import numpy as np
 
 from pirkit.diag.errors import PassError, VerifyError
 from pirkit.frontend.files import Program
+from pirkit.frontend.kept_plans import keep_plan, kept_plan, key_of_plan
 from pirkit.lowering.kernels import KernelLibrary
-from pirkit.lowering.plan_writer import write_plan
 from pirkit.lowering.prim import default_pipeline, with_prim
-from pirkit.passes import run_pipeline
 from pirkit.runtime.executor import Executable
+from pirkit.runtime.plan import Plan
 
 Array = np.ndarray[Any, Any]
 
@@ -25,6 +25,8 @@ def run_passes(program: Program, pipeline: str, **instrumentation: Any) -> Progr
 
     Raises UsageError for an unknown pass or option, PassError if a pass fails.
     """
+    from pirkit.passes import run_pipeline  # noqa: PLC0415  not for plans that are kept
+
     if not instrumentation:
         result = program.copy()
         try:
@@ -62,7 +64,8 @@ def compile(
     ``threads`` threads. ``prim`` takes operators apart into primitives first, but for those in
     ``prim_keep``; by default the environment decides (``PIRKIT_PRIM=1``,
     ``PIRKIT_PRIM_KEEP=softmax;gelu``). ``certify`` solves the indices of each fused kernel again
-    before each launch, and launches none that differs.
+    before each launch, and launches none that differs. The plan is kept on disk for later
+    processes (see `keeping.py`).
 
     Raises UsageError for an unknown backend, UnsupportedError for an op without a kernel and for a
     device that this machine does not have.
@@ -71,7 +74,20 @@ def compile(
     _ = library.device.xp
     wanted = default_pipeline(backend) if pipeline is None else pipeline
     pipeline = with_prim(wanted, prim, prim_keep)
-    lowered_from = run_passes(program, pipeline) if pipeline else program
     weights = dict(program.params if params is None else params)
-    plan = write_plan(lowered_from.entry(entry), library=library)
+    plan = _plan(program, pipeline, entry, library)
     return Executable(plan, library, weights, seed, threads=threads)
+
+
+def _plan(program: Program, pipeline: str, entry: str | None, library: KernelLibrary) -> Plan:
+    """The plan that is kept of a program, or a new one, which is kept then."""
+    key = key_of_plan(program, pipeline, entry, library)
+    plan = kept_plan(key) if key is not None else None
+    if plan is None:
+        from pirkit.lowering.plan_writer import write_plan  # noqa: PLC0415  unless it is kept
+
+        lowered_from = run_passes(program, pipeline) if pipeline else program
+        plan = write_plan(lowered_from.entry(entry), library=library)
+        if key is not None:
+            keep_plan(key, plan)
+    return plan

@@ -11,6 +11,7 @@ from pirkit.diag.collection import uncollected
 from pirkit.diag.errors import UsageError
 from pirkit.diag.span import Span
 from pirkit.passes.base import Pass
+from pirkit.passes.pipelines import PIPELINES
 
 PASSES: Final[dict[str, str]] = {
     "absorb-attributes": "pirkit.passes.absorb_attributes:AbsorbAttributesPass",
@@ -34,6 +35,13 @@ PASSES: Final[dict[str, str]] = {
     "verify-primitive": "pirkit.passes.verify_primitive:VerifyPrimitivePass",
 }
 """Name of each pass -> its module and class. Packages outside pirkit may add theirs."""
+
+_OWN: Final = (dict(PASSES), dict(PIPELINES))
+
+
+def are_own() -> bool:
+    """Whether passes and named pipelines are those of pirkit, and no others."""
+    return (PASSES, PIPELINES) == _OWN
 
 
 def pass_named(name: str, span: Span | None = None) -> type[Pass]:

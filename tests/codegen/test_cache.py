@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from pirkit.diag.errors import ArtifactError
+from pirkit.diag.sources import Sources
 from pirkit.lowering.codegen.awaiting import pack, unpack
 from pirkit.lowering.codegen.compile import compile_kernel, kernel_key
 from pirkit.lowering.codegen.loopnest import Compute, Kernel, Load, Operand, Stage, Store
@@ -158,6 +159,21 @@ def test_a_folder_that_cannot_be_written_costs_nothing_else(
     assert store.get(KEY) == b"code"
     entry(store).write_bytes(b"damaged")
     assert store.get(KEY) is None
+
+
+def test_nothing_is_put_or_got_once_sources_have_changed(
+    store: ObjectCache, tmp_path: Path
+) -> None:
+    (tmp_path / "sources").mkdir()
+    (tmp_path / "sources" / "a.py").write_text("1")
+    store.sources = Sources(tmp_path / "sources", time.time_ns() + 10**9)
+    store.put(KEY, b"code")
+    assert store.get(KEY) == b"code"
+    (tmp_path / "sources" / "b.py").write_text("2")
+    store.put_all([("1" * 64, b"more"), ("2" * 64, b"more")])
+    assert [p.stem for p in store.folder.glob("*.o")] == [KEY]
+    assert store.get(KEY) is None
+    assert entry(store).exists()
 
 
 def test_a_full_disk_costs_nothing_else(

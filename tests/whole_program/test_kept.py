@@ -17,13 +17,15 @@ from xdsl.dialects import builtin as mlir
 from pirkit import ops
 from pirkit.diag import additions
 from pirkit.diag.limits import STRICT, use_limits
+from pirkit.diag.sources import Sources
 from pirkit.dialect.fingerprint import fingerprint_of
 from pirkit.dialect.opdef import infer_meta, lookup, reference
-from pirkit.frontend import kept_programs, native_form, whole
+from pirkit.frontend import keeping, kept_programs, native_form, whole
 from pirkit.frontend.files import Program, parse
 from pirkit.frontend.tracing import trace
 from pirkit.frontend.whole import compile_whole
 from pirkit.lowering.codegen import awaiting
+from pirkit.passes import registry
 from pirkit.runtime.native import target
 from pirkit.runtime.native.cache import ObjectCache, open_cache
 
@@ -39,12 +41,12 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ObjectCache:
     """A cache that begins empty, with programs in it."""
     made = open_cache(tmp_path / "objects", tmp_path / "secret")
     assert made is not None
-    for module in (awaiting, kept_programs):
+    for module in (awaiting, keeping):
         monkeypatch.setattr(module, "user_cache", lambda: made)
     monkeypatch.setenv("PIRKIT_NATIVE_CACHE", "")
     monkeypatch.setattr(awaiting, "_functions", {})
     monkeypatch.setattr(additions, "FOREIGN", set())
-    monkeypatch.setattr(kept_programs, "FOREIGN", additions.FOREIGN)
+    monkeypatch.setattr(keeping, "FOREIGN", additions.FOREIGN)
     return made
 
 
@@ -173,16 +175,16 @@ def test_the_machine_and_the_limits_count(
     with use_limits(STRICT):
         keys.append(key())
     with monkeypatch.context() as patch:
-        patch.setattr(kept_programs, "host", lambda: replace(host, vector_bits=64))
+        patch.setattr(keeping, "host", lambda: replace(host, vector_bits=64))
         keys.append(key())
     with monkeypatch.context() as patch:
-        patch.setattr(kept_programs, "l3_bytes", lambda: 1)
+        patch.setattr(keeping, "l3_bytes", lambda: 1)
         keys.append(key())
     with monkeypatch.context() as patch:
         patch.setenv("PIRKIT_NUM_THREADS", "7")
         keys.append(key())
     with monkeypatch.context() as patch:
-        patch.setattr(kept_programs, "_sources", lambda: "others")
+        patch.setattr(keeping.SOURCES, "known", lambda: "others")
         keys.append(key())
     with monkeypatch.context() as patch:
         patch.setattr(sys, "path", [*sys.path, os.path.dirname(np.__path__[0])] * 2)
@@ -192,29 +194,12 @@ def test_the_machine_and_the_limits_count(
     assert len(set(keys)) == len(keys) - 1
 
 
-def test_a_file_that_changes_is_noticed(tmp_path: Path) -> None:
-    (tmp_path / "inner").mkdir()
-    file = tmp_path / "inner" / "a.py"
-    file.write_text("1")
-    before = sorted(kept_programs._files(str(tmp_path)))
-    status = file.stat()
-    file.write_text("2")
-    os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
-    after = sorted(kept_programs._files(str(tmp_path)))
-    assert [row[:3] for row in before] == [row[:3] for row in after]
-    assert before != after
-
-
 def test_nothing_is_kept_by_a_process_that_runs_older_files(
     store: ObjectCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert kept_programs.key_of_program(program(), "@simplify") is not None
-    monkeypatch.setattr(kept_programs, "BEGAN_NS", 0)
-    kept_programs._sources.cache_clear()
-    try:
-        assert kept_programs.key_of_program(program(), "@simplify") is None
-    finally:
-        kept_programs._sources.cache_clear()
+    monkeypatch.setattr(keeping, "SOURCES", Sources(keeping.SOURCES.root, 0))
+    assert kept_programs.key_of_program(program(), "@simplify") is None
 
 
 @pytest.mark.parametrize("value", ["objects", "off"])
@@ -223,16 +208,23 @@ def test_it_can_be_turned_off(
 ) -> None:
     monkeypatch.setenv("PIRKIT_NATIVE_CACHE", value)
     if value == "off":
-        monkeypatch.setattr(kept_programs, "user_cache", lambda: None)
+        monkeypatch.setattr(keeping, "user_cache", lambda: None)
     for _ in range(2):
         compile_whole(program())
     assert len(passes) == 2
 
 
-def test_pipelines_of_others_are_not_kept(store: ObjectCache, passes: list[str]) -> None:
+def test_nothing_is_kept_where_others_add_passes(
+    store: ObjectCache, passes: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for table in (registry.PASSES, registry.PIPELINES):
+        with monkeypatch.context() as patch:
+            patch.setitem(table, "theirs", next(iter(table.values())))
+            compile_whole(program(), pipeline="cse,dce")
+    assert len(passes) == 2
     for _ in range(2):
         compile_whole(program(), pipeline="cse,dce")
-    assert len(passes) == 2
+    assert len(passes) == 3
 
 
 def test_nothing_is_kept_where_others_add_rules(store: ObjectCache, passes: list[str]) -> None:
@@ -315,7 +307,7 @@ def test_numbers_that_do_not_hold_together_are_refused(
     assert key is not None
     made = compile_whole(program())
     assert made.native is not None
-    data = kept_programs.from_bytes(store.get(key) or b"")
+    data = keeping.from_bytes(store.get(key) or b"")
     for name, value in (
         ("steps", [[data["program"]["steps"][0][0], [0, 99]]]),
         ("steps", [[data["program"]["steps"][0][0], [0]]]),
@@ -325,7 +317,7 @@ def test_numbers_that_do_not_hold_together_are_refused(
         ("memory", "much"),
     ):
         other = {**data, "program": {**data["program"], name: value}}
-        store.put(key, kept_programs.as_bytes(other))
+        store.put(key, keeping.as_bytes(other))
         passes.clear()
         compile_whole(program())
         assert len(passes) == 1, name

@@ -123,13 +123,15 @@ def _make(waiting: Sequence[Awaited]) -> None:
     texts = [draft.text for draft in drafts.values()]
     with late_bar("compiling kernels", len(texts), after=_TELLS_AFTER_S) as told:
         images = compile_all(texts, host(), told)
+    made: list[tuple[str, bytes]] = []
     for (function, draft), image in zip(drafts.items(), images, strict=True):
         if isinstance(image, InternalError):
             function.made = image
             continue
         function.made = replace(draft.code, image=image)
-        if store:
-            store.put(function.key, pack(function.made))
+        made.append((function.key, pack(function.made)))
+    if store:
+        store.put_all(made)
     TALLY.compiled += len(texts)
 
 

@@ -9,6 +9,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Final
 
+from pirkit.diag.sources import SOURCES
 from pirkit.diag.version import VERSION
 from pirkit.lowering.codegen.awaiting import Draft, function_of
 from pirkit.lowering.codegen.generate import SYMBOL, generate
@@ -82,10 +83,7 @@ def key_of(what: object, target: Target) -> str:
 @cache
 def _generator() -> str:
     """A hash of the code generator itself: what an older one made is not used."""
-    digest = blake2b(digest_size=16)
-    for path in sorted(Path(__file__).parent.glob("*.py")):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
+    return SOURCES.contents(sorted(Path(__file__).parent.glob("*.py")))
 
 
 def work_of(kernel: Kernel, plan: Schedule) -> int:

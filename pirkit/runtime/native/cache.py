@@ -12,6 +12,7 @@ import hmac
 import os
 import secrets
 import stat
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -22,6 +23,7 @@ from typing import Final
 import platformdirs
 
 from pirkit.diag.errors import ArtifactError
+from pirkit.diag.sources import SOURCES, Sources
 from pirkit.runtime.replacing import replacing
 
 _MAGIC: Final = b"pirkit-native-1\n"
@@ -35,14 +37,20 @@ _TRIM_EVERY: Final = 256
 
 @dataclass(slots=True)
 class ObjectCache:
-    """Entries of a directory; `key` names one, `limit` bounds the bytes of all."""
+    """Entries of a directory; `key` names one, `limit` bounds the bytes of all.
+
+    ``sources`` are the files that make entries: once they change nothing is put and nothing got.
+    """
 
     folder: Path
     secret: bytes
     limit: int = _DEFAULT_LIMIT
+    sources: Sources | None = None
 
     def get(self, key: str) -> bytes | None:
         """What was put under a key, a hexadecimal number; None if nothing can be trusted."""
+        if self.sources and self.sources.changed:
+            return None
         path = self._path(key)
         try:
             data = path.read_bytes()
@@ -60,6 +68,16 @@ class ObjectCache:
 
     def put(self, key: str, payload: bytes) -> None:
         """Keep a payload. What cannot be written is not kept."""
+        self.put_all([(key, payload)])
+
+    def put_all(self, entries: Iterable[tuple[str, bytes]]) -> None:
+        """Keep payloads under their keys."""
+        if self.sources and not self.sources.unchanged():
+            return
+        for key, payload in entries:
+            self._put(key, payload)
+
+    def _put(self, key: str, payload: bytes) -> None:
         try:
             # the tag tells an entry that is torn: there is nothing to wait for
             with replacing(str(self._path(key)), durable=False) as file:
@@ -95,7 +113,10 @@ class ObjectCache:
 
 
 def open_cache(
-    folder: Path, secret_folder: Path, limit: int = _DEFAULT_LIMIT
+    folder: Path,
+    secret_folder: Path,
+    limit: int = _DEFAULT_LIMIT,
+    sources: Sources | None = None,
 ) -> ObjectCache | None:
     """The cache in a directory; None if others may write there or no secret can be kept."""
     try:
@@ -104,7 +125,7 @@ def open_cache(
         secret = _secret(secret_folder / "native.key")
     except OSError:
         return None
-    return ObjectCache(folder, secret, limit) if secret else None
+    return ObjectCache(folder, secret, limit, sources) if secret else None
 
 
 @cache
@@ -118,6 +139,7 @@ def user_cache() -> ObjectCache | None:
     return open_cache(
         platformdirs.user_cache_path("pirkit") / "native",
         platformdirs.user_state_path("pirkit"),
+        sources=SOURCES,
     )
 
 

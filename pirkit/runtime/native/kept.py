@@ -6,6 +6,7 @@ from functools import cache
 from hashlib import blake2b
 from pathlib import Path
 
+from pirkit.diag.sources import SOURCES
 from pirkit.diag.version import VERSION
 from pirkit.runtime.native import objects
 from pirkit.runtime.native.cache import user_cache
@@ -31,4 +32,4 @@ def kept_ir(text: str) -> bytes:
 @cache
 def recipe() -> str:
     """A hash of how texts become object code: what an older pirkit made is not used."""
-    return blake2b(Path(objects.__file__).read_bytes(), digest_size=16).hexdigest()
+    return SOURCES.contents([Path(objects.__file__)])

@@ -1,0 +1,101 @@
+"""What is made of programs, kept on disk for later processes.
+
+What is kept holds as long as everything that has a say is the same: the program, pirkit's sources,
+the packages that are installed, the CPU, the limits. Where another package has added ops, rules,
+kernels or passes nothing is kept, and nothing that was kept is used: what they do may change
+unseen.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import cache
+from hashlib import blake2b
+from typing import Any, Final
+
+from pirkit.diag.additions import FOREIGN
+from pirkit.diag.limits import current_limits
+from pirkit.diag.sources import SOURCES
+from pirkit.diag.version import VERSION
+from pirkit.dialect.fingerprint import fingerprint_of
+from pirkit.frontend.files import Program
+from pirkit.runtime.native.cache import ObjectCache, user_cache
+from pirkit.runtime.native.kept_program import as_bytes, from_bytes
+from pirkit.runtime.native.pool import wanted_threads
+from pirkit.runtime.native.target import host, l3_bytes
+
+_KEY_BYTES: Final = 32
+_TABLES: Final = "pirkit.passes.registry"
+"""The module that knows all passes. What nobody has imported nobody has changed."""
+
+
+def key_of(form: str, program: Program, *settings: object, places: bool = False) -> str | None:
+    """What decides about a form of a program; None where nothing is kept.
+
+    ``places`` is for forms that tell where operations were written.
+    """
+    sources = SOURCES.known()
+    if FOREIGN or not _own_passes() or sources is None or store() is None:
+        return None
+    parts = (
+        form,
+        fingerprint_of(program.module, places=places),
+        settings,
+        (VERSION, sources, sys.version),
+        _distributions(tuple(map(str, sys.path))),
+        (host(), l3_bytes(), wanted_threads()),
+        current_limits(),
+    )
+    return blake2b(repr(parts).encode(), digest_size=_KEY_BYTES).hexdigest()
+
+
+def kept(key: str) -> Any:
+    """The plain data that were kept under a key; None where nobody keeps them."""
+    held = store()
+    data = held.get(key) if held else None
+    return from_bytes(data) if data is not None else None
+
+
+def keep(key: str, data: Any) -> None:
+    """Keep plain data under a key, unless others had a say in them."""
+    held = store()
+    if held is not None and not _others_have_a_say():
+        held.put(key, as_bytes(data))
+
+
+def store() -> ObjectCache | None:
+    """The user's cache. ``PIRKIT_NATIVE_CACHE=objects`` keeps code of functions there only."""
+    only_objects = os.environ.get("PIRKIT_NATIVE_CACHE") == "objects"
+    return None if only_objects else user_cache()
+
+
+def _others_have_a_say() -> bool:
+    """Whether other packages add to pirkit, those included that nobody has asked for yet."""
+    from pirkit.dialect.opdef import all_ops  # noqa: PLC0415
+    from pirkit.runtime.registry import KERNELS  # noqa: PLC0415
+
+    all_ops()
+    _ = KERNELS.backends
+    return bool(FOREIGN) or not _own_passes()
+
+
+def _own_passes() -> bool:
+    """Whether passes and pipelines are those of pirkit."""
+    tables: Any = sys.modules.get(_TABLES)
+    return tables is None or tables.are_own()
+
+
+@cache
+def _distributions(path: tuple[str, ...]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """The packages that are installed, with their versions, by the folders that say so."""
+    found: list[tuple[str, tuple[str, ...]]] = []
+    for folder in path:
+        try:
+            names = os.listdir(folder or ".")
+        except OSError:
+            continue
+        said = [n for n in names if n.endswith((".dist-info", ".egg-info", ".egg-link"))]
+        if said:
+            found.append((folder, tuple(sorted(said))))
+    return tuple(found)
