@@ -107,7 +107,8 @@ def bits(value: float) -> bytes:
 VALUES: tuple[Any, ...] = (
     None, True, False, 0, 1, -(2**70), 1.0, -0.0, 1e-320, math.pi, "text", "\ud800", "", (),
     (1, (2.0,)), [1, [2]], 1 + 2j, complex(-0.0, math.inf), math.inf, -math.inf, math.nan,
-    -math.nan, np.frombuffer(b"\x01\0\0\0\0\0\xf8\x7f")[0].item(), dt.bfloat16, Place("gpu", 3), ((), [()]),
+    -math.nan, np.frombuffer(b"\x01\0\0\0\0\0\xf8\x7f")[0].item(), dt.bfloat16, Place("gpu", 3),
+    ((), [()]),
 )  # fmt: skip
 
 
@@ -246,7 +247,8 @@ def test_what_differs_is_another_plan(
 def test_options_that_decide_about_no_plan_share_it(store: ObjectCache, passes: list[str]) -> None:
     made = program()
     wanted = result(compiling.compile(made))
-    for setting in ({"threads": 2}, {"seed": 5}, {"certify": True}):
+    settings: tuple[dict[str, Any], ...] = ({"threads": 2}, {"seed": 5}, {"certify": True})
+    for setting in settings:
         np.testing.assert_array_equal(result(compiling.compile(made, **setting)), wanted)
     assert len(passes) == 1
 
