@@ -25,6 +25,7 @@ from pirkit.lowering.codegen.points import (
 from pirkit.lowering.codegen.primitives import Typed, element
 from pirkit.lowering.codegen.schedule import FAR, TILE, Schedule
 from pirkit.lowering.codegen.scratch import Scratch
+from pirkit.lowering.codegen.squares import Squares
 from pirkit.lowering.codegen.zipping import side_by_side
 
 
@@ -42,9 +43,10 @@ class Columns:
             scratch.reserve(name, self.types[name], self.block, self.lanes)
         for name in self.kept:
             scratch.reserve(name, self.types[name], inner * self.block, self.lanes)
+        rows, self.tile = (self.lanes, self.lanes) if plan.squares else (TILE, self.block)
         for number in plan.packed:
             dtype = plan.kernel.operands[number].dtype
-            scratch.reserve(f"tile {number}", dtype, TILE * self.block, self.lanes)
+            scratch.reserve(f"tile {number}", dtype, rows * self.tile, self.lanes)
 
     def emit(self) -> None:
         b, kernel = self.b, self.kernel
@@ -192,20 +194,65 @@ class _Block:
         def chunk(start: Value, _: list[Value]) -> Sequence[Value]:
             b = self.b
             stop = b.binary("smin", b.plus(start, TILE), Value(str(last), I64))
+            length = b.emit(I64, f"sub {stop}, {start.text}")
             for k in tiles:
-                operand = self.kernel.operands[k]
-                source = place(b, self.bases[k], operand.inner, [*inner, start])
-                into = self.scratch.memory(b, f"tile {k}", Value("0", I64)).address
-                length = b.emit(I64, f"sub {stop}, {start.text}")
-                pack(
-                    b, operand.dtype, self.lanes, (source, operand.outer[-1], self.count),
-                    (into, self.columns.block), length, last % self.lanes != 0,
-                    TILE if k in self.columns.plan.fetched else 0,
-                )  # fmt: skip
+                self._copy(k, [*inner, start], Value("0", I64), self.count, length)
             self._sweep(stage, folds, inner, start, stop)
             return []
 
-        self.b.loop(0, last, TILE, [], chunk)
+        if self.columns.plan.squares:
+            self._squares(stage, folds, inner, tiles)
+        else:
+            self.b.loop(0, last, TILE, [], chunk)
+
+    def _copy(
+        self, number: int, inner: list[Value], index: Value, count: Value, length: Value
+    ) -> None:  # fmt: skip
+        """Copy what is turned of some columns to the tile."""
+        b, operand, plan = self.b, self.kernel.operands[number], self.columns.plan
+        source = place(b, self.bases[number], operand.inner, inner)
+        source = b.at(source, b.times(index, operand.outer[-1]))
+        into = self.scratch.memory(b, f"tile {number}", Value("0", I64)).address
+        ahead = TILE if number in plan.fetched and not plan.squares else 0
+        pack(
+            b, operand.dtype, self.lanes, (source, operand.outer[-1], count),
+            (into, self.columns.tile), length, self.kernel.inner[-1] % self.lanes != 0, ahead,
+        )  # fmt: skip
+
+    def _squares(
+        self, stage: Stage, folds: list[Fold], inner: list[Value], tiles: Sequence[int]
+    ) -> None:  # fmt: skip
+        """The body along the last inner axis, where what is turned stays in registers.
+
+        A strip of it at a time is gone through from column to column.
+        """
+        b, lanes, last = self.b, self.lanes, self.kernel.inner[-1]
+        squares = Squares(self.columns.plan, b, self.bases, self.count, inner)
+
+        def inside(at: Value, index: Value) -> Sequence[Value]:
+            held = squares.turned(stage, tiles, at, index)
+            rows = [[*inner, b.plus(at, k)] for k in range(lanes)]
+            self._step(stage, folds, rows, at, index, None, held)
+            return []
+
+        def edge(at: Value, index: Value) -> Sequence[Value]:
+            rows = b.binary(
+                "smin", b.emit(I64, f"sub i64 {last}, {at.text}"), Value(str(lanes), I64)
+            )
+            columns = b.emit(I64, f"sub {self.count}, {index.text}")
+            columns = b.binary("smin", columns, Value(str(lanes), I64))
+            for k in tiles:
+                self._copy(k, [*inner, at], index, columns, rows)
+            mask = tail_mask(b, lanes, columns)
+
+            def row(number: Value, _: list[Value]) -> Sequence[Value]:
+                self._step(stage, folds, [[*inner, number]], at, index, mask)
+                return []
+
+            b.loop(at, b.plus(at, rows), 1, [], row)
+            return []
+
+        squares.sweep(inside, edge)
 
     def _sweep(
         self, stage: Stage, folds: list[Fold], inner: list[Value], start: Value, stop: Value
@@ -233,14 +280,18 @@ class _Block:
 
     def _step(
         self, stage: Stage, folds: list[Fold], rows: list[list[Value]], origin: Value,
-        index: Value, mask: Value | None,
+        index: Value, mask: Value | None, held: Sequence[dict[str, Typed]] = (),
     ) -> None:  # fmt: skip
+        """The body at some rows and a vector of columns; ``held`` is what is known at each row."""
         b = self.b
         found: dict[str, list[Value]] = {fold.name: [] for fold in folds}
-        for inner in rows:
-            self._ask(stage, inner, index)
+        for k, inner in enumerate(rows):
+            known = held[k] if held else {}
+            if not self.columns.plan.squares:
+                self._ask(stage, inner, index)
             points = self.points(index, mask, inner, self.lanes, origin)
-            points.run(stage.body)
+            points.known.update(known)
+            points.run([s for s in stage.body if defines(s) not in known])
             for statement in stage.body:
                 name = defines(statement)
                 if name in self.columns.kept:
@@ -292,7 +343,8 @@ class _Block:
             operand = kernel.operands[number]
             if number in columns.plan.packed and inner and origin is not None:
                 row = b.emit(I64, f"sub {inner[-1]}, {origin.text}")
-                at = b.plus(b.times(row, columns.block), index)
+                at = b.times(row, columns.tile)
+                at = at if columns.plan.squares else b.plus(at, index)
                 return self.scratch.memory(b, f"tile {number}", at)
             step = operand.outer[-1] if operand.outer else 0
             base = place(b, self.bases[number], operand.inner, inner) if inner else (

@@ -41,6 +41,8 @@ Strategy = Literal["flat", "rows", "columns", "tiles"]
 _FLAT_BLOCK = 8192
 _COLUMN_BLOCK = 4096
 _TURNED_BLOCK = 128
+_ENOUGH_BLOCKS = 16
+"""Blocks from which on they may be larger: threads share them."""
 _TILE_ROWS = 4
 _ACCUMULATORS = 16
 _SHORT_FOLD = 64
@@ -52,6 +54,8 @@ _HEAVY = 24
 """Statements from which a body is not unrolled: its instructions fill the pipeline alone."""
 _COMPUTING = 12
 """Statements from which a CPU that computes does not look far enough ahead in memory."""
+_SQUARES = 2
+"""Operands that are turned in registers, which hold no more of them."""
 COSTLY: Final = frozenset((
     "exp", "expm1", "log", "log1p", "tanh", "sigmoid", "erf", "sin", "cos", "elementwise_pow",
     "tanh_of_cubic", "erf_of_root",
@@ -79,6 +83,8 @@ class Schedule:
     """Operands that a later stage writes: it asks for them too."""
     straight: int = 0
     """Points of a tile up to which its inner loops are written out."""
+    squares: bool = False
+    """Whether the body is written out for squares that are turned in registers."""
     gathered: int = 0
     """The last outer axes whose points gather: a block goes through some of them in order."""
 
@@ -129,10 +135,11 @@ def schedule(kernel: Kernel, target: Target) -> Schedule:
         inner.append(sweep)
     ordered = with_axes(kernel, [*outer, axis], inner)
     packed = _packed(ordered) if sweep is not None else ()
-    block = _column_block(ordered, lanes, target, bool(packed))
     unroll = 1 if _weight(kernel) > _HEAVY else 4
     far = _far(ordered, target) if packed else ()
-    return Schedule(ordered, "columns", lanes, unroll, block, packed, fetched=far)
+    squares = bool(packed) and _in_squares(ordered, packed)
+    block = _column_block(ordered, lanes, target, bool(packed), squares)
+    return Schedule(ordered, "columns", lanes, unroll, block, packed, fetched=far, squares=squares)
 
 
 def _gathering(
@@ -146,6 +153,13 @@ def _gathering(
     block = every or max(1, math.prod([kernel.outer[k] for k in shared]))
     plan = Schedule(ordered, "rows", lanes, 1, block, gathered=len(shared))
     return _fetching(plan, target)
+
+
+def _in_squares(kernel: Kernel, packed: tuple[int, ...]) -> bool:
+    """Whether the body is light enough to be written out for a square, and only adds up."""
+    light = len(packed) <= _SQUARES and _weight(kernel) <= _COMPUTING
+    swept = (s for stage in kernel.stages for s in stage.body)
+    return light and not kept(kernel) and not any(isinstance(s, (Store, Demand)) for s in swept)
 
 
 def _tiled(
@@ -337,10 +351,13 @@ def row_unroll(kernel: Kernel, body: Iterable[Statement]) -> int:
     return 2 if _weight_of(body) > 2 * _HEAVY else 4
 
 
-def _column_block(kernel: Kernel, lanes: int, target: Target, packed: bool) -> int:
+def _column_block(
+    kernel: Kernel, lanes: int, target: Target, packed: bool, squares: bool
+) -> int:  # fmt: skip
     """Columns swept at once: what they keep from stage to stage must fit half the L2 cache."""
     if packed:
-        return max(_TURNED_BLOCK, lanes)
+        enough = squares and math.prod(kernel.outer) >= _ENOUGH_BLOCKS * 2 * _TURNED_BLOCK
+        return max(2 * _TURNED_BLOCK if enough else _TURNED_BLOCK, lanes)
     sweeping = [o for o in kernel.operands if any(o.inner)]
     kept_bytes = 8 * len(kept(kernel))
     if len(kernel.stages) == 1:

@@ -1,0 +1,132 @@
+"""What is turned in registers and added up at once: `squares.py`."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pirkit.lowering.codegen.compile import compile_kernel
+from pirkit.lowering.codegen.loopnest import Fold, FoldKind, Kernel, Load, Operand, Stage, Store
+from pirkit.lowering.codegen.schedule import schedule
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.dtype import DType
+from pirkit.runtime.native.function import NativeFunction
+from pirkit.runtime.native.target import host
+from tests.codegen import nests
+from tests.codegen.guarded import Guarded, survives
+from tests.codegen.nests import check, compute, operand
+from tests.codegen.test_guarded import bits  # noqa: F401  (a fixture)
+
+Array = np.ndarray[Any, Any]
+SIZES = ((16, 16), (1, 40), (40, 1), (33, 50), (17, 15), (130, 70), (300, 67), (48, 300), (300, 80))
+DTYPES = (dt.float32, dt.float64, dt.bfloat16, dt.float16, dt.int32, dt.int64)
+
+
+def added(
+    size: tuple[int, int], dtype: DType = dt.float32, kind: FoldKind = "sum",
+    batch: Sequence[int] = (), turned: int = 1,
+) -> Kernel:  # fmt: skip
+    """Sums of columns and, turned, of as many rows."""
+    nest = ((*batch, size[0]), (size[1],))
+    rank = len(batch)
+    work = dt.float32 if dtype.is_float and dtype.itemsize < 4 else dtype
+    other = operand(dtype, nest, (*range(rank), rank + 1, rank))
+    y = operand(work, nest, missing=[rank + 1])
+    body: list[Any] = [Load("x0", 0)]
+    for k in range(turned):
+        body.append(Load(f"t{k}", 1 + k))
+        body.append(compute(f"x{k + 1}", "add", f"x{k}", f"t{k}", dtype=work))
+    stage = Stage((*body, Fold("s", kind, f"x{turned}")), (Store(1 + turned, "s"),))
+    return Kernel(*nest, (other, *[operand(dtype, nest)] * turned, y), (stage,))
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=repr)
+def test_as_numpy(dtype: DType) -> None:
+    for size in SIZES:
+        check(added(size, dtype), rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.usefixtures("bits")
+def test_vectors_of_all_widths_touch_nothing_else() -> None:
+    pytest.importorskip("mmap")
+    if sys.platform != "linux":
+        pytest.skip("asks for forbidden pages")
+    guarded, runs = Guarded(), []
+    for dtype in (dt.float32, dt.bfloat16, dt.float64):
+        for size in ((33, 50), (17, 15), (40, 70)):
+            kernel = added(size, dtype)
+            check(kernel, rtol=1e-5, atol=1e-4)
+            function = NativeFunction(compile_kernel(kernel, host()))
+            for at_end in (True, False):
+                arrays = [guarded(nests.poisoned(o), at_end) for o in kernel.operands]
+                runs.append(function.bind(arrays))
+    for run in runs:
+        assert survives(run)
+
+
+def test_batches_folds_and_operands() -> None:
+    check(added((40, 50), batch=(3,)), rtol=1e-5, atol=1e-4)
+    check(added((40, 50), turned=2), rtol=1e-5, atol=1e-4)
+    for kind in ("max", "min", "prod"):
+        check(added((50, 37), dt.int64, kind))
+
+
+@pytest.mark.parametrize("kind", ["sum", "max", "min"])
+def test_what_is_not_finite_stays(kind: FoldKind) -> None:
+    kernel, rng = added((35, 40), kind=kind), np.random.default_rng(0)
+    buffers = [nests.random_bytes(rng, o) for o in kernel.operands]
+    x, t = buffers[0].reshape(40, 35), buffers[1].reshape(35, 40)
+    x[3, 1], t[34, 39], t[5, 2], x[2, 5], t[6, 1] = np.nan, np.nan, np.inf, -np.inf, np.inf
+    fold = {"sum": np.sum, "max": np.max, "min": np.min}[kind]
+    with np.errstate(invalid="ignore"):
+        wanted = fold(x.T + t, axis=1)
+    nests.run(kernel, buffers)
+    np.testing.assert_allclose(buffers[2], wanted, 1e-5, 1e-4)
+    assert [k for k in range(35) if math.isnan(buffers[2][k])] == [1, 5, 34]
+
+
+def test_bits_do_not_depend_on_who_runs_a_block() -> None:
+    kernel = added((700, 90))
+    code, rng = compile_kernel(kernel, host()), np.random.default_rng(0)
+    inputs = [nests.random_bytes(rng, o) for o in kernel.operands]
+    found: set[bytes] = set()
+    for work in (0, 10**9):
+        buffers = [buffer.copy() for buffer in inputs]
+        nests.run(kernel, buffers, NativeFunction(replace(code, work=work)))
+        found.add(buffers[2].tobytes())
+    assert len(found) == 1
+
+
+def test_when_squares_stay_in_registers() -> None:
+    def chosen(kernel: Kernel) -> tuple[bool, int]:
+        plan = schedule(kernel, host())
+        assert plan.packed
+        return plan.squares, plan.block
+
+    assert chosen(added((512, 512))) == (True, 128)
+    assert chosen(added((4096, 512))) == (True, 256)
+    whole = added((512, 512))
+    heavy = Stage(
+        (Load("x", 0), Load("t", 1), compute("z", "add", "x", "t"), compute("e", "exp", "z"),
+         Fold("s", "sum", "e")), (Store(2, "s"),),
+    )  # fmt: skip
+    assert not chosen(replace(whole, stages=(heavy,)))[0]
+    y = Operand(dt.float32, whole.operands[0].outer, whole.operands[0].inner, 512 * 512 * 4)
+    stores = Stage((Load("x", 0), Load("t", 1), compute("z", "add", "x", "t"), Store(2, "z")))
+    flat = replace(whole, operands=(*whole.operands[:2], y), stages=(stores,))
+    assert not chosen(flat)[0]
+
+
+@pytest.mark.skipif("PIRKIT_EXHAUSTIVE" not in os.environ, reason="takes minutes")
+@pytest.mark.usefixtures("bits")
+def test_all_sizes() -> None:
+    for rows in (*range(1, 36), 127, 128, 129, 255, 257):
+        for columns in (*range(1, 36), 63, 64, 65, 130):
+            check(added((rows, columns)), rtol=1e-5, atol=1e-4)
