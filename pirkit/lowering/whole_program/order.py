@@ -47,6 +47,16 @@ class Item:
     def first(self) -> Node:
         return self.nodes[0]
 
+    def components(self) -> list[Item]:
+        """Nodes that read what others of them define, apart from those that do not."""
+        found: list[tuple[set[int], list[Node]]] = []
+        for node in self.nodes:
+            joined = [each for each in found if each[0].intersection(node.op.args)]
+            found = [each for each in found if each not in joined]
+            values = {node.op.out}.union(*[values for values, _ in joined])
+            found.append((values, [*[n for _, nodes in joined for n in nodes], node]))
+        return [Item(tuple(nodes)) for _, nodes in found]
+
 
 @dataclass(slots=True)
 class Loops:
@@ -79,9 +89,9 @@ class Order:
     """Loops ``before`` the points, those of each group, and ``after`` them.
 
     ``rows`` are bytes of scratch memory at which rows lie between loops, those in ``blocks`` for
-    all vectors of a block; ``whole`` are bytes of the workspace; what is in neither is in
-    registers, an input or a result. ``kept`` are the values that somebody outside of their own loop
-    reads.
+    all vectors of a block; rows of one loop lie behind each other in ``frames``. ``whole`` are
+    bytes of the workspace; what is in none of them is in registers, an input or a result. ``kept``
+    are the values that somebody outside of their own loop reads.
     """
 
     stages: Stages
@@ -90,6 +100,7 @@ class Order:
     after: list[Item]
     kept: set[int] = field(default_factory=set[int])
     rows: dict[int, int] = field(default_factory=dict[int, int])
+    frames: dict[int, int] = field(default_factory=dict[int, int])
     blocks: dict[int, Loops] = field(default_factory=dict[int, Loops])
     whole: dict[int, int] = field(default_factory=dict[int, int])
     whole_bytes: int = 0
@@ -204,28 +215,31 @@ def _place_rows(made: Order, loops: Loops, lanes: int) -> None:
         for value in item.reads():
             last[value] = k
     free: dict[int, list[int]] = defaultdict(list)
-    ends: dict[int, list[int]] = defaultdict(list)
-    in_blocks: list[int] = []
+    ends: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    in_blocks: list[list[int]] = []
     for k, item in enumerate(loops.inside):
-        for node in item.nodes:
-            value = node.op.out
-            if value in summed:
-                in_blocks.append(value)
-                continue
-            if value not in made.kept:
-                continue
-            wanted = room(value)
+        values = [node.op.out for node in item.nodes]
+        in_blocks.append([v for v in values if v in summed])
+        kept = [v for v in values if v in made.kept and v not in summed]
+        if kept:
+            wanted = sum(map(room, kept))
             if free[wanted]:
-                made.rows[value] = free[wanted].pop()
+                frame = free[wanted].pop()
             else:
-                made.rows[value] = loops.scratch
-                loops.scratch += wanted
-            ends[last[value]].append(value)
-        for value in ends[k]:
-            free[room(value)].append(made.rows[value])
-    most = _BLOCK_BYTES // max(1, sum(map(size, in_blocks)))
+                frame, loops.scratch = loops.scratch, loops.scratch + wanted
+            ends[max(last[v] for v in kept)].append((wanted, frame))
+            place = frame
+            for value in kept:
+                made.rows[value], made.frames[value] = place, frame
+                place += room(value)
+        for wide, frame in ends[k]:
+            free[wide].append(frame)
+    most = _BLOCK_BYTES // max(1, sum(size(v) for some in in_blocks for v in some))
     loops.block = max(1, min(_MOST_IN_BLOCK, most, loops.vectors))
-    for value in in_blocks:
-        made.rows[value], made.blocks[value] = loops.scratch, loops
-        loops.scratch += -(-size(value) * loops.apart // _LINE) * _LINE
+    for some in in_blocks:
+        frame = loops.scratch
+        for value in some:
+            made.rows[value], made.frames[value] = loops.scratch, frame
+            made.blocks[value] = loops
+            loops.scratch += -(-size(value) * loops.apart // _LINE) * _LINE
     loops.scratch = -(-loops.scratch // _APART) * _APART + _APART

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from pirkit.lowering.codegen.ir import I64, Value
-from pirkit.lowering.codegen.points import tail_mask
 from pirkit.lowering.whole_program.order import Loops, Order
 from pirkit.lowering.whole_program.row_products import multiply
+from pirkit.lowering.whole_program.stages import Sum
 from pirkit.lowering.whole_program.sums import Sums, Vectors
-from pirkit.lowering.whole_program.writer import Writer
+from pirkit.lowering.whole_program.writer import Here, Writer
 from pirkit.runtime.dtype import DType
 
 _PART: Final = 4
@@ -47,9 +48,13 @@ class Points:
 
     def write(self, w: Writer) -> None:
         """The parts from ``%lo`` to ``%hi``."""
+        self._parts(w)
+        w.here = Here()
+
+    def _parts(self, w: Writer) -> None:
         b = w.b
-        w.row, w.mask = Value("0", I64), tail_mask(b, self.lanes, min(self.count, self.lanes))
         if self.loops.vectors == 1:
+            w.here = Here(left=Value(str(self.count), I64))
             self._vector(w)
             return
 
@@ -83,32 +88,30 @@ class Points:
         left = b.emit(I64, f"sub i64 {high.text}, {first.text}")
         count = b.call("llvm.smin.i64", I64, left, f"i64 {most}") if most > 1 else Value("1", I64)
 
-        def choose(number: Value) -> None:
-            """Let the writer work on one of the vectors."""
-            w.number = number
-            w.row = b.times(b.plus(first, number), self.lanes)
-            if self.count % self.lanes:
-                behind = b.emit(I64, f"sub i64 {self.count}, {w.row.text}")
-                w.mask = tail_mask(b, self.lanes, behind)
+        row = b.times(first, self.lanes)
+        left = b.emit(I64, f"sub i64 {self.count}, {row.text}") if self.count % self.lanes else None
+        block = w.here = Here(row, left=left)
 
         def one(number: Value, _: object) -> list[Value]:
-            choose(number)
+            w.here = w.moved(number)
             self._vector(w)
+            w.here = block
             return []
 
         b.loop(0, count, 1, [], one)
         for item in self.loops.sums:
-            if item.sum is not None:
-                self.sums.add(w, item.sum, sums, Vectors(count, choose, not self.is_block))
+            self._sum(w, item.sum, sums, Vectors(count, not self.is_block))
+
+    def _sum(self, w: Writer, each: Sum | None, sums: Value, vectors: Vectors | None) -> None:
+        if each is not None:
+            w.in_shared(lambda: self.sums.add(w, each, sums, vectors))
 
     def _vector(self, w: Writer) -> None:
         """One vector of points through all loops."""
         for item in self.loops.inside:
             if item.sum is not None:
-                self.sums.add(w, item.sum, self._sums(w), None)
-            elif item.first.kind == "map":
-                w.rows(item)
+                self._sum(w, item.sum, self._sums(w), None)
             elif item.first.kind == "matmul":
                 multiply(w, [node.op for node in item.nodes])
             else:
-                w.single_node(item.first)
+                w.in_shared(partial(w.on_rows, item))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from pirkit.lowering.codegen.awaiting import Draft, function_of
@@ -18,6 +19,7 @@ from pirkit.lowering.codegen.ir import Builder
 from pirkit.lowering.whole_program.graph import Graph, Refused
 from pirkit.lowering.whole_program.order import Item, Order, order_of
 from pirkit.lowering.whole_program.point_groups import Points
+from pirkit.lowering.whole_program.shared_loops import SharedLoops
 from pirkit.lowering.whole_program.stages import Stages, stages_of
 from pirkit.lowering.whole_program.writer import Writer
 from pirkit.runtime.dtype import DType, float32, float64
@@ -83,12 +85,15 @@ class _Program:
     def function(self, bodies: list[Callable[[Writer], None]]) -> str:
         target, operands = self.target, len(self.graph.inputs) + len(self.graph.outputs) + 1
         b = Builder(scalef=target.x86 and target.has("avx512f"))
-        writer = Writer(b, self.order, self.lanes, self.dtype)
+        shared = SharedLoops() if self.stages.multiplies else None
+        writer = Writer(b, self.order, self.lanes, self.dtype, shared)
         for points in self.points:
             points.place_sums(writer)
         for body in bodies:
             body(writer)
+        declared = b.declared | (shared.declared() if shared else {})
         lines = [
+            *(shared.lines() if shared else ()),
             f"define void @{SYMBOL}(ptr noalias readonly %args, i64 %slot, i64 %lo, i64 %hi) {{",
             "entry:",
             f"  %scratch_slot = getelementptr i8, ptr %args, i64 {8 * operands}",
@@ -98,7 +103,7 @@ class _Program:
             *b.lines,
             "  ret void",
             "}",
-            *b.declared.values(),
+            *declared.values(),
             "!0 = !{i32 1}",
         ]
         return "\n".join(lines) + "\n"
@@ -120,7 +125,8 @@ class _Program:
     def _whole(self, w: Writer, items: list[Item]) -> None:
         for item in items:
             if item.first.kind == "map":
-                w.whole(item)
+                for some in item.components() if w.shared else [item]:
+                    w.in_shared(partial(w.whole, some))
             else:
                 w.whole_sum(item.first)
 

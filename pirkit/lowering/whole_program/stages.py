@@ -62,7 +62,8 @@ class Group:
 class Stages:
     """A program in order: ``before``, then groups of points one after the other, ``after``.
 
-    ``rows`` are the values of points, each with its group.
+    ``rows`` are the values of points, each with its group; ``multiplies`` says whether rows are
+    multiplied by matrices.
     """
 
     graph: Graph
@@ -70,6 +71,7 @@ class Stages:
     rows: dict[int, Group]
     before: list[Node] = field(default_factory=list[Node])
     after: list[Node] = field(default_factory=list[Node])
+    multiplies: bool = False
 
     @property
     def inside(self) -> list[Node]:
@@ -237,6 +239,9 @@ def _row_node(made: Stages, op: Op) -> Node:
         y = op.args[1]
         if op.attrs["transpose_x"] or (y in made.rows) or y in made.graph.fills:
             raise Refused("a product of rows with what is no whole matrix")
+        made.multiplies = True
+        if made.columns(op.args[0]) == 1:  # there is nothing to add up
+            return Node(Op("multiply", op.args, op.out), "map", (made.columns(op.out),))
         return Node(op, "matmul", (made.columns(op.out),))
     if any(a not in made.rows and a not in made.graph.fills for a in op.args):
         raise Refused(f"`{op.name}` makes rows of what are none")

@@ -6,7 +6,7 @@ in their order: the result does not depend on the number of threads.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,7 +14,7 @@ from pirkit.lowering.codegen.ir import I64, Builder, Value
 from pirkit.lowering.codegen.points import Memory, load, store
 from pirkit.lowering.whole_program.graph import Graph
 from pirkit.lowering.whole_program.stages import Group, Sum
-from pirkit.lowering.whole_program.writer import Writer, in_tiles
+from pirkit.lowering.whole_program.writer import Writer, even, in_tiles
 
 TILE: Final = (4, 4)
 """Rows and columns of a product that are added up at once."""
@@ -22,13 +22,9 @@ TILE: Final = (4, 4)
 
 @dataclass(frozen=True, slots=True)
 class Vectors:
-    """``count`` vectors of points; ``choose`` lets the writer work on one of them.
-
-    ``more`` says that there is something to add to.
-    """
+    """``count`` vectors of points; ``more`` says that there is something to add to."""
 
     count: Value
-    choose: Callable[[Value], None]
     more: bool
 
 
@@ -64,17 +60,20 @@ class Sums:
         if left is not None and not rows:
             rows = w.graph.metas[left].shape[1]
         columns = w.graph.metas[each.out].numel // rows
-        high, wide = (_even(rows, TILE[0]), _even(columns, TILE[1]))
+        high, wide = (even(rows, TILE[0]), even(columns, TILE[1]))
         if rows == 1:
-            wide = _even(columns, TILE[0] * TILE[1])
+            wide = even(columns, TILE[0] * TILE[1])
         size = w.dtype.itemsize
-        base = b.at(start, self.first[each.out] * size)
+        base = w.place(("sum", each.out), lambda: w.b.at(start, self.first[each.out] * size))
+        count = None if vectors is None else w.number("vectors", vectors.count)
+        first = w.here
         zero = b.const(w.type_of(w.dtype, self.lanes), 0.0)
 
         def tile(row: Value, column: Value, many: int, some: int) -> None:
             def one(number: Value, so_far: Sequence[Value]) -> Sequence[Value]:
+                w.here = first
                 if vectors is not None:
-                    vectors.choose(number)
+                    w.here = w.moved(number)
                 made = list(so_far)
                 for x, y in each.terms:
                     right = [w.read_summand(y, b.plus(column, c)) for c in range(some)]
@@ -89,10 +88,11 @@ class Sums:
                 return made
 
             totals = [zero] * (many * some)
-            if vectors is None:
+            if count is None:
                 totals = one(Value("0", I64), totals)
             else:
-                totals = b.loop(0, vectors.count, 1, totals, one)
+                totals = b.loop(0, count, 1, totals, one)
+            w.here = first
             numbers = self._numbers(w, totals)
             for r in range(many):
                 line = b.times(b.plus(row, r), columns)
@@ -148,8 +148,3 @@ def _pieces(
         else:
             yield start, b.shuffle(vector, vector, range(lane, lane + width))
         start += width
-
-
-def _even(count: int, most: int) -> int:
-    """The width of tiles that are alike, none wider than ``most``."""
-    return -(-count // -(-count // most))

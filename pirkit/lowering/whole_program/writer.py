@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from pirkit.lowering.codegen.ir import I64, PTR, Builder, Type, Value
@@ -10,19 +11,39 @@ from pirkit.lowering.codegen.points import Memory, argument, load, store, tail_m
 from pirkit.lowering.codegen.primitives import TABLE, Typed, element, narrow
 from pirkit.lowering.whole_program.graph import Op
 from pirkit.lowering.whole_program.order import Item, Order
+from pirkit.lowering.whole_program.shared_loops import SharedLoop, SharedLoops
 from pirkit.lowering.whole_program.stages import Node
 from pirkit.runtime.dtype import DType
 
 _CONTRACTED: Final = {"add": "fadd", "subtract": "fsub", "multiply": "fmul"}
+_ZERO: Final = Value("0", I64)
 _POWERS: Final = (-2.0, -1.0, 1.0, 2.0, 3.0)
 """Exponents of products and quotients that err by no more than 1.5 ULP."""
+
+
+@dataclass(frozen=True, slots=True)
+class Here:
+    """A vector of points: its first, which vector of a block it is, how many there are from it on.
+
+    All its lanes hold points where nothing is said of how many are ``left``.
+    """
+
+    row: Value = _ZERO
+    number: Value = _ZERO
+    left: Value | None = None
 
 
 class Writer:
     """The functions of one program. Operands are inputs, results, and the workspace."""
 
-    def __init__(self, b: Builder, order: Order, lanes: int, dtype: DType) -> None:
+    def __init__(
+        self, b: Builder, order: Order, lanes: int, dtype: DType, shared: SharedLoops | None = None
+    ) -> None:
         self.b, self.order, self.lanes, self.dtype = b, order, lanes, dtype
+        self.shared = shared
+        """Where loops become functions; None where each is written where it runs."""
+        self.loop: SharedLoop | None = None
+        """The one that is being written."""
         self.stages, self.graph = order.stages, order.stages.graph
         self.pointers: dict[int, Value] = {}
         graph = self.graph
@@ -34,13 +55,52 @@ class Writer:
         for value, offset in order.whole.items():
             self.pointers.setdefault(value, b.at(self.workspace, offset))
         self.scratch = Value("%scratch", PTR)
-        self.mask: Value = tail_mask(b, lanes, lanes)
-        self.row: Value = Value("0", I64)
-        self.number: Value = Value("0", I64)
-        """Which vector of a block it is."""
+        self.here = Here()
         self.summed = {v for s in self.stages.sums for pair in s.terms for v in pair}
-        self.contracts = any(n.kind == "matmul" for n in self.stages.inside)
-        """Whether rows are multiplied and added with one rounding, as their products are."""
+        self.contracts = self.stages.multiplies
+
+    # --- what a loop is given ---
+
+    def in_shared(self, body: Callable[[], None]) -> None:
+        """Write a loop as a function, and its call."""
+        if self.shared is None:
+            body()
+            return
+        caller, here, loop = self.b, self.here, SharedLoop()
+        left = None if here.left is None else loop.number("left", lambda: here.left or _ZERO)
+        self.b, self.here, self.loop = Builder(scalef=caller.scalef), Here(left=left), loop
+        body()
+        name = self.shared.name_of(loop.parameters, self.b)
+        self.b, self.here, self.loop = caller, here, None
+        caller.do(f"call void {name}({loop.arguments()})")
+
+    def pointer(self, value: int) -> Value:
+        """Where an input, a result or what is no row begins."""
+        if self.loop is None:
+            return self.pointers[value]
+        return self.loop.pointer(value, lambda: self.pointers[value])
+
+    def number(self, key: Hashable, made: Value) -> Value:
+        """A number that the loops around this one know."""
+        return made if self.loop is None else self.loop.number(key, lambda: made)
+
+    def place(self, key: Hashable, made: Callable[[], Value]) -> Value:
+        """An address that the loops around this one know."""
+        return made() if self.loop is None else self.loop.pointer(key, made)
+
+    def moved(self, number: Value) -> Here:
+        """The vector that is ``number`` vectors behind the present one."""
+        b, here = self.b, self.here
+        points = b.times(number, self.lanes)
+        left = here.left
+        if left is not None and points.text != "0":
+            left = b.emit(I64, f"sub i64 {left.text}, {points.text}")
+        return Here(b.plus(here.row, points), b.plus(here.number, number), left)
+
+    @property
+    def mask(self) -> Value:
+        """The lanes that hold points."""
+        return mask_of(self.b, self.lanes, self.here.left)
 
     def type_of(self, dtype: DType, lanes: int) -> Type:
         return Type(element(dtype), lanes)
@@ -52,15 +112,17 @@ class Writer:
     def single(self, value: int, lanes: int) -> Value:
         """The only element of a value, in all lanes."""
         dtype = self.graph.dtype(value)
-        one = load(self.b, dtype, Memory(self.pointers[value], 0), 1, None)
+        one = load(self.b, dtype, Memory(self.pointer(value), 0), 1, None)
         return self.b.splat(one, lanes)
 
     # --- values that are no rows ---
 
     def whole(self, item: Item) -> None:
         """Ops on the elements of values of one size."""
-        b, (count,) = self.b, item.first.key
-        lanes = 1 if count == 1 else self.lanes
+        b, (numel,) = self.b, item.first.key
+        lanes, count = 1 if numel == 1 else self.lanes, Value(str(numel), I64)
+        if lanes > 1:
+            count = self.number("count", count)
         outside: dict[int, Value] = {}
         for value in sorted(item.reads() - item.defines()):
             if self.graph.metas[value].numel == 1 and value not in self.graph.fills:
@@ -68,13 +130,12 @@ class Writer:
 
         def some(index: Value, _: Sequence[Value]) -> Sequence[Value]:
             mask = None
-            if count % lanes:
-                left = b.emit(I64, f"sub i64 {count}, {index.text}")
-                mask = tail_mask(b, lanes, left)
+            if lanes > 1 and (self.loop is not None or numel % lanes):
+                mask = self._left(count.text, index)
 
             def memory(value: int) -> Memory:
                 size = self.graph.dtype(value).itemsize
-                return Memory(b.at(self.pointers[value], b.times(index, size)), size)
+                return Memory(b.at(self.pointer(value), b.times(index, size)), size)
 
             def read(value: int) -> Value:
                 return load(b, self.graph.dtype(value), memory(value), lanes, mask)
@@ -88,10 +149,7 @@ class Writer:
                     store(b, narrow(b, made, dtype), dtype, memory(node.op.out), mask)
             return []
 
-        if count <= lanes and not count % lanes:
-            some(Value("0", I64), [])
-        else:
-            b.loop(0, count, lanes, [], some)
+        b.loop(0, count, lanes, [], some)
 
     def whole_sum(self, node: Node) -> None:
         """All elements of a value added up."""
@@ -105,16 +163,16 @@ class Writer:
                 value, mask = self.fill(arg, lanes), self._left(count, index)
                 value = b.select(mask, value, b.const(type_, 0.0))
             else:
-                memory = Memory(b.at(self.pointers[arg], b.times(index, size)), size)
+                memory = Memory(b.at(self.pointer(arg), b.times(index, size)), size)
                 value = load(b, dtype, memory, lanes, self._left(count, index))
             return [b.add(so_far[0], value)]
 
         (total,) = b.loop(0, count, lanes, [b.const(type_, 0.0)], some)
         only = self.lanes_added([total] + [b.const(type_, 0.0)] * (lanes - 1))
-        store(b, b.extract(only, 0), dtype, Memory(self.pointers[node.op.out], size), None)
+        store(b, b.extract(only, 0), dtype, Memory(self.pointer(node.op.out), size), None)
 
-    def _left(self, count: int, index: Value) -> Value:
-        return tail_mask(self.b, self.lanes, self.b.emit(I64, f"sub i64 {count}, {index.text}"))
+    def _left(self, count: int | str, index: Value) -> Value:
+        return mask_of(self.b, self.lanes, self.b.emit(I64, f"sub i64 {count}, {index.text}"))
 
     def lanes_added(self, vectors: Sequence[Value]) -> Value:
         """As many vectors as lanes; lane k of the result is the sum of the lanes of vector k."""
@@ -154,16 +212,28 @@ class Writer:
 
     def at_row(self, value: int, column: Value) -> Value:
         """Where a column of a value that lies in scratch memory is."""
-        start, step = self.way(value)
-        base = self.b.at(self.b.at(self.scratch, self.order.rows[value]), start)
-        return self.b.at(base, self.b.times(column, step))
+        b, frame = self.b, self.order.frames[value]
 
-    def way(self, value: int) -> tuple[Value, int]:
-        """Bytes from the place of a row to its vector, and from one column to the next."""
-        size = self.lanes * self.graph.dtype(value).itemsize
+        def frame_of_caller() -> Value:
+            return self.b.at(self.b.at(self.scratch, frame), self._start(value))
+
+        if self.loop is None:
+            base = b.at(self.scratch, frame)
+        else:
+            base = self.loop.pointer(("rows", frame), frame_of_caller, alone=True)
+        base = b.at(b.at(base, self.order.rows[value] - frame), self._start(value))
+        return b.at(base, b.times(column, self._step(value)))
+
+    def _start(self, value: int) -> Value:
+        """Bytes from the place of a row to its vector."""
         if value not in self.order.blocks:
-            return Value("0", I64), size
-        return self.b.times(self.number, size), size * self.order.blocks[value].apart
+            return _ZERO
+        return self.b.times(self.here.number, self.lanes * self.graph.dtype(value).itemsize)
+
+    def _step(self, value: int) -> int:
+        """Bytes from one column to the next."""
+        size = self.lanes * self.graph.dtype(value).itemsize
+        return size * self.order.blocks[value].apart if value in self.order.blocks else size
 
     def read_row(self, value: int, column: Value) -> Value:
         """A column of a value at all points of the vector."""
@@ -191,35 +261,15 @@ class Writer:
     def _outside(self, value: int, column: Value) -> Memory:
         b, size = self.b, self.graph.dtype(value).itemsize
         width = self.stages.columns(value) * size
-        start = b.at(self.pointers[value], b.times(self.row, width))
+
+        def row_of_caller() -> Value:
+            return self.b.at(self.pointers[value], self.b.times(self.here.row, width))
+
+        base = self.pointers[value]
+        if self.loop is not None:
+            base = self.loop.pointer(("points", value), row_of_caller)
+        start = b.at(base, b.times(self.here.row, width))
         return Memory(b.at(start, b.times(column, size)), width)
-
-    def table(self, values: Sequence[int]) -> Callable[[Value, int], Callable[[Value], Memory]]:
-        """Rows of one way in memory, to be found by number while a program runs.
-
-        Gives what tells where the columns of the one behind ``number`` rows and ``more`` are.
-        """
-        b, first = self.b, values[0]
-        name = f"@rows{b.fresh()}"
-        places = ", ".join(f"i64 {self.order.rows[v]}" for v in values)
-        kind = f"private unnamed_addr constant [{len(values)} x i64]"
-        b.declared[name] = f"{name} = {kind} [{places}]"
-        (start, step), size = self.way(first), self.graph.dtype(first).itemsize
-
-        def row(number: Value, more: int) -> Callable[[Value], Memory]:
-            line = b.at(Value(name, PTR), b.plus(b.times(number, 8), 8 * more))
-            place = b.emit(I64, f"load i64, {line}, align 8")
-            base = b.at(b.at(self.scratch, place), start)
-            return lambda column: Memory(b.at(base, b.times(column, step)), size)
-
-        return row
-
-    def alike(self, value: int) -> object:
-        """What rows must share to be in one table; None for what is not in scratch memory."""
-        if value not in self.order.rows:
-            return None
-        held = (value in self.order.blocks, value in self.summed)
-        return self.graph.dtype(value), self.stages.columns(value), held
 
     def held(self, value: int, made: Value) -> Value:
         """What rows hold of a value: 0 in lanes that hold no point, if it is summed."""
@@ -247,6 +297,13 @@ class Writer:
 
         self.b.loop(0, count, 1, [], one)
 
+    def on_rows(self, item: Item) -> None:
+        """What points go through but for products and sums over them."""
+        if item.first.kind == "map":
+            self.rows(item)
+        else:
+            self.single_node(item.first)
+
     def rows(self, item: Item) -> None:
         """Ops on the columns of rows of one width."""
         b, (count,) = self.b, item.first.key
@@ -265,7 +322,7 @@ class Writer:
                 if value in self.stages.rows:
                     return self.read_row(value, index)
                 dtype = self.graph.dtype(value)
-                where = b.at(self.pointers[value], b.times(index, dtype.itemsize))
+                where = b.at(self.pointer(value), b.times(index, dtype.itemsize))
                 return b.splat(load(b, dtype, Memory(where, 0), 1, None), self.lanes)
 
             values = dict(outside)
@@ -328,6 +385,21 @@ class Writer:
 
             self.over_columns(self.stages.columns(arg), copy)
             before += self.stages.columns(arg)
+
+
+def mask_of(b: Builder, lanes: int, left: Value | None) -> Value:
+    """The first lanes, as many as there are ``left``, which are all where nothing is said."""
+    if left is None or left.text.isdigit():
+        return tail_mask(b, lanes, lanes if left is None else int(left.text))
+    count = b.cast("trunc", b.binary("umin", left, Value(str(lanes), I64)), "i32")
+    bits = b.op("xor", b.op("shl", b.like(count, -1), count), -1)
+    type_ = Type("i1", lanes)
+    return b.emit(type_, f"bitcast {b.cast('trunc', bits, f'i{lanes}')} to {type_}")
+
+
+def even(count: int, most: int) -> int:
+    """The width of tiles that are alike, none wider than ``most``."""
+    return -(-count // -(-count // most))
 
 
 def in_tiles(b: Builder, count: int, width: int, tile: Callable[[Value, int], None]) -> None:

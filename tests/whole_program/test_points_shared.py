@@ -1,0 +1,79 @@
+"""Loops that are alike are written once, and called with other places."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pirkit import ops
+from pirkit.lowering.whole_program import points
+from pirkit.lowering.whole_program.points import points_program
+from pirkit.runtime.native.target import host
+from tests.whole_program.networks import (
+    assert_close,
+    expected,
+    graph,
+    leaves_of,
+    step,
+    step_arguments,
+)
+
+
+@pytest.fixture
+def texts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What is handed to LLVM."""
+    found: list[str] = []
+    made = points.Draft
+
+    def draft(text: str, code: Any) -> Any:
+        found.append(text)
+        return made(text, code)
+
+    monkeypatch.setattr(points, "Draft", draft)
+    monkeypatch.setenv("PIRKIT_NATIVE_CACHE", "off")
+    return found
+
+
+def check(function: Any, arguments: Any) -> None:
+    program = points_program(graph(function, arguments), host())
+    assert_close(program(*leaves_of(arguments)), expected(function, arguments), 2e-5)
+
+
+def normal(*shape: int) -> Any:
+    return np.random.default_rng(7).standard_normal(shape).astype("float32") * 0.5
+
+
+def test_more_layers_of_one_shape_are_no_more_functions(texts: list[str]) -> None:
+    def functions(sizes: tuple[int, ...]) -> int:
+        texts.clear()
+        check(step, step_arguments(70, sizes))
+        return sum(text.count("define internal") for text in texts)
+
+    few = functions((1, 9, 9, 9, 9, 1))
+    assert few > 0
+    assert functions((1, 9, 9, 9, 9, 9, 9, 1)) == few
+
+
+def test_chains_of_operations_call_nothing(texts: list[str]) -> None:
+    check(lambda x: ops.tanh(x * 3.0) + x, (normal(40, 1),))
+    assert not any("define internal" in text for text in texts)
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_products_with_one_column_are_no_products(texts: list[str], turned: bool) -> None:
+    w = normal(7, 1) if turned else normal(1, 7)
+    check(lambda x, w, v: ops.matmul(ops.tanh(ops.matmul(x, w, transpose_y=turned)), v),
+          (normal(33, 1), w, normal(7, 2)))  # fmt: skip
+    check(lambda x, w: ops.matmul(x, w, transpose_y=turned), (normal(33, 1), w))
+
+
+@pytest.mark.parametrize("rows", [1, 3, 5, 11])
+@pytest.mark.parametrize(("inner", "columns"), [(2, 1), (17, 23)])
+def test_rows_that_are_multiplied_by_one_matrix(rows: int, inner: int, columns: int) -> None:
+    def function(x: Any, w: Any) -> Any:
+        made = [ops.matmul(ops.tanh(x * float(k + 1)), w) for k in range(rows)]
+        return *made, sum(m * m for m in made)
+
+    check(function, (normal(35, inner), normal(inner, columns)))
