@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
@@ -20,14 +20,14 @@ from pirkit.dialect.attrs import encode
 from pirkit.dialect.build import ORDER, RULE, SOURCE, Builder, Value
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose
-from pirkit.dialect.operation import PirOp, span_of
+from pirkit.dialect.operation import PirOp, create, span_of
 from pirkit.dialect.ops.gradients import SOURCES as GRADIENTS
 from pirkit.dialect.primitives import is_primitive
-from pirkit.dialect.stated import parts_agree
-from pirkit.dialect.types import meta_of
+from pirkit.dialect.stated import is_true, parts_agree
+from pirkit.dialect.types import meta_of, vec_type
 from pirkit.passes.base import Pass, PassContext, Stats, option
 from pirkit.passes.gain import has_kernel, why_whole
-from pirkit.passes.rewrite import replace
+from pirkit.passes.rewrite import erase, replace
 from pirkit.runtime.meta import compatible
 
 
@@ -155,6 +155,9 @@ def take_apart(
     if op.definition.writes:
         values = _written(op, values, b)
     fresh = _results(op, values, b)
+    if fresh is None:
+        _undo(op, operands, b)
+        return 0
     if moved is not None:
         moved.update((r, v) for r, v in zip(op.results, fresh, strict=True) if v is not None)
     replace(op, fresh)
@@ -184,20 +187,23 @@ def _take_apart_to_gain(
         return count
     trial = op.clone()
     block.insert_op_before(trial, op)
-    results, moved = list(trial.results), dict[SSAValue, SSAValue]()
+    used = [k for k, result in enumerate(op.results) if result.first_use is not None]
+    # rules ask which results are read
+    read = [trial.results[k] for k in used]
+    reader = create("pir.combine", read, [vec_type([value.type for value in read])])
+    block.insert_op_after(reader, op)
 
     def left(made: PirOp, error: UnsupportedError) -> None:
         leave(op if made is trial else made, error)
 
-    count = take_apart(trial, wanted, moved=moved, leave=left)
-    parts = _between(block, before, op)
-    why = None
+    count = take_apart(trial, wanted, leave=left)
+    parts, values = _between(block, before, op), list(reader.operands)
+    erase(reader)
     if count:
-        pairs = zip(op.results, results, strict=True)
-        values = [None if r.first_use is None else _last(t, moved) for r, t in pairs]
-        why = why_whole(parts, [v for v in values if v is not None])
+        why = why_whole(parts, values)
         if why is None:
-            replace(op, values)
+            by_result = dict(zip(used, values, strict=True))
+            replace(op, [by_result.get(k) for k in range(len(op.results))])
             return count
         refused[op] = why
     for part in reversed(parts):
@@ -214,15 +220,6 @@ def _between(block: Block, before: Operation | None, after: Operation | None) ->
         found.append(cast(PirOp, op))
         op = cast(Operation, op).next_op
     return found
-
-
-def _last(value: SSAValue, moved: Mapping[SSAValue, SSAValue]) -> SSAValue:
-    """What stands for a result in the end."""
-    if value not in moved:
-        raise InternalError(f"the decomposition gives no value for a {meta_of(value.type)} in use")
-    while value in moved:
-        value = moved[value]
-    return value
 
 
 def _undo(op: PirOp, operands: Sequence[SSAValue], b: Builder) -> None:
@@ -264,8 +261,11 @@ def _write(b: Builder, value: Value, into: Value) -> Value:
     return into if value.ssa is into.ssa else b("pd_op.assign_out_", value, into)
 
 
-def _results(op: PirOp, values: list[Any], b: Builder) -> list[SSAValue | None]:
-    """One value for each result that is there, of the type that the op states."""
+def _results(op: PirOp, values: list[Any], b: Builder) -> list[SSAValue | None] | None:
+    """One value for each result that is there, of the type that the op states.
+
+    None if somebody reads one of a type that the op only states, and does not make.
+    """
     given: list[SSAValue | None] = []
     slots = op.result_slots
     if len(values) != len(slots):
@@ -279,6 +279,8 @@ def _results(op: PirOp, values: list[Any], b: Builder) -> list[SSAValue | None]:
             compatible(meta_of(result.type), value.any_meta) or parts_agree(result, value.any_meta)
         )
         if value is None or not fits:
+            if result.first_use is not None and not is_true(result):
+                return None
             if result.first_use is not None:
                 raise _unlike(op, result, value)
             given.append(None)  # programs state any type for what nobody reads

@@ -109,3 +109,16 @@ def test_the_number_of_pieces_is_what_the_program_states(pipeline: str) -> None:
         x = np.random.default_rng(rows).standard_normal((rows, 6)).astype("float32")
         q, _, v = x.reshape(rows, 3, 2).swapaxes(0, 1)
         np.testing.assert_array_equal(exe.run({"x": x})["y"], q * v)
+
+
+@pytest.mark.parametrize("pipeline", PIPELINES)
+def test_what_is_stated_with_another_type_stays_whole(pipeline: str) -> None:
+    """The parts of `matrix_rank` make the integers that the op states as numbers."""
+    text = """{
+    (%0) = "pd_op.data" () {dtype:float32,name:"x",place:Place(undefined:0),shape:[4,4],stop_gradient:[true]} : () -> tensor<4x4xf32>
+    (%1) = "pd_op.matrix_rank" (%0) {hermitian:false,stop_gradient:[true],tol:0,use_default_tol:true} : (tensor<4x4xf32>) -> tensor<f32>
+    () = "builtin.shadow_output" (%1) {output_name:"r"} : (tensor<f32>) -> 
+}
+"""  # noqa: E501
+    found = computed(text, pipeline, x=np.diag([1, 2, 0, 3]).astype(np.float32))["r"]
+    assert (found.dtype, int(found)) == (np.int64, 3)

@@ -74,6 +74,16 @@ def test_the_derivative_does_not_need_to_know_sizes() -> None:
         np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-14)
 
 
+def test_what_is_read_is_kept_where_an_op_is_taken_apart_on_trial() -> None:
+    given = inputs(3, [[1, 2]], [3], [2])
+    found: list[Array] = []
+    for pipeline in ("", "decompose{gain=true}"):
+        t = Traced(given)
+        _, slope = t.b.warpctc(*t.args, blank=0, norm_by_times=False)
+        found.append(t.run({"slope": slope}, pipeline)["slope"])
+    np.testing.assert_allclose(*found, rtol=1e-10, atol=1e-14)
+
+
 def test_long_sequences_stay_finite() -> None:
     given = inputs(60, [[1, 2, 3] * 4], [60], [12])
     given[0] = given[0] * 50

@@ -346,6 +346,21 @@ def test_a_program_that_has_none_runs_and_says_why() -> None:
     np.testing.assert_allclose(made.run(inputs)["y0"], np.sort(np.tanh(X))[:, :-3:-1], rtol=1e-6)
 
 
+def test_a_table_without_numbers_puts_no_points_in_lanes() -> None:
+    text = """pir.program @p(%x "x" : tensor<2x3xf32>) {
+  %e = pd_op.assign_value() {shape = array<i32: 2, 0>, dtype = #pir.dtype<float32>, values = []}
+    : () -> tensor<2x0xf32>
+  %l = pir.combine(%e, %x)
+    : (tensor<2x0xf32>, tensor<2x3xf32>) -> !pir.vec<tensor<2x0xf32>, tensor<2x3xf32>>
+  %y = pd_op.concat(%l) {axis = 1 : i32}
+    : (!pir.vec<tensor<2x0xf32>, tensor<2x3xf32>>) -> tensor<2x3xf32>
+  pir.shadow_output(%y) {output_name = "y"} : (tensor<2x3xf32>) -> ()
+}"""
+    made = compile_whole(Program(parse(text)))
+    assert made.reasons == ("points in lanes: a value has no elements",)
+    np.testing.assert_array_equal(made(x=X[:2, :3])["y"], X[:2, :3])
+
+
 def test_inputs_by_name() -> None:
     made, inputs = whole(layer, X, W)
     with pytest.raises(RuntimeFault, match="no input 'x_1'"):

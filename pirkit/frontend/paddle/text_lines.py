@@ -173,7 +173,8 @@ class Lines:
             if not _RESULT.match(result):
                 self.fail(start, f"{_shorten(result)!r} is no name of a result")
         if name == "pd_op.while":
-            operands = _names(m[4].replace("cond=", "", 1).replace("inputs=", "", 1))
+            condition, _, inputs = m[4].removeprefix("cond=").partition(", inputs=")
+            operands = [condition, *_names(inputs)]
             if line[m.end() :].strip() != "{":
                 self.fail(start, "`pd_op.while` is written `(cond=%0, inputs=%1) {`")
             return at, Record(start, name, results, operands, opens=True, id=m[3])

@@ -118,6 +118,7 @@ UNTOLD: Final = Opaque("what a kernel would read does not tell all of its sizes"
 BEHIND: Final = Opaque("it stands behind an op that writes in place", "alias")
 SHARED: Final = Opaque("its storage is written later", "alias")
 RENAMES: Final = Opaque("it is another name for what a kernel stores anyway")
+PLACES: Final = Opaque("its elements are places that others look up: they have to be in memory")
 KEEPS_STORAGE: Final = frozenset({PURE, IO, RANDOM})
 COPIES: Final = frozenset({"stack_create", "tuple_push", "tuple_pop", "has_elements"})
 """Ops on stacks, which hold copies."""
@@ -167,6 +168,10 @@ def equations(
     for op in [op for op in found.units if _renames(op, found)]:
         del found.units[op]
         found.opaque[op] = RENAMES
+    looked_up = {r.source for u in found.units.values() for r in u.reads if r.decides}
+    for op in [op for op, u in found.units.items() if u.is_free and u.result in looked_up]:
+        del found.units[op]
+        found.opaque[op] = PLACES
     return found
 
 

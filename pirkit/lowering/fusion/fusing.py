@@ -74,9 +74,30 @@ def _planned(found: Equations, policy: Policy, pairs: tuple[Pair, ...]) -> Fused
     if policy.horizontal:
         join_neighbours(parts, policy)
     join_pairs(parts, pairs)
+    tiles = [dict(group.tiles) for group in parts.groups]
+    while True:  # twice where a kernel has a tensor for its sizes that no other op reads
+        made, spare, untold = _generated(found, parts, policy)
+        inside = spare | parts.of.keys()
+        sized_by = {v for kernel in made for v in kernel.inputs if v.owner in inside}
+        sized_by -= {v for kernel in made for v in kernel.outputs}
+        if untold or not sized_by:
+            break
+        parts.sized_by |= sized_by
+        for group, before in zip(parts.groups, tiles, strict=True):
+            group.tiles = dict(before)
+    if untold:
+        return untold
+    if policy.gain:
+        made = _worth_making(made, parts, spare)
+    return Fused(found, parts, tuple(made), frozenset(spare))
+
+
+def _generated(
+    found: Equations, parts: Partition, policy: Policy
+) -> tuple[list[Generated], set[PirOp], set[PirOp]]:
+    """The kernels, the ops whose results nobody needs any more, and those of untold sizes."""
     made: list[Generated] = []
-    spare = idle(found, parts)
-    untold: set[PirOp] = set()
+    spare, untold = idle(found, parts), set[PirOp]()
     for group in parts.groups:
         kernel = generate(group, found, parts, spare, policy)
         if kernel is None:
@@ -85,11 +106,7 @@ def _planned(found: Equations, policy: Policy, pairs: tuple[Pair, ...]) -> Fused
             untold |= {u.op for u in kernel.units}
         else:
             made.append(kernel)
-    if untold:
-        return untold
-    if policy.gain:
-        made = _worth_making(made, parts, spare)
-    return Fused(found, parts, tuple(made), frozenset(spare))
+    return made, spare, untold
 
 
 def _worth_making(made: list[Generated], parts: Partition, spare: set[PirOp]) -> list[Generated]:
@@ -102,7 +119,7 @@ def _worth_making(made: list[Generated], parts: Partition, spare: set[PirOp]) ->
     again = {v for g in parts.groups for v in g.copies}
     found: list[Generated] = []
     for kernel in made:
-        own = {v.owner for u in kernel.units for v in u.tensors if isinstance(v.owner, PirOp)}
+        own = {o for u in kernel.units for o in _makers(u.op)}
         told = {v.owner for op in own & spare for v in op.operands}
         counted_on = (
             kernel.copies > 0
@@ -114,6 +131,15 @@ def _worth_making(made: list[Generated], parts: Partition, spare: set[PirOp]) ->
         else:
             spare -= own
     return found
+
+
+def _makers(op: PirOp) -> Iterator[PirOp]:
+    """The ops whose results an op reads, one by one or in a list, attributes among them."""
+    owners = [v.owner for v in op.operands if isinstance(v.owner, PirOp)]
+    for owner in owners:
+        if owner.name == "pir.combine":
+            yield from (v.owner for v in owner.operands if isinstance(v.owner, PirOp))
+        yield owner
 
 
 def _is_native(made: Generated) -> bool:

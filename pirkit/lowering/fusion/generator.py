@@ -73,6 +73,7 @@ def idle(found: Equations, parts: Partition) -> set[PirOp]:
     """Ops that only kernels of several ops read, all of which make the values anew."""
     several = {op for op, group in parts.of.items() if len(group.units) > 1}
     free = [u for u in found.units.values() if u.is_free]
+    free = [u for u in free if u.result not in parts.sized_by]
     return {u.op for u in free if (readers := _readers(u)) and several.issuperset(readers)}
 
 
@@ -167,7 +168,7 @@ def _needed(wanted: Sequence[Unit], group: Group) -> set[SSAValue]:
 def _is_wanted(unit: Unit, group: Group, parts: Partition, spare: AbstractSet[PirOp]) -> bool:
     """True if something reads a value that is not the kernel, and does not make it itself."""
     value = unit.result
-    if value in parts.read_again:
+    if value in parts.read_again or value in parts.sized_by:
         return True
     for reader in _readers(unit):
         if reader in spare:

@@ -105,6 +105,8 @@ class Partition:
     refusals: dict[Pair, Refusal]
     effects: Mapping[PirOp, PirOp]
     """Of each op that acts on the world, or draws numbers, the one before it: their order stays."""
+    sized_by: set[SSAValue] = field(default_factory=set[SSAValue])
+    """What kernels have for its sizes, though no op reads it that stays."""
 
     @cached_property
     def read_again(self) -> frozenset[SSAValue]:

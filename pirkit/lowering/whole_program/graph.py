@@ -135,6 +135,8 @@ def _ops(instruction: Instruction, graph: Graph, same: dict[int, int]) -> Iterat
 def _constant(call: Call, graph: Graph, out: int) -> Op | None:
     """Numbers of a program: one for all elements, or one for each column."""
     values = np.asarray(call.attrs["values"]).reshape(call.attrs["shape"])
+    if not values.size:
+        raise Refused("a value has no elements")
     if (values == values.flat[0]).all():
         graph.fills[out] = float(values.flat[0])
         return None
