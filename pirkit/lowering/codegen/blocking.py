@@ -174,8 +174,9 @@ def _with_rows(c: Blocked, cut: Blocks) -> Blocks | None:
     low, high = reach(c.taps[-1])
     if prod(c.move) != 1 or cut.parts > 1 or c.terms < 2 or low == high:
         return None
-    pitch, height = c.positions[-1] + high - low, c.positions[-2]
+    height = c.positions[-2]
     most = -(-height // -(-height // max(1, cut.lines)))
+    pitch = _pitch(c)
     best: tuple[float, Blocks] | None = None
     for lines in range(max(1, most // 2), min(height, most + 2) + 1):
         panel = -(-((lines - 1) * pitch + c.positions[-1]) // cut.lanes)
@@ -187,6 +188,16 @@ def _with_rows(c: Blocked, cut: Blocks) -> Blocks | None:
     exact = height * c.positions[-1] / cut.lanes
     filters = min(c.each, cut.tall * cut.rows)
     return best[1] if best[0] <= exact * (1 + FILLING / filters) else None
+
+
+def _pitch(c: Blocked) -> int:
+    """Elements of a row with its padding; where both ends are padded, rows share the zeros."""
+    low, high = reach(c.taps[-1])
+    length = c.lengths[-1]
+    before, behind = -low, high + c.positions[-1] - length
+    if min(before, behind) < 0:
+        return before + length + behind
+    return length + max(before, behind)
 
 
 def _lines(width: int, total: int, most: int, lanes: int, vectors: int) -> int:

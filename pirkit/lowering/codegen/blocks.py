@@ -127,10 +127,10 @@ class Convolving:
             source = b.at(image, b.times(group, c.depth * prod(c.lengths) * self.size))
             at = b.plus(b.times(group, tiles), first)
             tile_bytes = cut.rows * c.depth * c.terms * self.size
-            self._products(source, b.at(factors, b.times(at, tile_bytes)), held, lines)
             filters = b.times(first, cut.rows)
             count = self._least(cut.tall * cut.rows, c.each, filters)
             goal = b.at(result, b.times(b.plus(b.times(group, c.each), filters), room))
+            self._products(source, b.at(factors, b.times(at, tile_bytes)), held, lines, goal)
             self._copy(goal, count, lines)
             return []
 
@@ -181,7 +181,9 @@ class Convolving:
         b.loop(0, count, 1, [], line)
         return Lines(image, result, tuple(starts), count)
 
-    def _products(self, images: Value, factors: Value, tiles: Value, lines: Lines) -> None:
+    def _products(
+        self, images: Value, factors: Value, tiles: Value, lines: Lines, goal: Value
+    ) -> None:  # fmt: skip
         b, c, cut, size = self.b, self.c, self.cut, self.size
         panel = self._own(self.panel)
         filler = (RowPanel if cut.pitch else Panel)(b, c, cut, panel, self._own(self.zeros))
@@ -199,6 +201,8 @@ class Convolving:
             some = self._least(cut.deep, c.depth, d)
             filler.fill(b.at(images, b.times(d, prod(c.lengths) * size)), some, lines)
             begin = b.at(factors, b.times(d, reach))
+            ahead = self._ahead(images, d, lines)
+            last = b.compare("sge", b.plus(d, cut.deep), c.depth)
 
             def tile(i: Value, column: Value, count: int) -> None:
                 at = b.times(column, cut.lanes * size)
@@ -216,6 +220,13 @@ class Convolving:
 
             def columns(v: Value, _: list[Value]) -> Sequence[Value]:
                 def down(i: Value, _: list[Value]) -> Sequence[Value]:
+                    self._ask(ahead, i, v, max(whole, 1))
+
+                    def ask() -> Sequence[Value]:
+                        self._ask_for_result(goal, lines, i, v, max(whole, 1))
+                        return []
+
+                    b.branch(last, ask)
                     tile(i, b.times(v, cut.vectors), cut.vectors)
                     return []
 
@@ -238,6 +249,57 @@ class Convolving:
 
         if c.terms:
             b.loop(0, c.depth, cut.deep, [], channels)
+
+    def _ahead(self, images: Value, d: Value, lines: Lines) -> Value:
+        """Where that lies which the panel will be filled with next: channels, or lines behind."""
+        b, c, cut = self.b, self.c, self.cut
+        first = b.at(images, lines.entry(b, lines.image, Value("0", I64)))
+        further = b.plus(d, cut.deep)
+        channels = b.times(further, prod(c.lengths) * self.size)
+        behind = Value(str(self._share(c.lengths, c.move)), I64)
+        return b.at(first, b.select(b.compare("slt", further, c.depth), channels, behind))
+
+    def _share(self, extents: tuple[int, ...], steps: tuple[int, ...]) -> int:
+        """Bytes of an image, or of a result, from the first line of a panel to the next panel's."""
+        rows = self.cut.lines * steps[-2] * extents[-1] // self.cut.parts
+        return min(rows, prod(extents)) * self.size
+
+    def _ask(self, ahead: Value, i: Value, column: Value, columns: int) -> None:
+        """Ask memory for what falls to a tile of what the panel will be filled with next."""
+        c, cut = self.c, self.cut
+        share, channel = self._share(c.lengths, c.move), prod(c.lengths) * self.size
+        self._ask_for(ahead, (i, cut.deep, cut.tall, channel), column, -(-share // columns))
+
+    def _ask_for_result(
+        self, goal: Value, lines: Lines, i: Value, column: Value, columns: int
+    ) -> None:  # fmt: skip
+        """Ask memory for what falls to a tile of where the sums will be copied."""
+        b, c, cut = self.b, self.c, self.cut
+        share, room = self._share(c.room, c.spread), prod(c.room) * self.size
+        first = b.at(goal, lines.entry(b, lines.result, Value("0", I64)))
+        first = b.at(first, b.times(i, cut.rows * room))
+        self._ask_for(first, (Value("0", I64), cut.rows, 1, room), column, -(-share // columns))
+
+    def _ask_for(
+        self, first: Value, rows: tuple[Value, int, int, int], column: Value, count: int
+    ) -> None:  # fmt: skip
+        """The lines that a column meets of some rows: start, stop, step and bytes between them."""
+        b = self.b
+        count = -(-count // _LINE) * _LINE
+        start, stop, step, apart = rows
+        here = b.at(first, b.times(column, count))
+
+        def row(k: Value, _: list[Value]) -> Sequence[Value]:
+            at = b.at(here, b.times(k, apart))
+
+            def line(offset: Value, _: list[Value]) -> Sequence[Value]:
+                b.prefetch(b.at(at, offset))
+                return []
+
+            b.loop(0, count, _LINE, [], line)
+            return []
+
+        b.loop(start, stop, step, [], row)
 
     def _copy(self, goal: Value, count: Value, lines: Lines) -> None:
         """The sums of ``count`` filters to the result."""

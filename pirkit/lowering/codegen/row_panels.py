@@ -70,6 +70,7 @@ class RowPanel(Panel):
     ) -> None:  # fmt: skip
         b, c, lanes, size = self.b, self.c, self.cut.lanes, self.size
         low, left = self.lowest[-2:]
+        width = c.positions[-1] + reach(c.taps[-1])[1] - left
 
         def row(j: Value, _: list[Value]) -> Sequence[Value]:
             at = b.plus(j, low)
@@ -85,7 +86,7 @@ class RowPanel(Panel):
                 b.do(f"store {value}, {b.at(there, b.times(first, size))}, align {size}")
                 return []
 
-            self._each(-(-self.cut.pitch // lanes), lanes, one)
+            self._each(-(-width // lanes), lanes, one)
             return []
 
         b.loop(0, rows, 1, [], row)
