@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from pirkit.lowering.codegen.row_blocks import RowBlocks, native_rows
+from pirkit.lowering.codegen.row_blocks import native_rows
+from pirkit.lowering.codegen.row_steps import RowBlocks
 from pirkit.runtime.binding import Binding
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.native.launch import Piece, Work

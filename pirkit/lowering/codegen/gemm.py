@@ -17,16 +17,8 @@ from pirkit.lowering.codegen.awaiting import Draft, function_of
 from pirkit.lowering.codegen.compile import key_of
 from pirkit.lowering.codegen.generate import PARAMETERS, SYMBOL, begin
 from pirkit.lowering.codegen.ir import I64, PTR, Builder, Value
-from pirkit.lowering.codegen.panels import (
-    Shape,
-    Source,
-    Strides,
-    copied,
-    copy_row,
-    packed,
-    shape_for,
-    swept,
-)
+from pirkit.lowering.codegen.panel_copies import copied, copy_row, packed
+from pirkit.lowering.codegen.panels import Shape, Source, Strides, shape_for, swept
 from pirkit.lowering.codegen.points import argument, place, split_index
 from pirkit.lowering.codegen.routines import Routines
 from pirkit.runtime.dtype import DType

@@ -15,7 +15,7 @@ sweep. To compute it again instead, repeat the statements.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -222,28 +222,31 @@ def numbered(kernel: Kernel) -> Kernel:
     def number(name: str) -> str:
         return names.setdefault(name, f"{len(names)}")
 
-    def renamed(statement: Statement) -> Statement:
-        match statement:
-            case Compute(name, primitive, args, dtype):
-                numbers = tuple(number(arg) for arg in args)
-                return Compute(number(name), primitive, numbers, dtype)
-            case Fold(name, kind, value):
-                value = number(value)
-                return Fold(number(name), kind, value)
-            case Store(operand, value):
-                return Store(operand, number(value))
-            case Gather() | Demand():
-                return replace(statement, value=number(statement.value))
-            case Load(name, operand, at, limit, where):
-                at, where = (None if n is None else number(n) for n in (at, where))
-                return Load(number(name), operand, at, limit, where)
-            case Constant() | Index():
-                return replace(statement, name=number(statement.name))
+    stages = [
+        Stage(*(tuple([renamed(s, number) for s in place]) for place in (stage.body, stage.after)))
+        for stage in kernel.stages
+    ]
+    return replace(kernel, stages=tuple(stages))
 
-    stages = tuple(
-        Stage(tuple(map(renamed, s.body)), tuple(map(renamed, s.after))) for s in kernel.stages
-    )
-    return replace(kernel, stages=stages)
+
+def renamed(statement: Statement, number: Callable[[str], str]) -> Statement:
+    """The statement with other names."""
+    match statement:
+        case Compute(name, primitive, args, dtype):
+            numbers = tuple(number(arg) for arg in args)
+            return Compute(number(name), primitive, numbers, dtype)
+        case Fold(name, kind, value):
+            value = number(value)
+            return Fold(number(name), kind, value)
+        case Store(operand, value):
+            return Store(operand, number(value))
+        case Gather() | Demand():
+            return replace(statement, value=number(statement.value))
+        case Load(name, operand, at, limit, where):
+            at, where = (None if n is None else number(n) for n in (at, where))
+            return Load(number(name), operand, at, limit, where)
+        case Constant() | Index():
+            return replace(statement, name=number(statement.name))
 
 
 def kept(kernel: Kernel) -> tuple[str, ...]:

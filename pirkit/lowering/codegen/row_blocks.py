@@ -14,7 +14,6 @@ thread if there are sums, else a block of rows: the bits do not depend on the nu
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from math import prod
 from typing import Final
 
@@ -23,19 +22,23 @@ from pirkit.lowering.codegen.awaiting import Draft, function_of
 from pirkit.lowering.codegen.compile import key_of, work_of
 from pirkit.lowering.codegen.generate import PARAMETERS, SYMBOL, begin, written
 from pirkit.lowering.codegen.ir import I64, PTR, Builder, Type, Value
-from pirkit.lowering.codegen.loopnest import Kernel, Operand, Store
-from pirkit.lowering.codegen.panels import (
-    Shape,
-    Strides,
-    copy_row,
-    packed,
-    shape_for,
-    swept,
-)
+from pirkit.lowering.codegen.panel_copies import copy_row, packed, scaled
+from pirkit.lowering.codegen.panels import Strides, swept
 from pirkit.lowering.codegen.points import argument, place, split_index
 from pirkit.lowering.codegen.routines import Routines
-from pirkit.lowering.codegen.schedule import schedule
-from pirkit.runtime.dtype import DType
+from pirkit.lowering.codegen.row_factors import with_factors
+from pirkit.lowering.codegen.row_steps import (
+    RowBlocks,
+    RowNest,
+    RowProduct,
+    Rows,
+    RowSum,
+    Step,
+    Tile,
+    in_tiles,
+    runs_by_rows,
+    tile_shape,
+)
 from pirkit.runtime.native.function import Code, NativeFunction
 from pirkit.runtime.native.target import Target, host
 
@@ -48,77 +51,6 @@ _FEW_PANELS: Final = 1 << 18
 _MULTIPLICATIONS_PER_NS: Final = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Outside:
-    """Rows in memory: the operand, bytes from one matrix to the next, and in a matrix."""
-
-    operand: int
-    batch: tuple[int, ...]
-    strides: Strides
-
-
-@dataclass(frozen=True, slots=True)
-class Tile:
-    """Rows of the present block, in scratch memory."""
-
-    number: int
-
-
-Rows = Outside | Tile
-
-
-@dataclass(frozen=True, slots=True)
-class RowProduct:
-    """``out = x y``: ``depth`` elements in a row of x, ``columns`` in one of the result."""
-
-    x: Rows
-    y: Outside
-    out: Rows
-    depth: int
-    columns: int
-
-
-@dataclass(frozen=True, slots=True)
-class RowSum:
-    """``out = x' y`` over all rows: ``rows`` elements in a row of x, ``columns`` in one of y."""
-
-    x: Rows
-    y: Rows
-    out: Outside
-    rows: int
-    columns: int
-
-
-@dataclass(frozen=True, slots=True)
-class RowNest:
-    """A kernel in which a row of the batch is an outer point; where each of its operands is.
-
-    An operand in a tile is dense: its strides are those of an array in memory.
-    """
-
-    kernel: Kernel
-    operands: tuple[int | Tile, ...]
-
-
-Step = RowProduct | RowSum | RowNest
-
-
-@dataclass(frozen=True, slots=True)
-class RowBlocks:
-    """``steps`` for ``rows`` rows of each matrix of the batch; ``tiles`` are elements of a row."""
-
-    batch: tuple[int, ...]
-    rows: int
-    dtype: DType
-    steps: tuple[Step, ...]
-    sizes: tuple[int, ...]
-    tiles: tuple[int, ...]
-
-    @property
-    def sums(self) -> bool:
-        return any(isinstance(s, RowSum) for s in self.steps)
-
-
 def native_rows(group: RowBlocks) -> NativeFunction:
     """The function of a group, with its operands by number."""
     return function_of(key_of(group, host()), lambda: drafted(group, host()))
@@ -126,15 +58,10 @@ def native_rows(group: RowBlocks) -> NativeFunction:
 
 def drafted(group: RowBlocks, target: Target) -> Draft:
     """The function of a group, not yet compiled."""
-    writer = _Writer(group, target)
+    writer = _Writer(with_factors(group, target), target)
     writer.emit()
     code = Code(b"", SYMBOL, writer.blocks, writer.scratch, writer.work, group.sizes)
     return Draft(writer.made.text(), code)
-
-
-def tile_shape(dtype: DType, target: Target) -> Shape:
-    """Tiles like those of large products, of which rows of 32, 64... columns leave no rest."""
-    return shape_for(dtype, target)
 
 
 def block_rows(group: RowBlocks, target: Target) -> int:
@@ -159,36 +86,6 @@ def is_worth(group: RowBlocks, target: Target) -> bool:
     panels = sum(shape.panels_bytes(s.depth, s.columns) for s in products)
     many = matrices >= _BLOCKS or group.rows >= _BLOCKS * _MOST_ROWS
     return many or panels <= _FEW_PANELS
-
-
-def in_tiles(step: RowNest, columns: Sequence[int], shape: Shape) -> Kernel:
-    """The kernel of a nest with the rows of its tiles as far apart as those of scratch memory."""
-    operands = [
-        _spaced(o, columns[where.number], shape) if isinstance(where, Tile) else o
-        for o, where in zip(step.kernel.operands, step.operands, strict=True)
-    ]
-    return replace(step.kernel, operands=tuple(operands))
-
-
-def _spaced(o: Operand, columns: int, shape: Shape) -> Operand:
-    row, pitch = columns * o.dtype.itemsize, copy_row(shape, columns)
-    outer = tuple([stride // row * pitch for stride in o.outer])
-    return replace(o, outer=outer, size=o.size // row * pitch)
-
-
-def runs_by_rows(kernel: Kernel, rows: int, target: Target) -> bool:
-    """Whether the blocks of a kernel are its rows, counted as they lie in memory."""
-    plan = schedule(kernel, target)
-    if plan.strategy != "rows" or plan.blocks != rows or kernel.gathers():
-        return False
-    outer = plan.kernel.outer
-    stored = {s.operand for s in plan.kernel.statements() if isinstance(s, Store)}
-    found = [plan.kernel.operands[k].outer for k in stored]
-    return any(
-        strides == tuple([strides[-1] * prod(outer[k + 1 :]) for k in range(len(outer))])
-        for strides in found
-        if strides
-    )
 
 
 class _Writer:
@@ -349,6 +246,10 @@ class _Writer:
             return []
 
         b.loop(0, step.depth, deep, [], one)
+        if step.factor is not None:
+            scale = scaled(self.made, self.shape, c_row, self.pitch[step.factor.number])
+            factors = self._scratch(self.places[step.factor.number])
+            b.do(f"call void @{scale}({out}, {factors}, {count}, i64 {step.columns})")
 
     def _sum(
         self, number: int, step: RowSum, positions: list[Value], first: Value, count: Value
@@ -357,9 +258,14 @@ class _Writer:
         x, (x_row, x_column) = self._rows(step.x, positions, first)
         y, strides = self._rows(step.y, positions, first)
         out = place(b, self.pointers[step.out.operand], step.out.batch, positions)
-        pack = packed(self.made, self.shape, strides, depth)
         panels = self._scratch(self.panels[number])
-        b.do(f"call void @{pack}({y}, {panels}, {count}, i64 {step.columns})")
+        given = f"{y}, {panels}, {count}, i64 {step.columns}"
+        apart = 0
+        if step.factor is not None:
+            apart = self.pitch[step.factor.number]
+            given += f", {self._scratch(self.places[step.factor.number])}"
+        pack = packed(self.made, self.shape, strides, depth, factors=apart)
+        b.do(f"call void @{pack}({given})")
         rest = (step.rows % self.shape.rows, step.columns % self.shape.columns)
         turned = (x_column, x_row)
         sweep = swept(self.made, self.shape, turned, depth, step.out.strides[0], rest)

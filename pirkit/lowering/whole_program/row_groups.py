@@ -12,7 +12,8 @@ from pirkit.dialect.map_expr.kernel import MapExpr
 from pirkit.lowering.codegen.from_map_expr import Nest, nests_of
 from pirkit.lowering.codegen.landing import Landing
 from pirkit.lowering.codegen.loopnest import Kernel, Load, Operand
-from pirkit.lowering.codegen.row_blocks import (
+from pirkit.lowering.codegen.row_blocks import is_worth
+from pirkit.lowering.codegen.row_steps import (
     Outside,
     RowBlocks,
     RowNest,
@@ -22,7 +23,6 @@ from pirkit.lowering.codegen.row_blocks import (
     Step,
     Tile,
     in_tiles,
-    is_worth,
     runs_by_rows,
     tile_shape,
 )

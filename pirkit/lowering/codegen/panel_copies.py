@@ -1,0 +1,202 @@
+"""Copies of factors of products: panels, rows that do not meet in the caches, rows times a number.
+
+`packed` copies a part of B into panels, `copied` a part of A to where rows do not push each other
+out of the cache, and `scaled` multiplies rows. All are functions of a module, as in `panels.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from pirkit.lowering.codegen.ir import I64, PTR, Builder, Type, Value
+from pirkit.lowering.codegen.pack import transposed
+from pirkit.lowering.codegen.panels import Shape, Strides, ask, read_vector, write_vector
+from pirkit.lowering.codegen.points import tail_mask
+from pirkit.lowering.codegen.routines import Routines
+
+_LINE = 64
+_AHEAD = 4
+"""Rows ahead that are asked for while one is copied."""
+
+
+def packed(
+    made: Routines, shape: Shape, b_strides: Strides, depth: int, even: bool = False,
+    factors: int = 0,
+) -> str:  # fmt: skip
+    """The function ``(b, panels, k, n)``: k by n elements of B into panels of ``depth`` rows.
+
+    One of the strides is that of an element. Columns beyond n in the last panel are of no use.
+    ``even`` says that k and n are multiples of vectors and of panels. With ``factors`` B lies in
+    rows, which are multiplied by what a last parameter has for each, so many bytes apart.
+    """
+    size = shape.dtype.itemsize
+
+    def write(b: Builder) -> None:
+        if b_strides[1] == size:
+            _pack_rows(b, shape, b_strides[0], depth, even, factors)
+        else:
+            _pack_columns(b, shape, b_strides[1], depth, even)
+
+    parameters = "ptr %b, ptr %panels, i64 %k, i64 %n" + (", ptr %factors" if factors else "")
+    return made.add(("pack", shape, b_strides, depth, even, factors), parameters, write)
+
+
+def _pack_rows(
+    b: Builder, shape: Shape, row: int, depth: int, even: bool, factors: int
+) -> None:  # fmt: skip
+    """B lies in rows: pieces of them as long as a panel is wide."""
+    size, lanes, vector = shape.dtype.itemsize, shape.lanes, shape.vector
+    width = shape.columns * size
+    n = Value("%n", I64)
+    full = b.emit(I64, f"udiv {n}, {shape.columns}")
+    rest = Value("0", I64) if even else b.emit(I64, f"urem {n}, {shape.columns}")
+
+    def line(number: Value, _: list[Value]) -> Sequence[Value]:
+        here = b.at(Value("%b", PTR), b.times(number, row))
+        there = b.at(Value("%panels", PTR), b.times(number, width))
+        factor = _factor(b, shape, number, factors) if factors else None
+
+        def part(panel: Value, left: Value | None) -> None:
+            base = b.at(here, b.times(panel, width))
+            into = b.at(there, b.times(panel, shape.panel_bytes(depth)))
+            for v in range(shape.vectors):
+                mask = None
+                if left is not None:
+                    mask = b.compare("slt", _steps(b, v * lanes, lanes), b.splat(left, lanes))
+                value = read_vector(b, vector, b.at(base, v * lanes * size), size, mask)
+                value = value if factor is None else b.mul(value, factor)
+                write_vector(b, value, b.at(into, v * lanes * size), size, None)
+
+        def whole(panel: Value, _: list[Value]) -> Sequence[Value]:
+            part(panel, None)
+            return []
+
+        def ragged() -> Sequence[Value]:
+            part(full, rest)
+            return []
+
+        b.loop(0, full, 1, [], whole)
+        b.branch(b.compare("ne", rest, 0), ragged)
+        return []
+
+    b.loop(0, Value("%k", I64), 1, [], line)
+
+
+def _pack_columns(b: Builder, shape: Shape, column: int, depth: int, even: bool) -> None:
+    """B lies in columns: squares of them are turned."""
+    size, lanes, vector = shape.dtype.itemsize, shape.lanes, shape.vector
+    k, n = Value("%k", I64), Value("%n", I64)
+    last = b.emit(I64, f"sub {n}, 1")
+    wide = b.emit(I64, f"udiv {b.plus(n, shape.columns - 1)}, {shape.columns}")
+
+    def columns(number: Value, _: list[Value]) -> Sequence[Value]:
+        first = b.times(number, lanes)
+        starts = [
+            b.at(Value("%b", PTR), b.times(b.binary("smin", b.plus(first, j), last), column))
+            for j in range(lanes)
+        ]
+        panel = b.emit(I64, f"udiv {number}, {shape.vectors}")
+        beside = b.emit(I64, f"urem {number}, {shape.vectors}")
+        into = b.at(Value("%panels", PTR), b.times(panel, shape.panel_bytes(depth)))
+        into = b.at(into, b.times(beside, lanes * size))
+
+        def square(at: Value, mask: Value | None) -> None:
+            offset = b.times(at, size)
+            lines = [read_vector(b, vector, b.at(s, offset), size, mask) for s in starts]
+            for j, value in enumerate(transposed(b, lines)):
+                place = b.at(into, b.times(b.plus(at, j), shape.columns * size))
+                write_vector(b, value, place, size, None)
+
+        _by_vectors(b, k, lanes, even, square)
+        return []
+
+    b.loop(0, b.times(wide, shape.vectors), 1, [], columns)
+
+
+def copied(made: Routines, shape: Shape, from_row: int, to_row: int) -> str:
+    """The function ``(from, to, rows, length)``: rows of so many elements, side by side."""
+    size, lanes, vector = shape.dtype.itemsize, shape.lanes, shape.vector
+
+    def write(b: Builder) -> None:
+        length = Value("%length", I64)
+
+        def line(number: Value, _: list[Value]) -> Sequence[Value]:
+            here = b.at(Value("%from", PTR), b.times(number, from_row))
+            there = b.at(Value("%to", PTR), b.times(number, to_row))
+
+            def some(at: Value, mask: Value | None) -> None:
+                where = b.at(here, b.times(at, size))
+                ask(b, b.at(where, _AHEAD * from_row), lanes * size)
+                value = read_vector(b, vector, where, size, mask)
+                write_vector(b, value, b.at(there, b.times(at, size)), size, None)
+
+            _by_vectors(b, length, lanes, False, some)
+            return []
+
+        b.loop(0, Value("%rows", I64), 1, [], line)
+
+    parameters = "ptr %from, ptr %to, i64 %rows, i64 %length"
+    return made.add(("copy", shape, from_row, to_row), parameters, write)
+
+
+def scaled(made: Routines, shape: Shape, row: int, factors: int) -> str:
+    """The function ``(rows, factors, count, length)``: rows times what is there for each of them.
+
+    Rows are ``row`` bytes apart, and ``factors`` what they are multiplied by.
+    """
+    size, vector = shape.dtype.itemsize, shape.vector
+
+    def write(b: Builder) -> None:
+        def line(number: Value, _: list[Value]) -> Sequence[Value]:
+            here = b.at(Value("%rows", PTR), b.times(number, row))
+            factor = _factor(b, shape, number, factors)
+
+            def some(at: Value, mask: Value | None) -> None:
+                where = b.at(here, b.times(at, size))
+                value = b.mul(read_vector(b, vector, where, size, mask), factor)
+                write_vector(b, value, where, size, mask)
+
+            _by_vectors(b, Value("%length", I64), shape.lanes, False, some)
+            return []
+
+        b.loop(0, Value("%count", I64), 1, [], line)
+
+    parameters = "ptr %rows, ptr %factors, i64 %count, i64 %length"
+    return made.add(("scale", shape, row, factors), parameters, write)
+
+
+def _factor(b: Builder, shape: Shape, number: Value, apart: int) -> Value:
+    scalar, size = Type(shape.vector.elem), shape.dtype.itemsize
+    place = b.at(Value("%factors", PTR), b.times(number, apart))
+    return b.splat(b.emit(scalar, f"load {scalar}, {place}, align {size}"), shape.lanes)
+
+
+def _by_vectors(
+    b: Builder, length: Value, lanes: int, even: bool,
+    body: Callable[[Value, Value | None], None],
+) -> None:  # fmt: skip
+    """``body(first, mask)`` for all vectors of a length; only one that is not full has a mask."""
+
+    def whole(at: Value, _: list[Value]) -> Sequence[Value]:
+        body(at, None)
+        return []
+
+    left = Value("0", I64) if even else b.emit(I64, f"urem {length}, {lanes}")
+    full = b.emit(I64, f"sub {length}, {left.text}")
+
+    def last() -> Sequence[Value]:
+        body(full, tail_mask(b, lanes, left))
+        return []
+
+    b.loop(0, full, lanes, [], whole)
+    b.branch(b.compare("ne", left, 0), last)
+
+
+def copy_row(shape: Shape, length: int) -> int:
+    """Bytes between copied rows: whole vectors, and rows do not meet in one set of the cache."""
+    return -(-length // shape.lanes) * shape.lanes * shape.dtype.itemsize + _LINE
+
+
+def _steps(b: Builder, first: int, lanes: int) -> Value:
+    wide = Type("i64", lanes)
+    return Value("<" + ", ".join(f"i64 {first + k}" for k in range(lanes)) + ">", wide)
