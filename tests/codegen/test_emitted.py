@@ -9,6 +9,8 @@ from pirkit.lowering.codegen.ir import Builder, Type, Value
 from pirkit.lowering.codegen.loopnest import Compute, Fold, Kernel, Load, Operand, Stage, Store
 from pirkit.lowering.codegen.zipping import side_by_side
 from pirkit.runtime import dtype as dt
+from pirkit.runtime.native.engine import compile_ir
+from pirkit.runtime.native.objects import SIMPLIFY
 from pirkit.runtime.native.target import host
 from tests.codegen.nests import softmax
 
@@ -102,3 +104,24 @@ def test_what_is_turned_is_asked_for_a_tile_ahead() -> None:
     target = replace(host(), l2_bytes=1 << 20)
     assert "prefetch" in generate(turned_sum(1024), target).text
     assert "prefetch" not in generate(turned_sum(256), target).text
+
+
+def test_conditions_are_simplified_by_llvm_and_plain_numbers_are_not() -> None:
+    one = Operand(dt.float32, (4,), (), 256)
+    bits = Operand(dt.bool_, (1,), (), 64)
+    asked = Compute("y", "greater_than", ("x", "x"), dt.bool_)
+    choosing = Kernel((64,), (), (one, bits), (Stage((Load("x", 0), asked, Store(1, "y"))),))
+    assert SIMPLIFY in generate(choosing, host()).text.splitlines()
+    assert SIMPLIFY not in generate(flat(64, "tanh"), host()).text
+
+
+def test_what_asks_for_it_is_simplified() -> None:
+    text = """
+define <4 x i1> @f(<4 x i32> %x) {
+  %low = icmp sge <4 x i32> %x, splat (i32 1)
+  %high = icmp slt <4 x i32> %x, splat (i32 57)
+  %within = and <4 x i1> %low, %high
+  ret <4 x i1> %within
+}
+"""
+    assert compile_ir(text) != compile_ir(f"{text}{SIMPLIFY}\n")

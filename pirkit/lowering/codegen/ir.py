@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from pirkit.lowering.codegen.folding import folded, trips
+from pirkit.lowering.codegen.folding import number as whole
+from pirkit.runtime.native.objects import SIMPLIFY
 
 _BITS: Final = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "half": 16, "float": 32,
                 "double": 64, "ptr": 64}  # fmt: skip
@@ -112,6 +114,9 @@ class Builder:
         self._count = 0
         self._here: dict[str, Value] = {}
         """Instructions of the present block by their text."""
+        self._sums: dict[str, tuple[Value, int]] = {}
+        """Addresses and indices that are another one and a number. The number goes last, so what
+        lies some elements apart is one address, and instructions hold the distance."""
 
     def fresh(self) -> int:
         self._count += 1
@@ -224,6 +229,10 @@ class Builder:
         self.declared[name] = f"declare void @{name}({', '.join(map(_kind, texts))})"
         self.do(f"call void @{name}({', '.join(texts)})")
 
+    def simplify(self) -> None:
+        """Have LLVM simplify the module's instructions, which takes a tenth of its time."""
+        self.declared[SIMPLIFY] = SIMPLIFY
+
     def prefetch(self, where: Value, level: int = 2, to_write: bool = False) -> None:
         """Ask for a line of memory, from the first (3) or the second cache (2) on; any address."""
         self.invoke("llvm.prefetch.p0", where, f"i32 {to_write:d}", f"i32 {level}", "i32 1")
@@ -244,28 +253,52 @@ class Builder:
     # memory and control
 
     def at(self, base: Value, offset: Value | int) -> Value:
-        text = str(offset) if isinstance(offset, Value) else f"i64 {offset}"
-        if text == "i64 0":
-            return base
-        return self.emit(PTR, f"getelementptr i8, {base}, {text}")
+        distance = offset if isinstance(offset, int) else whole(offset.text)
+        if distance is not None:
+            return self._apart(base, distance, "getelementptr i8,")
+        assert isinstance(offset, Value)
+        (base, first), (offset, second) = self._sum(base), self._sum(offset)
+        return self.at(self.emit(PTR, f"getelementptr i8, {base}, {offset}"), first + second)
 
     def times(self, index: Value, factor: int) -> Value:
         """An index times a constant, in i64."""
         if factor == 0 or index.text == "0":
             return Value("0", I64)
-        if _known(index.text):
-            return Value(str(int(index.text) * factor), I64)
-        return index if factor == 1 else self.emit(I64, f"mul {index}, {factor}")
+        known = whole(index.text)
+        if known is not None:
+            return Value(str(known * factor), I64)
+        if factor == 1:
+            return index
+        index, more = self._sum(index)
+        return self.plus(self.emit(I64, f"mul {index}, {factor}"), more * factor)
 
     def plus(self, a: Value, b: Value | int) -> Value:
-        text = b.text if isinstance(b, Value) else str(b)
-        if text == "0":
-            return a
-        if a.text == "0":
-            return Value(text, I64)
-        if _known(a.text) and _known(text):
-            return Value(str(int(a.text) + int(text)), I64)
-        return self.emit(I64, f"add {a}, {text}")
+        first = whole(a.text)
+        second = b if isinstance(b, int) else whole(b.text)
+        if first is not None and second is not None:
+            return Value(str(first + second), I64)
+        if second is not None:
+            return self._apart(a, second, "add")
+        assert isinstance(b, Value)
+        if first is not None:
+            return self._apart(b, first, "add")
+        (a, first), (b, second) = self._sum(a), self._sum(b)
+        return self.plus(self.emit(I64, f"add {a}, {b.text}"), first + second)
+
+    def _sum(self, value: Value) -> tuple[Value, int]:
+        """A value as another one and a number."""
+        return self._sums.get(value.text, (value, 0))
+
+    def _apart(self, value: Value, distance: int, how: str) -> Value:
+        """What lies so far from an address or an index."""
+        value, more = self._sum(value)
+        distance += more
+        if distance == 0:
+            return value
+        number = f"i64 {distance}" if value.type == PTR else distance
+        made = self.emit(value.type, f"{how} {value}, {number}")
+        self._sums[made.text] = value, distance
+        return made
 
     def begin(self, label: str) -> None:
         self.lines.append(f"{label}:")
@@ -339,11 +372,6 @@ class Builder:
             self.emit(r.type, f"phi {r.type} [ {r.text}, %{end} ], [ {o.text}, %{before} ]")
             for r, o in zip(results, otherwise, strict=True)
         ]
-
-
-def _known(text: str) -> bool:
-    """Whether it spells a number."""
-    return text.lstrip("-").isdigit()
 
 
 def _kind(argument: str) -> str:

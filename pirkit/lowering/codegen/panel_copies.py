@@ -91,10 +91,9 @@ def _pack_columns(b: Builder, shape: Shape, column: int, depth: int, even: bool)
 
     def columns(number: Value, _: list[Value]) -> Sequence[Value]:
         first = b.times(number, lanes)
-        starts = [
-            b.at(Value("%b", PTR), b.times(b.binary("smin", b.plus(first, j), last), column))
-            for j in range(lanes)
-        ]
+        lines = [b.plus(first, j) for j in range(lanes)]
+        held = lines if even else [b.binary("smin", line, last) for line in lines]
+        starts = [b.at(Value("%b", PTR), b.times(line, column)) for line in held]
         panel = b.emit(I64, f"udiv {number}, {shape.vectors}")
         beside = b.emit(I64, f"urem {number}, {shape.vectors}")
         into = b.at(Value("%panels", PTR), b.times(panel, shape.panel_bytes(depth)))

@@ -85,8 +85,11 @@ class Points:
                         (computed(dtype)),
                     )
                 case Index(name, axis, dtype):
+                    self.builder.simplify()
                     self.known[name] = _as(self.builder, self.position(axis), dtype), dtype
                 case Compute(name, primitive, args, dtype):
+                    if not dtype.is_float:
+                        self.builder.simplify()
                     if primitive not in TABLE:
                         raise InternalError(f"no native code for `{primitive}`")
                     values = self._alike(args)

@@ -187,10 +187,15 @@ class _Writer:
         for number, step in enumerate(self.group.steps):
             if not isinstance(step, RowProduct):
                 continue
-            pack = packed(self.made, self.shape, step.y.strides, step.depth)
+            even = self._even(step.depth, step.columns)
+            pack = packed(self.made, self.shape, step.y.strides, step.depth, even)
             source = place(b, self.pointers[step.y.operand], step.y.batch, positions)
             into = self._scratch(self.panels[number])
             b.do(f"call void @{pack}({source}, {into}, i64 {step.depth}, i64 {step.columns})")
+
+    def _even(self, depth: int, columns: int) -> bool:
+        """Whether what is packed fills vectors and panels."""
+        return depth % self.shape.lanes == 0 and columns % self.shape.columns == 0
 
     def _scratch(self, offset: int) -> Value:
         return self.b.at(Value("%scratch", PTR), offset)
@@ -264,7 +269,8 @@ class _Writer:
         if step.factor is not None:
             apart = self.pitch[step.factor.number]
             given += f", {self._scratch(self.places[step.factor.number])}"
-        pack = packed(self.made, self.shape, strides, depth, factors=apart)
+        even = self.group.rows % depth == 0 and self._even(depth, step.columns)
+        pack = packed(self.made, self.shape, strides, depth, even, apart)
         b.do(f"call void @{pack}({given})")
         rest = (step.rows % self.shape.rows, step.columns % self.shape.columns)
         turned = (x_column, x_row)

@@ -16,6 +16,8 @@ LENGTH: Final = 8
 DONE: Final = b"+"
 REFUSED: Final = b"-"
 """First byte of an answer: object code, or why LLVM refuses the text."""
+SIMPLIFY: Final = "!simplify = !{}"
+"""A line of a module whose instructions LLVM is to simplify first."""
 
 
 @cache
@@ -25,13 +27,19 @@ def machine(triple: str, cpu: str, features: str) -> Any:
 
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
+    # more than level 1 would put instructions in order once more, which costs time where a block is
+    # long and gains none: CPUs do that while they run
     return llvm.Target.from_triple(triple).create_target_machine(  # pyright: ignore
-        cpu=cpu, features=features, opt=2, reloc="pic", jit=True
+        cpu=cpu, features=features, opt=1, reloc="pic", jit=True
     )
 
 
 def object_code(text: str, triple: str, cpu: str, features: str) -> bytes:
-    """Object code of a module. Raises RuntimeError for a module that LLVM refuses."""
+    """Object code of a module. Raises RuntimeError for a module that LLVM refuses.
+
+    No pass of LLVM's optimiser is run, unless a module asks for one: the code comes vectorised,
+    unrolled and with its loops in order, and addresses are written as instructions take them.
+    """
     import llvmlite.binding as _llvm  # noqa: PLC0415  # pyright: ignore[reportMissingTypeStubs]
 
     llvm: Any = _llvm
@@ -40,12 +48,12 @@ def object_code(text: str, triple: str, cpu: str, features: str) -> bytes:
     module.verify()
     module.triple = triple
     module.data_layout = str(chosen.target_data)
-    _optimise(llvm, module, chosen)
+    if f"\n{SIMPLIFY}\n" in text:
+        _simplify(llvm, module, chosen)
     return chosen.emit_object(module)
 
 
-def _optimise(llvm: Any, module: Any, chosen: Any) -> None:
-    """A few cheap passes: the code comes vectorised and unrolled, with its loops in order."""
+def _simplify(llvm: Any, module: Any, chosen: Any) -> None:
     builder = llvm.create_pass_builder(chosen, llvm.create_pipeline_tuning_options(1))
     passes = llvm.create_new_function_pass_manager()
     passes.add_instruction_combine_pass()
