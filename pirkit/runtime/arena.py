@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from bisect import insort
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, Literal
+
+from pirkit.diag.records import dataclass
 
 ALIGNMENT: Final = 64
 """Bytes: a cache line, and the widest vector register."""

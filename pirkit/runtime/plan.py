@@ -8,9 +8,10 @@ and compared without it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
+from pirkit.diag.records import dataclass
 from pirkit.diag.span import Span
 from pirkit.runtime.meta import Meta
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from importlib import import_module
 from typing import Final, Literal
 
@@ -18,6 +18,7 @@ from pirkit.diag.additions import note_addition
 from pirkit.diag.collection import uncollected
 from pirkit.diag.errors import UnsupportedError, UsageError
 from pirkit.diag.plugins import plugins
+from pirkit.diag.records import dataclass
 from pirkit.runtime.binding import HALVES, Bind, Binding, Step, widened
 from pirkit.runtime.device import HOST, CupyDevice, Device
 from pirkit.runtime.dtype import DType

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
+from pirkit.diag.records import dataclass
 from pirkit.lowering.codegen.folding import folded, trips
 from pirkit.lowering.codegen.folding import number as whole
 from pirkit.runtime.native.objects import SIMPLIFY

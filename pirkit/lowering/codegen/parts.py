@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
+from pirkit.diag.records import dataclass
 from pirkit.lowering.codegen.loopnest import (
     Demand,
     Fold,
