@@ -130,7 +130,7 @@ def test_compiling_names_the_pass_that_breaks_the_program(monkeypatch: pytest.Mo
     def breaking(module: ModuleOp, _: str, **options: Any) -> PipelineResult:
         return run_pipeline(module, [Breaking()], **options)
 
-    monkeypatch.setattr(compiling, "run_pipeline", breaking)
+    monkeypatch.setattr("pirkit.passes.run_pipeline", breaking)
     program = Program(parsed(TEXT))
     with pytest.raises(PassError, match="pass `breaking` broke the program"):
         compiling.run_passes(program, "breaking")
