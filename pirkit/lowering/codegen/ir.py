@@ -335,9 +335,7 @@ class Builder:
         self.do(f"br {more}, label %body{tag}, label %exit{tag}")
         self.begin(f"body{tag}")
         results = body(index, phis)
-        # LLVM would try many ways to count (loop strength reduction), which takes longer than all
-        # that comes after and gains nothing here: it does not look through a hint, which is no code
-        after = self.call("llvm.expect.i64", I64, self.plus(index, step), Value("0", I64))
+        after = self.hidden(self.plus(index, step))
         end = self.label
         self.do(f"br label %head{tag}")
         heads = [f"  {index.text} = phi i64 [ {first.text}, %{before} ], [ {after.text}, %{end} ]"]
@@ -348,6 +346,14 @@ class Builder:
         self.lines[slot:slot] = heads
         self.begin(f"exit{tag}")
         return phis
+
+    def hidden(self, count: Value) -> Value:
+        """A count as it goes to the next round of a loop.
+
+        LLVM would try many ways to count (loop strength reduction), which takes longer than all
+        that comes after and gains nothing here: it does not look through a hint, which is no code.
+        """
+        return self.call("llvm.expect.i64", I64, count, Value("0", I64))
 
     def over_blocks(self, body: Callable[[Value, list[Value]], Sequence[Value]]) -> None:
         """The blocks that the function is called for: a range, or the only one."""

@@ -82,13 +82,14 @@ class Source:
 
 def swept(
     made: Routines, shape: Shape, a: Strides, depth: int, c_row: int, rest: tuple[int, int],
-    source: Source | None = None,
+    source: Source | None = None, shared: bool = False,
 ) -> str:  # fmt: skip
     """The function ``(a, panels, c, m, n, k, fresh)``: C of m by n is A times panels, or grows by it.
 
     ``depth`` is that of panels; ``rest`` are the rows and columns beyond full tiles that m and n
     have, unless they have none. With a ``source`` there is one new panel, which lies at a last
-    parameter ``source``; memory is asked for the panel behind it.
+    parameter ``source``; memory is asked for the panel behind it. With ``shared`` the tiles are
+    those of all products of the module, which tell them their strides.
     """  # noqa: E501
     rows_left, columns_left = rest
     packs = source is not None and source.packs
@@ -107,10 +108,13 @@ def swept(
                 if source is not None:
                     _ask_for_some(b, shape, source, depth, number)
                 row = source.strides[0] if source is not None and packs else None
-                name = _tile(made, shape, a, c_row, (rows, columns), row)
+                strides = None if shared and not packs else (*a, c_row)
+                name = _tile(made, shape, strides, (rows, columns), row)
                 first = b.at(pa, b.times(number, shape.rows * a[0]))
                 into = b.at(target, b.times(number, shape.rows * c_row))
                 given = f"{first}, {here}, {into}, i64 %k, i1 %fresh"
+                if strides is None:
+                    given += f", i64 {a[0]}, i64 {a[1]}, i64 {c_row}"
                 b.do(f"call void @{name}({given}{', ptr %source' if packs else ''})")
 
             def one(number: Value, _: list[Value]) -> Sequence[Value]:
@@ -146,7 +150,7 @@ def swept(
     parameters = "ptr %a, ptr %b, ptr %c, i64 %m, i64 %n, i64 %k, i1 %fresh"
     if source is not None:
         parameters += ", ptr %source"
-    return made.add(("sweep", shape, a, depth, c_row, rest, source), parameters, write)
+    return made.add(("sweep", shape, a, depth, c_row, rest, source, shared), parameters, write)
 
 
 def _ask_for_some(b: Builder, shape: Shape, source: Source, depth: int, tile: Value) -> None:
@@ -169,11 +173,12 @@ def _ask_for_some(b: Builder, shape: Shape, source: Source, depth: int, tile: Va
 
 
 def _tile(
-    made: Routines, shape: Shape, a: Strides, c_row: int, extent: tuple[int, int],
+    made: Routines, shape: Shape, strides: tuple[int, int, int] | None, extent: tuple[int, int],
     b_row: int | None,
 ) -> str:  # fmt: skip
     """The function ``(a, panel, c, k, fresh)`` for a tile of ``extent`` rows and columns.
 
+    ``strides`` are those of A and from row to row of C: last parameters, unless they are known.
     With B in rows ``b_row`` bytes apart at a last parameter ``source``, the panel is made of it.
     """
     rows, columns = extent
@@ -198,25 +203,49 @@ def _tile(
                 write_vector(b, found[v], place, size, None)
             return found
 
-        def step(k: Value, sums: list[Value]) -> Sequence[Value]:
-            left = b.at(pa, b.times(k, a[1]))
+        def added(k: Value, lines: Sequence[Value], sums: Sequence[Value]) -> list[Value]:
             right = factors(k)
             result: list[Value] = []
-            for r in range(rows):
-                one = b.emit(scalar, f"load {scalar}, {b.at(left, r * a[0])}, align {size}")
+            for r, line in enumerate(lines):
+                one = b.emit(scalar, f"load {scalar}, {line}, align {size}")
                 spread = b.splat(one, lanes)
                 result += [b.fma(spread, right[v], sums[r * vectors + v]) for v in range(vectors)]
             return result
 
-        for r in range(rows):
-            ask(b, b.at(pc, r * c_row), vectors * lanes * size, to_write=True)
+        def known(a_row: int, a_column: int) -> list[Value]:
+            def step(k: Value, sums: list[Value]) -> Sequence[Value]:
+                left = b.at(pa, b.times(k, a_column))
+                return added(k, [b.at(left, r * a_row) for r in range(rows)], sums)
+
+            return b.loop(0, Value("%k", I64), 1, start, step)
+
+        def told(a_row: Value, a_column: Value) -> list[Value]:
+            # counted from two places: few distances stay in registers
+            half = rows - rows // 2
+            apart = [b.emit(I64, f"mul {a_row}, {r}") for r in range(half + 1)]
+            starts = pa, b.at(pa, apart[half])
+
+            def step(k: Value, carried: list[Value]) -> Sequence[Value]:
+                column, *sums = carried
+                low, high = (b.at(start, column) for start in starts)
+                lines = [b.at(low, far) for far in apart[:half]]
+                lines += [b.at(high, far) for far in apart[: rows - half]]
+                return [b.hidden(b.plus(column, a_column)), *added(k, lines, sums)]
+
+            return b.loop(0, Value("%k", I64), 1, [Value("0", I64), *start], step)[1:]
+
         start = [b.const(vector, 0.0)] * (rows * vectors)
-        sums = b.loop(0, Value("%k", I64), 1, start, step)
-        places = [
-            (b.at(pc, r * c_row + v * lanes * size), masks[v])
-            for r in range(rows)
-            for v in range(vectors)
-        ]
+        if strides is None:
+            into = [b.at(pc, b.emit(I64, f"mul i64 %apart, {r}")) for r in range(rows)]
+        else:
+            into = [b.at(pc, r * strides[2]) for r in range(rows)]
+        for line in into:
+            ask(b, line, vectors * lanes * size, to_write=True)
+        if strides is None:
+            sums = told(Value("%row", I64), Value("%column", I64))
+        else:
+            sums = known(*strides[:2])
+        places = [(b.at(line, v * lanes * size), masks[v]) for line in into for v in range(vectors)]
 
         def grown() -> Sequence[Value]:
             return [
@@ -229,9 +258,11 @@ def _tile(
             write_vector(b, total, where, size, lanes_on)
 
     parameters = "ptr %a, ptr %b, ptr %c, i64 %k, i1 %fresh"
+    if strides is None:
+        parameters += ", i64 %row, i64 %column, i64 %apart"
     if b_row is not None:
         parameters += ", ptr %source"
-    return made.add(("tile", shape, a, c_row, extent, b_row), parameters, write)
+    return made.add(("tile", shape, strides, extent, b_row), parameters, write)
 
 
 # --- memory ---

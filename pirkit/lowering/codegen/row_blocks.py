@@ -101,6 +101,7 @@ class _Writer:
         self.down = -(-group.rows // self.at_once)
         self.matrices = prod(group.batch)
         self.blocks = self.matrices * (1 if group.sums else self.down)
+        self.shared = sum(not isinstance(s, RowNest) for s in group.steps) > 1
         self.work = 0
         self.panels: dict[int, int] = {}
         self.nests: dict[int, tuple[str, int]] = {}
@@ -232,7 +233,7 @@ class _Writer:
         x, strides = self._rows(step.x, positions, first)
         out, (c_row, _) = self._rows(step.out, positions, first)
         rest = (self.group.rows % self.shape.rows, step.columns % self.shape.columns)
-        sweep = swept(self.made, self.shape, strides, step.depth, c_row, rest)
+        sweep = swept(self.made, self.shape, strides, step.depth, c_row, rest, shared=self.shared)
         b, size = self.b, self.shape.dtype.itemsize
         panels = self._scratch(self.panels[number])
         pieces = -(-step.depth // _DEPTH)
@@ -274,7 +275,8 @@ class _Writer:
         b.do(f"call void @{pack}({given})")
         rest = (step.rows % self.shape.rows, step.columns % self.shape.columns)
         turned = (x_column, x_row)
-        sweep = swept(self.made, self.shape, turned, depth, step.out.strides[0], rest)
+        c_row = step.out.strides[0]
+        sweep = swept(self.made, self.shape, turned, depth, c_row, rest, shared=self.shared)
         fresh = b.compare("eq", first, 0)
         b.do(
             f"call void @{sweep}({x}, {panels}, {out}, i64 {step.rows}, i64 {step.columns}, "
