@@ -1,6 +1,7 @@
 """What fusion gains, by calls and bytes: the one place where that is decided.
 
-A kernel is worth making if it costs less than its operations one by one.
+A kernel is worth making if it costs less than its operations one by one. An operation alone is
+worth one where a library's call takes much longer than native code (`library_pace.py`).
 
 An operator is worth taking apart if its parts go into kernels, where they cost no calls of their
 own. What a library has to compute in either case (a product, a factorisation, random numbers) is no
@@ -46,23 +47,25 @@ _BYTE_NS: Final = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Calls from a plan, and bytes that they move."""
+    """Calls from a plan, bytes that they move, and what they take longer than native code."""
 
     calls: int
     nbytes: int = 0
+    late_ns: float = 0.0
 
     @property
     def ns(self) -> float:
         """A guess of the time, for comparisons."""
-        return self.calls * _CALL_NS + self.nbytes * _BYTE_NS
+        return self.calls * _CALL_NS + self.nbytes * _BYTE_NS + self.late_ns
 
     def __add__(self, other: Cost) -> Cost:
-        return Cost(self.calls + other.calls, self.nbytes + other.nbytes)
+        late = self.late_ns + other.late_ns
+        return Cost(self.calls + other.calls, self.nbytes + other.nbytes, late)
 
 
-def alone(op: str, nbytes: int) -> Cost:
+def alone(op: str, nbytes: int, late_ns: float = 0.0) -> Cost:
     """The cost of an operation as a call; one that gives a view moves nothing."""
-    return Cost(0) if _is_view(op) else Cost(1, nbytes)
+    return Cost(0) if _is_view(op) else Cost(1, nbytes, late_ns)
 
 
 @cache

@@ -17,6 +17,7 @@ from pirkit.lowering.plan_writer import write_plan
 from pirkit.lowering.prim import default_pipeline
 from pirkit.passes.gain import alone
 from pirkit.passes.manager import run_pipeline
+from pirkit.runtime import dtype as dt
 from pirkit.runtime.plan import Call, instructions
 from tests.execution import parsed
 from tests.fusion.random_programs import Maker
@@ -120,6 +121,53 @@ def test_kernels_that_save_nothing_are_not_made(text: str, kept: str) -> None:
     found = ops(text, "fuse{gain=true}")
     assert (found["map_expr"], found[kept], found["transpose"]) == (0, 1, 1)
     assert ops(text, "fuse")["map_expr"] == 1
+
+
+def alone_(op: str, dtype: str, shape: str, result: str, attrs: str = "") -> str:
+    kinds = result.rpartition("x")[2], f"{shape}x{dtype}"
+    reads = "%x, %x" if op == "add" else "%x"
+    types = ", ".join([f"tensor<{kinds[1]}>"] * (2 if op == "add" else 1))
+    body = f"%y = pd_op.{op}({reads}){attrs} : ({types}) -> tensor<{result}>"
+    return program(body, f'%x "x" : tensor<{kinds[1]}>', result)
+
+
+_MIDDLE = " {axis = array<i64: 1>, keepdim = false}"
+_LAST = " {axis = array<i64: 2>, keepdim = false}"
+
+
+@pytest.mark.parametrize(
+    ("text", "is_made"),
+    [
+        (alone_("add", "f32", "64x65", "64x65xf32"), False),
+        (alone_("add", "f16", "64x65", "64x65xf16"), True),
+        (alone_("add", "bf16", "64x65", "64x65xbf16"), True),
+        (alone_("add", "f16", "4x6", "4x6xf16"), False),
+        (alone_("add", "f16", "?x65", "?x65xf16"), False),
+        (alone_("erf", "f32", "64x65", "64x65xf32"), True),
+        (alone_("sin", "f64", "64x65", "64x65xf64"), True),
+        (alone_("sin", "f32", "64x65", "64x65xf32"), False),
+        (alone_("max", "f32", "40x50x3", "40x3xf32", _MIDDLE), False),
+        (alone_("max", "f32", "40x500x3", "40x3xf32", _MIDDLE), True),
+        (alone_("max", "f32", "400x50x3", "400x50xf32", _LAST), False),
+        (alone_("sum", "i32", "40x50x31", "40x31xi64", _MIDDLE), True),
+    ],
+)
+def test_an_op_is_a_kernel_where_a_library_is_slow(text: str, is_made: bool) -> None:
+    assert ops(text, "fuse{gain=true}")["map_expr"] == is_made
+
+
+@pytest.mark.parametrize(
+    ("op", "dtype"), [("add", "f16"), ("add", "bf16"), ("erf", "f32"), ("sin", "f64")]
+)
+def test_what_is_a_kernel_alone_has_the_same_numbers(op: str, dtype: str) -> None:
+    given = Program(parsed(alone_(op, dtype, "64x65", f"64x65x{dtype}")))
+    kind = {"f16": dt.float16, "bf16": dt.bfloat16, "f32": dt.float32, "f64": dt.float64}[dtype]
+    x = np.random.default_rng(0).standard_normal((64, 65)).astype(kind.np)
+    x[0, :4] = [np.nan, np.inf, -np.inf, -0.0]
+    plain, kernel = (compile(given, pipeline=name)(x=x)["y"] for name in ("@simplify", "@default"))
+    assert plain.dtype == kernel.dtype
+    near = {"erf": 5e-7, "sin": 1e-15}.get(op, 0.0)
+    np.testing.assert_allclose(kernel.astype(float), plain.astype(float), rtol=near, atol=0)
 
 
 @pytest.mark.parametrize("block", range(4))

@@ -30,6 +30,7 @@ from pirkit.lowering.native import why_not_native
 from pirkit.passes.base import Pass, PassContext, Stats, option
 from pirkit.passes.gain import Cost
 from pirkit.passes.gain import alone as cost_alone
+from pirkit.passes.library_pace import slower_ns
 from pirkit.runtime.meta import TensorMeta
 
 
@@ -153,9 +154,19 @@ def _is_native(made: Generated) -> bool:
 def _saves(made: Generated) -> bool:
     """Whether a kernel costs less than its ops one by one."""
     sized = made.kernel.is_sized
-    alone = (cost_alone(u.op.name, 0 if sized else _bytes(u)) for u in made.units if not u.is_free)
+    alone = sum((_alone(u, sized) for u in made.units if not u.is_free), Cost(0))
     kernel = Cost(1, 0 if sized else made.kernel.traffic())
-    return kernel.ns < sum(alone, Cost(0)).ns
+    if len(made.units) + made.copies == 1:
+        return alone.late_ns > 0  # which bytes such an op reads of its operands says little
+    return kernel.ns < alone.ns
+
+
+def _alone(unit: Unit, sized: bool) -> Cost:
+    """What an op costs as a call of its own; of sizes that only inputs tell, nothing counts."""
+    if sized:
+        return cost_alone(unit.op.name, 0)
+    operands = [m for v in unit.tensors if isinstance(m := meta_of(v.type), TensorMeta)]
+    return cost_alone(unit.op.name, _bytes(unit), slower_ns(unit.op.name, operands, unit.meta))
 
 
 @dataclass(frozen=True)
@@ -218,12 +229,17 @@ class FusePass(Pass):
             gain=self.gain,
         )
 
+    def _is_wanted(self, made: Generated) -> bool:
+        if self.single or len(made.units) + made.copies > 1:
+            return True
+        return self.gain and _saves(made)
+
     def fuse(self, ctx: PassContext, found: Fused, block: Block) -> None:
         for refusal in found.partition.refusals.values():
             ctx.remark("missed", str(refusal), refusal.ops[1])
         for choice in (c for g in found.partition.groups for c in g.chosen):
             ctx.remark("passed", str(choice), choice.reader.op)
-        kernels = [k for k in found.kernels if self.single or len(k.units) + k.copies > 1]
+        kernels = [k for k in found.kernels if self._is_wanted(k)]
         if not kernels:
             return
         nodes: dict[Operation, Generated] = {u.op: k for k in kernels for u in k.units}
