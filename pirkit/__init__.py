@@ -10,10 +10,9 @@ The names below are loaded when they are first used, so that ``import pirkit`` c
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from pirkit.diag.collection import uncollected
+from pirkit.diag.collection import imported
 from pirkit.diag.version import VERSION as __version__
 
 if TYPE_CHECKING:
@@ -95,11 +94,11 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name in ("ops", "split"):
-        return import_module(f"pirkit.{name}")
+        return imported(f"pirkit.{name}")
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'pirkit' has no attribute {name!r}")
-    value = getattr(uncollected(import_module)(home), name)
+    value = getattr(imported(home), name)
     globals()[name] = value
     return value
 

@@ -3,29 +3,60 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
+from importlib import import_module
+from types import ModuleType
 from typing import ParamSpec, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def uncollected(work: Callable[P, T]) -> Callable[P, T]:
-    """What reads or transforms programs, with Python's cycle collector paused.
+@contextmanager
+def collection_paused() -> Iterator[None]:
+    """No cycle collector inside: for what reads or transforms programs.
 
     It makes objects most of which stay. Each collection would walk them for nothing, more of them
     every time, and the cost would grow faster than the program.
     """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+@contextmanager
+def importing() -> Iterator[None]:
+    """The same for imports, whose objects count as old at once: all of them stay.
+
+    Else the first two collections after that would walk them.
+    """
+    with collection_paused():
+        try:
+            yield
+        finally:
+            if gc.get_freeze_count() == 0:  # what the program froze is its own business
+                gc.freeze()
+                gc.unfreeze()
+
+
+def imported(name: str) -> ModuleType:
+    """A module, imported without the cycle collector."""
+    with importing():
+        return import_module(name)
+
+
+def uncollected(work: Callable[P, T]) -> Callable[P, T]:
+    """The same work, with Python's cycle collector paused."""
 
     @wraps(work)
     def without(*args: P.args, **kwargs: P.kwargs) -> T:
-        was_enabled = gc.isenabled()
-        gc.disable()
-        try:
+        with collection_paused():
             return work(*args, **kwargs)
-        finally:
-            if was_enabled:
-                gc.enable()
 
     return without

@@ -31,11 +31,10 @@ import difflib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
-from importlib import import_module
 from typing import Any, Final, TypeVar
 
 from pirkit.diag.additions import note_addition
-from pirkit.diag.collection import uncollected
+from pirkit.diag.collection import imported
 from pirkit.diag.errors import ConstraintError, UnsupportedError
 from pirkit.diag.plugins import plugins
 from pirkit.dialect.signature import Attr, Operand, Result, Signature, parse_signature
@@ -216,10 +215,9 @@ def all_ops() -> Iterable[OpDef]:
 
 
 @cache
-@uncollected
 def _load_families() -> None:
     for module in ("structure", "ops"):  # they declare their ops when they are imported
-        import_module(f"pirkit.dialect.{module}")
+        imported(f"pirkit.dialect.{module}")
 
 
 @cache
@@ -259,7 +257,7 @@ class RuleTable:
         """The rule of an op or of its pure twin, or None."""
         if self._home is not None:
             home, self._home = self._home, None
-            import_module(home)
+            imported(home)
         return self._rules.get(definition.name) or self._rules.get(definition.base.name)
 
     def of(self, definition: OpDef) -> Callable[..., Any]:

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from pirkit.diag.collection import importing
 from pirkit.diag.errors import PassError, VerifyError
 from pirkit.frontend.files import Program
 from pirkit.frontend.kept_plans import keep_plan, kept_plan, key_of_plan
@@ -25,7 +26,8 @@ def run_passes(program: Program, pipeline: str, **instrumentation: Any) -> Progr
 
     Raises UsageError for an unknown pass or option, PassError if a pass fails.
     """
-    from pirkit.passes import run_pipeline  # noqa: PLC0415  not for plans that are kept
+    with importing():
+        from pirkit.passes import run_pipeline  # noqa: PLC0415  not for plans that are kept
 
     if not instrumentation:
         result = program.copy()
@@ -84,7 +86,8 @@ def _plan(program: Program, pipeline: str, entry: str | None, library: KernelLib
     key = key_of_plan(program, pipeline, entry, library)
     plan = kept_plan(key) if key is not None else None
     if plan is None:
-        from pirkit.lowering.plan_writer import write_plan  # noqa: PLC0415  unless it is kept
+        with importing():
+            from pirkit.lowering.plan_writer import write_plan  # noqa: PLC0415  unless it is kept
 
         lowered_from = run_passes(program, pipeline) if pipeline else program
         plan = write_plan(lowered_from.entry(entry), library=library)

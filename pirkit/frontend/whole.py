@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from pirkit.diag.collection import importing
 from pirkit.diag.errors import RuntimeFault
 from pirkit.frontend.files import Program
 from pirkit.frontend.kept_programs import keep, kept, key_of_program
@@ -40,8 +41,9 @@ class Whole:
     @cached_property
     def executable(self) -> Executable:
         """What runs the program where it is no single call; compiled when it is asked for."""
-        from pirkit.frontend.compile import DEFAULT_PIPELINE, compile  # noqa: PLC0415  seldom
-        from pirkit.frontend.native_form import GRADIENTS  # noqa: PLC0415
+        with importing():
+            from pirkit.frontend.compile import DEFAULT_PIPELINE, compile  # noqa: PLC0415  seldom
+            from pirkit.frontend.native_form import GRADIENTS  # noqa: PLC0415
 
         chosen = DEFAULT_PIPELINE if self.pipeline == SIMPLIFY else self.pipeline
         pipeline = f"{GRADIENTS},{chosen}" if chosen else GRADIENTS
@@ -86,7 +88,8 @@ def compile_whole(
     key = key_of_program(program, pipeline)
     made = kept(key) if key is not None else None
     if made is None:
-        from pirkit.frontend.native_form import native_form  # noqa: PLC0415  unless it is kept
+        with importing():
+            from pirkit.frontend.native_form import native_form  # noqa: PLC0415  unless it is kept
 
         made = native_form(program, pipeline)
         if key is not None:

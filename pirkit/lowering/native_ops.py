@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Final
 
+from pirkit.diag.collection import imported
 from pirkit.runtime.binding import Bind
 from pirkit.runtime.registry import NATIVE
 
@@ -39,4 +39,4 @@ REWRITTEN: Final = frozenset({ROWS, PRODUCT})
 def binder(op: str) -> Bind:
     """What binds an op to native code."""
     module, _, function = NATIVE_KERNELS[op][0].partition(":")
-    return getattr(import_module(module), function)
+    return getattr(imported(module), function)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator
-from importlib import import_module
 from typing import Final
 
-from pirkit.diag.collection import uncollected
+from pirkit.diag.collection import imported
 from pirkit.diag.errors import UsageError
 from pirkit.diag.span import Span
 from pirkit.passes.base import Pass
@@ -57,7 +56,7 @@ def pass_named(name: str, span: Span | None = None) -> type[Pass]:
             help=f"did you mean `{near[0]}`?" if near else f"passes are {', '.join(PASSES)}",
         )
     module, _, cls = home.partition(":")
-    return getattr(uncollected(import_module)(module), cls)
+    return getattr(imported(module), cls)
 
 
 def all_passes() -> Iterator[type[Pass]]:

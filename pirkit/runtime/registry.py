@@ -11,11 +11,10 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
-from importlib import import_module
 from typing import Final, Literal
 
 from pirkit.diag.additions import note_addition
-from pirkit.diag.collection import uncollected
+from pirkit.diag.collection import imported
 from pirkit.diag.errors import UnsupportedError, UsageError
 from pirkit.diag.plugins import plugins
 from pirkit.diag.records import dataclass
@@ -301,7 +300,7 @@ class Registry:
             return
         self._loaded.add(backend.name)
         for module in backend.modules:
-            uncollected(import_module)(module)
+            imported(module)
 
     def _load_plugins(self) -> None:
         if self._plugins_loaded:

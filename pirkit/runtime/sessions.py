@@ -7,6 +7,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Final
 
+from pirkit.diag.collection import uncollected
 from pirkit.runtime.library import Library
 from pirkit.runtime.meta import Meta
 from pirkit.runtime.plan import Plan
@@ -51,6 +52,7 @@ class SessionPool:
                 return idle.pop()
         return self.made(key, mode, self.counters)
 
+    @uncollected
     def made(self, key: Key, mode: Mode, counters: Counters) -> Session:
         """A new session. Raises RuntimeFault for shapes that an op refuses."""
         metas = {s: m for s, m in zip(self._slots, key, strict=True) if m is not None}
