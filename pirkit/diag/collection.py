@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from functools import wraps
 from importlib import import_module
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 @contextmanager
-def collection_paused() -> Iterator[None]:
+def collection_paused() -> Generator[None]:
     """No cycle collector inside: for what reads or transforms programs.
 
     It makes objects most of which stay. Each collection would walk them for nothing, more of them
@@ -31,7 +31,7 @@ def collection_paused() -> Iterator[None]:
 
 
 @contextmanager
-def importing() -> Iterator[None]:
+def importing() -> Generator[None]:
     """The same for imports, whose objects count as old at once: all of them stay.
 
     Else the first two collections after that would walk them.
