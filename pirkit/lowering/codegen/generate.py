@@ -17,7 +17,6 @@ from pirkit.lowering.codegen.scratch import LINE, Scratch
 from pirkit.lowering.codegen.tiles import Tiles
 from pirkit.runtime.native.target import Target
 
-_EMITTERS: Final[dict[str, type[Rows | Columns | Tiles]]] = {"rows": Rows, "tiles": Tiles}
 SYMBOL: Final = "pirkit_kernel"
 PARAMETERS: Final = "ptr noalias readonly %args, i64 %slot, i64 %lo, i64 %hi"
 
@@ -66,8 +65,10 @@ def written(kernel: Kernel, target: Target) -> tuple[Builder, Schedule, int]:
     streams = [k for k, o in enumerate(kernel.operands) if o.stream]
     if not streams:
         return b, plan, _emit(b, plan, target)
-    plain = replace(kernel, operands=tuple([replace(o, stream=False) for o in kernel.operands]))
     at_lines = _at_lines(b, streams)
+    if plan.strategy == "rows":
+        return b, plan, _emit(b, plan, target, at_lines)
+    plain = replace(kernel, operands=tuple([replace(o, stream=False) for o in kernel.operands]))
     sizes: list[int] = []
 
     def emit(chosen: Schedule) -> list[Value]:
@@ -79,10 +80,13 @@ def written(kernel: Kernel, target: Target) -> tuple[Builder, Schedule, int]:
     return b, plan, max(sizes)
 
 
-def _emit(b: Builder, plan: Schedule, target: Target) -> int:
+def _emit(b: Builder, plan: Schedule, target: Target, at_lines: Value | None = None) -> int:
     """Write the code of a schedule; the bytes of scratch memory that it needs."""
     scratch = Scratch()
-    _EMITTERS.get(plan.strategy, Columns)(b, plan, scratch).emit()
+    if plan.strategy == "rows":
+        Rows(b, plan, scratch, at_lines).emit()
+    else:
+        (Tiles if plan.strategy == "tiles" else Columns)(b, plan, scratch).emit()
     if target.x86 and any(o.stream for o in plan.kernel.operands):
         b.invoke("llvm.x86.sse.sfence")
     return scratch.size

@@ -19,6 +19,7 @@ from pirkit.lowering.codegen.loopnest import (
     Load,
     Stage,
     Statement,
+    Store,
     kept,
     moving,
     reads,
@@ -53,10 +54,17 @@ _LONG: Final = 1 << 16
 
 
 class Rows:
-    """Emits the rows of a block range."""
+    """Emits the rows of a block range.
 
-    def __init__(self, b: Builder, plan: Schedule, scratch: Scratch) -> None:
+    With ``at_lines``, whether results begin at cache lines, stages that store past the caches are
+    written twice: as they are for results that do, and with plain stores.
+    """
+
+    def __init__(
+        self, b: Builder, plan: Schedule, scratch: Scratch, at_lines: Value | None = None
+    ) -> None:
         self.b, self.plan, self.kernel, self.scratch = b, plan, plan.kernel, scratch
+        self.at_lines = at_lines
         self.types = types_of(plan.kernel)
         self.moving = moving(plan.kernel)
         self.kept = tuple([name for name in kept(plan.kernel) if name in self.moving])
@@ -163,6 +171,7 @@ class _RowStage:
         self.lanes = rows.plan.lanes
         self.folds = [s for s in stage.body if isinstance(s, Fold)]
         self.spread: dict[str, Typed] = {}
+        self.streams: frozenset[int] = frozenset()
         self.body = [
             s for s in stage.body if isinstance(s, Constant) or not self._is_still(s)
         ]  # fmt: skip
@@ -183,7 +192,7 @@ class _RowStage:
                 self._identity(fold) for fold in self.folds for _ in range(self.unroll)
             ]  # fmt: skip
             start += [Value("zeroinitializer", Type("i1", self.lanes)) for _ in self.watched]
-            sums = self._nest([], start)
+            sums = self._swept(start)
             for k, fold in enumerate(self.folds):
                 dtype = self.rows.types[fold.name]
                 some = sums[k * self.unroll : (k + 1) * self.unroll]
@@ -215,6 +224,23 @@ class _RowStage:
         dtype = self.rows.types[fold.name]
         type_ = Type(element(dtype), self.lanes)
         return self.b.const(type_, identity(fold.kind, dtype))
+
+    def _swept(self, start: Sequence[Value]) -> list[Value]:
+        """All points of the stage: what its folds become."""
+        b, at_lines = self.b, self.rows.at_lines
+        self.streams = self._streamed()
+        if at_lines is None or not self.streams:
+            return self._nest([], start)
+        found = b.branch(at_lines, lambda: self._nest([], start), start)
+        self.streams = frozenset()
+        return b.branch(b.op("xor", at_lines, True), lambda: self._nest([], start), found)
+
+    def _streamed(self) -> frozenset[int]:
+        """Operands that are stored past the caches."""
+        stored = {s.operand for s in self.body if isinstance(s, Store)}
+        operands, lanes = self.kernel.operands, self.lanes
+        wanted = [k for k in stored if operands[k].stream and _aligned(self.kernel, k, lanes)]
+        return frozenset(wanted)
 
     def _nest(self, inner: list[Value], carried: Sequence[Value]) -> list[Value]:
         """The loops over all inner axes but the last, then the row."""
@@ -367,7 +393,7 @@ class _RowStage:
                 return Memory(bases[number], 0)
             step = operand.inner[-1]
             address = b.at(bases[number], b.times(index, step))
-            return Memory(address, step, operand.stream and _aligned(kernel, number, lanes))
+            return Memory(address, step, number in self.streams)
 
         def outside(name: str) -> Typed:
             if name in self.rows.homes and linear is not None:
