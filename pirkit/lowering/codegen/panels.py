@@ -82,14 +82,15 @@ class Source:
 
 def swept(
     made: Routines, shape: Shape, a: Strides, depth: int, c_row: int, rest: tuple[int, int],
-    source: Source | None = None, shared: bool = False,
+    source: Source | None = None, shared: bool = False, ahead: Sequence[int] = (),
 ) -> str:  # fmt: skip
     """The function ``(a, panels, c, m, n, k, fresh)``: C of m by n is A times panels, or grows by it.
 
     ``depth`` is that of panels; ``rest`` are the rows and columns beyond full tiles that m and n
     have, unless they have none. With a ``source`` there is one new panel, which lies at a last
     parameter ``source``; memory is asked for the panel behind it. With ``shared`` the tiles are
-    those of all products of the module, which tell them their strides.
+    those of all products of the module, which tell them their strides. Each of ``ahead`` has a
+    parameter more: memory that is asked for, as many lines with each tile.
     """  # noqa: E501
     rows_left, columns_left = rest
     packs = source is not None and source.packs
@@ -107,6 +108,10 @@ def swept(
             def call(number: Value, rows: int, packs: bool = False) -> None:
                 if source is not None:
                     _ask_for_some(b, shape, source, depth, number)
+                before = b.plus(b.op("mul", panel, whole), number) if ahead else number
+                for k, lines in enumerate(ahead):
+                    some = b.at(Value(f"%ahead{k}", PTR), b.times(before, lines * _LINE))
+                    ask(b, some, lines * _LINE, _SECOND)
                 row = source.strides[0] if source is not None and packs else None
                 strides = None if shared and not packs else (*a, c_row)
                 name = _tile(made, shape, strides, (rows, columns), row)
@@ -150,7 +155,9 @@ def swept(
     parameters = "ptr %a, ptr %b, ptr %c, i64 %m, i64 %n, i64 %k, i1 %fresh"
     if source is not None:
         parameters += ", ptr %source"
-    return made.add(("sweep", shape, a, depth, c_row, rest, source, shared), parameters, write)
+    parameters += "".join([f", ptr %ahead{k}" for k in range(len(ahead))])
+    key = ("sweep", shape, a, depth, c_row, rest, source, shared, tuple(ahead))
+    return made.add(key, parameters, write)
 
 
 def _ask_for_some(b: Builder, shape: Shape, source: Source, depth: int, tile: Value) -> None:

@@ -26,6 +26,7 @@ from pirkit.lowering.codegen.panel_copies import copy_row, packed, scaled
 from pirkit.lowering.codegen.panels import Strides, swept
 from pirkit.lowering.codegen.points import argument, place, split_index
 from pirkit.lowering.codegen.routines import Routines
+from pirkit.lowering.codegen.row_asking import Asked, asked
 from pirkit.lowering.codegen.row_factors import with_factors
 from pirkit.lowering.codegen.row_steps import (
     RowBlocks,
@@ -102,6 +103,7 @@ class _Writer:
         self.matrices = prod(group.batch)
         self.blocks = self.matrices * (1 if group.sums else self.down)
         self.shared = sum(not isinstance(s, RowNest) for s in group.steps) > 1
+        self.asked = asked(group, self.at_once, self.shape, target)
         self.work = 0
         self.panels: dict[int, int] = {}
         self.nests: dict[int, tuple[str, int]] = {}
@@ -212,11 +214,23 @@ class _Writer:
         for number, step in enumerate(group.steps):
             match step:
                 case RowProduct():
-                    self._product(number, step, positions, first, count)
+                    ahead = [(a, self._ahead(a, matrix, below)) for a in self.asked.get(number, ())]
+                    self._product(number, step, positions, first, count, ahead)
                 case RowSum():
                     self._sum(number, step, positions, first, count)
                 case RowNest():
                     self._nest(number, step, row, count)
+
+    def _ahead(self, what: Asked, matrix: Value, below: Value) -> Value:
+        """Where that lies which tiles ask for; beyond the last block it may be anywhere."""
+        b, operand = self.b, what.operand
+        if what.next_matrix:
+            matrix = b.binary("smin", b.plus(matrix, 1), Value(str(self.matrices - 1), I64))
+        else:
+            below = b.plus(below, 1)
+        positions = split_index(b, matrix, self.group.batch)
+        base = place(b, self.pointers[operand.operand], operand.batch, positions)
+        return b.at(base, b.times(below, what.nbytes))
 
     def _rows(self, rows: Rows, positions: list[Value], first: Value) -> tuple[Value, Strides]:
         """Where the rows of the present block begin, and their strides."""
@@ -228,13 +242,18 @@ class _Writer:
         return b.at(base, b.times(first, rows.strides[0])), rows.strides
 
     def _product(
-        self, number: int, step: RowProduct, positions: list[Value], first: Value, count: Value
-    ) -> None:
+        self, number: int, step: RowProduct, positions: list[Value], first: Value, count: Value,
+        ahead: Sequence[tuple[Asked, Value]],
+    ) -> None:  # fmt: skip
         x, strides = self._rows(step.x, positions, first)
         out, (c_row, _) = self._rows(step.out, positions, first)
         rest = (self.group.rows % self.shape.rows, step.columns % self.shape.columns)
-        sweep = swept(self.made, self.shape, strides, step.depth, c_row, rest, shared=self.shared)
+        lines = [what.lines for what, _ in ahead]
+        sweep = swept(
+            self.made, self.shape, strides, step.depth, c_row, rest, shared=self.shared, ahead=lines
+        )
         b, size = self.b, self.shape.dtype.itemsize
+        asked_for = "".join([f", {where}" for _, where in ahead])
         panels = self._scratch(self.panels[number])
         pieces = -(-step.depth // _DEPTH)
         deep = -(-step.depth // pieces)
@@ -247,7 +266,7 @@ class _Writer:
             fresh = b.compare("eq", k, 0)
             b.do(
                 f"call void @{sweep}({left}, {right}, {out}, {count}, i64 {step.columns}, "
-                f"{some}, {fresh})"
+                f"{some}, {fresh}{asked_for})"
             )
             return []
 
