@@ -60,10 +60,11 @@ def test_vectors_of_all_widths_touch_nothing_else() -> None:
         pytest.skip("asks for forbidden pages")
     guarded, runs = Guarded(), []
     for dtype in (dt.float32, dt.bfloat16, dt.float64):
-        for size in ((33, 50), (17, 15), (40, 70)):
+        for size in ((33, 50), (17, 15), (48, 70)):
             kernel = added(size, dtype)
             check(kernel, rtol=1e-5, atol=1e-4)
-            function = NativeFunction(compile_kernel(kernel, host()))
+            target = replace(host(), l2_bytes=1 << 9)
+            function = NativeFunction(compile_kernel(kernel, target))
             for at_end in (True, False):
                 arrays = [guarded(nests.poisoned(o), at_end) for o in kernel.operands]
                 runs.append(function.bind(arrays))
@@ -102,6 +103,37 @@ def test_bits_do_not_depend_on_who_runs_a_block() -> None:
         nests.run(kernel, buffers, NativeFunction(replace(code, work=work)))
         found.add(buffers[2].tobytes())
     assert len(found) == 1
+
+
+def placed(array: Array, ahead: int) -> Array:
+    """A copy that begins ``ahead`` elements after a cache line."""
+    whole = np.full(array.nbytes + 256, 0x5A, np.uint8)
+    start = 64 + -(whole.ctypes.data + 64) % 64 + ahead * array.itemsize
+    inside = whole[start : start + array.nbytes].view(array.dtype)
+    inside[...] = array
+    return inside
+
+
+@pytest.mark.usefixtures("bits")
+@pytest.mark.parametrize("size", [(16, 30), (48, 16), (304, 70), (48, 130)], ids=str)
+def test_bits_do_not_depend_on_where_operands_begin(size: tuple[int, int]) -> None:
+    """Squares begin at cache lines, wherever those are."""
+    target = replace(host(), l2_bytes=1 << 9)
+    kinds: tuple[FoldKind, ...] = ("sum", "max", "sum")
+    for dtype, kind in zip((dt.float32, dt.float32, dt.float64), kinds, strict=True):
+        kernel, rng = added(size, dtype, kind), np.random.default_rng(0)
+        function = NativeFunction(compile_kernel(kernel, target))
+        inputs = [-abs(nests.random_bytes(rng, o)) for o in kernel.operands]
+        x, t = inputs[0].reshape(size[::-1]), inputs[1].reshape(size)
+        found: set[bytes] = set()
+        for ahead in range(17):
+            arrays = [placed(a, (ahead * (1 + k)) % 17) for k, a in enumerate(inputs)]
+            arrays[2][...] = np.nan
+            function.bind(arrays)()
+            wanted = np.max(x.T + t, 1) if kind == "max" else np.sum(x.T + t, 1)
+            np.testing.assert_allclose(arrays[2], wanted, 1e-5, 1e-4)
+            found.add(arrays[2].tobytes())
+        assert len(found) == 1
 
 
 def test_when_squares_stay_in_registers() -> None:

@@ -25,7 +25,7 @@ from pirkit.lowering.codegen.points import (
 from pirkit.lowering.codegen.primitives import Typed, element
 from pirkit.lowering.codegen.schedule import FAR, TILE, Schedule
 from pirkit.lowering.codegen.scratch import Scratch
-from pirkit.lowering.codegen.squares import Squares
+from pirkit.lowering.codegen.squares import Squares, to_line
 from pirkit.lowering.codegen.zipping import side_by_side
 
 
@@ -39,8 +39,9 @@ class Columns:
         self.kept = kept(plan.kernel)
         self.shared = _shared(plan.kernel)
         inner = math.prod(plan.kernel.inner)
+        self.room = self.block + (self.lanes if plan.squares else 0)
         for name in self.shared:
-            scratch.reserve(name, self.types[name], self.block, self.lanes)
+            scratch.reserve(name, self.types[name], self.room, self.lanes)
         for name in self.kept:
             scratch.reserve(name, self.types[name], inner * self.block, self.lanes)
         rows, self.tile = (self.lanes, self.lanes) if plan.squares else (TILE, self.block)
@@ -51,6 +52,7 @@ class Columns:
     def emit(self) -> None:
         b, kernel = self.b, self.kernel
         pointers = [argument(b, k) for k in range(len(kernel.operands))]
+        shift = to_line(b, self.plan, pointers) if self.plan.squares else None
 
         def run(number: Value, _: list[Value]) -> Sequence[Value]:
             if not kernel.outer:
@@ -60,11 +62,13 @@ class Columns:
             positions = split_index(b, number, [*others, -(-extent // self.block)])
             first = b.times(positions[-1], self.block)
             count = self._count(extent, first)
+            if shift is not None:
+                first, count = self._shifted(extent, first, shift)
             bases = [
                 place(b, b.at(pointer, o.offset), o.outer, [*positions[:-1], first])
                 for pointer, o in zip(pointers, kernel.operands, strict=True)
             ]
-            block = _Block(self, positions[:-1], first, count, bases)
+            block = _Block(self, positions[:-1], first, count, bases, shift)
             if kernel.inner or any(s.after for s in kernel.stages):
                 for stage in kernel.stages:
                     block.stage(stage)
@@ -82,6 +86,14 @@ class Columns:
         left = self.b.emit(I64, f"sub i64 {extent}, {first.text}")
         return self.b.binary("smin", left, block)
 
+    def _shifted(self, extent: int, first: Value, shift: Value) -> tuple[Value, Value]:
+        """Where a block begins and its columns, if all but the first begin further on."""
+        b, zero = self.b, Value("0", I64)
+        begin = b.plus(first, b.select(b.compare("sgt", first, 0), shift, zero))
+        end = b.plus(b.plus(first, self.block), shift)
+        end = b.binary("smin", end, Value(str(extent), I64))
+        return begin, b.binary("smax", b.emit(I64, f"sub {end}, {begin.text}"), zero)
+
     def _once(self, pointers: list[Value]) -> None:
         """A kernel without axes: one point."""
         b = self.b
@@ -96,14 +108,16 @@ class _Block:
 
     def __init__(
         self, columns: Columns, positions: list[Value], first: Value, count: Value,
-        bases: list[Value],
+        bases: list[Value], shift: Value | None = None,
     ) -> None:  # fmt: skip
         self.columns, self.positions, self.first = columns, positions, first
+        self.plan = columns.plan
         self.count, self.bases = count, bases
         self.b, self.kernel, self.scratch = columns.b, columns.kernel, columns.scratch
-        self.lanes = columns.lanes
+        self.lanes, self.shift = columns.lanes, shift
         self.full = count
         self.ragged = bool(self.kernel.outer) and self.kernel.outer[-1] % self.lanes != 0
+        self.ragged |= shift is not None
         if self.ragged:
             self.full = self.b.emit(I64, f"and {count}, {-self.lanes}")
 
@@ -173,7 +187,7 @@ class _Block:
                 self.scratch.store(b, fold.name, index, start)
             return []
 
-        b.loop(0, self.columns.block, self.lanes, [], body)
+        b.loop(0, self.columns.room, self.lanes, [], body)
 
     def _nest(self, stage: Stage, folds: list[Fold], inner: list[Value]) -> None:
         *loops, last = self.kernel.inner
@@ -196,16 +210,16 @@ class _Block:
             stop = b.binary("smin", b.plus(start, TILE), Value(str(last), I64))
             length = b.emit(I64, f"sub {stop}, {start.text}")
             for k in tiles:
-                self._copy(k, [*inner, start], Value("0", I64), self.count, length)
+                self.copy(k, [*inner, start], Value("0", I64), self.count, length)
             self._sweep(stage, folds, inner, start, stop)
             return []
 
         if self.columns.plan.squares:
-            self._squares(stage, folds, inner, tiles)
+            Squares(self, stage, folds, inner, tiles).sweep()
         else:
             self.b.loop(0, last, TILE, [], chunk)
 
-    def _copy(
+    def copy(
         self, number: int, inner: list[Value], index: Value, count: Value, length: Value
     ) -> None:  # fmt: skip
         """Copy what is turned of some columns to the tile."""
@@ -218,41 +232,6 @@ class _Block:
             b, operand.dtype, self.lanes, (source, operand.outer[-1], count),
             (into, self.columns.tile), length, self.kernel.inner[-1] % self.lanes != 0, ahead,
         )  # fmt: skip
-
-    def _squares(
-        self, stage: Stage, folds: list[Fold], inner: list[Value], tiles: Sequence[int]
-    ) -> None:  # fmt: skip
-        """The body along the last inner axis, where what is turned stays in registers.
-
-        A strip of it at a time is gone through from column to column.
-        """
-        b, lanes, last = self.b, self.lanes, self.kernel.inner[-1]
-        squares = Squares(self.columns.plan, b, self.bases, self.count, inner)
-
-        def inside(at: Value, index: Value) -> Sequence[Value]:
-            held = squares.turned(stage, tiles, at, index)
-            rows = [[*inner, b.plus(at, k)] for k in range(lanes)]
-            self._step(stage, folds, rows, at, index, None, held)
-            return []
-
-        def edge(at: Value, index: Value) -> Sequence[Value]:
-            rows = b.binary(
-                "smin", b.emit(I64, f"sub i64 {last}, {at.text}"), Value(str(lanes), I64)
-            )
-            columns = b.emit(I64, f"sub {self.count}, {index.text}")
-            columns = b.binary("smin", columns, Value(str(lanes), I64))
-            for k in tiles:
-                self._copy(k, [*inner, at], index, columns, rows)
-            mask = tail_mask(b, lanes, columns)
-
-            def row(number: Value, _: list[Value]) -> Sequence[Value]:
-                self._step(stage, folds, [[*inner, number]], at, index, mask)
-                return []
-
-            b.loop(at, b.plus(at, rows), 1, [], row)
-            return []
-
-        squares.sweep(inside, edge)
 
     def _sweep(
         self, stage: Stage, folds: list[Fold], inner: list[Value], start: Value, stop: Value
@@ -280,15 +259,27 @@ class _Block:
 
     def _step(
         self, stage: Stage, folds: list[Fold], rows: list[list[Value]], origin: Value,
-        index: Value, mask: Value | None, held: Sequence[dict[str, Typed]] = (),
+        index: Value, mask: Value | None,
     ) -> None:  # fmt: skip
-        """The body at some rows and a vector of columns; ``held`` is what is known at each row."""
+        """The body at some rows and a vector of columns."""
+        b = self.b
+        for inner in rows:
+            self._ask(stage, inner, index)
+        sums = [self.scratch.load(b, fold.name, index, self.lanes)[0] for fold in folds]
+        totals = self.folded(stage, folds, rows, origin, index, mask, sums)
+        for fold, total in zip(folds, totals, strict=True):
+            self.scratch.store(b, fold.name, index, total)
+
+    def folded(
+        self, stage: Stage, folds: list[Fold], rows: list[list[Value]], origin: Value,
+        index: Value, mask: Value | None, sums: Sequence[Value],
+        held: Sequence[dict[str, Typed]] = (),
+    ) -> list[Value]:  # fmt: skip
+        """Folds of the body so far and at some rows; ``held`` is what is known at each row."""
         b = self.b
         found: dict[str, list[Value]] = {fold.name: [] for fold in folds}
         for k, inner in enumerate(rows):
             known = held[k] if held else {}
-            if not self.columns.plan.squares:
-                self._ask(stage, inner, index)
             points = self.points(index, mask, inner, self.lanes, origin)
             points.known.update(known)
             points.run([s for s in stage.body if defines(s) not in known])
@@ -298,13 +289,12 @@ class _Block:
                     self.scratch.store(b, name, self._kept(inner, index), points.get(name)[0])
             for fold in folds:
                 found[fold.name].append(points.folded[fold.name][0])
-        for fold in folds:
+        totals: list[Value] = []
+        for fold, so_far in zip(folds, sums, strict=True):
             dtype = self.columns.types[fold.name]
-            total = self.scratch.load(b, fold.name, index, self.lanes)[0]
             some = tree(b, fold.kind, found[fold.name], dtype)
-            self.scratch.store(
-                b, fold.name, index, combine(b, fold.kind, total, some, dtype)
-            )  # fmt: skip
+            totals.append(combine(b, fold.kind, so_far, some, dtype))
+        return totals
 
     def _ask(self, stage: Stage, inner: list[Value], index: Value) -> None:
         """Ask for what the next tile reads beside what is turned."""
