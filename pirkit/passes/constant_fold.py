@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -14,6 +13,7 @@ from pirkit.analysis.constants import CONSTANTS, UNKNOWN_VALUE, array_of, attrib
 from pirkit.analysis.effects import is_pure
 from pirkit.analysis.order import operations
 from pirkit.diag.errors import ConstraintError
+from pirkit.diag.records import dataclass
 from pirkit.dialect.attrs import encode
 from pirkit.dialect.infer import infer_result_types
 from pirkit.dialect.opdef import infer_meta, reference

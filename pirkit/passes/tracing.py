@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from io import StringIO
 from typing import TextIO
 
@@ -10,6 +9,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, Use
 from xdsl.printer import Printer
 
+from pirkit.diag.records import dataclass
 from pirkit.dialect.operation import ProgramOp, span_of
 from pirkit.passes.base import Pass
 

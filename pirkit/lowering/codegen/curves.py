@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
+from pirkit.diag.records import dataclass
 from pirkit.lowering.codegen.loopnest import (
     Compute,
     Constant,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 
+from pirkit.diag.records import dataclass
 from pirkit.lowering.codegen.loopnest import Kernel, Operand, Store
 from pirkit.lowering.codegen.panel_copies import copy_row
 from pirkit.lowering.codegen.panels import Shape, Strides, shape_for

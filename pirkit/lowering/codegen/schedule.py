@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, Literal
 
+from pirkit.diag.records import dataclass
 from pirkit.lowering.codegen.canonical import canonical, with_axes
 from pirkit.lowering.codegen.loopnest import (
     Compute,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
+from pirkit.diag.records import dataclass
 from pirkit.lowering.codegen.ir import PTR, Builder, Value
 from pirkit.lowering.codegen.points import Memory, load, store
 from pirkit.lowering.codegen.primitives import Typed, narrow

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from itertools import count
 from typing import Any
 
 from pirkit.diag.errors import InternalError
+from pirkit.diag.records import dataclass
 from pirkit.runtime.native import objects
 from pirkit.runtime.native.llvm import llvm
 from pirkit.runtime.native.target import Target, host
