@@ -35,7 +35,7 @@ class Sample(Pass):
 @pytest.fixture(autouse=True)
 def sample(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(PASSES, "sample", f"{__name__}:Sample")
-    monkeypatch.setattr("pirkit.passes.registry.import_module", _import)
+    monkeypatch.setattr("pirkit.passes.registry.imported", _import)
 
 
 def _import(name: str) -> object:
