@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +14,9 @@ from pirkit.lowering.codegen.compile_blocks import native_correlation
 from pirkit.lowering.codegen.correlating import Correlation, cut_of
 from pirkit.lowering.native_conv import bind_convolution
 from pirkit.runtime import dtype as dt
+from pirkit.runtime.dtype import DType
 from pirkit.runtime.native.target import host
+from tests.codegen.guarded import Guarded, survives
 from tests.codegen.test_blocks import compare
 from tests.codegen.test_tiles import bound
 
@@ -33,8 +36,16 @@ CASES: dict[str, tuple[Any, ...]] = {
     "many filters": (3, 1, 300, 1, (9, 9), (9, 9), (3, 3), (1, 1), (1, 1), (1, 1)),
     "long rows": (3, 1, 4, 6, (1, 700), (1, 700), (1, 5), (1, 1), (1, 1), (0, 2)),
     "rows in pieces": (3, 2, 9, 2, (2, 2000), (2, 1000), (1, 3), (1, 1), (1, 2), (0, 1)),
+    "planes together": (3, 1, 5, 7, (6, 7), (6, 7), (3, 3), (1, 1), (1, 1), (1, 1)),
+    "rows of planes": (3, 1, 18, 2, (23, 40), (23, 40), (3, 3), (1, 1), (1, 1), (1, 1)),
+    "rows far apart": (2, 1, 3, 2, (40, 40), (10, 37), (2, 2), (2, 1), (4, 1), (0, 0)),
     "many parts": (2, 1, 3, 40, (12, 30), (12, 30), (3, 3), (1, 1), (1, 1), (1, 1)),
 }
+
+
+def case(name: str, dtype: DType) -> Correlation:
+    fields: list[Any] = [*CASES[name], dtype]
+    return Correlation(*fields)
 
 
 def arrays(c: Correlation) -> tuple[Array, Array]:
@@ -72,7 +83,7 @@ def run(c: Correlation, x: Array, w: Array) -> Array:
 @pytest.mark.parametrize("dtype", [dt.float32, dt.float64], ids=repr)
 @pytest.mark.parametrize("name", CASES)
 def test_correlations(name: str, dtype: Any) -> None:
-    c = Correlation(*CASES[name], dtype)
+    c = case(name, dtype)
     x, w = arrays(c)
     want = rule(c, x, w)
     assert want.shape[2:] == c.positions
@@ -80,13 +91,41 @@ def test_correlations(name: str, dtype: Any) -> None:
     compare(run(c, x, w) / scale, want / scale)
 
 
+def test_rows_of_images_are_copied_once_for_all_positions() -> None:
+    cuts = {name: cut_of(case(name, dt.float32), host()) for name in CASES}
+    assert cuts["planes together"].planes == 4
+    assert cuts["planes together"].shares
+    assert cuts["rows of planes"].lines < 23
+    assert cuts["rows of planes"].shares
+    assert not cuts["rows far apart"].shares
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks for forbidden pages")
+@pytest.mark.parametrize("at_end", [True, False])
+def test_nothing_beside_operands_is_touched(at_end: bool) -> None:
+    guarded = Guarded()
+    runs: list[Any] = []
+    for name in ("planes together", "rows of planes", "of stride 2", "volumes", "rows in pieces"):
+        c = case(name, dt.float32)
+        out = np.zeros((c.images, c.groups * c.each, *c.positions), np.float32)
+        held = [guarded(a, at_end) for a in (*arrays(c), out)]
+        far = (*held[0].strides[:2], *held[1].strides[:2])
+        runs.append(native_correlation(c, far).bind(held))  # pyright: ignore[reportArgumentType]
+
+    def run() -> None:
+        for each in runs:
+            each()
+
+    assert survives(run)
+
+
 def test_sums_of_parts_are_added() -> None:
-    c = Correlation(*CASES["many parts"], dt.float32)
+    c = case("many parts", dt.float32)
     assert cut_of(c, host()).parts > 2
 
 
 def test_axes_may_lie_in_any_order() -> None:
-    c = Correlation(*CASES["of stride 2"], dt.float64)
+    c = case("of stride 2", dt.float64)
     x, w = arrays(c)
     turned = [np.ascontiguousarray(a.transpose(1, 0, 2, 3)).transpose(1, 0, 2, 3) for a in (x, w)]
     np.testing.assert_array_equal(run(c, *turned), run(c, x, w))
@@ -94,7 +133,7 @@ def test_axes_may_lie_in_any_order() -> None:
 
 @pytest.mark.parametrize("name", ["plain", "rows in pieces"])
 def test_odd_numbers_stay_where_they_belong(name: str) -> None:
-    c = Correlation(*CASES[name], dt.float32)
+    c = case(name, dt.float32)
     x, w = arrays(c)
     x[2, 1, 0, 0] = x[0, 0, 1, -1] = np.inf
     w[3, 1, 1, 4] = np.nan
@@ -116,7 +155,7 @@ def test_narrower_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_gradients_of_filters_are_native(dtype: Any) -> None:
     """Batch and channels are exchanged, as views or as copies; halves are widened."""
     b = bound((16, 8, 30, 31), (24, 8, 30, 31), groups=1)
-    metas = [replace(m, dtype=dtype) for m in (*b.inputs, *b.outputs)]
+    metas = [m.with_dtype(dtype) for m in (b.input(), b.input(1), b.output())]
     step = bind_convolution(replace(b, inputs=tuple(metas[:2]), outputs=tuple(metas[2:])))
     assert step is not None
     rng = np.random.default_rng(0)

@@ -1,8 +1,8 @@
 """Convolutions as products in blocks: two functions, one that turns the filter, one that computes.
 
-The first lays the filter out as tiles read it: `[groups, tiles, terms, rows]`. A task of the
-second is some lines of the result for some filters of a group: for some channels at a time it
-fills a panel with what the filters meet and adds up the products, and at last copies the sums.
+The first is in `laying_out.py`. A task of the second is some lines of the result for some filters
+of a group: for some channels at a time it fills a panel with what the filters meet and adds up the
+products, and at last copies the sums.
 """
 
 from __future__ import annotations
@@ -13,75 +13,20 @@ from math import prod
 from pirkit.lowering.codegen.blocking import Blocked, Blocks
 from pirkit.lowering.codegen.image_panels import Lines, Panel, row_bytes, zero_bytes
 from pirkit.lowering.codegen.ir import I64, PTR, Builder, Type, Value
+from pirkit.lowering.codegen.laying_out import tiles_of
 from pirkit.lowering.codegen.points import Memory, argument, place, split_index, store, tail_mask
 from pirkit.lowering.codegen.primitives import element
 from pirkit.lowering.codegen.registers import Side, accumulate
 from pirkit.lowering.codegen.row_panels import RowPanel, channel_bytes
 
 _LINE = 64
-
-
-def packed_bytes(c: Blocked, cut: Blocks) -> int:
-    """Bytes of the filter as tiles read it."""
-    return c.groups * _tiles(c, cut) * cut.rows * c.depth * c.terms * c.dtype.itemsize
-
-
-def packing_pieces(c: Blocked, cut: Blocks) -> int:
-    """Tasks of the laying out."""
-    return c.groups * _tiles(c, cut)
+_MOST = 8
+"""Channels or filters at most that a tile asks memory for."""
 
 
 def pieces(c: Blocked, cut: Blocks) -> int:
     """Tasks of the convolution."""
-    return c.groups * -(-_tiles(c, cut) // cut.tall) * prod(_heaps(c, cut))
-
-
-def emit_packing(b: Builder, c: Blocked, cut: Blocks) -> None:
-    """Operands are the filter and where it is laid out; a block is a tile of filters."""
-    size, scalar = c.dtype.itemsize, Type(element(c.dtype))
-    many = prod(c.sizes)
-    strides = [prod(c.sizes[k + 1 :]) * size for k in range(len(c.sizes))]
-    filters, channels = (many, c.each * many) if c.turned else (c.depth * many, many)
-    source, goal = argument(b, 0), argument(b, 1)
-    tiles = _tiles(c, cut)
-    group_bytes = c.each * c.depth * many * size
-
-    def tile(number: Value, _: list[Value]) -> Sequence[Value]:
-        group, which = split_index(b, number, [c.groups, tiles])
-        first = b.times(which, cut.rows)
-        base = b.at(source, b.times(group, group_bytes))
-        goal_base = b.at(goal, b.times(number, cut.rows * c.depth * c.terms * size))
-        starts: list[Value] = []
-        for row in range(cut.rows):
-            at = b.binary("smin", b.plus(first, row), Value(str(c.each - 1), I64))
-            starts.append(b.at(base, b.times(at, filters * size)))
-
-        def channel(d: Value, _: list[Value]) -> Sequence[Value]:
-            taps(b.times(d, channels * size), b.times(d, c.terms), 0)
-            return []
-
-        def taps(offset: Value, term: Value, axis: int) -> None:
-            if axis == len(c.taps):
-                for row, start in enumerate(starts):
-                    one = b.emit(scalar, f"load {scalar}, {b.at(start, offset)}, align {size}")
-                    where = b.at(goal_base, b.plus(b.times(term, cut.rows * size), row * size))
-                    b.do(f"store {one}, {where}, align {size}")
-                return
-            t = c.taps[axis]
-            inner = prod([other.count for other in c.taps[axis + 1 :]])
-
-            def tap(k: Value, _: list[Value]) -> Sequence[Value]:
-                at = b.plus(b.times(k, t.step), t.first)
-                moved = b.plus(offset, b.times(at, strides[axis]))
-                taps(moved, b.plus(term, b.times(k, inner)), axis + 1)
-                return []
-
-            b.loop(0, t.count, 1, [], tap)
-
-        b.loop(0, c.depth, 1, [], channel)
-        return []
-
-    b.over_blocks(tile)
+    return c.groups * -(-tiles_of(c, cut) // cut.tall) * prod(_heaps(c, cut))
 
 
 class Convolving:
@@ -110,7 +55,7 @@ class Convolving:
     def emit(self) -> None:
         b, c, cut = self.b, self.c, self.cut
         image, factors, result = (argument(b, k) for k in range(3))
-        tiles = _tiles(c, cut)
+        tiles = tiles_of(c, cut)
         images, heaps = _heaps(c, cut)
         stacks, total = -(-tiles // cut.tall), _total(c, cut) // images
         room = prod(c.room) * self.size
@@ -226,7 +171,8 @@ class Convolving:
                         self._ask_for_result(goal, lines, i, v, max(whole, 1))
                         return []
 
-                    b.branch(last, ask)
+                    if prod(c.spread) == 1:
+                        b.branch(last, ask)
                     tile(i, b.times(v, cut.vectors), cut.vectors)
                     return []
 
@@ -266,40 +212,40 @@ class Convolving:
 
     def _ask(self, ahead: Value, i: Value, column: Value, columns: int) -> None:
         """Ask memory for what falls to a tile of what the panel will be filled with next."""
-        c, cut = self.c, self.cut
-        share, channel = self._share(c.lengths, c.move), prod(c.lengths) * self.size
-        self._ask_for(ahead, (i, cut.deep, cut.tall, channel), column, -(-share // columns))
+        b, c, cut = self.b, self.c, self.cut
+        piece = self._piece(self._share(c.lengths, c.move), columns)
+        channel = prod(c.lengths) * self.size
+        first = b.at(b.at(ahead, b.times(column, piece)), b.times(i, channel))
+        each = min(-(-cut.deep // cut.tall), _MOST)
+        end = Value(str(piece), I64)
+        if cut.tall > cut.deep:
+            end = b.select(b.compare("slt", i, cut.deep), end, Value("0", I64))
+        self._ask_for([b.at(first, k * cut.tall * channel) for k in range(each)], end)
 
     def _ask_for_result(
         self, goal: Value, lines: Lines, i: Value, column: Value, columns: int
     ) -> None:  # fmt: skip
         """Ask memory for what falls to a tile of where the sums will be copied."""
         b, c, cut = self.b, self.c, self.cut
-        share, room = self._share(c.room, c.spread), prod(c.room) * self.size
+        piece = self._piece(self._share(c.room, c.spread), columns)
+        room = prod(c.room) * self.size
         first = b.at(goal, lines.entry(b, lines.result, Value("0", I64)))
-        first = b.at(first, b.times(i, cut.rows * room))
-        self._ask_for(first, (Value("0", I64), cut.rows, 1, room), column, -(-share // columns))
+        first = b.at(first, b.plus(b.times(i, cut.rows * room), b.times(column, piece)))
+        starts = [b.at(first, k * room) for k in range(min(cut.rows, _MOST))]
+        self._ask_for(starts, Value(str(piece), I64))
 
-    def _ask_for(
-        self, first: Value, rows: tuple[Value, int, int, int], column: Value, count: int
-    ) -> None:  # fmt: skip
-        """The lines that a column meets of some rows: start, stop, step and bytes between them."""
-        b = self.b
-        count = -(-count // _LINE) * _LINE
-        start, stop, step, apart = rows
-        here = b.at(first, b.times(column, count))
+    def _piece(self, share: int, columns: int) -> int:
+        return -(-share // (columns * _LINE)) * _LINE
 
-        def row(k: Value, _: list[Value]) -> Sequence[Value]:
-            at = b.at(here, b.times(k, apart))
+    def _ask_for(self, starts: Sequence[Value], end: Value) -> None:
+        """Ask for the lines from some addresses on. Nothing has to be there."""
 
-            def line(offset: Value, _: list[Value]) -> Sequence[Value]:
-                b.prefetch(b.at(at, offset))
-                return []
-
-            b.loop(0, count, _LINE, [], line)
+        def line(offset: Value, _: list[Value]) -> Sequence[Value]:
+            for start in starts:
+                self.b.prefetch(self.b.at(start, offset))
             return []
 
-        b.loop(start, stop, step, [], row)
+        self.b.loop(0, end, _LINE, [], line)
 
     def _copy(self, goal: Value, count: Value, lines: Lines) -> None:
         """The sums of ``count`` filters to the result."""
@@ -362,10 +308,6 @@ def _scatter(b: Builder, c: Blocked, value: Value, where: Value, mask: Value | N
         marks = b.shuffle(on, off, [p + k % 2 * lanes for k, p in enumerate(picks)])
         memory = Memory(b.at(where, half * lanes * size), size)
         store(b, b.shuffle(value, value, picks), c.dtype, memory, marks)
-
-
-def _tiles(c: Blocked, cut: Blocks) -> int:
-    return -(-c.each // cut.rows)
 
 
 def _heaps(c: Blocked, cut: Blocks) -> tuple[int, int]:

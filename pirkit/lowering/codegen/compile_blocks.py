@@ -6,20 +6,16 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Final
 
+from pirkit.lowering.codegen.adding import emit_adding
 from pirkit.lowering.codegen.awaiting import Draft, function_of
 from pirkit.lowering.codegen.blocking import Blocked, Blocks, blocks_of
-from pirkit.lowering.codegen.blocks import (
-    Convolving,
-    emit_packing,
-    packed_bytes,
-    packing_pieces,
-    pieces,
-)
+from pirkit.lowering.codegen.blocks import Convolving, pieces
 from pirkit.lowering.codegen.compile import key_of
 from pirkit.lowering.codegen.correlating import Correlation, Distances, cut_of
-from pirkit.lowering.codegen.correlations import Correlating, emit_adding
+from pirkit.lowering.codegen.correlations import Correlating
 from pirkit.lowering.codegen.generate import SYMBOL, module
 from pirkit.lowering.codegen.ir import Builder
+from pirkit.lowering.codegen.laying_out import emit_packing, packed_bytes, packing_pieces
 from pirkit.runtime.native.function import Code, NativeFunction, NativeSequence
 from pirkit.runtime.native.target import host
 

@@ -11,7 +11,7 @@ what the tasks of the same images and filters have found, in the order of their 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 from typing import Final
@@ -20,7 +20,7 @@ from pirkit.lowering.codegen.registers import MOST_ROWS, MOST_VECTORS, cost, fit
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.native.target import Target
 
-DEEP: Final = 128
+DEEP: Final = 200
 """Terms of a sum that are added up at a time."""
 
 LONGEST: Final = 384
@@ -76,9 +76,14 @@ class Correlation:
         return -(-self.windows[-1] // self.pieces)
 
     @property
+    def planes(self) -> int:
+        """Planes of windows that a sum meets: rows side by side."""
+        return self.depth * prod(self.windows[:-2])
+
+    @property
     def rows(self) -> int:
         """Rows of windows that a sum meets, or pieces of them."""
-        return self.depth * prod(self.windows[:-1]) * self.pieces
+        return self.planes * self.windows[-2] * self.pieces
 
     @property
     def outer(self) -> int:
@@ -103,12 +108,22 @@ class Cut:
     """Images of a task, a multiple of ``some``."""
     broad: int
     """Vectors of filters of a task."""
-    held: int
-    """Rows of windows at a time."""
+    planes: int
+    """Planes of windows at a time; more than one only if they are whole."""
+    lines: int
+    """Rows of windows of a plane at a time."""
     parts: int
-    """Pieces of all rows of windows."""
+    """Pieces of all of these."""
+    copied: int
+    """Rows of a plane of the image that are copied for these rows."""
+    shares: bool
+    """Whether the positions of a plane share that copy; else there is one for each row of them."""
     width: int
     """Elements of a copied row of an image."""
+
+    def held(self, c: Correlation) -> tuple[int, int, int]:
+        """What is held one after the other, by planes, rows and their pieces."""
+        return -(-c.planes // self.planes), -(-c.windows[-2] // self.lines), c.pieces
 
     def talls(self, c: Correlation) -> int:
         """Pieces of all images."""
@@ -123,8 +138,8 @@ class Cut:
         return c.groups * self.talls(c) * self.broads(c)
 
     def share(self, c: Correlation) -> int:
-        """Rows of windows of a part."""
-        return -(-c.rows // self.parts)
+        """What a part holds one after the other."""
+        return -(-prod(self.held(c)) // self.parts)
 
     def sums(self, c: Correlation) -> int:
         """Elements of the sums of a task: `[outer positions, tall, slices * slice, filters]`."""
@@ -141,12 +156,20 @@ def cut_of(c: Correlation, target: Target) -> Cut:
     broad = -(-filters // -(-filters // BROAD))
     tall = min(TALL, -(-c.images // some) * some)
     tall = -(-tall // some) * some
-    held = max(1, min(DEEP // c.length, c.rows))
-    pieces = c.groups * -(-c.images // tall) * -(-filters // broad)
-    parts = max(1, min(-(-PIECES // pieces), c.rows // (4 * held)))
+    deep, height = max(1, DEEP // c.length), c.windows[-2]
+    lines = -(-height // -(-height // deep))
+    planes = max(1, min(c.planes, deep // height)) if lines == height else 1
     reach = (c.length - 1) * c.spread[-1] + (length * slices - 1) * c.move[-1] + 1
     width = -(-reach // lanes) * lanes
-    return Cut(lanes, length, slices, some, vectors, tall, broad, held, parts, width)
+    copied = (lines - 1) * c.spread[-2] + (c.positions[-2] - 1) * c.move[-2] + 1
+    shares = copied < lines * c.positions[-2]
+    shares &= tall * planes * copied * width * c.dtype.itemsize <= target.l2_bytes // 4
+    copied = copied if shares else lines
+    whole = Cut(
+        lanes, length, slices, some, vectors, tall, broad, planes, lines, 1, copied, shares, width
+    )
+    parts = max(1, min(-(-PIECES // whole.pieces(c)), prod(whole.held(c)) // 4))
+    return replace(whole, parts=parts)
 
 
 def _tile(images: int, filters: int, length: int, target: Target) -> tuple[int, int]:
