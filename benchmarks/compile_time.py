@@ -5,6 +5,11 @@ a process of its own, twice: the caches on disk of each framework begin empty. C
 of the process and of those that it started; jax runs with its persistent cache on, and with Taylor
 series where derivatives by the coordinates are asked for. A process that takes longer than the
 limit is ended with all that it started.
+
+With ``--kernels`` each row tells of pirkit's native functions instead: how many there are, the CPU
+time to write and compile the slowest one and a usual one on one thread, and that to read and to
+link one in a second process. What a process does once, whatever it compiles, another workload has
+done before.
 """
 
 from __future__ import annotations
@@ -35,6 +40,7 @@ WORKLOADS = (
     "attn_fwdbwd", "gpt_block_step", "resnet_block_step", "pinn_beam_10", "pinn_beam_1000",
     "pinn_burgers_10k", "dispatch_100", "corpus:transformer_encoder",
 )  # fmt: skip
+FIRST = "dispatch_100"
 CACHES = ("XDG_CACHE_HOME", "JAX_COMPILATION_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR")
 ALWAYS = {
     "OMP_NUM_THREADS": "2",
@@ -48,6 +54,25 @@ def used() -> float:
     """Seconds of CPU time of this process and of its children that ended."""
     usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+
+
+def kernels(name: str) -> dict[str, float]:
+    """In a process of its own: what native functions of a workload cost, in ms of CPU time."""
+    from pirkit.runtime.native.tally import TALLY
+
+    if name != FIRST:
+        first_call("pirkit", FIRST)
+    before = TALLY.copy()
+    first_call("pirkit", name)
+    found = TALLY.since(before)
+    seconds = {
+        "slowest": max(found.costs, default=0.0),
+        "usual": median(found.costs or [0.0]),
+        "read": found.seconds / max(found.read, 1),
+        "linked": found.linking / max(found.linked, 1),
+    }
+    counts = {"functions": float(len(found.costs)), "kept": float(found.read)}
+    return {**{what: 1e3 * value for what, value in seconds.items()}, **counts}
 
 
 def first_call(framework: str, name: str) -> dict[str, float]:
@@ -121,10 +146,31 @@ def end_group(leader: int) -> None:
         os.killpg(leader, signal.SIGKILL)
 
 
-def pair(command: Sequence[str], limit: float) -> list[dict[str, float]]:
+def kernel_row(python: str, name: str, repeat: int, limit: float) -> str:
+    """A line of the table of kernels."""
+    alone = {"PIRKIT_NUM_THREADS": "1", "PIRKIT_NATIVE_CACHE": "objects"}
+    command = [python, __file__, "--child", "kernels", name]
+    try:
+        runs = [pair(command, limit, alone) for _ in range(repeat)]
+    except ChildError as error:
+        print(f"{name}: {error}", file=sys.stderr)
+        return f"| `{name}` | {error} | | | | |"
+
+    def least(which: int, what: str) -> float:
+        return min(run[which][what] for run in runs)
+
+    cells = [f"{least(0, 'functions'):.0f}"]
+    cells += [f"{least(0, what):.1f}" for what in ("slowest", "usual")]
+    cells += [f"{least(1, what):.2f}" for what in ("read", "linked")]
+    return f"| `{name}` | {' | '.join(cells)} |"
+
+
+def pair(
+    command: Sequence[str], limit: float, others: dict[str, str] | None = None
+) -> list[dict[str, float]]:
     """A process with caches that begin empty, and one with what it left there."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        environment = ALWAYS | {name: f"{folder}/{name}" for name in CACHES}
+        environment = ALWAYS | (others or {}) | {name: f"{folder}/{name}" for name in CACHES}
         return [measured(command, environment, limit) for _ in range(2)]
 
 
@@ -157,14 +203,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--python", action="append", default=[], metavar="FRAMEWORK=PATH")
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--limit", type=float, default=300.0, help="seconds for each process")
+    parser.add_argument("--kernels", action="store_true", help="what pirkit's functions cost")
     parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
     given: Any = parser.parse_args(arguments)
     if given.child:
-        print(json.dumps(first_call(*given.child)))
+        framework, name = given.child
+        found = kernels(name) if framework == "kernels" else first_call(framework, name)
+        print(json.dumps(found))
         return
     pythons = dict(pair.split("=", 1) for pair in given.python)
     for python in {pythons.get(framework, sys.executable) for framework in given.frameworks}:
         translate(python)
+    if given.kernels:
+        print("| workload | functions | slowest, ms | usual, ms | cached: read, ms | linked, ms |")
+        print("|---|---|---|---|---|---|")
+        for name in given.workloads:
+            print(kernel_row(sys.executable, name, given.repeat, given.limit), flush=True)
+        return
     print("| workload | framework | first call, cold | warm | import | process, cold | warm |")
     print("|---|---|---|---|---|---|---|")
     for name in given.workloads:

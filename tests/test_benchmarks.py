@@ -60,6 +60,18 @@ def test_a_failure_is_a_row(capsys: pytest.CaptureFixture[str]) -> None:
     assert "no_such_workload" in capsys.readouterr().err
 
 
+def test_kernels_that_fail_are_a_row() -> None:
+    row = compile_time.kernel_row(sys.executable, "no_such_workload", 1, 60.0)
+    assert row == "| `no_such_workload` | KeyError: 'no_such_workload' | | | | |"
+
+
+@pytest.mark.skipif("PIRKIT_EXHAUSTIVE" not in os.environ, reason="starts two processes")
+def test_functions_are_counted_with_their_time() -> None:
+    cells = compile_time.kernel_row(sys.executable, "ln_fwd", 1, 60.0).split("|")
+    assert int(cells[2]) >= 1
+    assert all(float(cell) > 0 for cell in cells[3:7])
+
+
 def test_jax_takes_taylor_series_where_coordinates_are_derived() -> None:
     assert compile_time.variant("jax", "pinn_beam_10") == "jax_jet"
     assert compile_time.variant("jax", "gelu_tanh") == "jax"

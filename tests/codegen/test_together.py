@@ -160,6 +160,22 @@ def test_the_first_that_is_needed_makes_all() -> None:
 
 
 @pytest.mark.usefixtures("alone")
+def test_what_functions_cost_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PIRKIT_NUM_THREADS", "1")
+    before = TALLY.copy()
+    first, second = (function_of(str(n), writing(softmax(2, n))) for n in (5, 6))
+    assert first.address
+    found = TALLY.since(before)
+    assert len(found.costs) == 2
+    assert all(cost > 0 for cost in found.costs)
+    assert found.linked == 1
+    assert found.linking > 0
+    assert second.address
+    assert TALLY.since(before).linked == 2
+    assert len(before.costs) + 2 == len(TALLY.costs)
+
+
+@pytest.mark.usefixtures("alone")
 def test_the_same_key_is_one_function() -> None:
     write = writing(softmax(2, 5))
     first = function_of("key", write)

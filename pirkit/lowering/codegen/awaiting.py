@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
@@ -120,10 +121,18 @@ def _make(waiting: Sequence[Awaited]) -> None:
         return
     from pirkit.runtime.native.together import compile_all  # noqa: PLC0415  seldom
 
-    drafts = dict(_drafts(cold))
+    drafts: dict[Awaited, Draft] = {}
+    costs: list[float] = []
+    for function, draft, cost in _drafts(cold):
+        drafts[function] = draft
+        costs.append(cost)
     texts = [draft.text for draft in drafts.values()]
+
+    def spent(number: int, seconds: float) -> None:
+        TALLY.costs.append(costs[number] + seconds)
+
     with late_bar("compiling kernels", len(texts), after=_TELLS_AFTER_S) as told:
-        images = compile_all(texts, host(), told)
+        images = compile_all(texts, host(), told, spent)
     made: list[tuple[str, bytes]] = []
     for (function, draft), image in zip(drafts.items(), images, strict=True):
         if isinstance(image, InternalError):
@@ -136,12 +145,16 @@ def _make(waiting: Sequence[Awaited]) -> None:
     TALLY.compiled += len(texts)
 
 
-def _drafts(cold: Sequence[Awaited]) -> Iterator[tuple[Awaited, Draft]]:
+def _drafts(cold: Sequence[Awaited]) -> Iterator[tuple[Awaited, Draft, float]]:
+    """Functions, what they are, and the CPU time that it took to write them."""
     for function in cold:
+        start = time.thread_time()
         try:
-            yield function, function.write()
+            draft = function.write()
         except InternalError as error:
             function.made = error
+        else:
+            yield function, draft, time.thread_time() - start
 
 
 def pack(code: Code) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Sequence
 from functools import cache
 from itertools import count
@@ -13,6 +14,7 @@ from pirkit.diag.errors import InternalError
 from pirkit.diag.records import dataclass
 from pirkit.runtime.native import objects
 from pirkit.runtime.native.llvm import llvm
+from pirkit.runtime.native.tally import TALLY
 from pirkit.runtime.native.target import Target, host
 
 _lock = threading.Lock()
@@ -51,11 +53,14 @@ def refused(why: str) -> InternalError:
 def load(image: bytes, symbols: Sequence[str]) -> Library:
     """Link object code into this process; symbols of the C library are found by themselves."""
     with _lock:
+        start = time.thread_time()
         linker = _linker(host())
         builder = llvm.JITLibraryBuilder().add_object_img(image).add_current_process()
         for symbol in symbols:
             builder.export_symbol(symbol)
         tracker = builder.link(linker, f"pirkit{next(_names)}")
+        TALLY.linked += 1
+        TALLY.linking += time.thread_time() - start
         return Library({symbol: tracker[symbol] for symbol in symbols}, (tracker, linker))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Final
 
 from pirkit.diag.records import dataclass
@@ -13,11 +13,18 @@ from pirkit.diag.records import dataclass
 
 @dataclass(slots=True)
 class Tally:
-    """Functions that were compiled, those that were ``read`` from the disk, seconds for both."""
+    """Functions that were compiled, those that were ``read`` from the disk, seconds for both.
+
+    ``costs`` are the CPU seconds of each function that this thread wrote and compiled, ``linking``
+    those for the ``linked`` images.
+    """
 
     compiled: int = 0
     read: int = 0
     seconds: float = 0.0
+    costs: list[float] = field(default_factory=list[float])
+    linked: int = 0
+    linking: float = 0.0
 
     @contextmanager
     def timed(self) -> Generator[None]:
@@ -34,11 +41,14 @@ class Tally:
             self.compiled - before.compiled,
             self.read - before.read,
             self.seconds - before.seconds,
+            self.costs[len(before.costs) :],
+            self.linked - before.linked,
+            self.linking - before.linking,
         )
 
     def copy(self) -> Tally:
         """The numbers as they are now."""
-        return replace(self)
+        return replace(self, costs=list(self.costs))
 
     def __str__(self) -> str:
         return f"{self.compiled} compiled, {self.read} from the cache, {self.seconds * 1e3:.2f} ms"

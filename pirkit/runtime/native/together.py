@@ -26,17 +26,21 @@ _PATIENCE_S: Final = 120.0
 
 
 def compile_all(
-    texts: Sequence[str], target: Target, told: Callable[[int], None] = lambda done: None
-) -> list[Made]:
+    texts: Sequence[str], target: Target, told: Callable[[int], None] = lambda done: None,
+    spent: Callable[[int, float], None] = lambda number, seconds: None,
+) -> list[Made]:  # fmt: skip
     """Object code of each text, or the error that `compile_ir` raises for it.
 
-    ``told`` is called by this thread, every now and then, with the number of those that are done.
+    ``told`` is called by this thread, every now and then, with the number of those that are done,
+    ``spent`` with the number of a text that this thread has compiled and its CPU time for that.
     """
     work = _Work(texts, target)
     threads = _started(work.by_child, children(texts))
     try:
         for number in work.numbers():
+            start = time.thread_time()
             work.put(number, _compiled(texts[number], target))
+            spent(number, time.thread_time() - start)
             told(work.done)
         until = time.monotonic() + _PATIENCE_S
         while any(t.is_alive() for t in threads) and time.monotonic() < until:
