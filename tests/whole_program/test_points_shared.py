@@ -56,6 +56,22 @@ def test_more_layers_of_one_shape_are_no_more_functions(texts: list[str]) -> Non
     assert functions((1, 9, 9, 9, 9, 9, 9, 1)) == few
 
 
+def test_moments_wait_for_their_gradients(texts: list[str]) -> None:
+    """Nothing runs before the points if only the update of the weights reads it."""
+    check(step, step_arguments(601, (1, 6, 1)))
+    assert len(texts) == 2
+
+
+def test_what_points_read_is_there_before_them(texts: list[str]) -> None:
+    def function(x: Any, w: Any, c: Any) -> Any:
+        scaled, shift = w * 0.5, ops.exp(c)
+        made = ops.matmul(x, scaled)
+        return (made + shift).mean(), scaled + shift, shift * 2.0, w - (made * made).mean()
+
+    check(function, (normal(700, 3), normal(3, 4), normal(1)))
+    assert len(texts) == 3
+
+
 def test_chains_of_operations_call_nothing(texts: list[str]) -> None:
     check(lambda x: ops.tanh(x * 3.0) + x, (normal(40, 1),))
     assert not any("define internal" in text for text in texts)

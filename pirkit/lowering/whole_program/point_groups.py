@@ -39,7 +39,7 @@ class Points:
         """Tell the writer where the sums are."""
         for each in self.loops.group.sums:
             place = self.numbers + self.sums.first[each.out] * self.size
-            w.pointers[each.out] = w.b.at(w.workspace, place)
+            w.in_workspace(each.out, place)
 
     def total(self, w: Writer) -> None:
         """Add up what the parts have given."""

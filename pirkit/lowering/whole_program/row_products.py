@@ -14,7 +14,8 @@ from typing import Final
 from pirkit.lowering.codegen.ir import I64, Value
 from pirkit.lowering.codegen.points import Memory, load
 from pirkit.lowering.whole_program.graph import Op
-from pirkit.lowering.whole_program.writer import Writer, even, in_tiles
+from pirkit.lowering.whole_program.tiling import even, in_tiles
+from pirkit.lowering.whole_program.writer import Writer
 
 _ROWS: Final = 5
 """Rows that are added up at once."""

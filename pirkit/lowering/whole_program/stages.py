@@ -100,6 +100,7 @@ def stages_of(graph: Graph) -> Stages:
     rows = {v: groups[name] for v, name in names.items() if name in groups}
     made = Stages(graph, list(groups.values()), rows)
     _sort(made)
+    _postpone(made)
     _with_stores(made)
     for nodes in (made.before, made.after, *[group.inside for group in made.groups]):
         _schedule(nodes)
@@ -171,6 +172,24 @@ def _sort(made: Stages) -> None:
         else:
             made.before.append(_whole_node(made, op))
     made.after = [_whole_node(made, op) for op in _joined_sums(made, pending)]
+
+
+def _postpone(made: Stages) -> None:
+    """Compute what only the last operations read beside them: there it stays in registers."""
+    early = {a for n in made.inside for a in n.op.args}
+    early.update(a for each in made.sums for pair in each.terms for a in pair if a is not None)
+    late = {a for n in made.after for a in n.op.args} - early - set(made.graph.outputs)
+    before: list[Node] = []
+    moved: list[Node] = []
+    for node in reversed(made.before):
+        if node.op.out in late:
+            late.update(set(node.op.args) - early)
+            moved.append(node)
+        else:
+            early.update(node.op.args)
+            late.difference_update(node.op.args)
+            before.append(node)
+    made.before, made.after = before[::-1], [*moved[::-1], *made.after]
 
 
 def _small_enough(made: Stages, value: int) -> None:

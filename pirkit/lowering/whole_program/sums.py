@@ -14,7 +14,8 @@ from pirkit.lowering.codegen.ir import I64, Builder, Value
 from pirkit.lowering.codegen.points import Memory, load, store
 from pirkit.lowering.whole_program.graph import Graph
 from pirkit.lowering.whole_program.stages import Group, Sum
-from pirkit.lowering.whole_program.writer import Writer, even, in_tiles
+from pirkit.lowering.whole_program.tiling import even, in_tiles
+from pirkit.lowering.whole_program.writer import Writer
 
 TILE: Final = (4, 4)
 """Rows and columns of a product that are added up at once."""

@@ -7,18 +7,17 @@ from dataclasses import dataclass
 from typing import Final
 
 from pirkit.lowering.codegen.ir import I64, PTR, Builder, Type, Value
-from pirkit.lowering.codegen.points import Memory, argument, load, store, tail_mask
-from pirkit.lowering.codegen.primitives import TABLE, Typed, element, narrow
+from pirkit.lowering.codegen.points import Memory, argument, load, store
+from pirkit.lowering.codegen.primitives import Typed, element, narrow
 from pirkit.lowering.whole_program.graph import Op
+from pirkit.lowering.whole_program.operations import applied, moved
 from pirkit.lowering.whole_program.order import Item, Order
 from pirkit.lowering.whole_program.shared_loops import SharedLoop, SharedLoops
 from pirkit.lowering.whole_program.stages import Node
+from pirkit.lowering.whole_program.tiling import mask_of
 from pirkit.runtime.dtype import DType
 
-_CONTRACTED: Final = {"add": "fadd", "subtract": "fsub", "multiply": "fmul"}
 _ZERO: Final = Value("0", I64)
-_POWERS: Final = (-2.0, -1.0, 1.0, 2.0, 3.0)
-"""Exponents of products and quotients that err by no more than 1.5 ULP."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +44,17 @@ class Writer:
         self.loop: SharedLoop | None = None
         """The one that is being written."""
         self.stages, self.graph = order.stages, order.stages.graph
-        self.pointers: dict[int, Value] = {}
         graph = self.graph
-        for number, value in enumerate(graph.inputs):
-            self.pointers[value] = argument(b, number)
-        for number, value in enumerate(graph.outputs, len(graph.inputs)):
-            self.pointers[value] = argument(b, number)
-        self.workspace = argument(b, len(graph.inputs) + len(graph.outputs))
+        operands = (*graph.inputs, *graph.outputs)
+        self.workspace = argument(b, len(operands))
+        self.places = {value: (number, 0) for number, value in enumerate(operands)}
+        """The operand, and the byte in it, where a value begins that is in no register nor row."""
         for value, offset in order.whole.items():
-            self.pointers.setdefault(value, b.at(self.workspace, offset))
+            self.places.setdefault(value, (len(operands), offset))
+        self.known: dict[int, Value] = {}
+        """Addresses that were read once and for all; loops that are called are given them."""
+        if shared is None:
+            self.known = {value: self._begin(value) for value in self.places}
         self.scratch = Value("%scratch", PTR)
         self.here = Here()
         self.summed = {v for s in self.stages.sums for pair in s.terms for v in pair}
@@ -74,11 +75,21 @@ class Writer:
         self.b, self.here, self.loop = caller, here, None
         caller.do(f"call void {name}({loop.arguments()})")
 
+    def in_workspace(self, value: int, offset: int) -> None:
+        """Say where a value is."""
+        self.places[value] = len(self.graph.inputs) + len(self.graph.outputs), offset
+        if self.shared is None:
+            self.known[value] = self._begin(value)
+
+    def _begin(self, value: int) -> Value:
+        number, offset = self.places[value]
+        return self.known.get(value) or self.b.at(argument(self.b, number), offset)
+
     def pointer(self, value: int) -> Value:
         """Where an input, a result or what is no row begins."""
         if self.loop is None:
-            return self.pointers[value]
-        return self.loop.pointer(value, lambda: self.pointers[value])
+            return self._begin(value)
+        return self.loop.pointer(value, lambda: self._begin(value))
 
     def number(self, key: Hashable, made: Value) -> Value:
         """A number that the loops around this one know."""
@@ -144,7 +155,7 @@ class Writer:
             for node in item.nodes:
                 made = self.apply(node.op, values, read, lanes)
                 values[node.op.out] = made
-                if node.op.out in self.pointers:
+                if node.op.out in self.places:
                     dtype = self.graph.dtype(node.op.out)
                     store(b, narrow(b, made, dtype), dtype, memory(node.op.out), mask)
             return []
@@ -206,7 +217,7 @@ class Writer:
             if arg not in values:
                 values[arg] = read(arg)
             given.append((values[arg], self.graph.dtype(arg)))
-        return _apply(b, op, given, self.graph.dtype(op.out), contracts)
+        return applied(b, op, given, self.graph.dtype(op.out), contracts)
 
     # --- rows ---
 
@@ -263,10 +274,11 @@ class Writer:
         width = self.stages.columns(value) * size
 
         def row_of_caller() -> Value:
-            return self.b.at(self.pointers[value], self.b.times(self.here.row, width))
+            return self.b.at(self._begin(value), self.b.times(self.here.row, width))
 
-        base = self.pointers[value]
-        if self.loop is not None:
+        if self.loop is None:
+            base = self._begin(value)
+        else:
             base = self.loop.pointer(("points", value), row_of_caller)
         start = b.at(base, b.times(self.here.row, width))
         return Memory(b.at(start, b.times(column, size)), width)
@@ -363,7 +375,7 @@ class Writer:
         """Columns at other places, and constants between them."""
         b, x = self.b, op.args[0]
         given, count = self.stages.columns(x), self.stages.columns(op.out)
-        start, before, constant = _moved(op, self.graph.metas[x].rank, given)
+        start, before, constant = moved(op, self.graph.metas[x].rank, given)
         inside = min(given - start, count - before)
 
         def copy(column: Value) -> None:
@@ -385,76 +397,3 @@ class Writer:
 
             self.over_columns(self.stages.columns(arg), copy)
             before += self.stages.columns(arg)
-
-
-def mask_of(b: Builder, lanes: int, left: Value | None) -> Value:
-    """The first lanes, as many as there are ``left``, which are all where nothing is said."""
-    if left is None or left.text.isdigit():
-        return tail_mask(b, lanes, lanes if left is None else int(left.text))
-    count = b.cast("trunc", b.binary("umin", left, Value(str(lanes), I64)), "i32")
-    bits = b.op("xor", b.op("shl", b.like(count, -1), count), -1)
-    type_ = Type("i1", lanes)
-    return b.emit(type_, f"bitcast {b.cast('trunc', bits, f'i{lanes}')} to {type_}")
-
-
-def even(count: int, most: int) -> int:
-    """The width of tiles that are alike, none wider than ``most``."""
-    return -(-count // -(-count // most))
-
-
-def in_tiles(b: Builder, count: int, width: int, tile: Callable[[Value, int], None]) -> None:
-    """``tile`` for each piece of ``count``, the last one may be narrower."""
-    whole, rest = divmod(count, width)
-    if whole == 1:
-        tile(Value("0", I64), width)
-    else:
-
-        def one(index: Value, _: Sequence[Value]) -> Sequence[Value]:
-            tile(index, width)
-            return []
-
-        b.loop(0, whole * width, width, [], one)
-    if rest:
-        tile(Value(str(whole * width), I64), rest)
-
-
-def _moved(op: Op, rank: int, given: int) -> tuple[int, int, float]:
-    """First of ``given`` columns that is read, first that is written, what is in the others."""
-    if op.name == "pad":
-        paddings = op.attrs["paddings"]
-        return 0, paddings[2] if len(paddings) > 2 else 0, float(op.attrs["pad_value"])
-    if op.name == "slice":
-        starts = {a % rank: s for a, s in zip(op.attrs["axes"], op.attrs["starts"], strict=True)}
-        return slice(starts.get(1, 0), None).indices(given)[0], 0, 0.0
-    return 0, 0, 0.0
-
-
-def _power(b: Builder, x: Value, exponent: int) -> Value:
-    base = b.div(b.like(x, 1.0), x) if exponent < 0 else x
-    made = base
-    for _ in range(abs(exponent) - 1):
-        made = b.mul(made, base)
-    return made
-
-
-def _apply(
-    b: Builder, op: Op, given: Sequence[Typed], dtype: DType, contracts: bool = False
-) -> Value:
-    if op.name in ("same", "expand"):
-        return given[0][0]
-    if contracts and dtype.is_float and op.name in _CONTRACTED:
-        return b.op(f"{_CONTRACTED[op.name]} contract", given[0][0], given[1][0])
-    if op.name == "scale":
-        x = given[0][0]
-        factor, shift = float(op.attrs["scale"]), float(op.attrs["bias"])
-        if shift and not op.attrs["bias_after_scale"]:
-            x = b.add(x, shift)
-        x = x if factor == 1 else b.op("fmul contract" if contracts else "fmul", x, factor)
-        return b.add(x, shift) if shift and op.attrs["bias_after_scale"] else x
-    if op.name == "pow":
-        x, kind = given[0]
-        exponent = b.like(x, float(op.attrs["y"]))
-        if float(op.attrs["y"]) in _POWERS:
-            return _power(b, x, int(op.attrs["y"]))
-        return TABLE["elementwise_pow"](b, [(x, kind), (exponent, kind)], dtype)
-    return TABLE[op.name](b, list(given), dtype)
