@@ -6,12 +6,13 @@ within a small factor of the best one, and the error is then spread by a few Rem
     python tools/fit_vecmath.py > pirkit/lowering/codegen/coefficients.py
 """
 
+# pyright: reportMissingImports=false
 from __future__ import annotations
 
 import struct
 from collections.abc import Callable
 
-from mpmath import cos, erf, erfc, exp, log, mp, mpf, pi, sin, sqrt, tanh
+from mpmath import asin, atan, cos, erf, erfc, exp, log, mp, mpf, pi, sin, sinh, sqrt, tan, tanh
 
 mp.dps = 60
 Function = Callable[[mpf], mpf]
@@ -125,14 +126,20 @@ def tables(degrees: dict[str, int], erf_end: mpf) -> dict[str, list[mpf]]:
         "tanh": (odd(tanh, 3), lambda z: z + mpf("0.002"), zero, mpf("0.625") ** 2),
         "sin": (odd(sin, 3), lambda z: z + mpf("0.002"), zero, QUARTER),
         "cos": (cos_tail, lambda z: z * z + mpf("0.002"), zero, QUARTER),
+        "atan": (odd(atan, 3), lambda z: z + mpf("0.002"), zero, mpf(1)),
+        "asin": (odd(asin, 3), lambda z: z + mpf("0.002"), zero, mpf(1) / 4),
+        "tan": (odd(tan, 3), lambda z: z + mpf("0.002"), zero, QUARTER),
+        "sinh": (odd(sinh, 3), lambda z: z + mpf("0.002"), zero, mpf(1)),
         "erf": (odd(erf, 1), one, zero, mpf(1)),
         "erfc": (lambda t: log(erfc(t + 1)), lambda t: erfc(t + 1), mpf(0), erf_end - 1),
     }
     return {name: fit(*fits[name], degree) for name, degree in degrees.items()}
 
 
-F32 = {"exp": 4, "expm1": 4, "log": 7, "tanh": 4, "sin": 2, "cos": 2, "erf": 6, "erfc": 8}
-F64 = {"exp": 10, "expm1": 10, "log": 18, "tanh": 13, "sin": 6, "cos": 6, "erf": 13, "erfc": 21}
+F32 = {"exp": 4, "expm1": 4, "log": 7, "tanh": 4, "sin": 2, "cos": 2, "atan": 8,
+       "asin": 5, "tan": 6, "sinh": 3, "erf": 6, "erfc": 8}  # fmt: skip
+F64 = {"exp": 10, "expm1": 10, "log": 18, "tanh": 13, "sin": 6, "cos": 6, "atan": 20,
+       "asin": 13, "tan": 14, "sinh": 8, "erf": 13, "erfc": 21}  # fmt: skip
 
 
 def main() -> None:

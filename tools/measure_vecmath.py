@@ -21,7 +21,8 @@ from pirkit.runtime.dtype import DType, float32, float64
 Array = np.ndarray[Any, Any]
 CHUNK = 1 << 20
 FUNCTIONS = ("exp", "expm1", "log", "log1p", "sin", "cos", "tanh", "sigmoid", "erf", "rsqrt",
-             "sqrt")  # fmt: skip
+             "sqrt", "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh",
+             "log2", "log10")  # fmt: skip
 
 
 def bound(primitive: str, dtype: DType) -> tuple[Array, Array, Callable[[], None]]:

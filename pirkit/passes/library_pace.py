@@ -30,6 +30,8 @@ _EACH_NS: Final[dict[str, dict[str, float]]] = {
     "sqrt": {"float32": 0.2, "float64": 0.7},
     "rsqrt": {"float32": 0.4, "float64": 1.4},
     "sign": {"float32": 0.35, "float64": 0.4},
+    "floor_divide": {"float32": 14.0, "float64": 14.0},
+    "remainder": {"float32": 8.0, "float64": 8.0},
     "sum": {"int32": 0.2, "int64": 0.15},
 }
 """Ops that numpy computes slower than native code, by the type of their first operand. This and

@@ -157,6 +157,32 @@ def test_an_op_is_a_kernel_where_a_library_is_slow(text: str, is_made: bool) -> 
 
 
 @pytest.mark.parametrize(
+    ("op", "dtype", "attrs", "is_native"),
+    [
+        ("round", "f32", "{decimals = 0 : i32}", True),
+        ("round", "f32", "{decimals = 2 : i32}", False),
+        ("pow", "i32", "{y = 3.0 : f32}", True),
+        ("pow", "i64", "{y = 0.0 : f32}", True),
+        ("pow", "i32", "{y = 2.5 : f32}", False),
+        ("pow", "i32", "{y = 9.0 : f32}", False),
+    ],
+)
+def test_ops_with_attributes_are_native_where_they_can_be(
+    op: str, dtype: str, attrs: str, is_native: bool
+) -> None:
+    one = f"tensor<5x9x{dtype}>"
+    body = f"%t = pd_op.{op}(%x) {attrs} : ({one}) -> {one}"
+    body += f"\n%y = pd_op.add(%t, %x) : ({one}, {one}) -> {one}"
+    text = program(body, f'%x "x" : {one}', f"5x9x{dtype}")
+    assert ops(text, "fuse{gain=true}")["map_expr"] == is_native
+    x = np.linspace(-60_000, 60_000.5, 45).reshape(5, 9)
+    x = x.astype({"f32": np.float32, "i32": np.int32, "i64": np.int64}[dtype])
+    given = Program(parsed(text))
+    plain, fused_ = (compile(given, pipeline=name)(x=x)["y"] for name in ("@simplify", "@default"))
+    np.testing.assert_array_equal(fused_, plain)
+
+
+@pytest.mark.parametrize(
     ("op", "dtype"), [("add", "f16"), ("add", "bf16"), ("erf", "f32"), ("sin", "f64")]
 )
 def test_what_is_a_kernel_alone_has_the_same_numbers(op: str, dtype: str) -> None:

@@ -80,22 +80,28 @@ def _around_quarters(b: Builder, table: Sequence[Sequence[float]], x: Value) -> 
     return _polynomial(b, _coefficients(b, table, b.bits(rounded, "i32")), distance)
 
 
-def exp(b: Builder, x: Value, exact: bool = False) -> tuple[Value, Value]:
-    """y and n with e**x = y 2**floor(n), for x that are in range: 2**(k/16) times e**r.
+def exp(b: Builder, x: Value) -> tuple[Value, Value]:
+    """y and n with e**x = y 2**floor(n), for x that are in range: 2**(k/16) times e**r."""
+    root, _, rest, n = _exp_parts(b, x)
+    return b.fma(root, rest, root), n
 
-    With ``exact`` also what rounding 2**(k/16) lost counts.
-    """
+
+def exact_exp(b: Builder, x: Value) -> tuple[Value, Value, Value]:
+    """The same with y as a sum of two, where what rounding 2**(k/16) lost counts too."""
+    root, index, rest, n = _exp_parts(b, x)
+    lost = b.call(_LOOK_UP_16, _SIXTEEN, _vector(ROOTS_LOST), index)
+    return root, b.fma(root, rest, lost), n
+
+
+def _exp_parts(b: Builder, x: Value) -> tuple[Value, Value, Value, Value]:
+    """2**(k/16), in the last bits k, e**r - 1, and n."""
     sixteenths = b.fma(x, _LOG2E, _SIXTEENTHS)
     n = b.sub(sixteenths, _SIXTEENTHS)
     r = b.fma(n, -_LN2[1], b.fma(n, -_LN2[0], x))
     index = b.bits(sixteenths, "i32")
     root = b.call(_LOOK_UP_16, _SIXTEEN, _vector(ROOTS_OF_TWO), index)
     second, third = EXP
-    rest = b.fma(b.mul(r, r), b.fma(r, b.like(r, third), b.like(r, second)), r)
-    if not exact:
-        return b.fma(root, rest, root), n
-    lost = b.call(_LOOK_UP_16, _SIXTEEN, _vector(ROOTS_LOST), index)
-    return b.add(root, b.fma(root, rest, lost)), n
+    return root, index, b.fma(b.mul(r, r), b.fma(r, b.like(r, third), b.like(r, second)), r), n
 
 
 def _coefficients(b: Builder, table: Sequence[Sequence[float]], index: Value) -> list[Value]:

@@ -12,11 +12,11 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from pirkit.diag.errors import InternalError
-from pirkit.lowering.codegen import vecmath
+from pirkit.lowering.codegen import bases, inverses, quotients, vecmath
 from pirkit.lowering.codegen.ir import Builder, Value
 from pirkit.runtime.dtype import DType, float32
 
-Typed = tuple[Value, DType]
+Typed = quotients.Typed
 Emit = Callable[[Builder, Sequence[Typed], DType], Value]
 
 _ELEMENT: Final = {
@@ -50,10 +50,6 @@ def _math(function: Callable[[Builder, Value], Value]) -> Emit:
 
 def _intrinsic(name: str) -> Emit:
     return lambda b, args, _: b.unary(name, args[0][0])
-
-
-def _library(name: str) -> Emit:
-    return lambda b, args, _: vecmath.libm(b, name, *(value for value, _ in args))
 
 
 def _arithmetic(for_floats: str, for_ints: str) -> Emit:
@@ -114,66 +110,6 @@ def _divide(b: Builder, args: Sequence[Typed], dtype: DType) -> Value:
     if not x.type.is_float:
         raise InternalError("division of integers is `floor_divide`")
     return b.div(x, y)
-
-
-def _safe_quotient(b: Builder, x: Value, y: Value, signed: bool) -> tuple[Value, Value, Value]:
-    """Quotient, remainder and whether the divisor is 0; without the two traps of the CPU."""
-    zero = b.compare("eq", y, 0)
-    trap = b.op("or", zero, b.compare("eq", y, -1)) if signed else zero
-    divisor = b.select(trap, b.like(y, 1), y)
-    letter = "s" if signed else "u"
-    quotient, remainder = b.op(letter + "div", x, divisor), b.op(letter + "rem", x, divisor)
-    if signed:
-        minus = b.op("sub", b.like(x, 0), x)
-        quotient = b.select(b.compare("eq", y, -1), minus, quotient)
-    return quotient, remainder, zero
-
-
-def _floor_parts(b: Builder, args: Sequence[Typed]) -> tuple[Value, Value]:
-    """The quotient of integers rounded down, and what is left, with the sign of the divisor."""
-    (x, kind), (y, _) = args
-    signed = kind.kind == "int"
-    quotient, rest, zero = _safe_quotient(b, x, y, signed)
-    if signed:
-        differ = b.compare("slt", b.op("xor", x, y), 0)
-        below = b.op("and", b.compare("ne", rest, 0), differ)
-        quotient = b.select(below, b.op("sub", quotient, 1), quotient)
-        rest = b.select(below, b.op("add", rest, y), rest)
-    return b.select(zero, b.like(x, 0), quotient), b.select(zero, b.like(x, 0), rest)
-
-
-def _remainder(b: Builder, args: Sequence[Typed], dtype: DType) -> Value:
-    x, y = args[0][0], args[1][0]
-    if not x.type.is_float:
-        return _floor_parts(b, args)[1]
-    rest = vecmath.libm(b, "fmod", x, y)
-    differ = b.op("xor", b.compare("olt", rest, 0.0), b.compare("olt", y, 0.0))
-    wrong = b.op("and", b.compare("one", rest, 0.0), differ)
-    rest = b.select(wrong, b.add(rest, y), rest)
-    return b.select(b.compare("oeq", rest, 0.0), b.binary("copysign", rest, y), rest)
-
-
-def _floor_divide(b: Builder, args: Sequence[Typed], dtype: DType) -> Value:
-    x, y = args[0][0], args[1][0]
-    if not x.type.is_float:
-        return _floor_parts(b, args)[0]
-    rest, whole = vecmath.libm(b, "fmod", x, y), b.div(x, y)
-    found = b.div(b.sub(x, rest), y)
-    differ = b.op("xor", b.compare("olt", rest, 0.0), b.compare("olt", y, 0.0))
-    below = b.op("and", b.compare("une", rest, 0.0), differ)
-    found = b.select(below, b.sub(found, b.like(found, 1.0)), found)
-    down = b.unary("floor", found)
-    near = b.compare("ogt", b.sub(found, down), 0.5)
-    down = b.select(near, b.add(down, b.like(down, 1.0)), down)
-    down = b.select(b.compare("oeq", found, 0.0), b.binary("copysign", b.like(x, 0.0), whole), down)
-    return b.select(b.compare("oeq", y, 0.0), whole, down)
-
-
-def _quotient(b: Builder, args: Sequence[Typed], dtype: DType) -> Value:
-    """Of numbers from 0 on, by one from 1 on: what index arithmetic divides."""
-    (x, _), (y, _) = args
-    # lanes beyond the last point may hold anything, but must not trap
-    return b.op("udiv", x, b.select(b.compare("eq", y, 0), b.like(y, 1), y))
 
 
 def _power(b: Builder, args: Sequence[Typed], dtype: DType) -> Value:
@@ -318,16 +254,16 @@ TABLE: Final[dict[str, Emit]] = {
     "subtract": _arithmetic("fsub", "sub"),
     "multiply": _arithmetic("fmul", "mul"),
     "divide": _divide,
-    "floor_divide": _floor_divide,
-    "remainder": _remainder,
-    "quotient": _quotient,
+    "floor_divide": quotients.floor_divide,
+    "remainder": quotients.remainder,
+    "quotient": quotients.quotient,
     "elementwise_pow": _power,
     "maximum": _extremum("max"),
     "minimum": _extremum("min"),
     "fmax": _quiet_extremum("max"),
     "fmin": _quiet_extremum("min"),
     "copysign": lambda b, args, _: b.binary("copysign", args[0][0], args[1][0]),
-    "atan2": _library("atan2"),
+    "atan2": lambda b, args, _: inverses.atan2(b, args[0][0], args[1][0]),
     "negative": _negative,
     "abs": _abs,
     "sign": _sign,
@@ -348,10 +284,14 @@ TABLE: Final[dict[str, Emit]] = {
     "erf": _math(vecmath.erf),
     "tanh_of_cubic": _math(vecmath.tanh_of_cubic),
     "erf_of_root": _math(vecmath.erf_of_root),
-    **{name: _library(name) for name in (
-        "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "log2",
-        "log10",
+    **{function.__name__: _math(function) for function in (
+        inverses.tan, inverses.asin, inverses.acos, inverses.atan, inverses.sinh, inverses.cosh,
     )},
+    "asinh": _math(inverses.asinh),
+    "acosh": _math(inverses.acosh),
+    "atanh": _math(inverses.atanh),
+    "log2": _math(bases.log2),
+    "log10": _math(bases.log10),
     "equal": _compare("oeq", "eq"),
     "not_equal": _compare("une", "ne"),
     "less_than": _compare("olt", "slt"),

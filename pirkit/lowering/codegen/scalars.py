@@ -36,7 +36,7 @@ def apply(
     if any(d.is_complex for d in (dtype, *dtypes)):
         raise Unknown("complex numbers have no native code")
     special = _SPECIAL.get(op)
-    whole = op == "scale" and dtype.is_integer
+    whole = dtype.is_integer and (op == "scale" or (op == "pow" and _few_products(node)))
     if special is not None and (dtype.is_float or op in _OF_ANY or whole):
         return special(node, args, dtypes, lines)
     if not primitives.knows(op) or not HARMLESS.issuperset(node.attrs):
@@ -85,6 +85,11 @@ def _scale(node: Apply, args: Sequence[str], dtypes: Sequence[DType], lines: Lin
 
 def _power(node: Apply, args: Sequence[str], dtypes: Sequence[DType], lines: Lines) -> str:
     x, dtype, exponent = args[0], node.dtype, float(node.attrs["y"])
+    if dtype.is_integer:
+        result = lines.constant(1, dtype) if exponent == 0 else x
+        for _ in range(int(exponent) - 1):
+            result = lines.compute("multiply", [result, x], dtype)
+        return result
     match exponent:
         case 2.0:
             return lines.compute("multiply", [x, x], dtype)
@@ -96,6 +101,17 @@ def _power(node: Apply, args: Sequence[str], dtypes: Sequence[DType], lines: Lin
             return lines.compute("elementwise_pow", [x, lines.constant(exponent, dtype)], dtype)
 
 
+def _few_products(node: Apply) -> bool:
+    """Whether a power is a few products, which wrap around as it does."""
+    return float(node.attrs["y"]) in range(_MOST_PRODUCTS + 1)
+
+
+def _round(node: Apply, args: Sequence[str], dtypes: Sequence[DType], lines: Lines) -> str:
+    if node.attrs["decimals"]:
+        raise Unknown("rounding to decimal places has no native code")
+    return lines.compute("round", args, node.dtype) if node.dtype.is_float else args[0]
+
+
 def _cast(node: Apply, args: Sequence[str], dtypes: Sequence[DType], lines: Lines) -> str:
     return lines.cast(args[0], dtypes[0], node.dtype)
 
@@ -104,11 +120,13 @@ def _assign(node: Apply, args: Sequence[str], dtypes: Sequence[DType], lines: Li
     return args[0]
 
 
-_WHOLE_ALREADY: Final = frozenset({"floor", "ceil", "trunc", "round"})
-_OF_ANY: Final = frozenset({"cast", "assign"})
+_WHOLE_ALREADY: Final = frozenset({"floor", "ceil", "trunc"})
+_OF_ANY: Final = frozenset({"cast", "assign", "round"})
+_MOST_PRODUCTS: Final = 4
 _SPECIAL: Final[dict[str, Callable[[Apply, Sequence[str], Sequence[DType], Lines], str]]] = {
     "scale": _scale,
     "pow": _power,
+    "round": _round,
     "cast": _cast,
     "assign": _assign,
 }

@@ -27,6 +27,7 @@ _PI_2: Final = {
     "double": (1.5707963267948966, 6.123233995736766e-17, -1.4973849048591833e-33),
 }
 _EXP_RANGE: Final = {"float": (-104.0, 89.0), "double": (-746.0, 710.0)}
+_HALF_EXP_END: Final = {"float": 90.0, "double": 711.0}
 _MANTISSA: Final = {"float": 23, "double": 52}
 _BIAS: Final = {"float": 127, "double": 1023}
 _SQRT_HALF: Final = {"float": 0x3F3504F3, "double": 0x3FE6A09E667F3BCD}
@@ -99,15 +100,27 @@ def _exp(b: Builder, x: Value) -> Value:
     return scale(b, b.add(rest, 1.0), n)
 
 
-def _exact_exp(b: Builder, x: Value) -> Value:
-    """The same within 0.75 ULP: 1 + r exactly, as a sum of two, then the small rest."""
+def _exact_parts(b: Builder, x: Value) -> tuple[Value, Value, Value]:
+    """e**x as a sum of two, times 2**n: within 0.25 ULP of the sum."""
     if piecewise.serves(b, x.type):
-        return scale(b, *piecewise.exp(b, x, exact=True))
+        return piecewise.exact_exp(b, x)
     n, r, lost = _exp_parts(b, x)
     first = b.add(r, 1.0)
     lost = b.add(lost, b.sub(r, b.sub(first, 1.0)))
-    rest = b.fma(b.mul(r, r), polynomial(b, "exp", r), lost)
+    return first, b.fma(b.mul(r, r), polynomial(b, "exp", r), lost), n
+
+
+def _exact_exp(b: Builder, x: Value) -> Value:
+    """The same within 0.75 ULP."""
+    first, rest, n = _exact_parts(b, x)
     return scale(b, b.add(first, rest), n)
+
+
+def half_exp(b: Builder, x: Value) -> tuple[Value, Value]:
+    """e**x / 2 for x from 0 on, and what rounding it lost; also where e**x is no number."""
+    first, rest, n = _exact_parts(b, at_most(b, x, _HALF_EXP_END[x.type.elem]))
+    whole, n = b.add(first, rest), b.sub(n, 1.0)
+    return scale(b, whole, n), scale(b, b.sub(rest, b.sub(whole, first)), n)
 
 
 def exp(b: Builder, x: Value) -> Value:
@@ -149,7 +162,7 @@ def _log_sum(b: Builder, n: Value, f: Value) -> Value:
     return b.fma(n, high, b.add(f, y))
 
 
-def _log_edges(b: Builder, x: Value, u: Value, result: Value) -> Value:
+def log_edges(b: Builder, x: Value, u: Value, result: Value) -> Value:
     """The logarithm of u = x or 1 + x where it is no number."""
     result = b.select(b.compare("olt", x, _INF), result, x)
     result = b.select(b.compare("oeq", u, 0.0), b.like(x, -_INF), result)
@@ -158,13 +171,17 @@ def _log_edges(b: Builder, x: Value, u: Value, result: Value) -> Value:
 
 def log(b: Builder, x: Value) -> Value:
     """The natural logarithm."""
+    return log_edges(b, x, x, _log_sum(b, *exponent_and_rest(b, x)))
+
+
+def exponent_and_rest(b: Builder, x: Value) -> tuple[Value, Value]:
+    """n and f with x = (1 + f) 2**n, also of subnormal numbers."""
     elem = x.type.elem
     shift = _MANTISSA[elem] + 2
     subnormal = b.compare("olt", x, 2.0 ** (1 - _BIAS[elem]))
     n, m = _log_parts(b, b.select(subnormal, b.mul(x, 2.0**shift), x))
     exponent = b.cast("sitofp", n, elem)
-    exponent = b.select(subnormal, b.sub(exponent, float(shift)), exponent)
-    return _log_edges(b, x, x, _log_sum(b, exponent, b.sub(m, 1.0)))
+    return b.select(subnormal, b.sub(exponent, float(shift)), exponent), b.sub(m, 1.0)
 
 
 def log1p(b: Builder, x: Value) -> Value:
@@ -177,7 +194,7 @@ def log1p(b: Builder, x: Value) -> Value:
     least = b.like(n, 1 - _BIAS[elem])
     down = power_of_two(b, b.binary("smax", b.op("sub", b.like(n, 0), n), least), elem)
     y = _log_sum(b, b.cast("sitofp", n, elem), b.fma(lost, down, b.sub(m, 1.0)))
-    return b.select(b.compare("oeq", x, 0.0), x, _log_edges(b, x, u, y))
+    return b.select(b.compare("oeq", x, 0.0), x, log_edges(b, x, u, y))
 
 
 def sigmoid(b: Builder, x: Value) -> Value:
@@ -249,7 +266,7 @@ def erf_of_root(b: Builder, x: Value) -> Value:
     return erf(b, b.mul(x, math.sqrt(0.5)))
 
 
-def _quarters(b: Builder, x: Value) -> tuple[Value, Value, Value]:
+def quarters(b: Builder, x: Value) -> tuple[Value, Value, Value]:
     """n in the last bits, r and what rounding r lost, with x = n pi / 2 + r.
 
     For |x| up to `_TRIG_LIMIT`: then all but the last products are exact.
@@ -269,7 +286,7 @@ def _quarters(b: Builder, x: Value) -> tuple[Value, Value, Value]:
 def _trig(b: Builder, x: Value, shift: int, name: str) -> Value:
     """Sine of x + shift * pi / 2."""
     elem = x.type.elem
-    quadrant, r, lost = _quarters(b, x)
+    quadrant, r, lost = quarters(b, x)
     quadrant = b.op("add", quadrant, shift)
     z = b.fma(r, r, b.mul(b.add(r, r), lost))
     sine = b.add(r, b.fma(b.mul(r, z), polynomial(b, "sin", z), lost))
@@ -281,7 +298,12 @@ def _trig(b: Builder, x: Value, shift: int, name: str) -> Value:
     y = b.bits(b.op("xor", y, sign), elem)
     if shift == 0:
         y = b.select(b.compare("oeq", x, 0.0), x, y)
-    huge = b.compare("ogt", b.unary("fabs", x), _TRIG_LIMIT[elem])
+    return unless_huge(b, x, name, y)
+
+
+def unless_huge(b: Builder, x: Value, name: str, y: Value) -> Value:
+    """A function of an angle; beyond what `quarters` takes apart that of the C library."""
+    huge = b.compare("ogt", b.unary("fabs", x), _TRIG_LIMIT[x.type.elem])
     return b.branch(any_lane(b, huge), lambda: [b.select(huge, libm(b, name, x), y)], [y])[0]
 
 
