@@ -150,8 +150,7 @@ def make_parser() -> ArgumentParser:
 
 
 def _passes_epilog() -> str:
-    from pirkit.cli.passes_help import pass_rows  # noqa: PLC0415  only for --help
+    from pirkit.cli.pass_rows import ROWS  # noqa: PLC0415  only for --help
 
-    rows = pass_rows()
-    width = max(len(name) for name, _ in rows)
-    return "passes:\n" + "\n".join(f"  {name:<{width}}  {line}" for name, line in rows)
+    width = max(len(name) for name, _ in ROWS)
+    return "passes:\n" + "\n".join(f"  {name:<{width}}  {line}" for name, line in ROWS)

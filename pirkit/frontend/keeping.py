@@ -8,6 +8,7 @@ unseen.
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from functools import cache
@@ -21,7 +22,6 @@ from pirkit.diag.version import VERSION
 from pirkit.dialect.fingerprint import fingerprint_of
 from pirkit.frontend.files import Program
 from pirkit.runtime.native.cache import ObjectCache, user_cache
-from pirkit.runtime.native.kept_program import as_bytes, from_bytes
 from pirkit.runtime.native.pool import wanted_threads
 from pirkit.runtime.native.target import host, l3_bytes
 
@@ -62,6 +62,19 @@ def keep(key: str, data: Any) -> None:
     held = store()
     if held is not None and not _others_have_a_say():
         held.put(key, as_bytes(data))
+
+
+def as_bytes(data: Any) -> bytes:
+    """Plain data as JSON."""
+    return json.dumps(data, separators=(",", ":")).encode()
+
+
+def from_bytes(data: bytes) -> Any:
+    """The inverse of `as_bytes`; None for anything else."""
+    try:
+        return json.loads(data)
+    except ValueError:
+        return None
 
 
 def store() -> ObjectCache | None:

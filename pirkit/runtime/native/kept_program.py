@@ -1,4 +1,4 @@
-"""Native programs as bytes: what a cache keeps of them beside the code of their functions.
+"""Native programs as plain data: what a cache keeps of them beside the code of their functions.
 
 Functions go by their keys. What is read is the caller's own (see `cache.py`) and is looked at
 nevertheless: what does not hold together counts as absent.
@@ -6,7 +6,6 @@ nevertheless: what does not hold together counts as absent.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -68,19 +67,6 @@ def _holds_together(program: NativeProgram) -> bool:
         and all(0 <= operand < count for operand in step.operands)
         for step in program.steps
     )
-
-
-def as_bytes(data: Any) -> bytes:
-    """Plain data as JSON."""
-    return json.dumps(data, separators=(",", ":")).encode()
-
-
-def from_bytes(data: bytes) -> Any:
-    """The inverse of `as_bytes`; None for anything else."""
-    try:
-        return json.loads(data)
-    except ValueError:
-        return None
 
 
 def _meta(meta: TensorMeta) -> list[Any]:

@@ -14,6 +14,8 @@ import pytest
 import pirkit
 from pirkit.cli.coverage import kinds
 from pirkit.cli.opt import FORMATS, TARGETS, main
+from pirkit.cli.pass_rows import ROWS
+from pirkit.cli.passes_help import pass_rows
 from pirkit.dialect.text import print_mlir
 from pirkit.frontend.files import READERS, WRITERS
 
@@ -27,7 +29,8 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
     def call(*arguments: str) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["pirkit-opt", *arguments])
         code = main()
-        return (code, *capsys.readouterr())
+        said = capsys.readouterr()
+        return code, said.out, said.err
 
     return call
 
@@ -215,3 +218,16 @@ def test_dump_writes_each_change(
     last = [row["file"] for row in index["passes"] if row["changed"]][-1]
     assert (folder / last).read_text() == capsys.readouterr().out
     assert (folder / "001_cse.diff").read_text().startswith("--- before\n+++ 001_cse\n")
+
+
+def test_help_tells_of_all_passes_and_imports_none() -> None:
+    assert list(ROWS) == pass_rows(), "write the line of the pass into pirkit/cli/pass_rows.py"
+    code = (
+        "import sys; sys.argv = ['pirkit-opt', '--help']; from pirkit.cli.opt import main; main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-c", code], capture_output=True, text=True, check=True
+    )
+    assert all(name in done.stdout for name, _ in ROWS)
+    assert "pirkit.cli.opt" in done.stderr
+    assert not any(name in done.stderr for name in ("numpy", "xdsl", "pirkit.passes"))
