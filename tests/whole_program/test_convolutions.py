@@ -13,7 +13,10 @@ import pytest
 
 import pirkit
 from pirkit import ops
+from pirkit.dialect.opdef import lookup, reference
 from pirkit.frontend.tracing import trace
+from pirkit.runtime.meta import TensorMeta
+from pirkit.runtime.plan import Call
 from tests.whole_program.networks import assert_close
 
 Array = np.ndarray[Any, Any]
@@ -62,6 +65,10 @@ CASES: dict[str, tuple[Any, tuple[Array, ...]]] = {
         (normal(3, 6, 9, 9), normal(6, 1, 3, 3)),
     ),
     "1x1": (lambda x, w: ops.conv2d(x, w), (normal(2, 5, 6, 7), normal(9, 5, 1, 1))),
+    "strides that leave rows over": (
+        lambda x, w: ops.conv2d(x, w, strides=[2, 3]),
+        (normal(2, 5, 10, 12), normal(6, 5, 1, 1)),
+    ),
     "one image": (
         lambda x, w: ops.conv2d(x, w, paddings=[1, 1]),
         (normal(1, 1, 5, 6), normal(1, 1, 3, 3)),
@@ -149,6 +156,35 @@ def test_gradients_of_filters_read_images_where_they_are() -> None:
             met = padded[:, :, i : i + 19, j : j + 21]
             wanted[:, :, i, j] = np.einsum("ncxy,nkxy->kc", met, np.exp(g.astype("float64")))
     np.testing.assert_allclose(whole.native(x, w, g)[0], wanted, rtol=1e-4, atol=1e-3)
+
+
+def test_what_no_window_meets_is_left_out_of_gradients_of_filters() -> None:
+    """Else more elements are computed than the filter has, four times as many for one."""
+
+    def gradient(w: Any, x: Any) -> Any:
+        return pirkit.grad(lambda w: (ops.conv2d(x, w, strides=[2, 2]) * 2.0).sum())(w)
+
+    program = trace(gradient, (normal(6, 5, 1, 1), normal(2, 5, 10, 10))).program
+    plan = pirkit.compile(program, pipeline="taylor,expand-gradients").plan
+    calls = [i for i in plan.body if isinstance(i, Call) and i.kernel == "pd_op.conv2d"]
+    results = [plan.slots[i.outputs[0]] for i in calls if isinstance(i.outputs[0], int)]
+    assert [m.shape for m in results if isinstance(m, TensorMeta)] == [(5, 6, 1, 1)]
+
+
+def test_a_part_of_an_image_is_not_the_image_with_its_axes_exchanged() -> None:
+    x, w = normal(4, 6, 9, 11), normal(5, 4, 7, 8)
+
+    def correlated(x: Any, w: Any) -> Any:
+        return ops.conv2d(ops.transpose(x[:, :5, :8, :10], [1, 0, 2, 3]), w)
+
+    whole = whole_of(correlated, (x, w))
+    assert whole.native is not None, whole.reasons
+    part = np.ascontiguousarray(x[:, :5, :8, :10].transpose(1, 0, 2, 3))
+    wanted = reference.of(lookup("pd_op.conv2d"))(
+        part, w, strides=(1, 1), paddings=(0, 0), dilations=(1, 1), groups=1,
+        padding_algorithm="EXPLICIT", data_format="NCHW",
+    )  # fmt: skip
+    np.testing.assert_allclose(whole.native(x, w)[0], wanted, rtol=1e-4, atol=1e-4)
 
 
 def test_what_others_read_too_is_written() -> None:

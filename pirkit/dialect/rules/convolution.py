@@ -105,6 +105,21 @@ def _spread(c: OpCall, g: Value, image: Value, moves: Sequence[Slide]) -> Value:
     return _cut(c.b, out, image) if any(extra) and UNKNOWN in image.shape[2:] else out
 
 
+def _met(b: Builder, image: Value, moves: Sequence[Slide]) -> Value:
+    """The image without the last elements along known lengths, where no window meets them."""
+    lengths = {
+        k: length + m.after
+        for k, (m, length) in enumerate(zip(moves, image.shape[2:], strict=True), 2)
+        if m.after < 0 and length != UNKNOWN
+    }
+    if not lengths:
+        return image
+    return b.slice(
+        image, axes=tuple(lengths), starts=(0,) * len(lengths), ends=tuple(lengths.values()),
+        infer_flags=(1,) * len(lengths), decrease_axis=(),
+    )  # fmt: skip
+
+
 def _by_group(b: Builder, image: Value, groups: int) -> Value:
     """``[N, groups * C, ...]`` as ``[C, groups * N, ...]``."""
     rest = tuple(range(2, image.rank))
@@ -127,7 +142,8 @@ def _of_filter(c: OpCall, image: Value, windows: Value, moves: Sequence[Slide]) 
     """The cotangent of the filter, of which an element weighs ``image`` in ``windows``."""
     b, rest = c.b, tuple(range(2, image.rank))
     out = b(
-        _name(image), _by_group(b, image, c.groups), b.transpose(windows, perm=(1, 0, *rest)),
+        _name(image), _by_group(b, _met(b, image, moves), c.groups),
+        b.transpose(windows, perm=(1, 0, *rest)),
         strides=tuple([m.dilation for m in moves]), paddings=_padding(moves),
         padding_algorithm="EXPLICIT", dilations=tuple([m.stride for m in moves]),
         groups=c.groups, data_format=_format(image),

@@ -71,9 +71,13 @@ def _moved(call: Call, meta: Metas) -> Iterator[tuple[int, int]]:
         s = kernel.statements[k]
         if not isinstance(slot, int) or not isinstance(s.body, Load) or s.reduction or s.start:
             continue
-        first, second, *rest = (*space(s.meta.shape), None, None)
-        if s.body.index == (second, first, *rest[:-2]) and s.body.source in slots:
-            yield slot, slots[s.body.source]
+        if s.meta.rank < 2 or s.body.source not in slots:
+            continue
+        first, second, *rest = space(s.meta.shape)
+        source = slots[s.body.source]
+        turned = (s.meta.shape[1], s.meta.shape[0], *s.meta.shape[2:])
+        if s.body.index == (second, first, *rest) and meta(source).shape == turned:
+            yield slot, source
 
 
 def _operands(call: Call) -> Sequence[int]:
