@@ -74,7 +74,8 @@ def test_vectors_of_all_widths_touch_nothing_else() -> None:
 
 def test_batches_folds_and_operands() -> None:
     check(added((40, 50), batch=(3,)), rtol=1e-5, atol=1e-4)
-    check(added((40, 50), turned=2), rtol=1e-5, atol=1e-4)
+    for turned in (2, 3):
+        check(added((40, 50), turned=turned), rtol=1e-5, atol=1e-4)
     for kind in ("max", "min", "prod"):
         check(added((50, 37), dt.int64, kind))
 
@@ -144,6 +145,12 @@ def test_when_squares_stay_in_registers() -> None:
 
     assert chosen(added((512, 512))) == (True, 128)
     assert chosen(added((4096, 512))) == (True, 256)
+    # what lies along the lanes is in the minority, but nothing is gathered
+    assert schedule(added((512, 512), turned=2), host()).packed == (1, 2)
+    assert chosen(added((512, 512), turned=2))[0]
+    assert not chosen(added((512, 512), turned=3))[0]
+    # too narrow to be turned
+    assert schedule(added((8, 512), turned=2), host()).strategy == "rows"
     whole = added((512, 512))
     heavy = Stage(
         (Load("x", 0), Load("t", 1), compute("z", "add", "x", "t"), compute("e", "exp", "z"),

@@ -55,6 +55,8 @@ _HEAVY = 24
 """Statements from which a body is not unrolled: its instructions fill the pipeline alone."""
 _COMPUTING = 12
 """Statements from which a CPU that computes does not look far enough ahead in memory."""
+_WIDE = 16
+"""Points of axes from which on what lies along one is turned to lie along the other."""
 _SQUARES = 2
 """Operands that are turned in registers, which hold no more of them."""
 COSTLY: Final = frozenset((
@@ -292,7 +294,27 @@ def _lane_axis(kernel: Kernel) -> int | None:
 
     if kernel.points == 0:
         return len(kernel.outer) if gathers else 0
-    return max(range(len(extents)), key=worth)
+    best = max(range(len(extents)), key=worth)
+    return best if best < len(kernel.outer) else _across(kernel, best)
+
+
+def _across(kernel: Kernel, inner: int) -> int:
+    """The axis of the lanes if an inner one is best: an outer one, where that saves gathering.
+
+    What lies along it is read as it is then, and all else turned.
+    """
+    bodies = [s for stage in kernel.stages for s in stage.body]
+    if kernel.gathers() or kept(kernel) or any(isinstance(s, Store) for s in bodies):
+        return inner
+    extents = (*kernel.outer, *kernel.inner)
+    operands = [kernel.operands[k] for k in sorted(_loaded(kernel))]
+    strides = {o: (*o.outer, *o.inner) for o in operands}
+    gathered = [o for o in operands if strides[o][inner] not in (0, o.dtype.itemsize)]
+    for axis in reversed(range(len(kernel.outer))):
+        wide = min(extents[axis], extents[inner]) >= _WIDE
+        if gathered and wide and all(strides[o][axis] == o.dtype.itemsize for o in gathered):
+            return axis
+    return inner
 
 
 def _turned_axis(kernel: Kernel, lane_axis: int, candidates: list[int]) -> int | None:
