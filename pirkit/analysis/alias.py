@@ -76,8 +76,12 @@ class _Finder:
             self.parents[younger] = older
 
     def define(self, value: SSAValue) -> None:
-        count = len(value.type.items) if isinstance(value.type, VecType) else 1
-        first = len(self.parents)
+        first, type_ = len(self.parents), value.type
+        if not isinstance(type_, VecType):
+            self.parents.append(first)
+            self.elements[value] = (first,)
+            return
+        count = len(type_.items)
         self.parents += range(first, first + count)
         self.elements[value] = tuple(range(first, first + count))
 
@@ -138,7 +142,8 @@ class _Finder:
                 self.written += [(element, op) for element in self.elements[operand]]
 
     def classes(self) -> AliasClasses:
-        elements = {v: tuple(map(self.root, e)) for v, e in self.elements.items()}
+        roots = [self.root(element) for element in range(len(self.parents))]
+        elements = {v: tuple([roots[e] for e in some]) for v, some in self.elements.items()}
         writers: dict[int, list[Operation]] = {}
         for element, op in self.written:
             writers.setdefault(self.root(element), []).append(op)

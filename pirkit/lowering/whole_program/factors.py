@@ -42,13 +42,17 @@ def without_common_factors(graph: Graph) -> Graph:
     """
     if all(op.name != "matmul" for op in graph.ops):
         return graph
-    while (ops := _once(graph)) is not None:
+    settled: set[tuple[Op, ...]] = set()
+    while (ops := _once(graph, settled)) is not None:
         graph = replace(graph, ops=ops)
     return graph
 
 
-def _once(graph: Graph) -> list[Op] | None:
-    """The ops when factors are taken out of all sums, None where there are none to take out."""
+def _once(graph: Graph, settled: set[tuple[Op, ...]]) -> list[Op] | None:
+    """The ops when factors are taken out of all sums, None where there are none to take out.
+
+    Sums of terms that are ``settled`` have none.
+    """
     uses = Counter([*graph.outputs, *(a for op in graph.ops for a in op.args)])
     alone = {op.out: op for op in graph.ops if uses[op.out] == 1}
     instead: dict[int, list[Op]] = {}
@@ -58,8 +62,13 @@ def _once(graph: Graph) -> list[Op] | None:
             continue
         terms, inner = _terms(graph, op, alone)
         seen |= inner
-        groups = _groups(graph, op.out, [alone[t] for t in terms if t in alone])
-        if groups:
+        members = [alone[t] for t in terms if t in alone]
+        if (op, *members) in settled:
+            continue
+        groups = _groups(graph, op.out, members)
+        if not groups:
+            settled.add((op, *members))
+        else:
             gone = {member.out for members in groups.values() for member in members}
             left = [t for t in terms if t not in gone]
             for value in gone | inner:
