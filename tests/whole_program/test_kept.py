@@ -361,3 +361,18 @@ def test_a_second_process_needs_no_passes(tmp_path: Path) -> None:
     ]
     assert [lines[0] for lines in said] == ["passes", "kept"]
     assert said[0][1] == said[1][1]
+
+
+def test_a_first_process_imports_what_it_needs() -> None:
+    code = f"{PROGRAM}\nprint(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PIRKIT_NATIVE_CACHE": "off"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    passes, _, modules = done.stdout.splitlines()
+    assert passes == "passes"
+    for name in ("runtime.kernels.numpy", "lowering.codegen.correlations", "split", "cli"):
+        assert f"pirkit.{name}" not in modules.split()

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from math import prod
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from pirkit.dialect.map_expr.checking import kernel_at
 from pirkit.dialect.map_expr.kernel import MapExpr
 from pirkit.dialect.map_expr.tree import Load
 from pirkit.index.maps import space
-from pirkit.lowering.codegen.compile_blocks import native_correlation
-from pirkit.lowering.codegen.correlating import Correlation
-from pirkit.lowering.native_conv import multiplications, native_form, why_never_native
 from pirkit.lowering.native_ops import CONVOLUTIONS, FUSED
 from pirkit.lowering.whole_program.graph import Refused
 from pirkit.runtime.binding import HALVES, Binding
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.native.function import NativeSequence
 from pirkit.runtime.plan import Call, Plan
+
+if TYPE_CHECKING:
+    from pirkit.lowering.codegen.correlating import Correlation
 
 Metas = Callable[[int], TensorMeta]
 
@@ -36,6 +36,8 @@ def convolution_of(call: Call, meta: Metas, exchanged: Collection[int]) -> Nativ
     x, w = (
         _distances(b.input(k), slot in exchanged) for k, slot in enumerate(_operands(call))
     )  # fmt: skip
+    from pirkit.lowering.codegen.compile_blocks import native_correlation  # noqa: PLC0415  seldom
+
     return native_correlation(form, (*x, *w))
 
 
@@ -93,6 +95,12 @@ def _binding(call: Call, meta: Metas) -> Binding:
 
 
 def _form(b: Binding) -> NativeSequence | Correlation:
+    from pirkit.lowering.native_conv import (  # noqa: PLC0415  imports kernels and much of codegen
+        multiplications,
+        native_form,
+        why_never_native,
+    )
+
     reason = f"its elements are {b.dtype}" if b.dtype in HALVES else why_never_native(b)
     if reason is None and not multiplications(b):
         reason = "it is one of nothing"
@@ -103,7 +111,7 @@ def _form(b: Binding) -> NativeSequence | Correlation:
 
 def _correlates(call: Call, meta: Metas) -> bool:
     try:
-        return isinstance(_form(_binding(call, meta)), Correlation)
+        return not isinstance(_form(_binding(call, meta)), NativeSequence)
     except Refused:
         return False
 
