@@ -28,7 +28,7 @@ def may_state(op: PirOp, slot: int, made: Meta) -> bool:
     stated = meta_of(result.type)
     return (
         compatible(stated, made)
-        or (_is_by_product(op, slot) and _is_unset(stated, made))
+        or is_unset_by_product(op, slot, made)
         or _starts_loop(op)
         or _is_part(op, slot, stated, made)
         or (op.name == "pd_op.scale" and _are_numbers(stated, made))
@@ -36,9 +36,11 @@ def may_state(op: PirOp, slot: int, made: Meta) -> bool:
     )
 
 
-def _is_by_product(op: PirOp, slot: int) -> bool:
-    results = op.definition.results
-    return results[min(slot, len(results) - 1)].intermediate
+def is_unset_by_product(op: PirOp, slot: int, made: Meta) -> bool:
+    """True for a by-product that is made without elements, and stated without dimensions."""
+    result, results = op.result_slots[slot], op.definition.results
+    is_by_product = results[min(slot, len(results) - 1)].intermediate
+    return is_by_product and result is not None and _is_unset(meta_of(result.type), made)
 
 
 def _is_unset(stated: Meta, made: Meta) -> bool:

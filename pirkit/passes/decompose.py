@@ -23,7 +23,7 @@ from pirkit.dialect.opdef import decompose
 from pirkit.dialect.operation import PirOp, create, span_of
 from pirkit.dialect.ops.gradients import SOURCES as GRADIENTS
 from pirkit.dialect.primitives import is_primitive
-from pirkit.dialect.stated import is_true, parts_agree
+from pirkit.dialect.stated import is_true, is_unset_by_product, parts_agree
 from pirkit.dialect.types import meta_of, vec_type
 from pirkit.passes.base import Pass, PassContext, Stats, option
 from pirkit.passes.gain import has_kernel, why_whole
@@ -270,13 +270,15 @@ def _results(op: PirOp, values: list[Any], b: Builder) -> list[SSAValue | None] 
     slots = op.result_slots
     if len(values) != len(slots):
         values = [*values, *[None] * (len(slots) - len(values))]
-    for result, value in zip(slots, values, strict=True):
+    for slot, (result, value) in enumerate(zip(slots, values, strict=True)):
         if result is None:
             continue
         if isinstance(value, tuple | list):
             value = b.combine(cast("list[Value]", value))
         fits = value is not None and (
-            compatible(meta_of(result.type), value.any_meta) or parts_agree(result, value.any_meta)
+            compatible(meta_of(result.type), value.any_meta)
+            or parts_agree(result, value.any_meta)
+            or is_unset_by_product(op, slot, value.any_meta)
         )
         if value is None or not fits:
             if result.first_use is not None and not is_true(result):

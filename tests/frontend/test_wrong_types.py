@@ -122,3 +122,24 @@ def test_what_is_stated_with_another_type_stays_whole(pipeline: str) -> None:
 """  # noqa: E501
     found = computed(text, pipeline, x=np.diag([1, 2, 0, 3]).astype(np.float32))["r"]
     assert (found.dtype, int(found)) == (np.int64, 3)
+
+
+@pytest.mark.parametrize("pipeline", PIPELINES)
+def test_a_by_product_without_elements_is_read_by_the_gradient(pipeline: str) -> None:
+    """Paddle states the counts of messages, which only a mean needs, as one number."""
+    text = """{
+    (%0) = "pd_op.data" () {dtype:float32,name:"x",place:Place(undefined:0),shape:[3,2],stop_gradient:[false]} : () -> tensor<3x2xf32>
+    (%1) = "pd_op.data" () {dtype:int64,name:"i",place:Place(undefined:0),shape:[4],stop_gradient:[true]} : () -> tensor<4xi64>
+    (%2) = "pd_op.data" () {dtype:int64,name:"j",place:Place(undefined:0),shape:[4],stop_gradient:[true]} : () -> tensor<4xi64>
+    (%3) = "pd_op.full_int_array" () {dtype:int64,place:Place(cpu),stop_gradient:[true],value:[0]} : () -> tensor<1xi64>
+    (%4, %5) = "pd_op.send_u_recv" (%0, %1, %2, %3) {reduce_op:"SUM",stop_gradient:[false,false]} : (tensor<3x2xf32>, tensor<4xi64>, tensor<4xi64>, tensor<1xi64>) -> tensor<3x2xf32>, tensor<f32>
+    (%6) = "pd_op.send_u_recv_grad" (%0, %1, %2, <<NULL VALUE>>, %5, %4) {reduce_op:"SUM",stop_gradient:[false]} : (tensor<3x2xf32>, tensor<4xi64>, tensor<4xi64>, <<NULL TYPE>>, tensor<f32>, tensor<3x2xf32>) -> tensor<3x2xf32>
+    () = "builtin.shadow_output" (%6) {output_name:"g"} : (tensor<3x2xf32>) -> 
+}
+"""  # noqa: E501
+    x = np.arange(6, dtype=np.float32).reshape(3, 2)
+    edges = np.zeros((3, 3), np.float32)
+    i, j = np.array([0, 1, 1, 2]), np.array([1, 0, 2, 2])
+    edges[j, i] = 1
+    found = computed(text, pipeline, x=x, i=i, j=j)["g"]
+    np.testing.assert_allclose(found, edges.T @ (edges @ x))

@@ -386,6 +386,8 @@ def _(s: SampleMaker) -> Iterator[Sample]:
     yield s(*_operands(s, 0, 3), **attrs)
     if s.dtype in (dt.float16, dt.bfloat16):
         yield s(*_operands(s, 2, 3, master=True), multi_precision=True, **attrs)
+    if s.definition is Asgd:
+        yield s(*_operands(s, 3)[:5], s.array([4], dt.int64), None)
     if s.definition is Rprop:
         slopes = s.array([0.5, -0.25, 2.0]), s.array([1.0, 1.0, 0.0])
         rest = s.array([0.1, 0.2, 0.05]), None, s.array([0.01, 0.15]), s.array([0.5, 1.25])

@@ -95,6 +95,7 @@ def _(c: OpCall) -> Results:
 def _(c: OpCall) -> Results:
     b, slope = c.b, c.b.wide(c.grad)
     total = b.wide(c.d) - b.wide(c.y) + slope
-    rate = number(b, c.learning_rate) / number(b, c.n)
+    rate = number(b, c.learning_rate)
+    rate = rate / b.cast(number(b, c.n), rate.dtype)
     param, master = stepped(b, c.param, c.master_param, lambda p: p - rate * total)
     return param, *_kept(b, (total, slope), (c.d, c.y)), master
