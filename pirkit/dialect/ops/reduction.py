@@ -19,10 +19,11 @@ from pirkit.dialect.opdef import (
     require,
     samples,
 )
+from pirkit.dialect.ops.unary import from_ints
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import normalize_axes, reduced, same_dim, show
 from pirkit.runtime import dtype as dt
-from pirkit.runtime.convert import convert, in_f32, widened
+from pirkit.runtime.convert import convert, widened
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.meta import TensorMeta
 
@@ -199,21 +200,26 @@ def _(x: Array, *, axis: Sequence[int], keepdim: bool) -> Array:
 class LogSumExp:
     """Logarithm of the sum of exponentials over `axis`, stable for large elements.
 
+    Integers enter as float32.
+
     C1: each axis names a dimension of `x`, and none twice.
+    C2: `x` is not bool and not complex.
     """
 
     name = "pd_op.logsumexp"
     signature = "x ; axis: i32[] = [], keepdim: bool = False, reduce_all: bool = False -> out"
-    dtypes = dt.FLOATS
+    dtypes = dt.REAL
 
 
 @infer_meta(LogSumExp)
 def _(x: TensorMeta, *, axis: Axes, keepdim: bool, reduce_all: bool) -> TensorMeta:
-    return x.with_shape(reduced(x.shape, () if reduce_all else axis, keepdim))
+    require(x.dtype not in (dt.bool_, *dt.COMPLEX), "C2", f"{x} has no exponentials to add up")
+    made = x if x.dtype in dt.FLOATS else x.with_dtype(dt.float32)
+    return made.with_shape(reduced(x.shape, () if reduce_all else axis, keepdim))
 
 
 @reference(LogSumExp)
-@in_f32
+@from_ints
 def _(x: Array, *, axis: Sequence[int], keepdim: bool, reduce_all: bool) -> Array:
     axes = axes_of(x, axis, reduce_all)
     if not x.size:
@@ -287,6 +293,7 @@ def _(s: SampleMaker) -> Iterator[Sample]:
     yield s(s.tensor(2, 3, 4, low=-50, high=50), axis=(1,))
     yield s(s.tensor(2, 3), axis=(0, 1), keepdim=True, reduce_all=True)
     yield s(s.tensor(2, 3), axis=(-1,))
+    yield s(s.tensor(), axis=(0,))
 
 
 @samples(MeanAll)
@@ -312,6 +319,7 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
 @bad_samples(LogSumExp)
 def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     yield "C1", s(s.tensor(2, 3), axis=(2,))
+    yield "C2", s(s.bools(3))
 
 
 @bad_samples(Prod)

@@ -9,7 +9,6 @@ import numpy as np
 
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.samples import Sample, SampleMaker
-from pirkit.dialect.shapes import unchanged
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import in_f32
 from pirkit.runtime.meta import TensorMeta
@@ -143,20 +142,25 @@ reference(Abs)(in_f32(np.abs))
 
 @op
 class Sign:
-    """-1, 0 or 1; NaN stays, -0.0 becomes 0.0; of a complex number, `x / abs(x)`."""
+    """-1, 0 or 1; NaN stays, -0.0 becomes 0.0; of a complex number, `x / abs(x)`.
+
+    C1: `x` is not bool.
+    """
 
     name = "pd_op.sign"
     signature = "x -> out"
     dtypes = dt.NUMBERS
 
 
-infer_meta(Sign)(unchanged)
 reference(Sign)(in_f32(np.sign))
 
 
 @op
 class Square:
-    """`x * x`."""
+    """`x * x`.
+
+    C1: `x` is not bool.
+    """
 
     name = "pd_op.square"
     signature = "x -> out"
@@ -164,7 +168,12 @@ class Square:
     inplace = {"out": "x"}
 
 
-infer_meta(Square)(unchanged)
+@infer_meta(Sign, Square)
+def _(x: TensorMeta) -> TensorMeta:
+    require(x.dtype is not dt.bool_, "C1", "booleans have no sign and no square")
+    return x
+
+
 reference(Square)(in_f32(np.square))
 
 
@@ -176,6 +185,6 @@ def _(s: SampleMaker) -> Iterator[Sample]:
     yield s(s.array([0.0, -0.0, 1.0, -2.0]))
 
 
-@bad_samples(Abs)
+@bad_samples(Abs, Sign, Square)
 def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     yield "C1", s(s.bools(3))

@@ -25,6 +25,7 @@ class PNorm:
     Order 0 counts nonzero elements; infinite orders take the greatest or least magnitude.
 
     C1: `axis` names a dimension of `x`.
+    C2: `x` is a float tensor.
     """
 
     name = "pd_op.p_norm"
@@ -39,6 +40,7 @@ class PNorm:
 def _(
     x: TensorMeta, *, porder: float, axis: int, epsilon: float, keepdim: bool, asvector: bool
 ) -> TensorMeta:
+    require(x.dtype in dt.FLOATS, "C2", f"{x} has no fractions")
     return x.with_shape(reduced(x.shape, () if asvector else (axis,), keepdim))
 
 
@@ -168,6 +170,7 @@ def _(s: SampleMaker) -> Iterator[Sample]:
 @bad_samples(PNorm)
 def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     yield "C1", s(s.tensor(2, 3), axis=2)
+    yield "C2", s(s.ints((2, 3), 0, 5))
 
 
 @bad_samples(Norm)

@@ -9,6 +9,7 @@ from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose, vjp
 from pirkit.dialect.rules.reduction import axes_of, unreduced
+from pirkit.runtime import dtype as dt
 
 
 @decompose("pd_op.p_norm")
@@ -72,16 +73,18 @@ def _(c: OpCall) -> tuple[Value, Value]:
 @decompose("pd_op.logsumexp")
 def _(c: OpCall) -> Value:
     """The greatest element is subtracted first, where it is finite."""
-    b, x = c.b, c.b.wide(c.x)
+    b = c.b
+    given = c.x if c.x.dtype in dt.FLOATS else b.cast(c.x, dt.float32)
+    x = b.wide(given)
     axes = axes_of(x, () if c.reduce_all else c.axis)
     if not axes:
-        return c.x
+        return given
     if 0 in [x.shape[a] for a in axes]:
-        return b.cast(b.log(b.sum(b.exp(x), axes, keepdim=c.keepdim)), c.x.dtype)
+        return b.cast(b.log(b.sum(b.exp(x), axes, keepdim=c.keepdim)), given.dtype)
     top = b("pd_op.max", x, axis=axes, keepdim=True)
     top = b.where(b.isfinite(top), top, b.zeros_like(top))
     total = b.log(b.sum(b.exp(x - top), axes, keepdim=True)) + top
-    return b.cast(total if c.keepdim else b.squeeze(total, axis=axes), c.x.dtype)
+    return b.cast(total if c.keepdim else b.squeeze(total, axis=axes), given.dtype)
 
 
 @vjp("pd_op.logsumexp")

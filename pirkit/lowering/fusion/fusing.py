@@ -235,7 +235,8 @@ class FusePass(Pass):
         return self.gain and _saves(made)
 
     def fuse(self, ctx: PassContext, found: Fused, block: Block) -> None:
-        for refusal in found.partition.refusals.values():
+        # one that concerns several pairs is told once
+        for refusal in {id(r): r for r in found.partition.refusals.values()}.values():
             ctx.remark("missed", str(refusal), refusal.ops[1])
         for choice in (c for g in found.partition.groups for c in g.chosen):
             ctx.remark("passed", str(choice), choice.reader.op)
