@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from pirkit.analysis.stated_types import misstated
 from pirkit.frontend.compile import run_passes
 from pirkit.frontend.files import Program
 from pirkit.lowering.plan_writer import write_plan
@@ -20,6 +21,8 @@ def native_form(program: Program, pipeline: str) -> tuple[NativeProgram | None, 
     Raises what `run_passes` raises.
     """
     apart = run_passes(program, ",".join(filter(None, (GRADIENTS, pipeline, APART))))
+    if misstated(apart.entry(None).block):
+        return None, ("a value has not the type that the program states",)
     found = with_points(write_plan(apart.entry(None)))
     if not isinstance(found, str):
         return found, ()

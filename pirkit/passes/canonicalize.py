@@ -10,6 +10,7 @@ from xdsl.ir import SSAValue
 from pirkit.analysis.alias import AliasClasses, alias_classes
 from pirkit.analysis.constants import splat_of
 from pirkit.analysis.order import operations
+from pirkit.analysis.stated_types import misstated
 from pirkit.diag.records import dataclass
 from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.passes.base import Pass, PassContext, Stats
@@ -50,10 +51,13 @@ class _Sweep:
         self.ctx = ctx
         self.program = program
         self.classes: AliasClasses = alias_classes(program)
+        self.wrong = misstated(program.block)
 
     def run(self, table: dict[str, tuple[Law, ...]]) -> bool:
         before = self.ctx.rewrites
         for op in self.ctx.each(operations(self.program.block)):
+            if self.wrong and not self.wrong.isdisjoint((*op.operands, *op.results)):
+                continue  # laws ask for types
             if op.name in table:
                 self.apply(op, table[op.name])
             elif op.name == "pd_op.if":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
 from typing import Any, cast
 
 import numpy as np
@@ -12,13 +13,13 @@ from pirkit.analysis.alias import AliasClasses, alias_classes
 from pirkit.analysis.constants import CONSTANTS, UNKNOWN_VALUE, array_of, attribute_of
 from pirkit.analysis.effects import is_pure
 from pirkit.analysis.order import operations
+from pirkit.analysis.stated_types import misstated
 from pirkit.diag.errors import ConstraintError
 from pirkit.diag.records import dataclass
 from pirkit.dialect.attrs import encode
 from pirkit.dialect.infer import infer_result_types
 from pirkit.dialect.opdef import infer_meta, reference
 from pirkit.dialect.operation import PirOp, make
-from pirkit.dialect.stated import is_true
 from pirkit.dialect.types import meta_of
 from pirkit.passes.base import Pass, PassContext, Stats, option
 from pirkit.passes.rewrite import replace, says_as_much
@@ -52,15 +53,17 @@ class ConstantFoldPass(Pass):
 
     def run(self, ctx: PassContext, module: ModuleOp) -> None:
         for program in ctx.programs(module):
-            classes = alias_classes(program)
+            classes, wrong = alias_classes(program), misstated(program.block)
             for op in ctx.each(operations(program.block)):
                 if is_pure(op) and op.name not in CONSTANTS:
-                    self.fold(ctx, op, classes)
+                    self.fold(ctx, op, classes, wrong)
 
-    def fold(self, ctx: PassContext, op: PirOp, classes: AliasClasses) -> None:
+    def fold(
+        self, ctx: PassContext, op: PirOp, classes: AliasClasses, wrong: AbstractSet[SSAValue]
+    ) -> None:
         if any(classes.is_written(r) for r in op.results):
             return
-        found = self.results(op, classes)
+        found = self.results(op, classes, wrong)
         if found is None:
             return
         constants: list[PirOp] = []
@@ -74,7 +77,9 @@ class ConstantFoldPass(Pass):
         ctx.count("folded")
         replace(op, [c.results[0] for c in constants], constants)
 
-    def results(self, op: PirOp, classes: AliasClasses) -> list[Array] | None:
+    def results(
+        self, op: PirOp, classes: AliasClasses, wrong: AbstractSet[SSAValue]
+    ) -> list[Array] | None:
         """What the op computes, if it is known, small, and all its results are tensors."""
         definition = op.definition
         rule = reference.get(definition)
@@ -94,18 +99,23 @@ class ConstantFoldPass(Pass):
             argument = None
             if value is not None:
                 meta_only = slot.name in definition.reads_meta_only
-                argument = self.argument(value, classes, meta_only=meta_only)
+                argument = self.argument(value, classes, wrong, meta_only=meta_only)
                 if argument is None:
                     return None
             arguments.append(argument)
         return self.compute(op, rule, arguments, keywords)
 
     def argument(
-        self, value: SSAValue, classes: AliasClasses, *, meta_only: bool
+        self,
+        value: SSAValue,
+        classes: AliasClasses,
+        wrong: AbstractSet[SSAValue],
+        *,
+        meta_only: bool,
     ) -> Array | list[Array] | None:
         """An operand as the rule takes it, or None if it is not known."""
         meta = meta_of(value.type)
-        if meta_only and isinstance(meta, TensorMeta) and meta.is_static and is_true(value):
+        if meta_only and isinstance(meta, TensorMeta) and meta.is_static and value not in wrong:
             return np.broadcast_to(np.zeros((), meta.dtype.np), meta.shape)
         owner = value.owner
         if isinstance(owner, Operation) and owner.name == "pir.combine":

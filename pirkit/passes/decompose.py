@@ -14,6 +14,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from pirkit.analysis.differentiation import is_differentiable, stops_gradient
 from pirkit.analysis.openness import is_open_call
 from pirkit.analysis.order import operations
+from pirkit.analysis.stated_types import misstated
 from pirkit.diag.errors import InternalError, UnsupportedError
 from pirkit.diag.limits import check
 from pirkit.dialect.attrs import encode
@@ -73,8 +74,13 @@ class DecomposePass(Pass):
             refused[op] = error.message
 
         for program in ctx.programs(module):
+            wrong = misstated(program.block)
             for op in ctx.each(list(operations(program.block))):
-                if op.parent is not None and wanted(op):
+                if op.parent is None or not wanted(op):
+                    continue
+                if wrong and not wrong.isdisjoint(op.operands):
+                    refused[op] = "it reads a value that has not the type that the program states"
+                else:
                     ctx.count("decomposed", apart(op, wanted, leave=left))
             for op in operations(program.block):
                 if not is_primitive(op):

@@ -143,3 +143,59 @@ def test_a_by_product_without_elements_is_read_by_the_gradient(pipeline: str) ->
     edges[j, i] = 1
     found = computed(text, pipeline, x=x, i=i, j=j)["g"]
     np.testing.assert_allclose(found, edges.T @ (edges @ x))
+
+
+SPREAD: Final = """{
+    (%0) = "pd_op.data" () {dtype:float32,name:"x",place:Place(undefined:0),shape:[2,1,3,4],stop_gradient:[true]} : () -> tensor<2x1x3x4xf32>
+    (%1) = "pd_op.data" () {dtype:float32,name:"w",place:Place(undefined:0),shape:[5,4,2],stop_gradient:[true]} : () -> tensor<5x4x2xf32>
+    (%2) = "pd_op.matmul" (%0, %1) {stop_gradient:[true],transpose_x:false,transpose_y:false} : (tensor<2x1x3x4xf32>, tensor<5x4x2xf32>) -> tensor<2x1x3x2xf32>
+    (%3) = "pd_op.tanh" (%2) {stop_gradient:[true]} : (tensor<2x1x3x2xf32>) -> tensor<2x1x3x2xf32>
+    (%4) = "pd_op.softmax" (%3) {axis:-1,stop_gradient:[true]} : (tensor<2x1x3x2xf32>) -> tensor<2x1x3x2xf32>
+    (%5) = "pd_op.sin" (%4) {stop_gradient:[true]} : (tensor<2x1x3x2xf32>) -> tensor<2x1x3x2xf32>
+    () = "builtin.shadow_output" (%5) {output_name:"y"} : (tensor<2x1x3x2xf32>) -> 
+}
+"""  # noqa: E501
+EXPONENTS: Final = """{
+    (%0) = "pd_op.data" () {dtype:int64,name:"x",place:Place(undefined:0),shape:[3],stop_gradient:[true]} : () -> tensor<3xi64>
+    (%1) = "pd_op.exp" (%0) {stop_gradient:[true]} : (tensor<3xi64>) -> tensor<3xi64>
+    (%2) = "pd_op.cast" (%1) {dtype:int64,stop_gradient:[true]} : (tensor<3xi64>) -> tensor<3xi64>
+    (%3) = "pd_op.add" (%2, %2) {stop_gradient:[true]} : (tensor<3xi64>, tensor<3xi64>) -> tensor<3xi64>
+    () = "builtin.shadow_output" (%3) {output_name:"y"} : (tensor<3xi64>) -> 
+}
+"""  # noqa: E501
+
+
+def softmax(x: Any) -> Any:
+    return np.exp(x) / np.exp(x).sum(-1, keepdims=True)
+
+
+@pytest.mark.parametrize("pipeline", [*PIPELINES, "whole"])
+def test_what_is_made_of_a_value_of_another_type_is_not_fused(pipeline: str) -> None:
+    """Paddle states the batch of the factor with more dimensions."""
+    rng = np.random.default_rng(0)
+    x, w = (rng.standard_normal(s, np.float32) for s in ((2, 1, 3, 4), (5, 4, 2)))
+    if pipeline == "whole":
+        made = pirkit.compile_whole(Program(read_paddle_text(SPREAD)))
+        assert made.reasons == ("a value has not the type that the program states",)
+        found = made(x=x, w=w)["y"]
+    else:
+        found = computed(SPREAD, pipeline, x=x, w=w)["y"]
+    np.testing.assert_allclose(found, np.sin(softmax(np.tanh(x @ w))), rtol=1e-5)
+
+
+@pytest.mark.parametrize("pipeline", PIPELINES)
+def test_a_cast_from_a_type_that_is_only_stated_stays(pipeline: str) -> None:
+    found = computed(EXPONENTS, pipeline, x=np.array([0, 1, 2]))["y"]
+    assert (found.dtype, found.tolist()) == (np.int64, [2, 4, 14])
+
+
+@pytest.mark.parametrize("pipeline", [*PIPELINES, "constant-fold"])
+def test_sizes_behind_a_type_that_is_only_stated_are_not_folded(pipeline: str) -> None:
+    sized = SPREAD.replace('"pd_op.sin" (%4)', '"pd_op.shape64" (%4)')
+    sized = sized.replace(
+        "(tensor<2x1x3x2xf32>) -> tensor<2x1x3x2xf32>\n    () =",
+        "(tensor<2x1x3x2xf32>) -> tensor<4xi64>\n    () =",
+    )
+    sized = sized.replace(": (tensor<2x1x3x2xf32>) -> \n", ": (tensor<4xi64>) -> \n")
+    x, w = np.zeros((2, 1, 3, 4), np.float32), np.zeros((5, 4, 2), np.float32)
+    assert computed(sized, pipeline, x=x, w=w)["y"].tolist() == [2, 5, 3, 2]

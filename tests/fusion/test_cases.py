@@ -49,3 +49,11 @@ def test_without_again_and_tiles_the_conflict_is_shown_and_the_group_cut(
     got = run(fused(program, recompute=0, tile=False, single=True)[0], c.inputs)
     for key in want:
         np.testing.assert_allclose(got[key], want[key], rtol=2e-5, atol=1e-6)
+
+
+def test_a_refusal_that_concerns_two_pairs_is_told_once() -> None:
+    _, program = built("c08_dear_sum_with_own_reverse")
+    assert len(plan_fusion(program.block, Policy()).partition.refusals) == 2
+    _, context = fused(program)
+    told = [r for r in context.remarks if r.kind == "missed"]
+    assert len(told) == 1

@@ -119,6 +119,7 @@ UNTOLD: Final = Opaque("what a kernel would read does not tell all of its sizes"
 BEHIND: Final = Opaque("it stands behind an op that writes in place", "alias")
 SHARED: Final = Opaque("its storage is written later", "alias")
 RENAMES: Final = Opaque("it is another name for what a kernel stores anyway")
+MISSTATED: Final = Opaque("a type is not the one that the program states")
 PLACES: Final = Opaque("its elements are places that others look up: they have to be in memory")
 KEEPS_STORAGE: Final = frozenset({PURE, IO, RANDOM})
 COPIES: Final = frozenset({"stack_create", "tuple_push", "tuple_pop", "has_elements"})
@@ -137,12 +138,14 @@ def equations(
     block: Block,
     untold: AbstractSet[PirOp] = frozenset(),
     storage: AliasClasses | None = None,
+    misstated: AbstractSet[SSAValue] = frozenset(),
 ) -> Equations:
     """The equations of the ops of a block, those in inner blocks left out.
 
     Ops whose sizes are ``untold`` by what a kernel would read are opaque. Where the program writes
     in place, ``storage`` tells which values share it: kernels keep no order of storage, so that ops
-    behind the first that writes are opaque, and ops whose results are written.
+    behind the first that writes are opaque, and ops whose results are written. Those that read or
+    make values that are ``misstated`` are opaque, too.
     """
     has_written = False
     found = Equations()
@@ -155,6 +158,8 @@ def equations(
             values = guard
         if op in untold:
             values = UNTOLD
+        if misstated and not misstated.isdisjoint((*op.operands, *op.results)):
+            values = MISSTATED
         if storage is not None:
             has_written = has_written or writes(op)
             shared = any(map(storage.is_written, op.results))

@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from pirkit.analysis.alias import AliasClasses, alias_classes
+from pirkit.analysis.stated_types import misstated
 from pirkit.diag.errors import InternalError
 from pirkit.diag.records import dataclass
 from pirkit.dialect.attrs import encode
@@ -50,14 +51,17 @@ def plan_fusion(
     policy: Policy,
     together: Iterable[Pair] = (),
     storage: AliasClasses | None = None,
+    wrong: AbstractSet[SSAValue] | None = None,
 ) -> Fused:
     """The kernels of a block; the block stays as it is.
 
-    ``storage`` is needed of a program that writes in place.
+    ``storage`` is needed of a program that writes in place. ``wrong`` are the values that have not
+    the types that the program states; by default they are looked for in this block.
     """
+    wrong = misstated(block) if wrong is None else wrong
     pairs, untold = tuple(together), set[PirOp]()
     while True:  # each time, ops or tiles are left out; there are none of them in most programs
-        known = equations(block, untold, storage)
+        known = equations(block, untold, storage, wrong)
         if policy.gain:
             leave_out(known)
         try:
@@ -210,12 +214,14 @@ class FusePass(Pass):
             if writer is not None:
                 why = f"`{writer.name}` writes in place: what stands behind it is not fused"
                 ctx.remark("missed", why, writer)
+            wrong = misstated(program.block)
             named = named_ops(program) if pairs else {}
             together = [(named[a], named[b]) for a, b in pairs if a in named and b in named]
             for block in list(blocks_of(program)):
                 if storage is None:
                     name_siblings(block)
-                self.fuse(ctx, plan_fusion(block, self.policy, together, storage), block)
+                found = plan_fusion(block, self.policy, together, storage, wrong)
+                self.fuse(ctx, found, block)
 
     @property
     def policy(self) -> Policy:
