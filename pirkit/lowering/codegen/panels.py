@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pirkit.diag.records import dataclass
 from pirkit.lowering.codegen.ir import I64, PTR, Builder, Type, Value
 from pirkit.lowering.codegen.points import masked_load, tail_mask
-from pirkit.lowering.codegen.primitives import element
+from pirkit.lowering.codegen.primitives import element, extremum
 from pirkit.lowering.codegen.routines import Routines
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.native.target import Target
@@ -83,6 +83,7 @@ class Source:
 def swept(
     made: Routines, shape: Shape, a: Strides, depth: int, c_row: int, rest: tuple[int, int],
     source: Source | None = None, shared: bool = False, ahead: Sequence[int] = (),
+    largest: int = 0,
 ) -> str:  # fmt: skip
     """The function ``(a, panels, c, m, n, k, fresh)``: C of m by n is A times panels, or grows by it.
 
@@ -90,7 +91,8 @@ def swept(
     have, unless they have none. With a ``source`` there is one new panel, which lies at a last
     parameter ``source``; memory is asked for the panel behind it. With ``shared`` the tiles are
     those of all products of the module, which tell them their strides. Each of ``ahead`` has a
-    parameter more: memory that is asked for, as many lines with each tile.
+    parameter more: memory that is asked for, as many lines with each tile. With ``largest`` there is
+    one more, for a vector of the largest elements of each row, so many bytes apart.
     """  # noqa: E501
     rows_left, columns_left = rest
     packs = source is not None and source.packs
@@ -113,11 +115,14 @@ def swept(
                     some = b.at(Value(f"%ahead{k}", PTR), b.times(before, lines * _LINE))
                     ask(b, some, lines * _LINE, _SECOND)
                 row = source.strides[0] if source is not None and packs else None
-                strides = None if shared and not packs else (*a, c_row)
-                name = _tile(made, shape, strides, (rows, columns), row)
+                strides = None if shared and not packs and not largest else (*a, c_row)
+                name = _tile(made, shape, strides, (rows, columns), row, largest)
                 first = b.at(pa, b.times(number, shape.rows * a[0]))
                 into = b.at(target, b.times(number, shape.rows * c_row))
                 given = f"{first}, {here}, {into}, i64 %k, i1 %fresh"
+                if largest:
+                    place = b.at(Value("%largest", PTR), b.times(number, shape.rows * largest))
+                    given += f", {place}"
                 if strides is None:
                     given += f", i64 {a[0]}, i64 {a[1]}, i64 {c_row}"
                 b.do(f"call void @{name}({given}{', ptr %source' if packs else ''})")
@@ -156,7 +161,8 @@ def swept(
     if source is not None:
         parameters += ", ptr %source"
     parameters += "".join([f", ptr %ahead{k}" for k in range(len(ahead))])
-    key = ("sweep", shape, a, depth, c_row, rest, source, shared, tuple(ahead))
+    parameters += ", ptr %largest" if largest else ""
+    key = ("sweep", shape, a, depth, c_row, rest, source, shared, tuple(ahead), largest)
     return made.add(key, parameters, write)
 
 
@@ -181,12 +187,13 @@ def _ask_for_some(b: Builder, shape: Shape, source: Source, depth: int, tile: Va
 
 def _tile(
     made: Routines, shape: Shape, strides: tuple[int, int, int] | None, extent: tuple[int, int],
-    b_row: int | None,
+    b_row: int | None, largest: int = 0,
 ) -> str:  # fmt: skip
     """The function ``(a, panel, c, k, fresh)`` for a tile of ``extent`` rows and columns.
 
     ``strides`` are those of A and from row to row of C: last parameters, unless they are known.
     With B in rows ``b_row`` bytes apart at a last parameter ``source``, the panel is made of it.
+    With ``largest``, a vector of the largest elements of each row is kept at a last parameter.
     """
     rows, columns = extent
     size, lanes, vector = shape.dtype.itemsize, shape.lanes, shape.vector
@@ -261,15 +268,24 @@ def _tile(
             ]
 
         grows = b.emit(Type("i1"), "xor i1 %fresh, true")
-        for (where, lanes_on), total in zip(places, b.branch(grows, grown, sums), strict=True):
+        totals = b.branch(grows, grown, sums)
+        for (where, lanes_on), total in zip(places, totals, strict=True):
             write_vector(b, total, where, size, lanes_on)
+        for r in range(rows) if largest else ():
+            place = b.at(Value("%largest", PTR), r * largest)
+            known_one = read_vector(b, vector, place, size, None)
+            for total, lanes_on in zip(totals[r * vectors :], masks, strict=False):
+                larger = extremum(b, total, known_one, "max", shape.dtype)
+                known_one = larger if lanes_on is None else b.select(lanes_on, larger, known_one)
+            write_vector(b, known_one, place, size, None)
 
     parameters = "ptr %a, ptr %b, ptr %c, i64 %k, i1 %fresh"
+    parameters += ", ptr %largest" if largest else ""
     if strides is None:
         parameters += ", i64 %row, i64 %column, i64 %apart"
     if b_row is not None:
         parameters += ", ptr %source"
-    return made.add(("tile", shape, strides, extent, b_row), parameters, write)
+    return made.add(("tile", shape, strides, extent, b_row, largest), parameters, write)
 
 
 # --- memory ---

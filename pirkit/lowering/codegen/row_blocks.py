@@ -28,6 +28,7 @@ from pirkit.lowering.codegen.points import argument, place, split_index
 from pirkit.lowering.codegen.routines import Routines
 from pirkit.lowering.codegen.row_asking import Asked, asked
 from pirkit.lowering.codegen.row_factors import with_factors
+from pirkit.lowering.codegen.row_largest import begun, ended, with_largest
 from pirkit.lowering.codegen.row_steps import (
     RowBlocks,
     RowNest,
@@ -59,7 +60,8 @@ def native_rows(group: RowBlocks) -> NativeFunction:
 
 def drafted(group: RowBlocks, target: Target) -> Draft:
     """The function of a group, not yet compiled."""
-    writer = _Writer(with_factors(group, target), target)
+    group = with_largest(with_factors(group, target), _DEPTH, target)
+    writer = _Writer(group, target)
     writer.emit()
     code = Code(b"", SYMBOL, writer.blocks, writer.scratch, writer.work, group.sizes)
     return Draft(writer.made.text(), code)
@@ -248,12 +250,18 @@ class _Writer:
         x, strides = self._rows(step.x, positions, first)
         out, (c_row, _) = self._rows(step.out, positions, first)
         rest = (self.group.rows % self.shape.rows, step.columns % self.shape.columns)
-        lines = [what.lines for what, _ in ahead]
-        sweep = swept(
-            self.made, self.shape, strides, step.depth, c_row, rest, shared=self.shared, ahead=lines
-        )
         b, size = self.b, self.shape.dtype.itemsize
-        asked_for = "".join([f", {where}" for _, where in ahead])
+        lines = [what.lines for what, _ in ahead]
+        apart = 0 if step.largest is None else self.pitch[step.largest.number]
+        sweep = swept(
+            self.made, self.shape, strides, step.depth, c_row, rest,
+            shared=self.shared, ahead=lines, largest=apart,
+        )  # fmt: skip
+        more = [where for _, where in ahead]
+        if step.largest is not None:
+            more.append(self._scratch(self.places[step.largest.number]))
+            b.do(f"call void @{begun(self.made, self.shape, apart)}({more[-1]}, {count})")
+        others = "".join([f", {where}" for where in more])
         panels = self._scratch(self.panels[number])
         pieces = -(-step.depth // _DEPTH)
         deep = -(-step.depth // pieces)
@@ -266,11 +274,13 @@ class _Writer:
             fresh = b.compare("eq", k, 0)
             b.do(
                 f"call void @{sweep}({left}, {right}, {out}, {count}, i64 {step.columns}, "
-                f"{some}, {fresh}{asked_for})"
+                f"{some}, {fresh}{others})"
             )
             return []
 
         b.loop(0, step.depth, deep, [], one)
+        if step.largest is not None:
+            b.do(f"call void @{ended(self.made, self.shape, apart)}({more[-1]}, {count})")
         if step.factor is not None:
             scale = scaled(self.made, self.shape, c_row, self.pitch[step.factor.number])
             factors = self._scratch(self.places[step.factor.number])

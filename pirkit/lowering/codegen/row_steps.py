@@ -38,7 +38,8 @@ Rows = Outside | Tile
 class RowProduct:
     """``out = x y``: ``depth`` elements in a row of x, ``columns`` in one of the result.
 
-    Each row is multiplied by what ``factor`` has for it, in its one column.
+    Each row is multiplied by what ``factor`` has for it, in its one column. The largest element of
+    a row is put into the first column of ``largest``, which has one for each lane of a vector.
     """
 
     x: Rows
@@ -47,6 +48,7 @@ class RowProduct:
     depth: int
     columns: int
     factor: Tile | None = None
+    largest: Tile | None = None
 
 
 @dataclass(frozen=True, slots=True)
