@@ -17,7 +17,7 @@ from pirkit.lowering.codegen.awaiting import Draft, function_of
 from pirkit.lowering.codegen.compile import key_of
 from pirkit.lowering.codegen.generate import PARAMETERS, SYMBOL, begin
 from pirkit.lowering.codegen.ir import I64, PTR, Builder, Value
-from pirkit.lowering.codegen.panel_copies import copied, copy_row, packed
+from pirkit.lowering.codegen.panel_copies import copied, copy_row, evenness, packed
 from pirkit.lowering.codegen.panels import Shape, Source, Strides, shape_for, swept
 from pirkit.lowering.codegen.points import argument, place, split_index
 from pirkit.lowering.codegen.routines import Routines
@@ -263,7 +263,7 @@ class _Writer:
             def first() -> Sequence[Value]:
                 source = b.at(right, b.times(column, p.b.strides[1]))
                 if not packs:
-                    even = rest[1] == 0 and p.depth % step == 0 and step % shape.lanes == 0
+                    even = evenness(shape, p.columns, p.depth, step)
                     pack = packed(made, shape, p.b.strides, step, even)
                     b.do(f"call void @{pack}({source}, {held}, {deep}, {some})")
                 b.do(f"call void @{anew}({given}, {source})")

@@ -17,23 +17,30 @@ from pirkit.lowering.codegen.routines import Routines
 _LINE = 64
 _AHEAD = 4
 """Rows ahead that are asked for while one is copied."""
+_MASKS_ARE_FREE = 64
+"""Bytes of a vector from which it is read with a mask as fast as without."""
+
+
+def evenness(shape: Shape, columns: int, *depths: int) -> tuple[bool, bool]:
+    """Whether all depths of parts of B fill vectors, and its columns fill panels."""
+    return all(d % shape.lanes == 0 for d in depths), columns % shape.columns == 0
 
 
 def packed(
-    made: Routines, shape: Shape, b_strides: Strides, depth: int, even: bool = False,
+    made: Routines, shape: Shape, b_strides: Strides, depth: int, even: tuple[bool, bool],
     factors: int = 0,
 ) -> str:  # fmt: skip
     """The function ``(b, panels, k, n)``: k by n elements of B into panels of ``depth`` rows.
 
     One of the strides is that of an element. Columns beyond n in the last panel are of no use.
-    ``even`` says that k and n are multiples of vectors and of panels. With ``factors`` B lies in
+    ``even`` says whether k is a multiple of vectors, and n one of panels. With ``factors`` B is in
     rows, which are multiplied by what a last parameter has for each, so many bytes apart.
     """
     size = shape.dtype.itemsize
 
     def write(b: Builder) -> None:
         if b_strides[1] == size:
-            _pack_rows(b, shape, b_strides[0], depth, even, factors)
+            _pack_rows(b, shape, b_strides[0], depth, even[1], factors)
         else:
             _pack_columns(b, shape, b_strides[1], depth, even)
 
@@ -82,7 +89,9 @@ def _pack_rows(
     b.loop(0, Value("%k", I64), 1, [], line)
 
 
-def _pack_columns(b: Builder, shape: Shape, column: int, depth: int, even: bool) -> None:
+def _pack_columns(
+    b: Builder, shape: Shape, column: int, depth: int, even: tuple[bool, bool]
+) -> None:  # fmt: skip
     """B lies in columns: squares of them are turned."""
     size, lanes, vector = shape.dtype.itemsize, shape.lanes, shape.vector
     k, n = Value("%k", I64), Value("%n", I64)
@@ -91,9 +100,12 @@ def _pack_columns(b: Builder, shape: Shape, column: int, depth: int, even: bool)
 
     def columns(number: Value, _: list[Value]) -> Sequence[Value]:
         first = b.times(number, lanes)
-        lines = [b.plus(first, j) for j in range(lanes)]
-        held = lines if even else [b.binary("smin", line, last) for line in lines]
-        starts = [b.at(Value("%b", PTR), b.times(line, column)) for line in held]
+        if even[1]:
+            start = b.at(Value("%b", PTR), b.times(first, column))
+            starts = [b.at(start, j * column) for j in range(lanes)]
+        else:
+            held = [b.binary("smin", b.plus(first, j), last) for j in range(lanes)]
+            starts = [b.at(Value("%b", PTR), b.times(line, column)) for line in held]
         panel = b.emit(I64, f"udiv {number}, {shape.vectors}")
         beside = b.emit(I64, f"urem {number}, {shape.vectors}")
         into = b.at(Value("%panels", PTR), b.times(panel, shape.panel_bytes(depth)))
@@ -102,11 +114,18 @@ def _pack_columns(b: Builder, shape: Shape, column: int, depth: int, even: bool)
         def square(at: Value, mask: Value | None) -> None:
             offset = b.times(at, size)
             lines = [read_vector(b, vector, b.at(s, offset), size, mask) for s in starts]
+            place = b.at(into, b.times(at, shape.columns * size))
             for j, value in enumerate(transposed(b, lines)):
-                place = b.at(into, b.times(b.plus(at, j), shape.columns * size))
-                write_vector(b, value, place, size, None)
+                write_vector(b, value, b.at(place, j * shape.columns * size), size, None)
 
-        _by_vectors(b, k, lanes, even, square)
+        def masked(at: Value, _: list[Value]) -> Sequence[Value]:
+            square(at, tail_mask(b, lanes, b.emit(I64, f"sub {k}, {at.text}")))
+            return []
+
+        if lanes * size == _MASKS_ARE_FREE and not even[0]:
+            b.loop(0, k, lanes, [], masked)
+        else:
+            _by_vectors(b, k, lanes, even[0], square)
         return []
 
     b.loop(0, b.times(wide, shape.vectors), 1, [], columns)

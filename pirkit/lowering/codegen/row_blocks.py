@@ -22,7 +22,7 @@ from pirkit.lowering.codegen.awaiting import Draft, function_of
 from pirkit.lowering.codegen.compile import key_of, work_of
 from pirkit.lowering.codegen.generate import PARAMETERS, SYMBOL, begin, written
 from pirkit.lowering.codegen.ir import I64, PTR, Builder, Type, Value
-from pirkit.lowering.codegen.panel_copies import copy_row, packed, scaled
+from pirkit.lowering.codegen.panel_copies import copy_row, evenness, packed, scaled
 from pirkit.lowering.codegen.panels import Strides, swept
 from pirkit.lowering.codegen.points import argument, place, split_index
 from pirkit.lowering.codegen.routines import Routines
@@ -192,15 +192,11 @@ class _Writer:
         for number, step in enumerate(self.group.steps):
             if not isinstance(step, RowProduct):
                 continue
-            even = self._even(step.depth, step.columns)
+            even = evenness(self.shape, step.columns, step.depth)
             pack = packed(self.made, self.shape, step.y.strides, step.depth, even)
             source = place(b, self.pointers[step.y.operand], step.y.batch, positions)
             into = self._scratch(self.panels[number])
             b.do(f"call void @{pack}({source}, {into}, i64 {step.depth}, i64 {step.columns})")
-
-    def _even(self, depth: int, columns: int) -> bool:
-        """Whether what is packed fills vectors and panels."""
-        return depth % self.shape.lanes == 0 and columns % self.shape.columns == 0
 
     def _scratch(self, offset: int) -> Value:
         return self.b.at(Value("%scratch", PTR), offset)
@@ -299,7 +295,7 @@ class _Writer:
         if step.factor is not None:
             apart = self.pitch[step.factor.number]
             given += f", {self._scratch(self.places[step.factor.number])}"
-        even = self.group.rows % depth == 0 and self._even(depth, step.columns)
+        even = evenness(self.shape, step.columns, depth, self.group.rows)
         pack = packed(self.made, self.shape, strides, depth, even, apart)
         b.do(f"call void @{pack}({given})")
         rest = (step.rows % self.shape.rows, step.columns % self.shape.columns)
