@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -93,3 +94,29 @@ def test_rows_that_are_multiplied_by_one_matrix(rows: int, inner: int, columns: 
         return *made, sum(m * m for m in made)
 
     check(function, (normal(35, inner), normal(inner, columns)))
+
+
+def test_weights_that_are_read_again_are_not_written_in_place() -> None:
+    """Loops over weights follow each other: what one writes in place no later one may read."""
+
+    def update(x: Any, p: Any, q: Any) -> Any:
+        mean = ops.matmul(x, p).mean()
+        return q * mean, p + mean, p * mean, q - mean
+
+    arguments = normal(600, 3), normal(3, 4), normal(3, 4) * 2.0
+    native = points_program(graph(update, arguments))
+    wanted = native(*arguments)
+    for result, source in itertools.product(range(4), (1, 2)):
+        held = [a.copy() for a in arguments]
+        results = [np.empty_like(r) for r in wanted]
+        results[result] = held[source]
+        native.bind(held, results)()
+        for found, other in zip(results, wanted, strict=True):
+            np.testing.assert_array_equal(found, other)
+    for first, second in ((0, 1), (1, 0), (2, 3), (3, 2)):  # each where the other is read
+        held = [a.copy() for a in arguments]
+        results = [np.empty_like(r) for r in wanted]
+        results[first], results[second] = held[1], held[2]
+        native.bind(held, results)()
+        for found, other in zip(results, wanted, strict=True):
+            np.testing.assert_array_equal(found, other)

@@ -48,16 +48,6 @@ class Item:
     def first(self) -> Node:
         return self.nodes[0]
 
-    def components(self) -> list[Item]:
-        """Nodes that read what others of them define, apart from those that do not."""
-        found: list[tuple[set[int], list[Node]]] = []
-        for node in self.nodes:
-            joined = [each for each in found if each[0].intersection(node.op.args)]
-            found = [each for each in found if each not in joined]
-            values = {node.op.out}.union(*[values for values, _ in joined])
-            found.append((values, [*[n for _, nodes in joined for n in nodes], node]))
-        return [Item(tuple(nodes)) for _, nodes in found]
-
 
 @dataclass(slots=True)
 class Loops:
@@ -126,7 +116,8 @@ class Order:
 def order_of(stages: Stages, lanes: int) -> Order:
     """Put stages into loops and give every value a place."""
     groups = [_loops(group, lanes) for group in stages.groups if group.inside or group.sums]
-    made = Order(stages, _items(stages.before), groups, _items(stages.after))
+    before, after = (_whole_items(stages, nodes) for nodes in (stages.before, stages.after))
+    made = Order(stages, before, groups, after)
     for item in made.items():
         own = item.defines()
         made.kept |= item.reads() - own
@@ -157,6 +148,29 @@ def _items(nodes: Sequence[Node]) -> list[Item]:
         else:
             found += [Item((n,)) for n in group]
     return found
+
+
+def _whole_items(stages: Stages, nodes: Sequence[Node]) -> list[Item]:
+    """Loops over what is no row; networks update each of their weights in one of its own."""
+    items = _items(nodes)
+    if not stages.multiplies:
+        return items
+    return [part for item in items for part in _components(stages, item)]
+
+
+def _components(stages: Stages, item: Item) -> list[Item]:
+    """Nodes that read the same elements, or what others of them define, apart from the others."""
+    if item.first.kind != "map" or item.first.key == (1,):
+        return [item]
+    graph = stages.graph
+    found: list[tuple[set[int], list[Node]]] = []
+    for node in item.nodes:
+        read = {a for a in node.op.args if a not in graph.fills and graph.metas[a].numel > 1}
+        joined = [each for each in found if each[0].intersection(read)]
+        found = [each for each in found if each not in joined]
+        values = read.union([node.op.out], *[values for values, _ in joined])
+        found.append((values, [*[n for _, nodes in joined for n in nodes], node]))
+    return [Item(tuple(nodes)) for _, nodes in found]
 
 
 def _loops(group: Group, lanes: int) -> Loops:

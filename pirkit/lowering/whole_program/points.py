@@ -125,8 +125,7 @@ class _Program:
     def _whole(self, w: Writer, items: list[Item]) -> None:
         for item in items:
             if item.first.kind == "map":
-                for some in item.components() if w.shared else [item]:
-                    w.in_shared(partial(w.whole, some))
+                w.in_shared(partial(w.whole, item))
             else:
                 w.whole_sum(item.first)
 
