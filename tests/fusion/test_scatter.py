@@ -102,12 +102,15 @@ def test_one_kernel_makes_and_writes(name: str) -> None:
     text = print_kernel(found.kernel)
     assert print_kernel(parse_kernel(text)) == text
     assert problem_of(text) is None
-    assert isinstance(nests_of(found.kernel), str) == (name == "halves")
+    assert not isinstance(nests_of(found.kernel), str)
     want, changed = run(program, c.inputs)["y"], fused(program)[0]
     assert want.dtype == run(changed, c.inputs)["y"].dtype
     exact = name not in ("one value", "of softmax", "twice")
-    for got in (run(changed, c.inputs)["y"], natively(changed, c.inputs)):
-        np.testing.assert_allclose(got, want, rtol=0 if exact else 1e-5, atol=0 if exact else 1e-7)
+    rtol, atol = (0.0, 0.0) if exact else (1e-5, 1e-7)
+    np.testing.assert_allclose(run(changed, c.inputs)["y"], want, rtol=rtol, atol=atol)
+    if name == "halves":  # native code rounds what is fused once
+        rtol = 2e-3
+    np.testing.assert_allclose(natively(changed, c.inputs), want, rtol=rtol, atol=atol)
 
 
 def test_elements_are_added_in_their_order() -> None:

@@ -38,9 +38,10 @@ def nests_of(kernel: MapExpr) -> tuple[Nest, ...] | str:
         while start < last:
             if start in laid.landings:
                 landing, *made = laid.landings[start]
-                nests += [Builder(laid.kernel, (k,), None).nest() for k in (start, *made)]
-                arrays = tuple([len(kernel.inputs) + k for k in (start, *made)])
-                nests.append(Nest(landing, arrays))
+                nests += [Builder(laid.kernel, (k,), None).nest() for k in made]
+                nests.append(Nest(landing, tuple([len(kernel.inputs) + k for k in made])))
+                if start not in made:
+                    nests.append(Builder(laid.kernel, (start,), None).nest())
                 start += 1
                 continue
             if start in tiled:

@@ -4,7 +4,7 @@ is one loop on one thread, in the order of the elements.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
 from typing import Final
@@ -19,6 +19,7 @@ from pirkit.lowering.codegen.awaiting import Draft, function_of
 from pirkit.lowering.codegen.compile import key_of
 from pirkit.lowering.codegen.generate import SYMBOL
 from pirkit.lowering.codegen.loopnest import Operand
+from pirkit.lowering.codegen.points import computed
 from pirkit.lowering.codegen.writing import Unknown
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
@@ -33,6 +34,9 @@ ELEMENTS: Final = {
     **{d: f"i{8 * d.itemsize}" for d in _WHOLE},
 }
 """The element types that are written, as LLVM has them."""
+
+WRITTEN: Final = frozenset({*ELEMENTS, dt.float16, dt.bfloat16})
+"""The element types of results: half floats are put together as float32, and rounded once."""
 
 _NS: Final = 2
 """A guess of how long one element takes."""
@@ -64,37 +68,51 @@ class Landing:
 class Laid:
     """A kernel whose statements loop nests may hold, and what is put into which of its values.
 
-    Places and elements are values behind those of the kernel, which count as outputs.
+    A landing comes with its operands: what is written into, places and elements, which are values
+    behind those of the kernel and count as outputs. A value that is not written into itself is made
+    of what was, afterwards.
     """
 
     kernel: MapExpr
-    landings: Mapping[int, tuple[Landing, int, int]]
+    landings: Mapping[int, tuple[Landing, int, int, int]]
 
 
 def laid_out(kernel: MapExpr) -> Laid:
     """A kernel without statements that write where the data say.
 
-    Raises Unknown for one that writes half floats, or complex numbers.
+    Raises Unknown for one that writes complex numbers.
     """
     statements, more = list(kernel.statements), list[Statement]()
-    landings: dict[int, tuple[Landing, int, int]] = {}
+    landings: dict[int, tuple[Landing, int, int, int]] = {}
+
+    def value(statement: Statement, shape: Sequence[int], dtype: DType, body: Node) -> int:
+        more.append(_plain(statement, TensorMeta(tuple(shape), dtype), body))
+        return len(kernel.statements) + len(more) - 1
+
     for k, statement in enumerate(kernel.statements):
         if statement.start is None:
             continue
         meta, extents = statement.meta, statement.extents
-        if meta.dtype not in ELEMENTS:
+        if meta.dtype not in WRITTEN:
             raise Unknown(f"{meta.dtype.name} is written where the data say")
+        dtype, begun = computed(meta.dtype), k
         at = bindings(space(extents, "r"), space(extents))
         whole = _whole_axes(statement)
         rows, row = extents[: len(extents) - whole], prod(extents[len(extents) - whole :])
         first = (*statement.index[: len(meta.shape) - whole], *[0] * whole)
         place = substitute(flat(first, meta.shape), at)
-        statements[k] = _plain(statement, meta, statement.start)
-        more.append(_plain(statement, TensorMeta(rows, dt.int64), Position(place, dt.int64)))
-        more.append(_plain(statement, TensorMeta(extents, meta.dtype), _moved(statement.body, at)))
-        landing = Landing(statement.attrs["reduce"], meta.dtype, meta.numel, prod(rows), row)
-        end = len(kernel.statements) + len(more)
-        landings[k] = (landing, end - 2, end - 1)
+        body = _moved(statement.body, at)
+        if dtype is meta.dtype:
+            statements[k] = _plain(statement, meta, statement.start)
+        else:
+            begun = value(statement, meta.shape, dtype, _as(statement.start, dtype))
+            whole_again = Load(len(kernel.inputs) + begun, space(meta.shape))
+            statements[k] = _plain(statement, meta, _as(whole_again, meta.dtype))
+            body = _as(body, dtype)
+        places = value(statement, rows, dt.int64, Position(place, dt.int64))
+        elements = value(statement, extents, dtype, body)
+        landing = Landing(statement.attrs["reduce"], dtype, meta.numel, prod(rows), row)
+        landings[k] = (landing, begun, places, elements)
     if not landings:
         return Laid(kernel, landings)
     last = range(len(statements), len(statements) + len(more))
@@ -118,6 +136,10 @@ def _whole_axes(statement: Statement) -> int:
 
 def _plain(statement: Statement, meta: TensorMeta, body: Node) -> Statement:
     return Statement(meta, body, statement.op, stage=statement.stage)
+
+
+def _as(node: Node, dtype: DType) -> Node:
+    return Apply("pd_op.cast", (node,), dtype)
 
 
 def _moved(root: Node, at: Mapping[Iter, Expr]) -> Node:

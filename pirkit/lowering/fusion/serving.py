@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pirkit.dialect.map_expr.tree import Apply, Opaque, Reduction, Scatter, walk
 from pirkit.dialect.types import meta_of
-from pirkit.lowering.codegen.landing import ELEMENTS
+from pirkit.lowering.codegen.landing import WRITTEN
 from pirkit.lowering.codegen.nests import FOLDS, PLACES
 from pirkit.lowering.codegen.scalars import serves
 from pirkit.lowering.fusion.equations import Equations, Unit
@@ -30,7 +30,7 @@ def why_not(unit: Unit) -> Opaque | None:
     value = unit.value
     if isinstance(value, Reduction) and value.op not in FOLDS.keys() | PLACES.keys():
         return Opaque(f"`{value.op}` has no native code")
-    if isinstance(value, Scatter) and unit.meta.dtype not in ELEMENTS:
+    if isinstance(value, Scatter) and unit.meta.dtype not in WRITTEN:
         return Opaque(f"{unit.meta.dtype.name} has no native code that writes where the data say")
     for node in (n for root in unit.roots for n in walk(root)):
         if isinstance(node, Apply) and not serves(node):
