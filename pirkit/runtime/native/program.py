@@ -241,9 +241,12 @@ class _Bound:
 
 
 def _lines(nbytes: int) -> tuple[Any, int]:
-    """Memory that starts at a cache line, and where it does."""
-    held = ctypes.create_string_buffer(nbytes + _LINE)
-    return held, -(-ctypes.addressof(held) // _LINE) * _LINE
+    """Memory that starts at a cache line, and where it does.
+
+    It is numpy's, which asks for large pages where there is much of it.
+    """
+    held = np.empty(nbytes + _LINE, np.uint8)
+    return held, -(-address_of(held) // _LINE) * _LINE
 
 
 def _wanted(metas: Sequence[TensorMeta]) -> Any:
