@@ -155,6 +155,16 @@ def test_other_loops_stay(kernel: Kernel) -> None:
     assert without_digits(kernel, (0, 1, 2)) == (kernel, (0, 1, 2))
 
 
+def test_what_the_kernel_stores_is_read_as_it_was() -> None:
+    kernel = moved(96, 32, 7, 120)
+    stored = next(s.operand for s in kernel.statements() if isinstance(s, Store))
+    read = next(s.operand for s in kernel.statements() if isinstance(s, Load) and s.at is not None)
+    arrays = [0, 1, 2]
+    assert without_digits(kernel, arrays)[0] is not kernel
+    arrays[read] = arrays[stored]
+    assert without_digits(kernel, arrays) == (kernel, tuple(arrays))
+
+
 def test_an_operand_is_not_left() -> None:
     kernel = moved(96, 32, 7, 120)
     short = replace(kernel.operands[0], size=kernel.operands[0].size - 4 * 20)

@@ -170,6 +170,7 @@ class _Rewriter:
         self.first_inner = loops.digits[len(kernel.outer)][0][0] if kernel.inner else None
         self.operands: dict[tuple[int, Operand], int] = {}
         self.placed: dict[str, int] = {}
+        self.stored = {arrays[s.operand] for s in kernel.statements() if isinstance(s, Store)}
         names = {n for s in kernel.statements() if (n := defines(s)) is not None}
         self.fresh = (n for k in count() if (n := f"digit{k}") not in names)
 
@@ -191,9 +192,14 @@ class _Rewriter:
         return self.operands.setdefault((self.arrays[number], made), len(self.operands))
 
     def place(self, load: Load) -> bool:
-        """Find the operand of an element further on; False where no strides lead there."""
+        """Find the operand of an element further on; False where no strides lead there.
+
+        Elements of an array that the kernel stores stay: equal operands become one, and one that is
+        stored is no other's.
+        """
         form = self.forms.get(load.at or "")
-        if form is None or load.where is not None:
+        is_stored = self.arrays[load.operand] in self.stored
+        if form is None or load.where is not None or is_stored:
             return False
         low, high = self.loops.bounds(form)
         number = self.operand(load.operand, form) if 0 <= low and high <= load.limit else None
