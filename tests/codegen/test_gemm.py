@@ -135,3 +135,11 @@ def test_one_matrix_for_all_of_a_batch() -> None:
     a = random.standard_normal((3, 16, 64), dtype=np.float32)
     b = random.standard_normal((64, 40), dtype=np.float32)
     np.testing.assert_allclose(run(native_product(p), p, a, b), a @ b, atol=1e-4)
+
+
+def test_a_result_that_is_made_at_once_is_not_added_to() -> None:
+    shallow, deep = (
+        drafted(product_like(64, 64, depth, (False, False)), host(), 1).text for depth in (64, 4000)
+    )
+    assert "fadd" not in shallow
+    assert "fadd" in deep

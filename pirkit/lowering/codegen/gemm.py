@@ -247,7 +247,7 @@ class _Writer:
         tiles = max(1, self.at_once.inner // shape.rows)
         packs = p.b.strides[1] == p.dtype.itemsize and self._fewest() >= shape.rows
         again, anew = (
-            swept(made, shape, self.seen, step, p.c.strides[0], rest, source)
+            swept(made, shape, self.seen, step, p.c.strides[0], rest, source, grows=p.depth > step)
             for source in (None, Source(p.b.strides, tiles, packs))
         )
         is_first = b.compare("eq", row, 0)

@@ -83,7 +83,7 @@ class Source:
 def swept(
     made: Routines, shape: Shape, a: Strides, depth: int, c_row: int, rest: tuple[int, int],
     source: Source | None = None, shared: bool = False, ahead: Sequence[int] = (),
-    largest: int = 0,
+    largest: int = 0, grows: bool = True,
 ) -> str:  # fmt: skip
     """The function ``(a, panels, c, m, n, k, fresh)``: C of m by n is A times panels, or grows by it.
 
@@ -92,7 +92,8 @@ def swept(
     parameter ``source``; memory is asked for the panel behind it. With ``shared`` the tiles are
     those of all products of the module, which tell them their strides. Each of ``ahead`` has a
     parameter more: memory that is asked for, as many lines with each tile. With ``largest`` there is
-    one more, for a vector of the largest elements of each row, so many bytes apart.
+    one more, for a vector of the largest elements of each row, so many bytes apart. Without
+    ``grows`` C never does: it is always fresh.
     """  # noqa: E501
     rows_left, columns_left = rest
     packs = source is not None and source.packs
@@ -116,7 +117,7 @@ def swept(
                     ask(b, some, lines * _LINE, _SECOND)
                 row = source.strides[0] if source is not None and packs else None
                 strides = None if shared and not packs and not largest else (*a, c_row)
-                name = _tile(made, shape, strides, (rows, columns), row, largest)
+                name = _tile(made, shape, strides, (rows, columns), row, largest, grows)
                 first = b.at(pa, b.times(number, shape.rows * a[0]))
                 into = b.at(target, b.times(number, shape.rows * c_row))
                 given = f"{first}, {here}, {into}, i64 %k, i1 %fresh"
@@ -162,7 +163,7 @@ def swept(
         parameters += ", ptr %source"
     parameters += "".join([f", ptr %ahead{k}" for k in range(len(ahead))])
     parameters += ", ptr %largest" if largest else ""
-    key = ("sweep", shape, a, depth, c_row, rest, source, shared, tuple(ahead), largest)
+    key = ("sweep", shape, a, depth, c_row, rest, source, shared, tuple(ahead), largest, grows)
     return made.add(key, parameters, write)
 
 
@@ -187,7 +188,7 @@ def _ask_for_some(b: Builder, shape: Shape, source: Source, depth: int, tile: Va
 
 def _tile(
     made: Routines, shape: Shape, strides: tuple[int, int, int] | None, extent: tuple[int, int],
-    b_row: int | None, largest: int = 0,
+    b_row: int | None, largest: int, may_grow: bool,
 ) -> str:  # fmt: skip
     """The function ``(a, panel, c, k, fresh)`` for a tile of ``extent`` rows and columns.
 
@@ -267,8 +268,9 @@ def _tile(
                 for (where, lanes_on), total in zip(places, sums, strict=True)
             ]
 
-        grows = b.emit(Type("i1"), "xor i1 %fresh, true")
-        totals = b.branch(grows, grown, sums)
+        totals = sums
+        if may_grow:
+            totals = b.branch(b.emit(Type("i1"), "xor i1 %fresh, true"), grown, sums)
         for (where, lanes_on), total in zip(places, totals, strict=True):
             write_vector(b, total, where, size, lanes_on)
         for r in range(rows) if largest else ():
@@ -285,7 +287,7 @@ def _tile(
         parameters += ", i64 %row, i64 %column, i64 %apart"
     if b_row is not None:
         parameters += ", ptr %source"
-    return made.add(("tile", shape, strides, extent, b_row, largest), parameters, write)
+    return made.add(("tile", shape, strides, extent, b_row, largest, may_grow), parameters, write)
 
 
 # --- memory ---

@@ -104,6 +104,9 @@ class _Writer:
         self.down = -(-group.rows // self.at_once)
         self.matrices = prod(group.batch)
         self.blocks = self.matrices * (1 if group.sums else self.down)
+        self.grows = group.sums or any(
+            isinstance(s, RowProduct) and s.depth > _DEPTH for s in group.steps
+        )
         self.shared = sum(not isinstance(s, RowNest) for s in group.steps) > 1
         self.asked = asked(group, self.at_once, self.shape, target)
         self.work = 0
@@ -252,6 +255,7 @@ class _Writer:
         sweep = swept(
             self.made, self.shape, strides, step.depth, c_row, rest,
             shared=self.shared, ahead=lines, largest=apart,
+            grows=step.depth > _DEPTH if apart else self.grows,
         )  # fmt: skip
         more = [where for _, where in ahead]
         if step.largest is not None:
@@ -301,7 +305,8 @@ class _Writer:
         rest = (step.rows % self.shape.rows, step.columns % self.shape.columns)
         turned = (x_column, x_row)
         c_row = step.out.strides[0]
-        sweep = swept(self.made, self.shape, turned, depth, c_row, rest, shared=self.shared)
+        shared, grows = self.shared, self.grows
+        sweep = swept(self.made, self.shape, turned, depth, c_row, rest, shared=shared, grows=grows)
         fresh = b.compare("eq", first, 0)
         b.do(
             f"call void @{sweep}({x}, {panels}, {out}, i64 {step.rows}, i64 {step.columns}, "
