@@ -206,7 +206,7 @@ def _take_apart_to_gain(
     parts, values = _between(block, before, op), list(reader.operands)
     erase(reader)
     if count:
-        why = why_whole(parts, values)
+        why = why_whole(op, parts, values)
         if why is None:
             by_result = dict(zip(used, values, strict=True))
             replace(op, [by_result.get(k) for k in range(len(op.results))])

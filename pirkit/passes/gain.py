@@ -24,6 +24,9 @@ from pirkit.dialect.map_expr.tree import Opaque, Scatter
 from pirkit.dialect.opdef import PURE, index_maps, reference
 from pirkit.dialect.operation import PirOp
 from pirkit.dialect.primitives import PRIMITIVES
+from pirkit.dialect.types import meta_of
+from pirkit.passes.library_pace import slower_ns
+from pirkit.runtime.meta import UNKNOWN, TensorMeta
 from pirkit.runtime.registry import CPU, KERNELS
 
 NEEDED: Final = frozenset({"products", "linear algebra", "random numbers", "complex numbers"})
@@ -75,21 +78,24 @@ def _is_view(name: str) -> bool:
 
 def has_kernel(op: PirOp) -> bool:
     """Whether there is anything to run an operator as a whole."""
-    base = op.definition.base
-    if reference.get(base) is not None:
-        return True
-    return any(True for _ in KERNELS.kernels(base.name, backend=CPU))
+    return reference.get(op.definition.base) is not None or _is_in_library(op)
 
 
-def why_whole(parts: Sequence[PirOp], given: Iterable[SSAValue]) -> str | None:
+def _is_in_library(op: PirOp) -> bool:
+    return any(True for _ in KERNELS.kernels(op.definition.base.name, backend=CPU))
+
+
+def why_whole(op: PirOp, parts: Sequence[PirOp], given: Iterable[SSAValue]) -> str | None:
     """Why an operator with a kernel had better stay whole than become these parts, if it had.
 
-    ``given`` are the values in the place of what is read of it.
+    ``given`` are the values in the place of what is read of it. Of an operator that only its
+    reference rule computes, parts that write where the data say may be kernels alone.
     """
+    alone = not _is_in_library(op)
     calls = 0
     for part in _needed(parts, given):
         group = _group(part)
-        if part.name in FREE or part.name.startswith("pir.") or _fuses(part, group):
+        if part.name in FREE or part.name.startswith("pir.") or _fuses(part, group, alone):
             continue
         if group not in NEEDED:
             return f"`{part.name}` would be a call that the whole does without"
@@ -117,10 +123,19 @@ def _needed(parts: Sequence[PirOp], given: Iterable[SSAValue]) -> list[PirOp]:
     return [part for part in parts if part in found]
 
 
-def _fuses(part: PirOp, group: str) -> bool:
+def _fuses(part: PirOp, group: str, alone: bool) -> bool:
     if index_maps.get(part.definition) is None or group not in BY_DATA:
         return index_maps.get(part.definition) is not None
     maps = maps_of(part)
     if isinstance(maps, Opaque):
         return maps is UNKNOWN_SIZE
-    return not any(isinstance(value, Scatter) for value in maps)  # no reader joins its kernel
+    if not any(isinstance(value, Scatter) for value in maps):
+        return True
+    return alone and _is_slow(part)  # no reader joins its kernel
+
+
+def _is_slow(part: PirOp) -> bool:
+    """Whether the library is so slow that an op is a kernel alone."""
+    metas = [meta_of(v.type) for v in (*part.operands, part.results[0])]
+    known = [m for m in metas if isinstance(m, TensorMeta) and UNKNOWN not in m.shape]
+    return len(known) == len(metas) and slower_ns(part.name, known[:-1], known[-1]) > 0

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pirkit.diag.errors import PassError, UnsupportedError, UsageError
+from pirkit.diag.errors import PassError, PirkitError, UnsupportedError, UsageError
 from pirkit.dialect.operation import PirOp
 from pirkit.frontend.compile import compile, run_passes
 from pirkit.frontend.files import Program, load
@@ -132,6 +132,7 @@ def alone_(op: str, dtype: str, shape: str, result: str, attrs: str = "") -> str
 
 
 _MIDDLE = " {axis = array<i64: 1>, keepdim = false}"
+_PROD = " {axis = array<i64: 1>, keepdim = false, reduce_all = false}"
 _LAST = " {axis = array<i64: 2>, keepdim = false}"
 
 
@@ -149,11 +150,38 @@ _LAST = " {axis = array<i64: 2>, keepdim = false}"
         (alone_("max", "f32", "40x50x3", "40x3xf32", _MIDDLE), False),
         (alone_("max", "f32", "40x500x3", "40x3xf32", _MIDDLE), True),
         (alone_("max", "f32", "400x50x3", "400x50xf32", _LAST), False),
+        (alone_("prod", "f32", "40x50x31", "40x31xf32", _PROD), True),
+        (alone_("prod", "i64", "40x50x31", "40x31xi64", _PROD), False),
         (alone_("sum", "i32", "40x50x31", "40x31xi64", _MIDDLE), True),
     ],
 )
 def test_an_op_is_a_kernel_where_a_library_is_slow(text: str, is_made: bool) -> None:
     assert ops(text, "fuse{gain=true}")["map_expr"] == is_made
+
+
+@pytest.mark.parametrize(("count", "is_made"), [(7, False), (700, True)])
+def test_an_op_without_a_kernel_may_write_in_one(count: int, is_made: bool) -> None:
+    """Sums at places that the data say: rows come several times, and in any order."""
+    types = f"tensor<30x5xf32>, tensor<{count}xi64>, tensor<{count}x5xf32>"
+    text = program(
+        f"%y = pd_op.index_add(%x, %k, %v) {{axis = 0 : i32}} : ({types}) -> tensor<30x5xf32>",
+        f'%x "x" : tensor<30x5xf32>, %k "k" : tensor<{count}xi64>, %v "v" : tensor<{count}x5xf32>',
+        "30x5xf32",
+    )
+    found = ops(text, "@default")
+    assert (found["map_expr"], found["index_add"]) == (is_made, not is_made)
+    rng = np.random.default_rng(0)
+    fed = {
+        "x": rng.standard_normal((30, 5)).astype(np.float32),
+        "k": rng.integers(-30, 30, count),
+        "v": rng.standard_normal((count, 5)).astype(np.float32),
+    }
+    given = Program(parsed(text))
+    plain, kernel = (compile(given, pipeline=name) for name in ("@simplify", "@default"))
+    np.testing.assert_array_equal(kernel(**fed)["y"], plain(**fed)["y"])
+    for exe in (plain, kernel):
+        with pytest.raises(PirkitError):
+            exe(**{**fed, "k": np.full(count, 30)})
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 import pytest
@@ -71,6 +71,18 @@ def sums() -> Iterator[tuple[str, Sample]]:
     yield "sum", Sample((ints(-5, 5, 40, 50).astype(np.int32),), {"axis": (0,)})
     yield "mean_all", Sample((positive(70, 70),), {})
     yield "reduce_as", Sample((positive(6, 70, 80), positive(70, 1)), {})
+
+
+def products_of_one_term() -> Iterator[tuple[str, Sample]]:
+    """One element of each row by one of each column, for which no BLAS is asked."""
+    pairs = (
+        ((40, 1), (1, 30), False, False), ((1, 40), (1, 30), True, False),
+        ((1, 40), (30, 1), True, True), ((5, 40, 1), (1, 30), False, False),
+        ((40, 1), (5, 1, 30), False, False), ((4, 1, 7, 1), (3, 9, 1), False, True),
+    )  # fmt: skip
+    for x, y, turned_x, turned_y in pairs:
+        attrs = {"transpose_x": turned_x, "transpose_y": turned_y}
+        yield "matmul", Sample((with_odd_numbers(floats(*x)), floats(*y)), attrs)
 
 
 def extrema() -> Iterator[tuple[str, Sample]]:
@@ -246,8 +258,8 @@ def steps() -> Iterator[tuple[str, Sample]]:
 
 
 FAMILIES: Final = (
-    sums, extrema, norms, scans, orders, reads, writes, moves, products, convolutions, attentions,
-    readings, steps,
+    sums, extrema, norms, scans, orders, reads, writes, moves, products, products_of_one_term,
+    convolutions, attentions, readings, steps,
 )  # fmt: skip
 
 EVERY: Final = [
@@ -279,7 +291,7 @@ def test_every_path_agrees_with_the_reference(call: Call) -> None:
 def test_every_path_may_write_over_its_operand(call: Call) -> None:
     kernel = kernel_of(call)
     expected = call.compute()
-    for first in (np.copy(call.args[0]), strided(call.args[0])):
+    for first in (cast("Array", call.args[0]).copy(), strided(call.args[0])):
         others = [None if v is None else poisoned(of_value(v)) for v in expected[1:]]
         found = run(kernel, call, (first, *call.args[1:]), (first, *others))
         if found is not None:

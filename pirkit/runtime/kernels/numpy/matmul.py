@@ -17,7 +17,9 @@ def matmul(b: Binding) -> Step:
     warn_of_old_kernels()
     left = b.attrs["transpose_x"] and b.input(0).rank > 1
     right = b.attrs["transpose_y"] and b.input(1).rank > 1
-    if b.input(0).rank > 2 and b.input(1).rank == 2 and not left and b.output().numel:
+    if b.input(0).rank > 1 < b.input(1).rank and b.input(0).shape[-2 if left else -1] == 1:
+        product = b.xp.multiply  # a BLAS takes far longer for sums of one term
+    elif b.input(0).rank > 2 and b.input(1).rank == 2 and not left and b.output().numel:
         return _folded(b, right)
     if not left and not right:
         return product
