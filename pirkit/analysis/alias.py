@@ -8,13 +8,12 @@ loop) count as aliases of what they become, whether or not a backend copies them
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from xdsl.ir import Operation, SSAValue
 
 from pirkit.analysis.effects import NAMES, SOURCES
 from pirkit.analysis.order import operations
-from pirkit.diag.records import dataclass
 from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.dialect.types import VecType
 

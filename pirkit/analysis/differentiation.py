@@ -7,13 +7,12 @@ is popped from a stack is what was pushed onto it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import cast
 
 from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
 
 from pirkit.analysis.order import LOOPS, operations
-from pirkit.diag.records import dataclass
 from pirkit.dialect.attrs import decode
 from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.dialect.ops.tensor_array import ARRAY_OPS

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from xdsl.ir import Block, SSAValue
 
-from pirkit.diag.records import dataclass
 from pirkit.dialect.operation import PirOp
 from pirkit.dialect.types import meta_of
 from pirkit.runtime.meta import UNKNOWN, TensorMeta, VecMeta

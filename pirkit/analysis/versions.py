@@ -12,14 +12,13 @@ The walk is linear in the size of the program, times the depth of its regions.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TypeAlias, cast
 
 from xdsl.ir import Block, Operation, SSAValue
 
 from pirkit.analysis.alias import AliasClasses, alias_classes
 from pirkit.analysis.order import LOOPS, operations
-from pirkit.diag.records import dataclass
 from pirkit.dialect.operation import PirOp, ProgramOp
 
 Content: TypeAlias = tuple[int, int]

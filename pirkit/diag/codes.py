@@ -7,6 +7,7 @@ never reused for another meaning, and a released one is never removed.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from importlib import resources
 from typing import Final
 
@@ -25,7 +26,6 @@ from pirkit.diag.errors import (
     UsageError,
     VerifyError,
 )
-from pirkit.diag.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

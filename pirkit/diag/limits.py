@@ -17,10 +17,10 @@ import sys
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from pirkit.diag.errors import LimitError
-from pirkit.diag.records import dataclass
 from pirkit.diag.span import Span
 
 MEBI: Final = 1 << 20

@@ -7,6 +7,7 @@ is its inverse. Encoded attributes are shared, since programs repeat a few of th
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, cast
 
@@ -18,7 +19,6 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
 from pirkit.diag.errors import UnsupportedError, VerifyError
-from pirkit.diag.records import dataclass
 from pirkit.dialect.sizes import DimsAttr
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType

@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import Any, Final, TypeVar
 
@@ -37,7 +37,6 @@ from pirkit.diag.additions import note_addition
 from pirkit.diag.collection import imported
 from pirkit.diag.errors import ConstraintError, UnsupportedError
 from pirkit.diag.plugins import plugins
-from pirkit.diag.records import dataclass
 from pirkit.dialect.signature import Attr, Operand, Result, Signature, parse_signature
 from pirkit.runtime.dtype import DType
 

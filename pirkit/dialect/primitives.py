@@ -10,9 +10,9 @@ passes over memory. What closes families under differentiation (`pow` with a num
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
-from pirkit.diag.records import dataclass
 from pirkit.dialect.operation import PirOp
 
 

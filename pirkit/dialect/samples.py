@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from pirkit.diag.records import dataclass
 from pirkit.dialect.opdef import OpDef
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType

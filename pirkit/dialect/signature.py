@@ -23,10 +23,9 @@ from __future__ import annotations
 
 import ast
 import re
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, cast
-
-from pirkit.diag.records import dataclass
 
 KINDS: Final = frozenset(
     "bool i32 i64 f32 f64 str intarray scalar dtype place layout "

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from xdsl.ir import Data
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
-
-from pirkit.diag.records import dataclass
 
 SYMBOL: Final = re.compile(r"[A-Z][A-Z0-9_]{0,31}")
 _TERM: Final = re.compile(

@@ -8,6 +8,7 @@ are unique, stacks have one push and one pop. Per op: slots, attribute kinds, re
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import NoReturn, cast
 
 from xdsl.dialects import builtin as mlir
@@ -16,7 +17,6 @@ from xdsl.utils.exceptions import VerifyException
 
 from pirkit.diag.errors import ConstraintError, PirkitError, VerifyError
 from pirkit.diag.limits import check
-from pirkit.diag.records import dataclass
 from pirkit.dialect.attrs import KINDS
 from pirkit.dialect.infer import infer_result_types
 from pirkit.dialect.opdef import OpDef, infer_meta

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import prod
 from typing import Any, Final
 
 import numpy as np
 
-from pirkit.diag.records import dataclass
 from pirkit.dialect.opdef import require
 from pirkit.dialect.shapes import show
 from pirkit.runtime.meta import UNKNOWN

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
 from pirkit.diag.errors import PassError
-from pirkit.diag.records import dataclass
 from pirkit.diag.span import Span
 from pirkit.dialect.operation import span_of
 from pirkit.frontend.checking import NumberCheck

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, cast
 
 import numpy as np
 
 from pirkit.diag.errors import UsageError, VerifyError
-from pirkit.diag.records import dataclass
 from pirkit.dialect.attrs import decode, encode
 from pirkit.dialect.infer import default_value
 from pirkit.dialect.opdef import OpDef

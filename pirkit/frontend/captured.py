@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
 
 import numpy as np
 
 from pirkit.diag.errors import ArtifactError
-from pirkit.diag.records import dataclass
 from pirkit.diag.span import Span
 from pirkit.frontend.arrays import read_npz
 from pirkit.frontend.files import read_text

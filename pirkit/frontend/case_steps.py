@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
 from pirkit.diag.errors import ArtifactError
-from pirkit.diag.records import dataclass
 from pirkit.diag.span import Span
 from pirkit.frontend.captured import Case
 from pirkit.frontend.compile import compile

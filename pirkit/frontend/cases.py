@@ -7,14 +7,13 @@ pirkit on the recorded inputs of two steps and comparing with the recorded resul
 from __future__ import annotations
 
 import time
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from pirkit.diag.errors import MismatchError
-from pirkit.diag.records import dataclass
 from pirkit.frontend.captured import Case, Tolerance, open_case
 from pirkit.frontend.case_steps import SOURCES, Comparison
 from pirkit.lowering.prim import default_pipeline

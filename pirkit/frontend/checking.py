@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
 from pirkit.diag.errors import PassError, PirkitError, RuntimeFault
-from pirkit.diag.records import dataclass
 from pirkit.diag.span import Span
 from pirkit.dialect.operation import ProgramOp
 from pirkit.frontend.random_inputs import random_inputs, random_weights

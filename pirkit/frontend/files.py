@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,7 +14,6 @@ from xdsl.dialects import builtin as mlir
 
 from pirkit.diag.errors import ArtifactError, LimitError, ParseError, UsageError
 from pirkit.diag.limits import check
-from pirkit.diag.records import dataclass
 from pirkit.diag.source import register_source
 from pirkit.diag.span import Span
 from pirkit.dialect.operation import ProgramOp

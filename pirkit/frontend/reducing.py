@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Final, cast
 
 from xdsl.dialects import builtin as mlir
@@ -16,7 +17,6 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from pirkit.analysis.effects import NAMES
 from pirkit.analysis.order import operations
-from pirkit.diag.records import dataclass
 from pirkit.dialect.operation import ARG_ATTRS, KEYWORD, PirOp, ProgramOp
 
 Candidates = Callable[[ModuleOp], list[Operation]]

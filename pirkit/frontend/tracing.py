@@ -8,6 +8,7 @@ that nothing of their content is built in.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, cast
 
 import numpy as np
@@ -15,7 +16,6 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
 from pirkit.diag.errors import UsageError
-from pirkit.diag.records import dataclass
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opdef import OpDef
 from pirkit.dialect.operation import PirOp, ProgramOp

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,7 +11,6 @@ import numpy as np
 
 from pirkit.diag.collection import importing
 from pirkit.diag.errors import RuntimeFault
-from pirkit.diag.records import dataclass
 from pirkit.frontend.files import Program
 from pirkit.frontend.kept_programs import keep, kept, key_of_program
 from pirkit.runtime.native.program import NativeProgram

@@ -8,11 +8,11 @@ tensor is that of its own axes, so that equal maps of different ops are the same
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import product
 from math import prod
 from typing import Final
 
-from pirkit.diag.records import dataclass
 from pirkit.index.change import names_of, resized, substitute
 from pirkit.index.expr import Expr, Floor, Iter, Read, as_expr, const, floor, iterator, within
 from pirkit.index.extent import EXPECTED, expected, is_sized, reaches, sign

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 from typing import Final
 
 from pirkit.diag.errors import ConstraintError
-from pirkit.diag.records import dataclass
 from pirkit.index.extent import Extent, at, is_sized, names_of
 
 UNKNOWN: Final = -1

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from pirkit.diag.records import dataclass
 from pirkit.dialect.opdef import RANDOM, OpDef, infer_meta, lookup, reference
 from pirkit.dialect.operation import ProgramOp
 from pirkit.lowering.native_ops import FUSED, NATIVE_KERNELS, REWRITTEN, binder

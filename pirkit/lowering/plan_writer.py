@@ -8,7 +8,7 @@ nothing at run time. Loop arguments and loop results share slots, which each ite
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
 from xdsl.dialects.builtin import StringAttr
@@ -17,7 +17,6 @@ from xdsl.ir import Block, SSAValue
 from pirkit.analysis.alias import AliasClasses, alias_classes
 from pirkit.analysis.openness import is_open_call
 from pirkit.diag.errors import UnsupportedError
-from pirkit.diag.records import dataclass
 from pirkit.dialect.build import SOURCE
 from pirkit.dialect.infer import constant_array, constant_scalar, default_value
 from pirkit.dialect.opdef import IO, PURE, OpDef, may_draw

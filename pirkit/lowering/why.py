@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
-from pirkit.diag.records import dataclass
 from pirkit.lowering.kernels import KernelLibrary
 from pirkit.lowering.native import why_not_native
 from pirkit.lowering.native_conv import why_not_native as why_not_convolution

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from xdsl.dialects.builtin import ModuleOp
 
 from pirkit.analysis.alias import AliasClasses, alias_classes
 from pirkit.analysis.constants import UNKNOWN_VALUE, attribute_of
 from pirkit.analysis.order import operations
-from pirkit.diag.records import dataclass
 from pirkit.dialect.attrs import encode
 from pirkit.dialect.operation import PirOp
 from pirkit.passes.base import Pass, PassContext, Stats

@@ -8,7 +8,7 @@ the program, where it becomes zeros of the right type.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, Final, cast
 
@@ -27,7 +27,6 @@ from pirkit.analysis.openness import is_open_call
 from pirkit.analysis.order import operations
 from pirkit.diag.errors import UnsupportedError, UsageError
 from pirkit.diag.limits import check
-from pirkit.diag.records import dataclass
 from pirkit.dialect.build import ORDER, RULE, SOURCE, Builder, Value
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose, may_draw, vjp

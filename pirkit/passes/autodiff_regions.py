@@ -12,7 +12,7 @@ onto another one; the reverse of the push, which runs in the opposite order, pop
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, cast
 
 from xdsl.ir import Block, Operation, Region, SSAValue
@@ -21,7 +21,6 @@ from pirkit.analysis.differentiation import Paths, block_of, is_differentiable, 
 from pirkit.analysis.effects import is_pure
 from pirkit.analysis.order import operations
 from pirkit.diag.errors import UnsupportedError
-from pirkit.diag.records import dataclass
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.operation import PirOp, create, span_of
 from pirkit.dialect.types import INLET, OUTLET, STACK, meta_of

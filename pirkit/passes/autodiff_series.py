@@ -9,10 +9,10 @@ coefficient k - j of ``f'(x)``.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from xdsl.ir import SSAValue
 
-from pirkit.diag.records import dataclass
 from pirkit.dialect.build import Value
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import slopes

@@ -21,7 +21,7 @@ import difflib
 from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, Literal, TypeVar, cast
 
 from xdsl.dialects.builtin import ModuleOp
@@ -29,7 +29,6 @@ from xdsl.ir import Operation
 
 from pirkit.diag.errors import PassError, UsageError
 from pirkit.diag.limits import current_limits
-from pirkit.diag.records import dataclass
 from pirkit.diag.span import Span
 from pirkit.dialect.operation import ProgramOp, span_of
 

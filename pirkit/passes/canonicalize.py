@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
@@ -11,7 +12,6 @@ from pirkit.analysis.alias import AliasClasses, alias_classes
 from pirkit.analysis.constants import splat_of
 from pirkit.analysis.order import operations
 from pirkit.analysis.stated_types import misstated
-from pirkit.diag.records import dataclass
 from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.passes.base import Pass, PassContext, Stats
 from pirkit.passes.laws import Law, laws_by_op

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -15,7 +16,6 @@ from pirkit.analysis.effects import is_pure
 from pirkit.analysis.order import operations
 from pirkit.analysis.stated_types import misstated
 from pirkit.diag.errors import ConstraintError
-from pirkit.diag.records import dataclass
 from pirkit.dialect.attrs import encode
 from pirkit.dialect.infer import infer_result_types
 from pirkit.dialect.opdef import infer_meta, reference

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final, cast
 
 from xdsl.dialects.builtin import ModuleOp
@@ -11,7 +12,6 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from pirkit.analysis.effects import NAMES, SOURCES
 from pirkit.diag.errors import ConstraintError, UsageError
-from pirkit.diag.records import dataclass
 from pirkit.dialect.attrs import decode, encode
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.infer import constants_of, infer_call

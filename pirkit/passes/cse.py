@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Block, Operation
@@ -10,7 +11,6 @@ from xdsl.ir import Attribute, Block, Operation
 from pirkit.analysis.alias import AliasClasses, alias_classes
 from pirkit.analysis.effects import is_named, is_pure
 from pirkit.analysis.order import Order, order_of
-from pirkit.diag.records import dataclass
 from pirkit.dialect.attrs import ComplexAttr
 from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.passes.base import Pass, PassContext, Stats

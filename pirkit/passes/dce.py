@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import cast
 
 from xdsl.dialects.builtin import ModuleOp
@@ -12,7 +13,6 @@ from xdsl.ir import Block, Operation
 from pirkit.analysis.alias import AliasClasses, alias_classes
 from pirkit.analysis.effects import is_quiet, only_writes
 from pirkit.analysis.order import loops_around, operations
-from pirkit.diag.records import dataclass
 from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.passes.base import Pass, PassContext, Stats
 from pirkit.passes.rewrite import erase, replace, successor

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
 from pirkit.analysis.differentiation import is_differentiable, stops_gradient
 from pirkit.analysis.effects import SOURCES
-from pirkit.diag.records import dataclass
 from pirkit.dialect.build import Builder
 from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.dialect.types import meta_of

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import cast
 
 from xdsl.dialects import builtin as mlir
 from xdsl.ir import Block, SSAValue
 
 from pirkit.diag.errors import UnsupportedError
-from pirkit.diag.records import dataclass
 from pirkit.dialect.build import RULE, SOURCE, Builder
 from pirkit.dialect.infer import constant_scalar
 from pirkit.dialect.operation import PirOp, ProgramOp

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Final, cast
 
 from xdsl.dialects.builtin import ModuleOp
@@ -12,7 +12,6 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from pirkit.analysis.differentiation import block_of
 from pirkit.analysis.effects import NAMES, SOURCES
 from pirkit.analysis.order import LOOPS, operations
-from pirkit.diag.records import dataclass
 from pirkit.dialect.attrs import decode, encode
 from pirkit.dialect.opdef import OpDef, lookup
 from pirkit.dialect.operation import PirOp, ProgramOp, create

@@ -13,12 +13,12 @@ there the whole is the better kernel.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
 from xdsl.ir import Operation, SSAValue
 
-from pirkit.diag.records import dataclass
 from pirkit.dialect.map_expr.call import UNKNOWN_SIZE, maps_of
 from pirkit.dialect.map_expr.tree import Opaque, Scatter
 from pirkit.dialect.opdef import PURE, index_maps, reference

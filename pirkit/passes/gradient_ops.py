@@ -13,14 +13,13 @@ leaves out, because Paddle's kernel gets by without, is told by two tables.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, cast
 
 from xdsl.ir import SSAValue
 
 from pirkit.diag.errors import ConstraintError, OpenError, UnsupportedError
-from pirkit.diag.records import dataclass
 from pirkit.dialect.build import ORDER, RULE, SOURCE, Builder, Value
 from pirkit.dialect.gradient_names import Spelling, forward_of
 from pirkit.dialect.opcall import Late, OpCall

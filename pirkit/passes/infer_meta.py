@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 from typing import NoReturn, cast
 
 from xdsl.dialects.builtin import ModuleOp
@@ -11,7 +12,6 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from pirkit.analysis.order import operations
 from pirkit.diag.errors import ConstraintError, PassError
-from pirkit.diag.records import dataclass
 from pirkit.dialect.attrs import encode
 from pirkit.dialect.infer import infer_result_types
 from pirkit.dialect.opdef import infer_meta

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
 from pirkit.analysis.order import operations
-from pirkit.diag.records import dataclass
 from pirkit.dialect.operation import PirOp
 from pirkit.passes.base import Pass, PassContext, Stats
 from pirkit.passes.rewrite import replace

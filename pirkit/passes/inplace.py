@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Final, cast
 
 from xdsl.dialects.builtin import ModuleOp
@@ -11,7 +12,6 @@ from xdsl.ir import Operation, SSAValue
 from pirkit.analysis.alias import alias_classes
 from pirkit.analysis.effects import NAMES, SOURCES, is_named
 from pirkit.analysis.order import operations
-from pirkit.diag.records import dataclass
 from pirkit.dialect.opdef import OpDef, find
 from pirkit.dialect.operation import REGIONS, PirOp, ProgramOp
 from pirkit.dialect.types import meta_of, sizes_of

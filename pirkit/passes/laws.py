@@ -8,6 +8,7 @@ NaN, infinities and the sign of zero included; so `x + 0.0 = x` is none (-0.0 + 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final, cast
 
 import numpy as np
@@ -15,7 +16,6 @@ from xdsl.ir import SSAValue
 
 from pirkit.analysis.alias import AliasClasses
 from pirkit.analysis.constants import UNKNOWN_VALUE, attribute_of, splat_of
-from pirkit.diag.records import dataclass
 from pirkit.dialect.attrs import encode
 from pirkit.dialect.operation import PirOp
 from pirkit.dialect.types import meta_of

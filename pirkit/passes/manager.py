@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TextIO
 
@@ -14,7 +14,6 @@ from xdsl.dialects.builtin import ModuleOp
 from pirkit.analysis.order import operations
 from pirkit.diag.collection import uncollected
 from pirkit.diag.errors import LimitError, PassError, PirkitError, UsageError, VerifyError
-from pirkit.diag.records import dataclass
 from pirkit.dialect.operation import span_of
 from pirkit.dialect.text import print_mlir
 from pirkit.dialect.verify import verify_module

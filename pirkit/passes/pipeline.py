@@ -15,10 +15,10 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, NoReturn, get_type_hints
 
 from pirkit.diag.errors import UsageError
-from pirkit.diag.records import dataclass
 from pirkit.diag.source import register_source
 from pirkit.diag.span import Span
 from pirkit.passes.base import Pass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from io import StringIO
 from typing import cast
 
@@ -12,7 +13,6 @@ from xdsl.printer import Printer
 
 from pirkit.analysis.effects import SOURCES
 from pirkit.analysis.versions import Link, chains, versions_of
-from pirkit.diag.records import dataclass
 from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.passes.base import Pass, PassContext, Stats
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Final, cast
 
@@ -10,7 +11,6 @@ from xdsl.dialects.builtin import ModuleOp
 
 from pirkit.analysis.effects import SOURCES
 from pirkit.analysis.order import operations
-from pirkit.diag.records import dataclass
 from pirkit.dialect.build import ORDER, RULE, SOURCE
 from pirkit.dialect.operation import PirOp
 from pirkit.passes.base import Pass, PassContext, Stats

@@ -7,6 +7,7 @@ loop carries them from turn to turn. That is only done where nothing inside has 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from xdsl.ir import Block, Region, SSAValue
@@ -14,7 +15,6 @@ from xdsl.ir import Block, Region, SSAValue
 from pirkit.analysis.differentiation import is_differentiable
 from pirkit.analysis.effects import is_quiet
 from pirkit.diag.errors import UnsupportedError
-from pirkit.diag.records import dataclass
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.operation import PirOp, create, origin_of, span_of
 from pirkit.dialect.rules.series import Series

@@ -13,7 +13,7 @@ the derivative of the sum is the derivative of each row.
 from __future__ import annotations
 
 import math
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from xdsl.dialects import builtin as mlir
 from xdsl.dialects.builtin import ModuleOp
@@ -21,7 +21,6 @@ from xdsl.ir import SSAValue
 
 from pirkit.analysis.rows import Mixed, depends_by_rows
 from pirkit.diag.errors import UnsupportedError
-from pirkit.diag.records import dataclass
 from pirkit.dialect.build import RULE, SOURCE, Builder, Value
 from pirkit.dialect.infer import constant_scalar
 from pirkit.dialect.operation import PirOp, ProgramOp

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from io import StringIO
 from typing import TextIO
 
@@ -9,7 +10,6 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, Use
 from xdsl.printer import Printer
 
-from pirkit.diag.records import dataclass
 from pirkit.dialect.operation import ProgramOp, span_of
 from pirkit.passes.base import Pass
 

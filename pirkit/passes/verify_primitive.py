@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ModuleOp
 
 from pirkit.analysis.order import operations
 from pirkit.diag.errors import PassError
-from pirkit.diag.records import dataclass
 from pirkit.dialect.operation import PirOp, origin_of, span_of
 from pirkit.dialect.primitives import is_primitive
 from pirkit.passes.base import Pass, PassContext, Stats, option

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from bisect import insort
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Final, Literal
-
-from pirkit.diag.records import dataclass
 
 ALIGNMENT: Final = 64
 """Bytes: a cache line, and the widest vector register."""

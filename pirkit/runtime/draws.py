@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 
-from pirkit.diag.records import dataclass
 from pirkit.runtime.plan import Call
 
 _WORD: Final = (1 << 64) - 1

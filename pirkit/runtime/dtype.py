@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Final
 
 import ml_dtypes
 import numpy as np
-
-from pirkit.diag.records import dataclass
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import starmap
 from operator import call as apply
@@ -13,7 +14,6 @@ from typing import Any, Final, cast
 import numpy as np
 
 from pirkit.diag.errors import ConstraintError, RuntimeFault
-from pirkit.diag.records import dataclass
 from pirkit.runtime.binding import KERNEL_FAULTS
 from pirkit.runtime.frame import Frame
 from pirkit.runtime.library import call_fault

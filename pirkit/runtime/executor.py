@@ -10,13 +10,12 @@ from __future__ import annotations
 import difflib
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 import numpy as np
 
 from pirkit.diag.errors import RuntimeFault
-from pirkit.diag.records import dataclass
 from pirkit.runtime.feeding import fed
 from pirkit.runtime.library import Library
 from pirkit.runtime.meta import Meta

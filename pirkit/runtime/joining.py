@@ -8,13 +8,12 @@ elements goes before the segment: new memory for results, and views.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 import numpy as np
 
 from pirkit.diag.errors import ConstraintError
-from pirkit.diag.records import dataclass
 from pirkit.runtime.binding import KERNEL_FAULTS
 from pirkit.runtime.executing import fault
 from pirkit.runtime.frame import Frame

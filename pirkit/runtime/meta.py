@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from math import prod
 from typing import Any, Final, cast
 
 import numpy as np
 
-from pirkit.diag.records import dataclass
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
 

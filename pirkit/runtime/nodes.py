@@ -6,7 +6,8 @@ A layout is what :mod:`pirkit.runtime.planning` makes of a plan for inputs of kn
 
 from __future__ import annotations
 
-from pirkit.diag.records import dataclass
+from dataclasses import dataclass
+
 from pirkit.runtime.arena import Storage
 from pirkit.runtime.binding import Step
 from pirkit.runtime.meta import TensorMeta

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cache
 from heapq import heappop, heappush
 from operator import call as apply
@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pirkit.diag.errors import ConstraintError
-from pirkit.diag.records import dataclass
 from pirkit.runtime.binding import KERNEL_FAULTS
 from pirkit.runtime.executing import Steps, fault
 from pirkit.runtime.frame import Frame

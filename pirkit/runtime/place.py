@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
-
-from pirkit.diag.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

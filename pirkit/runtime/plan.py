@@ -8,10 +8,9 @@ and compared without it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Final
 
-from pirkit.diag.records import dataclass
 from pirkit.diag.span import Span
 from pirkit.runtime.meta import Meta
 

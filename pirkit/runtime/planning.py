@@ -11,14 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from math import prod
 from typing import Final, cast
 
 import numpy as np
 
 from pirkit.diag.errors import ConstraintError, UnsupportedError
-from pirkit.diag.records import dataclass
 from pirkit.runtime.arena import Arena, Storage
 from pirkit.runtime.binding import Step, first_dtype
 from pirkit.runtime.device import Device

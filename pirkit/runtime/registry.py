@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from pirkit.diag.additions import note_addition
 from pirkit.diag.collection import imported
 from pirkit.diag.errors import UnsupportedError, UsageError
 from pirkit.diag.plugins import plugins
-from pirkit.diag.records import dataclass
 from pirkit.runtime.binding import HALVES, Bind, Binding, Step, widened
 from pirkit.runtime.device import HOST, CupyDevice, Device
 from pirkit.runtime.dtype import DType

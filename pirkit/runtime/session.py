@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from pirkit.diag.records import dataclass
 from pirkit.runtime.draws import Draws
 from pirkit.runtime.executing import Runner, execute
 from pirkit.runtime.frame import Frame

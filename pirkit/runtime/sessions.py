@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Final
 
 from pirkit.diag.collection import uncollected
-from pirkit.diag.records import dataclass
 from pirkit.runtime.library import Library
 from pirkit.runtime.meta import Meta
 from pirkit.runtime.plan import Plan

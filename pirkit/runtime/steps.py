@@ -8,7 +8,7 @@ size depends on elements) it picks them from the frame.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import zip_longest
 from operator import itemgetter
@@ -18,7 +18,6 @@ import numpy as np
 
 from pirkit.diag.errors import ConstraintError, InternalError, RuntimeFault
 from pirkit.diag.limits import current_limits
-from pirkit.diag.records import dataclass
 from pirkit.runtime.arrays import ACTIONS, TensorList
 from pirkit.runtime.binding import KERNEL_FAULTS, PlacedStep, Step
 from pirkit.runtime.device import Device

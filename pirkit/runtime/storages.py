@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import cast
 
-from pirkit.diag.records import dataclass
 from pirkit.runtime.arena import Arena, Storage
 from pirkit.runtime.meta import Meta, TensorMeta, VecMeta
 from pirkit.runtime.plan import Operand, Plan

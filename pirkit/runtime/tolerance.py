@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
-from pirkit.diag.records import dataclass
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
-from pirkit.diag.records import dataclass
 from pirkit.diag.span import Span
 from pirkit.runtime.executing import Steps, execute
 from pirkit.runtime.frame import Frame

@@ -27,12 +27,11 @@ kernel without names.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
 from typing import Any
 
-from pirkit.diag.records import dataclass
 from pirkit.dialect.map_expr.tree import Choose, Load, Node, Position, walk
 from pirkit.index.change import numbers_of
 from pirkit.index.expr import Expr

@@ -22,12 +22,11 @@ last line says what is kept in tiles.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import count
 from math import prod
 from typing import Final
 
-from pirkit.diag.records import dataclass
 from pirkit.dialect.map_expr.kernel import MapExpr, Statement
 from pirkit.dialect.map_expr.tree import Apply, Choose, Fill, Load, Node, Position
 from pirkit.index.expr import Expr

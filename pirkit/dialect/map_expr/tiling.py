@@ -20,10 +20,10 @@ goes through tiles at (0, 0); at (0, 1) and (1, 0); at (1, 1).
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from math import prod
 from typing import Final
 
-from pirkit.diag.records import dataclass
 from pirkit.dialect.map_expr.kernel import MapExpr, Statement
 from pirkit.dialect.map_expr.tree import Load
 from pirkit.index.extent import is_sized

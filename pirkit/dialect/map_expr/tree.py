@@ -8,10 +8,9 @@ position; those of a kernel have loads of its inputs and of values that it has s
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from pirkit.diag.records import dataclass
 from pirkit.index.expr import Expr
 from pirkit.index.maps import Guard, Index
 from pirkit.runtime.dtype import DType

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
-from pirkit.diag.records import dataclass
 from pirkit.dialect.opdef import (
     RANDOM,
     bad_samples,

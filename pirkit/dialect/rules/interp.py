@@ -7,9 +7,9 @@ sizes are in float32, as in Paddle, so that the same neighbours are found.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, cast
 
-from pirkit.diag.records import dataclass
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose

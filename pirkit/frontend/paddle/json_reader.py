@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from xdsl.dialects import builtin as mlir
@@ -16,7 +17,6 @@ from xdsl.ir import Attribute, Block, Region, SSAValue
 from pirkit.diag.collection import uncollected
 from pirkit.diag.errors import ArtifactError, PirkitError
 from pirkit.diag.limits import check
-from pirkit.diag.records import dataclass
 from pirkit.diag.span import Span
 from pirkit.dialect.attrs import encode
 from pirkit.dialect.opdef import OpDef, lookup

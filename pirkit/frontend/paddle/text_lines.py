@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Final, NoReturn
 
 from pirkit.diag.errors import ParseError, UnsupportedError
 from pirkit.diag.limits import check
-from pirkit.diag.records import dataclass
 from pirkit.diag.span import Span
 from pirkit.dialect.structure import PADDLE_NAMES
 from pirkit.dialect.text_guard import guard_characters

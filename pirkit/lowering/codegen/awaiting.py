@@ -12,13 +12,12 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 from weakref import WeakValueDictionary
 
 from pirkit.diag.errors import ArtifactError, InternalError
 from pirkit.diag.progress import late_bar
-from pirkit.diag.records import dataclass
 from pirkit.runtime.native.cache import user_cache
 from pirkit.runtime.native.function import Code, NativeFunction
 from pirkit.runtime.native.tally import TALLY

@@ -6,12 +6,11 @@ registers. A panel of what the filters meet lies in the L2 cache, one tile of it
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 from typing import Final
 
-from pirkit.diag.records import dataclass
 from pirkit.lowering.codegen.registers import MOST_ROWS, MOST_VECTORS, cost, fits
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.native.target import Target

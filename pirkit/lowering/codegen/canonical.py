@@ -8,9 +8,8 @@ stage. None of this changes what is computed but the order in which folds add up
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from pirkit.diag.records import dataclass
 from pirkit.lowering.codegen.loopnest import (
     Constant,
     Fold,

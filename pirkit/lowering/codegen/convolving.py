@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import count
 from math import prod
 
-from pirkit.diag.records import dataclass
 from pirkit.lowering.codegen.loopnest import Fold, Kernel, Operand, Stage, Store
 from pirkit.lowering.codegen.writing import Demanded, Lines
 from pirkit.runtime import dtype as dt

@@ -7,11 +7,10 @@ two, all places are strides again: nothing is computed at each point, nothing is
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from itertools import count, pairwise
 from typing import Final
 
-from pirkit.diag.records import dataclass
 from pirkit.lowering.codegen.loopnest import (
     Compute,
     Constant,

@@ -9,10 +9,10 @@ the depth of the product, not on the blocks or the threads.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from math import prod
 from typing import Final
 
-from pirkit.diag.records import dataclass
 from pirkit.lowering.codegen.awaiting import Draft, function_of
 from pirkit.lowering.codegen.compile import key_of
 from pirkit.lowering.codegen.generate import PARAMETERS, SYMBOL, begin

@@ -7,9 +7,9 @@ a line writes too much is overwritten by the next line.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from math import prod
 
-from pirkit.diag.records import dataclass
 from pirkit.lowering.codegen.blocking import Blocked, Blocks, reach
 from pirkit.lowering.codegen.ir import I64, Builder, Type, Value
 from pirkit.lowering.codegen.points import masked_load

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
-from pirkit.diag.records import dataclass
 from pirkit.lowering.codegen.folding import folded, trips
 from pirkit.lowering.codegen.folding import number as whole
 from pirkit.runtime.native.objects import SIMPLIFY

@@ -16,11 +16,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from pirkit.diag.errors import InternalError
-from pirkit.diag.records import dataclass
 from pirkit.runtime.dtype import DType, int64
 
 FoldKind = Literal["sum", "prod", "max", "min"]

@@ -7,11 +7,11 @@ ones; a reduction ends a sweep.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import count
 from math import inf, prod
 from typing import Final
 
-from pirkit.diag.records import dataclass
 from pirkit.dialect.map_expr.kernel import MapExpr, Statement
 from pirkit.dialect.map_expr.needs import needs
 from pirkit.dialect.map_expr.tree import Apply, Choose, Fill, Load, Node, Position, walk

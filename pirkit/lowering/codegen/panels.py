@@ -12,8 +12,8 @@ are called.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from pirkit.diag.records import dataclass
 from pirkit.lowering.codegen.ir import I64, PTR, Builder, Type, Value
 from pirkit.lowering.codegen.points import masked_load, tail_mask
 from pirkit.lowering.codegen.primitives import element, extremum

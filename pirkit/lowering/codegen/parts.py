@@ -11,10 +11,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
-from pirkit.diag.records import dataclass
 from pirkit.lowering.codegen.loopnest import (
     Demand,
     Fold,

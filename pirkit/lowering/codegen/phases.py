@@ -7,10 +7,10 @@ the same elements of the filter, one by one: together they are a convolution wit
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import product
 from math import gcd
 
-from pirkit.diag.records import dataclass
 from pirkit.lowering.codegen.blocking import Blocked, Taps
 from pirkit.runtime.dtype import DType
 

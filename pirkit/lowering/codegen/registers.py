@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
-from pirkit.diag.records import dataclass
 from pirkit.lowering.codegen.ir import Builder, Type, Value
 from pirkit.lowering.codegen.primitives import element
 from pirkit.runtime.dtype import DType

@@ -13,11 +13,10 @@ If an element is NaN then so is ``s``, and all that is multiplied with its recip
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Final
 
-from pirkit.diag.records import dataclass
 from pirkit.lowering.codegen.loopnest import (
     Compute,
     Constant,

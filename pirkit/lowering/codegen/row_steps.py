@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import prod
 
-from pirkit.diag.records import dataclass
 from pirkit.lowering.codegen.loopnest import Kernel, Operand, Store
 from pirkit.lowering.codegen.panel_copies import copy_row
 from pirkit.lowering.codegen.panels import Shape, Strides, shape_for

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
-from pirkit.diag.records import dataclass
 from pirkit.lowering.codegen.canonical import canonical, with_axes
 from pirkit.lowering.codegen.loopnest import (
     Compute,

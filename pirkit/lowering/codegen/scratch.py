@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Final
 
-from pirkit.diag.records import dataclass
 from pirkit.lowering.codegen.ir import PTR, Builder, Value
 from pirkit.lowering.codegen.points import Memory, load, store
 from pirkit.lowering.codegen.primitives import Typed, narrow

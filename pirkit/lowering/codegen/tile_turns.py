@@ -7,10 +7,9 @@ computed at all images of the turn before the next one is.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import prod
 
-from pirkit.diag.records import dataclass
 from pirkit.lowering.codegen.loopnest import (
     Compute,
     Constant,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from pirkit.diag.errors import ConstraintError, PirkitError, RuntimeFault
-from pirkit.diag.records import dataclass
 from pirkit.lowering.codegen.loopnest import Compute, Constant, Demand, Index, Load, Statement
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import constant

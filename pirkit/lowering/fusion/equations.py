@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Final, cast
 
 from xdsl.ir import Block, SSAValue
 
 from pirkit.analysis.alias import AliasClasses
-from pirkit.diag.records import dataclass
 from pirkit.dialect.map_expr.call import UNKNOWN_SIZE, maps_of, tensors_of
 from pirkit.dialect.map_expr.tree import (
     Apply,

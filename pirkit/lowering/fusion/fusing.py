@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
@@ -13,7 +13,6 @@ from xdsl.ir import Block, Operation, SSAValue
 from pirkit.analysis.alias import AliasClasses, alias_classes
 from pirkit.analysis.stated_types import misstated
 from pirkit.diag.errors import InternalError
-from pirkit.diag.records import dataclass
 from pirkit.dialect.attrs import encode
 from pirkit.dialect.map_expr.tiling import Untiled
 from pirkit.dialect.opdef import PURE

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import cast
 
 from xdsl.ir import Operation, SSAValue
 
-from pirkit.diag.records import dataclass
 from pirkit.dialect.map_expr.kernel import MapExpr, Statement
 from pirkit.dialect.map_expr.specialised import decided
 from pirkit.dialect.map_expr.text import print_kernel

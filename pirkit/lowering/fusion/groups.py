@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf
 from typing import Final
 
 from xdsl.ir import SSAValue
 
-from pirkit.diag.records import dataclass
 from pirkit.dialect.operation import PirOp
 from pirkit.lowering.fusion.equations import Unit
 from pirkit.lowering.fusion.refusal import Refusal

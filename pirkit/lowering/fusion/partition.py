@@ -11,11 +11,11 @@ joined too (`merging.py`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import cast
 
 from xdsl.ir import Operation, SSAValue
 
-from pirkit.diag.records import dataclass
 from pirkit.dialect.opdef import PURE
 from pirkit.dialect.operation import PirOp
 from pirkit.index.maps import space, witness

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import cast
 
 from xdsl.ir import SSAValue
 
-from pirkit.diag.records import dataclass
 from pirkit.dialect.map_expr.tiling import Axes, permutes
 from pirkit.dialect.types import meta_of
 from pirkit.index.maps import Index, bindings, compose, space

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Final
 
 from xdsl.ir import SSAValue
 
-from pirkit.diag.records import dataclass
 from pirkit.dialect.operation import PirOp, describe
 from pirkit.index.expr import Iter
 from pirkit.index.maps import Index, bindings, compose, evaluate, space

@@ -7,11 +7,11 @@ have no single solution: the value has to be computed twice, or stored.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from xdsl.ir import SSAValue
 
-from pirkit.diag.records import dataclass
 from pirkit.index.maps import Index, bindings, compose, space
 from pirkit.lowering.fusion.equations import Unit
 

@@ -10,14 +10,13 @@ common, and is given up; the group keeps the loops on which all its values agree
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import count
 from math import prod
 from typing import Final
 
 from xdsl.ir import SSAValue
 
-from pirkit.diag.records import dataclass
 from pirkit.dialect.map_expr.tree import Reduction
 from pirkit.index.change import substitute
 from pirkit.index.expr import Expr, Iter

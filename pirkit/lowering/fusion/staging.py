@@ -6,12 +6,12 @@ The three are compared by what they cost for each element, counted in scalar add
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from math import factorial, prod
 from typing import Final
 
 from xdsl.ir import SSAValue
 
-from pirkit.diag.records import dataclass
 from pirkit.dialect.map_expr.tiling import MOST_IMAGES, Axes, Untiled, closed
 from pirkit.dialect.operation import describe
 from pirkit.index.extent import expected, is_sized

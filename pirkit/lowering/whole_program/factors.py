@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
-from pirkit.diag.records import dataclass
 from pirkit.lowering.whole_program.graph import Graph, Op
 
 _RANK: Final = {"matmul": 0, "sum": 1, "multiply": 2, "scale": 3}

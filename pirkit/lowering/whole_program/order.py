@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Final
 
-from pirkit.diag.records import dataclass
 from pirkit.lowering.whole_program.stages import Group, Node, Stages, Sum
 
 _LINE: Final = 64

@@ -8,10 +8,10 @@ the whole network with its values in the nearest caches; the weights are read fr
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from pirkit.diag.records import dataclass
 from pirkit.lowering.codegen.awaiting import Draft, function_of
 from pirkit.lowering.codegen.compile import key_of
 from pirkit.lowering.codegen.generate import SYMBOL

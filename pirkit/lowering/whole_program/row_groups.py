@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Final, cast
 
-from pirkit.diag.records import dataclass
 from pirkit.dialect.map_expr.checking import kernel_at
 from pirkit.dialect.map_expr.kernel import MapExpr
 from pirkit.lowering.codegen.from_map_expr import Nest, nests_of

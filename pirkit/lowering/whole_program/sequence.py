@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Final, cast
 
-from pirkit.diag.records import dataclass
 from pirkit.lowering.codegen.compile import native
 from pirkit.lowering.codegen.from_map_expr import nests_of
 from pirkit.lowering.codegen.gemm import native_product

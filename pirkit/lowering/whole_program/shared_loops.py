@@ -8,9 +8,8 @@ sees the loops of a layer once, however many layers there are.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from pirkit.diag.records import dataclass
 from pirkit.lowering.codegen.ir import I64, PTR, Builder, Type, Value
 
 

@@ -12,10 +12,9 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
-from pirkit.diag.records import dataclass
 from pirkit.lowering.codegen.primitives import TABLE
 from pirkit.lowering.codegen.scalars import HARMLESS
 from pirkit.lowering.whole_program.axes import ELEMENTWISE, Classes, columns, summed

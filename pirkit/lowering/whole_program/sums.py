@@ -7,9 +7,9 @@ in their order: the result does not depend on the number of threads.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
-from pirkit.diag.records import dataclass
 from pirkit.lowering.codegen.ir import I64, Builder, Value
 from pirkit.lowering.codegen.points import Memory, load, store
 from pirkit.lowering.whole_program.graph import Graph

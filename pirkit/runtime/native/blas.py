@@ -10,14 +10,13 @@ from __future__ import annotations
 import ctypes
 import os
 import warnings
+from dataclasses import dataclass
 from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import Any, Final, cast
 
 import numpy as np
-
-from pirkit.diag.records import dataclass
 
 CORE_VARIABLE: Final = "OPENBLAS_CORETYPE"
 BITS: Final = {

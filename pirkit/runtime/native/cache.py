@@ -14,6 +14,7 @@ import secrets
 import stat
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
@@ -22,7 +23,6 @@ from typing import Final
 import platformdirs
 
 from pirkit.diag.errors import ArtifactError
-from pirkit.diag.records import dataclass
 from pirkit.diag.sources import SOURCES, Sources
 from pirkit.runtime.replacing import replacing
 

@@ -6,12 +6,12 @@ import os
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 from itertools import count
 from typing import Any
 
 from pirkit.diag.errors import InternalError
-from pirkit.diag.records import dataclass
 from pirkit.runtime.native import objects
 from pirkit.runtime.native.llvm import llvm
 from pirkit.runtime.native.tally import TALLY

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
 from pirkit.diag.errors import InternalError
-from pirkit.diag.records import dataclass
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.native.engine import Library, load
 from pirkit.runtime.native.pool import AVAILABLE, pool

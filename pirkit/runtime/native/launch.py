@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import Any, Final
 
 import numpy as np
 
-from pirkit.diag.records import dataclass
 from pirkit.runtime.native.engine import Library, load
 from pirkit.runtime.native.function import NativeFunction, sharing
 from pirkit.runtime.native.kept import kept_ir

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from itertools import combinations
 from typing import Any, Final
@@ -17,7 +18,6 @@ from typing import Any, Final
 import numpy as np
 
 from pirkit.diag.errors import InternalError, RuntimeFault
-from pirkit.diag.records import dataclass
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.native.engine import Library, load
 from pirkit.runtime.native.function import NativeFunction, new_array, sharing

@@ -5,13 +5,13 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, NoReturn
 
 import numpy as np
 
 from pirkit.diag.errors import ConstraintError
-from pirkit.diag.records import dataclass
 from pirkit.runtime.binding import KERNEL_FAULTS, PlacedStep
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.native.function import new_array

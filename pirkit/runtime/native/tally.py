@@ -5,10 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
-
-from pirkit.diag.records import dataclass
 
 
 @dataclass(slots=True)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import platform
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from pirkit.diag.records import dataclass
 from pirkit.runtime.native.llvm import llvm
 
 _L2_WHEN_UNKNOWN = 1 << 18

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, cast
 
 import numpy as np
 
 from pirkit.diag.errors import RuntimeFault
-from pirkit.diag.records import dataclass
 from pirkit.runtime.device import Device
 from pirkit.runtime.feeding import fed
 from pirkit.runtime.library import Library

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import threading
 import weakref
+from dataclasses import dataclass
 from typing import Final
 
-from pirkit.diag.records import dataclass
 from pirkit.runtime.scope.labels import Labels
 from pirkit.runtime.scope.scope import Scope
 

@@ -6,13 +6,13 @@ import mmap
 import os
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import prod
 from threading import Lock
 from typing import Any, Final, Protocol
 
 import numpy as np
 
-from pirkit.diag.records import dataclass
 from pirkit.runtime.place import CPU, Place
 from pirkit.runtime.tensor.buffer import Array, address_of, interface
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
 from numpy.lib.array_utils import byte_bounds
 
-from pirkit.diag.records import dataclass
 from pirkit.runtime.place import CPU, Place
 
 Array = np.ndarray[Any, Any]

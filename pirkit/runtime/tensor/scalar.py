@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
 
 from pirkit.diag.errors import UsageError
-from pirkit.diag.records import dataclass
 from pirkit.runtime.tensor.dense import DenseTensor
 
 

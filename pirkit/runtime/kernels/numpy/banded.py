@@ -6,12 +6,12 @@ faster than adding up one element of the filter after the other where the rows a
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
 from itertools import product
 from math import isfinite
 from typing import Any, Final
 
-from pirkit.diag.records import dataclass
 from pirkit.runtime.binding import Array, Binding, Step
 from pirkit.runtime.kernels.numpy.depthwise import depthwise
 from pirkit.runtime.kernels.numpy.windows import Geometry, channels_first

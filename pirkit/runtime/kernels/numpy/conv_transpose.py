@@ -7,11 +7,11 @@ share of one element of the filter is a shift of long runs. Phases are interleav
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import product
 from math import prod
 from typing import Final
 
-from pirkit.diag.records import dataclass
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.binding import Array, Binding, Step
 from pirkit.runtime.kernels.numpy.windows import Geometry, channels_first, geometry

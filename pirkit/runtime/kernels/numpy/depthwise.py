@@ -7,11 +7,11 @@ What was computed for the padding is left out when the sums are copied to the re
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import product
 from math import prod
 from typing import Final
 
-from pirkit.diag.records import dataclass
 from pirkit.runtime.binding import Array, Binding, Step
 from pirkit.runtime.kernels.numpy.windows import Geometry, channels_first
 

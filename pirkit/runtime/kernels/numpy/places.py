@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from math import prod
 
 import numpy as np
 
-from pirkit.diag.records import dataclass
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.binding import Array, Binding
 from pirkit.runtime.indexing import check_index

@@ -7,9 +7,9 @@ that all gates of an LSTM pass one call of tanh.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final
 
-from pirkit.diag.records import dataclass
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.binding import Array, Binding, Step
 from pirkit.runtime.registry import kernel

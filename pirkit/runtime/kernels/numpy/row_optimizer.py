@@ -13,12 +13,12 @@ without a gradient it does not scale epsilon.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final, cast
 
 import numpy as np
 
 from pirkit.diag.errors import UnsupportedError, UsageError
-from pirkit.diag.records import dataclass
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.binding import Array, Binding, Step
 from pirkit.runtime.meta import TensorMeta, of_array

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
-from pirkit.diag.records import dataclass
 from pirkit.runtime.binding import Binding
 
 CHANNELS_LAST: Final = ("NHWC", "NDHWC", "NLC", "NWC")
