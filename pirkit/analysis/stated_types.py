@@ -9,6 +9,7 @@ from collections.abc import Set
 
 from xdsl.ir import Block, SSAValue
 
+from pirkit.analysis.differentiation import stack_of
 from pirkit.dialect.opdef import paddle_meta
 from pirkit.dialect.operation import PirOp
 from pirkit.dialect.stated import is_true
@@ -31,6 +32,8 @@ def misstated(block: Block) -> Set[SSAValue]:
             made: list[SSAValue] = []
             for op in (reader, around) if around is not None else (reader,):
                 made += op.results
+                if op.name == "pir.tuple_push" and (holder := stack_of(op.operands[0])) is not None:
+                    made.append(holder.results[2])  # what is popped is made of it
                 made += [a for region in op.regions for b in region.blocks for a in b.args]
             stack += [value for value in made if value not in found]
             found.update(made)

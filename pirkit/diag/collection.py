@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from functools import wraps
@@ -34,13 +35,16 @@ def collection_paused() -> Generator[None]:
 def importing() -> Generator[None]:
     """The same for imports, whose objects count as old at once: all of them stay.
 
-    Else the first two collections after that would walk them.
+    Else the first two collections after that would walk them. Where nothing is imported nothing
+    ages: what others made meanwhile would wait for a full collection, which may never come.
     """
     with collection_paused():
+        known = len(sys.modules)
         try:
             yield
         finally:
-            if gc.get_freeze_count() == 0:  # what the program froze is its own business
+            # what the program froze is its own business
+            if len(sys.modules) != known and gc.get_freeze_count() == 0:
                 gc.freeze()
                 gc.unfreeze()
 

@@ -202,7 +202,7 @@ def find(name: str) -> OpDef | None:
     _load_families()
     definition = OPS.get(name)
     if definition is None:
-        _load_plugins()
+        load_plugins()
         definition = OPS.get(name)
     return definition
 
@@ -210,7 +210,7 @@ def find(name: str) -> OpDef | None:
 def all_ops() -> Iterable[OpDef]:
     """Every declared op, in declaration order, in-place twins included."""
     _load_families()
-    _load_plugins()
+    load_plugins()
     return OPS.values()
 
 
@@ -221,7 +221,9 @@ def _load_families() -> None:
 
 
 @cache
-def _load_plugins() -> None:
+def load_plugins() -> None:
+    """What other packages add to the table, where they say so in their entry points."""
+    _load_families()
     for entry in plugins(PLUGINS):
         entry.load()
 
@@ -241,6 +243,8 @@ class RuleTable:
 
     def __call__(self, *ops: OpDef | str, override: bool = False) -> Callable[[F], F]:
         def register(rule: F) -> F:
+            if override:  # what is replaced has to be there
+                self._read_home()
             for which in ops:
                 name = which if isinstance(which, str) else which.name
                 if name not in OPS:
@@ -253,11 +257,14 @@ class RuleTable:
 
         return register
 
-    def get(self, definition: OpDef) -> Callable[..., Any] | None:
-        """The rule of an op or of its pure twin, or None."""
+    def _read_home(self) -> None:
         if self._home is not None:
             home, self._home = self._home, None
             imported(home)
+
+    def get(self, definition: OpDef) -> Callable[..., Any] | None:
+        """The rule of an op or of its pure twin, or None."""
+        self._read_home()
         return self._rules.get(definition.name) or self._rules.get(definition.base.name)
 
     def of(self, definition: OpDef) -> Callable[..., Any]:

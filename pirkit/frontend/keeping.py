@@ -20,12 +20,20 @@ from pirkit.diag.limits import current_limits
 from pirkit.diag.sources import SOURCES
 from pirkit.diag.version import VERSION
 from pirkit.dialect.fingerprint import fingerprint_of
+from pirkit.dialect.opdef import load_plugins
 from pirkit.frontend.files import Program
 from pirkit.runtime.native.cache import ObjectCache, user_cache
 from pirkit.runtime.native.pool import wanted_threads
 from pirkit.runtime.native.target import host, l3_bytes
+from pirkit.runtime.registry import KERNELS
 
 _KEY_BYTES: Final = 32
+_ARITHMETIC: Final = (
+    "NPY_DISABLE_CPU_FEATURES",
+    "NPY_ENABLE_CPU_FEATURES",
+    "OPENBLAS_CORETYPE",
+)
+"""What decides about the last bits of constants that numpy folds."""
 _TABLES: Final = "pirkit.passes.registry"
 """The module that knows all passes. What nobody has imported nobody has changed."""
 
@@ -35,6 +43,8 @@ def key_of(form: str, program: Program, *settings: object, places: bool = False)
 
     ``places`` is for forms that tell where operations were written.
     """
+    load_plugins()
+    _ = KERNELS.backends  # theirs, which other packages add to
     sources = SOURCES.known()
     if FOREIGN or not _own_passes() or sources is None or store() is None:
         return None
@@ -45,6 +55,7 @@ def key_of(form: str, program: Program, *settings: object, places: bool = False)
         (VERSION, sources, sys.version),
         _distributions(tuple(map(str, sys.path))),
         (host(), l3_bytes(), wanted_threads()),
+        tuple(map(os.environ.get, _ARITHMETIC)),
         current_limits(),
     )
     return blake2b(repr(parts).encode(), digest_size=_KEY_BYTES).hexdigest()
@@ -60,7 +71,7 @@ def kept(key: str) -> Any:
 def keep(key: str, data: Any) -> None:
     """Keep plain data under a key, unless others had a say in them."""
     held = store()
-    if held is not None and not _others_have_a_say():
+    if held is not None and not FOREIGN and _own_passes():
         held.put(key, as_bytes(data))
 
 
@@ -81,16 +92,6 @@ def store() -> ObjectCache | None:
     """The user's cache. ``PIRKIT_NATIVE_CACHE=objects`` keeps code of functions there only."""
     only_objects = os.environ.get("PIRKIT_NATIVE_CACHE") == "objects"
     return None if only_objects else user_cache()
-
-
-def _others_have_a_say() -> bool:
-    """Whether other packages add to pirkit, those included that nobody has asked for yet."""
-    from pirkit.dialect.opdef import all_ops  # noqa: PLC0415
-    from pirkit.runtime.registry import KERNELS  # noqa: PLC0415
-
-    all_ops()
-    _ = KERNELS.backends
-    return bool(FOREIGN) or not _own_passes()
 
 
 def _own_passes() -> bool:

@@ -92,7 +92,8 @@ def test_correlations(name: str, dtype: Any) -> None:
 
 
 def test_rows_of_images_are_copied_once_for_all_positions() -> None:
-    cuts = {name: cut_of(case(name, dt.float32), host()) for name in CASES}
+    target = replace(host(), l2_bytes=1 << 20)
+    cuts = {name: cut_of(case(name, dt.float32), target) for name in CASES}
     assert cuts["planes together"].planes == 4
     assert cuts["planes together"].shares
     assert cuts["rows of planes"].lines < 23

@@ -189,6 +189,18 @@ def test_a_cast_from_a_type_that_is_only_stated_stays(pipeline: str) -> None:
     assert (found.dtype, found.tolist()) == (np.int64, [2, 4, 14])
 
 
+@pytest.mark.parametrize("pipeline", PIPELINES)
+def test_what_lay_on_a_stack_is_of_another_type_still(pipeline: str) -> None:
+    pushed = """
+    (%stack_0, %inlet_0, %outlet_0) = "cf.stack_create" () {} : () -> cf.stack, cf.inlet, cf.outlet
+    () = "cf.tuple_push" (%inlet_0, %1) {} : (cf.inlet, tensor<3xi64>) -> 
+    (%9) = "cf.tuple_pop" (%outlet_0) {stop_gradient:[true]} : (cf.outlet) -> tensor<3xi64>
+    (%2) = "pd_op.cast" (%9)"""
+    text = EXPONENTS.replace('\n    (%2) = "pd_op.cast" (%1)', pushed)
+    found = computed(text, pipeline, x=np.array([0, 1, 2]))["y"]
+    assert (found.dtype, found.tolist()) == (np.int64, [2, 4, 14])
+
+
 @pytest.mark.parametrize("pipeline", [*PIPELINES, "constant-fold"])
 def test_sizes_behind_a_type_that_is_only_stated_are_not_folded(pipeline: str) -> None:
     sized = SPREAD.replace('"pd_op.sin" (%4)', '"pd_op.shape64" (%4)')

@@ -14,9 +14,11 @@ import pytest
 import pirkit
 from pirkit import ops
 from pirkit.dialect.opdef import lookup, reference
+from pirkit.frontend.files import Program
 from pirkit.frontend.tracing import trace
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.plan import Call
+from tests.execution import parsed
 from tests.whole_program.networks import assert_close
 
 Array = np.ndarray[Any, Any]
@@ -258,3 +260,24 @@ def test_the_number_of_threads_changes_no_bit() -> None:
         for threads in (1, 3)
     }
     assert len(found) == 1
+
+
+_ONLY_PADDING_IS_MET = """
+pir.program @p(%x "x" : tensor<2x4x10x?xf32>, %w "w" : tensor<6x2x1x1xf32>, %g "g" : tensor<2x6x1x?xf32>) {
+  %a, %b = pd_op.conv2d_grad(%x, %w, %g) {strides = array<i32: 11, 4>, paddings = array<i32: 1, 0, 1, 0>,
+    padding_algorithm = "EXPLICIT", dilations = array<i32: 1, 1>, groups = 2 : i32, data_format = "NCHW"}
+    : (tensor<2x4x10x?xf32>, tensor<6x2x1x1xf32>, tensor<2x6x1x?xf32>)
+    -> (tensor<2x4x10x?xf32>, tensor<6x2x1x1xf32>)
+  pir.shadow_output(%b) {output_name = "b"} : (tensor<6x2x1x1xf32>) -> ()
+}
+"""  # noqa: E501
+
+
+def test_windows_that_meet_padding_only() -> None:
+    program = pirkit.compile(
+        Program(parsed(_ONLY_PADDING_IS_MET)), pipeline="expand-gradients,fuse"
+    )
+    found = program.run(
+        {"x": normal(2, 4, 10, 12), "w": normal(6, 2, 1, 1), "g": normal(2, 6, 1, 4)}
+    )
+    np.testing.assert_array_equal(found["b"], np.zeros((6, 2, 1, 1), np.float32))

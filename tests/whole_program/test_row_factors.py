@@ -159,3 +159,54 @@ def test_what_is_no_number(backward: bool) -> None:
         given[-1] = mask
         for made, right in zip(native(*given), exact(*given), strict=True):
             np.testing.assert_allclose(made, right, rtol=1e-4, atol=1e-4)
+
+
+def gram(q: Any, k: Any, v: Any) -> Any:
+    weights = ops.softmax(turned(q, k), -1)
+    return ops.matmul(weights, weights, transpose_x=True), ops.matmul(weights, v)
+
+
+def plain(q: Any, k: Any, v: Any) -> Any:
+    e = ops.exp(turned(q, k))
+    return ops.matmul(e / e.sum([-1], keepdim=True), v)
+
+
+def with_sum(q: Any, k: Any, v: Any) -> Any:
+    s = turned(q, k)
+    e = ops.exp(s - ops.max(s, [-1], keepdim=True))
+    t = e.sum([-1], keepdim=True)
+    return ops.matmul(e / t * t, v)
+
+
+def with_shares(q: Any, k: Any, v: Any) -> Any:
+    s = turned(q, k)
+    e = ops.exp(s - ops.max(s, [-1], keepdim=True))
+    return ops.matmul(e / e.sum([-1], keepdim=True) + e, v)
+
+
+def other_largest(q: Any, k: Any, v: Any) -> Any:
+    s = turned(q, k)
+    e = ops.exp(s - ops.max(s * 2.0, [-1], keepdim=True))
+    return ops.matmul(e / e.sum([-1], keepdim=True), v)
+
+
+@pytest.mark.parametrize("f", [gram, plain, with_sum, with_shares, other_largest])
+def test_quotients_that_the_proof_does_not_cover(f: Any, groups: list[RowBlocks]) -> None:
+    compared(f, heads(67, 93, 20, 9, (9,)))
+    assert factors(groups) == 0
+
+
+def several(q: Any, k: Any, v: Any) -> Any:
+    w = ops.softmax(turned(q, k), -1)
+    return ops.matmul(w * 2.0 + w, v), ops.matmul(w * 0.5 - w * 4.0, v)
+
+
+def ratio(q: Any, k: Any, v: Any) -> Any:
+    w = ops.softmax(turned(q, k), -1)
+    return ops.matmul(w / (w * 2.0 + 0.0 * w), v), ops.matmul(w, v)
+
+
+@pytest.mark.usefixtures("groups")
+@pytest.mark.parametrize("f", [several, ratio])
+def test_factors_that_differ(f: Any) -> None:
+    compared(f, heads(67, 93, 20, 9, (9,)))

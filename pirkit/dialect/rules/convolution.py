@@ -108,7 +108,7 @@ def _spread(c: OpCall, g: Value, image: Value, moves: Sequence[Slide]) -> Value:
 def _met(b: Builder, image: Value, moves: Sequence[Slide]) -> Value:
     """The image without the last elements along known lengths, where no window meets them."""
     lengths = {
-        k: length + m.after
+        k: max(length + m.after, 1)
         for k, (m, length) in enumerate(zip(moves, image.shape[2:], strict=True), 2)
         if m.after < 0 and length != UNKNOWN
     }

@@ -18,8 +18,8 @@ from pirkit.lowering.codegen.points import Memory, argument, place, split_index,
 from pirkit.lowering.codegen.primitives import element
 from pirkit.lowering.codegen.registers import Side, accumulate
 from pirkit.lowering.codegen.row_panels import RowPanel, channel_bytes
+from pirkit.lowering.codegen.scratch import LINE
 
-_LINE = 64
 _MOST = 8
 """Channels or filters at most that a tile asks memory for."""
 
@@ -46,7 +46,7 @@ class Convolving:
 
     def _reserve(self, count: int) -> int:
         start = self.scratch
-        self.scratch += -(-count // _LINE) * _LINE
+        self.scratch += -(-count // LINE) * LINE
         return start
 
     def _own(self, offset: int) -> Value:
@@ -235,7 +235,7 @@ class Convolving:
         self._ask_for(starts, Value(str(piece), I64))
 
     def _piece(self, share: int, columns: int) -> int:
-        return -(-share // (columns * _LINE)) * _LINE
+        return -(-share // (columns * LINE)) * LINE
 
     def _ask_for(self, starts: Sequence[Value], end: Value) -> None:
         """Ask for the lines from some addresses on. Nothing has to be there."""
@@ -245,7 +245,7 @@ class Convolving:
                 self.b.prefetch(self.b.at(start, offset))
             return []
 
-        self.b.loop(0, end, _LINE, [], line)
+        self.b.loop(0, end, LINE, [], line)
 
     def _copy(self, goal: Value, count: Value, lines: Lines) -> None:
         """The sums of ``count`` filters to the result."""

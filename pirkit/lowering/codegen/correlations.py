@@ -12,8 +12,8 @@ from pirkit.lowering.codegen.pack import transposed
 from pirkit.lowering.codegen.points import argument, masked_load, split_index, tail_mask
 from pirkit.lowering.codegen.primitives import element
 from pirkit.lowering.codegen.registers import Side, accumulate
+from pirkit.lowering.codegen.scratch import LINE
 
-_LINE = 64
 _STRAIGHT = 8
 """Vectors of a row up to which its copy is written out."""
 
@@ -54,13 +54,13 @@ class Correlating:
         self.vector = Type(element(c.dtype), cut.lanes)
         self.wide = cut.lanes * self.size
         # an odd number of lines, which spreads images over the sets of the cache
-        lines = -(-(cut.planes * cut.copied * cut.width * self.size) // _LINE)
-        self.image_bytes = (lines | 1) * _LINE
+        lines = -(-(cut.planes * cut.copied * cut.width * self.size) // LINE)
+        self.image_bytes = (lines | 1) * LINE
         self.panel_bytes = cut.planes * cut.lines * c.length * self.wide
-        self.panels = cut.tall * self.image_bytes + 2 * _LINE
+        self.panels = cut.tall * self.image_bytes + 2 * LINE
         # a turned square reaches beyond the last panel
         self.scratch = self.panels + (cut.broad + 1) * self.panel_bytes + cut.lanes * self.wide
-        self.scratch = -(-self.scratch // _LINE) * _LINE
+        self.scratch = -(-self.scratch // LINE) * LINE
 
     def emit(self) -> None:
         b, c, cut = self.b, self.c, self.cut
@@ -313,7 +313,7 @@ class Correlating:
                 b.prefetch(b.at(start, at))
             return []
 
-        b.loop(0, length, _LINE, [], line)
+        b.loop(0, length, LINE, [], line)
 
     def _tiles(
         self, images: _Images, held: _Held, into: Value, start: Value, t: Value

@@ -13,8 +13,8 @@ from pirkit.lowering.codegen.pack import transposed
 from pirkit.lowering.codegen.panels import Shape, Strides, ask, read_vector, write_vector
 from pirkit.lowering.codegen.points import tail_mask
 from pirkit.lowering.codegen.routines import Routines
+from pirkit.lowering.codegen.scratch import LINE
 
-_LINE = 64
 _AHEAD = 4
 """Rows ahead that are asked for while one is copied."""
 _MASKS_ARE_FREE = 64
@@ -212,7 +212,7 @@ def _by_vectors(
 
 def copy_row(shape: Shape, length: int) -> int:
     """Bytes between copied rows: whole vectors, and rows do not meet in one set of the cache."""
-    return -(-length // shape.lanes) * shape.lanes * shape.dtype.itemsize + _LINE
+    return -(-length // shape.lanes) * shape.lanes * shape.dtype.itemsize + LINE
 
 
 def _steps(b: Builder, first: int, lanes: int) -> Value:

@@ -18,13 +18,13 @@ from pirkit.lowering.codegen.ir import I64, PTR, Builder, Type, Value
 from pirkit.lowering.codegen.points import masked_load, tail_mask
 from pirkit.lowering.codegen.primitives import element, extremum
 from pirkit.lowering.codegen.routines import Routines
+from pirkit.lowering.codegen.scratch import LINE
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.native.target import Target
 
 Strides = tuple[int, int]
 """Bytes from a row to the next one, and from a column to the next one."""
 
-_LINE = 64
 _FIRST, _SECOND = 3, 2
 """Levels of the cache, as LLVM counts them; CPUs drop what the first one cannot wait for."""
 
@@ -113,8 +113,8 @@ def swept(
                     _ask_for_some(b, shape, source, depth, number)
                 before = b.plus(b.op("mul", panel, whole), number) if ahead else number
                 for k, lines in enumerate(ahead):
-                    some = b.at(Value(f"%ahead{k}", PTR), b.times(before, lines * _LINE))
-                    ask(b, some, lines * _LINE, _SECOND)
+                    some = b.at(Value(f"%ahead{k}", PTR), b.times(before, lines * LINE))
+                    ask(b, some, lines * LINE, _SECOND)
                 row = source.strides[0] if source is not None and packs else None
                 strides = None if shared and not packs and not largest else (*a, c_row)
                 name = _tile(made, shape, strides, (rows, columns), row, largest, grows)
@@ -295,7 +295,7 @@ def _tile(
 
 def ask(b: Builder, where: Value, nbytes: int, level: int = _FIRST, to_write: bool = False) -> None:
     """Ask memory for what will be needed soon: rows are too short for the CPU to see a pattern."""
-    for line in range(0, nbytes, _LINE):
+    for line in range(0, nbytes, LINE):
         b.prefetch(b.at(where, line), level, to_write)
 
 

@@ -11,9 +11,9 @@ from typing import Final
 
 from pirkit.lowering.codegen.panels import Shape, Strides
 from pirkit.lowering.codegen.row_steps import Outside, RowBlocks, RowProduct
+from pirkit.lowering.codegen.scratch import LINE
 from pirkit.runtime.native.target import Target
 
-_LINE: Final = 64
 _MOST_LINES: Final = 64
 """Lines that a tile asks for at most."""
 
@@ -60,5 +60,5 @@ def _is_dense(strides: Strides, columns: int, depth: int, size: int) -> bool:
 
 
 def _asked(operand: Outside, next_matrix: bool, nbytes: int, tiles: int) -> Asked:
-    nbytes = -(-nbytes // _LINE) * _LINE
-    return Asked(operand, next_matrix, nbytes, min(-(-nbytes // _LINE // tiles), _MOST_LINES))
+    nbytes = -(-nbytes // LINE) * LINE
+    return Asked(operand, next_matrix, nbytes, min(-(-nbytes // LINE // tiles), _MOST_LINES))

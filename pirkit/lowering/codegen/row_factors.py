@@ -6,7 +6,9 @@ for ``s``. What is linear in the quotients is computed of the ``e_j`` likewise.
 
 This is done where ``e`` is the exponential of a value minus the largest one in its row: then ``s``
 is NaN or lies between 1 and the length of the row. What is added up is ``e`` times the largest
-power of 2 with which ``s`` is at most 1, so that no sum overflows that would not with quotients.
+power of 2 with which ``s`` is at most 1, so that no row of a product overflows that would not with
+quotients. What sums over rows add up is multiplied with the reciprocal of that power: it overflows
+from the largest float by the length of a row on.
 If an element is NaN then so is ``s``, and all that is multiplied with its reciprocal.
 """
 

@@ -8,6 +8,7 @@ from typing import cast
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, SSAValue
 
+from pirkit.analysis.stated_types import misstated
 from pirkit.diag.errors import UsageError
 from pirkit.dialect.map_expr.outline import outline
 from pirkit.dialect.map_expr.text import parse_kernel
@@ -54,7 +55,13 @@ def why_not_fused(module: ModuleOp, first: str, second: str, policy: Policy = DE
         one, other = named.get(first), named.get(second)
         if one is None or other is None or one.parent_block() is not other.parent_block():
             continue
-        found = plan_fusion(cast(Block, one.parent_block()), policy, (), storage_of(program))
+        found = plan_fusion(
+            cast(Block, one.parent_block()),
+            policy,
+            (),
+            storage_of(program),
+            misstated(program.block),
+        )
         explainer = Explainer(found.equations, found.partition, names_of(program), policy)
         refusal = explainer.refusal(one, other)
         if refusal is not None:

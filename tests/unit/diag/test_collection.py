@@ -6,6 +6,7 @@ import gc
 import subprocess
 import sys
 from collections.abc import Iterator
+from types import ModuleType
 
 import pytest
 
@@ -41,12 +42,15 @@ def test_a_collector_that_is_off_stays_off() -> None:
     assert not gc.isenabled()
 
 
-def test_what_imports_make_is_old_at_once() -> None:
-    with importing():
-        made = [[] for _ in range(10)]
-    held = {id(x) for x in gc.get_objects(generation=2)}
-    assert all(id(x) in held for x in made)
-    assert gc.get_freeze_count() == 0
+def test_only_what_imports_make_is_old_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    for imports in (True, False):
+        with importing():
+            made = [[] for _ in range(10)]
+            if imports:
+                monkeypatch.setitem(sys.modules, "pirkit_made_up", ModuleType("pirkit_made_up"))
+        held = {id(x) for x in gc.get_objects(generation=2)}
+        assert all((id(x) in held) == imports for x in made)
+        assert gc.get_freeze_count() == 0
 
 
 def test_what_others_froze_stays_frozen() -> None:
