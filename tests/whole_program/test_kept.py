@@ -27,27 +27,13 @@ from pirkit.frontend.whole import compile_whole
 from pirkit.lowering.codegen import awaiting
 from pirkit.passes import registry
 from pirkit.runtime.native import target
-from pirkit.runtime.native.cache import ObjectCache, open_cache
+from pirkit.runtime.native.cache import ObjectCache
 
 X = np.random.default_rng(3).standard_normal((24, 6)).astype("float32")
 
 
 def program(number: float = 2.0, rows: int = 24) -> Program:
     return trace(lambda x: ops.softmax(ops.tanh(x) * number - x, -1), (X[:rows],)).program
-
-
-@pytest.fixture
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ObjectCache:
-    """A cache that begins empty, with programs in it."""
-    made = open_cache(tmp_path / "objects", tmp_path / "secret")
-    assert made is not None
-    for module in (awaiting, keeping):
-        monkeypatch.setattr(module, "user_cache", lambda: made)
-    monkeypatch.setenv("PIRKIT_NATIVE_CACHE", "")
-    monkeypatch.setattr(awaiting, "_functions", {})
-    monkeypatch.setattr(additions, "FOREIGN", set())
-    monkeypatch.setattr(keeping, "FOREIGN", additions.FOREIGN)
-    return made
 
 
 @pytest.fixture

@@ -25,13 +25,12 @@ from pirkit.frontend import compile as compiling
 from pirkit.frontend import keeping
 from pirkit.frontend.files import Program, load, parse
 from pirkit.frontend.tracing import trace
-from pirkit.lowering.codegen import awaiting
 from pirkit.passes import registry
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.executor import Executable
 from pirkit.runtime.kept_plan import NotPlainError, pack_plan, unpack_plan
 from pirkit.runtime.meta import TensorMeta, TokenMeta, VecMeta
-from pirkit.runtime.native.cache import ObjectCache, open_cache
+from pirkit.runtime.native.cache import ObjectCache
 from pirkit.runtime.place import Place
 from pirkit.runtime.plan import (
     Call,
@@ -48,19 +47,6 @@ from pirkit.runtime.plan import (
 CORPUS = Path(__file__).parents[1] / "corpus" / "paddle"
 EXHAUSTIVE = os.environ.get("PIRKIT_EXHAUSTIVE") == "1"
 X = np.random.default_rng(3).standard_normal((24, 6)).astype("float32")
-
-
-@pytest.fixture
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ObjectCache:
-    """A cache that begins empty, with programs in it."""
-    made = open_cache(tmp_path / "objects", tmp_path / "secret")
-    assert made is not None
-    for module in (awaiting, keeping):
-        monkeypatch.setattr(module, "user_cache", lambda: made)
-    monkeypatch.setenv("PIRKIT_NATIVE_CACHE", "")
-    monkeypatch.setattr(additions, "FOREIGN", set())
-    monkeypatch.setattr(keeping, "FOREIGN", additions.FOREIGN)
-    return made
 
 
 @pytest.fixture
