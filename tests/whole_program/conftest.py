@@ -10,6 +10,7 @@ import pytest
 from pirkit.diag import additions
 from pirkit.frontend import keeping
 from pirkit.lowering.codegen import awaiting
+from pirkit.runtime.native import kept
 from pirkit.runtime.native.cache import ObjectCache, open_cache
 
 os.environ["PIRKIT_NATIVE_CACHE"] = "off"
@@ -20,7 +21,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ObjectCache:
     """A cache that begins empty, in a process that has no functions yet and no additions."""
     made = open_cache(tmp_path / "objects", tmp_path / "secret")
     assert made is not None
-    for module in (awaiting, keeping):
+    for module in (awaiting, keeping, kept):
         monkeypatch.setattr(module, "user_cache", lambda: made)
     monkeypatch.setenv("PIRKIT_NATIVE_CACHE", "")
     monkeypatch.setattr(awaiting, "_functions", {})

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
@@ -28,6 +26,7 @@ from pirkit.runtime import dtype as dt
 from pirkit.runtime.native import program as programs
 from pirkit.runtime.tensor.allocator import HOST
 from tests.whole_program.networks import graph, leaves_of, step, step_arguments
+from tests.whole_program.processes import printed_with_threads
 
 X = np.random.default_rng(3).standard_normal((24, 6)).astype("float32")
 W = np.random.default_rng(4).standard_normal((6, 4)).astype("float32")
@@ -225,17 +224,7 @@ print(digest.hexdigest())
 
 
 def test_the_number_of_threads_changes_no_bit() -> None:
-    found = {
-        subprocess.run(
-            [sys.executable, "-c", _THREADS],
-            env={**os.environ, "PIRKIT_NUM_THREADS": str(threads), "PYTHONPATH": "."},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for threads in (1, 3)
-    }
-    assert len(found) == 1
+    assert len(printed_with_threads(_THREADS, 1, 3)) == 1
 
 
 # --- by way of compile_whole ---

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -20,6 +17,7 @@ from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.plan import Call
 from tests.execution import parsed
 from tests.whole_program.networks import assert_close
+from tests.whole_program.processes import printed_with_threads
 
 Array = np.ndarray[Any, Any]
 
@@ -249,17 +247,7 @@ print(digest.hexdigest())
 
 
 def test_the_number_of_threads_changes_no_bit() -> None:
-    found = {
-        subprocess.run(
-            [sys.executable, "-c", _THREADS],
-            env={**os.environ, "PIRKIT_NUM_THREADS": str(threads), "PYTHONPATH": "."},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for threads in (1, 3)
-    }
-    assert len(found) == 1
+    assert len(printed_with_threads(_THREADS, 1, 3)) == 1
 
 
 _ONLY_PADDING_IS_MET = """

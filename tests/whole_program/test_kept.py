@@ -28,6 +28,7 @@ from pirkit.lowering.codegen import awaiting
 from pirkit.passes import registry
 from pirkit.runtime.native import target
 from pirkit.runtime.native.cache import ObjectCache
+from tests.whole_program.processes import printed_twice
 
 X = np.random.default_rng(3).standard_normal((24, 6)).astype("float32")
 
@@ -332,19 +333,7 @@ print(*[found[f"y{i}"].tobytes().hex() for i in range(3)])
 
 
 def test_a_second_process_needs_no_passes(tmp_path: Path) -> None:
-    environment = {**os.environ, "PIRKIT_NATIVE_CACHE": ""}
-    for name in ("XDG_CACHE_HOME", "XDG_STATE_HOME"):
-        environment[name] = str(tmp_path / name)
-    said = [
-        subprocess.run(
-            [sys.executable, "-c", PROGRAM],
-            env={**environment, "PYTHONHASHSEED": seed},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout.splitlines()
-        for seed in ("1", "2")
-    ]
+    said = printed_twice(PROGRAM, str(tmp_path))
     assert [lines[0] for lines in said] == ["passes", "kept"]
     assert said[0][1] == said[1][1]
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -43,6 +41,7 @@ from pirkit.runtime.plan import (
     Stack,
     While,
 )
+from tests.whole_program.processes import printed_twice
 
 CORPUS = Path(__file__).parents[1] / "corpus" / "paddle"
 EXHAUSTIVE = os.environ.get("PIRKIT_EXHAUSTIVE") == "1"
@@ -338,18 +337,6 @@ print(np.asarray(made).tobytes().hex())
 
 
 def test_a_second_process_needs_no_passes(tmp_path: Path) -> None:
-    environment = {**os.environ, "PIRKIT_NATIVE_CACHE": ""}
-    for name in ("XDG_CACHE_HOME", "XDG_STATE_HOME"):
-        environment[name] = str(tmp_path / name)
-    said = [
-        subprocess.run(
-            [sys.executable, "-c", PROGRAM],
-            env={**environment, "PYTHONHASHSEED": seed},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout.splitlines()
-        for seed in ("1", "2")
-    ]
+    said = printed_twice(PROGRAM, str(tmp_path))
     assert [lines[0] for lines in said] == ["passes", "kept"]
     assert said[0][1] == said[1][1]
