@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 
 from xdsl.ir import Operation, SSAValue
 
-from pirkit.analysis.effects import NAMES, SOURCES
 from pirkit.analysis.order import operations
-from pirkit.dialect.operation import PirOp, ProgramOp
+from pirkit.dialect.kinds import SINK, SOURCE
+from pirkit.dialect.operation import PirOp, ProgramOp, declares
 from pirkit.dialect.types import VecType
 
 Elements = tuple[int, ...]
@@ -91,7 +91,7 @@ class _Finder:
             return
         for result in op.results:
             self.define(result)
-        if op.name in SOURCES or op.name in NAMES:
+        if declares(op, SOURCE) or declares(op, SINK):
             self.host += [e for v in (*op.operands, *op.results) for e in self.elements[v]]
         match op.name:
             case "pir.split":

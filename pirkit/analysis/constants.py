@@ -9,21 +9,14 @@ from xdsl.ir import Operation, SSAValue
 
 from pirkit.analysis.alias import AliasClasses
 from pirkit.dialect.infer import constant_array, constant_scalar
+from pirkit.dialect.kinds import CONSTANT_LIKE, VIEW
 from pirkit.dialect.opdef import reference
-from pirkit.dialect.operation import PirOp
+from pirkit.dialect.operation import PirOp, declares
 from pirkit.dialect.signature import REQUIRED
 from pirkit.dialect.types import meta_of
 from pirkit.runtime.meta import TensorMeta
 
 Array = np.ndarray[Any, Any]
-
-CONSTANTS: Final = frozenset({"pd_op.full", "pd_op.full_int_array", "pd_op.assign_value"})
-"""Ops that hold their result in their attributes."""
-
-_SPREADING: Final = frozenset({
-    "pd_op.expand", "pd_op.reshape", "pd_op.squeeze", "pd_op.unsqueeze",
-})  # fmt: skip
-"""Ops whose result repeats the elements of the operand."""
 
 
 class _Unknown:
@@ -38,9 +31,7 @@ UNKNOWN_VALUE: Final = _Unknown()
 def is_constant(value: SSAValue, classes: AliasClasses) -> bool:
     """True if the value comes from a constant op and nothing writes its storage."""
     owner = value.owner
-    return (
-        isinstance(owner, Operation) and owner.name in CONSTANTS and not classes.is_written(value)
-    )
+    return declares(owner, CONSTANT_LIKE) and not classes.is_written(value)
 
 
 def array_of(value: SSAValue, classes: AliasClasses, max_elements: int) -> Array | None:
@@ -61,7 +52,7 @@ def splat_of(value: SSAValue, classes: AliasClasses) -> Array | None:
     A constant that is only spread or named anew repeats the same one.
     """
     owner = value.owner
-    while isinstance(owner, Operation) and owner.name in _SPREADING:
+    while isinstance(owner, PirOp) and owner.definition.kind == VIEW and owner.operands:
         if classes.is_written(value):
             return None
         value = owner.operands[0]

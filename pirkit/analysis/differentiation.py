@@ -12,9 +12,10 @@ from typing import cast
 
 from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
 
-from pirkit.analysis.order import LOOPS, operations
+from pirkit.analysis.order import operations
 from pirkit.dialect.attrs import decode
-from pirkit.dialect.operation import PirOp, ProgramOp
+from pirkit.dialect.kinds import LOOP
+from pirkit.dialect.operation import PirOp, ProgramOp, declares
 from pirkit.dialect.ops.tensor_array import ARRAY_OPS
 from pirkit.dialect.primitives import PRIMITIVES
 from pirkit.dialect.types import meta_of
@@ -132,13 +133,13 @@ class _Demand:
         if op.name == "pir.tuple_push":
             return self.push(op)
         if op.regions:
-            found = self.loop(op) if op.name in LOOPS else self.branch(op)
+            found = self.loop(op) if declares(op, LOOP) else self.branch(op)
         else:
             found = any(r in self.needed for r in op.results)
             found = found or (op.name in ARRAY_OPS and any(v in self.needed for v in op.operands))
         if not found:
             return False
-        self.needed.update(op.operands[:1] if op.name in LOOPS else op.operands)
+        self.needed.update(op.operands[:1] if declares(op, LOOP) else op.operands)
         if op.name == "pir.tuple_pop":
             stack = stack_of(op.operands[0])
             if stack is not None:
@@ -186,7 +187,7 @@ class _Flow:
     pushed: set[Item] = field(default_factory=set[Item])
 
     def visit(self, op: PirOp) -> None:
-        if op.name in LOOPS:
+        if declares(op, LOOP):
             self.loop(op)
         elif op.regions:
             self.branch(op)

@@ -7,16 +7,11 @@ from typing import Final
 from xdsl.ir import Operation, SSAValue
 
 from pirkit.analysis.order import operations
+from pirkit.dialect.kinds import SINK, SOURCE, TERMINATOR
 from pirkit.dialect.opdef import PURE, WRITE
-from pirkit.dialect.operation import REGIONS, PirOp
+from pirkit.dialect.operation import REGIONS, PirOp, declares
 
-SOURCES: Final = frozenset({"pir.parameter", "pir.constant", "pd_op.data", "pd_op.feed"})
-"""Ops whose results the host provides: the inputs, parameters and buffers of a program."""
-
-NAMES: Final = frozenset({"pir.shadow_output", "pir.set_parameter", "pd_op.fetch"})
-"""Ops that give a value a name for the host, which reads it when the program has ended."""
-
-_INTERFACE: Final = SOURCES | NAMES | {"pir.yield"}
+_INTERFACE: Final = frozenset({SOURCE, SINK, TERMINATOR})
 
 
 def is_pure(op: Operation) -> bool:
@@ -25,7 +20,7 @@ def is_pure(op: Operation) -> bool:
     Such an op may be dropped, repeated, and merged with an equal one. Ops with regions, and those
     that connect a program or a block with what is around it, are not pure.
     """
-    if not isinstance(op, PirOp) or op.name in _INTERFACE or op.regions:
+    if not isinstance(op, PirOp) or not _INTERFACE.isdisjoint(op.definition.traits) or op.regions:
         return False
     return op.definition.effects == PURE and not op.definition.writes
 
@@ -38,7 +33,7 @@ def is_quiet(op: PirOp) -> bool:
     if op.name not in REGIONS:
         return is_pure(op)
     return all(
-        inner.name == "pir.yield" or inner.name in REGIONS or is_pure(inner)
+        declares(inner, TERMINATOR) or inner.name in REGIONS or is_pure(inner)
         for region in op.regions
         for inner in operations(region.block)
     )
@@ -51,4 +46,4 @@ def only_writes(op: PirOp) -> bool:
 
 def is_named(value: SSAValue) -> bool:
     """True if the host gets the value by a name."""
-    return any(use.operation.name in NAMES for use in value.uses)
+    return any(declares(use.operation, SINK) for use in value.uses)

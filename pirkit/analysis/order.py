@@ -9,10 +9,8 @@ from typing import cast
 
 from xdsl.ir import Block, Operation
 
-from pirkit.dialect.operation import PirOp, ProgramOp
-
-LOOPS = frozenset({"pd_op.while"})
-"""Ops whose region may run more than once."""
+from pirkit.dialect.kinds import LOOP
+from pirkit.dialect.operation import PirOp, ProgramOp, declares
 
 
 def operations(block: Block) -> Iterator[PirOp]:
@@ -61,7 +59,7 @@ def order_of(program: ProgramOp) -> Order:
         while open_loops and not open_loops[-1].is_ancestor(op):
             ends[open_loops.pop()] = index
         positions[op] = index
-        if op.name in LOOPS:
+        if declares(op, LOOP):
             open_loops.append(op)
     ends.update(dict.fromkeys(open_loops, len(positions)))
     return Order(positions, ends)
@@ -72,7 +70,7 @@ def loops_around(op: Operation) -> set[Operation]:
     found: set[Operation] = set()
     parent = op.parent_op()
     while parent is not None:
-        if parent.name in LOOPS:
+        if declares(parent, LOOP):
             found.add(parent)
         parent = parent.parent_op()
     return found

@@ -18,8 +18,9 @@ from typing import TypeAlias, cast
 from xdsl.ir import Block, Operation, SSAValue
 
 from pirkit.analysis.alias import AliasClasses, alias_classes
-from pirkit.analysis.order import LOOPS, operations
-from pirkit.dialect.operation import PirOp, ProgramOp
+from pirkit.analysis.order import operations
+from pirkit.dialect.kinds import LOOP
+from pirkit.dialect.operation import PirOp, ProgramOp, declares
 
 Content: TypeAlias = tuple[int, int]
 """An alias class and the number of a version."""
@@ -117,7 +118,7 @@ class _Walk:
     def op(self, op: PirOp) -> None:
         for index, value in enumerate(op.operands):
             self.reads[op, index] = self.contents(value)
-        if op.name in LOOPS:
+        if declares(op, LOOP):
             self.loop(op)
         elif op.regions:
             self.branches(op)

@@ -26,8 +26,9 @@ from pirkit.runtime.registry import KERNELS, REFERENCE
 CONCERNS: Final = (infer_meta, reference, samples, bad_samples, decompose, vjp, jet)
 
 
-BY_LOWERING: Final = frozenset({"pd_op.data", "pd_op.feed", "pd_op.fetch"})
-"""Ops that become ports of a plan."""
+def _is_port(name: str) -> bool:
+    """True for an op that becomes a port of a plan."""
+    return bool(lookup(name).host_name)
 
 
 def kinds() -> list[str]:
@@ -55,7 +56,7 @@ def _runs(name: str) -> bool:
     definition = find(name)
     if definition is None:
         return False
-    if name in OUR_NAMES or name in BY_LOWERING:
+    if name in OUR_NAMES or _is_port(name):
         return True
     return bool(backends_of(definition))
 

@@ -145,6 +145,15 @@ def is_open(value: SSAValue) -> bool:
     return constant_scalar(value) is None and (array is None or None in array)
 
 
+def fill_value(value: SSAValue) -> Constant:
+    """The number that every element of a value is, as far as `full` or `full_like` tells it."""
+    owner = value.owner
+    if not isinstance(owner, Operation) or owner.name not in ("pd_op.full", "pd_op.full_like"):
+        return None
+    number = constant_scalar(value)
+    return cast(Any, owner).attribute("value") if number is None else number
+
+
 def constant_scalar(value: SSAValue) -> Constant:
     """The number a one-element value holds, or None if the program does not tell."""
     owner = value.owner

@@ -28,6 +28,7 @@ takes an op or its name, so a package outside pirkit can add any rule to any op.
 from __future__ import annotations
 
 import difflib
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
@@ -37,6 +38,7 @@ from pirkit.diag.additions import note_addition
 from pirkit.diag.collection import imported
 from pirkit.diag.errors import ConstraintError, UnsupportedError
 from pirkit.diag.plugins import plugins
+from pirkit.dialect.kinds import KINDS, TRAITS, UNSTATED
 from pirkit.dialect.signature import Attr, Operand, Result, Signature, parse_signature
 from pirkit.runtime.dtype import DType
 
@@ -60,6 +62,13 @@ class OpDef:
     names operands of which only shape and dtype are used (Paddle's ``no_need_buffer``),
     ``no_gradient`` floating operands through which, as in Paddle, no gradient flows: labels.
     ``dtypes`` are the element types of the first tensor operand that pirkit computes.
+
+    ``kind`` is one of :data:`pirkit.dialect.kinds.KINDS`, by default that of the family's module
+    (its ``KIND``); ``traits`` are among :data:`pirkit.dialect.kinds.TRAITS`. ``cost`` is what an
+    element of an elementwise op takes, in additions; 0 means that computing the result is as quick
+    as reading it. ``combiner`` says how a reduction combines elements (sum, prod, max or min), if
+    reductions of reductions of parts are reductions of the whole. ``host_name`` is the attribute
+    that holds the name of a value for the host, of ops that exchange values with it.
     """
 
     name: str
@@ -73,6 +82,11 @@ class OpDef:
     no_gradient: tuple[str, ...] = ()
     domain: tuple[float, float] = (-2.0, 2.0)
     """Interval from which samples of the first tensor are drawn."""
+    kind: str = UNSTATED
+    cost: int = 1
+    traits: frozenset[str] = frozenset()
+    combiner: str = ""
+    host_name: str = ""
     family: str = ""
     pure: OpDef | None = None
     """For an in-place twin: the op that it is the twin of."""
@@ -135,14 +149,20 @@ def op(cls: type) -> OpDef:
         "reads_meta_only",
         "no_gradient",
         "domain",
+        "cost",
+        "combiner",
+        "host_name",
     )
     data = {k: getattr(cls, k) for k in optional if hasattr(cls, k)}
+    family_kind = getattr(sys.modules[cls.__module__], "KIND", UNSTATED)
     record: Any = cls
     definition = OpDef(
         name=record.name,
         doc=(cls.__doc__ or "").strip(),
         signature_text=record.signature,
         family=cls.__module__.rpartition(".")[2],
+        kind=getattr(cls, "kind", family_kind),
+        traits=frozenset(getattr(cls, "traits", ())),
         **data,
     )
     return declare(definition)
@@ -164,6 +184,8 @@ def declare(definition: OpDef) -> OpDef:
                 reads_meta_only=definition.reads_meta_only,
                 no_gradient=definition.no_gradient,
                 domain=definition.domain,
+                kind=definition.kind,
+                cost=definition.cost,
                 family=definition.family,
                 pure=definition,
             )
@@ -176,6 +198,11 @@ def _enter(definition: OpDef) -> None:
         raise ValueError(f"op {definition.name} is declared twice")
     if definition.effects not in EFFECTS:
         raise ValueError(f"{definition.name}: effects {definition.effects!r} not in {EFFECTS}")
+    if definition.kind not in KINDS:
+        raise ValueError(f"{definition.name}: kind {definition.kind!r} not in {sorted(KINDS)}")
+    if not definition.traits <= TRAITS.keys():
+        unknown = sorted(definition.traits - TRAITS.keys())
+        raise ValueError(f"{definition.name}: traits {unknown} not in {sorted(TRAITS)}")
     note_addition(__name__)
     OPS[definition.name] = definition
 
@@ -205,6 +232,12 @@ def find(name: str) -> OpDef | None:
         load_plugins()
         definition = OPS.get(name)
     return definition
+
+
+def has_trait(name: str, trait: str) -> bool:
+    """True if there is an op of that full name and its record has the trait."""
+    definition = find(name)
+    return definition is not None and trait in definition.traits
 
 
 def all_ops() -> Iterable[OpDef]:

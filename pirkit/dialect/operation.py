@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, ClassVar, Final, cast
+from typing import Any, ClassVar, Final, TypeGuard, cast
 
 from xdsl.dialects import builtin as mlir
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, OpTraits, Region, SSAValue
@@ -41,6 +41,16 @@ REGIONS: Final = {"pd_op.if": 2, "pd_op.while": 1, "pd_op.pylayer": 1}
 @lru_cache(maxsize=4096)
 def _segments(filled: tuple[bool, ...]) -> Attribute:
     return mlir.DenseArrayBase.from_list(mlir.i32, [int(f) for f in filled])
+
+
+def declares(op: object, trait: str) -> TypeGuard[PirOp]:
+    """True if the record of an operation has the trait (see :mod:`pirkit.dialect.kinds`)."""
+    return isinstance(op, PirOp) and trait in op.definition.traits
+
+
+def host_name(op: PirOp) -> str:
+    """The name by which the host knows the value of an op that is a source or sink."""
+    return op.attribute(op.definition.host_name)
 
 
 class PirOp(Operation):

@@ -13,6 +13,18 @@ from typing import Any, Final
 import numpy as np
 
 from pirkit.diag.errors import UnsupportedError
+from pirkit.dialect.kinds import (
+    ALIAS,
+    BRANCH,
+    LIST,
+    LOOP,
+    OUTPUT,
+    PARAMETER,
+    SINK,
+    SOURCE,
+    STACK,
+    TERMINATOR,
+)
 from pirkit.dialect.opdef import (
     IO,
     WRITE,
@@ -27,6 +39,8 @@ from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.meta import UNKNOWN, Meta, TensorMeta, VecMeta, of_array
+
+KIND = "structure"
 
 Array = np.ndarray[Any, Any]
 
@@ -57,6 +71,8 @@ class Parameter:
     """
 
     name = "pir.parameter"
+    traits = (SOURCE, PARAMETER)
+    host_name = "parameter_name"
     signature = (
         "; is_distributed: bool[] = [False], is_parameter: bool[] = [True],"
         " need_clip: bool[] = [True], parameter_name: str, persistable: bool[] = [True],"
@@ -69,6 +85,8 @@ class SetParameter:
     """Gives the value's storage a name in the scope (start-up programs)."""
 
     name = "pir.set_parameter"
+    traits = (SINK,)
+    host_name = "parameter_name"
     signature = "x ; parameter_name: str ->"
     effects = IO
 
@@ -78,6 +96,8 @@ class ShadowOutput:
     """An output of the program: the host fetches the value by this name."""
 
     name = "pir.shadow_output"
+    traits = (SINK, OUTPUT)
+    host_name = "output_name"
     signature = "x ; output_name: str ->"
     effects = IO
 
@@ -87,6 +107,7 @@ class Combine:
     """Makes one list value of several tensors; no data moves, elements are the same storage."""
 
     name = "pir.combine"
+    traits = (LIST, ALIAS)
     signature = "*inputs -> out[]"
     dtypes = dt.ANY
 
@@ -99,6 +120,7 @@ class Split:
     """
 
     name = "pir.split"
+    traits = (LIST,)
     signature = "input[] -> *outs?"
     dtypes = dt.ANY
 
@@ -111,6 +133,7 @@ class Slice:
     """
 
     name = "pir.slice"
+    traits = (LIST, ALIAS)
     signature = "input[] ; index: i32 -> out"
     dtypes = dt.ANY
 
@@ -120,6 +143,8 @@ class Constant:
     """A constant held in the scope under a name."""
 
     name = "pir.constant"
+    traits = (SOURCE, PARAMETER)
+    host_name = "value"
     signature = "; value: str, persistable: bool[] = [True] -> out"
 
 
@@ -128,6 +153,7 @@ class Yield:
     """Ends a block and hands its values to the op around it."""
 
     name = "pir.yield"
+    traits = (TERMINATOR,)
     signature = "*inputs ->"
     effects = IO
 
@@ -137,6 +163,7 @@ class StackCreate:
     """A container in which a branch or loop body saves values for its gradient."""
 
     name = "pir.stack_create"
+    traits = (STACK,)
     signature = "-> stack, inlet, outlet"
     effects = WRITE
 
@@ -146,6 +173,7 @@ class TuplePush:
     """Copies values onto the stack."""
 
     name = "pir.tuple_push"
+    traits = (STACK,)
     signature = "inlet, *inputs ->"
     effects = WRITE
 
@@ -155,6 +183,7 @@ class TuplePop:
     """Takes back the values of the last push."""
 
     name = "pir.tuple_pop"
+    traits = (STACK,)
     signature = "outlet -> *outs"
     effects = WRITE
 
@@ -164,6 +193,7 @@ class HasElements:
     """True while the stack holds something; of shape [1]."""
 
     name = "pir.has_elements"
+    traits = (STACK,)
     signature = "stack -> out"
     effects = WRITE
 
@@ -177,6 +207,7 @@ class If:
     """
 
     name = "pd_op.if"
+    traits = (BRANCH,)
     signature = "cond -> *outs"
     effects = WRITE
 
@@ -193,6 +224,7 @@ class While:
     """
 
     name = "pd_op.while"
+    traits = (LOOP,)
     signature = "cond, *inputs -> *outs"
     effects = WRITE
 
@@ -202,6 +234,7 @@ class PyLayer:
     """A user-defined forward, whose gradient is the registered Python function."""
 
     name = "pd_op.pylayer"
+    traits = (BRANCH,)
     signature = "*inputs ; backward_function_id: i32 = -1 -> *outs"
     effects = WRITE
 
@@ -211,6 +244,8 @@ class Data:
     """An input of the program, by name."""
 
     name = "pd_op.data"
+    traits = (SOURCE,)
+    host_name = "name"
     signature = "; name: str, shape: intarray, dtype: dtype, place: place = undefined -> out"
     effects = IO
 
@@ -220,6 +255,8 @@ class Feed:
     """An input of an inference program, by name and position."""
 
     name = "pd_op.feed"
+    traits = (SOURCE,)
+    host_name = "name"
     signature = "; name: str, col: i32 -> out"
     effects = IO
 
@@ -229,6 +266,8 @@ class Fetch:
     """An output of an inference program, by name and position."""
 
     name = "pd_op.fetch"
+    traits = (SINK, OUTPUT)
+    host_name = "name"
     signature = "x ; name: str, col: i32 -> out"
     effects = IO
 

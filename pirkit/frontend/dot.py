@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from xdsl.dialects import builtin as mlir
 from xdsl.ir import Block, Operation, SSAValue
 
-from pirkit.dialect.operation import ProgramOp
-
-_HIDDEN = frozenset({"pir.yield"})
+from pirkit.dialect.kinds import TERMINATOR
+from pirkit.dialect.operation import ProgramOp, declares
 
 
 def write_dot(module: mlir.ModuleOp) -> str:
@@ -27,7 +26,7 @@ def write_dot(module: mlir.ModuleOp) -> str:
 def _cluster(block: Block, label: str, numbers: dict[Operation, int], indent: str) -> Iterator[str]:
     yield f"{indent}subgraph cluster_{len(numbers)} {{ label={json.dumps(label)};"
     for op in block.ops:
-        if op.name in _HIDDEN:
+        if declares(op, TERMINATOR):
             continue
         number = numbers.setdefault(op, len(numbers))
         yield f"{indent}  n{number} [label={json.dumps(_label(op))}];"

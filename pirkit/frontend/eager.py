@@ -40,9 +40,6 @@ LIBRARY: Final = KernelLibrary()
 DRAWS: Final = Draws()
 """Where random ops called eagerly draw from."""
 
-COPIES: Final = frozenset({"pd_op.assign", "pd_op.cast", "pd_op.memcpy", "pd_op.assign_value_"})
-"""Ops whose result is always memory of its own."""
-
 
 def seed(number: int) -> None:
     """Start the random numbers of eager ops anew."""
@@ -235,7 +232,7 @@ def bind_eager(definition: OpDef, metas: tuple[Meta | None, ...], attrs: Mapping
         return _in_place(definition, metas, outs, step, choice.kernel.form, overwrites)
     if choice.kernel.form == "out":
         return _writing(metas, outs, step, shown)
-    copies = choice.kernel.form == "new" or definition.name in COPIES
+    copies = choice.kernel.form == "new" or not definition.views
     return _returning(step, shown, len(found), copies=copies)
 
 

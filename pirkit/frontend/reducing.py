@@ -15,9 +15,9 @@ from xdsl.dialects import builtin as mlir
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from pirkit.analysis.effects import NAMES
 from pirkit.analysis.order import operations
-from pirkit.dialect.operation import ARG_ATTRS, KEYWORD, PirOp, ProgramOp
+from pirkit.dialect.kinds import SINK, TERMINATOR
+from pirkit.dialect.operation import ARG_ATTRS, KEYWORD, PirOp, ProgramOp, declares
 
 Candidates = Callable[[ModuleOp], list[Operation]]
 TakeOut = Callable[[Operation], None]
@@ -98,13 +98,16 @@ def _programs(module: ModuleOp) -> list[Operation]:
 
 
 def _outputs(module: ModuleOp) -> list[Operation]:
-    return [op for op in _inside(module) if op.name in NAMES]
+    return [op for op in _inside(module) if declares(op, SINK)]
 
 
 def _computations(module: ModuleOp) -> list[Operation]:
     """Operations that can be taken out, the last first: what they need goes with them."""
-    kept = NAMES | {"pir.yield"}
-    return [op for op in reversed(list(_inside(module))) if op.name not in kept]
+    return [
+        op
+        for op in reversed(list(_inside(module)))
+        if not declares(op, SINK) and not declares(op, TERMINATOR)
+    ]
 
 
 def _inside(module: ModuleOp) -> Iterator[PirOp]:

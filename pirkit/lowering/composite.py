@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, cast
 
-from pirkit.analysis.effects import SOURCES
 from pirkit.analysis.order import operations
 from pirkit.dialect.attrs import encode
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.infer import infer_result_types
+from pirkit.dialect.kinds import SOURCE
 from pirkit.dialect.opdef import RANDOM, OpDef, decompose
-from pirkit.dialect.operation import REGIONS, ProgramOp, create
+from pirkit.dialect.operation import ProgramOp, create, declares
 from pirkit.passes.decompose import take_apart
 from pirkit.runtime.binding import Bind, Binding, Step
 from pirkit.runtime.executor import Executable
@@ -35,7 +35,7 @@ def is_composite(definition: OpDef) -> bool:
 def called(program: ProgramOp) -> Iterator[OpDef]:
     """The ops of a program that need a kernel."""
     for op in operations(program.block):
-        if op.definition.dialect != "pir" and op.name not in (*SOURCES, *REGIONS):
+        if op.definition.dialect != "pir" and not op.regions and not declares(op, SOURCE):
             yield op.definition
 
 

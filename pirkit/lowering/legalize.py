@@ -6,13 +6,13 @@ from typing import Final, cast
 
 from xdsl.ir import OpResult, SSAValue
 
-from pirkit.analysis.effects import SOURCES
 from pirkit.analysis.openness import is_open_call
 from pirkit.analysis.order import operations
 from pirkit.diag.errors import UnsupportedError
 from pirkit.dialect.build import Builder
+from pirkit.dialect.kinds import SOURCE
 from pirkit.dialect.opdef import decompose
-from pirkit.dialect.operation import PirOp, ProgramOp
+from pirkit.dialect.operation import PirOp, ProgramOp, declares
 from pirkit.lowering.kernels import KernelLibrary
 from pirkit.passes.base import PassContext
 from pirkit.passes.decompose import take_apart
@@ -92,7 +92,7 @@ def _copied(value: SSAValue, b: Builder) -> SSAValue:
     owner = value.owner
     if isinstance(owner, PirOp) and owner.name == "pir.combine":
         return b.combine([b.wrap(_copied(v, b)) for v in owner.operands]).ssa
-    if isinstance(owner, PirOp) and not owner.operands and owner.name not in SOURCES:
+    if isinstance(owner, PirOp) and not owner.operands and not declares(owner, SOURCE):
         return b.insert(owner.clone()).results[cast(OpResult, value).index]
     return b.block.insert_arg(value.type, len(b.block.args))
 

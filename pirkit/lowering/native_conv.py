@@ -7,12 +7,13 @@ from typing import Any, Final
 
 import numpy as np
 
+from pirkit.dialect.kinds import TRANSPOSED
+from pirkit.dialect.opdef import has_trait
 from pirkit.lowering.codegen.compile import native
 from pirkit.lowering.codegen.compile_blocks import native_blocks, native_correlation
 from pirkit.lowering.codegen.convolving import Convolution, convolution
 from pirkit.lowering.codegen.correlating import Correlation
 from pirkit.lowering.codegen.phases import Sizes, backward, forward
-from pirkit.lowering.native_ops import TRANSPOSED
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.binding import HALVES, Binding, Step, widened
 from pirkit.runtime.kernels.numpy.windows import CHANNELS_LAST, geometry
@@ -55,7 +56,7 @@ def why_not_native(b: Binding) -> str | None:
 
 def multiplications(b: Binding) -> int:
     """Elements of what the filter moves over, times what each of them meets."""
-    met = b.input() if b.op in TRANSPOSED else b.output()
+    met = b.input() if has_trait(b.op, TRANSPOSED) else b.output()
     if not met.shape[1] or not b.output().numel or not b.input().numel:
         return 0
     return met.numel // met.shape[1] * b.input(1).numel
@@ -63,7 +64,7 @@ def multiplications(b: Binding) -> int:
 
 def native_form(b: Binding) -> NativeSequence | Correlation:
     """Functions of images, filter and result, all of them dense; or the correlation that it is."""
-    groups, turned = b.attrs["groups"], b.op in TRANSPOSED
+    groups, turned = b.attrs["groups"], has_trait(b.op, TRANSPOSED)
     first, second, *sizes = b.input(1).shape
     each, depth = (second, first // groups) if turned else (first // groups, second)
     g = geometry(b, sizes, b.attrs["dilations"])

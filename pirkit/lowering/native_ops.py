@@ -15,19 +15,19 @@ ROWS: Final = "pir.rows"
 """Calls of a rewritten plan that stand for products and kernels between them."""
 PRODUCT: Final = "pir.product"
 """Calls of a rewritten plan that stand for a product of small matrices and what is added to it."""
-TRANSPOSED: Final = frozenset({
-    "pd_op.conv2d_transpose", "pd_op.conv3d_transpose", "pd_op.depthwise_conv2d_transpose",
-})  # fmt: skip
-CONVOLUTIONS: Final = TRANSPOSED | {
-    "pd_op.conv2d", "pd_op.conv3d", "pd_op.depthwise_conv2d",
-}  # fmt: skip
+_CONVOLUTION: Final = (
+    "pirkit.lowering.native_conv:bind_convolution",
+    "native code for these sizes",
+)
 
 NATIVE_KERNELS: Final[dict[str, tuple[str, str]]] = {
     FUSED: ("pirkit.lowering.native:bind_native", "native code of a fused kernel"),
-    **dict.fromkeys(
-        sorted(CONVOLUTIONS),
-        ("pirkit.lowering.native_conv:bind_convolution", "native code for these sizes"),
-    ),
+    "pd_op.conv2d": _CONVOLUTION,
+    "pd_op.conv3d": _CONVOLUTION,
+    "pd_op.depthwise_conv2d": _CONVOLUTION,
+    "pd_op.conv2d_transpose": _CONVOLUTION,
+    "pd_op.conv3d_transpose": _CONVOLUTION,
+    "pd_op.depthwise_conv2d_transpose": _CONVOLUTION,
     ROWS: ("pirkit.lowering.native_rows:bind_rows", "products and kernels between them, by rows"),
     PRODUCT: ("pirkit.lowering.native_products:bind_product", "a product of small matrices"),
 }

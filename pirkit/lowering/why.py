@@ -7,10 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pirkit.dialect.kinds import CONVOLUTION
+from pirkit.dialect.opdef import has_trait
 from pirkit.lowering.kernels import KernelLibrary
 from pirkit.lowering.native import why_not_native
 from pirkit.lowering.native_conv import why_not_native as why_not_convolution
-from pirkit.lowering.native_ops import CONVOLUTIONS, FUSED
+from pirkit.lowering.native_ops import FUSED
 from pirkit.lowering.whole_program.choose import explained
 from pirkit.lowering.whole_program.row_groups import PRODUCT
 from pirkit.runtime.binding import Binding, first_dtype
@@ -112,7 +114,7 @@ def _nodes(
 
 def _not_native(node: Bound, library: KernelLibrary, plan: Plan) -> str | None:
     call = node.call
-    if call.kernel != FUSED and call.kernel not in CONVOLUTIONS:
+    if call.kernel != FUSED and not has_trait(call.kernel, CONVOLUTION):
         return None
     slots = [plan.slots[i] for i in call.inputs if isinstance(i, int)]
     metas = [m for m in slots if isinstance(m, TensorMeta) and m.is_static]

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol, cast
+from typing import Any, Protocol, cast
 
 from xdsl.ir import Block, Operation, Region, SSAValue
 
@@ -21,8 +21,9 @@ from pirkit.analysis.differentiation import Paths, block_of, is_differentiable, 
 from pirkit.analysis.effects import is_pure
 from pirkit.analysis.order import operations
 from pirkit.diag.errors import UnsupportedError
+from pirkit.dialect import kinds
 from pirkit.dialect.build import Builder, Value
-from pirkit.dialect.operation import PirOp, create, span_of
+from pirkit.dialect.operation import PirOp, create, declares, span_of
 from pirkit.dialect.types import INLET, OUTLET, STACK, meta_of
 from pirkit.runtime.meta import VecMeta
 
@@ -301,11 +302,8 @@ def _ops(block: Block) -> list[PirOp]:
     return [cast(PirOp, op) for op in block.ops]
 
 
-_EFFECTS: Final = frozenset({"pir.tuple_push", "pir.tuple_pop"})
-
-
 def _has_effects(block: Block) -> bool:
-    return any(op.name in _EFFECTS for op in block.walk())
+    return any(declares(op, kinds.STACK) for op in block.walk())
 
 
 def _require_tensor(value: SSAValue, op: PirOp) -> None:

@@ -11,15 +11,16 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
 from pirkit.analysis.alias import AliasClasses, alias_classes
-from pirkit.analysis.constants import CONSTANTS, UNKNOWN_VALUE, array_of, attribute_of
+from pirkit.analysis.constants import UNKNOWN_VALUE, array_of, attribute_of
 from pirkit.analysis.effects import is_pure
 from pirkit.analysis.order import operations
 from pirkit.analysis.stated_types import misstated
 from pirkit.diag.errors import ConstraintError
 from pirkit.dialect.attrs import encode
 from pirkit.dialect.infer import infer_result_types
+from pirkit.dialect.kinds import CONSTANT_LIKE
 from pirkit.dialect.opdef import infer_meta, reference
-from pirkit.dialect.operation import PirOp, make
+from pirkit.dialect.operation import PirOp, declares, make
 from pirkit.dialect.types import meta_of
 from pirkit.passes.base import Pass, PassContext, Stats, option
 from pirkit.passes.rewrite import replace, says_as_much
@@ -55,7 +56,7 @@ class ConstantFoldPass(Pass):
         for program in ctx.programs(module):
             classes, wrong = alias_classes(program), misstated(program.block)
             for op in ctx.each(operations(program.block)):
-                if is_pure(op) and op.name not in CONSTANTS:
+                if is_pure(op) and not declares(op, CONSTANT_LIKE):
                     self.fold(ctx, op, classes, wrong)
 
     def fold(

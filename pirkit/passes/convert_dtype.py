@@ -10,13 +10,13 @@ from typing import Final, cast
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from pirkit.analysis.effects import NAMES, SOURCES
 from pirkit.diag.errors import ConstraintError, UsageError
 from pirkit.dialect.attrs import decode, encode
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.infer import constants_of, infer_call
+from pirkit.dialect.kinds import SINK, SOURCE, TERMINATOR
 from pirkit.dialect.opdef import infer_meta
-from pirkit.dialect.operation import REGIONS, PirOp, ProgramOp
+from pirkit.dialect.operation import PirOp, ProgramOp, declares
 from pirkit.dialect.signature import REQUIRED
 from pirkit.dialect.types import meta_of, retyped
 from pirkit.passes.base import Pass, PassContext, Stats, option, require_names
@@ -29,10 +29,14 @@ from pirkit.runtime.meta import Meta, TensorMeta, VecMeta
 Types = tuple[Attribute | None, ...]
 Properties = dict[str, Attribute]
 
-BOUNDARY: Final = NAMES | {"pir.yield", "pir.tuple_push"}
-"""Ops that hand values on to where the type is fixed: the host, a region's results, a stack."""
-HANDED: Final = frozenset({*REGIONS, "pir.tuple_pop"})
-"""Ops whose results come from such a place."""
+
+_PUSH: Final = "pir.tuple_push"
+_POP: Final = "pir.tuple_pop"
+
+
+def _hands_on(op: PirOp) -> bool:
+    """True for an op that hands values to where the type is fixed: host, region result, stack."""
+    return declares(op, SINK) or declares(op, TERMINATOR) or op.name == _PUSH
 
 
 @dataclass(frozen=True)
@@ -111,13 +115,13 @@ class _Conversion:
 
     def block(self, block: Block, kept: set[SSAValue]) -> None:
         for op in self.ctx.each([cast(PirOp, op) for op in block.ops]):
-            if op.name in SOURCES:
+            if declares(op, SOURCE):
                 if op.results[0] not in kept:
                     self.source(op)
-            elif op.name in BOUNDARY:
+            elif _hands_on(op):
                 self.hand_on(op)
                 self.retype_results(op)
-            elif op.name in HANDED:
+            elif op.regions or op.name == _POP:
                 self.region(op)
             elif op.name == WRITE_BACK:
                 self.write_back(op)

@@ -9,9 +9,9 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
 from pirkit.analysis.differentiation import is_differentiable, stops_gradient
-from pirkit.analysis.effects import SOURCES
 from pirkit.dialect.build import Builder
-from pirkit.dialect.operation import PirOp, ProgramOp
+from pirkit.dialect.kinds import OUTPUT, SOURCE
+from pirkit.dialect.operation import ProgramOp, declares, host_name
 from pirkit.dialect.types import meta_of
 from pirkit.passes.autodiff import append_backward
 from pirkit.passes.base import Pass, PassContext, Stats, option, require_names
@@ -92,26 +92,16 @@ class AutodiffPass(Pass):
 
 def outputs_of(program: ProgramOp) -> dict[str, SSAValue]:
     """The outputs of a program by name, in order."""
-    names = {"pir.shadow_output": "output_name", "pd_op.fetch": "name"}
-    return {
-        op.attribute(names[op.name]): op.operands[0]
-        for op in program.operations
-        if op.name in names
-    }
+    return {host_name(op): op.operands[0] for op in program.operations if declares(op, OUTPUT)}
 
 
 def inputs_of(program: ProgramOp) -> dict[str, SSAValue]:
     """The inputs and parameters of a program by name, in order."""
     found: dict[str, SSAValue] = dict(zip(program.keywords, program.block.args, strict=True))
     for op in program.operations:
-        if op.name in SOURCES:
-            found[_source_name(op)] = op.results[0]
+        if declares(op, SOURCE):
+            found[host_name(op)] = op.results[0]
     return found
-
-
-def _source_name(op: PirOp) -> str:
-    names = {"pir.parameter": "parameter_name", "pir.constant": "value"}
-    return op.attribute(names.get(op.name, "name"))
 
 
 def _picked(values: Mapping[str, SSAValue], names: Iterable[str], what: str) -> dict[str, SSAValue]:

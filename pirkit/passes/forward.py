@@ -17,7 +17,7 @@ from xdsl.ir import Block, SSAValue
 
 from pirkit.diag.errors import UnsupportedError
 from pirkit.dialect.build import RULE, SOURCE, Builder
-from pirkit.dialect.infer import constant_scalar
+from pirkit.dialect.infer import fill_value
 from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.passes.autodiff import append_backward
 from pirkit.passes.autodiff_series import Pushed
@@ -87,11 +87,7 @@ def _read(program: ProgramOp, op: PirOp) -> _Curve:
 
 
 def _is_zero(value: SSAValue) -> bool:
-    owner = value.owner
-    if not isinstance(owner, PirOp) or owner.name not in ("pd_op.full", "pd_op.full_like"):
-        return False
-    number = constant_scalar(value)
-    return (owner.attribute("value") if number is None else number) == 0
+    return fill_value(value) == 0
 
 
 def _by_series(curve: _Curve, ops: Sequence[PirOp], pushed: list[Pushed]) -> list[SSAValue]:

@@ -10,11 +10,11 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
 from pirkit.analysis.differentiation import block_of
-from pirkit.analysis.effects import NAMES, SOURCES
-from pirkit.analysis.order import LOOPS, operations
+from pirkit.analysis.order import operations
 from pirkit.dialect.attrs import decode, encode
+from pirkit.dialect.kinds import LIST, LOOP, SINK, SOURCE
 from pirkit.dialect.opdef import OpDef, lookup
-from pirkit.dialect.operation import PirOp, ProgramOp, create
+from pirkit.dialect.operation import PirOp, ProgramOp, create, declares
 from pirkit.dialect.types import VecType
 from pirkit.passes.base import Pass, PassContext, Stats
 from pirkit.passes.rewrite import meaning, replace, successor
@@ -22,8 +22,8 @@ from pirkit.passes.rewrite import meaning, replace, successor
 WRITE_BACK: Final = "pd_op.assign_out_"
 """The op that lets the host see the last content of an input or parameter."""
 
-CARRYING: Final = frozenset({"pd_op.if", *LOOPS})
-"""Ops with regions that can hand on what is written inside."""
+
+_IF: Final = "pd_op.if"
 
 STOP_GRADIENT: Final = "stop_gradient"
 
@@ -34,6 +34,11 @@ PURE_FORMS: Final = {
     "pd_op.sync_batch_norm_": "pd_op.batch_norm",  # which it is on one device
 }
 """Ops whose pure form has another name; the operand that they write has no part in it."""
+
+
+def _carries(op: Operation) -> bool:
+    """True if an op with regions can hand on what is written inside."""
+    return op.name == _IF or declares(op, LOOP)
 
 
 @dataclass(frozen=True)
@@ -120,7 +125,7 @@ class _Versions:
 
     def block(self, block: Block) -> None:
         for op in self.ctx.each([cast(PirOp, op) for op in block.ops]):
-            if op.name in NAMES:
+            if declares(op, SINK):
                 self.outputs.append(op)
                 continue
             self.read(op)
@@ -139,7 +144,7 @@ class _Versions:
 
     def inside(self, op: PirOp) -> None:
         """The regions of an operation, each with contents of its own."""
-        if op.name not in CARRYING:
+        if not _carries(op):
             around, self.carried = self.carried, frozenset()
             for region in op.regions:
                 self.block(region.block)
@@ -151,7 +156,7 @@ class _Versions:
         self.carried = around | {*written}
         for region in op.regions:
             block, self.content = region.block, dict(before)
-            if op.name in LOOPS:
+            if declares(op, LOOP):
                 arguments = [block.insert_arg(v.type, len(block.args)) for v in first]
                 self.content.update(zip(written, arguments, strict=True))
                 self.storage.update(zip(arguments, written, strict=True))
@@ -184,7 +189,7 @@ class _Versions:
     def hand_on(self, op: PirOp, written: list[SSAValue], first: list[SSAValue]) -> None:
         """Give a branch or loop the contents that it writes for further results."""
         types = [*(r.type for r in op.results), *(v.type for v in first)]
-        operands = [*op.operands, *(first if op.name in LOOPS else ())]
+        operands = [*op.operands, *(first if declares(op, LOOP) else ())]
         regions = [op.detach_region(region) for region in list(op.regions)]
         new = successor(op, operands, result_types=types, regions=regions)
         flags = op.attributes.get(STOP_GRADIENT)
@@ -200,7 +205,7 @@ class _Versions:
     def share(self, op: PirOp) -> None:
         """Results that are the storage of an operand, or of an element of a list."""
         owner = op.operands[0].owner if op.operands else None
-        if op.name in ("pir.split", "pir.slice") and isinstance(owner, PirOp):
+        if declares(op, LIST) and isinstance(owner, PirOp):
             if owner.name == "pir.combine":
                 first = op.attribute("index") if op.name == "pir.slice" else 0
                 for result, item in zip(op.result_slots, owner.operands[first:], strict=False):
@@ -271,7 +276,7 @@ def _carried_operations(op: PirOp, blocks: set[Block | None]) -> Iterator[PirOp]
         blocks.add(region.block)
         for inner in region.block.ops:
             yield cast(PirOp, inner)
-            if inner.name in CARRYING:
+            if _carries(inner):
                 yield from _carried_operations(cast(PirOp, inner), blocks)
 
 
@@ -280,7 +285,7 @@ def _is_source(value: SSAValue) -> bool:
     owner = value.owner
     if isinstance(value, BlockArgument):
         return isinstance(value.owner.parent_op(), ProgramOp)
-    return isinstance(owner, Operation) and owner.name in SOURCES
+    return declares(owner, SOURCE)
 
 
 def _pure_form(op: PirOp) -> OpDef | None:

@@ -19,10 +19,11 @@ from typing import Final
 
 from xdsl.ir import Operation, SSAValue
 
+from pirkit.dialect.kinds import CONSTANT_LIKE
 from pirkit.dialect.map_expr.call import UNKNOWN_SIZE, maps_of
 from pirkit.dialect.map_expr.tree import Opaque, Scatter
 from pirkit.dialect.opdef import PURE, index_maps, reference
-from pirkit.dialect.operation import PirOp
+from pirkit.dialect.operation import PirOp, declares
 from pirkit.dialect.primitives import PRIMITIVES
 from pirkit.dialect.types import meta_of
 from pirkit.passes.library_pace import slower_ns
@@ -32,10 +33,6 @@ from pirkit.runtime.registry import CPU, KERNELS
 NEEDED: Final = frozenset({"products", "linear algebra", "random numbers", "complex numbers"})
 """Groups of primitives that the operator as a whole computes just so."""
 
-FREE: Final = frozenset(
-    {"pd_op.full", "pd_op.full_int_array", "pd_op.assign_value", "pd_op.assign_out_"}
-)
-"""Constants, of which what reads them decides, and writes that are planned away or asked for."""
 
 BY_DATA: Final = frozenset({"indexing", "complex numbers"})
 """Groups of which the call tells whether there are index maps; elsewhere the op does."""
@@ -43,6 +40,7 @@ BY_DATA: Final = frozenset({"indexing", "complex numbers"})
 MOST_CALLS: Final = 16
 """Calls of a library that an operator may become; a recurrence over a long sequence is many."""
 
+_WRITE_BACK: Final = "pd_op.assign_out_"
 _CALL_NS: Final = 300.0
 _BYTE_NS: Final = 0.1
 """What a call costs whatever it computes, and a byte that moves."""
@@ -95,7 +93,12 @@ def why_whole(op: PirOp, parts: Sequence[PirOp], given: Iterable[SSAValue]) -> s
     calls = 0
     for part in _needed(parts, given):
         group = _group(part)
-        if part.name in FREE or part.name.startswith("pir.") or _fuses(part, group, alone):
+        if (
+            declares(part, CONSTANT_LIKE)
+            or part.name == _WRITE_BACK
+            or part.name.startswith("pir.")
+            or _fuses(part, group, alone)
+        ):
             continue
         if group not in NEEDED:
             return f"`{part.name}` would be a call that the whole does without"

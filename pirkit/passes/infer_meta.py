@@ -14,8 +14,9 @@ from pirkit.analysis.order import operations
 from pirkit.diag.errors import ConstraintError, PassError
 from pirkit.dialect.attrs import encode
 from pirkit.dialect.infer import infer_result_types
+from pirkit.dialect.kinds import BRANCH, LOOP
 from pirkit.dialect.opdef import infer_meta
-from pirkit.dialect.operation import PirOp, ProgramOp, describe, span_of
+from pirkit.dialect.operation import PirOp, ProgramOp, declares, describe, span_of
 from pirkit.dialect.sizes import SYMBOL
 from pirkit.dialect.stated import may_state
 from pirkit.dialect.types import OPAQUE, meta_of, retyped, type_of
@@ -23,7 +24,6 @@ from pirkit.passes.base import Pass, PassContext, Stats, option
 from pirkit.passes.binding import numbers_of, read_bindings, shapes_of
 from pirkit.passes.naming import (
     AUTO,
-    YIELDING,
     name_inputs,
     name_the_rest,
     propagate_names,
@@ -134,9 +134,9 @@ class _Inference:
             self.op(cast(PirOp, op))
 
     def op(self, op: PirOp) -> None:
-        if op.name == "pd_op.while":
+        if declares(op, LOOP):
             self.loop(op)
-        elif op.name in YIELDING:
+        elif declares(op, BRANCH):
             for region in op.regions:
                 self.block(region.block)
             for index in range(len(op.results)):

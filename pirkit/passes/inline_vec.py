@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
 from pirkit.analysis.order import operations
-from pirkit.dialect.operation import PirOp
+from pirkit.dialect.kinds import LIST
+from pirkit.dialect.operation import PirOp, declares
 from pirkit.passes.base import Pass, PassContext, Stats
 from pirkit.passes.rewrite import replace
+
+COMBINE: Final = "pir.combine"
 
 
 @dataclass(frozen=True)
@@ -42,10 +46,10 @@ class InlineVecPass(Pass):
 
 def _elements(op: PirOp) -> Sequence[SSAValue] | None:
     """The values that a `pir.split` or `pir.slice` of a `pir.combine` gives."""
-    if op.name not in ("pir.split", "pir.slice"):
+    if not declares(op, LIST) or op.name == COMBINE:
         return None
     combine = op.operands[0].owner
-    if not isinstance(combine, PirOp) or combine.name != "pir.combine":
+    if not isinstance(combine, PirOp) or combine.name != COMBINE:
         return None
     if op.name == "pir.slice":
         index: int = op.attribute("index")

@@ -10,10 +10,11 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
 from pirkit.analysis.alias import alias_classes
-from pirkit.analysis.effects import NAMES, SOURCES, is_named
+from pirkit.analysis.effects import is_named
 from pirkit.analysis.order import operations
+from pirkit.dialect.kinds import SINK, SOURCE
 from pirkit.dialect.opdef import OpDef, find
-from pirkit.dialect.operation import REGIONS, PirOp, ProgramOp
+from pirkit.dialect.operation import REGIONS, PirOp, ProgramOp, declares
 from pirkit.dialect.types import meta_of, sizes_of
 from pirkit.passes.base import Pass, PassContext, Stats
 from pirkit.passes.rewrite import meaning, replace, successor
@@ -205,7 +206,7 @@ class _Facts:
         result of the one before for the last time. Nothing if there is no such chain.
         """
         value, target = back.operands
-        if not isinstance(target.owner, Operation) or target.owner.name not in SOURCES:
+        if not declares(target.owner, SOURCE):
             return []
         chain: list[PirOp] = []
         following = back
@@ -248,7 +249,7 @@ class _Facts:
     def is_touched_between(self, target: SSAValue, first: PirOp, back: PirOp) -> bool:
         """True if the target is read between two operations, or written behind the first one."""
         start, end = self.positions[first], self.positions[back]
-        readers = (op for op in self.readers(target) if op is not back and op.name not in NAMES)
+        readers = (op for op in self.readers(target) if op is not back and not declares(op, SINK))
         writers = (op for (e,) in [self.classes[target]] for op in self.writers.get(e, ()))
         return any(start < self.positions[op] < end for op in readers) or any(
             self.positions[op] > start for op in writers if op is not back

@@ -7,7 +7,7 @@ NaN, infinities and the sign of zero included; so `x + 0.0 = x` is none (-0.0 + 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
@@ -17,6 +17,8 @@ from xdsl.ir import SSAValue
 from pirkit.analysis.alias import AliasClasses
 from pirkit.analysis.constants import UNKNOWN_VALUE, attribute_of, splat_of
 from pirkit.dialect.attrs import encode
+from pirkit.dialect.kinds import IDEMPOTENT, INVOLUTION, RESHAPE, SELECTIVE
+from pirkit.dialect.opdef import all_ops
 from pirkit.dialect.operation import PirOp
 from pirkit.dialect.types import meta_of
 from pirkit.passes.rewrite import meaning, stops_gradient, successor
@@ -247,10 +249,6 @@ def _dtype(value: SSAValue) -> DType:
 
 # --- the table ------------------------------------------------------------------------------------
 
-_IDEMPOTENT: Final = ("relu", "relu6", "abs", "floor", "ceil", "trunc", "sign", "tril", "triu")
-_INVOLUTIONS: Final = ("bitwise_not", "conj")
-_SHAPING: Final = ("reshape", "expand", "expand_as", "squeeze", "flatten")
-_LATTICE: Final = ("bitwise_and", "bitwise_or", "maximum", "minimum", "fmax", "fmin")
 
 LAWS: Final = (
     Law("pd_op.add", "x + (-0) = x", operand("x", filled("y", is_zero_to_add))),
@@ -261,30 +259,41 @@ LAWS: Final = (
     Law("pd_op.divide", "x / 1 = x", operand("x", filled("y", is_float_one))),
     Law("pd_op.scale", "x * 1 + (-0) = x", operand("x", whole_scale)),
     Law("pd_op.pow", "x ** 1 = x", operand("x", to_first_power)),
-    *(Law(f"pd_op.{f}", "f(x, x) = x", operand("x", same("x", "y"))) for f in _LATTICE),
-    *(Law(f"pd_op.{f}", "f(f(x)) = f(x)", inner_result(always)) for f in _IDEMPOTENT),
-    *(Law(f"pd_op.{f}", "f(f(x)) = x", inner_operand(always)) for f in _INVOLUTIONS),
     Law("pd_op.logical_not", "not not x = x", inner_operand(on_bools)),
-    Law("pd_op.logical_and", "x and x = x", operand("x", same("x", "y"))),
-    Law("pd_op.logical_or", "x or x = x", operand("x", same("x", "y"))),
     Law("pd_op.where", "c ? x : x = x", operand("x", same("x", "y"))),
-    Law("pd_op.assign", "copy of x = x", operand("x", always)),
-    Law("pd_op.share_data", "name for x = x", operand("x", always)),
     Law("pd_op.cast", "cast to its own dtype = x", operand("x", same_dtype)),
     Law("pd_op.cast", "cast to a wider dtype and back = x", _widened_and_back),
     Law("pd_op.transpose", "transpose in order = x", operand("x", in_order)),
     Law("pd_op.transpose", "transpose of transpose = transpose", _composed_transpose),
     Law("pd_op.reshape", "reshape of reshape = reshape", past_inner(shape_without_copies)),
-    *(Law(f"pd_op.{f}", "x in its own shape = x", operand("x", same_type)) for f in _SHAPING),
+    Law("pd_op.expand", "x in its own shape = x", operand("x", same_type)),
+    Law("pd_op.expand_as", "x in its own shape = x", operand("x", same_type)),
     Law("pd_op.tile", "x once = x", operand("x", keeps_rank)),
     Law("pd_op.concat", "concat of one = it", _only_element),
 )
 """In the order in which they are tried. A law applies only where `may_stand_in` allows it."""
 
+OF_TRAITS: Final = {
+    RESHAPE: ("x in its own shape = x", operand("x", same_type)),
+    SELECTIVE: ("f(x, x) = x", operand("x", same("x", "y"))),
+    IDEMPOTENT: ("f(f(x)) = f(x)", inner_result(always)),
+    INVOLUTION: ("f(f(x)) = x", inner_operand(always)),
+}
+"""The law that every op with a trait follows, those of plug-ins included."""
+
+
+def every_law() -> Iterator[Law]:
+    """The laws of the table, then those that follow from the traits of the ops."""
+    yield from LAWS
+    for definition in all_ops():
+        for trait, (equation, find) in OF_TRAITS.items():
+            if trait in definition.traits:
+                yield Law(definition.name, equation, find)
+
 
 def laws_by_op() -> dict[str, tuple[Law, ...]]:
     """The laws of each op."""
     table: dict[str, tuple[Law, ...]] = {}
-    for law in LAWS:
+    for law in every_law():
         table[law.op] = (*table.get(law.op, ()), law)
     return table

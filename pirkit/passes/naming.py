@@ -13,20 +13,12 @@ from xdsl.rewriter import Rewriter
 from pirkit.analysis.order import operations
 from pirkit.diag.errors import PassError
 from pirkit.dialect.infer_sizes import infer_sizes
-from pirkit.dialect.operation import PirOp, ProgramOp, span_of
+from pirkit.dialect.kinds import BRANCH, LOOP, SOURCE
+from pirkit.dialect.operation import PirOp, ProgramOp, declares, host_name, span_of
 from pirkit.dialect.sizes import SYMBOL, symbol
 from pirkit.dialect.types import Sizes, named, sizes_of
 from pirkit.passes.base import PassContext
 
-_NAMED: Final = {
-    "pd_op.data": "name",
-    "pd_op.feed": "name",
-    "pir.parameter": "parameter_name",
-    "pir.constant": "value",
-}
-"""Ops that stand for an input or parameter, and the attribute that holds its name."""
-
-YIELDING: Final = frozenset({"pd_op.if", "pd_op.pylayer"})
 AUTO: Final = "auto"
 NONE: Final = "none"
 
@@ -40,8 +32,8 @@ def sources(program: ProgramOp) -> dict[str, SSAValue]:
     """Inputs and parameters by name."""
     found: dict[str, SSAValue] = dict(zip(program.keywords, program.block.args, strict=True))
     for op in program.operations:
-        if op.name in _NAMED:
-            found[op.attribute(_NAMED[op.name])] = op.results[0]
+        if declares(op, SOURCE):
+            found[host_name(op)] = op.results[0]
     return found
 
 
@@ -176,9 +168,9 @@ class _Walk:
             self.op(cast(PirOp, op))
 
     def op(self, op: PirOp) -> None:
-        if op.name == "pd_op.while":
+        if declares(op, LOOP):
             self.loop(op)
-        elif op.name in YIELDING:
+        elif declares(op, BRANCH):
             for region in op.regions:
                 self.block(region.block)
             yields = [self.yielded(region.block) for region in op.regions]

@@ -11,12 +11,10 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.printer import Printer
 
-from pirkit.analysis.effects import SOURCES
 from pirkit.analysis.versions import Link, chains, versions_of
-from pirkit.dialect.operation import PirOp, ProgramOp
+from pirkit.dialect.kinds import SOURCE
+from pirkit.dialect.operation import ProgramOp, declares, host_name
 from pirkit.passes.base import Pass, PassContext, Stats
-
-_NAMES = {"pir.parameter": "parameter_name", "pir.constant": "value"}
 
 
 @dataclass(frozen=True)
@@ -63,9 +61,9 @@ def _source(value: SSAValue) -> str:
         program = value.owner.parent_op()
         is_input = isinstance(program, ProgramOp)
         return f"of input `{program.keywords[value.index]}`: " if is_input else ""
-    if isinstance(owner, PirOp) and owner.name in SOURCES:
+    if declares(owner, SOURCE):
         kind = "parameter" if owner.name == "pir.parameter" else "input"
-        return f"of {kind} `{owner.attribute(_NAMES.get(owner.name, 'name'))}`: "
+        return f"of {kind} `{host_name(owner)}`: "
     return ""
 
 
@@ -85,6 +83,6 @@ class _Names:
     def link(self, link: Link) -> str:
         name = self.printer.print_ssa_value(link.value).lstrip("%")
         owner = link.value.owner
-        is_made = isinstance(owner, Operation) and owner.name not in SOURCES
+        is_made = isinstance(owner, Operation) and not declares(owner, SOURCE)
         by = f" ({cast(Operation, owner).name.partition('.')[2]})" if is_made else ""
         return f"%{name} v{link.version}{by}"

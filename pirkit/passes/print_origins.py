@@ -9,8 +9,8 @@ from typing import Any, Final, cast
 from xdsl.dialects import builtin as mlir
 from xdsl.dialects.builtin import ModuleOp
 
-from pirkit.analysis.effects import SOURCES
 from pirkit.analysis.order import operations
+from pirkit.dialect import kinds
 from pirkit.dialect.build import ORDER, RULE, SOURCE
 from pirkit.dialect.operation import PirOp
 from pirkit.passes.base import Pass, PassContext, Stats
@@ -40,7 +40,9 @@ class PrintOriginsPass(Pass):
 
     def run(self, ctx: PassContext, module: ModuleOp) -> None:
         for program in ctx.programs(module):
-            shown = [op for op in operations(program.block) if op.name not in _HIDDEN]
+            shown = [
+                op for op in operations(program.block) if _HIDDEN.isdisjoint(op.definition.traits)
+            ]
             for origin, stretch in groupby(shown, _origin):
                 ops = list(stretch)
                 ctx.count("written" if origin == _WRITTEN else "made", len(ops))
@@ -48,7 +50,7 @@ class PrintOriginsPass(Pass):
                 ctx.remark("analysis", f"{origin}: {names}", ops[0])
 
 
-_HIDDEN: Final = frozenset({*SOURCES, "pir.shadow_output", "pd_op.fetch", "cf.yield", "pir.yield"})
+_HIDDEN: Final = frozenset({kinds.SOURCE, kinds.OUTPUT, kinds.TERMINATOR})
 _WRITTEN: Final = "as written"
 
 

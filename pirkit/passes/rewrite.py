@@ -9,9 +9,10 @@ from xdsl.ir import Attribute, BlockArgument, Operation, Region, SSAValue
 
 from pirkit.analysis.alias import AliasClasses
 from pirkit.analysis.differentiation import stops_gradient
-from pirkit.analysis.effects import SOURCES, is_named
+from pirkit.analysis.effects import is_named
+from pirkit.dialect.kinds import SOURCE
 from pirkit.dialect.opdef import OpDef
-from pirkit.dialect.operation import OPERAND_SEGMENTS, RESULT_SEGMENTS, PirOp, create
+from pirkit.dialect.operation import OPERAND_SEGMENTS, RESULT_SEGMENTS, PirOp, create, declares
 from pirkit.dialect.types import meta_of
 from pirkit.runtime.meta import UNKNOWN, Meta, TensorMeta, VecMeta, compatible
 
@@ -116,6 +117,4 @@ def _is_discrete(meta: TensorMeta) -> bool:
 
 def _is_source(value: SSAValue) -> bool:
     owner = value.owner
-    return isinstance(value, BlockArgument) or (
-        isinstance(owner, Operation) and owner.name in SOURCES
-    )
+    return isinstance(value, BlockArgument) or (declares(owner, SOURCE))

@@ -9,9 +9,10 @@ from xdsl.ir import SSAValue
 
 from pirkit.diag.errors import UnsupportedError
 from pirkit.dialect.build import Builder, Value
+from pirkit.dialect.kinds import LIST
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose, jet, slopes
-from pirkit.dialect.operation import PirOp, origin_of, span_of
+from pirkit.dialect.operation import PirOp, declares, origin_of, span_of
 from pirkit.dialect.rules.series import LINEAR, Series
 from pirkit.dialect.types import meta_of
 from pirkit.passes.autodiff import between, latest
@@ -23,13 +24,11 @@ from pirkit.runtime.meta import VecMeta
 AnySeries = Any
 """A Series, or a list of them for a list value."""
 
-_LISTS = frozenset({"pir.combine", "pir.split", "pir.slice"})
-
 
 def has_series(op: PirOp) -> bool:
     """True if a series can be pushed through the op as it is."""
     short = op.name.removeprefix("pd_op.")
-    held = short in LINEAR or op.name in _LISTS or op.name in REGIONS
+    held = short in LINEAR or declares(op, LIST) or op.name in REGIONS
     return held or jet.get(op.definition) is not None
 
 
@@ -97,7 +96,7 @@ def _push_one(b: Builder, op: PirOp, known: dict[SSAValue, AnySeries], order: in
     if op.name == "pir.combine":
         known[op.results[0]] = [known.get(v, [None] * order) for v in op.operands]
         return
-    if op.name in _LISTS:
+    if declares(op, LIST):
         parts = known[op.operands[0]]
         picked = parts if op.name == "pir.split" else [parts[op.attribute("index")]]
         for result, part in zip(op.result_slots, picked, strict=True):

@@ -22,7 +22,7 @@ from xdsl.ir import SSAValue
 from pirkit.analysis.rows import Mixed, depends_by_rows
 from pirkit.diag.errors import UnsupportedError
 from pirkit.dialect.build import RULE, SOURCE, Builder, Value
-from pirkit.dialect.infer import constant_scalar
+from pirkit.dialect.infer import fill_value
 from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.dialect.types import meta_of
 from pirkit.passes.autodiff import between
@@ -148,11 +148,7 @@ def _summed(target: SSAValue, cotangent: SSAValue) -> SSAValue | None:
 
 
 def _is_one(value: SSAValue) -> bool:
-    owner = value.owner
-    if not isinstance(owner, PirOp) or owner.name not in ("pd_op.full", "pd_op.full_like"):
-        return False
-    number = constant_scalar(value)
-    return (owner.attribute("value") if number is None else number) == 1
+    return fill_value(value) == 1
 
 
 def _same_variable(variable: SSAValue, nest: Nest, value: SSAValue) -> bool:

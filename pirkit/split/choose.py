@@ -15,11 +15,12 @@ from xdsl.ir import SSAValue
 
 from pirkit.diag.errors import PassError, UsageError
 from pirkit.diag.span import Span
-from pirkit.dialect.operation import PirOp, span_of
+from pirkit.dialect.kinds import PARAMETER
+from pirkit.dialect.operation import PirOp, declares, span_of
 from pirkit.split.contents import Contents, Need
 from pirkit.split.costs import LIST, Effort, bytes_of, effort_of, is_token, work_of
 from pirkit.split.demand import Demand, reads_data
-from pirkit.split.joint import PARAMETERS, Joint, source_of
+from pirkit.split.joint import Joint, source_of
 from pirkit.split.maxflow import INFINITE, Network
 from pirkit.split.repeat import gives, reads
 
@@ -158,7 +159,7 @@ class Chooser:
             return self.pushed(need.value)
         source = None if need.stale else source_of(need.value)
         owner = None if source is None else source.owner
-        is_parameter = isinstance(owner, PirOp) and owner.name in PARAMETERS
+        is_parameter = declares(owner, PARAMETER)
         return 0 if is_parameter else bytes_of(need.value.type)
 
     def work_of(self, op: PirOp) -> int:

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from xdsl.ir import Operation, SSAValue
 
-from pirkit.analysis.order import LOOPS, operations
-from pirkit.dialect.operation import PirOp
+from pirkit.analysis.order import operations
+from pirkit.dialect.kinds import ALIAS, LOOP
+from pirkit.dialect.operation import PirOp, declares
 from pirkit.split.contents import Contents, Need
 from pirkit.split.joint import Joint
 
 Place: TypeAlias = tuple[PirOp, int]
 """An operation and the index of an operand."""
-
-_SHARES: Final = frozenset({"pd_op.share_data", "pd_op.share_data_", "pir.combine", "pir.slice"})
-"""Ops that only hand storage on: they read the data of what they are given if their users do."""
 
 
 @dataclass(frozen=True)
@@ -105,16 +103,16 @@ def reads_data(op: PirOp, index: int) -> bool:
 
 def _becomes(op: PirOp, index: int) -> list[SSAValue] | None:
     """The values that are what an operand is; None if its data is read here."""
-    if op.name in _SHARES:
+    if declares(op, ALIAS):
         return list(op.results)
     if op.name == "pir.yield":
         around = op.parent_op()
-        if not isinstance(around, PirOp) or (around.name in LOOPS and index == 0):
+        if not isinstance(around, PirOp) or (declares(around, LOOP) and index == 0):
             return None
-        if around.name in LOOPS:
+        if declares(around, LOOP):
             return [around.results[index - 1], around.regions[0].block.args[index - 1]]
         return [around.results[index]]
-    if op.name in LOOPS:
+    if declares(op, LOOP):
         return None if index == 0 else [op.results[index - 1], op.regions[0].block.args[index - 1]]
     definition, name = op.definition, _slot_name(op, index)
     if definition.writes and name in definition.inplace.values():

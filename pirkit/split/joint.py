@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
 
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
-from pirkit.analysis.effects import SOURCES
 from pirkit.analysis.order import operations
 from pirkit.diag.errors import UsageError
-from pirkit.dialect.operation import PirOp, ProgramOp, create, span_of
+from pirkit.dialect.kinds import OUTPUT, PARAMETER, SOURCE
+from pirkit.dialect.operation import PirOp, ProgramOp, create, declares, span_of
 from pirkit.passes.differentiate import GRAD, inputs_of, outputs_of
 from pirkit.passes.functionalize import write_backs
-
-PARAMETERS: Final = frozenset({"pir.parameter", "pir.constant"})
-OUTPUTS: Final = frozenset({"pir.shadow_output", "pd_op.fetch"})
 
 
 @dataclass(frozen=True)
@@ -85,7 +81,7 @@ def taken_apart(program: ProgramOp, roles: Roles) -> Joint:
     for name in set(roles.gradients.values()):
         del outputs[name]
     seed_ops = {v.owner for v in seeds.values()}
-    named = [op for op in program.operations if op.name in OUTPUTS]
+    named = [op for op in program.operations if declares(op, OUTPUT)]
     ops = [op for op in program.operations if op not in seed_ops and op not in named]
     boundary = _boundary(program, roles, set(seeds.values()))
     forward: list[PirOp] = []
@@ -94,7 +90,7 @@ def taken_apart(program: ProgramOp, roles: Roles) -> Joint:
     positions = {op: index for index, op in enumerate(program.operations)}
     tail = set(write_backs(program))
     for op in ops:
-        is_late = positions[op] >= boundary and op.name not in SOURCES
+        is_late = positions[op] >= boundary and not declares(op, SOURCE)
         if is_late and not (op in tail and not any(v in tainted for v in op.operands)):
             backward.append(op)
             tainted.update(op.results)
@@ -121,7 +117,7 @@ def sources_of(program: ProgramOp) -> tuple[dict[str, SSAValue], dict[str, SSAVa
     params: dict[str, SSAValue] = {}
     for name, value in inputs_of(program).items():
         owner = value.owner
-        is_parameter = isinstance(owner, Operation) and owner.name in PARAMETERS
+        is_parameter = declares(owner, PARAMETER)
         (params if is_parameter else inputs)[name] = value
     return inputs, dict(sorted(params.items()))
 
@@ -152,7 +148,7 @@ def _is_source(value: SSAValue) -> bool:
     owner = value.owner
     if isinstance(value, BlockArgument):
         return isinstance(owner.parent_op(), ProgramOp)
-    return isinstance(owner, Operation) and owner.name in SOURCES
+    return declares(owner, SOURCE)
 
 
 def at(op: Operation) -> str:
@@ -183,7 +179,7 @@ def _boundary(program: ProgramOp, roles: Roles, seeds: set[SSAValue]) -> int:
         if any(r in seeds for r in op.results):
             if is_behind:
                 return index
-        elif op.name not in SOURCES:
+        elif not declares(op, SOURCE):
             is_behind = True
         if any(v in seeds for v in _read(op)):
             return index

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from xdsl.ir import Attribute, SSAValue
 
 from pirkit.diag.errors import UsageError
-from pirkit.dialect.operation import span_of
+from pirkit.dialect.kinds import OUTPUT
+from pirkit.dialect.operation import declares, span_of
 from pirkit.dialect.types import VecType
 from pirkit.split.contents import Contents, Need
 from pirkit.split.demand import Demand
-from pirkit.split.joint import OUTPUTS, Joint, source_of
+from pirkit.split.joint import Joint, source_of
 from pirkit.split.parts import Names, SplitNames
 
 
@@ -172,7 +173,7 @@ def _among(names: Iterable[str], used: set[str]) -> Names:
 def _is_used(joint: Joint, seed: SSAValue) -> bool:
     """True if the backward reads the gradient of an output, or hands it on."""
     returned = any(value is seed for value in joint.gradients.values())
-    return returned or any(use.operation.name not in OUTPUTS for use in seed.uses)
+    return returned or any(not declares(use.operation, OUTPUT) for use in seed.uses)
 
 
 def _typed(need: Need, names: tuple[str, ...]) -> list[tuple[str, Attribute]]:

@@ -6,9 +6,10 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import SSAValue
 
 from pirkit.diag.errors import UsageError
-from pirkit.dialect.operation import KEYWORD, PirOp, ProgramOp, create, span_of
+from pirkit.dialect.kinds import OUTPUT
+from pirkit.dialect.operation import KEYWORD, PirOp, ProgramOp, create, declares, span_of
 from pirkit.passes.differentiate import inputs_of, outputs_of
-from pirkit.split.joint import OUTPUTS, Roles
+from pirkit.split.joint import Roles
 from pirkit.split.parts import SplitNames
 
 
@@ -35,7 +36,7 @@ def joined(forward: ProgramOp, backward: ProgramOp, names: SplitNames) -> tuple[
     for old, new in zip(forward.block.args, program.block.args[:count], strict=True):
         values[old] = new
     for op in forward.operations:
-        if op.name not in OUTPUTS:
+        if not declares(op, OUTPUT):
             program.block.add_op(op.clone(values))
     given = {name: values[v] for name, v in {**outputs_of(forward), **inputs_of(forward)}.items()}
     for name in dict.fromkeys(names.fo):
@@ -52,7 +53,7 @@ def joined(forward: ProgramOp, backward: ProgramOp, names: SplitNames) -> tuple[
         values[value] = given[name]
     sources = {v.owner for v in taken.values() if isinstance(v.owner, PirOp)}
     for op in backward.operations:
-        if op not in sources and op.name not in OUTPUTS:
+        if op not in sources and not declares(op, OUTPUT):
             program.block.add_op(op.clone(values))
     found = outputs_of(backward)
     gradients: dict[str, str] = {}

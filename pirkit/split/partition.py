@@ -11,7 +11,8 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute
 
 from pirkit.diag.errors import UnsupportedError, UsageError
-from pirkit.dialect.operation import PirOp, ProgramOp, describe, span_of
+from pirkit.dialect.kinds import PARAMETER
+from pirkit.dialect.operation import PirOp, ProgramOp, declares, describe, span_of
 from pirkit.passes.base import PassContext
 from pirkit.passes.inplace import update_in_place
 from pirkit.split.choose import SAVE_ALL, Choice, Chooser
@@ -21,7 +22,6 @@ from pirkit.split.demand import demand_of
 from pirkit.split.gradients import differentiated
 from pirkit.split.halves import backward_half, forward_half, taken_by, wanted_early
 from pirkit.split.joint import (
-    PARAMETERS,
     Joint,
     Roles,
     at,
@@ -185,7 +185,7 @@ def _how(need: Need, name: str, labels: Labels, is_data: bool) -> str:
         return "copy"
     if name in labels.sources:
         owner = labels.sources[name].owner
-        return "param" if isinstance(owner, PirOp) and owner.name in PARAMETERS else "input"
+        return "param" if declares(owner, PARAMETER) else "input"
     return "output" if name in labels.outputs else "middle"
 
 

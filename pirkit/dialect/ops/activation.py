@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from pirkit.dialect.kinds import COSTLY, ELEMENTWISE
 from pirkit.dialect.opdef import OpDef, bad_samples, infer_meta, op, reference, samples
 from pirkit.dialect.ops.piecewise import float_only
 from pirkit.dialect.ops.unary import as_float, from_ints
@@ -15,6 +16,8 @@ from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.runtime import dtype as dt
 from pirkit.runtime import special
 from pirkit.runtime.convert import in_f32
+
+KIND = ELEMENTWISE
 
 Array = np.ndarray[Any, Any]
 
@@ -33,6 +36,7 @@ class Sigmoid(_Activation):
     """
 
     name = "pd_op.sigmoid"
+    cost = COSTLY
     dtypes = dt.NUMBERS
     inplace = {"out": "x"}
 

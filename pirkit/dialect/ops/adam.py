@@ -34,6 +34,8 @@ from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import widened
 from pirkit.runtime.meta import TensorMeta
 
+KIND = "update"
+
 Array = np.ndarray[Any, Any]
 Results = tuple[Array | None, ...]
 

@@ -14,6 +14,8 @@ from pirkit.runtime import dtype as dt
 from pirkit.runtime.boxes import cells, priors, ratios
 from pirkit.runtime.meta import TensorMeta
 
+KIND = "algorithm"
+
 Array = np.ndarray[Any, Any]
 
 

@@ -8,12 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from pirkit.dialect.kinds import COSTLY, ELEMENTWISE
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import broadcast, show, unchanged
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import constant, in_f32
 from pirkit.runtime.meta import UNKNOWN, TensorMeta, VecMeta
+
+KIND = ELEMENTWISE
 
 Array = np.ndarray[Any, Any]
 
@@ -68,6 +71,7 @@ class Pow:
     """
 
     name = "pd_op.pow"
+    cost = COSTLY
     signature = "x ; y: f32 = 1.0 -> out"
     dtypes = dt.NUMBERS
     inplace = {"out": "x"}

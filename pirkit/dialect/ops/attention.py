@@ -23,6 +23,8 @@ from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import widened
 from pirkit.runtime.meta import UNKNOWN, TensorMeta
 
+KIND = "contraction"
+
 Array = np.ndarray[Any, Any]
 ROUNDED = 128
 """Paddle rounds the lengths of its side results up to a multiple of this."""

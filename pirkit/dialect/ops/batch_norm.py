@@ -15,6 +15,8 @@ from pirkit.dialect.windows import is_channels_last
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import UNKNOWN, TensorMeta
 
+KIND = "normalization"
+
 Array = np.ndarray[Any, Any]
 
 _REST: Final = (

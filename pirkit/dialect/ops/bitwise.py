@@ -7,12 +7,15 @@ from typing import Final
 
 import numpy as np
 
+from pirkit.dialect.kinds import ELEMENTWISE, INVOLUTION, SELECTIVE
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import broadcast
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import in_f32
 from pirkit.runtime.meta import TensorMeta
+
+KIND = ELEMENTWISE
 
 WHOLE_BITS: Final = (*dt.INTS, dt.bool_, dt.uint8, dt.int8, dt.int16)
 
@@ -33,6 +36,7 @@ class BitwiseAnd(_Bitwise):
     """
 
     name = "pd_op.bitwise_and"
+    traits = (SELECTIVE,)
 
 
 @op
@@ -45,6 +49,7 @@ class BitwiseOr(_Bitwise):
     """
 
     name = "pd_op.bitwise_or"
+    traits = (SELECTIVE,)
 
 
 @op
@@ -67,6 +72,7 @@ class BitwiseNot:
     """
 
     name = "pd_op.bitwise_not"
+    traits = (INVOLUTION,)
     signature = "x -> out"
     dtypes = WHOLE_BITS
     inplace = {"out": "x"}

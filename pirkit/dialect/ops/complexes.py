@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from pirkit.dialect.kinds import ELEMENTWISE, INVOLUTION
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.ops.rounding import REAL_OF
 from pirkit.dialect.samples import Sample, SampleMaker
@@ -14,6 +15,8 @@ from pirkit.dialect.shapes import broadcast, same_dim, show, unchanged
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import in_f32
 from pirkit.runtime.meta import TensorMeta
+
+KIND = ELEMENTWISE
 
 Array = np.ndarray[Any, Any]
 
@@ -63,6 +66,7 @@ class Conj:
     """The complex conjugate; a real tensor stays."""
 
     name = "pd_op.conj"
+    traits = (INVOLUTION,)
     signature = "x -> out"
     dtypes = dt.NUMBERS
 

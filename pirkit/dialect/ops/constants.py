@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from pirkit.dialect.kinds import CONSTANT, CONSTANT_LIKE
 from pirkit.dialect.opdef import WRITE, bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import numel, show
@@ -15,6 +16,8 @@ from pirkit.runtime.convert import constant
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.place import Place
+
+KIND = CONSTANT
 
 Array = np.ndarray[Any, Any]
 
@@ -44,6 +47,7 @@ class AssignValue:
     """
 
     name = "pd_op.assign_value"
+    traits = (CONSTANT_LIKE,)
     signature = "; shape: i32[], dtype: dtype, values: scalar[], place: place = undefined -> out"
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from pirkit.dialect.kinds import CONVOLUTION
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import mul_dims, same_dim, show
@@ -22,6 +23,8 @@ from pirkit.dialect.windows import (
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import in_f32
 from pirkit.runtime.meta import UNKNOWN, TensorMeta
+
+KIND = "contraction"
 
 Array = np.ndarray[Any, Any]
 
@@ -43,6 +46,7 @@ class Conv2d(_Convolution):
     """
 
     name = "pd_op.conv2d"
+    traits = (CONVOLUTION,)
     signature = (
         "input, filter ; strides: i32[] = [1, 1], paddings: i32[] = [0, 0], "
         'padding_algorithm: str = "EXPLICIT", dilations: i32[] = [1, 1], groups: i32 = 1, '
@@ -63,6 +67,7 @@ class DepthwiseConv2d(_Convolution):
     """
 
     name = "pd_op.depthwise_conv2d"
+    traits = (CONVOLUTION,)
     signature = (
         "input, filter ; strides: i32[] = [1, 1], paddings: i32[] = [0, 0], "
         'padding_algorithm: str = "EXPLICIT", groups: i32 = 1, dilations: i32[] = [1, 1], '
@@ -83,6 +88,7 @@ class Conv3d(_Convolution):
     """
 
     name = "pd_op.conv3d"
+    traits = (CONVOLUTION,)
     signature = (
         "input, filter ; strides: i32[] = [1, 1, 1], paddings: i32[] = [0, 0, 0], "
         'padding_algorithm: str = "EXPLICIT", groups: i32 = 1, dilations: i32[] = [1, 1, 1], '

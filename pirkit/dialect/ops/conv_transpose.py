@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from pirkit.dialect.kinds import CONVOLUTION, TRANSPOSED
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import mul_dims, same_dim
@@ -22,6 +23,8 @@ from pirkit.dialect.windows import (
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import in_f32
 from pirkit.runtime.meta import UNKNOWN, TensorMeta
+
+KIND = "contraction"
 
 Array = np.ndarray[Any, Any]
 
@@ -48,6 +51,7 @@ class Conv2dTranspose:
     """
 
     name = "pd_op.conv2d_transpose"
+    traits = (CONVOLUTION, TRANSPOSED)
     signature = _SIGNATURE_2D
     dtypes = dt.FLOATS
 
@@ -65,6 +69,7 @@ class DepthwiseConv2dTranspose:
     """
 
     name = "pd_op.depthwise_conv2d_transpose"
+    traits = (CONVOLUTION, TRANSPOSED)
     signature = _SIGNATURE_2D
     dtypes = dt.FLOATS
 
@@ -82,6 +87,7 @@ class Conv3dTranspose:
     """
 
     name = "pd_op.conv3d_transpose"
+    traits = (CONVOLUTION, TRANSPOSED)
     signature = (
         "x, filter ; strides: i32[] = [1, 1, 1], paddings: i32[] = [0, 0, 0], "
         'output_padding: i32[] = [], output_size: i32[] = [], padding_algorithm: str = "EXPLICIT", '

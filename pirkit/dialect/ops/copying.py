@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from pirkit.dialect.kinds import ALIAS, ELEMENTWISE, RESHAPE, VIEW
 from pirkit.dialect.opdef import WRITE, bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import same_dim, show, unchanged
@@ -14,6 +15,8 @@ from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import convert
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.meta import TensorMeta
+
+KIND = VIEW
 
 Array = np.ndarray[Any, Any]
 
@@ -26,6 +29,8 @@ class Cast:
     """
 
     name = "pd_op.cast"
+    kind = ELEMENTWISE
+    cost = 0
     signature = "x ; dtype: dtype -> out"
     dtypes = dt.ANY
     inplace = {"out": "x"}
@@ -62,6 +67,7 @@ class Assign:
     """A copy of `x`."""
 
     name = "pd_op.assign"
+    traits = (RESHAPE,)
     signature = "x -> out"
     dtypes = dt.ANY
     inplace = {"out": "x"}
@@ -72,6 +78,7 @@ class ShareData:
     """`x` itself under another name; the result shares its storage."""
 
     name = "pd_op.share_data"
+    traits = (ALIAS, RESHAPE)
     signature = "x -> out"
     dtypes = dt.ANY
     views = {"out": "x"}
@@ -82,6 +89,7 @@ class ShareDataInplace:
     """`x` itself under another name; writes nothing, despite its name."""
 
     name = "pd_op.share_data_"
+    traits = (ALIAS,)
     signature = "x -> out"
     dtypes = dt.ANY
     views = {"out": "x"}

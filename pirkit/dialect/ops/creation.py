@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from pirkit.dialect.kinds import CONSTANT, CONSTANT_LIKE
 from pirkit.dialect.opdef import WRITE, bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import numel, requested, show
@@ -15,6 +16,8 @@ from pirkit.runtime.convert import constant, convert
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.place import Place
+
+KIND = CONSTANT
 
 Array = np.ndarray[Any, Any]
 Sizes = tuple[int | None, ...] | None
@@ -29,6 +32,7 @@ class Full:
     """
 
     name = "pd_op.full"
+    traits = (CONSTANT_LIKE,)
     signature = "; shape: intarray, value: f64, dtype: dtype = float32, place: place = cpu -> out"
 
 
@@ -100,6 +104,7 @@ class FullIntArray:
     """
 
     name = "pd_op.full_int_array"
+    traits = (CONSTANT_LIKE,)
     signature = "; value: i64[], dtype: dtype = float32, place: place = cpu -> out"
 
 

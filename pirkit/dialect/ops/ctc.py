@@ -13,6 +13,8 @@ from pirkit.dialect.shapes import same_dim
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import TensorMeta
 
+KIND = "algorithm"
+
 Array = np.ndarray[Any, Any]
 
 NEVER: Final = -1e30

@@ -22,6 +22,8 @@ from pirkit.runtime import dtype as dt
 from pirkit.runtime.boxes import distribute, propose
 from pirkit.runtime.meta import UNKNOWN, TensorMeta, VecMeta
 
+KIND = "algorithm"
+
 Array = np.ndarray[Any, Any]
 
 

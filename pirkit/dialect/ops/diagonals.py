@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from pirkit.dialect.kinds import MOVEMENT
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import add_dims, normalize_axes, same_dim, show
@@ -15,6 +16,8 @@ from pirkit.runtime.convert import constant, widened
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.meta import UNKNOWN, TensorMeta
 from pirkit.runtime.place import CPU, Place
+
+KIND = MOVEMENT
 
 Array = np.ndarray[Any, Any]
 

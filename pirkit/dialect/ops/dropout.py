@@ -23,6 +23,8 @@ from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import constant, in_f32
 from pirkit.runtime.meta import TensorMeta
 
+KIND = "random"
+
 Array = np.ndarray[Any, Any]
 Rng = np.random.Generator
 

@@ -22,6 +22,8 @@ from pirkit.dialect.shapes import same_dim, show
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import UNKNOWN, TensorMeta
 
+KIND = "factorization"
+
 Array = np.ndarray[Any, Any]
 
 DRIVERS: Final = ("gels", "gelsy", "gelsd", "gelss")

@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from pirkit.diag.errors import RuntimeFault
+from pirkit.dialect.kinds import COSTLY, ELEMENTWISE, SELECTIVE
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.promotion import promote
 from pirkit.dialect.samples import Sample, SampleMaker
@@ -15,6 +16,8 @@ from pirkit.dialect.shapes import broadcast
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import convert, in_f32
 from pirkit.runtime.meta import TensorMeta, of_array
+
+KIND = ELEMENTWISE
 
 Array = np.ndarray[Any, Any]
 
@@ -121,6 +124,7 @@ class ElementwisePow:
     """
 
     name = "pd_op.elementwise_pow"
+    cost = COSTLY
     signature = "x, y -> out"
     dtypes = dt.NUMBERS
     domain = (1.0, 3.0)
@@ -136,6 +140,7 @@ class Maximum(_OrderedBinary):
     """
 
     name = "pd_op.maximum"
+    traits = (SELECTIVE,)
 
 
 @op
@@ -148,6 +153,7 @@ class Minimum(_OrderedBinary):
     """
 
     name = "pd_op.minimum"
+    traits = (SELECTIVE,)
 
 
 @op
@@ -160,6 +166,7 @@ class Fmax(_OrderedBinary):
     """
 
     name = "pd_op.fmax"
+    traits = (SELECTIVE,)
 
 
 @op
@@ -172,6 +179,7 @@ class Fmin(_OrderedBinary):
     """
 
     name = "pd_op.fmin"
+    traits = (SELECTIVE,)
 
 
 @op
@@ -184,6 +192,7 @@ class Atan2:
     """
 
     name = "pd_op.atan2"
+    cost = COSTLY
     signature = "x, y -> out"
     dtypes = dt.REAL
 

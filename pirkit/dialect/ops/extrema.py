@@ -17,6 +17,8 @@ from pirkit.dialect.shapes import normalize_axes, reduced, show
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import TensorMeta
 
+KIND = "reduction"
+
 Array = np.ndarray[Any, Any]
 Axes = Sequence[int | None] | None
 
@@ -41,6 +43,7 @@ class Max(_Extremum):
     """
 
     name = "pd_op.max"
+    combiner = "max"
 
 
 @op
@@ -52,6 +55,7 @@ class Min(_Extremum):
     """
 
     name = "pd_op.min"
+    combiner = "min"
 
 
 class _EvenExtremum(_Extremum):
@@ -67,6 +71,7 @@ class Amax(_EvenExtremum):
     """
 
     name = "pd_op.amax"
+    combiner = "max"
 
 
 @op
@@ -78,6 +83,7 @@ class Amin(_EvenExtremum):
     """
 
     name = "pd_op.amin"
+    combiner = "min"
 
 
 @infer_meta(Max, Min, Amax, Amin)

@@ -13,6 +13,8 @@ from pirkit.dialect.shapes import normalize_axes
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import UNKNOWN, TensorMeta
 
+KIND = "transform"
+
 Array = np.ndarray[Any, Any]
 _Norm = Literal["backward", "ortho", "forward"]
 

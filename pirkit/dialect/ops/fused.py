@@ -17,6 +17,8 @@ from pirkit.index.extent import is_sized
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import UNKNOWN, TensorMeta, compatible
 
+KIND = "structure"
+
 Array = np.ndarray[Any, Any]
 
 _SAMPLE = """

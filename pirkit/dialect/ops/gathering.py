@@ -14,6 +14,8 @@ from pirkit.runtime import dtype as dt
 from pirkit.runtime.indexing import check_index
 from pirkit.runtime.meta import UNKNOWN, TensorMeta
 
+KIND = "gather"
+
 Array = np.ndarray[Any, Any]
 
 

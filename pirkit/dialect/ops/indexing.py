@@ -7,12 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from pirkit.dialect.kinds import VIEW
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import normalize_axes, normalize_axis
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.indexing import check_index, places, window
 from pirkit.runtime.meta import UNKNOWN, TensorMeta
+
+KIND = "gather"
 
 Array = np.ndarray[Any, Any]
 Sizes = Sequence[int | None] | None
@@ -41,6 +44,7 @@ class Slice:
     """
 
     name = "pd_op.slice"
+    kind = VIEW
     signature = (
         "input, starts: intarray, ends: intarray ; axes: i64[], infer_flags: i64[] = [],"
         " decrease_axis: i64[] = [] -> out"
@@ -101,6 +105,7 @@ class StridedSlice:
     """
 
     name = "pd_op.strided_slice"
+    kind = VIEW
     signature = "x, starts: intarray, ends: intarray, strides: intarray ; axes: i32[] -> out"
     dtypes = dt.ANY
 

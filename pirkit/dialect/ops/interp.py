@@ -14,6 +14,8 @@ from pirkit.runtime.convert import convert, in_f32
 from pirkit.runtime.interpolation import Taps, taps_along
 from pirkit.runtime.meta import UNKNOWN, TensorMeta, VecMeta
 
+KIND = "gather"
+
 Array = np.ndarray[Any, Any]
 METHODS: Final = ("nearest", "linear", "bilinear", "trilinear", "bicubic")
 LAYOUTS: Final = ("NCHW", "NHWC")

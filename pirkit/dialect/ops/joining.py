@@ -7,11 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from pirkit.dialect.kinds import MOVEMENT, VIEW
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import add_dims, normalize_axis, same_dim, show
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import UNKNOWN, TensorMeta, VecMeta
+
+KIND = MOVEMENT
 
 Array = np.ndarray[Any, Any]
 Sizes = Sequence[int | None] | None
@@ -104,6 +107,7 @@ class Split:
     """
 
     name = "pd_op.split"
+    kind = VIEW
     signature = "x, sections: intarray, axis: i32 -> out[]"
     dtypes = dt.ANY
 
@@ -147,6 +151,7 @@ class SplitWithNum:
     """
 
     name = "pd_op.split_with_num"
+    kind = VIEW
     signature = "x, axis: i32 ; num: i32 -> out[]"
     dtypes = dt.ANY
 
@@ -177,6 +182,7 @@ class Unbind:
     """
 
     name = "pd_op.unbind"
+    kind = VIEW
     signature = "input ; axis: i32 = 0 -> out[]"
     dtypes = dt.ANY
 
@@ -205,6 +211,7 @@ class Unstack:
     """
 
     name = "pd_op.unstack"
+    kind = VIEW
     signature = "x ; axis: i32 = 0, num: i32 = 0 -> out[]"
     dtypes = dt.ANY
 

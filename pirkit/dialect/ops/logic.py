@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from pirkit.dialect.kinds import ELEMENTWISE, SELECTIVE
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, samples
 from pirkit.dialect.ops.elementwise import promoted
 from pirkit.dialect.promotion import promote
@@ -15,6 +16,8 @@ from pirkit.dialect.shapes import broadcast
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import in_f32
 from pirkit.runtime.meta import TensorMeta
+
+KIND = ELEMENTWISE
 
 Array = np.ndarray[Any, Any]
 
@@ -100,6 +103,7 @@ class LogicalAnd(_Comparison):
     """
 
     name = "pd_op.logical_and"
+    traits = (SELECTIVE,)
 
 
 @op
@@ -111,6 +115,7 @@ class LogicalOr(_Comparison):
     """
 
     name = "pd_op.logical_or"
+    traits = (SELECTIVE,)
 
 
 @op

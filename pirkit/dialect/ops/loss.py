@@ -22,6 +22,8 @@ from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import widened
 from pirkit.runtime.meta import TensorMeta
 
+KIND = "reduction"
+
 Array = np.ndarray[Any, Any]
 
 _LOG_LIMIT: Final = 1e20

@@ -7,12 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from pirkit.dialect.kinds import ELEMENTWISE
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import same_dim, show
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import in_f32, widened
 from pirkit.runtime.meta import UNKNOWN, TensorMeta
+
+KIND = ELEMENTWISE
 
 Array = np.ndarray[Any, Any]
 

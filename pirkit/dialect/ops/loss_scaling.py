@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from pirkit.dialect.kinds import ELEMENTWISE
 from pirkit.dialect.opdef import (
     WRITE,
     bad_samples,
@@ -22,6 +23,8 @@ from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import widened
 from pirkit.runtime.meta import TensorMeta, VecMeta
+
+KIND = ELEMENTWISE
 
 Array = np.ndarray[Any, Any]
 

@@ -14,6 +14,8 @@ from pirkit.dialect.windows import is_channels_last
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import TensorMeta
 
+KIND = "window"
+
 Array = np.ndarray[Any, Any]
 
 

@@ -7,12 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from pirkit.dialect.kinds import IDEMPOTENT, MOVEMENT
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import normalize_axes, show
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import constant
 from pirkit.runtime.meta import UNKNOWN, TensorMeta
+
+KIND = MOVEMENT
 
 Array = np.ndarray[Any, Any]
 
@@ -25,6 +28,7 @@ class Tril:
     """
 
     name = "pd_op.tril"
+    traits = (IDEMPOTENT,)
     signature = "x ; diagonal: i32 = 0 -> out"
     dtypes = (*dt.NUMBERS, dt.bool_)
     inplace = {"out": "x"}
@@ -38,6 +42,7 @@ class Triu:
     """
 
     name = "pd_op.triu"
+    traits = (IDEMPOTENT,)
     signature = "x ; diagonal: i32 = 0 -> out"
     dtypes = (*dt.NUMBERS, dt.bool_)
     inplace = {"out": "x"}

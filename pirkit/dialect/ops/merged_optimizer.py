@@ -23,6 +23,8 @@ from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import TensorMeta, VecMeta
 
+KIND = "update"
+
 Array = np.ndarray[Any, Any]
 Lists = list[Array] | None
 

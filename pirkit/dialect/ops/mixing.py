@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from pirkit.dialect.kinds import COSTLY, ELEMENTWISE
 from pirkit.dialect.opdef import (
     bad_samples,
     infer_meta,
@@ -21,6 +22,8 @@ from pirkit.dialect.shapes import broadcast
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import convert, in_f32
 from pirkit.runtime.meta import TensorMeta
+
+KIND = ELEMENTWISE
 
 Array = np.ndarray[Any, Any]
 
@@ -48,6 +51,7 @@ class NextAfter:
     """
 
     name = "pd_op.nextafter"
+    cost = COSTLY
     signature = "x, y -> out"
     dtypes = (dt.float32, dt.float64)
 

@@ -7,11 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from pirkit.dialect.kinds import MOVEMENT, VIEW
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import broadcast, mul_dims, normalize_axes, normalize_axis, same_dim
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import UNKNOWN, TensorMeta, VecMeta
+
+KIND = MOVEMENT
 
 Array = np.ndarray[Any, Any]
 Sizes = Sequence[int | None] | None
@@ -109,6 +112,7 @@ class MeshGrid:
     """
 
     name = "pd_op.meshgrid"
+    kind = VIEW
     signature = "inputs[] -> out[]"
     dtypes = dt.NUMBERS
 
@@ -136,6 +140,7 @@ class BroadcastTensors:
     """
 
     name = "pd_op.broadcast_tensors"
+    kind = VIEW
     signature = "input[] -> out[]"
     dtypes = dt.NUMBERS
 

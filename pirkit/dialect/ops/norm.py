@@ -17,6 +17,8 @@ from pirkit.runtime.convert import HALVES
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.meta import UNKNOWN, TensorMeta
 
+KIND = "normalization"
+
 Array = np.ndarray[Any, Any]
 
 

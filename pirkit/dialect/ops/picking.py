@@ -16,6 +16,8 @@ from pirkit.runtime.convert import widened
 from pirkit.runtime.indexing import check_index
 from pirkit.runtime.meta import UNKNOWN, TensorMeta, VecMeta
 
+KIND = "gather"
+
 Array = np.ndarray[Any, Any]
 
 

@@ -7,11 +7,14 @@ from typing import Any, Final
 
 import numpy as np
 
+from pirkit.dialect.kinds import ELEMENTWISE, IDEMPOTENT
 from pirkit.dialect.opdef import OpDef, bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import in_f32
 from pirkit.runtime.meta import TensorMeta
+
+KIND = ELEMENTWISE
 
 Array = np.ndarray[Any, Any]
 
@@ -30,6 +33,7 @@ class Relu(_Activation):
     """
 
     name = "pd_op.relu"
+    traits = (IDEMPOTENT,)
     inplace = {"out": "x"}
 
 
@@ -47,6 +51,7 @@ class Relu6(_Activation):
     """
 
     name = "pd_op.relu6"
+    traits = (IDEMPOTENT,)
 
 
 @reference(Relu6)

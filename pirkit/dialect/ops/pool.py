@@ -14,6 +14,8 @@ from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import in_f32
 from pirkit.runtime.meta import UNKNOWN, TensorMeta
 
+KIND = "window"
+
 Array = np.ndarray[Any, Any]
 Windows = tuple[Array, Array]
 """Along one dimension: where each window starts (may be negative) and ends (may be too far)."""

@@ -23,6 +23,8 @@ from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import HALVES
 from pirkit.runtime.meta import TensorMeta
 
+KIND = "window"
+
 Array = np.ndarray[Any, Any]
 
 

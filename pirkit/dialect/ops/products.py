@@ -15,6 +15,8 @@ from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import in_f32, widened
 from pirkit.runtime.meta import TensorMeta, VecMeta
 
+KIND = "contraction"
+
 Array = np.ndarray[Any, Any]
 
 

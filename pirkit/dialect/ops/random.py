@@ -22,6 +22,8 @@ from pirkit.runtime.dtype import DType
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.place import Place
 
+KIND = "random"
+
 Array = np.ndarray[Any, Any]
 Rng = np.random.Generator
 Sizes = tuple[int | None, ...] | None

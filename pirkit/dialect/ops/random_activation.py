@@ -24,6 +24,8 @@ from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import widened
 from pirkit.runtime.meta import TensorMeta
 
+KIND = "random"
+
 Array = np.ndarray[Any, Any]
 
 

@@ -27,6 +27,8 @@ from pirkit.runtime.convert import convert, widened
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.meta import TensorMeta
 
+KIND = "reduction"
+
 Array = np.ndarray[Any, Any]
 Axes = Sequence[int | None] | None
 
@@ -46,6 +48,7 @@ class Sum:
     """
 
     name = "pd_op.sum"
+    combiner = "sum"
     signature = "x, axis: intarray = [] ; dtype: dtype = Undefined, keepdim: bool = False -> out"
     dtypes = dt.ANY
     reads_meta_only = ()
@@ -130,6 +133,7 @@ class Prod:
     """
 
     name = "pd_op.prod"
+    combiner = "prod"
     signature = "x, axis: intarray ; keepdim: bool, reduce_all: bool -> out"
     dtypes = dt.NUMBERS
 
@@ -164,6 +168,7 @@ class Any_(_Quantifier):
     """
 
     name = "pd_op.any"
+    combiner = "max"
 
 
 @op
@@ -174,6 +179,7 @@ class All(_Quantifier):
     """
 
     name = "pd_op.all"
+    combiner = "min"
 
 
 @infer_meta(Any_, All)

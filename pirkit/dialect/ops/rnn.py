@@ -24,6 +24,8 @@ from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import widened
 from pirkit.runtime.meta import TensorMeta, VecMeta
 
+KIND = "algorithm"
+
 Array = np.ndarray[Any, Any]
 Step = Callable[[Array, Array, tuple[Array, ...]], tuple[Array, ...]]
 """Gates from the input, gates from the hidden state, old states -> new states, hidden first."""

@@ -7,11 +7,14 @@ from typing import Any, Final
 
 import numpy as np
 
+from pirkit.dialect.kinds import ELEMENTWISE, IDEMPOTENT, INTEGRAL
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import in_f32
 from pirkit.runtime.meta import TensorMeta
+
+KIND = ELEMENTWISE
 
 Array = np.ndarray[Any, Any]
 
@@ -33,6 +36,7 @@ class Floor(_Rounding):
     """
 
     name = "pd_op.floor"
+    traits = (IDEMPOTENT, INTEGRAL)
 
 
 @op
@@ -43,6 +47,7 @@ class Ceil(_Rounding):
     """
 
     name = "pd_op.ceil"
+    traits = (IDEMPOTENT, INTEGRAL)
 
 
 @op
@@ -53,6 +58,7 @@ class Trunc(_Rounding):
     """
 
     name = "pd_op.trunc"
+    traits = (IDEMPOTENT, INTEGRAL)
     signature = "input -> out"
     inplace = {"out": "input"}
 
@@ -65,6 +71,7 @@ class Round(_Rounding):
     """
 
     name = "pd_op.round"
+    traits = (INTEGRAL,)
     signature = "x ; decimals: i32 = 0 -> out"
 
 
@@ -126,6 +133,7 @@ class Abs:
     """
 
     name = "pd_op.abs"
+    traits = (IDEMPOTENT,)
     signature = "x -> out"
     dtypes = dt.NUMBERS
     inplace = {"out": "x"}
@@ -148,6 +156,7 @@ class Sign:
     """
 
     name = "pd_op.sign"
+    traits = (IDEMPOTENT,)
     signature = "x -> out"
     dtypes = dt.NUMBERS
 

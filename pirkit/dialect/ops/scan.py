@@ -14,6 +14,8 @@ from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import widened
 from pirkit.runtime.meta import TensorMeta
 
+KIND = "scan"
+
 Array = np.ndarray[Any, Any]
 
 

@@ -15,6 +15,8 @@ from pirkit.runtime.convert import widened
 from pirkit.runtime.indexing import check_index
 from pirkit.runtime.meta import UNKNOWN, TensorMeta
 
+KIND = "scatter"
+
 Array = np.ndarray[Any, Any]
 
 

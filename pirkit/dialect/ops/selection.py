@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from pirkit.dialect.kinds import ELEMENTWISE
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.promotion import promote
 from pirkit.dialect.samples import Sample, SampleMaker
@@ -14,6 +15,8 @@ from pirkit.dialect.shapes import broadcast
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import convert
 from pirkit.runtime.meta import TensorMeta, of_array
+
+KIND = ELEMENTWISE
 
 Array = np.ndarray[Any, Any]
 

@@ -15,6 +15,8 @@ from pirkit.runtime.convert import convert, widened
 from pirkit.runtime.indexing import check_index, fitted, part_shown, window
 from pirkit.runtime.meta import TensorMeta, VecMeta
 
+KIND = "scatter"
+
 Array = np.ndarray[Any, Any]
 Sizes = Sequence[int | None] | None
 

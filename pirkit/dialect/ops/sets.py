@@ -23,6 +23,8 @@ from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.meta import UNKNOWN, TensorMeta
 
+KIND = "sort"
+
 Array = np.ndarray[Any, Any]
 
 _SORTABLE = (dt.float32, dt.float64, dt.int32, dt.int64)

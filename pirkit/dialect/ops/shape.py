@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from pirkit.dialect.kinds import RESHAPE, VIEW
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import (
@@ -21,6 +22,8 @@ from pirkit.dialect.shapes import (
 )
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import UNKNOWN, TensorMeta
+
+KIND = VIEW
 
 Array = np.ndarray[Any, Any]
 Sizes = Sequence[int | None] | None
@@ -39,6 +42,7 @@ class Reshape:
     """
 
     name = "pd_op.reshape"
+    traits = (RESHAPE,)
     signature = "x, shape: intarray -> out"
     dtypes = dt.ANY
     inplace = {"out": "x"}
@@ -117,6 +121,7 @@ class Squeeze:
     """
 
     name = "pd_op.squeeze"
+    traits = (RESHAPE,)
     signature = "x, axis: intarray = [] -> out"
     dtypes = dt.ANY
     inplace = {"out": "x"}
@@ -154,6 +159,7 @@ class Unsqueeze:
     """
 
     name = "pd_op.unsqueeze"
+    traits = (RESHAPE,)
     signature = "x, axis: intarray = [] -> out"
     dtypes = dt.ANY
     inplace = {"out": "x"}
@@ -189,6 +195,7 @@ class Flatten:
     """
 
     name = "pd_op.flatten"
+    traits = (RESHAPE,)
     signature = "x ; start_axis: i32 = 1, stop_axis: i32 = 1 -> out"
     dtypes = dt.ANY
     inplace = {"out": "x"}

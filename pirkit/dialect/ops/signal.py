@@ -12,6 +12,8 @@ from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import UNKNOWN, TensorMeta
 
+KIND = "transform"
+
 Array = np.ndarray[Any, Any]
 
 

@@ -14,6 +14,8 @@ from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import in_f32
 from pirkit.runtime.meta import UNKNOWN, TensorMeta
 
+KIND = "normalization"
+
 Array = np.ndarray[Any, Any]
 
 

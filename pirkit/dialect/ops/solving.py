@@ -25,6 +25,8 @@ from pirkit.dialect.shapes import broadcast, same_dim, show
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import TensorMeta
 
+KIND = "factorization"
+
 Array = np.ndarray[Any, Any]
 
 FIELDS = (dt.float32, dt.float64, dt.complex64, dt.complex128)

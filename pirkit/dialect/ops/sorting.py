@@ -18,6 +18,8 @@ from pirkit.runtime.convert import widened
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.meta import UNKNOWN, TensorMeta
 
+KIND = "sort"
+
 Array = np.ndarray[Any, Any]
 
 

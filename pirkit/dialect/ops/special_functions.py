@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from pirkit.dialect.kinds import COSTLY, ELEMENTWISE
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import broadcast
@@ -16,6 +17,8 @@ from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import in_f32
 from pirkit.runtime.gamma import gammaincc
 from pirkit.runtime.meta import TensorMeta
+
+KIND = ELEMENTWISE
 
 Array = np.ndarray[Any, Any]
 
@@ -33,6 +36,7 @@ class Erfinv(_FloatFunction):
     """
 
     name = "pd_op.erfinv"
+    cost = COSTLY
     domain = (-0.99, 0.99)
     inplace = {"out": "x"}
 
@@ -45,6 +49,7 @@ class I0(_FloatFunction):
     """
 
     name = "pd_op.i0"
+    cost = COSTLY
     inplace = {"out": "x"}
 
 
@@ -56,6 +61,7 @@ class I0e(_FloatFunction):
     """
 
     name = "pd_op.i0e"
+    cost = COSTLY
 
 
 @op
@@ -66,6 +72,7 @@ class I1(_FloatFunction):
     """
 
     name = "pd_op.i1"
+    cost = COSTLY
 
 
 @op
@@ -76,6 +83,7 @@ class I1e(_FloatFunction):
     """
 
     name = "pd_op.i1e"
+    cost = COSTLY
 
 
 @op
@@ -86,6 +94,7 @@ class Gammaln(_FloatFunction):
     """
 
     name = "pd_op.gammaln"
+    cost = COSTLY
     domain = (0.5, 6.0)
     inplace = {"out": "x"}
 
@@ -99,6 +108,7 @@ class Polygamma:
     """
 
     name = "pd_op.polygamma"
+    cost = COSTLY
     signature = "x ; n: i32 -> out"
     dtypes = dt.FLOATS
     domain = (0.5, 6.0)
@@ -192,6 +202,7 @@ class Gammaincc:
     """
 
     name = "pd_op.gammaincc"
+    cost = COSTLY
     signature = "x, y -> out"
     dtypes = (dt.float32, dt.float64)
     no_gradient = ("x",)

@@ -15,6 +15,8 @@ from pirkit.runtime.boxes import suppress
 from pirkit.runtime.meta import UNKNOWN, TensorMeta
 from pirkit.runtime.reports import report
 
+KIND = "algorithm"
+
 Array = np.ndarray[Any, Any]
 
 

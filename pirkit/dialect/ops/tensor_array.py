@@ -11,6 +11,8 @@ from typing import Final
 
 from pirkit.dialect.opdef import WRITE, op
 
+KIND = "structure"
+
 
 @op
 class CreateArray:

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from pirkit.dialect.kinds import COSTLY, ELEMENTWISE
 from pirkit.dialect.opdef import (
     bad_samples,
     infer_meta,
@@ -25,6 +26,8 @@ from pirkit.runtime import dtype as dt
 from pirkit.runtime import special
 from pirkit.runtime.convert import in_f32
 from pirkit.runtime.meta import TensorMeta
+
+KIND = ELEMENTWISE
 
 Array = np.ndarray[Any, Any]
 
@@ -72,6 +75,7 @@ class Tanh(_Function):
     """
 
     name = "pd_op.tanh"
+    cost = COSTLY
 
 
 @op
@@ -82,6 +86,7 @@ class Exp(_Function):
     """
 
     name = "pd_op.exp"
+    cost = COSTLY
 
 
 @op
@@ -92,6 +97,7 @@ class Expm1(_Function):
     """
 
     name = "pd_op.expm1"
+    cost = COSTLY
 
 
 @op
@@ -102,6 +108,7 @@ class Log(_Function):
     """
 
     name = "pd_op.log"
+    cost = COSTLY
     domain = (1.0, 4.0)
 
 
@@ -113,6 +120,7 @@ class Log1p(_Function):
     """
 
     name = "pd_op.log1p"
+    cost = COSTLY
     domain = (0.0, 4.0)
 
 
@@ -124,6 +132,7 @@ class Log2(_Function):
     """
 
     name = "pd_op.log2"
+    cost = COSTLY
     domain = (1.0, 4.0)
 
 
@@ -135,6 +144,7 @@ class Log10(_Function):
     """
 
     name = "pd_op.log10"
+    cost = COSTLY
     domain = (1.0, 4.0)
 
 
@@ -146,6 +156,7 @@ class Sin(_Function):
     """
 
     name = "pd_op.sin"
+    cost = COSTLY
 
 
 @op
@@ -156,6 +167,7 @@ class Cos(_Function):
     """
 
     name = "pd_op.cos"
+    cost = COSTLY
 
 
 @op
@@ -166,6 +178,7 @@ class Tan(_Function):
     """
 
     name = "pd_op.tan"
+    cost = COSTLY
     domain = (-1.0, 1.0)
 
 
@@ -177,6 +190,7 @@ class Asin(_Function):
     """
 
     name = "pd_op.asin"
+    cost = COSTLY
     domain = (-0.9, 0.9)
 
 
@@ -188,6 +202,7 @@ class Acos(_Function):
     """
 
     name = "pd_op.acos"
+    cost = COSTLY
     domain = (-0.9, 0.9)
 
 
@@ -199,6 +214,7 @@ class Atan(_Function):
     """
 
     name = "pd_op.atan"
+    cost = COSTLY
 
 
 @op
@@ -209,6 +225,7 @@ class Sinh(_Function):
     """
 
     name = "pd_op.sinh"
+    cost = COSTLY
 
 
 @op
@@ -219,6 +236,7 @@ class Cosh(_Function):
     """
 
     name = "pd_op.cosh"
+    cost = COSTLY
 
 
 @op
@@ -229,6 +247,7 @@ class Asinh(_Function):
     """
 
     name = "pd_op.asinh"
+    cost = COSTLY
 
 
 @op
@@ -239,6 +258,7 @@ class Acosh(_Function):
     """
 
     name = "pd_op.acosh"
+    cost = COSTLY
     domain = (1.0, 4.0)
 
 
@@ -250,6 +270,7 @@ class Atanh(_Function):
     """
 
     name = "pd_op.atanh"
+    cost = COSTLY
     domain = (-0.9, 0.9)
 
 
@@ -273,6 +294,7 @@ class Erf(_RealFunction):
     """
 
     name = "pd_op.erf"
+    cost = COSTLY
 
 
 @op
@@ -284,6 +306,7 @@ class Lgamma(_RealFunction):
     """
 
     name = "pd_op.lgamma"
+    cost = COSTLY
     domain = (0.5, 6.0)
 
 
@@ -296,6 +319,7 @@ class Digamma(_RealFunction):
     """
 
     name = "pd_op.digamma"
+    cost = COSTLY
     domain = (1.0, 6.0)
 
 

@@ -14,6 +14,8 @@ from pirkit.dialect.windows import Slide, patches, require_positions
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import UNKNOWN, TensorMeta
 
+KIND = "window"
+
 Array = np.ndarray[Any, Any]
 
 

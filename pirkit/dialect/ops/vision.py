@@ -16,6 +16,8 @@ from pirkit.runtime.convert import in_f32
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.regions import align_regions
 
+KIND = "gather"
+
 Array = np.ndarray[Any, Any]
 
 MODES: Final = ("bilinear", "nearest")

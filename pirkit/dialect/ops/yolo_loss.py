@@ -21,6 +21,8 @@ from pirkit.dialect.shapes import same_dim
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import UNKNOWN, TensorMeta
 
+KIND = "algorithm"
+
 Array = np.ndarray[Any, Any]
 
 SMALLEST: Final = 1e-6

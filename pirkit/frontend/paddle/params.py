@@ -25,7 +25,8 @@ from pirkit.diag.errors import ArtifactError
 from pirkit.diag.limits import check
 from pirkit.diag.span import Span
 from pirkit.dialect.attrs import decode
-from pirkit.dialect.operation import PirOp
+from pirkit.dialect.kinds import SOURCE
+from pirkit.dialect.operation import PirOp, declares, host_name
 from pirkit.dialect.types import meta_of
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
@@ -47,12 +48,11 @@ def parameter_metas(module: mlir.ModuleOp) -> dict[str, TensorMeta]:
     """
     found: dict[str, TensorMeta] = {}
     for op in module.walk():
-        if not isinstance(op, PirOp) or op.name not in ("pir.parameter", "pd_op.data"):
+        if not isinstance(op, PirOp) or not declares(op, SOURCE):
             continue
         meta = meta_of(op.results[0].type)
         if _is_persistable(op) and isinstance(meta, TensorMeta):
-            parameter = op.name == "pir.parameter"
-            found[op.attribute("parameter_name" if parameter else "name")] = meta
+            found[host_name(op)] = meta
     return {name: found[name] for name in sorted(found)}
 
 

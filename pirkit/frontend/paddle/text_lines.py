@@ -13,6 +13,8 @@ from typing import Final, NoReturn
 from pirkit.diag.errors import ParseError, UnsupportedError
 from pirkit.diag.limits import check
 from pirkit.diag.span import Span
+from pirkit.dialect.kinds import BRANCH
+from pirkit.dialect.opdef import find
 from pirkit.dialect.structure import PADDLE_NAMES
 from pirkit.dialect.text_guard import guard_characters
 
@@ -22,7 +24,11 @@ _HEAD: Final = re.compile(
 _ARG: Final = re.compile(r"(%[^\s{},()]+)\s*\{([^{}]*)\}")
 _RESULT: Final = re.compile(r"%\w+\Z", re.ASCII)
 _KERNEL: Final = "_kernel)"
-_REGION_HEADS: Final = frozenset({"pd_op.if", "pd_op.pylayer"})
+
+
+def _is_branch(name: str) -> bool:
+    definition = find(name)
+    return definition is not None and BRANCH in definition.traits
 
 
 @dataclass(slots=True)
@@ -201,7 +207,7 @@ class Lines:
         """Cut the attributes and types of an operation apart."""
         if not body.startswith("{"):
             self.fail(record.line, "expected `{attributes}` behind the operands", behind + 1)
-        if record.name in _REGION_HEADS:
+        if _is_branch(record.name):
             close = body.rfind("} ->")
             if close < 0 or not body.endswith("{"):
                 self.fail(

@@ -9,7 +9,8 @@ from xdsl.dialects import builtin as mlir
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from pirkit.dialect.attrs import as_single
-from pirkit.dialect.operation import KEYWORD, STRUCTURAL, PirOp, ProgramOp
+from pirkit.dialect.kinds import BRANCH
+from pirkit.dialect.operation import KEYWORD, STRUCTURAL, PirOp, ProgramOp, declares
 from pirkit.dialect.structure import OUR_NAMES
 from pirkit.frontend.paddle.absorbed import with_operands_restored
 from pirkit.frontend.paddle.spelling import (
@@ -21,7 +22,6 @@ from pirkit.frontend.paddle.spelling import (
 from pirkit.frontend.paddle.text_reader import ID
 
 _INDENT: Final = "    "
-_REGION_HEADS: Final = {"pd_op.if", "pd_op.pylayer"}
 
 
 def write_paddle_text(module: mlir.ModuleOp) -> str:
@@ -85,7 +85,7 @@ class _Writer:
         attrs = write_attributes(_printed(op))
         head = f'{indent}({results}) = "{name}"{_id(op)} ({", ".join(operands)}) {{{attrs}}}'
         types = ", ".join(NULL_TYPE if r is None else write_type(r.type) for r in op.result_slots)
-        if op.name in _REGION_HEADS:
+        if declares(op, BRANCH):
             yield f"{head} -> {types} {{\n"
             return
         operand_types = ", ".join(

@@ -15,7 +15,8 @@ from pirkit.lowering.codegen.awaiting import Draft, function_of
 from pirkit.lowering.codegen.generate import SYMBOL, generate
 from pirkit.lowering.codegen.loopnest import Compute, Kernel, Operand, numbered
 from pirkit.lowering.codegen.parts import in_parts
-from pirkit.lowering.codegen.schedule import COSTLY, Schedule, schedule
+from pirkit.lowering.codegen.primitives import is_costly
+from pirkit.lowering.codegen.schedule import Schedule, schedule
 from pirkit.runtime.native.engine import compile_ir
 from pirkit.runtime.native.function import Code, NativeFunction, NativeSequence
 from pirkit.runtime.native.kept import recipe
@@ -95,7 +96,7 @@ def guess_of(operands: Iterable[Operand], kernels: Iterable[Kernel], lanes: int)
     """The same of kernels with these operands in common."""
     moved = sum(o.size for o in operands) / _BYTES_PER_NS
     computed = sum(
-        (_COSTLY_NS if s.primitive in COSTLY else _PLAIN_NS) * kernel.points
+        (_COSTLY_NS if is_costly(s.primitive) else _PLAIN_NS) * kernel.points
         for kernel in kernels
         for s in kernel.statements()
         if isinstance(s, Compute)

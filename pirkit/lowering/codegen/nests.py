@@ -10,11 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from math import inf, prod
-from typing import Final
+from typing import Final, cast
 
 from pirkit.dialect.map_expr.kernel import MapExpr, Statement
 from pirkit.dialect.map_expr.needs import needs
 from pirkit.dialect.map_expr.tree import Apply, Choose, Fill, Load, Node, Position, walk
+from pirkit.dialect.opdef import lookup
 from pirkit.index.change import reads_of
 from pirkit.index.expr import Expr, Iter
 from pirkit.index.maps import flat, space
@@ -28,16 +29,12 @@ from pirkit.lowering.codegen.writing import Demanded, Lines, Unknown
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
 
-FOLDS: Final[dict[str, FoldKind]] = {
-    "pd_op.sum": "sum",
-    "pd_op.prod": "prod",
-    "pd_op.max": "max",
-    "pd_op.min": "min",
-    "pd_op.amax": "max",
-    "pd_op.amin": "min",
-    "pd_op.any": "max",
-    "pd_op.all": "min",
-}
+
+def combiner_of(reduction: str) -> FoldKind | None:
+    """How a reduction combines elements, or None if native code has no reduction of that name."""
+    return cast("FoldKind | None", lookup(reduction).combiner or None)
+
+
 PLACES: Final[dict[str, FoldKind]] = {"pd_op.argmax": "max", "pd_op.argmin": "min"}
 
 
@@ -179,22 +176,23 @@ class Builder:
         if prod(statement.extents) == 1:
             if statement.reduction in PLACES:
                 return lines.constant(0, want)
-            if statement.reduction in FOLDS:
+            if combiner_of(statement.reduction):
                 return lines.cast(name, have, want)
         if not inner:
             raise Unknown("a fold is made of a fold")
         if statement.reduction in PLACES:
             return self.found_at(number, statement, name)
-        if statement.reduction not in FOLDS:
+        combiner = combiner_of(statement.reduction)
+        if combiner is None:
             raise Unknown(f"`{statement.reduction}` is no fold of native code")
         name = lines.cast(name, have, want)
-        return self.fold(lines, FOLDS[statement.reduction], name)
+        return self.fold(lines, combiner, name)
 
     def gathered(self, number: int, statement: Statement, name: str, lines: Lines) -> None:
         """A reduction over the common loops: it is in memory when they are over."""
-        if statement.reduction not in FOLDS:
-            raise Unknown(f"`{statement.reduction}` is not put together in parts")
-        kind, want = FOLDS[statement.reduction], statement.meta.dtype
+        kind, want = combiner_of(statement.reduction), statement.meta.dtype
+        if kind is None:
+            raise Unknown(f"`{statement.reduction}` cannot be accumulated in parts")
         name = lines.cast(name, self.dtype_of(statement.body), want)
         index = flat(space(statement.meta.shape), statement.meta.shape)
         operand = self.places.operand(self.inputs + number, self.axes[number], index)

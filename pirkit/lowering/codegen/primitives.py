@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Final
 
 from pirkit.diag.errors import InternalError
+from pirkit.dialect.kinds import COSTLY
+from pirkit.dialect.opdef import find
 from pirkit.lowering.codegen import bases, inverses, quotients, vecmath
 from pirkit.lowering.codegen.ir import Builder, Value
 from pirkit.runtime.dtype import DType, float32
@@ -37,6 +40,17 @@ FLOATS: Final = frozenset(
     "sin cos tanh sigmoid erf tan asin acos atan sinh cosh asinh acosh atanh log2 log10".split()
 )
 """Those that take floats only."""
+
+
+@cache
+def is_costly(name: str) -> bool:
+    """Whether a primitive is a long chain of instructions, as transcendental functions are."""
+    definition = find(f"pd_op.{_PARTS.get(name, name)}") if name in TABLE else None
+    return definition is not None and definition.cost >= COSTLY
+
+
+_PARTS: Final = {"tanh_of_cubic": "tanh", "erf_of_root": "erf"}
+"""Functions that are an op behind a polynomial, and that op."""
 
 
 def knows(name: str) -> bool:

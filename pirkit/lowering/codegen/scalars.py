@@ -7,8 +7,10 @@ from typing import Final
 
 import numpy as np
 
+from pirkit.dialect.kinds import INTEGRAL
 from pirkit.dialect.map_expr.needs import divides
 from pirkit.dialect.map_expr.tree import Apply
+from pirkit.dialect.opdef import has_trait
 from pirkit.lowering.codegen import primitives
 from pirkit.lowering.codegen.writing import Demanded, Lines, Unknown
 from pirkit.runtime import dtype as dt
@@ -41,7 +43,7 @@ def apply(
         return special(node, args, dtypes, lines)
     if not primitives.knows(op) or not HARMLESS.issuperset(node.attrs):
         raise Unknown(f"`{node.op}` has no native code")
-    if op in _WHOLE_ALREADY and not dtype.is_float:
+    if has_trait(node.op, INTEGRAL) and not dtype.is_float:
         return args[0]
     if op in primitives.FLOATS and not dtype.is_float:
         raise Unknown(f"`{node.op}` of integers has no native code")
@@ -120,7 +122,6 @@ def _assign(node: Apply, args: Sequence[str], dtypes: Sequence[DType], lines: Li
     return args[0]
 
 
-_WHOLE_ALREADY: Final = frozenset({"floor", "ceil", "trunc"})
 _OF_ANY: Final = frozenset({"cast", "assign", "round"})
 _MOST_PRODUCTS: Final = 4
 _SPECIAL: Final[dict[str, Callable[[Apply, Sequence[str], Sequence[DType], Lines], str]]] = {

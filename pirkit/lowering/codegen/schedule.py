@@ -32,7 +32,7 @@ from pirkit.lowering.codegen.loopnest import (
     varying,
 )
 from pirkit.lowering.codegen.points import types_of
-from pirkit.lowering.codegen.primitives import element
+from pirkit.lowering.codegen.primitives import element, is_costly
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.native.target import Target
 
@@ -58,10 +58,6 @@ _WIDE = 16
 """Points of axes from which on what lies along one is turned to lie along the other."""
 _SQUARES = 2
 """Operands that are turned in registers, which hold no more of them."""
-COSTLY: Final = frozenset((
-    "exp", "expm1", "log", "log1p", "tanh", "sigmoid", "erf", "sin", "cos", "elementwise_pow",
-    "tanh_of_cubic", "erf_of_root",
-))  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,7 +355,7 @@ def _weight(kernel: Kernel) -> int:
 
 def _weight_of(statements: Iterable[Statement]) -> int:
     return sum(
-        12 if s.primitive in COSTLY else 1
+        12 if is_costly(s.primitive) else 1
         for s in statements
         if isinstance(s, Compute)
     )  # fmt: skip

@@ -14,6 +14,7 @@ from typing import Final, cast
 from xdsl.ir import Block, SSAValue
 
 from pirkit.analysis.alias import AliasClasses
+from pirkit.dialect.kinds import STACK
 from pirkit.dialect.map_expr.call import UNKNOWN_SIZE, maps_of, tensors_of
 from pirkit.dialect.map_expr.tree import (
     Apply,
@@ -29,7 +30,7 @@ from pirkit.dialect.map_expr.tree import (
     walk,
 )
 from pirkit.dialect.opdef import IO, PURE, RANDOM
-from pirkit.dialect.operation import REGIONS, PirOp
+from pirkit.dialect.operation import PirOp, declares
 from pirkit.index.change import reads_of
 from pirkit.index.maps import Index
 from pirkit.lowering.fusion.shapes import Shapes
@@ -121,15 +122,16 @@ RENAMES: Final = Opaque("it is another name for what a kernel stores anyway")
 MISSTATED: Final = Opaque("a type is not the one that the program states")
 PLACES: Final = Opaque("its elements are places that others look up: they have to be in memory")
 KEEPS_STORAGE: Final = frozenset({PURE, IO, RANDOM})
-COPIES: Final = frozenset({"stack_create", "tuple_push", "tuple_pop", "has_elements"})
-"""Ops on stacks, which hold copies."""
-ORDERED: Final = frozenset({*REGIONS, *(f"pir.{name}" for name in COPIES)})
-"""Ops that keep their order without writing storage themselves."""
+
+
+def _keeps_order(op: PirOp) -> bool:
+    """True for an op that keeps its order without writing storage itself."""
+    return bool(op.regions) or declares(op, STACK)
 
 
 def writes(op: PirOp) -> bool:
     """True if an op, or one in its regions, writes storage."""
-    inner = (o for o in op.walk() if isinstance(o, PirOp) and o.name not in ORDERED)
+    inner = (o for o in op.walk() if isinstance(o, PirOp) and not _keeps_order(o))
     return any(o.definition.effects not in KEEPS_STORAGE for o in inner)
 
 

@@ -14,6 +14,7 @@ from typing import cast
 
 from xdsl.ir import Operation, SSAValue
 
+from pirkit.dialect.kinds import COSTLY
 from pirkit.dialect.map_expr.kernel import MapExpr, Statement
 from pirkit.dialect.map_expr.specialised import decided
 from pirkit.dialect.map_expr.text import print_kernel
@@ -38,7 +39,6 @@ from pirkit.lowering.fusion.equations import Equations, Unit
 from pirkit.lowering.fusion.groups import DEFAULT, Group, Partition, Policy
 from pirkit.lowering.fusion.origins import Origins
 from pirkit.lowering.fusion.sizing import sized
-from pirkit.lowering.fusion.solvability import EXPENSIVE
 from pirkit.lowering.fusion.tiles import keep_more, with_tiles
 from pirkit.runtime.meta import TensorMeta
 
@@ -203,7 +203,7 @@ def _stored(units: list[Unit], outputs: set[SSAValue], group: Group) -> set[SSAV
     readers: dict[SSAValue, set[SSAValue]] = {}
     for unit in reversed(units):
         value = unit.result
-        costly = unit.op.name in EXPENSIVE and value in group.loops.rows
+        costly = unit.op.definition.base.cost >= COSTLY and value in group.loops.rows
         if costly and len(readers.get(value, ())) > 1:
             stored.add(value)
         mine = {value} if value in stored else readers.get(value, set())

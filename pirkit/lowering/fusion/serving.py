@@ -5,7 +5,7 @@ from __future__ import annotations
 from pirkit.dialect.map_expr.tree import Apply, Opaque, Reduction, Scatter, walk
 from pirkit.dialect.types import meta_of
 from pirkit.lowering.codegen.landing import WRITTEN
-from pirkit.lowering.codegen.nests import FOLDS, PLACES
+from pirkit.lowering.codegen.nests import PLACES, combiner_of
 from pirkit.lowering.codegen.scalars import serves
 from pirkit.lowering.fusion.equations import Equations, Unit
 from pirkit.runtime.meta import TensorMeta
@@ -28,7 +28,7 @@ def why_not(unit: Unit) -> Opaque | None:
     if any(isinstance(m, TensorMeta) and m.dtype.is_complex for m in metas):
         return COMPLEX
     value = unit.value
-    if isinstance(value, Reduction) and value.op not in FOLDS.keys() | PLACES.keys():
+    if isinstance(value, Reduction) and value.op not in PLACES and not combiner_of(value.op):
         return Opaque(f"`{value.op}` has no native code")
     if isinstance(value, Scatter) and unit.meta.dtype not in WRITTEN:
         return Opaque(f"{unit.meta.dtype.name} has no native code that writes where the data say")

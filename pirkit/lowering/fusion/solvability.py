@@ -20,17 +20,6 @@ _Place = tuple[SSAValue, Index]
 LOOKED_AT: Final = 512
 """Pairs of value and index that are followed before a conflict is given up as too large."""
 
-EXPENSIVE: Final = frozenset(
-    f"pd_op.{name}"
-    for name in (
-        *("exp", "expm1", "log", "log1p", "sin", "cos", "tan", "sinh", "cosh", "tanh"),
-        *("asin", "acos", "atan", "asinh", "acosh", "atanh", "sigmoid", "erf", "erfinv"),
-        *("lgamma", "gammaln", "digamma", "polygamma", "gammaincc", "i0e", "i1e", "pow"),
-        *("elementwise_pow", "atan2", "nextafter"),
-    )
-)
-"""Ops that cost about as much as ten additions."""
-
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -97,4 +86,4 @@ def cost_of(unit: Unit) -> int:
     """What computing an element costs, in additions."""
     if not unit.computes:
         return 0
-    return 10 if unit.op.name in EXPENSIVE else 1
+    return unit.op.definition.base.cost

@@ -18,6 +18,7 @@ from typing import Final
 from xdsl.ir import SSAValue
 
 from pirkit.dialect.map_expr.tree import Reduction
+from pirkit.dialect.opdef import lookup
 from pirkit.index.change import substitute
 from pirkit.index.expr import Expr, Iter
 from pirkit.index.extent import expected
@@ -29,11 +30,6 @@ Rows = dict[int, Expr]
 
 _NUMBERS: Final = count()
 
-IN_PARTS: Final = frozenset({
-    "pd_op.sum", "pd_op.prod", "pd_op.max", "pd_op.min", "pd_op.amax", "pd_op.amin", "pd_op.any",
-    "pd_op.all",
-})  # fmt: skip
-"""Reductions of reductions of parts are those of the whole."""
 
 GATHERED: Final = 1 << 16
 """Elements that are gathered in each turn at most: they had better stay in a cache."""
@@ -153,7 +149,7 @@ def gathered(unit: Unit, loops: Loops) -> Rows | None:
     that is not, or that had better go its own way: along memory, or into very many elements.
     """
     value = unit.value
-    if not isinstance(value, Reduction) or value.op not in IN_PARTS or not loops.extents:
+    if not isinstance(value, Reduction) or not lookup(value.op).combiner or not loops.extents:
         return None
     found: Rows | None = None
     for read in unit.reads:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from math import prod
 from typing import Final
 
+from pirkit.dialect.kinds import RESHAPE
 from pirkit.lowering.codegen.primitives import TABLE
 from pirkit.lowering.whole_program.graph import Graph, Op, Refused
 
@@ -86,7 +87,7 @@ def _pairs(graph: Graph, op: Op) -> Iterator[tuple[Axis, Axis]]:
         keep = bool(op.attrs["keepdim"])
         for position, k in enumerate(left):
             yield (arg, k), (op.out, k if keep else position)
-    elif op.name in ("reshape", "squeeze", "unsqueeze", "flatten"):
+    elif op.has(RESHAPE):
         (arg, *_) = op.args
         given = graph.metas[arg].shape
         theirs = [k for k, extent in enumerate(given) if extent > 1]

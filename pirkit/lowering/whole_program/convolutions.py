@@ -6,11 +6,13 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from math import prod
 from typing import TYPE_CHECKING, cast
 
+from pirkit.dialect.kinds import CONVOLUTION
 from pirkit.dialect.map_expr.checking import kernel_at
 from pirkit.dialect.map_expr.kernel import MapExpr
 from pirkit.dialect.map_expr.tree import Load
+from pirkit.dialect.opdef import has_trait
 from pirkit.index.maps import space
-from pirkit.lowering.native_ops import CONVOLUTIONS, FUSED
+from pirkit.lowering.native_ops import FUSED
 from pirkit.lowering.whole_program.graph import Refused
 from pirkit.runtime.binding import HALVES, Binding
 from pirkit.runtime.meta import TensorMeta
@@ -54,7 +56,7 @@ def exchanged_of(plan: Plan, meta: Metas, left_out: Collection[int]) -> dict[int
     kept = {o.source for o in plan.outputs}
     for call in plan.body:
         if isinstance(call, Call) and found.keys() & call.inputs:
-            correlates = call.kernel in CONVOLUTIONS and _correlates(call, meta)
+            correlates = has_trait(call.kernel, CONVOLUTION) and _correlates(call, meta)
             kept |= set() if correlates else set(call.inputs)
     return {slot: source for slot, source in found.items() if slot not in kept}
 

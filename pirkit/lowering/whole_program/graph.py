@@ -8,6 +8,7 @@ from typing import Any, Final, cast
 
 import numpy as np
 
+from pirkit.dialect.opdef import has_trait
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.plan import Call, Instruction, Plan
@@ -28,6 +29,10 @@ class Op:
     args: tuple[int, ...]
     out: int
     attrs: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    def has(self, trait: str) -> bool:
+        """True if the op's record has a trait."""
+        return has_trait(f"pd_op.{self.name}", trait)
 
 
 @dataclass(slots=True)

@@ -8,13 +8,10 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Final
 
+from pirkit.lowering.codegen.primitives import is_costly
 from pirkit.lowering.whole_program.stages import Group, Node, Stages, Sum
 
 _LINE: Final = 64
-_SLOW: Final = frozenset({
-    "tanh", "sigmoid", "erf", "exp", "expm1", "log", "log1p", "sin", "cos", "elementwise_pow",
-})  # fmt: skip
-"""Functions whose chains of instructions are long."""
 _MOST_IN_BLOCK: Final = 8
 _BLOCK_BYTES: Final = 1 << 19
 """Rows of a block, which stay in the second cache between the loops and the sums."""
@@ -199,7 +196,7 @@ def _split(item: Item) -> Iterator[Item]:
     A CPU looks ahead over some hundred instructions: it hides how long a function takes behind
     other columns only while the rest of a column is short.
     """
-    slow = [n for n in item.nodes if n.op.name in _SLOW]
+    slow = [n for n in item.nodes if is_costly(n.op.name)]
     first: set[int] = {n.op.out for n in slow}
     for node in reversed(item.nodes):
         if node.op.out in first:

@@ -16,6 +16,7 @@ from pirkit.lowering.codegen.awaiting import Draft, function_of
 from pirkit.lowering.codegen.compile import key_of
 from pirkit.lowering.codegen.generate import SYMBOL
 from pirkit.lowering.codegen.ir import Builder
+from pirkit.lowering.codegen.primitives import is_costly
 from pirkit.lowering.whole_program.graph import Graph, Refused
 from pirkit.lowering.whole_program.order import Item, Order, order_of
 from pirkit.lowering.whole_program.point_groups import Points
@@ -241,7 +242,7 @@ def _time(items: list[Item], times: int) -> int:
             continue
         for node in item.nodes:
             (width,) = node.key
-            heavy = 20 if node.op.name in ("tanh", "exp", "sin", "cos", "matmul") else 1
+            heavy = 20 if is_costly(node.op.name) or node.op.name == "matmul" else 1
             vectors += width * heavy
     return int(vectors * times / _VECTORS_PER_NS)
 

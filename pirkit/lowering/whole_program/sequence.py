@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, cast
 
+from pirkit.dialect.kinds import CONVOLUTION, RESHAPE
+from pirkit.dialect.opdef import has_trait
 from pirkit.lowering.codegen.compile import native
 from pirkit.lowering.codegen.from_map_expr import nests_of
 from pirkit.lowering.codegen.gemm import native_product
@@ -26,7 +28,7 @@ from pirkit.lowering.codegen.row_blocks import native_rows
 from pirkit.lowering.codegen.tile_code import native_tiles
 from pirkit.lowering.codegen.tile_turns import TileTurns
 from pirkit.lowering.native import large_of, streamed
-from pirkit.lowering.native_ops import CONVOLUTIONS, FUSED
+from pirkit.lowering.native_ops import FUSED
 from pirkit.lowering.whole_program.convolutions import (
     convolution_of,
     exchanged_of,
@@ -41,11 +43,6 @@ from pirkit.runtime.native.function import NativeFunction, NativeSequence
 from pirkit.runtime.native.program import NativeProgram, ProgramStep
 from pirkit.runtime.plan import Call, Plan
 
-RENAMES: Final = frozenset({
-    "pd_op.reshape", "pd_op.squeeze", "pd_op.unsqueeze", "pd_op.flatten", "pd_op.assign",
-    "pd_op.share_data",
-})  # fmt: skip
-"""Ops whose result has the elements of the operand in the same order."""
 PURE: Final = (Load, Constant, Index, Compute, Fold, Store, Gather)
 """Statements of nests that need nothing but their operands."""
 
@@ -109,7 +106,7 @@ class _Sequence:
             self.fused(call)
         elif call.kernel == "pd_op.matmul":
             self.product(call)
-        elif call.kernel in CONVOLUTIONS:
+        elif has_trait(call.kernel, CONVOLUTION):
             self.convolution(call)
         elif not _renames(call):
             raise Refused(f"`{call.kernel}` has no native form")
@@ -193,7 +190,7 @@ def _stores(nest: Kernel) -> bool:
 
 
 def _renames(call: Call) -> bool:
-    return call.kernel in RENAMES and isinstance(call.inputs[0], int)
+    return has_trait(call.kernel, RESHAPE) and isinstance(call.inputs[0], int)
 
 
 def sequence_program(plan: Plan) -> NativeProgram:

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
+from pirkit.dialect.kinds import RESHAPE
 from pirkit.lowering.codegen.primitives import TABLE
 from pirkit.lowering.codegen.scalars import HARMLESS
 from pirkit.lowering.whole_program.axes import ELEMENTWISE, Classes, columns, summed
@@ -25,7 +26,6 @@ MOST_COLUMNS: Final = 256
 """Elements of a row; wider ones are better served by kernels that share their columns."""
 MOST_WHOLE: Final = 1 << 16
 """Elements of a value that is no row."""
-_RENAMES: Final = ("reshape", "squeeze", "unsqueeze", "flatten")
 
 Key = tuple[int, ...]
 Kind = Literal["map", "matmul", "across", "columns", "joined", "whole_sum"]
@@ -112,7 +112,7 @@ def _without_renames(graph: Graph) -> Graph:
     ops: list[Op] = []
     for op in graph.ops:
         args = tuple([same.get(a, a) for a in op.args])
-        if op.name in _RENAMES and graph.metas[args[0]].rank == graph.metas[op.out].rank:
+        if op.has(RESHAPE) and graph.metas[args[0]].rank == graph.metas[op.out].rank:
             same[op.out] = args[0]
             continue
         ops.append(replace(op, args=args))
@@ -270,10 +270,9 @@ def _row_node(made: Stages, op: Op) -> Node:
         if op.attrs["axis"] % made.graph.metas[op.out].rank == 0:
             raise Refused("`concat` puts rows behind each other")
         return Node(op, "joined", (made.columns(op.out),))
-    if op.name in ("slice", "pad", *_RENAMES):
-        if (
-            made.graph.metas[op.args[0]].shape[0] != made.rows[op.out].points
-            and op.name not in _RENAMES
+    if op.name in ("slice", "pad") or op.has(RESHAPE):
+        if made.graph.metas[op.args[0]].shape[0] != made.rows[op.out].points and not op.has(
+            RESHAPE
         ):
             raise Refused(f"`{op.name}` moves rows")
         return Node(op, "columns", (made.columns(op.out),))
@@ -306,7 +305,7 @@ def _whole_node(made: Stages, op: Op) -> Node:
             if arg not in made.graph.fills and given.numel not in (1, meta.numel):
                 raise Refused("operands are repeated in a way that has no native form")
         return Node(op, "map", (meta.numel,))
-    if op.name in _RENAMES:
+    if op.has(RESHAPE):
         return Node(Op("same", op.args[:1], op.out), "map", (meta.numel,))
     if op.name == "sum" and meta.numel == 1:
         return Node(op, "whole_sum", (made.graph.metas[op.args[0]].numel,))

@@ -1,0 +1,101 @@
+"""What kind of computation an op is, and what follows from the kind.
+
+An op states its kind, its scalar cost and its traits in its record (`opdef.py`), or its family
+states the kind for all of its ops (``KIND = "reduction"`` at the top of the file). Passes, split,
+fusion and code generation ask the record, so an op of a plug-in is treated as one of ours.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Final
+
+
+class Effort(IntEnum):
+    """How much work an operation is; the split recomputes operations up to an effort."""
+
+    NOTHING = 0
+    """Making a list: no data moves."""
+    FREE = 1
+    """Constants, casts, broadcasts, views: as quick as reading the result."""
+    CHEAP = 2
+    """A pass over the elements, or a few."""
+    DEAR = 3
+    """Contractions, sorting, regions, and whatever nobody has classified."""
+    NEVER = 4
+    """Operations with an effect; random ones, because a second draw is another one."""
+
+
+UNSTATED: Final = ""
+CONSTANT: Final = "constant"
+VIEW: Final = "view"
+ELEMENTWISE: Final = "elementwise"
+MOVEMENT: Final = "movement"
+
+KINDS: Final[dict[str, Effort]] = {
+    UNSTATED: Effort.DEAR,
+    CONSTANT: Effort.FREE,
+    VIEW: Effort.FREE,
+    ELEMENTWISE: Effort.CHEAP,
+    MOVEMENT: Effort.CHEAP,
+    "reduction": Effort.CHEAP,
+    "scan": Effort.CHEAP,
+    "gather": Effort.CHEAP,
+    "scatter": Effort.CHEAP,
+    "window": Effort.CHEAP,
+    "normalization": Effort.CHEAP,
+    "contraction": Effort.DEAR,
+    "sort": Effort.DEAR,
+    "factorization": Effort.DEAR,
+    "transform": Effort.DEAR,
+    "random": Effort.DEAR,
+    "update": Effort.DEAR,
+    "algorithm": Effort.DEAR,
+    "structure": Effort.DEAR,
+}
+"""Each kind, and the effort of an op of that kind whose record does not say that it is free."""
+
+CONSTANT_LIKE: Final = "constant_like"
+SOURCE: Final = "source"
+PARAMETER: Final = "parameter"
+SINK: Final = "sink"
+OUTPUT: Final = "output"
+TERMINATOR: Final = "terminator"
+LIST: Final = "list"
+BRANCH: Final = "branch"
+LOOP: Final = "loop"
+STACK: Final = "stack"
+ALIAS: Final = "alias"
+RESHAPE: Final = "reshape"
+CONVOLUTION: Final = "convolution"
+TRANSPOSED: Final = "transposed_convolution"
+IDEMPOTENT: Final = "idempotent"
+INVOLUTION: Final = "involution"
+SELECTIVE: Final = "selective"
+INTEGRAL: Final = "integral"
+
+TRAITS: Final[dict[str, str]] = {
+    CONSTANT_LIKE: "holds its result in its attributes",
+    SOURCE: "stands for a value that the host provides: an input, parameter or buffer",
+    PARAMETER: "stands for a value that lives with the model",
+    SINK: "gives a value a name under which the host reads it when the program has ended",
+    OUTPUT: "names an output of the program",
+    TERMINATOR: "ends a block",
+    LIST: "makes a list of values or takes one apart",
+    BRANCH: "runs regions and yields their results",
+    LOOP: "runs a region repeatedly",
+    STACK: "works on a stack, which holds copies",
+    ALIAS: "gives an operand another name; reads no element",
+    RESHAPE: "the result has the elements of the operand in the same order",
+    CONVOLUTION: "a convolution, transposed ones included",
+    TRANSPOSED: "a transposed convolution",
+    IDEMPOTENT: "f(f(x)) = f(x)",
+    INVOLUTION: "f(f(x)) = x",
+    SELECTIVE: "f(x, x) = x",
+    INTEGRAL: "the result is an integer of the operand's element type",
+}
+"""Each trait, and what an op promises that has it."""
+
+COSTLY: Final = 10
+"""Scalar cost, in additions, from which recomputing an element is expensive: transcendental
+functions."""
