@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from pirkit.dialect.opdef import all_ops
+
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "pirkit"
 SOURCES = sorted(PACKAGE.rglob("*.py"))
@@ -126,3 +128,49 @@ def test_links_between_pages_lead_somewhere() -> None:
         if not (page.parent / target).exists()
     ]
     assert broken == []
+
+
+RULES_OF_THEIR_OWN = {
+    "pirkit/lowering/codegen/primitives.py": "the instructions that it writes, by their own names",
+    "pirkit/lowering/codegen/scalars.py": "the rows of its table that integers use too",
+    "pirkit/lowering/codegen/coefficients.py": "the polynomials that it holds",
+    "pirkit/lowering/codegen/loopnest.py": "the names of its own reductions",
+    "pirkit/lowering/whole_program/axes.py": "what its table adds to that of native code",
+    "pirkit/runtime/tensor/namespace.py": "the names of the array API",
+}
+"""Files that list names which are names of ops, too, and what they stand for there."""
+
+
+def listed_names(node: ast.AST) -> list[str]:
+    """The strings of a set, list or tuple, or of a text that is split at its blanks."""
+    if isinstance(node, ast.Set | ast.List | ast.Tuple):
+        return [
+            e.value for e in node.elts if isinstance(e, ast.Constant) and isinstance(e.value, str)
+        ]
+    if (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == "split"
+        and isinstance(node.func.value, ast.Constant)
+        and isinstance(node.func.value.value, str)
+    ):
+        return node.func.value.value.split()
+    return []
+
+
+def test_facts_about_ops_stand_on_their_records() -> None:
+    """Sets of op names outside of the dialect are facts that a plug-in cannot state."""
+    ops = {definition.name for definition in all_ops()}
+    short = {name.partition(".")[2] for name in ops}
+    found: list[str] = []
+    for path in SOURCES:
+        where = relative(path)
+        if where.startswith(("pirkit/dialect/", "pirkit/runtime/kernels/")):
+            continue
+        if where in RULES_OF_THEIR_OWN:
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = listed_names(node)
+            if sum(n in ops for n in names) > 1 or sum(n in short for n in names) > 3:
+                found.append(f"{where}:{node.lineno}: {names[:4]}")
+    assert found == []

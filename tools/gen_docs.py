@@ -18,7 +18,7 @@ from pirkit.dialect.opdef import all_ops, decompose, lookup, reference
 from pirkit.dialect.primitives import PRIMITIVES
 from pirkit.dialect.structure import PADDLE_NAMES
 from pirkit.passes import PIPELINES, Pass, all_passes
-from pirkit.passes.laws import LAWS
+from pirkit.passes.laws import every_law
 from pirkit.passes.pipelines import ORDER
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.kernels.cupy.on_host import ON_HOST
@@ -69,7 +69,7 @@ def _lines() -> Iterator[str]:
     yield ""
     yield "| op | law |"
     yield "|---|---|"
-    yield from (f"| `{law.op}` | {law.equation} |" for law in LAWS)
+    yield from (f"| `{law.op}` | {law.equation} |" for law in every_law())
 
 
 KERNELS_INTRODUCTION = """\

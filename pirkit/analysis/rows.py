@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from xdsl.ir import Block, SSAValue
 
-from pirkit.dialect.operation import PirOp
+from pirkit.diag.errors import UnsupportedError
+from pirkit.dialect.build import Builder, Value
+from pirkit.dialect.kinds import ELEMENTWISE, LIST
+from pirkit.dialect.map_expr.call import MapCall, call_of, maps_of, tensors_of
+from pirkit.dialect.map_expr.spaces import library_spaces
+from pirkit.dialect.map_expr.tree import Load, Opaque, Scatter, roots, walk
+from pirkit.dialect.map_expr.tree import Value as Element
+from pirkit.dialect.opcall import OpCall
+from pirkit.dialect.opdef import decompose, index_maps
+from pirkit.dialect.operation import PirOp, declares
 from pirkit.dialect.types import meta_of
-from pirkit.runtime.meta import UNKNOWN, TensorMeta, VecMeta
+from pirkit.index.extent import Undecided
+from pirkit.index.maps import space
+from pirkit.runtime.meta import UNKNOWN, Meta, TensorMeta, VecMeta
+
+_SOME_SIZE: Final = 7919
+"""Stands for a size that only the running program knows: a prime, which no reshape divides."""
 
 
 @dataclass(frozen=True)
@@ -37,10 +51,9 @@ def depends_by_rows(root: SSAValue, variable: SSAValue) -> Mixed | None:
     active = {variable}
     for op in cast(Block, block).ops:
         pir = cast(PirOp, op)
-        sources = [v for v in pir.operands if v in active]
-        if not sources:
+        if active.isdisjoint(pir.operands):
             continue
-        if pir.name != "pir.gradient" and not _keeps_rows(pir, sources, held.shape[0]):
+        if pir.name != "pir.gradient" and not _keeps_rows(pir, active, held.shape[0]):
             if _leads_to(pir, root):
                 return Mixed(f"`{pir.name}` mixes rows", pir)
             continue
@@ -65,95 +78,98 @@ def _leads_to(op: PirOp, root: SSAValue) -> bool:
     return False
 
 
-def _shape(value: SSAValue) -> tuple[int, ...]:
-    meta = meta_of(value.type)
-    return meta.shape if isinstance(meta, TensorMeta) else ()
+def _keeps_rows(op: PirOp, active: set[SSAValue], rows: int) -> bool:
+    """True if row i of each result is computed from row i of the active operands only.
 
-
-def _keeps_rows(op: PirOp, sources: list[SSAValue], rows: int) -> bool:
-    meta = meta_of(op.results[0].type) if op.results else None
-    if isinstance(meta, VecMeta):
-        return all(m.rank > 0 and m.shape[0] == rows for m in meta.items) and (
-            op.name == "pir.combine" or _rule(op)(op)
-        )
-    if not isinstance(meta, TensorMeta) or not meta.rank or meta.shape[0] != rows:
-        return False
-    if op.name in ("pir.slice", "pir.split"):
-        return True
-    short = op.name.removeprefix("pd_op.")
-    if short in ELEMENTWISE:
-        return all(len(_shape(v)) == meta.rank and _shape(v)[0] == rows for v in sources)
-    return _rule(op)(op)
-
-
-def _rule(op: PirOp) -> Callable[[PirOp], bool]:
-    return _RULES.get(op.name.removeprefix("pd_op."), lambda op: False)
-
-
-ELEMENTWISE: Final = frozenset(
+    Index maps answer the question where there are any. Other ops are elementwise by their record,
+    or keep rows apart if their decomposition does.
     """
-    add subtract multiply divide elementwise_pow maximum minimum atan2 pow scale exp expm1 log log1p
-    log2 log10 sin cos tan sinh cosh tanh asin acos atan asinh acosh atanh sigmoid sqrt rsqrt square
-    reciprocal erf abs sign relu relu6 leaky_relu elu celu selu gelu silu swish mish softplus
-    softsign hardswish hardsigmoid hardtanh logsigmoid tanh_shrink stanh cast assign where clip
-    """.split()
-)
+    results = [meta for result in op.results for meta in _tensors(result)]
+    if not all(_has_rows(meta, rows) for meta in results):
+        return False
+    if declares(op, LIST):
+        return True
+    elements = _elements(op)
+    if elements is not None:
+        return all(_reads_own_row(op, e, active, rows) for e in elements if e is not None)
+    if op.definition.base.kind == ELEMENTWISE:
+        given = [m for v in op.operands if v in active for m in _tensors(v)]
+        return all(_has_rows(m, rows) and m.rank == results[0].rank for m in given)
+    return _parts_keep_rows(op, active, rows)
 
 
-def _axes(op: PirOp) -> tuple[int, ...]:
-    rank = len(_shape(op.operands[0]))
-    given: Any = op.attribute("axis")
-    listed: tuple[int, ...] = (given,) if isinstance(given, int) else tuple(given or range(rank))
-    return tuple([a % rank for a in listed]) if rank else ()
+def _tensors(value: SSAValue) -> tuple[TensorMeta, ...]:
+    meta = meta_of(value.type)
+    items = meta.items if isinstance(meta, VecMeta) else (meta,)
+    return tuple([m for m in items if isinstance(m, TensorMeta)])
 
 
-def _not_over_rows(op: PirOp) -> bool:
-    return 0 not in _axes(op)
+def _has_rows(meta: TensorMeta, rows: int) -> bool:
+    return meta.rank > 0 and meta.shape[0] == rows
 
 
-def _matmul(op: PirOp) -> bool:
-    """The rows of the left factor, times a matrix that does not depend on the variable."""
-    x, y = op.operands[:2]
-    left = len(_shape(x)) >= 2 and not op.attribute("transpose_x")
-    return left and (len(_shape(y)) == 2 or (len(_shape(x)) > 2 and len(_shape(y)) <= 2))
+def _elements(op: PirOp) -> Sequence[Element | None] | None:
+    """What an element of each result is made from, by the op's index maps; None without maps."""
+    rule = library_spaces.get(op.definition)
+    try:
+        if rule is None:
+            found = maps_of(op, _sized, _sized) if index_maps.get(op.definition) else None
+            return None if isinstance(found, Opaque) else found
+        call = call_of(op, _sized, _sized)
+        return (rule(call),) if isinstance(call, MapCall) else None
+    except Undecided:
+        return None
 
 
-def _reshape(op: PirOp) -> bool:
-    x = _shape(op.operands[0])
-    return bool(x) and x[0] == _shape(op.results[0])[0] != UNKNOWN
+def _sized(value: SSAValue) -> Meta | None:
+    """The meta of a value, with one number for all unknown sizes."""
+    meta = meta_of(value.type)
+    if isinstance(meta, VecMeta):
+        return VecMeta(tuple([_with_sizes(item) for item in meta.items]))
+    return _with_sizes(meta)
 
 
-def _join(op: PirOp) -> bool:
-    items = meta_of(op.operands[0].type)
-    rank = items.items[0].rank if isinstance(items, VecMeta) else len(_shape(op.operands[0]))
-    return bool(op.attribute("axis") % rank)
+def _with_sizes(meta: Any) -> Any:
+    if not isinstance(meta, TensorMeta):
+        return meta
+    return meta.with_shape([_SOME_SIZE if n == UNKNOWN else n for n in meta.shape])
 
 
-def _slice(op: PirOp) -> bool:
-    return 0 not in tuple(op.attribute("axes"))
+def _reads_own_row(op: PirOp, element: Element, active: set[SSAValue], rows: int) -> bool:
+    """True if the element reads active operands at its own first index only."""
+    if isinstance(element, Scatter):
+        return False
+    operands = tensors_of(op)
+    (row,) = space((_SOME_SIZE if rows == UNKNOWN else rows,))
+    loads = (n for root in roots(element) for n in walk(root) if isinstance(n, Load))
+    return all(
+        bool(load.index) and load.index[0] is row
+        for load in loads
+        if load.source >= len(operands) or operands[load.source] in active
+    )
 
 
-def _transpose(op: PirOp) -> bool:
-    return op.attribute("perm")[0] == 0
+def _parts_keep_rows(op: PirOp, active: set[SSAValue], rows: int) -> bool:
+    """True if the op has a decomposition that keeps rows apart.
 
-
-_RULES: Final[dict[str, Callable[[PirOp], bool]]] = {
-    "sum": _not_over_rows,
-    "mean": _not_over_rows,
-    "max": _not_over_rows,
-    "min": _not_over_rows,
-    "softmax": _not_over_rows,
-    "log_softmax": _not_over_rows,
-    "matmul": _matmul,
-    "reshape": _reshape,
-    "squeeze": _reshape,
-    "unsqueeze": _reshape,
-    "flatten": _reshape,
-    "expand": _reshape,
-    "concat": _join,
-    "stack": _join,
-    "slice": _slice,
-    "strided_slice": _slice,
-    "transpose": _transpose,
-}
-"""Ops other than elementwise ones -> whether this one keeps rows apart."""
+    The parts are built in front of the op, looked at, and erased again.
+    """
+    rule, block = decompose.get(op.definition), op.parent
+    if rule is None or block is None or op.definition.writes:
+        return False
+    b = Builder(block, op)
+    try:
+        found = rule(OpCall(b, op))
+    except UnsupportedError:
+        found = NotImplemented
+    made = found if isinstance(found, tuple) else (found,)
+    keeps = all(v is None or isinstance(v, Value) for v in cast("tuple[Any, ...]", made))
+    reached = set(active)
+    for part in cast("list[PirOp]", list(b.emitted)):
+        if keeps and not reached.isdisjoint(part.operands):
+            keeps = _keeps_rows(part, reached, rows)
+            reached.update(part.results)
+    for part in reversed(b.emitted):
+        part.detach()
+        part.erase(safe_erase=False)
+    return keeps

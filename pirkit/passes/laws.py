@@ -17,7 +17,7 @@ from xdsl.ir import SSAValue
 from pirkit.analysis.alias import AliasClasses
 from pirkit.analysis.constants import UNKNOWN_VALUE, attribute_of, splat_of
 from pirkit.dialect.attrs import encode
-from pirkit.dialect.kinds import IDEMPOTENT, INVOLUTION, RESHAPE, SELECTIVE
+from pirkit.dialect.kinds import IDEMPOTENT, INVOLUTION, SELECTIVE
 from pirkit.dialect.opdef import all_ops
 from pirkit.dialect.operation import PirOp
 from pirkit.dialect.types import meta_of
@@ -261,11 +261,16 @@ LAWS: Final = (
     Law("pd_op.pow", "x ** 1 = x", operand("x", to_first_power)),
     Law("pd_op.logical_not", "not not x = x", inner_operand(on_bools)),
     Law("pd_op.where", "c ? x : x = x", operand("x", same("x", "y"))),
+    Law("pd_op.assign", "copy of x = x", operand("x", always)),
+    Law("pd_op.share_data", "name for x = x", operand("x", always)),
     Law("pd_op.cast", "cast to its own dtype = x", operand("x", same_dtype)),
     Law("pd_op.cast", "cast to a wider dtype and back = x", _widened_and_back),
     Law("pd_op.transpose", "transpose in order = x", operand("x", in_order)),
     Law("pd_op.transpose", "transpose of transpose = transpose", _composed_transpose),
     Law("pd_op.reshape", "reshape of reshape = reshape", past_inner(shape_without_copies)),
+    Law("pd_op.reshape", "x in its own shape = x", operand("x", same_type)),
+    Law("pd_op.squeeze", "x in its own shape = x", operand("x", same_type)),
+    Law("pd_op.flatten", "x in its own shape = x", operand("x", same_type)),
     Law("pd_op.expand", "x in its own shape = x", operand("x", same_type)),
     Law("pd_op.expand_as", "x in its own shape = x", operand("x", same_type)),
     Law("pd_op.tile", "x once = x", operand("x", keeps_rank)),
@@ -274,7 +279,6 @@ LAWS: Final = (
 """In the order in which they are tried. A law applies only where `may_stand_in` allows it."""
 
 OF_TRAITS: Final = {
-    RESHAPE: ("x in its own shape = x", operand("x", same_type)),
     SELECTIVE: ("f(x, x) = x", operand("x", same("x", "y"))),
     IDEMPOTENT: ("f(f(x)) = f(x)", inner_result(always)),
     INVOLUTION: ("f(f(x)) = x", inner_operand(always)),

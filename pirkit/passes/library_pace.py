@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from pirkit.dialect.kinds import COSTLY, ELEMENTWISE
+from pirkit.dialect.opdef import find
 from pirkit.runtime.meta import TensorMeta
 
 HALVES: Final = frozenset({"float16", "bfloat16"})
@@ -47,9 +49,6 @@ _BY_COLUMNS: Final = {"argmax": 0.5, "argmin": 0.5}
 """Reductions that are slower but where they put together a last axis: a short one, or any."""
 _SHORT: Final = 16
 
-_BROADCASTING: Final = frozenset(
-    {"add", "subtract", "multiply", "divide", "maximum", "minimum", "where"}
-)
 _LEAST_NS: Final = 2000.0
 """What a call has to take longer for a kernel of its own to be worth compiling."""
 
@@ -81,7 +80,12 @@ def _pace(name: str, operands: Sequence[TensorMeta], result: TensorMeta) -> floa
         return _BY_ROWS[name] if kept or (x.rank and x.shape[-1] >= _SHORT) else 0.0
     if name in _BY_COLUMNS:
         return _BY_COLUMNS[name] if kept else 0.0
-    if name in _BROADCASTING:
+    if _is_elementwise(name):
         repeated = any(m.numel not in (1, result.numel) for m in operands)
         return _BROADCAST_NS if repeated else 0.0
     return _EACH_NS.get(name, {}).get(x.dtype.name, 0.0)
+
+
+def _is_elementwise(name: str) -> bool:
+    definition = find(f"pd_op.{name}")
+    return definition is not None and definition.kind == ELEMENTWISE and definition.cost < COSTLY

@@ -23,7 +23,8 @@ from pirkit.analysis.rows import Mixed, depends_by_rows
 from pirkit.diag.errors import UnsupportedError
 from pirkit.dialect.build import RULE, SOURCE, Builder, Value
 from pirkit.dialect.infer import fill_value
-from pirkit.dialect.operation import PirOp, ProgramOp
+from pirkit.dialect.kinds import RESHAPE
+from pirkit.dialect.operation import PirOp, ProgramOp, declares
 from pirkit.dialect.types import meta_of
 from pirkit.passes.autodiff import between
 from pirkit.passes.base import Pass, PassContext, Stats, option
@@ -137,10 +138,11 @@ def _summed(target: SSAValue, cotangent: SSAValue) -> SSAValue | None:
     meta = meta_of(target.type)
     owner = target.owner
     if isinstance(meta, TensorMeta) and meta.numel == 1 and isinstance(owner, PirOp):
-        if owner.name in ("pd_op.sum", "pd_op.reshape") and owner.operands:
+        sums = owner.definition.combiner == "sum"
+        if (sums or declares(owner, RESHAPE)) and owner.operands:
             inner = owner.operands[0]
             source = meta_of(inner.type)
-            axes = owner.attribute("axis") if owner.name == "pd_op.sum" else ()
+            axes = owner.attribute("axis") if sums else ()
             whole = not axes or len(axes) == getattr(source, "rank", -1)
             if whole:
                 return inner

@@ -40,8 +40,8 @@ ON_TENSORS: Final = {
     "pd_op.logical_not: not not x = x": """
         %a = {op}(%x) : ({T}) -> {B}
         %y = {op}(%a) : ({B}) -> {B}""",
-    "pd_op.logical_and: x and x = x": "%y = {op}(%x, %x) : ({T}, {T}) -> {B}",
-    "pd_op.logical_or: x or x = x": "%y = {op}(%x, %x) : ({T}, {T}) -> {B}",
+    "pd_op.logical_and: f(x, x) = x": "%y = {op}(%x, %x) : ({T}, {T}) -> {B}",
+    "pd_op.logical_or: f(x, x) = x": "%y = {op}(%x, %x) : ({T}, {T}) -> {B}",
     "pd_op.where: c ? x : x = x": """
         %b = pd_op.equal(%x, %x) : ({T}, {T}) -> {B}
         %y = {op}(%b, %x, %x) : ({B}, {T}, {T}) -> {T}""",
