@@ -51,7 +51,7 @@ def _parser() -> ArgumentParser:
     both.add_argument("--json", action="store_true", help="print JSON instead of a table")
     run = parser.add_argument_group("running a program")
     run.add_argument("-f", "--format", default="auto", help="format of the program")
-    run.add_argument("--params", metavar="P", help="weights: .pdiparams or .npz")
+    run.add_argument("--params", metavar="P", help="weights: .pdiparams, .npz or .safetensors")
     run.add_argument("--inputs", metavar="I", help="inputs: .npz, or random:SEED")
     run.add_argument("--outputs", metavar="O", help="write the outputs to this .npz")
     run.add_argument("--entry", metavar="NAME", help="program of the module to run")

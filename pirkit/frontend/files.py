@@ -204,8 +204,8 @@ def parse(text: str, *, format: str = "auto", name: str = "<text>") -> mlir.Modu
 def load(path: str | os.PathLike[str], *, format: str = "auto", params: Any = None) -> Program:
     """Read a program from a file (``-``: standard input), verify it, and read its weights.
 
-    ``params`` is a ``.pdiparams`` or ``.npz`` file. A ``NAME.json`` with a ``NAME.pdiparams``
-    beside it takes its weights from there.
+    ``params`` is a ``.pdiparams``, ``.npz`` or ``.safetensors`` file. A ``NAME.json`` with a
+    ``NAME.pdiparams`` beside it takes its weights from there.
 
     Raises InputError (what is wrong with the file, and where).
     """
@@ -224,7 +224,11 @@ def load(path: str | os.PathLike[str], *, format: str = "auto", params: Any = No
 
 
 def load_params(path: str, module: mlir.ModuleOp) -> dict[str, Array]:
-    """Weights from ``.pdiparams`` (in the order of the module's parameters) or ``.npz``."""
+    """Weights by name: ``.npz``, ``.safetensors``, or ``.pdiparams`` (in the module's order)."""
+    if path.endswith(".safetensors"):
+        from pirkit.frontend.safetensors_files import read_safetensors  # noqa: PLC0415  as below
+
+        return read_safetensors(path)
     if path.endswith(".npz"):
         from pirkit.frontend.arrays import read_npz  # noqa: PLC0415  not needed for other files
 
@@ -232,8 +236,16 @@ def load_params(path: str, module: mlir.ModuleOp) -> dict[str, Array]:
     return {**unfilled_parameters(module), **read_params(path, parameter_metas(module))}
 
 
-def save(program: Program, path: str | os.PathLike[str], *, format: str = "auto") -> None:
+def save(
+    program: Program,
+    path: str | os.PathLike[str],
+    *,
+    format: str = "auto",
+    params: str | os.PathLike[str] | None = None,
+) -> None:
     """Write a program to a file; its weights too if the file is ``NAME.json``.
+
+    ``params`` names a ``.safetensors`` or ``.npz`` file for the weights, by name.
 
     The format follows the suffix (``.mlir``, ``.txt``, ``.json``) unless given. Each file appears
     whole or not at all.
@@ -245,6 +257,25 @@ def save(program: Program, path: str | os.PathLike[str], *, format: str = "auto"
     if format == "paddle-json" and program.params:
         stored = {m: program.params[m] for m in parameter_metas(program.module)}
         write_params(str(Path(name).with_suffix(".pdiparams")), stored)
+    if params is not None:
+        save_params(os.fspath(params), program.params)
+
+
+def save_params(path: str, params: Mapping[str, Array]) -> None:
+    """Write weights by name to ``.safetensors`` or ``.npz``. Raises UsageError for other names."""
+    if path.endswith(".safetensors"):
+        from pirkit.frontend.safetensors_files import write_safetensors  # noqa: PLC0415  as below
+
+        write_safetensors(path, params)
+    elif path.endswith(".npz"):
+        from pirkit.frontend.arrays import write_npz  # noqa: PLC0415  not needed for other files
+
+        write_npz(path, params)
+    else:
+        raise UsageError(
+            f"weights are written to .safetensors or .npz, not to {path}",
+            help="`NAME.json` writes a program of Paddle with its `NAME.pdiparams` beside it",
+        )
 
 
 def write_file(path: str, text: str) -> None:

@@ -1,0 +1,80 @@
+"""Weights in ``.safetensors`` files (https://github.com/huggingface/safetensors), by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final, cast
+
+import numpy as np
+import safetensors
+from safetensors import SafetensorError
+from safetensors.numpy import save
+
+from pirkit.diag.errors import ArtifactError
+from pirkit.diag.span import Span
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.dtype import DType
+from pirkit.runtime.replacing import replacing
+
+Array = np.ndarray[Any, Any]
+
+SUFFIX: Final = ".safetensors"
+
+_DTYPES: Final[dict[str, DType]] = {
+    "BOOL": dt.bool_,
+    "U8": dt.uint8,
+    "I8": dt.int8,
+    "I16": dt.int16,
+    "I32": dt.int32,
+    "I64": dt.int64,
+    "F16": dt.float16,
+    "BF16": dt.bfloat16,
+    "F32": dt.float32,
+    "F64": dt.float64,
+    "C64": dt.complex64,
+}
+"""The format's name of each element type that programs have."""
+
+
+_deserialize: Final[Callable[[bytes], list[tuple[str, dict[str, Any]]]]] = cast(
+    Any, safetensors
+).deserialize
+
+
+def read_safetensors(path: str) -> dict[str, Array]:
+    """The arrays of a file by name; bfloat16 included.
+
+    Raises ArtifactError for a missing file (PK0506), for a damaged one and for an element type that
+    programs do not have (PK0504).
+    """
+    try:
+        held = _deserialize(Path(path).read_bytes())
+    except OSError as error:
+        raise ArtifactError(
+            f"cannot read {path}: {error.strerror}", code="PK0506", span=Span(path)
+        ) from error
+    except SafetensorError as error:
+        raise ArtifactError(
+            f"{path} is no usable .safetensors file: {error}", code="PK0504", span=Span(path)
+        ) from error
+    return {name: _array(path, name, tensor) for name, tensor in held}
+
+
+def _array(path: str, name: str, tensor: Mapping[str, Any]) -> Array:
+    dtype = _DTYPES.get(tensor["dtype"])
+    if dtype is None:
+        raise ArtifactError(
+            f"{name!r} in {path} has elements of type {tensor['dtype']}",
+            code="PK0504",
+            span=Span(path),
+            help=f"the types of programs are {', '.join(_DTYPES)}",
+        )
+    return np.frombuffer(tensor["data"], dtype.np).reshape(tensor["shape"])
+
+
+def write_safetensors(path: str, arrays: Mapping[str, Array]) -> None:
+    """Write named arrays, whole or not at all. Raises ArtifactError (PK0506) if impossible."""
+    data = save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
+    with replacing(path) as file:
+        file.write(data)

@@ -1,0 +1,60 @@
+"""Weights in ``.safetensors`` files: every element type, damage, and a program that runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import pirkit
+from pirkit.diag.errors import ArtifactError
+from pirkit.frontend.safetensors_files import _DTYPES, read_safetensors, write_safetensors
+from pirkit.runtime.dtype import DType
+
+LENET = Path(__file__).parents[2] / "corpus" / "paddle" / "lenet"
+
+
+@pytest.mark.parametrize("dtype", _DTYPES.values(), ids=lambda d: d.name)
+@pytest.mark.parametrize("shape", [(), (0, 3), (2, 3)])
+def test_arrays_come_back_as_they_were(
+    dtype: DType, shape: tuple[int, ...], tmp_path: Path
+) -> None:
+    path = str(tmp_path / "w.safetensors")
+    given = np.arange(np.prod(shape, dtype=int)).reshape(shape).astype(dtype.np)
+    write_safetensors(path, {"w": given.T, "b": given})
+    found = read_safetensors(path)
+    assert found["w"].dtype == dtype.np
+    np.testing.assert_array_equal(found["w"], given.T)
+    np.testing.assert_array_equal(found["b"], given)
+
+
+def test_a_program_runs_on_weights_of_a_safetensors_file(tmp_path: Path) -> None:
+    program = pirkit.load(LENET / "model.json")
+    weights = tmp_path / "lenet.safetensors"
+    pirkit.save(program, tmp_path / "lenet.mlir", params=weights)
+    again = pirkit.load(tmp_path / "lenet.mlir", params=weights)
+    assert again.params.keys() == program.params.keys()
+    for name, array in program.params.items():
+        np.testing.assert_array_equal(again.params[name], array)
+
+
+@pytest.mark.parametrize("length", [0, 7, 8, 60])
+def test_a_truncated_file_is_refused(length: int, tmp_path: Path) -> None:
+    path = tmp_path / "w.safetensors"
+    write_safetensors(str(path), {"w": np.ones((4, 4), np.float32)})
+    path.write_bytes(path.read_bytes()[:length])
+    with pytest.raises(ArtifactError, match=r"no usable .safetensors file") as caught:
+        read_safetensors(str(path))
+    assert caught.value.code == "PK0504"
+
+
+def test_a_missing_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ArtifactError) as caught:
+        pirkit.load(LENET / "model.json", params=tmp_path / "no.safetensors")
+    assert caught.value.code == "PK0506"
+
+
+def test_an_unknown_suffix_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(pirkit.PirkitError, match=r"\.safetensors or \.npz"):
+        pirkit.save(pirkit.load(LENET / "model.json"), tmp_path / "l.mlir", params="w.bin")
