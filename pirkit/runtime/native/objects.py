@@ -27,6 +27,9 @@ def machine(triple: str, cpu: str, features: str) -> Any:
 
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
+    if triple != llvm.get_process_triple():  # code for another architecture is not to run here
+        llvm.initialize_all_targets()
+        llvm.initialize_all_asmprinters()
     # more than level 1 would put instructions in order once more, which costs time where a block is
     # long and gains none: CPUs do that while they run
     return llvm.Target.from_triple(triple).create_target_machine(  # pyright: ignore
