@@ -105,9 +105,7 @@ LANES = host().vector_bits // 32
 ONE_VECTOR = [(roots(3), 0), (roots(LANES), 0), (softmax(1, LANES), 0)]
 
 
-@pytest.mark.parametrize(
-    ("kernel", "loops"), [*ONE_VECTOR, (roots(4096), 1), (roots(1 << 20), 2)]
-)
+@pytest.mark.parametrize(("kernel", "loops"), [*ONE_VECTOR, (roots(4096), 1), (roots(1 << 20), 2)])
 def test_only_loops_that_repeat_are_written(kernel: Kernel, loops: int) -> None:
     text = generate(kernel, host()).text
     assert sum(line.startswith("head") for line in text.splitlines()) == loops
