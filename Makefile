@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 CORPUS := tests/corpus/paddle
 
 .DEFAULT_GOAL := help
-.PHONY: help demo dev check lint format imports types coverage test bench clean
+.PHONY: help demo dev check lint format imports types coverage test levels bench clean
 
 help: ## list the targets
 	@sed -nE 's/^([a-z]+):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -34,7 +34,7 @@ demo: $(VENV)/.core ## run captured Paddle programs and compare the numbers
 
 dev: $(VENV)/.dev ## make the environment for developers
 
-test: lint imports types check ## everything that CI runs
+test: lint imports types check levels ## everything that CI runs
 
 lint: $(VENV)/.dev ## style
 	$(BIN)/ruff check .
@@ -52,6 +52,9 @@ types: $(VENV)/.dev ## types, strictly
 
 check: $(VENV)/.dev ## the tests alone
 	$(BIN)/python -m pytest -n $(JOBS)
+
+levels: $(VENV)/.dev ## the tests of native code, for older levels of x86-64 than this CPU's
+	$(BIN)/python tools/test_levels.py -n $(JOBS)
 
 coverage: $(VENV)/.dev ## the tests, and which lines and branches they miss
 	$(BIN)/coverage run -m pytest

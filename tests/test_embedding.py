@@ -18,7 +18,7 @@ def test_the_code_of_the_page_runs_in_order() -> None:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=900,
     )
     assert done.returncode == 0, done.stderr
     assert "batch_norm2d_0.w_1" in done.stdout

@@ -35,7 +35,7 @@ def test_command_runs(command: str, fails: bool, tmp_path: Path) -> None:
         env={**os.environ, "PATH": path},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=900,
     )
     assert (done.returncode != 0) == fails, done.stderr
     assert "Traceback" not in done.stderr

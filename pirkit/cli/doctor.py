@@ -15,6 +15,7 @@ import platformdirs
 from rich.console import Console
 from rich.table import Table
 
+from pirkit.diag.errors import UsageError
 from pirkit.diag.version import VERSION
 from pirkit.runtime.native.blas import blas as blas_of_numpy
 
@@ -86,7 +87,19 @@ def _cpu() -> dict[str, str]:
         "blas": f"{blas.get('name', 'unknown')} {blas.get('version', '')}".strip(),
         "blas kernels": _kernels(),
     }
-    return {**facts, **_try_import("llvmlite.binding", _vector_units)}
+    facts |= _try_import("llvmlite.binding", _vector_units)
+    return facts | _try_import("pirkit.runtime.native.target", _target)
+
+
+def _target(module: Any) -> dict[str, str]:
+    """The CPU that native code is compiled for, which the environment may cap."""
+    try:
+        target = module.host()
+    except UsageError as error:
+        return {"native target": f"refused: {error.message}"}
+    capped = [name for name in ("PIRKIT_TARGET", "PIRKIT_VECTOR_BITS") if os.environ.get(name)]
+    by = f" (by {', '.join(capped)})" if capped else ""
+    return {"native target": f"{target.cpu}, vectors of {target.vector_bits} bits{by}"}
 
 
 def _vector_units(llvm: Any) -> dict[str, str]:

@@ -110,6 +110,7 @@ _TITLES: Final[Mapping[type[PirkitError], Mapping[str, str]]] = {
         "PK0702": "unknown pass",
         "PK0703": "bad option of a pass",
         "PK0704": "passes in an impossible order",
+        "PK0705": "bad value of an environment variable",
     },
     PassError: {
         "PK0800": "error in a pass",

@@ -138,7 +138,9 @@ def test_odd_numbers_stay_where_they_belong(name: str) -> None:
     x, w = arrays(c)
     x[2, 1, 0, 0] = x[0, 0, 1, -1] = np.inf
     w[3, 1, 1, 4] = np.nan
-    compare(run(c, x, w), rule(c, x, w))
+    with np.errstate(invalid="ignore"):  # some kernels of a BLAS report inf * 0, others do not
+        want = rule(c, x, w)
+    compare(run(c, x, w), want)
 
 
 def test_narrower_vectors(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -65,7 +65,8 @@ def test_operands_in_memory_of_all_kinds() -> None:
     for array in memories(x):
         found = exe(x=array, at=AT)
         np.testing.assert_allclose(found["s"], s, rtol=1e-5)
-        np.testing.assert_allclose(found["y"], x[AT] + s, rtol=1e-5)
+        # `y` is a sum of numbers near 1, which may cancel
+        np.testing.assert_allclose(found["y"], x[AT] + s, rtol=1e-5, atol=1e-6)
         kept.append(found["y"])
     assert all(np.array_equal(kept[0], each) for each in kept)
 

@@ -66,12 +66,16 @@ def test_of_bits(name: str, dtype: DType) -> None:
 CASTS = [dt.bool_, dt.int8, dt.int32, dt.int64, dt.float16, dt.bfloat16, dt.float32, dt.float64]
 
 
+def cast_nest(source: DType, target: DType) -> Kernel:
+    axes = ((37,), ())
+    body = (Load("x", 0), Compute("y", "cast", ("x",), target), Store(1, "y"))
+    return Kernel(*axes, (operand(source, axes), operand(target, axes)), (Stage(body),))
+
+
 @pytest.mark.parametrize("source", CASTS, ids=repr)
 @pytest.mark.parametrize("target", CASTS, ids=repr)
 def test_casts(source: DType, target: DType) -> None:
-    axes = ((37,), ())
-    body = (Load("x", 0), Compute("y", "cast", ("x",), target), Store(1, "y"))
-    check(Kernel(*axes, (operand(source, axes), operand(target, axes)), (Stage(body),)))
+    check(cast_nest(source, target))
 
 
 def test_where() -> None:

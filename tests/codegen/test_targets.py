@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 import platform
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
 import pytest
 
-from pirkit.lowering.codegen.compile import compile_kernel
-from pirkit.lowering.codegen.loopnest import Kernel
+from pirkit.diag.errors import UsageError
+from pirkit.lowering.codegen.compile import compile_kernel, key_of
+from pirkit.lowering.codegen.generate import generate
+from pirkit.lowering.codegen.loopnest import Compute, Kernel, Load, Operand, Stage, Store
 from pirkit.runtime import dtype as dt
+from pirkit.runtime.dtype import DType
+from pirkit.runtime.native import target as targets
 from pirkit.runtime.native.function import NativeFunction
-from pirkit.runtime.native.target import Target, host
+from pirkit.runtime.native.target import LEVELS, Target, host
 from tests.codegen.nests import check, layer_norm, softmax
 from tests.codegen.test_kernels import elementwise, reduction
 
@@ -43,10 +51,106 @@ def test_older_cpus(kernel: Kernel, cpu: str, features: str, bits: int) -> None:
     check(kernel, rtol=1e-4, atol=1e-5, function=function)
 
 
-def test_the_width_can_be_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+    """The target is chosen once more, by an environment that names none."""
+    for name in ("PIRKIT_TARGET", "PIRKIT_VECTOR_BITS"):
+        monkeypatch.delenv(name, raising=False)
     host.cache_clear()
-    monkeypatch.setenv("PIRKIT_VECTOR_BITS", "128")
-    assert host().vector_bits == 128
-    host.cache_clear()
+    yield monkeypatch
     monkeypatch.undo()
-    assert host().vector_bits >= 128
+    host.cache_clear()
+
+
+def test_the_width_can_be_chosen(fresh: pytest.MonkeyPatch) -> None:
+    fresh.setenv("PIRKIT_VECTOR_BITS", "128")
+    assert host().vector_bits == 128
+
+
+@pytest.mark.skipif(not X86, reason="these are levels of x86-64")
+@pytest.mark.parametrize("level", LEVELS)
+def test_no_feature_beyond_the_level_is_used(level: str, fresh: pytest.MonkeyPatch) -> None:
+    whole = host()
+    fresh.setenv("PIRKIT_TARGET", level)
+    host.cache_clear()
+    try:
+        capped = host()
+    except UsageError as error:
+        pytest.skip(str(error))
+    beyond = {"x86-64": "sse4.2", "x86-64-v2": "avx", "x86-64-v3": "avx512f"}
+    assert level not in beyond or not capped.has(beyond[level])
+    assert not capped.has("avx512bf16")
+    assert capped.vector_bits <= min(whole.vector_bits, {"v3": 256, "v4": 512}.get(level[-2:], 128))
+    assert key_of("a kernel", capped) != key_of("a kernel", whole)
+    for name, kernel in KERNELS.items():
+        assert "llvm.x86.avx512" not in generate(kernel, capped).text or level[-2:] == "v4", name
+        check(kernel, rtol=1e-2 if "16" in name else 1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "why"),
+    [
+        ("PIRKIT_TARGET", "x86-64-v5", "the levels are x86-64, x86-64-v2, x86-64-v3, x86-64-v4"),
+        ("PIRKIT_TARGET", "native", "the levels are"),
+        ("PIRKIT_VECTOR_BITS", "64", "the widths are 128, 256, 512"),
+    ],
+)
+def test_unknown_targets_are_refused(
+    variable: str, value: str, why: str, fresh: pytest.MonkeyPatch
+) -> None:
+    fresh.setenv(variable, value)
+    with pytest.raises(UsageError, match=f"{variable} is `{value}`; {why}") as refused:
+        host()
+    assert refused.value.code == "PK0705"
+
+
+@pytest.mark.parametrize(
+    ("triple", "features", "why"),
+    [
+        ("x86_64-unknown-linux-gnu", "+avx,-avx2", "this CPU lacks 64bit, avx2, bmi"),
+        ("aarch64-unknown-linux-gnu", "+neon", "this CPU is no x86-64 but aarch64"),
+    ],
+)
+def test_levels_that_the_cpu_lacks_are_refused(
+    triple: str, features: str, why: str, fresh: pytest.MonkeyPatch
+) -> None:
+    cpu = SimpleNamespace(
+        get_process_triple=lambda: triple,
+        get_host_cpu_name=lambda: "generic",
+        get_host_cpu_features=lambda: SimpleNamespace(flatten=lambda: features),
+    )
+    fresh.setattr(targets, "llvm", cpu)
+    fresh.setenv("PIRKIT_TARGET", "x86-64-v3")
+    with pytest.raises(UsageError, match=why):
+        host()
+
+
+def converted(source: DType, goal: DType, values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Values as another element type, by code for a CPU without F16C."""
+    load, store = Load("x", 0), Store(1, "y")
+    compute = Compute("y", "cast", ("x",), goal)
+    operands = [Operand(t, (t.itemsize,), (), t.itemsize * values.size) for t in (source, goal)]
+    kernel = Kernel((values.size,), (), tuple(operands), (Stage((load, compute, store)),))
+    out = np.empty(values.size, goal.np)
+    NativeFunction(compile_kernel(kernel, older("x86-64", "", 128))).bind([values, out])()
+    return out
+
+
+@pytest.mark.skipif(not X86, reason="other CPUs have the instructions")
+def test_float16_without_its_instructions() -> None:
+    every = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    wide = converted(dt.float16, dt.float32, every)
+    np.testing.assert_array_equal(wide, every.astype(np.float32))
+    np.testing.assert_array_equal(np.signbit(wide), np.signbit(every))
+    rng = np.random.default_rng(0)
+    finite = np.unique(every[np.isfinite(every)]).astype(np.float32)
+    between = (finite[1:] + finite[:-1]) / 2
+    samples = [finite, between, np.nextafter(between, np.inf), np.nextafter(between, -np.inf)]
+    samples += [rng.integers(0, 1 << 32, 1 << 16, np.uint32).view(np.float32)]
+    samples += [np.array([65519.996, 65520, -65520, np.inf, np.nan, 1e-45, -0.0], np.float32)]
+    values = np.concatenate(samples)
+    with np.errstate(over="ignore", invalid="ignore"):
+        want = values.astype(np.float16)
+    narrow = converted(dt.float32, dt.float16, values)
+    np.testing.assert_array_equal(narrow, want)
+    np.testing.assert_array_equal(np.signbit(narrow), np.signbit(want))

@@ -257,7 +257,7 @@ def test_it_works_without_input_and_from_a_string() -> None:
     environment = {**os.environ, "PIRKIT_NATIVE_CACHE": "off"}
     done = subprocess.run(
         [sys.executable, "-c", f"import os; os.close(0)\n{PROGRAM}"],
-        capture_output=True, text=True, check=False, env=environment, timeout=120,
+        capture_output=True, text=True, check=False, env=environment, timeout=900,
         cwd=Path(__file__).parents[2],
     )  # fmt: skip
     assert (done.stdout, done.stderr, done.returncode) == ("True\n", "", 0)

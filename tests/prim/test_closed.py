@@ -79,7 +79,7 @@ def elements(call: Call) -> float:
     return sum(a.size for a in arrays(call.args)) or math.inf
 
 
-@pytest.mark.timeout(900 if EXHAUSTIVE else 120)
+@pytest.mark.cpu_seconds(900 if EXHAUSTIVE else 120)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_a02_third_and_fourth_derivatives_are_primitives(part: int) -> None:
     """Of the smallest call of every third op, along its first operand.

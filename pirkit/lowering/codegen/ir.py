@@ -246,9 +246,16 @@ class Builder:
         return self.call(f"llvm.{intrinsic}.{a.type.suffix}", a.type, a, b)
 
     def fma(self, a: Value, b: Value | float, c: Value | float) -> Value:
-        """a * b + c, rounded once."""
+        """a * b + c, rounded once: a call of the C library for each lane where a CPU has no FMA."""
+        return self._multiply_add("fma", a, b, c)
+
+    def muladd(self, a: Value, b: Value | float, c: Value | float) -> Value:
+        """a * b + c, rounded once where that is one instruction, else twice."""
+        return self._multiply_add("fmuladd", a, b, c)
+
+    def _multiply_add(self, name: str, a: Value, b: Value | float, c: Value | float) -> Value:
         x, y = (v if isinstance(v, Value) else self.like(a, v) for v in (b, c))
-        return self.call(f"llvm.fma.{a.type.suffix}", a.type, a, x, y)
+        return self.call(f"llvm.{name}.{a.type.suffix}", a.type, a, x, y)
 
     # memory and control
 

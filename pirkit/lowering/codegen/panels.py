@@ -224,7 +224,9 @@ def _tile(
             for r, line in enumerate(lines):
                 one = b.emit(scalar, f"load {scalar}, {line}, align {size}")
                 spread = b.splat(one, lanes)
-                result += [b.fma(spread, right[v], sums[r * vectors + v]) for v in range(vectors)]
+                result += [
+                    b.muladd(spread, right[v], sums[r * vectors + v]) for v in range(vectors)
+                ]
             return result
 
         def known(a_row: int, a_column: int) -> list[Value]:

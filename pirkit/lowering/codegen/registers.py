@@ -72,7 +72,7 @@ def accumulate(
             one = b.emit(scalar, f"load {scalar}, {b.at(left, at)}, align {dtype.itemsize}")
             spread = b.splat(one, lanes)
             for k, other in enumerate(vectors):
-                result.append(b.fma(spread, other, carried[row * len(vectors) + k]))
+                result.append(b.muladd(spread, other, carried[row * len(vectors) + k]))
         return result
 
     found = terms(factors.address, panel.address, 0, held)

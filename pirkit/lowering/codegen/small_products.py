@@ -138,7 +138,7 @@ class _Writer:
                         for s in starts
                     ]
                     pairs = zip(ones, sums, strict=True)
-                    return [b.fma(b.splat(one, lanes), factor, total) for one, total in pairs]
+                    return [b.muladd(b.splat(one, lanes), factor, total) for one, total in pairs]
 
                 sums = b.loop(0, w["depth"], 1, [b.const(vector, 0.0)] * many, step)
                 totals = b.branch(biased, lambda: [b.add(s, added) for s in sums], sums)

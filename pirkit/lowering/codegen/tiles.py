@@ -155,7 +155,7 @@ class _Tile:
                 slot, dtype = n * count + k, self.tiles.types[fold.name]
                 if n in self.tiles.factors:
                     x, y = (points.get(name)[0] for name in self.tiles.factors[n])
-                    result[slot] = b.fma(x, y, result[slot])
+                    result[slot] = b.muladd(x, y, result[slot])
                 else:
                     value = points.get(fold.value)[0]
                     result[slot] = combine(b, fold.kind, result[slot], value, dtype)

@@ -42,7 +42,7 @@ def polynomial(b: Builder, name: str, x: Value) -> Value:
     *rest, last = table[name]
     result = b.like(x, last)
     for coefficient in reversed(rest):
-        result = b.fma(result, x, coefficient)
+        result = b.muladd(result, x, coefficient)
     return result
 
 

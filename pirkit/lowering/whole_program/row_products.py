@@ -57,7 +57,7 @@ def _product(w: Writer, ops: Sequence[Op]) -> None:
                 factor = b.splat(number, w.lanes)
                 for j, vector in enumerate(vectors):
                     at = chain * apart + k * len(ops) + j
-                    made[at] = b.fma(vector, factor, made[at])
+                    made[at] = b.muladd(vector, factor, made[at])
             return made
 
         def steps(index: Value, sums: Sequence[Value]) -> Sequence[Value]:

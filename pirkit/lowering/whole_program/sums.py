@@ -85,7 +85,7 @@ class Sums:
                             if factor is None:
                                 made[k] = b.add(made[k], right[c])
                             else:
-                                made[k] = b.fma(factor, right[c], made[k])
+                                made[k] = b.muladd(factor, right[c], made[k])
                 return made
 
             totals = [zero] * (many * some)

@@ -18,6 +18,57 @@ REFUSED: Final = b"-"
 """First byte of an answer: object code, or why LLVM refuses the text."""
 SIMPLIFY: Final = "!simplify = !{}"
 """A line of a module whose instructions LLVM is to simplify first."""
+_HALVES: Final = """
+define hidden float @__extendhfsf2(half %x) {
+  %bits = bitcast half %x to i16
+  %wide = zext i16 %bits to i32
+  %sign.low = and i32 %wide, 32768
+  %sign = shl i32 %sign.low, 16
+  %size = and i32 %wide, 32767
+  %moved = shl i32 %size, 13
+  %small = bitcast i32 %moved to float
+  %scaled = fmul float %small, 0x46F0000000000000
+  %finite = bitcast float %scaled to i32
+  %nan = icmp ugt i32 %size, 31744
+  %quiet = select i1 %nan, i32 2143289344, i32 2139095040
+  %special = or i32 %moved, %quiet
+  %is.special = icmp uge i32 %size, 31744
+  %found = select i1 %is.special, i32 %special, i32 %finite
+  %signed = or i32 %found, %sign
+  %y = bitcast i32 %signed to float
+  ret float %y
+}
+define hidden half @__truncsfhf2(float %x) {
+  %bits = bitcast float %x to i32
+  %size = and i32 %bits, 2147483647
+  %sign.high = lshr i32 %bits, 16
+  %sign = and i32 %sign.high, 32768
+  %last = lshr i32 %size, 13
+  %odd = and i32 %last, 1
+  %biased = add i32 %size, -939520001
+  %rounded = add i32 %biased, %odd
+  %normal = lshr i32 %rounded, 13
+  %positive = bitcast i32 %size to float
+  %added = fadd float %positive, 0x3FE0000000000000
+  %added.bits = bitcast float %added to i32
+  %below = sub i32 %added.bits, 1056964608
+  %is.below = icmp ult i32 %size, 947912704
+  %finite = select i1 %is.below, i32 %below, i32 %normal
+  %payload = and i32 %last, 1023
+  %quiet = or i32 %payload, 32256
+  %nan = icmp ugt i32 %size, 2139095040
+  %special = select i1 %nan, i32 %quiet, i32 31744
+  %is.special = icmp uge i32 %size, 1199570944
+  %found = select i1 %is.special, i32 %special, i32 %finite
+  %signed = or i32 %found, %sign
+  %narrow = trunc i32 %signed to i16
+  %y = bitcast i16 %narrow to half
+  ret half %y
+}
+"""
+"""What LLVM calls to convert float16 where a CPU has no instruction for it (x86-64 without F16C).
+
+Compilers bring these functions in a library that a Python process need not have loaded."""
 
 
 @cache
@@ -27,6 +78,9 @@ def machine(triple: str, cpu: str, features: str) -> Any:
 
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
+    if triple != llvm.get_process_triple():  # code for another architecture is not to run here
+        llvm.initialize_all_targets()
+        llvm.initialize_all_asmprinters()
     # more than level 1 would put instructions in order once more, which costs time where a block is
     # long and gains none: CPUs do that while they run
     return llvm.Target.from_triple(triple).create_target_machine(  # pyright: ignore
@@ -44,6 +98,8 @@ def object_code(text: str, triple: str, cpu: str, features: str) -> bytes:
 
     llvm: Any = _llvm
     chosen = machine(triple, cpu, features)
+    if " half" in text and triple.startswith("x86_64") and "+f16c" not in features.split(","):
+        text += _HALVES
     module = llvm.parse_assembly(text)
     module.verify()
     module.triple = triple

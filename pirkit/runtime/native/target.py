@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import platform
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Final
 
+from pirkit.diag.errors import UsageError
 from pirkit.runtime.native.llvm import llvm
 
 _L2_WHEN_UNKNOWN = 1 << 18
@@ -32,27 +35,71 @@ class Target:
         return f"+{feature}" in self.features.split(",")
 
 
+_LEVEL_FEATURES: Final[Mapping[str, frozenset[str]]] = {
+    "x86-64": frozenset("64bit cmov cx8 fxsr mmx sse sse2".split()),
+    "x86-64-v2": frozenset("crc32 cx16 popcnt sahf sse3 sse4.1 sse4.2 ssse3".split()),
+    "x86-64-v3": frozenset("avx avx2 bmi bmi2 f16c fma lzcnt movbe xsave".split()),
+    "x86-64-v4": frozenset("avx512bw avx512cd avx512dq avx512f avx512vl".split()),
+}
+"""What each level of the x86-64 psABI adds to the one before, as LLVM names features."""
+LEVELS: Final = tuple(_LEVEL_FEATURES)
+_LEVEL_BITS: Final = dict(zip(LEVELS, (128, 128, 256, 512), strict=True))
+_WIDTHS: Final = ("128", "256", "512")
+
+
 @cache
 def host() -> Target:
-    """The CPU this process runs on.
+    """The CPU this process runs on, or the part of it that the environment allows.
 
     512-bit vectors are used where the CPU has them and does not pay for them with its clock:
-    AMD from Zen 4 on, Intel from Sapphire Rapids on (told by their bfloat16 instructions).
-    ``PIRKIT_VECTOR_BITS`` overrides the choice.
+    AMD from Zen 4 on, Intel from Sapphire Rapids on (which have bfloat16 instructions).
+    ``PIRKIT_TARGET`` names the x86-64 level that code may use, and ``PIRKIT_VECTOR_BITS`` the
+    widest vectors. Raises UsageError (PK0705) for values that are unknown or that this CPU lacks.
     """
     text: str = llvm.get_host_cpu_features().flatten()
-    on = {name[1:] for name in text.split(",") if name.startswith("+")}
-    bits = 128
-    if {"avx2", "fma"} <= on:
-        bits = 256
-    if {"avx512f", "avx512vl", "avx512dq", "avx512bw", "avx512bf16"} <= on:
-        bits = 512
-    wanted = os.environ.get("PIRKIT_VECTOR_BITS", "")
-    if wanted in ("128", "256", "512") and int(wanted) <= bits:
-        bits = int(wanted)
+    on = frozenset([name[1:] for name in text.split(",") if name.startswith("+")])
+    cpu: str = llvm.get_host_cpu_name()
+    bits, triple = _vector_bits(on), llvm.get_process_triple()
+    level = os.environ.get("PIRKIT_TARGET", "").strip()
+    if level:
+        cpu, text = level, ",".join([f"+{name}" for name in sorted(_level(level, triple, on))])
+        bits = min(bits, _LEVEL_BITS[level])
+    bits = _allowed_bits(bits)
     if bits == 512:
         text += ",-prefer-256-bit"
-    return Target(llvm.get_process_triple(), llvm.get_host_cpu_name(), text, bits, _l2_bytes())
+    return Target(triple, cpu, text, bits, _l2_bytes())
+
+
+def _vector_bits(on: frozenset[str]) -> int:
+    if {"avx512f", "avx512vl", "avx512dq", "avx512bw", "avx512bf16"} <= on:
+        return 512
+    return 256 if {"avx2", "fma"} <= on else 128
+
+
+def _level(level: str, triple: str, on: frozenset[str]) -> frozenset[str]:
+    """All features of an x86-64 level that this CPU must have."""
+    if level not in LEVELS:
+        raise _refused("PIRKIT_TARGET", level, f"the levels are {', '.join(LEVELS)}")
+    if not triple.startswith("x86_64"):
+        raise _refused("PIRKIT_TARGET", level, f"this CPU is no x86-64 but {triple}")
+    below = LEVELS[: LEVELS.index(level) + 1]
+    asked = frozenset[str]().union(*[_LEVEL_FEATURES[name] for name in below])
+    if lacking := sorted(asked - on):
+        raise _refused("PIRKIT_TARGET", level, f"this CPU lacks {', '.join(lacking)}")
+    return asked
+
+
+def _allowed_bits(bits: int) -> int:
+    wanted = os.environ.get("PIRKIT_VECTOR_BITS", "").strip()
+    if not wanted:
+        return bits
+    if wanted not in _WIDTHS:
+        raise _refused("PIRKIT_VECTOR_BITS", wanted, f"the widths are {', '.join(_WIDTHS)}")
+    return min(int(wanted), bits)
+
+
+def _refused(variable: str, value: str, why: str) -> UsageError:
+    return UsageError(f"{variable} is `{value}`; {why}", code="PK0705")
 
 
 @cache

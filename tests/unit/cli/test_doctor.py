@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from pirkit.cli import doctor
+from pirkit.runtime.native import target
 
+TARGET = target.__name__
 LLVM = SimpleNamespace(get_host_cpu_features=dict, get_host_cpu_name=lambda: "some cpu")
 
 
@@ -37,7 +39,7 @@ def cupy(device_count: int | CudaError) -> Any:
 )
 def test_gpus(monkeypatch: pytest.MonkeyPatch, count: int | CudaError, devices: str) -> None:
     monkeypatch.setattr(doctor, "_version", lambda name: "13.0")
-    modules = {"cupy": cupy(count), "llvmlite.binding": LLVM}
+    modules = {"cupy": cupy(count), "llvmlite.binding": LLVM, TARGET: target}
     monkeypatch.setattr(doctor.importlib, "import_module", modules.__getitem__)
     assert doctor.examine()["gpu"]["devices"] == devices
 
@@ -59,5 +61,27 @@ def test_vector_width(monkeypatch: pytest.MonkeyPatch, features: set[str], width
         get_host_cpu_features=lambda: {**dict.fromkeys(features, True), "sse2": False},
         get_host_cpu_name=lambda: "some cpu",
     )
-    monkeypatch.setattr(doctor.importlib, "import_module", lambda name: llvm)
+    modules = {"llvmlite.binding": llvm, TARGET: target}
+    monkeypatch.setattr(doctor.importlib, "import_module", modules.__getitem__)
     assert doctor.examine()["cpu"]["vector width"] == width
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("x86-64", "x86-64, vectors of 128 bits (by PIRKIT_TARGET)"),
+        ("x86-64-v9", "refused: PIRKIT_TARGET is `x86-64-v9`; the levels are"),
+    ],
+)
+def test_native_target(monkeypatch: pytest.MonkeyPatch, value: str, shown: str) -> None:
+    monkeypatch.setenv("PIRKIT_TARGET", value)
+    monkeypatch.delenv("PIRKIT_VECTOR_BITS", raising=False)
+    target.host.cache_clear()
+    try:
+        found = doctor.examine()["cpu"]["native target"]
+    finally:
+        monkeypatch.undo()
+        target.host.cache_clear()
+    if not target.host().x86:
+        shown = "refused: PIRKIT_TARGET is"
+    assert found.startswith(shown)

@@ -33,7 +33,7 @@ def begun_after(folder: Path) -> Sources:
 def changed(file: Path, text: str) -> None:
     """Write a file of the same size, with the times that it had, later by the system's clock."""
     status = file.stat()
-    until = time.monotonic() + 30
+    until = time.monotonic() + 300
     while file.stat().st_ctime_ns == status.st_ctime_ns and time.monotonic() < until:
         file.write_text(text)
         os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))

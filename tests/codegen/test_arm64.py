@@ -1,0 +1,177 @@
+"""Code for 64-bit Arm: what each emitter writes must become an object, which is not run here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+from weakref import WeakValueDictionary
+
+import numpy as np
+import pytest
+
+import pirkit
+from pirkit.frontend.tracing import trace
+from pirkit.lowering.codegen import awaiting
+from pirkit.lowering.codegen.compile import native
+from pirkit.lowering.codegen.compile_blocks import native_blocks, native_correlation
+from pirkit.lowering.codegen.from_map_expr import nests_of
+from pirkit.lowering.codegen.gemm import native_product
+from pirkit.lowering.codegen.landing import Landing, native_landing
+from pirkit.lowering.codegen.phases import backward, forward
+from pirkit.lowering.codegen.primitives import TABLE
+from pirkit.lowering.codegen.row_blocks import native_rows
+from pirkit.lowering.codegen.small_products import native_small_product
+from pirkit.lowering.codegen.tile_code import native_tiles
+from pirkit.lowering.codegen.tile_turns import TileTurns
+from pirkit.lowering.whole_program.points import points_program
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.native import target as targets
+from pirkit.runtime.native.engine import compile_ir
+from pirkit.runtime.native.launch_ir import launch_text
+from pirkit.runtime.native.pool_ir import pool_text
+from pirkit.runtime.native.program_ir import program_text
+from pirkit.runtime.native.target import host
+from tests.codegen import test_blocks as blocks
+from tests.codegen import test_correlations as correlations
+from tests.codegen.nests import layer_norm, softmax
+from tests.codegen.test_gather import Gathering
+from tests.codegen.test_gemm import product_like
+from tests.codegen.test_landing import landing, put, rows
+from tests.codegen.test_primitives import CASTS, OWN_TESTS, cast_nest, nest
+from tests.codegen.test_random import Maker
+from tests.codegen.test_shared_tiles import group
+from tests.codegen.test_squares import DTYPES, added
+from tests.codegen.test_tile_turns import own_transpose, parse_kernel
+from tests.whole_program.networks import graph, step, step_arguments
+from tests.whole_program.test_row_groups import attention, heads, normal, with_gradients
+
+LINUX, MACOS = "aarch64-unknown-linux-gnu", "arm64-apple-macosx13.0.0"
+SEEDS = 12
+
+
+class Cpu:
+    """What LLVM says of an Arm CPU with NEON, and nothing newer."""
+
+    def __init__(self, triple: str) -> None:
+        features = SimpleNamespace(flatten=lambda: "+fp-armv8,+neon,-sve")
+        self.get_process_triple = lambda: triple
+        self.get_host_cpu_name = lambda: "generic"
+        self.get_host_cpu_features = lambda: features
+
+
+@pytest.fixture(params=[LINUX, MACOS])
+def texts(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[[], list[str]]]:
+    """The texts of the functions that are made after this, in a process on such a CPU."""
+    for name in ("PIRKIT_TARGET", "PIRKIT_VECTOR_BITS"):
+        monkeypatch.delenv(name, raising=False)
+    waiting = WeakValueDictionary[str, awaiting.Awaited]()
+    compiled: dict[str, awaiting.Awaited] = {}
+    monkeypatch.setattr(awaiting, "_waiting", waiting)
+    monkeypatch.setattr(awaiting, "_functions", compiled)
+    monkeypatch.setattr(targets, "llvm", Cpu(request.param))
+    host.cache_clear()
+    yield lambda: [f.write().text for f in (*waiting.values(), *compiled.values())]
+    monkeypatch.undo()
+    host.cache_clear()
+
+
+def nests() -> list[Any]:
+    sample = [softmax(5, 77), softmax(5, 77, dt.bfloat16), softmax(5, 77, dt.float16)]
+    sample += [softmax(70, 9, axis=0), layer_norm(64, 1024, stream=True)]
+    sample += [added((130, 70), turned=1, dtype=dtype) for dtype in DTYPES]
+    sample += [Maker(seed).kernel() for seed in range(SEEDS)]
+    sample += [Gathering(seed).gathering() for seed in range(SEEDS)]
+    return [native(kernel) for kernel in sample]
+
+
+def primitives() -> list[Any]:
+    bits = {name for name in TABLE if name.startswith("bitwise")}
+    kinds = [(bits, dt.int32), (set(TABLE) - OWN_TESTS - bits, dt.float32)]
+    made = [native(nest(name, dtype)) for names, dtype in kinds for name in sorted(names)]
+    made += [native(nest(name, dt.float64)) for name in ("exp", "log", "sin", "tanh")]
+    return made
+
+
+def products() -> list[Any]:
+    turns = [(False, False), (True, False), (False, True), (True, True)]
+    large = [native_product(product_like(70, 90, 300, turned)) for turned in turns]
+    return [*large, native_small_product(dt.float32), native_small_product(dt.float64)]
+
+
+def convolutions() -> list[Any]:
+    found: list[Any] = []
+    for case in blocks.CASES.values():
+        sizes = blocks.sizes_of(case, dt.float32)
+        found += [native_blocks(forward(sizes)), native_blocks(backward(sizes))]
+    found += [native_correlation(correlations.case(c, dt.float32)) for c in correlations.CASES]
+    return found
+
+
+def landings() -> list[Any]:
+    found: list[Any] = []
+    for case in (put("add", dt.bfloat16), put("amax", dt.float16), rows(dt.float16)):
+        made = nests_of(landing(case)[0])
+        assert not isinstance(made, str)
+        found += [native_landing(n.kernel) for n in made if isinstance(n.kernel, Landing)]
+    return found
+
+
+def tiles() -> list[Any]:
+    made = nests_of(parse_kernel(own_transpose((70, 70), (1, 0), (32, 32), "float32")))
+    assert not isinstance(made, str)
+    found = [native_tiles(n.kernel) for n in made if isinstance(n.kernel, TileTurns)]
+    return [*found, native_rows(group(64, 61, 96, 90, dt.float32))]
+
+
+def programs() -> list[Any]:
+    given = heads(131, 130, 17, 9, (2,))
+    traced = [
+        trace(attention, given).program,
+        trace(with_gradients(attention), (normal(2, 131, 9, seed=7), *given)).program,
+    ]
+    found: list[Any] = [pirkit.compile_whole(program).native for program in traced]
+    found.append(points_program(graph(step, step_arguments(37, (1, 5, 7, 1)))))
+    assert all(found)
+    return found
+
+
+EMITTERS = (nests, primitives, products, convolutions, landings, tiles, programs)
+
+
+@pytest.mark.parametrize("emitter", EMITTERS, ids=lambda e: e.__name__)
+def test_each_emitter_writes_code_for_arm(
+    emitter: Callable[[], list[Any]], texts: Callable[[], list[str]]
+) -> None:
+    with np.errstate(all="ignore"):
+        held = emitter()
+    found = texts()
+    assert held
+    assert found
+    assert host().vector_bits == 128
+    for text in found:
+        assert "llvm.x86." not in text
+        assert_is_for_arm(compile_ir(text))
+
+
+def test_casts(texts: Callable[[], list[str]]) -> None:
+    held = [native(cast_nest(source, goal)) for source in CASTS for goal in CASTS]
+    assert held
+    for text in texts():
+        assert_is_for_arm(compile_ir(text))
+
+
+@pytest.mark.usefixtures("texts")
+def test_the_code_of_the_runtime() -> None:
+    for text in (pool_text(host().triple), launch_text(8), program_text()):
+        assert "llvm.x86." not in text
+        assert_is_for_arm(compile_ir(text))
+
+
+def assert_is_for_arm(image: bytes) -> None:
+    """The header of an ELF file names machine 183; that of a Mach-O file type 12, of 64 bits."""
+    is_elf = image[:4] == b"\x7fELF" and image[18:20] == b"\xb7\0"
+    is_mach = image[:8] == b"\xcf\xfa\xed\xfe\x0c\0\0\x01"
+    assert is_elf or is_mach
