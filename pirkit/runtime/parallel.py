@@ -6,18 +6,19 @@ Results do not depend on the number of threads: each element is computed by one 
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from heapq import heappop, heappush
 from operator import call as apply
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from pirkit.diag.errors import ConstraintError
+from pirkit.diag.forks import renewed
 from pirkit.runtime.binding import KERNEL_FAULTS
 from pirkit.runtime.executing import Steps, fault
 from pirkit.runtime.frame import Frame
@@ -103,11 +104,23 @@ class _Run:
             self.changed.notify_all()
 
 
-@cache
+_POOLS: Final[dict[int, ThreadPoolExecutor]] = {}
+_LOCK: Final = renewed(threading.Lock())
+
+
 def _pool(threads: int) -> ThreadPoolExecutor:
+    """The pool of that many threads, made once."""
     from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  slow to import
 
-    return ThreadPoolExecutor(threads, thread_name_prefix="pirkit")
+    with _LOCK:
+        found = _POOLS.get(threads)
+        if found is None:
+            found = _POOLS[threads] = ThreadPoolExecutor(threads, thread_name_prefix="pirkit")
+        return found
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_POOLS.clear)  # threads are not forked
 
 
 def execute_parallel(frame: Frame, steps: Steps, graph: Graph, threads: int) -> None:

@@ -13,6 +13,7 @@ from typing import Any, Final, cast
 import numpy as np
 
 from pirkit.diag.errors import RuntimeFault, UsageError
+from pirkit.diag.forks import renewed
 from pirkit.lowering.prim import default_pipeline, with_prim
 from pirkit.runtime.device import Device
 from pirkit.runtime.scope.bound import BoundPlan
@@ -75,7 +76,7 @@ class RunnableProgram:
         self._made = frozenset(wiring.outputs) - wiring.variables
         self._gradients = {s for s in (*wiring.input_grads, *wiring.param_grads) if s is not None}
         self._halves: dict[str, Halves] = {}
-        self._turns = threading.Lock()
+        self._turns = renewed(threading.Lock())
         self._numbers = itertools.count()
         self._latest = threading.local()
 
