@@ -49,8 +49,8 @@ class Executable:
     updates: dict[str, Array] = field(default_factory=dict[str, Array])
     """Values of the written inputs and parameters after the last run."""
     reuse: bool = True
-    threads: int = 1
-    """Threads that one run may use; the numbers are the same for any."""
+    threads: int | None = None
+    """Threads that one run may use, native code and BLAS included; None for those of the pool."""
     counters: Counters = field(default_factory=Counters)
 
     def __post_init__(self) -> None:

@@ -22,6 +22,7 @@ from pirkit.diag.forks import renewed
 from pirkit.runtime.binding import KERNEL_FAULTS
 from pirkit.runtime.executing import Steps, fault
 from pirkit.runtime.frame import Frame
+from pirkit.runtime.native.cores import at_most
 from pirkit.runtime.nodes import Access
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ class _Run:
     frame: Frame
     steps: Steps
     graph: Graph
+    threads: int
     waits: list[int]
     ready: list[int] = field(default_factory=list[int])
     left: int = 0
@@ -77,7 +79,7 @@ class _Run:
 
     def work(self) -> None:
         """Take ready steps, first ones first, until none is left."""
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), at_most(self.threads):
             while (index := self.take()) is not None:
                 error: Exception | None = None
                 try:
@@ -130,7 +132,7 @@ def execute_parallel(frame: Frame, steps: Steps, graph: Graph, threads: int) -> 
     """
     waits = list(graph.waits)
     ready = [i for i, count in enumerate(waits) if not count]
-    run = _Run(frame, steps, graph, waits, ready, len(waits))
+    run = _Run(frame, steps, graph, threads, waits, ready, len(waits))
     others = [_pool(threads - 1).submit(run.work) for _ in range(threads - 1)]
     run.work()
     for other in others:

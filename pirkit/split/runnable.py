@@ -60,14 +60,14 @@ class RunnableProgram:
         backend: str | None = None,
         pipeline: str | None = None,
         seed: int = 0,
-        threads: int = 1,
+        threads: int | None = None,
     ) -> None:
         self.parts = parts
         self.names = parts.names
         self.seed = seed
         self._backend = backend
         self._pipeline, self._first = pipeline, with_prim("", None, None)
-        self._mode = Mode(threads=threads)
+        self._mode = Mode(limit=threads)
         self._wiring = wired(parts.names)
         self._pool = ScopePool(self._wiring.labels)
         self._returned = [p for _, p in parts.returns] or list(range(len(parts.names.fo)))
