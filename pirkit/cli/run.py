@@ -56,7 +56,7 @@ def _parser() -> ArgumentParser:
     run.add_argument("--outputs", metavar="O", help="write the outputs to this .npz")
     run.add_argument("--entry", metavar="NAME", help="program of the module to run")
     run.add_argument("--repeat", type=int, default=1, metavar="N", help="run N times")
-    run.add_argument("--threads", type=int, default=1, metavar="N", help="threads of one run")
+    run.add_argument("--threads", type=int, metavar="N", help="threads of one run")
     run.add_argument("--no-fallback", action="store_true", help="refuse ops the device cannot run")
     run.add_argument("--trace", action="store_true", help="print each instruction with its time")
     run.add_argument("--timing", action="store_true", help="print how long the runs took")

@@ -55,6 +55,12 @@ def imported(name: str) -> ModuleType:
         return import_module(name)
 
 
+def is_imported(name: str) -> bool:
+    """Whether a module is imported to its end, and not just now by this thread or another."""
+    module = sys.modules.get(name)
+    return module is not None and not getattr(module.__spec__, "_initializing", False)
+
+
 def uncollected(work: Callable[P, T]) -> Callable[P, T]:
     """The same work, with Python's cycle collector paused."""
 

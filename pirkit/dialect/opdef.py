@@ -31,11 +31,11 @@ import difflib
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any, Final, TypeVar
 
-from pirkit.diag.additions import note_addition
-from pirkit.diag.collection import imported
+from pirkit.diag.additions import Origin, is_again, note_addition
+from pirkit.diag.collection import imported, is_imported
 from pirkit.diag.errors import ConstraintError, UnsupportedError
 from pirkit.diag.plugins import plugins
 from pirkit.dialect.kinds import KINDS, TRAITS, UNSTATED
@@ -137,6 +137,7 @@ PLUGINS: Final = "pirkit.ops"
 
 OPS: Final[dict[str, OpDef]] = {}
 """Every declared op by its full name, in-place twins included."""
+_ORIGINS: Final[dict[str, Origin]] = {}
 
 
 def op(cls: type) -> OpDef:
@@ -194,7 +195,8 @@ def declare(definition: OpDef) -> OpDef:
 
 
 def _enter(definition: OpDef) -> None:
-    if definition.name in OPS:
+    origin = note_addition(__name__)
+    if definition.name in OPS and not is_again(_ORIGINS.get(definition.name), origin):
         raise ValueError(f"op {definition.name} is declared twice")
     if definition.effects not in EFFECTS:
         raise ValueError(f"{definition.name}: effects {definition.effects!r} not in {EFFECTS}")
@@ -203,8 +205,8 @@ def _enter(definition: OpDef) -> None:
     if not definition.traits <= TRAITS.keys():
         unknown = sorted(definition.traits - TRAITS.keys())
         raise ValueError(f"{definition.name}: traits {unknown} not in {sorted(TRAITS)}")
-    note_addition(__name__)
     OPS[definition.name] = definition
+    _ORIGINS[definition.name] = origin
 
 
 def lookup(name: str) -> OpDef:
@@ -247,18 +249,31 @@ def all_ops() -> Iterable[OpDef]:
     return OPS.values()
 
 
-@cache
+_FAMILIES: Final = ("pirkit.dialect.structure", "pirkit.dialect.ops")
+"""They declare their ops when they are imported."""
+
+
+class _Loaded:
+    """What has been imported to its end: a thread that finds it is not waits for the import."""
+
+    families = plugins = False
+
+
 def _load_families() -> None:
-    for module in ("structure", "ops"):  # they declare their ops when they are imported
-        imported(f"pirkit.dialect.{module}")
+    if not _Loaded.families:
+        for module in _FAMILIES:
+            imported(module)
+        _Loaded.families = all(map(is_imported, _FAMILIES))
 
 
-@cache
 def load_plugins() -> None:
     """What other packages add to the table, where they say so in their entry points."""
     _load_families()
-    for entry in plugins(PLUGINS):
-        entry.load()
+    if not _Loaded.plugins:
+        entries = plugins(PLUGINS)
+        for entry in entries:
+            entry.load()
+        _Loaded.plugins = all(is_imported(entry.module) for entry in entries)
 
 
 class RuleTable:
@@ -273,6 +288,7 @@ class RuleTable:
         self._home = home
         """The package that holds the rules, if not the families: imported when one is asked for."""
         self._rules: dict[str, Callable[..., Any]] = {}
+        self._origins: dict[str, Origin] = {}
 
     def __call__(self, *ops: OpDef | str, override: bool = False) -> Callable[[F], F]:
         def register(rule: F) -> F:
@@ -282,18 +298,22 @@ class RuleTable:
                 name = which if isinstance(which, str) else which.name
                 if name not in OPS:
                     raise ValueError(f"{self.concern} rule for undeclared op {name!r}")
-                if name in self._rules and not override:
+                origin = note_addition(__name__)
+                known = name in self._rules and not is_again(self._origins.get(name), origin)
+                if known and not override:
                     raise ValueError(f"second {self.concern} rule for {name}")
-                note_addition(__name__)
                 self._rules[name] = rule
+                self._origins[name] = origin
             return rule
 
         return register
 
     def _read_home(self) -> None:
-        if self._home is not None:
-            home, self._home = self._home, None
-            imported(home)
+        home = self._home
+        if home is not None:
+            imported(home)  # where another thread does so, this one waits for it
+            if is_imported(home):  # it is not where the home itself asks
+                self._home = None
 
     def get(self, definition: OpDef) -> Callable[..., Any] | None:
         """The rule of an op or of its pure twin, or None."""

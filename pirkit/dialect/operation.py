@@ -226,8 +226,8 @@ def class_of(definition: OpDef) -> type[PirOp]:
         base = _Terminator if definition.name == "pir.yield" else base
         camel = "".join(p.title() for p in definition.name.partition(".")[2].split("_"))
         body = {"name": definition.name, "definition": definition, "__doc__": definition.doc}
-        found = cast("type[PirOp]", type(f"{camel}Op", (base,), body))
-        _CLASSES[definition.name] = found
+        made = cast("type[PirOp]", type(f"{camel}Op", (base,), body))
+        found = _CLASSES.setdefault(definition.name, made)
     return found
 
 

@@ -50,7 +50,7 @@ def compile(
     params: Mapping[str, Array] | None = None,
     entry: str | None = None,
     seed: int = 0,
-    threads: int = 1,
+    threads: int | None = None,
     fallback: bool = True,
     prim: bool | None = None,
     prim_keep: Sequence[str] | None = None,
@@ -63,11 +63,11 @@ def compile(
     the program's own weights. ``cpu`` runs the kernels of the registry, ``reference`` the reference
     rules of the op table, ``gpu`` cupy kernels; plug-ins add backends. Ops without a kernel on a
     device run on the CPU, with one warning each, unless ``fallback=False``. One run may use
-    ``threads`` threads. ``prim`` takes operators apart into primitives first, but for those in
-    ``prim_keep``; by default the environment decides (``PIRKIT_PRIM=1``,
-    ``PIRKIT_PRIM_KEEP=softmax;gelu``). ``certify`` solves the indices of each fused kernel again
-    before each launch, and launches none that differs. The plan is kept on disk for later
-    processes (see `keeping.py`).
+    ``threads`` threads, by default those of the pool (``PIRKIT_NUM_THREADS``). ``prim`` takes
+    operators apart into primitives first, but for those in ``prim_keep``; by default the
+    environment decides (``PIRKIT_PRIM=1``, ``PIRKIT_PRIM_KEEP=softmax;gelu``). ``certify`` solves
+    the indices of each fused kernel again before each launch, and launches none that differs. The
+    plan is kept on disk for later processes (see `keeping.py`).
 
     Raises UsageError for an unknown backend, UnsupportedError for an op without a kernel and for a
     device that this machine does not have.

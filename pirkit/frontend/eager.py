@@ -46,6 +46,15 @@ def seed(number: int) -> None:
     DRAWS.begin(number, 0)
 
 
+class _Calls(local):
+    """The calls of an op that a thread has bound: each has memory of its own for one run."""
+
+    def __init__(self) -> None:
+        self.bound: dict[Any, Run] = {}
+        self.quick: dict[Any, tuple[Run, tuple[int, ...] | None, Any]] = {}
+        """By identity of metas, which the entry keeps alive, and by plain arguments."""
+
+
 class EagerOp:
     """One op as a Python function of tensors.
 
@@ -59,9 +68,7 @@ class EagerOp:
         self.definition = definition
         self.__name__ = self.__qualname__ = definition.name.rpartition(".")[2]
         self.__doc__ = f"{definition.doc}\n\nSignature: {definition.signature_text}"
-        self._bound: dict[Any, Run] = {}
-        self._quick: dict[Any, tuple[Run, tuple[int, ...] | None, Any]] = {}
-        """By identity of metas, which the entry keeps alive, and by plain arguments."""
+        self._calls = _Calls()
 
     def __call__(self, *args: Any, **keywords: Any) -> Result:
         key: list[Any] = [
@@ -70,7 +77,7 @@ class EagerOp:
         if keywords:
             key += [(name, type(v), _hashable(v)) for name, v in keywords.items()]
         try:
-            found = self._quick.get(tuple(key))
+            found = self._calls.quick.get(tuple(key))
         except TypeError:  # an array, or a list of tensors
             return self._call(args, keywords, None)
         if found is None:
@@ -99,10 +106,11 @@ class EagerOp:
         present = [t for t in tensors if t is not None]
         in_order = len(given) == len(tensors) == len(present) and all(map(is_, given, tensors))
         if key is not None and in_order:
-            if len(self._quick) >= REMEMBERED:
-                self._quick.clear()
+            quick = self._calls.quick
+            if len(quick) >= REMEMBERED:
+                quick.clear()
             first = at == list(range(len(args)))
-            self._quick[key] = (run, None if first else tuple(at), [t.meta for t in given])
+            quick[key] = (run, None if first else tuple(at), [t.meta for t in given])
         try:
             return run(tensors)
         except (ConstraintError, *KERNEL_FAULTS) as error:
@@ -117,11 +125,12 @@ class EagerOp:
 
     def _run(self, metas: tuple[Meta | None, ...], attrs: dict[str, Any]) -> Run:
         key = (metas, tuple(attrs.items()))
-        run = self._bound.get(key)
+        bound = self._calls.bound
+        run = bound.get(key)
         if run is None:
-            if len(self._bound) >= REMEMBERED:
-                self._bound.clear()
-            run = self._bound[key] = bind_eager(self.definition, metas, attrs)
+            if len(bound) >= REMEMBERED:
+                bound.clear()
+            run = bound[key] = bind_eager(self.definition, metas, attrs)
         return run
 
     def __repr__(self) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 
 from pirkit.diag.collection import importing
 from pirkit.diag.errors import RuntimeFault
+from pirkit.diag.once import once
 from pirkit.frontend.files import Program
 from pirkit.frontend.kept_programs import keep, kept, key_of_program
 from pirkit.runtime.native.program import NativeProgram
@@ -38,9 +39,15 @@ class Whole:
     native: NativeProgram | None
     reasons: tuple[str, ...]
 
-    @cached_property
+    def __post_init__(self) -> None:
+        self._executable = once(self._compiled)
+
+    @property
     def executable(self) -> Executable:
         """What runs the program where it is no single call; compiled when it is asked for."""
+        return self._executable()
+
+    def _compiled(self) -> Executable:
         with importing():
             from pirkit.frontend.compile import DEFAULT_PIPELINE, compile  # noqa: PLC0415  seldom
             from pirkit.frontend.native_form import GRADIENTS  # noqa: PLC0415

@@ -371,7 +371,7 @@ def _make(terms: dict[Atom, int], constant: int) -> Expr:
     found = _EXPRS.get(key)
     if found is None:
         _count("expressions")
-        found = _EXPRS[key] = Expr(*key)
+        found = _EXPRS.setdefault(key, Expr(*key))
     return found
 
 
@@ -395,7 +395,7 @@ def iterator(name: str, extent: int) -> Expr:
         return const(0)
     found = _ITERS.get((name, extent))
     if found is None:
-        found = _ITERS[name, extent] = _make({Iter(name, extent): 1}, 0)
+        found = _ITERS.setdefault((name, extent), _make({Iter(name, extent): 1}, 0))
     return found
 
 
@@ -404,7 +404,7 @@ def read(source: int, index: Iterable[Expr], extent: int, from_end: bool = True)
     key = source, tuple(index), extent, from_end
     found = _READS.get(key)
     if found is None:
-        found = _READS[key] = _make({Read(*key): 1}, 0)
+        found = _READS.setdefault(key, _make({Read(*key): 1}, 0))
     return found
 
 
@@ -429,7 +429,7 @@ def spread(expr: Expr, extent: int) -> Expr:
         return expr
     found = _SPREADS.get((expr, extent))
     if found is None:
-        found = _SPREADS[expr, extent] = _make({Spread(expr, extent): 1}, 0)
+        found = _SPREADS.setdefault((expr, extent), _make({Spread(expr, extent): 1}, 0))
     return found
 
 
@@ -448,7 +448,7 @@ def floor(expr: Expr, by: int) -> Expr:
     if found is None:
         _count("simplifications")
         make = _sized_floor if expr.sized or is_sized(by) else _floor
-        found = _FLOORS[key] = make(expr, by)
+        found = _FLOORS.setdefault(key, make(expr, by))
     return found
 
 
@@ -519,7 +519,7 @@ def _floor(expr: Expr, by: int) -> Expr:
 def _held_floor(rest: Expr, by: int) -> Expr:
     held = _FLOOR_ATOMS.get((rest, by))
     if held is None:
-        held = _FLOOR_ATOMS[rest, by] = Floor(rest, by)
+        held = _FLOOR_ATOMS.setdefault((rest, by), Floor(rest, by))
     return _make({held: 1}, 0)
 
 

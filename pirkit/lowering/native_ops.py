@@ -29,6 +29,10 @@ NATIVE_KERNELS: Final[dict[str, tuple[str, str]]] = {
     "pd_op.conv3d_transpose": _CONVOLUTION,
     "pd_op.depthwise_conv2d_transpose": _CONVOLUTION,
     ROWS: ("pirkit.lowering.native_rows:bind_rows", "products and kernels between them, by rows"),
+    **dict.fromkeys(
+        (MATMUL, "pd_op.bmm"),
+        ("pirkit.lowering.native_matmul:bind_matmul", "a large product of matrices"),
+    ),
     PRODUCT: ("pirkit.lowering.native_products:bind_product", "a product of small matrices"),
 }
 """What binds ops to native code, as module and function, and in words."""

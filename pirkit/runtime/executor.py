@@ -16,6 +16,7 @@ from typing import Any, cast
 import numpy as np
 
 from pirkit.diag.errors import RuntimeFault
+from pirkit.diag.forks import renewed
 from pirkit.runtime.feeding import fed
 from pirkit.runtime.library import Library
 from pirkit.runtime.meta import Meta
@@ -48,13 +49,13 @@ class Executable:
     updates: dict[str, Array] = field(default_factory=dict[str, Array])
     """Values of the written inputs and parameters after the last run."""
     reuse: bool = True
-    threads: int = 1
-    """Threads that one run may use; the numbers are the same for any."""
+    threads: int | None = None
+    """Threads that one run may use, native code and BLAS included; None for those of the pool."""
     counters: Counters = field(default_factory=Counters)
 
     def __post_init__(self) -> None:
-        self._lock = threading.Lock()
-        self._turns = threading.Lock()
+        self._lock = renewed(threading.Lock())
+        self._turns = renewed(threading.Lock())
         self._sessions = SessionPool(self.plan, self.library, self.counters)
         self._mode = Mode(self.reuse, self.threads)
         self._device = self.library.device

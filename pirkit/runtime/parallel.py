@@ -6,21 +6,23 @@ Results do not depend on the number of threads: each element is computed by one 
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from heapq import heappop, heappush
 from operator import call as apply
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from pirkit.diag.errors import ConstraintError
+from pirkit.diag.forks import renewed
 from pirkit.runtime.binding import KERNEL_FAULTS
 from pirkit.runtime.executing import Steps, fault
 from pirkit.runtime.frame import Frame
+from pirkit.runtime.native.cores import at_most
 from pirkit.runtime.nodes import Access
 
 if TYPE_CHECKING:
@@ -68,6 +70,7 @@ class _Run:
     frame: Frame
     steps: Steps
     graph: Graph
+    threads: int
     waits: list[int]
     ready: list[int] = field(default_factory=list[int])
     left: int = 0
@@ -76,7 +79,7 @@ class _Run:
 
     def work(self) -> None:
         """Take ready steps, first ones first, until none is left."""
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), at_most(self.threads):
             while (index := self.take()) is not None:
                 error: Exception | None = None
                 try:
@@ -103,11 +106,23 @@ class _Run:
             self.changed.notify_all()
 
 
-@cache
+_POOLS: Final[dict[int, ThreadPoolExecutor]] = {}
+_LOCK: Final = renewed(threading.Lock())
+
+
 def _pool(threads: int) -> ThreadPoolExecutor:
+    """The pool of that many threads, made once."""
     from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  slow to import
 
-    return ThreadPoolExecutor(threads, thread_name_prefix="pirkit")
+    with _LOCK:
+        found = _POOLS.get(threads)
+        if found is None:
+            found = _POOLS[threads] = ThreadPoolExecutor(threads, thread_name_prefix="pirkit")
+        return found
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_POOLS.clear)  # threads are not forked
 
 
 def execute_parallel(frame: Frame, steps: Steps, graph: Graph, threads: int) -> None:
@@ -117,7 +132,7 @@ def execute_parallel(frame: Frame, steps: Steps, graph: Graph, threads: int) -> 
     """
     waits = list(graph.waits)
     ready = [i for i, count in enumerate(waits) if not count]
-    run = _Run(frame, steps, graph, waits, ready, len(waits))
+    run = _Run(frame, steps, graph, threads, waits, ready, len(waits))
     others = [_pool(threads - 1).submit(run.work) for _ in range(threads - 1)]
     run.work()
     for other in others:

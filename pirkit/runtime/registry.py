@@ -11,11 +11,13 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from threading import RLock
 from typing import Final, Literal
 
-from pirkit.diag.additions import note_addition
-from pirkit.diag.collection import imported
+from pirkit.diag.additions import Origin, is_again, note_addition
+from pirkit.diag.collection import imported, is_imported
 from pirkit.diag.errors import UnsupportedError, UsageError
+from pirkit.diag.forks import renewed
 from pirkit.diag.plugins import plugins
 from pirkit.runtime.binding import HALVES, Bind, Binding, Step, widened
 from pirkit.runtime.device import HOST, CupyDevice, Device
@@ -126,8 +128,10 @@ class Registry:
         self._devices: dict[str, Device] = {d.name: d for d in devices}
         self._kernels: dict[_Slot, dict[KernelKey, Kernel]] = {}
         self._backends: dict[str, Backend] = {b.name: b for b in backends}
+        self._origins: dict[tuple[_Slot, KernelKey], Origin] = {}
         self._loaded: set[str] = set()
-        self._plugins_loaded = False
+        self._plugins_loaded = self._is_extending = False
+        self._lock = renewed(RLock())
 
     # --- filling ---
 
@@ -158,13 +162,15 @@ class Registry:
             raise ValueError(f"{kernel.op}: there is no backend {kernel.key.backend!r}")
         held = self._kernels.setdefault((kernel.op, kernel.kind), {})
         other = held.get(kernel.key)
-        if other is not None and not override:
+        origin, slot = note_addition(__name__), ((kernel.op, kernel.kind), kernel.key)
+        again = is_again(self._origins.get(slot), origin)
+        if other is not None and not override and not again:
             raise ValueError(
                 f"{kernel.op} has a kernel for {kernel.key} already: {other.source}; "
                 "pass `override=True` to replace it"
             )
         held[kernel.key] = kernel
-        note_addition(__name__)
+        self._origins[slot] = origin
 
     def kernel(
         self,
@@ -244,7 +250,7 @@ class Registry:
         else:
             groups = list(self._kernels.values())
         for held in groups:
-            yield from (k for k in held.values() if backend in (None, k.key.backend))
+            yield from (k for k in tuple(held.values()) if backend in (None, k.key.backend))
 
     def candidates(
         self,
@@ -280,7 +286,7 @@ class Registry:
         others = sorted(
             {
                 str(k.key.dtype)
-                for k in self._kernels.get((op, kind), {}).values()
+                for k in tuple(self._kernels.get((op, kind), {}).values())
                 if k.key.backend == backend
             }
         )
@@ -297,17 +303,35 @@ class Registry:
     def _load(self, backend: Backend) -> None:
         if backend.name in self._loaded:
             return
-        self._loaded.add(backend.name)
         for module in backend.modules:
-            imported(module)
+            imported(module)  # where another thread does so, this one waits for it
+        if all(map(is_imported, backend.modules)):  # it is not where a kernel's module asks
+            self._loaded.add(backend.name)
 
     def _load_plugins(self) -> None:
         if self._plugins_loaded:
             return
-        self._plugins_loaded = True
-        for entry in plugins(PLUGINS):
-            extend: Callable[[Registry], None] = entry.load()
-            extend(self)
+        # they are imported before the lock is taken: an import may wait for one that asks for it
+        found: list[Callable[[Registry], None]] = [entry.load() for entry in plugins(PLUGINS)]
+        with self._lock:
+            if not (self._plugins_loaded or self._is_extending):
+                self._extend(found)
+
+    def _extend(self, plugins: Sequence[Callable[[Registry], None]]) -> None:
+        """Let plug-ins add to the registry: all of them, or nothing where one is interrupted."""
+        self._is_extending = True  # what they ask the registry for is what there is so far
+        before = dict(self._devices), dict(self._backends), dict(self._origins)
+        kernels = {slot: dict(held) for slot, held in self._kernels.items()}
+        try:
+            for extend in plugins:
+                extend(self)
+            self._plugins_loaded = True
+        except BaseException:
+            self._devices, self._backends, self._origins = before
+            self._kernels = kernels
+            raise
+        finally:
+            self._is_extending = False
 
 
 KERNELS: Final = Registry(

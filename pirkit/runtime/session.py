@@ -13,6 +13,7 @@ from pirkit.runtime.executing import Runner, execute
 from pirkit.runtime.frame import Frame
 from pirkit.runtime.library import Library
 from pirkit.runtime.meta import Meta
+from pirkit.runtime.native.cores import ONE_BLAS_THREAD, at_most
 from pirkit.runtime.parallel import dependencies, execute_parallel
 from pirkit.runtime.plan import Operand, Plan
 from pirkit.runtime.planning import plan_memory
@@ -33,11 +34,19 @@ class Counters:
 
 @dataclass(frozen=True)
 class Mode:
-    """How sessions run: with memory reused or not, on how many threads, by which runner."""
+    """How sessions run: with memory reused or not, on how many threads, by which runner.
+
+    ``limit`` is None where each step may use the whole pool; steps then run one after the other.
+    """
 
     reuse: bool = True
-    threads: int = 1
+    limit: int | None = None
     run: Runner = execute
+
+    @property
+    def threads(self) -> int:
+        """Steps that run at the same time."""
+        return self.limit or 1
 
 
 class Session:
@@ -72,6 +81,7 @@ class Session:
         """Values that a run copies into inputs or parameters, instead of computing them there."""
         self.in_place = layout.in_place
         """Variables that are written where they are; others are to be replaced after the run."""
+        self._limit = mode.limit
         self._frame = Frame(len(plan.slots), layout.nbytes, library.device)
         for slot, place in layout.copied:
             self._frame.settle(slot, place, [])
@@ -86,7 +96,8 @@ class Session:
             mode.run,
             joins=joins,
         )
-        self._steps = build(env, layout.nodes, layout.accesses)
+        with at_most(mode.limit):
+            self._steps = build(env, layout.nodes, layout.accesses)
         self._graph = dependencies(self._steps.accesses) if mode.threads > 1 else None
         self._varying = tuple(i for i in range(len(plan.slots)) if self._frame.moves(i))
         counters.sessions += 1
@@ -106,11 +117,14 @@ class Session:
         if self._steps.is_native:
             self._mode.run(self._frame, self._steps)
             return
-        with np.errstate(all="ignore"):
-            if self._graph is None:
+        with np.errstate(all="ignore"), ONE_BLAS_THREAD:
+            if self._graph is not None:
+                execute_parallel(self._frame, self._steps, self._graph, self._mode.threads)
+            elif self._limit is None:
                 self._mode.run(self._frame, self._steps)
             else:
-                execute_parallel(self._frame, self._steps, self._graph, self._mode.threads)
+                with at_most(self._limit):  # what is bound while it runs keeps to it as well
+                    self._mode.run(self._frame, self._steps)
 
     def value(self, operand: Operand) -> Any:
         """The value of an operand: an array, a list of them, or None."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from pirkit.diag.collection import uncollected
+from pirkit.diag.forks import renewed
 from pirkit.runtime.library import Library
 from pirkit.runtime.meta import Meta
 from pirkit.runtime.plan import Plan
@@ -37,7 +38,7 @@ class SessionPool:
     )
     _latest: tuple[Key | None, list[Session]] = field(default=(None, []), repr=False)
     """What was used last; comparing with it costs less than looking it up."""
-    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+    _lock: threading.Lock = field(default_factory=lambda: renewed(threading.Lock()), repr=False)
 
     def __post_init__(self) -> None:
         self._slots = [p.slot for p in (*self.plan.inputs, *self.plan.params)]

@@ -11,6 +11,7 @@ from weakref import WeakValueDictionary
 
 from xdsl.dialects.builtin import ModuleOp
 
+from pirkit.diag.forks import renewed
 from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.dialect.text import print_mlir
 from pirkit.lowering.kernels import KernelLibrary
@@ -33,7 +34,7 @@ class Halves:
         self._parts = parts
         self._wiring = wiring
         self._pipeline = pipeline
-        self._lock = threading.Lock()
+        self._lock = renewed(threading.Lock())
         self._training: Training | None = None
         self._inference: BoundPlan | None = None
 
@@ -87,7 +88,7 @@ class Training:
     """True if the backward touches variables that runs write."""
 
 
-_LOCK: Final = threading.Lock()
+_LOCK: Final = renewed(threading.Lock())
 _KNOWN: Final[WeakValueDictionary[tuple[bytes, str, str], Halves]] = WeakValueDictionary()
 
 

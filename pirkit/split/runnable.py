@@ -13,6 +13,7 @@ from typing import Any, Final, cast
 import numpy as np
 
 from pirkit.diag.errors import RuntimeFault, UsageError
+from pirkit.diag.forks import renewed
 from pirkit.lowering.prim import default_pipeline, with_prim
 from pirkit.runtime.device import Device
 from pirkit.runtime.scope.bound import BoundPlan
@@ -59,14 +60,14 @@ class RunnableProgram:
         backend: str | None = None,
         pipeline: str | None = None,
         seed: int = 0,
-        threads: int = 1,
+        threads: int | None = None,
     ) -> None:
         self.parts = parts
         self.names = parts.names
         self.seed = seed
         self._backend = backend
         self._pipeline, self._first = pipeline, with_prim("", None, None)
-        self._mode = Mode(threads=threads)
+        self._mode = Mode(limit=threads)
         self._wiring = wired(parts.names)
         self._pool = ScopePool(self._wiring.labels)
         self._returned = [p for _, p in parts.returns] or list(range(len(parts.names.fo)))
@@ -75,7 +76,7 @@ class RunnableProgram:
         self._made = frozenset(wiring.outputs) - wiring.variables
         self._gradients = {s for s in (*wiring.input_grads, *wiring.param_grads) if s is not None}
         self._halves: dict[str, Halves] = {}
-        self._turns = threading.Lock()
+        self._turns = renewed(threading.Lock())
         self._numbers = itertools.count()
         self._latest = threading.local()
 

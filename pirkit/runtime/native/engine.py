@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache
 from itertools import count
@@ -13,11 +14,11 @@ from typing import Any
 
 from pirkit.diag.errors import InternalError
 from pirkit.runtime.native import objects
-from pirkit.runtime.native.llvm import llvm
+from pirkit.runtime.native.llvm import LLVM_LOCK, llvm
 from pirkit.runtime.native.tally import TALLY
 from pirkit.runtime.native.target import Target, host
 
-_lock = threading.Lock()
+_lock = threading.RLock()
 _names = count()
 
 
@@ -64,11 +65,18 @@ def load(image: bytes, symbols: Sequence[str]) -> Library:
         return Library({symbol: tracker[symbol] for symbol in symbols}, (tracker, linker))
 
 
-def _unlock() -> None:
-    """In the child of a fork: whoever compiled is not here."""
-    global _lock
-    _lock = threading.Lock()
+_forking = ExitStack()
+
+
+def _stop_compiling() -> None:
+    """Before a fork: the child would wait for ever for a thread that was inside LLVM."""
+    _forking.enter_context(_lock)
+    _forking.enter_context(LLVM_LOCK)
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_unlock)
+    os.register_at_fork(
+        before=_stop_compiling,
+        after_in_parent=_forking.close,
+        after_in_child=_forking.close,
+    )

@@ -11,6 +11,7 @@ import numpy as np
 
 from pirkit.diag.errors import InternalError
 from pirkit.runtime.meta import TensorMeta
+from pirkit.runtime.native.cores import allowed_threads
 from pirkit.runtime.native.engine import Library, load
 from pirkit.runtime.native.pool import AVAILABLE, pool
 from pirkit.runtime.tensor.allocator import HOST, SMALL
@@ -42,7 +43,7 @@ class Code:
 def sharing(code: Code) -> tuple[int, int]:
     """How many threads a call of a kernel is worth, and how many blocks one takes at a time."""
     worth = AVAILABLE and code.work > _WORTH_SHARING_NS and code.blocks > 1
-    threads = pool().threads if worth else 1
+    threads = min(pool().threads, allowed_threads()) if worth else 1
     return threads, max(1, code.blocks // (threads * _CHUNKS_PER_THREAD))
 
 

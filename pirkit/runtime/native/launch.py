@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from pirkit.diag.once import once
 from pirkit.runtime.native.engine import Library, load
 from pirkit.runtime.native.function import NativeFunction, sharing
 from pirkit.runtime.native.kept import kept_ir
@@ -140,8 +141,9 @@ class Launch:
         for name, word in known.items():
             header[HEADER[name]] = word
         kind = _CALL_BRIEF if self.is_brief else _CALL
-        owned = (self, header, flat, values)
-        go = partial(kind(_library().addresses[FUNCTION]), ctypes.addressof(header), owned)
+        library = _library()
+        owned = (self, header, flat, values, library)
+        go = partial(kind(library.addresses[FUNCTION]), ctypes.addressof(header), owned)
         if self.shares:
             go = partial(_share, header, go)
         return go if _knows_lists() else partial(self._slowly, go, values, cells)
@@ -164,7 +166,7 @@ def _share(header: Any, go: Go) -> int:
     return go()
 
 
-@cache
+@once
 def _library() -> Library:
     return load(kept_ir(launch_text(_ITEMS)), [FUNCTION])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final
 
 import llvmlite as _llvmlite  # pyright: ignore[reportMissingTypeStubs]
@@ -9,3 +10,5 @@ import llvmlite.binding as _binding  # pyright: ignore[reportMissingTypeStubs]
 
 llvm: Any = _binding
 LLVMLITE_VERSION: Final[str] = _llvmlite.__version__
+LLVM_LOCK: Final[AbstractContextManager[object]] = getattr(llvm.ffi.lib, "_lock", nullcontext())
+"""What llvmlite holds during each of its calls, those of other packages included."""

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Final, Literal
 
 from pirkit.diag.errors import UsageError
+from pirkit.diag.once import once
 from pirkit.runtime.native.engine import Library, load
 from pirkit.runtime.native.kept import kept_ir
 from pirkit.runtime.native.pool_ir import FIELDS, FUNCTIONS, MOST_WORKERS, POOL_BYTES, pool_text
@@ -93,14 +94,11 @@ class _Shared:
     """The pool of this process, if it has one, and those that were replaced but may be in use."""
 
     pool: Pool | None = None
-    library: Library | None = None
 
 
+@once
 def _library() -> Library:
-    if _Shared.library is None:
-        text = pool_text(host().triple)
-        _Shared.library = load(kept_ir(text), FUNCTIONS)
-    return _Shared.library
+    return load(kept_ir(pool_text(host().triple)), FUNCTIONS)
 
 
 def pool() -> Pool:

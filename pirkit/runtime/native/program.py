@@ -18,6 +18,7 @@ from typing import Any, Final
 import numpy as np
 
 from pirkit.diag.errors import InternalError, RuntimeFault
+from pirkit.diag.once import once
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.native.engine import Library, load
 from pirkit.runtime.native.function import NativeFunction, new_array, sharing
@@ -276,7 +277,7 @@ def _fitting(program: NativeProgram, arrays: Sequence[Any]) -> list[Array]:
     return [np.require(a, requirements=["C", "A"]) for a in arrays]
 
 
-@cache
+@once
 def _library() -> Library:
     return load(kept_ir(program_text()), FUNCTIONS)
 

@@ -10,6 +10,7 @@ from typing import Any, Final, cast
 import numpy as np
 
 from pirkit.diag.errors import RuntimeFault
+from pirkit.diag.forks import renewed
 from pirkit.runtime.device import Device
 from pirkit.runtime.feeding import fed
 from pirkit.runtime.library import Library
@@ -71,7 +72,7 @@ class BoundPlan:
         written = frozenset(p.slot for p, _, is_written in self._feeds if is_written)
         self._sessions = SessionPool(plan, library, self.counters, written)
         self._stand_ins = _StandIns(library.device)
-        self._lock = threading.Lock()
+        self._lock = renewed(threading.Lock())
 
     @classmethod
     def by_name(

@@ -7,6 +7,7 @@ import weakref
 from dataclasses import dataclass
 from typing import Final
 
+from pirkit.diag.forks import renewed
 from pirkit.runtime.scope.labels import Labels
 from pirkit.runtime.scope.scope import Scope
 
@@ -35,7 +36,7 @@ class ScopePool:
     def __init__(self, labels: Labels) -> None:
         self.labels = labels
         # The collector may give a scope back in the middle of a call of the same thread.
-        self._lock = threading.RLock()
+        self._lock = renewed(threading.RLock())
         self._idle: list[Scope] = []
         self._live: dict[int, weakref.ref[Scope]] = {}
         self._made = 0

@@ -9,6 +9,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from pirkit.diag.errors import UnsupportedError
+from pirkit.diag.forks import renewed
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.meta import TensorMeta
@@ -21,7 +22,7 @@ _Key = tuple[tuple[int, ...], np.dtype[Any]]
 _RECENT_LIMIT: Final = 4096
 _RECENT: Final[dict[_Key, TensorMeta]] = {}
 _LIVE: Final[WeakValueDictionary[_Key, TensorMeta]] = WeakValueDictionary()
-_LOCK: Final = Lock()
+_LOCK: Final = renewed(Lock())
 
 
 def meta_of(shape: tuple[int, ...], dtype: np.dtype[Any]) -> TensorMeta:

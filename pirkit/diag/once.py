@@ -1,0 +1,38 @@
+"""What a process makes once and holds until it ends: code, threads, handles.
+
+`functools.cache` lets several threads make such a thing at once and forgets all but one of them. A
+thread that took an address from a forgotten one calls code that is no longer mapped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import update_wrapper
+from threading import RLock
+from typing import Generic, TypeVar
+
+from pirkit.diag.forks import renewed
+
+T = TypeVar("T")
+
+
+class once(Generic[T]):
+    """Decorator: the result of a function without arguments, made by one thread, for all.
+
+    A call that raises or is interrupted leaves nothing; the next one starts anew.
+    """
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        update_wrapper(self, make)
+        self._make = make
+        self._made: tuple[T] | None = None
+        self._lock = renewed(RLock())
+
+    def __call__(self) -> T:
+        made = self._made
+        if made is None:
+            with self._lock:
+                made = self._made
+                if made is None:
+                    made = self._made = (self._make(),)
+        return made[0]

@@ -1,0 +1,96 @@
+"""Large products of matrices as native steps of a plan, which the pool runs, and no BLAS."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from pirkit.lowering.codegen.gemm import Matrices, Product, native_product
+from pirkit.lowering.whole_program.graph import Refused
+from pirkit.lowering.whole_program.products import product_of
+from pirkit.runtime.binding import Binding
+from pirkit.runtime.meta import TensorMeta
+from pirkit.runtime.native.function import NativeFunction
+from pirkit.runtime.native.launch import Piece, Work
+from pirkit.runtime.native.segment import NativeStep
+
+Array = np.ndarray[Any, Any]
+
+
+def bind_matmul(b: Binding) -> NativeStep | None:
+    """What runs a large product of matrices; None for one that is left to numpy."""
+    transposed = bool(b.attrs.get("transpose_x")), bool(b.attrs.get("transpose_y"))
+    metas = b.input(), b.input(1), b.output()
+    if not metas[0].dtype == metas[1].dtype == metas[2].dtype:
+        return None
+    try:
+        product = product_of(*metas, transposed)
+    except Refused:
+        return None
+    return LargeProduct(metas, product, transposed) if isinstance(product, Product) else None
+
+
+class LargeProduct(NativeStep):
+    """``x y``; factors that stay may be transposed views or parts of larger arrays."""
+
+    def __init__(
+        self,
+        metas: tuple[TensorMeta, TensorMeta, TensorMeta],
+        product: Product,
+        transposed: tuple[bool, bool],
+    ) -> None:
+        self.inputs, self.outputs, self.results = 2, {2: 0}, metas[2:]
+        self.metas, self.product, self.transposed = metas, product, transposed
+        self.function = native_product(product)
+
+    def takes(self, operand: int, array: Any) -> bool:
+        """Factors whose elements follow each other along a row or a column are read in place."""
+        return super().takes(operand, array) or (
+            operand < self.inputs
+            and type(array) is np.ndarray
+            and array.flags.aligned
+            and self._matrices(operand, array) is not None
+        )
+
+    def piece(self, stay: Mapping[int, Array]) -> Piece:
+        found = {k: self._matrices(k, array) for k, array in stay.items() if k < self.inputs}
+        a, b = (found.get(k) or own for k, own in enumerate((self.product.a, self.product.b)))
+        return Piece((Work(self._function(a, b), (0, 1, 2)),))
+
+    def error(self, mark: int) -> Exception:
+        raise IndexError(mark)
+
+    def _function(self, a: Matrices, b: Matrices) -> NativeFunction:
+        if (a, b) == (self.product.a, self.product.b):
+            return self.function
+        return native_product(replace(self.product, a=a, b=b))
+
+    def _matrices(self, operand: int, array: Array) -> Matrices | None:
+        """Where the matrices of a factor lie in an array; None where native code reads a copy."""
+        dense = (self.product.a, self.product.b)[operand]
+        if array.flags.c_contiguous:
+            return dense
+        strides = _folded(array, len(self.product.batch), operand == 0)
+        size = array.itemsize
+        if strides is None or min(array.strides) < 0 or size not in array.strides[-2:]:
+            return None
+        pair = strides[-2:][::-1] if self.transposed[operand] else strides[-2:]
+        extent = sum((n - 1) * s for n, s in zip(array.shape, array.strides, strict=True)) + size
+        return Matrices(tuple(strides[:-2]), (pair[0], pair[1]), extent)
+
+
+def _folded(array: Array, batch: int, is_left: bool) -> Sequence[int] | None:
+    """Strides along the batch and in a matrix, where leading axes may be rows of one matrix."""
+    lead = array.ndim - 2
+    if is_left and lead > batch:
+        rows = array.shape[:-1]
+        steps = array.strides[:-1]
+        follows = all(steps[k] == rows[k + 1] * steps[k + 1] for k in range(lead))
+        return array.strides[-2:] if follows else None
+    own = [
+        0 if n == 1 else s for n, s in zip(array.shape[:lead], array.strides[:lead], strict=True)
+    ]
+    return [*[0] * (batch - lead), *own, *array.strides[-2:]]

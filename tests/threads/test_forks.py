@@ -1,0 +1,55 @@
+"""Forks while other threads compile and run: each child compiles and runs by itself."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+SCRIPT = """
+import itertools, os, threading, warnings
+import numpy as np
+from pirkit import compile, ops
+from pirkit.frontend.tracing import trace
+from pirkit.runtime.native.engine import compile_ir
+
+warnings.simplefilter("ignore")  # of forks with threads
+x = np.ones((64, 256), "float32")
+program = trace(lambda x: ops.softmax(ops.tanh(x) * 3.0, -1), (x,)).program
+shared = compile(program, threads=2)
+expected = shared.run({"x0": x})["y0"]
+text = "define i64 @f(i64 %a) {{ %b = add i64 %a, {} ret i64 %b }}"
+numbers = itertools.count()
+stopped = False
+
+def work():
+    while not stopped:
+        compile_ir(text.format(next(numbers)))
+        shared.run({"x0": x})
+
+threads = [threading.Thread(target=work) for _ in range(3)]
+for thread in threads:
+    thread.start()
+bad = 0
+for number in range(200):
+    child = os.fork()
+    if not child:
+        compile_ir(text.format(-number))
+        same = np.array_equal(shared.run({"x0": x})["y0"], expected)
+        os._exit(0 if same else 1)
+    bad += os.waitpid(child, 0)[1] != 0
+stopped = True
+for thread in threads:
+    thread.join()
+print(bad)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_two_hundred_forks_while_others_compile() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=300
+    )
+    assert (done.returncode, done.stdout) == (0, "0\n"), done.stderr
