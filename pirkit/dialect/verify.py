@@ -15,7 +15,7 @@ from xdsl.dialects import builtin as mlir
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from pirkit.diag.errors import ConstraintError, PirkitError, VerifyError
+from pirkit.diag.errors import ConstraintError, LimitError, PirkitError, VerifyError
 from pirkit.diag.limits import check
 from pirkit.dialect.attrs import KINDS
 from pirkit.dialect.infer import infer_result_types
@@ -404,7 +404,7 @@ def _check_names(op: Operation, values: Sequence[SSAValue]) -> None:
     for value in values:
         try:
             check_names(value.type)
-        except VerifyError as error:
+        except (VerifyError, LimitError) as error:
             error.span = span_of(op)
             raise
 
