@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from pirkit.diag.errors import ConstraintError
 from pirkit.dialect.opdef import RANDOM, OpDef, infer_meta, lookup, reference, require
 from pirkit.dialect.operation import ProgramOp
 from pirkit.lowering.native_ops import FUSED, NATIVE_KERNELS, REWRITTEN, binder
@@ -58,7 +59,10 @@ class KernelLibrary:
         """Metas of the results; raises ConstraintError for a call that the op does not allow."""
         if op in REWRITTEN:
             return attrs["results"]
-        found = infer_meta.of(lookup(op))(*inputs, **attrs)
+        try:
+            found = infer_meta.of(lookup(op))(*inputs, **attrs)
+        except (OverflowError, ValueError) as error:  # of attributes that are infinite, or NaN
+            raise ConstraintError("attributes", str(error)) from error
         metas = cast(Metas, found if isinstance(found, tuple) else (found,))
         for meta in metas:
             require(is_addressable(meta), "size", f"its result {meta} is larger than any memory")
