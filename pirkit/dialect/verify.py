@@ -14,6 +14,7 @@ from typing import NoReturn, cast
 
 from xdsl.dialects import builtin as mlir
 from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.parser.core import ForwardDeclaredValue
 from xdsl.utils.exceptions import VerifyException
 
 from pirkit.diag.errors import ConstraintError, LimitError, PirkitError, VerifyError
@@ -171,7 +172,7 @@ class _Walk:
             self._check_token(op)
 
     def _not_dominated(self, op: PirOp, index: int, value: SSAValue) -> NoReturn:
-        owner = value.owner
+        owner = None if isinstance(value, ForwardDeclaredValue) else value.owner
         where = f"`{owner.name}`" if isinstance(owner, Operation) else "another block"
         definition_span = span_of(owner) if isinstance(owner, Operation) else None
         raise VerifyError(
