@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, TextIO
 
-from pirkit.diag.errors import ArtifactError, InternalError, PirkitError
+from pirkit.diag.errors import ArtifactError, InternalError, PirkitError, RuntimeFault
 from pirkit.diag.source import trust_source
 
 # What shells report for a command that SIGINT (2) or SIGPIPE (13) ended.
@@ -39,6 +39,8 @@ def run_main(main: Callable[[], int | None], *, as_json: bool | None = None) -> 
         return PIPE_CLOSED
     except KeyboardInterrupt:
         return INTERRUPTED
+    except MemoryError as error:
+        return _report(_as_runtime_fault(error), as_json)
     except OSError as error:
         return _report(_as_artifact_error(error), as_json)
     except Exception as error:  # the one place that turns bugs into exit code 70
@@ -70,6 +72,11 @@ def _as_artifact_error(error: OSError) -> ArtifactError:
     what = f"cannot use `{error.filename}`" if error.filename is not None else "cannot write"
     reason = error.strerror or str(error) or type(error).__name__
     return ArtifactError(f"{what}: {reason.lower()}", code="PK0506", notes=_debug_notes(error))
+
+
+def _as_runtime_fault(error: MemoryError) -> RuntimeFault:
+    message = f"out of memory: {error}" if str(error) else "out of memory"
+    return RuntimeFault(message, code="PK0901", notes=_debug_notes(error))
 
 
 def _as_internal_error(error: Exception) -> InternalError:

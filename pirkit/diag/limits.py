@@ -18,7 +18,7 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, BinaryIO, Final, Literal
 
 from pirkit.diag.errors import LimitError
 from pirkit.diag.span import Span
@@ -123,6 +123,15 @@ def check(name: Knob, value: int, span: Span | None = None) -> None:
         span=span,
         help="`--limits off` lifts all limits, for input that you trust",
     )
+
+
+def read_at_most(file: BinaryIO) -> bytes:
+    """What a file holds, or a little more of it than ``input_bytes`` admits, which `check` refuses.
+
+    Pipes and devices do not say how much they hold, and some never end.
+    """
+    most = current_limits().input_bytes
+    return file.read() if most >= sys.maxsize else file.read(most + 1)
 
 
 def _shown(value: int) -> str:

@@ -344,6 +344,35 @@ DISCARDABLE: Final[dict[str, str]] = {
 }
 """Attributes that any op may carry and that do not change its meaning."""
 
+_OTHERS: Final = frozenset(
+    {
+        "comp_order",
+        "comp_rule",
+        "grad_op_dist_attr",
+        "is_distributed",
+        "is_parameter",
+        "is_persistable",
+        "is_target",
+        "need_clip",
+        "op_dist_attr",
+        "op_role_var",
+        "skip_quant",
+        "sync_after_launch",
+        "trainable",
+        "with_quant_attr",
+    }
+)
+"""More of them, whose kind nobody asks for."""
+
+
+def is_discardable(name: str) -> bool:
+    """True for an attribute that any op may carry, whether it is declared or not.
+
+    Those of frameworks are listed above; one with a prefix (``pir.id``, ``mine.note``) belongs to
+    the dialect or the tool of that name.
+    """
+    return name in DISCARDABLE or name in _OTHERS or "." in name
+
 
 @lru_cache(maxsize=65536)
 def _encode_shared(kind: str, value: Any, sign: str) -> Attribute:

@@ -79,7 +79,10 @@ def infer_call(
     slots = definition.operands
     last = len(slots) - 1
     tensors = [m for i, m in enumerate(metas) if slots[min(i, last)].kind is None]
-    found = rule(*tensors, **keywords)
+    try:
+        found = rule(*tensors, **keywords)
+    except (OverflowError, ValueError) as error:  # of attributes that are infinite, or NaN
+        raise ConstraintError("attributes", str(error)) from error
     results = cast("tuple[Meta | None, ...]", found if isinstance(found, tuple) else (found,))
     return tuple([None if m is None else type_of(m) for m in results])
 

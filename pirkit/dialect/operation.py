@@ -338,6 +338,6 @@ def describe(value: SSAValue) -> str:
         return f"%{value.name_hint}"
     if isinstance(value, BlockArgument):
         return f"argument {value.index}"
-    owner = value.owner
-    name = owner.name if isinstance(owner, Operation) else "block"
-    return f"result {cast(OpResult, value).index} of `{name}`"
+    if not isinstance(value, OpResult):
+        return "a value without a definition"
+    return f"result {value.index} of `{value.owner.name}`"

@@ -29,17 +29,18 @@ def promote(x: TensorMeta, y: TensorMeta, constraint: str) -> DType:
         tensor, scalar = (b, a) if x.rank == 0 else (a, b)
         if _CATEGORY[a.kind] == _CATEGORY[b.kind]:
             return tensor
-        return _wider(tensor, scalar)
+        return wider(tensor, scalar)
     if not (a.is_float and b.is_float) and not (a.is_complex or b.is_complex):
         raise ConstraintError(
             constraint,
             f"dtypes {a} and {b} do not mix",
             help="cast one operand; Paddle promotes only between floats and to complex",
         )
-    return _wider(a, b)
+    return wider(a, b)
 
 
-def _wider(a: DType, b: DType) -> DType:
+def wider(a: DType, b: DType) -> DType:
+    """The element type in which values of both are computed; float32 for two unlike of 16 bits."""
     if a.is_complex or b.is_complex:
         return _COMPLEX_OF.get(a) or _COMPLEX_OF.get(b) or dt.complex64
     if a.is_float and b.is_float:

@@ -18,11 +18,19 @@ from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
-from pirkit.diag.errors import VerifyError
+from pirkit.diag.errors import LimitError, VerifyError
 from pirkit.dialect.sizes import DimsAttr, Size, number
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
-from pirkit.runtime.meta import UNKNOWN, Meta, TensorMeta, TokenMeta, VecMeta
+from pirkit.runtime.meta import (
+    MOST_BYTES,
+    UNKNOWN,
+    Meta,
+    TensorMeta,
+    TokenMeta,
+    VecMeta,
+    is_addressable,
+)
 
 AnyTensor: TypeAlias = "mlir.TensorType[Attribute]"
 Sizes: TypeAlias = tuple[tuple[Size | None, ...], ...]
@@ -171,8 +179,20 @@ def tensor_type(
     shape: tuple[int, ...], dtype: DType, encoding: Attribute | None = None
 ) -> AnyTensor:
     """The tensor type of that shape (UNKNOWN prints as ``?``) and dtype; shared between calls."""
+    _addressable(TensorMeta(shape, dtype))
     dims = [mlir.DYNAMIC_INDEX if d == UNKNOWN else d for d in shape]
     return mlir.TensorType(_ELEMENT[dtype], dims, encoding or mlir.NoneAttr())
+
+
+def _addressable(meta: TensorMeta) -> TensorMeta:
+    """The meta. Raises LimitError (PK0305) if no machine has addresses for such a tensor."""
+    if is_addressable(meta):
+        return meta
+    raise LimitError(
+        f"`{meta}` is more than {MOST_BYTES:,} bytes",
+        code="PK0305",
+        help="no array can be that large; look at the sizes that the shape is computed from",
+    )
 
 
 @lru_cache(maxsize=65536)
@@ -183,7 +203,7 @@ def meta_of(type_: Attribute) -> Meta:
         if tensor.element_type == UNDEFINED:
             return TokenMeta("undefined")
         dims = (UNKNOWN if d == mlir.DYNAMIC_INDEX else d for d in tensor.get_shape())
-        return TensorMeta(tuple(dims), dtype_of(tensor.element_type))
+        return _addressable(TensorMeta(tuple(dims), dtype_of(tensor.element_type)))
     if isinstance(type_, VecType):
         items = [meta_of(t) for t in type_.items]
         tensors = [m for m in items if isinstance(m, TensorMeta)]
@@ -268,12 +288,18 @@ def retyped(type_: Attribute, meta: Meta) -> Attribute:
 
 @lru_cache(maxsize=65536)
 def check_names(type_: Attribute) -> None:
-    """Raise VerifyError unless names stand on unknown dimensions only, one entry for each."""
+    """Raise VerifyError unless names stand on unknown dimensions only, one entry for each.
+
+    Raises LimitError (PK0305) for a type that is too large for memory.
+    """
+    if isinstance(type_, SelectedRowsType | SparseCooType | SparseCsrType):
+        meta_of(type_.dense)
     if isinstance(type_, VecType):
         for item in type_.items:
             check_names(item)
     if not isinstance(type_, mlir.TensorType):
         return
+    meta_of(type_)
     tensor = cast(AnyTensor, type_)
     if not isinstance(tensor.encoding, DimsAttr):
         return

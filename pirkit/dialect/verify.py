@@ -9,15 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import NoReturn, cast
 
 from xdsl.dialects import builtin as mlir
 from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.parser.core import ForwardDeclaredValue
 from xdsl.utils.exceptions import VerifyException
 
-from pirkit.diag.errors import ConstraintError, PirkitError, VerifyError
+from pirkit.diag.errors import ConstraintError, LimitError, PirkitError, VerifyError
 from pirkit.diag.limits import check
-from pirkit.dialect.attrs import KINDS
+from pirkit.dialect.attrs import DISCARDABLE, KINDS, is_discardable
 from pirkit.dialect.infer import infer_result_types
 from pirkit.dialect.opdef import OpDef, infer_meta
 from pirkit.dialect.operation import (
@@ -170,7 +172,7 @@ class _Walk:
             self._check_token(op)
 
     def _not_dominated(self, op: PirOp, index: int, value: SSAValue) -> NoReturn:
-        owner = value.owner
+        owner = None if isinstance(value, ForwardDeclaredValue) else value.owner
         where = f"`{owner.name}`" if isinstance(owner, Operation) else "another block"
         definition_span = span_of(owner) if isinstance(owner, Operation) else None
         raise VerifyError(
@@ -256,17 +258,28 @@ def _check_attributes(op: PirOp, definition: OpDef) -> None:
             continue
         kind = kinds.get(name)
         if kind is None:
-            _fail(
-                op,
-                "PK0205",
-                f"`{op.name}` has no attribute `{name}`",
-                "its attributes are " + (", ".join(f"`{k}`" for k in kinds) or "none"),
-            )
+            _unknown_attribute(op, name)
         if not KINDS[kind].accepts(value):
             _fail(op, "PK0205", f"attribute `{name}` of `{op.name}` is `{value}`, expected {kind}")
+    for name in op.attributes:
+        if not is_discardable(name):
+            _unknown_attribute(op, name)
     for attr in definition.attrs:
         if attr.default is REQUIRED and attr.name not in op.properties:
             _fail(op, "PK0205", f"`{op.name}` lacks its attribute `{attr.name}`")
+
+
+def _unknown_attribute(op: PirOp, name: str) -> NoReturn:
+    known = list(op.definition.attr_kinds)
+    near = {k.lower(): k for k in (*DISCARDABLE, *known)}
+    found = get_close_matches(name.lower(), near, n=1)
+    listed = ", ".join(f"`{k}`" for k in known) or "none"
+    _fail(
+        op,
+        "PK0205",
+        f"`{op.name}` has no attribute `{name}`",
+        f"did you mean `{near[found[0]]}`?" if found else f"its attributes are {listed}",
+    )
 
 
 def _check_writes(op: PirOp, definition: OpDef) -> None:
@@ -404,7 +417,7 @@ def _check_names(op: Operation, values: Sequence[SSAValue]) -> None:
     for value in values:
         try:
             check_names(value.type)
-        except VerifyError as error:
+        except (VerifyError, LimitError) as error:
             error.span = span_of(op)
             raise
 

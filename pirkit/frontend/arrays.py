@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -47,7 +48,10 @@ def read_npz(path: str, dtypes: Mapping[str, str] | None = None) -> dict[str, Ar
     bits in uint16). Raises ArtifactError for a missing or damaged file, objects, or a zip bomb.
     """
     try:
-        size = os.stat(path).st_size
+        status = os.stat(path)
+        if not stat.S_ISREG(status.st_mode):  # numpy would read devices and pipes to their end
+            raise _damaged(path, "it is no regular file")
+        size = status.st_size
         with zipfile.ZipFile(path) as archive:
             unpacked = sum(info.file_size for info in archive.infolist())
             if unpacked > min(MAX_BYTES, max(size, 1 << 10) * MAX_RATIO):

@@ -52,18 +52,26 @@ def sort_arguments(
         raise _wrong(definition, f"takes {len(names)} arguments, got {len(args)}")
     given = dict(zip(names, args, strict=False))
     for name, value in keywords.items():
-        if name not in names:
-            near = difflib.get_close_matches(name, names, n=1)
-            hint = f"did you mean `{near[0]}`?" if near else None
-            raise _wrong(definition, f"has no parameter `{name}`", hint)
+        _check_name(definition, name, names)
         if name in given:
             raise _wrong(definition, f"got `{name}` twice")
         given[name] = value
     return _filled(definition, given, later=later)
 
 
+def _check_name(definition: OpDef, name: str, names: Sequence[str]) -> None:
+    if name in names:
+        return
+    known = {n.lower(): n for n in names}
+    near = difflib.get_close_matches(name.lower(), known, n=1)
+    hint = f"did you mean `{known[near[0]]}`?" if near else None
+    raise _wrong(definition, f"has no parameter `{name}`", hint)
+
+
 def _spread(definition: OpDef, args: Sequence[Any], keywords: Mapping[str, Any]) -> Arguments:
     """An op that takes any number of tensors."""
+    for name in keywords:
+        _check_name(definition, name, list(definition.attr_kinds))
     filled = _filled(definition, dict(keywords), skip=True)
     return Arguments(tuple(args), filled.attrs)
 

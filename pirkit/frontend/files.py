@@ -13,7 +13,7 @@ import numpy as np
 from xdsl.dialects import builtin as mlir
 
 from pirkit.diag.errors import ArtifactError, LimitError, ParseError, UsageError
-from pirkit.diag.limits import check
+from pirkit.diag.limits import check, read_at_most
 from pirkit.diag.source import register_source
 from pirkit.diag.span import Span
 from pirkit.dialect.operation import ProgramOp
@@ -178,12 +178,11 @@ def read_text(path: str) -> str:
 
 def _read_bytes(path: str) -> bytes:
     if path == "-":
-        return sys.stdin.buffer.read()
+        return read_at_most(sys.stdin.buffer)
     try:
-        size = os.stat(path).st_size
-        check("input_bytes", size, Span(path))
+        check("input_bytes", os.stat(path).st_size, Span(path))
         with open(path, "rb") as file:
-            return file.read()
+            return read_at_most(file)
     except LimitError:
         raise
     except OSError as error:

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from pirkit.dialect.opdef import RANDOM, OpDef, infer_meta, lookup, reference
+from pirkit.diag.errors import ConstraintError
+from pirkit.dialect.opdef import RANDOM, OpDef, infer_meta, lookup, reference, require
 from pirkit.dialect.operation import ProgramOp
 from pirkit.lowering.native_ops import FUSED, NATIVE_KERNELS, REWRITTEN, binder
 from pirkit.lowering.native_ops import NAME as NATIVE
@@ -15,7 +16,7 @@ from pirkit.runtime.device import Device
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.fallback import fallback
 from pirkit.runtime.library import Metas
-from pirkit.runtime.meta import Meta
+from pirkit.runtime.meta import Meta, is_addressable
 from pirkit.runtime.plan import Call, Plan
 from pirkit.runtime.registry import (
     ANY,
@@ -58,8 +59,14 @@ class KernelLibrary:
         """Metas of the results; raises ConstraintError for a call that the op does not allow."""
         if op in REWRITTEN:
             return attrs["results"]
-        found = infer_meta.of(lookup(op))(*inputs, **attrs)
-        return cast(Metas, found if isinstance(found, tuple) else (found,))
+        try:
+            found = infer_meta.of(lookup(op))(*inputs, **attrs)
+        except (OverflowError, ValueError) as error:  # of attributes that are infinite, or NaN
+            raise ConstraintError("attributes", str(error)) from error
+        metas = cast(Metas, found if isinstance(found, tuple) else (found,))
+        for meta in metas:
+            require(is_addressable(meta), "size", f"its result {meta} is larger than any memory")
+        return metas
 
     def is_native(self, definition: OpDef) -> bool:
         """True if the op runs on the device of the backend without being taken apart.

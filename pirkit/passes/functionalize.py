@@ -15,9 +15,10 @@ from pirkit.dialect.attrs import decode, encode
 from pirkit.dialect.kinds import LIST, LOOP, SINK, SOURCE
 from pirkit.dialect.opdef import OpDef, lookup
 from pirkit.dialect.operation import PirOp, ProgramOp, create, declares
-from pirkit.dialect.types import VecType
+from pirkit.dialect.types import VecType, meta_of
 from pirkit.passes.base import Pass, PassContext, Stats
 from pirkit.passes.rewrite import meaning, replace, successor
+from pirkit.runtime.meta import compatible
 
 WRITE_BACK: Final = "pd_op.assign_out_"
 """The op that lets the host see the last content of an input or parameter."""
@@ -264,10 +265,15 @@ class _Versions:
         for target, value in self.content.items():
             if _is_source(target):
                 made = self.program if isinstance(value.owner, Block) else value.owner
-                types = (target.type,)
+                types = (target.type if _is_alike(value, target) else value.type,)
                 back = create(WRITE_BACK, (value, target), types, location=made.location)
                 block.add_op(back)
                 self.ctx.count("write_backs")
+
+
+def _is_alike(value: SSAValue, target: SSAValue) -> bool:
+    """False where the storage takes another shape or dtype, as by ``reshape_`` and ``cast_``."""
+    return compatible(meta_of(target.type), meta_of(value.type))
 
 
 def _carried_operations(op: PirOp, blocks: set[Block | None]) -> Iterator[PirOp]:

@@ -75,7 +75,7 @@ class HostDevice:
 
     def block(self, nbytes: int) -> Carve:
         """Memory that begins at a multiple of the alignment."""
-        raw = np.empty(nbytes + ALIGNMENT, np.uint8)
+        raw = allocator.plain_bytes(nbytes + ALIGNMENT)
         start = -raw.ctypes.data % ALIGNMENT
 
         def carve(shape: Sequence[int], dtype: np.dtype[Any], offset: int) -> Array:

@@ -23,6 +23,7 @@ from pirkit.runtime.meta import Meta
 from pirkit.runtime.plan import Plan
 from pirkit.runtime.session import Counters, Mode, Session
 from pirkit.runtime.sessions import Key, SessionPool
+from pirkit.runtime.tensor.allocator import no_memory
 from pirkit.runtime.trace import Trace
 
 Array = np.ndarray[Any, Any]
@@ -101,9 +102,12 @@ class Executable:
             self.counters.runs += 1
         session.draws.begin(self.seed, run)
         session.run()
-        outputs = self._outputs(session)
-        if self._written:
-            self._update(session)
+        try:
+            outputs = self._outputs(session)
+            if self._written:
+                self._update(session)
+        except MemoryError as error:
+            raise no_memory(error) from error
         session.forget()
         self._sessions.give(key, session)
         return outputs

@@ -85,6 +85,8 @@ def bind_call(
             raise call_fault(
                 call, error.message, f"constraint {error.constraint}", error.help
             ) from error
+        except (MemoryError, OverflowError) as error:
+            raise call_fault(call, f"{error or 'out of memory'}", None, None) from error
         except UnsupportedError as error:
             error.span, error.notes = error.span or call.span, (*error.notes, *call.origin)
             raise

@@ -47,6 +47,22 @@ class TensorMeta:
         return f"tensor<{dims}{self.dtype.short}>"
 
 
+MOST_BYTES: Final = 2**63 - 1
+"""Bytes of the largest array: strides and offsets are signed 64-bit integers."""
+
+
+def is_addressable(meta: Meta | None) -> bool:
+    """Whether arrays of that meta can exist: their known dimensions span at most `MOST_BYTES`.
+
+    As in numpy, a dimension of size zero counts as one, and so does an unknown one here.
+    """
+    if isinstance(meta, VecMeta):
+        return all(map(is_addressable, meta.items))
+    if not isinstance(meta, TensorMeta):
+        return True
+    return prod([d for d in meta.shape if d > 0]) * meta.dtype.itemsize <= MOST_BYTES
+
+
 @dataclass(frozen=True, slots=True)
 class VecMeta:
     """A list of tensors, made by ``builtin.combine`` and taken apart by ``builtin.split``."""

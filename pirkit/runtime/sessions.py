@@ -13,6 +13,7 @@ from pirkit.runtime.library import Library
 from pirkit.runtime.meta import Meta
 from pirkit.runtime.plan import Plan
 from pirkit.runtime.session import Counters, Mode, Session
+from pirkit.runtime.tensor.allocator import no_memory
 
 SHAPES_KEPT: Final = 8
 """Combinations of input shapes for which sessions are kept."""
@@ -57,7 +58,10 @@ class SessionPool:
     def made(self, key: Key, mode: Mode, counters: Counters) -> Session:
         """A new session. Raises RuntimeFault for shapes that an op refuses."""
         metas = {s: m for s, m in zip(self._slots, key, strict=True) if m is not None}
-        return Session(self.plan, self.library, metas, counters, mode, self.variables)
+        try:
+            return Session(self.plan, self.library, metas, counters, mode, self.variables)
+        except MemoryError as error:
+            raise no_memory(error) from error
 
     def give(self, key: Key, session: Session) -> None:
         """Take a session back. Those of the shapes that were not seen for longest are dropped."""

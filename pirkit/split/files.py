@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar, cast
 from xdsl.dialects.builtin import ModuleOp
 
 from pirkit.diag.errors import ArtifactError
-from pirkit.diag.limits import check
+from pirkit.diag.limits import check, read_at_most
 from pirkit.diag.span import Span
 from pirkit.dialect.operation import ProgramOp
 from pirkit.dialect.text import parse_mlir, print_mlir
@@ -89,7 +89,8 @@ def _json(name: str) -> Any:
     try:
         check("input_bytes", os.stat(name).st_size, Span(name))
         with open(name, "rb") as file:
-            text = file.read()
+            text = read_at_most(file)
+        check("input_bytes", len(text), Span(name))
     except OSError as error:
         raise ArtifactError(
             f"cannot read {name}: {error.strerror}", code="PK0506", span=Span(name)

@@ -133,5 +133,5 @@ def programs(
         if possible:
             extra = draw(st.dictionaries(names, attributes(strings), max_size=2))
             call = possible[draw(st.integers(0, len(possible) - 1))]
-            builder.call(call, {f"extra_{name}": value for name, value in extra.items()})
+            builder.call(call, {f"extra.{name}": value for name, value in extra.items()})
     return RandomProgram(builder.module)

@@ -6,8 +6,9 @@ from typing import Final
 
 import pytest
 from xdsl.dialects import builtin as mlir
+from xdsl.parser.core import ForwardDeclaredValue
 
-from pirkit.diag.errors import PirkitError
+from pirkit.diag.errors import PirkitError, VerifyError
 from pirkit.diag.limits import STRICT, use_limits
 from pirkit.dialect.attrs import KINDS, NullAttr, encode
 from pirkit.dialect.opdef import OpDef, all_ops
@@ -201,3 +202,12 @@ def test_opaque_condition_is_accepted() -> None:
         f'pir.program @main(%c "c" : {OPAQUE}) {{\npd_op.if(%c) : ({OPAQUE}) -> () {branches}\n}}'
     )
     verify_module(parse_mlir(text))
+
+
+def test_values_that_the_parser_never_met() -> None:
+    program = ProgramOp.build("main")
+    missing = ForwardDeclaredValue(tensor_type((2,), dt.float32))
+    program.block.add_op(create("pd_op.exp", [missing], [missing.type]))
+    with pytest.raises(VerifyError, match="without a definition") as caught:
+        verify_module(mlir.ModuleOp([program]))
+    assert caught.value.code == "PK0201"

@@ -8,11 +8,12 @@ from typing import cast
 
 from pirkit.dialect.map_expr.kernel import MapExpr, Operand, Origin, Statement
 from pirkit.dialect.map_expr.tree import Apply, Choose, Fill, Load, Node, Position
+from pirkit.dialect.opdef import require
 from pirkit.index.change import resized
 from pirkit.index.extent import at, is_sized, named, order
 from pirkit.index.maps import Guard, at_sizes
 from pirkit.index.sizes import Derived, solve
-from pirkit.runtime.meta import UNKNOWN, TensorMeta
+from pirkit.runtime.meta import UNKNOWN, TensorMeta, is_addressable
 
 Shape = tuple[int, ...]
 
@@ -29,10 +30,21 @@ def sizes_at(kernel: MapExpr, shapes: Sequence[Shape]) -> dict[str, int]:
 
 
 def results_at(kernel: MapExpr, shapes: Sequence[Shape]) -> tuple[TensorMeta, ...]:
-    """The metas of a kernel's outputs for inputs of shapes that may be known in part."""
+    """The metas of a kernel's outputs for inputs of shapes that may be known in part.
+
+    Raises ConstraintError if a value is too large for memory, also one that is never stored: the
+    ops that the kernel stands for are refused then, and it could not count its elements.
+    """
     sizes = sizes_at(kernel, shapes)
-    found = [meta_at(m, sizes) for m in kernel.results]
-    return tuple([m.with_shape(UNKNOWN if is_sized(n) else n for n in m.shape) for m in found])
+    for origin in kernel.ops if kernel.is_sized else ():
+        inside = _known(origin.meta, sizes)
+        require(is_addressable(inside), "size", f"{inside} within it is larger than any memory")
+    return tuple([_known(m, sizes) for m in kernel.results])
+
+
+def _known(meta: TensorMeta, sizes: Mapping[str, int]) -> TensorMeta:
+    found = meta_at(meta, sizes)
+    return found.with_shape(UNKNOWN if is_sized(n) else n for n in found.shape)
 
 
 def meta_at(meta: TensorMeta, sizes: Mapping[str, int]) -> TensorMeta:

@@ -244,13 +244,22 @@ class TriuIndices:
 @infer_meta(TrilIndices)
 def _(*, rows: int, cols: int, offset: int, dtype: DType, place: Place) -> TensorMeta:
     require(rows >= 0 and cols >= 0, "C1", f"a matrix of {rows} x {cols}")
-    return TensorMeta((2, len(np.tril_indices(rows, offset, cols)[0])), dtype)
+    return TensorMeta((2, _below(rows, cols, offset)), dtype)
+
+
+def _below(rows: int, columns: int, offset: int) -> int:
+    """How many elements of a matrix lie on and below a diagonal; row k has k + offset + 1 of them,
+    but not fewer than none nor more than all.
+    """
+    first = min(max(0, -offset), rows)
+    full = min(max(first, columns - offset - 1), rows)  # from this row on they are all
+    return (full - first) * (first + full + 1 + 2 * offset) // 2 + (rows - full) * columns
 
 
 @infer_meta(TriuIndices)
 def _(*, row: int, col: int, offset: int, dtype: DType, place: Place) -> TensorMeta:
     require(row >= 0 and col >= 0, "C1", f"a matrix of {row} x {col}")
-    return TensorMeta((2, len(np.triu_indices(row, offset, col)[0])), dtype)
+    return TensorMeta((2, row * col - _below(row, col, offset - 1)), dtype)
 
 
 @reference(TrilIndices)

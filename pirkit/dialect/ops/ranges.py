@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import ceil
+from math import ceil, inf, isfinite
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,7 @@ class Arange:
     Float ranges add up step by step, as Paddle does, so that rounding accumulates.
 
     C1: `step` is not 0.
+    C2: `start`, `end` and `step` are finite.
     """
 
     name = "pd_op.arange"
@@ -40,6 +41,8 @@ class Arange:
 
 
 def _length(start: float, end: float, step: float, dtype: DType) -> int:
+    finite = all(map(isfinite, (start, end, step)))
+    require(finite, "C2", f"a range from {start} to {end} by {step}")
     numbers = [constant(v, dtype) for v in (start, end, step)]
     low, high, by = (int(n) if dtype.is_integer else float(n) for n in numbers)
     require(by != 0, "C1", "the step is 0")
@@ -83,6 +86,7 @@ def _(s: SampleMaker) -> Iterator[Sample]:
 @bad_samples(Arange)
 def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     yield "C1", s(start=0, end=5, step=0, dtype=dt.int64)
+    yield "C2", s(start=0.0, end=inf, step=1.0, dtype=dt.float64)
 
 
 @op

@@ -12,6 +12,7 @@ from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import jet
 from pirkit.dialect.ops.solving import holds_vectors
+from pirkit.dialect.rules.cofactors import determinants, has_cofactors
 from pirkit.dialect.rules.factorization import inverse_gaps
 from pirkit.dialect.rules.series import Coefficient, Series, scaled, times
 from pirkit.dialect.rules.solving import adjoint, transposed
@@ -105,8 +106,10 @@ def _traces(c: OpCall, x: Series) -> Series:
 
 @jet("pd_op.det")
 def _(c: OpCall, x: Series) -> Series:
-    """The product of itself and the slope of its logarithm."""
+    """By cofactors; for large matrices the product of itself and the slope of its logarithm."""
     b = c.b
+    if has_cofactors(c.x):
+        return determinants(b, [c.x, *x])[1:]
     slope = _traces(c, x)
     z: Series = [c.out]
     for k in range(1, len(x) + 1):

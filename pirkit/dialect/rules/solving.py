@@ -11,6 +11,7 @@ from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose, vjp
 from pirkit.dialect.ops.solving import holds_vectors
+from pirkit.dialect.rules.cofactors import cofactors, has_cofactors
 
 
 def transposed(b: Builder, x: Value) -> Value:
@@ -42,8 +43,10 @@ def _(c: OpCall, g: Value) -> Value:
 
 @vjp("pd_op.det")
 def _(c: OpCall, g: Value) -> Value:
-    b = c.b
-    return scalars(b, g * conjugate(b, c.out)) * adjoint(b, b.inverse(c.x))
+    b, x = c.b, c.x
+    if has_cofactors(x):
+        return scalars(b, g) * conjugate(b, cofactors(b, x))
+    return scalars(b, g * conjugate(b, c.out)) * adjoint(b, b.inverse(x))
 
 
 @vjp("pd_op.slogdet")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Final
 
 import numpy as np
@@ -11,6 +12,7 @@ from pirkit.dialect.kinds import INTEGRAL
 from pirkit.dialect.map_expr.needs import divides
 from pirkit.dialect.map_expr.tree import Apply
 from pirkit.dialect.opdef import has_trait
+from pirkit.dialect.promotion import wider
 from pirkit.lowering.codegen import primitives
 from pirkit.lowering.codegen.writing import Demanded, Lines, Unknown
 from pirkit.runtime import dtype as dt
@@ -54,6 +56,11 @@ def apply(
     return lines.compute(op, given, dtype)
 
 
+def _common(a: DType, b: DType) -> DType:
+    """As numpy, which has no type for float16 and bfloat16 together: that is float32 here."""
+    return wider(a, b) if a.is_float and b.is_float else dt.BY_NUMPY[np.result_type(a.np, b.np)]
+
+
 def _alike(
     node: Apply, args: Sequence[str], dtypes: Sequence[DType], lines: Lines
 ) -> Sequence[str]:  # fmt: skip
@@ -68,7 +75,7 @@ def _alike(
     elif len(set(dtypes[skip:])) < 2:
         return args
     else:
-        common = dt.of_array(np.empty(0, np.result_type(*(d.np for d in dtypes[skip:]))))
+        common = reduce(_common, dtypes[skip:])
     pairs = zip(args[skip:], dtypes[skip:], strict=True)
     return [*args[:skip], *(lines.cast(a, d, common) for a, d in pairs)]
 

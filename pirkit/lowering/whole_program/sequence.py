@@ -38,6 +38,7 @@ from pirkit.lowering.whole_program.graph import Refused
 from pirkit.lowering.whole_program.products import product_of
 from pirkit.lowering.whole_program.row_groups import Group, row_groups
 from pirkit.runtime.arena import Arena
+from pirkit.runtime.dtype import REAL_OF
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.native.function import NativeFunction, NativeSequence
 from pirkit.runtime.native.program import NativeProgram, ProgramStep
@@ -177,11 +178,14 @@ class _Sequence:
 
     def copy(self, source: int, meta: TensorMeta) -> int:
         """The elements of a buffer in another one."""
-        size = meta.dtype.itemsize
-        operand = Operand(meta.dtype, (size,), (), meta.numel * size)
+        dtype = REAL_OF.get(meta.dtype, meta.dtype)  # a complex number is copied as its parts
+        size, nbytes = dtype.itemsize, meta.numel * meta.dtype.itemsize
+        operand = Operand(dtype, (size,), (), nbytes)
         body = (Load("x", 0), Store(1, "x"))
-        target = self.temporary(meta.numel * size)
-        self.kernel(Kernel((meta.numel,), (), (operand, operand), (Stage(body),)), [source, target])
+        target = self.temporary(nbytes)
+        self.kernel(
+            Kernel((nbytes // size,), (), (operand, operand), (Stage(body),)), [source, target]
+        )
         return target
 
 

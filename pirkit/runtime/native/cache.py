@@ -53,7 +53,7 @@ class ObjectCache:
             return None
         path = self._path(key)
         try:
-            data = path.read_bytes()
+            data = _of_file(path)
         except OSError:
             return None
         head = len(_MAGIC) + _TAG_BYTES
@@ -148,6 +148,15 @@ def _is_ours(name: str) -> bool:
     return name.endswith(".o") or name.startswith(".")
 
 
+def _of_file(path: Path) -> bytes:
+    """What is in a file. Raises OSError for what is none: a pipe, say, that would wait for ever."""
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    with os.fdopen(handle, "rb") as file:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise OSError(f"{path} is no file")
+        return file.read()
+
+
 def _private(folder: Path) -> bool:
     """Whether a directory, made if need be, is ours and only ours to write."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -175,5 +184,5 @@ def _secret(path: Path) -> bytes | None:
     readable = status.st_mode & (stat.S_IRWXG | stat.S_IRWXO)
     if not stat.S_ISREG(status.st_mode) or readable:
         return None
-    secret = path.read_bytes()
+    secret = _of_file(path)
     return secret if len(secret) == _SECRET_BYTES else None

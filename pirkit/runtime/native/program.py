@@ -34,6 +34,7 @@ from pirkit.runtime.native.program_ir import (
     program_text,
 )
 from pirkit.runtime.native.records_ir import RECORD
+from pirkit.runtime.tensor.allocator import no_memory, plain_bytes
 from pirkit.runtime.tensor.buffer import address_of, is_numpy
 
 Array = np.ndarray[Any, Any]
@@ -84,14 +85,20 @@ class NativeProgram:
 
     def __call__(self, *arrays: Array) -> tuple[Array, ...]:
         """The results of a call on arrays, in order."""
-        results = tuple([new_array(meta) for meta in self.results])
         try:
-            session = self._free.pop()
-        except IndexError:
-            session = _Session(self)
+            results = tuple([new_array(meta) for meta in self.results])
+            session = self._session()
+        except MemoryError as error:
+            raise no_memory(error) from error
         session.call(arrays, results)
         self._free.append(session)
         return results
+
+    def _session(self) -> _Session:
+        try:
+            return self._free.pop()
+        except IndexError:
+            return _Session(self)
 
     def bind(self, arrays: Sequence[Array], results: Sequence[Array]) -> Callable[[], None]:
         """A call on these arrays, whatever is in them when it is made.
@@ -246,7 +253,7 @@ def _lines(nbytes: int) -> tuple[Any, int]:
 
     It is numpy's, which asks for large pages where there is much of it.
     """
-    held = np.empty(nbytes + _LINE, np.uint8)
+    held = plain_bytes(nbytes + _LINE)
     return held, -(-address_of(held) // _LINE) * _LINE
 
 

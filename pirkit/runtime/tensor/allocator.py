@@ -7,12 +7,15 @@ import os
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from errno import ENOMEM
 from math import prod
 from threading import Lock
 from typing import Any, Final, Protocol
 
 import numpy as np
 
+from pirkit.diag.errors import RuntimeFault
+from pirkit.runtime.meta import MOST_BYTES
 from pirkit.runtime.place import CPU, Place
 from pirkit.runtime.tensor.buffer import Array, address_of, interface
 
@@ -202,7 +205,25 @@ def size_class(nbytes: int) -> int:
     return -(-nbytes // step) * step
 
 
+def no_memory(error: MemoryError) -> RuntimeFault:
+    """The error of a program whose values do not fit into the memory of the machine."""
+    return RuntimeFault(
+        f"the program needs more memory than there is: {error}" if str(error) else "out of memory",
+        code="PK0901",
+        help="look at the shapes of its inputs, and at the sizes that it computes from them",
+    )
+
+
+def plain_bytes(nbytes: int) -> Array:
+    """That many bytes of numpy's. Raises MemoryError if the system has none."""
+    if nbytes > MOST_BYTES:
+        raise MemoryError(f"no memory for {nbytes:,} bytes")
+    return np.empty(nbytes, np.uint8)
+
+
 def _pages(nbytes: int) -> mmap.mmap:
+    if nbytes > MOST_BYTES:
+        raise OSError(ENOMEM, os.strerror(ENOMEM))
     if os.name == "nt":
         return mmap.mmap(-1, nbytes)
     # Shared pages, the default, would let a forked child write into its parent's tensors.

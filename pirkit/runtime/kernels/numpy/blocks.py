@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import product
 from math import prod
 from typing import Any, Final
+
+import numpy as np
 
 from pirkit.runtime.binding import Array, Binding
 from pirkit.runtime.dtype import DType
@@ -36,7 +37,6 @@ def walker(b: Binding, shape: Sequence[int], scratch: int = 1, dtype: DType | No
         return whole
 
     size, rows = prod(shape), [b.workspace((BLOCK,), dtype) for _ in range(scratch)]
-    parts = list(_parts(shape))
 
     def walk(passes: Passes, *arrays: Array) -> None:
         if all([a.flags.c_contiguous for a in arrays]):
@@ -45,7 +45,7 @@ def walker(b: Binding, shape: Sequence[int], scratch: int = 1, dtype: DType | No
                 stop = min(start + BLOCK, size)
                 passes(*[a[start:stop] for a in flat], *[r[: stop - start] for r in rows])
             return
-        for part in parts:
+        for part in _parts(shape):
             pieces = [a[part] for a in arrays]
             count, form = pieces[0].size, pieces[0].shape
             passes(*pieces, *[r[:count].reshape(form) for r in rows])
@@ -57,10 +57,9 @@ def _parts(shape: Sequence[int]) -> Iterator[Part]:
     """Indices of blocks that cover a shape: slices of one axis, single steps of those before it."""
     axis = next(k for k in range(len(shape)) if prod(shape[k + 1 :]) <= BLOCK)
     rows = max(1, BLOCK // max(1, prod(shape[axis + 1 :])))
-    cuts = [slice(i, i + rows) for i in range(0, shape[axis], rows)]
-    for before in product(*map(range, shape[:axis])):
-        for cut in cuts:
-            yield (*before, cut)
+    for before in np.ndindex(*shape[:axis]):  # nothing is listed: a shape may be huge
+        for first in range(0, shape[axis], rows):
+            yield (*before, slice(first, first + rows))
 
 
 def in_blocks(b: Binding, passes: Passes, scratch: int = 1) -> Callable[[Array, Array], Any]:
