@@ -22,6 +22,7 @@ from pirkit.lowering.codegen import loopnest
 from pirkit.lowering.codegen.landing import Landing
 from pirkit.lowering.codegen.loopnest import Constant, Fold, FoldKind, Gather, Kernel, Stage
 from pirkit.lowering.codegen.places import Indexing, Places
+from pirkit.lowering.codegen.points import computed
 from pirkit.lowering.codegen.scalars import apply
 from pirkit.lowering.codegen.tile_turns import TileTurns
 from pirkit.lowering.codegen.writing import Demanded, Lines, Unknown
@@ -38,6 +39,8 @@ FOLDS: Final[dict[str, FoldKind]] = {
     "pd_op.any": "max",
     "pd_op.all": "min",
 }
+SUMS: Final = ("pd_op.sum", "pd_op.prod")
+"""Reductions of which the result may be no element, and is rounded."""
 PLACES: Final[dict[str, FoldKind]] = {"pd_op.argmax": "max", "pd_op.argmin": "min"}
 
 
@@ -59,7 +62,9 @@ class Sweep:
     """A stage in the making."""
 
     def __init__(self, numbers: count[int], places: Places) -> None:
-        self.body, self.after = Lines(numbers, places.flag), Lines(numbers, places.flag)
+        excess = places.kernel.excess
+        self.body = Lines(numbers, places.flag, excess=excess)
+        self.after = Lines(numbers, places.flag, excess=excess)
         self.closed: set[int] = set()
         """Values that are known only when the sweep is over."""
 
@@ -187,8 +192,9 @@ class Builder:
             return self.found_at(number, statement, name)
         if statement.reduction not in FOLDS:
             raise Unknown(f"`{statement.reduction}` is no fold of native code")
-        name = lines.cast(name, have, want)
-        return self.fold(lines, FOLDS[statement.reduction], name)
+        name = self.fold(lines, FOLDS[statement.reduction], lines.cast(name, have, want))
+        exact = statement.reduction not in SUMS or computed(want) is want
+        return name if exact else self.sweeps[-1].after.rounded(name, want)
 
     def gathered(self, number: int, statement: Statement, name: str, lines: Lines) -> None:
         """A reduction over the common loops: it is in memory when they are over."""

@@ -12,7 +12,6 @@ from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import constant
 from pirkit.runtime.dtype import DType
 
-
 @dataclass(frozen=True, slots=True)
 class Demanded:
     """What data must keep to: numbers that say where to read lie in [0, extent).
@@ -36,11 +35,14 @@ class Unknown(Exception):
 class Lines:
     """The statements of one body, or of what follows it.
 
-    ``numbers`` make names, ``flag`` gives the operand that tells whether a demand is broken.
+    ``numbers`` make names, ``flag`` gives the operand that tells whether a demand is broken. With
+    ``excess`` results of float16 and bfloat16 stay in float32, in which they are computed.
     """
 
-    def __init__(self, numbers: Iterator[int], flag: Callable[[Demanded], int]) -> None:
-        self.numbers, self.flag = numbers, flag
+    def __init__(
+        self, numbers: Iterator[int], flag: Callable[[Demanded], int], *, excess: bool = False
+    ) -> None:
+        self.numbers, self.flag, self.excess = numbers, flag, excess
         self.statements: list[Statement] = []
         self.known: dict[Any, str] = {}
 
@@ -51,7 +53,8 @@ class Lines:
         """A number; raises Unknown for a complex one."""
         if dtype.is_complex:
             raise Unknown("complex numbers have no native code")
-        number = float(value) if dtype.is_float else constant(value, dtype).item()
+        held = constant(value, dtype).item()
+        number = float(held) if dtype.is_float else held
         key = ("constant", repr(number), dtype.name)
         return self._once(key, lambda name: Constant(name, dtype, number))
 
@@ -61,6 +64,10 @@ class Lines:
 
     def cast(self, name: str, source: DType, dtype: DType) -> str:
         return name if source is dtype else self.compute("cast", [name], dtype)
+
+    def rounded(self, name: str, dtype: DType) -> str:
+        """A value that was computed in float32, as float16 or bfloat16 holds it."""
+        return name if self.excess else self.compute("cast", [name], dtype)
 
     def index(self, axis: int, dtype: DType) -> str:
         return self._once(("index", axis, dtype.name), lambda name: Index(name, axis, dtype))
