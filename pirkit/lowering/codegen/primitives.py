@@ -189,7 +189,9 @@ def cast(b: Builder, x: Value, source: DType, dtype: DType) -> Value:
     """A value as another element type."""
     elem = element(dtype)
     if dtype.name in ("float16", "bfloat16"):
-        return widen(b, narrow(b, cast(b, x, source, float32), dtype), dtype)
+        to_odd = x.type.elem == "double" and dtype.name == "float16"
+        single = _rounded_to_odd(b, x) if to_odd else cast(b, x, source, float32)
+        return widen(b, narrow(b, single, dtype), dtype)
     if elem == "i1":
         return _truth(b, x)
     if x.type.is_float:
@@ -205,6 +207,19 @@ def cast(b: Builder, x: Value, source: DType, dtype: DType) -> Value:
     if to_bits < x.type.bits:
         return b.cast("trunc", x, elem)
     return b.cast("zext" if source.kind in ("uint", "bool") else "sext", x, elem)
+
+
+def _rounded_to_odd(b: Builder, x: Value) -> Value:
+    """A double as a float whose last bit is set if it is inexact: to round it again then is to
+    round once. Without AVX512-FP16 there is no instruction from double to half.
+    """
+    near = b.cast("fptrunc", x, "float")
+    again, bits = b.cast("fpext", near, "double"), b.bits(near, "i32")
+    even = b.compare("eq", b.op("and", bits, 1), 0)
+    wrong = b.op("and", even, b.compare("one", again, x))
+    outside = b.compare("ogt", b.unary("fabs", again), b.unary("fabs", x))
+    odd = b.op("add", bits, b.select(outside, b.like(bits, -1), b.like(bits, 1)))
+    return b.bits(b.select(wrong, odd, bits), "float")
 
 
 def _float_to_int(b: Builder, x: Value, elem: str) -> Value:
