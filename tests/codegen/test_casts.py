@@ -1,6 +1,6 @@
 """Casts there and back: every pair of element types gives what the reference gives, bit by bit.
 
-A law may only drop such a pair, and a kernel only skip it, where the type between holds every value.
+A law may drop such a pair, and a kernel skip it, only where the type between holds every value.
 """
 
 from __future__ import annotations

@@ -175,7 +175,7 @@ class Builder:
         if number in self.wanted:
             index = flat(space(statement.meta.shape), statement.meta.shape)
             operand = self.places.operand(self.inputs + number, self.axes[number], index)
-            lines.statements.append(loopnest.Store(operand, name))
+            lines.statements.append(loopnest.Store(operand, lines.wide.get(name, name)))
 
     def reduced(self, number: int, statement: Statement, name: str, inner: bool) -> str:
         """What a reduction gives, from the name of an element."""

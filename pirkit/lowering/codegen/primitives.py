@@ -191,7 +191,11 @@ def cast(b: Builder, x: Value, source: DType, dtype: DType) -> Value:
     if dtype.name in ("float16", "bfloat16"):
         to_odd = x.type.elem == "double" and dtype.name == "float16"
         single = _rounded_to_odd(b, x) if to_odd else cast(b, x, source, float32)
-        return widen(b, narrow(b, single, dtype), dtype)
+        if dtype.name == "float16":
+            return widen(b, narrow(b, single, dtype), dtype)
+        bits = _nearest_upper(b, single)
+        rounded = b.bits(b.op("and", bits, -0x10000), "float")
+        return b.select(b.compare("uno", single, single), single, rounded)
     if elem == "i1":
         return _truth(b, x)
     if x.type.is_float:
@@ -238,13 +242,17 @@ def narrow(b: Builder, x: Value, dtype: DType) -> Value:
     if dtype.name == "float16":
         return b.cast("fptrunc", x, "half")
     if dtype.name == "bfloat16":
-        bits = b.bits(x, "i32")
-        upper = b.op("lshr", bits, 16)
-        even = b.op("add", b.op("and", upper, 1), 0x7FFF)
-        rounded = b.op("lshr", b.op("add", bits, even), 16)
-        quiet = b.op("or", upper, 0x40)
+        rounded = b.op("lshr", _nearest_upper(b, x), 16)
+        quiet = b.op("or", b.op("lshr", b.bits(x, "i32"), 16), 0x40)
         return b.cast("trunc", b.select(b.compare("uno", x, x), quiet, rounded), "i16")
     return x
+
+
+def _nearest_upper(b: Builder, x: Value) -> Value:
+    """The bits of a number, of which the upper half is the nearest bfloat16."""
+    bits = b.bits(x, "i32")
+    even = b.op("add", b.op("and", b.op("lshr", bits, 16), 1), 0x7FFF)
+    return b.op("add", bits, even)
 
 
 def widen(b: Builder, x: Value, dtype: DType) -> Value:

@@ -12,6 +12,7 @@ from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import constant
 from pirkit.runtime.dtype import DType
 
+
 @dataclass(frozen=True, slots=True)
 class Demanded:
     """What data must keep to: numbers that say where to read lie in [0, extent).
@@ -45,6 +46,8 @@ class Lines:
         self.numbers, self.flag, self.excess = numbers, flag, excess
         self.statements: list[Statement] = []
         self.known: dict[Any, str] = {}
+        self.wide: dict[str, str] = {}
+        """Values that were rounded, and what they were before: a store rounds it just so."""
 
     def fresh(self) -> str:
         return f"n{next(self.numbers)}"
@@ -67,7 +70,11 @@ class Lines:
 
     def rounded(self, name: str, dtype: DType) -> str:
         """A value that was computed in float32, as float16 or bfloat16 holds it."""
-        return name if self.excess else self.compute("cast", [name], dtype)
+        if self.excess:
+            return name
+        made = self.compute("cast", [name], dtype)
+        self.wide[made] = name
+        return made
 
     def index(self, axis: int, dtype: DType) -> str:
         return self._once(("index", axis, dtype.name), lambda name: Index(name, axis, dtype))
