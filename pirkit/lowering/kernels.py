@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
+from pirkit.dialect.infer import infer_metas
 from pirkit.dialect.opdef import RANDOM, OpDef, infer_meta, lookup, reference
 from pirkit.dialect.operation import ProgramOp
 from pirkit.lowering.native_ops import FUSED, NATIVE_KERNELS, REWRITTEN, binder
@@ -58,8 +59,8 @@ class KernelLibrary:
         """Metas of the results; raises ConstraintError for a call that the op does not allow."""
         if op in REWRITTEN:
             return attrs["results"]
-        found = infer_meta.of(lookup(op))(*inputs, **attrs)
-        return cast(Metas, found if isinstance(found, tuple) else (found,))
+        definition = lookup(op)
+        return infer_metas(definition, infer_meta.of(definition), inputs, attrs)
 
     def is_native(self, definition: OpDef) -> bool:
         """True if the op runs on the device of the backend without being taken apart.

@@ -62,17 +62,20 @@ class Round(_Rounding):
     """`x` to `decimals` decimal places, halves to the even neighbour; integers stay.
 
     C1: `x` is an integer or float tensor.
+    C2: `decimals` lies in [-300, 300].
     """
 
     name = "pd_op.round"
     signature = "x ; decimals: i32 = 0 -> out"
 
 
+MOST_DECIMALS: Final = 300
 ROUNDING: Final = (Floor, Ceil, Trunc, Round)
 
 
 @infer_meta(*ROUNDING)
-def _(x: TensorMeta, **_: object) -> TensorMeta:
+def _(x: TensorMeta, *, decimals: int = 0) -> TensorMeta:
+    require(abs(decimals) <= MOST_DECIMALS, "C2", f"rounding to {decimals} decimal places")
     require(x.dtype.is_float or x.dtype.is_integer, "C1", f"{x.dtype} cannot be rounded")
     return x
 
@@ -116,6 +119,8 @@ def _(s: SampleMaker) -> Iterator[Sample]:
 @bad_samples(*ROUNDING)
 def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     yield "C1", s(s.bools(3))
+    if s.definition.name == "pd_op.round":
+        yield "C2", s(s.tensor(3), decimals=400)
 
 
 @op
