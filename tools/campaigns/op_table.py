@@ -2,9 +2,10 @@
 
     python -m tools.campaigns.op_table --seed 1 --count 20000 --out op_table.jsonl
 
-Each case is one call of one op as a program: the reference, `@default`, native code (`@fused`) and the eager
-function have to agree, or all refuse it with a code. A process serves a range of cases, so that a crash or
-a hang is a finding, too; a file that exists is continued. At the end comes one table.
+Each case is one call of one op as a program: the reference, numpy kernels, `@default`, native code
+(`@fused`) and the eager function have to agree, or all refuse it with a code. A process serves a
+range of cases, so that a crash or a hang is a finding, too; a file that exists is continued. At the
+end comes one table; the exit status is 1 for findings other than `refused` and `nan`.
 """
 
 from __future__ import annotations
@@ -107,9 +108,7 @@ def _campaign(options: argparse.Namespace) -> Iterator[tuple[int, list[list[str]
         command = [sys.executable, "-m", "tools.campaigns.op_table", "--serve"]
         command += ["--seed", str(options.seed), "--start", str(first), "--count", str(count)]
         command += ["--ops", options.ops]
-        served = subprocess.run(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False
-        )
+        served = subprocess.run(command, capture_output=True, text=True, check=False)
         lines = served.stdout.splitlines()
         if served.returncode:
             call = describe(options.seed, first + len(lines), options.ops)

@@ -89,7 +89,7 @@ def _(x: TensorMeta, *others: TensorMeta) -> TensorMeta:
 @reference(CopySign)
 @in_f32
 def _(x: Array, y: Array) -> Array:
-    if x.dtype.kind == "f":
+    if x.dtype.kind == "f":  # it is widened
         return np.copysign(x, y)
     return np.where(y < 0, -np.abs(x), np.abs(x))
 

@@ -193,7 +193,7 @@ def _median(
     low, high = pair[..., :1], pair[..., 1:]
     value = low if mode == "min" else _mean(low, high)
     if dt.of_array(x).is_float:
-        value = np.where(missing, np.nan, value).astype(x.dtype)
+        value = np.where(missing, x.dtype.type(np.nan), value)
     shape = tuple(x.shape[i] for i in kept) if shape is None else shape
     if mode == "min":
         return value.reshape(shape), where[..., 0].reshape(shape)
