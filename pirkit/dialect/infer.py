@@ -17,6 +17,7 @@ from pirkit.dialect.attrs import KINDS, decode, encode
 from pirkit.dialect.opdef import OpDef, RuleTable, infer_meta
 from pirkit.dialect.signature import INT_KINDS, REQUIRED, Operand
 from pirkit.dialect.types import meta_of, type_of
+from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import constant
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.meta import UNKNOWN, Meta, TensorMeta, VecMeta
@@ -102,13 +103,20 @@ def infer_metas(
 
 
 def _check_first(definition: OpDef, tensors: Sequence[Meta | None]) -> None:
-    """The first tensor, or list of tensors, has an element type of the op."""
+    """The first tensor, or list of tensors, has an element type of the op.
+
+    Half precision goes where float32 does: mixed precision was recorded on devices that have more
+    kernels than the table lists.
+    """
     first = tensors[0] if tensors else None
     metas = first.items if isinstance(first, VecMeta) else (first,)
     if definition.dialect != "pd_op" or not definition.dtypes:
         return
+    admitted = definition.dtypes
+    if dt.float32 in admitted:
+        admitted = (*admitted, dt.float16, dt.bfloat16)
     for meta in metas:
-        if isinstance(meta, TensorMeta) and meta.dtype not in definition.dtypes:
+        if isinstance(meta, TensorMeta) and meta.dtype not in admitted:
             slot = next(s for s in definition.operands if s.kind is None)
             known = ", ".join(d.name for d in definition.dtypes)
             told = f"`{slot.name}` has dtype {meta.dtype}"
