@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 
@@ -17,11 +17,14 @@ from pirkit.dialect.attrs import KINDS, decode, encode
 from pirkit.dialect.opdef import OpDef, RuleTable, infer_meta
 from pirkit.dialect.signature import INT_KINDS, REQUIRED, Operand
 from pirkit.dialect.types import meta_of, type_of
+from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import constant
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.meta import UNKNOWN, Meta, TensorMeta, VecMeta
 
 Rule = Callable[..., Any]
+RULE_FAULTS: Final = (ArithmeticError, LookupError, TypeError, ValueError)
+"""What Python raises when a rule computes with arguments that do not fit together."""
 Constant = Any
 """A Python number, a tuple of numbers with None for unknown elements, or None if unknown."""
 
@@ -79,12 +82,45 @@ def infer_call(
     slots = definition.operands
     last = len(slots) - 1
     tensors = [m for i, m in enumerate(metas) if slots[min(i, last)].kind is None]
+    results = infer_metas(definition, rule, tensors, keywords)
+    return tuple([None if m is None else type_of(m) for m in results])
+
+
+def infer_metas(
+    definition: OpDef, rule: Rule, tensors: Sequence[Meta | None], keywords: Mapping[str, Any]
+) -> tuple[Meta | None, ...]:
+    """The metas of all results.
+
+    Raises ConstraintError for a call that the op does not allow, or that its rule cannot follow.
+    """
+    _check_first(definition, tensors)
     try:
         found = rule(*tensors, **keywords)
-    except (OverflowError, ValueError) as error:  # of attributes that are infinite, or NaN
-        raise ConstraintError("attributes", str(error)) from error
-    results = cast("tuple[Meta | None, ...]", found if isinstance(found, tuple) else (found,))
-    return tuple([None if m is None else type_of(m) for m in results])
+    except RULE_FAULTS as error:
+        told = f"the operands and attributes do not fit together: {error}"
+        raise ConstraintError("arguments", told) from error
+    return cast("tuple[Meta | None, ...]", found if isinstance(found, tuple) else (found,))
+
+
+def _check_first(definition: OpDef, tensors: Sequence[Meta | None]) -> None:
+    """The first tensor, or list of tensors, has an element type of the op.
+
+    Half precision goes where float32 does: mixed precision was recorded on devices that have more
+    kernels than the table lists.
+    """
+    first = tensors[0] if tensors else None
+    metas = first.items if isinstance(first, VecMeta) else (first,)
+    if definition.dialect != "pd_op" or not definition.dtypes:
+        return
+    admitted = definition.dtypes
+    if dt.float32 in admitted:
+        admitted = (*admitted, dt.float16, dt.bfloat16)
+    for meta in metas:
+        if isinstance(meta, TensorMeta) and meta.dtype not in admitted:
+            slot = next(s for s in definition.operands if s.kind is None)
+            known = ", ".join(d.name for d in definition.dtypes)
+            told = f"`{slot.name}` has dtype {meta.dtype}"
+            raise ConstraintError("dtypes", told, help=f"`{definition.name}` takes {known}")
 
 
 @lru_cache(maxsize=4096)

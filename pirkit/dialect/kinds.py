@@ -73,6 +73,7 @@ IDEMPOTENT: Final = "idempotent"
 INVOLUTION: Final = "involution"
 SELECTIVE: Final = "selective"
 INTEGRAL: Final = "integral"
+EXACT: Final = "exact"
 
 TRAITS: Final[dict[str, str]] = {
     CONSTANT_LIKE: "holds its result in its attributes",
@@ -92,6 +93,7 @@ TRAITS: Final[dict[str, str]] = {
     IDEMPOTENT: "f(f(x)) = f(x)",
     INVOLUTION: "f(f(x)) = x",
     SELECTIVE: "f(x, x) = x",
+    EXACT: "the result is an element, or has no more digits than one: nothing is rounded",
     INTEGRAL: "the result is an integer of the operand's element type",
 }
 """Each trait, and what an op promises that has it."""

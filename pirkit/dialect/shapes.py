@@ -70,6 +70,12 @@ def normalize_axes(
     return out
 
 
+def check_offset(offset: int) -> None:
+    """An offset of a diagonal is not the one that numpy cannot negate: it reads foreign memory."""
+    if not -(2**31) < offset < 2**31:
+        raise ConstraintError("bounds", f"there is no diagonal at offset {offset}")
+
+
 def reduced(
     shape: Shape, axes: Sequence[int | None] | None, keepdim: bool, constraint: str = "C1"
 ) -> Shape:

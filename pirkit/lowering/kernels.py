@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
-from pirkit.diag.errors import ConstraintError
+from pirkit.dialect.infer import infer_metas
 from pirkit.dialect.opdef import RANDOM, OpDef, infer_meta, lookup, reference, require
 from pirkit.dialect.operation import ProgramOp
 from pirkit.lowering.native_ops import FUSED, NATIVE_KERNELS, REWRITTEN, binder
@@ -59,11 +59,8 @@ class KernelLibrary:
         """Metas of the results; raises ConstraintError for a call that the op does not allow."""
         if op in REWRITTEN:
             return attrs["results"]
-        try:
-            found = infer_meta.of(lookup(op))(*inputs, **attrs)
-        except (OverflowError, ValueError) as error:  # of attributes that are infinite, or NaN
-            raise ConstraintError("attributes", str(error)) from error
-        metas = cast(Metas, found if isinstance(found, tuple) else (found,))
+        definition = lookup(op)
+        metas = infer_metas(definition, infer_meta.of(definition), inputs, attrs)
         for meta in metas:
             require(is_addressable(meta), "size", f"its result {meta} is larger than any memory")
         return metas

@@ -126,16 +126,24 @@ def _widened_and_back(op: PirOp, classes: AliasClasses) -> Found:
         return None
     source, wide = _dtype(inner.operands[0]), _dtype(op.operands[0])
     back = _dtype(op.results[0]) is source
-    return inner.operands[0] if back and source.name in _HELD.get(wide.name, ()) else None
+    return inner.operands[0] if back and source.name in HELD.get(wide.name, ()) else None
 
 
-_HELD: Final[dict[str, tuple[str, ...]]] = {
+HELD: Final[dict[str, tuple[str, ...]]] = {
     "float64": ("float32", "float16", "bfloat16", "int32", "int16", "int8", "uint8", "bool"),
     "float32": ("float16", "bfloat16", "int16", "int8", "uint8", "bool"),
     "int64": ("int32", "int16", "int8", "uint8", "bool"),
     "int32": ("int16", "int8", "uint8", "bool"),
     "int16": ("int8", "uint8", "bool"),
-    "complex128": ("complex64",),
+    "int8": ("bool",),
+    "uint8": ("bool",),
+    "float16": ("int8", "uint8", "bool"),
+    "bfloat16": ("int8", "uint8", "bool"),
+    "complex64": ("float32", "float16", "bfloat16", "int16", "int8", "uint8", "bool"),
+    "complex128": (
+        *("complex64", "float64", "float32", "float16", "bfloat16"),
+        *("int32", "int16", "int8", "uint8", "bool"),
+    ),
 }
 """Element types -> those of which they hold every value."""
 

@@ -54,6 +54,11 @@ def constant(value: complex, dtype: DType) -> Array:
     return convert(x if x.dtype.kind != "i" else x.astype(np.int64), dtype)
 
 
+def arithmetic_dtype(x: Array) -> DType:
+    """The element type that arithmetic on ``x`` is done in."""
+    return dt.float32 if x.dtype in HALVES else dt.of_array(x)
+
+
 def widened(x: Array) -> Array:
     """``x`` in float32 if it is narrower, else as it is."""
     return x.astype(np.float32) if x.dtype in HALVES else x

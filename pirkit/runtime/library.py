@@ -9,7 +9,7 @@ from typing import Any, Protocol, cast
 import numpy as np
 
 from pirkit.diag.errors import ConstraintError, RuntimeFault, UnsupportedError
-from pirkit.runtime.binding import Binding, Step, first_dtype
+from pirkit.runtime.binding import KERNEL_FAULTS, Binding, Step, first_dtype
 from pirkit.runtime.device import Device
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.meta import Meta, TensorMeta, VecMeta
@@ -85,8 +85,8 @@ def bind_call(
             raise call_fault(
                 call, error.message, f"constraint {error.constraint}", error.help
             ) from error
-        except (MemoryError, OverflowError) as error:
-            raise call_fault(call, f"{error or 'out of memory'}", None, None) from error
+        except KERNEL_FAULTS as error:
+            raise call_fault(call, f"{error}" or "out of memory", None, None) from error
         except UnsupportedError as error:
             error.span, error.notes = error.span or call.span, (*error.notes, *call.origin)
             raise

@@ -1,6 +1,6 @@
 """The corpus in float32, bfloat16 and float16: taken apart, a program computes what it did whole.
 
-Fused, too, but kernels keep float32 between their parts: what they give is compared more loosely.
+Fused, too: kernels sum in an order of their own, so what they give is compared more loosely.
 
 Half-precision programs are those of the corpus after `convert-dtype`. Outputs and buffers of whole
 and decomposed programs are compared with one another, gradients, which exist in parts only, with

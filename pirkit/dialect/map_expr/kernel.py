@@ -131,6 +131,9 @@ class MapExpr:
     rows: tuple[int, ...] = ()
     sizes: tuple[Derived, ...] = ()
     ops: tuple[Origin, ...] = ()
+    excess: bool = False
+    """Whether results of float16 and bfloat16 may stay in float32 until they are stored or cast;
+    else each op rounds its result to the element type that it states."""
 
     @cached_property
     def is_sized(self) -> bool:

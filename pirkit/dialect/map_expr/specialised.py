@@ -62,6 +62,7 @@ def with_sizes(kernel: MapExpr, sizes: Mapping[str, int]) -> MapExpr:
         tuple([at(n, sizes) for n in kernel.rows]),
         tuple([_derived(d, sizes) for d in kernel.sizes if is_sized(at(named(d.name), sizes))]),
         tuple([_origin(o, sizes) for o in kernel.ops]),
+        kernel.excess,
     )
 
 

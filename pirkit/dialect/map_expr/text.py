@@ -14,7 +14,9 @@
 ``x0...`` are inputs, ``o0...`` the ops of the program that the kernel stands for, ``v0...`` stored
 values, ``t0...`` nodes of a tree. Expressions have Python's
 syntax, ``//`` being the floor of a division. ``s0...`` are sizes that the shapes of inputs tell; a
-line ``size s1 = broadcast(s0, s2)`` behind the first says how one follows from others.
+line ``size s1 = broadcast(s0, s2)`` behind the first says how one follows from others. An op rounds
+its result to the element type that ends its line, unless the first line ends in
+``excess-precision``: then native code may keep float16 and bfloat16 in float32 until it stores.
 """
 
 from __future__ import annotations
@@ -43,7 +45,8 @@ _NAMES: Final[dict[str, Any]] = {**_DTYPES, "inf": inf, "nan": nan}
 
 def print_kernel(kernel: MapExpr) -> str:
     """The kernel as text."""
-    lines = [f"kernel {kernel.name} rows {list(kernel.rows)}"]
+    excess = " excess-precision" if kernel.excess else ""
+    lines = [f"kernel {kernel.name} rows {list(kernel.rows)}{excess}"]
     lines += [f"size {size}" for size in kernel.sizes]
     lines += [f"input {_meta(m)}" for m in kernel.inputs]
     count = len(kernel.inputs)
@@ -168,7 +171,7 @@ def _body(statement: Statement, count: int) -> Iterator[str]:
 
 # --- reading --------------------------------------------------------------------------------------
 
-_HEAD: Final = re.compile(r"kernel (\w+) rows (\[.*\])")
+_HEAD: Final = re.compile(r"kernel (\w+) rows (\[.*\])( excess-precision)?")
 _META: Final = r"(\w+)(\[[\w+*, -]*\])"
 _VALUE: Final = re.compile(r"([xo])(\d+)")
 _NAME: Final = re.compile(r"s\d+")
@@ -227,7 +230,9 @@ class _Reader:
             self.fail(f"line {self.at + 1} is not understood")
         rows = self.numbers(head[2])
         inputs, ops = tuple(self.inputs), tuple(self.ops)
-        return MapExpr(head[1], inputs, tuple(statements), tuple(outputs), rows, tuple(sizes), ops)
+        values, shown = tuple(statements), tuple(outputs)
+        excess = head[3] is not None
+        return MapExpr(head[1], inputs, values, shown, rows, tuple(sizes), ops, excess)
 
     def match(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
         found = pattern.fullmatch(self.lines[self.at]) if self.at < len(self.lines) else None

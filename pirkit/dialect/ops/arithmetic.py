@@ -13,7 +13,7 @@ from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import broadcast, show, unchanged
 from pirkit.runtime import dtype as dt
-from pirkit.runtime.convert import constant, in_f32
+from pirkit.runtime.convert import arithmetic_dtype, constant, in_f32
 from pirkit.runtime.meta import UNKNOWN, TensorMeta, VecMeta
 
 KIND = ELEMENTWISE
@@ -25,7 +25,8 @@ Array = np.ndarray[Any, Any]
 class Scale:
     """`x * scale + bias`, or `(x + bias) * scale` when `bias_after_scale` is false.
 
-    Both numbers take the dtype of `x` before the arithmetic: 1.5 scales integers by 1.
+    Both numbers take the dtype of `x` before the arithmetic: 1.5 scales integers by 1. With float16
+    and bfloat16 they stay in float32, as all of the arithmetic does.
     """
 
     name = "pd_op.scale"
@@ -49,7 +50,7 @@ def _add_then_scale(x: Array, scale: Array, bias: Array) -> Any:
 
 @reference(Scale)
 def _(x: Array, *, scale: complex, bias: float, bias_after_scale: bool) -> Array:
-    dtype = dt.of_array(x)
+    dtype = arithmetic_dtype(x)
     arithmetic = _scale_then_add if bias_after_scale else _add_then_scale
     return arithmetic(x, constant(scale, dtype), constant(bias, dtype))
 
@@ -64,7 +65,7 @@ def _(s: SampleMaker) -> Iterator[Sample]:
 
 @op
 class Pow:
-    """`x ** y` for a number `y`, which takes the dtype of `x` first.
+    """`x ** y` for a number `y`, which takes the dtype of `x` first (float32 for half precision).
 
     C1: an integer `x` takes no negative exponent.
     C2: `x` is not bool.
@@ -87,7 +88,7 @@ def _(x: TensorMeta, *, y: float) -> TensorMeta:
 
 @reference(Pow)
 def _(x: Array, *, y: float) -> Array:
-    return in_f32(np.power)(x, constant(y, dt.of_array(x)))
+    return in_f32(np.power)(x, constant(y, arithmetic_dtype(x)))
 
 
 @samples(Pow)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pirkit.dialect.kinds import ALIAS, ELEMENTWISE, RESHAPE, VIEW
+from pirkit.dialect.kinds import ALIAS, ELEMENTWISE, EXACT, RESHAPE, VIEW
 from pirkit.dialect.opdef import WRITE, bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import show, unchanged
@@ -67,7 +67,7 @@ class Assign:
     """A copy of `x`."""
 
     name = "pd_op.assign"
-    traits = (RESHAPE,)
+    traits = (EXACT, RESHAPE)
     signature = "x -> out"
     dtypes = dt.ANY
     inplace = {"out": "x"}

@@ -10,7 +10,7 @@ import numpy as np
 from pirkit.dialect.kinds import MOVEMENT
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.samples import Sample, SampleMaker
-from pirkit.dialect.shapes import add_dims, normalize_axes, same_dim, show
+from pirkit.dialect.shapes import add_dims, check_offset, normalize_axes, same_dim, show
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import constant, widened
 from pirkit.runtime.dtype import DType
@@ -46,6 +46,7 @@ class Trace:
 @infer_meta(Trace)
 def _(x: TensorMeta, *, offset: int, axis1: int, axis2: int) -> TensorMeta:
     require(x.rank >= 2, "C1", f"shape {show(x.shape)} is no matrix")
+    check_offset(offset)
     gone = normalize_axes((axis1, axis2), x.rank)
     return x.with_shape(d for i, d in enumerate(x.shape) if i not in gone)
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from pirkit.diag.errors import RuntimeFault
-from pirkit.dialect.kinds import COSTLY, ELEMENTWISE, SELECTIVE
+from pirkit.dialect.kinds import COSTLY, ELEMENTWISE, EXACT, SELECTIVE
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.promotion import promote
 from pirkit.dialect.samples import Sample, SampleMaker
@@ -140,7 +140,7 @@ class Maximum(_OrderedBinary):
     """
 
     name = "pd_op.maximum"
-    traits = (SELECTIVE,)
+    traits = (EXACT, SELECTIVE)
 
 
 @op
@@ -153,7 +153,7 @@ class Minimum(_OrderedBinary):
     """
 
     name = "pd_op.minimum"
-    traits = (SELECTIVE,)
+    traits = (EXACT, SELECTIVE)
 
 
 @op
@@ -166,7 +166,7 @@ class Fmax(_OrderedBinary):
     """
 
     name = "pd_op.fmax"
-    traits = (SELECTIVE,)
+    traits = (EXACT, SELECTIVE)
 
 
 @op
@@ -179,7 +179,7 @@ class Fmin(_OrderedBinary):
     """
 
     name = "pd_op.fmin"
-    traits = (SELECTIVE,)
+    traits = (EXACT, SELECTIVE)
 
 
 @op

@@ -51,7 +51,7 @@ class FftC2r:
     """Transform over `axes` of a tensor that has the symmetry of a real signal.
 
     The last of `axes` holds the first half of the terms; the result has `last_dim_size` elements
-    there, or 2 * (n - 1) if that is 0.
+    there, or 2 * (n - 1) if that is not positive.
 
     C1: `x` is complex.
     C2: `axes` are distinct, at least one, and lie within the rank.
@@ -149,7 +149,7 @@ def _(
 def _(
     x: Array, *, axes: tuple[int, ...], normalization: str, forward: bool, last_dim_size: int
 ) -> Array:
-    size = last_dim_size or 2 * (x.shape[axes[-1]] - 1)
+    size = last_dim_size if last_dim_size > 0 else 2 * (x.shape[axes[-1]] - 1)
     sizes = [*(x.shape[a] for a in axes[:-1]), size]
     if forward:  # the conjugate turns numpy's inverse transform into a forward one
         norm = cast(_Norm, OPPOSITE[normalization])

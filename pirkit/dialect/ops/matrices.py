@@ -10,7 +10,7 @@ import numpy as np
 from pirkit.dialect.kinds import IDEMPOTENT, MOVEMENT
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.samples import Sample, SampleMaker
-from pirkit.dialect.shapes import normalize_axes, show
+from pirkit.dialect.shapes import check_offset, normalize_axes, show
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import constant
 from pirkit.runtime.meta import UNKNOWN, TensorMeta
@@ -92,6 +92,7 @@ class Diag:
 @infer_meta(Diag)
 def _(x: TensorMeta, *, offset: int, padding_value: float) -> TensorMeta:
     require(x.rank <= 2, "C1", f"shape {show(x.shape)} has more than two dimensions")
+    check_offset(offset)
     if x.rank < 2:
         size = x.shape[0] if x.rank else 1
         side = size if size == UNKNOWN else size + abs(offset)
@@ -144,6 +145,7 @@ class Diagonal:
 @infer_meta(Diagonal)
 def _(x: TensorMeta, *, offset: int, axis1: int, axis2: int) -> TensorMeta:
     require(x.rank >= 2, "C1", f"shape {show(x.shape)} is no matrix")
+    check_offset(offset)
     rows, columns = normalize_axes((axis1, axis2), x.rank)
     kept = [d for i, d in enumerate(x.shape) if i not in (rows, columns)]
     height, width = x.shape[rows], x.shape[columns]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pirkit.dialect.kinds import COSTLY, ELEMENTWISE
+from pirkit.dialect.kinds import COSTLY, ELEMENTWISE, EXACT
 from pirkit.dialect.opdef import (
     bad_samples,
     infer_meta,
@@ -37,6 +37,7 @@ class CopySign:
     """
 
     name = "pd_op.copysign"
+    traits = (EXACT,)
     signature = "x, y -> out"
     dtypes = dt.REAL
     inplace = {"out": "x"}
@@ -93,7 +94,7 @@ def _(x: TensorMeta, *others: TensorMeta) -> TensorMeta:
 @reference(CopySign)
 @in_f32
 def _(x: Array, y: Array) -> Array:
-    if x.dtype.kind == "f":
+    if x.dtype.kind == "f":  # it is widened
         return np.copysign(x, y)
     return np.where(y < 0, -np.abs(x), np.abs(x))
 

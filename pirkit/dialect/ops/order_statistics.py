@@ -194,7 +194,8 @@ def _median(
     pair = np.take_along_axis(rows, where, -1)
     low, high = pair[..., :1], pair[..., 1:]
     value = low if mode == "min" else _mean(low, high)
-    value = np.where(missing, np.nan, value).astype(x.dtype) if x.dtype.kind == "f" else value
+    if dt.of_array(x).is_float:
+        value = np.where(missing, x.dtype.type(np.nan), value)
     shape = tuple(x.shape[i] for i in kept) if shape is None else shape
     if mode == "min":
         return value.reshape(shape), where[..., 0].reshape(shape)
@@ -202,8 +203,8 @@ def _median(
 
 
 def _mean(low: Array, high: Array) -> Array:
-    if low.dtype.kind == "f":
-        return ((low + high) / 2).astype(low.dtype)
+    if dt.of_array(low).is_float:
+        return ((widened(low) + widened(high)) / 2).astype(low.dtype)
     return np.trunc((low.astype(np.float64) + high) / 2).astype(low.dtype)
 
 

@@ -121,6 +121,7 @@ class MultiDot:
 
     C1: there are at least two, and those between the first and the last are matrices.
     C2: inner dimensions are equal.
+    C3: all have one dtype.
     """
 
     name = "pd_op.multi_dot"
@@ -135,6 +136,8 @@ def _(x: VecMeta) -> TensorMeta:
     ends = all(item.rank in (1, 2) for item in (items[0], items[-1]))
     inside = all(item.rank == 2 for item in items[1:-1])
     require(ends and inside, "C1", "a factor is no matrix")
+    alike = len({item.dtype for item in items}) == 1
+    require(alike, "C3", f"dtypes {', '.join(item.dtype.name for item in items)} differ")
     for left, right in pairwise(items):
         agree = same_dim(left.shape[-1], right.shape[0])
         require(agree, "C2", f"{show(left.shape)} before {show(right.shape)}")
@@ -159,3 +162,5 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     yield "C1", s([s.tensor(3, 4)])
     yield "C1", s([s.tensor(3, 4), s.tensor(4), s.tensor(4, 4)])
     yield "C2", s([s.tensor(3, 4), s.tensor(3, 4)])
+    other = dt.FLOATS[s.dtype is dt.FLOATS[0]]
+    yield "C3", s([s.tensor(3, 4), s.tensor(4, 4, dtype=other)])

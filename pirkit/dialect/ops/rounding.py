@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from pirkit.dialect.kinds import ELEMENTWISE, IDEMPOTENT, INTEGRAL
+from pirkit.dialect.kinds import ELEMENTWISE, EXACT, IDEMPOTENT, INTEGRAL
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.runtime import dtype as dt
@@ -36,7 +36,7 @@ class Floor(_Rounding):
     """
 
     name = "pd_op.floor"
-    traits = (IDEMPOTENT, INTEGRAL)
+    traits = (EXACT, IDEMPOTENT, INTEGRAL)
 
 
 @op
@@ -47,7 +47,7 @@ class Ceil(_Rounding):
     """
 
     name = "pd_op.ceil"
-    traits = (IDEMPOTENT, INTEGRAL)
+    traits = (EXACT, IDEMPOTENT, INTEGRAL)
 
 
 @op
@@ -58,7 +58,7 @@ class Trunc(_Rounding):
     """
 
     name = "pd_op.trunc"
-    traits = (IDEMPOTENT, INTEGRAL)
+    traits = (EXACT, IDEMPOTENT, INTEGRAL)
     signature = "input -> out"
     inplace = {"out": "input"}
 
@@ -68,18 +68,21 @@ class Round(_Rounding):
     """`x` to `decimals` decimal places, halves to the even neighbour; integers stay.
 
     C1: `x` is an integer or float tensor.
+    C2: `decimals` lies in [-300, 300].
     """
 
     name = "pd_op.round"
-    traits = (INTEGRAL,)
+    traits = (EXACT, INTEGRAL)
     signature = "x ; decimals: i32 = 0 -> out"
 
 
+MOST_DECIMALS: Final = 300
 ROUNDING: Final = (Floor, Ceil, Trunc, Round)
 
 
 @infer_meta(*ROUNDING)
-def _(x: TensorMeta, **_: object) -> TensorMeta:
+def _(x: TensorMeta, *, decimals: int = 0) -> TensorMeta:
+    require(abs(decimals) <= MOST_DECIMALS, "C2", f"rounding to {decimals} decimal places")
     require(x.dtype.is_float or x.dtype.is_integer, "C1", f"{x.dtype} cannot be rounded")
     return x
 
@@ -123,6 +126,8 @@ def _(s: SampleMaker) -> Iterator[Sample]:
 @bad_samples(*ROUNDING)
 def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     yield "C1", s(s.bools(3))
+    if s.definition.name == "pd_op.round":
+        yield "C2", s(s.tensor(3), decimals=400)
 
 
 @op
@@ -133,7 +138,7 @@ class Abs:
     """
 
     name = "pd_op.abs"
-    traits = (IDEMPOTENT,)
+    traits = (EXACT, IDEMPOTENT)
     signature = "x -> out"
     dtypes = dt.NUMBERS
     inplace = {"out": "x"}
@@ -156,7 +161,7 @@ class Sign:
     """
 
     name = "pd_op.sign"
-    traits = (IDEMPOTENT,)
+    traits = (EXACT, IDEMPOTENT)
     signature = "x -> out"
     dtypes = dt.NUMBERS
 

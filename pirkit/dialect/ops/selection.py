@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pirkit.dialect.kinds import ELEMENTWISE
+from pirkit.dialect.kinds import ELEMENTWISE, EXACT
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.promotion import promote
 from pirkit.dialect.samples import Sample, SampleMaker
@@ -31,6 +31,7 @@ class Where:
     """
 
     name = "pd_op.where"
+    traits = (EXACT,)
     signature = "condition, x, y -> out"
     dtypes = dt.BOOL
     inplace = {"out": "x"}

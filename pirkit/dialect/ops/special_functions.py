@@ -104,7 +104,7 @@ class Polygamma:
     """The derivative of order `n` of `digamma`; infinite at 0 and the negative integers.
 
     C1: `x` is a float tensor.
-    C2: `n` is at least 1 (order 0 is `digamma` itself).
+    C2: `n` is at least 1 (order 0 is `digamma` itself) and at most 1000.
     """
 
     name = "pd_op.polygamma"
@@ -156,9 +156,13 @@ def _float_only(x: TensorMeta, **_: object) -> TensorMeta:
     return x
 
 
+MOST_DERIVATIVES: Final = 1000
+"""What is beyond overflows everywhere but far away, and takes long."""
+
+
 @infer_meta(Polygamma)
 def _(x: TensorMeta, *, n: int) -> TensorMeta:
-    require(n >= 1, "C2", f"the order {n} is not positive")
+    require(1 <= n <= MOST_DERIVATIVES, "C2", f"order {n}")
     return _float_only(x)
 
 

@@ -69,7 +69,7 @@ COMPOSED: Final[dict[str, Rule]] = {
     "silu": lambda c, x: x * c.b.sigmoid(x),
     "swish": lambda c, x: x * c.b.sigmoid(x),
     "gelu": _gelu,
-    "mish": lambda c, x: x * c.b.tanh(_softplus(c, x, 1.0, 20.0)),
+    "mish": lambda c, x: x * c.b.tanh(_softplus(c, x, 1.0, getattr(c, "lambda"))),
     "softplus": lambda c, x: _softplus(c, x, c.beta, c.threshold),
     "softsign": lambda c, x: x / (c.b.abs(x) + 1),
     "tanh_shrink": lambda c, x: x - c.b.tanh(x),

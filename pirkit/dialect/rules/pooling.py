@@ -60,7 +60,7 @@ def _pads_by_size(c: OpCall, largest: bool) -> bool:
 
 @decompose("pd_op.max_pool2d_with_index", "pd_op.max_pool3d_with_index")
 def _(c: OpCall) -> tuple[Value, Value]:
-    """The first of the greatest elements of a window is taken, and its place in the image told."""
+    """The first of the greatest elements of a window is taken, and its place in the image."""
     b, x = c.b, c.b.wide(c.x)
     axes, lengths = tuple(range(2, x.rank)), tuple(x.shape[2:])
     if UNKNOWN in lengths or 0 in lengths:
@@ -80,6 +80,10 @@ def _(c: OpCall) -> tuple[Value, Value]:
     places = _places(every, lengths)
     x = in_shape(b, x, [*sizes_of(b, x)[:2], *positions, places.shape[-1]])
     chosen = b.argmax(x, axis=-1, keepdims=True, flatten=False, dtype=dt.int64)
+    if x.dtype.is_float:  # the last NaN of a window is its greatest element
+        counted = b.integers(range(1, places.shape[-1] + 1))
+        last = b("pd_op.max", b.cast(b.isnan(x), dt.int64) * counted, axis=(-1,), keepdim=True)
+        chosen = b.where(b.greater_than(last, b.zeros_like(last)), last - 1, chosen)
     out = b.squeeze(b.take_along_axis(x, chosen, axis=-1), axis=(-1,))
     out = _unless_empty(b, out, axes, every, lengths)
     first = b.reshape(

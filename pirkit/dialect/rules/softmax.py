@@ -11,9 +11,11 @@ from pirkit.dialect.opdef import decompose, vjp
 def _(c: OpCall) -> Value:
     """The maximum is subtracted first, so that nothing overflows."""
     b, axis = c.b, (c.axis,)
-    if not c.x.rank or not c.x.shape[c.axis]:
-        return b.ones_like(c.x)
     x = b.wide(c.x)
+    if not c.x.rank:
+        return b.cast(b.exp(x - x), c.x.dtype)
+    if not c.x.shape[c.axis]:
+        return b.ones_like(c.x)
     e = b.exp(x - b("pd_op.max", x, axis=axis, keepdim=True))
     return b.cast(e / b.sum(e, axis, keepdim=True), c.x.dtype)
 

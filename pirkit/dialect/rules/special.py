@@ -81,9 +81,12 @@ def _(c: OpCall) -> Value:
 
 
 def _unscaled(c: OpCall, scaled: Value, infinite: Value) -> Value:
-    """``infinite`` is the value of an infinity."""
+    """``infinite`` is the value of an infinity. The exponential alone overflows before the product
+    does, its root does not.
+    """
     b = c.b
-    found = b.cast(scaled * b.exp(b.abs(b.wide(c.x))), c.x.dtype)
+    root = b.exp(b.abs(b.wide(c.x)) * 0.5)
+    found = b.cast(scaled * root * root, c.x.dtype)
     return b.where(b.isinf(c.x), infinite, found)
 
 

@@ -23,6 +23,7 @@ from pirkit.lowering.codegen import loopnest
 from pirkit.lowering.codegen.landing import Landing
 from pirkit.lowering.codegen.loopnest import Constant, Fold, FoldKind, Gather, Kernel, Stage
 from pirkit.lowering.codegen.places import Indexing, Places
+from pirkit.lowering.codegen.points import computed
 from pirkit.lowering.codegen.scalars import apply
 from pirkit.lowering.codegen.tile_turns import TileTurns
 from pirkit.lowering.codegen.writing import Demanded, Lines, Unknown
@@ -56,7 +57,9 @@ class Sweep:
     """A stage in the making."""
 
     def __init__(self, numbers: count[int], places: Places) -> None:
-        self.body, self.after = Lines(numbers, places.flag), Lines(numbers, places.flag)
+        excess = places.kernel.excess
+        self.body = Lines(numbers, places.flag, excess=excess)
+        self.after = Lines(numbers, places.flag, excess=excess)
         self.closed: set[int] = set()
         """Values that are known only when the sweep is over."""
 
@@ -167,7 +170,7 @@ class Builder:
         if number in self.wanted:
             index = flat(space(statement.meta.shape), statement.meta.shape)
             operand = self.places.operand(self.inputs + number, self.axes[number], index)
-            lines.statements.append(loopnest.Store(operand, name))
+            lines.statements.append(loopnest.Store(operand, lines.wide.get(name, name)))
 
     def reduced(self, number: int, statement: Statement, name: str, inner: bool) -> str:
         """What a reduction gives, from the name of an element."""
@@ -185,8 +188,9 @@ class Builder:
         combiner = combiner_of(statement.reduction)
         if combiner is None:
             raise Unknown(f"`{statement.reduction}` is no fold of native code")
-        name = lines.cast(name, have, want)
-        return self.fold(lines, combiner, name)
+        name = self.fold(lines, combiner, lines.cast(name, have, want))
+        exact = combiner in ("max", "min") or computed(want) is want
+        return name if exact else self.sweeps[-1].after.rounded(name, want)
 
     def gathered(self, number: int, statement: Statement, name: str, lines: Lines) -> None:
         """A reduction over the common loops: it is in memory when they are over."""

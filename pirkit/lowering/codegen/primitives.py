@@ -203,7 +203,13 @@ def cast(b: Builder, x: Value, source: DType, dtype: DType) -> Value:
     """A value as another element type."""
     elem = element(dtype)
     if dtype.name in ("float16", "bfloat16"):
-        return widen(b, narrow(b, cast(b, x, source, float32), dtype), dtype)
+        to_odd = x.type.elem == "double" and dtype.name == "float16"
+        single = _rounded_to_odd(b, x) if to_odd else cast(b, x, source, float32)
+        if dtype.name == "float16":
+            return widen(b, narrow(b, single, dtype), dtype)
+        bits = _nearest_upper(b, single)
+        rounded = b.bits(b.op("and", bits, -0x10000), "float")
+        return b.select(b.compare("uno", single, single), single, rounded)
     if elem == "i1":
         return _truth(b, x)
     if x.type.is_float:
@@ -219,6 +225,19 @@ def cast(b: Builder, x: Value, source: DType, dtype: DType) -> Value:
     if to_bits < x.type.bits:
         return b.cast("trunc", x, elem)
     return b.cast("zext" if source.kind in ("uint", "bool") else "sext", x, elem)
+
+
+def _rounded_to_odd(b: Builder, x: Value) -> Value:
+    """A double as a float whose last bit is set if it is inexact: to round it again then is to
+    round once. Without AVX512-FP16 there is no instruction from double to half.
+    """
+    near = b.cast("fptrunc", x, "float")
+    again, bits = b.cast("fpext", near, "double"), b.bits(near, "i32")
+    even = b.compare("eq", b.op("and", bits, 1), 0)
+    wrong = b.op("and", even, b.compare("one", again, x))
+    outside = b.compare("ogt", b.unary("fabs", again), b.unary("fabs", x))
+    odd = b.op("add", bits, b.select(outside, b.like(bits, -1), b.like(bits, 1)))
+    return b.bits(b.select(wrong, odd, bits), "float")
 
 
 def _float_to_int(b: Builder, x: Value, elem: str) -> Value:
@@ -237,13 +256,17 @@ def narrow(b: Builder, x: Value, dtype: DType) -> Value:
     if dtype.name == "float16":
         return b.cast("fptrunc", x, "half")
     if dtype.name == "bfloat16":
-        bits = b.bits(x, "i32")
-        upper = b.op("lshr", bits, 16)
-        even = b.op("add", b.op("and", upper, 1), 0x7FFF)
-        rounded = b.op("lshr", b.op("add", bits, even), 16)
-        quiet = b.op("or", upper, 0x40)
+        rounded = b.op("lshr", _nearest_upper(b, x), 16)
+        quiet = b.op("or", b.op("lshr", b.bits(x, "i32"), 16), 0x40)
         return b.cast("trunc", b.select(b.compare("uno", x, x), quiet, rounded), "i16")
     return x
+
+
+def _nearest_upper(b: Builder, x: Value) -> Value:
+    """The bits of a number, of which the upper half is the nearest bfloat16."""
+    bits = b.bits(x, "i32")
+    even = b.op("add", b.op("and", b.op("lshr", bits, 16), 1), 0x7FFF)
+    return b.op("add", bits, even)
 
 
 def widen(b: Builder, x: Value, dtype: DType) -> Value:

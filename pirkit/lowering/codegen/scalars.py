@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import reduce
 from typing import Final
 
 import numpy as np
 
-from pirkit.dialect.kinds import INTEGRAL
+from pirkit.dialect.kinds import EXACT, INTEGRAL
 from pirkit.dialect.map_expr.needs import divides
 from pirkit.dialect.map_expr.tree import Apply
 from pirkit.dialect.opdef import has_trait
 from pirkit.dialect.promotion import wider
 from pirkit.lowering.codegen import primitives
+from pirkit.lowering.codegen.points import computed
 from pirkit.lowering.codegen.writing import Demanded, Lines, Unknown
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
@@ -34,11 +36,26 @@ def apply(
     """The name of what an op gives for operands of some names and element types.
 
     With ``needed``, the name of a condition, it demands something of its operands only where that
-    holds. Raises Unknown for an op that no primitive computes.
+    holds. An op of float16 or bfloat16 computes in float32, and its result is rounded once.
+    Raises Unknown for an op that no primitive computes.
     """
-    op, dtype = node.op.partition(".")[2], node.dtype
-    if any(d.is_complex for d in (dtype, *dtypes)):
+    if any(d.is_complex for d in (node.dtype, *dtypes)):
         raise Unknown("complex numbers have no native code")
+    if node.op == "pd_op.cast":
+        return lines.cast(args[0], dtypes[0], node.dtype)
+    wide = replace(node, dtype=computed(node.dtype))
+    name = _applied(wide, args, [computed(d) for d in dtypes], lines, needed)
+    if wide.dtype is node.dtype or (
+        has_trait(node.op, EXACT) and {*dtypes} <= {node.dtype, dt.bool_}
+    ):
+        return name
+    return lines.rounded(name, node.dtype)
+
+
+def _applied(
+    node: Apply, args: Sequence[str], dtypes: Sequence[DType], lines: Lines, needed: str | None
+) -> str:  # fmt: skip
+    op, dtype = node.op.partition(".")[2], node.dtype
     special = _SPECIAL.get(op)
     whole = dtype.is_integer and (op == "scale" or (op == "pow" and _few_products(node)))
     if special is not None and (dtype.is_float or op in _OF_ANY or whole):
@@ -121,20 +138,15 @@ def _round(node: Apply, args: Sequence[str], dtypes: Sequence[DType], lines: Lin
     return lines.compute("round", args, node.dtype) if node.dtype.is_float else args[0]
 
 
-def _cast(node: Apply, args: Sequence[str], dtypes: Sequence[DType], lines: Lines) -> str:
-    return lines.cast(args[0], dtypes[0], node.dtype)
-
-
 def _assign(node: Apply, args: Sequence[str], dtypes: Sequence[DType], lines: Lines) -> str:
     return args[0]
 
 
-_OF_ANY: Final = frozenset({"cast", "assign", "round"})
+_OF_ANY: Final = frozenset({"assign", "round"})
 _MOST_PRODUCTS: Final = 4
 _SPECIAL: Final[dict[str, Callable[[Apply, Sequence[str], Sequence[DType], Lines], str]]] = {
     "scale": _scale,
     "pow": _power,
     "round": _round,
-    "cast": _cast,
     "assign": _assign,
 }

@@ -36,13 +36,18 @@ class Unknown(Exception):
 class Lines:
     """The statements of one body, or of what follows it.
 
-    ``numbers`` make names, ``flag`` gives the operand that tells whether a demand is broken.
+    ``numbers`` make names, ``flag`` gives the operand that tells whether a demand is broken. With
+    ``excess`` results of float16 and bfloat16 stay in float32, in which they are computed.
     """
 
-    def __init__(self, numbers: Iterator[int], flag: Callable[[Demanded], int]) -> None:
-        self.numbers, self.flag = numbers, flag
+    def __init__(
+        self, numbers: Iterator[int], flag: Callable[[Demanded], int], *, excess: bool = False
+    ) -> None:
+        self.numbers, self.flag, self.excess = numbers, flag, excess
         self.statements: list[Statement] = []
         self.known: dict[Any, str] = {}
+        self.wide: dict[str, str] = {}
+        """Values that were rounded, and what they were before: a store rounds it just so."""
 
     def fresh(self) -> str:
         return f"n{next(self.numbers)}"
@@ -51,7 +56,8 @@ class Lines:
         """A number; raises Unknown for a complex one."""
         if dtype.is_complex:
             raise Unknown("complex numbers have no native code")
-        number = float(value) if dtype.is_float else constant(value, dtype).item()
+        held = constant(value, dtype).item()
+        number = float(held) if dtype.is_float else held
         key = ("constant", repr(number), dtype.name)
         return self._once(key, lambda name: Constant(name, dtype, number))
 
@@ -61,6 +67,14 @@ class Lines:
 
     def cast(self, name: str, source: DType, dtype: DType) -> str:
         return name if source is dtype else self.compute("cast", [name], dtype)
+
+    def rounded(self, name: str, dtype: DType) -> str:
+        """A value that was computed in float32, as float16 or bfloat16 holds it."""
+        if self.excess:
+            return name
+        made = self.compute("cast", [name], dtype)
+        self.wide[made] = name
+        return made
 
     def index(self, axis: int, dtype: DType) -> str:
         return self._once(("index", axis, dtype.name), lambda name: Index(name, axis, dtype))

@@ -204,6 +204,7 @@ class FusePass(Pass):
     inputs: int = option(64, "tensors that a kernel may read")
     ops: int = option(512, "operations of a kernel")
     gain: bool = option(False, "make only kernels that save something and have native code")
+    excess_precision: bool = option(False, "keep float32 between operators of half precision")
     together: tuple[str, ...] = option((), "pairs `%a+%b` to put into one kernel at any cost")
 
     def run(self, ctx: PassContext, module: ModuleOp) -> None:
@@ -231,6 +232,7 @@ class FusePass(Pass):
             ops=self.ops,
             turns=self.turns,
             horizontal=self.horizontal,
+            excess=self.excess_precision,
             gain=self.gain,
         )
 

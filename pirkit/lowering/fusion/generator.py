@@ -104,6 +104,8 @@ def generate(
         kernel = sized(builder.kernel(_name(units), outputs), sizes)
     if kernel is None:
         return Untold(tuple(units))
+    if policy.excess:
+        kernel = replace(kernel, excess=True)
     return Generated(kernel, tuple(builder.inputs), outputs, tuple(own), len(group.copies))
 
 

@@ -37,6 +37,8 @@ class Policy:
     """Elements that one processor reduces in no time."""
     horizontal: bool = True
     """Whether kernels that only share inputs are joined."""
+    excess: bool = False
+    """Whether results of float16 and bfloat16 may stay in float32 inside of kernels."""
     gain: bool = False
     """Whether ops and kernels that native code does not run, or that save nothing, are left out."""
 

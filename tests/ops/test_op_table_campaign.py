@@ -1,0 +1,89 @@
+"""The campaign over the op table: a short slice of it, and what it has found."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from typing import Any, Final
+
+import numpy as np
+import pytest
+
+from pirkit.dialect.opdef import lookup
+from pirkit.dialect.samples import Sample
+from pirkit.runtime import dtype as dt
+from tests.ops.calls import complete
+from tools.campaigns import op_table
+from tools.campaigns.op_table import WAYS, compared, examine, outcome
+
+NAN, INF = np.nan, np.inf
+
+
+def f(*values: float, shape: tuple[int, ...] | None = None, dtype: Any = np.float32) -> Any:
+    return np.array(values, dtype).reshape(shape if shape is not None else len(values))
+
+
+WINDOW: Final = f(1, NAN, 3, 2, NAN, NAN, NAN, NAN, *range(8), shape=(1, 1, 4, 4))
+AGREE: Final[list[tuple[str, list[Any], dict[str, Any]]]] = [
+    ("softmax", [f(NAN, shape=())], {"axis": -1}),
+    ("softmax", [f(INF, shape=())], {"axis": -1}),
+    ("fft_c2r", [np.ones((2, 3), np.complex64)],
+     {"axes": (1,), "normalization": "backward", "forward": False, "last_dim_size": -1}),
+    ("max_pool2d_with_index", [WINDOW],
+     {"kernel_size": (2, 2), "strides": (2, 2), "paddings": (0, 0)}),
+    ("i0", [f(88.8, -88.8, 200, INF, NAN)], {}),
+    ("i1", [f(88.8, -88.8, 200, INF, NAN)], {}),
+    ("mish", [f(-1.0, 0.25, 0.75, 2.0)], {"lambda": 0.5}),
+    ("nanmedian", [f(3, 1, 2, 5, shape=(1, 4), dtype=dt.bfloat16.np)],
+     {"axis": (1,), "keepdim": False, "mode": "avg"}),
+    ("scale", [f(1, 3, 700, dtype=np.float16)], {"scale": 0.1, "bias": 1e-3}),
+]  # fmt: skip
+"""Calls on which all backends give the reference's values."""
+
+REFUSED: Final[list[tuple[str, list[Any], dict[str, Any]]]] = [
+    ("diag", [np.ones((2, 3))], {"offset": -(2**31)}),
+    ("diagonal", [np.ones((2, 3))], {"offset": -(2**31)}),
+    ("trace", [np.ones((2, 3))], {"offset": -(2**31)}),
+    ("round", [f(1.5)], {"decimals": 400}),
+    ("split_with_num", [f(1.0, shape=())], {"axis": 0, "num": 2}),
+    ("cross_entropy_with_softmax", [f(1.0, shape=()), np.array(0)], {}),
+    ("multi_dot", [[np.ones((2, 2)), np.ones((2, 2), np.float32)]], {}),
+    ("bce_loss", [np.array([0, 1]), np.array([1, 0])], {}),
+    ("rms_norm", [np.ones((2, 4), np.uint8)], {"normalized_shape": (4,)}),
+    ("polygamma", [f()], {"n": 2**31 - 1}),
+]
+"""Calls that all backends refuse, with a code."""
+
+
+@pytest.fixture(autouse=True)
+def _no_alarm() -> Iterator[None]:  # pyright: ignore[reportUnusedFunction]
+    """An alarm that comes late must not end the tests."""
+    before = signal.signal(signal.SIGALRM, signal.SIG_IGN)
+    yield
+    signal.signal(signal.SIGALRM, before)
+
+
+def outcomes(name: str, args: list[Any], attrs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    call = complete(lookup(f"pd_op.{name}"), Sample(tuple(args), attrs))
+    return call, {way: outcome(call, run) for way, run in WAYS.items()}
+
+
+@pytest.mark.parametrize(("name", "args", "attrs"), AGREE, ids=[c[0] for c in AGREE])
+def test_backends_agree(name: str, args: list[Any], attrs: dict[str, Any]) -> None:
+    call, found = outcomes(name, args, attrs)
+    want = found.pop("reference")
+    assert want[0] == "values"
+    for way, one in found.items():
+        assert compared(call, one, want) is None, way
+
+
+@pytest.mark.parametrize(("name", "args", "attrs"), REFUSED, ids=[c[0] for c in REFUSED])
+def test_backends_refuse(name: str, args: list[Any], attrs: dict[str, Any]) -> None:
+    _, found = outcomes(name, args, attrs)
+    assert {way: kind for way, (kind, _) in found.items()} == dict.fromkeys(WAYS, "refused")
+
+
+def test_a_slice_of_the_campaign() -> None:
+    severe = op_table.SEVERITY[:4]
+    found = [f for number in range(0, 600, 20) for f in examine(1, number) if f[0] in severe]
+    assert not found

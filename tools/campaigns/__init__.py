@@ -1,0 +1,1 @@
+"""Campaigns: programs that look for defects with seeds and counts, and print one table."""

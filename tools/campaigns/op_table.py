@@ -1,0 +1,282 @@
+"""Every op of the table, called in hostile ways, on every backend: what differs from the reference.
+
+    python -m tools.campaigns.op_table --seed 1 --count 20000 --out op_table.jsonl
+
+Each case is one call of one op as a program: the reference, numpy kernels, `@default`, native code
+(`@fused`) and the eager function have to agree, or all refuse it with a code. A process serves a
+range of cases, so that a crash or a hang is a finding, too; a file that exists is continued. At the
+end comes one table; the exit status is 1 for findings other than `refused` and `nan`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import signal
+import subprocess
+import sys
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+
+from pirkit import ops
+from pirkit.diag.errors import InternalError, PirkitError
+from pirkit.dialect.build import Builder, Value
+from pirkit.dialect.opdef import RANDOM, OpDef, reference
+from pirkit.dialect.operation import ProgramOp
+from pirkit.frontend.compile import compile
+from pirkit.frontend.files import Program
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.place import UNDEFINED
+from pirkit.runtime.tensor.dense import DenseTensor
+from tests.ops.calls import Call, calls, sample_dtypes, table, tensor_slots
+from tests.prim.rule_checks import emitted, tensors_of
+from tests.tolerance import difference
+from tools.campaigns.hostile import hostile
+
+Array = np.ndarray[Any, Any]
+
+RANGE: Final = 250
+"""Cases of one process."""
+SECONDS: Final = 20
+MEMORY: Final = 6 << 30
+UNTOUCHED: Final = frozenset({"pd_op.empty", "pd_op.empty_like"})
+"""Ops whose results are whatever the memory holds."""
+
+SEVERITY: Final = ("crash", "hang", "wrong", "uncoded", "refused", "nan")
+"""Kinds of findings: ``refused`` by one backend only, ``nan`` different at what is no number."""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--start", type=int, default=0)
+    parser.add_argument("--count", type=int, default=1000)
+    parser.add_argument("--ops", default="", help="only ops whose name contains this")
+    parser.add_argument(
+        "--out", type=Path, help="findings, one JSON object a line; it is continued"
+    )
+    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    if options.serve:
+        _limit()
+        for number in range(options.start, options.start + options.count):
+            print(
+                json.dumps({"case": number, "found": examine(options.seed, number, options.ops)}),
+                flush=True,
+            )
+        return 0
+    found = list(_campaign(options))
+    print(report(found))
+    return int(any(f[0] in SEVERITY[:4] for _, fs in found for f in fs))
+
+
+def _limit() -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    warnings.simplefilter("ignore")
+
+    def stop(number: int, frame: Any) -> None:
+        raise _Hang
+
+    signal.signal(signal.SIGALRM, stop)
+
+
+class _Hang(BaseException):
+    pass
+
+
+def _campaign(options: argparse.Namespace) -> Iterator[tuple[int, list[list[str]]]]:
+    """The findings of every case, those of earlier runs first."""
+    first, end = options.start, options.start + options.count
+    if options.out and options.out.exists():
+        for line in options.out.read_text().splitlines():
+            entry = json.loads(line)
+            first = max(first, entry["case"] + 1)
+            yield entry["case"], entry["found"]
+    out = options.out.open("a") if options.out else None
+    while first < end:
+        count = min(RANGE, end - first)
+        command = [sys.executable, "-m", "tools.campaigns.op_table", "--serve"]
+        command += ["--seed", str(options.seed), "--start", str(first), "--count", str(count)]
+        command += ["--ops", options.ops]
+        served = subprocess.run(command, capture_output=True, text=True, check=False)
+        lines = served.stdout.splitlines()
+        if served.returncode:
+            call = describe(options.seed, first + len(lines), options.ops)
+            told = served.stderr.strip().splitlines()[-1:] or [""]
+            crash = [["crash", call, "process", f"exit {served.returncode} {told[0]}"]]
+            lines.append(json.dumps({"case": first + len(lines), "found": crash}))
+        for line in lines:
+            entry = json.loads(line)
+            yield entry["case"], entry["found"]
+            print(line, file=out, flush=True) if out else None
+        first += len(lines)
+
+
+def report(found: list[tuple[int, list[list[str]]]]) -> str:
+    """The table: kinds of findings with their counts, then one example of each op and kind."""
+    counts, examples = Counter[str](), dict[tuple[str, str, str], str]()
+    for number, findings in found:
+        for kind, call, way, what in findings:
+            counts[kind] += 1
+            examples.setdefault(
+                (kind, call.partition("(")[0], way), f"case {number}: {call}: {what}"
+            )
+    lines = [f"| {' | '.join(['cases', *SEVERITY])} |", "|" + "--:|" * (1 + len(SEVERITY))]
+    lines.append(f"| {' | '.join(str(n) for n in [len(found), *(counts[k] for k in SEVERITY)])} |")
+    ordered = sorted(examples, key=lambda key: (SEVERITY.index(key[0]), *key))
+    return "\n".join([*lines, "", *(f"{k[0]} {k[2]}: {examples[k]}" for k in ordered)])
+
+
+# --- one case -------------------------------------------------------------------------------------
+
+
+@cache
+def _ops(part: str) -> tuple[OpDef, ...]:
+    known = [d for d in table() if reference.get(d) is not None and d.dialect == "pd_op"]
+    known = [d for d in known if d.effects != RANDOM and d.name not in UNTOUCHED]
+    return tuple([d for d in known if part in d.name])
+
+
+@cache
+def _samples(definition: OpDef) -> tuple[Call, ...]:
+    return tuple([c for d in sample_dtypes(definition) for c in calls(definition, d)])
+
+
+def case(seed: int, number: int, part: str = "") -> Call:
+    """The call of a case."""
+    draw = np.random.default_rng([seed, number])
+    known = _ops(part)
+    samples = _samples(known[number % len(known)])
+    if not samples:
+        return case(seed, number + 1, part)
+    return hostile(samples[int(draw.integers(len(samples)))], draw)
+
+
+def describe(seed: int, number: int, part: str = "") -> str:
+    return str(case(seed, number, part))[:300]
+
+
+def examine(seed: int, number: int, part: str = "") -> list[list[str]]:
+    """What is wrong with a case: kind, call, backend and what was seen."""
+    call = case(seed, number, part)
+    found: list[list[str]] = []
+    reached: dict[str, tuple[str, Any]] = {}
+    for way, run in WAYS.items():
+        reached[way] = outcome(call, run)
+    want = reached["reference"]
+    for way, (kind, what) in reached.items():
+        if kind in ("uncoded", "hang"):
+            found.append([kind, describe(seed, number, part), way, str(what)[:200]])
+        elif way != "reference" and want[0] in ("values", "refused"):
+            wrong = compared(call, (kind, what), want)
+            found += (
+                [[wrong[0], describe(seed, number, part), way, wrong[1][:200]]] if wrong else []
+            )
+    return found
+
+
+def outcome(call: Call, run: Callable[[Call], list[Array]]) -> tuple[str, Any]:
+    """Values, a refusal, or what should not happen."""
+    signal.alarm(SECONDS)
+    try:
+        with np.errstate(all="ignore"):
+            return "values", run(call)
+    except InternalError as error:
+        return "uncoded", f"{error}"
+    except PirkitError as error:
+        return "refused", f"{error}"
+    except _Hang:
+        return "hang", f"more than {SECONDS} s"
+    except Exception as error:
+        return "uncoded", f"{type(error).__name__}: {error}"
+    finally:
+        signal.alarm(0)
+
+
+def compared(call: Call, found: tuple[str, Any], want: tuple[str, Any]) -> tuple[str, str] | None:
+    """The kind of a difference from the reference, and what it is."""
+    if found[0] != want[0]:
+        told = found[1] if found[0] == "refused" else want[1]
+        return "refused", f"{found[0]}, but the reference gives {want[0]}: {told}"
+    if found[0] == "refused":
+        return None
+    loosest = max((dt.of_array(a) for a in tensors_of(call)), key=_coarseness, default=None)
+    for one, other in zip(found[1], want[1], strict=False):
+        wrong = difference(one, other, loosest)
+        if wrong is not None:
+            return ("nan" if _at_nan(one, other, loosest) else "wrong"), wrong
+    return None
+
+
+def _coarseness(dtype: dt.DType) -> int:
+    order = (dt.float64, dt.float32, dt.float16, dt.bfloat16)
+    return order.index(dtype) if dtype in order else -1
+
+
+def _at_nan(one: Array, other: Array, loosest: Any) -> bool:
+    """Whether two arrays agree wherever both are finite."""
+    if one.shape != other.shape or one.dtype != other.dtype or one.dtype.kind in "biu":
+        return False
+    wide = np.complex128 if one.dtype.kind == "c" else np.float64
+    known = np.isfinite(one.astype(wide)) & np.isfinite(other.astype(wide))
+    zero = np.zeros((), one.dtype)
+    return difference(np.where(known, one, zero), np.where(known, other, zero), loosest) is None
+
+
+def _compiled(pipeline: str, backend: str) -> Callable[[Call], list[Array]]:
+    def run(call: Call) -> list[Array]:
+        program = ProgramOp.build("case")
+        b = Builder(program.block)
+        given = {f"x{k}": a for k, a in enumerate(tensors_of(call))}
+        values: list[Value] = [
+            b("pd_op.data", name=n, shape=a.shape, dtype=dt.of_array(a), place=UNDEFINED)
+            for n, a in given.items()
+        ]
+        for k, value in enumerate(emitted(call, b, values)):
+            b("pir.shadow_output", value, output_name=f"y{k}")
+        made = Program(ModuleOp([program]), {}, "case")
+        found = compile(made, pipeline=pipeline, backend=backend)(**given)
+        return [np.asarray(found[name]) for name in sorted(found, key=lambda n: int(n[1:]))]
+
+    return run
+
+
+def _eager(call: Call) -> list[Array]:
+    slots = tensor_slots(call.definition)
+    given = [
+        [DenseTensor(v.copy()) for v in a] if isinstance(a, list)
+        else None if a is None else DenseTensor(np.array(a))
+        for a in call.args
+    ]  # fmt: skip
+    function = ops.op(call.definition.name)
+    if slots and slots[-1].variadic:
+        found = function(*given, **call.attrs)
+    else:
+        named = {s.name: t for s, t in zip(slots, given, strict=True) if t is not None}
+        found = function(**named, **call.attrs)
+    results = found if isinstance(found, tuple) else (found,)
+    hidden = any(r.intermediate for r in call.definition.results)
+    flat = [t for v in results for t in (v if isinstance(v, list | tuple) else [v])]
+    return [t.numpy() for t in flat[: 1 if hidden else None] if t is not None]
+
+
+WAYS: Final[dict[str, Callable[[Call], list[Array]]]] = {
+    "reference": _compiled("", "reference"),
+    "unfused": _compiled("", "cpu"),
+    "default": _compiled("@default", "cpu"),
+    "native": _compiled("@fused", "cpu"),
+    "eager": _eager,
+}
+
+if __name__ == "__main__":
+    sys.exit(main())
