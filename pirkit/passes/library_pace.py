@@ -47,6 +47,13 @@ _BY_COLUMNS: Final = {"argmax": 0.5, "argmin": 0.5}
 """Reductions that are slower but where they put together a last axis: a short one, or any."""
 _SHORT: Final = 16
 
+_PER_RUN: Final = {
+    "max": 33.0, "min": 33.0, "amax": 33.0, "amin": 33.0, "sum": 14.0, "prod": 15.0,
+}  # fmt: skip
+"""Reductions that begin anew for each run of elements that are next to each other in memory."""
+_LONG_RUN: Final = 64
+"""Elements of a run from which on that is nothing."""
+
 _BROADCASTING: Final = frozenset(
     {"add", "subtract", "multiply", "divide", "maximum", "minimum", "where"}
 )
@@ -77,6 +84,8 @@ def _pace(name: str, operands: Sequence[TensorMeta], result: TensorMeta) -> floa
     if name == "cast":
         return _TO_INT_NS if x.dtype.kind == "float" and result.dtype.kind == "int" else 0.0
     kept = bool(x.rank and result.rank) and x.shape[-1] == result.shape[-1] > 1
+    if name in _PER_RUN and not kept and (run := _run(x, result)) < _LONG_RUN:
+        return _PER_RUN[name] / run
     if name in _BY_ROWS:
         return _BY_ROWS[name] if kept or (x.rank and x.shape[-1] >= _SHORT) else 0.0
     if name in _BY_COLUMNS:
@@ -85,3 +94,14 @@ def _pace(name: str, operands: Sequence[TensorMeta], result: TensorMeta) -> floa
         repeated = any(m.numel not in (1, result.numel) for m in operands)
         return _BROADCAST_NS if repeated else 0.0
     return _EACH_NS.get(name, {}).get(x.dtype.name, 0.0)
+
+
+def _run(x: TensorMeta, result: TensorMeta) -> int:
+    """Elements that lie next to each other and are reduced together: those of the last axes."""
+    last = next((n for n in reversed(result.shape) if n != 1), None)
+    run = 1
+    for n in reversed(x.shape):
+        if n == last:
+            break
+        run *= n
+    return max(run, 1)
