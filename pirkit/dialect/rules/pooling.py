@@ -254,7 +254,7 @@ def _read(
 def _windows(
     b: Builder, x: Value, axes: Sequence[int], every: Sequence[Windows], fill: float
 ) -> Value:
-    """The elements of each window in a new dimension behind each axis; ``fill`` for missing ones."""
+    """The elements of each window in a new dimension behind each axis; ``fill`` outside."""
     moved = [_moved(windows, x.shape[axis]) for axis, windows in zip(axes, every, strict=True)]
     for axis, move in zip(axes, moved, strict=True):
         x = x if move is None else _room(b, x, axis, move.before, move.after, fill)

@@ -24,8 +24,16 @@ def _(c: OpCall, g: Value) -> Value:
 
 @vjp("pd_op.overlap_add")
 def _(c: OpCall, g: Value) -> Value:
-    length = c.x.shape[1 if c.axis == 0 else -2]
-    return c.b.frame(g, frame_length=length, hop_length=c.hop_length, axis=c.axis)
+    b, hop, first = c.b, c.hop_length, c.axis == 0
+    length = c.x.shape[1 if first else -2]
+    if length != UNKNOWN:
+        return b.frame(g, frame_length=length, hop_length=hop, axis=c.axis)
+    rank = c.x.rank
+    frame, element = (0, 1) if first else (rank - 1, rank - 2)
+    starts = b.unsqueeze(arange(b, c.x, frame) * hop, axis=(element if first else 0,))
+    places = starts + b.unsqueeze(arange(b, c.x, element), axis=(0 if first else 1,))
+    found = b.gather(g, b.reshape(places, (-1,)), axis=min(frame, element))
+    return in_shape(b, found, sizes_of(b, c.x))
 
 
 def frames(b: Builder, x: Value, axis: int, length: int, hop: int) -> Value:
@@ -46,5 +54,5 @@ def _added_at_places(c: OpCall, g: Value) -> Value:
     places = b.frame(
         arange(b, c.x, axis), frame_length=c.frame_length, hop_length=c.hop_length, axis=c.axis
     )
-    g = b.flatten(g, start_axis=axis - (c.axis != 0), stop_axis=axis + (c.axis == 0))
+    g = b.flatten(g, start_axis=axis, stop_axis=axis + 1)
     return add_at(b, g, c.x, axis, b.reshape(places, (-1,)))
