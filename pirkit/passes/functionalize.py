@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
 from pirkit.analysis.differentiation import block_of
-from pirkit.analysis.effects import NAMES, SOURCES
+from pirkit.analysis.effects import NAMES, SOURCES, WRITE_BACK
 from pirkit.analysis.order import LOOPS, operations
 from pirkit.dialect.attrs import decode, encode
 from pirkit.dialect.opdef import OpDef, lookup
@@ -18,9 +18,6 @@ from pirkit.dialect.operation import PirOp, ProgramOp, create
 from pirkit.dialect.types import VecType
 from pirkit.passes.base import Pass, PassContext, Stats
 from pirkit.passes.rewrite import meaning, replace, successor
-
-WRITE_BACK: Final = "pd_op.assign_out_"
-"""The op that lets the host see the last content of an input or parameter."""
 
 CARRYING: Final = frozenset({"pd_op.if", *LOOPS})
 """Ops with regions that can hand on what is written inside."""
