@@ -11,6 +11,9 @@ from pirkit.dialect.kinds import SINK, SOURCE, TERMINATOR
 from pirkit.dialect.opdef import PURE, WRITE
 from pirkit.dialect.operation import REGIONS, PirOp, declares
 
+WRITE_BACK: Final = "pd_op.assign_out_"
+"""The op that lets the host see the last content of an input or parameter."""
+
 _INTERFACE: Final = frozenset({SOURCE, SINK, TERMINATOR})
 
 
@@ -42,6 +45,11 @@ def is_quiet(op: PirOp) -> bool:
 def only_writes(op: PirOp) -> bool:
     """True if all that the op does besides its results is to write the operands it declares."""
     return op.definition.writes and op.definition.base.effects in (PURE, WRITE)
+
+
+def assigns_itself(op: PirOp) -> bool:
+    """True if the op gives storage the content that it has: batch norm in inference leaves such."""
+    return op.name == WRITE_BACK and op.operands[0] is op.operands[1]
 
 
 def is_named(value: SSAValue) -> bool:

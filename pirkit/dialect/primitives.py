@@ -111,6 +111,8 @@ _DIFFERENTIABLE: Final[dict[str, dict[str, str]]] = {
         "pad": "surrounds with a constant",
         "flip": "reverses axes",
         "roll": "rotates axes in one pass",
+        "frame": "windows along an axis, whose elements are at affine places: no data tell them",
+        "overlap_add": "derivative of `frame`; each element is a sum over few windows",
     },
     "indexing": {
         "gather": "slices along one axis, by number",

@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation
 
 from pirkit.analysis.alias import AliasClasses, alias_classes
-from pirkit.analysis.effects import is_quiet, only_writes
+from pirkit.analysis.effects import assigns_itself, is_quiet, only_writes
 from pirkit.analysis.order import loops_around, operations
 from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.passes.base import Pass, PassContext, Stats
@@ -25,8 +25,9 @@ class DcePass(Pass):
     Inputs, parameters and outputs stay: they are the program's interface. So do operations with an
     effect, random ones among them, because draws are numbered in the order of execution. An
     in-place operation goes only if nothing can read what it has written: no alias of its storage
-    is read later, belongs to the host or has a name. Results of `pd_op.if` that nobody uses are
-    not yielded any more.
+    is read later, belongs to the host or has a name. One that gives storage the content that it
+    has, as batch norm in inference does with its statistics, goes always. Results of `pd_op.if`
+    that nobody uses are not yielded any more.
 
     ::
 
@@ -63,6 +64,12 @@ class _Sweep:
     def run(self) -> bool:
         changed = False
         for op in self.ctx.each(_backwards(self.program.block)):
+            if assigns_itself(op):
+                self.ctx.rewrote("self-assignment", op)
+                self.ctx.count("removed")
+                replace(op, [op.operands[0]])
+                changed = True
+                continue
             if self.is_dead(op):
                 self.ctx.rewrote("dead", op)
                 self.ctx.count("removed")

@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
 from pirkit.analysis.differentiation import block_of
+from pirkit.analysis.effects import WRITE_BACK
 from pirkit.analysis.order import operations
 from pirkit.dialect.attrs import decode, encode
 from pirkit.dialect.kinds import LIST, LOOP, SINK, SOURCE
@@ -19,10 +20,6 @@ from pirkit.dialect.types import VecType, meta_of
 from pirkit.passes.base import Pass, PassContext, Stats
 from pirkit.passes.rewrite import meaning, replace, successor
 from pirkit.runtime.meta import compatible
-
-WRITE_BACK: Final = "pd_op.assign_out_"
-"""The op that lets the host see the last content of an input or parameter."""
-
 
 _IF: Final = "pd_op.if"
 

@@ -49,6 +49,13 @@ _BY_COLUMNS: Final = {"argmax": 0.5, "argmin": 0.5}
 """Reductions that are slower but where they put together a last axis: a short one, or any."""
 _SHORT: Final = 16
 
+_PER_RUN: Final = {
+    "max": 33.0, "min": 33.0, "amax": 33.0, "amin": 33.0, "sum": 14.0, "prod": 15.0,
+}  # fmt: skip
+"""Reductions that begin anew for each run of elements that are next to each other in memory."""
+_LONG_RUN: Final = 64
+"""Elements of a run from which on that is nothing."""
+
 _LEAST_NS: Final = 2000.0
 """What a call has to take longer for a kernel of its own to be worth compiling."""
 
@@ -76,6 +83,8 @@ def _pace(name: str, operands: Sequence[TensorMeta], result: TensorMeta) -> floa
     if name == "cast":
         return _TO_INT_NS if x.dtype.kind == "float" and result.dtype.kind == "int" else 0.0
     kept = bool(x.rank and result.rank) and x.shape[-1] == result.shape[-1] > 1
+    if name in _PER_RUN and not kept and (run := _run(x, result)) < _LONG_RUN:
+        return _PER_RUN[name] / run
     if name in _BY_ROWS:
         return _BY_ROWS[name] if kept or (x.rank and x.shape[-1] >= _SHORT) else 0.0
     if name in _BY_COLUMNS:
@@ -89,3 +98,14 @@ def _pace(name: str, operands: Sequence[TensorMeta], result: TensorMeta) -> floa
 def _is_elementwise(name: str) -> bool:
     definition = find(f"pd_op.{name}")
     return definition is not None and definition.kind == ELEMENTWISE and definition.cost < COSTLY
+
+
+def _run(x: TensorMeta, result: TensorMeta) -> int:
+    """Elements that lie next to each other and are reduced together: those of the last axes."""
+    last = next((n for n in reversed(result.shape) if n != 1), None)
+    run = 1
+    for n in reversed(x.shape):
+        if n == last:
+            break
+        run *= n
+    return max(run, 1)

@@ -84,8 +84,8 @@ def _(x: Array, *, hop_length: int, axis: int) -> Array:
     frames: Array = x if axis == 0 else np.moveaxis(x, (-1, -2), (0, 1))
     count, length = int(frames.shape[0]), int(frames.shape[1])
     out = np.zeros(((count - 1) * hop_length + length, *frames.shape[2:]), x.dtype)
-    places: Array = np.arange(count)[:, None] * hop_length + np.arange(length)
-    np.add.at(out, places, frames)
+    for k in range(length if count else 0):
+        out[k : k + (count - 1) * hop_length + 1 : hop_length] += frames[:, k]
     return out if axis == 0 else np.moveaxis(out, 0, -1)
 
 

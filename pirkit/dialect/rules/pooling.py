@@ -18,6 +18,7 @@ from pirkit.dialect.opdef import decompose
 from pirkit.dialect.ops.pool import LOWEST, Windows, are_empty, out_sizes, pool_slides, spans
 from pirkit.dialect.rules.movement import END, part
 from pirkit.dialect.rules.reduction import count
+from pirkit.dialect.rules.signal import frames
 from pirkit.dialect.rules.sizes import REFUSED, Size, as_list, in_shape, product, sizes_of, zeros
 from pirkit.dialect.windows import CHANNELS_LAST, Slide
 from pirkit.runtime import dtype as dt
@@ -73,8 +74,7 @@ def _(c: OpCall) -> tuple[Value, Value]:
     )
     adaptive = c.adaptive and not c.global_pooling
     every = [spans(*each, adaptive) for each in zip(moves, lengths, positions, strict=True)]
-    for done, (axis, windows) in enumerate(zip(axes, every, strict=True)):
-        x = _windows(b, x, axis + done, windows, -math.inf)
+    x = _windows(b, x, axes, every, -math.inf)
     n = len(axes)
     x = b.transpose(x, perm=(0, 1, *range(2, 2 + 2 * n, 2), *range(3, 3 + 2 * n, 2)))
     places = _places(every, lengths)
@@ -112,9 +112,7 @@ def _(c: OpCall) -> Value:
         moves = pool_slides(lengths, *explicit, "C4")
         positions = out_sizes(moves, lengths, c.adaptive, c.ceil_mode, "C5")
         every = [spans(*each, c.adaptive) for each in zip(moves, lengths, positions, strict=True)]
-        total = powers
-        for axis, windows in zip(axes, every, strict=True):
-            total = b.sum(_windows(b, total, axis, windows, 0.0), (axis + 1,))
+        total = b.sum(_windows(b, powers, axes, every, 0.0), _within(axes))
     is_zero = b.equal(total, b.zeros_like(total))
     root = b.where(is_zero, 1.0, total) ** (1.0 / float(c.norm_type))
     return b.where(is_zero, 0.0, root)
@@ -166,10 +164,14 @@ def _whole(b: Builder, x: Value, axes: Sequence[int], largest: bool) -> Value:
 
 def _greatest(b: Builder, x: Value, axes: Sequence[int], every: Sequence[Windows]) -> Value:
     lengths = [x.shape[a] for a in axes]
-    for done, (axis, windows) in enumerate(zip(axes, every, strict=True)):
-        x = _windows(b, x, axis + done, windows, -math.inf)
-    within = tuple([axis + i + 1 for i, axis in enumerate(axes)])
-    return _unless_empty(b, b("pd_op.max", x, axis=within, keepdim=False), axes, every, lengths)
+    x = _windows(b, x, axes, every, -math.inf)
+    out = b("pd_op.max", x, axis=_within(axes), keepdim=False)
+    return _unless_empty(b, out, axes, every, lengths)
+
+
+def _within(axes: Sequence[int]) -> tuple[int, ...]:
+    """The axes of windows' elements, each behind the one of the windows."""
+    return tuple([axis + i + 1 for i, axis in enumerate(axes)])
 
 
 def _unless_empty(
@@ -187,18 +189,16 @@ def _unless_empty(
 def _average(
     b: Builder, x: Value, axes: Sequence[int], every: Sequence[Windows], *, inside: bool
 ) -> Value:
+    counts: np.ndarray[Any, Any] = np.ones((), np.int64)
     for axis, (starts, ends) in zip(axes, every, strict=True):
-        length = x.shape[axis]
-        x = b.sum(_windows(b, x, axis, (starts, ends), 0.0), (axis + 1,))
         if inside:
-            starts, ends = np.maximum(starts, 0), np.minimum(ends, length)
-        sizes: list[int] = (ends - starts).tolist()
-        if len(set(sizes)) == 1:
-            x = x / sizes[0]
-            continue
-        shape = (len(sizes), *(1,) * (x.rank - axis - 1))
-        x = x / b.reshape(b.cast(b.integers(sizes), x.dtype), shape)
-    return x
+            starts, ends = np.maximum(starts, 0), np.minimum(ends, x.shape[axis])
+        counts = np.multiply.outer(counts, ends - starts)
+    x = b.sum(_windows(b, x, axes, every, 0.0), _within(axes))
+    if (counts == counts.flat[0]).all():
+        return x / int(counts.flat[0])
+    shape = (*counts.shape, *(1,) * (x.rank - axes[-1] - 1))
+    return x / b.reshape(b.cast(b.integers(counts.reshape(-1).tolist()), x.dtype), shape)
 
 
 def _open(c: OpCall, x: Value, axes: Sequence[int], moves: Sequence[Slide]) -> Value:
@@ -255,25 +255,51 @@ def _read(
     return in_shape(b, taken, [*sizes[:axis], count, move.size, *sizes[axis + 1 :]])
 
 
-def _windows(b: Builder, x: Value, axis: int, windows: Windows, fill: float) -> Value:
-    """The elements of each window in a new dimension behind ``axis``; ``fill`` for missing ones."""
+def _windows(
+    b: Builder, x: Value, axes: Sequence[int], every: Sequence[Windows], fill: float
+) -> Value:
+    """The elements of each window in a new dimension behind each axis; ``fill`` outside."""
+    moved = [_moved(windows, x.shape[axis]) for axis, windows in zip(axes, every, strict=True)]
+    for axis, move in zip(axes, moved, strict=True):
+        x = x if move is None else _room(b, x, axis, move.before, move.after, fill)
+    for done, (axis, move, windows) in enumerate(zip(axes, moved, every, strict=True)):
+        if move is None:
+            x = _gathered(b, x, axis + done, windows, fill)
+        else:
+            x = frames(b, x, axis + done, move.size, move.stride)
+    return x
+
+
+def _moved(windows: Windows, length: int) -> Slide | None:
+    """The windows as one that moves; None for those of several sizes or steps."""
+    starts, ends = windows
+    hops, size = set(np.diff(starts).tolist()), int(np.max(ends - starts))
+    # a window that ends behind the image may be as wide as the others: it meets nothing more
+    if len(hops) > 1 or not ((ends - starts == size) | (ends >= length)).all():
+        return None
+    return Slide(size, max(hops, default=size), 1, -int(starts[0]), int(starts[-1]) + size - length)
+
+
+def _room(b: Builder, x: Value, axis: int, before: int, after: int, fill: float) -> Value:
+    """``x`` with ``fill`` around it along an axis; less of it where a number is below 0."""
+    if before < 0 or after < 0:
+        start, end = max(-before, 0), after if after < 0 else END
+        x = part(b, x, (axis,), (start,), (end,))
+    both = max(before, 0), max(after, 0)
+    room = [n for a in range(x.rank) for n in (both if a == axis else (0, 0))]
+    return b.pad(x, paddings=tuple(room), pad_value=fill) if any(room) else x
+
+
+def _gathered(b: Builder, x: Value, axis: int, windows: Windows, fill: float) -> Value:
+    """Windows of several sizes or steps: the places of their elements are written down."""
     starts, ends = windows
     length = x.shape[axis]
     width = int(np.max(ends - starts))
     at = starts[:, None] + np.arange(width)
     is_inside = (at >= 0) & (at < np.minimum(ends, length)[:, None])
     if not is_inside.all():
-        after = [n for a in range(x.rank) for n in (0, int(a == axis))]
-        x = b.pad(x, paddings=tuple(after), pad_value=fill)
+        x = _room(b, x, axis, 0, 1, fill)
     places: list[int] = np.where(is_inside, at, length).reshape(-1).tolist()
+    sizes = sizes_of(b, x)
     taken = b.gather(x, b.integers(places), axis=axis)
-    known = [*taken.shape[:axis], len(starts), width, *taken.shape[axis + 1 :]]
-    if known.count(UNKNOWN) < 2:
-        return b.reshape(taken, known)
-    sizes = b.shape_of(taken)
-    parts = [b.integers((len(starts), width))]
-    if axis:
-        parts.insert(0, b.gather(sizes, b.integers(range(axis)), axis=0))
-    if axis + 1 < x.rank:
-        parts.append(b.gather(sizes, b.integers(range(axis + 1, x.rank)), axis=0))
-    return b.reshape(taken, b.concat(b.combine(parts), axis=0))
+    return in_shape(b, taken, [*sizes[:axis], len(starts), width, *sizes[axis + 1 :]])

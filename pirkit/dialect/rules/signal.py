@@ -1,58 +1,58 @@
-"""Frames of signals, in terms of reading and adding at places."""
+"""Derivatives of frames of signals: each is the other one."""
 
 from __future__ import annotations
 
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opcall import OpCall
-from pirkit.dialect.opdef import decompose
-from pirkit.dialect.rules.sizes import Size, as_list, in_shape, sizes_of
-from pirkit.runtime import dtype as dt
+from pirkit.dialect.opdef import vjp
+from pirkit.dialect.rules.movement import add_at, arange
+from pirkit.dialect.rules.sizes import in_shape, sizes_of
+from pirkit.runtime.meta import UNKNOWN
 
 
-def _places(b: Builder, count: Size, length: Size, hop: int) -> Value:
-    """Where the elements of frames stand in the signal, a row for each frame."""
-    frames, elements = (
-        b.arange(start=0, end=n if isinstance(n, int) else b.reshape(n, ()), step=1, dtype=dt.int64)
-        for n in (count, length)
+@vjp("pd_op.frame")
+def _(c: OpCall, g: Value) -> Value:
+    b, x, axis = c.b, c.x, c.axis
+    if x.shape[axis] == UNKNOWN:
+        return _added_at_places(c, g)
+    out = b.overlap_add(g, hop_length=c.hop_length, axis=axis)
+    missed = x.shape[axis] - out.shape[axis]
+    room = [0] * (2 * x.rank)
+    room[1 if axis == 0 else -1] = missed
+    return b.pad(out, paddings=tuple(room), pad_value=0.0) if missed else out
+
+
+@vjp("pd_op.overlap_add")
+def _(c: OpCall, g: Value) -> Value:
+    b, hop, first = c.b, c.hop_length, c.axis == 0
+    length = c.x.shape[1 if first else -2]
+    if length != UNKNOWN:
+        return b.frame(g, frame_length=length, hop_length=hop, axis=c.axis)
+    rank = c.x.rank
+    frame, element = (0, 1) if first else (rank - 1, rank - 2)
+    starts = b.unsqueeze(arange(b, c.x, frame) * hop, axis=(element if first else 0,))
+    places = starts + b.unsqueeze(arange(b, c.x, element), axis=(0 if first else 1,))
+    found = b.gather(g, b.reshape(places, (-1,)), axis=min(frame, element))
+    return in_shape(b, found, sizes_of(b, c.x))
+
+
+def frames(b: Builder, x: Value, axis: int, length: int, hop: int) -> Value:
+    """Windows along an axis of known size, with their elements in a new one behind it."""
+    size, rank = x.shape[axis], x.rank
+    if size % length == 0 and hop == length:
+        sizes = sizes_of(b, x)
+        return in_shape(b, x, [*sizes[:axis], size // length, length, *sizes[axis + 1 :]])
+    rest = [a for a in range(rank) if a != axis]
+    x = b.transpose(x, perm=(*rest, axis)) if axis != rank - 1 else x
+    x = b.frame(x, frame_length=length, hop_length=hop, axis=-1)
+    return b.transpose(x, perm=(*range(axis), rank, rank - 1, *range(axis, rank - 1)))
+
+
+def _added_at_places(c: OpCall, g: Value) -> Value:
+    """The elements of frames are added where those of an axis of open size say they come from."""
+    b, axis = c.b, c.axis % c.x.rank
+    places = b.frame(
+        arange(b, c.x, axis), frame_length=c.frame_length, hop_length=c.hop_length, axis=c.axis
     )
-    return b.unsqueeze(frames * hop, axis=(1,)) + b.unsqueeze(elements, axis=(0,))
-
-
-@decompose("pd_op.frame")
-def _(c: OpCall) -> Value:
-    b, x, length, hop = c.b, c.x, c.frame_length, c.hop_length
-    sizes = sizes_of(b, x)
-    axis: int = c.axis
-    size = sizes[axis]
-    if isinstance(size, int):
-        count: Size = 1 + (size - length) // hop
-    else:
-        count = b.floor_divide(size - b.integers((length,)), b.integers((hop,)))
-        count = count + b.integers((1,))
-    places = _places(b, count, length, hop)
-    if axis == 0:
-        return in_shape(
-            b, b.gather(x, b.reshape(places, (-1,)), axis=0), [count, length, *sizes[1:]]
-        )
-    places = b.reshape(b.transpose(places, perm=(1, 0)), (-1,))
-    return in_shape(b, b.gather(x, places, axis=x.rank - 1), [*sizes[:-1], length, count])
-
-
-@decompose("pd_op.overlap_add")
-def _(c: OpCall) -> Value:
-    b, x, hop = c.b, c.x, c.hop_length
-    last = (x.rank - 1, x.rank - 2, *range(x.rank - 2))
-    frames = x if c.axis == 0 else b.transpose(x, perm=last)
-    count, length, *rest = sizes_of(b, frames)
-    if isinstance(count, int) and isinstance(length, int):
-        size: Size = (count - 1) * hop + length
-    else:
-        steps = as_list(b, count) - b.integers((1,))
-        size = steps * hop + as_list(b, length)
-    shape = b.concat([as_list(b, d) for d in (size, *rest)], axis=0)
-    known = [d for d in (size, *rest) if isinstance(d, int)]
-    shape = known if len(known) == frames.rank - 1 else shape
-    zeros = b.expand(b.const(0, x.dtype), shape=shape)
-    places = b.reshape(_places(b, count, length, hop), (-1, 1))
-    out = b.scatter_nd_add(zeros, places, b.flatten(frames, start_axis=0, stop_axis=1))
-    return out if c.axis == 0 else b.transpose(out, perm=(*range(1, out.rank), 0))
+    g = b.flatten(g, start_axis=axis, stop_axis=axis + 1)
+    return add_at(b, g, c.x, axis, b.reshape(places, (-1,)))

@@ -40,6 +40,8 @@ _SAFE_BITS: Final = 128
 """LLVM 22 widens the one lane of a masked access to vectors narrower than a register on x86, and
 so writes beyond it: those are taken apart here. It does the same with one lane of numbers that it
 narrows while it stores them, whatever the width."""
+_NEAR: Final = 4
+"""Elements between neighbouring lanes up to which vectors of all of them are read, and shuffled."""
 _NARROW: Final = 4
 """Bytes of an element below which numbers may be narrowed when they are stored."""
 
@@ -210,7 +212,9 @@ def load(
         value = b.splat(value, lanes)
         return b.select(mask, value, Value("zeroinitializer", value.type))
     type_ = Type(elem, lanes)
-    if memory.step != size:
+    if is_near(memory.step, size) and _is_wide(type_, mask):
+        value = _deinterleaved(b, type_, where, memory.step // size, mask)
+    elif memory.step != size:
         value = _gather(b, type_, memory, size, mask)
     elif mask is None:
         value = b.emit(type_, f"load {type_}, {where}, align {size}")
@@ -245,6 +249,37 @@ def masked_load(b: Builder, type_: Type, where: Value, size: int, mask: Value) -
             return [b.emit(type_, f"insertelement {so_far}, {item}, i64 {lane}")]
 
         [value] = b.branch(b.extract(mask, lane), one, [value])
+    return value
+
+
+def is_near(step: int, size: int) -> bool:
+    """Whether lanes are so near that vectors of all between them are read faster than each one."""
+    return step % size == 0 and 1 < step // size <= _NEAR
+
+
+def _is_wide(type_: Type, mask: Value | None) -> bool:
+    """Whether a vector is loaded as one, under a mask too."""
+    return type_.lanes * type_.bits >= _SAFE_BITS and (mask is None or type_.bits // 8 >= _NARROW)
+
+
+def _deinterleaved(b: Builder, type_: Type, where: Value, apart: int, mask: Value | None) -> Value:
+    """Every ``apart``-th element: vectors up to the last one that is wanted, and shuffles."""
+    lanes, size = type_.lanes, type_.bits // 8
+    last = (lanes - 1) * (apart - 1)  # the last vector ends with the last lane's element
+    value: Value | None = None
+    for first in [*range(0, last, lanes), last]:
+        wanted = {e // apart: e - first for e in range(first, first + lanes) if e % apart == 0}
+        begin = b.at(where, first * size)
+        if mask is None:
+            part = b.emit(type_, f"load {type_}, {begin}, align {size}")
+        else:
+            lane_of = {e: lane for lane, e in wanted.items()}
+            none = Value("zeroinitializer", mask.type)
+            there = b.shuffle(mask, none, [lane_of.get(e, lanes) for e in range(lanes)])
+            part = masked_load(b, type_, begin, size, there)
+        picks = [lanes + wanted[k] if k in wanted else k for k in range(lanes)]
+        value = b.shuffle(value or part, part, picks)
+    assert value is not None
     return value
 
 

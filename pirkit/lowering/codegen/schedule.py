@@ -31,7 +31,7 @@ from pirkit.lowering.codegen.loopnest import (
     moving,
     varying,
 )
-from pirkit.lowering.codegen.points import types_of
+from pirkit.lowering.codegen.points import is_near, types_of
 from pirkit.lowering.codegen.primitives import element, is_costly
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.native.target import Target
@@ -318,7 +318,10 @@ def _turned_axis(kernel: Kernel, lane_axis: int, candidates: list[int]) -> int |
     for number in _loaded(kernel):
         operand = kernel.operands[number]
         strides = (*operand.outer, *operand.inner)
-        if strides[lane_axis] in (0, operand.dtype.itemsize) or number in _stored(kernel):
+        size = operand.dtype.itemsize
+        if strides[lane_axis] in (0, size) or is_near(strides[lane_axis], size):
+            continue
+        if number in _stored(kernel):
             continue
         for axis in candidates:
             counts[axis] += strides[axis] == operand.dtype.itemsize

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from itertools import product
+from typing import Final
 
 from pirkit.lowering.codegen.ir import I64, Builder, Type, Value
 from pirkit.lowering.codegen.loopnest import Compute, Fold, Kernel, Statement, reads
@@ -30,6 +31,9 @@ from pirkit.lowering.codegen.primitives import Typed, element
 from pirkit.lowering.codegen.schedule import Schedule
 from pirkit.lowering.codegen.scratch import Scratch
 
+_WRITTEN_OUT: Final = 8
+"""Tiles of guarded columns up to which each is code of its own: LLVM knows its guards there."""
+
 Body = Callable[[Value, list[Value]], Sequence[Value]]
 
 
@@ -40,6 +44,7 @@ class Tiles:
         self.b, self.plan, self.kernel = b, plan, plan.kernel
         self.lanes, self.rows, self.vectors = plan.lanes, plan.block, plan.unroll
         self.types = types_of(plan.kernel)
+        self.is_guarded = any(getattr(s, "where", None) for s in plan.kernel.statements())
         (self.stage,) = plan.kernel.stages
         self.folds = [s for s in self.stage.body if isinstance(s, Fold)]
         self.factors = _factors(plan.kernel, self.folds)
@@ -102,12 +107,21 @@ class Tiles:
             return run
 
         if wide:
-            b.loop(0, wide * lanes, self.vectors * lanes, [], tile(self.vectors))
+            self._over(wide * lanes, self.vectors * lanes, tile(self.vectors))
         if full > wide:
             b.loop(wide * lanes, full * lanes, lanes, [], tile(1))
         if extent % lanes:
             mask = tail_mask(b, lanes, extent % lanes)
             tile(1, mask)(Value(str(full * lanes), I64), [])
+
+    def _over(self, end: int, step: int, body: Body) -> None:
+        """The columns from 0 on: written out where few of them decide what is read."""
+        columns = range(0, end, step)
+        if len(columns) > _WRITTEN_OUT or not self.is_guarded:
+            self.b.loop(0, end, step, [], body)
+            return
+        for column in columns:
+            body(Value(str(column), I64), [])
 
 
 class _Tile:

@@ -3,30 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from pirkit.diag.errors import ConstraintError, PirkitError, RuntimeFault
 from pirkit.lowering.codegen.loopnest import Compute, Constant, Demand, Index, Load, Statement
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import constant
 from pirkit.runtime.dtype import DType
-
-
-@dataclass(frozen=True, slots=True)
-class Demanded:
-    """What data must keep to: numbers that say where to read lie in [0, extent).
-
-    Without an extent: whole numbers that divide are not 0.
-    """
-
-    extent: int | None = None
-
-    def error(self) -> PirkitError:
-        """What the interpreter raises for data that do not."""
-        if self.extent is None:
-            return RuntimeFault("integer division by zero")
-        return ConstraintError("bounds", f"an index does not lie in [0, {self.extent})")
+from pirkit.runtime.native.demands import Demanded
 
 
 class Unknown(Exception):

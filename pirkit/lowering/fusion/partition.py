@@ -21,6 +21,7 @@ from pirkit.dialect.operation import PirOp
 from pirkit.index.maps import space, witness
 from pirkit.lowering.fusion.equations import Equations, Unit
 from pirkit.lowering.fusion.groups import DEFAULT, Group, Pair, Partition, Policy, too_large
+from pirkit.lowering.fusion.overlapping import Overlap, overlap_of
 from pirkit.lowering.fusion.readers import Reader
 from pirkit.lowering.fusion.recomputing import again
 from pirkit.lowering.fusion.refusal import Refusal
@@ -102,12 +103,15 @@ class _Partitioner:
         groups = dict.fromkeys(g for v in unit.tensors if (g := self.at(v)) is not None)
         same = [g for g in groups if g.level == level]
         near = [g for g in groups if g.level == level or g.ceiling > level]
-        refusal = self.join(unit, near, level) if near else None
-        is_in = bool(near) and refusal is None
-        if not is_in and same and same != near:
+        overlap = self.overlap(unit)
+        refusal = self.join(unit, near, level) if near and overlap is None else None
+        is_in = bool(near) and refusal is None and overlap is None
+        if not is_in and same and same != near and overlap is None:
             is_in = self.join(unit, same, level) is None
+        if overlap is not None:
+            refusal = _overlaps(unit, overlap)
         if not is_in:
-            self.start(unit, refusal)
+            self.start(unit, refusal, overlap)
         own = self.group[unit.op]
         if is_in:
             outside = [v for v in unit.tensors if self.at(v) is not own]
@@ -118,10 +122,20 @@ class _Partitioner:
             if self.at(value) in near and self.at(value) is not own:
                 self.refusals[cast(PirOp, value.owner), unit.op] = cast(Refusal, refusal)
 
-    def start(self, unit: Unit, refusal: Refusal | None) -> None:
+    def overlap(self, unit: Unit) -> Overlap | None:
+        """What overlapping windows would compute too often; it is stored before them."""
+        found = overlap_of(unit, self.equations)
+        if found is None or found.cost <= self.policy.recompute:
+            return None
+        chain = (*found.moves, found.value)
+        return None if any((u.op, unit.op) in self.together for u in chain) else found
+
+    def start(self, unit: Unit, refusal: Refusal | None, overlap: Overlap | None = None) -> None:
         """Begin a kernel with an op, and with what it had better compute again."""
         group = Group(0)
-        if refusal is None or refusal.kind == "stage":
+        if overlap is not None:
+            self.copy(overlap.moves, group)
+        elif refusal is None or refusal.kind == "stage":
             most = self.policy.recompute
             self.copy(again(unit, unit.tensors, {}, self.equations, most), group)
         reads = [v for v in (*group.inputs, *unit.tensors) if v not in group.units]
@@ -322,6 +336,12 @@ def _by_turns(unit: Unit, groups: list[Group], joined: Joined) -> Joined | None:
     if rows is None:
         return None
     return Joined(rows, {}, dict(held[0].extents), False, joined.work)
+
+
+def _overlaps(unit: Unit, found: Overlap) -> Refusal:
+    reason = f"windows overlap: each would compute again what costs {found.cost} additions"
+    remedy = f"fuse{{recompute={found.cost}}}"
+    return Refusal("cost", (found.value.op, unit.op), reason, remedy=remedy)
 
 
 def _first(unit: Unit, groups: list[Group]) -> PirOp:

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, cast
+from typing import cast
 
 from pirkit.dialect.kinds import CONVOLUTION, RESHAPE
 from pirkit.dialect.opdef import has_trait
 from pirkit.lowering.codegen.compile import native
 from pirkit.lowering.codegen.from_map_expr import nests_of
 from pirkit.lowering.codegen.gemm import native_product
-from pirkit.lowering.codegen.landing import Landing
+from pirkit.lowering.codegen.landing import Landing, laid_out, native_landing
 from pirkit.lowering.codegen.loopnest import (
-    Compute,
-    Constant,
-    Fold,
+    Demand,
     Gather,
-    Index,
     Kernel,
     Load,
     Operand,
@@ -29,6 +26,7 @@ from pirkit.lowering.codegen.tile_code import native_tiles
 from pirkit.lowering.codegen.tile_turns import TileTurns
 from pirkit.lowering.native import large_of, streamed
 from pirkit.lowering.native_ops import FUSED
+from pirkit.lowering.whole_program.constants import Array, constant_of
 from pirkit.lowering.whole_program.convolutions import (
     convolution_of,
     exchanged_of,
@@ -40,12 +38,10 @@ from pirkit.lowering.whole_program.row_groups import Group, row_groups
 from pirkit.runtime.arena import Arena
 from pirkit.runtime.dtype import REAL_OF
 from pirkit.runtime.meta import TensorMeta
+from pirkit.runtime.native.demands import Demanded
 from pirkit.runtime.native.function import NativeFunction, NativeSequence
-from pirkit.runtime.native.program import NativeProgram, ProgramStep
+from pirkit.runtime.native.program import Content, NativeProgram, ProgramStep
 from pirkit.runtime.plan import Call, Plan
-
-PURE: Final = (Load, Constant, Index, Compute, Fold, Store, Gather)
-"""Statements of nests that need nothing but their operands."""
 
 
 @dataclass(slots=True)
@@ -63,6 +59,10 @@ class _Sequence:
     outputs: list[int] = field(default_factory=list[int])
     final: frozenset[int] = frozenset()
     """Slots that are results and that no instruction reads."""
+    constants: dict[int, Array] = field(default_factory=dict[int, Array])
+    """Buffers whose content is known, and that nobody writes."""
+    demands: dict[int, Demanded] = field(default_factory=dict[int, Demanded])
+    """Buffers of one byte that a step sets where data do not keep to what is demanded."""
     exchanged: dict[int, int] = field(default_factory=dict[int, int])
     """Slots that nobody writes (see `exchanged_of`)."""
 
@@ -72,6 +72,11 @@ class _Sequence:
     def temporary(self, nbytes: int) -> int:
         number = len(self.plan.slots) + len(self.sizes)
         self.sizes[number] = nbytes
+        return number
+
+    def mark(self, demand: Demanded) -> int:
+        number = self.temporary(1)
+        self.demands[number] = demand
         return number
 
     def meta(self, slot: int) -> TensorMeta:
@@ -110,12 +115,19 @@ class _Sequence:
         elif has_trait(call.kernel, CONVOLUTION):
             self.convolution(call)
         elif not _renames(call):
-            raise Refused(f"`{call.kernel}` has no native form")
+            self.constant(call)
 
     def rename(self, call: Call) -> None:
         out, source = call.outputs[0] if call.outputs else None, call.inputs[:1]
         if _renames(call) and isinstance(out, int) and out != source[0]:
             self.same[out] = self.buffer(cast(int, source[0]))
+
+    def constant(self, call: Call) -> None:
+        out = call.outputs[0] if len(call.outputs) == 1 else None
+        found = constant_of(call, self.meta(out)) if isinstance(out, int) else None
+        if not isinstance(out, int) or found is None:
+            raise Refused(f"`{call.kernel}` has no native form")
+        self.constants[out] = found
 
     def rows(self, group: Group) -> None:
         """Calls that go through blocks of rows together."""
@@ -140,17 +152,19 @@ class _Sequence:
             if isinstance(slot, int):
                 where[len(given) + statement] = slot
         last = {k for k, slot in where.items() if slot in self.final}
+        values = laid_out(kernel).kernel.statements
         for number, nest in enumerate(nests):
-            if isinstance(nest.kernel, Landing):
-                raise Refused("a fused kernel writes where the data say")
-            if not all(isinstance(s, PURE) for s in nest.kernel.statements()):
-                raise Refused("a fused kernel checks elements while it runs")
             if isinstance(nest.kernel, Kernel) and not _stores(nest.kernel):
                 continue
+            marks = len(given) + len(values)
             for k in nest.arrays:
-                if k not in where:
-                    meta = kernel.statements[k - len(given)].meta
+                if k < marks and k not in where:
+                    meta = values[k - len(given)].meta
                     where[k] = self.temporary(meta.numel * meta.dtype.itemsize)
+            where |= {k: self.mark(d) for k, d in enumerate(nest.demands, marks)}
+            if isinstance(nest.kernel, Landing):
+                self.functions(native_landing(nest.kernel), [where[k] for k in nest.arrays])
+                continue
             if isinstance(nest.kernel, TileTurns):
                 self.tiles(nest.kernel, [where[k] for k in nest.arrays])
                 continue
@@ -190,7 +204,7 @@ class _Sequence:
 
 
 def _stores(nest: Kernel) -> bool:
-    return any(isinstance(s, Store | Gather) for s in nest.statements())
+    return any(isinstance(s, Store | Gather | Demand) for s in nest.statements())
 
 
 def _renames(call: Call) -> bool:
@@ -219,7 +233,7 @@ def sequence_program(plan: Plan) -> NativeProgram:
             made.call(cast(Call, instruction))
     ports = (*plan.inputs, *plan.params)
     made.outputs = [cast(int, o.source) for o in plan.outputs]
-    taken = {p.slot for p in ports}
+    taken = {p.slot for p in ports} | made.constants.keys()
     buffers: list[int] = []
     for output in plan.outputs:
         if not isinstance(output.source, int):
@@ -237,12 +251,26 @@ def _planned(made: _Sequence, inputs: list[int], results: list[int]) -> NativePr
     number = {slot: k for k, slot in enumerate((*inputs, *results))}
     last = {b: k for k, (_, buffers) in enumerate(made.steps) for b in buffers}
     arena, offsets, steps = Arena(), list[int](), list[ProgramStep]()
+    contents: list[Content] = []
+    for b in sorted({b for _, buffers in made.steps for b in buffers} & made.constants.keys()):
+        number[b] = len(inputs) + len(results) + len(offsets)
+        offsets.append(arena.take(_bytes(made, b)))
+        contents.append(Content(offsets[-1], made.constants[b].tobytes()))
+        last[b] = len(made.steps)
+    marks = [b for b in made.demands if b in last]
+    begin = arena.take(len(marks))
+    for k, b in enumerate(marks):
+        number[b] = len(inputs) + len(results) + len(offsets)
+        offsets.append(begin + k)
+        last[b] = len(made.steps)
     for k, (function, buffers) in enumerate(made.steps):
         for b in buffers:
             if b not in number:
                 number[b] = len(inputs) + len(results) + len(offsets)
                 offsets.append(arena.take(_bytes(made, b)))
-        steps.append(ProgramStep(function, tuple([number[b] for b in buffers])))
+        seen = [begin + marks.index(b) for b in buffers if b in made.demands]
+        looked_at = range(seen[0], seen[0] + len(seen)) if seen else range(0)
+        steps.append(ProgramStep(function, tuple([number[b] for b in buffers]), looked_at))
         for b in dict.fromkeys(buffers):
             place = number[b] - len(inputs) - len(results)
             if place >= 0 and last[b] == k:
@@ -258,6 +286,9 @@ def _planned(made: _Sequence, inputs: list[int], results: list[int]) -> NativePr
         (tuple([p.name for p in ports]), tuple([o.name for o in plan.outputs])),
         f"{len(steps)} functions, {arena.size:,} bytes between them",
         frozenset(_in_place(made, inputs, results)),
+        tuple(contents),
+        begin,
+        tuple([made.demands[b] for b in marks]),
     )
 
 

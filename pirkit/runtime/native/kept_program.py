@@ -6,13 +6,17 @@ nevertheless: what does not hold together counts as absent.
 
 from __future__ import annotations
 
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Sequence
 from typing import Any
+from zlib import compress, decompress
+from zlib import error as ZlibError
 
 from pirkit.runtime.dtype import BY_NAME
 from pirkit.runtime.meta import TensorMeta
+from pirkit.runtime.native.demands import Demanded
 from pirkit.runtime.native.function import NativeFunction
-from pirkit.runtime.native.program import NativeProgram, ProgramStep
+from pirkit.runtime.native.program import Content, NativeProgram, ProgramStep
 
 
 def pack_program(program: NativeProgram, keys: Sequence[str]) -> dict[str, Any]:
@@ -21,13 +25,17 @@ def pack_program(program: NativeProgram, keys: Sequence[str]) -> dict[str, Any]:
         "inputs": [_meta(m) for m in program.inputs],
         "results": [_meta(m) for m in program.results],
         "steps": [
-            [key, list(step.operands)] for key, step in zip(keys, program.steps, strict=True)
+            [key, list(step.operands), step.marks.start, step.marks.stop]
+            for key, step in zip(keys, program.steps, strict=True)
         ],
         "temporaries": list(program.temporaries),
         "memory": program.memory,
         "names": [list(names) for names in program.names],
         "summary": program.summary,
         "in_place": sorted(map(list, program.in_place)),
+        "contents": [[c.offset, b64encode(compress(c.content)).decode()] for c in program.contents],
+        "marks": program.marks,
+        "demands": [d.extent for d in program.demands],
     }
 
 
@@ -37,11 +45,11 @@ def unpack_program(
     """The inverse of `pack_program`; None for anything else, and if a function is missing."""
     try:
         steps: list[ProgramStep] = []
-        for key, operands in data["steps"]:
+        for key, operands, first, last in data["steps"]:
             function = function_of(str(key))
             if function is None:
                 return None
-            steps.append(ProgramStep(function, _numbers(operands)))
+            steps.append(ProgramStep(function, _numbers(operands), range(int(first), int(last))))
         inputs, results = data["names"]
         program = NativeProgram(
             tuple([_read_meta(m) for m in data["inputs"]]),
@@ -52,8 +60,11 @@ def unpack_program(
             (tuple(map(str, inputs)), tuple(map(str, results))),
             str(data["summary"]),
             frozenset((int(a), int(b)) for a, b in data["in_place"]),
+            tuple([Content(int(at), decompress(b64decode(c))) for at, c in data["contents"]]),
+            int(data["marks"]),
+            tuple([Demanded(None if n is None else int(n)) for n in data["demands"]]),
         )
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, ZlibError):
         return None
     return program if _holds_together(program) else None
 
@@ -61,7 +72,11 @@ def unpack_program(
 def _holds_together(program: NativeProgram) -> bool:
     """Whether each operand is there, and each function gets as many as it takes."""
     count = len(program.inputs) + len(program.results) + len(program.temporaries)
-    inside = all(0 <= offset <= program.memory for offset in program.temporaries)
+    places = [(offset, 0) for offset in program.temporaries]
+    places += [(c.offset, len(c.content)) for c in program.contents]
+    places += [(s.marks.start, len(s.marks)) for s in program.steps]
+    places.append((program.marks, len(program.demands)))
+    inside = all(0 <= offset <= program.memory - size for offset, size in places)
     return inside and all(
         len(step.operands) == len(step.function.code.sizes)
         and all(0 <= operand < count for operand in step.operands)

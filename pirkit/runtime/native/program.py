@@ -20,6 +20,7 @@ import numpy as np
 from pirkit.diag.errors import InternalError, RuntimeFault
 from pirkit.diag.once import once
 from pirkit.runtime.meta import TensorMeta
+from pirkit.runtime.native.demands import Demanded
 from pirkit.runtime.native.engine import Library, load
 from pirkit.runtime.native.function import NativeFunction, new_array, sharing
 from pirkit.runtime.native.kept import kept_ir
@@ -56,6 +57,16 @@ class ProgramStep:
 
     function: NativeFunction
     operands: tuple[int, ...]
+    marks: range = range(0)
+    """Bytes of the memory that it sets where data do not keep to what is demanded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """Bytes that lie in the memory of a program at ``offset``, and that nobody changes."""
+
+    offset: int
+    content: bytes
 
 
 @dataclass(eq=False)
@@ -66,7 +77,8 @@ class NativeProgram:
     call gives new arrays; calls from several threads run at the same time. ``summary`` tells what
     the program is made of.
 
-    Raises RuntimeFault (PK0902, PK0903) for operands that the program was not made for.
+    Raises RuntimeFault (PK0902, PK0903) for operands that the program was not made for, and what
+    `Demanded` tells for data.
     """
 
     inputs: tuple[TensorMeta, ...]
@@ -78,6 +90,10 @@ class NativeProgram:
     summary: str = ""
     in_place: frozenset[tuple[int, int]] = frozenset()
     """Pairs of a result and an input that may be one array."""
+    contents: tuple[Content, ...] = ()
+    marks: int = 0
+    demands: tuple[Demanded, ...] = ()
+    """What data must keep to; the first mark lies ``marks`` bytes from where the memory begins."""
 
     def __post_init__(self) -> None:
         self.work = sum(s.function.code.work for s in self.steps)
@@ -131,6 +147,13 @@ class _Session:
     def __init__(self, program: NativeProgram) -> None:
         self.program = program
         self.arena, self.base = _lines(program.memory)
+        start = self.base - address_of(self.arena)
+        for part in program.contents:
+            first = start + part.offset
+            self.arena[first : first + len(part.content)] = np.frombuffer(part.content, np.uint8)
+        first = start + program.marks
+        self.marks = self.arena[first : first + len(program.demands)]
+        self.marks[...] = 0
         steps = program.steps
         self.records = (ctypes.c_size_t * (len(RECORD) * max(len(steps), 1)))()
         self.header = (ctypes.c_size_t * len(HEADER))()
@@ -180,7 +203,9 @@ class _Session:
                 self.places[operand].append(ctypes.addressof(block) + 8 * position)
             else:
                 block[position] = self.base + program.temporaries[operand - outside]
-        words = (step.function.address, ctypes.addressof(block), code.blocks, chunk, threads, 0, 0)
+        marks = self.base + step.marks.start
+        shared = (code.blocks, chunk, threads, marks, len(step.marks))
+        words = (step.function.address, ctypes.addressof(block), *shared)
         first = number * len(RECORD)
         self.records[first : first + len(RECORD)] = words
         self.owned += [block, scratch, step.function]
@@ -192,6 +217,15 @@ class _Session:
         known = self.is_known and len(arrays) == self.inputs
         if not known or self._call(self.where, arrays, results):
             self._slowly(arrays, results)
+        if len(self.marks):
+            self.refuse()
+
+    def refuse(self) -> None:
+        """Raise what data that do not keep to what is demanded are told."""
+        if self.marks.any():
+            first = int(np.flatnonzero(self.marks)[0])
+            self.marks[...] = 0
+            raise self.program.demands[first].error()
 
     def _slowly(self, arrays: Sequence[Array], results: Sequence[Array]) -> None:
         held = [*_fitting(self.program, arrays), *results]  # copies live until it has run
@@ -244,6 +278,8 @@ class _Bound:
         if self.session.shares:
             self.session.share()
         self.run(self.where)
+        if len(self.session.marks):
+            self.session.refuse()
         for target, made in self.moved:
             np.copyto(target, made)
 

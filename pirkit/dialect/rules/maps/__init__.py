@@ -10,4 +10,5 @@ from pirkit.dialect.rules.maps import movement as movement
 from pirkit.dialect.rules.maps import picking as picking
 from pirkit.dialect.rules.maps import reduction as reduction
 from pirkit.dialect.rules.maps import shapes as shapes
+from pirkit.dialect.rules.maps import windows as windows
 from pirkit.dialect.rules.maps import writing as writing

@@ -1,0 +1,22 @@
+"""Whole networks, as Paddle exports them, are one native call, and give what the rules give."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import pirkit
+from benchmarks.networks import NETWORKS
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_a_network_is_one_native_call(name: str) -> None:
+    network = NETWORKS[name]
+    built = network.build(batch=2, **network.small)
+    exact = pirkit.compile(built.program, pipeline="", backend="reference").run(built.inputs)
+    whole = pirkit.compile_whole(built.program)
+    assert whole.native is not None, whole.reasons
+    for found in (whole.run(built.inputs), pirkit.compile(built.program).run(built.inputs)):
+        for key, wanted in exact.items():
+            scale = float(np.abs(wanted).max())
+            np.testing.assert_allclose(found[key], wanted, rtol=1e-4, atol=1e-4 * scale)
