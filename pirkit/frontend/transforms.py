@@ -9,15 +9,19 @@ program, which is how ``grad(grad(f))`` works.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
+from xdsl.dialects.builtin import ModuleOp
 
 from pirkit.analysis.differentiation import is_differentiable
 from pirkit.diag.errors import UsageError
 from pirkit.dialect.build import Value
+from pirkit.dialect.operation import ProgramOp
 from pirkit.frontend import tree
+from pirkit.frontend.files import Program
+from pirkit.frontend.recording import OuterValueError
 from pirkit.frontend.tracing import Recorder, fed, fingerprint, trace
 from pirkit.lowering.prim import with_prim
 from pirkit.runtime.meta import UNKNOWN
@@ -174,19 +178,22 @@ def _transformed(f: Function, argnums: Argnums) -> Function:
 
     def call(*args: Any) -> Any:
         leaves, _ = tree.flatten(args)
-        if any(isinstance(leaf, Value) for leaf in leaves):
-            return recorded(*_lifted(args))
-        return run(recorded, args)
+        traced = next((leaf for leaf in leaves if isinstance(leaf, Value)), None)
+        if traced is not None:
+            return recorded(*_lifted(args, cast(Recorder, traced.b)))
+        try:
+            return run(recorded, args)
+        except OuterValueError as error:  # `f` takes a value from around it: record it there
+            return recorded(*_lifted(args, cast(Recorder, error.outer)))
 
     call.__name__ = getattr(f, "__name__", "transformed")
     call.__doc__ = f.__doc__
     return call
 
 
-def _lifted(args: tuple[Any, ...]) -> tuple[Any, ...]:
+def _lifted(args: tuple[Any, ...], b: Recorder) -> tuple[Any, ...]:
     leaves, _ = tree.flatten(args)
-    typed = next(leaf for leaf in leaves if isinstance(leaf, Value))
-    b = cast(Recorder, typed.b)
+    typed = next((leaf for leaf in leaves if isinstance(leaf, Value)), None)
     return tuple([tree.mapped(lambda leaf: b.value(leaf, typed), a) for a in args])
 
 
@@ -196,21 +203,29 @@ def _renamed(value: Any) -> Any:
 
 def run(f: Function, args: Sequence[Any]) -> Any:
     """What ``f`` computes of tensors, arrays or numbers, recorded and compiled."""
-    traced = trace(f, args)
-    key = (PIPELINE, with_prim("", None, None), fingerprint(traced.program.entry(None)))
+    traced = trace(f, args, _run_part)
+    leaves, _ = tree.flatten(tuple(args))
+    inputs = {f"x{i}": leaf for i, leaf in enumerate(leaves)} | traced.captured
+    found = _run_program(traced.program, inputs)
+    return tree.unflatten(traced.shape, iter([DenseTensor(a) for a in found]))
+
+
+def _run_part(program: ProgramOp, inputs: Mapping[str, Any]) -> list[Any]:
+    return _run_program(Program(ModuleOp([program]), {}, "<traced>"), inputs)
+
+
+def _run_program(program: Program, inputs: Mapping[str, Any]) -> list[Any]:
+    """The outputs ``y0``, ``y1``... of a program, compiled once for all that are the same."""
+    key = (PIPELINE, with_prim("", None, None), fingerprint(program.entry(None)))
     exe = _EXECUTABLES.get(key)
     if exe is None:
         from pirkit.frontend.compile import compile  # noqa: PLC0415  not to record a derivative
 
-        exe = _EXECUTABLES[key] = compile(traced.program, pipeline=PIPELINE)
+        exe = _EXECUTABLES[key] = compile(program, pipeline=PIPELINE)
         if len(_EXECUTABLES) > PROGRAMS_KEPT:
             _EXECUTABLES.popitem(last=False)
-    leaves, _ = tree.flatten(tuple(args))
-    inputs = {f"x{i}": fed(leaf) for i, leaf in enumerate(leaves)}
-    inputs |= {name: fed(array) for name, array in traced.captured.items()}
-    found = exe.run(inputs)
-    outputs = [DenseTensor(found[f"y{i}"]) for i in range(len(found))]
-    return tree.unflatten(traced.shape, iter(outputs))
+    found = exe.run({name: fed(leaf) for name, leaf in inputs.items()})
+    return [found[f"y{i}"] for i in range(len(found))]
 
 
 # --- differentiating what is recorded ------------------------------------------------------------

@@ -44,7 +44,10 @@ FUNCTIONS: Final = frozenset(
 """The names of the standard of 2024, but for ``from_dlpack``, which is pirkit's own."""
 
 
-SUMS: Final = ("cumulative_prod", "cumulative_sum", "mean", "prod", "std", "sum", "var", "vecdot")
+SUMS: Final = (
+    *("cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "dot", "mean", "prod", "std"),
+    *("sum", "trace", "var", "vecdot"),
+)
 """Functions that would lose half precision bit by bit; they compute in float32 and round once."""
 
 
@@ -105,7 +108,7 @@ class Namespace:
             return getattr(self._module, name)
         if name not in FUNCTIONS:
             raise AttributeError(f"the array API has no {name!r}", name=name, obj=self)
-        made = _lifted(getattr(self._module, name), self._tensor)
+        made = lifted(getattr(self._module, name), self._tensor)
         setattr(self, name, made)
         return made
 
@@ -116,18 +119,19 @@ class Namespace:
         return f"<array namespace of tensors over {self._module.__name__}>"
 
 
-def _lifted(function: Callable[..., Any], tensor: Callable[[Any], Any]) -> Callable[..., Any]:
+@cache
+def lifted(function: Callable[..., Any], tensor: Callable[[Any], Any]) -> Callable[..., Any]:
     if function is np.matmul:
         return function  # `__array_ufunc__` of tensors knows how to round it
     exact = in_f32(function) if function.__name__ in SUMS else function
 
-    def lifted(*arguments: Any, **options: Any) -> Any:
+    def apply_to_arrays(*arguments: Any, **options: Any) -> Any:
         apply = exact if options.get("dtype") is None else function
         return wrap(apply(*unwrap(arguments), **unwrap(options)), tensor)
 
-    lifted.__name__ = lifted.__qualname__ = function.__name__
-    lifted.__doc__ = function.__doc__
-    return lifted
+    apply_to_arrays.__name__ = apply_to_arrays.__qualname__ = function.__name__
+    apply_to_arrays.__doc__ = function.__doc__
+    return apply_to_arrays
 
 
 @cache
