@@ -132,6 +132,9 @@ class EagerOp:
 
 
 def _hashable(value: Any) -> Any:
+    """A part of a key; for a traced value a list, which no dict looks up."""
+    if hasattr(value, "__pirkit_call__"):
+        return [value]
     return tuple(cast("list[Any]", value)) if type(value) is list else value
 
 

@@ -8,7 +8,7 @@ up where the arguments of the call are at hand.
 from __future__ import annotations
 
 from math import prod
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -26,7 +26,7 @@ _HELP: Final = (
 
 
 def subscript(b: Builder, x: Value, index: tuple[Any, ...]) -> Value:
-    """``x[index]``. Raises TraceError for what numpy refuses, and for an index that is not known."""
+    """``x[index]``. Raises TraceError where numpy refuses, and for an index that is unknown."""
     parts = tuple([_plain(part) for part in index])
     is_basic = all(map(_is_basic, parts))
     if UNKNOWN in x.shape:
@@ -56,20 +56,22 @@ def _is_basic(part: Any) -> bool:
     return isinstance(part, int) and not isinstance(part, bool)
 
 
-def _plain(part: Any) -> Any:
+def _plain(given: Any) -> Any:
     """Integers of numpy and tensors as Python's, slices with such bounds."""
-    if isinstance(part, slice):
-        return slice(*[_bound(v) for v in (part.start, part.stop, part.step)])
-    if isinstance(part, np.integer):
-        return int(part)
-    if isinstance(part, DenseTensor):
-        part = part.numpy()
-    if isinstance(part, np.ndarray) and part.ndim == 0 and part.dtype.kind in "iu":
-        return int(part)
-    if isinstance(part, Value) and getattr(part.b, "known", None) and not _is_inexact(part):
-        held = np.asarray(part)
-        return int(held) if held.ndim == 0 and held.dtype.kind in "iu" else held
-    return part
+    part: Any = given
+    if isinstance(given, slice):
+        bounds = cast("slice[Any, Any, Any]", given)
+        return slice(*[_bound(v) for v in (bounds.start, bounds.stop, bounds.step)])
+    if isinstance(given, Value):
+        if getattr(given.b, "known", None) is None or _is_inexact(given):
+            return given
+        part = np.asarray(cast(Any, given))
+    elif isinstance(given, DenseTensor):
+        part = given.numpy()
+    if not isinstance(part, np.ndarray | np.integer):
+        return part
+    array = cast("np.ndarray[Any, Any]", part)
+    return int(array) if array.dtype.kind in "iu" and array.ndim == 0 else array
 
 
 def _is_inexact(value: Value) -> bool:
@@ -81,11 +83,10 @@ def _bound(value: Any) -> Any:
 
 
 def _known(part: Any) -> Any:
-    if isinstance(part, Value):
-        return np.asarray(part)  # refused with the line, if it is traced
-    if isinstance(part, list | tuple) and any(isinstance(p, Value) for p in part):
-        return [np.asarray(p) if isinstance(p, Value) else p for p in part]
-    return part
+    """Arrays for traced values, also in a list; refused with the line if they are not known."""
+    if isinstance(part, list | tuple):
+        return [_known(p) for p in cast("list[Any]", part)]
+    return np.asarray(cast(Any, part)) if isinstance(part, Value) else part
 
 
 def _basic(b: Builder, x: Value, parts: tuple[Any, ...]) -> Value:
@@ -117,7 +118,7 @@ def _basic(b: Builder, x: Value, parts: tuple[Any, ...]) -> Value:
 
 
 def _of_unknown_shape(b: Builder, x: Value, parts: tuple[Any, ...], is_basic: bool) -> Value:
-    steps = [p.step for p in parts if isinstance(p, slice)]
+    steps = [cast("slice[Any, Any, Any]", p).step for p in parts if isinstance(p, slice)]
     if not is_basic or any(s is not None and s < 1 for s in steps):
         raise refused(f"index {_spelled(parts)} of a {x.meta}, whose size is unknown", _HELP)
     return indexed(b, x, parts)

@@ -14,8 +14,9 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from pirkit.diag.errors import TraceError
+from pirkit.dialect.attrs import encode
 from pirkit.dialect.opdef import RANDOM, OpDef
-from pirkit.dialect.operation import PirOp, ProgramOp, make
+from pirkit.dialect.operation import PirOp, ProgramOp, create
 from pirkit.frontend.eager import EagerOp
 from pirkit.frontend.user_line import user_span
 from pirkit.runtime.tensor.dense import DenseTensor
@@ -94,7 +95,7 @@ class KnownValues:
             if s.kind is not None and s.name not in given and s.name in op.properties
         }
         found = _function(definition)(**given)
-        shown = iter(found if isinstance(found, tuple) else (found,))
+        shown = iter(cast("tuple[Any, ...]", found if isinstance(found, tuple) else (found,)))
         by_slot = zip(definition.results, op.result_slots, strict=False)
         return [None if s.intermediate else next(shown) for s, r in by_slot if r is not None]
 
@@ -103,8 +104,8 @@ class KnownValues:
         copies: dict[SSAValue, SSAValue] = {}
         copy = self._program.clone(value_mapper=copies)
         for i, result in enumerate(op.results):
-            named = {"output_name": f"y{i}"}
-            copy.block.add_op(make("pir.shadow_output", [copies[result]], named))
+            named = {"output_name": encode("str", f"y{i}")}
+            copy.block.add_op(create("pir.shadow_output", [copies[result]], [], named))
         return self._run(copy, self._inputs)
 
 

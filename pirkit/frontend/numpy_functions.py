@@ -1,4 +1,4 @@
-"""Numpy's functions of whole arrays on traced values: ``v.sum(axis=0)``, ``np.concatenate([v, w])``.
+"""Numpy's functions of whole arrays on traced values: ``v.sum(axis=0)``, ``np.stack([v, w])``.
 
 Parameters are numpy's. Each function takes the builder and then what numpy's takes; the table
 serves methods of values, ``__array_function__`` and the namespace of the array API.
@@ -15,7 +15,14 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from pirkit.diag.errors import TraceError
 from pirkit.dialect.build import Builder, Value
-from pirkit.frontend.numpy_ufuncs import apply_ufunc, dtype_of, is_number, operand, refused
+from pirkit.frontend.numpy_ufuncs import (
+    apply_ufunc,
+    dtype_of,
+    is_number,
+    operand,
+    recorded,
+    refused,
+)
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.meta import UNKNOWN
@@ -65,7 +72,7 @@ def _value(b: Builder, given: Any) -> Value:
     """A value of the program; arrays and numpy's scalars become inputs of it."""
     if is_number(given):
         return b.const(given, element_type(np.asarray(given).dtype))
-    return b.value(given)
+    return recorded(b, given)
 
 
 def _together(b: Builder, *given: Any) -> list[Value]:

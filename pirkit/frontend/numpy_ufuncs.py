@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cache
 from math import pi
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -30,7 +30,7 @@ NUMBERS: Final = (bool, int, float, complex)
 _UNARY: Final = """
     absolute:abs sin cos tan arcsin:asin arccos:acos arctan:atan sinh cosh tanh arcsinh:asinh
     arccosh:acosh arctanh:atanh exp expm1 log log2 log10 log1p sqrt square reciprocal floor ceil
-    sign isnan isinf isfinite logical_not invert:bitwise_not
+    sign trunc isnan isinf isfinite logical_not invert:bitwise_not
 """
 _BINARY: Final = """
     add subtract divide floor_divide remainder maximum minimum fmax fmin arctan2:atan2 copysign
@@ -57,14 +57,25 @@ def dtype_of(value: Any) -> DType:
     """The element type of an operand that is no Python number."""
     if isinstance(value, Value | DenseTensor):
         return value.dtype
-    return element_type(np.asarray(value).dtype)
+    if isinstance(value, list | tuple) and any(
+        isinstance(v, Value) for v in cast("list[Any]", value)
+    ):
+        raise refused("a list of traced values as one tensor", "join them: `np.stack(values)`")
+    return element_type(np.asarray(cast(Any, value)).dtype)
+
+
+def recorded(b: Builder, value: Any) -> Value:
+    """A traced value, an array, or a list of numbers, as a value of the program."""
+    if not isinstance(value, list | tuple):
+        return b.value(value)
+    return b.value(np.asarray(cast("list[Any]", value)))
 
 
 def operand(b: Builder, value: Any, dtype: DType) -> Value:
     """An operand as a value of that type."""
     if is_number(value):
         return b.const(value, dtype)
-    return b.cast(b.value(value), dtype)
+    return b.cast(recorded(b, value), dtype)
 
 
 def loop_types(ufunc: np.ufunc, inputs: Sequence[Any]) -> tuple[DType, ...]:
@@ -72,15 +83,22 @@ def loop_types(ufunc: np.ufunc, inputs: Sequence[Any]) -> tuple[DType, ...]:
 
     Raises TraceError where numpy has no loop.
     """
-    narrow = [dtype_of(x) for x in inputs if not is_number(x)]
-    ours = next((d.np for d in narrow if d.np.kind not in "biufc"), None)  # of `ml_dtypes`
+    types: list[DType | None] = [None if is_number(x) else dtype_of(x) for x in inputs]
+    if None not in types:
+        return _loop(ufunc, *[t.np for t in types if t is not None])
+    ours = next((t.np for t in types if t and t.np.kind not in "biufc"), None)  # of `ml_dtypes`
     weak: dict[type, Any] = {bool: np.dtype(bool), float: ours or float}
-    kinds = tuple([weak.get(type(x), type(x)) if is_number(x) else dtype_of(x).np for x in inputs])
+    pairs = zip(inputs, types, strict=True)
+    kinds: list[Any] = [weak.get(type(x), type(x)) if t is None else t.np for x, t in pairs]
+    return _loop(ufunc, *kinds)
+
+
+def _loop(ufunc: np.ufunc, *kinds: Any) -> tuple[DType, ...]:
     found = _resolved(ufunc, kinds)
     if isinstance(found, str):
         raise refused(f"`numpy.{ufunc.__name__}`: {found}", "cast the operands with `astype`")
     if ufunc is np.matmul and len(set(kinds)) == 1 and kinds[0] in HALVES:
-        return (narrow[0],) * 3  # `ml_dtypes` leaves the product wider
+        return (element_type(kinds[0]),) * 3  # `ml_dtypes` leaves the product wider
     return found
 
 
@@ -96,9 +114,9 @@ def _resolved(ufunc: np.ufunc, kinds: tuple[Any, ...]) -> tuple[DType, ...] | st
 # --- the table -----------------------------------------------------------------------------------
 
 
-def _unary(name: str) -> Rule:
+def _unary(name: str, **attributes: Any) -> Rule:
     def rule(b: Builder, x: Value) -> Any:
-        return b(f"pd_op.{name}", x)
+        return b(f"pd_op.{name}", x, **attributes)
 
     return rule
 
@@ -130,6 +148,17 @@ def _divmod(b: Builder, x: Any, y: Any) -> tuple[Value, Value]:
     return b.binary("pd_op.floor_divide", x, y), b.binary("pd_op.remainder", x, y)
 
 
+def _scaled(factor: float) -> Rule:
+    def rule(b: Builder, x: Value) -> Value:
+        return b.scaled(x, factor)
+
+    return rule
+
+
+def _exp2(b: Builder, x: Value) -> Value:
+    return b.binary("pd_op.elementwise_pow", 2, x)
+
+
 def _conjugate(b: Builder, x: Value) -> Value:
     return b.conj(x) if x.dtype.is_complex else x
 
@@ -145,15 +174,14 @@ _SPECIAL: Final[dict[str, Rule]] = {
     "divmod": _divmod,
     "positive": _same,
     "conjugate": _conjugate,
-    "negative": lambda b, x: b.scaled(x, -1),
-    "rint": lambda b, x: b("pd_op.round", x, decimals=0),
-    "trunc": lambda b, x: b("pd_op.trunc", x),
-    "fabs": lambda b, x: b("pd_op.abs", x),
-    "exp2": lambda b, x: b.binary("pd_op.elementwise_pow", 2, x),
-    "deg2rad": lambda b, x: b.scaled(x, pi / 180),
-    "radians": lambda b, x: b.scaled(x, pi / 180),
-    "rad2deg": lambda b, x: b.scaled(x, 180 / pi),
-    "degrees": lambda b, x: b.scaled(x, 180 / pi),
+    "negative": _scaled(-1),
+    "rint": _unary("round", decimals=0),
+    "fabs": _unary("abs"),
+    "exp2": _exp2,
+    "deg2rad": _scaled(pi / 180),
+    "radians": _scaled(pi / 180),
+    "rad2deg": _scaled(180 / pi),
+    "degrees": _scaled(180 / pi),
 }
 
 
@@ -179,10 +207,11 @@ def apply_ufunc(b: Builder, ufunc: np.ufunc, inputs: Sequence[Any]) -> Any:
         )
     types = loop_types(ufunc, inputs)
     given = [
-        x if is_number(x) else b.cast(b.value(x), t) for x, t in zip(inputs, types, strict=False)
+        x if is_number(x) else b.cast(recorded(b, x), t)
+        for x, t in zip(inputs, types, strict=False)
     ]
-    found = rule(b, *given)
+    found: Any = rule(b, *given)
     out = types[len(inputs)]
     if isinstance(found, tuple) or found.dtype is out or dt.bool_ in (out, found.dtype):
-        return found
+        return cast(Any, found)
     return b.cast(found, out)

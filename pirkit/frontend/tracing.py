@@ -86,10 +86,11 @@ class Recorder(Recording):
             return None
         if isinstance(given, Value):
             return self.own(given)
-        if isinstance(given, list | tuple) and any(isinstance(v, Value) for v in _flat([given])):
+        if isinstance(given, list | tuple):
             return [self.value(v, like) for v in cast("list[Any]", given)]
         if is_number(given) and like is not None:
-            return self.const(given, like.dtype if _fits(given, like.dtype) else _BARE[type(given)])
+            fitting = like.dtype if _fits(given, like.dtype) else _BARE[type(given)]
+            return self.const(given, fitting)
         return self.capture(given)
 
     def capture(self, array: Any) -> Value:
@@ -104,7 +105,7 @@ class Recorder(Recording):
         return made
 
 
-_BARE: Final = {float: dt.float32, complex: dt.complex64}
+_BARE: Final[dict[type, DType]] = {float: dt.float32, complex: dt.complex64}
 """What a Python number is beside a tensor that cannot hold it, as in Paddle."""
 
 

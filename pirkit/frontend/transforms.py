@@ -23,6 +23,7 @@ from pirkit.frontend import tree
 from pirkit.frontend.files import Program
 from pirkit.frontend.recording import OuterValueError
 from pirkit.frontend.tracing import Recorder, fed, fingerprint, trace
+from pirkit.frontend.user_line import user_span
 from pirkit.lowering.prim import with_prim
 from pirkit.runtime.meta import UNKNOWN
 from pirkit.runtime.tensor.dense import DenseTensor
@@ -59,12 +60,19 @@ def value_and_grad(f: Function, argnums: Argnums = 0, *, has_aux: bool = False) 
     """As :func:`grad`, giving the function's result as well."""
 
     def both(*args: Any) -> Any:
+        _check_inputs(_chosen(args, argnums))
         value = f(*args)
         y = value[0] if has_aux else value
+        leaves, _ = tree.flatten(_chosen(args, argnums))
+        if leaves and isinstance(y, int | float | np.ndarray | DenseTensor):
+            like = cast(Value, leaves[0])  # a branch may well return a plain number
+            y = like.b.value(float(y) if isinstance(y, int) else y, like)
+            value = (y, *value[1:]) if has_aux else y
         if not isinstance(y, Value) or y.meta.numel != 1 or not is_differentiable(y.ssa):
             raise UsageError(
                 f"`grad` needs a function whose result is one floating number, not {y!r}",
                 code="PK0701",
+                span=user_span(),
                 help="sum the result, or use `vjp`, `jacrev` or `jacfwd`",
             )
         return value, _picked(_pullback(y, None, _chosen(args, argnums)), argnums)
@@ -116,6 +124,7 @@ def jacrev(f: Function, argnums: int = 0) -> Function:
         y = _one(f(*args), "jacrev")
         b = cast(Recorder, y.b)
         x = _one(args[argnums], "jacrev")
+        _check_inputs([x])
         rows = [_dense(b, _pullback(y, seed, (x,))[0], x) for seed in _basis(b, y)]
         return b.reshape(b.stack(rows, axis=0), (*y.shape, *x.shape))
 
@@ -127,6 +136,7 @@ def jacfwd(f: Function, argnums: int = 0) -> Function:
 
     def jacobian(*args: Any) -> Any:
         x = _one(args[argnums], "jacfwd")
+        _check_inputs([x])
         y = _one(f(*args), "jacfwd")
         b = cast(Recorder, y.b)
         columns = [_dense(b, _pushforward(y, (x,), (seed,)), y) for seed in _basis(b, x)]
@@ -235,6 +245,18 @@ def _chosen(args: Sequence[Any], argnums: Argnums) -> list[Any]:
     return [args[argnums]] if isinstance(argnums, int) else [args[i] for i in argnums]
 
 
+def _check_inputs(args: Sequence[Any]) -> None:
+    """Raises UsageError for an argument of integers, which has no derivative."""
+    for leaf in tree.flatten(tuple(args))[0]:
+        if not is_differentiable(leaf.ssa):
+            raise UsageError(
+                f"no derivative with respect to a {leaf.meta}",
+                code="PK0701",
+                span=user_span(),
+                help="pass floating numbers: `x.astype('float32')`, or 3.0 for 3",
+            )
+
+
 def _picked(found: list[Any], argnums: Argnums) -> Any:
     return found[0] if isinstance(argnums, int) else tuple(found)
 
@@ -330,6 +352,7 @@ def _one(value: Any, name: str) -> Value:
         raise UsageError(
             f"`{name}` takes and gives one tensor, not a {type(value).__name__}",
             code="PK0701",
+            span=user_span(),
             help="join the tensors into one, or transform each by itself",
         )
     return value

@@ -121,6 +121,7 @@ class Namespace:
 
 @cache
 def lifted(function: Callable[..., Any], tensor: Callable[[Any], Any]) -> Callable[..., Any]:
+    """A function of arrays as one of tensors."""
     if function is np.matmul:
         return function  # `__array_ufunc__` of tensors knows how to round it
     exact = in_f32(function) if function.__name__ in SUMS else function
