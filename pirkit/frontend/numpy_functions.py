@@ -403,10 +403,10 @@ def _clip(
 @_function("round", "around")
 def _round(b: Builder, x: Any, decimals: int = 0) -> Value:
     x = _value(b, x)
-    if not x.dtype.is_float:
-        if decimals < 0:
-            raise refused("`round` of integers to tens", "use `x // 10 * 10`")
+    if x.dtype.is_integer and decimals >= 0:
         return x
+    if not x.dtype.is_float:
+        raise refused(f"`round` of a {x.meta} to {decimals} decimals", "cast it with `astype`")
     return b.round(x, decimals=decimals)
 
 
@@ -460,8 +460,8 @@ def _ones_like(b: Builder, x: Any, dtype: DTypeLike | None = None) -> Value:
 
 @_function("dot")
 def _dot(b: Builder, x: Any, y: Any) -> Value:
-    x, y = (v if is_number(v) else b.value(v) for v in (x, y))
-    if is_number(x) or is_number(y) or not x.rank or not y.rank:
+    x, y = _value(b, x), _value(b, y)
+    if not x.rank or not y.rank:
         return apply_ufunc(b, np.multiply, (x, y))
     if y.rank > 2:
         raise refused("`dot` with a tensor of more than two axes", "use `@` or `pirkit.ops.matmul`")

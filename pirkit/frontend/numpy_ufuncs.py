@@ -28,7 +28,7 @@ NUMBERS: Final = (bool, int, float, complex)
 """Python's numbers: they take the type of what they meet. numpy's scalars have their own."""
 
 _UNARY: Final = """
-    absolute:abs sin cos tan arcsin:asin arccos:acos arctan:atan sinh cosh tanh arcsinh:asinh
+    sin cos tan arcsin:asin arccos:acos arctan:atan sinh cosh tanh arcsinh:asinh
     arccosh:acosh arctanh:atanh exp expm1 log log2 log10 log1p sqrt square reciprocal floor ceil
     sign trunc isnan isinf isfinite logical_not invert:bitwise_not
 """
@@ -89,7 +89,9 @@ def loop_types(ufunc: np.ufunc, inputs: Sequence[Any]) -> tuple[DType, ...]:
     ours = next((t.np for t in types if t and t.np.kind not in "biufc"), None)  # of `ml_dtypes`
     weak: dict[type, Any] = {bool: np.dtype(bool), float: ours or float}
     pairs = zip(inputs, types, strict=True)
-    kinds: list[Any] = [weak.get(type(x), type(x)) if t is None else t.np for x, t in pairs]
+    kinds: list[Any] = [
+        weak.get(type(x), type(cast(object, x))) if t is None else t.np for x, t in pairs
+    ]
     return _loop(ufunc, *kinds)
 
 
@@ -159,6 +161,10 @@ def _exp2(b: Builder, x: Value) -> Value:
     return b.binary("pd_op.elementwise_pow", 2, x)
 
 
+def _absolute(b: Builder, x: Value) -> Value:
+    return x if x.dtype is dt.bool_ else b.abs(x)
+
+
 def _conjugate(b: Builder, x: Value) -> Value:
     return b.conj(x) if x.dtype.is_complex else x
 
@@ -177,6 +183,7 @@ _SPECIAL: Final[dict[str, Rule]] = {
     "negative": _scaled(-1),
     "rint": _unary("round", decimals=0),
     "fabs": _unary("abs"),
+    "absolute": _absolute,
     "exp2": _exp2,
     "deg2rad": _scaled(pi / 180),
     "radians": _scaled(pi / 180),

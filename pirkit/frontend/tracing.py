@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
 from pirkit.diag.errors import PirkitError, UsageError
-from pirkit.dialect.build import Value
+from pirkit.dialect.build import Number, Value
 from pirkit.dialect.opdef import OpDef
 from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.dialect.types import meta_of
@@ -92,6 +92,13 @@ class Recorder(Recording):
             fitting = like.dtype if _fits(given, like.dtype) else _BARE[type(given)]
             return self.const(given, fitting)
         return self.capture(given)
+
+    def const(self, number: Number, dtype: DType, shape: Sequence[int] = ()) -> Value:
+        """As a builder's; a complex number, which no attribute holds, becomes an input."""
+        if not isinstance(number, complex):
+            return super().const(number, dtype, shape)
+        made = self.capture(np.asarray(number, dtype.np))
+        return made if not shape else self("pd_op.expand", made, shape=tuple(shape))
 
     def capture(self, array: Any) -> Value:
         """An array from around the function, as an input."""

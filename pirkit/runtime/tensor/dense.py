@@ -13,7 +13,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from pirkit.diag.errors import RuntimeFault, UnsupportedError
 from pirkit.runtime.convert import HALVES, convert, in_f32
-from pirkit.runtime.dtype import DType
+from pirkit.runtime.dtype import BY_NUMPY, DType
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.place import CPU, Place
 from pirkit.runtime.tensor import dlpack, namespace
@@ -316,6 +316,8 @@ class DenseTensor(namespace.Wrapped, NDArrayOperatorsMixin, TensorMethods):
         if method == "at":
             _mutable(inputs[0])
         arrays = namespace.unwrap(inputs)
+        if float in map(type, arrays):
+            arrays = _with_weak_floats(arrays)
         apply = getattr(ufunc, method)
         if method in ("reduce", "accumulate") and not out and options.get("dtype") is None:
             apply = in_f32(apply)
@@ -336,6 +338,15 @@ def _rounded(product: Array, arrays: Sequence[Array]) -> Array:
     """A product in the type of its factors, where `ml_dtypes` leaves it wider."""
     left, right = (getattr(a, "dtype", None) for a in arrays)
     return product.astype(left) if left == right and left in HALVES else product
+
+
+def _with_weak_floats(operands: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Python's floats in a type of `ml_dtypes`, which numpy would leave for float32."""
+    types: list[np.dtype[Any]] = [x.dtype for x in operands if hasattr(x, "dtype")]
+    narrow = next((t for t in types if t in BY_NUMPY and t.kind not in "biufc"), None)
+    if narrow is None:
+        return operands
+    return tuple([np.asarray(x, narrow) if type(x) is float else x for x in operands])
 
 
 def _mutable(value: Any) -> Any:

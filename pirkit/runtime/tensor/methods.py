@@ -79,12 +79,7 @@ class TensorMethods:
     # --- reductions ---
 
     def _reduced(self, name: str, axis: Axis, keepdims: bool, out: None, **options: Any) -> Self:
-        if out is not None:
-            raise UsageError(
-                f"`{name}` of a tensor does not write into `out`",
-                code="PK0701",
-                help="use its result, or assign it: `out[...] = result`",
-            )
+        _without(name, out)
         return self._apply(name, axis=axis, keepdims=keepdims, **options)
 
     def sum(
@@ -167,13 +162,19 @@ class TensorMethods:
         """Where the first smallest element is, in the flat order by default."""
         return self._reduced("argmin", axis, keepdims, out)
 
-    def cumsum(self, axis: int | None = None) -> Self:
+    def cumsum(
+        self, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None
+    ) -> Self:
         """The running sum along an axis, of all elements in order by default."""
-        return self._apply("cumsum", axis=axis)
+        _without("cumsum", out)
+        return self._apply("cumsum", axis=axis, **_typed(dtype))
 
-    def cumprod(self, axis: int | None = None) -> Self:
+    def cumprod(
+        self, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None
+    ) -> Self:
         """The running product along an axis, of all elements in order by default."""
-        return self._apply("cumprod", axis=axis)
+        _without("cumprod", out)
+        return self._apply("cumprod", axis=axis, **_typed(dtype))
 
     # --- shapes ---
 
@@ -221,12 +222,14 @@ class TensorMethods:
 
     # --- elements ---
 
-    def clip(self, min: Any = None, max: Any = None) -> Self:
+    def clip(self, min: Any = None, max: Any = None, out: None = None) -> Self:
         """The elements brought between two limits, of which either may be None."""
+        _without("clip", out)
         return self._apply("clip", min, max)
 
-    def round(self, decimals: int = 0) -> Self:
+    def round(self, decimals: int = 0, out: None = None) -> Self:
         """The elements rounded, halves to the even neighbor."""
+        _without("round", out)
         return self._apply("round", decimals)
 
     def dot(self, other: Any) -> Self:
@@ -235,7 +238,7 @@ class TensorMethods:
 
     def conj(self) -> Self:
         """The complex conjugate."""
-        return self._apply("conj")
+        return self._apply("conj") if self.dtype.is_complex else self
 
     def argsort(self, axis: int = -1) -> Self:
         """The places of the elements in ascending order along an axis."""
@@ -247,3 +250,12 @@ class TensorMethods:
 
 def _typed(dtype: DTypeLike | None) -> dict[str, Any]:
     return {} if dtype is None else {"dtype": dtype}
+
+
+def _without(name: str, out: Any) -> None:
+    if out is not None:
+        raise UsageError(
+            f"`{name}` of a tensor does not write into `out`",
+            code="PK0701",
+            help="use its result, or assign it: `out[...] = result`",
+        )

@@ -45,8 +45,8 @@ FUNCTIONS: Final = frozenset(
 
 
 SUMS: Final = (
-    *("cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "dot", "mean", "prod", "std"),
-    *("sum", "trace", "var", "vecdot"),
+    *("cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "mean", "prod", "std", "sum"),
+    *("var", "vecdot"),
 )
 """Functions that would lose half precision bit by bit; they compute in float32 and round once."""
 
@@ -88,7 +88,9 @@ def wrap(value: Any, tensor: Callable[[Any], Any]) -> Any:
         case np.dtype():
             return dt.BY_NUMPY[value]
         case np.generic():
-            return tensor(np.asarray(cast(Any, value)))
+            return wrap(np.asarray(cast(Any, value)), tensor)
+        case np.ndarray() if cast(Any, value).dtype == np.uint64:
+            return tensor(cast(Any, value).astype(np.int64))  # sums of uint8: no tensor has uint64
         case _:
             return tensor(value) if hasattr(value, "ndim") else value
 
