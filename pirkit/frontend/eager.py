@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import copy_context
+from inspect import Signature
 from operator import is_
 from threading import local
 from typing import Any, Final, cast
@@ -17,6 +18,7 @@ import numpy as np
 from pirkit.diag.errors import ConstraintError, RuntimeFault, UnsupportedError
 from pirkit.dialect.opdef import RANDOM, OpDef
 from pirkit.frontend.calls import Arguments, sort_arguments
+from pirkit.frontend.signatures import signature_of
 from pirkit.lowering.kernels import KernelLibrary
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.binding import KERNEL_FAULTS, Binding
@@ -65,6 +67,11 @@ class EagerOp:
         self._bound: dict[Any, Run] = {}
         self._quick: dict[Any, tuple[Run, tuple[int, ...] | None, Any]] = {}
         """By identity of metas, which the entry keeps alive, and by plain arguments."""
+
+    @property
+    def __signature__(self) -> Signature:
+        """What ``inspect.signature`` shows: defaults are those of Paddle's Python functions."""
+        return signature_of(self.definition)
 
     def __call__(self, *args: Any, **keywords: Any) -> Result:
         key: list[Any] = [

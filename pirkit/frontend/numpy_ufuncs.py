@@ -83,16 +83,17 @@ def loop_types(ufunc: np.ufunc, inputs: Sequence[Any]) -> tuple[DType, ...]:
 
     Raises TraceError where numpy has no loop.
     """
-    types: list[DType | None] = [None if is_number(x) else dtype_of(x) for x in inputs]
-    if None not in types:
-        return _loop(ufunc, *[t.np for t in types if t is not None])
-    ours = next((t.np for t in types if t and t.np.kind not in "biufc"), None)  # of `ml_dtypes`
-    weak: dict[type, Any] = {bool: np.dtype(bool), float: ours or float}
+    types = [None if is_number(x) else dtype_of(x) for x in inputs]
+    narrow = next((t for t in types if t and t.np.kind not in "biufc"), None)  # of `ml_dtypes`
     pairs = zip(inputs, types, strict=True)
-    kinds: list[Any] = [
-        weak.get(type(x), type(cast(object, x))) if t is None else t.np for x, t in pairs
-    ]
-    return _loop(ufunc, *kinds)
+    return _loop(ufunc, *[_weak(x, narrow) if t is None else t.np for x, t in pairs])
+
+
+def _weak(number: bool | int | float | complex, narrow: DType | None) -> Any:
+    """How numpy is asked about a Python number."""
+    if isinstance(number, bool):
+        return np.dtype(bool)
+    return narrow.np if isinstance(number, float) and narrow else type(number)
 
 
 def _loop(ufunc: np.ufunc, *kinds: Any) -> tuple[DType, ...]:
