@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pirkit.frontend.compile import compile, run_passes
     from pirkit.frontend.eager import seed
     from pirkit.frontend.files import Program, load, save
+    from pirkit.frontend.traced_value import where
     from pirkit.frontend.transforms import (
         grad,
         hessian,
@@ -60,6 +61,7 @@ _HOMES: Final = {
     "tensor": "pirkit.runtime.tensor.creation",
     "value_and_grad": "pirkit.frontend.transforms",
     "vjp": "pirkit.frontend.transforms",
+    "where": "pirkit.frontend.traced_value",
 }
 
 __all__ = [
@@ -89,6 +91,7 @@ __all__ = [
     "tensor",
     "value_and_grad",
     "vjp",
+    "where",
 ]
 
 

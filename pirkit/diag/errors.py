@@ -12,6 +12,7 @@
     │   ├── ArtifactError     a damaged or foreign file (JSON model, weights, plan)
     │   └── MismatchError     numbers that differ from the expected ones
     ├── UsageError            wrong flags or arguments                              exit 2
+    │   └── TraceError        a traced value used where Python needs a number
     ├── PassError             a pass failed; names pass, op and span                exit 3
     ├── RuntimeFault          a kernel refused its inputs at run time               exit 1
     └── InternalError         a bug of pirkit                                       exit 70
@@ -111,6 +112,15 @@ class UsageError(PirkitError):
 
     exit_code = 2
     default_code = "PK0700"
+
+
+class TraceError(UsageError, TypeError):
+    """A value of a function that is being traced, used as only a computed one can be.
+
+    It is a TypeError as well, which is what Python's protocols expect of an object without them.
+    """
+
+    default_code = "PK0705"
 
 
 class PassError(PirkitError):

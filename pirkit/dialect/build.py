@@ -49,6 +49,9 @@ class Builder:
     latter an operand). Gives a Value, or a tuple of them with None for an empty slot.
     """
 
+    value_type: type[Value] = Value
+    """The class of the values that it gives."""
+
     def __init__(
         self,
         block: Block,
@@ -107,12 +110,12 @@ class Builder:
 
     def results(self, op: PirOp) -> Any:
         """The results of an op as values: one, or a tuple by slot."""
-        values = tuple([None if r is None else Value(self, r) for r in op.result_slots])
+        values = tuple([None if r is None else self.value_type(self, r) for r in op.result_slots])
         return values[0] if len(values) == 1 else values or None
 
     def wrap(self, value: SSAValue) -> Value:
         """A value of the program, to compute with."""
-        return Value(self, value)
+        return self.value_type(self, value)
 
     def _sorted(
         self, definition: OpDef, operands: Sequence[Any], attrs: Mapping[str, Any]
@@ -197,7 +200,7 @@ class Builder:
         if isinstance(owner, PirOp) and owner.name == "pd_op.scale" and x.dtype.is_float:
             known = owner.operand_slots[1] is None
             if known and not owner.attribute("bias"):
-                inner = Value(self, cast(SSAValue, owner.operand_slots[0]))
+                inner = self.wrap(cast(SSAValue, owner.operand_slots[0]))
                 return self.scaled(inner, owner.attribute("scale") * factor)
         return self("pd_op.scale", x, scale=factor)
 
@@ -301,7 +304,7 @@ class Builder:
         """The elements of a list value."""
         owner = vec.ssa.owner
         if isinstance(owner, PirOp) and owner.name == "pir.combine":
-            return tuple([Value(self, v) for v in owner.operands])
+            return tuple([self.wrap(v) for v in owner.operands])
         count = len(cast(VecMeta, vec.any_meta))
         return tuple([self("pir.slice", vec, index=i) for i in range(count)])
 

@@ -46,6 +46,10 @@ class Arithmetic(Protocol):
         """``x[index]``."""
         ...
 
+    def value(self, given: Any, like: Value | None = None) -> Any:
+        """What is given, as a value of the program."""
+        ...
+
     def call(self, definition: OpDef, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
         """A call of an op as users write it."""
         ...

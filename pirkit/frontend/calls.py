@@ -14,12 +14,10 @@ from pirkit.dialect.attrs import decode, encode
 from pirkit.dialect.infer import default_value
 from pirkit.dialect.opdef import OpDef
 from pirkit.dialect.signature import INT_KINDS, REQUIRED, Attr, Operand
+from pirkit.frontend.python_defaults import filled
 from pirkit.runtime.tensor.interning import element_type
 
 ABSENT: Final = object()
-
-DEFAULTS: Final = {"seed": 0}
-"""What Paddle's Python functions fill in where the op itself has no default."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +83,7 @@ def _filled(
 ) -> Arguments:
     tensors: list[Any] = []
     attrs: dict[str, Any] = {}
+    given = filled(definition.base.name, given)
     for slot in definition.operands:
         value = given.get(slot.name, ABSENT)
         if slot.name in later:
@@ -112,8 +111,6 @@ def _tensor(definition: OpDef, slot: Operand, value: Any) -> Any:
 
 def _attribute(definition: OpDef, slot: Operand | Attr, kind: str, value: Any) -> Any:
     if value is ABSENT or (value is None and slot.default is not REQUIRED):
-        if slot.default is REQUIRED and slot.name in DEFAULTS:
-            return DEFAULTS[slot.name]
         if slot.default is REQUIRED:
             raise _wrong(definition, f"lacks `{slot.name}`")
         return default_value(kind, slot.default)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import copy_context
+from inspect import Signature
 from operator import is_
 from threading import local
 from typing import Any, Final, cast
@@ -17,6 +18,7 @@ import numpy as np
 from pirkit.diag.errors import ConstraintError, RuntimeFault, UnsupportedError
 from pirkit.dialect.opdef import RANDOM, OpDef
 from pirkit.frontend.calls import Arguments, sort_arguments
+from pirkit.frontend.signatures import signature_of
 from pirkit.lowering.kernels import KernelLibrary
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.binding import KERNEL_FAULTS, Binding
@@ -69,6 +71,11 @@ class EagerOp:
         self.__name__ = self.__qualname__ = definition.name.rpartition(".")[2]
         self.__doc__ = f"{definition.doc}\n\nSignature: {definition.signature_text}"
         self._calls = _Calls()
+
+    @property
+    def __signature__(self) -> Signature:
+        """What ``inspect.signature`` shows: defaults are those of Paddle's Python functions."""
+        return signature_of(self.definition)
 
     def __call__(self, *args: Any, **keywords: Any) -> Result:
         key: list[Any] = [
@@ -138,6 +145,9 @@ class EagerOp:
 
 
 def _hashable(value: Any) -> Any:
+    """A part of a key; for a traced value a list, which no dict looks up."""
+    if hasattr(value, "__pirkit_call__"):
+        return [value]
     return tuple(cast("list[Any]", value)) if type(value) is list else value
 
 

@@ -7,6 +7,7 @@ that nothing of their content is built in.
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
@@ -15,32 +16,39 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
-from pirkit.diag.errors import UsageError
-from pirkit.dialect.build import Builder, Value
+from pirkit.diag.errors import PirkitError, UsageError
+from pirkit.dialect.build import Number, Value
 from pirkit.dialect.opdef import OpDef
 from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.dialect.types import meta_of
 from pirkit.frontend import tree
 from pirkit.frontend.calls import sort_arguments
 from pirkit.frontend.files import Program
+from pirkit.frontend.known_values import KnownValues, RunPart
+from pirkit.frontend.numpy_ufuncs import is_number
+from pirkit.frontend.recording import Recording
+from pirkit.frontend.traced_value import TracedValue
+from pirkit.frontend.user_line import user_span
+from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import convert
+from pirkit.runtime.dtype import DType
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.place import UNDEFINED
 from pirkit.runtime.tensor.dense import DenseTensor
 from pirkit.runtime.tensor.interning import meta_of as array_meta
 
 Array = np.ndarray[Any, Any]
-NUMBERS: Final = (bool, int, float, complex)
 
 
-class Recorder(Builder):
+class Recorder(Recording):
     """A builder that takes part in calls of ``pirkit.ops`` functions."""
 
+    value_type = TracedValue
+
     def __init__(self, program: ProgramOp) -> None:
-        super().__init__(program.block)
-        self.program = program
+        super().__init__(program)
         self.captured: dict[str, Any] = {}
-        self._known: dict[int, Value] = {}
+        self._captures: dict[int, Value] = {}
 
     def input(self, name: str, meta: TensorMeta) -> Value:
         """An input of the program."""
@@ -51,9 +59,13 @@ class Recorder(Builder):
         attributes = {k: v for k, v in keywords.items() if not isinstance(v, Value)}
         dynamic = {k: v for k, v in keywords.items() if isinstance(v, Value)}
         kinds = {o.name for o in definition.operands if o.kind is not None}
-        late = {k: v for k, v in dynamic.items() if k in kinds}
+        late = {k: self.own(v) for k, v in dynamic.items() if k in kinds}
         tensors = {k: v for k, v in dynamic.items() if k not in kinds}
-        sorted_ = sort_arguments(definition, args, {**attributes, **tensors}, later=tuple(late))
+        try:
+            sorted_ = sort_arguments(definition, args, {**attributes, **tensors}, later=tuple(late))
+        except PirkitError as error:
+            error.span = error.span or user_span()
+            raise
         typed = next((v for v in _flat(sorted_.tensors) if isinstance(v, Value)), None)
         operands = [self.value(v, typed) for v in sorted_.tensors]
         found = self(definition, *operands, **{**sorted_.attrs, **late})
@@ -73,30 +85,41 @@ class Recorder(Builder):
         if given is None:
             return None
         if isinstance(given, Value):
-            if given.b is not self:
-                raise UsageError(
-                    "a value of one traced function is used in another",
-                    code="PK0701",
-                    help="return it, or hand it over as an argument",
-                )
-            return given
+            return self.own(given)
         if isinstance(given, list | tuple):
             return [self.value(v, like) for v in cast("list[Any]", given)]
-        if isinstance(given, NUMBERS) and like is not None:
-            return self.const(given, like.dtype)
+        if is_number(given) and like is not None:
+            fitting = like.dtype if _fits(given, like.dtype) else _BARE[type(given)]
+            return self.const(given, fitting)
         return self.capture(given)
+
+    def const(self, number: Number, dtype: DType, shape: Sequence[int] = ()) -> Value:
+        """As a builder's; a complex number, which no attribute holds, becomes an input."""
+        if not isinstance(number, complex):
+            return super().const(number, dtype, shape)
+        made = self.capture(np.asarray(number, dtype.np))
+        return made if not shape else self("pd_op.expand", made, shape=tuple(shape))
 
     def capture(self, array: Any) -> Value:
         """An array from around the function, as an input."""
-        known = self._known.get(id(array))
+        known = self._captures.get(id(array))
         if known is not None:
             return known
         name = f"captured{len(self.captured)}"
-        held = np.asarray(array)
         self.captured[name] = array
-        made = self.input(name, array_meta(held.shape, held.dtype))
-        self._known[id(array)] = made
+        made = self.input(name, leaf_meta(array))
+        self._captures[id(array)] = made
         return made
+
+
+_BARE: Final[dict[type, DType]] = {float: dt.float32, complex: dt.complex64}
+"""What a Python number is beside a tensor that cannot hold it, as in Paddle."""
+
+
+def _fits(number: Any, dtype: DType) -> bool:
+    if isinstance(number, complex):
+        return dtype.is_complex
+    return not isinstance(number, float) or dtype.is_float or dtype.is_complex
 
 
 def _flat(values: Sequence[Any]) -> list[Any]:
@@ -114,20 +137,29 @@ class Traced:
     """The shape of the result."""
 
 
-def trace(function: Callable[..., Any], arguments: Sequence[Any]) -> Traced:
+def trace(
+    function: Callable[..., Any], arguments: Sequence[Any], run: RunPart | None = None
+) -> Traced:
     """Record what a function does with arguments like these (trees of tensors and arrays).
 
-    Inputs are called ``x0``, ``x1``... in the order of the leaves. Raises UsageError if the result
-    holds what is no tensor.
+    Inputs are called ``x0``, ``x1``... in the order of the leaves. With ``run``, the program is
+    for these very arguments: the function may ask for the truth of a value, or for an integer.
+    Raises UsageError if the result holds what is no tensor.
     """
     program = ProgramOp.build("main")
     recorder = Recorder(program)
     leaves, shape = tree.flatten(tuple(arguments))
     inputs = [recorder.input(f"x{i}", leaf_meta(leaf)) for i, leaf in enumerate(leaves)]
-    result = function(*tree.unflatten(shape, iter(inputs)))
-    found, result_shape = tree.flatten(result)
-    for i, value in enumerate(found):
-        recorder("pir.shadow_output", recorder.value(value), output_name=f"y{i}")
+    if run is not None:
+        given = ChainMap({f"x{i}": leaf for i, leaf in enumerate(leaves)}, recorder.captured)
+        recorder.known = KnownValues(program, given, fed, run)
+    try:
+        result = function(*tree.unflatten(shape, iter(inputs)))
+        found, result_shape = tree.flatten(result)
+        for i, value in enumerate(found):
+            recorder("pir.shadow_output", recorder.value(value), output_name=f"y{i}")
+    finally:
+        recorder.is_open = False
     module = ModuleOp([program])
     return Traced(Program(module, {}, "<traced>"), recorder.captured, result_shape)
 
@@ -139,7 +171,7 @@ def leaf_meta(leaf: Any) -> TensorMeta:
     array = np.asarray(leaf)
     if array.dtype == object:
         raise UsageError(f"{type(leaf).__name__} is no tensor", code="PK0701")
-    if isinstance(leaf, float):  # a bare number is single precision, as everywhere in Paddle
+    if type(leaf) is float:  # a bare number is single precision, as everywhere in Paddle
         array = array.astype(np.float32)
     return array_meta(array.shape, array.dtype)
 
@@ -153,7 +185,7 @@ def fed(leaf: Any) -> Any:
 
 
 def fingerprint(program: ProgramOp) -> Hashable:
-    """Equal for programs that do the same in the same order."""
+    """Equal for programs that do the same in the same order, written at the same lines."""
     numbers: dict[SSAValue, int] = {}
     rows: list[Hashable] = []
     for op in program.block.walk():
@@ -162,7 +194,7 @@ def fingerprint(program: ProgramOp) -> Hashable:
         operands = tuple([numbers.get(v, -1) for v in op.operands])
         properties = tuple(cast(PirOp, op).properties.items())
         types = tuple([meta_of(r.type) for r in op.results])
-        rows.append((op.name, operands, properties, types))
+        rows.append((op.name, operands, properties, types, op.location))
     return tuple(rows)
 
 

@@ -9,16 +9,21 @@ program, which is how ``grad(grad(f))`` works.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
+from xdsl.dialects.builtin import ModuleOp
 
 from pirkit.analysis.differentiation import is_differentiable
 from pirkit.diag.errors import UsageError
 from pirkit.dialect.build import Value
+from pirkit.dialect.operation import ProgramOp
 from pirkit.frontend import tree
+from pirkit.frontend.files import Program
+from pirkit.frontend.recording import OuterValueError
 from pirkit.frontend.tracing import Recorder, fed, fingerprint, trace
+from pirkit.frontend.user_line import user_span
 from pirkit.lowering.prim import with_prim
 from pirkit.runtime.meta import UNKNOWN
 from pirkit.runtime.tensor.dense import DenseTensor
@@ -55,12 +60,19 @@ def value_and_grad(f: Function, argnums: Argnums = 0, *, has_aux: bool = False) 
     """As :func:`grad`, giving the function's result as well."""
 
     def both(*args: Any) -> Any:
+        _check_inputs(_chosen(args, argnums))
         value = f(*args)
         y = value[0] if has_aux else value
+        leaves, _ = tree.flatten(_chosen(args, argnums))
+        if leaves and isinstance(y, int | float | np.ndarray | DenseTensor):
+            like = cast(Value, leaves[0])  # a branch may well return a plain number
+            y = like.b.value(float(y) if isinstance(y, int) else y, like)
+            value = (y, *value[1:]) if has_aux else y
         if not isinstance(y, Value) or y.meta.numel != 1 or not is_differentiable(y.ssa):
             raise UsageError(
                 f"`grad` needs a function whose result is one floating number, not {y!r}",
                 code="PK0701",
+                span=user_span(),
                 help="sum the result, or use `vjp`, `jacrev` or `jacfwd`",
             )
         return value, _picked(_pullback(y, None, _chosen(args, argnums)), argnums)
@@ -112,6 +124,7 @@ def jacrev(f: Function, argnums: int = 0) -> Function:
         y = _one(f(*args), "jacrev")
         b = cast(Recorder, y.b)
         x = _one(args[argnums], "jacrev")
+        _check_inputs([x])
         rows = [_dense(b, _pullback(y, seed, (x,))[0], x) for seed in _basis(b, y)]
         return b.reshape(b.stack(rows, axis=0), (*y.shape, *x.shape))
 
@@ -123,6 +136,7 @@ def jacfwd(f: Function, argnums: int = 0) -> Function:
 
     def jacobian(*args: Any) -> Any:
         x = _one(args[argnums], "jacfwd")
+        _check_inputs([x])
         y = _one(f(*args), "jacfwd")
         b = cast(Recorder, y.b)
         columns = [_dense(b, _pushforward(y, (x,), (seed,)), y) for seed in _basis(b, x)]
@@ -174,19 +188,22 @@ def _transformed(f: Function, argnums: Argnums) -> Function:
 
     def call(*args: Any) -> Any:
         leaves, _ = tree.flatten(args)
-        if any(isinstance(leaf, Value) for leaf in leaves):
-            return recorded(*_lifted(args))
-        return run(recorded, args)
+        traced = next((leaf for leaf in leaves if isinstance(leaf, Value)), None)
+        if traced is not None:
+            return recorded(*_lifted(args, cast(Recorder, traced.b)))
+        try:
+            return run(recorded, args)
+        except OuterValueError as error:  # `f` takes a value from around it: record it there
+            return recorded(*_lifted(args, cast(Recorder, error.outer)))
 
     call.__name__ = getattr(f, "__name__", "transformed")
     call.__doc__ = f.__doc__
     return call
 
 
-def _lifted(args: tuple[Any, ...]) -> tuple[Any, ...]:
+def _lifted(args: tuple[Any, ...], b: Recorder) -> tuple[Any, ...]:
     leaves, _ = tree.flatten(args)
-    typed = next(leaf for leaf in leaves if isinstance(leaf, Value))
-    b = cast(Recorder, typed.b)
+    typed = next((leaf for leaf in leaves if isinstance(leaf, Value)), None)
     return tuple([tree.mapped(lambda leaf: b.value(leaf, typed), a) for a in args])
 
 
@@ -196,21 +213,29 @@ def _renamed(value: Any) -> Any:
 
 def run(f: Function, args: Sequence[Any]) -> Any:
     """What ``f`` computes of tensors, arrays or numbers, recorded and compiled."""
-    traced = trace(f, args)
-    key = (PIPELINE, with_prim("", None, None), fingerprint(traced.program.entry(None)))
+    traced = trace(f, args, _run_part)
+    leaves, _ = tree.flatten(tuple(args))
+    inputs = {f"x{i}": leaf for i, leaf in enumerate(leaves)} | traced.captured
+    found = _run_program(traced.program, inputs)
+    return tree.unflatten(traced.shape, iter([DenseTensor(a) for a in found]))
+
+
+def _run_part(program: ProgramOp, inputs: Mapping[str, Any]) -> list[Any]:
+    return _run_program(Program(ModuleOp([program]), {}, "<traced>"), inputs)
+
+
+def _run_program(program: Program, inputs: Mapping[str, Any]) -> list[Any]:
+    """The outputs ``y0``, ``y1``... of a program, compiled once for all that are the same."""
+    key = (PIPELINE, with_prim("", None, None), fingerprint(program.entry(None)))
     exe = _EXECUTABLES.get(key)
     if exe is None:
         from pirkit.frontend.compile import compile  # noqa: PLC0415  not to record a derivative
 
-        exe = _EXECUTABLES[key] = compile(traced.program, pipeline=PIPELINE)
+        exe = _EXECUTABLES[key] = compile(program, pipeline=PIPELINE)
         if len(_EXECUTABLES) > PROGRAMS_KEPT:
             _EXECUTABLES.popitem(last=False)
-    leaves, _ = tree.flatten(tuple(args))
-    inputs = {f"x{i}": fed(leaf) for i, leaf in enumerate(leaves)}
-    inputs |= {name: fed(array) for name, array in traced.captured.items()}
-    found = exe.run(inputs)
-    outputs = [DenseTensor(found[f"y{i}"]) for i in range(len(found))]
-    return tree.unflatten(traced.shape, iter(outputs))
+    found = exe.run({name: fed(leaf) for name, leaf in inputs.items()})
+    return [found[f"y{i}"] for i in range(len(found))]
 
 
 # --- differentiating what is recorded ------------------------------------------------------------
@@ -218,6 +243,18 @@ def run(f: Function, args: Sequence[Any]) -> Any:
 
 def _chosen(args: Sequence[Any], argnums: Argnums) -> list[Any]:
     return [args[argnums]] if isinstance(argnums, int) else [args[i] for i in argnums]
+
+
+def _check_inputs(args: Sequence[Any]) -> None:
+    """Raises UsageError for an argument of integers, which has no derivative."""
+    for leaf in tree.flatten(tuple(args))[0]:
+        if not is_differentiable(leaf.ssa):
+            raise UsageError(
+                f"no derivative with respect to a {leaf.meta}",
+                code="PK0701",
+                span=user_span(),
+                help="pass floating numbers: `x.astype('float32')`, or 3.0 for 3",
+            )
 
 
 def _picked(found: list[Any], argnums: Argnums) -> Any:
@@ -315,6 +352,7 @@ def _one(value: Any, name: str) -> Value:
         raise UsageError(
             f"`{name}` takes and gives one tensor, not a {type(value).__name__}",
             code="PK0701",
+            span=user_span(),
             help="join the tensors into one, or transform each by itself",
         )
     return value

@@ -13,12 +13,13 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from pirkit.diag.errors import RuntimeFault, UnsupportedError
 from pirkit.runtime.convert import HALVES, convert, in_f32
-from pirkit.runtime.dtype import DType
+from pirkit.runtime.dtype import BY_NUMPY, DType
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.place import CPU, Place
 from pirkit.runtime.tensor import dlpack, namespace
 from pirkit.runtime.tensor.buffer import Array, Buffer, address_of, is_numpy, place_of
 from pirkit.runtime.tensor.interning import DTypeLike, element_type, meta_of
+from pirkit.runtime.tensor.methods import TensorMethods
 
 _GPU: Final = 2
 """The number that DLPack gives to CUDA devices."""
@@ -27,7 +28,7 @@ _WRITABLE: Final = 1
 """The flag of the buffer protocol for memory that is to be written."""
 
 
-class DenseTensor(namespace.Wrapped, NDArrayOperatorsMixin):
+class DenseTensor(namespace.Wrapped, NDArrayOperatorsMixin, TensorMethods):
     """Elements of one type in memory of one place.
 
     Making one costs three assignments: meta and buffer come into being when they are asked for.
@@ -152,23 +153,15 @@ class DenseTensor(namespace.Wrapped, NDArrayOperatorsMixin):
     def __setitem__(self, index: Any, value: Any) -> None:
         self.mutable()[namespace.unwrap(index)] = namespace.unwrap(value)
 
-    def reshape(self, *shape: int | Sequence[int]) -> DenseTensor:
-        """The elements in another shape: a view where the strides allow, else a copy."""
-        return self.view_of(self.array.reshape(*cast("tuple[int, ...]", shape)))
+    def _apply(self, name: str, *arguments: Any, **options: Any) -> Any:
+        made = namespace.lifted(getattr(self._module, name), DenseTensor)(
+            self, *arguments, **options
+        )
+        return self.view_of(made.array)
 
-    def transpose(self, *axes: int | Sequence[int]) -> DenseTensor:
-        """A view with the axes in another order; without axes, in reverse."""
-        return self.view_of(self.array.transpose(*cast("tuple[int, ...]", axes)))
-
-    @property
-    def T(self) -> DenseTensor:
-        """The matrix transposed, as a view."""
-        return self.transpose()
-
-    @property
-    def mT(self) -> DenseTensor:
-        """The last two axes exchanged, as a view."""
-        return self.view_of(self._module.swapaxes(self.array, -1, -2))
+    def flatten(self) -> DenseTensor:
+        """A copy of the elements along one axis."""
+        return DenseTensor(self.array.flatten())
 
     def copy(self) -> DenseTensor:
         """The same elements in memory of its own."""
@@ -323,6 +316,8 @@ class DenseTensor(namespace.Wrapped, NDArrayOperatorsMixin):
         if method == "at":
             _mutable(inputs[0])
         arrays = namespace.unwrap(inputs)
+        if float in map(type, arrays):
+            arrays = _with_weak_floats(arrays)
         apply = getattr(ufunc, method)
         if method in ("reduce", "accumulate") and not out and options.get("dtype") is None:
             apply = in_f32(apply)
@@ -343,6 +338,15 @@ def _rounded(product: Array, arrays: Sequence[Array]) -> Array:
     """A product in the type of its factors, where `ml_dtypes` leaves it wider."""
     left, right = (getattr(a, "dtype", None) for a in arrays)
     return product.astype(left) if left == right and left in HALVES else product
+
+
+def _with_weak_floats(operands: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Python's floats in a type of `ml_dtypes`, which numpy would leave for float32."""
+    types: list[np.dtype[Any]] = [x.dtype for x in operands if hasattr(x, "dtype")]
+    narrow = next((t for t in types if t in BY_NUMPY and t.kind not in "biufc"), None)
+    if narrow is None:
+        return operands
+    return tuple([np.asarray(x, narrow) if type(x) is float else x for x in operands])
 
 
 def _mutable(value: Any) -> Any:

@@ -44,7 +44,10 @@ FUNCTIONS: Final = frozenset(
 """The names of the standard of 2024, but for ``from_dlpack``, which is pirkit's own."""
 
 
-SUMS: Final = ("cumulative_prod", "cumulative_sum", "mean", "prod", "std", "sum", "var", "vecdot")
+SUMS: Final = (
+    *("cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "mean", "prod", "std", "sum"),
+    *("var", "vecdot"),
+)
 """Functions that would lose half precision bit by bit; they compute in float32 and round once."""
 
 
@@ -85,7 +88,9 @@ def wrap(value: Any, tensor: Callable[[Any], Any]) -> Any:
         case np.dtype():
             return dt.BY_NUMPY[value]
         case np.generic():
-            return tensor(np.asarray(cast(Any, value)))
+            return wrap(np.asarray(cast(Any, value)), tensor)
+        case np.ndarray() if cast(Any, value).dtype == np.uint64:
+            return tensor(cast(Any, value).astype(np.int64))  # sums of uint8: no tensor has uint64
         case _:
             return tensor(value) if hasattr(value, "ndim") else value
 
@@ -105,7 +110,7 @@ class Namespace:
             return getattr(self._module, name)
         if name not in FUNCTIONS:
             raise AttributeError(f"the array API has no {name!r}", name=name, obj=self)
-        made = _lifted(getattr(self._module, name), self._tensor)
+        made = lifted(getattr(self._module, name), self._tensor)
         setattr(self, name, made)
         return made
 
@@ -116,18 +121,20 @@ class Namespace:
         return f"<array namespace of tensors over {self._module.__name__}>"
 
 
-def _lifted(function: Callable[..., Any], tensor: Callable[[Any], Any]) -> Callable[..., Any]:
+@cache
+def lifted(function: Callable[..., Any], tensor: Callable[[Any], Any]) -> Callable[..., Any]:
+    """A function of arrays as one of tensors."""
     if function is np.matmul:
         return function  # `__array_ufunc__` of tensors knows how to round it
     exact = in_f32(function) if function.__name__ in SUMS else function
 
-    def lifted(*arguments: Any, **options: Any) -> Any:
+    def apply_to_arrays(*arguments: Any, **options: Any) -> Any:
         apply = exact if options.get("dtype") is None else function
         return wrap(apply(*unwrap(arguments), **unwrap(options)), tensor)
 
-    lifted.__name__ = lifted.__qualname__ = function.__name__
-    lifted.__doc__ = function.__doc__
-    return lifted
+    apply_to_arrays.__name__ = apply_to_arrays.__qualname__ = function.__name__
+    apply_to_arrays.__doc__ = function.__doc__
+    return apply_to_arrays
 
 
 @cache

@@ -1,0 +1,129 @@
+"""Indexing of traced values, as numpy has it, refused where numpy refuses.
+
+numpy itself judges the index, on an array without memory. What is no basic index becomes a gather
+of places that numpy computes, so the index has to be known: traced integers and masks are looked
+up where the arguments of the call are at hand.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any, Final, cast
+
+import numpy as np
+
+from pirkit.diag.errors import TraceError
+from pirkit.dialect.build import Builder, Value
+from pirkit.dialect.subscript import indexed
+from pirkit.frontend.numpy_ufuncs import refused
+from pirkit.frontend.user_line import user_span
+from pirkit.runtime.meta import UNKNOWN
+from pirkit.runtime.tensor.dense import DenseTensor
+
+_HELP: Final = (
+    "an index is an integer, a slice, `...`, None, a list or array of integers, or a mask"
+)
+
+
+def subscript(b: Builder, x: Value, index: tuple[Any, ...]) -> Value:
+    """``x[index]``. Raises TraceError where numpy refuses, and for an index that is unknown."""
+    parts = tuple([_plain(part) for part in index])
+    is_basic = all(map(_is_basic, parts))
+    if UNKNOWN in x.shape:
+        return _of_unknown_shape(b, x, parts, is_basic)
+    first = parts[0] if len(parts) == 1 else None
+    if isinstance(first, Value) and first.dtype.is_integer:
+        return b.gather(x, first, axis=0)
+    places = tuple([_known(part) for part in parts])
+    try:
+        shape = np.broadcast_to(np.int8(0), x.shape)[places].shape
+    except (IndexError, TypeError, ValueError) as error:
+        raise TraceError(
+            f"index {_spelled(parts)} of a {x.meta}: {error}", span=user_span(), help=_HELP
+        ) from error
+    if 0 in shape:
+        return b.const(0, x.dtype, shape)
+    if is_basic:
+        return _basic(b, x, places)
+    flat = np.arange(prod(x.shape)).reshape(x.shape)[places]
+    found = b.gather(b.reshape(x, (-1,)), b.value(flat.reshape(-1)), axis=0)
+    return b.reshape(found, shape)
+
+
+def _is_basic(part: Any) -> bool:
+    if part is None or part is Ellipsis or isinstance(part, slice):
+        return True
+    return isinstance(part, int) and not isinstance(part, bool)
+
+
+def _plain(given: Any) -> Any:
+    """Integers of numpy and tensors as Python's, slices with such bounds."""
+    part: Any = given
+    if isinstance(given, slice):
+        bounds = cast("slice[Any, Any, Any]", given)
+        return slice(*[_bound(v) for v in (bounds.start, bounds.stop, bounds.step)])
+    if isinstance(given, Value):
+        if getattr(given.b, "known", None) is None or _is_inexact(given):
+            return given
+        part = np.asarray(cast(Any, given))
+    elif isinstance(given, DenseTensor):
+        part = given.numpy()
+    if not isinstance(part, np.ndarray | np.integer):
+        return part
+    array = cast("np.ndarray[Any, Any]", part)
+    return int(array) if array.dtype.kind in "iu" and array.ndim == 0 else array
+
+
+def _is_inexact(value: Value) -> bool:
+    return value.dtype.is_float or value.dtype.is_complex
+
+
+def _bound(value: Any) -> Any:
+    return value if value is None or not hasattr(value, "__index__") else value.__index__()
+
+
+def _known(part: Any) -> Any:
+    """Arrays for traced values, also in a list; refused with the line if they are not known."""
+    if isinstance(part, list | tuple):
+        return [_known(p) for p in cast("list[Any]", part)]
+    return np.asarray(cast(Any, part)) if isinstance(part, Value) else part
+
+
+def _basic(b: Builder, x: Value, parts: tuple[Any, ...]) -> Value:
+    """Slices with negative steps are slices of the flipped axis."""
+    count = sum(p is not None and p is not Ellipsis for p in parts)
+    at = parts.index(Ellipsis) if Ellipsis in parts else len(parts)
+    full = (*parts[:at], *[slice(None)] * (x.rank - count), *parts[at + 1 :])
+    done: list[Any] = []
+    flipped: list[int] = []
+    axis = 0
+    for part in full:
+        if part is None:
+            done.append(None)
+            continue
+        size = x.shape[axis]
+        if isinstance(part, slice):
+            start, stop, step = part.indices(size)
+            if step < 0:
+                flipped.append(axis)
+                start, stop, step = size - 1 - start, size - 1 - stop, -step
+            is_all = (start, step) == (0, 1) and stop >= size
+            done.append(slice(None) if is_all else slice(start, stop, step))
+        else:
+            done.append(part % size)
+        axis += 1
+    if flipped:
+        x = b.flip(x, axis=flipped)
+    return indexed(b, x, tuple(done))
+
+
+def _of_unknown_shape(b: Builder, x: Value, parts: tuple[Any, ...], is_basic: bool) -> Value:
+    steps = [cast("slice[Any, Any, Any]", p).step for p in parts if isinstance(p, slice)]
+    if not is_basic or any(s is not None and s < 1 for s in steps):
+        raise refused(f"index {_spelled(parts)} of a {x.meta}, whose size is unknown", _HELP)
+    return indexed(b, x, parts)
+
+
+def _spelled(parts: tuple[Any, ...]) -> str:
+    words = [repr(p) if _is_basic(p) else type(p).__name__ for p in parts]
+    return f"[{', '.join(words)}]"

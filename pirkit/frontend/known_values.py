@@ -1,0 +1,114 @@
+"""The numbers behind traced values, where the arguments of the traced call are at hand.
+
+``if v`` inside ``grad(f)`` asks for one. The operations that ``v`` depends on are computed by the
+eager kernels, each once for a trace, so that a loop costs no more than its iterations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any, Final, cast
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from pirkit.diag.errors import TraceError
+from pirkit.dialect.attrs import encode
+from pirkit.dialect.opdef import RANDOM, OpDef
+from pirkit.dialect.operation import PirOp, ProgramOp, create
+from pirkit.frontend.eager import EagerOp
+from pirkit.frontend.user_line import user_span
+from pirkit.runtime.tensor.dense import DenseTensor
+
+Array = np.ndarray[Any, Any]
+RunPart = Callable[[ProgramOp, Mapping[str, Any]], list[Array]]
+"""Compiles a program and runs it: what gives the values of derivatives."""
+
+DERIVATIVES: Final = frozenset({"pir.gradient", "pir.jet"})
+
+
+class KnownValues:
+    """Computes values of a program under construction, given its inputs by name."""
+
+    def __init__(
+        self,
+        program: ProgramOp,
+        inputs: Mapping[str, Any],
+        fed: Callable[[Any], Array],
+        run: RunPart,
+    ) -> None:
+        self._program = program
+        self._inputs = inputs
+        self._fed = fed
+        self._run = run
+        self._found: dict[SSAValue, Any] = {}
+
+    def array(self, value: SSAValue) -> Array:
+        """What the value is at the arguments of this call.
+
+        Raises TraceError for one that depends on random numbers or on a write in place, which
+        computing it a second time would repeat.
+        """
+        stack = [value]
+        while stack:
+            top = stack[-1]
+            owner = cast(PirOp, top.owner)
+            missing = [v for v in owner.operands if v not in self._found]
+            if top in self._found:
+                stack.pop()
+            elif missing:
+                stack += missing
+            else:
+                self._compute(owner)
+        return self._found[value].array
+
+    def _compute(self, op: PirOp) -> None:
+        results: list[Any]
+        if op.name == "pd_op.data":
+            results = [DenseTensor(self._fed(self._inputs[op.attribute("name")]))]
+        elif op.name == "pir.combine":
+            results = [[self._found[v] for v in op.operands]]
+        elif op.name == "pir.slice":
+            results = [self._found[op.operands[0]][op.attribute("index")]]
+        elif op.name in DERIVATIVES:
+            results = [DenseTensor(a) for a in self._derivatives(op)]
+        else:
+            results = self._eager(op)
+        self._found.update(zip(op.results, results, strict=True))
+
+    def _eager(self, op: PirOp) -> list[Any]:
+        definition = op.definition
+        if definition.effects == RANDOM or definition.writes or op.regions:
+            what = "random numbers" if definition.effects == RANDOM else f"`{op.name}`"
+            raise TraceError(
+                f"a traced value that depends on {what} is known only when the program runs",
+                span=user_span(),
+                help="choose with `pirkit.where(condition, x, y)`, which is recorded",
+            )
+        pairs = zip(definition.operands, op.operand_slots, strict=False)
+        given = {s.name: self._found[v] for s, v in pairs if v is not None}
+        given |= {k: v for k, v in op.attribute_values().items() if k not in given}
+        given |= {
+            s.name: op.attribute(s.name)
+            for s in definition.operands
+            if s.kind is not None and s.name not in given and s.name in op.properties
+        }
+        found = _function(definition)(**given)
+        shown = iter(cast("tuple[Any, ...]", found if isinstance(found, tuple) else (found,)))
+        by_slot = zip(definition.results, op.result_slots, strict=False)
+        return [None if s.intermediate else next(shown) for s, r in by_slot if r is not None]
+
+    def _derivatives(self, op: PirOp) -> list[Array]:
+        """The results of a derivative, which has no kernel until it is expanded: by compiling."""
+        copies: dict[SSAValue, SSAValue] = {}
+        copy = self._program.clone(value_mapper=copies)
+        for i, result in enumerate(op.results):
+            named = {"output_name": encode("str", f"y{i}")}
+            copy.block.add_op(create("pir.shadow_output", [copies[result]], [], named))
+        return self._run(copy, self._inputs)
+
+
+@cache
+def _function(definition: OpDef) -> EagerOp:
+    return EagerOp(definition)

@@ -1,0 +1,225 @@
+"""Numpy's elementwise functions on traced values: one table for operators and for ``np.sin(v)``.
+
+Element types are those of numpy's loops, so a traced expression has the type of an eager one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from math import pi
+from typing import Any, Final, cast
+
+import numpy as np
+
+from pirkit.diag.errors import TraceError
+from pirkit.dialect.build import Builder, Value
+from pirkit.frontend.user_line import user_span
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.convert import HALVES
+from pirkit.runtime.dtype import DType
+from pirkit.runtime.tensor.dense import DenseTensor
+from pirkit.runtime.tensor.interning import element_type
+
+Rule = Callable[..., Any]
+"""From a builder and the operands, of the loop's types, to the result."""
+
+NUMBERS: Final = (bool, int, float, complex)
+"""Python's numbers: they take the type of what they meet. numpy's scalars have their own."""
+
+_UNARY: Final = """
+    sin cos tan arcsin:asin arccos:acos arctan:atan sinh cosh tanh arcsinh:asinh
+    arccosh:acosh arctanh:atanh exp expm1 log log2 log10 log1p sqrt square reciprocal floor ceil
+    sign trunc isnan isinf isfinite logical_not invert:bitwise_not
+"""
+_BINARY: Final = """
+    add subtract divide floor_divide remainder maximum minimum fmax fmin arctan2:atan2 copysign
+    less:less_than less_equal greater:greater_than greater_equal equal not_equal logical_and
+    logical_or logical_xor bitwise_and bitwise_or bitwise_xor left_shift:bitwise_left_shift
+    right_shift:bitwise_right_shift matmul heaviside
+"""
+
+
+def refused(what: str, help: str) -> TraceError:
+    """What is raised for a function of numpy that is not recorded."""
+    return TraceError(what, span=user_span(), help=help)
+
+
+# --- operands ------------------------------------------------------------------------------------
+
+
+def is_number(value: Any) -> bool:
+    """True for Python's numbers, which are weak; ``np.float64`` is a tensor without dimensions."""
+    return type(value) in NUMBERS
+
+
+def dtype_of(value: Any) -> DType:
+    """The element type of an operand that is no Python number."""
+    if isinstance(value, Value | DenseTensor):
+        return value.dtype
+    if isinstance(value, list | tuple) and any(
+        isinstance(v, Value) for v in cast("list[Any]", value)
+    ):
+        raise refused("a list of traced values as one tensor", "join them: `np.stack(values)`")
+    return element_type(np.asarray(cast(Any, value)).dtype)
+
+
+def recorded(b: Builder, value: Any) -> Value:
+    """A traced value, an array, or a list of numbers, as a value of the program."""
+    if not isinstance(value, list | tuple):
+        return b.value(value)
+    return b.value(np.asarray(cast("list[Any]", value)))
+
+
+def operand(b: Builder, value: Any, dtype: DType) -> Value:
+    """An operand as a value of that type."""
+    if is_number(value):
+        return b.const(value, dtype)
+    return b.cast(recorded(b, value), dtype)
+
+
+def loop_types(ufunc: np.ufunc, inputs: Sequence[Any]) -> tuple[DType, ...]:
+    """The types in which numpy computes: of the operands, then of the results.
+
+    Raises TraceError where numpy has no loop.
+    """
+    types = [None if is_number(x) else dtype_of(x) for x in inputs]
+    narrow = next((t for t in types if t and t.np.kind not in "biufc"), None)  # of `ml_dtypes`
+    pairs = zip(inputs, types, strict=True)
+    return _loop(ufunc, *[_weak(x, narrow) if t is None else t.np for x, t in pairs])
+
+
+def _weak(number: bool | int | float | complex, narrow: DType | None) -> Any:
+    """How numpy is asked about a Python number."""
+    if isinstance(number, bool):
+        return np.dtype(bool)
+    return narrow.np if isinstance(number, float) and narrow else type(number)
+
+
+def _loop(ufunc: np.ufunc, *kinds: Any) -> tuple[DType, ...]:
+    found = _resolved(ufunc, kinds)
+    if isinstance(found, str):
+        raise refused(f"`numpy.{ufunc.__name__}`: {found}", "cast the operands with `astype`")
+    if ufunc is np.matmul and len(set(kinds)) == 1 and kinds[0] in HALVES:
+        return (element_type(kinds[0]),) * 3  # `ml_dtypes` leaves the product wider
+    return found
+
+
+@cache
+def _resolved(ufunc: np.ufunc, kinds: tuple[Any, ...]) -> tuple[DType, ...] | str:
+    try:
+        found = ufunc.resolve_dtypes((*kinds, *[None] * ufunc.nout))
+    except (TypeError, ValueError) as error:
+        return f"{error}".splitlines()[0]
+    return tuple([element_type(t) for t in found])
+
+
+# --- the table -----------------------------------------------------------------------------------
+
+
+def _unary(name: str, **attributes: Any) -> Rule:
+    def rule(b: Builder, x: Value) -> Any:
+        return b(f"pd_op.{name}", x, **attributes)
+
+    return rule
+
+
+def _binary(name: str) -> Rule:
+    def rule(b: Builder, x: Any, y: Any) -> Any:
+        return b.binary(f"pd_op.{name}", x, y)
+
+    return rule
+
+
+def _multiply(b: Builder, x: Any, y: Any) -> Value:
+    if is_number(x):
+        x, y = y, x
+    return b.scaled(x, y) if is_number(y) else b.binary("pd_op.multiply", x, y)
+
+
+def _power(b: Builder, x: Any, y: Any) -> Value:
+    if is_number(x) or not is_number(y) or isinstance(y, complex):
+        return b.binary("pd_op.elementwise_pow", x, y)
+    if x.dtype.is_integer and y < 0:
+        raise refused("an integer to a negative power", "cast it: `x.astype('float64') ** y`")
+    if x.dtype.is_integer and y > 2:  # attribute `y` of pow is a float32
+        return b.binary("pd_op.elementwise_pow", x, y)
+    return b.power(x, y)
+
+
+def _divmod(b: Builder, x: Any, y: Any) -> tuple[Value, Value]:
+    return b.binary("pd_op.floor_divide", x, y), b.binary("pd_op.remainder", x, y)
+
+
+def _scaled(factor: float) -> Rule:
+    def rule(b: Builder, x: Value) -> Value:
+        return b.scaled(x, factor)
+
+    return rule
+
+
+def _exp2(b: Builder, x: Value) -> Value:
+    return b.binary("pd_op.elementwise_pow", 2, x)
+
+
+def _absolute(b: Builder, x: Value) -> Value:
+    return x if x.dtype is dt.bool_ else b.abs(x)
+
+
+def _conjugate(b: Builder, x: Value) -> Value:
+    return b.conj(x) if x.dtype.is_complex else x
+
+
+def _same(b: Builder, x: Value) -> Value:
+    return x
+
+
+_SPECIAL: Final[dict[str, Rule]] = {
+    "multiply": _multiply,
+    "power": _power,
+    "float_power": _power,
+    "divmod": _divmod,
+    "positive": _same,
+    "conjugate": _conjugate,
+    "negative": _scaled(-1),
+    "rint": _unary("round", decimals=0),
+    "fabs": _unary("abs"),
+    "absolute": _absolute,
+    "exp2": _exp2,
+    "deg2rad": _scaled(pi / 180),
+    "radians": _scaled(pi / 180),
+    "rad2deg": _scaled(180 / pi),
+    "degrees": _scaled(180 / pi),
+}
+
+
+def _named(text: str, rule: Callable[[str], Rule]) -> dict[str, Rule]:
+    pairs = [word.partition(":") for word in text.split()]
+    return {name: rule(op or name) for name, _, op in pairs}
+
+
+UFUNCS: Final[dict[np.ufunc, Rule]] = {
+    getattr(np, name): rule
+    for name, rule in {**_named(_UNARY, _unary), **_named(_BINARY, _binary), **_SPECIAL}.items()
+}
+"""Every ufunc that is recorded. Operators of values are these, by numpy's operator mixin."""
+
+
+def apply_ufunc(b: Builder, ufunc: np.ufunc, inputs: Sequence[Any]) -> Any:
+    """``ufunc(*inputs)`` recorded. Raises TraceError for a function that has no op."""
+    rule = UFUNCS.get(ufunc)
+    if rule is None:
+        raise refused(
+            f"`numpy.{ufunc.__name__}` of a traced value has no op",
+            "compose it of the functions of `pirkit.ops`",
+        )
+    types = loop_types(ufunc, inputs)
+    given = [
+        x if is_number(x) else b.cast(recorded(b, x), t)
+        for x, t in zip(inputs, types, strict=False)
+    ]
+    found: Any = rule(b, *given)
+    out = types[len(inputs)]
+    if isinstance(found, tuple) or found.dtype is out or dt.bool_ in (out, found.dtype):
+        return cast(Any, found)
+    return b.cast(found, out)

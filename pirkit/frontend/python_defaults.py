@@ -1,0 +1,104 @@
+"""What Paddle's Python functions fill in where the op itself has no default."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+
+@dataclass(frozen=True)
+class SameAs:
+    """The value of another parameter of the call."""
+
+    name: str
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+_POOLING: Final = {
+    "strides": SameAs("kernel_size"),
+    "ceil_mode": False,
+    "exclusive": True,
+    "pooling_type": "max",
+    "global_pooling": False,
+    "adaptive": False,
+    "padding_algorithm": "EXPLICIT",
+}
+_BATCH_NORM: Final = {
+    "is_test": True,
+    "momentum": 0.9,
+    "epsilon": 1e-5,
+    "data_format": "NCHW",
+    "use_global_stats": False,
+    "trainable_statistics": False,
+}
+_WINDOWS: Final = {"strides": [1, 1], "paddings": [0, 0, 0, 0], "dilations": [1, 1]}
+_FOURIER: Final = {"axes": [-1], "normalization": "backward", "forward": True, "onesided": True}
+
+DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "pd_op.batch_norm": _BATCH_NORM,
+    "pd_op.deformable_conv": {
+        "strides": [1, 1],
+        "paddings": [0, 0],
+        "dilations": [1, 1],
+        "deformable_groups": 1,
+        "groups": 1,
+        "im2col_step": 1,
+    },
+    "pd_op.distribute_fpn_proposals": {"pixel_offset": False},
+    "pd_op.exponential_": {"lam": 1.0},
+    "pd_op.fft_c2c": _FOURIER,
+    "pd_op.fft_c2r": {**_FOURIER, "forward": False},
+    "pd_op.fft_r2c": _FOURIER,
+    "pd_op.fold": _WINDOWS,
+    "pd_op.gaussian": {"mean": 0.0, "std": 1.0, "seed": 0, "dtype": "float32"},
+    "pd_op.generate_proposals": {
+        "pre_nms_top_n": 6000,
+        "post_nms_top_n": 1000,
+        "nms_thresh": 0.5,
+        "min_size": 0.1,
+        "eta": 1.0,
+    },
+    "pd_op.huber_loss": {"delta": 1.0},
+    "pd_op.linspace": {"dtype": "float32"},
+    "pd_op.log_loss": {"epsilon": 1e-4},
+    "pd_op.logspace": {"dtype": "float32"},
+    "pd_op.lu_solve": {"trans": "N"},
+    "pd_op.mish": {"lambda": 20.0},
+    "pd_op.norm": {"axis": -1, "epsilon": 1e-10, "is_test": False},
+    "pd_op.pad": {"pad_value": 0.0},
+    "pd_op.pool2d": {**_POOLING, "paddings": [0, 0], "data_format": "NCHW"},
+    "pd_op.pool3d": {**_POOLING, "paddings": [0, 0, 0], "data_format": "NCDHW"},
+    "pd_op.prod": {"axis": [], "keepdim": False, "reduce_all": False},
+    "pd_op.randperm": {"dtype": "int64"},
+    "pd_op.sequence_mask": {"max_len": -1, "out_dtype": "int64"},
+    "pd_op.softmax": {"axis": -1},
+    "pd_op.split": {"axis": 0},
+    "pd_op.split_with_num": {"axis": 0},
+    "pd_op.sync_batch_norm_": _BATCH_NORM,
+    "pd_op.tril_indices": {"offset": 0, "dtype": "int64"},
+    "pd_op.triu_indices": {"offset": 0, "dtype": "int64"},
+    "pd_op.truncated_gaussian_random": {"mean": 0.0, "std": 1.0, "a": -2.0, "b": 2.0},
+    "pd_op.unfold": _WINDOWS,
+    "pd_op.uniform": {"dtype": "float32", "min": -1.0, "max": 1.0},
+}
+"""By op and parameter. ``seed`` is 0 everywhere: the program's own generator draws."""
+
+SPREAD: Final = {"pd_op.pool2d": 2, "pd_op.pool3d": 3}
+"""Ops whose sizes may be one number for all so many axes."""
+SIZES: Final = ("kernel_size", "strides", "paddings")
+
+EVERYWHERE: Final[Mapping[str, Any]] = {"seed": 0}
+
+
+def filled(op: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a call by name, with the defaults of Paddle's Python functions."""
+    count = SPREAD.get(op)
+    own: dict[str, Any] = {**EVERYWHERE, **DEFAULTS.get(op, {}), **given}
+    if count is not None:
+        own |= {k: [own[k]] * count for k in SIZES if isinstance(own.get(k), int)}
+    same = {k: v.name for k, v in own.items() if isinstance(v, SameAs)}
+    kept = {k: v for k, v in own.items() if k not in same}
+    return kept | {k: kept[name] for k, name in same.items() if name in kept}

@@ -1,0 +1,91 @@
+"""The builder behind traced values: it knows the user's line, and when its trace is over."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+from itertools import count
+from typing import Any, Final
+
+from pirkit.diag.errors import ConstraintError, PirkitError, TraceError
+from pirkit.dialect.build import Builder, Value
+from pirkit.dialect.opdef import OpDef
+from pirkit.dialect.operation import PirOp, ProgramOp, span_of
+from pirkit.frontend.known_values import KnownValues
+from pirkit.frontend.user_line import user_location, user_span
+
+_SERIALS: Final = count()
+
+
+class OuterValueError(TraceError):
+    """A value of a trace around this one: both are recorded into the outer program instead."""
+
+    outer: Recording
+
+
+class Recording(Builder):
+    """A builder whose operations carry the user's line, until the traced function has returned."""
+
+    def __init__(self, program: ProgramOp) -> None:
+        super().__init__(program.block)
+        self.program = program
+        self.is_open = True
+        self.serial = next(_SERIALS)
+        """Traces that begin inside another have a higher number."""
+        self.known: KnownValues | None = None
+        """Numbers behind the values; None where the program is for inputs that come later."""
+
+    def insert(self, op: PirOp) -> PirOp:
+        """Emit an op at the user's line. Raises TraceError if the trace is over."""
+        if not self.is_open:
+            raise self.leaked()
+        if self.location is None:
+            op.location = user_location()
+        return super().insert(op)
+
+    def emit(
+        self,
+        definition: OpDef,
+        operands: Sequence[Any],
+        attrs: Mapping[str, Any],
+        wanted: Container[str] | None = None,
+    ) -> Any:
+        """As a builder's; errors say where the user called."""
+        try:
+            return super().emit(definition, operands, attrs, wanted)
+        except PirkitError as error:
+            if error.span is None:
+                is_rule = isinstance(error, ConstraintError)
+                which = f"constraint {error.constraint} of " if is_rule else ""
+                error.span = user_span()
+                error.notes = (*error.notes, f"{which}`{definition.name}`")
+            raise
+
+    def own(self, value: Value) -> Value:
+        """A value of this program. Raises TraceError for one of another."""
+        if value.b is self:
+            if not self.is_open:
+                raise self.leaked(value)
+            return value
+        other = value.b
+        if isinstance(other, Recording) and other.is_open and self.is_open:
+            error = OuterValueError(
+                "a value of one traced function is used in another",
+                code="PK0706",
+                span=user_span(),
+                help="return it, or pass it as an argument",
+            )
+            error.outer = min(self, other, key=lambda b: b.serial)
+            raise error
+        raise (other if isinstance(other, Recording) else self).leaked(value)
+
+    def leaked(self, value: Value | None = None) -> TraceError:
+        """What is raised for a value whose trace is over."""
+        owner = value.ssa.owner if value is not None else None
+        made = span_of(owner) if isinstance(owner, PirOp) else None
+        return TraceError(
+            "a traced value is used after its function returned, or in another traced function",
+            code="PK0706",
+            span=user_span(),
+            notes=(f"it was made at {made}",) if made else (),
+            help="return it from the function (`has_aux=True`), or pass it as an argument",
+        )

@@ -1,0 +1,50 @@
+"""Signatures of ``pirkit.ops`` functions as Python has them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from inspect import Parameter, Signature
+from typing import Any
+
+from pirkit.dialect.infer import default_value
+from pirkit.dialect.opdef import OpDef
+from pirkit.dialect.signature import REQUIRED, Attr, Operand
+from pirkit.frontend.python_defaults import DEFAULTS, EVERYWHERE
+
+
+def python_default(definition: OpDef, slot: Operand | Attr) -> Any:
+    """What a call that leaves a parameter out means; ``Parameter.empty`` if it may not."""
+    if isinstance(slot, Operand) and slot.kind is None:
+        return None if slot.optional else Parameter.empty
+    if slot.default is not REQUIRED:
+        return default_value(slot.kind or "", slot.default)
+    own = DEFAULTS.get(definition.base.name, EVERYWHERE)
+    return own.get(slot.name, EVERYWHERE.get(slot.name, Parameter.empty))
+
+
+def signature_of(definition: OpDef) -> Signature:
+    """The parameters of an op: operands, then attributes.
+
+    All may be given by position. Behind the first that may be left out, those that may not are
+    shown as keywords, since Python has no other word for them.
+    """
+    return Signature(list(_parameters(definition)))
+
+
+def _parameters(definition: OpDef) -> Iterator[Parameter]:
+    kind, is_optional = Parameter.POSITIONAL_OR_KEYWORD, False
+    for slot in (*definition.operands, *definition.attrs):
+        if isinstance(slot, Operand) and slot.variadic:
+            yield Parameter(slot.name, Parameter.VAR_POSITIONAL)
+            kind = Parameter.KEYWORD_ONLY
+            continue
+        default = python_default(definition, slot)
+        is_optional |= default is not Parameter.empty
+        if is_optional and default is Parameter.empty:
+            kind = Parameter.KEYWORD_ONLY
+        yield Parameter(_spelled(slot.name), kind, default=default)
+
+
+def _spelled(name: str) -> str:
+    """Names that are words of Python can only be passed as ``**{"lambda": 20.0}``."""
+    return f"{name}_" if name in ("lambda", "from", "in", "is") else name

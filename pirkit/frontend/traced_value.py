@@ -1,0 +1,268 @@
+# pyright: reportIncompatibleMethodOverride=false, reportIncompatibleVariableOverride=false
+"""A value of a traced function: an eager tensor's interface, recorded.
+
+Whatever Python asks of it is recorded, right by value, or refused with the user's line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, ClassVar, Final, NoReturn, cast
+
+import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
+from xdsl.ir import SSAValue
+
+from pirkit.diag.errors import TraceError
+from pirkit.dialect.build import Value
+from pirkit.dialect.value import Arithmetic
+from pirkit.frontend.indexing import subscript
+from pirkit.frontend.numpy_functions import apply_function
+from pirkit.frontend.numpy_ufuncs import apply_ufunc, is_number
+from pirkit.frontend.recording import Recording
+from pirkit.frontend.user_line import user_span
+from pirkit.runtime.dtype import DType
+from pirkit.runtime.meta import TensorMeta
+from pirkit.runtime.tensor.dense import DenseTensor
+from pirkit.runtime.tensor.interning import DTypeLike, element_type
+from pirkit.runtime.tensor.methods import TensorMethods
+
+Array = np.ndarray[Any, Any]
+
+REDUCTIONS: Final[dict[np.ufunc, str]] = {
+    np.add: "sum",
+    np.multiply: "prod",
+    np.maximum: "max",
+    np.minimum: "min",
+    np.logical_and: "all",
+    np.logical_or: "any",
+}
+ACCUMULATIONS: Final[dict[np.ufunc, str]] = {np.add: "cumsum", np.multiply: "cumprod"}
+
+
+class TracedValue(NDArrayOperatorsMixin, TensorMethods, Value):
+    """A tensor of a program under construction.
+
+    Operators and numpy's functions are recorded with numpy's element types. Under ``grad`` and the
+    other transforms, which trace at every call, ``if v``, ``int(v)`` and an index are right by
+    value; what would drop a derivative (``float(v)``, ``math.sin(v)``) raises TraceError.
+    """
+
+    __slots__ = ("_meta",)
+    __array_priority__: ClassVar[float] = 200.0
+
+    def __init__(self, b: Arithmetic, ssa: SSAValue) -> None:
+        super().__init__(b, ssa)
+        self._meta: TensorMeta | None = None
+
+    @property
+    def meta(self) -> TensorMeta:
+        """Shape and element type, looked up once."""
+        meta = self._meta
+        if meta is None:
+            meta = self._meta = super().meta
+        return meta
+
+    @property
+    def _recording(self) -> Recording:
+        b = cast(Recording, self.b)
+        b.own(self)
+        return b
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes, ``UNKNOWN`` where the program does not tell."""
+        return self.meta.shape
+
+    @property
+    def dtype(self) -> DType:
+        return self.meta.dtype
+
+    def _apply(self, name: str, *arguments: Any, **options: Any) -> Any:
+        return apply_function(self._recording, name, (self, *arguments), options)
+
+    # --- numpy's functions ---
+
+    def __array_ufunc__(
+        self, ufunc: np.ufunc, method: str, *inputs: Any, out: tuple[Any, ...] = (), **options: Any
+    ) -> Any:
+        """Operators and ufuncs. ``x += y`` gives a new value, under the same name."""
+        if not all([isinstance(x, TracedValue) or _is_operand(x) for x in inputs]):
+            return self._without_operand(ufunc, inputs)
+        if out and out[0] is not self:
+            self._refuse("numpy's `out=`", "use the result of the function")
+        b = self._recording
+        if method == "__call__" and not options:
+            return apply_ufunc(b, ufunc, inputs)
+        tables: dict[str, dict[np.ufunc, str]] = {"reduce": REDUCTIONS, "accumulate": ACCUMULATIONS}
+        name = tables.get(method, {}).get(ufunc)
+        if name is None:
+            self._refuse(
+                f"`numpy.{ufunc.__name__}` with {', '.join(options) or f'`.{method}`'}",
+                "compose it of operators and of the functions of `pirkit.ops`",
+            )
+        options.setdefault("axis", 0)
+        axis = options.pop("axis")  # None is every axis, which is the default of functions
+        chosen = {} if axis is None else {"axis": axis}
+        return apply_function(b, name, inputs, {**chosen, **options})
+
+    def __array_function__(
+        self, function: Callable[..., Any], types: Any, args: Sequence[Any], kwargs: dict[str, Any]
+    ) -> Any:
+        name = function.__name__
+        is_plain = getattr(np, name, None) is function
+        shown = name if is_plain else f"{function.__module__.removeprefix('numpy.')}.{name}"
+        return apply_function(self._recording, shown, args, kwargs)
+
+    def _without_operand(self, ufunc: np.ufunc, inputs: Sequence[Any]) -> Any:
+        """``v == None`` is false, as everywhere in Python; other operators have no meaning."""
+        if ufunc in (np.equal, np.not_equal):
+            return ufunc is np.not_equal
+        other = next(x for x in inputs if not _is_operand(x))
+        if isinstance(other, str | bytes | dict | set | None):
+            kind = type(cast(object, other)).__name__
+            self._refuse(f"`{ufunc.__name__}` with a {kind}", "take a number or a tensor")
+        return NotImplemented
+
+    # --- elements and indices ---
+
+    def __getitem__(self, index: Any) -> TracedValue:
+        """Indexing as numpy's. Raises TraceError for an index out of range."""
+        parts = cast("tuple[Any, ...]", index if isinstance(index, tuple) else (index,))
+        return cast(TracedValue, subscript(self._recording, self, parts))
+
+    def __setitem__(self, index: Any, value: Any) -> NoReturn:
+        self._refuse(
+            "assignment to elements",
+            "values are never written: `x = pirkit.where(mask, value, x)` makes a new one",
+        )
+
+    def __delitem__(self, index: Any) -> NoReturn:
+        self._refuse("`del` of elements", "take the elements to keep: `x[1:]`")
+
+    def __len__(self) -> int:
+        if not self.rank:
+            self._refuse("`len()`", "its `size` is 1")
+        if self.shape[0] < 0:
+            self._refuse("`len()`", "its size is unknown until it runs; `v.shape[0]` is -1")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[TracedValue]:
+        if not self.rank:
+            self._refuse("iteration", "it is one number: use it as it is")
+        return (self[i] for i in range(len(self)))
+
+    def __reversed__(self) -> Iterator[TracedValue]:
+        return (self[i] for i in reversed(range(len(self))))
+
+    def __contains__(self, value: Any) -> bool:
+        return bool((self == value).any())
+
+    def astype(self, dtype: DTypeLike, copy: bool = True) -> TracedValue:
+        """The elements converted as Paddle's cast does."""
+        return cast(TracedValue, self._recording.cast(self, element_type(dtype)))
+
+    def copy(self) -> TracedValue:
+        """The value itself, which nothing can write."""
+        return self
+
+    # --- Python's numbers ---
+
+    def __bool__(self) -> bool:
+        if self.size != 1:
+            self._refuse("the truth", "use `any()` or `all()`")
+        return bool(self._known("the truth", "choose with `pirkit.where(condition, x, y)`"))
+
+    def __int__(self) -> int:
+        return int(self._one("`int()`"))
+
+    def __index__(self) -> int:
+        if not (self.dtype.is_integer and not self.rank):
+            self._refuse("an index", "an index is an integer without dimensions")
+        return int(self._one("an index"))
+
+    def __float__(self) -> float:
+        return float(self._lossless("`float()`"))
+
+    def __complex__(self) -> complex:
+        return complex(self._lossless("`complex()`"))
+
+    def item(self) -> Any:
+        """The only element of integers or booleans. TraceError for numbers with a derivative."""
+        return self._lossless("`item()`").item()
+
+    def tolist(self) -> Any:
+        """Nested lists of integers or booleans. TraceError for numbers with a derivative."""
+        return self._array("`tolist()`").tolist()
+
+    def numpy(self) -> Array:
+        """The elements of integers or booleans. TraceError for numbers with a derivative."""
+        return self._array("`numpy()`")
+
+    def __array__(self, dtype: Any = None, *, copy: bool | None = None) -> Array:
+        return np.array(self._array("a numpy array"), dtype=dtype)
+
+    def _one(self, what: str) -> Array:
+        if self.size != 1:
+            self._refuse(what, "take one: `v[0]`")
+        return self._known(what, "keep the computation in operators and `pirkit.ops`").reshape(())
+
+    def _lossless(self, what: str) -> Array:
+        self._keep_derivative(what)
+        return self._one(what)
+
+    def _array(self, what: str) -> Array:
+        self._keep_derivative(what)
+        return self._known(what, "keep the computation in operators and `pirkit.ops`")
+
+    def _keep_derivative(self, what: str) -> None:
+        if self.dtype.is_float or self.dtype.is_complex:
+            self._refuse(
+                what,
+                "its derivative would be lost: for functions of `math` and `numpy` take those of"
+                " `pirkit.ops`; to return a number beside the result use `has_aux=True`",
+            )
+
+    def _known(self, what: str, help: str) -> Array:
+        known = self._recording.known
+        if known is None:
+            self._refuse(what, f"it is known only when the program runs: {help}")
+        return known.array(self.ssa)
+
+    def _refuse(self, what: str, help: str) -> NoReturn:
+        raise TraceError(f"{what} of a traced {self.meta}", span=user_span(), help=help)
+
+    def __hash__(self) -> int:
+        self._refuse(
+            "the hash, for a dict or a set,",
+            "`==` compares elements; use `id(v)`, or a name of your own, as the key",
+        )
+
+    def __repr__(self) -> str:
+        return f"Traced({self.any_meta})"
+
+    def __format__(self, spec: str) -> str:
+        if not spec:
+            return repr(self)
+        return format(self._one("a format").item(), spec)
+
+
+def _is_operand(value: Any) -> bool:
+    """What may stand beside a value: other classes get their turn, strings and None have none."""
+    known = isinstance(value, Value | DenseTensor | np.ndarray | np.generic | list | tuple)
+    return known or is_number(value) or hasattr(value, "__array__")
+
+
+def where(condition: Any, x: Any, y: Any) -> Any:
+    """Elements of ``x`` where the condition holds, else of ``y``; the three are broadcast.
+
+    On tensors and arrays it computes, on traced values it is recorded, with gradients for ``x``
+    and ``y``. The element type is numpy's for the two.
+    """
+    traced = next((v for v in (condition, x, y) if isinstance(v, TracedValue)), None)
+    if traced is not None:
+        return apply_function(cast(Recording, traced.b), "where", (condition, x, y), {})
+    tensor = next((v for v in (condition, x, y) if isinstance(v, DenseTensor)), None)
+    if tensor is not None:
+        return tensor.__array_namespace__().where(condition, x, y)
+    return DenseTensor(np.asarray(cast(Any, np.where(condition, x, y))))

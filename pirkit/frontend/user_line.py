@@ -1,0 +1,53 @@
+"""The line of the user's Python that a call comes from."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from xdsl.dialects.builtin import LocationAttr, UnknownLoc
+
+from pirkit.diag.span import Span
+from pirkit.dialect.operation import location_of
+
+_INSIDE: Final = (f"{Path(__file__).parents[1]}/", f"{Path(np.__file__).parent}/", "<frozen ")
+"""Where code lies that calls tensors on behalf of the user: numpy's operators call back."""
+
+_IS_USER: Final[dict[str, bool]] = {}
+_LOCATIONS: Final[dict[tuple[str, int], LocationAttr]] = {}
+_LOCATIONS_LIMIT: Final = 1 << 16
+
+
+def user_line() -> tuple[str, int] | None:
+    """File and line of the innermost frame outside of pirkit; None if there is no such frame."""
+    frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+    while frame is not None:
+        file = frame.f_code.co_filename
+        is_user = _IS_USER.get(file)
+        if is_user is None:
+            is_user = _IS_USER[file] = not file.startswith(_INSIDE)
+        if is_user:
+            return file, frame.f_lineno
+        frame = frame.f_back
+    return None
+
+
+def user_span() -> Span | None:
+    """The place of :func:`user_line`, for messages."""
+    found = user_line()
+    return None if found is None else Span(*found)
+
+
+def user_location() -> LocationAttr:
+    """The place of :func:`user_line`, for operations."""
+    found = user_line()
+    if found is None:
+        return UnknownLoc()
+    location = _LOCATIONS.get(found)
+    if location is None:
+        if len(_LOCATIONS) >= _LOCATIONS_LIMIT:
+            _LOCATIONS.clear()
+        location = _LOCATIONS[found] = location_of(*found)
+    return location

@@ -1,0 +1,261 @@
+"""What eager tensors and traced values have in common: numpy's methods and properties.
+
+The class below is the table. Every method hands numpy's function of that name to ``_apply``: a
+tensor computes it, a traced value records it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any, Self
+
+from pirkit.diag.errors import UsageError
+from pirkit.runtime.dtype import DType
+from pirkit.runtime.tensor.interning import DTypeLike
+
+Axis = int | Sequence[int] | None
+
+
+class TensorMethods:
+    """Methods of numpy's arrays, with numpy's parameters.
+
+    ``out`` is there because numpy's functions pass it (``np.sum(t)`` calls ``t.sum(out=None)``);
+    UsageError refuses any other value. ``keepdim`` is Paddle's spelling of ``keepdims``.
+    """
+
+    __slots__ = ()
+
+    def _apply(self, name: str, *arguments: Any, **options: Any) -> Any:
+        """The function of numpy of that name, of this value and the arguments."""
+        raise NotImplementedError
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        raise NotImplementedError
+
+    @property
+    def dtype(self) -> DType:
+        raise NotImplementedError
+
+    # --- properties ---
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return prod(self.shape)
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element."""
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.itemsize
+
+    @property
+    def T(self) -> Self:
+        """The value with its axes reversed."""
+        return self._apply("transpose")
+
+    @property
+    def mT(self) -> Self:
+        """The last two axes exchanged."""
+        return self._apply("matrix_transpose")
+
+    @property
+    def real(self) -> Self:
+        return self._apply("real")
+
+    @property
+    def imag(self) -> Self:
+        return self._apply("imag")
+
+    # --- reductions ---
+
+    def _reduced(self, name: str, axis: Axis, keepdims: bool, out: None, **options: Any) -> Self:
+        _without(name, out)
+        return self._apply(name, axis=axis, keepdims=keepdims, **options)
+
+    def sum(
+        self,
+        axis: Axis = None,
+        dtype: DTypeLike | None = None,
+        out: None = None,
+        keepdims: bool = False,
+        *,
+        keepdim: bool = False,
+    ) -> Self:
+        """The sum over some axes, all of them by default."""
+        return self._reduced("sum", axis, keepdims or keepdim, out, **_typed(dtype))
+
+    def prod(
+        self,
+        axis: Axis = None,
+        dtype: DTypeLike | None = None,
+        out: None = None,
+        keepdims: bool = False,
+    ) -> Self:
+        """The product over some axes, all of them by default."""
+        return self._reduced("prod", axis, keepdims, out, **_typed(dtype))
+
+    def mean(
+        self,
+        axis: Axis = None,
+        dtype: DTypeLike | None = None,
+        out: None = None,
+        keepdims: bool = False,
+        *,
+        keepdim: bool = False,
+    ) -> Self:
+        """The mean over some axes, all of them by default."""
+        return self._reduced("mean", axis, keepdims or keepdim, out, **_typed(dtype))
+
+    def var(
+        self,
+        axis: Axis = None,
+        dtype: DTypeLike | None = None,
+        out: None = None,
+        ddof: float = 0,
+        keepdims: bool = False,
+    ) -> Self:
+        """The variance over some axes, all of them by default."""
+        return self._reduced("var", axis, keepdims, out, ddof=ddof, **_typed(dtype))
+
+    def std(
+        self,
+        axis: Axis = None,
+        dtype: DTypeLike | None = None,
+        out: None = None,
+        ddof: float = 0,
+        keepdims: bool = False,
+    ) -> Self:
+        """The standard deviation over some axes, all of them by default."""
+        return self._reduced("std", axis, keepdims, out, ddof=ddof, **_typed(dtype))
+
+    def max(self, axis: Axis = None, out: None = None, keepdims: bool = False) -> Self:
+        """The largest element over some axes, all of them by default."""
+        return self._reduced("max", axis, keepdims, out)
+
+    def min(self, axis: Axis = None, out: None = None, keepdims: bool = False) -> Self:
+        """The smallest element over some axes, all of them by default."""
+        return self._reduced("min", axis, keepdims, out)
+
+    def any(self, axis: Axis = None, out: None = None, keepdims: bool = False) -> Self:
+        """True where some element is not zero."""
+        return self._reduced("any", axis, keepdims, out)
+
+    def all(self, axis: Axis = None, out: None = None, keepdims: bool = False) -> Self:
+        """True where no element is zero."""
+        return self._reduced("all", axis, keepdims, out)
+
+    def argmax(self, axis: int | None = None, out: None = None, keepdims: bool = False) -> Self:
+        """Where the first largest element is, in the flat order by default."""
+        return self._reduced("argmax", axis, keepdims, out)
+
+    def argmin(self, axis: int | None = None, out: None = None, keepdims: bool = False) -> Self:
+        """Where the first smallest element is, in the flat order by default."""
+        return self._reduced("argmin", axis, keepdims, out)
+
+    def cumsum(
+        self, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None
+    ) -> Self:
+        """The running sum along an axis, of all elements in order by default."""
+        _without("cumsum", out)
+        return self._apply("cumsum", axis=axis, **_typed(dtype))
+
+    def cumprod(
+        self, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None
+    ) -> Self:
+        """The running product along an axis, of all elements in order by default."""
+        _without("cumprod", out)
+        return self._apply("cumprod", axis=axis, **_typed(dtype))
+
+    # --- shapes ---
+
+    def reshape(self, *shape: int | Sequence[int]) -> Self:
+        """The elements in another shape, of which one size may be -1."""
+        return self._apply("reshape", shape[0] if len(shape) == 1 else shape)
+
+    def ravel(self) -> Self:
+        """The elements along one axis."""
+        return self._apply("reshape", (-1,))
+
+    def flatten(self) -> Self:
+        """A copy of the elements along one axis."""
+        return self.ravel()
+
+    def transpose(self, *axes: int | Sequence[int] | None) -> Self:
+        """The axes in another order; without axes, in reverse."""
+        if not axes:
+            return self._apply("transpose")
+        return self._apply("transpose", axes[0] if not isinstance(axes[0], int) else axes)
+
+    def swapaxes(self, axis1: int, axis2: int) -> Self:
+        """Two axes exchanged."""
+        return self._apply("swapaxes", axis1, axis2)
+
+    def squeeze(self, axis: Axis = None) -> Self:
+        """Without some axes of size 1, all of them by default."""
+        return self._apply("squeeze", axis=axis)
+
+    def take(self, indices: Any, axis: int | None = None) -> Self:
+        """The elements at integer places along an axis."""
+        return self._apply("take", indices, axis=axis)
+
+    def repeat(self, repeats: int, axis: int | None = None) -> Self:
+        """Each element several times, one after the other."""
+        return self._apply("repeat", repeats, axis=axis)
+
+    def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Self:
+        """The elements whose places along two axes differ by the offset."""
+        return self._apply("diagonal", offset, axis1, axis2)
+
+    def trace(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Self:
+        """The sum of a diagonal."""
+        return self._apply("trace", offset, axis1, axis2)
+
+    # --- elements ---
+
+    def clip(self, min: Any = None, max: Any = None, out: None = None) -> Self:
+        """The elements brought between two limits, of which either may be None."""
+        _without("clip", out)
+        return self._apply("clip", min, max)
+
+    def round(self, decimals: int = 0, out: None = None) -> Self:
+        """The elements rounded, halves to the even neighbor."""
+        _without("round", out)
+        return self._apply("round", decimals)
+
+    def dot(self, other: Any) -> Self:
+        """The inner product of vectors, the product of matrices, as numpy's ``dot``."""
+        return self._apply("dot", other)
+
+    def conj(self) -> Self:
+        """The complex conjugate."""
+        return self._apply("conj") if self.dtype.is_complex else self
+
+    def argsort(self, axis: int = -1) -> Self:
+        """The places of the elements in ascending order along an axis."""
+        return self._apply("argsort", axis=axis)
+
+    def __round__(self, ndigits: int | None = None) -> Self:
+        return self._apply("round", ndigits or 0)
+
+
+def _typed(dtype: DTypeLike | None) -> dict[str, Any]:
+    return {} if dtype is None else {"dtype": dtype}
+
+
+def _without(name: str, out: Any) -> None:
+    if out is not None:
+        raise UsageError(
+            f"`{name}` of a tensor does not write into `out`",
+            code="PK0701",
+            help="use its result, or assign it: `out[...] = result`",
+        )
