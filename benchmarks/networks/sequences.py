@@ -32,8 +32,8 @@ def bert(
     for _ in range(layers):
         x = net.layer_norm(x + net.dropout(net.attention(x, heads)))
         x = net.layer_norm(x + net.dropout(_dense(net, x, 4 * width)))
-    first = net.b("pd_op.slice", x, starts=net.ints(0), ends=net.ints(1), axes=(1,), infer_flags=(1,),
-                  decrease_axis=(1,))  # fmt: skip
+    bounds = {"starts": net.ints(0), "ends": net.ints(1)}
+    first = net.b("pd_op.slice", x, **bounds, axes=(1,), infer_flags=(1,), decrease_axis=(1,))
     return net.built(net.b.tanh(net.linear(first, width)), x)
 
 

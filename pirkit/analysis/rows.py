@@ -162,10 +162,10 @@ def _parts_keep_rows(op: PirOp, active: set[SSAValue], rows: int) -> bool:
         found = rule(OpCall(b, op))
     except UnsupportedError:
         found = NotImplemented
-    made = found if isinstance(found, tuple) else (found,)
-    keeps = all(v is None or isinstance(v, Value) for v in cast("tuple[Any, ...]", made))
+    made = cast("tuple[Any, ...]", found if isinstance(found, tuple) else (found,))
+    keeps = all(v is None or isinstance(v, Value) for v in made)
     reached = set(active)
-    for part in cast("list[PirOp]", list(b.emitted)):
+    for part in b.emitted:
         if keeps and not reached.isdisjoint(part.operands):
             keeps = _keeps_rows(part, reached, rows)
             reached.update(part.results)

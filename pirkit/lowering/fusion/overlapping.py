@@ -1,7 +1,7 @@
 """What windows that overlap would compute several times, if it were not stored.
 
-An element of a pooled value is met by several windows. What only moves is moved in each of them; what
-computes had better be stored before, once that costs more than what a kernel may compute again.
+Several windows read one element of a pooled value. Ops that only move elements are repeated in each
+window; ops that compute are stored first, once repeating them costs more than a kernel may spend.
 """
 
 from __future__ import annotations
