@@ -57,6 +57,7 @@ def write_network(folder: Path) -> None:
     split.save(folder / "step.json")
     outputs = split.forward([x])
     gradient = split.backward([seed], outputs)[0][0]
+    assert gradient is not None
     np.savez(
         folder / "arrays.npz",
         x=x, want=outputs[0].numpy(), seed=seed, gradient=gradient.numpy(),

@@ -29,7 +29,7 @@ def work():
         compile_ir(text.format(next(numbers)))
         shared.run({"x0": x})
 
-threads = [threading.Thread(target=work) for _ in range(3)]
+threads = [threading.Thread(target=work) for _ in range(2)]
 for thread in threads:
     thread.start()
 bad = 0

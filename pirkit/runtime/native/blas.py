@@ -1,8 +1,8 @@
 """The BLAS that numpy brings: whether it is known, and for which CPU its kernels are.
 
-Native code has products of its own (`lowering/codegen/gemm.py`); plans leave theirs to numpy. An
-OpenBLAS chooses kernels for the CPU when it is loaded, or those that ``OPENBLAS_CORETYPE`` names:
-older ones take twice as long and more, which nobody sees.
+Native code has products of its own (`lowering/codegen/gemm.py`); plans leave small ones to numpy.
+An OpenBLAS chooses kernels for the CPU when it is loaded, or those that
+``OPENBLAS_CORETYPE`` names: older ones take twice as long and more, which nobody sees.
 """
 
 from __future__ import annotations
