@@ -93,12 +93,12 @@ def infer_metas(
 
     Raises ConstraintError for a call that the op does not allow, or that its rule cannot follow.
     """
-    _check_first(definition, tensors)
     try:
         found = rule(*tensors, **keywords)
     except RULE_FAULTS as error:
         told = f"the operands and attributes do not fit together: {error}"
         raise ConstraintError("arguments", told) from error
+    _check_first(definition, tensors)  # the op's own constraints say more
     return cast("tuple[Meta | None, ...]", found if isinstance(found, tuple) else (found,))
 
 

@@ -23,6 +23,7 @@ from pirkit.dialect.opdef import (
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import broadcast, same_dim, show
 from pirkit.runtime import dtype as dt
+from pirkit.runtime.convert import widened
 from pirkit.runtime.meta import TensorMeta
 
 KIND = "factorization"
@@ -151,7 +152,9 @@ def _(x: Array) -> Array:
 
 @reference(MatrixPower)
 def _(x: Array, *, n: int) -> Array:
-    return np.linalg.matrix_power(_invertible(x) if n < 0 else x, n)
+    wide = widened(x)
+    found = np.linalg.matrix_power(_invertible(wide) if n < 0 else wide, n)
+    return found.astype(x.dtype, copy=False)
 
 
 @reference(Det)
