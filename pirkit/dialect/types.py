@@ -299,8 +299,8 @@ def check_names(type_: Attribute) -> None:
             check_names(item)
     if not isinstance(type_, mlir.TensorType):
         return
-    meta_of(type_)
     tensor = cast(AnyTensor, type_)
+    meta_of(tensor)
     if not isinstance(tensor.encoding, DimsAttr):
         return
     shape, names = tensor.get_shape(), tensor.encoding.data

@@ -186,7 +186,9 @@ class _Sequence:
         operand = Operand(dtype, (size,), (), nbytes)
         body = (Load("x", 0), Store(1, "x"))
         target = self.temporary(nbytes)
-        self.kernel(Kernel((nbytes // size,), (), (operand, operand), (Stage(body),)), [source, target])
+        self.kernel(
+            Kernel((nbytes // size,), (), (operand, operand), (Stage(body),)), [source, target]
+        )
         return target
 
 
