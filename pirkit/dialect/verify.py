@@ -262,7 +262,7 @@ def _check_attributes(op: PirOp, definition: OpDef) -> None:
         if not KINDS[kind].accepts(value):
             _fail(op, "PK0205", f"attribute `{name}` of `{op.name}` is `{value}`, expected {kind}")
     for name in op.attributes:
-        if not is_discardable(name):
+        if name not in STRUCTURAL and not is_discardable(name):
             _unknown_attribute(op, name)
     for attr in definition.attrs:
         if attr.default is REQUIRED and attr.name not in op.properties:

@@ -95,7 +95,7 @@ def nested_attribute(depth: int) -> Json:
     node: Json = {"#": "0.a_bool", "D": True}
     for _ in range(depth):
         node = {"#": "0.a_array", "D": [node]}
-    return document(op("0.split", [], {}, [{"AT": node, "N": "extra"}]))
+    return document(op("0.split", [], {}, [{"AT": node, "N": "mine.extra"}]))
 
 
 GENERATED: Final[dict[str, tuple[str, Callable[[], str | bytes]]]] = {

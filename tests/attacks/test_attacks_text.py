@@ -52,7 +52,7 @@ def paddle(body: str) -> str:
 
 
 def with_paddle_attribute(value: str) -> str:
-    return paddle(PADDLE_DATA.replace("shape:[2]", f"shape:[2],extra:{value}"))
+    return paddle(PADDLE_DATA.replace("shape:[2]", f"shape:[2],mine.extra:{value}"))
 
 
 def nested_branches(depth: int) -> str:

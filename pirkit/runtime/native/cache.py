@@ -78,11 +78,14 @@ class ObjectCache:
             self._put(key, payload)
 
     def _put(self, key: str, payload: bytes) -> None:
+        path = self._path(key)
         try:
+            if path.exists() and not path.is_file():  # a pipe is written to, and waits for a reader
+                path.unlink()
             # the tag tells an entry that is torn: there is nothing to wait for
-            with replacing(str(self._path(key)), durable=False) as file:
+            with replacing(str(path), durable=False) as file:
                 file.write(_MAGIC + self._tag(key, payload) + payload)
-        except ArtifactError:
+        except (ArtifactError, OSError):
             return
         if int(key, 16) % _TRIM_EVERY == 0 or len(payload) * _TRIM_EVERY > self.limit:
             self.trim()

@@ -60,12 +60,16 @@ def test_ending_without_a_diagnostic(
     assert capsys.readouterr() == ("", "")
 
 
+def test_missing_memory_is_no_bug(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_main(lambda: raising(MemoryError())) == 1
+    assert capsys.readouterr().err.startswith("error[PK0901]: out of memory")
+
+
 @pytest.mark.parametrize(
     ("error", "message"),
     [
         (KeyError("x"), "KeyError: 'x'"),
         (RecursionError("too deep"), "RecursionError: too deep"),
-        (MemoryError(), "MemoryError"),
         (ValueError("two\nlines"), "ValueError: two lines"),
     ],
 )
