@@ -118,8 +118,8 @@ def _evaluation(case: Case, program: Program, pipeline: str, backend: str) -> Ru
     def run(step: int, params: dict[str, Array]) -> tuple[Arrays, Arrays, Arrays]:
         exe.params = params
         inputs = case.step("inputs.npz", step)
-        found = exe.run(_picked(case, inputs, exe, "inputs.npz", f"step{step}/"))
-        params.update(exe.params)
+        found = _on_host(exe, exe.run(_picked(case, inputs, exe, "inputs.npz", f"step{step}/")))
+        params.update(_on_host(exe, exe.params))
         return _by_position(case, found), {}, {}
 
     return run
@@ -151,15 +151,16 @@ def split_steps(case: Case, pipeline: str, backend: str) -> Iterator[Comparison]
     def run(step: int, params: dict[str, Array]) -> tuple[Arrays, Arrays, Arrays]:
         inputs = case.step("inputs.npz", step)
         forward.params = params
-        found = forward.run(_picked(case, inputs, forward, "inputs.npz", f"step{step}/"))
-        params.update(forward.params)
+        given = _picked(case, inputs, forward, "inputs.npz", f"step{step}/")
+        found = _on_host(forward, forward.run(given))
+        params.update(_on_host(forward, forward.params))
         outputs = _by_position(case, found)
         if backward is None:
             return outputs, {}, {}
-        given: dict[str, Any] = {**inputs, **params, **found}
+        given = {**inputs, **params, **found}
         for position, array in case.step("output_grads.npz", step).items():
             given[names["bo_g"][int(position)]] = array
-        gradients = backward.run(_picked(case, given, backward, "names.json"))
+        gradients = _on_host(backward, backward.run(_picked(case, given, backward, "names.json")))
         of_inputs, of_params = (
             {
                 ours: gradients[theirs]
@@ -171,6 +172,15 @@ def split_steps(case: Case, pipeline: str, backend: str) -> Iterator[Comparison]
         return outputs, of_inputs, of_params
 
     return _Training(case, run).steps()
+
+
+def _on_host(exe: Executable, arrays: Mapping[str, Any]) -> dict[str, Any]:
+    """Arrays of an executable's device as arrays of numpy, which the recorded ones are.
+
+    Stacks stay as they are: only another program of the same backend reads them.
+    """
+    to_host = exe.library.device.to_host
+    return {n: v if isinstance(v, list) else to_host(v) for n, v in arrays.items()}
 
 
 def _by_position(case: Case, found: Arrays) -> dict[str, Any]:
@@ -190,7 +200,8 @@ def json_steps(case: Case, pipeline: str, backend: str) -> Iterator[Comparison]:
     for step in STEPS:
         exe.params = dict(weights)
         recorded = case.step("inputs.npz", step, names.values())
-        found = exe.run({ours: recorded[theirs] for ours, theirs in names.items()})
+        given = {ours: recorded[theirs] for ours, theirs in names.items()}
+        found = _on_host(exe, exe.run(given))
         ordered = {str(i): found[port.name] for i, port in enumerate(exe.plan.outputs)}
         yield Comparison("output", ordered, case.step("infer_outputs.npz", step, ordered))
 

@@ -29,6 +29,7 @@ from pirkit.lowering.composite import is_composite
 from pirkit.lowering.kernels import KernelLibrary
 from pirkit.lowering.legalize import legalized
 from pirkit.lowering.liveness import with_frees, without_dead_calls
+from pirkit.lowering.native_ops import FUSED
 from pirkit.runtime.meta import UNKNOWN, Meta, TensorMeta, VecMeta
 from pirkit.runtime.plan import (
     Call,
@@ -43,6 +44,7 @@ from pirkit.runtime.plan import (
     Stack,
     While,
 )
+from pirkit.runtime.registry import CPU
 
 S = TypeVar("S")
 V = TypeVar("V")
@@ -157,6 +159,14 @@ class _Writer:
     def require_kernel(self, op: PirOp, definition: OpDef) -> None:
         if op.name in self.served:
             return
+        if op.name == FUSED and self.library.device.name != CPU:
+            raise UnsupportedError(
+                f"kernels of fused operators run on the CPU, not on `{self.library.backend}`",
+                code="PK0402",
+                span=span_of(op),
+                notes=origin_of(op),
+                help="name a pipeline that does not fuse, such as `@simplify`, or none",
+            )
         late = is_open_call(op) and is_composite(definition)
         if not late and not self.library.serves(definition):
             raise UnsupportedError(

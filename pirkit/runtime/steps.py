@@ -438,7 +438,7 @@ def _on_stack(env: Env, node: OnStack) -> Do:
         store(frame[slot].pop())
 
     def test() -> None:
-        store(np.array([bool(frame[slot])]))
+        store(env.device.take(np.array([bool(frame[slot])])))
 
     def make() -> None:
         frame[slot] = TensorList()

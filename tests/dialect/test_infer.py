@@ -11,9 +11,10 @@ from pirkit.diag.errors import ConstraintError, UnsupportedError
 from pirkit.dialect.infer import constant_array, constant_scalar, infer_result_types
 from pirkit.dialect.opdef import lookup
 from pirkit.dialect.operation import ProgramOp, make
+from pirkit.dialect.promotion import promote
 from pirkit.dialect.types import tensor_type
 from pirkit.runtime import dtype as dt
-from pirkit.runtime.meta import UNKNOWN
+from pirkit.runtime.meta import UNKNOWN, TensorMeta
 
 
 def argument(*shape: int, dtype: dt.DType = dt.float32) -> SSAValue:
@@ -78,3 +79,9 @@ def test_constant_scalar() -> None:
     assert constant_scalar(ints(4, 5)) is None
     assert constant_scalar(argument(1)) is None
     assert constant_scalar(make("pd_op.relu", [argument(1)]).results[0]) is None
+
+
+@pytest.mark.parametrize("pair", [(dt.float16, dt.bfloat16), (dt.bfloat16, dt.float16)], ids=str)
+def test_both_kinds_of_half_precision_meet_in_float32(pair: tuple[dt.DType, dt.DType]) -> None:
+    x, y = (TensorMeta((2,), dtype) for dtype in pair)
+    assert promote(x, y, "test") is dt.float32

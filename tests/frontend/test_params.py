@@ -186,3 +186,17 @@ def test_corpus_says_which_parameters_are_stored() -> None:
         module = read_paddle_json((case / "model.json").read_text(encoding="utf-8"))
         for name, meta in parameter_metas(module).items():
             assert shapes[name] == meta.shape
+
+
+def test_bytes_behind_the_last_parameter_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "model.pdiparams"
+    arrays = {"w": np.arange(6, dtype=np.float32)}
+    write_params(path, arrays)
+    metas = {name: of_array(array) for name, array in arrays.items()}
+    assert read_params(path, metas).keys() == arrays.keys()
+    path.write_bytes(path.read_bytes() + b"\0")
+    with pytest.raises(
+        ArtifactError, match="1 bytes are left behind the last parameter"
+    ) as refused:
+        read_params(path, metas)
+    assert refused.value.code == "PK0504"

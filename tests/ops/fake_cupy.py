@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from functools import partial
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any, Final
 
@@ -24,6 +25,10 @@ HOST_TAKERS: Final = frozenset({"asarray", "array"})
 
 class DeviceArray(np.ndarray):
     """An array of the device."""
+
+    def get(self) -> np.ndarray[Any, Any]:
+        """A copy on the host."""
+        return np.array(plain(self))
 
     def __getitem__(self, key: Any) -> Any:
         refuse_host(key)
@@ -48,6 +53,30 @@ class DeviceArray(np.ndarray):
         refuse_host((args, kwargs))
         found = func(*plain(args), **plain(kwargs))
         return kwargs["out"] if kwargs.get("out") is not None else on_device(found)
+
+
+def _names() -> dict[str, frozenset[str]]:
+    """The public names of cupy's modules, as its package has them."""
+    found: dict[str, list[str]] = {}
+    for line in Path(__file__).with_name("cupy_names.txt").read_text().splitlines()[1:]:
+        if line.endswith(":"):
+            found[line[:-1]] = names = []
+        else:
+            names += line.split()
+    return {module: frozenset(names) for module, names in found.items()}
+
+
+NAMES: Final = _names()
+
+
+def offered(module: str, name: str) -> None:
+    """Raise AttributeError, as cupy does, for a name that a module of it has not."""
+    within = [known for known in NAMES if known.startswith(f"{module}.")]
+    is_known = f"{module}.{name}" in within or any(
+        k.startswith(f"{module}.{name}.") for k in within
+    )
+    if name not in NAMES.get(module, ()) and not is_known:
+        raise AttributeError(f"module '{module}' has no attribute '{name}'")
 
 
 def _leaves(value: Any) -> Iterator[Any]:
@@ -139,21 +168,24 @@ class FakeCupy(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
+        offered("cupy", name)
         found = getattr(np, name)
         if isinstance(found, ModuleType):
-            return _Submodule(found)
+            return _Submodule(found, f"cupy.{name}")
         if not callable(found) or isinstance(found, type):
             return found
         return _Function(found, takes_host=name in HOST_TAKERS)
 
 
 class _Submodule:
-    def __init__(self, module: ModuleType) -> None:
-        self.module = module
+    def __init__(self, module: ModuleType, name: str) -> None:
+        self.module, self.name = module, name
 
     def __getattr__(self, name: str) -> Any:
+        offered(self.name, name)
         found = getattr(self.module, name)
-        return _Submodule(found) if isinstance(found, ModuleType) else _Function(found)
+        is_module = isinstance(found, ModuleType)
+        return _Submodule(found, f"{self.name}.{name}") if is_module else _Function(found)
 
 
 def fake_cupyx() -> dict[str, Any]:
@@ -171,5 +203,6 @@ def fake_cupyx() -> dict[str, Any]:
         "gammaincc": gammaincc,
     }
     for name, function in functions.items():
+        offered("cupyx.scipy.special", name)
         vars(scipy_special)[name] = _Function(function)
     return {"cupyx": module, "cupyx.scipy.special": scipy_special}

@@ -21,6 +21,7 @@ from pirkit.diag.limits import (
     use_limits,
 )
 from pirkit.diag.span import Span
+from tests.execution import parsed
 
 FIELDS = dataclasses.fields(Limits)
 
@@ -74,3 +75,18 @@ def test_threads_have_limits_of_their_own() -> None:
         thread.start()
         thread.join()
     assert seen == [DEFAULT]
+
+
+def nested(levels: int) -> str:
+    return f"""
+        pir.program @main(%x "x" : tensor<2xf32>) {{
+          %y = pd_op.exp(%x) {{note = {"[" * levels}{"]" * levels}}}
+            : (tensor<2xf32>) -> tensor<2xf32>
+        }}"""
+
+
+def test_deep_attributes_are_refused_by_default() -> None:
+    parsed(nested(DEFAULT.nesting // 2))
+    with pytest.raises(LimitError) as refused:
+        parsed(nested(100))
+    assert refused.value.code == "PK0301"

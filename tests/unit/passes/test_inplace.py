@@ -6,13 +6,16 @@ from pathlib import Path
 
 import pytest
 
+from pirkit.dialect.text import print_mlir
 from pirkit.frontend.cases import check_case, open_case
 from pirkit.frontend.compile import DEFAULT_PIPELINE
 from pirkit.frontend.compile import compile as compile_program
 from pirkit.frontend.files import load
+from pirkit.passes import run_pipeline
 from pirkit.runtime.meta import Meta, of_array
 from pirkit.runtime.planning import plan_memory
 from pirkit.runtime.session import Draws
+from tests.execution import parsed
 
 FOLDER = Path(__file__).parents[2] / "corpus" / "paddle"
 CASES = sorted(p for p in FOLDER.iterdir() if p.is_dir())
@@ -39,3 +42,16 @@ def test_the_memory_of_a_run_does_not_grow(folder: Path) -> None:
         )
         found.append(layout.nbytes)
     assert found[1] <= found[0]
+
+
+@pytest.mark.parametrize(("operands", "is_written"), [("%a, %x", True), ("%a, %a", False)])
+def test_an_operand_that_occurs_twice_is_not_written(operands: str, is_written: bool) -> None:
+    module = parsed(f"""
+        pir.program @main(%x "x" : tensor<2xf32>) {{
+          %a = pd_op.exp(%x) : (tensor<2xf32>) -> tensor<2xf32>
+          %b = pd_op.add({operands}) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+          %c = pd_op.exp(%b) : (tensor<2xf32>) -> tensor<2xf32>
+          pir.shadow_output(%c) {{output_name = "c"}} : (tensor<2xf32>) -> ()
+        }}""")
+    run_pipeline(module, "inplace")
+    assert ("pd_op.add_(" in print_mlir(module)) is is_written

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -12,6 +13,7 @@ from pirkit.dialect.opdef import find
 from pirkit.dialect.text import print_mlir
 from pirkit.dialect.types import element_type
 from pirkit.passes import run_pipeline
+from pirkit.passes.laws import _HELD as HELD  # pyright: ignore[reportPrivateUsage]
 from pirkit.passes.laws import Law, every_law
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
@@ -103,3 +105,53 @@ def test_zero_is_not_neutral_to_add() -> None:
         if law.op == "pd_op.add":
             assert not applied(law, dt.float32, "0.0")
             assert applied(law, dt.float32, "-0.0")
+
+
+def test_transposes_that_do_not_commute_are_composed_in_order() -> None:
+    module = parsed("""
+        pir.program @main(%x "x" : tensor<2x3x4xf32>) {
+          %a = pd_op.transpose(%x) {perm = array<i32: 1, 2, 0>}
+            : (tensor<2x3x4xf32>) -> tensor<3x4x2xf32>
+          %y = pd_op.transpose(%a) {perm = array<i32: 1, 0, 2>}
+            : (tensor<3x4x2xf32>) -> tensor<4x3x2xf32>
+          pir.shadow_output(%y) {output_name = "y"} : (tensor<4x3x2xf32>) -> ()
+        }""")
+    x = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+    before = effect(module, {"x": x})
+    run_pipeline(module, "canonicalize,dce")
+    assert print_mlir(module).count("pd_op.transpose") == 1
+    assert_same_bits(effect(module, {"x": x}), before)
+
+
+def extremes(dtype: DType) -> Array:
+    if dtype.is_float:
+        info = ml_dtypes.finfo(dtype.np)
+        one = np.array(1, dtype.np)
+        numbers = [info.max, info.min, info.smallest_subnormal, one + info.eps, -0.0, np.inf]
+        return np.array(numbers, dtype.np)
+    if dtype.is_complex:
+        return np.array([complex(np.finfo(np.float32).max, -np.finfo(np.float32).tiny)], dtype.np)
+    if dtype is dt.bool_:
+        return np.array([False, True])
+    info = np.iinfo(dtype.np)
+    return np.array([info.min, info.max, info.max - 1, 0], dtype.np)
+
+
+@pytest.mark.parametrize(
+    ("wide", "narrow"), [(wide, narrow) for wide, held in HELD.items() for narrow in held]
+)
+def test_what_an_element_type_holds_survives_it(wide: str, narrow: str) -> None:
+    values = extremes(dt.BY_NAME[narrow])
+    assert_same_bits({"y": values.astype(dt.BY_NAME[wide].np).astype(values.dtype)}, {"y": values})
+
+
+def test_float32_does_not_hold_int32() -> None:
+    assert "int32" not in HELD["float32"]
+    module = parsed("""
+        pir.program @main(%x "x" : tensor<2xi32>) {
+          %a = pd_op.cast(%x) {dtype = #pir.dtype<float32>} : (tensor<2xi32>) -> tensor<2xf32>
+          %y = pd_op.cast(%a) {dtype = #pir.dtype<int32>} : (tensor<2xf32>) -> tensor<2xi32>
+          pir.shadow_output(%y) {output_name = "y"} : (tensor<2xi32>) -> ()
+        }""")
+    run_pipeline(module, "canonicalize,dce")
+    assert print_mlir(module).count("pd_op.cast") == 2
