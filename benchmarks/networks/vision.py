@@ -181,8 +181,10 @@ def googlenet(batch: int = 1, size: int = 224, width: int = 64, classes: int = 1
     x = net.pool(_unit(net, _unit(net, x, width), 3 * width, 3), 3, 2, 0, ceil=True)
     x = inception(inception(x, 64, 96, 128, 16, 32, 32), 128, 128, 192, 32, 96, 64)
     x = net.pool(x, 3, 2, 0, ceil=True)
-    for each in ((192, 96, 208, 16, 48, 64), (160, 112, 224, 24, 64, 64), (128, 128, 256, 24, 64, 64),
-                 (112, 144, 288, 32, 64, 64), (256, 160, 320, 32, 128, 128)):  # fmt: skip
+    for each in (
+        (192, 96, 208, 16, 48, 64), (160, 112, 224, 24, 64, 64), (128, 128, 256, 24, 64, 64),
+        (112, 144, 288, 32, 64, 64), (256, 160, 320, 32, 128, 128),
+    ):  # fmt: skip
         x = inception(x, *each)
     x = net.pool(x, 2, 2, 0, ceil=True)
     x = inception(inception(x, 256, 160, 320, 32, 128, 128), 384, 192, 384, 48, 128, 128)
