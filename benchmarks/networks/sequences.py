@@ -16,6 +16,12 @@ def _dense(net: Net, x: Any, inner: int) -> Any:
     return net.linear(net.dropout(_gelu(net, net.linear(x, inner))), x.shape[-1])
 
 
+def _first(net: Net, x: Any) -> Any:
+    """The first element of each sequence."""
+    ends = {"starts": net.ints(0), "ends": net.ints(1)}
+    return net.b("pd_op.slice", x, **ends, axes=(1,), infer_flags=(1,), decrease_axis=(1,))
+
+
 def bert(
     batch: int = 1, length: int = 128, width: int = 768, heads: int = 12, layers: int = 12,
     vocabulary: int = 30522,
@@ -32,9 +38,7 @@ def bert(
     for _ in range(layers):
         x = net.layer_norm(x + net.dropout(net.attention(x, heads)))
         x = net.layer_norm(x + net.dropout(_dense(net, x, 4 * width)))
-    bounds = {"starts": net.ints(0), "ends": net.ints(1)}
-    first = net.b("pd_op.slice", x, **bounds, axes=(1,), infer_flags=(1,), decrease_axis=(1,))
-    return net.built(net.b.tanh(net.linear(first, width)), x)
+    return net.built(net.b.tanh(net.linear(_first(net, x), width)), x)
 
 
 def _patches(net: Net, batch: int, size: int, patch: int, width: int) -> Any:
@@ -56,9 +60,7 @@ def vit(
     for _ in range(layers):
         x = x + net.attention(net.layer_norm(x), heads)
         x = x + _dense(net, net.layer_norm(x), 4 * width)
-    first = net.b("pd_op.slice", net.layer_norm(x), starts=net.ints(0), ends=net.ints(1), axes=(1,),
-                  infer_flags=(1,), decrease_axis=(1,))  # fmt: skip
-    return net.built(net.linear(first, classes))
+    return net.built(net.linear(_first(net, net.layer_norm(x)), classes))
 
 
 def mixer(

@@ -15,6 +15,8 @@ from pirkit.index.extent import expected
 from pirkit.lowering.fusion.equations import Equations, Unit
 from pirkit.lowering.fusion.solvability import cost_of
 
+_OFTEN = 1.5
+"""How often an element is met where windows overlap; padding meets nothing more."""
 _JOINED = 2
 """Additions that choosing between one more tensor costs, as where some are joined."""
 
@@ -43,10 +45,10 @@ def overlap_of(unit: Unit, found: Equations) -> Overlap | None:
         source = found.unit_of(source.tensors[0])
     if source is None or source.is_reduction or source.is_free or not moves:
         return None
-    times = expected(prod(unit.value.extents)) - _size(source) // max(_size(unit), 1)
-    if times <= 0:
+    met, results = expected(prod(unit.value.extents)), max(_size(unit), 1)
+    if met * results < _OFTEN * _size(source):
         return None
-    cost = times * sum(_cost(u) for u in _chain(source, found))
+    cost = (met - _size(source) // results) * sum(_cost(u) for u in _chain(source, found))
     return Overlap(source, tuple(moves), cost)
 
 

@@ -1,0 +1,69 @@
+"""Lanes that lie near each other are read as whole vectors, and nothing beyond the last one."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pirkit.lowering.codegen.compile import native
+from pirkit.lowering.codegen.generate import generate
+from pirkit.lowering.codegen.loopnest import Fold, Kernel, Load, Operand, Stage, Store
+from pirkit.lowering.codegen.points import is_near
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.dtype import DType
+from pirkit.runtime.native.target import host
+from tests.codegen.guarded import Guarded, survives
+
+Array = np.ndarray[Any, Any]
+
+CASES = [
+    (dtype, apart, count)
+    for dtype in (dt.float32, dt.float64, dt.float16, dt.int8, dt.int64)
+    for apart in (2, 3, 4, 5)
+    for count in (1, 3, 15, 16, 17, 33, 64)
+]
+
+
+def nest(dtype: DType, apart: int, count: int) -> Kernel:
+    """The largest of ``apart`` neighbours, for each run of them."""
+    size = dtype.itemsize
+    x = Operand(dtype, (apart * count * size, apart * size), (size,), 3 * apart * count * size)
+    y = Operand(dtype, (count * size, size), (0,), 3 * count * size)
+    body = (Load("x", 0), Fold("m", "max", "x"))
+    return Kernel((3, count), (apart,), (x, y), (Stage(body, (Store(1, "m"),)),))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks for forbidden pages")
+@pytest.mark.parametrize("bits", ["128", "256", "512"])
+def test_nothing_is_read_beyond_the_last_lane(bits: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PIRKIT_VECTOR_BITS", bits)
+    host.cache_clear()
+
+    def run() -> None:
+        guarded = Guarded()
+        for dtype, apart, count in CASES:
+            x = np.random.default_rng(apart).integers(-99, 99, (3, count, apart)).astype(dtype.np)
+            out = np.zeros((3, count), dtype.np)
+            for at_end in (False, True):
+                held, made = guarded(x, at_end), guarded(out, at_end)
+                native(nest(dtype, apart, count)).bind([held, made])()
+                if not np.array_equal(made, x.max(-1)):
+                    os._exit(1)
+
+    try:
+        assert survives(run)
+    finally:
+        monkeypatch.undo()
+        host.cache_clear()
+
+
+def test_near_lanes_are_shuffled_and_not_gathered() -> None:
+    assert [is_near(4 * k, 4) for k in (-2, 0, 1, 2, 4, 5)] == [False] * 3 + [True] * 2 + [False]
+    assert not is_near(6, 4)
+    text = generate(nest(dt.float32, 2, 64), host()).text
+    assert "gather" not in text
+    assert "shufflevector" in text
