@@ -14,7 +14,7 @@ from pirkit.dialect.attrs import decode, encode
 from pirkit.dialect.infer import default_value
 from pirkit.dialect.opdef import OpDef
 from pirkit.dialect.signature import INT_KINDS, REQUIRED, Attr, Operand
-from pirkit.frontend.python_defaults import filled
+from pirkit.frontend.python_defaults import EVERYWHERE, filled
 from pirkit.runtime.tensor.interning import element_type
 
 ABSENT: Final = object()
@@ -111,6 +111,8 @@ def _tensor(definition: OpDef, slot: Operand, value: Any) -> Any:
 
 def _attribute(definition: OpDef, slot: Operand | Attr, kind: str, value: Any) -> Any:
     if value is ABSENT or (value is None and slot.default is not REQUIRED):
+        if slot.default is REQUIRED and slot.name in EVERYWHERE:
+            return EVERYWHERE[slot.name]
         if slot.default is REQUIRED:
             raise _wrong(definition, f"lacks `{slot.name}`")
         return default_value(kind, slot.default)

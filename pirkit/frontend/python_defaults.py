@@ -96,7 +96,7 @@ EVERYWHERE: Final[Mapping[str, Any]] = {"seed": 0}
 def filled(op: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of a call by name, with the defaults of Paddle's Python functions."""
     count = SPREAD.get(op)
-    own: dict[str, Any] = {**EVERYWHERE, **DEFAULTS.get(op, {}), **given}
+    own: dict[str, Any] = {**DEFAULTS.get(op, {}), **given}
     if count is not None:
         own |= {k: [own[k]] * count for k in SIZES if isinstance(own.get(k), int)}
     same = {k: v.name for k, v in own.items() if isinstance(v, SameAs)}

@@ -15,6 +15,8 @@ import pytest
 import pirkit
 from pirkit import ops
 from pirkit.diag.errors import PirkitError, TraceError
+from pirkit.dialect.operation import span_of
+from pirkit.frontend.files import WRITERS
 from pirkit.frontend.tracing import trace
 
 X: Final = np.array([-1.1, -2.3, -3.7])
@@ -360,9 +362,25 @@ def test_operations_name_the_line_that_made_them() -> None:
 
     start = inspect.getsourcelines(f)[1]
     module = trace(f, [X]).program.module
-    text = pirkit.frontend.files.WRITERS["mlir-locations"](module)
+    text = WRITERS["mlir-locations"](module)
     for line in (start + 1, start + 2, start + 3):
         assert f'{__file__}":{line}:0' in text
+
+
+def test_every_operation_keeps_its_line_through_the_pipelines() -> None:
+    def f(w: Any, x: Any) -> Any:
+        hidden = ops.gelu(x @ w)
+        return (ops.softmax(hidden) * hidden**2).mean()
+
+    start = inspect.getsourcelines(f)[1]
+    step = pirkit.value_and_grad(f)
+    program = trace(lambda w, x: step(w, x), [M, M.T]).program
+    for pipeline in ("taylor,expand-gradients", "taylor,expand-gradients,@default"):
+        done = pirkit.run_passes(program, pipeline).entry(None)
+        spans = [span_of(op) for op in done.block.walk()]
+        assert {span.file for span in spans if span is not None} == {__file__}
+        assert None not in spans
+        assert start + 1 in {span.line for span in spans if span is not None}
 
 
 def test_an_error_of_an_op_names_the_line_and_the_op() -> None:
