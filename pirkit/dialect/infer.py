@@ -68,6 +68,18 @@ def infer_call(
     properties: tuple[tuple[str, Attribute], ...],
 ) -> tuple[Attribute | None, ...]:
     """As `infer_result_types`, for operands of which only the metas are given."""
+    results = metas_of_call(definition, rule, metas, constants, properties)
+    return tuple([None if m is None else type_of(m) for m in results])
+
+
+def metas_of_call(
+    definition: OpDef,
+    rule: Rule,
+    metas: tuple[Meta | None, ...],
+    constants: tuple[tuple[str, Constant], ...],
+    properties: tuple[tuple[str, Attribute], ...],
+) -> tuple[Meta | None, ...]:
+    """As `infer_call`, in metas, whose sizes may be larger than any memory."""
     keywords = dict(constants)
     held = dict(properties)
     for attr in definition.attrs:
@@ -82,8 +94,7 @@ def infer_call(
     slots = definition.operands
     last = len(slots) - 1
     tensors = [m for i, m in enumerate(metas) if slots[min(i, last)].kind is None]
-    results = infer_metas(definition, rule, tensors, keywords)
-    return tuple([None if m is None else type_of(m) for m in results])
+    return infer_metas(definition, rule, tensors, keywords)
 
 
 def infer_metas(
@@ -105,8 +116,8 @@ def infer_metas(
 def _check_first(definition: OpDef, tensors: Sequence[Meta | None]) -> None:
     """The first tensor, or list of tensors, has an element type of the op.
 
-    Half precision goes where float32 does: mixed precision was recorded on devices that have more
-    kernels than the table lists.
+    Half precision goes where float32 does, and narrow integers and bools where int32 does: mixed
+    precision was recorded on devices that have more kernels than the table lists.
     """
     first = tensors[0] if tensors else None
     metas = first.items if isinstance(first, VecMeta) else (first,)
@@ -115,6 +126,8 @@ def _check_first(definition: OpDef, tensors: Sequence[Meta | None]) -> None:
     admitted = definition.dtypes
     if dt.float32 in admitted:
         admitted = (*admitted, dt.float16, dt.bfloat16)
+    if dt.int32 in admitted:
+        admitted = (*admitted, dt.int8, dt.uint8, dt.int16, dt.bool_)
     for meta in metas:
         if isinstance(meta, TensorMeta) and meta.dtype not in admitted:
             slot = next(s for s in definition.operands if s.kind is None)

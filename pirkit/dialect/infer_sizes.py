@@ -21,7 +21,7 @@ from typing import Any, Final, TypeAlias, cast
 from xdsl.ir import Attribute, SSAValue
 
 from pirkit.diag.errors import PirkitError
-from pirkit.dialect.infer import Constant, constants_of, infer_call
+from pirkit.dialect.infer import Constant, constants_of, metas_of_call
 from pirkit.dialect.opdef import OpDef, infer_meta
 from pirkit.dialect.sizes import Size
 from pirkit.dialect.types import Sizes, meta_of
@@ -79,10 +79,10 @@ def _infer(
             return None
         known = tuple([_at(m, s, point) for m, s in zip(metas, sizes, strict=True)])
         try:
-            types = infer_call.__wrapped__(definition, rule, known, constants, properties)
+            found = metas_of_call(definition, rule, known, constants, properties)
         except PirkitError:
             return None
-        return tuple([() if t is None else _shapes(meta_of(t)) for t in types])
+        return tuple([() if m is None else _shapes(m) for m in found])
 
     # A rule that needs a size decides the number of its results by it, which may be any.
     return None if ask({}) is None else _fit(ask, symbols)

@@ -74,6 +74,8 @@ INVOLUTION: Final = "involution"
 SELECTIVE: Final = "selective"
 INTEGRAL: Final = "integral"
 EXACT: Final = "exact"
+COPY: Final = "copy"
+DERIVATIVE: Final = "derivative"
 
 TRAITS: Final[dict[str, str]] = {
     CONSTANT_LIKE: "holds its result in its attributes",
@@ -93,6 +95,8 @@ TRAITS: Final[dict[str, str]] = {
     IDEMPOTENT: "f(f(x)) = f(x)",
     INVOLUTION: "f(f(x)) = x",
     SELECTIVE: "f(x, x) = x",
+    DERIVATIVE: "stands for derivatives, which a pass computes by other ops",
+    COPY: "the result is always memory of its own",
     EXACT: "the result is an element, or has no more digits than one: nothing is rounded",
     INTEGRAL: "the result is an integer of the operand's element type",
 }

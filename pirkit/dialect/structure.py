@@ -16,6 +16,7 @@ from pirkit.diag.errors import UnsupportedError
 from pirkit.dialect.kinds import (
     ALIAS,
     BRANCH,
+    DERIVATIVE,
     LIST,
     LOOP,
     OUTPUT,
@@ -24,6 +25,7 @@ from pirkit.dialect.kinds import (
     SOURCE,
     STACK,
     TERMINATOR,
+    VIEW,
 )
 from pirkit.dialect.opdef import (
     IO,
@@ -120,6 +122,7 @@ class Split:
     """
 
     name = "pir.split"
+    kind = VIEW
     traits = (LIST,)
     signature = "input[] -> *outs?"
     dtypes = dt.ANY
@@ -133,6 +136,7 @@ class Slice:
     """
 
     name = "pir.slice"
+    kind = VIEW
     traits = (LIST, ALIAS)
     signature = "input[] ; index: i32 -> out"
     dtypes = dt.ANY
@@ -418,6 +422,7 @@ class Gradient:
     """
 
     name = "pir.gradient"
+    traits = (DERIVATIVE,)
     signature = "*values ; targets: i32, wrt: i32 -> *grads"
 
 
@@ -448,6 +453,7 @@ class Jet:
     """
 
     name = "pir.jet"
+    traits = (DERIVATIVE,)
     signature = "*values ; targets: i32, given: i64[], order: i32 -> *derivatives"
 
 

@@ -16,6 +16,7 @@ from typing import Any, Final, cast
 import numpy as np
 
 from pirkit.diag.errors import ConstraintError, RuntimeFault, UnsupportedError
+from pirkit.dialect.kinds import COPY
 from pirkit.dialect.opdef import RANDOM, OpDef
 from pirkit.frontend.calls import Arguments, sort_arguments
 from pirkit.frontend.signatures import signature_of
@@ -251,7 +252,7 @@ def bind_eager(definition: OpDef, metas: tuple[Meta | None, ...], attrs: Mapping
         return _in_place(definition, metas, outs, step, choice.kernel.form, overwrites)
     if choice.kernel.form == "out":
         return _writing(metas, outs, step, shown)
-    copies = choice.kernel.form == "new" or not definition.views
+    copies = choice.kernel.form == "new" or COPY in definition.traits
     return _returning(step, shown, len(found), copies=copies)
 
 

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any, Final, cast
+from typing import Any, cast
 
 import numpy as np
 from xdsl.ir import SSAValue
 
 from pirkit.diag.errors import TraceError
 from pirkit.dialect.attrs import encode
+from pirkit.dialect.kinds import DERIVATIVE
 from pirkit.dialect.opdef import RANDOM, OpDef
-from pirkit.dialect.operation import PirOp, ProgramOp, create
+from pirkit.dialect.operation import PirOp, ProgramOp, create, declares
 from pirkit.frontend.eager import EagerOp
 from pirkit.frontend.user_line import user_span
 from pirkit.runtime.tensor.dense import DenseTensor
@@ -24,8 +25,6 @@ from pirkit.runtime.tensor.dense import DenseTensor
 Array = np.ndarray[Any, Any]
 RunPart = Callable[[ProgramOp, Mapping[str, Any]], list[Array]]
 """Compiles a program and runs it: what gives the values of derivatives."""
-
-DERIVATIVES: Final = frozenset({"pir.gradient", "pir.jet"})
 
 
 class KnownValues:
@@ -71,7 +70,7 @@ class KnownValues:
             results = [[self._found[v] for v in op.operands]]
         elif op.name == "pir.slice":
             results = [self._found[op.operands[0]][op.attribute("index")]]
-        elif op.name in DERIVATIVES:
+        elif declares(op, DERIVATIVE):
             results = [DenseTensor(a) for a in self._derivatives(op)]
         else:
             results = self._eager(op)

@@ -106,7 +106,7 @@ class CupyDevice:
             raise UnsupportedError(
                 "the backend `gpu` needs cupy, which is not installed",
                 code="PK0403",
-                help="install the extra `pirkit[cuda12]` or `pirkit[cuda13]`, or use the CPU",
+                help="install the extra `pirkit[cuda12]` or `pirkit[cuda13]`, or use the backend `cpu`",
             ) from error
         try:
             count = cupy.cuda.runtime.getDeviceCount()

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from xdsl.ir import SSAValue
 
-from pirkit.analysis.effects import NAMES, SOURCES
+from pirkit.dialect.kinds import SINK, SOURCE
 from pirkit.dialect.opdef import reference
-from pirkit.dialect.operation import PirOp, ProgramOp
+from pirkit.dialect.operation import PirOp, ProgramOp, declares
 from pirkit.passes.differentiate import inputs_of
 from tests.ops.calls import as_tuple
 
@@ -34,9 +34,9 @@ def interpret(
     outputs: dict[str, Array] = {}
     last = {v: i for i, op in enumerate(program.operations) for v in op.operands}
     for index, op in enumerate(program.operations):
-        if op.name in NAMES:
+        if declares(op, SINK):
             outputs[op.attribute("output_name")] = values[op.operands[0]]
-        elif op.name not in SOURCES:
+        elif not declares(op, SOURCE):
             compute(op, values)
         if poison:
             alive = host | {id(a) for v, a in values.items() if last.get(v, -1) > index}

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from pirkit.dialect.operation import ProgramOp
+from pirkit.dialect.kinds import OUTPUT
+from pirkit.dialect.operation import ProgramOp, declares
 from pirkit.split import SplitNames
-from pirkit.split.joint import OUTPUTS
 
 FAKE = "Fake_var"
 
@@ -24,12 +24,12 @@ def by_value(names: SplitNames, forward: ProgramOp) -> dict[str, list[str]]:
 
     Both splits keep the operations of the forward program in their order.
     """
-    ops = [op for op in forward.operations if op.name not in OUTPUTS]
+    ops = [op for op in forward.operations if not declares(op, OUTPUT)]
     places = {r: f"value {i}.{k}" for i, op in enumerate(ops) for k, r in enumerate(op.results)}
     middles = {
         op.attribute("output_name"): places[op.operands[0]]
         for op in forward.operations
-        if op.name in OUTPUTS and op.attribute("output_name") in names.fm
+        if declares(op, OUTPUT) and op.attribute("output_name") in names.fm
     }
     found = {key: [middles.get(n or "", n or FAKE) for n in held] for key, held in names.items()}
     for key in ("fm", "bm", "no_need_buffers"):

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from xdsl.ir import Block, SSAValue
 
-from pirkit.analysis.effects import SOURCES
 from pirkit.analysis.versions import versions_of
-from pirkit.dialect.operation import ProgramOp
+from pirkit.dialect.kinds import OUTPUT, SOURCE
+from pirkit.dialect.operation import ProgramOp, declares
 from pirkit.dialect.text import print_mlir
 from pirkit.dialect.verify import verify_module
 from pirkit.frontend.compile import compile as compile_program
@@ -23,7 +23,7 @@ from pirkit.passes.differentiate import inputs_of, outputs_of
 from pirkit.split import SplitParts, forward_backward
 from pirkit.split.choose import MODES
 from pirkit.split.gradients import differentiated
-from pirkit.split.joint import OUTPUTS, source_of
+from pirkit.split.joint import source_of
 from pirkit.split.merge import joined
 from tests.execution import parsed
 from tests.split.running import Halves
@@ -133,7 +133,7 @@ def listing(program: ProgramOp) -> Listing:
 
     def visit(block: Block) -> None:
         for op in block.ops:
-            if op.name in SOURCES or op.name in OUTPUTS:
+            if declares(op, SOURCE) or declares(op, OUTPUT):
                 continue
             operands = [names[v] for v in op.operands]
             for region in op.regions:

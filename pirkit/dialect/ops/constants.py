@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pirkit.dialect.kinds import CONSTANT, CONSTANT_LIKE
+from pirkit.dialect.kinds import CONSTANT, CONSTANT_LIKE, COPY
 from pirkit.dialect.opdef import WRITE, bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import numel, show
@@ -30,6 +30,7 @@ class AssignValueInplace:
     """
 
     name = "pd_op.assign_value_"
+    traits = (COPY,)
     signature = (
         "output ; shape: i32[], dtype: dtype, values: scalar[], place: place = undefined -> out"
     )

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pirkit.dialect.kinds import ALIAS, ELEMENTWISE, EXACT, RESHAPE, VIEW
+from pirkit.dialect.kinds import ALIAS, COPY, ELEMENTWISE, EXACT, RESHAPE, VIEW
 from pirkit.dialect.opdef import WRITE, bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import show, unchanged
@@ -29,6 +29,7 @@ class Cast:
     """
 
     name = "pd_op.cast"
+    traits = (COPY,)
     kind = ELEMENTWISE
     cost = 0
     signature = "x ; dtype: dtype -> out"
@@ -67,7 +68,7 @@ class Assign:
     """A copy of `x`."""
 
     name = "pd_op.assign"
-    traits = (EXACT, RESHAPE)
+    traits = (EXACT, RESHAPE, COPY)
     signature = "x -> out"
     dtypes = dt.ANY
     inplace = {"out": "x"}

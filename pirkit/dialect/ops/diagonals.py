@@ -81,7 +81,7 @@ class DiagEmbed:
 
     name = "pd_op.diag_embed"
     signature = "input ; offset: i32 = 0, dim1: i32 = -2, dim2: i32 = -1 -> out"
-    dtypes = dt.REAL
+    dtypes = dt.NUMBERS
 
 
 @infer_meta(DiagEmbed)

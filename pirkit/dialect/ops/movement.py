@@ -167,7 +167,7 @@ class RepeatInterleave:
 
     name = "pd_op.repeat_interleave"
     signature = "x ; repeats: i32, axis: i32, output_size: i64 = -1 -> out"
-    dtypes = dt.REAL
+    dtypes = dt.ANY
 
 
 @infer_meta(RepeatInterleave)
@@ -195,7 +195,7 @@ class RepeatInterleaveWithTensorIndex:
 
     name = "pd_op.repeat_interleave_with_tensor_index"
     signature = "x, repeats ; axis: i32, output_size: i64 = -1 -> out"
-    dtypes = dt.REAL
+    dtypes = dt.ANY
 
 
 @infer_meta(RepeatInterleaveWithTensorIndex)

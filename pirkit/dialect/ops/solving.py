@@ -208,7 +208,7 @@ class Solve:
 
     name = "pd_op.solve"
     signature = "x, y -> out"
-    dtypes = REAL_FIELDS
+    dtypes = FIELDS
 
 
 def holds_vectors(x: tuple[int, ...], y: tuple[int, ...]) -> bool:

@@ -13,8 +13,7 @@ from pirkit.dialect.opdef import find
 from pirkit.dialect.text import print_mlir
 from pirkit.dialect.types import element_type
 from pirkit.passes import run_pipeline
-from pirkit.passes.laws import _HELD as HELD  # pyright: ignore[reportPrivateUsage]
-from pirkit.passes.laws import Law, every_law
+from pirkit.passes.laws import HELD, Law, every_law
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
 from tests.execution import Array, assert_same_bits, effect, parsed
@@ -142,7 +141,10 @@ def extremes(dtype: DType) -> Array:
 )
 def test_what_an_element_type_holds_survives_it(wide: str, narrow: str) -> None:
     values = extremes(dt.BY_NAME[narrow])
-    assert_same_bits({"y": values.astype(dt.BY_NAME[wide].np).astype(values.dtype)}, {"y": values})
+    widened = values.astype(dt.BY_NAME[wide].np)
+    if widened.dtype.kind == "c" and values.dtype.kind != "c":
+        widened = widened.real  # the cast drops the imaginary part, with a warning of numpy's
+    assert_same_bits({"y": widened.astype(values.dtype)}, {"y": values})
 
 
 def test_float32_does_not_hold_int32() -> None:

@@ -29,6 +29,9 @@ from pirkit.runtime.kernels.cupy import (
 from pirkit.runtime.kernels.cupy import (
     special as special,
 )
+from pirkit.runtime.kernels.cupy import (
+    windows as windows,
+)
 from pirkit.runtime.registry import CPU, GPU, KERNELS
 
 for _kernel in tuple(KERNELS.kernels(backend=CPU)):
