@@ -111,11 +111,11 @@ _TITLES: Final[Mapping[type[PirkitError], Mapping[str, str]]] = {
         "PK0702": "unknown pass",
         "PK0703": "bad option of a pass",
         "PK0704": "passes in an impossible order",
-        "PK0707": "bad value of an environment variable",
+        "PK0705": "bad value of an environment variable",
     },
     TraceError: {
-        "PK0705": "traced value where Python needs a number",
-        "PK0706": "traced value used outside its trace",
+        "PK0706": "traced value where Python needs a number",
+        "PK0707": "traced value used outside its trace",
     },
     PassError: {
         "PK0800": "error in a pass",

@@ -120,7 +120,7 @@ class TraceError(UsageError, TypeError):
     It is a TypeError as well, which is what Python's protocols expect of an object without them.
     """
 
-    default_code = "PK0705"
+    default_code = "PK0706"
 
 
 class PassError(PirkitError):

@@ -70,7 +70,7 @@ class Recording(Builder):
         if isinstance(other, Recording) and other.is_open and self.is_open:
             error = OuterValueError(
                 "a value of one traced function is used in another",
-                code="PK0706",
+                code="PK0707",
                 span=user_span(),
                 help="return it, or pass it as an argument",
             )
@@ -84,7 +84,7 @@ class Recording(Builder):
         made = span_of(owner) if isinstance(owner, PirOp) else None
         return TraceError(
             "a traced value is used after its function returned, or in another traced function",
-            code="PK0706",
+            code="PK0707",
             span=user_span(),
             notes=(f"it was made at {made}",) if made else (),
             help="return it from the function (`has_aux=True`), or pass it as an argument",

@@ -106,7 +106,7 @@ class CupyDevice:
             raise UnsupportedError(
                 "the backend `gpu` needs cupy, which is not installed",
                 code="PK0403",
-                help="install the extra `pirkit[cuda12]` or `pirkit[cuda13]`, or use the backend `cpu`",
+                help="install the extra `pirkit[cuda12]` or `pirkit[cuda13]`, or use backend `cpu`",
             ) from error
         try:
             count = cupy.cuda.runtime.getDeviceCount()

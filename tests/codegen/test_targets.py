@@ -101,7 +101,7 @@ def test_unknown_targets_are_refused(
     fresh.setenv(variable, value)
     with pytest.raises(UsageError, match=f"{variable} is `{value}`; {why}") as refused:
         host()
-    assert refused.value.code == "PK0707"
+    assert refused.value.code == "PK0705"
 
 
 @pytest.mark.parametrize(

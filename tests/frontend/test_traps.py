@@ -296,7 +296,7 @@ def test_leaks(name: str) -> None:
     pirkit.grad(lambda x: held.append(x * 1.5) or x.sum())(X)
     with pytest.raises(TraceError) as caught:
         LEAKS[name](held[0])
-    assert caught.value.code == "PK0706"
+    assert caught.value.code == "PK0707"
     assert caught.value.span is not None
     assert caught.value.span.file == __file__
     assert "traced" in repr(held[0]).lower()

@@ -47,7 +47,7 @@ def wanted_threads() -> int:
         if not text:
             continue
         if not text.isdecimal() or int(text) < 1:
-            raise UsageError(f"{name} is `{text}`, not a positive number", code="PK0707")
+            raise UsageError(f"{name} is `{text}`, not a positive number", code="PK0705")
         return min(int(text), MOST_WORKERS + 1)
     if hasattr(os, "sched_getaffinity"):
         return min(len(os.sched_getaffinity(0)), MOST_WORKERS + 1)

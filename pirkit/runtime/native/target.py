@@ -54,7 +54,7 @@ def host() -> Target:
     512-bit vectors are used where the CPU has them and does not pay for them with its clock:
     AMD from Zen 4 on, Intel from Sapphire Rapids on (which have bfloat16 instructions).
     ``PIRKIT_TARGET`` names the x86-64 level that code may use, and ``PIRKIT_VECTOR_BITS`` the
-    widest vectors. Raises UsageError (PK0707) for values that are unknown or that this CPU lacks.
+    widest vectors. Raises UsageError (PK0705) for values that are unknown or that this CPU lacks.
     """
     text: str = llvm.get_host_cpu_features().flatten()
     on = frozenset([name[1:] for name in text.split(",") if name.startswith("+")])
@@ -99,7 +99,7 @@ def _allowed_bits(bits: int) -> int:
 
 
 def _refused(variable: str, value: str, why: str) -> UsageError:
-    return UsageError(f"{variable} is `{value}`; {why}", code="PK0707")
+    return UsageError(f"{variable} is `{value}`; {why}", code="PK0705")
 
 
 @cache
