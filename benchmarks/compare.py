@@ -2,7 +2,7 @@
 
 Each framework runs in a process of its own, with the Python that has it; the parent asks them in
 turn for short bursts, so that a disturbance of the machine hits all of them alike. `limit` is the
-machine itself in the same minutes: copying as many bytes, or a large product of matrices. A name
+machine itself in the same minutes: copying as many bytes, or a large matmul. A name
 with `+` is the framework under a malloc that keeps large buffers: compare kernels with that one,
 and what users see with the plain one. Results are compared with those of the first framework that
 has the workload. Nothing here is a test.
@@ -64,7 +64,7 @@ class Worker:
             text=True,
         )
 
-    def ask(self, *message: Any) -> dict[str, Any]:
+    def compile(self, *message: Any) -> dict[str, Any]:
         stdin, stdout = self.process.stdin, self.process.stdout
         assert stdin is not None
         assert stdout is not None
@@ -113,7 +113,7 @@ def measure(workload: Workload, workers: dict[str, Worker], options: Any) -> dic
     found: dict[str, Any] = {}
     reference: list[dict[str, Any]] | None = None
     for framework, worker in workers.items():
-        answer = worker.ask("build", workload.name)
+        answer = worker.compile("build", workload.name)
         time.sleep(SPINS.get(framework.rstrip("+"), 0.05))
         if "error" in answer:
             found[framework] = left_out(framework, answer["error"])
@@ -135,7 +135,7 @@ def measure(workload: Workload, workers: dict[str, Worker], options: Any) -> dic
     for number in range(options.rounds):
         turn = number % max(len(live), 1)
         for framework in live[turn:] + live[:turn]:
-            answer = workers[framework].ask("burst", options.burst)
+            answer = workers[framework].compile("burst", options.burst)
             time.sleep(SPINS.get(framework.rstrip("+"), 0.03))
             if "error" in answer:
                 found[framework] = left_out(framework, answer["error"])

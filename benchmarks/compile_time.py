@@ -58,13 +58,13 @@ def used() -> float:
 
 def kernels(name: str) -> dict[str, float]:
     """In a process of its own: what native functions of a workload cost, in ms of CPU time."""
-    from pirkit.runtime.native.tally import TALLY
+    from pirkit.runtime.native.compile_stats import COMPILE_STATS
 
     if name != FIRST:
         first_call("pirkit", FIRST)
-    before = TALLY.copy()
+    before = COMPILE_STATS.copy()
     first_call("pirkit", name)
-    found = TALLY.since(before)
+    found = COMPILE_STATS.since(before)
     seconds = {
         "slowest": max(found.costs, default=0.0),
         "usual": median(found.costs or [0.0]),
@@ -87,7 +87,7 @@ def first_call(framework: str, name: str) -> dict[str, float]:
         import pirkit
 
         folder = ROOT / "tests" / "corpus" / "paddle" / name.partition(":")[2]
-        case = import_module("pirkit.frontend.captured").open_case(folder)
+        case = import_module("pirkit.frontend.captured_case").open_case(folder)
         inputs, params = case.step("inputs.npz", 1), case.arrays("params.npz")
         imported = used()
         program = pirkit.load(folder / "program.txt")

@@ -111,7 +111,7 @@ def in_pirkit(case: Case, threads: int, of: str) -> Call:
 def in_numpy(case: Case, threads: int, of: str) -> Call:
     from pirkit.lowering import native_conv
 
-    native_conv.WORTH = 1 << 62  # no convolution is worth native code
+    native_conv.MIN_MULTIPLICATIONS = 1 << 62  # no convolution is worth native code
     return in_pirkit(case, threads, of)
 
 

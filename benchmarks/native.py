@@ -166,7 +166,7 @@ def with_torch(name: str, arrays: Arrays, threads: int) -> Call:
 def with_pirkit(name: str, arrays: Arrays) -> Call:
     import native_nests as nests
 
-    from pirkit.lowering.codegen.compile import native
+    from pirkit.lowering.codegen.emit.compile import native_sequence
 
     made = {
         "gelu_tanh": lambda: nests.gelu(N, "tanh"),
@@ -188,7 +188,7 @@ def with_pirkit(name: str, arrays: Arrays) -> Call:
     else:
         operands.append(aligned(_numbers(kernel.operands[-1].size // 4)[0]))
     started = time.perf_counter()
-    call = native(kernel).bind(operands)
+    call = native_sequence(kernel).bind(operands)
     with_pirkit.compile_ms = 1e3 * (time.perf_counter() - started)  # type: ignore[attr-defined]
     steps = [0]
 
@@ -276,7 +276,7 @@ class Worker:
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
         )
 
-    def ask(self, **request: Any) -> Any:
+    def compile(self, **request: Any) -> Any:
         assert self.process.stdin
         assert self.process.stdout
         self.process.stdin.write(json.dumps(request) + "\n")
@@ -315,12 +315,12 @@ def main() -> None:
         return
     workers = {name: Worker(name, options.threads) for name in frameworks()}
     probe = Worker("pirkit", options.threads)
-    probe.ask(do="setup", name="copy")
+    probe.compile(do="setup", name="copy")
     report: dict[str, Any] = {}
     print(f"{'workload':22}" + "".join(f"{f:>10}" for f in workers)
           + "      limit  share  torch+/pirkit  torch/pirkit  numpy/pirkit  compile")  # fmt: skip
     for name in options.only:
-        facts = {f: w.ask(do="setup", name=name) for f, w in workers.items()}
+        facts = {f: w.compile(do="setup", name=name) for f, w in workers.items()}
         difference = worst_difference(facts["pirkit"]["probes"], facts["numpy"]["probes"])
         if difference > 1e-4:
             raise SystemExit(f"{name}: pirkit differs from numpy by {difference:.1e}")
@@ -328,8 +328,8 @@ def main() -> None:
         copied: list[float] = []
         for _ in range(options.rounds):
             for framework, one in workers.items():
-                times[framework] += one.ask(do="time", name=name, seconds=options.seconds)
-            copied += probe.ask(do="time", name="copy", seconds=options.seconds / 2)
+                times[framework] += one.compile(do="time", name=name, seconds=options.seconds)
+            copied += probe.compile(do="time", name="copy", seconds=options.seconds / 2)
         ms = {f: 1e3 * median(t) for f, t in times.items()}
         limit = 1e3 * median(copied) * MOVED[name] / (2 * 4 * N * N)
         row = {"ms": ms, "limit_ms": limit, "difference": difference,

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from pirkit.lowering.codegen.loopnest import (
+from pirkit.lowering.codegen.ir.loopnest import (
     Compute,
     Constant,
-    Fold,
     Kernel,
     Load,
+    LoopPhase,
     Operand,
-    Stage,
+    Reduce,
     Statement,
     Store,
 )
@@ -31,7 +31,7 @@ def _flat(kernel: Kernel) -> Kernel:
         Operand(o.dtype, (*o.outer, *o.inner), (), o.size, o.offset, o.stream)
         for o in kernel.operands
     )
-    return Kernel((*kernel.outer, *kernel.inner), (), operands, kernel.stages, kernel.fast)
+    return Kernel((*kernel.outer, *kernel.inner), (), operands, kernel.loop_phases, kernel.fast)
 
 
 class Body:
@@ -57,8 +57,8 @@ class Body:
         self.statements.append(Compute(name := self.name(), primitive, names, float32))
         return name
 
-    def fold(self, kind: str, value: str) -> str:
-        self.statements.append(Fold(name := self.name(), kind, value))  # type: ignore[arg-type]
+    def reduction(self, kind: str, value: str) -> str:
+        self.statements.append(Reduce(name := self.name(), kind, value))  # type: ignore[arg-type]
         return name
 
     def store(self, operand: int, value: str) -> tuple[Statement, ...]:
@@ -78,49 +78,53 @@ def gelu(n: int, kind: str, fast: bool = False) -> Kernel:
         inner = b.do("tanh", b.do("multiply", b.do("add", z, cube), 0.7978845608))
     half = b.do("multiply", z, 0.5)
     body = b.store(2, b.do("multiply", half, b.do("add", inner, 1.0)))
-    return _flat(Kernel((n,), (n,), (x, bias, y), (Stage(body),), fast))
+    return _flat(Kernel((n,), (n,), (x, bias, y), (LoopPhase(body),), fast))
 
 
 def softmax(rows: int, columns: int, logarithm: bool = False) -> Kernel:
     x, y = (_operand((rows, columns), (4 * columns, 4), stream) for stream in (False, True))
     first, second, third, after = Body(), Body(), Body(), Body()
-    top = first.fold("max", first.load(0))
+    top = first.reduction("max", first.load(0))
     below = second.do("subtract", second.load(0), top)
     e = second.do("exp", below)
-    total = second.fold("sum", e)
+    total = second.reduction("sum", e)
     if not logarithm:
         last = third.store(1, third.do("divide", e, total))
-        stages = (Stage(tuple(first.statements)), Stage(tuple(second.statements)), Stage(last))
-        return Kernel((rows,), (columns,), (x, y), stages)
+        loop_phases = (
+            LoopPhase(tuple(first.statements)),
+            LoopPhase(tuple(second.statements)),
+            LoopPhase(last),
+        )
+        return Kernel((rows,), (columns,), (x, y), loop_phases)
     log = after.do("log", total)
     again = third.do("subtract", third.load(0), top)
     last = third.store(1, third.do("subtract", again, log))
-    stages = (
-        Stage(tuple(first.statements)),
-        Stage(tuple(second.statements), tuple(after.statements)),
-        Stage(last),
+    loop_phases = (
+        LoopPhase(tuple(first.statements)),
+        LoopPhase(tuple(second.statements), tuple(after.statements)),
+        LoopPhase(last),
     )
-    return Kernel((rows,), (columns,), (x, y), stages)
+    return Kernel((rows,), (columns,), (x, y), loop_phases)
 
 
 def layer_norm(rows: int, columns: int) -> Kernel:
     x, y = (_operand((rows, columns), (4 * columns, 4), stream) for stream in (False, True))
     row = _operand((rows, columns), (0, 4))
     a, a2, b, b2, c = Body(), Body(), Body(), Body(), Body()
-    total = a.fold("sum", a.load(0))
+    total = a.reduction("sum", a.load(0))
     mean = a2.do("divide", total, float(columns))
     d = b.do("subtract", b.load(0), mean)
-    squares = b.fold("sum", b.do("multiply", d, d))
+    squares = b.reduction("sum", b.do("multiply", d, d))
     variance = b2.do("divide", squares, float(columns))
     r = b2.do("rsqrt", b2.do("add", variance, 1e-5))
     h = c.do("multiply", c.do("subtract", c.load(0), mean), r)
     body = c.store(3, c.do("add", c.do("multiply", h, c.load(1)), c.load(2)))
-    stages = (
-        Stage(tuple(a.statements), tuple(a2.statements)),
-        Stage(tuple(b.statements), tuple(b2.statements)),
-        Stage(body),
+    loop_phases = (
+        LoopPhase(tuple(a.statements), tuple(a2.statements)),
+        LoopPhase(tuple(b.statements), tuple(b2.statements)),
+        LoopPhase(body),
     )
-    return Kernel((rows,), (columns,), (x, row, row, y), stages)
+    return Kernel((rows,), (columns,), (x, row, row, y), loop_phases)
 
 
 def add_reduce(n: int, turned: bool) -> Kernel:
@@ -129,9 +133,9 @@ def add_reduce(n: int, turned: bool) -> Kernel:
     b = _operand((n, n), (4 * n, 4)) if turned else a
     y = _operand((n, 1), (4, 0))
     body, after = Body(), Body()
-    total = body.fold("sum", body.do("add", body.load(0), body.load(1)))
-    stage = Stage(tuple(body.statements), after.store(2, total))
-    return Kernel((n,), (n,), (a, b, y), (stage,))
+    total = body.reduction("sum", body.do("add", body.load(0), body.load(1)))
+    phase = LoopPhase(tuple(body.statements), after.store(2, total))
+    return Kernel((n,), (n,), (a, b, y), (phase,))
 
 
 def adamw(n: int) -> Kernel:
@@ -151,11 +155,11 @@ def adamw(n: int) -> Kernel:
     b.store(3, v)
     body = b.store(0, b.do("subtract", p, step))
     operands = (whole, whole, whole, whole, scalar, scalar)
-    return _flat(Kernel((n,), (1,), operands, (Stage(body),)))
+    return _flat(Kernel((n,), (1,), operands, (LoopPhase(body),)))
 
 
 def copy(n: int) -> Kernel:
     """The roofline: what reading and writing alone cost."""
     x, y = _operand((n, 1), (4, 0)), _operand((n, 1), (4, 0), True)
     b = Body()
-    return _flat(Kernel((n,), (1,), (x, y), (Stage(b.store(1, b.load(0))),)))
+    return _flat(Kernel((n,), (1,), (x, y), (LoopPhase(b.store(1, b.load(0))),)))

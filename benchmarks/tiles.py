@@ -18,7 +18,7 @@ os.environ["PIRKIT_NUM_THREADS"] = "1"
 import numpy as np
 
 from pirkit.dialect.text import parse_mlir
-from pirkit.lowering.kernels import KernelLibrary
+from pirkit.lowering.kernel_library import KernelLibrary
 from pirkit.lowering.plan_writer import write_plan
 from pirkit.passes import run_pipeline
 from pirkit.runtime.executor import Executable
@@ -77,8 +77,8 @@ def main() -> None:
                         call()
                     spent = (time.process_time_ns() - start) / turns / n / n
                     times[way] = min(times[way], spent)
-            told = "  ".join(f"{way} {t:5.2f}" for way, t in times.items())
-            print(f"{n:5} {name:20} {told}", flush=True)
+            known = "  ".join(f"{way} {t:5.2f}" for way, t in times.items())
+            print(f"{n:5} {name:20} {known}", flush=True)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from pirkit.diag.collection import imported
+from pirkit.diag.gc_pause import imported
 from pirkit.diag.version import VERSION as __version__
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pirkit.frontend.compile import compile, run_passes
     from pirkit.frontend.eager import seed
     from pirkit.frontend.files import Program, load, save
+    from pirkit.frontend.native_program import CompiledProgram, compile_whole
     from pirkit.frontend.traced_value import where
     from pirkit.frontend.transforms import (
         grad,
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
         value_and_grad,
         vjp,
     )
-    from pirkit.frontend.whole import Whole, compile_whole
     from pirkit.runtime.executor import Executable
     from pirkit.runtime.tensor.creation import from_dlpack, from_numpy, tensor
     from pirkit.runtime.tensor.dense import DenseTensor, Tensor
@@ -43,9 +43,9 @@ _HOMES: Final = {
     "PirkitError": "pirkit.diag.errors",
     "Program": "pirkit.frontend.files",
     "Tensor": "pirkit.runtime.tensor.dense",
-    "Whole": "pirkit.frontend.whole",
+    "CompiledProgram": "pirkit.frontend.native_program",
     "compile": "pirkit.frontend.compile",
-    "compile_whole": "pirkit.frontend.whole",
+    "compile_whole": "pirkit.frontend.native_program",
     "from_dlpack": "pirkit.runtime.tensor.creation",
     "from_numpy": "pirkit.runtime.tensor.creation",
     "grad": "pirkit.frontend.transforms",
@@ -65,12 +65,12 @@ _HOMES: Final = {
 }
 
 __all__ = [
+    "CompiledProgram",
     "DenseTensor",
     "Executable",
     "PirkitError",
     "Program",
     "Tensor",
-    "Whole",
     "__version__",
     "compile",
     "compile_whole",

@@ -9,7 +9,7 @@ import numpy as np
 from pirkit.frontend.eager import EagerOp
 from pirkit.runtime.place import Place
 from pirkit.runtime.tensor.dense import DenseTensor as Tensor
-from pirkit.runtime.tensor.interning import DTypeLike
+from pirkit.runtime.tensor.meta_cache import DTypeLike
 
 TensorLike: TypeAlias = Tensor | np.ndarray[Any, Any] | np.generic[Any] | builtins.complex
 

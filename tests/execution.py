@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 from pirkit.dialect.operation import ProgramOp
 from pirkit.dialect.text import parse_mlir
 from pirkit.dialect.verify import verify_module
-from pirkit.lowering.kernels import KernelLibrary
+from pirkit.lowering.kernel_library import KernelLibrary
 from pirkit.lowering.plan_writer import write_plan
 from pirkit.runtime.executor import Executable
 

@@ -22,7 +22,7 @@ VAGUE_NAMES = {"utils", "util", "helpers", "helper", "common", "misc", "legacy",
 TEXT_SUFFIXES = {".py", ".md", ".toml", ".mlir", ".yml", ".yaml", ".cfg", ".sh", ""}
 
 UNSAFE_MODULES = {"pickle", "cPickle", "dill", "marshal", "shelve", "subprocess"}
-STARTS_PROCESSES = {"pirkit/runtime/native/children.py"}
+STARTS_PROCESSES = {"pirkit/runtime/native/compile_workers.py"}
 """The file that starts the processes that compile."""
 UNSAFE_CALLS = {"eval", "exec", "__import__"}
 
@@ -131,12 +131,12 @@ def test_links_between_pages_lead_somewhere() -> None:
 
 
 RULES_OF_THEIR_OWN = {
-    "pirkit/lowering/codegen/primitives.py": "the instructions that it writes, by their own names",
-    "pirkit/lowering/codegen/scalars.py": "the rows of its table that integers use too",
-    "pirkit/lowering/codegen/coefficients.py": "the polynomials that it holds",
-    "pirkit/lowering/codegen/loopnest.py": "the names of its own reductions",
-    "pirkit/lowering/whole_program/axes.py": "what its table adds to that of native code",
-    "pirkit/runtime/tensor/namespace.py": "the names of the array API",
+    "pirkit/lowering/codegen/math/primitives.py": "instructions, by their own names",
+    "pirkit/lowering/codegen/lower/scalar_ops.py": "the rows of its table that integers use too",
+    "pirkit/lowering/codegen/math/vecmath_tables.py": "the polynomials that it holds",
+    "pirkit/lowering/codegen/ir/loopnest.py": "the names of its own reductions",
+    "pirkit/lowering/whole_program/axis_classes.py": "what its table adds to that of native code",
+    "pirkit/runtime/tensor/array_api.py": "the names of the array API",
 }
 """Files that list names which are names of ops, too, and what they stand for there."""
 

@@ -1,10 +1,11 @@
-"""Fits the piecewise polynomials of the vector math and prints pirkit/lowering/codegen/pieces.py.
+"""Fits the piecewise polynomials of the vector math and prints
+pirkit/lowering/codegen/math/piecewise_poly_tables.py.
 
 Needs mpmath, which pirkit does not. A piece is fitted by least squares in units in the last place
 of the function. Its coefficients are rounded in turn, each before the next ones are fitted, so
 that these make up for what rounding it lost.
 
-    python tools/fit_pieces.py > pirkit/lowering/codegen/pieces.py
+    python tools/fit_pieces.py > pirkit/lowering/codegen/math/piecewise_poly_tables.py
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""Fits the polynomials of the vector math and prints pirkit/lowering/codegen/coefficients.py.
+"""Fits the polynomials of the vector math and prints
+pirkit/lowering/codegen/math/vecmath_tables.py.
 
 Needs mpmath, which pirkit does not. Each polynomial interpolates at Chebyshev nodes, which is
 within a small factor of the best one, and the error is then spread by a few Remez exchanges.
 
-    python tools/fit_vecmath.py > pirkit/lowering/codegen/coefficients.py
+    python tools/fit_vecmath.py > pirkit/lowering/codegen/math/vecmath_tables.py
 """
 
 # pyright: reportMissingImports=false

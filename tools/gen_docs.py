@@ -18,10 +18,10 @@ from pirkit.dialect.opdef import all_ops, decompose, lookup, reference
 from pirkit.dialect.primitives import PRIMITIVES
 from pirkit.dialect.structure import PADDLE_NAMES
 from pirkit.passes import PIPELINES, Pass, all_passes
-from pirkit.passes.laws import every_law
 from pirkit.passes.pipelines import ORDER
+from pirkit.passes.rewrite_rules import every_law
 from pirkit.runtime.dtype import DType
-from pirkit.runtime.kernels.cupy.on_host import ON_HOST
+from pirkit.runtime.kernels.cupy.host_fallback import ON_HOST
 from pirkit.runtime.registry import KERNELS
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -69,7 +69,9 @@ def _lines() -> Iterator[str]:
     yield ""
     yield "| op | law |"
     yield "|---|---|"
-    yield from (f"| `{law.op}` | {law.equation} |" for law in every_law())
+    yield from (
+        f"| `{rewrite_rule.op}` | {rewrite_rule.equation} |" for rewrite_rule in every_law()
+    )
 
 
 KERNELS_INTRODUCTION = """\
@@ -81,7 +83,7 @@ serves. Half precision is computed in float32 and rounded once. `pirkit-opt -t p
 tells the choice for every operation of a program.
 
 The backend `gpu` (cupy) has a kernel for each primitive but those below, which run on the CPU with
-copies there and back; other ops are taken apart into primitives or do the same. Some kernels serve
+copies there and back; other ops are decomposed into primitives or do the same. Some kernels serve
 not every element type or attribute; the CPU has the rest. All of them have run on a stand-in for
 cupy that refuses to mix in arrays of numpy, and none on a GPU.
 
@@ -152,7 +154,7 @@ it too.
 Members of a group without a derivative have results that are discrete, piecewise constant, or about
 shapes only. `pirkit-opt --list-ops --primitives --json` is this page for programs: operands,
 attributes, types, kernels and derivatives of each member, and where their rules stand. Which ops of
-real programs are primitive, and which are taken apart, tells [op-classes.md](op-classes.md).
+real programs are primitive, and which are decomposed, tells [op-classes.md](op-classes.md).
 
 This page is made from `pirkit/dialect/primitives.py`: `python tools/gen_docs.py`.
 """
@@ -177,7 +179,7 @@ CLASSES_INTRODUCTION = """\
 
 Every kind of op that occurs in recorded programs is *primitive*, or *composite*: `decompose` takes
 it apart into primitives. None is *opaque*. An op that writes in place has the class of the op that
-does not: `functionalize` comes first. A gradient op is taken apart through the derivative of its
+does not: `functionalize` comes first. A gradient op is decomposed through the derivative of its
 forward op. So all programs of the corpus, and all 978 that could be made of GraphNet's 982 graphs,
 consist of primitives after `functionalize,decompose`. The corpus is tested
 (`tests/prim/test_closed.py`); GraphNet's was measured once: 513,119 operations became 1,285,602.
@@ -200,7 +202,7 @@ TORCH_INTRODUCTION = """
 
 The functions that GraphNet's graphs of PyTorch models call, and the ops that do the same here, in
 `tools/torch_ops.csv`. Where there are none, nothing is computed: numbers are read, sizes are
-calculated, lists are taken apart.
+calculated, lists are decomposed.
 
 | function | calls | ops | class |
 |---|---|---|---|

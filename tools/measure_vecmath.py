@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from pirkit.lowering.codegen.compile import native_function
-from pirkit.lowering.codegen.loopnest import Compute, Kernel, Load, Operand, Stage, Store
+from pirkit.lowering.codegen.emit.compile import native_function
+from pirkit.lowering.codegen.ir.loopnest import Compute, Kernel, Load, LoopPhase, Operand, Store
 from pirkit.runtime.dtype import DType, float32, float64
 
 Array = np.ndarray[Any, Any]
@@ -29,7 +29,7 @@ def bound(primitive: str, dtype: DType) -> tuple[Array, Array, Callable[[], None
     one = Operand(dtype, (dtype.itemsize,), (), CHUNK * dtype.itemsize)
     body = (Load("x", 0), Compute("y", primitive, ("x",), dtype), Store(1, "y"))
     x, y = np.zeros(CHUNK, dtype.np), np.zeros(CHUNK, dtype.np)
-    kernel = Kernel((CHUNK,), (), (one, one), (Stage(body),))
+    kernel = Kernel((CHUNK,), (), (one, one), (LoopPhase(body),))
     return x, y, native_function(kernel).bind([x, y])
 
 

@@ -43,11 +43,11 @@ def _resnet(
 ) -> Built:
     net = Net()
     x = _stem(net, _image(net, batch, size), width)
-    for stage, count in enumerate(blocks):
-        inner = width << stage
+    for phase, count in enumerate(blocks):
+        inner = width << phase
         out = inner * (4 if wide else 1)
         for k in range(count):
-            stride = 2 if stage and not k else 1
+            stride = 2 if phase and not k else 1
             if wide:
                 y = _unit(net, _unit(net, _unit(net, x, inner), inner, 3, stride), out, act="")
             else:
@@ -135,8 +135,8 @@ def shufflenet(
 ) -> Built:  # fmt: skip
     net = Net()
     x = net.pool(_unit(net, _image(net, batch, size), width, 3, 2), 3, 2, 1)
-    for stage, count in enumerate(repeats):
-        half = 58 * width // 24 << stage
+    for phase, count in enumerate(repeats):
+        half = 58 * width // 24 << phase
         for k in range(count):
             if k:
                 parts = net.b("pd_op.split_with_num", x, axis=net.full(1, net.ints(0).dtype), num=2)
@@ -159,9 +159,9 @@ def squeezenet(batch: int = 1, size: int = 224, width: int = 64, classes: int = 
         return net.concat([relu(net.conv(x, out, k, bias=True)) for k in (1, 3)])
 
     x = relu(net.conv(_image(net, batch, size), width, 3, 2, 0, bias=True))
-    for stage in ((1, 1), (2, 2), (3, 3, 4, 4)):
+    for phase in ((1, 1), (2, 2), (3, 3, 4, 4)):
         x = net.pool(x, 3, 2, ceil=True)
-        for k in stage:
+        for k in phase:
             x = fire(x, k * width)
     x = relu(net.conv(net.dropout(x, 0.5), classes, bias=True))
     return net.built(_flat(net, net.average(x)))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from xdsl.ir import Operation, SSAValue
 
-from pirkit.analysis.order import operations
+from pirkit.analysis.execution_order import operations
 from pirkit.dialect.kinds import SINK, SOURCE
 from pirkit.dialect.operation import PirOp, ProgramOp, declares
 from pirkit.dialect.types import VecType

@@ -12,11 +12,11 @@ from typing import cast
 
 from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
 
-from pirkit.analysis.order import operations
+from pirkit.analysis.execution_order import operations
 from pirkit.dialect.attrs import decode
 from pirkit.dialect.kinds import LOOP
 from pirkit.dialect.operation import PirOp, ProgramOp, declares
-from pirkit.dialect.ops.tensor_array import ARRAY_OPS
+from pirkit.dialect.ops.control.tensor_array import ARRAY_OPS
 from pirkit.dialect.primitives import PRIMITIVES
 from pirkit.dialect.types import meta_of
 from pirkit.runtime.meta import TensorMeta, VecMeta
@@ -149,9 +149,9 @@ class _Demand:
 
     def push(self, op: PirOp) -> bool:
         stack = stack_of(op.operands[0])
-        kept = [v for i, v in enumerate(op.operands[1:]) if (stack, i) in self.popped]
-        self.needed.update(kept)
-        return bool(kept)
+        popped_values = [v for i, v in enumerate(op.operands[1:]) if (stack, i) in self.popped]
+        self.needed.update(popped_values)
+        return bool(popped_values)
 
     def branch(self, op: PirOp) -> bool:
         found = any(r in self.needed for r in op.results)

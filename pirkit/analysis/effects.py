@@ -6,7 +6,7 @@ from typing import Final
 
 from xdsl.ir import Operation, SSAValue
 
-from pirkit.analysis.order import operations
+from pirkit.analysis.execution_order import operations
 from pirkit.dialect.kinds import SINK, SOURCE, TERMINATOR
 from pirkit.dialect.opdef import PURE, WRITE
 from pirkit.dialect.operation import REGIONS, PirOp, declares

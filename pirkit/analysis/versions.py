@@ -18,7 +18,7 @@ from typing import TypeAlias, cast
 from xdsl.ir import Block, Operation, SSAValue
 
 from pirkit.analysis.alias import AliasClasses, alias_classes
-from pirkit.analysis.order import operations
+from pirkit.analysis.execution_order import operations
 from pirkit.dialect.kinds import LOOP
 from pirkit.dialect.operation import PirOp, ProgramOp, declares
 

@@ -19,7 +19,7 @@ from pirkit.dialect.opdef import (
     samples,
     vjp,
 )
-from pirkit.dialect.rules.series import LINEAR
+from pirkit.dialect.rules.taylor.series import LINEAR
 from pirkit.dialect.structure import OUR_NAMES
 from pirkit.runtime.registry import KERNELS, REFERENCE
 

@@ -36,7 +36,7 @@ def _parser() -> ArgumentParser:
     explain.add_argument("--json", action="store_true", help="print JSON instead of text")
     explain.set_defaults(run=_explain)
 
-    doctor = commands.add_parser("doctor", help="tell what this machine has")
+    doctor = commands.add_parser("doctor", help="show what this machine has")
     doctor.add_argument("--json", action="store_true", help="print JSON instead of text")
     doctor.set_defaults(run=_doctor)
     return parser

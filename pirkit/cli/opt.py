@@ -47,7 +47,7 @@ def _listing(arguments: argparse.Namespace) -> int | None:
         if arguments.missing:
             return list_missing(arguments.json)
         if arguments.primitives:
-            from pirkit.cli.manifest import list_primitives  # noqa: PLC0415  imports all rules
+            from pirkit.cli.primitive_manifest import list_primitives  # noqa: PLC0415  imports all rules
 
             list_primitives(arguments.json)
             return 0
@@ -96,14 +96,14 @@ def _transform(arguments: argparse.Namespace) -> int:
         title = f"{name}: {arguments.pipeline}"
         write_file(arguments.report, page(title, list(zip(reports, results, strict=False))))
     if arguments.timing:
-        from pirkit.cli.telling import chrome_trace  # noqa: PLC0415
+        from pirkit.cli.reporting import chrome_trace  # noqa: PLC0415
 
         write_file(arguments.timing, chrome_trace([r.timings for r in results]))
-    whole = "// -----\n".join(printed)
+    entire = "// -----\n".join(printed)
     if arguments.output:
-        write_file(arguments.output, whole)
+        write_file(arguments.output, entire)
     else:
-        sys.stdout.write(whole)
+        sys.stdout.write(entire)
     return 0
 
 
@@ -134,7 +134,7 @@ def _read(part: str, name: str, arguments: argparse.Namespace) -> mlir.ModuleOp:
 
 def _number(module: mlir.ModuleOp, arguments: argparse.Namespace) -> None:
     if arguments.ids:
-        from pirkit.dialect.ids import give_ids  # noqa: PLC0415  only for --ids
+        from pirkit.dialect.op_ids import give_ids  # noqa: PLC0415  only for --ids
 
         give_ids(module)
 
@@ -146,7 +146,7 @@ def _one(
     module = _read(part, name, arguments)
     if not arguments.pipeline:
         return module, None
-    from pirkit.cli.piping import run_passes  # noqa: PLC0415  not needed to print a program
+    from pirkit.cli.pipeline_run import run_passes  # noqa: PLC0415  not needed to print a program
 
     if report is not None:
         report.begin(module)
@@ -212,7 +212,7 @@ def _print(module: mlir.ModuleOp, arguments: argparse.Namespace) -> str:
 
 
 def _why_not(module: mlir.ModuleOp, question: str) -> str:
-    from pirkit.lowering.fusion.showing import why_not_fused  # noqa: PLC0415  only for --why-not
+    from pirkit.lowering.fusion.print import why_not_fused  # noqa: PLC0415  only for --why-not
 
     about, _, values = question.partition(":")
     names = [name.strip().removeprefix("%") for name in values.split(",")]

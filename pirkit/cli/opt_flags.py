@@ -36,7 +36,7 @@ def make_parser() -> ArgumentParser:
     parser.add_argument("-f", "--format", default="auto", choices=FORMATS, help="format of FILE")
     parser.add_argument("-p", "--pipeline", default="", help="passes, as in 'cse,dce'")
     parser.add_argument("-t", "--target", default="mlir", choices=TARGETS, help="what to print")
-    parser.add_argument("-o", "--output", metavar="OUT", help="write there, whole or not at all")
+    parser.add_argument("-o", "--output", metavar="OUT", help="write there, atomically")
     look = parser.add_argument_group("look")
     look.add_argument(
         "--print",
@@ -95,7 +95,7 @@ def make_parser() -> ArgumentParser:
         help="of --list-ops: the primitive set, with what computes and differentiates each member",
     )
     look.add_argument(
-        "--why-kernel", action="store_true", help="of -t plan: tell each kernel's reason"
+        "--why-kernel", action="store_true", help="of -t plan: show the reason for each kernel"
     )
     look.add_argument(
         "--why-not",
@@ -150,7 +150,7 @@ def make_parser() -> ArgumentParser:
 
 
 def _passes_epilog() -> str:
-    from pirkit.cli.pass_rows import ROWS  # noqa: PLC0415  only for --help
+    from pirkit.cli.pass_table import ROWS  # noqa: PLC0415  only for --help
 
     width = max(len(name) for name, _ in ROWS)
     return "passes:\n" + "\n".join(f"  {name:<{width}}  {line}" for name, line in ROWS)

@@ -13,7 +13,7 @@ from pirkit.diag.errors import PirkitError, UsageError
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
-    from pirkit.frontend.reducing import Oracle
+    from pirkit.frontend.delta_reduce import Oracle
 
 
 def main() -> int:
@@ -36,7 +36,7 @@ def _parser() -> ArgumentParser:
     parser.add_argument(
         "--seconds", type=float, default=60.0, metavar="N", help="stop after about that time"
     )
-    parser.add_argument("-o", "--output", metavar="OUT", help="write there, whole or not at all")
+    parser.add_argument("-o", "--output", metavar="OUT", help="write there, atomically")
     return parser
 
 
@@ -44,13 +44,13 @@ def _run() -> int:
     arguments = _parser().parse_command_line()
 
     from pirkit.dialect.text import print_mlir  # noqa: PLC0415  imports xDSL
+    from pirkit.frontend.delta_reduce import reduce, size  # noqa: PLC0415
     from pirkit.frontend.files import (  # noqa: PLC0415
         READERS,
         detect_format,
         read_text,
         write_file,
     )
-    from pirkit.frontend.reducing import reduce, size  # noqa: PLC0415
 
     text = read_text(arguments.file)
     module = READERS[detect_format(text, arguments.file)](text, arguments.file)
@@ -92,7 +92,7 @@ def _oracle(module: ModuleOp, arguments: argparse.Namespace) -> Oracle:
 def _attempt(module: ModuleOp, arguments: argparse.Namespace) -> None:
     """Verify, run the passes and, for `numbers`, compare. Raises what is wrong."""
     from pirkit.dialect.verify import verify_module  # noqa: PLC0415  imports xDSL
-    from pirkit.frontend.checking import NumberCheck  # noqa: PLC0415
+    from pirkit.frontend.numeric_check import NumberCheck  # noqa: PLC0415
     from pirkit.passes import run_pipeline  # noqa: PLC0415
 
     verify_module(module)
@@ -101,7 +101,7 @@ def _attempt(module: ModuleOp, arguments: argparse.Namespace) -> None:
         return
     check = NumberCheck.of(module, arguments.seed)
     run_pipeline(module, arguments.pipeline)
-    check.require_same(module, "the pipeline")
+    check.require_equal(module, "the pipeline")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from typing import Final
 
 from xdsl.dialects.builtin import ModuleOp
 
-from pirkit.analysis.order import operations
+from pirkit.analysis.execution_order import operations
 from pirkit.dialect.operation import ProgramOp
 from pirkit.dialect.text import print_mlir
 from pirkit.passes import Pass, PipelineResult
@@ -79,8 +79,8 @@ def _part(report: PartReport, result: PipelineResult) -> Iterator[str]:
     for index, step in enumerate(report.steps):
         cells = "".join(_cell(step.counts.get(p), before.get(p)) for p in programs)
         timing = result.timings[index - 1] if index else None
-        told = f"{timing.seconds * 1e3:.2f}</td><td>{timing.rewrites}" if timing else "</td><td>"
-        yield f"<tr><td>{escape(step.name)}</td>{cells}<td>{told}</td></tr>"
+        cost = f"{timing.seconds * 1e3:.2f}</td><td>{timing.rewrites}" if timing else "</td><td>"
+        yield f"<tr><td>{escape(step.name)}</td>{cells}<td>{cost}</td></tr>"
         before = step.counts
     yield "</table>\n"
     if result.remarks:

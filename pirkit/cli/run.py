@@ -81,7 +81,7 @@ def _run_program(arguments: argparse.Namespace) -> int:
     from pirkit.frontend.arrays import read_npz, write_npz  # noqa: PLC0415  not for --version
     from pirkit.frontend.compile import compile  # noqa: PLC0415
     from pirkit.frontend.files import load  # noqa: PLC0415
-    from pirkit.runtime.native.tally import TALLY  # noqa: PLC0415
+    from pirkit.runtime.native.compile_stats import COMPILE_STATS  # noqa: PLC0415
 
     start = time.perf_counter()
     program = load(arguments.paths[0], format=arguments.format, params=arguments.params)
@@ -110,7 +110,7 @@ def _run_program(arguments: argparse.Namespace) -> int:
     if arguments.timing:
         print(
             f"compile {compiled:.3f} s, run median {median(times):.6f} s of {len(times)}\n"
-            f"native code: {TALLY}",
+            f"native code: {COMPILE_STATS}",
             file=sys.stderr,
         )
     if arguments.trace:

@@ -13,11 +13,11 @@ from typing import Final
 
 from pirkit.diag.errors import (
     ArtifactError,
+    DynamicShapeError,
     InputError,
     InternalError,
     LimitError,
     MismatchError,
-    OpenError,
     ParseError,
     PassError,
     PirkitError,
@@ -86,7 +86,7 @@ _TITLES: Final[Mapping[type[PirkitError], Mapping[str, str]]] = {
         "PK0404": "unknown dialect",
         "PK0405": "unknown file format",
     },
-    OpenError: {
+    DynamicShapeError: {
         "PK0406": "known only when the program runs",
     },
     ArtifactError: {

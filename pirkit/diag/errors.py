@@ -89,7 +89,7 @@ class UnsupportedError(InputError):
     default_code = "PK0400"
 
 
-class OpenError(UnsupportedError):
+class DynamicShapeError(UnsupportedError):
     """A rule has to know what the program leaves open: an attribute, or sizes."""
 
     default_code = "PK0406"

@@ -29,7 +29,7 @@ def track(items: Iterable[T], what: str, *, total: int | None = None) -> Iterato
 
 
 @contextmanager
-def late_bar(what: str, total: int, *, after: float) -> Generator[Callable[[int], None]]:
+def delayed_bar(what: str, total: int, *, after: float) -> Generator[Callable[[int], None]]:
     """What is to be told how many of ``total`` are done.
 
     A bar appears on standard error when that took ``after`` seconds and something is left, and

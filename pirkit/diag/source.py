@@ -13,7 +13,7 @@ from typing import Final
 
 from pirkit.diag.limits import DEFAULT
 
-KEPT_TEXTS: Final = 8
+CACHED_TEXTS: Final = 8
 """Registered texts that are kept; a long-lived process reads many programs."""
 
 _texts: Final[dict[str, str]] = {}
@@ -27,7 +27,7 @@ def register_source(name: str, text: str) -> None:
     """
     _texts.pop(name, None)
     _texts[name] = text
-    while len(_texts) > KEPT_TEXTS:
+    while len(_texts) > CACHED_TEXTS:
         _texts.pop(next(iter(_texts)), None)
 
 

@@ -282,9 +282,11 @@ class Builder:
         if UNKNOWN in like.shape or UNKNOWN in x.shape:
             return self("pd_op.reduce_as", x, like)
         lead = x.rank - like.rank
-        spread = [i for i in range(x.rank) if i < lead or (like.shape[i - lead] == 1 != x.shape[i])]
-        kept = lead == 0
-        return self.reshape(self.sum(x, spread, keepdim=kept), like.shape)
+        broadcast_axes = [
+            i for i in range(x.rank) if i < lead or (like.shape[i - lead] == 1 != x.shape[i])
+        ]
+        keeps_dims = lead == 0
+        return self.reshape(self.sum(x, broadcast_axes, keepdim=keeps_dims), like.shape)
 
     def indexed(self, x: Value, index: tuple[Any, ...]) -> Value:
         """``x[index]`` for integers, slices with positive steps, ``...`` and None."""
@@ -323,13 +325,13 @@ def _identity(op: str, x: Value, y: Value) -> Value | None:
     """The operand that a binary op gives back unchanged, if it does."""
     if op == "pd_op.multiply":
         for one, other in ((x, y), (y, x)):
-            if _is_filled(one, 1) and _spreads_to(one, other):
+            if _is_filled(one, 1) and _broadcasts_to(one, other):
                 return other
-    if op in ("pd_op.add", "pd_op.subtract") and _is_filled(y, 0) and _spreads_to(y, x):
+    if op in ("pd_op.add", "pd_op.subtract") and _is_filled(y, 0) and _broadcasts_to(y, x):
         return x
-    if op == "pd_op.add" and _is_filled(x, 0) and _spreads_to(x, y):
+    if op == "pd_op.add" and _is_filled(x, 0) and _broadcasts_to(x, y):
         return y
-    if op == "pd_op.divide" and _is_filled(y, 1) and _spreads_to(y, x):
+    if op == "pd_op.divide" and _is_filled(y, 1) and _broadcasts_to(y, x):
         return x
     return None
 
@@ -344,7 +346,7 @@ def _is_filled(x: Value, number: Number) -> bool:
     return bool(held == number)
 
 
-def _spreads_to(x: Value, other: Value) -> bool:
+def _broadcasts_to(x: Value, other: Value) -> bool:
     """True if broadcasting ``x`` with ``other`` gives the shape and type of ``other``."""
     if x.dtype is not other.dtype:
         return False

@@ -18,11 +18,11 @@ def fingerprint_of(module: ModuleOp, *, places: bool = False) -> str:
     Operations in their order and nesting, operands, types, attributes, and what values are called
     count. It is the same in every process.
     """
-    rows = _Rows(module, places).rows
+    rows = _RowTable(module, places).rows
     return blake2b("\n".join(rows).encode(), digest_size=_BYTES).hexdigest()
 
 
-class _Rows:
+class _RowTable:
     """A module as text that is made to be hashed: one row for each operation and block."""
 
     def __init__(self, module: ModuleOp, places: bool) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pirkit.dialect.opdef import OpDef, find
-from pirkit.dialect.ops.gradients import SOURCES, SUFFIX, forward_name
+from pirkit.dialect.ops.gradient.gradients import SOURCES, SUFFIX, forward_name
 
 
 class Spelling:
@@ -45,9 +45,9 @@ class Spelling:
 
 def _spellings(name: str) -> list[str]:
     """How Paddle may call a value in the op one order higher, the most particular first."""
-    turned = [f"grad_{name.removesuffix(SUFFIX)}"] if name.endswith(SUFFIX) else []
-    prefixed = [f"fwd_{n}" for n in (*turned, name)]
-    return [*prefixed, f"{name}_forward", *turned, name]
+    prefixed_grad = [f"grad_{name.removesuffix(SUFFIX)}"] if name.endswith(SUFFIX) else []
+    prefixed = [f"fwd_{n}" for n in (*prefixed_grad, name)]
+    return [*prefixed, f"{name}_forward", *prefixed_grad, name]
 
 
 ALONE = {"pd_op.sync_batch_norm_grad": "pd_op.batch_norm"}

@@ -191,7 +191,7 @@ def _joined(concat: Operation) -> Constant:
     return None if None in parts else tuple([n for part in parts for n in part])
 
 
-def is_open(value: SSAValue) -> bool:
+def is_dynamic(value: SSAValue) -> bool:
     """True if the program does not tell the attribute that a value stands for."""
     array = constant_array(value)
     return constant_scalar(value) is None and (array is None or None in array)

@@ -11,7 +11,7 @@ from enum import IntEnum
 from typing import Final
 
 
-class Effort(IntEnum):
+class RecomputeCost(IntEnum):
     """How much work an operation is; the split recomputes operations up to an effort."""
 
     NOTHING = 0
@@ -20,7 +20,7 @@ class Effort(IntEnum):
     """Constants, casts, broadcasts, views: as quick as reading the result."""
     CHEAP = 2
     """A pass over the elements, or a few."""
-    DEAR = 3
+    EXPENSIVE = 3
     """Contractions, sorting, regions, and whatever nobody has classified."""
     NEVER = 4
     """Operations with an effect; random ones, because a second draw is another one."""
@@ -32,26 +32,26 @@ VIEW: Final = "view"
 ELEMENTWISE: Final = "elementwise"
 MOVEMENT: Final = "movement"
 
-KINDS: Final[dict[str, Effort]] = {
-    UNSTATED: Effort.DEAR,
-    CONSTANT: Effort.FREE,
-    VIEW: Effort.FREE,
-    ELEMENTWISE: Effort.CHEAP,
-    MOVEMENT: Effort.CHEAP,
-    "reduction": Effort.CHEAP,
-    "scan": Effort.CHEAP,
-    "gather": Effort.CHEAP,
-    "scatter": Effort.CHEAP,
-    "window": Effort.CHEAP,
-    "normalization": Effort.CHEAP,
-    "contraction": Effort.DEAR,
-    "sort": Effort.DEAR,
-    "factorization": Effort.DEAR,
-    "transform": Effort.DEAR,
-    "random": Effort.DEAR,
-    "update": Effort.DEAR,
-    "algorithm": Effort.DEAR,
-    "structure": Effort.DEAR,
+KINDS: Final[dict[str, RecomputeCost]] = {
+    UNSTATED: RecomputeCost.EXPENSIVE,
+    CONSTANT: RecomputeCost.FREE,
+    VIEW: RecomputeCost.FREE,
+    ELEMENTWISE: RecomputeCost.CHEAP,
+    MOVEMENT: RecomputeCost.CHEAP,
+    "reduction": RecomputeCost.CHEAP,
+    "scan": RecomputeCost.CHEAP,
+    "gather": RecomputeCost.CHEAP,
+    "scatter": RecomputeCost.CHEAP,
+    "window": RecomputeCost.CHEAP,
+    "normalization": RecomputeCost.CHEAP,
+    "contraction": RecomputeCost.EXPENSIVE,
+    "sort": RecomputeCost.EXPENSIVE,
+    "factorization": RecomputeCost.EXPENSIVE,
+    "transform": RecomputeCost.EXPENSIVE,
+    "random": RecomputeCost.EXPENSIVE,
+    "update": RecomputeCost.EXPENSIVE,
+    "algorithm": RecomputeCost.EXPENSIVE,
+    "structure": RecomputeCost.EXPENSIVE,
 }
 """Each kind, and the effort of an op of that kind whose record does not say that it is free."""
 

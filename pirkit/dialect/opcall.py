@@ -6,7 +6,7 @@ from typing import Any, NoReturn, cast
 
 from xdsl.ir import SSAValue
 
-from pirkit.diag.errors import OpenError
+from pirkit.diag.errors import DynamicShapeError
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.infer import constant_array, constant_scalar, default_value
 from pirkit.dialect.opdef import OpDef
@@ -15,7 +15,7 @@ from pirkit.dialect.signature import INT_KINDS, REQUIRED, Operand
 from pirkit.dialect.types import meta_of
 
 
-class Late(Value):
+class DynamicAttribute(Value):
     """The value of an attribute that is known only when the program runs.
 
     As an operand it is as good as any; a rule that has to know it raises OpenError (PK0406).
@@ -29,11 +29,11 @@ class Late(Value):
         self.name = name
 
     def _refuse(self, *_: object) -> NoReturn:
-        raise OpenError(
+        raise DynamicShapeError(
             f"`{self.name}` of `{self.op.name}` is known only when the program runs",
             span=span_of(self.op),
             notes=origin_of(self.op),
-            help="compile the program as a whole, or give the attribute as a constant",
+            help="compile the whole program, or give the attribute as a constant",
         )
 
     __iter__ = __index__ = __int__ = __float__ = __len__ = __bool__ = __contains__ = _refuse
@@ -93,10 +93,10 @@ class OpCall:
             known = constant_array(value)
             if known is not None and None not in known:
                 return known
-            return Late(self.b, value, self.op, slot.name)
+            return DynamicAttribute(self.b, value, self.op, slot.name)
         number = constant_scalar(value)
         if number is None:
-            return Late(self.b, value, self.op, slot.name)
+            return DynamicAttribute(self.b, value, self.op, slot.name)
         return int(number) if kind in INT_KINDS else number
 
     def result(self, name: str) -> Any:
@@ -129,8 +129,8 @@ class OpCall:
 
     def again(self, *operands: Any, **attrs: Any) -> Any:
         """The same op with the same attributes on other tensor operands."""
-        kept = {n: getattr(self, n) for n in self.definition.attr_kinds if self._is_set(n)}
-        return self.b(self.definition.base, *operands, **{**kept, **attrs})
+        set_attrs = {n: getattr(self, n) for n in self.definition.attr_kinds if self._is_set(n)}
+        return self.b(self.definition.base, *operands, **{**set_attrs, **attrs})
 
     def _is_set(self, name: str) -> bool:
         if name in self.op.properties:

@@ -34,9 +34,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, TypeVar
 
-from pirkit.diag.additions import Origin, is_again, note_addition
-from pirkit.diag.collection import imported, is_imported
 from pirkit.diag.errors import ConstraintError, UnsupportedError
+from pirkit.diag.gc_pause import imported, is_imported
+from pirkit.diag.plugin_additions import Origin, is_again, note_addition
 from pirkit.diag.plugins import plugins
 from pirkit.dialect.kinds import KINDS, TRAITS, UNSTATED
 from pirkit.dialect.signature import Attr, Operand, Result, Signature, parse_signature
@@ -283,9 +283,9 @@ class RuleTable:
     share the rules of their pure op. Raises ValueError for a second rule unless ``override``.
     """
 
-    def __init__(self, concern: str, home: str | None = None) -> None:
+    def __init__(self, concern: str, package: str | None = None) -> None:
         self.concern = concern
-        self._home = home
+        self._package = package
         """The package that holds the rules, if not the families: imported when one is asked for."""
         self._rules: dict[str, Callable[..., Any]] = {}
         self._origins: dict[str, Origin] = {}
@@ -293,7 +293,7 @@ class RuleTable:
     def __call__(self, *ops: OpDef | str, override: bool = False) -> Callable[[F], F]:
         def register(rule: F) -> F:
             if override:  # what is replaced has to be there
-                self._read_home()
+                self._load_home()
             for which in ops:
                 name = which if isinstance(which, str) else which.name
                 if name not in OPS:
@@ -308,16 +308,16 @@ class RuleTable:
 
         return register
 
-    def _read_home(self) -> None:
-        home = self._home
-        if home is not None:
-            imported(home)  # where another thread does so, this one waits for it
-            if is_imported(home):  # it is not where the home itself asks
-                self._home = None
+    def _load_home(self) -> None:
+        package = self._package
+        if package is not None:
+            imported(package)  # where another thread does so, this one waits for it
+            if is_imported(package):  # it is not where the home itself asks
+                self._package = None
 
     def get(self, definition: OpDef) -> Callable[..., Any] | None:
         """The rule of an op or of its pure twin, or None."""
-        self._read_home()
+        self._load_home()
         return self._rules.get(definition.name) or self._rules.get(definition.base.name)
 
     def of(self, definition: OpDef) -> Callable[..., Any]:
@@ -358,7 +358,7 @@ views of its arguments.
 draws: Final = RuleTable("draws")
 """``rule(attributes) -> bool``: whether a call of a random op draws; without a rule it does.
 
-Draws are numbered, so a call that draws nothing takes no number: taken apart or not, the calls
+Draws are numbered, so a call that draws nothing takes no number: decomposed or not, the calls
 behind it draw the same.
 """
 
@@ -391,14 +391,14 @@ jet: Final = RuleTable("jet", _RULES)
 A series is a list of the Taylor coefficients 1, 2... of a value along a direction, None for zero.
 """
 
-slopes: Final = RuleTable("slopes", _RULES)
+local_derivatives: Final = RuleTable("local_derivatives", _RULES)
 """``rule(call, x, y) -> series``: the derivative of a function of one operand along a curve.
 
 Takes the coefficients 0, 1... of operand and result, and gives as many. With it a reverse sweep
 goes over the series of a function at once.
 """
 
-index_maps: Final = RuleTable("index_maps", f"{_RULES}.maps")
+index_maps: Final = RuleTable("index_maps", f"{_RULES}.index_maps")
 """``rule(call) -> value | tuple of values | Opaque``: what each element of a result is made from.
 
 Takes a :class:`pirkit.dialect.map_expr.call.MapCall` and gives a tree, or a reduction, for each

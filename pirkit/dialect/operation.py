@@ -258,7 +258,7 @@ def create(
     if signature.has_absent_operands:
         held[OPERAND_SEGMENTS] = _segments(tuple([o is not None for o in operands]))
         operands = [o for o in operands if o is not None]
-    if signature.has_absent_results and (None in result_types or not signature.spreads_results):
+    if signature.has_absent_results and (None in result_types or not signature.unpacks_results):
         held[RESULT_SEGMENTS] = _segments(tuple([t is not None for t in result_types]))
         result_types = [t for t in result_types if t is not None]
     return cls.create(

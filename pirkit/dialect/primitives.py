@@ -1,7 +1,7 @@
 """The primitive set: the ops that programs consist of after `decompose`.
 
 The set is closed. Every other op has a ``decompose`` rule that ends here or is *opaque*, a whole of
-its own that no rule takes apart; every primitive has a ``vjp`` rule in ops that end here too, or is
+its own that no rule decomposes; every primitive has a ``vjp`` rule in ops that end here too, or is
 not differentiable: its result is discrete, piecewise constant, or about shapes only. An op is a
 primitive if no composition of others computes it as well: as exactly, for as many inputs, in as few
 passes over memory. What closes families under differentiation (`pow` with a number, `rsqrt`,
@@ -185,15 +185,15 @@ _DISCRETE: Final[dict[str, dict[str, str]]] = {
     "places": {
         "argmax": "where the largest element is",
         "argmin": "where the smallest element is",
-        "nonzero": "places, as many as the data tell",
-        "unique": "distinct elements, as many as the data tell",
+        "nonzero": "places, a data-dependent number of them",
+        "unique": "distinct elements, a data-dependent number of them",
         "searchsorted": "places by bisection",
     },
     "boxes": {
         "prior_box": "boxes that follow from sizes only",
         "yolo_box": "boxes and scores of a prediction, for choosing between them",
-        "distribute_fpn_proposals": "sorts boxes by their sizes, as many as the data tell",
-        "generate_proposals": "chooses boxes, as many as the data tell",
+        "distribute_fpn_proposals": "sorts boxes by their sizes, a data-dependent number of them",
+        "generate_proposals": "chooses boxes, a data-dependent number of them",
         "nms": "as `generate_proposals`",
         "multiclass_nms3": "as `nms`, class by class",
     },
@@ -224,7 +224,7 @@ _DISCRETE: Final[dict[str, dict[str, str]]] = {
         "array_read": "reads a list by number",
         "array_length": "how long a list has become",
         "array_pop": "takes from a list",
-        "array_to_tensor": "joins a list, which is as long as the data tell",
+        "array_to_tensor": "joins a list, whose length depends on the data",
     },
     "the program": {
         "data": "an input",

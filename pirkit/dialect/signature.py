@@ -95,7 +95,7 @@ class Signature:
         return any(r.optional for r in self.results)
 
     @cached_property
-    def spreads_results(self) -> bool:
+    def unpacks_results(self) -> bool:
         """True if the last result slot stands for any number of results."""
         return any(r.variadic for r in self.results)
 

@@ -16,14 +16,14 @@ from xdsl.printer import Printer
 from xdsl.utils import exceptions as xdsl_errors
 from xdsl.utils.mlir_lexer import MLIRTokenKind
 
-from pirkit.diag.collection import uncollected
 from pirkit.diag.errors import ParseError, PirkitError
+from pirkit.diag.gc_pause import uncollected
 from pirkit.diag.limits import check
 from pirkit.diag.span import Span
 from pirkit.dialect.attrs import ATTRIBUTES
 from pirkit.dialect.opdef import all_ops, lookup
 from pirkit.dialect.operation import ProgramOp, class_named, class_of
-from pirkit.dialect.text_guard import depth_of, guard
+from pirkit.dialect.parser_limits import depth_of, guard
 from pirkit.dialect.types import types
 
 _CODES: Final = (
@@ -260,7 +260,7 @@ class _Parser(Parser):
                 error.message = f"unknown dialect `{name.partition('.')[0]}`"
                 error.help = "programs are written in the dialects `pir` and `pd_op`"
             raise
-        raise ParseError(f"operation `{name}` cannot stand here", span=self.here())
+        raise ParseError(f"operation `{name}` is not allowed here", span=self.here())
 
 
 def print_mlir(module: mlir.ModuleOp, *, generic: bool = False, locations: bool = False) -> str:

@@ -23,7 +23,7 @@ from pirkit.dialect.sizes import DimsAttr, Size, number
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.meta import (
-    MOST_BYTES,
+    MAX_BYTES_IN_TILES,
     UNKNOWN,
     Meta,
     TensorMeta,
@@ -189,7 +189,7 @@ def _addressable(meta: TensorMeta) -> TensorMeta:
     if is_addressable(meta):
         return meta
     raise LimitError(
-        f"`{meta}` is more than {MOST_BYTES:,} bytes",
+        f"`{meta}` is more than {MAX_BYTES_IN_TILES:,} bytes",
         code="PK0305",
         help="no array can be that large; look at the sizes that the shape is computed from",
     )

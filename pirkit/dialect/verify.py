@@ -20,6 +20,7 @@ from xdsl.utils.exceptions import VerifyException
 from pirkit.diag.errors import ConstraintError, LimitError, PirkitError, VerifyError
 from pirkit.diag.limits import check
 from pirkit.dialect.attrs import DISCARDABLE, KINDS, is_discardable
+from pirkit.dialect.declared_types import is_left_empty, may_declare
 from pirkit.dialect.infer import infer_result_types
 from pirkit.dialect.opdef import OpDef, infer_meta
 from pirkit.dialect.operation import (
@@ -34,7 +35,6 @@ from pirkit.dialect.operation import (
     span_of,
 )
 from pirkit.dialect.signature import REQUIRED
-from pirkit.dialect.stated import is_left_empty, may_state
 from pirkit.dialect.types import OPAQUE, check_names, meta_of
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import UNKNOWN, Meta, TensorMeta, compatible
@@ -50,9 +50,7 @@ def verify_module(module: mlir.ModuleOp) -> None:
     symbols: dict[str, ProgramOp] = {}
     for op in module.ops:
         if not isinstance(op, ProgramOp):
-            _fail(
-                op, "PK0209", f"`{op.name}` stands outside a program", "put it in a `pir.program`"
-            )
+            _fail(op, "PK0209", f"`{op.name}` is outside a program", "put it in a `pir.program`")
         verify_program(op)
         if op.symbol in symbols:
             _fail(op, "PK0207", f"there are two programs called @{op.symbol}")
@@ -341,7 +339,7 @@ def _check_result_types(op: PirOp, definition: OpDef) -> None:
     for slot, (have, want) in enumerate(zip(declared, inferred, strict=True)):
         if have is None or want is None or have.type is want:
             continue
-        if not may_state(op, slot, meta_of(want)):
+        if not may_declare(op, slot, meta_of(want)):
             _fail(
                 op,
                 "PK0202",

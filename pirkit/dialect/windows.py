@@ -181,11 +181,11 @@ def fit(x: Array, targets: Sequence[tuple[int, int]]) -> Array:
     """
     lead = x.ndim - len(targets)
     sizes = x.shape[lead:]
-    kept = [
+    remaining = [
         slice(max(-shift, 0), max(min(size, length - shift), 0))
         for (shift, length), size in zip(targets, sizes, strict=True)
     ]
-    cut = x[(slice(None),) * lead + tuple(kept)]
+    cut = x[(slice(None),) * lead + tuple(remaining)]
     if cut.shape[lead:] == tuple(length for _, length in targets):
         return cut
     out = np.zeros((*x.shape[:lead], *(length for _, length in targets)), x.dtype)

@@ -1,6 +1,6 @@
 """Programs in and out. Importing the package imports what all of it needs, in one sweep."""
 
-from pirkit.diag.collection import importing
+from pirkit.diag.gc_pause import importing
 
 with importing():
     from pirkit.frontend import files as files

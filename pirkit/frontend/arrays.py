@@ -13,8 +13,8 @@ import numpy as np
 
 from pirkit.diag.errors import ArtifactError
 from pirkit.diag.span import Span
+from pirkit.runtime.atomic_write import atomic_write
 from pirkit.runtime.dtype import BY_NAME, DType, bfloat16
-from pirkit.runtime.replacing import replacing
 
 Array = np.ndarray[Any, Any]
 
@@ -79,7 +79,7 @@ def write_npz(path: str, arrays: Mapping[str, Array]) -> None:
         name: array.view(np.uint16) if array.dtype == bfloat16.np else array
         for name, array in arrays.items()
     }
-    with replacing(path) as file:
+    with atomic_write(path) as file:
         np.savez(file, **storable)  # pyright: ignore[reportArgumentType]
 
 

@@ -11,7 +11,7 @@ from xdsl.ir import Operation
 from pirkit.diag.errors import PassError
 from pirkit.diag.span import Span
 from pirkit.dialect.operation import span_of
-from pirkit.frontend.checking import NumberCheck
+from pirkit.frontend.numeric_check import NumberCheck
 from pirkit.passes import Pass, run_pipeline
 
 

@@ -15,7 +15,7 @@ from pirkit.dialect.infer import default_value
 from pirkit.dialect.opdef import OpDef
 from pirkit.dialect.signature import INT_KINDS, REQUIRED, Attr, Operand
 from pirkit.frontend.python_defaults import EVERYWHERE, filled
-from pirkit.runtime.tensor.interning import element_type
+from pirkit.runtime.tensor.meta_cache import element_type
 
 ABSENT: Final = object()
 
@@ -33,18 +33,18 @@ def sort_arguments(
     args: Sequence[Any],
     keywords: Mapping[str, Any],
     *,
-    later: Container[str] = (),
+    dynamic: Container[str] = (),
 ) -> Arguments:
     """Sort the arguments of a Python call by the signature of the op: operands, then attributes.
 
-    Attributes named in ``later`` are left out: the caller has them.
+    Attributes named in ``dynamic`` are left out: the caller has them.
 
     Raises UsageError (PK0701), naming the op and its parameters, for too many, unknown, repeated or
     missing arguments and for an attribute of a wrong type.
     """
     slots: tuple[Operand | Attr, ...] = (*definition.operands, *definition.attrs)
     if definition.operands and definition.operands[-1].variadic:
-        return _spread(definition, args, keywords)
+        return _unpacked(definition, args, keywords)
     names = [s.name for s in slots]
     if len(args) > len(names):
         raise _wrong(definition, f"takes {len(names)} arguments, got {len(args)}")
@@ -54,7 +54,7 @@ def sort_arguments(
         if name in given:
             raise _wrong(definition, f"got `{name}` twice")
         given[name] = value
-    return _filled(definition, given, later=later)
+    return _filled(definition, given, dynamic=dynamic)
 
 
 def _check_name(definition: OpDef, name: str, names: Sequence[str]) -> None:
@@ -66,7 +66,7 @@ def _check_name(definition: OpDef, name: str, names: Sequence[str]) -> None:
     raise _wrong(definition, f"has no parameter `{name}`", hint)
 
 
-def _spread(definition: OpDef, args: Sequence[Any], keywords: Mapping[str, Any]) -> Arguments:
+def _unpacked(definition: OpDef, args: Sequence[Any], keywords: Mapping[str, Any]) -> Arguments:
     """An op that takes any number of tensors."""
     for name in keywords:
         _check_name(definition, name, list(definition.attr_kinds))
@@ -79,14 +79,14 @@ def _filled(
     given: dict[str, Any],
     *,
     skip: bool = False,
-    later: Container[str] = (),
+    dynamic: Container[str] = (),
 ) -> Arguments:
     tensors: list[Any] = []
     attrs: dict[str, Any] = {}
     given = filled(definition.base.name, given)
     for slot in definition.operands:
         value = given.get(slot.name, ABSENT)
-        if slot.name in later:
+        if slot.name in dynamic:
             continue
         if slot.kind is not None:
             attrs[slot.name] = _attribute(definition, slot, slot.kind, value)

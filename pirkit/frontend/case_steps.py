@@ -11,7 +11,7 @@ import numpy as np
 
 from pirkit.diag.errors import ArtifactError
 from pirkit.diag.span import Span
-from pirkit.frontend.captured import Case
+from pirkit.frontend.captured_case import Case
 from pirkit.frontend.compile import compile
 from pirkit.frontend.files import Program, load
 from pirkit.runtime.executor import Executable

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from pirkit.diag.errors import MismatchError
-from pirkit.frontend.captured import Case, Tolerance, open_case
+from pirkit.frontend.captured_case import Case, Tolerance, open_case
 from pirkit.frontend.case_steps import SOURCES, Comparison
 from pirkit.lowering.prim import default_pipeline
 

@@ -7,11 +7,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from pirkit.diag.collection import importing
 from pirkit.diag.errors import PassError, VerifyError
+from pirkit.diag.gc_pause import importing
+from pirkit.frontend.cached_plans import cached_plan, plan_key, store_plan
 from pirkit.frontend.files import Program
-from pirkit.frontend.kept_plans import keep_plan, kept_plan, key_of_plan
-from pirkit.lowering.kernels import KernelLibrary
+from pirkit.lowering.kernel_library import KernelLibrary
 from pirkit.lowering.prim import default_pipeline, with_prim
 from pirkit.runtime.executor import Executable
 from pirkit.runtime.plan import Plan
@@ -67,7 +67,7 @@ def compile(
     operators apart into primitives first, but for those in ``prim_keep``; by default the
     environment decides (``PIRKIT_PRIM=1``, ``PIRKIT_PRIM_KEEP=softmax;gelu``). ``certify`` solves
     the indices of each fused kernel again before each launch, and launches none that differs. The
-    plan is kept on disk for later processes (see `keeping.py`).
+    plan is cached on disk for later processes (see `compile_cache.py`).
 
     Raises UsageError for an unknown backend, UnsupportedError for an op without a kernel and for a
     device that this machine does not have.
@@ -83,8 +83,8 @@ def compile(
 
 def _plan(program: Program, pipeline: str, entry: str | None, library: KernelLibrary) -> Plan:
     """The plan that is kept of a program, or a new one, which is kept then."""
-    key = key_of_plan(program, pipeline, entry, library)
-    plan = kept_plan(key) if key is not None else None
+    key = plan_key(program, pipeline, entry, library)
+    plan = cached_plan(key) if key is not None else None
     if plan is None:
         with importing():
             from pirkit.lowering.plan_writer import write_plan  # noqa: PLC0415  unless it is kept
@@ -92,5 +92,5 @@ def _plan(program: Program, pipeline: str, entry: str | None, library: KernelLib
         lowered_from = run_passes(program, pipeline) if pipeline else program
         plan = write_plan(lowered_from.entry(entry), library=library)
         if key is not None:
-            keep_plan(key, plan)
+            store_plan(key, plan)
     return plan

@@ -20,7 +20,7 @@ from pirkit.dialect.kinds import COPY
 from pirkit.dialect.opdef import RANDOM, OpDef
 from pirkit.frontend.calls import Arguments, sort_arguments
 from pirkit.frontend.signatures import signature_of
-from pirkit.lowering.kernels import KernelLibrary
+from pirkit.lowering.kernel_library import KernelLibrary
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.binding import KERNEL_FAULTS, Binding
 from pirkit.runtime.convert import convert
@@ -30,7 +30,7 @@ from pirkit.runtime.meta import Meta, TensorMeta, VecMeta
 from pirkit.runtime.plan import Call
 from pirkit.runtime.registry import KERNELS
 from pirkit.runtime.tensor.dense import DenseTensor
-from pirkit.runtime.tensor.interning import meta_of
+from pirkit.runtime.tensor.meta_cache import meta_of
 
 Result = Any
 Run = Callable[[Any], Result]

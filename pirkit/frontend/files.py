@@ -30,7 +30,7 @@ from pirkit.frontend.paddle.params import (
 )
 from pirkit.frontend.paddle.text_reader import read_paddle_text
 from pirkit.frontend.paddle.text_writer import write_paddle_text
-from pirkit.runtime.replacing import replacing
+from pirkit.runtime.atomic_write import atomic_write
 
 Array = np.ndarray[Any, Any]
 Reader = Callable[[str, str], mlir.ModuleOp]
@@ -86,16 +86,16 @@ def _print_plans(module: mlir.ModuleOp) -> str:
 
 
 def _print_map_exprs(module: mlir.ModuleOp) -> str:
-    from pirkit.lowering.fusion.showing import print_map_exprs  # noqa: PLC0415  as above
+    from pirkit.lowering.fusion.print import print_map_exprs  # noqa: PLC0415  as above
 
     return print_map_exprs(module)
 
 
 def explain_kernels(module: mlir.ModuleOp, backend: str = "cpu") -> str:
     """Which kernel runs each operation of the module's programs, and why."""
-    from pirkit.lowering.kernels import KernelLibrary  # noqa: PLC0415  not for text in and out
+    from pirkit.lowering.explain_kernels import why_kernels  # noqa: PLC0415
+    from pirkit.lowering.kernel_library import KernelLibrary  # noqa: PLC0415  not for text in and out
     from pirkit.lowering.plan_writer import write_plan  # noqa: PLC0415
-    from pirkit.lowering.why import why_kernels  # noqa: PLC0415
 
     library = KernelLibrary(backend)
     programs = (op for op in module.ops if isinstance(op, ProgramOp))
@@ -214,9 +214,9 @@ def load(path: str | os.PathLike[str], *, format: str = "auto", params: Any = No
     if name == "-":
         register_source(source, text)
     program = Program(parse(text, format=format, name=source), source=source)
-    beside = Path(name).with_suffix(".pdiparams")
-    if params is None and name.endswith(".json") and beside.is_file():
-        params = beside
+    params_file = Path(name).with_suffix(".pdiparams")
+    if params is None and name.endswith(".json") and params_file.is_file():
+        params = params_file
     if params is not None:
         program.params = load_params(str(params), program.module)
     return program
@@ -280,5 +280,5 @@ def save_params(path: str, params: Mapping[str, Array]) -> None:
 def write_file(path: str, text: str) -> None:
     """Write a text to a file, whole or not at all. Raises ArtifactError if that is impossible."""
     data = text.encode("utf-8")
-    with replacing(path) as file:
+    with atomic_write(path) as file:
         file.write(data)

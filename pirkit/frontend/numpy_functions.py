@@ -27,7 +27,7 @@ from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.meta import UNKNOWN
 from pirkit.runtime.tensor.dense import DenseTensor
-from pirkit.runtime.tensor.interning import DTypeLike, element_type
+from pirkit.runtime.tensor.meta_cache import DTypeLike, element_type
 from pirkit.runtime.tensor.methods import Axis
 
 FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {}

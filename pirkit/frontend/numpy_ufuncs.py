@@ -16,10 +16,10 @@ from pirkit.diag.errors import TraceError
 from pirkit.dialect.build import Builder, Value
 from pirkit.frontend.user_line import user_span
 from pirkit.runtime import dtype as dt
-from pirkit.runtime.convert import HALVES
+from pirkit.runtime.convert import HALF_TYPES
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.tensor.dense import DenseTensor
-from pirkit.runtime.tensor.interning import element_type
+from pirkit.runtime.tensor.meta_cache import element_type
 
 Rule = Callable[..., Any]
 """From a builder and the operands, of the loop's types, to the result."""
@@ -100,7 +100,7 @@ def _loop(ufunc: np.ufunc, *kinds: Any) -> tuple[DType, ...]:
     found = _resolved(ufunc, kinds)
     if isinstance(found, str):
         raise refused(f"`numpy.{ufunc.__name__}`: {found}", "cast the operands with `astype`")
-    if ufunc is np.matmul and len(set(kinds)) == 1 and kinds[0] in HALVES:
+    if ufunc is np.matmul and len(set(kinds)) == 1 and kinds[0] in HALF_TYPES:
         return (element_type(kinds[0]),) * 3  # `ml_dtypes` leaves the product wider
     return found
 

@@ -15,8 +15,8 @@ from pirkit.runtime.plan import Port
 
 Array = np.ndarray[Any, Any]
 
-OPEN_DIMENSION: Final = 2
-"""Size that is drawn for a dimension that the program leaves open."""
+DYNAMIC_DIMENSION: Final = 2
+"""Size that is drawn for a dimension that the program does not determine."""
 
 
 def random_inputs(ports: Iterable[Port], seed: int, integers: int = 2) -> dict[str, Array]:
@@ -42,7 +42,7 @@ def _draw(name: str, meta: Meta, seed: int, integers: int) -> Array:
     if not isinstance(meta, TensorMeta):
         raise UsageError(f"`{name}` is a {meta}, which cannot be drawn; give inputs as a file")
     rng = np.random.default_rng([seed, zlib.crc32(name.encode())])
-    shape = tuple(OPEN_DIMENSION if d < 0 else d for d in meta.shape)
+    shape = tuple(DYNAMIC_DIMENSION if d < 0 else d for d in meta.shape)
     if meta.dtype.kind in ("bool", "int", "uint"):
         return rng.integers(0, integers, shape).astype(meta.dtype.np)
     return np.asarray(rng.standard_normal(shape)).astype(meta.dtype.np)

@@ -28,7 +28,7 @@ class Recording(Builder):
     def __init__(self, program: ProgramOp) -> None:
         super().__init__(program.block)
         self.program = program
-        self.is_open = True
+        self.is_dynamic = True
         self.serial = next(_SERIALS)
         """Traces that begin inside another have a higher number."""
         self.known: KnownValues | None = None
@@ -36,7 +36,7 @@ class Recording(Builder):
 
     def insert(self, op: PirOp) -> PirOp:
         """Emit an op at the user's line. Raises TraceError if the trace is over."""
-        if not self.is_open:
+        if not self.is_dynamic:
             raise self.leaked()
         if self.location is None:
             op.location = user_location()
@@ -63,11 +63,11 @@ class Recording(Builder):
     def own(self, value: Value) -> Value:
         """A value of this program. Raises TraceError for one of another."""
         if value.b is self:
-            if not self.is_open:
+            if not self.is_dynamic:
                 raise self.leaked(value)
             return value
         other = value.b
-        if isinstance(other, Recording) and other.is_open and self.is_open:
+        if isinstance(other, Recording) and other.is_dynamic and self.is_dynamic:
             error = OuterValueError(
                 "a value of one traced function is used in another",
                 code="PK0707",

@@ -14,8 +14,8 @@ from safetensors.numpy import save
 from pirkit.diag.errors import ArtifactError
 from pirkit.diag.span import Span
 from pirkit.runtime import dtype as dt
+from pirkit.runtime.atomic_write import atomic_write
 from pirkit.runtime.dtype import DType
-from pirkit.runtime.replacing import replacing
 
 Array = np.ndarray[Any, Any]
 
@@ -76,5 +76,5 @@ def _array(path: str, name: str, tensor: Mapping[str, Any]) -> Array:
 def write_safetensors(path: str, arrays: Mapping[str, Array]) -> None:
     """Write named arrays, whole or not at all. Raises ArtifactError (PK0506) if impossible."""
     data = save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
-    with replacing(path) as file:
+    with atomic_write(path) as file:
         file.write(data)

@@ -24,7 +24,7 @@ from pirkit.frontend.user_line import user_span
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.tensor.dense import DenseTensor
-from pirkit.runtime.tensor.interning import DTypeLike, element_type
+from pirkit.runtime.tensor.meta_cache import DTypeLike, element_type
 from pirkit.runtime.tensor.methods import TensorMethods
 
 Array = np.ndarray[Any, Any]

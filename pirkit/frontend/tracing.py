@@ -35,7 +35,7 @@ from pirkit.runtime.dtype import DType
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.place import UNDEFINED
 from pirkit.runtime.tensor.dense import DenseTensor
-from pirkit.runtime.tensor.interning import meta_of as array_meta
+from pirkit.runtime.tensor.meta_cache import meta_of as array_meta
 
 Array = np.ndarray[Any, Any]
 
@@ -59,16 +59,18 @@ class Recorder(Recording):
         attributes = {k: v for k, v in keywords.items() if not isinstance(v, Value)}
         dynamic = {k: v for k, v in keywords.items() if isinstance(v, Value)}
         kinds = {o.name for o in definition.operands if o.kind is not None}
-        late = {k: self.own(v) for k, v in dynamic.items() if k in kinds}
+        dynamic_attrs = {k: self.own(v) for k, v in dynamic.items() if k in kinds}
         tensors = {k: v for k, v in dynamic.items() if k not in kinds}
         try:
-            sorted_ = sort_arguments(definition, args, {**attributes, **tensors}, later=tuple(late))
+            sorted_ = sort_arguments(
+                definition, args, {**attributes, **tensors}, dynamic=tuple(dynamic_attrs)
+            )
         except PirkitError as error:
             error.span = error.span or user_span()
             raise
         typed = next((v for v in _flat(sorted_.tensors) if isinstance(v, Value)), None)
         operands = [self.value(v, typed) for v in sorted_.tensors]
-        found = self(definition, *operands, **{**sorted_.attrs, **late})
+        found = self(definition, *operands, **{**sorted_.attrs, **dynamic_attrs})
         results = cast("tuple[Value | None, ...]", found if isinstance(found, tuple) else (found,))
         shown = [
             v
@@ -152,14 +154,14 @@ def trace(
     inputs = [recorder.input(f"x{i}", leaf_meta(leaf)) for i, leaf in enumerate(leaves)]
     if run is not None:
         given = ChainMap({f"x{i}": leaf for i, leaf in enumerate(leaves)}, recorder.captured)
-        recorder.known = KnownValues(program, given, fed, run)
+        recorder.known = KnownValues(program, given, bound_input, run)
     try:
         result = function(*tree.unflatten(shape, iter(inputs)))
         found, result_shape = tree.flatten(result)
         for i, value in enumerate(found):
             recorder("pir.shadow_output", recorder.value(value), output_name=f"y{i}")
     finally:
-        recorder.is_open = False
+        recorder.is_dynamic = False
     module = ModuleOp([program])
     return Traced(Program(module, {}, "<traced>"), recorder.captured, result_shape)
 
@@ -176,7 +178,7 @@ def leaf_meta(leaf: Any) -> TensorMeta:
     return array_meta(array.shape, array.dtype)
 
 
-def fed(leaf: Any) -> Any:
+def bound_input(leaf: Any) -> Any:
     """The array of an argument, of the type that :func:`leaf_meta` tells."""
     if isinstance(leaf, DenseTensor):
         return leaf.array
@@ -198,4 +200,4 @@ def fingerprint(program: ProgramOp) -> Hashable:
     return tuple(rows)
 
 
-__all__ = ["Recorder", "Traced", "fed", "fingerprint", "leaf_meta", "trace"]
+__all__ = ["Recorder", "Traced", "bound_input", "fingerprint", "leaf_meta", "trace"]

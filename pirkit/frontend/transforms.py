@@ -22,7 +22,7 @@ from pirkit.dialect.operation import ProgramOp
 from pirkit.frontend import tree
 from pirkit.frontend.files import Program
 from pirkit.frontend.recording import OuterValueError
-from pirkit.frontend.tracing import Recorder, fed, fingerprint, trace
+from pirkit.frontend.tracing import Recorder, bound_input, fingerprint, trace
 from pirkit.frontend.user_line import user_span
 from pirkit.lowering.prim import with_prim
 from pirkit.runtime.meta import UNKNOWN
@@ -35,7 +35,7 @@ Function = Callable[..., Any]
 Argnums = int | Sequence[int]
 
 PIPELINE: Final = "taylor,expand-gradients,@simplify"
-PROGRAMS_KEPT: Final = 256
+CACHED_PROGRAMS: Final = 256
 
 _EXECUTABLES: Final[OrderedDict[Hashable, Executable]] = OrderedDict()
 
@@ -232,9 +232,9 @@ def _run_program(program: Program, inputs: Mapping[str, Any]) -> list[Any]:
         from pirkit.frontend.compile import compile  # noqa: PLC0415  not to record a derivative
 
         exe = _EXECUTABLES[key] = compile(program, pipeline=PIPELINE)
-        if len(_EXECUTABLES) > PROGRAMS_KEPT:
+        if len(_EXECUTABLES) > CACHED_PROGRAMS:
             _EXECUTABLES.popitem(last=False)
-    found = exe.run({name: fed(leaf) for name, leaf in inputs.items()})
+    found = exe.run({name: bound_input(leaf) for name, leaf in inputs.items()})
     return [found[f"y{i}"] for i in range(len(found))]
 
 
@@ -330,8 +330,8 @@ def _direction(given: Any, like: Value) -> Value:
         return b.like(float(cast(float, given)), like)
     value = b.value(given, like)
     pairs = zip(value.shape, like.shape, strict=False)
-    is_open = value.meta != like.meta and all(m == n or UNKNOWN in (m, n) for m, n in pairs)
-    return b.expand_like(value, like) if is_open and value.rank == like.rank else value
+    is_dynamic = value.meta != like.meta and all(m == n or UNKNOWN in (m, n) for m, n in pairs)
+    return b.expand_like(value, like) if is_dynamic and value.rank == like.rank else value
 
 
 def _several(found: Any) -> tuple[Value, ...]:

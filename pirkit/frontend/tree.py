@@ -1,4 +1,4 @@
-"""Nested lists, tuples and dicts of tensors, taken apart and put together."""
+"""Nested lists, tuples and dicts of tensors, flattened and unflattened."""
 
 from __future__ import annotations
 

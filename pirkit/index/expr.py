@@ -87,7 +87,7 @@ class Floor(Atom):
         )
 
 
-class Spread(Atom):
+class Broadcast(Atom):
     """``inner`` along an axis of ``extent`` elements; 0 if the axis turns out to have one only."""
 
     __slots__ = ("extent", "inner")
@@ -148,7 +148,7 @@ class Expr:
         for atom, _ in terms:
             if isinstance(atom, Iter):
                 found.add(atom)
-            elif isinstance(atom, Floor | Spread):
+            elif isinstance(atom, Floor | Broadcast):
                 found |= atom.inner.iters
                 self.has_reads |= atom.inner.has_reads
             elif isinstance(atom, Read):
@@ -228,7 +228,7 @@ def _number(number: int) -> str:
     return f"({text})" if " " in text else text
 
 
-MOST_FLOORS: Final = 4
+MAX_FLOORS: Final = 4
 """Floors of an expression up to which its bounds are looked at closely."""
 
 COUNTS: Final[dict[str, int]] = {"atoms": 0, "expressions": 0, "simplifications": 0}
@@ -237,7 +237,7 @@ COUNTS: Final[dict[str, int]] = {"atoms": 0, "expressions": 0, "simplifications"
 _ITERS: Final[dict[tuple[str, int], Expr]] = {}
 _FLOORS: Final[dict[tuple[Expr, int], Expr]] = {}
 _FLOOR_ATOMS: Final[dict[tuple[Expr, int], Floor]] = {}
-_SPREADS: Final[dict[tuple[Expr, int], Expr]] = {}
+_BROADCASTS: Final[dict[tuple[Expr, int], Expr]] = {}
 _READS: Final[dict[tuple[int, tuple[Expr, ...], int, bool], Expr]] = {}
 _EXPRS: Final[dict[tuple[tuple[tuple[Atom, int], ...], int], Expr]] = {}
 
@@ -270,8 +270,8 @@ def _limits_of_floor(inner: Expr, by: int) -> Limits:
     found = [n if n is None or is_sized(n) else n // by for n in (low, high)]
     for k, n in enumerate((low, high)):
         if n is not None and is_sized(n):
-            whole, rest = divided(n, by)
-            found[k] = whole if not is_sized(rest) else None
+            entire, rest = divided(n, by)
+            found[k] = entire if not is_sized(rest) else None
     return found[0], found[1]
 
 
@@ -313,18 +313,18 @@ def _bounds(terms: tuple[tuple[Atom, int], ...], constant: int) -> Bounds:
     for atom, factor in terms:
         if not isinstance(atom, Floor) or atom not in left or factor % atom.by:
             continue
-        whole = -(factor // atom.by)
-        part = _remainder_of(atom, whole, left)
+        entire = -(factor // atom.by)
+        part = _remainder_of(atom, entire, left)
         if part is None:
             continue
         for inner, coefficient in part.terms:
-            left[inner] -= whole * coefficient
+            left[inner] -= entire * coefficient
             if not left[inner]:
                 del left[inner]
         del left[atom]
-        low -= whole * part.constant
-        high -= whole * part.constant
-        span = whole * (atom.by - 1)
+        low -= entire * part.constant
+        high -= entire * part.constant
+        span = entire * (atom.by - 1)
         low, high = low + min(span, 0), high + max(span, 0)
     for atom, factor in left.items():
         ends = (factor * atom.bounds[0], factor * atom.bounds[1])
@@ -336,7 +336,7 @@ def _sharper(expr: Expr, known: Bounds) -> Bounds:
     """Bounds that see remainders whose two parts were simplified in different ways."""
     low, high = known
     floors = [(a, k) for a, k in expr.terms if isinstance(a, Floor)]
-    if not 0 < len(floors) <= MOST_FLOORS or len(expr.terms) == 1:
+    if not 0 < len(floors) <= MAX_FLOORS or len(expr.terms) == 1:
         return known
     for atom, k in floors:
         by, sign = abs(k), -1 if k > 0 else 1
@@ -353,10 +353,10 @@ def _sharper(expr: Expr, known: Bounds) -> Bounds:
     return low, high
 
 
-def _remainder_of(atom: Floor, whole: int, left: Mapping[Atom, int]) -> Expr | None:
+def _remainder_of(atom: Floor, entire: int, left: Mapping[Atom, int]) -> Expr | None:
     """The expression whose remainder is in the combination, if all of it is."""
     inner = atom.inner
-    if all(left.get(a) == whole * k for a, k in inner.terms):
+    if all(left.get(a) == entire * k for a, k in inner.terms):
         return inner
     return None
 
@@ -421,15 +421,15 @@ def combine(*parts: tuple[Expr, int]) -> Expr:
     return _make(terms, constant)
 
 
-def spread(expr: Expr, extent: int) -> Expr:
+def broadcast(expr: Expr, extent: int) -> Expr:
     """The place along an axis that is repeated if it has one element only."""
     if not is_sized(extent):
         return const(0) if extent == 1 else expr
     if within(expr, extent):
         return expr
-    found = _SPREADS.get((expr, extent))
+    found = _BROADCASTS.get((expr, extent))
     if found is None:
-        found = _SPREADS.setdefault((expr, extent), _make({Spread(expr, extent): 1}, 0))
+        found = _BROADCASTS.setdefault((expr, extent), _make({Broadcast(expr, extent): 1}, 0))
     return found
 
 
@@ -454,16 +454,16 @@ def floor(expr: Expr, by: int) -> Expr:
 
 def _sized_floor(expr: Expr, by: int) -> Expr:
     """As `_floor`, with sizes: the same laws, each where it is seen to hold for all of them."""
-    for whole in (0, -1):
-        if within(expr - by * whole, by):
-            return const(whole)
+    for entire in (0, -1):
+        if within(expr - by * entire, by):
+            return const(entire)
     if expr.terms and sign(expr.terms[0][1]) == -1:
         return floor((by - 1) - expr, by) * -1
     over = [(a, *divided(k, by)) for a, k in expr.terms]
-    whole, constant = divided(expr.constant, by)
+    entire, constant = divided(expr.constant, by)
     rest = _make({a: k for a, _, k in over}, constant)
     if rest is not expr:
-        return _make({a: k for a, k, _ in over}, whole) + floor(rest, by)
+        return _make({a: k for a, k, _ in over}, entire) + floor(rest, by)
     for step in _steps(rest, by):
         parts = [(a, *divided(k, step)) for a, k in rest.terms]
         high, low = divided(rest.constant, step)
@@ -532,5 +532,5 @@ def _shared_factors(expr: Expr, by: int) -> list[int]:
 
 def forget() -> None:
     """Drop all expressions. Those still held stay right, but equal new ones are other objects."""
-    for table in (_ITERS, _FLOORS, _FLOOR_ATOMS, _SPREADS, _READS, _EXPRS):
+    for table in (_ITERS, _FLOORS, _FLOOR_ATOMS, _BROADCASTS, _READS, _EXPRS):
         table.clear()

@@ -165,8 +165,8 @@ def least(number: int, each: int = 1) -> int | None:
         return number
     found: Counter[Monomial] = Counter()
     for names, factor in number.terms:
-        for kept in choices(*([(), (name,)] if each else [(name,)] for name in names)):
-            found[tuple(sorted(n for part in kept for n in part))] += factor
+        for term_value in choices(*([(), (name,)] if each else [(name,)] for name in names)):
+            found[tuple(sorted(n for part in term_value for n in part))] += factor
     lowest = found.pop((), 0)
     return lowest if all(factor >= 0 for factor in found.values()) else None
 
@@ -221,11 +221,11 @@ def divided(number: int, by: int) -> tuple[int, int]:
         names, factor = max(_terms(left).items(), key=lambda t: _by_degree(t[0]))
         over = _without(names, lead)
         times = factor // unit if over is not None else 0
-        whole = _made({over: times}) if over is not None else 0
-        quotient = quotient + whole
-        left = left - by * whole
-        kept = _made({names: _terms(left).get(names, 0)})
-        rest, left = rest + kept, left - kept
+        multiple = _made({over: times}) if over is not None else 0
+        quotient = quotient + multiple
+        left = left - by * multiple
+        term_value = _made({names: _terms(left).get(names, 0)})
+        rest, left = rest + term_value, left - term_value
     return quotient, rest
 
 

@@ -1,6 +1,6 @@
 """Kernels of ops that have none: what the op is decomposed into, as a program of its own.
 
-An op whose shapes and attributes are known when the program is lowered is taken apart there (see
+An op whose shapes and attributes are known when the program is lowered is decomposed there (see
 `legalize`). Where they are known only when it runs, its kernel is made then, once for each
 combination of them.
 """
@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, cast
 
-from pirkit.analysis.order import operations
+from pirkit.analysis.execution_order import operations
 from pirkit.dialect.attrs import encode
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.infer import infer_result_types
 from pirkit.dialect.kinds import SOURCE
 from pirkit.dialect.opdef import RANDOM, OpDef, decompose
 from pirkit.dialect.operation import ProgramOp, create, declares
-from pirkit.passes.decompose import take_apart
+from pirkit.passes.decompose import decompose_op
 from pirkit.runtime.binding import Bind, Binding, Step
 from pirkit.runtime.executor import Executable
 from pirkit.runtime.meta import Meta, TensorMeta, VecMeta
@@ -47,7 +47,7 @@ def composite(
     """What binds the decomposition of an op.
 
     ``lower`` makes programs run, or tells that it does not; ``take`` brings arrays of the host to
-    where results are to be. Raises UnsupportedError for a call that its rule cannot take apart.
+    where results are to be. Raises UnsupportedError for a call that its rule cannot decompose.
     """
 
     def bind(b: Binding) -> Step | None:
@@ -61,7 +61,7 @@ def composite(
                 values = _items(builder, builder.wrap(result))
                 for item, value in enumerate(values):
                     builder("pir.shadow_output", value, output_name=f"{index}.{item}")
-        if not take_apart(op):
+        if not decompose_op(op):
             return None
         exe = lower(program)
         if exe is None:

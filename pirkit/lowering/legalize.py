@@ -1,4 +1,4 @@
-"""Operations without a kernel on a backend are taken apart into ones that have kernels there."""
+"""Operations without a kernel on a backend are decomposed into ones that have kernels there."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from typing import Final, cast
 
 from xdsl.ir import OpResult, SSAValue
 
-from pirkit.analysis.openness import is_open_call
-from pirkit.analysis.order import operations
+from pirkit.analysis.dynamic_shapes import is_dynamic_call
+from pirkit.analysis.execution_order import operations
 from pirkit.diag.errors import UnsupportedError
 from pirkit.dialect.build import Builder
 from pirkit.dialect.kinds import SOURCE
 from pirkit.dialect.opdef import decompose
 from pirkit.dialect.operation import PirOp, ProgramOp, declares
-from pirkit.lowering.kernels import KernelLibrary
+from pirkit.lowering.kernel_library import KernelLibrary
 from pirkit.passes.base import PassContext
-from pirkit.passes.decompose import take_apart
+from pirkit.passes.decompose import decompose_op
 from pirkit.passes.functionalize import functionalize
 from pirkit.runtime.registry import CPU
 
@@ -26,14 +26,14 @@ def legalized(program: ProgramOp, library: KernelLibrary) -> ProgramOp:
     """The program itself if the library runs all of it as it stands, else a copy that it runs.
 
     In the order of selection this comes behind the kernels of the backend and in front of a
-    fallback to the CPU: an operation is taken apart if no kernel of the backend serves it, unless
+    fallback to the CPU: an operation is decomposed if no kernel of the backend serves it, unless
     its parts have none either. On the CPU a reference rule counts as a kernel. An operation that
     writes in place is made pure first. One whose parts depend on sizes or attributes that the
-    program leaves open stays whole; its kernel is made when they are known (see `composite`).
+    program leaves open is not decomposed; its kernel is made when they are known (see `composite`).
 
     Raises UnsupportedError for an operation of which the rule does not know a part.
     """
-    wanted = _Wanted(library)
+    wanted = _NeedsDecomposition(library)
     lacking = [op for op in operations(program.block) if wanted(op)]
     if not lacking:
         return program
@@ -42,12 +42,12 @@ def legalized(program: ProgramOp, library: KernelLibrary) -> ProgramOp:
         functionalize(copy, PassContext(NAME, len(list(operations(copy.block)))))
     for op in list(operations(copy.block)):
         if op.parent is not None and wanted(op):
-            take_apart(op, wanted)
+            decompose_op(op, wanted)
     return copy
 
 
-class _Wanted:
-    """Tells which operations are to be taken apart for a library."""
+class _NeedsDecomposition:
+    """Tells which operations are to be decomposed for a library."""
 
     def __init__(self, library: KernelLibrary) -> None:
         self.library = library
@@ -61,7 +61,7 @@ class _Wanted:
             return False
         if op.definition.writes:
             return True
-        if is_open_call(op):
+        if is_dynamic_call(op):
             return self.parts(op) is not None
         if self.everywhere or not library.serves(definition):
             return True
@@ -72,7 +72,7 @@ class _Wanted:
         return self.parted[op.name]
 
     def parts(self, op: PirOp) -> list[PirOp] | None:
-        """What an operation becomes, seen on a copy; None if it cannot be taken apart.
+        """What an operation becomes, seen on a copy; None if it cannot be decomposed.
 
         Nothing, if all it gives are its operands.
         """
@@ -81,7 +81,7 @@ class _Wanted:
         alone = op.clone({v: _copied(v, b) for v in op.operands})
         trial.block.add_op(alone)
         try:
-            count = take_apart(alone, self)
+            count = decompose_op(alone, self)
         except UnsupportedError:
             return None  # it may run whole
         return list(operations(trial.block)) if count else None

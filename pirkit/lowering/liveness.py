@@ -22,12 +22,12 @@ from pirkit.runtime.plan import (
 Body = tuple[Instruction, ...]
 
 
-def without_dead_calls(body: Body, kept: Iterable[Operand], droppable: Collection[str]) -> Body:
+def without_dead_calls(body: Body, live_out: Iterable[Operand], droppable: Collection[str]) -> Body:
     """The body without calls of droppable kernels whose results nothing reads."""
-    pinned = set(slots_of(kept))
+    pinned = set(slots_of(live_out))
     needed = Counter(s for i in instructions(body) for s in reads(i))
 
-    def sweep(body: Body) -> Body:
+    def visit(body: Body) -> Body:
         live: list[Instruction] = []
         for instruction in reversed(body):
             if (
@@ -37,32 +37,32 @@ def without_dead_calls(body: Body, kept: Iterable[Operand], droppable: Collectio
             ):
                 needed.subtract(reads(instruction))
                 continue
-            live.append(_map_blocks(instruction, sweep))
+            live.append(_map_blocks(instruction, visit))
         return tuple(reversed(live))
 
-    return sweep(body)
+    return visit(body)
 
 
-def with_frees(body: Body, kept: Iterable[Operand]) -> Body:
+def with_frees(body: Body, live_out: Iterable[Operand]) -> Body:
     """The body with each slot freed behind its last use, in the block that first writes it."""
-    pinned = frozenset(slots_of(kept))
+    pinned = frozenset(slots_of(live_out))
     return _free_block(body, pinned)
 
 
 def _free_block(body: Body, outer: frozenset[int]) -> Body:
     last: dict[int, int] = {}
-    home: set[int] = set()
+    first_written: set[int] = set()
     for index, instruction in enumerate(body):
         direct = {*reads(instruction), *writes(instruction)}
-        home |= direct - outer
+        first_written |= direct - outer
         for slot in {*direct, *_touched_inside(instruction)} - outer:
             if slot in last:  # a slot that two instructions touch outlives the blocks inside them
-                home.add(slot)
+                first_written.add(slot)
             last[slot] = index
     frees: dict[int, list[int]] = {}
-    for slot in home:
+    for slot in first_written:
         frees.setdefault(last[slot], []).append(slot)
-    inner = outer | home
+    inner = outer | first_written
     return tuple(
         replace(
             _map_blocks(instruction, lambda b: _free_block(b, inner)),

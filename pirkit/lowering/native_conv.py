@@ -9,34 +9,38 @@ import numpy as np
 
 from pirkit.dialect.kinds import TRANSPOSED
 from pirkit.dialect.opdef import has_trait
-from pirkit.lowering.codegen.compile import native
-from pirkit.lowering.codegen.compile_blocks import native_blocks, native_correlation
-from pirkit.lowering.codegen.convolving import Convolution, convolution
-from pirkit.lowering.codegen.correlating import Correlation
-from pirkit.lowering.codegen.phases import Sizes, backward, forward
+from pirkit.lowering.codegen.conv.compile_conv import native_blocked_conv, native_weight_grad
+from pirkit.lowering.codegen.conv.conv_weight_grad import WeightGrad
+from pirkit.lowering.codegen.conv.direct_conv import Convolution, convolution
+from pirkit.lowering.codegen.conv.transposed_conv_phases import (
+    ConvSizes,
+    conv_phases,
+    transposed_conv_phases,
+)
+from pirkit.lowering.codegen.emit.compile import native_sequence
 from pirkit.runtime import dtype as dt
-from pirkit.runtime.binding import HALVES, Binding, Step, widened
+from pirkit.runtime.binding import HALF_TYPES, Binding, Step, widened
 from pirkit.runtime.kernels.numpy.windows import CHANNELS_LAST, geometry
 from pirkit.runtime.native.function import NativeSequence
 from pirkit.runtime.tensor.buffer import address_of
 
 Array = np.ndarray[Any, Any]
 
-WORTH: Final = 1 << 18
+MIN_MULTIPLICATIONS: Final = 1 << 18
 """Multiplications of a call from which compiling a kernel for its sizes pays soon."""
 
-NARROW: Final = 8
+MIN_CHANNELS: Final = 8
 """Filters or channels of a group below which tiles of products are mostly empty."""
 
 
 def bind_convolution(b: Binding) -> Step | None:
     """What runs a convolution; None for small ones, and for those that others run faster."""
-    return (widened(_bind) if b.dtype in HALVES else _bind)(b)
+    return (widened(_bind) if b.dtype in HALF_TYPES else _bind)(b)
 
 
 def why_never_native(b: Binding) -> str | None:
     """What native code does not know of a convolution; None if there is nothing."""
-    if b.dtype not in (dt.float32, dt.float64, *HALVES):
+    if b.dtype not in (dt.float32, dt.float64, *HALF_TYPES):
         return f"its elements are {b.dtype}"
     if b.attrs["data_format"] in CHANNELS_LAST:
         return "its channels are the last dimension"
@@ -49,8 +53,8 @@ def why_not_native(b: Binding) -> str | None:
     if reason is not None:
         return reason
     count = multiplications(b)
-    if count < WORTH:
-        return f"it has {count:,} multiplications, fewer than {WORTH:,}"
+    if count < MIN_MULTIPLICATIONS:
+        return f"it has {count:,} multiplications, fewer than {MIN_MULTIPLICATIONS:,}"
     return None
 
 
@@ -62,29 +66,37 @@ def multiplications(b: Binding) -> int:
     return met.numel // met.shape[1] * b.input(1).numel
 
 
-def native_form(b: Binding) -> NativeSequence | Correlation:
+def native_form(b: Binding) -> NativeSequence | WeightGrad:
     """Functions of images, filter and result, all of them dense; or the correlation that it is."""
-    groups, turned = b.attrs["groups"], has_trait(b.op, TRANSPOSED)
+    groups, is_transposed = b.attrs["groups"], has_trait(b.op, TRANSPOSED)
     first, second, *sizes = b.input(1).shape
-    each, depth = (second, first // groups) if turned else (first // groups, second)
+    group_filters, depth = (second, first // groups) if is_transposed else (first // groups, second)
     g = geometry(b, sizes, b.attrs["dilations"])
     sides = g.lengths, g.sizes, g.positions, g.strides, g.dilations, g.before
-    s = Sizes(b.input().shape[0], groups, each, depth, b.dtype, *sides)
-    if not turned and prod(sizes) > prod(g.positions) and (groups == 1 or each >= NARROW):
-        return Correlation(s.n, groups, each, depth, *sides, s.dtype)
-    if groups > 1 and min(each, depth) < NARROW and (nest := _nest(s, turned)):
+    s = ConvSizes(b.input().shape[0], groups, group_filters, depth, b.dtype, *sides)
+    if (
+        not is_transposed
+        and prod(sizes) > prod(g.positions)
+        and (groups == 1 or group_filters >= MIN_CHANNELS)
+    ):
+        return WeightGrad(s.n, groups, group_filters, depth, *sides, s.dtype)
+    if (
+        groups > 1
+        and min(group_filters, depth) < MIN_CHANNELS
+        and (nest := _nest(s, is_transposed))
+    ):
         return nest
-    return native_blocks((backward if turned else forward)(s))
+    return native_blocked_conv((transposed_conv_phases if is_transposed else conv_phases)(s))
 
 
 def _bind(b: Binding) -> Step | None:
     if why_not_native(b) is not None:
         return None
     found = native_form(b)
-    return _summing(b, found) if isinstance(found, Correlation) else _writing(b, found)
+    return _weight_grad_step(b, found) if isinstance(found, WeightGrad) else _conv_step(b, found)
 
 
-def _writing(b: Binding, sequence: NativeSequence) -> Step:
+def _conv_step(b: Binding, sequence: NativeSequence) -> Step:
     """The step of functions of images, filter and result, all of them dense."""
     call, result = sequence.at_addresses(), b.output()
 
@@ -98,9 +110,9 @@ def _writing(b: Binding, sequence: NativeSequence) -> Step:
     return step
 
 
-def _summing(b: Binding, c: Correlation) -> Step:
+def _weight_grad_step(b: Binding, c: WeightGrad) -> Step:
     """The step of a correlation: images and filters may be views that exchange their axes."""
-    call, result = native_correlation(c).at_addresses(), b.output()
+    call, result = native_weight_grad(c).at_addresses(), b.output()
     table = np.empty(4, np.int64)
 
     def step(x: Array, filter: Array, out: Array) -> None:
@@ -122,16 +134,20 @@ def _with_dense_rows(a: Array) -> Array:
     return a if follow else np.ascontiguousarray(a)
 
 
-def _nest(s: Sizes, turned: bool) -> NativeSequence | None:
+def _nest(s: ConvSizes, is_transposed: bool) -> NativeSequence | None:
     """Groups of few channels or filters, for strides of 1."""
     if prod(s.strides) != 1:
         return None
     before = s.before
-    if turned:
+    if is_transposed:
         before = tuple(
             [d * (k - 1) - p for d, k, p in zip(s.dilations, s.sizes, before, strict=True)]
         )
     if any(p < 0 for p in before):
         return None
     sides = s.lengths, s.sizes, s.positions, s.dilations, before
-    return native(convolution(Convolution(s.n, s.groups, s.each, s.depth, *sides, s.dtype, turned)))
+    return native_sequence(
+        convolution(
+            Convolution(s.n, s.groups, s.group_filters, s.depth, *sides, s.dtype, is_transposed)
+        )
+    )

@@ -8,29 +8,29 @@ from typing import Any
 
 import numpy as np
 
-from pirkit.lowering.codegen.gemm import Matrices, Product, native_product
-from pirkit.lowering.whole_program.graph import Refused
-from pirkit.lowering.whole_program.products import product_of
+from pirkit.lowering.codegen.matmul.gemm import Gemm, MatrixBatch, native_gemm
+from pirkit.lowering.whole_program.matmul import matmul_of
+from pirkit.lowering.whole_program.op_graph import NotNativeError
 from pirkit.runtime.binding import Binding
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.native.function import NativeFunction
-from pirkit.runtime.native.launch import Piece, Work
+from pirkit.runtime.native.launch import LaunchFunction, LaunchPart
 from pirkit.runtime.native.segment import NativeStep
 
 Array = np.ndarray[Any, Any]
 
 
 def bind_matmul(b: Binding) -> NativeStep | None:
-    """What runs a large product of matrices; None for one that is left to numpy."""
+    """What runs a large matmul; None for one that is left to numpy."""
     transposed = bool(b.attrs.get("transpose_x")), bool(b.attrs.get("transpose_y"))
     metas = b.input(), b.input(1), b.output()
     if not metas[0].dtype == metas[1].dtype == metas[2].dtype:
         return None
     try:
-        product = product_of(*metas, transposed)
-    except Refused:
+        product = matmul_of(*metas, transposed)
+    except NotNativeError:
         return None
-    return LargeProduct(metas, product, transposed) if isinstance(product, Product) else None
+    return LargeProduct(metas, product, transposed) if isinstance(product, Gemm) else None
 
 
 class LargeProduct(NativeStep):
@@ -39,36 +39,36 @@ class LargeProduct(NativeStep):
     def __init__(
         self,
         metas: tuple[TensorMeta, TensorMeta, TensorMeta],
-        product: Product,
+        product: Gemm,
         transposed: tuple[bool, bool],
     ) -> None:
         self.inputs, self.outputs, self.results = 2, {2: 0}, metas[2:]
         self.metas, self.product, self.transposed = metas, product, transposed
-        self.function = native_product(product)
+        self.function = native_gemm(product)
 
-    def takes(self, operand: int, array: Any) -> bool:
+    def accepts(self, operand: int, array: Any) -> bool:
         """Factors whose elements follow each other along a row or a column are read in place."""
-        return super().takes(operand, array) or (
+        return super().accepts(operand, array) or (
             operand < self.inputs
             and type(array) is np.ndarray
             and array.flags.aligned
             and self._matrices(operand, array) is not None
         )
 
-    def piece(self, stay: Mapping[int, Array]) -> Piece:
-        found = {k: self._matrices(k, array) for k, array in stay.items() if k < self.inputs}
+    def launch_part(self, pinned: Mapping[int, Array]) -> LaunchPart:
+        found = {k: self._matrices(k, array) for k, array in pinned.items() if k < self.inputs}
         a, b = (found.get(k) or own for k, own in enumerate((self.product.a, self.product.b)))
-        return Piece((Work(self._function(a, b), (0, 1, 2)),))
+        return LaunchPart((LaunchFunction(self._function(a, b), (0, 1, 2)),))
 
-    def error(self, mark: int) -> Exception:
-        raise IndexError(mark)
+    def error(self, flag: int) -> Exception:
+        raise IndexError(flag)
 
-    def _function(self, a: Matrices, b: Matrices) -> NativeFunction:
+    def _function(self, a: MatrixBatch, b: MatrixBatch) -> NativeFunction:
         if (a, b) == (self.product.a, self.product.b):
             return self.function
-        return native_product(replace(self.product, a=a, b=b))
+        return native_gemm(replace(self.product, a=a, b=b))
 
-    def _matrices(self, operand: int, array: Array) -> Matrices | None:
+    def _matrices(self, operand: int, array: Array) -> MatrixBatch | None:
         """Where the matrices of a factor lie in an array; None where native code reads a copy."""
         dense = (self.product.a, self.product.b)[operand]
         if array.flags.c_contiguous:
@@ -79,7 +79,7 @@ class LargeProduct(NativeStep):
             return None
         pair = strides[-2:][::-1] if self.transposed[operand] else strides[-2:]
         extent = sum((n - 1) * s for n, s in zip(array.shape, array.strides, strict=True)) + size
-        return Matrices(tuple(strides[:-2]), (pair[0], pair[1]), extent)
+        return MatrixBatch(tuple(strides[:-2]), (pair[0], pair[1]), extent)
 
 
 def _folded(array: Array, batch: int, is_left: bool) -> Sequence[int] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pirkit.diag.collection import imported
+from pirkit.diag.gc_pause import imported
 from pirkit.runtime.binding import Bind
 from pirkit.runtime.registry import NATIVE
 
@@ -13,30 +13,33 @@ FUSED: Final = "pir.map_expr"
 MATMUL: Final = "pd_op.matmul"
 ROWS: Final = "pir.rows"
 """Calls of a rewritten plan that stand for products and kernels between them."""
-PRODUCT: Final = "pir.product"
-"""Calls of a rewritten plan that stand for a product of small matrices and what is added to it."""
+SMALL_GEMM: Final = "pir.product"
+"""Calls of a rewritten plan that stand for a small matmul and what is added to it."""
 _CONVOLUTION: Final = (
     "pirkit.lowering.native_conv:bind_convolution",
     "native code for these sizes",
 )
 
 NATIVE_KERNELS: Final[dict[str, tuple[str, str]]] = {
-    FUSED: ("pirkit.lowering.native:bind_native", "native code of a fused kernel"),
+    FUSED: ("pirkit.lowering.native_fused:bind_native", "native code of a fused kernel"),
     "pd_op.conv2d": _CONVOLUTION,
     "pd_op.conv3d": _CONVOLUTION,
     "pd_op.depthwise_conv2d": _CONVOLUTION,
     "pd_op.conv2d_transpose": _CONVOLUTION,
     "pd_op.conv3d_transpose": _CONVOLUTION,
     "pd_op.depthwise_conv2d_transpose": _CONVOLUTION,
-    ROWS: ("pirkit.lowering.native_rows:bind_rows", "products and kernels between them, by rows"),
+    ROWS: (
+        "pirkit.lowering.row_block_kernel:bind_rows",
+        "matmuls and the kernels between them, fused by blocks of rows",
+    ),
     **dict.fromkeys(
         (MATMUL, "pd_op.bmm"),
-        ("pirkit.lowering.native_matmul:bind_matmul", "a large product of matrices"),
+        ("pirkit.lowering.native_matmul:bind_matmul", "a large matmul"),
     ),
-    PRODUCT: ("pirkit.lowering.native_products:bind_product", "a product of small matrices"),
+    SMALL_GEMM: ("pirkit.lowering.gemm_kernel:bind_small_gemm", "a small matmul"),
 }
 """What binds ops to native code, as module and function, and in words."""
-REWRITTEN: Final = frozenset({ROWS, PRODUCT})
+REWRITTEN: Final = frozenset({ROWS, SMALL_GEMM})
 """Those of them that are in no program: plans get them when their sizes are known."""
 
 

@@ -15,18 +15,18 @@ from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Block, SSAValue
 
 from pirkit.analysis.alias import AliasClasses, alias_classes
-from pirkit.analysis.openness import is_open_call
+from pirkit.analysis.dynamic_shapes import is_dynamic_call
 from pirkit.diag.errors import UnsupportedError
 from pirkit.dialect.build import SOURCE
 from pirkit.dialect.infer import constant_array, constant_scalar, default_value
 from pirkit.dialect.opdef import IO, PURE, OpDef, may_draw
 from pirkit.dialect.operation import PirOp, ProgramOp, origin_of, span_of
-from pirkit.dialect.ops.tensor_array import SAME_ARRAY
+from pirkit.dialect.ops.control.tensor_array import SAME_ARRAY
 from pirkit.dialect.signature import INT_KINDS, REQUIRED
 from pirkit.dialect.signature import Operand as OperandSlot
 from pirkit.dialect.types import meta_of
 from pirkit.lowering.composite import is_composite
-from pirkit.lowering.kernels import KernelLibrary
+from pirkit.lowering.kernel_library import KernelLibrary
 from pirkit.lowering.legalize import legalized
 from pirkit.lowering.liveness import with_frees, without_dead_calls
 from pirkit.lowering.native_ops import FUSED
@@ -54,7 +54,7 @@ def write_plan(program: ProgramOp, *, library: KernelLibrary | None = None) -> P
     """Lower a verified program.
 
     Raises UnsupportedError, with the op's location, for an op that ``library`` (by default: that of
-    the CPU) has no kernel for and that cannot be taken apart.
+    the CPU) has no kernel for and that cannot be decomposed.
     """
     library = library or KernelLibrary()
     program = legalized(program, library)
@@ -64,15 +64,15 @@ def write_plan(program: ProgramOp, *, library: KernelLibrary | None = None) -> P
     body = writer.block(program.block)
     outputs = [p for _, p in sorted(writer.outputs, key=lambda pair: pair[0])]
     ports = (*writer.inputs, *writer.params)
-    kept: list[Operand] = [*(p.slot for p in ports), *(o.source for o in outputs)]
-    body = without_dead_calls(body, kept, writer.droppable)
+    live: list[Operand] = [*(p.slot for p in ports), *(o.source for o in outputs)]
+    body = without_dead_calls(body, live, writer.droppable)
     return Plan(
         name=program.symbol,
         slots=tuple(writer.slots),
         inputs=tuple(writer.inputs),
         params=tuple(writer.params),
         outputs=tuple(outputs),
-        body=with_frees(body, kept),
+        body=with_frees(body, live),
         written=tuple(writer.written_names()),
     )
 
@@ -82,11 +82,11 @@ class _Writer:
     classes: AliasClasses
     library: KernelLibrary
     slots: list[Meta] = field(default_factory=list[Meta])
-    where: dict[SSAValue, Operand] = field(default_factory=dict[SSAValue, Operand])
+    operand_of: dict[SSAValue, Operand] = field(default_factory=dict[SSAValue, Operand])
     inputs: list[Port] = field(default_factory=list[Port])
     params: list[Port] = field(default_factory=list[Port])
     outputs: list[tuple[int, Output]] = field(default_factory=list[tuple[int, Output]])
-    served: set[str] = field(default_factory=set[str])
+    is_served: set[str] = field(default_factory=set[str])
     droppable: set[str] = field(default_factory=set[str])
     written: set[int] = field(default_factory=set[int])
     random_calls: int = 0
@@ -102,11 +102,11 @@ class _Writer:
             made: Operand = tuple([self.new_slot(m) for m in meta.items])
         else:
             made = self.new_slot(meta)
-        self.where[value] = made
+        self.operand_of[value] = made
         return made
 
     def slot(self, value: SSAValue) -> int:
-        return cast(int, self.where[value])
+        return cast(int, self.operand_of[value])
 
     def port(self, ports: list[Port], name: str, value: SSAValue) -> None:
         ports.append(Port(name, cast(int, self.define(value)), meta_of(value.type)))
@@ -133,9 +133,9 @@ class _Writer:
         attrs = op.attribute_values()
         inputs: list[Operand] = []
         host: list[HostArgument] = []
-        for slot, value in _spread(definition.operands, op.operand_slots):
+        for slot, value in _slots_with_values(definition.operands, op.operand_slots):
             if slot.kind is None:
-                inputs.append(None if value is None else self.where[value])
+                inputs.append(None if value is None else self.operand_of[value])
             else:
                 self.attribute_operand(op, slot, value, attrs, host)
         random = None
@@ -153,11 +153,11 @@ class _Writer:
             is_ordered=definition.effects == IO,
             span=span_of(op),
             origin=origin_of(op),
-            part_of=_whole(op),
+            part_of=_enclosing_op(op),
         )
 
     def require_kernel(self, op: PirOp, definition: OpDef) -> None:
-        if op.name in self.served:
+        if op.name in self.is_served:
             return
         if op.name == FUSED and self.library.device.name != CPU:
             raise UnsupportedError(
@@ -167,7 +167,7 @@ class _Writer:
                 notes=origin_of(op),
                 help="name a pipeline that does not fuse, such as `@simplify`, or none",
             )
-        late = is_open_call(op) and is_composite(definition)
+        late = is_dynamic_call(op) and is_composite(definition)
         if not late and not self.library.serves(definition):
             raise UnsupportedError(
                 f"`{op.name}` has no kernel",
@@ -176,7 +176,7 @@ class _Writer:
                 notes=origin_of(op),
                 help="decompose it into ops that have one, or add a `reference` rule",
             )
-        self.served.add(op.name)
+        self.is_served.add(op.name)
         if definition.effects == PURE and not definition.writes:
             self.droppable.add(op.name)
 
@@ -200,7 +200,7 @@ class _Writer:
         if self.classes.is_written(value):
             known = None  # a constant that the program overwrites is only where it starts
         if known is None or (is_array and None in known):
-            host.append(HostArgument(slot.name, self.where[value], _host_kind(slot)))
+            host.append(HostArgument(slot.name, self.operand_of[value], _host_kind(slot)))
         else:
             attrs[slot.name] = int(known) if slot.kind in INT_KINDS else known
 
@@ -208,30 +208,30 @@ class _Writer:
         """Slots of the results; a result that aliases an operand takes the operand's."""
         aliases = {**definition.views, **(definition.inplace if definition.writes else {})}
         outputs: list[Operand] = []
-        for slot, value in _spread(definition.results, op.result_slots):
+        for slot, value in _slots_with_values(definition.results, op.result_slots):
             source = op.operand_named(aliases[slot.name]) if slot.name in aliases else None
             if source is not None:
-                made = self.where[source]
+                made = self.operand_of[source]
                 if slot.name in definition.inplace:
                     self.written.update(made if isinstance(made, tuple) else (cast(int, made),))
                 if value is not None:
-                    self.where[value] = made
+                    self.operand_of[value] = made
                 outputs.append(made)
             else:
                 outputs.append(None if value is None else self.define(value))
         return tuple(outputs)
 
 
-def _spread(slots: Sequence[S], values: Sequence[V]) -> Iterator[tuple[S, V]]:
+def _slots_with_values(slots: Sequence[S], values: Sequence[V]) -> Iterator[tuple[S, V]]:
     """Each value with its slot; a variadic slot is the last one and takes the rest."""
     for position, value in enumerate(values):
         yield slots[min(position, len(slots) - 1)], value
 
 
-def _whole(op: PirOp) -> str:
+def _enclosing_op(op: PirOp) -> str:
     """The op that this one is a part of, by its name without the dialect."""
-    held = op.attributes.get(SOURCE)
-    return held.data if isinstance(held, StringAttr) else ""
+    source = op.attributes.get(SOURCE)
+    return source.data if isinstance(source, StringAttr) else ""
 
 
 def _host_kind(slot: OperandSlot) -> str:
@@ -258,7 +258,7 @@ def _constant(w: _Writer, op: PirOp, body: list[Instruction]) -> None:
 def _output(attribute: str) -> Any:
     def lower(w: _Writer, op: PirOp, body: list[Instruction]) -> None:
         value = op.operands[0]
-        output = Output(op.attribute(attribute), w.where[value], meta_of(value.type))
+        output = Output(op.attribute(attribute), w.operand_of[value], meta_of(value.type))
         w.outputs.append((len(w.outputs), output))
 
     return lower
@@ -266,25 +266,25 @@ def _output(attribute: str) -> Any:
 
 def _fetch(w: _Writer, op: PirOp, body: list[Instruction]) -> None:
     value = op.operands[0]
-    w.where[op.results[0]] = w.where[value]
-    output = Output(op.attribute("name"), w.where[value], meta_of(value.type))
+    w.operand_of[op.results[0]] = w.operand_of[value]
+    output = Output(op.attribute("name"), w.operand_of[value], meta_of(value.type))
     w.outputs.append((op.attribute("col"), output))
 
 
 def _combine(w: _Writer, op: PirOp, body: list[Instruction]) -> None:
-    w.where[op.results[0]] = tuple([w.slot(v) for v in op.operands])
+    w.operand_of[op.results[0]] = tuple([w.slot(v) for v in op.operands])
 
 
 def _split(w: _Writer, op: PirOp, body: list[Instruction]) -> None:
-    items = cast("tuple[int, ...]", w.where[op.operands[0]])
+    items = cast("tuple[int, ...]", w.operand_of[op.operands[0]])
     for value, item in zip(op.result_slots, items, strict=True):
         if value is not None:
-            w.where[value] = item
+            w.operand_of[value] = item
 
 
 def _slice(w: _Writer, op: PirOp, body: list[Instruction]) -> None:
-    items = cast("tuple[int, ...]", w.where[op.operands[0]])
-    w.where[op.results[0]] = items[op.attribute("index")]
+    items = cast("tuple[int, ...]", w.operand_of[op.operands[0]])
+    w.operand_of[op.results[0]] = items[op.attribute("index")]
 
 
 def _if(w: _Writer, op: PirOp, body: list[Instruction]) -> None:
@@ -300,7 +300,7 @@ def _branch(w: _Writer, block: Block, targets: tuple[Operand, ...]) -> tuple[Ins
 
 def _yielded(w: _Writer, block: Block) -> tuple[Operand, ...]:
     last = block.last_op
-    return tuple([w.where[v] for v in last.operands]) if last is not None else ()
+    return tuple([w.operand_of[v] for v in last.operands]) if last is not None else ()
 
 
 def _while(w: _Writer, op: PirOp, body: list[Instruction]) -> None:
@@ -308,8 +308,8 @@ def _while(w: _Writer, op: PirOp, body: list[Instruction]) -> None:
     condition = w.new_slot(cast(TensorMeta, meta_of(op.operands[0].type)))
     state = tuple([w.define(r) for r in op.results])
     for argument, slots in zip(block.args, state, strict=True):
-        w.where[argument] = slots
-    body.append(Copy(tuple([w.where[v] for v in op.operands]), (condition, *state)))
+        w.operand_of[argument] = slots
+    body.append(Copy(tuple([w.operand_of[v] for v in op.operands]), (condition, *state)))
     inner = w.block(block)
     step = Copy(_yielded(w, block), (condition, *state))
     body.append(While(condition, (*inner, step), span=span_of(op)))
@@ -323,12 +323,12 @@ def _pylayer(w: _Writer, op: PirOp, body: list[Instruction]) -> None:
 def _stack_create(w: _Writer, op: PirOp, body: list[Instruction]) -> None:
     slot = w.new_slot(meta_of(op.results[0].type))
     for token in op.results:
-        w.where[token] = slot
+        w.operand_of[token] = slot
     body.append(Stack("create", slot, span=span_of(op)))
 
 
 def _push(w: _Writer, op: PirOp, body: list[Instruction]) -> None:
-    inputs = tuple([w.where[v] for v in op.operands[1:]])
+    inputs = tuple([w.operand_of[v] for v in op.operands[1:]])
     body.append(Stack("push", w.slot(op.operands[0]), inputs, span=span_of(op)))
 
 
@@ -344,7 +344,7 @@ def _has_elements(w: _Writer, op: PirOp, body: list[Instruction]) -> None:
 
 def _create_array(w: _Writer, op: PirOp, body: list[Instruction]) -> None:
     slot = w.new_slot(meta_of(op.results[0].type))
-    w.where[op.results[0]] = slot
+    w.operand_of[op.results[0]] = slot
     body.append(Stack("make", slot, span=span_of(op)))
 
 
@@ -356,15 +356,15 @@ def _on_array(action: str, *names: str) -> Any:
         outputs: list[Operand] = []
         for slot, result in zip(op.definition.results, op.result_slots, strict=True):
             if slot.name == SAME_ARRAY.get(op.name):
-                w.where.update({} if result is None else {result: w.where[array]})
+                w.operand_of.update({} if result is None else {result: w.operand_of[array]})
             elif result is None:
                 outputs.append(None)
             else:  # Paddle's programs state sizes of what they read, and state them wrongly
                 meta = cast(TensorMeta, meta_of(result.type))
-                w.where[result] = w.new_slot(meta.with_shape((UNKNOWN,) * meta.rank))
-                outputs.append(w.where[result])
+                w.operand_of[result] = w.new_slot(meta.with_shape((UNKNOWN,) * meta.rank))
+                outputs.append(w.operand_of[result])
         numbers = tuple([int(op.attribute(name)) for name in names])
-        inputs = tuple([w.where[v] for v in rest])
+        inputs = tuple([w.operand_of[v] for v in rest])
         span = span_of(op)
         body.append(Stack(action, w.slot(array), inputs, tuple(outputs), (), span, numbers))
 

@@ -1,4 +1,4 @@
-"""Which pipeline a program gets that names none, and the switch that takes operators apart first.
+"""Which pipeline a program gets that names none, and the switch that decomposes operators first.
 
 ``PIRKIT_PRIM=1`` turns it on for everything that is compiled in the process, as ``PRIM=1`` does for
 DeepXDE on Paddle; ``forward`` or ``backward`` in the place of 1 for one half of a program (Paddle's
@@ -20,9 +20,9 @@ SWITCH: Final = "PIRKIT_PRIM"
 KEEP: Final = "PIRKIT_PRIM_KEEP"
 ONLY: Final = "PIRKIT_PRIM_ONLY"
 
-_TAKING_APART: Final = frozenset({"@default", "@storage"})
+_DECOMPOSE: Final = frozenset({"@default", "@storage"})
 
-HALVES: Final = {"1": "", "forward": "backward=false", "backward": "forward=false"}
+HALF_PIPELINES: Final = {"1": "", "forward": "backward=false", "backward": "forward=false"}
 """What the switch says, and the option of `decompose` for it."""
 
 
@@ -45,15 +45,15 @@ def with_prim(pipeline: str, prim: bool | None, keep: Sequence[str] | None) -> s
     said = "1" if prim else "0" if prim is not None else os.environ.get(SWITCH) or "0"
     if said == "0":
         return pipeline
-    if said not in HALVES:
-        raise UsageError(f"{SWITCH} is {said!r}", help=f"it is 0, {', '.join(HALVES)}")
+    if said not in HALF_PIPELINES:
+        raise UsageError(f"{SWITCH} is {said!r}", help=f"it is 0, {', '.join(HALF_PIPELINES)}")
     lists = {"keep": _names(KEEP) if keep is None else keep, "only": _names(ONLY)}
     given = [f"{name}={','.join(ops)}" for name, ops in lists.items() if ops]
-    given += [HALVES[said]] if HALVES[said] else []
+    given += [HALF_PIPELINES[said]] if HALF_PIPELINES[said] else []
     options = f"{{{','.join(given)}}}" if given else ""
-    first = f"functionalize,decompose{options}"  # a twin that writes cannot be taken apart
-    if pipeline in _TAKING_APART:  # what is to be kept whole stays so
-        pipeline = "@simplify,fuse{gain=true}"
+    first = f"functionalize,decompose{options}"  # a twin that writes cannot be decomposed
+    if pipeline in _DECOMPOSE:  # what is to be kept whole stays so
+        pipeline = "@simplify,fuse{profitable-only=true}"
     return f"{first},{pipeline}" if pipeline else first
 
 

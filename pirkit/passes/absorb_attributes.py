@@ -8,11 +8,11 @@ from xdsl.dialects.builtin import ModuleOp
 
 from pirkit.analysis.alias import AliasClasses, alias_classes
 from pirkit.analysis.constants import UNKNOWN_VALUE, attribute_of
-from pirkit.analysis.order import operations
+from pirkit.analysis.execution_order import operations
 from pirkit.dialect.attrs import encode
 from pirkit.dialect.operation import PirOp
 from pirkit.passes.base import Pass, PassContext, Stats
-from pirkit.passes.rewrite import meaning, replace, successor
+from pirkit.passes.replace_ops import replace, semantic_properties, successor
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class AbsorbAttributesPass(Pass):
 
 def _absorb(ctx: PassContext, op: PirOp, classes: AliasClasses) -> None:
     operands = list(op.operand_slots)
-    properties = meaning(op)
+    properties = semantic_properties(op)
     absorbed = 0
     for slot in op.definition.operands:
         if slot.kind is None or operands[slot.index] is None:

@@ -23,8 +23,8 @@ from pirkit.analysis.differentiation import (
     is_differentiable,
     paths_between,
 )
-from pirkit.analysis.openness import is_open_call
-from pirkit.analysis.order import operations
+from pirkit.analysis.dynamic_shapes import is_dynamic_call
+from pirkit.analysis.execution_order import operations
 from pirkit.diag.errors import UnsupportedError, UsageError
 from pirkit.diag.limits import check
 from pirkit.dialect.build import ORDER, RULE, SOURCE, Builder, Value
@@ -40,8 +40,8 @@ from pirkit.passes.autodiff_regions import (
     differentiate_while,
     has_pushes,
 )
-from pirkit.passes.autodiff_series import Curves, Pushed
-from pirkit.passes.decompose import take_apart
+from pirkit.passes.autodiff_taylor import Curves, SeriesStep
+from pirkit.passes.decompose import decompose_op
 from pirkit.passes.functionalize import write_backs
 from pirkit.passes.gradient_calls import call_gradient, serves
 from pirkit.runtime.meta import VecMeta
@@ -58,31 +58,32 @@ def append_backward(
     *,
     before: PirOp | None = None,
     defer: bool = True,
-    whole: bool = False,
-    pushed: Sequence[Pushed] = (),
+    paddle_residuals: bool = False,
+    series_steps: Sequence[SeriesStep] = (),
 ) -> list[SSAValue | None]:
     """Append the ops that compute the derivatives of ``targets`` with respect to ``wrt``.
 
     ``cotangents`` are those of the targets, ones by default. The ops stand in front of ``before``,
     by default at the end, where inputs and parameters have not been written back yet. Gives one
     value for each of ``wrt``, with its type; None for one that the targets do not depend on. An op
-    whose rule has to know sizes or attributes that the program leaves open gets one of Paddle's
-    gradient ops for its derivative, unless ``defer=False``. With ``whole`` an op of which Paddle
-    has a gradient op is not taken apart, and its derivative reads no more than that op reads, as
-    far as that can be taken apart itself. Series in ``pushed`` are swept over at once.
+    whose rule has to know sizes or attributes that the program does not determine gets one of
+    Paddle's gradient ops for its derivative, unless ``defer=False``. With ``paddle_residuals`` an
+    op of which Paddle has a gradient op is not decomposed, and its derivative reads no more than
+    that op reads, as far as that can be decomposed itself. Series in ``series_steps`` are swept
+    over at once.
 
     Raises UnsupportedError (PK0402), naming the op and its location, for an op on the way that has
     no derivative or that writes in place, UsageError for a target that is no float.
     """
     before = before or next(iter(write_backs(program)), None)
     moved: dict[SSAValue, SSAValue] = {}
-    paths, targets, wrt = _prepared(program.block, targets, wrt, moved, whole)
+    paths, targets, wrt = _prepared(program.block, targets, wrt, moved, paddle_residuals)
     seeds = [None if c is None else latest(c, moved) for c in cotangents or [None] * len(targets)]
     order = 1 + max((_order(op) for op in paths.ops), default=0)
     check("derivative_order", order, None)
     b = Builder(program.block, before)
     shared = Shared(Builder(program.block, before), paths, frozenset(wrt))
-    back = Backward(b, shared, Curves(pushed, moved), order, defer, whole)
+    back = Backward(b, shared, Curves(series_steps, moved), order, defer, paddle_residuals)
     for target, seed in zip(targets, seeds, strict=True):
         value = b.wrap(target)
         if not is_differentiable(target):
@@ -102,20 +103,22 @@ def _prepared(
     targets: Sequence[SSAValue],
     wrt: Sequence[SSAValue],
     moved: dict[SSAValue, SSAValue],
-    whole: bool,
+    paddle_residuals: bool,
 ) -> tuple[Paths, list[SSAValue], list[SSAValue]]:
-    """The ways between, their ops without a derivative taken apart into ops that have one."""
+    """The ways between, their ops without a derivative decomposed into ops that have one."""
     paths = paths_between(block, targets, wrt)
     inner = [o for op in paths.ops for region in op.regions for o in operations(region.block)]
     wanted = [o for o in (*paths.ops, *inner) if any(r in paths.active for r in o.results)]
-    lacking = [o for o in wanted if _lacks_vjp(o) and not (whole and serves(o, paths))]
-    apart = [take_apart(op, _lacks_vjp, moved=moved, leave=_may_defer) for op in lacking]
+    lacking = [o for o in wanted if _lacks_vjp(o) and not (paddle_residuals and serves(o, paths))]
+    decomposed = [
+        decompose_op(op, _lacks_vjp, moved=moved, on_refusal=_may_defer) for op in lacking
+    ]
     targets, wrt = [latest(t, moved) for t in targets], [latest(w, moved) for w in wrt]
-    return paths_between(block, targets, wrt) if any(apart) else paths, targets, wrt
+    return paths_between(block, targets, wrt) if any(decomposed) else paths, targets, wrt
 
 
 def _may_defer(op: PirOp, error: UnsupportedError) -> None:
-    """The derivative may be an op that is taken apart when all is known: that is seen later."""
+    """The derivative may be an op that is decomposed when all is known: that is seen later."""
 
 
 def _lacks_vjp(op: PirOp) -> bool:
@@ -139,7 +142,7 @@ class Backward:
     curves: Curves
     order: int
     defer: bool = True
-    whole: bool = False
+    paddle_residuals: bool = False
     grads: dict[SSAValue, list[Cotangent]] = field(
         default_factory=dict[SSAValue, "list[Cotangent]"]
     )
@@ -200,7 +203,7 @@ class Backward:
         """What the rule of an op gives; its gradient op, if the rule has to know what is open."""
         rule = vjp.get(op.definition)
         try:
-            found = self.whole_derivative(op, wanted, held)
+            found = self.gradient_op_derivative(op, wanted, held)
             if found is not None:
                 return found
             if rule is not None:
@@ -210,23 +213,23 @@ class Backward:
             failure = error
         known = (rule or decompose.get(op.definition)) is not None
         draws = may_draw(op.definition, op.attribute_values())
-        if self.defer and known and not draws and is_open_call(op):
+        if self.defer and known and not draws and is_dynamic_call(op):
             found = call_gradient(self.b, op, held, wanted)
             if found is not None:
                 return found
         raise failure
 
-    def whole_derivative(
+    def gradient_op_derivative(
         self, op: PirOp, wanted: frozenset[str], held: list[Cotangent]
     ) -> Any | None:
         """What the parts of Paddle's gradient op give; None where the rule of the op is to serve.
 
-        Raises UnsupportedError if the gradient op is not taken apart, and the op has no rule.
+        Raises UnsupportedError if the gradient op is not decomposed, and the op has no rule.
         """
-        if not self.whole or not serves(op, self.shared.paths):
+        if not self.paddle_residuals or not serves(op, self.shared.paths):
             return None
         try:
-            return call_gradient(self.b, op, held, wanted, apart=True)
+            return call_gradient(self.b, op, held, wanted, decomposed=True)
         except UnsupportedError:
             if vjp.get(op.definition) is None:
                 raise

@@ -19,7 +19,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 
 from pirkit.analysis.differentiation import Paths, block_of, is_differentiable, stack_of
 from pirkit.analysis.effects import is_pure
-from pirkit.analysis.order import operations
+from pirkit.analysis.execution_order import operations
 from pirkit.diag.errors import UnsupportedError
 from pirkit.dialect import kinds
 from pirkit.dialect.build import Builder, Value
@@ -128,7 +128,7 @@ def differentiate_if(back: Sweep, op: PirOp, held: list[Cotangent]) -> None:
     for region, block, inner in zip(op.regions, blocks, sweeps, strict=True):
         with back.b.inside(block):
             back.b("pir.yield", *[p.take(inner) or p.zeros(back.b) for p in places])
-        _keep(back, op, region.block, block)
+        _save(back, op, region.block, block)
     types = [p.like(back.b).ssa.type for p in places]
     made = create("pd_op.if", op.operands, types, regions=[Region(block) for block in blocks])
     back.b.insert(made)
@@ -169,7 +169,7 @@ def differentiate_while(back: Sweep, op: PirOp, held: list[Cotangent]) -> None:
             sums.append(b.wrap(held_sum) + cast(Value, place.take(inner)))
         more = b("pir.has_elements", b.wrap(tokens.stack))
         b("pir.yield", more, *following, *sums)
-    _keep(back, op, forward, body, tokens)
+    _save(back, op, forward, body, tokens)
     starts = [held[i] or b.zeros_like(b.wrap(op.results[i])) for i in carried]
     starts += [p.zeros(b) for p in places]
     more = b("pir.has_elements", b.wrap(tokens.stack))
@@ -212,32 +212,32 @@ def differentiate_push(back: Sweep, op: PirOp, held: list[Cotangent]) -> None:
             back.add(value, back.b.wrap(cotangent))
 
 
-def _keep(
+def _save(
     back: Sweep, op: PirOp, forward: Block, backward: Block, tokens: Tokens | None = None
 ) -> None:
     """Let the backward block have what it reads of the forward one.
 
     Constants are made again; everything else goes over a stack, which stands in front of ``op``.
     """
-    kept: dict[SSAValue, list[tuple[Operation, int]]] = {}
+    saved_uses: dict[SSAValue, list[tuple[Operation, int]]] = {}
     for user in backward.walk():
         for index, value in enumerate(user.operands):
             if block_of(value) is forward:
-                kept.setdefault(value, []).append((user, index))
-    stored = [v for v in kept if not _is_constant(v)]
+                saved_uses.setdefault(value, []).append((user, index))
+    stored = [v for v in saved_uses if not _is_constant(v)]
     if stored and tokens is None:
         tokens = new_stack(_in_front_of(op, back))
     start = _in_front_of(backward.first_op, back)
-    stands: dict[SSAValue, SSAValue] = {}
+    replacement: dict[SSAValue, SSAValue] = {}
     if tokens is not None:
         push(_in_front_of(forward.last_op, back), tokens.inlet, stored)
-        stands.update(zip(stored, pop(start, tokens.outlet, stored), strict=True))
-    for value, uses in kept.items():
-        if value not in stands:
+        replacement.update(zip(stored, pop(start, tokens.outlet, stored), strict=True))
+    for value, uses in saved_uses.items():
+        if value not in replacement:
             again = cast(PirOp, cast(Operation, value.owner).clone())
-            stands[value] = start.insert(again).results[0]
+            replacement[value] = start.insert(again).results[0]
         for user, index in uses:
-            user.operands[index] = stands[value]
+            user.operands[index] = replacement[value]
 
 
 def _in_front_of(op: Operation | None, back: Sweep) -> Builder:
@@ -263,8 +263,8 @@ class _Place:
     index: int | None = None
 
     def like(self, b: Builder) -> Value:
-        whole = b.wrap(self.value)
-        return whole if self.index is None else b.split_vec(whole)[self.index]
+        vec = b.wrap(self.value)
+        return vec if self.index is None else b.split_vec(vec)[self.index]
 
     def zeros(self, b: Builder) -> Value:
         return b.zeros_like(self.like(b))

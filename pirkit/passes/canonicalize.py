@@ -10,21 +10,21 @@ from xdsl.ir import SSAValue
 
 from pirkit.analysis.alias import AliasClasses, alias_classes
 from pirkit.analysis.constants import splat_of
-from pirkit.analysis.order import operations
-from pirkit.analysis.stated_types import misstated
+from pirkit.analysis.declared_types import mismatched_values
+from pirkit.analysis.execution_order import operations
 from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.passes.base import Pass, PassContext, Stats
-from pirkit.passes.laws import Law, laws_by_op
-from pirkit.passes.rewrite import erase, may_stand_in, replace
+from pirkit.passes.replace_ops import erase, may_replace, replace
+from pirkit.passes.rewrite_rules import RewriteRule, rules_by_op
 
 
 @dataclass(frozen=True)
 class CanonicalizePass(Pass):
-    """Apply algebraic laws until none applies, and take branches whose condition is known.
+    """Apply algebraic rewrites until none applies, and take branches whose condition is known.
 
-    The laws are the table of `pirkit.passes.laws`; they hold bit by bit, NaN and -0.0 included. No
-    law is applied where storage of a value that it speaks of is written in place, where gradients
-    would flow differently, or where one value would get two names of the host.
+    The laws are the table of `pirkit.passes.rewrite_rules`; they hold bit by bit, NaN and -0.0
+    included. No law is applied where storage of a value that it speaks of is written in place,
+    where gradients would flow differently, or where one value would get two names of the host.
 
     ::
 
@@ -34,10 +34,10 @@ class CanonicalizePass(Pass):
     """
 
     name = "canonicalize"
-    stats = Stats(laws="laws applied", branches="branches and loops decided")
+    stats = Stats(rules="rewrite rules applied", branches="branches and loops decided")
 
     def run(self, ctx: PassContext, module: ModuleOp) -> None:
-        table = laws_by_op()
+        table = rules_by_op()
         for program in ctx.programs(module):
             while _Sweep(ctx, program).run(table):
                 pass
@@ -51,9 +51,9 @@ class _Sweep:
         self.ctx = ctx
         self.program = program
         self.classes: AliasClasses = alias_classes(program)
-        self.wrong = misstated(program.block)
+        self.wrong = mismatched_values(program.block)
 
-    def run(self, table: dict[str, tuple[Law, ...]]) -> bool:
+    def run(self, table: dict[str, tuple[RewriteRule, ...]]) -> bool:
         before = self.ctx.rewrites
         for op in self.ctx.each(operations(self.program.block)):
             if self.wrong and not self.wrong.isdisjoint((*op.operands, *op.results)):
@@ -66,18 +66,18 @@ class _Sweep:
                 self.decide_loop(op)
         return self.ctx.rewrites > before
 
-    def apply(self, op: PirOp, laws: Sequence[Law]) -> None:
+    def apply(self, op: PirOp, rules: Sequence[RewriteRule]) -> None:
         if any(self.classes.is_written(v) for v in (*op.operands, *op.results)):
             return
-        for law in laws:
-            found = law.action(op, self.classes)
+        for rewrite_rule in rules:
+            found = rewrite_rule.action(op, self.classes)
             if found is None:
                 continue
             new = [found] if isinstance(found, PirOp) else []
             value = found.results[0] if isinstance(found, PirOp) else found
-            if not new and not may_stand_in(value, op.results[0], self.classes):
+            if not new and not may_replace(value, op.results[0], self.classes):
                 continue
-            self.ctx.rewrote(law.name, op)
+            self.ctx.rewrote(rewrite_rule.name, op)
             self.ctx.count("laws")
             replace(op, [value], new)
             return
@@ -89,7 +89,7 @@ class _Sweep:
             return
         block = op.regions[0 if condition else 1].block
         last = block.last_op
-        if last is None or not self.all_stand_in(last.operands, op):
+        if last is None or not self.all_replaceable(last.operands, op):
             return
         self.ctx.rewrote("branch", op)
         values = list(last.operands)
@@ -106,12 +106,12 @@ class _Sweep:
     def decide_loop(self, op: PirOp) -> None:
         """A loop whose condition is false from the start hands on its initial values."""
         condition = splat_of(op.operands[0], self.classes)
-        if condition is None or condition or not self.all_stand_in(op.operands[1:], op):
+        if condition is None or condition or not self.all_replaceable(op.operands[1:], op):
             return
         self.ctx.rewrote("loop", op)
         self.ctx.count("branches")
         replace(op, list(op.operands[1:]))
 
-    def all_stand_in(self, values: Sequence[SSAValue], op: PirOp) -> bool:
+    def all_replaceable(self, values: Sequence[SSAValue], op: PirOp) -> bool:
         pairs = zip(values, op.results, strict=True)
-        return all(may_stand_in(v, r, self.classes) for v, r in pairs)
+        return all(may_replace(v, r, self.classes) for v, r in pairs)

@@ -12,9 +12,9 @@ from xdsl.ir import Operation, SSAValue
 
 from pirkit.analysis.alias import AliasClasses, alias_classes
 from pirkit.analysis.constants import UNKNOWN_VALUE, array_of, attribute_of
+from pirkit.analysis.declared_types import mismatched_values
 from pirkit.analysis.effects import is_pure
-from pirkit.analysis.order import operations
-from pirkit.analysis.stated_types import misstated
+from pirkit.analysis.execution_order import operations
 from pirkit.diag.errors import ConstraintError
 from pirkit.dialect.attrs import encode
 from pirkit.dialect.infer import infer_result_types
@@ -23,7 +23,7 @@ from pirkit.dialect.opdef import infer_meta, reference
 from pirkit.dialect.operation import PirOp, declares, make
 from pirkit.dialect.types import meta_of
 from pirkit.passes.base import Pass, PassContext, Stats, option
-from pirkit.passes.rewrite import replace, says_as_much
+from pirkit.passes.replace_ops import is_as_precise, replace
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.binding import KERNEL_FAULTS
 from pirkit.runtime.meta import Meta, TensorMeta
@@ -54,7 +54,7 @@ class ConstantFoldPass(Pass):
 
     def run(self, ctx: PassContext, module: ModuleOp) -> None:
         for program in ctx.programs(module):
-            classes, wrong = alias_classes(program), misstated(program.block)
+            classes, wrong = alias_classes(program), mismatched_values(program.block)
             for op in ctx.each(operations(program.block)):
                 if is_pure(op) and not declares(op, CONSTANT_LIKE):
                     self.fold(ctx, op, classes, wrong)
@@ -70,7 +70,7 @@ class ConstantFoldPass(Pass):
         constants: list[PirOp] = []
         for result, array in zip(op.results, found, strict=True):
             constant = _constant(array, op, result.index)
-            if constant is None or not says_as_much(_meta(constant), meta_of(result.type)):
+            if constant is None or not is_as_precise(_meta(constant), meta_of(result.type)):
                 ctx.remark("missed", f"no constant holds the result of `{op.name}`", op)
                 return
             constants.append(constant)

@@ -21,7 +21,7 @@ from pirkit.dialect.signature import REQUIRED
 from pirkit.dialect.types import meta_of, retyped
 from pirkit.passes.base import Pass, PassContext, Stats, option, require_names
 from pirkit.passes.functionalize import WRITE_BACK, functionalize, write_backs
-from pirkit.passes.naming import set_type, sources
+from pirkit.passes.symbolic_dims import set_type, sources
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.meta import Meta, TensorMeta, VecMeta
@@ -60,7 +60,7 @@ class ConvertDtypePass(Pass):
     name = "convert-dtype"
     stats = Stats(
         converted="operations that compute in the new type",
-        kept="operations that do not take the new type",
+        excluded="operations that do not take the new type",
         casts="casts inserted",
         functionalized="in-place operations replaced",
         write_backs="write-backs at the end",
@@ -106,17 +106,17 @@ class _Conversion:
     """The first of the write-backs at the end, which stay together."""
 
     def run(self, program: ProgramOp, keep: Sequence[str]) -> None:
-        kept = {v for name, v in sources(program).items() if name in keep}
+        excluded = {v for name, v in sources(program).items() if name in keep}
         self.tail = next(iter(write_backs(program)), None)
         for argument in list(program.block.args):
-            if argument not in kept:
+            if argument not in excluded:
                 self.retype(argument)
-        self.block(program.block, kept)
+        self.block(program.block, excluded)
 
-    def block(self, block: Block, kept: set[SSAValue]) -> None:
+    def block(self, block: Block, excluded: set[SSAValue]) -> None:
         for op in self.ctx.each([cast(PirOp, op) for op in block.ops]):
             if declares(op, SOURCE):
-                if op.results[0] not in kept:
+                if op.results[0] not in excluded:
                     self.source(op)
             elif _hands_on(op):
                 self.hand_on(op)
@@ -255,11 +255,11 @@ class _Conversion:
 
     def cast_result(self, result: SSAValue, op: PirOp) -> None:
         """Give what reads a result of the old type one of the new type."""
-        behind = op.next_op
-        if not self.is_old(result) or not result.first_use or not isinstance(behind, PirOp):
+        following = op.next_op
+        if not self.is_old(result) or not result.first_use or not isinstance(following, PirOp):
             return
         uses = [(use.operation, use.index) for use in result.uses]
-        fresh = self.cast(result, self.old, self.new, behind)
+        fresh = self.cast(result, self.old, self.new, following)
         for user, index in uses:
             user.operands[index] = fresh
 
@@ -286,15 +286,15 @@ def _with(meta: Meta, old: DType, new: DType) -> Meta:
     return meta
 
 
-def _like(stated: Attribute, made: Meta) -> Attribute:
+def _like(declared: Attribute, made: Meta) -> Attribute:
     """The stated type with the element types that are made."""
-    meta = meta_of(stated)
+    meta = meta_of(declared)
     if isinstance(meta, TensorMeta) and isinstance(made, TensorMeta):
-        return retyped(stated, meta.with_dtype(made.dtype))
+        return retyped(declared, meta.with_dtype(made.dtype))
     if isinstance(meta, VecMeta) and isinstance(made, VecMeta):
         pairs = zip(meta.items, made.items, strict=True)
-        return retyped(stated, VecMeta(tuple([m.with_dtype(n.dtype) for m, n in pairs])))
-    return stated
+        return retyped(declared, VecMeta(tuple([m.with_dtype(n.dtype) for m, n in pairs])))
+    return declared
 
 
 def _takes(op: PirOp, metas: Sequence[Meta | None], old: DType, new: DType) -> bool:

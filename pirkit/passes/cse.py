@@ -10,11 +10,11 @@ from xdsl.ir import Attribute, Block, Operation
 
 from pirkit.analysis.alias import AliasClasses, alias_classes
 from pirkit.analysis.effects import is_named, is_pure
-from pirkit.analysis.order import Order, order_of
+from pirkit.analysis.execution_order import Order, order_of
 from pirkit.dialect.attrs import ComplexAttr
 from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.passes.base import Pass, PassContext, Stats
-from pirkit.passes.rewrite import replace
+from pirkit.passes.replace_ops import replace
 
 PROVENANCE = frozenset(
     {
@@ -96,7 +96,7 @@ class _Merge:
             return
         key = _key(op)
         first = self.known.get(key)
-        if first is not None and self.is_same_later(first, op) and not _both_named(first, op):
+        if first is not None and self.is_equal_later(first, op) and not _both_named(first, op):
             self.ctx.rewrote("merge", op)
             self.ctx.count("merged")
             replace(op, first.results)
@@ -104,7 +104,7 @@ class _Merge:
         hidden.setdefault(key, first)
         self.known[key] = op
 
-    def is_same_later(self, first: PirOp, op: PirOp) -> bool:
+    def is_equal_later(self, first: PirOp, op: PirOp) -> bool:
         """True if no operand can have changed since the first operation has run."""
         return not any(
             self.order.may_come_between(first, self.writes[element], op)

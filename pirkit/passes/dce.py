@@ -12,10 +12,10 @@ from xdsl.ir import Block, Operation
 
 from pirkit.analysis.alias import AliasClasses, alias_classes
 from pirkit.analysis.effects import assigns_itself, is_quiet, only_writes
-from pirkit.analysis.order import loops_around, operations
+from pirkit.analysis.execution_order import loops_around, operations
 from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.passes.base import Pass, PassContext, Stats
-from pirkit.passes.rewrite import erase, replace, successor
+from pirkit.passes.replace_ops import erase, replace, successor
 
 
 @dataclass(frozen=True)
@@ -103,18 +103,23 @@ class _Sweep:
     def drop_results(self, op: PirOp) -> None:
         """Replace an `if` by one that has only the results that are used."""
         self.ctx.rewrote("unused-result", op)
-        kept = [i for i, r in enumerate(op.results) if r.uses]
+        used_results = [i for i, r in enumerate(op.results) if r.uses]
         for region in op.regions:
             last = region.block.last_op
             if last is not None:
-                last.operands = [last.operands[i] for i in kept]
+                last.operands = [last.operands[i] for i in used_results]
         regions = [op.detach_region(region) for region in list(op.regions)]
         new = successor(
-            op, op.operand_slots, result_types=[op.results[i].type for i in kept], regions=regions
+            op,
+            op.operand_slots,
+            result_types=[op.results[i].type for i in used_results],
+            regions=regions,
         )
-        self.ctx.count("results", len(op.results) - len(kept))
+        self.ctx.count("results", len(op.results) - len(used_results))
         fresh = iter(new.results)
-        replace(op, [next(fresh) if i in kept else None for i in range(len(op.results))], [new])
+        replace(
+            op, [next(fresh) if i in used_results else None for i in range(len(op.results))], [new]
+        )
 
 
 def _backwards(block: Block) -> Iterator[PirOp]:

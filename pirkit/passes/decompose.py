@@ -11,24 +11,24 @@ from xdsl.dialects import builtin as mlir
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 
+from pirkit.analysis.declared_types import mismatched_values
 from pirkit.analysis.differentiation import is_differentiable, stops_gradient
-from pirkit.analysis.openness import is_open_call
-from pirkit.analysis.order import operations
-from pirkit.analysis.stated_types import misstated
+from pirkit.analysis.dynamic_shapes import is_dynamic_call
+from pirkit.analysis.execution_order import operations
 from pirkit.diag.errors import InternalError, UnsupportedError
 from pirkit.diag.limits import check
 from pirkit.dialect.attrs import encode
 from pirkit.dialect.build import ORDER, RULE, SOURCE, Builder, Value
+from pirkit.dialect.declared_types import is_true, is_unset_by_product, parts_agree
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose
 from pirkit.dialect.operation import PirOp, create, span_of
-from pirkit.dialect.ops.gradients import SOURCES as GRADIENTS
+from pirkit.dialect.ops.gradient.gradients import SOURCES as GRADIENTS
 from pirkit.dialect.primitives import is_primitive
-from pirkit.dialect.stated import is_true, is_unset_by_product, parts_agree
 from pirkit.dialect.types import meta_of, vec_type
 from pirkit.passes.base import Pass, PassContext, Stats, option
-from pirkit.passes.gain import has_kernel, why_whole
-from pirkit.passes.rewrite import erase, replace
+from pirkit.passes.cost_model import has_kernel, why_keep_composite
+from pirkit.passes.replace_ops import erase, replace
 from pirkit.runtime.meta import compatible
 
 
@@ -37,14 +37,14 @@ class DecomposePass(Pass):
     """Replace operators by compositions of primitives.
 
     Every op that is no primitive has a rule; rules are applied until none is left. An op that
-    writes in place and has a pure twin stays whole: `functionalize` makes it pure. One that has
-    none, like a step of an optimizer, ends in `assign_out_`, which writes the new values. ``keep``
-    names ops that stay whole, ``only`` the ops that are taken apart, both without their dialect;
-    ``forward`` and ``backward`` choose one half: derivatives are gradient ops, and what autodiff
-    has made. With ``gain``, an op that has a kernel stays whole where fusion gains nothing by its
-    parts. New ops carry the location of the op they come from, and its name as ``comp_op_name``. A
-    remark tells of each op that stays whole, and why: a rule may have to know a size or an
-    attribute that the program leaves open.
+    writes in place and has a pure twin is not decomposed: `functionalize` makes it pure. One that
+    has none, like a step of an optimizer, ends in `assign_out_`, which writes the new values.
+    ``keep`` names ops that are not decomposed, ``only`` the ops that are decomposed, both without
+    their dialect; ``forward`` and ``backward`` choose one half: derivatives are gradient ops, and
+    what autodiff has made. With ``profitable_only``, an op that has a kernel is not decomposed
+    where fusion gains nothing by its parts. New ops carry the location of the op they come from,
+    and its name as ``comp_op_name``. A remark tells of each op that is not decomposed, and why: a
+    rule may have to know a size or an attribute that the program does not determine.
 
     ::
 
@@ -55,17 +55,19 @@ class DecomposePass(Pass):
     """
 
     name = "decompose"
-    stats = Stats(decomposed="operations taken apart", kept="operations kept whole")
+    stats = Stats(decomposed="operations decomposed", remaining="operations not decomposed")
 
-    keep: tuple[str, ...] = option((), "ops to keep whole")
-    only: tuple[str, ...] = option((), "the only ops to take apart")
-    forward: bool = option(True, "take apart what computes values")
-    backward: bool = option(True, "take apart what computes derivatives")
-    gain: bool = option(False, "keep ops whole where fusion gains nothing by their parts")
+    keep: tuple[str, ...] = option((), "ops not to decompose")
+    only: tuple[str, ...] = option((), "the only ops to decompose")
+    forward: bool = option(True, "decompose what computes values")
+    backward: bool = option(True, "decompose what computes derivatives")
+    profitable_only: bool = option(False, "do not decompose ops where fusion gains nothing by it")
 
     def run(self, ctx: PassContext, module: ModuleOp) -> None:
         refused: dict[PirOp, str] = {}
-        apart = partial(_take_apart_to_gain, refused) if self.gain else take_apart
+        rewrite = (
+            partial(_decompose_if_profitable, refused) if self.profitable_only else decompose_op
+        )
 
         def wanted(op: PirOp) -> bool:
             return self.spared(op) is None
@@ -74,21 +76,23 @@ class DecomposePass(Pass):
             refused[op] = error.message
 
         for program in ctx.programs(module):
-            wrong = misstated(program.block)
+            wrong = mismatched_values(program.block)
             for op in ctx.each(list(operations(program.block))):
                 if op.parent is None or not wanted(op):
                     continue
                 if wrong and not wrong.isdisjoint(op.operands):
-                    refused[op] = "it reads a value that has not the type that the program states"
+                    refused[op] = (
+                        "it reads a value that does not have the type that the program declares"
+                    )
                 else:
-                    ctx.count("decomposed", apart(op, wanted, leave=left))
+                    ctx.count("decomposed", rewrite(op, wanted, on_refusal=left))
             for op in operations(program.block):
                 if not is_primitive(op):
                     ctx.count("kept")
-                    self.tell(ctx, op, refused.get(op))
+                    self.report(ctx, op, refused.get(op))
 
     def spared(self, op: PirOp) -> str | None:
-        """The option by which an op stays whole, or None."""
+        """The option by which an op is not decomposed, or None."""
         short = op.name.partition(".")[2]
         if short in self.keep:
             return "keep"
@@ -101,38 +105,39 @@ class DecomposePass(Pass):
         )
         return None if getattr(self, half) else half
 
-    def tell(self, ctx: PassContext, op: PirOp, refused: str | None) -> None:
-        """Remark why an op stays whole."""
+    def report(self, ctx: PassContext, op: PirOp, refused: str | None) -> None:
+        """Remark why an op is not decomposed."""
         spared = self.spared(op)
         if spared is not None:
-            ctx.remark("analysis", f"`{op.name}` stays whole: option `{spared}` says so", op)
+            ctx.remark("analysis", f"`{op.name}` is not decomposed: option `{spared}` says so", op)
             return
         reason = refused or "its rule does not serve this call"
-        if refused is None and is_open_call(op):
+        if refused is None and is_dynamic_call(op):
             reason = "sizes or attributes are known only when the program runs"
         if _has_pure_twin(op):
             reason = "it writes in place, and `functionalize` makes it pure"
         elif decompose.get(op.definition) is None:
             reason = "it has no rule"
-        ctx.remark("missed", f"`{op.name}` stays whole: {reason}", op)
+        ctx.remark("missed", f"`{op.name}` is not decomposed: {reason}", op)
 
 
 def _has_pure_twin(op: PirOp) -> bool:
     return op.definition.writes and op.definition.pure is not None
 
 
-def take_apart(
+def decompose_op(
     op: PirOp,
     wanted: Callable[[PirOp], bool] = lambda op: True,
     depth: int = 0,
     moved: dict[SSAValue, SSAValue] | None = None,
-    leave: Callable[[PirOp, UnsupportedError], None] | None = None,
+    on_refusal: Callable[[PirOp, UnsupportedError], None] | None = None,
 ) -> int:
     """Replace an op, and what it becomes, by compositions; how many ops were replaced.
 
     Zero if the op has no rule or holds what a rule cannot take. ``moved`` is told which value
-    stands for each result that is gone. ``leave`` is told of each op that stays whole because its
-    rule has to know sizes or attributes that the program leaves open; without it, that is an error.
+    stands for each result that is gone. ``on_refusal`` is told of each op that is not decomposed
+    because its rule has to know sizes or attributes that the program does not determine; without
+    it, that is an error.
     """
     rule = decompose.get(op.definition)
     if rule is None or _has_pure_twin(op):
@@ -150,9 +155,9 @@ def take_apart(
         found = rule(OpCall(b, op))
     except UnsupportedError as error:
         _undo(op, operands, b)
-        if leave is None or not is_open_call(op):
+        if on_refusal is None or not is_dynamic_call(op):
             raise
-        leave(op, error)
+        on_refusal(op, error)
         return 0
     if found is NotImplemented:
         _undo(op, operands, b)
@@ -170,26 +175,26 @@ def take_apart(
     count = 1
     for made in list(b.emitted):
         if made.parent is not None and wanted(made):
-            count += take_apart(made, wanted, depth + 1, moved, leave)
+            count += decompose_op(made, wanted, depth + 1, moved, on_refusal)
     return count
 
 
-def _take_apart_to_gain(
+def _decompose_if_profitable(
     refused: dict[PirOp, str],
     op: PirOp,
     wanted: Callable[[PirOp], bool],
-    leave: Callable[[PirOp, UnsupportedError], None],
+    on_refusal: Callable[[PirOp, UnsupportedError], None],
 ) -> int:
-    """As `take_apart`, but for ops that had better stay whole: ``refused`` is told why."""
+    """As `decompose_op`, but for ops that should not be decomposed: ``refused`` is told why."""
     block = op.parent
     if block is None or decompose.get(op.definition) is None:
         return 0
     before, after = op.prev_op, op.next_op
     if not has_kernel(op):
-        count = take_apart(op, lambda made: False, leave=leave)
+        count = decompose_op(op, lambda made: False, on_refusal=on_refusal)
         for made in _between(block, before, after) if count else ():
             if wanted(made):
-                count += _take_apart_to_gain(refused, made, wanted, leave)
+                count += _decompose_if_profitable(refused, made, wanted, on_refusal)
         return count
     trial = op.clone()
     block.insert_op_before(trial, op)
@@ -200,13 +205,13 @@ def _take_apart_to_gain(
     block.insert_op_after(reader, op)
 
     def left(made: PirOp, error: UnsupportedError) -> None:
-        leave(op if made is trial else made, error)
+        on_refusal(op if made is trial else made, error)
 
-    count = take_apart(trial, wanted, leave=left)
+    count = decompose_op(trial, wanted, on_refusal=left)
     parts, values = _between(block, before, op), list(reader.operands)
     erase(reader)
     if count:
-        why = why_whole(op, parts, values)
+        why = why_keep_composite(op, parts, values)
         if why is None:
             by_result = dict(zip(used, values, strict=True))
             replace(op, [by_result.get(k) for k in range(len(op.results))])

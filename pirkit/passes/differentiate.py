@@ -30,9 +30,9 @@ class AutodiffPass(Pass):
     ``targets`` names the outputs to differentiate, all floating ones by default; ``wrt`` the inputs
     and parameters, by default all that do not stop gradients. The derivative with respect to ``x``
     is the output ``x_grad``; it is zeros where the outputs do not depend on ``x``. The cotangent of
-    an output ``y`` is ones, with ``seeds`` the input ``y_grad``. With ``whole`` or ``seeds`` an
-    op of which Paddle has a gradient op is not taken apart, and its derivative reads no more than
-    that op does, as far as that can be taken apart itself.
+    an output ``y`` is ones, with ``seeds`` the input ``y_grad``. With ``paddle_residuals`` or
+    ``seeds`` an op of which Paddle has a gradient op is not decomposed, and its derivative reads
+    no more than that op does, as far as that can be decomposed itself.
 
     ::
 
@@ -55,7 +55,9 @@ class AutodiffPass(Pass):
     wrt: tuple[str, ...] = option((), "inputs and parameters, by name")
     targets: tuple[str, ...] = option((), "outputs to differentiate, by name")
     seeds: bool = option(False, "take the cotangents of outputs as inputs")
-    whole: bool = option(False, "let derivatives read no more than Paddle's gradient ops")
+    paddle_residuals: bool = option(
+        False, "let derivatives read no more than Paddle's gradient ops"
+    )
 
     def run(self, ctx: PassContext, module: ModuleOp) -> None:
         for program in ctx.programs(module):
@@ -66,9 +68,9 @@ class AutodiffPass(Pass):
         outputs = {n: v for n, v in outputs_of(program).items() if is_differentiable(v)}
         inputs = {n: v for n, v in inputs_of(program).items() if is_differentiable(v)}
         chosen = _picked(outputs, self.targets, "differentiable output")
-        asked = _picked(inputs, self.wrt, "differentiable input or parameter")
+        requested = _picked(inputs, self.wrt, "differentiable input or parameter")
         if not self.wrt:
-            asked = {n: v for n, v in asked.items() if not stops_gradient(v)}
+            requested = {n: v for n, v in requested.items() if not stops_gradient(v)}
         before = len(list(program.block.ops))
         b = Builder(program.block, next(iter(write_backs(program)), None))
         cotangents: list[SSAValue | None] = [None] * len(chosen)
@@ -77,11 +79,11 @@ class AutodiffPass(Pass):
         found = append_backward(
             program,
             list(chosen.values()),
-            list(asked.values()),
+            list(requested.values()),
             cotangents,
-            whole=self.whole or self.seeds,
+            paddle_residuals=self.paddle_residuals or self.seeds,
         )
-        for (name, value), gradient in zip(asked.items(), found, strict=True):
+        for (name, value), gradient in zip(requested.items(), found, strict=True):
             if gradient is None:
                 ctx.remark("analysis", f"no output depends on `{name}`: its derivative is zero")
                 gradient = b.zeros_like(b.wrap(value)).ssa

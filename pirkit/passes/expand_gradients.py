@@ -12,10 +12,10 @@ from xdsl.ir import SSAValue
 from pirkit.dialect.build import Builder
 from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.passes.autodiff import append_backward
-from pirkit.passes.autodiff_series import Pushed
+from pirkit.passes.autodiff_taylor import SeriesStep
 from pirkit.passes.base import Pass, PassContext, RemarkKind, Stats
-from pirkit.passes.forward import JET, expand_jet
-from pirkit.passes.rewrite import replace
+from pirkit.passes.expand_jet import JET, expand_jet
+from pirkit.passes.replace_ops import replace
 
 GRADIENT = "pir.gradient"
 
@@ -36,35 +36,35 @@ class ExpandGradientsPass(Pass):
     """
 
     name = "expand-gradients"
-    stats = Stats(expanded="derivatives expanded", pushed="derivatives along curves expanded")
+    stats = Stats(expanded="derivatives expanded", series_steps="derivatives along curves expanded")
 
     def run(self, ctx: PassContext, module: ModuleOp) -> None:
         for program in ctx.programs(module):
-            pushed: list[Pushed] = []
+            series_steps: list[SeriesStep] = []
             for op in ctx.each(list(program.operations)):
                 if op.name == GRADIENT:
-                    expand(program, op, pushed)
+                    expand(program, op, series_steps)
                     ctx.count("expanded")
                 elif op.name == JET:
-                    pushed += expand_jet(program, op, partial(_tell, ctx, op))
+                    series_steps += expand_jet(program, op, partial(_report, ctx, op))
                     ctx.count("pushed")
 
 
-def _tell(ctx: PassContext, op: PirOp, kind: RemarkKind, message: str) -> None:
+def _report(ctx: PassContext, op: PirOp, kind: RemarkKind, message: str) -> None:
     ctx.remark(kind, message, op)
 
 
 def expand(
-    program: ProgramOp, op: PirOp, pushed: Sequence[Pushed] = ()
+    program: ProgramOp, op: PirOp, series_steps: Sequence[SeriesStep] = ()
 ) -> dict[SSAValue, SSAValue]:
     """Replace one `pir.gradient`, whose inner ones are expanded already.
 
-    Gives what stands for each of its results. ``pushed`` are series that lie before it.
+    Gives what stands for each of its results. ``series_steps`` are series that lie before it.
     """
     count: int = op.attribute("targets")
     values = list(op.operands)
     targets, cotangents, wrt = values[:count], values[count : 2 * count], values[2 * count :]
-    found = append_backward(program, targets, wrt, cotangents, before=op, pushed=pushed)
+    found = append_backward(program, targets, wrt, cotangents, before=op, series_steps=series_steps)
     b = Builder(program.block, op, location=op.location)
     dense = [
         b.zeros_like(b.wrap(w)).ssa if g is None else g for g, w in zip(found, wrt, strict=True)

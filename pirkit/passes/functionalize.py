@@ -11,14 +11,14 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
 from pirkit.analysis.differentiation import block_of
 from pirkit.analysis.effects import WRITE_BACK
-from pirkit.analysis.order import operations
+from pirkit.analysis.execution_order import operations
 from pirkit.dialect.attrs import decode, encode
 from pirkit.dialect.kinds import LIST, LOOP, SINK, SOURCE
 from pirkit.dialect.opdef import OpDef, lookup
 from pirkit.dialect.operation import PirOp, ProgramOp, create, declares
 from pirkit.dialect.types import VecType, meta_of
 from pirkit.passes.base import Pass, PassContext, Stats
-from pirkit.passes.rewrite import meaning, replace, successor
+from pirkit.passes.replace_ops import replace, semantic_properties, successor
 from pirkit.runtime.meta import compatible
 
 _IF: Final = "pd_op.if"
@@ -238,8 +238,10 @@ class _Versions:
         there = {
             r.name for r, value in zip(op.definition.results, op.result_slots, strict=True) if value
         }
-        kept = [v for r, v in zip(pure.results, new.result_slots, strict=True) if r.name in there]
-        replace(op, kept, [new])
+        remaining = [
+            v for r, v in zip(pure.results, new.result_slots, strict=True) if r.name in there
+        ]
+        replace(op, remaining, [new])
         for result, target in targets.items():
             made = new.result_named(result)
             if made is not None:
@@ -307,5 +309,5 @@ def _pure_twin(op: PirOp, pure: OpDef) -> PirOp:
             types[index] = written.type
     operands: Sequence[SSAValue | None] = [op.operand_named(o.name) for o in pure.operands]
     kinds = pure.attr_kinds
-    properties = {k: v for k, v in meaning(op).items() if k in kinds}
+    properties = {k: v for k, v in semantic_properties(op).items() if k in kinds}
     return successor(op, operands, definition=pure, result_types=types, properties=properties)

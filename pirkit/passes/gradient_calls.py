@@ -19,8 +19,8 @@ from pirkit.dialect.gradient_names import Spelling
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import OpDef, decompose, find, may_draw, vjp
 from pirkit.dialect.operation import PirOp, span_of
-from pirkit.dialect.ops.gradients import SOURCES, SUFFIX
-from pirkit.dialect.rules.paddle_gradients import LOSSY
+from pirkit.dialect.ops.gradient.gradients import SOURCES, SUFFIX
+from pirkit.dialect.rules.gradient.paddle_gradients import LOSSY
 from pirkit.dialect.signature import Operand, Result
 from pirkit.runtime.meta import VecMeta
 
@@ -76,13 +76,13 @@ def call_gradient(
     held: Sequence[Any],
     wanted: frozenset[str],
     *,
-    apart: bool = False,
+    decomposed: bool = False,
 ) -> Any:
     """The cotangents of an op's operands by one call of its gradient op, by slot.
 
     ``held`` are the cotangents of the results, None for zero. None if there is no such op, or if it
-    does not take one of these cotangents or gives one that is wanted. With ``apart`` the gradient
-    op is taken apart at once; UnsupportedError if it cannot be.
+    does not take one of these cotangents or gives one that is wanted. With ``decomposed`` the
+    gradient op is decomposed at once; UnsupportedError if it cannot be.
     """
     gradient = gradient_of(op.definition)
     if gradient is None:
@@ -114,15 +114,15 @@ def call_gradient(
         return None
     tensors = [named.pop(s.name, None) for s in gradient.operands if s.kind is None]
     made = b.emit(gradient, tensors, named, {given[name] for name in wanted})
-    if apart:
-        made = _taken_apart(b, b.emitted[-1])
+    if decomposed:
+        made = _decomposed(b, b.emitted[-1])
     slots = cast("tuple[Any, ...]", made if isinstance(made, tuple) else (made,))
     found = {r.name: _items(b, v) for r, v in zip(gradient.results, slots, strict=True)}
     operands = [s.name for s in op.definition.operands if s.kind is None]
     return tuple([found[given[name]] if name in wanted else None for name in operands])
 
 
-def _taken_apart(b: Builder, op: PirOp) -> Any:
+def _decomposed(b: Builder, op: PirOp) -> Any:
     """What the rule of a gradient op gives, which stands in its place."""
     rule = decompose.get(op.definition)
     try:
@@ -132,7 +132,7 @@ def _taken_apart(b: Builder, op: PirOp) -> Any:
         op.detach()
         op.erase()
     if found is NotImplemented:
-        raise UnsupportedError(f"`{op.name}` is not taken apart", code="PK0402", span=span_of(op))
+        raise UnsupportedError(f"`{op.name}` is not decomposed", code="PK0402", span=span_of(op))
     return found
 
 

@@ -1,4 +1,4 @@
-"""Paddle's gradient ops, taken apart through the derivatives of what they are the gradients of.
+"""Paddle's gradient ops, decomposed through the derivatives of what they are the gradients of.
 
 ``relu_grad(out, out_grad)`` becomes what the reverse sweep through ``relu`` computes. So no
 gradient op needs a rule of its own, and a gradient of a gradient (``tanh_double_grad``) is the
@@ -19,22 +19,22 @@ from typing import Any, cast
 
 from xdsl.ir import SSAValue
 
-from pirkit.diag.errors import ConstraintError, OpenError, UnsupportedError
+from pirkit.diag.errors import ConstraintError, DynamicShapeError, UnsupportedError
 from pirkit.dialect.build import ORDER, RULE, SOURCE, Builder, Value
+from pirkit.dialect.declared_types import has_mismatched_type
 from pirkit.dialect.gradient_names import Spelling, forward_of
-from pirkit.dialect.opcall import Late, OpCall
+from pirkit.dialect.opcall import DynamicAttribute, OpCall
 from pirkit.dialect.opdef import OpDef, decompose, find, may_draw
 from pirkit.dialect.operation import PirOp, ProgramOp, origin_of, span_of
-from pirkit.dialect.ops.gradients import SOURCES
-from pirkit.dialect.rules.paddle_gradients import ATTRIBUTES, FROM_RESULT, STANDS_FOR
+from pirkit.dialect.ops.gradient.gradients import SOURCES
+from pirkit.dialect.rules.gradient.paddle_gradients import ATTRIBUTES, FROM_RESULT, STANDS_FOR
 from pirkit.dialect.signature import Operand
-from pirkit.dialect.stated import is_misstated
 from pirkit.passes.autodiff import append_backward
-from pirkit.passes.gradient_attributes import (
+from pirkit.passes.gradient_attribute_inference import (
     MOST,
     differentiated,
+    dynamic_attribute,
     is_value,
-    late_attribute,
     possible,
 )
 
@@ -70,7 +70,7 @@ class _Scope:
         return self.b.wrap(block.insert_arg(type_, len(block.args)))
 
 
-def take_gradient_apart(c: OpCall) -> Any:
+def decompose_gradient(c: OpCall) -> Any:
     """The results of a gradient op, each None that nobody asks for.
 
     Raises UnsupportedError (PK0402) if the forward op has no derivative, or needs what the gradient
@@ -79,21 +79,23 @@ def take_gradient_apart(c: OpCall) -> Any:
     forward = forward_of(c.definition)
     if forward is None:
         return NotImplemented
-    if is_misstated(c.op):
-        raise OpenError(
+    if has_mismatched_type(c.op):
+        raise DynamicShapeError(
             f"Paddle states results of `{forward.name}` with other sizes than they have",
-            help="its gradient is taken apart when the program runs",
+            help="its gradient is decomposed when the program runs",
         )
-    late = late_attribute(c)
+    dynamic = dynamic_attribute(c)
     try:
         return _gradient(c, forward).results()
     except UnsupportedError:
-        if late is None:
+        if dynamic is None:
             raise
-        every = [v for v in possible(c, late) if _gradient(c, forward, {late.name: v}).agrees()]
+        every = [
+            v for v in possible(c, dynamic) if _gradient(c, forward, {dynamic.name: v}).agrees()
+        ]
         if not 0 < len(every) <= MOST:
             raise
-    return _chosen(c, forward, late, every)
+    return _chosen(c, forward, dynamic, every)
 
 
 def _gradient(c: OpCall, forward: OpDef, known: Mapping[str, Any] | None = None) -> _Gradient:
@@ -104,12 +106,12 @@ def _gradient(c: OpCall, forward: OpDef, known: Mapping[str, Any] | None = None)
     return _Gradient(scope, forward, {**held, **(known or {})})
 
 
-def _chosen(c: OpCall, forward: OpDef, late: Late, every: Sequence[Any]) -> Any:
+def _chosen(c: OpCall, forward: OpDef, dynamic: DynamicAttribute, every: Sequence[Any]) -> Any:
     """The results for the value that the attribute has, if it is one of several."""
-    *others, found = [_gradient(c, forward, {late.name: v}).results() for v in every]
+    *others, found = [_gradient(c, forward, {dynamic.name: v}).results() for v in every]
     b, like = c.b, differentiated(c)
     for value, other in zip(every, others, strict=False):
-        pick = partial(b.where, is_value(b, late, value, like))
+        pick = partial(b.where, is_value(b, dynamic, value, like))
         found = tuple([_each(pick, x, y) for x, y in zip(other, found, strict=True)])
     return found
 
@@ -152,7 +154,7 @@ class _Gradient:
         c, b = self.call, self.scope.b
         operands = {s.name: self.operand(s) for s in self.forward.operands}
         made = self.emit(self.forward, operands)
-        whole = b.emitted[-1]
+        gradient_op = b.emitted[-1]
         slots = cast("tuple[Any, ...]", made if isinstance(made, tuple) else (made,))
         results = {r.name: v for r, v in zip(self.forward.results, slots, strict=True)}
 
@@ -162,9 +164,9 @@ class _Gradient:
             _pair(b, results[name], self.held[seed], targets, seeds)
         wanted: dict[str, list[Value]] = {}
         for slot, result in zip(c.definition.results, c.op.result_slots, strict=True):
-            asked = self.names.wanted.get(slot.name)
-            if result is not None and asked is not None:
-                value = operands[asked]
+            requested = self.names.wanted.get(slot.name)
+            if result is not None and requested is not None:
+                value = operands[requested]
                 wanted[slot.name] = value if isinstance(value, list) else [value]
         flat = [v for values in wanted.values() for v in values]
         found = iter(
@@ -179,7 +181,7 @@ class _Gradient:
         given = {
             name: [_dense(b, next(found), v) for v in values] for name, values in wanted.items()
         }
-        self.use_given_results(whole, results)
+        self.use_given_results(gradient_op, results)
         self.carry_out([v for values in given.values() for v in values])
         return tuple([self.result(slot.name, slot.is_vec, given) for slot in c.definition.results])
 
@@ -254,7 +256,8 @@ class _Gradient:
         for other in STANDS_FOR.get(self.forward.name, {}):
             if other in operands:
                 operands[other] = next(
-                    (v for n in self._stand_ins(other) if (v := self.held.get(n)) is not None), None
+                    (v for n in self._placeholders(other) if (v := self.held.get(n)) is not None),
+                    None,
                 )
         if any(operands[s.name] is None and not s.optional for s in inner.operands if not s.kind):
             return None
@@ -262,7 +265,7 @@ class _Gradient:
         slots = cast("tuple[Any, ...]", made if isinstance(made, tuple) else (made,))
         return next(v for r, v in zip(inner.results, slots, strict=True) if r.name == name)
 
-    def _stand_ins(self, name: str) -> Sequence[str]:
+    def _placeholders(self, name: str) -> Sequence[str]:
         ours = STANDS_FOR.get(self.call.definition.name, {})
         return [
             renamed
@@ -283,9 +286,9 @@ class _Gradient:
 
     # --- from the scope into the program ---
 
-    def use_given_results(self, whole: PirOp, results: Mapping[str, Any]) -> None:
+    def use_given_results(self, gradient_op: PirOp, results: Mapping[str, Any]) -> None:
         """Results of the forward op that the gradient op holds are not computed again."""
-        if whole.parent is None:
+        if gradient_op.parent is None:
             return
         for name, spelled in self.names.results.items():
             value, given = results[name], self.held[spelled]
@@ -295,16 +298,16 @@ class _Gradient:
     def carry_out(self, results: Sequence[Value]) -> None:
         """Move what the results are computed from in front of the gradient op."""
         block, b = self.scope.program.block, self.call.b
-        kept = {v.ssa for v in results}
+        live = {v.ssa for v in results}
         for op in reversed(list(cast("Sequence[PirOp]", block.ops))):
-            if not any(r in kept or r.first_use is not None for r in op.results):
+            if not any(r in live or r.first_use is not None for r in op.results):
                 op.detach()
                 op.erase()
         for op in cast("Sequence[PirOp]", block.ops):
             if may_draw(op.definition, op.attribute_values()):
                 raise _draws_again(self.call)
         for argument in block.args:
-            if argument.first_use is None and argument not in kept:
+            if argument.first_use is None and argument not in live:
                 continue
             argument.replace_all_uses_with(self.outer(argument).ssa)
         for op in list(cast("Sequence[PirOp]", block.ops)):
@@ -381,9 +384,9 @@ def _register() -> None:
         if definition is None or decompose.get(definition) is not None:
             continue
         if forward_of(definition) is not None:
-            decompose(name)(take_gradient_apart)
+            decompose(name)(decompose_gradient)
 
 
 _register()
 
-__all__ = ["take_gradient_apart"]
+__all__ = ["decompose_gradient"]

@@ -10,19 +10,19 @@ from typing import NoReturn, cast
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from pirkit.analysis.order import operations
+from pirkit.analysis.execution_order import operations
 from pirkit.diag.errors import ConstraintError, PassError
 from pirkit.dialect.attrs import encode
+from pirkit.dialect.declared_types import may_declare
 from pirkit.dialect.infer import infer_result_types
 from pirkit.dialect.kinds import BRANCH, LOOP
 from pirkit.dialect.opdef import infer_meta
 from pirkit.dialect.operation import PirOp, ProgramOp, declares, describe, span_of
 from pirkit.dialect.sizes import SYMBOL
-from pirkit.dialect.stated import may_state
 from pirkit.dialect.types import OPAQUE, meta_of, retyped, type_of
 from pirkit.passes.base import Pass, PassContext, Stats, option
-from pirkit.passes.binding import numbers_of, read_bindings, shapes_of
-from pirkit.passes.naming import (
+from pirkit.passes.shape_binding import numbers_of, read_bindings, shapes_of
+from pirkit.passes.symbolic_dims import (
     AUTO,
     name_inputs,
     name_the_rest,
@@ -38,7 +38,7 @@ from pirkit.runtime.meta import UNKNOWN, Meta, TensorMeta, VecMeta, compatible
 
 @dataclass(frozen=True)
 class InferMetaPass(Pass):
-    """Infer every result type anew, and give unknown dimensions the sizes that follow.
+    """Infer every result type again, and give unknown dimensions the sizes that follow.
 
     Types only become more precise. Results of branches get what both yields agree on, arguments of
     loops what holds in every turn. `bind` gives shapes to inputs, so that a program for any batch
@@ -63,7 +63,7 @@ class InferMetaPass(Pass):
     stats = Stats(refined="types made more precise", named="types whose dimensions got names")
 
     bind: tuple[str, ...] = option(
-        (), "shapes of inputs, as NAME:4x3, and sizes of names, as N:4; `?` for an open dimension"
+        (), "shapes of inputs, as NAME:4x3, and sizes of names, as N:4; `?` for a dynamic dimension"
     )
     symbols: tuple[str, ...] = option(
         (AUTO,),
@@ -161,7 +161,7 @@ class _Inference:
             if result is None or type_ is None:
                 continue
             meta = meta_of(type_)
-            if compatible(meta_of(result.type), meta) or not may_state(op, slot, meta):
+            if compatible(meta_of(result.type), meta) or not may_declare(op, slot, meta):
                 self.refine(result, meta)
 
     def loop(self, op: PirOp) -> None:

@@ -1,4 +1,4 @@
-"""Lists that are made and taken apart again."""
+"""Lists that are made and unpacked again."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Final
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
-from pirkit.analysis.order import operations
+from pirkit.analysis.execution_order import operations
 from pirkit.dialect.kinds import LIST
 from pirkit.dialect.operation import PirOp, declares
 from pirkit.passes.base import Pass, PassContext, Stats
-from pirkit.passes.rewrite import replace
+from pirkit.passes.replace_ops import replace
 
 COMBINE: Final = "pir.combine"
 
 
 @dataclass(frozen=True)
 class InlineVecPass(Pass):
-    """Use the elements of a list directly where it is taken apart again.
+    """Use the elements of a list directly where it is unpacked again.
 
     An element of a list is the same storage as the value that was put in, so this holds whatever
     is written.

@@ -11,13 +11,13 @@ from xdsl.ir import Operation, SSAValue
 
 from pirkit.analysis.alias import alias_classes
 from pirkit.analysis.effects import is_named
-from pirkit.analysis.order import operations
+from pirkit.analysis.execution_order import operations
 from pirkit.dialect.kinds import SINK, SOURCE
 from pirkit.dialect.opdef import OpDef, find
 from pirkit.dialect.operation import REGIONS, PirOp, ProgramOp, declares
 from pirkit.dialect.types import meta_of, sizes_of
 from pirkit.passes.base import Pass, PassContext, Stats
-from pirkit.passes.rewrite import meaning, replace, successor
+from pirkit.passes.replace_ops import replace, semantic_properties, successor
 from pirkit.runtime.meta import TensorMeta
 
 WRITE_BACK: Final = "pd_op.assign_out_"
@@ -60,15 +60,15 @@ def update_in_place(program: ProgramOp, ctx: PassContext) -> None:
     for op in backs:
         if op.parent is None or is_named(op.operands[0]):
             continue
-        together = facts.siblings(op)
-        chain = facts.update(op) if len(together) == 1 else [cast(PirOp, op.operands[0].owner)]
-        if not chain or not together:
+        same_target = facts.write_backs_to_target(op)
+        chain = facts.update(op) if len(same_target) == 1 else [cast(PirOp, op.operands[0].owner)]
+        if not chain or not same_target:
             continue
         ctx.rewrote("update", op)
         for link in chain:
             pairs = pairs_of(link)
             facts.join(link, _write_in_place(link, ctx), pairs)
-        for back in together:
+        for back in same_target:
             ctx.count("updates")
             facts.forget(back)
             replace(back, [back.operands[0] if back.results[0].uses else None])
@@ -120,7 +120,7 @@ def _write_in_place(op: PirOp, ctx: PassContext) -> PirOp:
     slots = [op.operand_named(o.name) for o in twin.operands]
     types = [None if (r := op.result_named(s.name)) is None else r.type for s in twin.results]
     kinds = twin.attr_kinds
-    properties = {k: v for k, v in meaning(op).items() if k in kinds}
+    properties = {k: v for k, v in semantic_properties(op).items() if k in kinds}
     new = successor(op, slots, definition=twin, result_types=types, properties=properties)
     replace(op, new.results, [new])
     return new
@@ -224,7 +224,7 @@ class _Facts:
         chain.reverse()
         return chain
 
-    def siblings(self, back: PirOp) -> list[PirOp]:
+    def write_backs_to_target(self, back: PirOp) -> list[PirOp]:
         """A write-back, and those of the other results of an operation that updates several.
 
         Nothing if such an operation may not write all of them in place.

@@ -11,9 +11,9 @@ from typing import TextIO
 
 from xdsl.dialects.builtin import ModuleOp
 
-from pirkit.analysis.order import operations
-from pirkit.diag.collection import uncollected
+from pirkit.analysis.execution_order import operations
 from pirkit.diag.errors import LimitError, PassError, PirkitError, UsageError, VerifyError
+from pirkit.diag.gc_pause import uncollected
 from pirkit.dialect.operation import span_of
 from pirkit.dialect.text import print_mlir
 from pirkit.dialect.verify import verify_module
@@ -102,7 +102,7 @@ class _Run:
 
     @uncollected
     def apply(self, pass_: Pass) -> None:
-        self.tell("before", pass_)
+        self.notify("before", pass_)
         ctx = PassContext(pass_.name, _size(self.module))
         ctx.listeners, ctx.stop_after = self.listeners, self.stop_after
         started = time.perf_counter()
@@ -117,7 +117,7 @@ class _Run:
         counts = self.stats.setdefault(pass_.name, Counter(dict.fromkeys(pass_.stats, 0)))
         counts.update(ctx.stats)
         self.remarks += ctx.remarks
-        self.tell("after", pass_)
+        self.notify("after", pass_)
 
     def check(self, pass_: Pass) -> None:
         try:
@@ -131,7 +131,7 @@ class _Run:
                 help=f"leave out `{pass_.name}`, and please report it with program and pipeline",
             ) from error
 
-    def tell(self, when: str, pass_: Pass) -> None:
+    def notify(self, when: str, pass_: Pass) -> None:
         for watcher in self.watchers:
             watcher(when, pass_, self.module)
 

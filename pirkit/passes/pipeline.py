@@ -117,10 +117,10 @@ class _Parser:
 
     def word(self, what: str) -> _Token:
         if self.next == len(self.tokens):
-            _fail(f"the pipeline ends where {what} should stand", self.end)
+            _fail(f"the pipeline ends where {what} is expected", self.end)
         token = self.tokens[self.next]
         if not token.is_word:
-            _fail(f"`{token.text}` stands where {what} should stand", token.span)
+            _fail(f"`{token.text}` is where {what} is expected", token.span)
         self.next += 1
         return token
 

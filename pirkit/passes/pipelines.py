@@ -12,7 +12,7 @@ _SIMPLIFY: Final = (
 _PARTS: Final = "constant-fold,cse,dce"
 """What is done to the parts of operators, where laws would find little."""
 
-_FUSE: Final = f"decompose{{gain=true}},{_PARTS},fuse{{gain=true}}"
+_FUSE: Final = f"decompose{{profitable-only=true}},{_PARTS},fuse{{profitable-only=true}}"
 
 PIPELINES: Final[dict[str, str]] = {
     "default": f"{_SIMPLIFY},functionalize,{_FUSE}",
@@ -21,9 +21,9 @@ PIPELINES: Final[dict[str, str]] = {
     "fused": f"{_SIMPLIFY},functionalize,decompose,constant-fold,canonicalize,cse,dce,fuse",
 }
 """What ``@name`` stands for. `@simplify` leaves the results of every program unchanged, bit by bit.
-`@default` also puts operators together into kernels, which run in native code, and takes apart
+`@default` also fuses operators into kernels, which run in native code, and decomposes
 those of which that makes something; `@storage` is the same for programs whose storage is watched:
-what writes in place still does, and nothing behind it is fused. `@fused` takes all apart."""
+what writes in place still does, and nothing behind it is fused. `@fused` decomposes all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +48,10 @@ class OrderRule:
 
 
 ORDER: Final = (
-    OrderRule("functionalize", "decompose", "an operation that writes in place is not taken apart"),
-    OrderRule("decompose", "fuse", "an operation that is whole is in no kernel with others"),
+    OrderRule("functionalize", "decompose", "an operation that writes in place is not decomposed"),
+    OrderRule(
+        "decompose", "fuse", "an operation that is not decomposed is in no kernel with others"
+    ),
     OrderRule("autodiff", "fuse", "a kernel has no derivative: simplify a program before"),
     OrderRule("split", "fuse", "a kernel has no derivative: simplify a program before"),
     OrderRule("functionalize", "fuse", "programs that write in place are not fused"),
@@ -58,5 +60,5 @@ ORDER: Final = (
     OrderRule("absorb-attributes", "dce", "absorbed constants are left without users"),
     OrderRule("canonicalize", "cse", "equal operations are found once they look equal"),
     OrderRule("constant-fold", "dce", "folded operands are left without users"),
-    OrderRule("canonicalize", "dce", "what a law passes by is left without users"),
+    OrderRule("canonicalize", "dce", "what a rewrite bypasses is left without users"),
 )

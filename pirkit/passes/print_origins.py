@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 from xdsl.dialects import builtin as mlir
 from xdsl.dialects.builtin import ModuleOp
 
-from pirkit.analysis.order import operations
+from pirkit.analysis.execution_order import operations
 from pirkit.dialect import kinds
 from pirkit.dialect.build import ORDER, RULE, SOURCE
 from pirkit.dialect.operation import PirOp

@@ -6,8 +6,8 @@ import difflib
 from collections.abc import Iterator
 from typing import Final
 
-from pirkit.diag.collection import imported
 from pirkit.diag.errors import UsageError
+from pirkit.diag.gc_pause import imported
 from pirkit.diag.span import Span
 from pirkit.passes.base import Pass
 from pirkit.passes.pipelines import PIPELINES
@@ -22,14 +22,14 @@ PASSES: Final[dict[str, str]] = {
     "dce": "pirkit.passes.dce:DcePass",
     "decompose": "pirkit.passes.decompose:DecomposePass",
     "expand-gradients": "pirkit.passes.expand_gradients:ExpandGradientsPass",
-    "fuse": "pirkit.lowering.fusion.fusing:FusePass",
+    "fuse": "pirkit.lowering.fusion.fuse_pass:FusePass",
     "functionalize": "pirkit.passes.functionalize:FunctionalizePass",
     "infer-meta": "pirkit.passes.infer_meta:InferMetaPass",
     "inline-vec": "pirkit.passes.inline_vec:InlineVecPass",
     "inplace": "pirkit.passes.inplace:InplacePass",
     "print-alias": "pirkit.passes.print_alias:PrintAliasPass",
     "print-origins": "pirkit.passes.print_origins:PrintOriginsPass",
-    "split": "pirkit.split.splitting:SplitPass",
+    "split": "pirkit.split.split_pass:SplitPass",
     "taylor": "pirkit.passes.taylor:TaylorPass",
     "verify-primitive": "pirkit.passes.verify_primitive:VerifyPrimitivePass",
 }
@@ -45,8 +45,8 @@ def are_own() -> bool:
 
 def pass_named(name: str, span: Span | None = None) -> type[Pass]:
     """The pass class of that name. Raises UsageError (PK0702) with the nearest names."""
-    home = PASSES.get(name)
-    if home is None:
+    package = PASSES.get(name)
+    if package is None:
         near = difflib.get_close_matches(name, PASSES)
         near.sort(key=lambda other: other[0] != name[:1])  # few people mistype the first letter
         raise UsageError(
@@ -55,7 +55,7 @@ def pass_named(name: str, span: Span | None = None) -> type[Pass]:
             span=span,
             help=f"did you mean `{near[0]}`?" if near else f"passes are {', '.join(PASSES)}",
         )
-    module, _, cls = home.partition(":")
+    module, _, cls = package.partition(":")
     return getattr(imported(module), cls)
 
 

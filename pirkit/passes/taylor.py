@@ -19,7 +19,7 @@ from xdsl.dialects import builtin as mlir
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
-from pirkit.analysis.rows import Mixed, depends_by_rows
+from pirkit.analysis.row_dependence import Mixed, depends_by_rows
 from pirkit.diag.errors import UnsupportedError
 from pirkit.dialect.build import RULE, SOURCE, Builder, Value
 from pirkit.dialect.infer import fill_value
@@ -29,8 +29,8 @@ from pirkit.dialect.types import meta_of
 from pirkit.passes.autodiff import between
 from pirkit.passes.base import Pass, PassContext, Stats, option
 from pirkit.passes.expand_gradients import GRADIENT
-from pirkit.passes.rewrite import replace
-from pirkit.passes.series import has_series, prepared, push
+from pirkit.passes.replace_ops import replace
+from pirkit.passes.taylor_series import has_series, prepared, push
 from pirkit.runtime.meta import TensorMeta
 
 
@@ -88,7 +88,7 @@ class TaylorPass(Pass):
         ctx.remark(
             "passed",
             f"derivatives 1 to {order} of one value from a series of {size} ops"
-            + (f", {len(missing)} ops taken apart for it" if missing else ""),
+            + (f", {len(missing)} ops decomposed for it" if missing else ""),
             first,
         )
 
@@ -143,8 +143,8 @@ def _summed(target: SSAValue, cotangent: SSAValue) -> SSAValue | None:
             inner = owner.operands[0]
             source = meta_of(inner.type)
             axes = owner.attribute("axis") if sums else ()
-            whole = not axes or len(axes) == getattr(source, "rank", -1)
-            if whole:
+            entire = not axes or len(axes) == getattr(source, "rank", -1)
+            if entire:
                 return inner
     return target
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ModuleOp
 
-from pirkit.analysis.order import operations
+from pirkit.analysis.execution_order import operations
 from pirkit.diag.errors import PassError
 from pirkit.dialect.operation import PirOp, origin_of, span_of
 from pirkit.dialect.primitives import is_primitive
@@ -53,5 +53,5 @@ def _not_primitive(others: list[PirOp]) -> PassError:
         code="PK0805",
         span=span_of(first),
         notes=(f"operations that are none: {listed}", *origin_of(first)),
-        help="run `decompose` first; an op that it leaves whole has no rule, or is opaque",
+        help="run `decompose` first; an op that it does not decompose has no rule, or is opaque",
     )

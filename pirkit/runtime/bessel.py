@@ -50,16 +50,16 @@ _FAR_TAIL: Final = (
 
 def bessel_i(x: Array, order: int, *, scaled: bool) -> Array:
     """Modified Bessel function of the first kind, times ``exp(-|x|)`` if ``scaled``."""
-    wide = x.astype(np.float64)
-    size = np.abs(wide)
+    in_float64 = x.astype(np.float64)
+    size = np.abs(in_float64)
     with np.errstate(all="ignore"):
-        near = _bessel_series(np.minimum(size, _ASYMPTOTIC_FROM), order)
-        far = _bessel_asymptotic(np.maximum(size, _ASYMPTOTIC_FROM), order)
-        value = np.where(size <= _ASYMPTOTIC_FROM, near, far)
+        series_value = _bessel_series(np.minimum(size, _ASYMPTOTIC_FROM), order)
+        asymptotic_value = _bessel_asymptotic(np.maximum(size, _ASYMPTOTIC_FROM), order)
+        value = np.where(size <= _ASYMPTOTIC_FROM, series_value, asymptotic_value)
         value = np.where(np.isposinf(size), 0.0, value)
         value = value if scaled else value * np.exp(size)
         value = np.where(np.isposinf(size) & (not scaled), np.inf, value)
-    return (np.copysign(value, wide) if order % 2 else value).astype(x.dtype)
+    return (np.copysign(value, in_float64) if order % 2 else value).astype(x.dtype)
 
 
 def _bessel_series(x: Array, order: int) -> Array:
@@ -83,10 +83,10 @@ def _bessel_asymptotic(x: Array, order: int) -> Array:
 
 def polygamma(x: Array, order: int) -> Array:
     """Derivative of that positive order of ``digamma``; infinite at 0, -1, -2..."""
-    wide = x.astype(np.float64)
+    in_float64 = x.astype(np.float64)
     with np.errstate(all="ignore"):
         sign = -1.0 if order % 2 == 0 else 1.0
-        return (sign * factorial(order) * _zeta(order + 1, wide)).astype(x.dtype)
+        return (sign * factorial(order) * _zeta(order + 1, in_float64)).astype(x.dtype)
 
 
 def _zeta(s: int, x: Array) -> Array:
@@ -116,16 +116,16 @@ def _zeta_positive(s: int, x: Array) -> Array:
 
 def erfinv(x: Array) -> Array:
     """Inverse of the error function: infinite at 1 and -1, NaN beyond."""
-    wide = x.astype(np.float64)
+    in_float64 = x.astype(np.float64)
     with np.errstate(all="ignore"):
-        quantile = _quantile(wide / 2, (1 - np.abs(wide)) / 2)
-        quantile = np.where(np.abs(wide) == 1, np.copysign(np.inf, wide), quantile)
+        quantile = _quantile(in_float64 / 2, (1 - np.abs(in_float64)) / 2)
+        quantile = np.where(np.abs(in_float64) == 1, np.copysign(np.inf, in_float64), quantile)
     return (quantile / np.sqrt(2)).astype(x.dtype)
 
 
-def normal_quantile(share: Array) -> Array:
+def normal_quantile(probability: Array) -> Array:
     """The number below which that share, in (0, 1), of a standard normal law lies; in float64."""
-    return _quantile(share - 0.5, np.minimum(share, 1 - share))
+    return _quantile(probability - 0.5, np.minimum(probability, 1 - probability))
 
 
 def _quantile(half: Array, tail: Array) -> Array:

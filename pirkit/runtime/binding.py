@@ -126,7 +126,7 @@ class PlacedStep(ABC):
 
 
 def first_dtype(metas: Sequence[Meta | None]) -> DType | None:
-    """The element type of the first tensor, lists taken apart."""
+    """The element type of the first tensor, lists decomposed."""
     for meta in metas:
         if isinstance(meta, TensorMeta):
             return meta.dtype
@@ -135,13 +135,13 @@ def first_dtype(metas: Sequence[Meta | None]) -> DType | None:
     return None
 
 
-HALVES = (dt.float16, dt.bfloat16)
+HALF_TYPES = (dt.float16, dt.bfloat16)
 
 
 def widened(bind: Bind) -> Bind:
     """The kernel for half precision made of the one for float32: cast, compute, round once."""
 
-    def wide(b: Binding) -> Step | None:
+    def widened_bind(b: Binding) -> Step | None:
         inner = replace(
             b,
             inputs=tuple([_wide_meta(m) for m in b.inputs]),
@@ -156,18 +156,18 @@ def widened(bind: Bind) -> Bind:
         def run(*arrays: Any) -> None:
             given = [read(x) for read, x in zip(readers, arrays, strict=False)]
             outs = arrays[len(readers) :]
-            held = [o if t is None else t for t, o in zip(targets, outs, strict=True)]
-            step(*given, *held)
+            outputs = [o if t is None else t for t, o in zip(targets, outs, strict=True)]
+            step(*given, *outputs)
             for target, out in zip(targets, outs, strict=True):
                 _round(target, out)
 
         return run
 
-    return wide
+    return widened_bind
 
 
 def _wide(meta: TensorMeta) -> TensorMeta:
-    return meta.with_dtype(dt.float32) if meta.dtype in HALVES else meta
+    return meta.with_dtype(dt.float32) if meta.dtype in HALF_TYPES else meta
 
 
 def _wide_meta(meta: Meta | None) -> Meta | None:
@@ -181,7 +181,7 @@ def _reader(b: Binding, meta: Meta | None) -> Callable[[Any], Any]:
     if isinstance(meta, VecMeta):
         readers = [_reader(b, m) for m in meta.items]
         return lambda arrays: [read(x) for read, x in zip(readers, arrays, strict=True)]
-    if not isinstance(meta, TensorMeta) or meta.dtype not in HALVES:
+    if not isinstance(meta, TensorMeta) or meta.dtype not in HALF_TYPES:
         return lambda array: array
     space = b.workspace(meta.shape, dt.float32)
 
@@ -197,7 +197,7 @@ def _target(b: Binding, meta: Meta | None) -> Any:
     if isinstance(meta, VecMeta):
         spaces = [_target(b, m) for m in meta.items]
         return spaces if any(s is not None for s in spaces) else None
-    if isinstance(meta, TensorMeta) and meta.dtype in HALVES:
+    if isinstance(meta, TensorMeta) and meta.dtype in HALF_TYPES:
         return b.workspace(meta.shape, dt.float32)
     return None
 
@@ -206,7 +206,7 @@ def _round(target: Any, out: Any) -> None:
     if target is None or out is None:
         return
     if isinstance(target, list):
-        for space, each in zip(cast("list[Any]", target), out, strict=True):
-            _round(space, each)
+        for space, result in zip(cast("list[Any]", target), out, strict=True):
+            _round(space, result)
         return
     out[...] = target

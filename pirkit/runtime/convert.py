@@ -13,7 +13,7 @@ from pirkit.runtime.dtype import DType
 
 Array = np.ndarray[Any, Any]
 
-HALVES: Final = (dt.float16.np, dt.bfloat16.np)
+HALF_TYPES: Final = (dt.float16.np, dt.bfloat16.np)
 """Storage types too narrow to compute in."""
 
 _NARROW_INTS: Final = (dt.uint8, dt.int8, dt.int16)
@@ -39,11 +39,11 @@ def convert(x: Array, dtype: DType) -> Array:
 
 
 def _truncated(x: Array, dtype: DType) -> Array:
-    wide = x.astype(np.float64)
+    in_float64 = x.astype(np.float64)
     limit = 2.0 ** (8 * dtype.itemsize - 1)
-    inside = (wide > -limit - 1) & (wide < limit)
-    whole = np.where(inside, wide, 0.0).astype(dtype.np)
-    return np.where(inside, whole, np.iinfo(dtype.np).min)
+    inside = (in_float64 > -limit - 1) & (in_float64 < limit)
+    integers = np.where(inside, in_float64, 0.0).astype(dtype.np)
+    return np.where(inside, integers, np.iinfo(dtype.np).min)
 
 
 def constant(value: complex, dtype: DType) -> Array:
@@ -56,12 +56,12 @@ def constant(value: complex, dtype: DType) -> Array:
 
 def arithmetic_dtype(x: Array) -> DType:
     """The element type that arithmetic on ``x`` is done in."""
-    return dt.float32 if x.dtype in HALVES else dt.of_array(x)
+    return dt.float32 if x.dtype in HALF_TYPES else dt.of_array(x)
 
 
 def widened(x: Array) -> Array:
     """``x`` in float32 if it is narrower, else as it is."""
-    return x.astype(np.float32) if x.dtype in HALVES else x
+    return x.astype(np.float32) if x.dtype in HALF_TYPES else x
 
 
 def in_f32(function: Callable[..., Any]) -> Callable[..., Array]:
@@ -73,10 +73,10 @@ def in_f32(function: Callable[..., Any]) -> Callable[..., Array]:
     @wraps(function)
     def rule(*arrays: Array, **attributes: Any) -> Array:
         narrow = arrays[0].dtype
-        if narrow not in HALVES:
+        if narrow not in HALF_TYPES:
             return np.asarray(function(*arrays, **attributes))
-        wide = (a.astype(np.float32) if a.dtype == narrow else a for a in arrays)
-        out = np.asarray(function(*wide, **attributes))
+        in_float64 = (a.astype(np.float32) if a.dtype == narrow else a for a in arrays)
+        out = np.asarray(function(*in_float64, **attributes))
         return out.astype(narrow) if out.dtype == np.float32 else out
 
     return rule

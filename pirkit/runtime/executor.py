@@ -17,7 +17,7 @@ import numpy as np
 
 from pirkit.diag.errors import RuntimeFault
 from pirkit.diag.forks import renewed
-from pirkit.runtime.feeding import fed
+from pirkit.runtime.bind_inputs import bound_input
 from pirkit.runtime.library import Library
 from pirkit.runtime.meta import Meta
 from pirkit.runtime.plan import Plan
@@ -124,7 +124,7 @@ class Executable:
         metas: list[Meta | None] = []
         device = self._device
         for port in self.plan.inputs:
-            value, meta = fed(port, inputs.get(port.name), "input", device)
+            value, meta = bound_input(port, inputs.get(port.name), "input", device)
             values.append(value)
             metas.append(meta)
         checked = self._checked
@@ -132,7 +132,7 @@ class Executable:
             held = self.params.get(port.name)
             seen, meta = checked[index]
             if held is None or held is not seen:
-                held, meta = fed(port, held, "parameter", device)
+                held, meta = bound_input(port, held, "parameter", device)
                 self.params[port.name] = held
                 checked[index] = (held, meta)
             values.append(held)

@@ -24,9 +24,9 @@ def gammaincc(a: Array, x: Array) -> Array:
     positive = (a > 0) & (x > 0)
     found[positive & np.isinf(x)] = 0.0
     inside = positive & np.isfinite(x) & np.isfinite(a)
-    for part, share in ((inside & (x < a + 1), _below), (inside & (x >= a + 1), _above)):
+    for part, formula in ((inside & (x < a + 1), _below), (inside & (x >= a + 1), _above)):
         if part.any():
-            found[part] = share(a[part], x[part])
+            found[part] = formula(a[part], x[part])
     return found
 
 

@@ -40,7 +40,7 @@ class Library(Protocol):
         """Kernels that may serve the op, best first."""
         ...
 
-    def grouped(self, plan: Plan, fed: Mapping[int, Meta]) -> Plan:
+    def grouped(self, plan: Plan, bound_inputs: Mapping[int, Meta]) -> Plan:
         """A plan that does the same for inputs and parameters of these metas, in fewer calls."""
         ...
 

@@ -47,12 +47,13 @@ class TensorMeta:
         return f"tensor<{dims}{self.dtype.short}>"
 
 
-MOST_BYTES: Final = 2**63 - 1
+MAX_BYTES_IN_TILES: Final = 2**63 - 1
 """Bytes of the largest array: strides and offsets are signed 64-bit integers."""
 
 
 def is_addressable(meta: Meta | None) -> bool:
-    """Whether arrays of that meta can exist: their known dimensions span at most `MOST_BYTES`.
+    """Whether arrays of that meta can exist: their known dimensions span at most
+    `MAX_BYTES_IN_TILES`.
 
     As in numpy, a dimension of size zero counts as one, and so does an unknown one here.
     """
@@ -60,12 +61,12 @@ def is_addressable(meta: Meta | None) -> bool:
         return all(map(is_addressable, meta.items))
     if not isinstance(meta, TensorMeta):
         return True
-    return prod([d for d in meta.shape if d > 0]) * meta.dtype.itemsize <= MOST_BYTES
+    return prod([d for d in meta.shape if d > 0]) * meta.dtype.itemsize <= MAX_BYTES_IN_TILES
 
 
 @dataclass(frozen=True, slots=True)
 class VecMeta:
-    """A list of tensors, made by ``builtin.combine`` and taken apart by ``builtin.split``."""
+    """A list of tensors, made by ``builtin.combine`` and decomposed by ``builtin.split``."""
 
     items: tuple[TensorMeta, ...]
 

@@ -26,35 +26,35 @@ class InArena:
 
 
 @dataclass(frozen=True, slots=True)
-class Fresh:
+class NewArray:
     """New memory in each run, which the caller keeps."""
 
     meta: TensorMeta
 
 
 @dataclass(frozen=True, slots=True)
-class Once:
+class Constant:
     """Memory of its own, written when the session is made and never again."""
 
     meta: TensorMeta
 
 
 @dataclass(frozen=True, slots=True)
-class Over:
+class InPlace:
     """The array that is in a slot already."""
 
     slot: int
 
 
 @dataclass(frozen=True, slots=True)
-class Aside:
+class Detour:
     """A stretch of memory under another slot, to be moved to the result's own place."""
 
     slot: int
     place: InArena
 
 
-Target = InArena | Fresh | Once | Over | Aside | None
+Target = InArena | NewArray | Constant | InPlace | Detour | None
 Targets = tuple["Target | tuple[Target, ...]", ...]
 
 
@@ -65,7 +65,8 @@ Targets = tuple["Target | tuple[Target, ...]", ...]
 class Bound:
     """A call with its step; ``targets`` are where the results go, empty if the step makes them.
 
-    ``detach`` says that results must share no memory with operands; results in ``homes`` are copied
+    ``detach`` says that results must share no memory with operands; results in ``destinations``
+    are copied
     to where the slot is.
     """
 
@@ -74,29 +75,29 @@ class Bound:
     targets: Targets
     choice: Choice
     detach: bool = False
-    homes: frozenset[int] = frozenset()
+    destinations: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
-class Late:
+class Dynamic:
     """A call whose shapes, or attributes, are known only when it runs."""
 
     call: Call
-    homes: frozenset[int] = frozenset()
+    destinations: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
     """Copies elements into targets that stay where they are: loop state.
 
-    A place of None makes a new array. ``crossed`` says that a source may lie in a target.
+    A place of None makes a new array. ``overlapping`` says that a source may lie in a target.
     """
 
     instruction: Instruction
     sources: tuple[int, ...]
     targets: tuple[int, ...]
     places: tuple[Target, ...]
-    crossed: bool = False
+    overlapping: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +127,7 @@ class Loop:
 
 
 @dataclass(frozen=True, slots=True)
-class OnStack:
+class StackNode:
     """Acts on a stack of saved values."""
 
     instruction: Stack
@@ -140,7 +141,7 @@ class Release:
     slots: tuple[int, ...]
 
 
-Node = Bound | Late | Move | Rename | Branch | Loop | OnStack | Release
+Node = Bound | Dynamic | Move | Rename | Branch | Loop | StackNode | Release
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,10 +20,10 @@ import numpy as np
 from pirkit.diag.errors import ConstraintError
 from pirkit.diag.forks import renewed
 from pirkit.runtime.binding import KERNEL_FAULTS
-from pirkit.runtime.executing import Steps, fault
-from pirkit.runtime.frame import Frame
 from pirkit.runtime.native.cores import at_most
 from pirkit.runtime.nodes import Access
+from pirkit.runtime.run_block import BlockSteps, fault
+from pirkit.runtime.slots import SlotTable
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -67,8 +67,8 @@ def dependencies(accesses: Sequence[Access | None]) -> Graph:
 
 @dataclass
 class _Run:
-    frame: Frame
-    steps: Steps
+    slot_table: SlotTable
+    steps: BlockSteps
     graph: Graph
     threads: int
     waits: list[int]
@@ -125,14 +125,14 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_POOLS.clear)  # threads are not forked
 
 
-def execute_parallel(frame: Frame, steps: Steps, graph: Graph, threads: int) -> None:
+def execute_parallel(slot_table: SlotTable, steps: BlockSteps, graph: Graph, threads: int) -> None:
     """Run a block on that many threads, the calling one included.
 
     Raises RuntimeFault for a kernel that refuses its arguments: that of the earliest step.
     """
     waits = list(graph.waits)
     ready = [i for i, count in enumerate(waits) if not count]
-    run = _Run(frame, steps, graph, threads, waits, ready, len(waits))
+    run = _Run(slot_table, steps, graph, threads, waits, ready, len(waits))
     others = [_pool(threads - 1).submit(run.work) for _ in range(threads - 1)]
     run.work()
     for other in others:
@@ -141,5 +141,5 @@ def execute_parallel(frame: Frame, steps: Steps, graph: Graph, threads: int) -> 
         index = min(run.failed)
         error = run.failed[index]
         if isinstance(error, (ConstraintError, *KERNEL_FAULTS)):
-            raise fault(frame, steps.instructions[index], error) from error
+            raise fault(slot_table, steps.instructions[index], error) from error
         raise error

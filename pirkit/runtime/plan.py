@@ -50,7 +50,7 @@ class Call:
     span: Span | None = None
     origin: tuple[str, ...] = ()
     part_of: str = ""
-    """The op that was taken apart into this and other calls."""
+    """The op that was decomposed into this and other calls."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +146,7 @@ _CHANGING: Final = frozenset({"create", "make", "write", "take"})
 
 
 def slots_of(operands: Iterable[Operand]) -> Iterator[int]:
-    """The slots of some operands, lists taken apart."""
+    """The slots of some operands, lists decomposed."""
     for operand in operands:
         if isinstance(operand, int):
             yield operand

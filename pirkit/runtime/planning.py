@@ -25,21 +25,21 @@ from pirkit.runtime.library import Library, Metas, bind_call, call_fault, is_sta
 from pirkit.runtime.meta import UNKNOWN, Meta, TensorMeta, VecMeta
 from pirkit.runtime.nodes import (
     Access,
-    Aside,
     Bound,
     Branch,
-    Fresh,
+    Constant,
+    Detour,
+    Dynamic,
     InArena,
-    Late,
+    InPlace,
     Layout,
     Loop,
     Move,
+    NewArray,
     Node,
-    Once,
-    OnStack,
-    Over,
     Release,
     Rename,
+    StackNode,
     Target,
 )
 from pirkit.runtime.plan import (
@@ -59,41 +59,50 @@ from pirkit.runtime.plan import (
     writes,
 )
 from pirkit.runtime.registry import NATIVE, Choice
-from pirkit.runtime.storages import Storages
+from pirkit.runtime.storage_tracking import StorageTracker
 from pirkit.runtime.write_back import copied, written_back
 
-COPIED: Final = 4096
+MAX_COPIED_BYTES: Final = 4096
 """Bytes up to which inputs and parameters are copied into the arena."""
 
-MADE_ONCE: Final = 1 << 16
+MAX_CONSTANT_BYTES: Final = 1 << 16
 """Bytes up to which a session keeps what does not depend on its inputs."""
 
 
 def plan_memory(
     plan: Plan,
     library: Library,
-    fed: Mapping[int, Meta],
+    bound_inputs: Mapping[int, Meta],
     *,
     device: Device,
     generator: Callable[[Call], Callable[[], np.random.Generator]],
     reuse: bool = True,
     variables: frozenset[int] = frozenset(),
-    joins: bool = False,
+    fuses_launches: bool = False,
 ) -> Layout:
     """Lay out one session of a plan.
 
-    ``fed`` holds the actual metas of inputs and parameters by slot; those in ``variables`` are
-    written where they are, if the program writes them at all. ``joins`` tells that native steps
+    ``bound_inputs`` holds the actual metas of inputs and parameters by slot; those in
+    ``variables`` are
+    written where they are, if the program writes them at all. ``fuses_launches`` tells that
+    native steps
     become one call, and what is the same in each run is computed once. Raises RuntimeFault (PK0901,
     with the op and its span) for shapes that an op refuses, UnsupportedError for an op without a
     kernel.
     """
     planner = _Planner(plan, Arena(reuse), library=library, device=device, generator=generator)
-    planner.kept, planner.keeps = _kept(plan, library), joins and device.xp is np
-    planner.going_home = written_back(plan, planner.kept)
+    planner.escaping, planner.precomputes_constants = (
+        _escaping_slots(plan, library),
+        fuses_launches and device.xp is np,
+    )
+    planner.write_backs = written_back(plan, planner.escaping)
     copied: list[tuple[int, InArena]] = []
-    others = set(fed) - planner.kept - (_read_by_native(plan, library) if joins else set())
-    for slot, meta in fed.items():
+    others = (
+        set(bound_inputs)
+        - planner.escaping
+        - (_native_only_slots(plan, library) if fuses_launches else set())
+    )
+    for slot, meta in bound_inputs.items():
         if device.xp is np and slot in others and _is_small(meta):
             copied.append((slot, cast(InArena, planner.new(slot, cast(TensorMeta, meta)))))
             continue
@@ -118,7 +127,7 @@ def plan_memory(
     )
 
 
-def _read_by_native(plan: Plan, library: Library) -> set[int]:
+def _native_only_slots(plan: Plan, library: Library) -> set[int]:
     """Slots that only native code reads: it finds where the caller's array is by itself."""
     native, others = set[int](), set[int]()
     for instruction in instructions(plan.body):
@@ -136,15 +145,15 @@ def _is_small(meta: Meta) -> bool:
     """True if copying costs less than looking up in each step where the caller's array is."""
     if not isinstance(meta, TensorMeta) or not meta.is_static:
         return False
-    return meta.numel * meta.dtype.itemsize <= COPIED
+    return meta.numel * meta.dtype.itemsize <= MAX_COPIED_BYTES
 
 
-def _kept(plan: Plan, library: Library) -> set[int]:
+def _escaping_slots(plan: Plan, library: Library) -> set[int]:
     """Slots whose memory the caller gets: outputs, written inputs, and what those are views of."""
-    kept = {o.source for o in plan.outputs if isinstance(o.source, int)}
-    kept |= {p.slot for p in (*plan.inputs, *plan.params) if p.name in plan.written}
+    escaping = {o.source for o in plan.outputs if isinstance(o.source, int)}
+    escaping |= {p.slot for p in (*plan.inputs, *plan.params) if p.name in plan.written}
     for instruction in reversed(plan.body):
-        if not isinstance(instruction, Call) or not kept.intersection(
+        if not isinstance(instruction, Call) or not escaping.intersection(
             slots_of(instruction.outputs)
         ):
             continue
@@ -153,25 +162,25 @@ def _kept(plan: Plan, library: Library) -> set[int]:
         if isinstance(meta, TensorMeta) and isinstance(source, int):
             choices = library.choices(instruction.kernel, meta.dtype, instruction.attrs)
             if choices and choices[0].kernel.form == "view":
-                kept.add(source)
-    return kept
+                escaping.add(source)
+    return escaping
 
 
 @dataclass
-class _Planner(Storages):
+class _Planner(StorageTracker):
     library: Library = field(kw_only=True)
     device: Device = field(kw_only=True)
     generator: Callable[[Call], Callable[[], np.random.Generator]] = field(kw_only=True)
-    homes: set[int] = field(default_factory=set[int])
+    destinations: set[int] = field(default_factory=set[int])
     """Slots that a region writes in place: their array must stay where it is."""
-    kept: set[int] = field(default_factory=set[int])
-    going_home: dict[int, int] = field(default_factory=dict[int, int])
+    escaping: set[int] = field(default_factory=set[int])
+    write_backs: dict[int, int] = field(default_factory=dict[int, int])
     """Slots of values that are written back -> slots of the variables they are written to."""
-    at_home: set[int] = field(default_factory=set[int])
+    in_destination: set[int] = field(default_factory=set[int])
     """Those of them that are computed in the variable."""
     copies: int = 0
     """Write-backs that copy."""
-    keeps: bool = False
+    precomputes_constants: bool = False
     """Whether what is the same in each run is computed once."""
     written: frozenset[Storage | int] = frozenset()
     """What the latest instruction wrote."""
@@ -184,12 +193,16 @@ class _Planner(Storages):
         """Output slots whose memory nothing else refers to once the run is over."""
         sources = [o.source for o in self.plan.outputs]
         written = {p.slot for p in (*self.plan.inputs, *self.plan.params)}
-        for slot in {*(s for s in sources if isinstance(s, int)), *(self.kept & written)}:
-            held = self.storages.get(slot, set())
-            others = {s for storage in held for s in storage.slots} - {slot}
+        for slot in {*(s for s in sources if isinstance(s, int)), *(self.escaping & written)}:
+            storages_of_slot = self.storages.get(slot, set())
+            others = {s for storage in storages_of_slot for s in storage.slots} - {slot}
             visible = others & ({*slots_of(sources)} | written)
             alone = sources.count(slot) + (slot in written) <= 1 and not visible
-            if alone and held and all(s.owner in ("fresh", "heap") for s in held):
+            if (
+                alone
+                and storages_of_slot
+                and all(s.owner in ("fresh", "heap") for s in storages_of_slot)
+            ):
                 yield slot
 
     # --- instructions ---
@@ -212,8 +225,8 @@ class _Planner(Storages):
     def instruction(self, instruction: Instruction) -> Iterator[Node]:
         match instruction:
             case Call():
-                come_home = self.come_home(instruction)
-                yield from self.call(instruction) if come_home is None else come_home
+                elided = self.elide_write_back(instruction)
+                yield from self.call(instruction) if elided is None else elided
             case Copy():
                 yield from self.copy(instruction)
             case If():
@@ -227,7 +240,7 @@ class _Planner(Storages):
                     self.metas[slot] = self.plan.slots[slot]
                     self.drop(slot)
                     self.refer(slot, Storage("heap"))
-                yield OnStack(instruction)
+                yield StackNode(instruction)
 
     def call(self, call: Call) -> Iterator[Node]:
         inputs = tuple([self.meta(o) for o in call.inputs])
@@ -239,13 +252,13 @@ class _Planner(Storages):
         if not call.host and all(map(is_static, inputs)):
             bound = self.bind(call, inputs, wanted)
         if bound is None:
-            yield self.late(call, wanted)
+            yield self.dynamic(call, wanted)
             return
         choice, step = bound
-        homes = self.homes.intersection(slots_of(call.outputs))
+        destinations = self.destinations.intersection(slots_of(call.outputs))
         if choice.kernel.form != "out":
-            detach = not self.homes.isdisjoint(slots_of(call.inputs))
-            yield Bound(call, step, (), choice, detach, frozenset(homes))
+            detach = not self.destinations.isdisjoint(slots_of(call.inputs))
+            yield Bound(call, step, (), choice, detach, frozenset(destinations))
             is_view = choice.kernel.form == "view"
             self.alias_results(call, wanted, detached=detach, is_view=is_view)
             return
@@ -262,22 +275,22 @@ class _Planner(Storages):
         )
         self.collect()
         yield Bound(call, step, targets, choice)
-        for source, home in moves:
-            yield Move(call, (source,), (home,), (Over(home),))
+        for source, destination in moves:
+            yield Move(call, (source,), (destination,), (InPlace(destination),))
             self.drop(source)
 
     def is_constant(self, call: Call, wanted: Metas) -> bool:
         """Whether a call gives the same in each run, in little memory that nobody else gets."""
         slots = set(slots_of(call.outputs))
         reads = any(o is not None for o in call.inputs) or call.random is not None
-        if not self.keeps or reads or call.is_ordered or not slots:
+        if not self.precomputes_constants or reads or call.is_ordered or not slots:
             return False
-        if slots & (self.homes | self.kept | self.going_home.keys() | self.state):
+        if slots & (self.destinations | self.escaping | self.write_backs.keys() | self.state):
             return False
         if not all(isinstance(m, TensorMeta | None) for m in wanted):
             return False
         metas = [m for m in wanted if isinstance(m, TensorMeta)]
-        return sum(m.numel * m.dtype.itemsize for m in metas) <= MADE_ONCE
+        return sum(m.numel * m.dtype.itemsize for m in metas) <= MAX_CONSTANT_BYTES
 
     def once(self, call: Call, wanted: Metas) -> Iterator[Target]:
         for slot, meta in zip(call.outputs, wanted, strict=False):
@@ -285,8 +298,8 @@ class _Planner(Storages):
                 self.retire(slot)
                 self.metas[slot] = meta
                 self.refer(slot, Storage("once"))
-                self.whole.add(slot)
-                yield Once(meta)
+                self.fills_storage.add(slot)
+                yield Constant(meta)
             else:
                 yield None
 
@@ -296,9 +309,11 @@ class _Planner(Storages):
             return self.library.infer(call.kernel, inputs, attrs)
         except ConstraintError as error:
             if not all(map(is_static, inputs)):
-                stated = tuple(map(self.stated, call.inputs))
+                stated = tuple(map(self.declared, call.inputs))
                 with suppress(ConstraintError):
-                    return tuple(map(_opened, self.library.infer(call.kernel, stated, attrs)))
+                    return tuple(
+                        map(_with_dynamic_shape, self.library.infer(call.kernel, stated, attrs))
+                    )
             raise call_fault(
                 call, error.message, f"constraint {error.constraint}", error.help
             ) from error
@@ -318,25 +333,29 @@ class _Planner(Storages):
             self.library, call, inputs, wanted, self.device, self.generator(call), call.attrs
         )
 
-    def late(self, call: Call, wanted: Metas) -> Late:
+    def dynamic(self, call: Call, wanted: Metas) -> Dynamic:
         self.alias_results(call, wanted, detached=False, is_view=False)
-        return Late(call, frozenset(self.homes.intersection(slots_of(call.outputs))))
+        return Dynamic(call, frozenset(self.destinations.intersection(slots_of(call.outputs))))
 
     def alias_results(self, call: Call, wanted: Metas, *, detached: bool, is_view: bool) -> None:
         """Results of steps that return arrays: they may lie in any operand."""
         sources = {s for slot in slots_of(call.inputs) for s in self.storages.get(slot, ())}
-        held = set[Storage]() if detached else sources
+        storages_of_slot = set[Storage]() if detached else sources
         for output, meta in zip(call.outputs, wanted, strict=False):
             for slot, each in _pairs(output, meta):
-                if slot in self.homes:
-                    self.check_home(call, slot, each)
+                if slot in self.destinations:
+                    self.check_destination(call, slot, each)
                     continue
                 self.metas[slot] = each
                 self.retire(slot)
-                self.refer(slot, *held, *(() if is_view and held else (Storage("heap"),)))
+                self.refer(
+                    slot,
+                    *storages_of_slot,
+                    *(() if is_view and storages_of_slot else (Storage("heap"),)),
+                )
         self.collect()
 
-    def check_home(self, call: Call, slot: int, meta: Meta) -> None:
+    def check_destination(self, call: Call, slot: int, meta: Meta) -> None:
         if is_static(meta) and meta != self.metas[slot]:
             raise UnsupportedError(
                 f"`{call.kernel}` makes a {self.metas[slot]} a {meta} inside a branch or a loop",
@@ -383,93 +402,93 @@ class _Planner(Storages):
         operands: tuple[int, ...],
         moves: list[tuple[int, int]],
     ) -> Target:
-        if slot in self.homes:
+        if slot in self.destinations:
             if slot in operands:
-                return Over(slot)
+                return InPlace(slot)
             return self.detour(slot, meta, moves)
-        if slot in self.going_home:
-            target = self.head_home(call, slot, meta, operands)
+        if slot in self.write_backs:
+            target = self.place_in_destination(call, slot, meta, operands)
             if target is not None:
                 return target
         for source in operands:
             if self.may_overwrite(call, source, slot, meta):
-                storage = cast(Storage, self.sole(source))
+                storage = cast(Storage, self.only_storage(source))
                 self.metas[slot] = meta
                 if source != slot:
                     self.retire(slot)
                     self.refer(slot, storage)
-                    self.whole.add(slot)
-                return Over(source)
+                    self.fills_storage.add(slot)
+                return InPlace(source)
         self.retire(slot)
         return self.new(slot, meta)
 
-    def head_home(
+    def place_in_destination(
         self, call: Call, slot: int, meta: TensorMeta, operands: tuple[int, ...]
     ) -> Target:
         """A value that will be written back: in the variable, or where it can be handed over.
 
         None if it has to be copied: the variable is read elsewhere, or has another shape.
         """
-        home = self.going_home[slot]
-        if home in self.homes:
+        destination = self.write_backs[slot]
+        if destination in self.destinations:
             return None
-        if not self.is_variable(home):
-            self.kept.add(slot)
+        if not self.is_variable(destination):
+            self.escaping.add(slot)
             return self.new(slot, meta)
-        storage = self.sole(home)
-        may_write = home in operands or home not in slots_of(call.inputs)
-        if storage is None or self.metas[home] != meta or not may_write:
+        storage = self.only_storage(destination)
+        may_write = destination in operands or destination not in slots_of(call.inputs)
+        if storage is None or self.metas[destination] != meta or not may_write:
             return None
         self.metas[slot] = meta
-        self.whole.add(slot)
+        self.fills_storage.add(slot)
         self.refer(slot, storage)
-        self.at_home.add(slot)
-        return Over(home)
+        self.in_destination.add(slot)
+        return InPlace(destination)
 
-    def come_home(self, call: Call) -> tuple[Node, ...] | None:
+    def elide_write_back(self, call: Call) -> tuple[Node, ...] | None:
         """Writes back without a copy: nothing to do, or a new array handed over. None: copies."""
         pair = copied(call)
         if pair is None:
             return None
-        value, home = pair
-        if value in self.at_home:
+        value, destination = pair
+        if value in self.in_destination:
             return ()
-        storage = self.sole(value)
-        is_planned = value in self.going_home and home not in self.homes
+        storage = self.only_storage(value)
+        is_planned = value in self.write_backs and destination not in self.destinations
         is_new = storage is not None and storage.owner == "fresh"
-        if storage is None or not is_planned or not is_new or self.is_variable(home):
+        if storage is None or not is_planned or not is_new or self.is_variable(destination):
             self.copies += 1
             return None
-        self.retire(home)
-        self.metas[home] = self.metas[value]
-        self.refer(home, storage)
-        self.whole.add(home)
-        return (Rename(call, (value,), (home,)),)
+        self.retire(destination)
+        self.metas[destination] = self.metas[value]
+        self.refer(destination, storage)
+        self.fills_storage.add(destination)
+        return (Rename(call, (value,), (destination,)),)
 
     def may_overwrite(self, call: Call, source: int, slot: int, meta: TensorMeta) -> bool:
-        storage = self.sole(source)
+        storage = self.only_storage(source)
         if storage is None or self.metas.get(source) != meta:
             return False
         if not self.arena.reuse and source != slot:
             return False
         if source != slot:
             is_dead = source in call.frees and storage.owner == "arena"
-            return is_dead and slot not in self.kept
-        return slot not in self.kept or storage.owner in ("fresh", "variable")
+            return is_dead and slot not in self.escaping
+        return slot not in self.escaping or storage.owner in ("fresh", "variable")
 
-    def detour(self, home: int, meta: TensorMeta, moves: list[tuple[int, int]]) -> Target:
+    def detour(self, destination: int, meta: TensorMeta, moves: list[tuple[int, int]]) -> Target:
         """A kernel that cannot write over its operand: elsewhere first, then to the home."""
         extra = -1 - len(self.metas)
-        moves.append((extra, home))
-        return Aside(extra, cast(InArena, self.new(extra, meta)))
+        moves.append((extra, destination))
+        return Detour(extra, cast(InArena, self.new(extra, meta)))
 
     def new(self, slot: int, meta: TensorMeta) -> Target:
         self.metas[slot] = meta
         nbytes = prod(meta.shape) * meta.dtype.itemsize
-        self.whole.add(slot)
-        if slot in self.kept:
+        self.fills_storage.add(slot)
+        if slot in self.escaping:
             self.refer(slot, Storage("fresh"))
-            return Fresh(meta)
+            return NewArray(meta)
         offset = self.arena.take(nbytes)
         self.refer(slot, Storage("arena", offset, nbytes))
         return InArena(meta, offset)
@@ -480,14 +499,14 @@ class _Planner(Storages):
         """Gives slots that the region writes in place memory that they keep throughout."""
         writes = [i for b in blocks(region) for i in instructions(b) if isinstance(i, Call)]
         slots = {s for w in writes for s in slots_of(w.outputs) if s in self.storages}
-        for slot in sorted(slots - self.homes):
+        for slot in sorted(slots - self.destinations):
             meta = self.metas[slot]
             if not is_static(meta):
                 continue
-            if self.sole(slot) is None:
+            if self.only_storage(slot) is None:
                 self.retire(slot)
                 yield Move(region, (slot,), (slot,), (self.new(slot, cast(TensorMeta, meta)),))
-            self.homes.add(slot)
+            self.destinations.add(slot)
 
     def copy(self, copy: Copy) -> Iterator[Node]:
         sources, targets = list(slots_of(copy.sources)), list(slots_of(copy.targets))
@@ -495,7 +514,7 @@ class _Planner(Storages):
             named: list[tuple[int, int]] = []
             for source, target in zip(sources, targets, strict=True):
                 self.metas[target] = cast(Meta, self.meta(source))
-                if source in self.homes:  # where it lies is written again
+                if source in self.destinations:  # where it lies is written again
                     self.refer(target, Storage("heap"))
                     yield Move(copy, (source,), (target,), (None,))
                 else:
@@ -508,20 +527,20 @@ class _Planner(Storages):
             meta = self.plan.slots[target]
             known = isinstance(meta, TensorMeta) and meta.is_static
             if target in self.storages:
-                places.append(None if self.is_heap(target) else Over(target))
+                places.append(None if self.is_heap(target) else InPlace(target))
             elif known and self.metas.get(source, meta) == meta:
                 places.append(self.new(target, cast(TensorMeta, meta)))
             else:
                 self.metas[target] = meta
                 self.refer(target, Storage("heap"))
                 places.append(None)
-        crossed = any(
+        overlapping = any(
             self.storages.get(source, set()) & self.storages[target]
             for i, source in enumerate(sources)
             for j, target in enumerate(targets)
             if i != j
         )
-        yield Move(copy, tuple(sources), tuple(targets), tuple(places), crossed)
+        yield Move(copy, tuple(sources), tuple(targets), tuple(places), overlapping)
 
     def branch(self, branch: If) -> Branch:
         then = self.block(branch.then)
@@ -529,7 +548,7 @@ class _Planner(Storages):
         first = [self.metas[s] for s in results]
         orelse = self.block(branch.orelse)
         for slot, one in zip(results, first, strict=True):
-            self.metas[slot] = _common(one, self.metas[slot])
+            self.metas[slot] = _join_metas(one, self.metas[slot])
         return Branch(branch, tuple(then), tuple(orelse))
 
 
@@ -550,7 +569,7 @@ def _results(branch: If) -> Iterator[int]:
             return
 
 
-def _common(one: Meta, other: Meta) -> Meta:
+def _join_metas(one: Meta, other: Meta) -> Meta:
     """What is known of a value that is one of two."""
     if not isinstance(one, TensorMeta) or not isinstance(other, TensorMeta) or one == other:
         return other
@@ -561,8 +580,8 @@ def _common(one: Meta, other: Meta) -> Meta:
     )
 
 
-def _opened(meta: Meta | None) -> Meta | None:
+def _with_dynamic_shape(meta: Meta | None) -> Meta | None:
     """The same without sizes: those that a program states may be others when it runs."""
     if isinstance(meta, VecMeta):
-        return VecMeta(tuple([cast(TensorMeta, _opened(m)) for m in meta.items]))
+        return VecMeta(tuple([cast(TensorMeta, _with_dynamic_shape(m)) for m in meta.items]))
     return meta.with_shape((UNKNOWN,) * meta.rank) if isinstance(meta, TensorMeta) else meta

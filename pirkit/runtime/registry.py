@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 from threading import RLock
 from typing import Final, Literal
 
-from pirkit.diag.additions import Origin, is_again, note_addition
-from pirkit.diag.collection import imported, is_imported
 from pirkit.diag.errors import UnsupportedError, UsageError
 from pirkit.diag.forks import renewed
+from pirkit.diag.gc_pause import imported, is_imported
+from pirkit.diag.plugin_additions import Origin, is_again, note_addition
 from pirkit.diag.plugins import plugins
-from pirkit.runtime.binding import HALVES, Bind, Binding, Step, widened
+from pirkit.runtime.binding import HALF_TYPES, Bind, Binding, Step, widened
 from pirkit.runtime.device import HOST, CupyDevice, Device
 from pirkit.runtime.dtype import DType
 
@@ -160,8 +160,8 @@ class Registry:
         """
         if kernel.key.backend not in self._backends:
             raise ValueError(f"{kernel.op}: there is no backend {kernel.key.backend!r}")
-        held = self._kernels.setdefault((kernel.op, kernel.kind), {})
-        other = held.get(kernel.key)
+        kernels_of_op = self._kernels.setdefault((kernel.op, kernel.kind), {})
+        other = kernels_of_op.get(kernel.key)
         origin, slot = note_addition(__name__), ((kernel.op, kernel.kind), kernel.key)
         again = is_again(self._origins.get(slot), origin)
         if other is not None and not override and not again:
@@ -169,7 +169,7 @@ class Registry:
                 f"{kernel.op} has a kernel for {kernel.key} already: {other.source}; "
                 "pass `override=True` to replace it"
             )
-        held[kernel.key] = kernel
+        kernels_of_op[kernel.key] = kernel
         self._origins[slot] = origin
 
     def kernel(
@@ -197,11 +197,11 @@ class Registry:
             source = f"{bind.__module__}.{getattr(bind, '__qualname__', type(bind).__name__)}"
             for op in ops:
                 for dtype in dtypes:
-                    wide = widen and dtype in HALVES
+                    is_widened = widen and dtype in HALF_TYPES
                     made = Kernel(
                         op=op if "." in op else f"pd_op.{op}",
                         key=KernelKey(backend, layout, dtype),
-                        bind=widened(bind) if wide else bind,
+                        bind=widened(bind) if is_widened else bind,
                         form=form,
                         inplace=pairs,
                         arguments=tuple(arguments),
@@ -249,8 +249,10 @@ class Registry:
             groups = [self._kernels.get((op, kind), {})]
         else:
             groups = list(self._kernels.values())
-        for held in groups:
-            yield from (k for k in tuple(held.values()) if backend in (None, k.key.backend))
+        for kernels_of_op in groups:
+            yield from (
+                k for k in tuple(kernels_of_op.values()) if backend in (None, k.key.backend)
+            )
 
     def candidates(
         self,
@@ -267,14 +269,18 @@ class Registry:
         when there is none (decompose the op, go to the CPU) is the caller's decision, since only
         it can see the program.
         """
-        asked = self.backend(backend)
+        requested = self.backend(backend)
         reasons: list[str] = []
-        for candidate in self._order(asked):
+        for candidate in self._order(requested):
             self._load(candidate)
-            held = self._kernels.get((op, kind), {})
-            where = "" if candidate is asked else f" of the library `{candidate.name}`"
-            exact = held.get(KernelKey(candidate.name, layout, dtype)) if layout != ANY else None
-            generic = held.get(KernelKey(candidate.name, ANY, dtype))
+            kernels_of_op = self._kernels.get((op, kind), {})
+            where = "" if candidate is requested else f" of the library `{candidate.name}`"
+            exact = (
+                kernels_of_op.get(KernelKey(candidate.name, layout, dtype))
+                if layout != ANY
+                else None
+            )
+            generic = kernels_of_op.get(KernelKey(candidate.name, ANY, dtype))
             if exact is not None:
                 yield Choice(exact, (*reasons, f"exact layout {layout}{where}"))
             if generic is not None:
@@ -294,11 +300,15 @@ class Registry:
             return f"`{backend}` has it for {', '.join(others)}, not for {dtype}"
         return f"`{backend}` has no kernel"
 
-    def _order(self, asked: Backend) -> list[Backend]:
-        same = [b for b in self._backends.values() if b.device == asked.device and b is not asked]
-        if asked.name == REFERENCE:
-            return [asked]
-        return [asked, *sorted(same, key=lambda b: -b.priority)]
+    def _order(self, requested: Backend) -> list[Backend]:
+        same_device = [
+            b
+            for b in self._backends.values()
+            if b.device == requested.device and b is not requested
+        ]
+        if requested.name == REFERENCE:
+            return [requested]
+        return [requested, *sorted(same_device, key=lambda b: -b.priority)]
 
     def _load(self, backend: Backend) -> None:
         if backend.name in self._loaded:
@@ -321,7 +331,7 @@ class Registry:
         """Let plug-ins add to the registry: all of them, or nothing where one is interrupted."""
         self._is_extending = True  # what they ask the registry for is what there is so far
         before = dict(self._devices), dict(self._backends), dict(self._origins)
-        kernels = {slot: dict(held) for slot, held in self._kernels.items()}
+        kernels = {slot: dict(kernels_of_op) for slot, kernels_of_op in self._kernels.items()}
         try:
             for extend in plugins:
                 extend(self)

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from pirkit.runtime.draws import Draws
-from pirkit.runtime.executing import Runner, execute
-from pirkit.runtime.frame import Frame
 from pirkit.runtime.library import Library
 from pirkit.runtime.meta import Meta
 from pirkit.runtime.native.cores import ONE_BLAS_THREAD, at_most
 from pirkit.runtime.parallel import dependencies, execute_parallel
 from pirkit.runtime.plan import Operand, Plan
 from pirkit.runtime.planning import plan_memory
+from pirkit.runtime.run_block import Runner, execute
+from pirkit.runtime.slots import SlotTable
 from pirkit.runtime.steps import Env, build
 
 
@@ -56,23 +56,23 @@ class Session:
         self,
         plan: Plan,
         library: Library,
-        fed: Mapping[int, Meta],
+        bound_inputs: Mapping[int, Meta],
         counters: Counters,
         mode: Mode,
         variables: frozenset[int] = frozenset(),
     ) -> None:
         self.draws = Draws()
-        joins = mode.threads == 1 and mode.run is execute
-        plan = library.grouped(plan, fed) if joins else plan
+        fuses_launches = mode.threads == 1 and mode.run is execute
+        plan = library.grouped(plan, bound_inputs) if fuses_launches else plan
         layout = plan_memory(
             plan,
             library,
-            fed,
+            bound_inputs,
             device=library.device,
             generator=self.draws.generator,
             reuse=mode.reuse and mode.threads == 1,  # reuse would order what is independent
             variables=variables,
-            joins=joins,
+            fuses_launches=fuses_launches,
         )
         self.nbytes = layout.nbytes
         self.owned = layout.owned
@@ -82,56 +82,56 @@ class Session:
         self.in_place = layout.in_place
         """Variables that are written where they are; others are to be replaced after the run."""
         self._limit = mode.limit
-        self._frame = Frame(len(plan.slots), layout.nbytes, library.device)
+        self._slot_table = SlotTable(len(plan.slots), layout.nbytes, library.device)
         for slot, place in layout.copied:
-            self._frame.settle(slot, place, [])
-        self._places = {slot: self._frame.value(slot) for slot, _ in layout.copied}
+            self._slot_table.result_cell(slot, place, [])
+        self._places = {slot: self._slot_table.value(slot) for slot, _ in layout.copied}
         self._mode = mode
         env = Env(
-            self._frame,
+            self._slot_table,
             library.device,
             library,
             self.draws.generator,
             counters,
             mode.run,
-            joins=joins,
+            fuses_launches=fuses_launches,
         )
         with at_most(mode.limit):
             self._steps = build(env, layout.nodes, layout.accesses)
         self._graph = dependencies(self._steps.accesses) if mode.threads > 1 else None
-        self._varying = tuple(i for i in range(len(plan.slots)) if self._frame.moves(i))
+        self._varying = tuple(i for i in range(len(plan.slots)) if self._slot_table.is_moving(i))
         counters.sessions += 1
 
     def feed(self, slots: Sequence[int], values: Sequence[Any]) -> None:
         """Put the values of inputs and parameters into their slots."""
-        held, places = self._frame.values, self._places
+        cells, places = self._slot_table.values, self._places
         for slot, value in zip(slots, values, strict=True):
             place = places.get(slot)
             if place is None:
-                held[slot] = value
+                cells[slot] = value
             else:
                 place[...] = value
 
     def run(self) -> None:
         """Run all instructions. Raises RuntimeFault for a kernel that refuses its arguments."""
         if self._steps.is_native:
-            self._mode.run(self._frame, self._steps)
+            self._mode.run(self._slot_table, self._steps)
             return
         with np.errstate(all="ignore"), ONE_BLAS_THREAD:
             if self._graph is not None:
-                execute_parallel(self._frame, self._steps, self._graph, self._mode.threads)
+                execute_parallel(self._slot_table, self._steps, self._graph, self._mode.threads)
             elif self._limit is None:
-                self._mode.run(self._frame, self._steps)
+                self._mode.run(self._slot_table, self._steps)
             else:
                 with at_most(self._limit):  # what is bound while it runs keeps to it as well
-                    self._mode.run(self._frame, self._steps)
+                    self._mode.run(self._slot_table, self._steps)
 
     def value(self, operand: Operand) -> Any:
         """The value of an operand: an array, a list of them, or None."""
-        return self._frame.value(operand)
+        return self._slot_table.value(operand)
 
     def forget(self) -> None:
         """Drop what belongs to the caller, so that the session keeps nothing of it alive."""
-        values = self._frame.values
+        values = self._slot_table.values
         for slot in self._varying:
             values[slot] = None

@@ -7,15 +7,15 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Final
 
-from pirkit.diag.collection import uncollected
 from pirkit.diag.forks import renewed
+from pirkit.diag.gc_pause import uncollected
 from pirkit.runtime.library import Library
 from pirkit.runtime.meta import Meta
 from pirkit.runtime.plan import Plan
 from pirkit.runtime.session import Counters, Mode, Session
 from pirkit.runtime.tensor.allocator import no_memory
 
-SHAPES_KEPT: Final = 8
+MAX_CACHED_SHAPES: Final = 8
 """Combinations of input shapes for which sessions are kept."""
 
 Key = tuple[Meta | None, ...]
@@ -74,5 +74,5 @@ class SessionPool:
             idle.append(session)
             self._latest = key, idle
             self._idle.move_to_end(key)
-            while len(self._idle) > SHAPES_KEPT:
+            while len(self._idle) > MAX_CACHED_SHAPES:
                 self._idle.popitem(last=False)

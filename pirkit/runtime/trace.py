@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pirkit.diag.span import Span
-from pirkit.runtime.executing import Steps, execute
-from pirkit.runtime.frame import Frame
 from pirkit.runtime.meta import Meta, of_value
 from pirkit.runtime.plan import Call, Instruction, Operand, slots_of
+from pirkit.runtime.run_block import BlockSteps, execute
+from pirkit.runtime.slots import SlotTable
 
 
 @dataclass(frozen=True)
@@ -38,18 +38,18 @@ class Trace:
     entries: list[Entry] = field(default_factory=list[Entry])
     depth: int = 0
 
-    def run(self, frame: Frame, steps: Steps) -> None:
+    def run(self, slot_table: SlotTable, steps: BlockSteps) -> None:
         """Run a block, one step at a time, and note each."""
         for call, instruction in zip(steps.calls, steps.instructions, strict=True):
             inputs = operands(instruction)
-            before = tuple(_metas(frame, inputs))
+            before = tuple(_metas(slot_table, inputs))
             place = len(self.entries)
             self.depth += 1
             begin = time.perf_counter()
-            execute(frame, Steps((call,), (instruction,)))
+            execute(slot_table, BlockSteps((call,), (instruction,)))
             seconds = time.perf_counter() - begin
             self.depth -= 1
-            after = tuple(_metas(frame, results(instruction)))
+            after = tuple(_metas(slot_table, results(instruction)))
             entry = Entry(_name(instruction), instruction.span, seconds, before, after, self.depth)
             self.entries.insert(place, entry)
 
@@ -67,9 +67,9 @@ def results(instruction: Instruction) -> tuple[Operand, ...]:
     return instruction.outputs if isinstance(instruction, Call) else ()
 
 
-def _metas(frame: Frame, values: tuple[Operand, ...]) -> Iterator[Meta]:
+def _metas(slot_table: SlotTable, values: tuple[Operand, ...]) -> Iterator[Meta]:
     for slot in slots_of(values):
-        value: Any = frame.value(slot)
+        value: Any = slot_table.value(slot)
         if value is not None:
             yield of_value(value)
 

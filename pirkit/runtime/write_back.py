@@ -30,11 +30,11 @@ def written_back(plan: Plan, pinned: Container[int]) -> dict[int, int]:
     for index, instruction in enumerate(plan.body):
         pair = copied(instruction)
         if pair is not None:
-            value, home = pair
+            value, variable = pair
             made = maker.get(value)
             is_free = value in instruction.frees and value not in pinned
-            if is_free and made is not None and touched.get(home, -1) <= made:
-                found[value] = home
+            if is_free and made is not None and touched.get(variable, -1) <= made:
+                found[value] = variable
         for slot in _all(reads, instruction):
             touched[slot] = index
         for slot in _all(writes, instruction):
@@ -50,8 +50,8 @@ def copied(instruction: Instruction) -> tuple[int, int] | None:
     if not isinstance(instruction, Call) or instruction.kernel != WRITE_BACK:
         return None
     match instruction.inputs, instruction.outputs:
-        case (int(value), int(home)), (int(result),) if result == home != value:
-            return value, home
+        case (int(value), int(variable)), (int(result),) if result == variable != value:
+            return value, variable
         case _:
             return None
 

@@ -2,8 +2,8 @@
 
 from pirkit.split.joint import Roles
 from pirkit.split.partition import forward_backward
-from pirkit.split.parts import Saved, SplitNames, SplitParts, SplitReport
 from pirkit.split.runnable import RunnableProgram
+from pirkit.split.split_result import Saved, SplitNames, SplitParts, SplitReport
 
 __all__ = [
     "Roles",

@@ -8,7 +8,7 @@ from typing import Final
 from xdsl.ir import Attribute
 
 from pirkit.analysis.effects import is_pure, is_quiet
-from pirkit.dialect.kinds import KINDS, SOURCE, Effort
+from pirkit.dialect.kinds import KINDS, SOURCE, RecomputeCost
 from pirkit.dialect.operation import PirOp, declares
 from pirkit.dialect.types import meta_of
 from pirkit.runtime.meta import Meta, TensorMeta, TokenMeta, VecMeta
@@ -16,25 +16,25 @@ from pirkit.runtime.meta import Meta, TensorMeta, TokenMeta, VecMeta
 LIST: Final = "pir.combine"
 
 
-def effort_of(op: PirOp) -> Effort:
+def recompute_cost_of(op: PirOp) -> RecomputeCost:
     """How much work an operation is."""
     if op.name == LIST:
-        return Effort.NOTHING
+        return RecomputeCost.NOTHING
     if op.regions:
-        return Effort.DEAR if is_quiet(op) else Effort.NEVER
+        return RecomputeCost.EXPENSIVE if is_quiet(op) else RecomputeCost.NEVER
     if declares(op, SOURCE) or not is_pure(op):
-        return Effort.NEVER
+        return RecomputeCost.NEVER
     definition = op.definition.base
-    return KINDS[definition.kind] if definition.cost else Effort.FREE
+    return KINDS[definition.kind] if definition.cost else RecomputeCost.FREE
 
 
 def work_of(op: PirOp) -> int:
     """About how many element operations it takes to run the operation once."""
-    effort = effort_of(op)
+    effort = recompute_cost_of(op)
     made = sum(elements(r.type) for r in op.results)
-    if effort <= Effort.FREE:
+    if effort <= RecomputeCost.FREE:
         return int(effort)
-    if effort is Effort.CHEAP:
+    if effort is RecomputeCost.CHEAP:
         return 1 + made
     read = sorted((elements(v.type) for v in op.operands), reverse=True)[:2]
     return 1 + made + isqrt(max(made, 1) * prod(max(n, 1) for n in read))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
-from pirkit.analysis.order import operations
+from pirkit.analysis.execution_order import operations
 from pirkit.diag.errors import UsageError
 from pirkit.dialect.kinds import OUTPUT, PARAMETER, SOURCE
 from pirkit.dialect.operation import PirOp, ProgramOp, create, declares, span_of
@@ -34,7 +34,7 @@ class Roles:
 
 @dataclass(frozen=True)
 class Joint:
-    """A joint program taken apart into its operations; the program is the split's own copy."""
+    """A joint program decomposed into its operations; the program is the split's own copy."""
 
     program: ProgramOp
     roles: Roles
@@ -64,7 +64,7 @@ def roles_by_name(program: ProgramOp) -> Roles:
     )
 
 
-def taken_apart(program: ProgramOp, roles: Roles) -> Joint:
+def joint_of(program: ProgramOp, roles: Roles) -> Joint:
     """Sort the operations and names of a joint program.
 
     The backward begins with the first operation that depends on a seed, or with the operation that
@@ -174,13 +174,13 @@ def name_fetched(program: ProgramOp) -> None:
 def _boundary(program: ProgramOp, roles: Roles, seeds: set[SSAValue]) -> int:
     if roles.forward_ops is not None:
         return roles.forward_ops
-    is_behind = False
+    is_backward = False
     for index, op in enumerate(program.operations):
         if any(r in seeds for r in op.results):
-            if is_behind:
+            if is_backward:
                 return index
         elif not declares(op, SOURCE):
-            is_behind = True
+            is_backward = True
         if any(v in seeds for v in _read(op)):
             return index
     return len(list(program.operations))

@@ -11,10 +11,10 @@ from pirkit.diag.errors import UsageError
 from pirkit.dialect.kinds import OUTPUT
 from pirkit.dialect.operation import declares, span_of
 from pirkit.dialect.types import VecType
-from pirkit.split.contents import Contents, Need
-from pirkit.split.demand import Demand
+from pirkit.split.backward_reads import Demand
 from pirkit.split.joint import Joint, source_of
-from pirkit.split.parts import Names, SplitNames
+from pirkit.split.split_result import Names, SplitNames
+from pirkit.split.storage_versions import Contents, Need
 
 
 @dataclass(frozen=True)

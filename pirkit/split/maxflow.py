@@ -1,4 +1,4 @@
-"""The cheapest cut of a network: maximum flow by blocking flows (Dinic), in whole numbers."""
+"""The cheapest cut of a network: maximum flow by blocking flows (Dinic), in integers."""
 
 from __future__ import annotations
 

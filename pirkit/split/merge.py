@@ -10,7 +10,7 @@ from pirkit.dialect.kinds import OUTPUT
 from pirkit.dialect.operation import KEYWORD, PirOp, ProgramOp, create, declares, span_of
 from pirkit.passes.differentiate import inputs_of, outputs_of
 from pirkit.split.joint import Roles
-from pirkit.split.parts import SplitNames
+from pirkit.split.split_result import SplitNames
 
 
 def joined(forward: ProgramOp, backward: ProgramOp, names: SplitNames) -> tuple[ProgramOp, Roles]:

@@ -15,22 +15,22 @@ from pirkit.dialect.kinds import PARAMETER
 from pirkit.dialect.operation import PirOp, ProgramOp, declares, describe, span_of
 from pirkit.passes.base import PassContext
 from pirkit.passes.inplace import update_in_place
-from pirkit.split.choose import SAVE_ALL, Choice, Chooser
-from pirkit.split.contents import Contents, Need
-from pirkit.split.costs import Effort, effort_of, is_token
-from pirkit.split.demand import demand_of
-from pirkit.split.gradients import differentiated
-from pirkit.split.halves import backward_half, forward_half, taken_by, wanted_early
+from pirkit.split.add_gradients import differentiated
+from pirkit.split.backward_reads import demand_of
+from pirkit.split.build_halves import backward_half, forward_half, saved_values, wanted_early
+from pirkit.split.costs import RecomputeCost, is_token, recompute_cost_of
 from pirkit.split.joint import (
     Joint,
     Roles,
     at,
+    joint_of,
     roles_by_name,
-    taken_apart,
 )
 from pirkit.split.labels import Labels, labels_of
-from pirkit.split.parts import Saved, SplitNames, SplitParts, SplitReport
 from pirkit.split.reorder import floated, reordered
+from pirkit.split.save_or_recompute import SAVE_ALL, Choice, Chooser
+from pirkit.split.split_result import Saved, SplitNames, SplitParts, SplitReport
+from pirkit.split.storage_versions import Contents, Need
 
 FORWARD_LISTS: Final = ("fx", "fp", "fm", "fo")
 
@@ -77,11 +77,11 @@ def forward_backward(
                 roles, notes = differentiated(program)
             except UnsupportedError as error:
                 program = _own_copy(prog)
-                roles, notes = differentiated(program, whole=False)
-                notes.append(f"operations are taken apart before: {error.message}")
+                roles, notes = differentiated(program, paddle_residuals=False)
+                notes.append(f"operations are decomposed before: {error.message}")
     if forward_ops is not None:
         roles = replace(roles, forward_ops=forward_ops)
-    return split(taken_apart(program, roles), mode, budget, notes)
+    return split(joint_of(program, roles), mode, budget, notes)
 
 
 def split(joint: Joint, mode: str, budget: int | None, notes: Sequence[str] = ()) -> SplitParts:
@@ -98,7 +98,7 @@ def split(joint: Joint, mode: str, budget: int | None, notes: Sequence[str] = ()
     demand = demand_of(joint, contents)
     chooser = Chooser(joint, contents, demand)
     choice = chooser.choose(mode, budget)
-    taken = taken_by(joint, contents, demand, choice)
+    taken = saved_values(joint, contents, demand, choice)
     for need in taken:
         if not contents.can_keep(need):
             contents.refuse(need, _reader(need, joint, demand.uses))
@@ -124,7 +124,7 @@ def split(joint: Joint, mode: str, budget: int | None, notes: Sequence[str] = ()
                 [
                     op.name
                     for op in choice.again
-                    if op not in joint.floating and effort_of(op) > Effort.NOTHING
+                    if op not in joint.floating and recompute_cost_of(op) > RecomputeCost.NOTHING
                 ]
             ),
             notes=tuple(notes),

@@ -6,10 +6,10 @@ import dataclasses
 
 from pirkit.analysis.effects import is_pure, is_quiet
 from pirkit.dialect.operation import PirOp
-from pirkit.split.contents import Contents, Need
+from pirkit.split.backward_reads import Demand, captured
 from pirkit.split.costs import bytes_of
-from pirkit.split.demand import Demand, captured
 from pirkit.split.joint import Joint, at
+from pirkit.split.storage_versions import Contents, Need
 
 
 def floated(joint: Joint, contents: Contents, demand: Demand) -> Joint:
@@ -70,10 +70,10 @@ def _may_move(op: PirOp, writer: PirOp, contents: Contents, demand: Demand) -> b
     if not is_pure(op) or op.parent is not contents.joint.program.block:
         return False
     needs = [demand.uses.get((op, index)) for index in range(len(op.operands))]
-    return all(need is not None and _stands(need, writer, contents) for need in needs)
+    return all(need is not None and _is_current(need, writer, contents) for need in needs)
 
 
-def _stands(need: Need, writer: PirOp, contents: Contents) -> bool:
+def _is_current(need: Need, writer: PirOp, contents: Contents) -> bool:
     owner = need.value.owner
     if isinstance(owner, PirOp) and not owner.is_before_in_block(writer):
         return False

@@ -16,17 +16,17 @@ from pirkit.diag.errors import RuntimeFault, UsageError
 from pirkit.diag.forks import renewed
 from pirkit.lowering.prim import default_pipeline, with_prim
 from pirkit.runtime.device import Device
-from pirkit.runtime.scope.bound import BoundPlan
-from pirkit.runtime.scope.pool import PoolCount, ScopePool
+from pirkit.runtime.scope.bound_plan import BoundPlan
 from pirkit.runtime.scope.scope import Scope
+from pirkit.runtime.scope.scope_pool import PoolCount, ScopePool
 from pirkit.runtime.session import Mode
 from pirkit.runtime.tensor.creation import from_dlpack, from_numpy, tensor
 from pirkit.runtime.tensor.dense import DenseTensor
-from pirkit.split.files import load_parts, save_parts
-from pirkit.split.graph import Graph, Outputs, held_by
-from pirkit.split.lowered import Halves
-from pirkit.split.parts import SplitParts
-from pirkit.split.wiring import Slots, wired
+from pirkit.split.lowered_split import Halves
+from pirkit.split.saved_graph import Graph, Outputs, attach_graph
+from pirkit.split.slot_assignment import Slots, slot_wiring
+from pirkit.split.split_files import load_parts, save_parts
+from pirkit.split.split_result import SplitParts
 
 Array = np.ndarray[Any, Any]
 Gradients = tuple[DenseTensor | None, ...]
@@ -68,15 +68,15 @@ class RunnableProgram:
         self._backend = backend
         self._pipeline, self._first = pipeline, with_prim("", None, None)
         self._mode = Mode(limit=threads)
-        self._wiring = wired(parts.names)
+        self._wiring = slot_wiring(parts.names)
         self._pool = ScopePool(self._wiring.labels)
         self._returned = [p for _, p in parts.returns] or list(range(len(parts.names.fo)))
         wiring = self._wiring
-        self._fed = (*wiring.inputs, *wiring.params)
+        self._input_slots = (*wiring.inputs, *wiring.params)
         self._made = frozenset(wiring.outputs) - wiring.variables
         self._gradients = {s for s in (*wiring.input_grads, *wiring.param_grads) if s is not None}
         self._halves: dict[str, Halves] = {}
-        self._turns = renewed(threading.Lock())
+        self._run_lock = renewed(threading.Lock())
         self._numbers = itertools.count()
         self._latest = threading.local()
 
@@ -114,10 +114,10 @@ class RunnableProgram:
         with ExitStack() as undo:
             scope = self._pool.take()
             undo.callback(self._pool.give, scope)
-            for slot, each in zip(self._fed, tensors, strict=True):
+            for slot, each in zip(self._input_slots, tensors, strict=True):
                 scope.share(slot, each)
             number = next(self._numbers)
-            with self._turn(half.writes):
+            with self._exclusive(half.writes):
                 half.run(scope, seed=self.seed, number=number, mode=self._mode)
                 found: list[DenseTensor] = [scope.get(slot) for slot in wiring.outputs]
                 outputs = Outputs([found[position] for position in self._returned])
@@ -125,11 +125,13 @@ class RunnableProgram:
                     return outputs
                 for slot in self._made:
                     scope.share(slot, _twin(scope.get(slot)))
-                scope.keep(wiring.kept, wiring.shapes, wiring.watched)
+                scope.keep(wiring.saved, wiring.shapes, wiring.watched)
             metas = tuple([each.meta for each in found])
             graph = outputs.graph = Graph(self._pool, scope, backend, number, metas)
             undo.pop_all()
-        held_by((t for s, t in zip(wiring.outputs, found, strict=True) if s in self._made), graph)
+        attach_graph(
+            (t for s, t in zip(wiring.outputs, found, strict=True) if s in self._made), graph
+        )
         self._latest.graph = weakref.ref(graph)
         return outputs
 
@@ -158,11 +160,11 @@ class RunnableProgram:
         with graph.lock:
             scope = graph.scope
             seeds = self._seeds(out_grads, graph, halves.library.device)
-            taken = {*wiring.kept, *wiring.shapes, *(slot for slot, _ in seeds)}
+            taken = {*wiring.saved, *wiring.shapes, *(slot for slot, _ in seeds)}
             with ExitStack() as undo:
                 undo.callback(scope.drop, [s for s in self._gradients if s not in taken])
                 undo.callback(scope.drop, [slot for slot, _ in seeds])
-                with self._turn(training.takes_turns):
+                with self._exclusive(training.runs_exclusively):
                     scope.verify()
                     for slot, gradient in seeds:
                         scope.share(slot, gradient)
@@ -246,9 +248,9 @@ class RunnableProgram:
                 given[slot] = DenseTensor(device.xp.zeros(meta.shape, meta.dtype.np))
         return list(given.items())
 
-    def _turn(self, is_needed: bool) -> AbstractContextManager[Any]:
+    def _exclusive(self, is_needed: bool) -> AbstractContextManager[Any]:
         """While it lasts, nobody else writes parameters."""
-        return self._turns if is_needed else nullcontext()
+        return self._run_lock if is_needed else nullcontext()
 
 
 def _no_graph() -> None:

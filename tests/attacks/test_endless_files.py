@@ -14,7 +14,7 @@ from pirkit.diag.limits import Limits, read_at_most, use_limits
 from pirkit.frontend.arrays import read_npz
 from pirkit.frontend.files import read_text
 from pirkit.runtime.native.cache import ObjectCache
-from pirkit.split.files import load_parts
+from pirkit.split.split_files import load_parts
 
 ZERO = "/dev/zero"
 NAMED_PIPES = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")

@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from pirkit.lowering.codegen.loopnest import (
+from pirkit.lowering.codegen.ir.loopnest import (
+    Accumulate,
     Compute,
     Constant,
-    Demand,
-    Fold,
-    Gather,
     Index,
     Kernel,
     Load,
     Operand,
+    Reduce,
+    RuntimeAssert,
     Statement,
     Store,
 )
@@ -60,7 +60,7 @@ _FOLDS: dict[str, Any] = {"sum": np.sum, "prod": np.prod, "max": np.max, "min": 
 
 def view(buffer: Array, operand: Operand, kernel: Kernel) -> Array:
     """All points of an operand, as an array with one axis for each axis of the kernel."""
-    if kernel.points == 0:
+    if kernel.iterations == 0:
         return np.empty((*kernel.outer, *kernel.inner), operand.dtype.np)
     start = buffer.reshape(-1).view(np.uint8)[operand.offset :]
     first = start[: len(start) // operand.dtype.itemsize * operand.dtype.itemsize]
@@ -79,10 +79,10 @@ class Evaluation:
 
     def run(self) -> None:
         with np.errstate(all="ignore"):
-            for stage in self.kernel.stages:
-                for statement in stage.body:
+            for phase in self.kernel.loop_phases:
+                for statement in phase.body:
                     self.statement(statement)
-                for statement in stage.after:
+                for statement in phase.after:
                     self.statement(statement, after=True)
 
     def operand(self, number: int, after: bool) -> Array:
@@ -108,7 +108,7 @@ class Evaluation:
                 result = FUNCTIONS[primitive](*(self.values[a] for a in args))
                 assert result.dtype == dtype.np, statement
                 self.values[name] = result
-            case Fold(name, kind, value):
+            case Reduce(name, kind, value):
                 shape = (*self.kernel.outer, *self.kernel.inner)
                 array = np.broadcast_to(self.values[value], shape)
                 if kind in ("max", "min") and array.size == 0:
@@ -121,12 +121,12 @@ class Evaluation:
                 self.values[name] = folded.astype(array.dtype)
             case Store(operand, value):
                 self.operand(operand, after)[...] = self.values[value]
-            case Gather(operand, kind, value):
-                self.gather(operand, kind, self.values[value], after)
-            case Demand(operand, value):
+            case Accumulate(operand, kind, value):
+                self.accumulate(operand, kind, self.values[value], after)
+            case RuntimeAssert(operand, value):
                 self.buffers[operand][0] |= not self.values[value].all()
 
-    def gather(self, number: int, kind: str, value: Array, after: bool) -> None:
+    def accumulate(self, number: int, kind: str, value: Array, after: bool) -> None:
         operand = self.kernel.operands[number]
         inner = [1] * len(self.inner) if after else list(self.kernel.inner)
         array = np.broadcast_to(value, (*self.kernel.outer, *inner))
@@ -152,7 +152,7 @@ class Evaluation:
             at = self.values[load.at].astype(np.int64)
             at = np.where((at < 0) | (at > load.limit), load.limit, at)
             place = place + at * operand.dtype.itemsize
-        holds = np.asarray(True) if load.where is None else self.values[load.where]
+        holds = np.asarray(True) if load.predicate is None else self.values[load.predicate]
         place, holds = np.broadcast_arrays(place, holds)
         memory = self.buffers[load.operand].reshape(-1).view(np.uint8)
         bytes_at = np.where(holds, place, 0)[..., None] + np.arange(operand.dtype.itemsize)

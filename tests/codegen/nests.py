@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from pirkit.lowering.codegen.compile import compile_kernel
-from pirkit.lowering.codegen.loopnest import (
+from pirkit.lowering.codegen.emit.compile import compile_kernel
+from pirkit.lowering.codegen.ir.loopnest import (
+    Accumulate,
     Compute,
     Constant,
-    Fold,
-    Gather,
     Kernel,
     Load,
+    LoopPhase,
     Operand,
-    Stage,
+    Reduce,
     Store,
 )
 from pirkit.runtime import dtype as dt
@@ -65,16 +65,16 @@ def softmax(rows: int, columns: int, dtype: DType = dt.float32, axis: int = 1) -
         *nest,
         (x, x),
         (
-            Stage((Load("x", 0), Fold("top", "max", "x"))),
-            Stage(
+            LoopPhase((Load("x", 0), Reduce("top", "max", "x"))),
+            LoopPhase(
                 (
                     Load("again", 0),
                     compute("below", "subtract", "again", "top", dtype=work),
                     compute("e", "exp", "below", dtype=work),
-                    Fold("total", "sum", "e"),
+                    Reduce("total", "sum", "e"),
                 )
             ),
-            Stage((compute("y", "divide", "e", "total", dtype=work), Store(1, "y"))),
+            LoopPhase((compute("y", "divide", "e", "total", dtype=work), Store(1, "y"))),
         ),
     )
 
@@ -88,16 +88,16 @@ def layer_norm(rows: int, columns: int, stream: bool = False) -> Kernel:
         *nest,
         (x, weight, weight, y),
         (
-            Stage(
-                (Load("x", 0), Fold("total", "sum", "x")),
+            LoopPhase(
+                (Load("x", 0), Reduce("total", "sum", "x")),
                 (Constant("n", dt.float32, columns), compute("mean", "divide", "total", "n")),
             ),
-            Stage(
+            LoopPhase(
                 (
                     Load("x1", 0),
                     compute("d", "subtract", "x1", "mean"),
                     compute("square", "multiply", "d", "d"),
-                    Fold("squares", "sum", "square"),
+                    Reduce("squares", "sum", "square"),
                 ),
                 (
                     Constant("n1", dt.float32, columns),
@@ -107,7 +107,7 @@ def layer_norm(rows: int, columns: int, stream: bool = False) -> Kernel:
                     compute("r", "rsqrt", "safe"),
                 ),
             ),
-            Stage(
+            LoopPhase(
                 (
                     Load("x2", 0),
                     Load("w", 1),
@@ -173,7 +173,7 @@ def check(
 ) -> None:
     """Native code equals NumPy on random inputs; outputs begin as poison, inputs stay."""
     rng = np.random.default_rng(seed)
-    written = {s.operand for s in kernel.statements() if isinstance(s, (Store, Gather))}
+    written = {s.operand for s in kernel.statements() if isinstance(s, (Store, Accumulate))}
     read = {s.operand for s in kernel.statements() if isinstance(s, Load)}
     buffers = [
         poisoned(o) if k in written - read else random_bytes(rng, o)

@@ -12,19 +12,19 @@ import pytest
 
 import pirkit
 from pirkit.frontend.tracing import trace
-from pirkit.lowering.codegen import awaiting
-from pirkit.lowering.codegen.compile import native
-from pirkit.lowering.codegen.compile_blocks import native_blocks, native_correlation
-from pirkit.lowering.codegen.from_map_expr import nests_of
-from pirkit.lowering.codegen.gemm import native_product
-from pirkit.lowering.codegen.landing import Landing, native_landing
-from pirkit.lowering.codegen.phases import backward, forward
-from pirkit.lowering.codegen.primitives import TABLE
-from pirkit.lowering.codegen.row_blocks import native_rows
-from pirkit.lowering.codegen.small_products import native_small_product
-from pirkit.lowering.codegen.tile_code import native_tiles
-from pirkit.lowering.codegen.tile_turns import TileTurns
-from pirkit.lowering.whole_program.points import points_program
+from pirkit.lowering.codegen.conv.compile_conv import native_blocked_conv, native_weight_grad
+from pirkit.lowering.codegen.conv.transposed_conv_phases import conv_phases, transposed_conv_phases
+from pirkit.lowering.codegen.emit import batch_compile
+from pirkit.lowering.codegen.emit.compile import native_sequence
+from pirkit.lowering.codegen.emit.compile_tiled import native_tiled_nest
+from pirkit.lowering.codegen.emit.tiled_nest import TiledNest
+from pirkit.lowering.codegen.lower.from_map_expr import nests_of
+from pirkit.lowering.codegen.math.primitives import TABLE
+from pirkit.lowering.codegen.matmul.fused_row_blocks import native_rows
+from pirkit.lowering.codegen.matmul.gemm import native_gemm
+from pirkit.lowering.codegen.matmul.small_gemm import native_small_gemm
+from pirkit.lowering.codegen.scatter.scatter import Scatter, native_scatter
+from pirkit.lowering.whole_program.batch_lanes import batch_lane_program
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.native import target as targets
 from pirkit.runtime.native.engine import compile_ir
@@ -32,19 +32,19 @@ from pirkit.runtime.native.launch_ir import launch_text
 from pirkit.runtime.native.pool_ir import pool_text
 from pirkit.runtime.native.program_ir import program_text
 from pirkit.runtime.native.target import host
-from tests.codegen import test_blocks as blocks
-from tests.codegen import test_correlations as correlations
+from tests.codegen import test_blocked_conv as blocks
+from tests.codegen import test_conv_weight_grad as correlations
 from tests.codegen.nests import layer_norm, softmax
-from tests.codegen.test_gather import Gathering
+from tests.codegen.test_accumulate import Gathering
 from tests.codegen.test_gemm import product_like
-from tests.codegen.test_landing import landing, put, rows
+from tests.codegen.test_outlined_tiles import group
 from tests.codegen.test_primitives import CASTS, OWN_TESTS, cast_nest, nest
 from tests.codegen.test_random import Maker
-from tests.codegen.test_shared_tiles import group
-from tests.codegen.test_squares import DTYPES, added
-from tests.codegen.test_tile_turns import own_transpose, parse_kernel
+from tests.codegen.test_register_transpose import DTYPES, added
+from tests.codegen.test_scatter import landing, put, rows
+from tests.codegen.test_tiled_nest import own_transpose, parse_kernel
 from tests.whole_program.networks import graph, step, step_arguments
-from tests.whole_program.test_row_groups import attention, heads, normal, with_gradients
+from tests.whole_program.test_attention_groups import attention, heads, normal, with_gradients
 
 LINUX, MACOS = "aarch64-unknown-linux-gnu", "arm64-apple-macosx13.0.0"
 SEEDS = 12
@@ -67,10 +67,10 @@ def texts(
     """The texts of the functions that are made after this, in a process on such a CPU."""
     for name in ("PIRKIT_TARGET", "PIRKIT_VECTOR_BITS"):
         monkeypatch.delenv(name, raising=False)
-    waiting = WeakValueDictionary[str, awaiting.Awaited]()
-    compiled: dict[str, awaiting.Awaited] = {}
-    monkeypatch.setattr(awaiting, "_waiting", waiting)
-    monkeypatch.setattr(awaiting, "_functions", compiled)
+    waiting = WeakValueDictionary[str, batch_compile.LazyFunction]()
+    compiled: dict[str, batch_compile.LazyFunction] = {}
+    monkeypatch.setattr(batch_compile, "_pending", waiting)
+    monkeypatch.setattr(batch_compile, "_functions", compiled)
     monkeypatch.setattr(targets, "llvm", Cpu(request.param))
     host.cache_clear()
     yield lambda: [f.write().text for f in (*waiting.values(), *compiled.values())]
@@ -81,32 +81,35 @@ def texts(
 def nests() -> list[Any]:
     sample = [softmax(5, 77), softmax(5, 77, dt.bfloat16), softmax(5, 77, dt.float16)]
     sample += [softmax(70, 9, axis=0), layer_norm(64, 1024, stream=True)]
-    sample += [added((130, 70), turned=1, dtype=dtype) for dtype in DTYPES]
+    sample += [added((130, 70), transposed=1, dtype=dtype) for dtype in DTYPES]
     sample += [Maker(seed).kernel() for seed in range(SEEDS)]
     sample += [Gathering(seed).gathering() for seed in range(SEEDS)]
-    return [native(kernel) for kernel in sample]
+    return [native_sequence(kernel) for kernel in sample]
 
 
 def primitives() -> list[Any]:
     bits = {name for name in TABLE if name.startswith("bitwise")}
     kinds = [(bits, dt.int32), (set(TABLE) - OWN_TESTS - bits, dt.float32)]
-    made = [native(nest(name, dtype)) for names, dtype in kinds for name in sorted(names)]
-    made += [native(nest(name, dt.float64)) for name in ("exp", "log", "sin", "tanh")]
+    made = [native_sequence(nest(name, dtype)) for names, dtype in kinds for name in sorted(names)]
+    made += [native_sequence(nest(name, dt.float64)) for name in ("exp", "log", "sin", "tanh")]
     return made
 
 
 def products() -> list[Any]:
     turns = [(False, False), (True, False), (False, True), (True, True)]
-    large = [native_product(product_like(70, 90, 300, turned)) for turned in turns]
-    return [*large, native_small_product(dt.float32), native_small_product(dt.float64)]
+    large = [native_gemm(product_like(70, 90, 300, transposed)) for transposed in turns]
+    return [*large, native_small_gemm(dt.float32), native_small_gemm(dt.float64)]
 
 
 def convolutions() -> list[Any]:
     found: list[Any] = []
     for case in blocks.CASES.values():
         sizes = blocks.sizes_of(case, dt.float32)
-        found += [native_blocks(forward(sizes)), native_blocks(backward(sizes))]
-    found += [native_correlation(correlations.case(c, dt.float32)) for c in correlations.CASES]
+        found += [
+            native_blocked_conv(conv_phases(sizes)),
+            native_blocked_conv(transposed_conv_phases(sizes)),
+        ]
+    found += [native_weight_grad(correlations.case(c, dt.float32)) for c in correlations.CASES]
     return found
 
 
@@ -115,14 +118,14 @@ def landings() -> list[Any]:
     for case in (put("add", dt.bfloat16), put("amax", dt.float16), rows(dt.float16)):
         made = nests_of(landing(case)[0])
         assert not isinstance(made, str)
-        found += [native_landing(n.kernel) for n in made if isinstance(n.kernel, Landing)]
+        found += [native_scatter(n.kernel) for n in made if isinstance(n.kernel, Scatter)]
     return found
 
 
 def tiles() -> list[Any]:
     made = nests_of(parse_kernel(own_transpose((70, 70), (1, 0), (32, 32), "float32")))
     assert not isinstance(made, str)
-    found = [native_tiles(n.kernel) for n in made if isinstance(n.kernel, TileTurns)]
+    found = [native_tiled_nest(n.kernel) for n in made if isinstance(n.kernel, TiledNest)]
     return [*found, native_rows(group(64, 61, 96, 90, dt.float32))]
 
 
@@ -133,7 +136,7 @@ def programs() -> list[Any]:
         trace(with_gradients(attention), (normal(2, 131, 9, seed=7), *given)).program,
     ]
     found: list[Any] = [pirkit.compile_whole(program).native for program in traced]
-    found.append(points_program(graph(step, step_arguments(37, (1, 5, 7, 1)))))
+    found.append(batch_lane_program(graph(step, step_arguments(37, (1, 5, 7, 1)))))
     assert all(found)
     return found
 
@@ -157,7 +160,7 @@ def test_each_emitter_writes_code_for_arm(
 
 
 def test_casts(texts: Callable[[], list[str]]) -> None:
-    held = [native(cast_nest(source, goal)) for source in CASTS for goal in CASTS]
+    held = [native_sequence(cast_nest(source, goal)) for source in CASTS for goal in CASTS]
     assert held
     for text in texts():
         assert_is_for_arm(compile_ir(text))

@@ -22,7 +22,7 @@ print(*[str(w.message) for w in told if "OPENBLAS" in str(w.message)], sep="\\n"
 """
 
 
-def told(**variables: str) -> str:
+def known(**variables: str) -> str:
     kept = {k: v for k, v in os.environ.items() if k != CORE_VARIABLE}
     run = subprocess.run(
         [sys.executable, "-c", MULTIPLY], env={**kept, **variables},
@@ -46,7 +46,7 @@ def test_old_kernels_are_warned_of_once() -> None:
         pytest.skip("no OpenBLAS of x86")
     if host().vector_bits < 256:
         pytest.skip("no kernels are older than this CPU")
-    lines = told(OPENBLAS_CORETYPE="Nehalem").splitlines()
+    lines = known(OPENBLAS_CORETYPE="Nehalem").splitlines()
     assert len(lines) == 1
     assert "Nehalem (128 bits)" in lines[0]
-    assert not told()
+    assert not known()

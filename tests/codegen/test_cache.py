@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from pirkit.diag.errors import ArtifactError
-from pirkit.diag.sources import Sources
-from pirkit.lowering.codegen.awaiting import pack, unpack
-from pirkit.lowering.codegen.compile import compile_kernel, kernel_key
-from pirkit.lowering.codegen.loopnest import Compute, Kernel, Load, Operand, Stage, Store
+from pirkit.diag.source_files import Sources
+from pirkit.lowering.codegen.emit.batch_compile import pack, unpack
+from pirkit.lowering.codegen.emit.compile import compile_kernel, kernel_key
+from pirkit.lowering.codegen.ir.loopnest import Compute, Kernel, Load, LoopPhase, Operand, Store
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.native.cache import ObjectCache, open_cache
 from pirkit.runtime.native.function import NativeFunction
@@ -249,7 +249,7 @@ def test_the_key_does_not_see_names() -> None:
     def nest(x: str, y: str) -> Kernel:
         one = Operand(dt.float32, (4,), (), 40)
         body = (Load(x, 0), Compute(y, "exp", (x,), dt.float32), Store(1, y))
-        return Kernel((10,), (), (one, one), (Stage(body),))
+        return Kernel((10,), (), (one, one), (LoopPhase(body),))
 
     assert kernel_key(nest("a", "b"), host()) == kernel_key(nest("b", "a"), host())
 

@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from pirkit.frontend.compile import compile
 from pirkit.frontend.files import Program
-from pirkit.passes.laws import HELD
+from pirkit.passes.rewrite_rules import HELD
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import convert
 from pirkit.runtime.dtype import DType

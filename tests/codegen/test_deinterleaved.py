@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pirkit.lowering.codegen.compile import native
-from pirkit.lowering.codegen.generate import generate
-from pirkit.lowering.codegen.loopnest import Fold, Kernel, Load, Operand, Stage, Store
-from pirkit.lowering.codegen.points import is_near
+from pirkit.lowering.codegen.emit.compile import native_sequence
+from pirkit.lowering.codegen.emit.generate import generate
+from pirkit.lowering.codegen.emit.vector_emit import is_near
+from pirkit.lowering.codegen.ir.loopnest import Kernel, Load, LoopPhase, Operand, Reduce, Store
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.native.target import host
@@ -21,20 +21,22 @@ from tests.codegen.guarded import Guarded, survives
 Array = np.ndarray[Any, Any]
 
 CASES = [
-    (dtype, apart, count)
+    (dtype, separate, count)
     for dtype in (dt.float32, dt.float64, dt.float16, dt.int8, dt.int64)
-    for apart in (2, 3, 4, 5)
+    for separate in (2, 3, 4, 5)
     for count in (1, 3, 15, 16, 17, 33, 64)
 ]
 
 
-def nest(dtype: DType, apart: int, count: int) -> Kernel:
-    """The largest of ``apart`` neighbours, for each run of them."""
+def nest(dtype: DType, separate: int, count: int) -> Kernel:
+    """The largest of ``separate`` neighbours, for each run of them."""
     size = dtype.itemsize
-    x = Operand(dtype, (apart * count * size, apart * size), (size,), 3 * apart * count * size)
+    x = Operand(
+        dtype, (separate * count * size, separate * size), (size,), 3 * separate * count * size
+    )
     y = Operand(dtype, (count * size, size), (0,), 3 * count * size)
-    body = (Load("x", 0), Fold("m", "max", "x"))
-    return Kernel((3, count), (apart,), (x, y), (Stage(body, (Store(1, "m"),)),))
+    body = (Load("x", 0), Reduce("m", "max", "x"))
+    return Kernel((3, count), (separate,), (x, y), (LoopPhase(body, (Store(1, "m"),)),))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="asks for forbidden pages")
@@ -45,12 +47,16 @@ def test_nothing_is_read_beyond_the_last_lane(bits: str, monkeypatch: pytest.Mon
 
     def run() -> None:
         guarded = Guarded()
-        for dtype, apart, count in CASES:
-            x = np.random.default_rng(apart).integers(-99, 99, (3, count, apart)).astype(dtype.np)
+        for dtype, separate, count in CASES:
+            x = (
+                np.random.default_rng(separate)
+                .integers(-99, 99, (3, count, separate))
+                .astype(dtype.np)
+            )
             out = np.zeros((3, count), dtype.np)
             for at_end in (False, True):
                 held, made = guarded(x, at_end), guarded(out, at_end)
-                native(nest(dtype, apart, count)).bind([held, made])()
+                native_sequence(nest(dtype, separate, count)).bind([held, made])()
                 if not np.array_equal(made, x.max(-1)):
                     os._exit(1)
 

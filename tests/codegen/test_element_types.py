@@ -78,8 +78,8 @@ def test_native_values_are_those_of_the_rules(dtype: dt.DType, operands: int) ->
     inputs = [numbers]
     if operands == 2:
         x, y = np.meshgrid(numbers, numbers)
-        apart = (y != 0) | dtype.is_float  # whole numbers are not divided by 0
-        inputs = [x[apart], y[apart]]
+        separate = (y != 0) | dtype.is_float  # integers are not divided by 0
+        inputs = [x[separate], y[separate]]
     ops = [n for n in (UNARY, BINARY)[operands - 1] if not refused(dtype, n, inputs)]
     want = values(dtype, ops, inputs, backend="reference", pipeline="")
     found = values(dtype, ops, inputs, pipeline="@fused")

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pirkit.lowering.codegen.generate import generate
-from pirkit.lowering.codegen.ir import Builder, Type, Value
-from pirkit.lowering.codegen.loopnest import Compute, Fold, Kernel, Load, Operand, Stage, Store
-from pirkit.lowering.codegen.zipping import side_by_side
+from pirkit.lowering.codegen.emit.generate import generate
+from pirkit.lowering.codegen.emit.interleave import interleaved
+from pirkit.lowering.codegen.ir.llvm_text import Builder, Type, Value
+from pirkit.lowering.codegen.ir.loopnest import (
+    Compute,
+    Kernel,
+    Load,
+    LoopPhase,
+    Operand,
+    Reduce,
+    Store,
+)
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.native.engine import compile_ir
-from pirkit.runtime.native.objects import SIMPLIFY
+from pirkit.runtime.native.object_compiler import SIMPLIFY
 from pirkit.runtime.native.target import host
 from tests.codegen.nests import softmax
 
@@ -19,12 +27,12 @@ VECTOR = Type("float", 16)
 
 def chain(b: Builder, first: str) -> None:
     x = b.add(Value(first, VECTOR), 1.0)
-    b.do(f"store {b.mul(x, 2.0)}, ptr {first}_place")
+    b.emit_void(f"store {b.mul(x, 2.0)}, ptr {first}_place")
 
 
 def test_vectors_are_computed_side_by_side() -> None:
     b = Builder()
-    side_by_side(b, [lambda: chain(b, "%x"), lambda: chain(b, "%y")])
+    interleaved(b, [lambda: chain(b, "%x"), lambda: chain(b, "%y")])
     assert [line.split()[2] for line in b.lines[:4]] == ["fadd", "fadd", "fmul", "fmul"]
     assert [line.split()[-1] for line in b.lines[4:]] == ["%x_place", "%y_place"]
 
@@ -34,9 +42,9 @@ def test_what_another_vector_has_computed_comes_first() -> None:
 
     def short() -> None:
         shared = b.mul(b.add(Value("%x", VECTOR), 1.0), 2.0)
-        b.do(f"store {b.neg(shared)}, ptr %second")
+        b.emit_void(f"store {b.neg(shared)}, ptr %second")
 
-    side_by_side(b, [lambda: chain(b, "%x"), short])
+    interleaved(b, [lambda: chain(b, "%x"), short])
     made: set[str] = set()
     for line in b.lines:
         name, _, text = line.strip().partition(" = ")
@@ -56,7 +64,7 @@ def test_bodies_with_branches_stay_in_order() -> None:
 
         bodies = [lambda: body("%x"), lambda: body("%y")]
         if together:
-            side_by_side(b, bodies)
+            interleaved(b, bodies)
         else:
             for each in bodies:
                 each()
@@ -68,7 +76,7 @@ def test_bodies_with_branches_stay_in_order() -> None:
 def flat(count: int, primitive: str) -> Kernel:
     one = Operand(dt.float32, (4,), (), count * 4)
     body = (Load("x", 0), Compute("y", primitive, ("x",), dt.float32), Store(1, "y"))
-    return Kernel((count,), (), (one, one), (Stage(body),))
+    return Kernel((count,), (), (one, one), (LoopPhase(body),))
 
 
 def test_flat_loops_that_compute_ask_memory_ahead() -> None:
@@ -96,8 +104,8 @@ def turned_sum(side: int) -> Kernel:
     columns, rows = ((4,), (4 * side,)), ((4 * side,), (4,))
     operands = (Operand(dt.float32, *columns, size), Operand(dt.float32, *rows, size), total)
     body = (Load("x", 0), Load("y", 1), Compute("z", "add", ("x", "y"), dt.float32))
-    stage = Stage((*body, Fold("total", "sum", "z")), (Store(2, "total"),))
-    return Kernel((side,), (side,), operands, (stage,))
+    phase = LoopPhase((*body, Reduce("total", "sum", "z")), (Store(2, "total"),))
+    return Kernel((side,), (side,), operands, (phase,))
 
 
 def test_what_is_turned_is_asked_for_a_tile_ahead() -> None:
@@ -110,7 +118,7 @@ def test_conditions_are_simplified_by_llvm_and_plain_numbers_are_not() -> None:
     one = Operand(dt.float32, (4,), (), 256)
     bits = Operand(dt.bool_, (1,), (), 64)
     asked = Compute("y", "greater_than", ("x", "x"), dt.bool_)
-    choosing = Kernel((64,), (), (one, bits), (Stage((Load("x", 0), asked, Store(1, "y"))),))
+    choosing = Kernel((64,), (), (one, bits), (LoopPhase((Load("x", 0), asked, Store(1, "y"))),))
     assert SIMPLIFY in generate(choosing, host()).text.splitlines()
     assert SIMPLIFY not in generate(flat(64, "tanh"), host()).text
 

@@ -15,23 +15,23 @@ import pytest
 from pirkit.diag.errors import PirkitError
 from pirkit.dialect.map_expr.interpreter import run as interpret
 from pirkit.dialect.map_expr.kernel import MapExpr
-from pirkit.dialect.map_expr.specialised import specialised
+from pirkit.dialect.map_expr.specialize import specialised
 from pirkit.dialect.map_expr.text import parse_kernel
 from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.frontend.compile import compile, run_passes
 from pirkit.frontend.files import Program, load
-from pirkit.index.change import reads_of
 from pirkit.index.expr import Read
 from pirkit.index.extent import at, is_sized, names_of
-from pirkit.lowering import native as lowering_native
-from pirkit.lowering.codegen.compile import native
-from pirkit.lowering.codegen.from_map_expr import nests_of
-from pirkit.lowering.codegen.landing import Landing, laid_out, native_landing
-from pirkit.lowering.codegen.loopnest import Kernel, Store
-from pirkit.lowering.codegen.tile_code import native_tiles
-from pirkit.lowering.codegen.tile_turns import TileTurns
-from pirkit.lowering.kernels import KernelLibrary
-from pirkit.lowering.why import why_kernels
+from pirkit.index.substitution import reads_of
+from pirkit.lowering import native_fused as lowering_native
+from pirkit.lowering.codegen.emit.compile import native_sequence
+from pirkit.lowering.codegen.emit.compile_tiled import native_tiled_nest
+from pirkit.lowering.codegen.emit.tiled_nest import TiledNest
+from pirkit.lowering.codegen.ir.loopnest import Kernel, Store
+from pirkit.lowering.codegen.lower.from_map_expr import nests_of
+from pirkit.lowering.codegen.scatter.scatter import Scatter, native_scatter, without_scatters
+from pirkit.lowering.explain_kernels import why_kernels
+from pirkit.lowering.kernel_library import KernelLibrary
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.binding import Binding
 from pirkit.runtime.meta import TensorMeta
@@ -58,18 +58,18 @@ def check(kernel: MapExpr, inputs: Sequence[Array]) -> bool:
     if isinstance(nests, str):
         print(f"{kernel.name}: {nests}")
         return False
-    statements = laid_out(kernel).kernel.statements
+    statements = without_scatters(kernel).kernel.statements
     values = [np.full(s.meta.shape, 113, s.meta.dtype.np) for s in statements]
     for nest in nests:
-        flags = [np.zeros(1, np.uint8) for _ in nest.demands]
+        flags = [np.zeros(1, np.uint8) for _ in nest.assertions]
         arrays = [*inputs, *values, *flags]
-        if isinstance(nest.kernel, Landing):
-            run_nest = native_landing(nest.kernel)
-        elif isinstance(nest.kernel, TileTurns):
-            run_nest = native_tiles(nest.kernel)
+        if isinstance(nest.kernel, Scatter):
+            run_nest = native_scatter(nest.kernel)
+        elif isinstance(nest.kernel, TiledNest):
+            run_nest = native_tiled_nest(nest.kernel)
         else:
             writes_once(nest.kernel)
-            run_nest = native(nest.kernel)
+            run_nest = native_sequence(nest.kernel)
         run_nest.bind([arrays[k] for k in nest.arrays])()
         assert not any(flags)
     for number, want in zip(kernel.outputs, interpret(kernel, inputs), strict=True):
@@ -98,8 +98,8 @@ def three(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 def writes_once(kernel: Kernel) -> None:
     """There are as many stores as elements: with poison beneath, none is written twice."""
-    for stage in kernel.stages:
-        for lines, points in ((stage.body, kernel.points), (stage.after, prod(kernel.outer))):
+    for phase in kernel.loop_phases:
+        for lines, points in ((phase.body, kernel.iterations), (phase.after, prod(kernel.outer))):
             for store in lines:
                 if isinstance(store, Store):
                     operand = kernel.operands[store.operand]
@@ -111,7 +111,7 @@ def drawn(kernel: MapExpr, seed: int = 0) -> list[Array]:
     rng = np.random.default_rng(seed)
     above: dict[int, int] = {}
     below: dict[int, int] = {}
-    for read in told(kernel):
+    for read in known(kernel):
         below[read.source] = min(below.get(read.source, read.extent), read.extent)
         least = -read.extent if read.from_end else 0
         above[read.source] = max(above.get(read.source, least), least)
@@ -123,7 +123,7 @@ def drawn(kernel: MapExpr, seed: int = 0) -> list[Array]:
     return drawn
 
 
-def told(kernel: MapExpr) -> Iterator[Read]:
+def known(kernel: MapExpr) -> Iterator[Read]:
     """Numbers that say where to read."""
     for statement in kernel.statements:
         yield from (r for e in statement.exprs() for r in reads_of(e))
@@ -227,8 +227,8 @@ def test_what_no_nest_holds_is_left_to_the_interpreter_and_told() -> None:
     exe = compile(Program(parsed(COMPLEX), {}, "test"), pipeline="@fused")
     x = (np.arange(20).reshape(4, 5) * (0.1 + 0.2j)).astype(np.complex64)
     np.testing.assert_allclose(exe(x=x)["y"], np.sin(np.exp(x)), rtol=1e-5)
-    told = why_kernels(exe.plan, KernelLibrary())
-    assert "not in native code: complex numbers have no native code" in told
+    known = why_kernels(exe.plan, KernelLibrary())
+    assert "not in native code: complex numbers have no native code" in known
 
 
 def test_nearly_every_kernel_of_captured_programs_is_native() -> None:

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pirkit.lowering.codegen.compile import compiled
-from pirkit.lowering.codegen.gemm import Matrices, Product, drafted, native_product
+from pirkit.lowering.codegen.emit.compile import compiled
+from pirkit.lowering.codegen.matmul.gemm import Gemm, MatrixBatch, gemm_draft, native_gemm
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.native.function import NativeFunction
@@ -32,60 +32,60 @@ SIZES = [
 
 
 def product_like(
-    rows: int, columns: int, depth: int, turned: tuple[bool, bool], batch: tuple[int, ...] = (),
+    rows: int, columns: int, depth: int, transposed: tuple[bool, bool], batch: tuple[int, ...] = (),
     dtype: DType = dt.float32,
-) -> Product:  # fmt: skip
+) -> Gemm:  # fmt: skip
     size = dtype.itemsize
 
-    def matrices(shape: tuple[int, int], turn: bool) -> Matrices:
+    def matrices(shape: tuple[int, int], turn: bool) -> MatrixBatch:
         lead = tuple([prod(batch[k + 1 :]) * prod(shape) * size for k in range(len(batch))])
         strides = (size, shape[0] * size) if turn else (shape[1] * size, size)
-        return Matrices(lead, strides, prod(batch) * prod(shape) * size)
+        return MatrixBatch(lead, strides, prod(batch) * prod(shape) * size)
 
-    a, b = matrices((rows, depth), turned[0]), matrices((depth, columns), turned[1])
-    return Product(batch, rows, columns, depth, dtype, a, b, matrices((rows, columns), False))
+    a, b = matrices((rows, depth), transposed[0]), matrices((depth, columns), transposed[1])
+    return Gemm(batch, rows, columns, depth, dtype, a, b, matrices((rows, columns), False))
 
 
-def operands(p: Product, turned: tuple[bool, bool]) -> tuple[Array, Array, Array]:
+def operands(p: Gemm, transposed: tuple[bool, bool]) -> tuple[Array, Array, Array]:
     """a and b as they lie in memory, and c in float64."""
     random = np.random.default_rng(p.rows + p.depth)
     shapes = [(p.rows, p.depth), (p.depth, p.columns)]
     given = [
         random.standard_normal((*p.batch, *(s[::-1] if t else s))).astype(p.dtype.np)
-        for s, t in zip(shapes, turned, strict=True)
+        for s, t in zip(shapes, transposed, strict=True)
     ]
     a, b = (
         (x.swapaxes(-1, -2) if t else x).astype(np.float64)
-        for x, t in zip(given, turned, strict=True)
+        for x, t in zip(given, transposed, strict=True)
     )
     return given[0], given[1], a @ b
 
 
-def run(function: NativeFunction, p: Product, a: Array, b: Array) -> Array:
+def run(function: NativeFunction, p: Gemm, a: Array, b: Array) -> Array:
     made = np.full((*p.batch, p.rows, p.columns), np.nan, p.dtype.np)
     function.bind([a, b, made])()
     return made
 
 
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("turned", [(False, False), (False, True), (True, False), (True, True)])
-def test_as_numpy(size: tuple[int, int, int], turned: tuple[bool, bool]) -> None:
+@pytest.mark.parametrize("transposed", [(False, False), (False, True), (True, False), (True, True)])
+def test_as_numpy(size: tuple[int, int, int], transposed: tuple[bool, bool]) -> None:
     for batch, dtype in ((), dt.float32), ((2, 3), dt.float64):
-        p = product_like(*size, turned, batch, dtype)
-        a, b, wanted = operands(p, turned)
-        error = abs(run(native_product(p), p, a, b) - wanted).max()
+        p = product_like(*size, transposed, batch, dtype)
+        a, b, wanted = operands(p, transposed)
+        error = abs(run(native_gemm(p), p, a, b) - wanted).max()
         assert error <= 2 * np.finfo(dtype.np).eps * (p.depth + 8)
 
 
 @pytest.mark.parametrize("bits", [128, 256])
-@pytest.mark.parametrize("turned", [(False, False), (True, True)])
-def test_narrow_vectors(bits: int, turned: tuple[bool, bool]) -> None:
+@pytest.mark.parametrize("transposed", [(False, False), (True, True)])
+def test_narrow_vectors(bits: int, transposed: tuple[bool, bool]) -> None:
     if bits >= host().vector_bits:
         pytest.skip("the CPU's own width is tested above")
-    p = product_like(23, 45, 500, turned)
-    a, b, wanted = operands(p, turned)
+    p = product_like(23, 45, 500, transposed)
+    a, b, wanted = operands(p, transposed)
     target = replace(host(), vector_bits=bits)
-    function = NativeFunction(compiled(drafted(p, target, 2), target))
+    function = NativeFunction(compiled(gemm_draft(p, target, 2), target))
     np.testing.assert_allclose(run(function, p, a, b), wanted, atol=2e-4)
 
 
@@ -93,24 +93,24 @@ def test_blocks_are_independent() -> None:
     """Threads take blocks as they come: no order of them changes a bit, nor does any part."""
     p = product_like(130, 300, 800, (False, False))
     a, b, _ = operands(p, (False, False))
-    function = NativeFunction(compiled(drafted(p, host(), 1), host()))
-    finer = NativeFunction(compiled(drafted(p, host(), 16), host()))
+    function = NativeFunction(compiled(gemm_draft(p, host(), 1), host()))
+    finer = NativeFunction(compiled(gemm_draft(p, host(), 16), host()))
     assert finer.code.blocks > function.code.blocks
     whole = run(function, p, a, b)
     np.testing.assert_array_equal(run(finer, p, a, b), whole)
     few = product_like(40, 300, 800, (False, False))
-    np.testing.assert_array_equal(run(native_product(few), few, a[:40], b), whole[:40])
+    np.testing.assert_array_equal(run(native_gemm(few), few, a[:40], b), whole[:40])
 
 
 def test_what_a_small_cache_holds_changes_no_bit() -> None:
     """Few rows at a time, and many: panels are packed once and met by all of them."""
-    for turned in ((False, False), (True, True)):
-        p = product_like(130, 75, 900, turned)
-        a, b, wanted = operands(p, turned)
+    for transposed in ((False, False), (True, True)):
+        p = product_like(130, 75, 900, transposed)
+        a, b, wanted = operands(p, transposed)
         made = []
         for cache in (1 << 14, 1 << 17, 1 << 21):
             target = replace(host(), l2_bytes=cache)
-            function = NativeFunction(compiled(drafted(p, target, 1), target))
+            function = NativeFunction(compiled(gemm_draft(p, target, 1), target))
             assert function.code.blocks == 1
             made.append(run(function, p, a, b))
         np.testing.assert_allclose(made[0], wanted, atol=4e-4)
@@ -122,7 +122,7 @@ def test_what_is_no_number_stays_in_its_row_and_column() -> None:
     p = product_like(20, 70, 30, (False, True))
     a, b, _ = operands(p, (False, True))
     a[3, 4], b[60, 2] = np.nan, np.inf
-    made = run(native_product(p), p, a, b)
+    made = run(native_gemm(p), p, a, b)
     assert np.isnan(made[3]).all()
     assert np.isfinite(np.delete(np.delete(made, 3, 0), 60, 1)).all()
     assert not np.isfinite(made[:, 60]).any()
@@ -134,12 +134,13 @@ def test_one_matrix_for_all_of_a_batch() -> None:
     random = np.random.default_rng(1)
     a = random.standard_normal((3, 16, 64), dtype=np.float32)
     b = random.standard_normal((64, 40), dtype=np.float32)
-    np.testing.assert_allclose(run(native_product(p), p, a, b), a @ b, atol=1e-4)
+    np.testing.assert_allclose(run(native_gemm(p), p, a, b), a @ b, atol=1e-4)
 
 
 def test_a_result_that_is_made_at_once_is_not_added_to() -> None:
     shallow, deep = (
-        drafted(product_like(64, 64, depth, (False, False)), host(), 1).text for depth in (64, 4000)
+        gemm_draft(product_like(64, 64, depth, (False, False)), host(), 1).text
+        for depth in (64, 4000)
     )
     assert "fadd" not in shallow
     assert "fadd" in deep

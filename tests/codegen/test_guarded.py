@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from pirkit.dialect.map_expr.kernel import MapExpr
-from pirkit.lowering.codegen.compile import native
-from pirkit.lowering.codegen.from_map_expr import nests_of
-from pirkit.lowering.codegen.landing import Landing, laid_out, native_landing
-from pirkit.lowering.codegen.loopnest import Kernel
-from pirkit.lowering.codegen.nests import Nest
-from pirkit.lowering.codegen.tile_code import native_tiles
-from pirkit.lowering.codegen.tile_turns import TileTurns
+from pirkit.lowering.codegen.emit.compile import native_sequence
+from pirkit.lowering.codegen.emit.compile_tiled import native_tiled_nest
+from pirkit.lowering.codegen.emit.tiled_nest import TiledNest
+from pirkit.lowering.codegen.ir.loopnest import Kernel
+from pirkit.lowering.codegen.lower.from_map_expr import nests_of
+from pirkit.lowering.codegen.lower.statement_nest import Nest
+from pirkit.lowering.codegen.scatter.scatter import Scatter, native_scatter, without_scatters
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.native.function import NativeSequence
 from pirkit.runtime.native.target import host
@@ -46,12 +46,12 @@ def bits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ite
 
 def function_of(nest: Nest) -> NativeSequence:
     match nest.kernel:
-        case Landing():
-            return native_landing(nest.kernel)
-        case TileTurns():
-            return native_tiles(nest.kernel)
+        case Scatter():
+            return native_scatter(nest.kernel)
+        case TiledNest():
+            return native_tiled_nest(nest.kernel)
         case Kernel():
-            return native(nest.kernel)
+            return native_sequence(nest.kernel)
 
 
 def calls(kernel: MapExpr, inputs: list[Array], at_end: bool, guarded: Guarded) -> Any:
@@ -59,12 +59,12 @@ def calls(kernel: MapExpr, inputs: list[Array], at_end: bool, guarded: Guarded) 
     nests = nests_of(kernel)
     if isinstance(nests, str):
         return lambda: None
-    metas = [s.meta for s in laid_out(kernel).kernel.statements]
+    metas = [s.meta for s in without_scatters(kernel).kernel.statements]
     arrays = [*inputs, *(np.full(m.shape, 113, m.dtype.np) for m in metas)]
     held = [guarded(a, at_end) for a in arrays]
     steps: list[Any] = []
     for nest in nests:
-        flags = [guarded(np.zeros(1, np.uint8), at_end) for _ in nest.demands]
+        flags = [guarded(np.zeros(1, np.uint8), at_end) for _ in nest.assertions]
         every = [*held, *flags]
         steps.append(function_of(nest).bind([every[k] for k in nest.arrays]))
 

@@ -7,19 +7,19 @@ import itertools
 import numpy as np
 import pytest
 
-from pirkit.lowering.codegen.compile import native
-from pirkit.lowering.codegen.generate import generate
-from pirkit.lowering.codegen.loopnest import (
+from pirkit.lowering.codegen.emit.compile import native_sequence
+from pirkit.lowering.codegen.emit.emit_row_reduction import elided_scratch
+from pirkit.lowering.codegen.emit.generate import generate
+from pirkit.lowering.codegen.ir.loopnest import (
     Constant,
-    Fold,
     Index,
     Kernel,
     Load,
+    LoopPhase,
     Operand,
-    Stage,
+    Reduce,
     Store,
 )
-from pirkit.lowering.codegen.rows import homes
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.native.target import host
@@ -62,7 +62,7 @@ def elementwise(outer: tuple[int, ...], orders: list[tuple[int, ...]],
     a, b, y = (operand(F32, nest, order) for order in orders)
     b = operand(F32, nest, orders[1], missing)
     body = (Load("a", 0), Load("b", 1), compute("c", "add", "a", "b"), Store(2, "c"))
-    return Kernel(*nest, (a, b, y), (Stage(body),))
+    return Kernel(*nest, (a, b, y), (LoopPhase(body),))
 
 
 @pytest.mark.parametrize("orders", list(itertools.product([(0, 1, 2), (0, 2, 1), (2, 1, 0)],
@@ -86,7 +86,7 @@ def test_elements_with_gaps_and_backwards() -> None:
     back = Operand(F32, (-19 * 4, -4), (), size, size - 4)
     plain = operand(F32, nest)
     body = (Load("a", 0), Load("b", 1), compute("c", "subtract", "a", "b"), Store(2, "c"))
-    check(Kernel(*nest, (wide, back, plain), (Stage(body),)), rtol=0, atol=0)
+    check(Kernel(*nest, (wide, back, plain), (LoopPhase(body),)), rtol=0, atol=0)
 
 
 def reduction(outer: tuple[int, ...], inner: tuple[int, ...], order: tuple[int, ...],
@@ -94,8 +94,8 @@ def reduction(outer: tuple[int, ...], inner: tuple[int, ...], order: tuple[int, 
     nest = (outer, inner)
     x = operand(dtype, nest, order)
     y = operand(dtype, nest, missing=range(len(outer), len(outer) + len(inner)))
-    body = (Load("x", 0), Fold("s", kind, "x"))  # type: ignore[arg-type]
-    return Kernel(*nest, (x, y), (Stage(body, (Store(1, "s"),)),))
+    body = (Load("x", 0), Reduce("s", kind, "x"))  # type: ignore[arg-type]
+    return Kernel(*nest, (x, y), (LoopPhase(body, (Store(1, "s"),)),))
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))), ids=str)
@@ -124,21 +124,21 @@ def test_long_folds_are_taken_in_parts(
     outer: tuple[int, ...], inner: tuple[int, ...], kind: str
 ) -> None:
     kernel = reduction(outer, inner, tuple(range(len(outer) + len(inner))), kind)
-    sequence = native(kernel)
+    sequence = native_sequence(kernel)
     assert len(sequence.steps) >= 2
     check(kernel, rtol=1e-5, atol=1e-2, function=sequence)
 
 
 def test_short_folds_are_not() -> None:
-    assert len(native(reduction((), (1000,), (0,))).steps) == 1
-    assert len(native(softmax(1, 1 << 17)).steps) == 1
+    assert len(native_sequence(reduction((), (1000,), (0,))).steps) == 1
+    assert len(native_sequence(softmax(1, 1 << 17)).steps) == 1
 
 
 def test_lanes_lie_where_memory_does() -> None:
     assert strategy(reduction((64,), (64,), (0, 1))) == "rows"
     assert strategy(reduction((64,), (64,), (1, 0))) == "columns"
-    turned = generate(elementwise((64, 64), [(1, 0), (0, 1), (0, 1)]), host()).schedule
-    assert (turned.strategy, turned.packed) == ("columns", (0,))
+    transposed = generate(elementwise((64, 64), [(1, 0), (0, 1), (0, 1)]), host()).schedule
+    assert (transposed.strategy, transposed.packed) == ("columns", (0,))
 
 
 @pytest.mark.parametrize("extent", [17, 64, 130])
@@ -152,16 +152,16 @@ def test_operands_are_turned_before_they_are_added_up(extent: int, dtype: DType)
         Load("a", 0),
         Load("b", 1),
         compute("c", "add", "a", "b", dtype=work),
-        Fold("s", "sum", "c"),
+        Reduce("s", "sum", "c"),
     )
-    check(Kernel(*nest, (a, b, y), (Stage(body, (Store(2, "s"),)),)), rtol=1e-5, atol=1e-4)
+    check(Kernel(*nest, (a, b, y), (LoopPhase(body, (Store(2, "s"),)),)), rtol=1e-5, atol=1e-4)
 
 
 def test_an_operand_that_is_read_and_written() -> None:
     nest = ((33,), ())
     p, g = operand(F32, nest), operand(F32, nest)
     body = (Load("p", 0), Load("g", 1), compute("d", "subtract", "p", "g"), Store(0, "d"))
-    check(Kernel(*nest, (p, g), (Stage(body),)), rtol=0, atol=0)
+    check(Kernel(*nest, (p, g), (LoopPhase(body),)), rtol=0, atol=0)
 
 
 def test_positions_along_axes() -> None:
@@ -175,7 +175,7 @@ def test_positions_along_axes() -> None:
         compute("n", "add", "t", "j", dtype=dt.int64),
         Store(0, "n"),
     )
-    check(Kernel(*nest, (y,), (Stage(body),)))
+    check(Kernel(*nest, (y,), (LoopPhase(body),)))
 
 
 def test_positions_along_swept_axes() -> None:
@@ -189,22 +189,24 @@ def test_positions_along_swept_axes() -> None:
             Index("i", 0),
             compute("a", "multiply", "x", "j", dtype=dt.int64),
             compute("b", "add", "a", "i", dtype=dt.int64),
-            Fold("s", "sum", "b"),
+            Reduce("s", "sum", "b"),
         )
-        check(Kernel(*nest, (x, y), (Stage(body, (Store(1, "s"),)),)))
+        check(Kernel(*nest, (x, y), (LoopPhase(body, (Store(1, "s"),)),)))
 
 
 def test_a_single_point() -> None:
     nest = ((), ())
     x, y = operand(F32, nest), operand(F32, nest)
-    check(Kernel(*nest, (x, y), (Stage((Load("x", 0), compute("e", "exp", "x"), Store(1, "e"))),)))
+    check(
+        Kernel(*nest, (x, y), (LoopPhase((Load("x", 0), compute("e", "exp", "x"), Store(1, "e"))),))
+    )
 
 
 @pytest.mark.parametrize("kernel", [softmax(64, 500), reduction((500,), (64,), (1, 0)),
                                     elementwise((300, 77), [(1, 0), (0, 1), (0, 1)])],
                          ids=["rows", "columns", "turned"])  # fmt: skip
 def test_results_do_not_depend_on_how_blocks_are_shared(kernel: Kernel) -> None:
-    from pirkit.lowering.codegen.compile import compile_kernel
+    from pirkit.lowering.codegen.emit.compile import compile_kernel
     from pirkit.runtime.native.function import NativeFunction
 
     code = compile_kernel(kernel, host())
@@ -222,8 +224,8 @@ def test_results_do_not_depend_on_how_blocks_are_shared(kernel: Kernel) -> None:
 @pytest.mark.parametrize("columns", [16400, 17003])
 def test_long_rows_are_kept_where_their_result_will_be(columns: int) -> None:
     kernel = softmax(3, columns)
-    assert homes(kernel) == {"e": 1}
+    assert elided_scratch(kernel) == {"e": 1}
     check(kernel)
-    assert not homes(softmax(3, 1000))
-    assert not homes(softmax(3, columns, dt.bfloat16))
+    assert not elided_scratch(softmax(3, 1000))
+    assert not elided_scratch(softmax(3, columns, dt.bfloat16))
     check(softmax(3, columns, dt.bfloat16))

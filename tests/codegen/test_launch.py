@@ -33,7 +33,7 @@ AT = np.arange(40)[::-1].copy()
 @pytest.fixture(params=["seen by native code", "told by Python"])
 def _lists(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param == "told by Python":
-        monkeypatch.setattr(launch, "_knows_lists", lambda: False)
+        monkeypatch.setattr(launch, "_list_layout_is_known", lambda: False)
 
 
 def executable() -> Executable:
@@ -90,7 +90,7 @@ def test_a_launch_asks_python_for_no_addresses(monkeypatch: pytest.MonkeyPatch) 
         raise AssertionError("asked for an address")
 
     monkeypatch.setattr(launch, "address_of", refuse)
-    assert launch._knows_lists()
+    assert launch._list_layout_is_known()
     for _ in range(3):
         np.testing.assert_allclose(exe(x=x.copy(), at=AT)["y"], 2 + np.tanh(1), rtol=1e-5)
 

@@ -15,7 +15,7 @@ import pytest
 from pirkit.diag.errors import UsageError
 from pirkit.runtime.native import pool as pools
 from pirkit.runtime.native.engine import Library, compile_ir, load
-from pirkit.runtime.native.pool import Pool, pool, wanted_threads
+from pirkit.runtime.native.pool import Pool, pool, thread_count
 
 COUNTING = """
 ; Adds one to the counter of each block, and takes a while.
@@ -188,11 +188,11 @@ def test_threads_from_the_environment(
 ) -> None:
     monkeypatch.setenv("PIRKIT_NUM_THREADS", pirkit)
     monkeypatch.setenv("OMP_NUM_THREADS", openmp)
-    assert wanted_threads() == wanted
+    assert thread_count() == wanted
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "two", "1.5"])
 def test_a_wrong_number_of_threads_is_told(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     monkeypatch.setenv("PIRKIT_NUM_THREADS", text)
     with pytest.raises(UsageError, match="PIRKIT_NUM_THREADS"):
-        wanted_threads()
+        thread_count()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pirkit.lowering.codegen.curves import CURVES
-from pirkit.lowering.codegen.loopnest import Compute, Kernel, Load, Stage, Store
-from pirkit.lowering.codegen.primitives import TABLE
+from pirkit.lowering.codegen.ir.loopnest import Compute, Kernel, Load, LoopPhase, Store
+from pirkit.lowering.codegen.ir.piecewise_poly_match import COMPOSITE_FUNCTIONS
+from pirkit.lowering.codegen.math.primitives import TABLE
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
 from tests.codegen.nests import check, operand
@@ -22,8 +22,9 @@ FOR_INTEGERS = {
     "add", "subtract", "multiply", "floor_divide", "remainder", "maximum", "minimum", "negative",
     "abs", "sign", "quotient",
 } | COMPARISONS  # fmt: skip
-OWN_TESTS = {"where", "cast", "quotient", *(curve.primitive for curve in CURVES)}
-"""They are tested here below or, what kernels get from others, in ``test_curves.py``."""
+OWN_TESTS = {"where", "cast", "quotient", *(curve.primitive for curve in COMPOSITE_FUNCTIONS)}
+"""They are tested here below or, what kernels get from others, in
+``test_piecewise_poly_match.py``."""
 FLOATS = [dt.float32, dt.float64]
 INTEGERS = [dt.int32, dt.int64, dt.uint8]
 
@@ -39,7 +40,7 @@ def nest(primitive: str, dtype: DType) -> Kernel:
         Store(count, "y"),
     )
     operands = tuple(operand(dtype, axes) for _ in range(count))
-    return Kernel(*axes, (*operands, operand(result, axes)), (Stage(body),))
+    return Kernel(*axes, (*operands, operand(result, axes)), (LoopPhase(body),))
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=repr)
@@ -69,7 +70,7 @@ CASTS = [dt.bool_, dt.int8, dt.int32, dt.int64, dt.float16, dt.bfloat16, dt.floa
 def cast_nest(source: DType, target: DType) -> Kernel:
     axes = ((37,), ())
     body = (Load("x", 0), Compute("y", "cast", ("x",), target), Store(1, "y"))
-    return Kernel(*axes, (operand(source, axes), operand(target, axes)), (Stage(body),))
+    return Kernel(*axes, (operand(source, axes), operand(target, axes)), (LoopPhase(body),))
 
 
 @pytest.mark.parametrize("source", CASTS, ids=repr)
@@ -86,4 +87,4 @@ def test_where() -> None:
         Store(3, "y"),
     )
     values = tuple(operand(dt.float32, axes) for _ in range(3))
-    check(Kernel(*axes, (operand(dt.bool_, axes), *values), (Stage(body),)))
+    check(Kernel(*axes, (operand(dt.bool_, axes), *values), (LoopPhase(body),)))

@@ -6,13 +6,13 @@ import random
 
 import pytest
 
-from pirkit.lowering.codegen.loopnest import (
+from pirkit.lowering.codegen.ir.loopnest import (
     Constant,
-    Fold,
     Kernel,
     Load,
+    LoopPhase,
     Operand,
-    Stage,
+    Reduce,
     Statement,
     Store,
 )
@@ -75,7 +75,7 @@ class Maker:
         return made
 
     def kernel(self) -> Kernel:
-        stages: list[Stage] = []
+        loop_phases: list[LoopPhase] = []
         known: list[str] = []
         scalars: list[str] = []
         for _ in range(self.random.randint(1, 3)):
@@ -94,20 +94,20 @@ class Maker:
             after: list[Statement] = []
             if self.inner and self.random.random() < 0.8:
                 kind = self.random.choice(["sum", "max", "min"])
-                fold = Fold(self.name(), kind, bounded.name)  # type: ignore[arg-type]
-                body.append(fold)
+                reduction = Reduce(self.name(), kind, bounded.name)  # type: ignore[arg-type]
+                body.append(reduction)
                 inner = len(self.inner)
                 count = Constant(self.name(), self.dtype, 8.0)
-                after += [count, compute(self.name(), "divide", fold.name, count.name,
+                after += [count, compute(self.name(), "divide", reduction.name, count.name,
                                          dtype=self.dtype)]  # fmt: skip
                 mean = after[-1]
                 assert not isinstance(mean, Store)
                 scalars.append(mean.name)
                 missing = list(range(len(self.outer), len(self.outer) + inner))
                 after.append(Store(self.operand(missing), mean.name))
-            known += [s.name for s in body if not isinstance(s, (Store, Fold, Constant))]
-            stages.append(Stage(tuple(body), tuple(after)))
-        return Kernel(self.outer, self.inner, tuple(self.operands), tuple(stages))
+            known += [s.name for s in body if not isinstance(s, (Store, Reduce, Constant))]
+            loop_phases.append(LoopPhase(tuple(body), tuple(after)))
+        return Kernel(self.outer, self.inner, tuple(self.operands), tuple(loop_phases))
 
 
 @pytest.mark.parametrize("seed", range(KERNELS))

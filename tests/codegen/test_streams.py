@@ -8,9 +8,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pirkit.lowering.codegen.compile import compile_kernel
-from pirkit.lowering.codegen.generate import generate
-from pirkit.lowering.codegen.loopnest import Compute, Fold, Kernel, Load, Operand, Stage, Store
+from pirkit.lowering.codegen.emit.compile import compile_kernel
+from pirkit.lowering.codegen.emit.generate import generate
+from pirkit.lowering.codegen.ir.loopnest import (
+    Compute,
+    Kernel,
+    Load,
+    LoopPhase,
+    Operand,
+    Reduce,
+    Store,
+)
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.native.function import NativeFunction
@@ -27,9 +35,9 @@ def scaled(rows: int, columns: int, dtype: DType, stream: bool) -> Kernel:
     x = Operand(dtype, *strides, nbytes)
     y, z = (Operand(dtype, *strides, nbytes, 0, stream) for _ in "yz")
     squares = Compute("square", "multiply", ("x", "x"), dtype)
-    first = Stage((Load("x", 0), squares, Store(1, "square"), Fold("sum", "sum", "square")))
+    first = LoopPhase((Load("x", 0), squares, Store(1, "square"), Reduce("sum", "sum", "square")))
     times = Compute("times", "multiply", ("again", "sum"), dtype)
-    second = Stage((Load("again", 0), times, Store(2, "times")))
+    second = LoopPhase((Load("again", 0), times, Store(2, "times")))
     return Kernel((rows,), (columns,), (x, y, z), (first, second))
 
 

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from pirkit.diag.errors import UsageError
-from pirkit.lowering.codegen.compile import compile_kernel, key_of
-from pirkit.lowering.codegen.generate import generate
-from pirkit.lowering.codegen.loopnest import Compute, Kernel, Load, Operand, Stage, Store
+from pirkit.lowering.codegen.emit.compile import compile_kernel, key_of
+from pirkit.lowering.codegen.emit.generate import generate
+from pirkit.lowering.codegen.ir.loopnest import Compute, Kernel, Load, LoopPhase, Operand, Store
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.native import target as targets
@@ -130,7 +130,7 @@ def converted(source: DType, goal: DType, values: np.ndarray[Any, Any]) -> np.nd
     load, store = Load("x", 0), Store(1, "y")
     compute = Compute("y", "cast", ("x",), goal)
     operands = [Operand(t, (t.itemsize,), (), t.itemsize * values.size) for t in (source, goal)]
-    kernel = Kernel((values.size,), (), tuple(operands), (Stage((load, compute, store)),))
+    kernel = Kernel((values.size,), (), tuple(operands), (LoopPhase((load, compute, store)),))
     out = np.empty(values.size, goal.np)
     NativeFunction(compile_kernel(kernel, older("x86-64", "", 128))).bind([values, out])()
     return out

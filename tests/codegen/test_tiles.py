@@ -11,12 +11,12 @@ import pirkit
 from pirkit import ops
 from pirkit.dialect.opdef import lookup, reference
 from pirkit.frontend.tracing import trace
-from pirkit.lowering.codegen.convolving import Convolution, convolution
-from pirkit.lowering.codegen.loopnest import Constant, Fold, Kernel, Load, Stage, Store
-from pirkit.lowering.codegen.schedule import schedule
-from pirkit.lowering.kernels import KernelLibrary
+from pirkit.lowering.codegen.conv.direct_conv import Convolution, convolution
+from pirkit.lowering.codegen.emit.schedule import schedule
+from pirkit.lowering.codegen.ir.loopnest import Constant, Kernel, Load, LoopPhase, Reduce, Store
+from pirkit.lowering.explain_kernels import why_kernels
+from pirkit.lowering.kernel_library import KernelLibrary
 from pirkit.lowering.native_conv import bind_convolution, why_not_native
-from pirkit.lowering.why import why_kernels
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.binding import Binding, Step
 from pirkit.runtime.dtype import DType
@@ -27,12 +27,12 @@ from tests.codegen.nests import check, compute, operand
 Array = np.ndarray[Any, Any]
 
 
-def matmul(m: int, n: int, k: int, turned: bool, dtype: DType = dt.float32) -> Kernel:
+def matmul(m: int, n: int, k: int, transposed: bool, dtype: DType = dt.float32) -> Kernel:
     """tanh(a @ b + bias), with ``a`` as it is or transposed in memory."""
     nest = ((m, n), (k,))
     work = dt.float32 if dtype.itemsize < 4 else dtype
     operands = (
-        operand(dtype, nest, [2, 0, 1] if turned else [0, 2, 1], missing=[1]),
+        operand(dtype, nest, [2, 0, 1] if transposed else [0, 2, 1], missing=[1]),
         operand(dtype, nest, [2, 1, 0], missing=[0]),
         operand(dtype, nest, missing=[0, 2]),
         operand(dtype, nest, missing=[2]),
@@ -41,7 +41,7 @@ def matmul(m: int, n: int, k: int, turned: bool, dtype: DType = dt.float32) -> K
         Load("a", 0),
         Load("b", 1),
         compute("p", "multiply", "a", "b", dtype=work),
-        Fold("s", "sum", "p"),
+        Reduce("s", "sum", "p"),
     )
     after = (
         Load("bias", 2),
@@ -51,15 +51,15 @@ def matmul(m: int, n: int, k: int, turned: bool, dtype: DType = dt.float32) -> K
         compute("y", "tanh", "u", dtype=work),
         Store(3, "y"),
     )
-    return Kernel(*nest, operands, (Stage(body, after),))
+    return Kernel(*nest, operands, (LoopPhase(body, after),))
 
 
-@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize(
     "sizes", [(10, 20, 20), (64, 64, 64), (33, 47, 21), (3, 70, 5), (9, 40, 1)]
 )
-def test_products_of_matrices(sizes: tuple[int, int, int], turned: bool) -> None:
-    kernel = matmul(*sizes, turned)
+def test_products_of_matrices(sizes: tuple[int, int, int], transposed: bool) -> None:
+    kernel = matmul(*sizes, transposed)
     assert schedule(kernel, host()).strategy == "tiles"
     check(kernel, rtol=2e-5, atol=1e-5)
 
@@ -73,8 +73,8 @@ def test_products_of_other_widths(dtype: DType) -> None:
 def test_short_folds(kind: Any) -> None:
     nest = ((6, 50), (7,))
     operands = (operand(dt.float32, nest, [0, 2, 1]), operand(dt.float32, nest, missing=[2]))
-    stage = Stage((Load("x", 0), Fold("y", kind, "x")), (Store(1, "y"),))
-    kernel = Kernel(*nest, operands, (stage,))
+    phase = LoopPhase((Load("x", 0), Reduce("y", kind, "x")), (Store(1, "y"),))
+    kernel = Kernel(*nest, operands, (phase,))
     assert schedule(kernel, host()).strategy == "tiles"
     check(kernel, rtol=1e-5)
 
@@ -191,10 +191,10 @@ def test_why_a_convolution_is_not_native_is_told() -> None:
     def convolve(x: Any, w: Any) -> Any:
         return ops.conv2d(x, w)
 
-    def told(side: int) -> str:
+    def known(side: int) -> str:
         x, w = np.zeros((1, 32, side, side), np.float32), np.zeros((32, 32, 3, 3), np.float32)
         exe = pirkit.compile(trace(convolve, (x, w)).program)
         return why_kernels(exe.plan, KernelLibrary())
 
-    assert "not in native code: it has 36,864 multiplications" in told(4)
-    assert "not in native code" not in told(40)
+    assert "not in native code: it has 36,864 multiplications" in known(4)
+    assert "not in native code" not in known(40)

@@ -10,8 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pirkit.lowering.codegen.compile import compile_kernel
-from pirkit.lowering.codegen.loopnest import Compute, Constant, Kernel, Load, Operand, Stage, Store
+from pirkit.lowering.codegen.emit.compile import compile_kernel
+from pirkit.lowering.codegen.ir.loopnest import (
+    Compute,
+    Constant,
+    Kernel,
+    Load,
+    LoopPhase,
+    Operand,
+    Store,
+)
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.native.function import NativeFunction
@@ -70,7 +78,7 @@ def apply(
     loads = tuple(Load(f"x{k}", k) for k in range(len(arguments)))
     names = tuple(load.name for load in loads)
     body = (*loads, Compute("y", primitive, names, dtype), Store(len(arguments), "y"))
-    kernel = Kernel((count,), (), (one,) * (len(arguments) + 1), (Stage(body),), fast)
+    kernel = Kernel((count,), (), (one,) * (len(arguments) + 1), (LoopPhase(body),), fast)
     buffers = [*arguments, poisoned(one)]
     target = host() if bits is None else replace(host(), vector_bits=bits)
     run(kernel, buffers, NativeFunction(compile_kernel(kernel, target)))
@@ -143,7 +151,7 @@ def test_angles_of_points(dtype: DType, bound: float) -> None:
 @pytest.mark.parametrize("dtype", [dt.float32, dt.float64], ids=repr)
 @pytest.mark.parametrize("primitive", ["floor_divide", "remainder"])
 def test_quotients_of_floats_are_those_of_numpy(primitive: str, dtype: DType, bits: int) -> None:
-    """Quotients near whole numbers, beyond the mantissa, and of what is no number."""
+    """Quotients near integers, beyond the mantissa, and of what is no number."""
     if bits > host().vector_bits:
         pytest.skip("this CPU has no vectors so wide")
     rng = np.random.default_rng(0)
@@ -238,7 +246,7 @@ def test_powers_with_half_exponents_are_products_and_roots(exponent: float) -> N
     power = Compute("y", "elementwise_pow", ("x", "p"), dt.float32)
     body = (Load("x", 0), Constant("p", dt.float32, exponent), power, Store(1, "y"))
     buffers = [x, poisoned(one)]
-    run(Kernel((len(x),), (), (one, one), (Stage(body),)), buffers)
+    run(Kernel((len(x),), (), (one, one), (LoopPhase(body),)), buffers)
     with np.errstate(all="ignore"):
         wide = x.astype(np.float64)
         want = np.power(wide, np.full_like(wide, exponent))

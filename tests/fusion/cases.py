@@ -36,8 +36,8 @@ class Case:
         state = np.random.default_rng(len(self.inputs))
         given = tuple(map(abs, shape))
         self.inputs[name] = state.standard_normal(given).astype(np.float32)
-        told = tuple(-1 if n < 0 else n for n in shape)
-        return self.b("pd_op.data", name=name, shape=told, dtype=dt.float32, place=UNDEFINED)
+        output = tuple(-1 if n < 0 else n for n in shape)
+        return self.b("pd_op.data", name=name, shape=output, dtype=dt.float32, place=UNDEFINED)
 
     def op(self, name: str, *values: Value, **attrs: object) -> Value:
         return self.b(f"pd_op.{name}", *values, **attrs)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from pirkit.diag.errors import ConstraintError
-from pirkit.dialect.map_expr.checking import kernel_at
 from pirkit.dialect.map_expr.text import print_kernel
+from pirkit.dialect.map_expr.verify_kernel import kernel_at
 from pirkit.dialect.operation import ProgramOp
 from pirkit.index.extent import at
 from pirkit.index.extent import names_of as names_of_sizes
-from pirkit.lowering.fusion.fusing import plan_fusion, storage_of
+from pirkit.lowering.fusion.fuse_pass import plan_fusion, storage_of
 from pirkit.lowering.fusion.groups import DEFAULT, Policy
-from pirkit.lowering.fusion.names import names_of
+from pirkit.lowering.fusion.value_names import names_of
 from tests.fusion.cases import CASES, built
 from tests.fusion.pairs import refusals
 
@@ -25,7 +25,7 @@ CUT = (
     "c08_dear_sum_with_own_transpose",
 )
 NEITHER = Policy(recompute=0, tile=False)
-"""Nothing is computed again, nothing kept in tiles."""
+"""Nothing is computed again, nothing held in tiles."""
 SILENT = ("pd_op.data", "pir.shadow_output")
 
 
@@ -48,10 +48,10 @@ def groups(program: ProgramOp) -> list[str]:
 
 def reasons(program: ProgramOp, policy: Policy = DEFAULT) -> list[str]:
     """What is told of the pairs that are in two kernels, but for inputs and outputs."""
-    told = [r for _, _, _, r in refusals(program, policy)]
+    output = [r for _, _, _, r in refusals(program, policy)]
     names = names_of(program)
     found: dict[tuple[str, str], list[str]] = {}
-    for refusal in told:
+    for refusal in output:
         if refusal is None or any(op.name in SILENT for op in refusal.ops):
             continue
         pair = [f"%{names[op.results[0]]}" for op in refusal.ops]
@@ -69,11 +69,11 @@ def reasons(program: ProgramOp, policy: Policy = DEFAULT) -> list[str]:
 def choices(program: ProgramOp) -> list[str]:
     """What was chosen for values that are needed at several indices, and how tiles are told."""
     found = plan_fusion(program.block, DEFAULT, storage=storage_of(program))
-    told = [f"choice: {c}" for group in found.partition.groups for c in group.chosen]
+    output = [f"choice: {c}" for group in found.partition.groups for c in group.chosen]
     for made in found.kernels:
         heads = (line for line in print_kernel(made.kernel).splitlines() if " tile [" in line)
-        told += [f"kept: {line}" for line in heads]
-    return told
+        output += [f"kept: {line}" for line in heads]
+    return output
 
 
 def plans(program: ProgramOp) -> list[str]:
@@ -88,19 +88,19 @@ def plans(program: ProgramOp) -> list[str]:
         for sizes in ((6, 6), (1, 6), (6, 1), (2, 3)):
             names = {n: sizes[k % 2] for k, n in enumerate(names_of_sizes(kernel.numbers()))}
             shapes = tuple([tuple([at(n, names) for n in m.shape]) for m in kernel.inputs])
-            told = ", ".join(map(str, shapes))
+            output = ", ".join(map(str, shapes))
             try:
                 plan = kernel_at(text, shapes)
             except ConstraintError as why:
-                found.append(f"plan of {told}: refused, as {why.message}")
+                found.append(f"plan of {output}: refused, as {why.message}")
                 continue
             loads = [load for s in plan.statements for load in s.loads()]
             read = ", ".join(f"x{load.source}{list(load.index)}" for load in loads)
-            found.append(f"plan of {told}: {read}")
+            found.append(f"plan of {output}: {read}")
     return list(dict.fromkeys(found))
 
 
-def told(name: str) -> str:
+def output(name: str) -> str:
     """The section of a case."""
     program = built(name)[1]
     lines = [f"== {name}"]
@@ -115,7 +115,7 @@ def told(name: str) -> str:
 
 def pages() -> str:
     """All sections."""
-    return "".join(map(told, CASES))
+    return "".join(map(output, CASES))
 
 
 if __name__ == "__main__":

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from xdsl.ir import Block, Operation, SSAValue
 
 from pirkit.dialect.operation import PirOp, ProgramOp
-from pirkit.lowering.fusion.explaining import Explainer
-from pirkit.lowering.fusion.fusing import FusePass, blocks_of, plan_fusion, storage_of
+from pirkit.lowering.fusion.explain import Explainer
+from pirkit.lowering.fusion.fuse_pass import FusePass, blocks_of, plan_fusion, storage_of
 from pirkit.lowering.fusion.groups import Policy
-from pirkit.lowering.fusion.names import named_ops, names_of
 from pirkit.lowering.fusion.partition import sources_of
 from pirkit.lowering.fusion.refusal import Refusal
+from pirkit.lowering.fusion.value_names import named_ops, names_of
 from pirkit.passes.pipeline import parse_pipeline
 
 STRUCTURE = ("pir.combine", "pir.yield")
@@ -36,9 +36,9 @@ def pairs(block: Block) -> Iterator[tuple[PirOp, PirOp]]:
 
 
 def explainer(
-    program: ProgramOp, block: Block, policy: Policy, *together: tuple[PirOp, PirOp]
+    program: ProgramOp, block: Block, policy: Policy, *forced: tuple[PirOp, PirOp]
 ) -> Explainer:
-    found = plan_fusion(block, policy, together, storage_of(program))
+    found = plan_fusion(block, policy, forced, storage_of(program))
     return Explainer(found.equations, found.partition, names_of(program), policy)
 
 
@@ -47,9 +47,9 @@ def refusals(
 ) -> Iterator[tuple[Block, PirOp, PirOp, Refusal | None]]:
     """What is told of every pair of a program."""
     for block in blocks_of(program):
-        told = explainer(program, block, policy)
+        output = explainer(program, block, policy)
         for one, other in pairs(block):
-            yield block, one, other, told.refusal(one, other)
+            yield block, one, other, output.refusal(one, other)
 
 
 def is_fused_by(
@@ -59,6 +59,6 @@ def is_fused_by(
     (fuse,) = parse_pipeline(remedy)
     assert isinstance(fuse, FusePass)
     named = named_ops(program)
-    pairs = [tuple(p.replace("%", "").split("+")) for p in fuse.together]
-    together = [(named[a], named[b]) for a, b in pairs]
-    return explainer(program, block, fuse.policy, *together).refusal(one, other)
+    pairs = [tuple(p.replace("%", "").split("+")) for p in fuse.forced]
+    forced = [(named[a], named[b]) for a, b in pairs]
+    return explainer(program, block, fuse.policy, *forced).refusal(one, other)

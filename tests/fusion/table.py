@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pirkit.frontend.files import load
-from pirkit.lowering.fusion.fusing import FusePass
+from pirkit.lowering.fusion.fuse_pass import FusePass
 from pirkit.passes import run_pipeline
 from pirkit.passes.base import PassContext
 

@@ -8,12 +8,12 @@ import pytest
 
 from pirkit.dialect.build import Value
 from pirkit.index import expr
-from pirkit.lowering.fusion.fusing import plan_fusion
+from pirkit.lowering.fusion.fuse_pass import plan_fusion
 from pirkit.lowering.fusion.groups import Policy
 from pirkit.runtime.meta import UNKNOWN, TensorMeta
 from tests.fusion.cases import CASES, Case
 from tests.fusion.test_cases import built
-from tests.fusion.test_open import opened
+from tests.fusion.test_dynamic_shapes import opened
 
 PARTLY_READ = frozenset({"c28_slice", "c31_embedding"})
 """Cases whose kernels need only some elements of an input."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pirkit.dialect.map_expr.checking import problems
-from pirkit.lowering.fusion.fusing import plan_fusion, storage_of
+from pirkit.dialect.map_expr.verify_kernel import problems
+from pirkit.lowering.fusion.fuse_pass import plan_fusion, storage_of
 from pirkit.lowering.fusion.groups import Policy
 from tests.fusion import golden
 from tests.fusion.cases import CASES, built
@@ -55,5 +55,5 @@ def test_a_refusal_that_concerns_two_pairs_is_told_once() -> None:
     _, program = built("c08_dear_sum_with_own_reverse")
     assert len(plan_fusion(program.block, Policy()).partition.refusals) == 2
     _, context = fused(program)
-    told = [r for r in context.remarks if r.kind == "missed"]
-    assert len(told) == 1
+    output = [r for r in context.remarks if r.kind == "missed"]
+    assert len(output) == 1

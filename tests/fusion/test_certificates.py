@@ -15,24 +15,24 @@ import pytest
 
 from pirkit.diag.errors import ConstraintError, RuntimeFault
 from pirkit.dialect.attrs import encode
-from pirkit.dialect.map_expr import deriving
-from pirkit.dialect.map_expr.checking import kernel_at, problem_of, problems
+from pirkit.dialect.map_expr import certificate
 from pirkit.dialect.map_expr.interpreter import run
 from pirkit.dialect.map_expr.kernel import MapExpr, Origin, Statement
 from pirkit.dialect.map_expr.text import parse_kernel, print_kernel
 from pirkit.dialect.map_expr.tree import Fill, Load
+from pirkit.dialect.map_expr.verify_kernel import kernel_at, problem_of, problems
 from pirkit.dialect.operation import ProgramOp
 from pirkit.index.extent import is_sized
-from pirkit.index.maps import space
-from pirkit.lowering.fusion.fusing import plan_fusion, storage_of
+from pirkit.index.index_maps import space
+from pirkit.lowering.fusion.fuse_pass import plan_fusion, storage_of
 from pirkit.lowering.fusion.groups import Policy
-from pirkit.lowering.kernels import KernelLibrary
+from pirkit.lowering.kernel_library import KernelLibrary
 from pirkit.lowering.plan_writer import write_plan
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.executor import Executable
 from pirkit.runtime.meta import TensorMeta
 from tests.fusion.cases import CASES, Case, built
-from tests.fusion.open_programs import OpenMaker
+from tests.fusion.dynamic_programs import OpenMaker
 from tests.fusion.random_programs import Array, Maker
 from tests.fusion.test_random import fused
 from tests.fusion.test_random import run as execute
@@ -54,10 +54,10 @@ def _drawn(meta: TensorMeta, state: np.random.Generator) -> Array:
     return state.integers(0, 2, meta.shape).astype(meta.dtype.np)
 
 
-def changed(text: str, state: random.Random, kept: tuple[str, ...] = ("kernel", "output")) -> str:
+def changed(text: str, state: random.Random, held: tuple[str, ...] = ("kernel", "output")) -> str:
     """A text with a number, a name or a line of it changed; lines of some kinds stay."""
     lines = text.splitlines()
-    places = [k for k, line in enumerate(lines) if not line.startswith(kept)]
+    places = [k for k, line in enumerate(lines) if not line.startswith(held)]
     at = state.choice(places)
     words = list(re.finditer(r"\d+|[a-z]\w*", lines[at]))
     word = state.choice(words)
@@ -141,7 +141,7 @@ def test_the_text_is_right_as_it_is() -> None:
         ("op o1 = pd_op.exp", "op o1 = pd_op.sin", "pd_op.sin is missing"),
         ("'perm': (1, 0, )", "'perm': (0, 1, )", "does not give"),
         ("give t0", "give x0[i0, r0]", "pd_op.exp is missing"),
-        ("reduce pd_op.sum", "reduce pd_op.max", "put together in another way"),
+        ("reduce pd_op.sum", "reduce pd_op.max", "reduced in another way"),
         ("of o2 stage", "of o1 stage", "another shape"),
         ("of o2 stage", "of pd_op.sum stage", "does not tell of which op"),
         ("pd_op.transpose", "pd_op.matmul", "no index rule"),
@@ -150,9 +150,9 @@ def test_the_text_is_right_as_it_is() -> None:
     ],
 )
 def test_what_is_told_of_a_kernel_that_does_not_follow(old: str, new: str, why: str) -> None:
-    told = problem_of(TEXT.replace(old, new))
-    assert told is not None
-    assert why in told
+    output = problem_of(TEXT.replace(old, new))
+    assert output is not None
+    assert why in output
 
 
 def test_a_plan_of_a_kernel_that_does_not_follow_is_not_run() -> None:
@@ -173,7 +173,7 @@ def test_the_debug_mode_derives_a_kernel_before_each_launch(
     run = Executable(write_plan(fused(program)[0], library=library), library).run
     first, again = run(c.inputs)["y0"], run(c.inputs)["y0"]
     np.testing.assert_array_equal(first, again)
-    monkeypatch.setattr(deriving, "index_maps", {})
+    monkeypatch.setattr(certificate, "index_maps", {})
     with pytest.raises(RuntimeFault, match="has no index rule"):
         run(c.inputs)
 
@@ -244,6 +244,6 @@ def test_different_sizes_are_tried_where_a_kernel_leaves_them_open() -> None:
     (first, *_) = [s for s in kernel.statements if s.reduction]
     (load, *_) = first.loads()
     assert load.index == (*space(first.meta.shape), *space(first.extents, "r"))
-    turned = replace(first, body=Load(load.source, load.index[::-1]))
-    wrong = replace(kernel, statements=(turned, *kernel.statements[1:]), rows=())
-    assert any("reads outside" in told for told in problems(wrong))
+    permuted = replace(first, body=Load(load.source, load.index[::-1]))
+    wrong = replace(kernel, statements=(permuted, *kernel.statements[1:]), rows=())
+    assert any("reads outside" in output for output in problems(wrong))

@@ -98,6 +98,6 @@ def test_the_bytes_of_each_kernel_are_told() -> None:
         f'  pir.shadow_output(%y) {{output_name = "y"}} : ({X}) -> ()\n}}\n'
     )
     result = run_pipeline(parse_mlir(text, "p"), "decompose,fuse")
-    (told,) = [r.message for r in result.remarks if r.kind == "passed" and r.pass_name == "fuse"]
+    (output,) = [r.message for r in result.remarks if r.kind == "passed" and r.pass_name == "fuse"]
     size = 2048 * 64 * 4
-    assert told.endswith(f"bytes are moved as {2 * size + 64 * 4:,}")
+    assert output.endswith(f"bytes are moved as {2 * size + 64 * 4:,}")

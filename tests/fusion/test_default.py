@@ -1,4 +1,4 @@
-"""What the default pipeline takes apart and puts together: what fusion gains by, nothing else."""
+"""What the default pipeline decomposes and puts together: what fusion gains by, nothing else."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pirkit.frontend.files import Program, load
 from pirkit.frontend.paddle.json_writer import write_paddle_json
 from pirkit.lowering.plan_writer import write_plan
 from pirkit.lowering.prim import default_pipeline
-from pirkit.passes.gain import alone
+from pirkit.passes.cost_model import alone
 from pirkit.passes.manager import run_pipeline
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.plan import Call, instructions
@@ -24,7 +24,7 @@ from tests.fusion.random_programs import Maker
 from tests.fusion.test_random import fused, run
 
 CORPUS = sorted((Path(__file__).parents[1] / "corpus" / "paddle").glob("*/program.txt"))
-APART = "functionalize,decompose{gain=true},cse,dce"
+APART = "functionalize,decompose{profitable-only=true},cse,dce"
 
 
 def ops(text: str, pipeline: str) -> Counter[str]:
@@ -71,10 +71,10 @@ def test_what_needs_calls_that_the_whole_does_without_stays_whole() -> None:
 def test_an_op_that_stays_whole_tells_why_and_is_as_it_was() -> None:
     module = parsed(CHOSEN)
     before = str(module)
-    result = run_pipeline(module, "decompose{gain=true}")
+    result = run_pipeline(module, "decompose{profitable-only=true}")
     assert str(module) == before
     (remark,) = [r for r in result.remarks if r.pass_name == "decompose"]
-    assert "would be a call that the whole does without" in remark.message
+    assert "would be a call that the composite does not need" in remark.message
     assert result.stats["decompose"]["kept"] == 1
 
 
@@ -109,17 +109,17 @@ ONE = program(
 
 
 def test_what_has_no_native_code_keeps_no_others_out_of_kernels() -> None:
-    found = ops(COMPLEX, "fuse{gain=true}")
+    found = ops(COMPLEX, "fuse{profitable-only=true}")
     assert (found["abs"], found["map_expr"], found["add"]) == (1, 1, 0)
     assert ops(COMPLEX, "fuse")["abs"] == 0
 
 
 @pytest.mark.parametrize(
-    ("text", "kept"), [(MOVED, "reshape"), (ONE, "tanh")], ids=["views", "one"]
+    ("text", "held"), [(MOVED, "reshape"), (ONE, "tanh")], ids=["views", "one"]
 )
-def test_kernels_that_save_nothing_are_not_made(text: str, kept: str) -> None:
-    found = ops(text, "fuse{gain=true}")
-    assert (found["map_expr"], found[kept], found["transpose"]) == (0, 1, 1)
+def test_kernels_that_save_nothing_are_not_made(text: str, held: str) -> None:
+    found = ops(text, "fuse{profitable-only=true}")
+    assert (found["map_expr"], found[held], found["transpose"]) == (0, 1, 1)
     assert ops(text, "fuse")["map_expr"] == 1
 
 
@@ -156,12 +156,12 @@ _LAST = " {axis = array<i64: 2>, keepdim = false}"
     ],
 )
 def test_an_op_is_a_kernel_where_a_library_is_slow(text: str, is_made: bool) -> None:
-    assert ops(text, "fuse{gain=true}")["map_expr"] == is_made
+    assert ops(text, "fuse{profitable-only=true}")["map_expr"] == is_made
 
 
 @pytest.mark.parametrize(("count", "is_made"), [(7, False), (700, True)])
 def test_an_op_without_a_kernel_may_write_in_one(count: int, is_made: bool) -> None:
-    """Sums at places that the data say: rows come several times, and in any order."""
+    """Sums at places that depend on the data: rows come several times, and in any order."""
     types = f"tensor<30x5xf32>, tensor<{count}xi64>, tensor<{count}x5xf32>"
     text = program(
         f"%y = pd_op.index_add(%x, %k, %v) {{axis = 0 : i32}} : ({types}) -> tensor<30x5xf32>",
@@ -202,7 +202,7 @@ def test_ops_with_attributes_are_native_where_they_can_be(
     body = f"%t = pd_op.{op}(%x) {attrs} : ({one}) -> {one}"
     body += f"\n%y = pd_op.add(%t, %x) : ({one}, {one}) -> {one}"
     text = program(body, f'%x "x" : {one}', f"5x9x{dtype}")
-    assert ops(text, "fuse{gain=true}")["map_expr"] == is_native
+    assert ops(text, "fuse{profitable-only=true}")["map_expr"] == is_native
     x = np.linspace(-60_000, 60_000.5, 45).reshape(5, 9)
     x = x.astype({"f32": np.float32, "i32": np.int32, "i64": np.int64}[dtype])
     given = Program(parsed(text))
@@ -230,7 +230,7 @@ def test_random_programs_give_the_same_numbers(block: int) -> None:
     for seed in range(25 * block, 25 * block + 25):
         given = Maker(seed, depth=3 + seed % 10)
         want = run(given.program, given.inputs)
-        found, context = fused(given.program, gain=True)
+        found, context = fused(given.program, profitable_only=True)
         made += context.stats["kernels"]
         got = run(found, given.inputs)
         assert want.keys() == got.keys()

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from pirkit.dialect.operation import ProgramOp
-from pirkit.lowering.fusion.fusing import plan_fusion
+from pirkit.lowering.fusion.fuse_pass import plan_fusion
 from pirkit.lowering.fusion.groups import Policy
 from tests.fusion.cases import Case
 
@@ -49,7 +49,7 @@ def fan(ops: int) -> ProgramOp:
     return c.program
 
 
-def turned(ops: int) -> ProgramOp:
+def permuted(ops: int) -> ProgramOp:
     """One value after the other, each read in two orders of its loops: many tiles."""
     c = Case()
     x = c(64, 64)
@@ -76,7 +76,7 @@ def calls_for(program: ProgramOp) -> int:
     return count
 
 
-@pytest.mark.parametrize("shape", [blocks, chain, fan, turned])
+@pytest.mark.parametrize("shape", [blocks, chain, fan, permuted])
 def test_twice_the_program_is_at_most_a_little_more_than_twice_the_work(
     shape: Callable[[int], ProgramOp],
 ) -> None:

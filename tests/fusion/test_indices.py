@@ -48,7 +48,7 @@ def rows(c: Case) -> Value:
     return given(c, X) * 1.0
 
 
-def turned(c: Case) -> Value:
+def permuted(c: Case) -> Value:
     return given(c, X.T) * 1.0
 
 
@@ -77,7 +77,7 @@ def scattered(overwrite: bool) -> Build:
     return lambda c, v: c.op("scatter", rows(c), at(c, 1, v), two(c), overwrite=overwrite)
 
 
-def looked_up(padding: int, dtype: dt.DType) -> Build:
+def lookup_result(padding: int, dtype: dt.DType) -> Build:
     def build(c: Case, v: int) -> Value:
         return c.op("embedding", at(c, 1, v, dtype=dtype), rows(c), padding_idx=padding)
 
@@ -87,14 +87,14 @@ def looked_up(padding: int, dtype: dt.DType) -> Build:
 def one_column(c: Case, v: int) -> Value:
     """Rows and columns put together are one number: one that is too large is no other row."""
     index = c.b.combine([at(c, 1, 0), at(c, 2, v)])
-    return c.op("index_put", turned(c), index, at(c, 7.0, 8.0, dtype=dt.float32))
+    return c.op("index_put", permuted(c), index, at(c, 7.0, 8.0, dtype=dt.float32))
 
 
 COUNTED: Final[dict[str, Build]] = {
     "gather": lambda c, v: c.op("gather", rows(c), at(c, 1, v), axis=0),
-    "gather axis 1": lambda c, v: c.op("gather", turned(c), at(c, 1, v), axis=1),
+    "gather axis 1": lambda c, v: c.op("gather", permuted(c), at(c, 1, v), axis=1),
     "gather_nd": lambda c, v: c.op("gather_nd", rows(c), at(c, [1, 0], [v, 1])),
-    "index_select": lambda c, v: c.op("index_select", turned(c), at(c, 1, v), axis=1),
+    "index_select": lambda c, v: c.op("index_select", permuted(c), at(c, 1, v), axis=1),
     "take_along_axis": lambda c, v: c.op("take_along_axis", rows(c), at(c, [1, v, 0]), axis=0),
     "index_add": lambda c, v: c.op("index_add", rows(c), at(c, 1, v), two(c), axis=0),
     "index_put": put(False),
@@ -127,17 +127,17 @@ def chosen(c: Case, v: int) -> Value:
 
 
 def sampled(c: Case, v: int) -> Value:
-    return c.op("index_sample", turned(c), at(c, [1, v], [0, 1], [2, 2]))
+    return c.op("index_sample", permuted(c), at(c, [1, v], [0, 1], [2, 2]))
 
 
 def cross_entropy(c: Case, v: int) -> Value:
     label = at(c, [1], [v], [0])
-    return c.op("cross_entropy_with_softmax", turned(c), label, **_LOSS, axis=-1)[1]
+    return c.op("cross_entropy_with_softmax", permuted(c), label, **_LOSS, axis=-1)[1]
 
 
 def nll(c: Case, v: int) -> Value:
     attrs = {"ignore_index": -100, "reduction": "none"}
-    return c.b("pd_op.nll_loss", turned(c), at(c, 1, v, 0), None, **attrs)[0]
+    return c.b("pd_op.nll_loss", permuted(c), at(c, 1, v, 0), None, **attrs)[0]
 
 
 def sharded(c: Case, v: int) -> Value:
@@ -145,8 +145,8 @@ def sharded(c: Case, v: int) -> Value:
 
 
 STRICT: Final[dict[str, Build]] = {
-    **{f"embedding {p}": looked_up(p, dt.int64) for p in (-1, 1, 4)},
-    "embedding of int8": looked_up(-1, dt.int8),
+    **{f"embedding {p}": lookup_result(p, dt.int64) for p in (-1, 1, 4)},
+    "embedding of int8": lookup_result(-1, dt.int8),
     "index_sample": sampled,
     "one_hot": lambda c, v: c.op("one_hot", at(c, 1, v), num_classes=5),
     "multiplex": chosen,
@@ -175,7 +175,7 @@ def padded(c: Case, value: Value) -> Value:
     return c.op("pad", value, paddings=[2, 1, *[0, 0] * (value.rank - 1)], pad_value=0.0)
 
 
-BEHIND: Final[dict[str, Callable[[Case, Value], Value]]] = {
+AFTER_IN_PLACE: Final[dict[str, Callable[[Case, Value], Value]]] = {
     "joined": joined,
     "padded": padded,
     "padded and joined": lambda c, v: joined(c, padded(c, v)),
@@ -227,11 +227,11 @@ def test_all_that_runs_an_op_agrees_about_its_indices(name: str) -> None:
                 np.testing.assert_allclose(got, want, rtol=1e-6, err_msg=f"{v} {way}")
 
 
-@pytest.mark.parametrize("behind", BEHIND)
+@pytest.mark.parametrize("behind", AFTER_IN_PLACE)
 @pytest.mark.parametrize("of", ["gather", "embedding -1", "quotients"])
 def test_what_is_chosen_by_place_is_checked_where_it_is_chosen(of: str, behind: str) -> None:
     first = {**COUNTED, **STRICT, "quotients": quotients}[of]
-    runs = {way: compiled(lambda c, v: BEHIND[behind](c, first(c, v)), way) for way in WAYS}
+    runs = {way: compiled(lambda c, v: AFTER_IN_PLACE[behind](c, first(c, v)), way) for way in WAYS}
     for v in (3, -1, -FAR, FAR, 0):
         want = runs["rule"](v)
         assert (want is None) == (v == 0) or of != "quotients"

@@ -11,11 +11,11 @@ import pytest
 from pirkit.dialect.map_expr.call import MapCall
 from pirkit.dialect.map_expr.interpreter import run
 from pirkit.dialect.map_expr.kernel import MapExpr, Statement
-from pirkit.dialect.map_expr.naming import Sizes, result_shapes
+from pirkit.dialect.map_expr.symbolic_shapes import Sizes, result_shapes
 from pirkit.dialect.map_expr.tree import Opaque, Reduction, Scatter, Value
 from pirkit.dialect.opdef import OpDef, all_ops, index_maps
 from pirkit.index.extent import Undecided, at, is_sized
-from pirkit.index.sizes import solve
+from pirkit.index.size_solver import solve
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import Meta, TensorMeta, VecMeta
 from tests.ops.calls import Call, calls, sample_dtypes
@@ -71,7 +71,7 @@ def flat_dims(metas: list[Meta | None]) -> list[int]:
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("definition", RULED, ids=str)
 def test_shapes_are_those_of_infer_meta(definition: OpDef, mode: str) -> None:
-    told = 0
+    output = 0
     for call in some_calls(definition):
         sizes = Sizes()
         named = named_metas(call, sizes, mode)
@@ -87,8 +87,8 @@ def test_shapes_are_those_of_infer_meta(definition: OpDef, mode: str) -> None:
             assert len(shape) == meta.rank, str(call)
             for n, wanted in zip(shape, meta.shape, strict=True):
                 assert n is None or at(n, known) == wanted, str(call)
-                told += 1
-    assert told or definition.name == "pd_op.squeeze"
+                output += 1
+    assert output or definition.name == "pd_op.squeeze"
 
 
 def kernel_of(call: Call, metas: list[Meta | None], sizes: Sizes) -> MapExpr | None:

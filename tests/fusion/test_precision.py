@@ -15,7 +15,7 @@ from pirkit.dialect.map_expr.text import parse_kernel, print_kernel
 from pirkit.dialect.operation import PirOp
 from pirkit.frontend.compile import compile, run_passes
 from pirkit.frontend.files import Program
-from pirkit.frontend.whole import compile_whole
+from pirkit.frontend.native_program import compile_whole
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
 from tests.fusion.cases import Case
@@ -23,7 +23,7 @@ from tests.fusion.cases import Case
 Array = np.ndarray[Any, Any]
 Build = Callable[[Case, DType], tuple[Value, ...]]
 
-HALVES: Final = (dt.float16, dt.bfloat16)
+HALF_TYPES: Final = (dt.float16, dt.bfloat16)
 PARTS: Final = "functionalize,decompose,constant-fold,canonicalize,cse,dce,fuse"
 EXCESS: Final = PARTS + "{excess-precision=true}"
 BINARY: Final = ("add", "subtract", "multiply", "divide", "maximum", "minimum")
@@ -89,7 +89,7 @@ def drawn(seed: int) -> Build:
                 case 2:
                     made = c.op("sqrt", c.op("abs", x))
                 case 3:
-                    other = HALVES[dtype is HALVES[0]]
+                    other = HALF_TYPES[dtype is HALF_TYPES[0]]
                     made = c.op("cast", c.op("cast", x, dtype=other), dtype=dtype)
                 case _:
                     made = c.op(str(state.choice(BINARY)), x, y)
@@ -116,7 +116,7 @@ def alone(program: Program, inputs: dict[str, Array]) -> dict[str, Array]:
         return dict(compile(program, pipeline="", backend="reference")(**inputs))
 
 
-@pytest.mark.parametrize("dtype", HALVES, ids=str)
+@pytest.mark.parametrize("dtype", HALF_TYPES, ids=str)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_kernel_rounds_what_operators_round(name: str, dtype: DType) -> None:
     """Native code, the interpreter and a whole program: all bits are those of operators alone."""
@@ -137,14 +137,14 @@ def test_a_kernel_rounds_what_operators_round(name: str, dtype: DType) -> None:
             )
 
 
-@pytest.mark.parametrize("dtype", HALVES, ids=str)
+@pytest.mark.parametrize("dtype", HALF_TYPES, ids=str)
 def test_excess_precision_is_asked_for(dtype: DType) -> None:
     """Then float32 is kept between operators, but an explicit cast still rounds."""
     program, inputs = program_of(cancelled, dtype)
-    kept = compile(program, pipeline=EXCESS)(**inputs)["y0"].astype(np.float64)
+    held = compile(program, pipeline=EXCESS)(**inputs)["y0"].astype(np.float64)
     exact = inputs["x0"].astype(np.float64)
     rounded = alone(program, inputs)["y0"].astype(np.float64)
-    assert np.abs(kept - exact).max() < 1e-2 < np.abs(rounded - exact).max()
+    assert np.abs(held - exact).max() < 1e-2 < np.abs(rounded - exact).max()
     program, inputs = program_of(stored_narrow, dtype)
     want, found = alone(program, inputs), compile(program, pipeline=EXCESS)(**inputs)
     np.testing.assert_array_equal(found["y0"], want["y0"])

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
-from pirkit.dialect.map_expr.checking import problems
 from pirkit.dialect.map_expr.text import parse_kernel, print_kernel
+from pirkit.dialect.map_expr.verify_kernel import problems
 from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.dialect.verify import verify_module
-from pirkit.lowering.fusion.fusing import FusePass
-from pirkit.lowering.kernels import KernelLibrary
+from pirkit.lowering.fusion.fuse_pass import FusePass
+from pirkit.lowering.kernel_library import KernelLibrary
 from pirkit.lowering.plan_writer import write_plan
 from pirkit.passes.base import PassContext
 from pirkit.runtime.executor import Executable

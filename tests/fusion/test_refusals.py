@@ -11,10 +11,10 @@ import pytest
 from pirkit.dialect.operation import ProgramOp
 from pirkit.dialect.text import parse_mlir
 from pirkit.frontend.files import load
-from pirkit.lowering.fusion.fusing import plan_fusion
+from pirkit.lowering.fusion.fuse_pass import plan_fusion
 from pirkit.lowering.fusion.groups import DEFAULT, Policy
+from pirkit.lowering.fusion.print import why_not_fused
 from pirkit.lowering.fusion.refusal import KINDS
-from pirkit.lowering.fusion.showing import why_not_fused
 from pirkit.passes import run_pipeline
 from tests.fusion.cases import CASES, built
 from tests.fusion.pairs import is_fused_by, refusals
@@ -25,7 +25,7 @@ CAPTURED = sorted(path.parent.name for path in CORPUS.glob("*/program.txt"))
 BEFORE = "@simplify,functionalize,decompose,canonicalize,cse,dce"
 
 
-def told(program: ProgramOp, policy: Policy = DEFAULT) -> Counter[str]:
+def output(program: ProgramOp, policy: Policy = DEFAULT) -> Counter[str]:
     """Check what is told of every pair; how often each kind is."""
     found: Counter[str] = Counter()
     for block, one, other, refusal in refusals(program, policy):
@@ -45,14 +45,14 @@ def told(program: ProgramOp, policy: Policy = DEFAULT) -> Counter[str]:
 
 @pytest.mark.parametrize("name", CASES)
 def test_cases(name: str) -> None:
-    told(built(name)[1])
+    output(built(name)[1])
 
 
 def test_random_programs() -> None:
     found: Counter[str] = Counter()
     for seed in range(100):
         policy = DEFAULT if seed % 2 else Policy(recompute=0)
-        found += told(Maker(seed, depth=3 + seed % 10).program, policy)
+        found += output(Maker(seed, depth=3 + seed % 10).program, policy)
     assert {"fused", "opaque", "cost", "index-conflict"} <= found.keys()
 
 
@@ -62,7 +62,7 @@ def test_captured_programs(name: str) -> None:
     run_pipeline(module, BEFORE)
     for program in module.ops:
         assert isinstance(program, ProgramOp)
-        told(program)
+        output(program)
 
 
 def test_a_certificate_that_is_tampered_with_does_not_hold() -> None:
@@ -96,7 +96,7 @@ def test_ops_that_share_nothing_would_gain_nothing() -> None:
     text = why_not_fused(parse_mlir(UNRELATED, "p"), "a", "b")
     assert text == (
         "%a and %b are not in one kernel: cost: they share nothing that one kernel would read"
-        " once\n  remedy: `fuse{together=%a+%b}`"
+        " once\n  remedy: `fuse{forced=%a+%b}`"
     )
 
 
@@ -137,11 +137,11 @@ def test_what_is_printed_in_order_keeps_two_ops_apart() -> None:
     """The second print needs the first, which needs `%a`; `%b` needs the second."""
     module = parse_mlir(PRINTS, "p")
     assert "cycle" in why_not_fused(module, "a", "b")
-    run_pipeline(module, "fuse{together=%a+%b}")
+    run_pipeline(module, "fuse{forced=%a+%b}")
     assert not any(op.name == "pir.map_expr" for op in module.walk())
 
 
 def test_the_pass_applies_a_remedy() -> None:
     module = parse_mlir(UNRELATED, "p")
-    run_pipeline(module, "fuse{together=%a+%b}")
+    run_pipeline(module, "fuse{forced=%a+%b}")
     assert sum(op.name == "pir.map_expr" for op in module.walk()) == 1

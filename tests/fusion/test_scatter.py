@@ -1,4 +1,4 @@
-"""Ops that write where the data say end a kernel that makes what they write."""
+"""Ops that write at data-dependent indices end a kernel that makes what they write."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import pytest
 
 from pirkit.diag.errors import PirkitError
 from pirkit.dialect.build import Value
-from pirkit.dialect.map_expr.checking import problem_of
 from pirkit.dialect.map_expr.text import parse_kernel, print_kernel
+from pirkit.dialect.map_expr.verify_kernel import problem_of
 from pirkit.dialect.operation import PirOp, ProgramOp
-from pirkit.lowering.codegen.from_map_expr import nests_of
-from pirkit.lowering.fusion.fusing import plan_fusion
+from pirkit.lowering.codegen.lower.from_map_expr import nests_of
+from pirkit.lowering.fusion.fuse_pass import plan_fusion
 from pirkit.lowering.fusion.groups import Policy
-from pirkit.lowering.kernels import KernelLibrary
+from pirkit.lowering.kernel_library import KernelLibrary
 from pirkit.lowering.plan_writer import write_plan
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
@@ -176,7 +176,7 @@ def test_of_open_sizes() -> None:
 
 
 def open_writes(op: str) -> Case:
-    """What is written where the data say, all rows of open numbers."""
+    """What is an indirect store, all rows of open numbers."""
     c = Case()
     index = c.b("pd_op.data", name="at", shape=(-1, 1), dtype=dt.int64, place=UNDEFINED)
     x, updates = c.open(-6, 1), c.b.exp(c.open(-2, 1))

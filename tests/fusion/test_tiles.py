@@ -1,4 +1,4 @@
-"""Values that are needed in several orders of loops: computed again, kept in tiles, or stored."""
+"""Values that are needed in several orders of loops: computed again, held in tiles, or stored."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ import pytest
 
 from pirkit import ops
 from pirkit.dialect.build import Value
-from pirkit.dialect.map_expr.checking import problem_of
 from pirkit.dialect.map_expr.kernel import MapExpr
 from pirkit.dialect.map_expr.text import parse_kernel, print_kernel
 from pirkit.dialect.map_expr.tiling import Untiled
+from pirkit.dialect.map_expr.verify_kernel import problem_of
 from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.frontend.compile import compile
+from pirkit.frontend.native_program import compile_whole
 from pirkit.frontend.tracing import trace
-from pirkit.frontend.whole import compile_whole
-from pirkit.lowering.codegen.from_map_expr import nests_of
-from pirkit.lowering.codegen.tile_turns import TileTurns
-from pirkit.lowering.fusion import generator
-from pirkit.lowering.fusion.fusing import plan_fusion
+from pirkit.lowering.codegen.emit.tiled_nest import TiledNest
+from pirkit.lowering.codegen.lower.from_map_expr import nests_of
+from pirkit.lowering.fusion import kernel_builder
+from pirkit.lowering.fusion.fuse_pass import plan_fusion
 from pirkit.lowering.fusion.groups import Policy
-from pirkit.lowering.kernels import KernelLibrary
+from pirkit.lowering.kernel_library import KernelLibrary
 from pirkit.lowering.plan_writer import write_plan
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.executor import Executable
@@ -59,7 +59,7 @@ def test_random_programs_give_the_same_numbers(block: int) -> None:
             tiled += any(s.tile for s in kernel.statements)
             nests = nests_of(kernel)
             assert not isinstance(nests, str)
-            assert any(isinstance(n.kernel, TileTurns) for n in nests) == any(
+            assert any(isinstance(n.kernel, TiledNest) for n in nests) == any(
                 s.tile for s in kernel.statements
             )
         for got in (run(program, made.inputs), natively(program, made.inputs)):
@@ -132,11 +132,11 @@ def test_plans_and_whole_programs_go_through_tiles() -> None:
     x = np.random.default_rng(1).standard_normal((70, 70)).astype(np.float32)
     x[3, 9], x[9, 3] = np.nan, np.inf
 
-    def turned(x: ops.Tensor) -> ops.Tensor:
+    def permuted(x: ops.Tensor) -> ops.Tensor:
         y = ops.tanh(ops.exp(x))
         return y + ops.transpose(y, [1, 0])
 
-    program = trace(turned, (x,)).program
+    program = trace(permuted, (x,)).program
     y = np.tanh(np.exp(x))
     whole = compile_whole(program)
     assert whole.native is not None
@@ -161,7 +161,7 @@ def test_three_axes_that_change_places_in_a_circle() -> None:
     nests = nests_of(kernel)
     assert not isinstance(nests, str)
     (nest,) = nests
-    assert isinstance(nest.kernel, TileTurns)
+    assert isinstance(nest.kernel, TiledNest)
     assert len(nest.kernel.images) == 3
 
 
@@ -180,9 +180,9 @@ def test_a_cheap_value_is_computed_again_and_a_sum_dissolves_tiles() -> None:
     ("name", "why"),
     [
         ("flip", "the indices differ by more than the order of loops"),
-        ("sum", "computing again what is kept in tiles would cost 20 additions per element"),
+        ("sum", "computing again what is held in tiles would cost 20 additions per element"),
         ("open", "sizes are known only at run time"),
-        ("softmax", "the kernel puts elements together"),
+        ("softmax", "the kernel reduces elements"),
     ],
 )
 def test_where_tiles_do_not_serve_it_is_told_why(name: str, why: str) -> None:
@@ -199,8 +199,8 @@ def test_where_tiles_do_not_serve_it_is_told_why(name: str, why: str) -> None:
         result = c.sum(result, 1)
     c.b("pir.shadow_output", result, output_name="y")
     found = plan_fusion(c.program.block, Policy()).partition
-    told = [f"{r.reason} {r.costs}" for r in found.refusals.values()]
-    assert any(why in text for text in told)
+    output = [f"{r.reason} {r.costs}" for r in found.refusals.values()]
+    assert any(why in text for text in output)
     assert all(r.holds() for r in found.refusals.values())
 
 
@@ -249,8 +249,8 @@ def test_a_statement_between_those_that_go_through_tiles_is_refused() -> None:
     kernel = parse_kernel(text_of("c08_dear_sum_with_own_transpose"))
     made, last = kernel.statements
     wrong = replace(kernel, statements=(made, replace(made, tile=()), last), outputs=(2,))
-    told = problem_of(print_kernel(wrong))
-    assert told == "a statement that has no tiles is between v0 and v2"
+    output = problem_of(print_kernel(wrong))
+    assert output == "a statement that has no tiles is between v0 and v2"
 
 
 def test_tiles_that_no_cache_holds_are_refused() -> None:
@@ -260,7 +260,7 @@ def test_tiles_that_no_cache_holds_are_refused() -> None:
     text = print_kernel(kernel)
     assert problem_of(text) is None
     wrong = problem_of(text.replace("tile [64, 64]", "tile [3000, 3000]"))
-    assert wrong == "tiles are larger than what is kept in a cache"
+    assert wrong == "tiles are larger than what is held in a cache"
 
 
 def test_a_text_that_reads_a_part_of_what_is_kept_in_tiles_is_refused() -> None:
@@ -297,7 +297,7 @@ def test_half_and_double_floats_in_tiles() -> None:
 def test_tiles_that_do_not_go_together_are_no_reason_to_compute_much_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def refuse(kernel: MapExpr, kept: Collection[int]) -> MapExpr:
+    def refuse(kernel: MapExpr, held: Collection[int]) -> MapExpr:
         raise Untiled("too many orders")
 
     def texts(tile: bool) -> list[str]:
@@ -307,5 +307,5 @@ def test_tiles_that_do_not_go_together_are_no_reason_to_compute_much_again(
 
     stored = texts(tile=False)
     assert texts(tile=True) != stored
-    monkeypatch.setattr(generator, "with_tiles", refuse)
+    monkeypatch.setattr(kernel_builder, "with_tiles", refuse)
     assert texts(tile=True) == stored

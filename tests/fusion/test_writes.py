@@ -16,7 +16,7 @@ CORPUS = Path(__file__).parents[1] / "corpus" / "paddle"
 
 T = "tensor<2x3xf32>"
 
-BEHIND = f"""
+AFTER_IN_PLACE = f"""
 pir.program @p(%x "x" : {T}, %y "y" : {T}) {{
   %a = pd_op.exp(%x) : ({T}) -> {T}
   %b = pd_op.add(%a, %y) : ({T}, {T}) -> {T}
@@ -81,7 +81,7 @@ def test_branches_that_write_nothing_are_no_end_of_fusing() -> None:
 
 
 PROGRAMS = {
-    "what stands behind": (BEHIND, "assign_out_ sin multiply", "exp add"),
+    "what stands behind": (AFTER_IN_PLACE, "assign_out_ sin multiply", "exp add"),
     "other names": (NAMES, "exp share_data_ add_", "add sin"),
     "branches": (BRANCH, "assign_out_ add sin", "exp add sin multiply"),
 }
@@ -94,8 +94,8 @@ def test_numbers_stay_and_only_ops_before_a_write_are_fused(name: str) -> None:
     made, _ = fused(program)
     ops = [op.name.partition(".")[2] for op in made.walk() if isinstance(op, PirOp)]
     assert ops.count("map_expr") == (2 if name == "branches" else 1)
-    kept = [op for op in ops if op in (*left.split(), *gone.split())]
-    assert sorted(kept) == sorted(left.split())
+    held = [op for op in ops if op in (*left.split(), *gone.split())]
+    assert sorted(held) == sorted(left.split())
     rng = np.random.default_rng(0)
     given = {n: rng.standard_normal((2, 3)).astype(np.float32) for n in "xy"}
     given = {n: a for n, a in given.items() if f'"{n}"' in text}

@@ -7,7 +7,7 @@ from itertools import product
 from math import prod
 
 from pirkit.index.expr import Expr
-from pirkit.index.maps import Index, bindings, compose, digits, evaluate, flat, space
+from pirkit.index.index_maps import Index, bindings, compose, digits, evaluate, flat, space
 
 
 def factors(n: int) -> list[int]:

@@ -8,7 +8,7 @@ from itertools import product
 import pytest
 
 from pirkit.index.expr import Expr, Iter, const, floor, iterator, read
-from pirkit.index.maps import (
+from pirkit.index.index_maps import (
     Guard,
     bindings,
     compose,
@@ -24,7 +24,7 @@ from tests.index.chains import chain, table
 
 BASES = [(2, 3, 4), (6, 4), (24,), (4, 6), (12, 2), (2, 2, 6)]
 
-LAWS = {
+REWRITE_RULES = {
     "unit iterators are 0": (iterator("u", 1), const(0)),
     "a number over its range": (floor(iterator("i", 8), 8), const(0)),
     "digits put together": (flat(digits(iterator("i", 24), (2, 3, 4)), (2, 3, 4)), "i24"),
@@ -41,9 +41,9 @@ LAWS = {
 }
 
 
-@pytest.mark.parametrize("name", LAWS)
+@pytest.mark.parametrize("name", REWRITE_RULES)
 def test_laws_hold_by_identity(name: str) -> None:
-    left, right = LAWS[name]
+    left, right = REWRITE_RULES[name]
     if isinstance(right, str):
         right = iterator("i", 24) if right == "i24" else space((4, 6))[1]
     assert left is right

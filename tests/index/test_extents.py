@@ -9,8 +9,7 @@ from math import prod
 
 import pytest
 
-from pirkit.index.change import names_of, resized
-from pirkit.index.expr import Expr, Iter, const, floor, iterator, spread, within
+from pirkit.index.expr import Expr, Iter, broadcast, const, floor, iterator, within
 from pirkit.index.extent import (
     Undecided,
     at,
@@ -21,7 +20,7 @@ from pirkit.index.extent import (
     shared,
     smaller,
 )
-from pirkit.index.maps import (
+from pirkit.index.index_maps import (
     Guard,
     Index,
     at_sizes,
@@ -34,43 +33,44 @@ from pirkit.index.maps import (
     space,
     witness,
 )
+from pirkit.index.substitution import names_of, resized
 
 N, M, K = named("n"), named("m"), named("k")
 A, B, C = space((N, M, K))
 
-LAWS = {
+REWRITE_RULES = {
     "a number below its size": (floor(A, N), const(0)),
     "the outer of two digits": (floor(A * M + B, M), A),
     "the inner of two digits": ((A * M + B) % M, B),
     "three digits put together": (flat(digits(A * M * K + B * K + C, (N, M, K)), (N, M, K)),
                                   A * M * K + B * K + C),
-    "an inner digit taken apart": (floor((A * M + B) * 4 + iterator("q", 4), 2),
+    "an inner digit decomposed": (floor((A * M + B) * 4 + iterator("q", 4), 2),
                                    (A * M + B) * 2 + floor(iterator("q", 4), 2)),
     "common factors": (floor(A * (4 * M) + B * 4, 4 * M), A),
     "a low part that is too small": (floor(A * (4 * M) + B * 4 + iterator("q", 4), 4 * M), A),
     "floors of floors": (floor(floor(iterator("p", N * M * K), K), M),
                          floor(iterator("p", N * M * K), M * K)),
     "reflections": (floor(N * M - 1 - (A * M + B), M), N - 1 - A),
-    "a place along an axis of its own size": (spread(A, N), A),
-    "a place along an axis of one element": (spread(A, 1), const(0)),
-    "a place that is spread twice": (spread(spread(A, M), M), spread(A, M)),
+    "a place along an axis of its own size": (broadcast(A, N), A),
+    "a place along an axis of one element": (broadcast(A, 1), const(0)),
+    "a place that is spread twice": (broadcast(broadcast(A, M), M), broadcast(A, M)),
     "cancellation": (A * N - A * (N - 1), A),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", LAWS)
+@pytest.mark.parametrize("name", REWRITE_RULES)
 def test_laws_hold_by_identity(name: str) -> None:
-    left, right = LAWS[name]
+    left, right = REWRITE_RULES[name]
     assert left is right
 
 
-@pytest.mark.parametrize("name", LAWS)
+@pytest.mark.parametrize("name", REWRITE_RULES)
 def test_laws_hold_for_every_size(name: str) -> None:
-    for left in LAWS[name]:
+    for left in REWRITE_RULES[name]:
         for sizes in ({"n": 1, "m": 1, "k": 1}, {"n": 3, "m": 1, "k": 2}, {"n": 2, "m": 5, "k": 3}):
             expr = resized(left, sizes)
             assert not expr.sized
-            assert expr is resized(LAWS[name][1], sizes)
+            assert expr is resized(REWRITE_RULES[name][1], sizes)
 
 
 def movements(draw: random.Random, shape: tuple[int, ...]) -> tuple[tuple[int, ...], Index, int]:
@@ -214,7 +214,7 @@ def test_comparisons_answer_what_holds_for_all_sizes_zero_included() -> None:
 
 def test_a_spread_place_is_zero_along_an_axis_of_one_element() -> None:
     (b,) = space((named("b"),))
-    place = spread(b, N)
+    place = broadcast(b, N)
     assert place is not b
     assert within(place, N)
     assert not within(b, N)

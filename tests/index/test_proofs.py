@@ -42,27 +42,27 @@ class Claim:
         return solver.check() == z3.unsat
 
 
-LAWS: dict[str, Callable[[Claim], Any]] = {}
+REWRITE_RULES: dict[str, Callable[[Claim], Any]] = {}
 
 
-def law(build: Callable[[Claim], Any]) -> Callable[[Claim], Any]:
-    LAWS[build.__name__.replace("_", " ")] = build
+def rewrite_rule(build: Callable[[Claim], Any]) -> Callable[[Claim], Any]:
+    REWRITE_RULES[build.__name__.replace("_", " ")] = build
     return build
 
 
-@law
+@rewrite_rule
 def a_floor_is_one_number(c: Claim) -> Any:
     e, by = c.number(), c.number(1)
     return c.floor(e, by) == c.floor(e, by)
 
 
-@law
+@rewrite_rule
 def multiples_of_the_divisor_come_out(c: Claim) -> Any:
     q, r, by = c.number(), c.number(), c.number(1)
     return c.floor(by * q + r, by) == q + c.floor(r, by)
 
 
-@law
+@rewrite_rule
 def a_number_below_the_divisor_is_0(c: Claim) -> Any:
     by = c.number(1)
     e = c.number(0)
@@ -70,26 +70,26 @@ def a_number_below_the_divisor_is_0(c: Claim) -> Any:
     return c.floor(e, by) == 0
 
 
-@law
+@rewrite_rule
 def a_negative_number_above_minus_the_divisor_is_minus_1(c: Claim) -> Any:
     by, e = c.number(1), c.number()
     c.known += [e >= -by, e <= -1]
     return c.floor(e, by) == -1
 
 
-@law
+@rewrite_rule
 def of_two_reflections_one_is_enough(c: Claim) -> Any:
     e, by = c.number(), c.number(1)
     return c.floor(e, by) == -c.floor(by - 1 - e, by)
 
 
-@law
+@rewrite_rule
 def halves_rounded_up_are_what_halves_leave(c: Claim) -> Any:
     e = c.number()
     return c.floor(e + 1, 2) == e - c.floor(e, 2)
 
 
-@law
+@rewrite_rule
 def two_values_lie_on_a_line(c: Claim) -> Any:
     a, k, shift, by = c.number(0), c.number(), c.number(), c.number(1)
     c.known.append(a <= 1)
@@ -97,7 +97,7 @@ def two_values_lie_on_a_line(c: Claim) -> Any:
     return c.floor(shift + z3.If(a == 1, k, 0), by) == first + z3.If(a == 1, last - first, 0)
 
 
-@law
+@rewrite_rule
 def a_low_part_below_a_common_factor_is_dropped(c: Claim) -> Any:
     high, step, times = c.number(), c.number(1), c.number(1)
     low = c.number(0)
@@ -105,27 +105,27 @@ def a_low_part_below_a_common_factor_is_dropped(c: Claim) -> Any:
     return c.floor(step * high + low, step * times) == c.floor(high, times)
 
 
-@law
+@rewrite_rule
 def floors_of_floors_are_one(c: Claim) -> Any:
     e, m, a, b = c.number(), c.number(), c.number(1), c.number(1)
     return c.floor(c.floor(e, a) + m, b) == c.floor(e + a * m, a * b)
 
 
-@law
+@rewrite_rule
 def a_remainder_lies_below_the_divisor(c: Claim) -> Any:
     e, by = c.number(), c.number(1)
     rest = e - by * c.floor(e, by)
     return z3.And(rest >= 0, rest < by)
 
 
-@law
+@rewrite_rule
 def digits_are_found_again(c: Claim) -> Any:
     outer, inner, by = c.number(0), c.number(0), c.number(1)
     c.known.append(inner <= by - 1)
     return c.floor(outer * by + inner, by) == outer
 
 
-@law
+@rewrite_rule
 def a_floor_lies_between_the_floors_of_its_bounds(c: Claim) -> Any:
     low, e, high, by = c.number(), c.number(), c.number(), c.number(1)
     c.known += [low <= e, e <= high]
@@ -133,30 +133,30 @@ def a_floor_lies_between_the_floors_of_its_bounds(c: Claim) -> Any:
     return z3.And(c.floor(low, by) <= q, q <= c.floor(high, by))
 
 
-@law
+@rewrite_rule
 def a_floor_of_no_negative_number_is_not_larger(c: Claim) -> Any:
     e, by = c.number(0), c.number(1)
     return c.floor(e, by) <= e
 
 
-@law
+@rewrite_rule
 def a_place_within_an_axis_of_one_element_is_0(c: Claim) -> Any:
     n, e = c.number(1), c.number(0)
     c.known.append(e <= n - 1)
     return z3.If(n == 1, 0, e) == e
 
 
-@law
+@rewrite_rule
 def a_size_is_1_and_something_that_is_not_negative(c: Claim) -> Any:
     n, m = c.number(1), c.number(1)
     s, t = n - 1, m - 1
     return z3.And(n * m == s * t + s + t + 1, s >= 0, t >= 0)
 
 
-@pytest.mark.parametrize("name", LAWS)
+@pytest.mark.parametrize("name", REWRITE_RULES)
 def test_laws_hold_for_all_numbers(name: str) -> None:
     claim = Claim()
-    assert claim.proves(LAWS[name](claim))
+    assert claim.proves(REWRITE_RULES[name](claim))
 
 
 def test_what_does_not_hold_is_not_proved() -> None:

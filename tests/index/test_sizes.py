@@ -6,7 +6,7 @@ import pytest
 
 from pirkit.diag.errors import ConstraintError
 from pirkit.index.extent import named
-from pirkit.index.sizes import Derived, determined, solve
+from pirkit.index.size_solver import Derived, determined, solve
 
 N, M, B, Q = (named(name) for name in "nmbq")
 WIDE = Derived("b", "broadcast", (N, M))
@@ -45,7 +45,7 @@ def test_solve(
         ((2 * N,), (3,), (), "is not 3 for any n"),
         ((N + 4,), (3,), (), "is not 3 for any n"),
         ((5,), (4,), (), "an axis of 5 = 5 elements has 4"),
-        ((N, M), (2, 3), (WIDE,), r"axes of \[2, 3\] elements are not alike"),
+        ((N, M), (2, 3), (WIDE,), r"axes of \[2, 3\] elements are not equal"),
         ((N, M, B), (1, 3, 1), (WIDE,), r"b = broadcast\(n, m\) is 3, not 1"),
         ((N,), (3,), (REST,), "18 elements are no multiple of 4"),
     ],

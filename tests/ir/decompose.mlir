@@ -5,7 +5,7 @@
 // RUN: pirkit-opt %s -p 'decompose{forward=false}' | filecheck %s --check-prefix BACKWARD
 // RUN: pirkit-opt %s -p 'decompose{keep=mean}' --remarks 2>&1 | filecheck %s --check-prefix REMARK
 
-// Parts say what they come from; an in-place twin, which writes, stays whole.
+// Parts say what they come from; an in-place twin, which writes, is not decomposed.
 // CHECK-LABEL: pir.program @parts
 // CHECK:         pd_op.max(%x) {{.*}}comp_op_name = "softmax"
 // CHECK:         pd_op.sum
@@ -27,10 +27,10 @@ pir.program @parts(%x "x" : tensor<2x3xf32>) {
 
 // -----
 
-// Either half may stay whole, and what does is told, with the reason.
-// REMARK:          analysis: decompose: `pd_op.mean` stays whole: option `keep` says so
-// REMARK:          missed: decompose: `pd_op.softmax_` stays whole: it writes in place, and `functionalize` makes it pure
-// REMARK:          missed: decompose: `pd_op.reverse_grad` stays whole: sizes or attributes are known only when the program runs
+// Either half may are not decomposed, and what does is told, with the reason.
+// REMARK:          analysis: decompose: `pd_op.mean` is not decomposed: option `keep` says so
+// REMARK:          missed: decompose: `pd_op.softmax_` is not decomposed: it writes in place, and `functionalize` makes it pure
+// REMARK:          missed: decompose: `pd_op.reverse_grad` is not decomposed: sizes or attributes are known only when the program runs
 // FORWARD-LABEL:   pir.program @halves
 // FORWARD-NOT:       pd_op.silu(
 // FORWARD:           pd_op.silu_grad(

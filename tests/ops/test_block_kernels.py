@@ -16,7 +16,7 @@ from pirkit.dialect.samples import Sample
 from pirkit.runtime import dtype as dt
 from pirkit.runtime import special
 from pirkit.runtime.binding import Binding, first_dtype
-from pirkit.runtime.kernels.numpy.blocks import BLOCK, walker
+from pirkit.runtime.kernels.numpy.cache_blocks import BLOCK, walker
 from pirkit.runtime.registry import CPU, KERNELS, Kernel
 from tests.ops.calls import Call, complete
 from tests.ops.test_kernels import check, run, strided

@@ -13,7 +13,7 @@ import pytest
 from pirkit.diag.errors import UnsupportedError
 from pirkit.dialect.opdef import lookup
 from pirkit.dialect.operation import ProgramOp
-from pirkit.lowering.kernels import KernelLibrary
+from pirkit.lowering.kernel_library import KernelLibrary
 from pirkit.lowering.plan_writer import write_plan
 from pirkit.runtime import dtype as dt
 from pirkit.runtime import fallback

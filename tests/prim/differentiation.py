@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.operation import ProgramOp
 from pirkit.dialect.verify import verify_module
-from pirkit.lowering.kernels import KernelLibrary
+from pirkit.lowering.kernel_library import KernelLibrary
 from pirkit.lowering.plan_writer import write_plan
 from pirkit.passes import run_pipeline
 from pirkit.passes.autodiff import append_backward

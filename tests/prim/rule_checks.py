@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import ModuleOp
 from pirkit.analysis.differentiation import is_differentiable
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opdef import OpDef
-from pirkit.lowering.kernels import KernelLibrary
+from pirkit.lowering.kernel_library import KernelLibrary
 from pirkit.lowering.plan_writer import write_plan
 from pirkit.passes import run_pipeline
 from pirkit.runtime import dtype as dt
@@ -105,7 +105,7 @@ def weighted(p: Program, values: Sequence[Value], rng: np.random.Generator) -> V
             continue
         if not value.meta.numel:
             continue
-        if UNKNOWN in value.shape:  # as many as the data tell: weights of their own making
+        if UNKNOWN in value.shape:  # a data-dependent number of them: weights of their own making
             terms.append(b.sum(b.sin(value * 0.7), tuple(range(value.rank))))
             continue
         draws = [float(w) for w in rng.uniform(0.5, 1.5, value.shape).ravel()]

@@ -56,7 +56,7 @@ PADDLE_COMPOSITES: Final = (
     "sigmoid_cross_entropy_with_logits silu softmax softsign square squared_l2_norm squeeze stack "
     "swiglu swish unbind unsqueeze unstack"
 ).split()
-"""Ops that Paddle 3.3.1 takes apart, but for two fused ones that exist on accelerators only."""
+"""Ops that Paddle 3.3.1 decomposes, but for two fused ones that exist on accelerators only."""
 
 FURTHER: Final = (
     "log1p log2 log10 tan sinh cosh asin acos asinh acosh atanh softplus mish selu celu logsigmoid "
@@ -275,7 +275,7 @@ def test_a09_attributes_are_held_in_double_precision(name: str) -> None:
 
 
 def parsed_whole(f: Callable[[Any], Any]) -> Callable[[Array], Array]:
-    """The function recorded, taken apart and run."""
+    """The function recorded, decomposed and run."""
 
     def run(x: Array) -> Array:
         traced = trace(f, (x,))

@@ -53,7 +53,7 @@ def _plain(value: object) -> bool:
 
 
 def test_a18_no_op_is_opaque() -> None:
-    """What is neither a primitive nor taken apart is a gradient op, which its forward op serves."""
+    """What is neither a primitive nor decomposed is a gradient op, which its forward op serves."""
     others = {d.name for d in table() if d.dialect == "pd_op"} - {d.name for d in RULED}
     assert {n for n in others if "_grad" not in n} <= {d.name for d in table() if d.writes}
 

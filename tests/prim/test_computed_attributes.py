@@ -12,7 +12,7 @@ from xdsl.ir import SSAValue
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.operation import create
 from pirkit.dialect.types import type_of
-from pirkit.passes.decompose import take_apart
+from pirkit.passes.decompose import decompose_op
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import TensorMeta, VecMeta
 from tests.prim.differentiation import Array, Traced
@@ -128,7 +128,7 @@ def test_what_nobody_reads_may_have_any_type() -> None:
     op = t.b.insert(create(made.definition, made.operand_slots, types, made.properties))
     moved: dict[SSAValue, SSAValue] = {}
     y = op.results[0]
-    assert take_apart(op, moved=moved) > 0
+    assert decompose_op(op, moved=moved) > 0
     np.testing.assert_allclose(t.run({"y": t.b.wrap(moved[y])})["y"], (X * X).sum(1))
 
 

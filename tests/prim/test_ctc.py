@@ -77,7 +77,7 @@ def test_the_derivative_does_not_need_to_know_sizes() -> None:
 def test_what_is_read_is_kept_where_an_op_is_taken_apart_on_trial() -> None:
     given = inputs(3, [[1, 2]], [3], [2])
     found: list[Array] = []
-    for pipeline in ("", "decompose{gain=true}"):
+    for pipeline in ("", "decompose{profitable-only=true}"):
         t = Traced(given)
         _, slope = t.b.warpctc(*t.args, blank=0, norm_by_times=False)
         found.append(t.run({"slope": slope}, pipeline)["slope"])

@@ -1,4 +1,4 @@
-"""Dropout draws one mask, whoever computes it: whole, taken apart, split, inside other ops."""
+"""Dropout draws one mask, whoever computes it: whole, decomposed, split, inside other ops."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ ATTENTION = (attention, numbers((2, 3, 2, 2), (2, 3, 2, 2), (2, 3, 2, 2)))
 def test_ops_that_drop_inside_have_derivatives(
     function: Callable[..., Value], inputs: list[Array], pipeline: str
 ) -> None:
-    """One draw serves the value and its derivative, whole or taken apart: so differences agree."""
+    """One draw serves the value and its derivative, whole or decomposed: so differences agree."""
     t = Traced(inputs)
     height = t.b.sum(function(t.b, *t.args), range(inputs[0].ndim))
     slopes = [s for s in t.grad(height, t.args) if s is not None]
@@ -128,7 +128,7 @@ def test_a16_a_program_draws_the_same_taken_apart(known: bool) -> None:
 
 @pytest.mark.parametrize("mode", ["save-all", "free", "min-cut"])
 def test_a16_a_split_draws_the_same(mode: str) -> None:
-    """Whole, split, taken apart before the split, and in both halves."""
+    """Whole, split, decomposed before the split, and in both halves."""
     (x,) = numbers((2, 3, 2, 2))
     g = np.ones_like(x)
     t = Traced([x])

@@ -15,7 +15,7 @@ from tests.prim.differentiation import Array, Traced
 # --- bins ----------------------------------------------------------------------------------------
 
 BINS: Final = [(7, 3, np.float32), (6, 5, np.float64)]
-"""Lengths over numbers of bins where multiplying with the inverse crosses a whole number."""
+"""Lengths over numbers of bins where multiplying with the inverse crosses an integer."""
 
 
 @pytest.mark.parametrize(("length", "bins", "dtype"), BINS)

@@ -12,7 +12,7 @@ import pirkit
 from pirkit import ops
 from pirkit.diag.errors import UnsupportedError
 from pirkit.dialect.build import Builder, Value
-from pirkit.dialect.rules.solving import transposed
+from pirkit.dialect.rules.linalg.solve import transposed
 from tests.prim.differentiation import Array, Traced
 
 Function = Callable[[Builder, Value], Value]

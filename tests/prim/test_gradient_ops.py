@@ -11,11 +11,11 @@ from pirkit.dialect.build import Value
 from pirkit.dialect.gradient_names import Spelling, forward_of
 from pirkit.dialect.opdef import OpDef, decompose, lookup, vjp
 from pirkit.dialect.operation import PirOp
-from pirkit.dialect.ops.gradients import SOURCES
-from pirkit.dialect.rules.paddle_gradients import STANDS_FOR
+from pirkit.dialect.ops.gradient.gradients import SOURCES
+from pirkit.dialect.rules.gradient.paddle_gradients import STANDS_FOR
 from pirkit.dialect.signature import REQUIRED
 from pirkit.passes.autodiff import append_backward
-from pirkit.passes.gradient_ops import take_gradient_apart
+from pirkit.passes.gradient_ops import decompose_gradient
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import TensorMeta
 from tests.ops.calls import Call, calls, sample_dtypes
@@ -31,7 +31,7 @@ def _gradient_ops(order: int) -> list[str]:
     return [
         name
         for name in SOURCES
-        if decompose.get(lookup(name)) is take_gradient_apart
+        if decompose.get(lookup(name)) is decompose_gradient
         and _order(lookup(name)) == order
         and _has_derivative(lookup(name))
     ]

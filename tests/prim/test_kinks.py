@@ -14,7 +14,7 @@ from pirkit import ops
 from pirkit.dialect.build import Builder, Value
 from pirkit.passes import run_pipeline
 from pirkit.passes.autodiff import append_backward
-from pirkit.passes.series import prepared, push
+from pirkit.passes.taylor_series import prepared, push
 from tests.prim.differentiation import Traced
 
 KINKS: Final = [
@@ -48,8 +48,8 @@ PAIRS: Final = [("maximum", 0.5), ("minimum", 0.5)]
 
 FORMS: Final = {
     "whole": ("", ""),
-    "taken apart before": ("decompose,cse", ""),
-    "taken apart after": ("", "decompose"),
+    "decomposed before": ("decompose,cse", ""),
+    "decomposed after": ("", "decompose"),
 }
 """What is done to the program before and after it is differentiated."""
 
@@ -183,7 +183,7 @@ EXTREME: Final[dict[str, Callable[[Builder, Value], Value]]] = {
 }
 
 
-@pytest.mark.parametrize("before", ["", "decompose,cse"], ids=["whole", "taken apart before"])
+@pytest.mark.parametrize("before", ["", "decompose,cse"], ids=["whole", "decomposed before"])
 @pytest.mark.parametrize("name", EXTREME)
 def test_a08_nothing_overflows_far_out(name: str, before: str) -> None:
     """Orders 1 to 4."""

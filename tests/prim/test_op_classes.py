@@ -1,4 +1,4 @@
-"""Every kind of op in recorded programs is a primitive or is taken apart."""
+"""Every kind of op in recorded programs is a primitive or is decomposed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The corpus in float32, bfloat16 and float16: taken apart, a program computes what it did whole.
+"""The corpus in float32, bfloat16 and float16: decomposed, a program computes what it did whole.
 
 Fused, too: kernels sum in an order of their own, so what they give is compared more loosely.
 
@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 
 from pirkit.dialect.opdef import RANDOM, OpDef, decompose
-from pirkit.frontend.captured import Case, open_case
+from pirkit.frontend.captured_case import Case, open_case
 from pirkit.frontend.compile import compile, run_passes
 from pirkit.frontend.files import Program, load
 from pirkit.runtime import dtype as dt
@@ -38,7 +38,7 @@ CORPUS: Final = Path(__file__).parents[1] / "corpus" / "paddle"
 CASES: Final = sorted(p for p in CORPUS.iterdir() if p.is_dir())
 TRAINED: Final = [p for p in CASES if (p / "backward.txt").is_file()]
 PRIMITIVE: Final = "functionalize,decompose,verify-primitive"
-HALVES: Final = (dt.bfloat16, dt.float16)
+HALF_TYPES: Final = (dt.bfloat16, dt.float16)
 EXHAUSTIVE: Final = os.environ.get("PIRKIT_EXHAUSTIVE") == "1"
 WIDE: Final = (dt.float64,) if EXHAUSTIVE else ()
 APART: Final[dict[tuple[str, DType], set[str]]] = {
@@ -104,7 +104,7 @@ def name(case: Path) -> str:
     return case.name
 
 
-@pytest.mark.parametrize("dtype", [dt.float32, *HALVES, *WIDE], ids=str)
+@pytest.mark.parametrize("dtype", [dt.float32, *HALF_TYPES, *WIDE], ids=str)
 @pytest.mark.parametrize("folder", CASES, ids=name)
 def test_taken_apart_a_program_computes_the_same(folder: Path, dtype: DType) -> None:
     case = open_case(folder)
@@ -118,11 +118,11 @@ def test_taken_apart_a_program_computes_the_same(folder: Path, dtype: DType) -> 
         for other in (parts, fused):
             wrong = drift(other[key], expected)
             assert wrong is None, f"{key}: {wrong}"
-        if dt.of_array(expected) in HALVES:
+        if dt.of_array(expected) in HALF_TYPES:
             assert roundings(parts[key], expected) <= 1, key
 
 
-@pytest.mark.parametrize("dtype", HALVES if EXHAUSTIVE else HALVES[:1], ids=str)
+@pytest.mark.parametrize("dtype", HALF_TYPES if EXHAUSTIVE else HALF_TYPES[:1], ids=str)
 @pytest.mark.parametrize("folder", TRAINED, ids=name)
 def test_gradients_in_half_precision_are_those_of_float32(folder: Path, dtype: DType) -> None:
     case = open_case(folder)

@@ -12,7 +12,7 @@ from pirkit.dialect.build import ORDER, RULE, SOURCE
 from pirkit.dialect.gradient_names import forward_of
 from pirkit.dialect.opdef import all_ops, decompose, find, lookup, vjp
 from pirkit.dialect.operation import REGIONS, PirOp
-from pirkit.dialect.ops.gradients import SOURCES
+from pirkit.dialect.ops.gradient.gradients import SOURCES
 from pirkit.dialect.primitives import PRIMITIVES
 from pirkit.passes import run_pipeline
 from tests.prim.differentiation import Traced

@@ -1,6 +1,6 @@
 """A device that has kernels for primitives, and for nothing else, runs every program of the corpus.
 
-Operators without a kernel are taken apart while a program is lowered; a fallback to the CPU would
+Operators without a kernel are decomposed while a program is lowered; a fallback to the CPU would
 be a warning, which is an error here.
 """
 
@@ -18,7 +18,7 @@ from pirkit.dialect.primitives import PRIMITIVES
 from pirkit.frontend.cases import check_case
 from pirkit.frontend.compile import compile
 from pirkit.frontend.files import Program
-from pirkit.lowering.kernels import KernelLibrary
+from pirkit.lowering.kernel_library import KernelLibrary
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.binding import Binding, Step
 from pirkit.runtime.device import HostDevice

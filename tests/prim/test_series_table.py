@@ -14,7 +14,7 @@ import pytest
 from pirkit.diag.errors import UnsupportedError
 from pirkit.dialect.build import Value
 from pirkit.dialect.opdef import OpDef
-from pirkit.passes.series import prepared, push
+from pirkit.passes.taylor_series import prepared, push
 from pirkit.runtime import dtype as dt
 from tests.ops.calls import Call
 from tests.prim.differentiation import Traced

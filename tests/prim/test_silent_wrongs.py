@@ -1,7 +1,7 @@
 """Answers that other systems give wrongly and in silence: one test for each.
 
 The expected numbers are closed forms or differences of the order below, never those of another
-framework. Each case is looked at whole and taken apart.
+framework. Each case is looked at whole and decomposed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tests.prim.rule_checks import Program, derivative, differences, gradient, h
 Function = Callable[..., Value]
 
 RNG: Final = np.random.default_rng(11)
-WAYS: Final = pytest.mark.parametrize("before", ["", "decompose"], ids=["whole", "taken apart"])
+WAYS: Final = pytest.mark.parametrize("before", ["", "decompose"], ids=["whole", "decomposed"])
 
 
 def built(f: Function, inputs: list[Array], before: str) -> Program:
@@ -77,41 +77,41 @@ def check(f: Function, inputs: list[Array], orders: int, before: str) -> None:
 
 @WAYS
 def test_relu_has_slope_zero_at_zero(before: str) -> None:
-    """Paddle, taken apart: 0.5."""
+    """Paddle, decomposed: 0.5."""
     assert slope_of(lambda b, x: b.relu(x), np.zeros(1), before) == 0
 
 
 @WAYS
 def test_relu6_has_slope_zero_at_both_ends(before: str) -> None:
-    """Paddle, taken apart: 0.5."""
+    """Paddle, decomposed: 0.5."""
     found = slope_of(lambda b, x: b.relu6(x), np.array([0.0, 6.0]), before)
     assert found.tolist() == [0, 0]
 
 
 @WAYS
 def test_leaky_relu_has_one_slope_at_zero(before: str) -> None:
-    """Paddle has three: 1 of its kernel, 0.1 in closed form, 0.55 taken apart."""
+    """Paddle has three: 1 of its kernel, 0.1 in closed form, 0.55 decomposed."""
     f = lambda b, x: b.leaky_relu(x, negative_slope=0.1)  # noqa: E731
     assert slope_of(f, np.zeros(1), before) == 1
 
 
 @WAYS
 def test_hardswish_has_slopes_zero_and_one_at_its_ends(before: str) -> None:
-    """Paddle, taken apart: -0.25 and 1.25."""
+    """Paddle, decomposed: -0.25 and 1.25."""
     found = slope_of(lambda b, x: b.hardswish(x), np.array([-3.0, 3.0]), before)
     np.testing.assert_allclose(found, [0, 1], atol=1e-15)
 
 
 @WAYS
 def test_bce_of_logits_has_its_slope_at_zero(before: str) -> None:
-    """Paddle: -0.75 of its kernel, -0.25 taken apart."""
+    """Paddle: -0.75 of its kernel, -0.25 decomposed."""
     f = lambda b, x: b.sigmoid_cross_entropy_with_logits(x, b.like(0.25, x), None)  # noqa: E731
     np.testing.assert_allclose(slope_of(f, np.zeros(1), before), 0.25, rtol=1e-15)
 
 
 @WAYS
 def test_a_norm_has_slope_zero_at_zero(before: str) -> None:
-    """Paddle, taken apart: NaN, as JAX."""
+    """Paddle, decomposed: NaN, as JAX."""
     for f in (
         lambda b, x: b.p_norm(x, porder=2.0, axis=0),
         lambda b, x: b.p_norm(x, porder=3.0, axis=0),
@@ -127,7 +127,7 @@ def test_a_norm_has_slope_zero_at_zero(before: str) -> None:
 
 @WAYS
 def test_elu_is_linear_far_out(before: str) -> None:
-    """Paddle, taken apart: NaN at 100, of 0 * inf."""
+    """Paddle, decomposed: NaN at 100, of 0 * inf."""
     f = lambda b, x: b.elu(x, alpha=0.7)  # noqa: E731
     assert slope_of(f, np.array([100.0, 1e4]), before).tolist() == [1, 1]
 
@@ -212,9 +212,18 @@ def batch_norm(b: Builder, x: Value) -> Value:
 def all_of_batch_norm(b: Builder, x: Value) -> Any:
     zeros, ones = (b.const(v, x.dtype, (x.shape[1],)) for v in (0.0, 1.0))
     return b.batch_norm(
-        x, zeros, ones, None, None, is_test=False, momentum=0.9, epsilon=1e-5,
-        data_format="NCHW", use_global_stats=False, trainable_statistics=False,
-    )  # fmt: skip
+        x,
+        zeros,
+        ones,
+        None,
+        None,
+        is_test=False,
+        momentum=0.9,
+        epsilon=1e-5,
+        data_format="NCHW",
+        use_global_stats=False,
+        trainable_statistics=False,
+    )
 
 
 @WAYS

@@ -1,4 +1,4 @@
-"""Ops that write and have no pure twin: taken apart, they write the same."""
+"""Ops that write and have no pure twin: decomposed, they write the same."""
 
 from __future__ import annotations
 

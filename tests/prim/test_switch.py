@@ -100,13 +100,13 @@ pir.program @main(%x "x" : tensor<3xf32>) {
 def test_a17_either_half_may_stay_whole_and_says_so(
     said: str, keep: str, whole: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Lists name ops of the forward and of the backward; what stays whole is told."""
+    """Lists name ops of the forward and of the backward; what is not decomposed is told."""
     monkeypatch.setenv(SWITCH, said)
     monkeypatch.setenv(KEEP, keep)
     result = run_pipeline(parse_mlir(GRADIENT), with_prim("", None, None))
     half = {"forward": "backward", "backward": "forward"}.get(said, "keep")
     assert [r.message for r in result.remarks if r.pass_name == "decompose"] == [
-        f"`pd_op.{op}` stays whole: option `{half}` says so" for op in whole
+        f"`pd_op.{op}` is not decomposed: option `{half}` says so" for op in whole
     ]
 
 
@@ -165,7 +165,7 @@ pir.program @main(%x "x" : tensor<4x64xf32>) {
 
 @pytest.mark.parametrize("pipeline", ["", "@default", "functionalize,decompose", "@fused"])
 def test_a16_every_way_to_run_a_program_draws_the_same(pipeline: str) -> None:
-    """In each of two runs: as it is, taken apart, fused, and split with recomputation."""
+    """In each of two runs: as it is, decomposed, fused, and split with recomputation."""
     program = Program(parse_mlir(DROPS), {}, "<test>")
     x = np.random.default_rng(0).standard_normal((4, 64)).astype(np.float32)
     plain, other = (pirkit.compile(program, pipeline=p, seed=3) for p in ("", pipeline))

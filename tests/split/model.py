@@ -10,7 +10,7 @@ import numpy as np
 
 from pirkit import DenseTensor, tensor
 from pirkit.split import RunnableProgram, SplitParts, forward_backward
-from pirkit.split.choose import MODES
+from pirkit.split.save_or_recompute import MODES
 from tests.execution import parsed
 
 Array = np.ndarray[Any, Any]

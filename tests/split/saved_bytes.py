@@ -8,8 +8,8 @@ from pathlib import Path
 
 from pirkit.frontend.files import load
 from pirkit.split import SplitParts, forward_backward
-from pirkit.split.choose import MODES
 from pirkit.split.merge import joined
+from pirkit.split.save_or_recompute import MODES
 from tests.split.paddle_names import names_of
 
 FOLDER = Path(__file__).parents[1] / "corpus" / "paddle"

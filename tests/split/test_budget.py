@@ -15,15 +15,15 @@ import pytest
 from pirkit.diag.errors import PassError
 from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.split import forward_backward
-from pirkit.split.choose import FREE, MIN_CUT, Chooser
-from pirkit.split.contents import Contents, Need
-from pirkit.split.costs import LIST, Effort
-from pirkit.split.demand import demand_of
-from pirkit.split.gradients import differentiated
+from pirkit.split.add_gradients import differentiated
+from pirkit.split.backward_reads import demand_of
+from pirkit.split.costs import LIST, RecomputeCost
 from pirkit.split.joint import source_of, taken_apart
 from pirkit.split.reorder import floated
+from pirkit.split.save_or_recompute import FREE, MIN_CUT, Chooser
+from pirkit.split.storage_versions import Contents, Need
 from tests.execution import parsed
-from tests.split.tape import grow
+from tests.split.reference_tape import grow
 
 SEEDS = range(60)
 DEPTH = 5
@@ -42,7 +42,7 @@ def chooser_of(text: str) -> Chooser:
     return Chooser(joint, contents, demand_of(joint, contents))
 
 
-def reachable(chooser: Chooser, effort: Effort) -> list[Need]:
+def reachable(chooser: Chooser, effort: RecomputeCost) -> list[Need]:
     """All contents that the backward may compute with."""
     found = dict.fromkeys(chooser.demand.data)
     pending = list(found)
@@ -54,7 +54,7 @@ def reachable(chooser: Chooser, effort: Effort) -> list[Need]:
     return list(found)
 
 
-def is_enough(chooser: Chooser, effort: Effort, saved: frozenset[Need]) -> bool:
+def is_enough(chooser: Chooser, effort: RecomputeCost, saved: frozenset[Need]) -> bool:
     """True if everything that the backward reads follows from what is saved."""
     pending, seen = list(chooser.demand.data), set(chooser.demand.data)
     while pending:
@@ -75,7 +75,7 @@ def bytes_of(chooser: Chooser, saved: tuple[Need, ...]) -> int:
     return sum(map(chooser.bytes_of, held.values()))
 
 
-def least(chooser: Chooser, effort: Effort) -> int | None:
+def least(chooser: Chooser, effort: RecomputeCost) -> int | None:
     """The fewest bytes that suffice; None if there are too many choices to try."""
     found = reachable(chooser, effort)
     free = [n for n in found if not chooser.bytes_of(n)]
@@ -103,15 +103,17 @@ def tried() -> tuple[tuple[int, str, Chooser], ...]:
     return tuple([(seed, text, chooser_of(text)) for seed, text in held])
 
 
-def of_effort(effort: Effort) -> Iterator[tuple[int, str, int]]:
+def of_effort(effort: RecomputeCost) -> Iterator[tuple[int, str, int]]:
     for seed, text, chooser in tried():
         found = least(chooser, effort)
         if found is not None:
             yield seed, text, found
 
 
-@pytest.mark.parametrize(("mode", "effort"), [(FREE, Effort.FREE), (MIN_CUT, Effort.CHEAP)])
-def test_no_choice_keeps_fewer_bytes(mode: str, effort: Effort) -> None:
+@pytest.mark.parametrize(
+    ("mode", "effort"), [(FREE, RecomputeCost.FREE), (MIN_CUT, RecomputeCost.CHEAP)]
+)
+def test_no_choice_keeps_fewer_bytes(mode: str, effort: RecomputeCost) -> None:
     count = 0
     for seed, text, smallest in of_effort(effort):
         count += 1
@@ -122,7 +124,7 @@ def test_no_choice_keeps_fewer_bytes(mode: str, effort: Effort) -> None:
 def test_the_smallest_budget_is_the_smallest_there_is() -> None:
     """It is enough; one byte less is refused, and the error tells it."""
     count = 0
-    for seed, text, smallest in of_effort(Effort.DEAR):
+    for seed, text, smallest in of_effort(RecomputeCost.EXPENSIVE):
         count += 1
         parts = forward_backward(parsed(text), budget=smallest)
         assert parts.report.bytes == smallest, seed

@@ -13,7 +13,7 @@ from pirkit.dialect.verify import verify_module
 from pirkit.frontend.cases import Case, open_case
 from pirkit.frontend.files import load
 from pirkit.split import forward_backward
-from pirkit.split.choose import MODES
+from pirkit.split.save_or_recompute import MODES
 from tests.split.running import Halves
 
 FOLDER = Path(__file__).parents[1] / "corpus" / "paddle"

@@ -169,8 +169,8 @@ def test_a_gradient_op_that_is_not_taken_apart_is_not_needed(
         op.detach()
         raise UnsupportedError(f"`{op.name}` lacks something", code="PK0402")
 
-    monkeypatch.setattr(gradient_calls, "_taken_apart", refuse)
+    monkeypatch.setattr(gradient_calls, "_decomposed", refuse)
     parts = forward_backward(program)
     (note,) = parts.report.notes
-    assert "taken apart before: `pd_op.gelu_grad` lacks something" in note
+    assert "decomposed before: `pd_op.gelu_grad` lacks something" in note
     assert "pd_op.layer_norm" not in {op.name for op in parts.forward_program.operations}

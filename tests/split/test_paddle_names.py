@@ -9,7 +9,7 @@ import pytest
 from pirkit.frontend.compile import run_passes
 from pirkit.frontend.files import load
 from pirkit.split import forward_backward
-from pirkit.split.choose import MODES
+from pirkit.split.save_or_recompute import MODES
 from tests.split.paddle_names import by_value, names_of
 from tests.split.saved_bytes import CASES, of_ours, of_paddle, rows
 

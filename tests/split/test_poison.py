@@ -17,11 +17,11 @@ from pirkit.diag.errors import PirkitError
 from pirkit.frontend.cases import open_case
 from pirkit.passes.differentiate import inputs_of
 from pirkit.split import SplitParts, forward_backward
-from pirkit.split.choose import MODES
+from pirkit.split.save_or_recompute import MODES
 from tests.execution import parsed
+from tests.split.reference_tape import grow
 from tests.split.running import Halves
 from tests.split.saved_bytes import of_ours, of_paddle
-from tests.split.tape import grow
 
 FOLDER = Path(__file__).parents[1] / "corpus" / "paddle"
 SMALL = (

@@ -13,8 +13,8 @@ from pirkit.frontend.compile import run_passes
 from pirkit.frontend.files import Program
 from pirkit.split import SplitParts, forward_backward
 from tests.execution import parsed
+from tests.split.reference_tape import Array, Grown, State, grow
 from tests.split.running import Halves
-from tests.split.tape import Array, Grown, State, grow
 
 STEPS = 5
 CHUNK = 10

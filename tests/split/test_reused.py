@@ -11,10 +11,10 @@ from xdsl.dialects.builtin import ModuleOp
 from pirkit.dialect.operation import ProgramOp
 from pirkit.passes import run_pipeline
 from pirkit.split import forward_backward
-from pirkit.split.choose import MODES
+from pirkit.split.save_or_recompute import MODES
 from tests.execution import parsed
 from tests.split.interpreting import Array, interpret
-from tests.split.tape import Growing
+from tests.split.reference_tape import Growing
 
 CHUNK, CHUNKS = 10, 4
 DEPTH = 25

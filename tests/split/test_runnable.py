@@ -11,10 +11,10 @@ import pytest
 
 from pirkit import DenseTensor, from_numpy, tensor
 from pirkit.diag.errors import RuntimeFault, UsageError
-from pirkit.runtime.scope.pool import IDLE_KEPT
+from pirkit.runtime.scope.scope_pool import MAX_IDLE_SCOPES
 from pirkit.split import RunnableProgram, forward_backward
-from pirkit.split.lowered import Halves
-from pirkit.split.wiring import wired
+from pirkit.split.lowered_split import Halves
+from pirkit.split.slot_assignment import slot_wiring
 from tests.execution import parsed
 
 ROWS = 3
@@ -226,7 +226,7 @@ def test_several_forwards_then_backwards_in_any_order(order: list[int]) -> None:
         check(gx, expected(xs[i], w, gs[i])[1])
         check(gw, expected(xs[i], w, gs[i])[2])
     assert step.count().live == 0
-    assert step.count().idle <= IDLE_KEPT
+    assert step.count().idle <= MAX_IDLE_SCOPES
 
 
 def test_two_backwards_of_a_graph_that_is_retained() -> None:
@@ -337,7 +337,7 @@ def test_threads_train_and_infer_with_one_object() -> None:
     gc.collect()
     count = step.count()
     assert (count.live, count.nbytes) == (0, 0)
-    assert count.idle <= IDLE_KEPT
+    assert count.idle <= MAX_IDLE_SCOPES
 
 
 def test_threads_that_write_one_buffer_take_turns() -> None:
@@ -397,7 +397,7 @@ def test_inference_computes_nothing_for_the_backward() -> None:
         f"%y = {op('multiply', '%t', '%w')}",
         out("y", "y"),
     )
-    halves = Halves.of(step.parts, wired(step.names), "cpu", "@simplify")
+    halves = Halves.of(step.parts, slot_wiring(step.names), "cpu", "@simplify")
     assert len(halves.inference.plan.outputs) == 1
     assert len(halves.training.forward.plan.outputs) > 1
     assert len(halves.inference.plan.body) == 2

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from pirkit import DenseTensor, tensor
-from pirkit.frontend.captured import Case, open_case
+from pirkit.frontend.captured_case import Case, open_case
 from pirkit.frontend.files import load
 from pirkit.split import RunnableProgram, SplitParts, forward_backward
-from pirkit.split.choose import MODES
+from pirkit.split.save_or_recompute import MODES
 from tests.split.paddle_parts import paddle_parts
 from tests.split.saved_bytes import of_ours
 

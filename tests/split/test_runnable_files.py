@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from pirkit.diag.errors import ArtifactError, InputError
-from pirkit.frontend.captured import open_case
+from pirkit.frontend.captured_case import open_case
 from pirkit.frontend.files import load
 from pirkit.split import RunnableProgram, forward_backward
 from tests.split.paddle_parts import paddle_parts

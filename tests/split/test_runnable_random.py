@@ -10,7 +10,7 @@ import pytest
 
 from pirkit import tensor
 from pirkit.diag.errors import RuntimeFault
-from pirkit.runtime.scope.pool import IDLE_KEPT
+from pirkit.runtime.scope.scope_pool import MAX_IDLE_SCOPES
 from tests.split.test_runnable import block, check, counting, expected, net
 
 ACTIONS = ("forward", "backward", "retain", "drop", "fail", "infer", "overwrite", "count")
@@ -54,7 +54,7 @@ def test_any_order_gives_each_run_its_own(seed: int) -> None:
                 pass
         x = outputs = None
         assert step.count().live == len(waiting)
-        assert step.count().idle <= IDLE_KEPT
+        assert step.count().idle <= MAX_IDLE_SCOPES
     check(total, summed)
     for x, outputs in waiting:
         check(outputs[0], expected(x, w, x)[0])

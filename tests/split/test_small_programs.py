@@ -23,11 +23,11 @@ from pirkit.dialect.text import print_mlir
 from pirkit.dialect.types import tensor_type
 from pirkit.runtime import dtype as dt
 from pirkit.split import SplitParts, forward_backward
-from pirkit.split.choose import MODES
+from pirkit.split.save_or_recompute import MODES
 from tests.execution import parsed
 from tests.split.interpreting import interpret
+from tests.split.reference_tape import Action, Grown, State, binary, text_type, unary
 from tests.split.running import Halves
-from tests.split.tape import Action, Grown, State, binary, text_type, unary
 
 Array = np.ndarray[Any, Any]
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from pirkit.diag import additions
-from pirkit.frontend import keeping
-from pirkit.lowering.codegen import awaiting
-from pirkit.runtime.native import kept
+from pirkit.diag import plugin_additions
+from pirkit.frontend import compile_cache
+from pirkit.lowering.codegen.emit import batch_compile
+from pirkit.runtime.native import cached_ir
 from pirkit.runtime.native.cache import ObjectCache, open_cache
 
 os.environ["PIRKIT_NATIVE_CACHE"] = "off"
@@ -21,10 +21,10 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ObjectCache:
     """A cache that begins empty, in a process that has no functions yet and no additions."""
     made = open_cache(tmp_path / "objects", tmp_path / "secret")
     assert made is not None
-    for module in (awaiting, keeping, kept):
+    for module in (batch_compile, compile_cache, cached_ir):
         monkeypatch.setattr(module, "user_cache", lambda: made)
     monkeypatch.setenv("PIRKIT_NATIVE_CACHE", "")
-    monkeypatch.setattr(awaiting, "_functions", {})
-    monkeypatch.setattr(additions, "FOREIGN", set())
-    monkeypatch.setattr(keeping, "FOREIGN", additions.FOREIGN)
+    monkeypatch.setattr(batch_compile, "_functions", {})
+    monkeypatch.setattr(plugin_additions, "FOREIGN", set())
+    monkeypatch.setattr(compile_cache, "FOREIGN", plugin_additions.FOREIGN)
     return made

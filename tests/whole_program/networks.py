@@ -11,12 +11,12 @@ import numpy as np
 import pirkit
 from pirkit import ops
 from pirkit.frontend.compile import run_passes
-from pirkit.frontend.native_form import GRADIENTS
+from pirkit.frontend.native_compile import GRADIENTS
 from pirkit.frontend.tracing import trace
 from pirkit.frontend.tree import flatten
 from pirkit.lowering.plan_writer import write_plan
-from pirkit.lowering.whole_program.choose import APART
-from pirkit.lowering.whole_program.graph import Graph, graph_of
+from pirkit.lowering.whole_program.choose_form import SEPARATE
+from pirkit.lowering.whole_program.op_graph import Graph, graph_of
 
 Array = np.ndarray[Any, Any]
 
@@ -60,7 +60,7 @@ def step_arguments(points: int, sizes: Sequence[int], dtype: str = "float32") ->
 
 def graph(function: Any, arguments: Sequence[Any]) -> Graph:
     program = run_passes(
-        trace(function, arguments).program, f"taylor,expand-gradients,@simplify,{APART}"
+        trace(function, arguments).program, f"taylor,expand-gradients,@simplify,{SEPARATE}"
     )
     return graph_of(write_plan(program.entry(None)))
 

@@ -13,15 +13,15 @@ import pytest
 from pirkit import ops
 from pirkit.diag.errors import RuntimeFault
 from pirkit.frontend.files import Program, parse
+from pirkit.frontend.native_program import CompiledProgram, compile_whole
 from pirkit.frontend.tracing import trace
-from pirkit.frontend.whole import Whole, compile_whole
-from pirkit.lowering import native as lowering_native
-from pirkit.lowering.codegen.loopnest import Kernel, Load, Operand, Stage, Store
-from pirkit.lowering.kernels import KernelLibrary
+from pirkit.lowering import native_fused as lowering_native
+from pirkit.lowering.codegen.ir.loopnest import Kernel, Load, LoopPhase, Operand, Store
+from pirkit.lowering.explain_kernels import why_kernels
+from pirkit.lowering.kernel_library import KernelLibrary
 from pirkit.lowering.plan_writer import write_plan
-from pirkit.lowering.whole_program.points import points_program
-from pirkit.lowering.whole_program.sequence import _side_by_side
-from pirkit.lowering.why import why_kernels
+from pirkit.lowering.whole_program.batch_lanes import batch_lane_program
+from pirkit.lowering.whole_program.kernel_sequence import _is_elementwise_in_place
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.native import program as programs
 from pirkit.runtime.tensor.allocator import HOST
@@ -38,7 +38,7 @@ def layer(x: Any, w: Any) -> Any:
 
 @pytest.fixture(scope="module")
 def native() -> programs.NativeProgram:
-    return points_program(graph(layer, (X, W)))
+    return batch_lane_program(graph(layer, (X, W)))
 
 
 def wanted(x: Any = X, w: Any = W) -> Any:
@@ -84,7 +84,7 @@ def test_what_is_refused(native: programs.NativeProgram, arrays: Any, code: str)
 def test_where_memory_is_not_known_python_looks_up_addresses(
     native: programs.NativeProgram, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(programs, "knows_memory", lambda: False)
+    monkeypatch.setattr(programs, "memory_layout_is_known", lambda: False)
     other = programs.NativeProgram(
         native.inputs, native.results, native.steps, native.temporaries, native.memory
     )
@@ -92,7 +92,7 @@ def test_where_memory_is_not_known_python_looks_up_addresses(
 
 
 def test_memory_is_known_here() -> None:
-    assert programs.knows_memory() == (sys.implementation.name == "cpython")
+    assert programs.memory_layout_is_known() == (sys.implementation.name == "cpython")
 
 
 def test_many_callers(native: programs.NativeProgram) -> None:
@@ -115,7 +115,7 @@ def test_a_bound_call_reads_its_arrays_anew(native: programs.NativeProgram) -> N
 
 
 def test_a_bound_result_over_an_input_that_is_still_read() -> None:
-    native = points_program(graph(lambda x, w: (ops.matmul(x, w), x * 2.0), (X, W)))
+    native = batch_lane_program(graph(lambda x, w: (ops.matmul(x, w), x * 2.0), (X, W)))
     x, out = X.copy(), np.empty((24, 4), "float32")
     native.bind((x, W), [out, x])()
     np.testing.assert_array_equal(x, X * 2)
@@ -127,7 +127,7 @@ def test_rows_may_be_in_place() -> None:
         return ops.tanh(x) * 2.0 - x, ops.matmul(x, w), y * 2.0 + x.sum(1, keepdim=True)
 
     y = X[:, :1].copy()
-    native = points_program(graph(update, (X, W, y)))
+    native = batch_lane_program(graph(update, (X, W, y)))
     assert native.in_place == {(0, 0), (2, 2)}
     wanted, held = native(X, W, y), [X.copy(), W, y.copy()]
     native.bind(held, [held[0], out := np.empty((24, 4), "float32"), held[2]])()
@@ -140,7 +140,7 @@ def test_rows_that_are_read_later_are_not_written_in_place() -> None:
         return y * 2.0, ops.matmul(x, w).sum(1, keepdim=True) * y
 
     y = X[:, :1].copy()
-    native = points_program(graph(update, (X, W, y)))
+    native = batch_lane_program(graph(update, (X, W, y)))
     assert native.in_place == {(1, 2)}
     wanted, held, out = native(X, W, y), y.copy(), np.empty((24, 1), "float32")
     native.bind((X, W, held), [held, out])()
@@ -155,7 +155,7 @@ def test_what_is_written_before_an_operand_is_read_is_not_in_place(columns: int)
         return s * 2.0, p + s, a, m + a * x
 
     x, p, m = X[:, :columns].copy(), np.arange(columns).astype("f"), X[:, -columns:].copy()
-    native = points_program(graph(late, (x, p, m)))
+    native = batch_lane_program(graph(late, (x, p, m)))
     wanted = native(x, p, m)
     for result, source in ((0, 1), (1, 1), (2, 2), (3, 2), (2, 0), (3, 0)):
         held = [x.copy(), p.copy(), m.copy()]
@@ -172,12 +172,12 @@ def test_a_nest_that_writes_before_it_reads_is_not_in_place() -> None:
     """Buffers: two inputs, then two results; the second input is read when a result is there."""
     place = Operand(dt.float32, (4,), (), 32)
     early = (Load("x", 0), Store(2, "x"), Load("y", 1), Store(3, "y"))
-    turned = (Load("x", 0), Load("y", 1), Store(2, "x"), Store(3, "y"))
+    transposed = (Load("x", 0), Load("y", 1), Store(2, "x"), Store(3, "y"))
     moved = (Load("x", 0), Load("y", 1, "x", 7), Store(2, "x"), Store(3, "y"))
-    for body, safe in (early, {0}), (turned, {0, 1}), (moved, {0}):
-        nest = Kernel((8,), (), (place,) * 4, (Stage(body),))
+    for body, safe in (early, {0}), (transposed, {0, 1}), (moved, {0}):
+        nest = Kernel((8,), (), (place,) * 4, (LoopPhase(body),))
         made = SimpleNamespace(nests=[nest], steps=[(None, (0, 1, 2, 3))])
-        assert {s for s in (0, 1) if _side_by_side(cast(Any, made), 0, 2, s)} == safe
+        assert {s for s in (0, 1) if _is_elementwise_in_place(cast(Any, made), 0, 2, s)} == safe
 
 
 def test_binding_refuses_what_does_not_fit(native: programs.NativeProgram) -> None:
@@ -203,7 +203,7 @@ def beside_its_place(array: Any) -> Any:
 def test_arrays_that_are_not_aligned_are_copied() -> None:
     x, w = beside_its_place(X), beside_its_place(W)
     assert not x.flags.aligned
-    held = programs._fitting(points_program(graph(layer, (X, W))), (x, w))
+    held = programs._checked_operands(batch_lane_program(graph(layer, (X, W))), (x, w))
     assert all(a.flags.aligned for a in held)
     for a, b in zip(held, (X, W), strict=True):
         np.testing.assert_array_equal(a, b)
@@ -211,10 +211,10 @@ def test_arrays_that_are_not_aligned_are_copied() -> None:
 
 _THREADS = """
 import hashlib
-from pirkit.lowering.whole_program.points import points_program
+from pirkit.lowering.whole_program.batch_lanes import batch_lane_program
 from tests.whole_program.networks import graph, leaves_of, step, step_arguments
 arguments = step_arguments(1000, (1, 8, 8, 1))
-program = points_program(graph(step, arguments))
+program = batch_lane_program(graph(step, arguments))
 assert len(program.steps) > 1
 digest = hashlib.sha256()
 for result in program(*leaves_of(arguments)):
@@ -230,7 +230,7 @@ def test_the_number_of_threads_changes_no_bit() -> None:
 # --- by way of compile_whole ---
 
 
-def whole(function: Any, *arguments: Any) -> tuple[Whole, dict[str, Any]]:
+def whole(function: Any, *arguments: Any) -> tuple[CompiledProgram, dict[str, Any]]:
     inputs = {f"x{k}": a for k, a in enumerate(arguments)}
     return compile_whole(trace(function, arguments).program), inputs
 
@@ -381,7 +381,7 @@ def test_a_parameter_is_no_input() -> None:
 
 def test_training_goes_on() -> None:
     arguments = step_arguments(12, (1, 6, 6, 1))
-    program = points_program(graph(step, arguments))
+    program = batch_lane_program(graph(step, arguments))
     arrays = leaves_of(arguments)
     count = len(arguments[0]) * 4
     losses: list[float] = []
@@ -393,7 +393,7 @@ def test_training_goes_on() -> None:
 
 
 @pytest.mark.parametrize(
-    ("function", "told"),
+    ("function", "known"),
     [
         (lambda x: ops.tanh(x), "one native call, one function: 1 ops on rows of 24 points"),
         (
@@ -402,10 +402,10 @@ def test_training_goes_on() -> None:
         ),
     ],
 )
-def test_plans_tell_why(function: Any, told: str) -> None:
+def test_plans_tell_why(function: Any, known: str) -> None:
     library = KernelLibrary()
     plan = write_plan(trace(function, (X,)).program.entry(None), library=library)
-    assert told in why_kernels(plan, library).splitlines()[-1]
+    assert known in why_kernels(plan, library).splitlines()[-1]
 
 
 def test_memory_of_large_results_is_used_again() -> None:

@@ -9,8 +9,8 @@ import pytest
 
 import pirkit
 from pirkit import ops
-from pirkit.lowering.whole_program.graph import Refused
-from pirkit.lowering.whole_program.points import points_program
+from pirkit.lowering.whole_program.batch_lanes import batch_lane_program
+from pirkit.lowering.whole_program.op_graph import NotNativeError
 from tests.whole_program.networks import (
     assert_close,
     expected,
@@ -51,12 +51,14 @@ def test_columns_of_several_values(function: Any, points: int) -> None:
     x = np.linspace(-1, 1, points, dtype="float32")[:, None]
     given = (step_arguments(9, (2, 6, 5, 1))[0], x, np.cos(x) + 1)
     step = pirkit.value_and_grad(function)
-    assert_close(points_program(graph(step, given))(*leaves_of(given)), expected(step, given), 2e-5)
+    assert_close(
+        batch_lane_program(graph(step, given))(*leaves_of(given)), expected(step, given), 2e-5
+    )
 
 
 def test_a_result_of_joined_columns() -> None:
     x, y = np.arange(60, dtype="f").reshape(20, 3), np.arange(40, dtype="f").reshape(20, 2)
-    program = points_program(graph(lambda x, y: ops.concat([y, x, y * 2.0], 1), (x, y)))
+    program = batch_lane_program(graph(lambda x, y: ops.concat([y, x, y * 2.0], 1), (x, y)))
     np.testing.assert_array_equal(program(x, y)[0], np.concatenate([y, x, y * 2], 1))
 
 
@@ -69,8 +71,8 @@ def test_a_result_of_joined_columns() -> None:
 )
 def test_why_a_program_has_none(function: Any, reason: str) -> None:
     x = np.arange(60, dtype="f").reshape(20, 3)
-    with pytest.raises(Refused, match=reason):
-        points_program(graph(function, (x, x + 1)))
+    with pytest.raises(NotNativeError, match=reason):
+        batch_lane_program(graph(function, (x, x + 1)))
 
 
 @pytest.mark.parametrize(("rows", "reason"), [(20, "table of numbers"), (20_000, "behind each")])
@@ -79,5 +81,5 @@ def test_numbers_that_differ_from_row_to_row(rows: int, reason: str) -> None:
         return y * ops.concat([ops.full_like(x, 1.0), ops.full_like(x, 2.0)], 0)
 
     x = np.zeros((rows, 3), "float32")
-    with pytest.raises(Refused, match=reason):
-        points_program(graph(behind, (x, np.concatenate([x, x]))))
+    with pytest.raises(NotNativeError, match=reason):
+        batch_lane_program(graph(behind, (x, np.concatenate([x, x]))))

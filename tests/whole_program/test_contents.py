@@ -13,7 +13,7 @@ from pirkit.diag.errors import ConstraintError
 from pirkit.frontend.compile import run_passes
 from pirkit.frontend.files import Program
 from pirkit.frontend.tracing import trace
-from pirkit.runtime.native.kept_program import pack_program, unpack_program
+from pirkit.runtime.native.program_json import pack_program, unpack_program
 from tests.execution import parsed
 
 Array = np.ndarray[Any, Any]

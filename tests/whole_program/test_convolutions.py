@@ -191,14 +191,18 @@ def test_what_others_read_too_is_written() -> None:
     x, w = normal(4, 6, 9, 9), normal(6, 4, 8, 8)
 
     def both(x: Any, w: Any) -> Any:
-        turned = ops.transpose(x, [1, 0, 2, 3])
+        transposed = ops.transpose(x, [1, 0, 2, 3])
         moved = ops.transpose(ops.exp(x), [1, 0, 2, 3])
-        return ops.conv2d(turned, w) + ops.conv2d(moved, w), turned, ops.matmul(moved, moved)
+        return (
+            ops.conv2d(transposed, w) + ops.conv2d(moved, w),
+            transposed,
+            ops.matmul(moved, moved),
+        )
 
     whole = whole_of(both, (x, w))
     assert whole.native is not None, whole.reasons
-    _, turned, product = whole.native(x, w)
-    np.testing.assert_array_equal(turned, x.transpose(1, 0, 2, 3))
+    _, transposed, product = whole.native(x, w)
+    np.testing.assert_array_equal(transposed, x.transpose(1, 0, 2, 3))
     moved = np.exp(x.transpose(1, 0, 2, 3))
     np.testing.assert_allclose(product, moved @ moved, rtol=1e-4)
 

@@ -132,19 +132,19 @@ def test_what_windows_share_is_stored_where_it_costs_more_to_compute() -> None:
     assert [k.count(" reduce ") for k in made] == [0, 1]
     assert "tanh" not in made[1]
     assert len(kernels_of(lambda x: ops.pool2d(x * 2.0, **attrs), x)) == 1
-    apart = {**BASE, "kernel_size": (2, 2)}
-    assert len(kernels_of(lambda x: ops.pool2d(ops.tanh(x), **apart), x)) == 1
+    separate = {**BASE, "kernel_size": (2, 2)}
+    assert len(kernels_of(lambda x: ops.pool2d(ops.tanh(x), **separate), x)) == 1
 
 
 def test_why_windows_read_what_is_stored() -> None:
     attrs = {**BASE, "kernel_size": (3, 3)}
     program = trace(lambda x: ops.pool2d(ops.tanh(x), **attrs), (drawn((1, 8, 21, 21)),)).program
-    apart = run_passes(program, "@simplify,functionalize,decompose,canonicalize,cse,dce")
-    ops_of = {op.name: op for op in apart.entry(None).block.ops}
-    told = explainer(apart.entry(None), apart.entry(None).block, DEFAULT)
-    refusal = told.refusal(ops_of["pd_op.tanh"], ops_of["pd_op.max"])
+    separate = run_passes(program, "@simplify,functionalize,decompose,canonicalize,cse,dce")
+    ops_of = {op.name: op for op in separate.entry(None).block.ops}
+    known = explainer(separate.entry(None), separate.entry(None).block, DEFAULT)
+    refusal = known.refusal(ops_of["pd_op.tanh"], ops_of["pd_op.max"])
     assert refusal is not None
     assert refusal.kind == "cost"
     assert "windows overlap" in refusal.reason
-    assert len(map_exprs(run_passes(apart, "fuse"))) == 2
-    assert len(map_exprs(run_passes(apart, refusal.remedy))) == 1
+    assert len(map_exprs(run_passes(separate, "fuse"))) == 2
+    assert len(map_exprs(run_passes(separate, refusal.remedy))) == 1

@@ -8,14 +8,14 @@ from typing import Any, Final, cast
 from xdsl.ir import SSAValue
 
 from pirkit.dialect.infer import constants_of
-from pirkit.dialect.map_expr.naming import Sizes
+from pirkit.dialect.map_expr.symbolic_shapes import Sizes
 from pirkit.dialect.map_expr.tree import Load, Opaque, Value
 from pirkit.dialect.opdef import PURE, OpDef, decompose, index_maps
 from pirkit.dialect.operation import PirOp
 from pirkit.dialect.signature import INT_KINDS
 from pirkit.dialect.types import meta_of
 from pirkit.index.extent import Undecided
-from pirkit.index.maps import Index, space
+from pirkit.index.index_maps import Index, space
 from pirkit.runtime.meta import Meta, TensorMeta, VecMeta
 
 UNKNOWN_SIZE: Final = Opaque("a size is known only when the program runs", "guard")
@@ -89,7 +89,7 @@ class MapCall:
 
 
 def tensors_of(op: PirOp) -> list[SSAValue]:
-    """The tensor operands of an op as index rules number them; lists are taken apart."""
+    """The tensor operands of an op as index rules number them; lists are decomposed."""
     found: list[SSAValue] = []
     slots = op.definition.operands
     for position, value in enumerate(op.operand_slots):
@@ -177,7 +177,7 @@ def maps_of(
 
 def undecided(question: Undecided) -> Opaque:
     """The refusal of an op whose elements depend on how a question about sizes is answered."""
-    return Opaque(f"only the program's inputs tell whether {question}", "guard")
+    return Opaque(f"only the program's inputs determine whether {question}", "guard")
 
 
 def _attributes(op: PirOp, numbers: Numbers) -> dict[str, Any] | None:
@@ -209,7 +209,7 @@ def why_none(definition: OpDef) -> Opaque:
     if definition.effects != PURE:
         return Opaque(f"it is not a function of its operands: {definition.effects}")
     if decompose.get(definition) is not None:
-        return Opaque("it is whole: `decompose` takes it apart")
+        return Opaque("it is a composite: run `decompose`")
     if definition.family == "gradients":
         return GRADIENT
     return UNDECLARED

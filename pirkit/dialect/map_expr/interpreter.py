@@ -14,13 +14,13 @@ from typing import Any, cast
 import numpy as np
 
 from pirkit.diag.errors import ConstraintError
+from pirkit.dialect.map_expr.guarded_nodes import needs
 from pirkit.dialect.map_expr.kernel import MapExpr, Statement
-from pirkit.dialect.map_expr.needs import needs
-from pirkit.dialect.map_expr.specialised import specialised
+from pirkit.dialect.map_expr.specialize import specialised
 from pirkit.dialect.map_expr.tree import Apply, Choose, Fill, Load, Node, Position, walk
 from pirkit.dialect.opdef import lookup, reference
 from pirkit.index.expr import Expr, Floor, Iter, Read
-from pirkit.index.maps import Guard, Index, space
+from pirkit.index.index_maps import Guard, Index, space
 
 Array = np.ndarray[Any, Any]
 
@@ -178,8 +178,8 @@ class _Evaluation:
             slices.append(slice(e.constant, end if end >= 0 else None, step))
         found = array[tuple(slices)]
         found = found.transpose(np.argsort(order)) if order else found
-        spread = [slice(None) if axis in order else None for axis in range(len(self.shape))]
-        return found[tuple(spread)]
+        expand = [slice(None) if axis in order else None for axis in range(len(self.shape))]
+        return found[tuple(expand)]
 
     def index(self, expr: Expr) -> Array:
         total: Array = np.asarray(expr.constant, dtype=np.int64)

@@ -5,22 +5,22 @@ outputs, the others are temporaries of the kernel. ``Load.source`` counts inputs
 A generator of code finds here, without asking anything else:
 
 - the space of a statement: ``meta.shape`` (iterators ``i0...``) and, of a reduction, ``extents``
-  (``r0...``) with the op that puts elements together; of one that writes where the data say, what
+  (``r0...``) with the op that reduces elements; of one that writes at data-dependent indices, what
   is written ranges over ``r0...`` alone, and ``start`` and ``index`` say into what, and where;
 - its body: a tree of scalar ops over loads with normalised indices;
 - its ``stage``: statements of one stage read no value of each other but point by point;
 - the loops that statements share: ``rows`` of the kernel are their extents, ``rows`` of a statement
-  say at which turn of them an element is computed. Statements with rows that follow each other may
-  share the loops: between them, every read of a temporary is of the same turn, so that it need not
-  live longer than that. The turn may be that of an element which a reduction puts together: its
-  result is known when all turns are over, and no statement with rows reads it. A statement without
-  rows has loops of its own: what it reads is complete
+  say at which iteration of them an element is computed. Statements with rows that follow each
+  other may share the loops: between them, every read of a temporary is of the same iteration, so
+  that it need not live longer than that. The iteration may be that of an element which a reduction
+  combines: its result is known when all iterations are over, and no statement with rows reads it.
+  A statement without rows has loops of its own: what it reads is complete
   before it starts, and it is complete before the next one does;
-- its ``tile``: statements that read a value kept in tiles go through tiles together with it, so
+- its ``tile``: statements that read a value held in tiles go through tiles together with it, so
   that no more of it than some tiles exists at a time.
 
 A size may be a name, or a polynomial of names, for a number that only the shapes of inputs tell
-(`pirkit.index.extent`); ``sizes`` are those that follow from others. `specialised.py` makes it a
+(`pirkit.index.extent`); ``sizes`` are those that follow from others. `specialize.py` makes it a
 kernel without names.
 """
 
@@ -33,17 +33,17 @@ from math import prod
 from typing import Any
 
 from pirkit.dialect.map_expr.tree import Choose, Load, Node, Position, walk
-from pirkit.index.change import numbers_of
 from pirkit.index.expr import Expr
 from pirkit.index.extent import is_sized, named
-from pirkit.index.maps import Index, image_size, space
-from pirkit.index.sizes import Derived
+from pirkit.index.index_maps import Index, image_size, space
+from pirkit.index.size_solver import Derived
+from pirkit.index.substitution import numbers_of
 from pirkit.runtime.meta import TensorMeta
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Statement:
-    """One stored value: ``body`` for each element, put together by ``reduction`` if there is one.
+    """One stored value: ``body`` for each element, reduced by ``reduction`` if there is one.
 
     ``op`` is the op of the program that the value is the result of.
     """
@@ -59,11 +59,11 @@ class Statement:
     origin: int = -1
     """Which of the kernel's ``ops`` it is; -1 if the kernel does not tell."""
     start: Node | None = None
-    """Of a value into which elements are written where the data say, what it is before."""
+    """Of a value into which elements are written at data-dependent indices, what it is before."""
     index: Index = ()
     """And where they are written, over ``r0...``."""
     tile: tuple[int, ...] = ()
-    """Of a value that is kept in tiles, how many elements one has along each axis (`tiling.py`)."""
+    """Of a value that is held in tiles, how many elements one has along each axis (`tiling.py`)."""
 
     @property
     def roots(self) -> tuple[Node, ...]:
@@ -82,7 +82,7 @@ class Statement:
 
     @property
     def is_gathered(self) -> bool:
-        """True if the common loops go through what it puts together."""
+        """True if the common loops go through what it reduces."""
         inner = {e.iter for e in space(self.extents, "r")}
         return any(not inner.isdisjoint(e.iters) for e in self.rows or ())
 

@@ -31,10 +31,21 @@ from typing import Any, Final, NoReturn, cast
 from pirkit.diag.errors import ConstraintError
 from pirkit.dialect.map_expr.kernel import MapExpr, Operand, Origin, Statement
 from pirkit.dialect.map_expr.tree import Apply, Choose, Fill, Load, Node, Position
-from pirkit.index.expr import Expr, Floor, Iter, Read, Spread, const, floor, iterator, read, spread
+from pirkit.index.expr import (
+    Broadcast,
+    Expr,
+    Floor,
+    Iter,
+    Read,
+    broadcast,
+    const,
+    floor,
+    iterator,
+    read,
+)
 from pirkit.index.extent import is_sized, named
-from pirkit.index.maps import Guard
-from pirkit.index.sizes import RULES, Derived
+from pirkit.index.index_maps import Guard
+from pirkit.index.size_solver import RULES, Derived
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.meta import TensorMeta
@@ -53,9 +64,13 @@ def print_kernel(kernel: MapExpr) -> str:
     lines += [f"op o{k} = {_call(o, count)}" for k, o in enumerate(kernel.ops)]
     for s in kernel.statements:
         rows = f" rows [{_list(s.rows, count)}]" if s.rows is not None else ""
-        fold = f" reduce {s.reduction} {list(s.extents)} {_value(s.attrs)}" if s.reduction else ""
+        reduce_clause = (
+            f" reduce {s.reduction} {list(s.extents)} {_value(s.attrs)}" if s.reduction else ""
+        )
         tile = f" tile {list(s.tile)}" if s.tile else ""
-        lines.append(f"value {_meta(s.meta)} of {_origin(s)} stage {s.stage}{rows}{fold}{tile}")
+        lines.append(
+            f"value {_meta(s.meta)} of {_origin(s)} stage {s.stage}{rows}{reduce_clause}{tile}"
+        )
         lines += [f"  {line}" for line in _body(s, count)]
     lines += [f"output v{k}" for k in kernel.outputs]
     return "\n".join(lines) + "\n"
@@ -118,7 +133,7 @@ def _atom(atom: Any, inputs: int) -> str:
         return atom.name
     if isinstance(atom, Floor):
         return f"(({show(atom.inner, inputs)}) // {_factor(atom.by)})"
-    if isinstance(atom, Spread):
+    if isinstance(atom, Broadcast):
         return f"spread({show(atom.inner, inputs)}, {atom.extent})"
     held = cast(Read, atom)
     place = f"{_source(held.source, inputs)}{_index(held.index, inputs)}"
@@ -260,8 +275,8 @@ class _Reader:
             case ast.Call(func=ast.Attribute(value=ast.Name(id=dialect), attr=name)):
                 *operands, attrs, meta = tree.args
                 found = tuple(map(self.operand, operands))
-                told = dict(self.value(attrs))
-                return Origin(f"{dialect}.{name}", found, told, self.shaped(meta))
+                call_attrs = dict(self.value(attrs))
+                return Origin(f"{dialect}.{name}", found, call_attrs, self.shaped(meta))
             case _:
                 self.fail(f"`{ast.unparse(tree)}` is no op")
 
@@ -384,13 +399,13 @@ class _Reader:
             case ast.BinOp(left=left, op=op, right=right):
                 return self.arithmetic(self.index(left), op, self.index(right))
             case ast.Call(func=ast.Name(id="spread"), args=[value, extent]):
-                return spread(self.index(value), self.number(extent))
+                return broadcast(self.index(value), self.number(extent))
             case ast.Call(
                 args=[ast.Subscript(value=ast.Name(id=name)) as held, extent],
                 keywords=[]
-                | [ast.keyword(arg="from_end", value=ast.Constant(value=False))] as told,
+                | [ast.keyword(arg="from_end", value=ast.Constant(value=False))] as call_attrs,
             ):
-                index, from_end = self.indices(held.slice), not told
+                index, from_end = self.indices(held.slice), not call_attrs
                 return read(self.source(name), index, self.number(extent), from_end)
             case _:
                 self.fail(f"`{ast.unparse(tree)}` is no index")

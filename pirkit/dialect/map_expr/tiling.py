@@ -1,6 +1,6 @@
-"""Statements that go through tiles together: what is read turned and kept in no memory.
+"""Statements that go through tiles together: what is read transposed and kept in no memory.
 
-A value kept in tiles is made tile by tile, and what reads it is computed while a tile is there. Its
+A value held in tiles is made tile by tile, and what reads it is computed while a tile is there. Its
 readers need it at permutations of their own iterators, and nothing else. So the statements that are
 tied by such reads have one *frame*: axes that each of them goes through in its own order. Where a
 value is read in two orders, as in ``v[i0, i1] + v[i1, i0]``, one tile does not do: the frame has
@@ -27,15 +27,15 @@ from typing import Final
 from pirkit.dialect.map_expr.kernel import MapExpr, Statement
 from pirkit.dialect.map_expr.tree import Load
 from pirkit.index.extent import is_sized
-from pirkit.index.maps import Index, space
+from pirkit.index.index_maps import Index, space
 
 Axes = tuple[int, ...]
 """Of each axis, another one: -1 where there is one element."""
 
 
-MOST_BYTES: Final = 1 << 23
+MAX_BYTES_IN_TILES: Final = 1 << 23
 """Of the tiles that are there at once."""
-MOST_IMAGES: Final = 6
+MAX_IMAGES: Final = 6
 """Tiles of a value that are there at once."""
 
 
@@ -62,8 +62,8 @@ class Frame:
 
     def image_of(self, reader: int, number: int, index: Index) -> int:
         """The image of a value that the first image of a reader needs."""
-        turned = _order(index, self.axes[reader])
-        held = {a: t for a, t in zip(self.axes[number], turned, strict=True) if a >= 0}
+        permuted = _order(index, self.axes[reader])
+        held = {a: t for a, t in zip(self.axes[number], permuted, strict=True) if a >= 0}
         return self.images.index(tuple([held[a] for a in range(len(self.extents))]))
 
     def after(self, image: int, other: int) -> int:
@@ -83,23 +83,24 @@ def permutes(reader: Sequence[int], index: Index, shape: Sequence[int]) -> bool:
 
 
 def is_plain(statement: Statement) -> bool:
-    """True if a statement has a value for each turn of its own loops, and shares none by rows."""
+    """True if a statement has a value for each iteration of its own loops, and shares none by
+    rows."""
     return not statement.reduction and statement.start is None and statement.rows is None
 
 
-def frames_of(kernel: MapExpr, kept: Collection[int]) -> list[Frame]:
-    """The frames of the values that are kept in tiles, in order.
+def frames_of(kernel: MapExpr, tiled: Collection[int]) -> list[Frame]:
+    """The frames of the values that are held in tiles, in order.
 
     Raises Untiled where a value is read in other ways than tiles allow.
     """
-    if not all(map(is_plain, _some(kernel, kept))):
-        raise Untiled("what is put together, or shares loops of rows, is kept in no tiles")
-    if any(is_sized(n) for s in _some(kernel, kept) for n in s.meta.shape):
-        raise Untiled("the size of what would be kept in tiles is known only at run time")
+    if not all(map(is_plain, _tiled_statements(kernel, tiled))):
+        raise Untiled("what is reduced, or shares loops of rows, is not held in tiles")
+    if any(is_sized(n) for s in _tiled_statements(kernel, tiled) for n in s.meta.shape):
+        raise Untiled("the size of what would be held in tiles is known only at run time")
     count = len(kernel.inputs)
-    ties: dict[int, list[tuple[int, int, Index]]] = {k: [] for k in kept}
+    ties: dict[int, list[tuple[int, int, Index]]] = {k: [] for k in tiled}
     for reader, statement in enumerate(kernel.statements):
-        for load in _kept_loads(statement, count, kept):
+        for load in _tiled_loads(statement, count, tiled):
             shape = kernel.meta(load.source).shape
             fits = is_plain(statement) and len(load.index) == len(shape)
             if not fits or not permutes(statement.meta.shape, load.index, shape):
@@ -114,14 +115,14 @@ def frames_of(kernel: MapExpr, kept: Collection[int]) -> list[Frame]:
         left -= frame.axes.keys()
         found.append(frame)
     for frame in found:
-        _check_order(kernel, frame, kept)
+        _check_order(kernel, frame, tiled)
     return sorted(found, key=lambda f: f.statements[0])
 
 
 def tiles_of(kernel: MapExpr) -> list[Frame]:
-    """The frames of a kernel, as it says which values are kept in tiles. Raises Untiled."""
-    kept = [k for k, s in enumerate(kernel.statements) if s.tile]
-    frames = frames_of(kernel, kept) if kept else []
+    """The frames of a kernel, as it says which values are held in tiles. Raises Untiled."""
+    tiled = [k for k, s in enumerate(kernel.statements) if s.tile]
+    frames = frames_of(kernel, tiled) if tiled else []
     for frame in frames:
         block_of(kernel, frame)
     return frames
@@ -143,10 +144,10 @@ def block_of(kernel: MapExpr, frame: Frame) -> tuple[int, ...]:
                 raise Untiled(f"v{number} has other tiles than what it is read with")
     block = tuple([min(found[a], n) for a, n in enumerate(frame.extents)])
     sizes = [kernel.statements[k].meta.dtype.itemsize for k in frame.axes]
-    if prod(block) * sum(sizes) * len(frame.images) > MOST_BYTES:
-        raise Untiled("tiles are larger than what is kept in a cache")
+    if prod(block) * sum(sizes) * len(frame.images) > MAX_BYTES_IN_TILES:
+        raise Untiled("tiles are larger than what is held in a cache")
     if any(block[a] != n for image in frame.images for a, n in zip(image, block, strict=True)):
-        raise Untiled("tiles that are read turned are not as long as they are wide")
+        raise Untiled("tiles that are read transposed are not as long as they are wide")
     return block
 
 
@@ -158,12 +159,12 @@ def problems_of_tiles(kernel: MapExpr) -> Iterator[str]:
         yield str(why)
 
 
-def _some(kernel: MapExpr, kept: Collection[int]) -> list[Statement]:
-    return [kernel.statements[k] for k in kept]
+def _tiled_statements(kernel: MapExpr, tiled: Collection[int]) -> list[Statement]:
+    return [kernel.statements[k] for k in tiled]
 
 
-def _kept_loads(statement: Statement, count: int, kept: Collection[int]) -> Iterator[Load]:
-    return (n for n in statement.loads() if n.source >= count and n.source - count in kept)
+def _tiled_loads(statement: Statement, count: int, tiled: Collection[int]) -> Iterator[Load]:
+    return (n for n in statement.loads() if n.source >= count and n.source - count in tiled)
 
 
 def _order(index: Index, axes: Axes) -> Axes:
@@ -185,27 +186,27 @@ def _frame(
     if not places:
         raise Untiled("a single element has no tiles")
     axes = {start: tuple([places.index(k) if k in places else -1 for k in range(len(shape))])}
-    stack, turns = [start], set[Axes]()
+    stack, orders = [start], set[Axes]()
     while stack:
         number = stack.pop()
         for reader, source, index in ties[number]:
             if reader in axes:
-                turned = _order(index, axes[reader])
+                permuted = _order(index, axes[reader])
                 if source not in axes:
-                    axes[source] = turned
+                    axes[source] = permuted
                     stack.append(source)
-                held = {a: t for a, t in zip(axes[source], turned, strict=True) if a >= 0}
-                turns.add(tuple([held[a] for a in range(len(places))]))
+                held = {a: t for a, t in zip(axes[source], permuted, strict=True) if a >= 0}
+                orders.add(tuple([held[a] for a in range(len(places))]))
             else:
                 held = {e.iter.name: a for e, a in zip(index, axes[source], strict=True) if e.iter}
                 own = range(len(kernel.statements[reader].meta.shape))
                 axes[reader] = tuple([held.get(f"i{k}", -1) for k in own])
                 stack.append(reader)
     extents = tuple([shape[k] for k in places])
-    return Frame(extents, axes, closed(turns, len(places)))
+    return Frame(extents, axes, closed(orders, len(places)))
 
 
-def closed(turns: Iterable[Axes], rank: int) -> tuple[Axes, ...]:
+def closed(orders: Iterable[Axes], rank: int) -> tuple[Axes, ...]:
     """All that permutations give when they follow each other, the one that moves nothing first.
 
     Raises Untiled for too many.
@@ -214,16 +215,16 @@ def closed(turns: Iterable[Axes], rank: int) -> tuple[Axes, ...]:
     stack = list(found)
     while stack:
         held = stack.pop()
-        for made in (_after(held, turn) for turn in sorted(turns)):
+        for made in (_after(held, tile_iteration) for tile_iteration in sorted(orders)):
             if made not in found:
                 found[made] = None
                 stack.append(made)
-        if len(found) > MOST_IMAGES:
-            raise Untiled(f"it is read in more than {MOST_IMAGES} orders")
+        if len(found) > MAX_IMAGES:
+            raise Untiled(f"it is read in more than {MAX_IMAGES} orders")
     return tuple(sorted(found))
 
 
-def _check_order(kernel: MapExpr, frame: Frame, kept: Collection[int]) -> None:
+def _check_order(kernel: MapExpr, frame: Frame, tiled: Collection[int]) -> None:
     """Statements of a frame follow each other, and read of each other only what is in tiles."""
     numbers: Sequence[int] = frame.statements
     if numbers[-1] - numbers[0] >= len(numbers):
@@ -235,5 +236,5 @@ def _check_order(kernel: MapExpr, frame: Frame, kept: Collection[int]) -> None:
         if extents != list(shape):
             raise Untiled(f"v{k} has other loops than what it is read with")
         for load in kernel.statements[k].loads():
-            if load.source - count in frame.axes and load.source - count not in kept:
-                raise Untiled(f"v{k} reads v{load.source - count}, which is kept in no tiles")
+            if load.source - count in frame.axes and load.source - count not in tiled:
+                raise Untiled(f"v{k} reads v{load.source - count}, which is not held in tiles")

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from pirkit.index.expr import Expr
-from pirkit.index.maps import Guard, Index
+from pirkit.index.index_maps import Guard, Index
 from pirkit.runtime.dtype import DType
 
 
@@ -66,7 +66,7 @@ Node = Load | Fill | Position | Choose | Apply
 class Reduction:
     """``op`` over an inner space: ``body`` ranges over ``i0...`` and, ``extents`` wide, ``r0...``.
 
-    ``op`` says how elements are put together and what the result of none is: it is applied to the
+    ``op`` says how elements are reduced and what the result of none is: it is applied to the
     trailing axes. ``attrs`` are its attributes, axes left out.
     """
 

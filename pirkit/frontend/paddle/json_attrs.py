@@ -41,7 +41,7 @@ from pirkit.frontend.paddle.json_types import (
     NULL,
     Json,
     check_depth,
-    stated_type,
+    declared_type,
     write_type,
 )
 from pirkit.runtime import dtype as dt
@@ -166,7 +166,7 @@ _PLAIN: Final = {
 """Kind in JSON -> our kind that says the same."""
 
 _SCALARS: Final = frozenset({"0.a_bool", *_INTEGERS, *_FLOATS})
-_KEPT_AS_JSON: Final = frozenset({"0.a_c64", "0.a_tensorname", "1.a_intarray", "1.a_scalar"})
+_STORED_AS_JSON: Final = frozenset({"0.a_c64", "0.a_tensorname", "1.a_intarray", "1.a_scalar"})
 """Kinds that only an op's declaration can tell from others; elsewhere they stay JSON."""
 
 # --- reading: attributes -------------------------------------------------------------------------
@@ -253,16 +253,16 @@ def _as_found(node: Any, found: str, depth: int) -> Attribute:
         return mlir.IntegerAttr(integer(_data(node, int), 64, ".D"), mlir.IndexType())
     if found == "0.a_type":
         try:
-            return stated_type(node.get("D"), depth + 1)
+            return declared_type(node.get("D"), depth + 1)
         except Malformed as error:
             raise error.within(".D") from None
-    if found in _KEPT_AS_JSON:
-        _check_kept(node, found)
+    if found in _STORED_AS_JSON:
+        _check_stored(node, found)
         return JsonAttr(json.dumps(node, separators=(",", ":"), sort_keys=True))
     raise Malformed(f"unknown kind of attribute `{found[:40]}`", ".#")
 
 
-def _check_kept(node: Any, found: str) -> None:
+def _check_stored(node: Any, found: str) -> None:
     """Check an attribute that is kept as it is."""
     if found == "0.a_tensorname":
         _string(node)
@@ -334,7 +334,7 @@ def write_attribute(attribute: Attribute, declared: str | None = None) -> Json:
         case ComplexAttr() if cmath.isfinite(attribute.data):
             return {"#": "0.a_c128", "D": [attribute.data.real, attribute.data.imag]}
         case JsonAttr():
-            return _kept_json(attribute)
+            return _stored_json(attribute)
         case NullAttr() if attribute.data == "null":
             return {"#": NULL}
         case TypeAttribute():
@@ -343,7 +343,7 @@ def write_attribute(attribute: Attribute, declared: str | None = None) -> Json:
             raise _no_spelling(attribute)
 
 
-def _kept_json(attribute: JsonAttr) -> Json:
+def _stored_json(attribute: JsonAttr) -> Json:
     """The object that the attribute holds, if it is one that reading gives."""
     node = parse_json(attribute.data, "#pir.json")
     if read_attribute(node, None) != attribute:

@@ -14,8 +14,8 @@ from typing import Any, Final, cast
 from xdsl.dialects import builtin as mlir
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
-from pirkit.diag.collection import uncollected
 from pirkit.diag.errors import ArtifactError, PirkitError
+from pirkit.diag.gc_pause import uncollected
 from pirkit.diag.limits import check
 from pirkit.diag.span import Span
 from pirkit.dialect.attrs import encode

@@ -121,11 +121,11 @@ def check_depth(depth: int) -> None:
         )
 
 
-def stated_type(node: Any, depth: int = 0) -> Attribute:
+def declared_type(node: Any, depth: int = 0) -> Attribute:
     """A type that may not be null."""
     type_ = read_type(node, depth)
     if type_ is None:
-        raise Malformed("the null type cannot stand here")
+        raise Malformed("the null type is not allowed here")
     return type_
 
 
@@ -182,7 +182,7 @@ def _read_vec(data: list[Any], depth: int) -> Attribute:
     items: list[Attribute] = []
     for index, item in enumerate(data):
         try:
-            items.append(stated_type(item, depth))
+            items.append(declared_type(item, depth))
         except Malformed as error:
             raise error.within(f"[{index}]") from None
     return vec_type(items)
@@ -211,7 +211,7 @@ def _parts(nodes: list[Any], first: int, depth: int) -> Attribute:
     found: list[Attribute] = []
     for index, node in enumerate(nodes, first):
         try:
-            found.append(stated_type(node, depth))
+            found.append(declared_type(node, depth))
         except Malformed as error:
             raise error.within(f"[{index}]") from None
     return mlir.ArrayAttr(found)

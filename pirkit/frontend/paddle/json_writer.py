@@ -131,14 +131,14 @@ class _Writer:
 
     def parameter(self, op: PirOp) -> Json:
         """The short form of a parameter: flags by position."""
-        kept = [(name, value) for name, value in op.attributes.items() if name not in _UNWRITTEN]
+        printed = [(name, value) for name, value in op.attributes.items() if name not in _UNWRITTEN]
         return {
             "#": "p",
             "A": [*(_flag(op, n) for n in PARAMETER_FLAGS), op.attribute("parameter_name")],
-            "DA": [_named(n, write_attribute(a)) for n, a in kept if n in _DISTRIBUTED],
+            "DA": [_named(n, write_attribute(a)) for n, a in printed if n in _DISTRIBUTED],
             "O": self.result(op.results[0]),
             "OA": [_flag(op, name) for name in PARAMETER_RESULT_FLAGS],
-            "QA": [_named(n, write_attribute(a)) for n, a in kept if n not in _DISTRIBUTED],
+            "QA": [_named(n, write_attribute(a)) for n, a in printed if n not in _DISTRIBUTED],
         }
 
     def number_of(self, op: PirOp, value: SSAValue | None) -> int:

@@ -29,9 +29,9 @@ from pirkit.dialect.kinds import SOURCE
 from pirkit.dialect.operation import PirOp, declares, host_name
 from pirkit.dialect.types import meta_of
 from pirkit.runtime import dtype as dt
+from pirkit.runtime.atomic_write import atomic_write
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.meta import TensorMeta, compatible
-from pirkit.runtime.replacing import replacing
 
 Array = np.ndarray[Any, Any]
 
@@ -229,7 +229,7 @@ def write_params(path: str | Path, arrays: Mapping[str, Array]) -> None:
     does not have, or if the file cannot be written.
     """
     headers = {name: _header(name, arrays[name]) for name in sorted(arrays)}
-    with replacing(str(path)) as file:
+    with atomic_write(str(path)) as file:
         for name, header in headers.items():
             file.write(header)
             file.write(_raw(arrays[name]))

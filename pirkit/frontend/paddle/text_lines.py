@@ -15,8 +15,8 @@ from pirkit.diag.limits import check
 from pirkit.diag.span import Span
 from pirkit.dialect.kinds import BRANCH
 from pirkit.dialect.opdef import find
+from pirkit.dialect.parser_limits import guard_characters
 from pirkit.dialect.structure import PADDLE_NAMES
-from pirkit.dialect.text_guard import guard_characters
 
 _HEAD: Final = re.compile(
     r'\(([^()]*)\) = "([^"]+)"(?: \[id:(\d{1,18})\])? \(([^()]*)\) ?', re.ASCII
@@ -165,7 +165,7 @@ class Lines:
             self.fail(
                 start, 'an operation is written `(%0) = "dialect.name" (...) {...} : (...) -> ...`'
             )
-        at, line = self._whole(start, line, m.end())
+        at, line = self._join_lines(start, line, m.end())
         name = PADDLE_NAMES.get(m[2], m[2])
         if name.endswith(_KERNEL):
             raise UnsupportedError(
@@ -188,25 +188,25 @@ class Lines:
         self._body(record, line[m.end() :].rstrip(), m.end())
         return at, record
 
-    def _whole(self, start: int, line: str, behind: int) -> tuple[int, str]:
+    def _join_lines(self, start: int, line: str, tail: int) -> tuple[int, str]:
         """The operation's text to its end: a string attribute may hold line breaks."""
         parts = [line]
-        is_open = _opens_string(line[behind:])
+        is_dynamic = _opens_string(line[tail:])
         at = start + 1
-        while is_open:
+        while is_dynamic:
             if at > len(self.lines):
                 raise ParseError(
                     "the text ends inside a string", code="PK0102", span=Span(self.file, start)
                 )
             parts.append(self.lines[at - 1])
-            is_open ^= _opens_string(parts[-1])
+            is_dynamic ^= _opens_string(parts[-1])
             at += 1
         return at, "\n".join(parts)
 
-    def _body(self, record: Record, body: str, behind: int) -> None:
+    def _body(self, record: Record, body: str, tail: int) -> None:
         """Cut the attributes and types of an operation apart."""
         if not body.startswith("{"):
-            self.fail(record.line, "expected `{attributes}` behind the operands", behind + 1)
+            self.fail(record.line, "expected `{attributes}` behind the operands", tail + 1)
         if _is_branch(record.name):
             close = body.rfind("} ->")
             if close < 0 or not body.endswith("{"):

@@ -15,8 +15,8 @@ from typing import Any, Final, cast
 from xdsl.dialects import builtin as mlir
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
-from pirkit.diag.collection import uncollected
 from pirkit.diag.errors import ParseError, PirkitError
+from pirkit.diag.gc_pause import uncollected
 from pirkit.diag.limits import check
 from pirkit.diag.span import Span
 from pirkit.dialect.attrs import DISCARDABLE
@@ -60,11 +60,11 @@ class _Reader:
 
     def _build(self, name: str, dump: Dump) -> ProgramOp:
         check("ops", len(dump.records), Span(self.file))
-        stated = self._stated_types(dump)
+        declared = self._declared_types(dump)
         arg_types: list[Attribute] = []
         arg_attrs: list[Mapping[str, Attribute]] = []
         for argument in dump.arguments:
-            arg_types.append(stated.get(argument.name) or OPAQUE)
+            arg_types.append(declared.get(argument.name) or OPAQUE)
             entries = self.attributes(argument.line, "", argument.attrs)[1]
             keyword = argument.name.removeprefix("%kwarg_")
             arg_attrs.append({KEYWORD: mlir.StringAttr(keyword), **entries})
@@ -73,12 +73,12 @@ class _Reader:
         values: dict[str, SSAValue] = {}
         for argument, value in zip(dump.arguments, program.block.args, strict=True):
             self.define(values, argument.name, value, argument.line)
-        _Builder(self, stated, values).run(program.block, dump)
+        _Builder(self, declared, values).run(program.block, dump)
         return program
 
-    def _stated_types(self, dump: Dump) -> dict[str, Attribute]:
+    def _declared_types(self, dump: Dump) -> dict[str, Attribute]:
         """Types of arguments and loop results, from the operations that use them."""
-        stated: dict[str, Attribute] = {}
+        declared: dict[str, Attribute] = {}
         loop_results: set[str] = set()
         links: list[tuple[str, str]] = []
         for record, after in pairwise([*dump.records, None]):
@@ -93,14 +93,14 @@ class _Reader:
                 continue
             for position, used in enumerate(record.operands):
                 if (used.startswith(("%kwarg", "%arg")) or used in loop_results) and (
-                    used not in stated
+                    used not in declared
                 ):
                     types = self.types(record.line, record.types)
                     type_ = types[position] if position < len(types) else None
                     if type_ is not None:
-                        stated[used] = type_
-        _spread(stated, links)
-        return stated
+                        declared[used] = type_
+        _propagate(declared, links)
+        return declared
 
     def types(self, line: int, text: str) -> tuple[Attribute | None, ...]:
         try:
@@ -153,11 +153,11 @@ class _Builder:
     """Builds the operations of one program; its own stack, so that nesting costs no recursion."""
 
     def __init__(
-        self, reader: _Reader, stated: dict[str, Attribute], values: dict[str, SSAValue]
+        self, reader: _Reader, declared: dict[str, Attribute], values: dict[str, SSAValue]
     ) -> None:
         self.reader = reader
         self.lines = reader.lines
-        self.stated = stated
+        self.declared = declared
         self.values = values
 
     def run(self, block: Block, dump: Dump) -> None:
@@ -231,7 +231,7 @@ class _Builder:
                 f"{name} is used before it is defined",
                 code="PK0103",
                 span=self.lines.find(record.line, name),
-                help="operations must stand behind the ones whose results they use",
+                help="operations must come after the ones whose results they use",
             )
         return value
 
@@ -248,15 +248,15 @@ class _Builder:
                 continue
             if value.type != type_ and not compatible(meta_of(value.type), meta_of(type_)):
                 raise ParseError(
-                    f"operand {record.operands[index]} of `{record.name}` is stated as "
+                    f"operand {record.operands[index]} of `{record.name}` is declared as "
                     f"`{type_}` but was defined as `{value.type}`",
                     code="PK0105",
                     span=self.lines.find(record.line, record.operands[index]),
                 )
 
     def _loop_type(self, record: Record, index: int, init: SSAValue | None) -> Attribute:
-        if index < len(record.results) and record.results[index] in self.stated:
-            return self.stated[record.results[index]]
+        if index < len(record.results) and record.results[index] in self.declared:
+            return self.declared[record.results[index]]
         return init.type if init is not None else OPAQUE
 
     def _arguments(self, op: PirOp, opener: Record, loop: Loop) -> None:
@@ -272,7 +272,7 @@ class _Builder:
                 code="PK0204",
             )
         for argument, init in zip(arguments, op.operands[1:], strict=True):
-            type_ = self.stated.get(argument.name) or init.type
+            type_ = self.declared.get(argument.name) or init.type
             value = block.insert_arg(type_, len(block.args))
             self.reader.define(self.values, argument.name, value, argument.line)
         entries = [self.reader.attributes(a.line, "", a.attrs)[1] for a in arguments]
@@ -284,16 +284,16 @@ class _Builder:
                 self.reader.define(self.values, name, value, record.line)
 
 
-def _spread(stated: dict[str, Attribute], links: list[tuple[str, str]]) -> None:
+def _propagate(declared: dict[str, Attribute], links: list[tuple[str, str]]) -> None:
     """Give an argument that is only handed on the type of where it comes from or goes."""
     neighbours: dict[str, list[str]] = {}
     for a, b in links:
         neighbours.setdefault(a, []).append(b)
         neighbours.setdefault(b, []).append(a)
-    known = [name for name in neighbours if name in stated]
+    known = [name for name in neighbours if name in declared]
     while known:
         name = known.pop()
         for other in neighbours[name]:
-            if other not in stated:
-                stated[other] = stated[name]
+            if other not in declared:
+                declared[other] = declared[name]
                 known.append(other)

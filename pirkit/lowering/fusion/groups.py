@@ -11,10 +11,10 @@ from typing import Final
 from xdsl.ir import SSAValue
 
 from pirkit.dialect.operation import PirOp
-from pirkit.lowering.fusion.equations import Unit
+from pirkit.lowering.fusion.index_equations import Unit
+from pirkit.lowering.fusion.loop_solver import Loops
+from pirkit.lowering.fusion.materialize import Choice
 from pirkit.lowering.fusion.refusal import Refusal
-from pirkit.lowering.fusion.solver import Loops
-from pirkit.lowering.fusion.staging import Choice
 
 Pair = tuple[PirOp, PirOp]
 
@@ -30,16 +30,16 @@ class Policy:
     ops: int = 512
     """Ops of a kernel."""
     tile: bool = True
-    """Whether values that are needed in several orders of loops may be kept in tiles."""
-    turns: int = 64
+    """Whether values that are needed in several orders of loops may be held in tiles."""
+    parallel_iterations: int = 64
     """Turns of the common loops that keep processors busy; fewer are fine for little work."""
-    little: int = 1 << 16
+    small_work: int = 1 << 16
     """Elements that one processor reduces in no time."""
     horizontal: bool = True
     """Whether kernels that only share inputs are joined."""
     excess: bool = False
     """Whether results of float16 and bfloat16 may stay in float32 inside of kernels."""
-    gain: bool = False
+    profitable_only: bool = False
     """Whether ops and kernels that native code does not run, or that save nothing, are left out."""
 
 
@@ -57,7 +57,7 @@ class Group:
     """Values that another kernel gives, too: this one computes them again for itself."""
     loops: Loops = field(default_factory=Loops)
     tiles: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
-    """Values that are kept in tiles, and how many additions per element it saves."""
+    """Values that are held in tiles, and how many additions per element it saves."""
     choices: list[Choice] = field(default_factory=list[Choice])
     is_straight: bool = True
     """Whether its ops read each other point by point: what an op needs of them, at one index."""

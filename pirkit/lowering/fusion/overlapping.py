@@ -12,8 +12,8 @@ from math import prod
 
 from pirkit.dialect.map_expr.tree import Reduction
 from pirkit.index.extent import expected
-from pirkit.lowering.fusion.equations import Equations, Unit
-from pirkit.lowering.fusion.solvability import cost_of
+from pirkit.lowering.fusion.index_conflicts import cost_of
+from pirkit.lowering.fusion.index_equations import Equations, Unit
 
 _OFTEN = 1.5
 """How often an element is met where windows overlap; padding meets nothing more."""

@@ -5,7 +5,7 @@ other, and an op that joins the kernels of its operands stays on theirs, so that
 about. A kernel that nobody else waits for yet rises to the level of an op that wants to join it. An
 op joins all kernels of its operands that are on its level, or none of them: then it starts a new
 one, a level higher, and a `Refusal` says why. Afterwards kernels that read the same tensors are
-joined too (`merging.py`).
+joined too (`horizontal.py`).
 """
 
 from __future__ import annotations
@@ -18,31 +18,29 @@ from xdsl.ir import Operation, SSAValue
 
 from pirkit.dialect.opdef import PURE
 from pirkit.dialect.operation import PirOp
-from pirkit.index.maps import space, witness
-from pirkit.lowering.fusion.equations import Equations, Unit
+from pirkit.index.index_maps import space, witness
 from pirkit.lowering.fusion.groups import DEFAULT, Group, Pair, Partition, Policy, too_large
+from pirkit.lowering.fusion.index_conflicts import Conflict, conflicts, recompute_cost
+from pirkit.lowering.fusion.index_equations import Equations, Unit
+from pirkit.lowering.fusion.loop_solver import JoinedLoops, elements, gathered, propagate, solve
+from pirkit.lowering.fusion.materialize import Choice, choose
 from pirkit.lowering.fusion.overlapping import Overlap, overlap_of
-from pirkit.lowering.fusion.readers import Reader
-from pirkit.lowering.fusion.recomputing import again
+from pirkit.lowering.fusion.recompute import again
 from pirkit.lowering.fusion.refusal import Refusal
-from pirkit.lowering.fusion.solvability import Conflict, conflicts, recompute_cost
-from pirkit.lowering.fusion.solver import Joined, elements, gathered, solve, spread
-from pirkit.lowering.fusion.staging import Choice, choose
+from pirkit.lowering.fusion.uses import Reader
 
 
-def partition(
-    found: Equations, policy: Policy = DEFAULT, together: Iterable[Pair] = ()
-) -> Partition:
+def partition(found: Equations, policy: Policy = DEFAULT, forced: Iterable[Pair] = ()) -> Partition:
     """Divide the ops with index maps into kernels.
 
-    Pairs of ops that are to be ``together`` are put into one kernel whatever it costs, where that
+    Pairs of ops that are to be ``forced`` are put into one kernel whatever it costs, where that
     is possible at all.
     """
-    return _Partitioner(found, policy, frozenset(together)).run()
+    return _Partitioner(found, policy, frozenset(forced)).run()
 
 
 @dataclass(frozen=True, slots=True)
-class _Staged:
+class _Materialized:
     """What a kernel keeps in tiles once an op has joined it, and what was chosen for that op."""
 
     tiles: dict[SSAValue, int]
@@ -50,10 +48,10 @@ class _Staged:
 
 
 class _Partitioner:
-    def __init__(self, found: Equations, policy: Policy, together: frozenset[Pair]) -> None:
+    def __init__(self, found: Equations, policy: Policy, forced: frozenset[Pair]) -> None:
         self.equations = found
         self.policy = policy
-        self.together = together
+        self.forced = forced
         self.level: dict[Operation, int] = {}
         self.group: dict[PirOp, Group] = {}
         self.refusals: dict[Pair, Refusal] = {}
@@ -128,7 +126,7 @@ class _Partitioner:
         if found is None or found.cost <= self.policy.recompute:
             return None
         chain = (*found.moves, found.value)
-        return None if any((u.op, unit.op) in self.together for u in chain) else found
+        return None if any((u.op, unit.op) in self.forced for u in chain) else found
 
     def start(self, unit: Unit, refusal: Refusal | None, overlap: Overlap | None = None) -> None:
         """Begin a kernel with an op, and with what it had better compute again."""
@@ -160,7 +158,7 @@ class _Partitioner:
             if value not in group.units and not (source is not None and source.is_free):
                 group.inputs[value] = None
 
-    def enter(self, unit: Unit, group: Group, joined: Joined) -> None:
+    def enter(self, unit: Unit, group: Group, joined: JoinedLoops) -> None:
         group.units[unit.result] = unit
         self.reads(unit, group)
         group.loops.extents = joined.extents
@@ -168,7 +166,7 @@ class _Partitioner:
         if joined.rows is not None:
             group.loops.rows[unit.result] = joined.rows
             if joined.new:
-                spread(unit, joined.rows, group.units, group.loops)
+                propagate(unit, joined.rows, group.units, group.loops)
         self.group[unit.op] = group
 
     def join(self, unit: Unit, groups: list[Group], level: int) -> Refusal | None:
@@ -176,36 +174,40 @@ class _Partitioner:
         members = groups[0].units
         if len(groups) > 1:
             members = {v: u for g in groups for v, u in g.units.items()}
-        joined: Joined | None = None
-        staged: _Staged | None = None
-        if not any((members[v].op, unit.op) in self.together for v in unit.tensors if v in members):
+        joined: JoinedLoops | None = None
+        materialized: _Materialized | None = None
+        if not any((members[v].op, unit.op) in self.forced for v in unit.tensors if v in members):
             refusal = self.limits(unit, groups)
             if refusal is None:
-                found = self.staged(unit, groups, members)
-                refusal, staged = (None, found) if isinstance(found, _Staged) else (found, None)
+                found = self.materialized(unit, groups, members)
+                refusal, materialized = (
+                    (None, found) if isinstance(found, _Materialized) else (found, None)
+                )
             if refusal is not None:
                 return refusal
             joined = solve(unit, [g.loops for g in groups], members)
             refusal = self.serial(unit, groups, joined)
             if refusal is not None:
-                joined = _by_turns(unit, groups, joined)
+                joined = _serialized(unit, groups, joined)
             if joined is None:
                 return refusal
         if any(r.decides and r.source in members for r in unit.reads):
             return self.waits_for_indices(unit, members)
         sink = next((members[v] for v in unit.tensors if v in members and members[v].is_sink), None)
         if sink is not None:
-            reason = "it writes where the data say: what reads it waits until all is written"
+            reason = "it writes at data-dependent indices: what reads it waits until all is written"
             return Refusal("stage", (sink.op, unit.op), reason)
         joined = joined or solve(unit, [g.loops for g in groups], members)
         group = self.merged(groups, joined, level)
-        group.tiles = {} if staged is None else staged.tiles
-        group.choices += [] if staged is None or staged.choice is None else [staged.choice]
+        group.tiles = {} if materialized is None else materialized.tiles
+        group.choices += (
+            [] if materialized is None or materialized.choice is None else [materialized.choice]
+        )
         group.is_straight = all(g.is_straight for g in groups) and _reads_straight(unit, members)
         self.enter(unit, group, joined)
         return None
 
-    def merged(self, groups: list[Group], joined: Joined, level: int) -> Group:
+    def merged(self, groups: list[Group], joined: JoinedLoops, level: int) -> Group:
         into = max(groups, key=lambda g: len(g.units))
         into.level = level
         for group in groups:
@@ -221,66 +223,66 @@ class _Partitioner:
         held = [*(v for g in groups for v in g.inputs), *unit.tensors]
         inputs = {v for v in held if not any(v in g.units for g in groups)}
         count = 1 + sum(len(g.units) for g in groups)
-        told = too_large(len(inputs), count, self.policy)
-        if told is None:
+        limit = too_large(len(inputs), count, self.policy)
+        if limit is None:
             return None
-        return Refusal("limit", (_first(unit, groups), unit.op), told[0], remedy=told[1])
+        return Refusal("limit", (_first(unit, groups), unit.op), limit[0], remedy=limit[1])
 
     def waits_for_indices(self, unit: Unit, members: dict[SSAValue, Unit]) -> Refusal:
         decides = next(r.source for r in unit.reads if r.decides and r.source in members)
         reason = "its elements decide where others are read: they have to be stored first"
         return Refusal("stage", (members[decides].op, unit.op), reason)
 
-    def staged(
+    def materialized(
         self, unit: Unit, groups: list[Group], members: dict[SSAValue, Unit]
-    ) -> _Staged | Refusal:
+    ) -> _Materialized | Refusal:
         """How the kernel serves an op that needs members at several indices; or why it does not."""
-        kept = {v: cost for g in groups for v, cost in g.tiles.items()}
+        tiled = {v: cost for g in groups for v, cost in g.tiles.items()}
         inside = [r for r in unit.reads if r.source in members]
         at = {r.index for r in inside if not members[r.source].is_reduction}
         is_straight = all(g.is_straight for g in groups)
-        if not kept and (len(inside) < 2 or (len(at) < 2 and is_straight)):
-            return _Staged({})
-        reader = Reader(unit, members, kept, self.equations.is_free)
+        if not tiled and (len(inside) < 2 or (len(at) < 2 and is_straight)):
+            return _Materialized({})
+        reader = Reader(unit, members, tiled, self.equations.is_free)
         needs = reader.needs()
-        if kept and needs is not None and not reader.keeps_tiles(needs):
-            return self.without_tiles(unit, members, kept)
+        if tiled and needs is not None and not reader.reads_tiles_directly(needs):
+            return self.without_tiles(unit, members, tiled)
         if needs is None:
             op = members[inside[0].source].op
             return Refusal("limit", (op, unit.op), "too many derivations of indices to follow")
         again = reader.additions(needs)
         if not again:
-            return _Staged(kept)
+            return _Materialized(tiled)
         choice = choose(reader, needs, self.policy.recompute, self.policy.tile)
         if choice.way == "cut":
-            return self.unsolvable(unit, members, kept, choice)
+            return self.unsolvable(unit, members, tiled, choice)
         if choice.way == "tile":
             first, *others = [u.result for u in choice.values]
-            kept |= {first: again, **dict.fromkeys(others, 0)}
-        return _Staged(kept, choice)
+            tiled |= {first: again, **dict.fromkeys(others, 0)}
+        return _Materialized(tiled, choice)
 
     def without_tiles(
-        self, unit: Unit, members: dict[SSAValue, Unit], kept: dict[SSAValue, int]
-    ) -> _Staged | Refusal:
-        """What is kept in tiles is computed again, as tiles do not serve an op that joins."""
+        self, unit: Unit, members: dict[SSAValue, Unit], tiled: dict[SSAValue, int]
+    ) -> _Materialized | Refusal:
+        """What is held in tiles is computed again, as tiles do not serve an op that joins."""
         reader = Reader(unit, members, (), self.equations.is_free)
         needs = reader.needs()
-        cost = max(sum(kept.values()), 0 if needs is None else reader.additions(needs))
+        cost = max(sum(tiled.values()), 0 if needs is None else reader.additions(needs))
         if needs is not None and cost <= self.policy.recompute:
-            return _Staged({})
-        source = members[next(iter(kept))]
-        reason = f"computing again what is kept in tiles would cost {cost} additions per element"
+            return _Materialized({})
+        source = members[next(iter(tiled))]
+        reason = f"computing again what is held in tiles would cost {cost} additions per element"
         return Refusal("cost", (source.op, unit.op), reason, remedy=f"fuse{{recompute={cost}}}")
 
     def unsolvable(
         self,
         unit: Unit,
         members: dict[SSAValue, Unit],
-        kept: dict[SSAValue, int],
+        tiled: dict[SSAValue, int],
         choice: Choice,
     ) -> Refusal:
         """Why an op does not join whose operands would have to be computed several times."""
-        found = conflicts(unit, {v: u for v, u in members.items() if v not in kept})
+        found = conflicts(unit, {v: u for v, u in members.items() if v not in tiled})
         ops = (choice.values[0].op, unit.op)
         if found is None:
             return Refusal("limit", ops, "too many derivations of indices to follow")
@@ -306,18 +308,27 @@ class _Partitioner:
             "index-conflict", ops, reason, tensor, *paths, point, remedy, choice.costs
         )  # fmt: skip
 
-    def serial(self, unit: Unit, groups: list[Group], joined: Joined) -> Refusal | None:
-        turns = elements(joined.extents.values())
-        had = max((g.loops.turns for g in groups if g.loops.rows), default=0)
+    def serial(self, unit: Unit, groups: list[Group], joined: JoinedLoops) -> Refusal | None:
+        parallel_iterations = elements(joined.extents.values())
+        before = max((g.loops.parallel_iterations for g in groups if g.loops.rows), default=0)
         own = elements(unit.meta.shape) if unit.is_reduction else 0
-        if turns >= min(max(had, own), self.policy.turns) or joined.work <= self.policy.little:
+        if (
+            parallel_iterations >= min(max(before, own), self.policy.parallel_iterations)
+            or joined.work <= self.policy.small_work
+        ):
             return None
-        if not had:
+        if not before:
             return None
-        common = f"loops of only {turns} turns" if turns > 1 else "no loops"
+        common = (
+            f"loops of only {parallel_iterations} iterations"
+            if parallel_iterations > 1
+            else "no loops"
+        )
         reason = f"they have {common} in common: one waits for all of the other"
         ops = (_first(unit, groups), unit.op)
-        return Refusal("stage", ops, reason, remedy=f"fuse{{turns={turns}}}")
+        return Refusal(
+            "stage", ops, reason, remedy=f"fuse{{parallel-iterations={parallel_iterations}}}"
+        )
 
 
 def _reads_straight(unit: Unit, members: Mapping[SSAValue, Unit]) -> bool:
@@ -329,13 +340,13 @@ def _reads_straight(unit: Unit, members: Mapping[SSAValue, Unit]) -> bool:
     return all(r.index == here or members[r.source].is_reduction for r in inside)
 
 
-def _by_turns(unit: Unit, groups: list[Group], joined: Joined) -> Joined | None:
-    """How a reduction joins that is put together while the common loops turn, if it can."""
+def _serialized(unit: Unit, groups: list[Group], joined: JoinedLoops) -> JoinedLoops | None:
+    """How a reduction joins that is accumulated over the common loops, if it can."""
     held = [g.loops for g in groups if g.loops.rows]
     rows = gathered(unit, held[0]) if len(held) == 1 else None
     if rows is None:
         return None
-    return Joined(rows, {}, dict(held[0].extents), False, joined.work)
+    return JoinedLoops(rows, {}, dict(held[0].extents), False, joined.work)
 
 
 def _overlaps(unit: Unit, found: Overlap) -> Refusal:

@@ -11,8 +11,8 @@ from xdsl.ir import SSAValue
 
 from pirkit.dialect.operation import PirOp, describe
 from pirkit.index.expr import Iter
-from pirkit.index.maps import Index, bindings, compose, evaluate, space
-from pirkit.lowering.fusion.solvability import Derivation, Step
+from pirkit.index.index_maps import Index, bindings, compose, evaluate, space
+from pirkit.lowering.fusion.index_conflicts import Derivation, Step
 
 KINDS: Final = (
     "opaque", "index-conflict", "stage", "cost", "limit", "cycle", "alias", "guard",

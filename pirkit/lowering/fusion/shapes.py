@@ -9,7 +9,7 @@ from xdsl.ir import SSAValue
 
 from pirkit.dialect.infer import constant_array
 from pirkit.dialect.map_expr.call import call_of, declared, undecided
-from pirkit.dialect.map_expr.naming import Dims, Sizes, result_shapes
+from pirkit.dialect.map_expr.symbolic_shapes import Dims, Sizes, result_shapes
 from pirkit.dialect.map_expr.tree import Opaque
 from pirkit.dialect.operation import PirOp
 from pirkit.index.extent import Undecided
@@ -21,7 +21,7 @@ class Shapes:
 
     def __init__(self) -> None:
         self.sizes = Sizes()
-        self._told: dict[SSAValue, TensorMeta] = {}
+        self._known_value: dict[SSAValue, TensorMeta] = {}
         self._named: dict[SSAValue, Meta | None] = {}
         self._numbers: dict[SSAValue, tuple[int, ...] | None] = {}
 
@@ -29,8 +29,8 @@ class Shapes:
         """Find out the shapes of an op's results; or say what they depend on."""
         rule = result_shapes.get(op.definition)
         metas = [None if r is None else declared(r) for r in op.result_slots]
-        stated = (*metas, *map(declared, op.operands))
-        if rule is None or all(not isinstance(m, TensorMeta) or m.is_static for m in stated):
+        in_program = (*metas, *map(declared, op.operands))
+        if rule is None or all(not isinstance(m, TensorMeta) or m.is_static for m in in_program):
             return None
         call = call_of(op, self.named, numbers=self.numbers)
         if isinstance(call, Opaque):
@@ -41,20 +41,20 @@ class Shapes:
             return undecided(question)
         for value, meta, shape in zip(op.result_slots, metas, shapes, strict=False):
             if value is not None and isinstance(meta, TensorMeta) and len(shape) == meta.rank:
-                self._told[value] = meta.with_shape(map(self._agreed, meta.shape, shape))
+                self._known_value[value] = meta.with_shape(map(self._agreed, meta.shape, shape))
         return None
 
-    def _agreed(self, stated: int, told: int | None) -> int:
+    def _agreed(self, in_program: int, inferred: int | None) -> int:
         """The size that a type states, or else the one that the rules tell."""
-        if told is None:
-            return stated
-        if stated != UNKNOWN:
-            self.sizes.check("equal", told, stated)
-        return told if stated == UNKNOWN else stated
+        if inferred is None:
+            return in_program
+        if in_program != UNKNOWN:
+            self.sizes.check("equal", inferred, in_program)
+        return inferred if in_program == UNKNOWN else in_program
 
-    def told(self, value: SSAValue) -> Meta | None:
+    def inferred(self, value: SSAValue) -> Meta | None:
         """What the type and the rules tell of a value; sizes may be UNKNOWN."""
-        return self._told.get(value) or declared(value)
+        return self._known_value.get(value) or declared(value)
 
     def named(self, value: SSAValue) -> Meta | None:
         """The meta of a value, every size of it a number or a name."""
@@ -62,7 +62,7 @@ class Shapes:
         if isinstance(owner, PirOp) and owner.name == "pir.combine":
             return VecMeta(tuple([cast(TensorMeta, self.named(v)) for v in owner.operands]))
         if value not in self._named:
-            meta = self.told(value)
+            meta = self.inferred(value)
             if isinstance(meta, TensorMeta) and not meta.is_static:
                 new = self.sizes.new
                 meta = meta.with_shape([new() if n == UNKNOWN else n for n in meta.shape])

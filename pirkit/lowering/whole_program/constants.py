@@ -12,7 +12,7 @@ from pirkit.runtime.plan import Call
 
 Array = np.ndarray[Any, Any]
 
-MOST_BYTES: Final = 1 << 24
+MAX_BYTES_IN_TILES: Final = 1 << 24
 """Bytes of a constant up to which its elements are a part of the program."""
 
 
@@ -22,6 +22,6 @@ def constant_of(call: Call, meta: TensorMeta) -> Array | None:
     if any(i is not None for i in call.inputs) or definition is None:
         return None
     rule = reference.get(definition.base)
-    if rule is None or meta.numel * meta.dtype.itemsize > MOST_BYTES:
+    if rule is None or meta.numel * meta.dtype.itemsize > MAX_BYTES_IN_TILES:
         return None
     return np.ascontiguousarray(np.broadcast_to(rule(**call.attrs), meta.shape), meta.dtype.np)

@@ -1,6 +1,7 @@
 """The BLAS that numpy brings: whether it is known, and for which CPU its kernels are.
 
-Native code has products of its own (`lowering/codegen/gemm.py`); plans leave small ones to numpy.
+Native code has products of its own (`lowering/codegen/matmul/gemm.py`); plans leave small ones to
+numpy.
 An OpenBLAS chooses kernels for the CPU when it is loaded, or those that
 ``OPENBLAS_CORETYPE`` names: older ones take twice as long and more, which nobody sees.
 """
@@ -83,5 +84,5 @@ def _vector_bits() -> int:
     config = cast("dict[str, Any]", np.show_config(mode="dicts"))
     simd = cast("dict[str, list[str]]", config.get("SIMD Extensions", {}))
     names = " ".join([*simd.get("baseline", []), *simd.get("found", [])]).upper()
-    wide = 512 if "AVX512" in names or "X86_V4" in names else 0
-    return wide or (256 if "AVX2" in names or "X86_V3" in names else 128)
+    bits_by_feature = 512 if "AVX512" in names or "X86_V4" in names else 0
+    return bits_by_feature or (256 if "AVX2" in names or "X86_V3" in names else 128)

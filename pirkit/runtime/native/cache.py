@@ -23,8 +23,8 @@ from typing import Final
 import platformdirs
 
 from pirkit.diag.errors import ArtifactError
-from pirkit.diag.sources import SOURCES, Sources
-from pirkit.runtime.replacing import replacing
+from pirkit.diag.source_files import SOURCES, Sources
+from pirkit.runtime.atomic_write import atomic_write
 
 _MAGIC: Final = b"pirkit-native-1\n"
 _SECRET_BYTES: Final = 32
@@ -83,7 +83,7 @@ class ObjectCache:
             if path.exists() and not path.is_file():  # a pipe is written to, and waits for a reader
                 path.unlink()
             # the tag tells an entry that is torn: there is nothing to wait for
-            with replacing(str(path), durable=False) as file:
+            with atomic_write(str(path), durable=False) as file:
                 file.write(_MAGIC + self._tag(key, payload) + payload)
         except (ArtifactError, OSError):
             return

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from pirkit.runtime.native.pool import MOST_WORKERS
+from pirkit.runtime.native.pool import MAX_WORKERS
 
 _PAIRS: Final = (
     *(
@@ -105,7 +105,7 @@ if hasattr(os, "register_at_fork"):
 class _Allowed(threading.local):
     """Threads that native code bound or run by this thread may use."""
 
-    threads = MOST_WORKERS + 1
+    threads = MAX_WORKERS + 1
 
 
 _ALLOWED: Final = _Allowed()

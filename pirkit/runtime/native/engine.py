@@ -13,9 +13,9 @@ from itertools import count
 from typing import Any
 
 from pirkit.diag.errors import InternalError
-from pirkit.runtime.native import objects
+from pirkit.runtime.native import object_compiler
+from pirkit.runtime.native.compile_stats import COMPILE_STATS
 from pirkit.runtime.native.llvm import LLVM_LOCK, llvm
-from pirkit.runtime.native.tally import TALLY
 from pirkit.runtime.native.target import Target, host
 
 _lock = threading.RLock()
@@ -32,7 +32,7 @@ class Library:
 
 @cache
 def _linker(target: Target) -> Any:
-    machine = objects.machine(target.triple, target.cpu, target.features)
+    machine = object_compiler.machine(target.triple, target.cpu, target.features)
     return llvm.create_lljit_compiler(machine, suppress_errors=True)
 
 
@@ -41,7 +41,9 @@ def compile_ir(text: str, target: Target | None = None) -> bytes:
     made_for = target or host()
     with _lock:
         try:
-            return objects.object_code(text, made_for.triple, made_for.cpu, made_for.features)
+            return object_compiler.object_code(
+                text, made_for.triple, made_for.cpu, made_for.features
+            )
         except RuntimeError as error:
             raise refused(str(error)) from error
 
@@ -60,8 +62,8 @@ def load(image: bytes, symbols: Sequence[str]) -> Library:
         for symbol in symbols:
             builder.export_symbol(symbol)
         tracker = builder.link(linker, f"pirkit{next(_names)}")
-        TALLY.linked += 1
-        TALLY.linking += time.thread_time() - start
+        COMPILE_STATS.linked += 1
+        COMPILE_STATS.linking += time.thread_time() - start
         return Library({symbol: tracker[symbol] for symbol in symbols}, (tracker, linker))
 
 

@@ -18,7 +18,7 @@ from pirkit.runtime.tensor.allocator import HOST, SMALL
 
 Array = np.ndarray[Any, Any]
 
-_WORTH_SHARING_NS: Final = 20_000
+_MIN_SHARED_NS: Final = 20_000
 _CHUNKS_PER_THREAD: Final = 4
 _LINE: Final = 64
 _KERNEL: Final = ctypes.CFUNCTYPE(None, ctypes.c_void_p, *[ctypes.c_int64] * 3)
@@ -40,9 +40,9 @@ class Code:
     sizes: tuple[int, ...]
 
 
-def sharing(code: Code) -> tuple[int, int]:
+def thread_share(code: Code) -> tuple[int, int]:
     """How many threads a call of a kernel is worth, and how many blocks one takes at a time."""
-    worth = AVAILABLE and code.work > _WORTH_SHARING_NS and code.blocks > 1
+    worth = AVAILABLE and code.work > _MIN_SHARED_NS and code.blocks > 1
     threads = min(pool().threads, allowed_threads()) if worth else 1
     return threads, max(1, code.blocks // (threads * _CHUNKS_PER_THREAD))
 
@@ -111,17 +111,17 @@ class NativeFunction:
     def _call(self, owned: tuple[Any, ...]) -> tuple[Callable[[], None], Any]:
         """A call, and the block in which it finds the addresses of its operands."""
         code = self.code
-        threads, chunk = sharing(code)
+        threads, chunk = thread_share(code)
         scratch = ctypes.create_string_buffer(code.scratch * threads + _LINE)
         start = -(-ctypes.addressof(scratch) // _LINE) * _LINE
         count = len(code.sizes)
         block = (ctypes.c_size_t * (count + 1))(*[0] * count, start)
         # what must live as long as the call does
         owned = (*owned, scratch, block, self.library)
-        where = ctypes.addressof(block)
+        address = ctypes.addressof(block)
         if threads == 1:
-            return _Alone(_KERNEL(self.address), where, code.blocks, owned), block
-        return _Shared(self.address, where, code.blocks, chunk, threads, owned), block
+            return _SingleThreaded(_KERNEL(self.address), address, code.blocks, owned), block
+        return _MultiThreaded(self.address, address, code.blocks, chunk, threads, owned), block
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,29 +155,29 @@ class NativeSequence:
             return calls[0][0]
 
         def run(addresses: Sequence[int]) -> None:
-            every = [*addresses, *(a.ctypes.data for a in own)]
+            all_addresses = [*addresses, *(a.ctypes.data for a in own)]
             for call, places in calls:
-                call([every[k] for k in places])
+                call([all_addresses[k] for k in places])
             assert own is not None  # lives as long as the call
 
         return run
 
 
 @dataclass(frozen=True, slots=True)
-class _Alone:
+class _SingleThreaded:
     kernel: Callable[[int, int, int, int], None]
-    where: int
+    arguments: int
     blocks: int
     owned: object
 
     def __call__(self) -> None:
-        self.kernel(self.where, 0, 0, self.blocks)
+        self.kernel(self.arguments, 0, 0, self.blocks)
 
 
 @dataclass(frozen=True, slots=True)
-class _Shared:
+class _MultiThreaded:
     address: int
-    where: int
+    arguments: int
     blocks: int
     chunk: int
     threads: int
@@ -186,7 +186,7 @@ class _Shared:
     def __call__(self) -> None:
         current = pool()
         current.run(
-            current.address, self.address, self.where, self.blocks, self.chunk, self.threads
+            current.address, self.address, self.arguments, self.blocks, self.chunk, self.threads
         )
 
 

@@ -16,17 +16,17 @@ from typing import Any, Final
 import numpy as np
 
 from pirkit.diag.once import once
+from pirkit.runtime.native.cached_ir import compile_cached_ir
 from pirkit.runtime.native.engine import Library, load
-from pirkit.runtime.native.function import NativeFunction, sharing
-from pirkit.runtime.native.kept import kept_ir
-from pirkit.runtime.native.launch_ir import FUNCTION, HEADER, UNFIT, launch_text
+from pirkit.runtime.native.function import NativeFunction, thread_share
+from pirkit.runtime.native.launch_ir import FUNCTION, HEADER, NOT_CONTIGUOUS, launch_text
 from pirkit.runtime.native.pool import pool
-from pirkit.runtime.native.program import BRIEF_NS, knows_memory
+from pirkit.runtime.native.program import GIL_HOLD_NS, memory_layout_is_known
 from pirkit.runtime.native.records_ir import RECORD
 from pirkit.runtime.tensor.buffer import address_of
 
 Array = np.ndarray[Any, Any]
-Go = Callable[[], int]
+LaunchCall = Callable[[], int]
 
 _LINE: Final = 64
 _CALL: Final = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.py_object)
@@ -38,25 +38,25 @@ _ITEMS: Final = object.__basicsize__ + 8
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class LaunchFunction:
     """A function with the numbers of its operands; behind it some marks are looked at."""
 
     function: NativeFunction
     operands: tuple[int, ...]
-    marks: range = range(0)
+    flags: range = range(0)
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class LaunchPart:
     """What one step hands to a launch: its functions, over operands that it has numbered.
 
-    ``own`` are operands that it brings itself; ``marks`` those that are bytes which functions set
+    ``own`` are operands that it brings itself; ``flags`` those that are bytes which functions set
     where data do not keep to what is demanded, as many as its works look at.
     """
 
-    works: tuple[Work, ...]
+    works: tuple[LaunchFunction, ...]
     own: Mapping[int, Array] = field(default_factory=dict[int, Array])
-    marks: tuple[int, ...] = ()
+    flags: tuple[int, ...] = ()
 
 
 Key = tuple[int, int]
@@ -69,44 +69,44 @@ class Launch:
     Not to be run twice at a time: scratch memory and arguments are its own.
     """
 
-    def __init__(self, pieces: Sequence[Piece]) -> None:
+    def __init__(self, parts: Sequence[LaunchPart]) -> None:
         self.places: dict[Key, list[int]] = {}
-        self.marks = np.zeros(sum(len(piece.marks) for piece in pieces), np.uint8)
-        self.owned: list[Any] = [self.marks]
-        self.shares = False
+        self.flags = np.zeros(sum(len(part.flags) for part in parts), np.uint8)
+        self.owned: list[Any] = [self.flags]
+        self.uses_pool = False
         self.work = 0
         words: list[int] = []
         first = 0
-        for number, piece in enumerate(pieces):
-            for work in piece.works:
+        for number, part in enumerate(parts):
+            for work in part.works:
                 words += self._record(number, work, first)
-            for operand, array in piece.own.items():
-                self.fix((number, operand), array)
-            for k, operand in enumerate(piece.marks, first):
-                self.fix((number, operand), self.marks[k:])
-            first += len(piece.marks)
+            for operand, array in part.own.items():
+                self.fix_operand((number, operand), array)
+            for k, operand in enumerate(part.flags, first):
+                self.fix_operand((number, operand), self.flags[k:])
+            first += len(part.flags)
         self.records = (ctypes.c_size_t * max(len(words), 1))(*words)
         self.count = len(words) // len(RECORD)
-        self.is_brief = not self.shares and self.work < BRIEF_NS
+        self.holds_gil = not self.uses_pool and self.work < GIL_HOLD_NS
 
-    def _record(self, piece: int, work: Work, first: int) -> tuple[int, ...]:
+    def _record(self, part: int, work: LaunchFunction, first: int) -> tuple[int, ...]:
         code = work.function.code
         self.work += code.work
-        threads, chunk = sharing(code)
-        self.shares = self.shares or threads > 1
+        threads, chunk = thread_share(code)
+        self.uses_pool = self.uses_pool or threads > 1
         scratch = ctypes.create_string_buffer(code.scratch * threads + _LINE)
         start = -(-ctypes.addressof(scratch) // _LINE) * _LINE
         count = len(work.operands)
         block = (ctypes.c_size_t * (count + 1))(*[0] * count, start)
-        where = ctypes.addressof(block)
+        address = ctypes.addressof(block)
         for position, operand in enumerate(work.operands):
-            self.places.setdefault((piece, operand), []).append(where + 8 * position)
+            self.places.setdefault((part, operand), []).append(address + 8 * position)
         self.owned += [block, scratch, work.function]
-        marked = len(work.marks)
-        marks = address_of(self.marks) + first + work.marks.start if marked else 0
-        return work.function.address, where, code.blocks, chunk, threads, marks, marked
+        marked = len(work.flags)
+        flags = address_of(self.flags) + first + work.flags.start if marked else 0
+        return work.function.address, address, code.blocks, chunk, threads, flags, marked
 
-    def fix(self, operand: Key, array: Array) -> None:
+    def fix_operand(self, operand: Key, array: Array) -> None:
         """An operand is in this array from here on. The caller answers for its size."""
         self.owned.append(array)
         self._write(operand, address_of(array))
@@ -115,13 +115,13 @@ class Launch:
         for place in self.places.get(operand, ()):
             ctypes.c_size_t.from_address(place).value = address
 
-    def broken(self) -> int:
+    def first_failed(self) -> int:
         """The first mark that is set; they are as new then."""
-        first = int(np.flatnonzero(self.marks)[0])
-        self.marks[...] = 0
+        first = int(np.flatnonzero(self.flags)[0])
+        self.flags[...] = 0
         return first
 
-    def over(self, values: list[Any], cells: Mapping[Key, int]) -> Go:
+    def over_cells(self, values: list[Any], cells: Mapping[Key, int]) -> LaunchCall:
         """A call that finds operands in cells of a list, which it runs over again and again.
 
         It gives DONE, or BROKEN where a function set a mark, or UNFIT, having done nothing, where
@@ -135,30 +135,30 @@ class Launch:
             "count": self.count,
             "cells": id(values),
             "patches": ctypes.addressof(flat),
-            "patched": len(patches) if _knows_lists() else 0,
+            "patched": len(patches) if _list_layout_is_known() else 0,
             "array": id(np.ndarray),
         }
         for name, word in known.items():
             header[HEADER[name]] = word
-        kind = _CALL_BRIEF if self.is_brief else _CALL
+        kind = _CALL_BRIEF if self.holds_gil else _CALL
         library = _library()
         owned = (self, header, flat, values, library)
         go = partial(kind(library.addresses[FUNCTION]), ctypes.addressof(header), owned)
-        if self.shares:
-            go = partial(_share, header, go)
-        return go if _knows_lists() else partial(self._slowly, go, values, cells)
+        if self.uses_pool:
+            go = partial(_attach_pool, header, go)
+        return go if _list_layout_is_known() else partial(self._bind_and_call, go, values, cells)
 
-    def _slowly(self, go: Go, values: list[Any], cells: Mapping[Key, int]) -> int:
+    def _bind_and_call(self, go: LaunchCall, values: list[Any], cells: Mapping[Key, int]) -> int:
         """Find the operands as numpy tells them."""
         for operand, cell in cells.items():
             array = values[cell]
             if not (array.flags.c_contiguous and array.flags.aligned):
-                return UNFIT
+                return NOT_CONTIGUOUS
             self._write(operand, address_of(array))
         return go()
 
 
-def _share(header: Any, go: Go) -> int:
+def _attach_pool(header: Any, go: LaunchCall) -> int:
     """Run with the pool of this process: a child of a fork has another one."""
     current = pool()
     header[HEADER["share"]] = current.run_address
@@ -168,15 +168,18 @@ def _share(header: Any, go: Go) -> int:
 
 @once
 def _library() -> Library:
-    return load(kept_ir(launch_text(_ITEMS)), [FUNCTION])
+    return load(compile_cached_ir(launch_text(_ITEMS)), [FUNCTION])
 
 
 @cache
-def _knows_lists() -> bool:
+def _list_layout_is_known() -> bool:
     """Whether lists and arrays lie in memory as we think, seen from some that we know."""
-    if not knows_memory():
+    if not memory_layout_is_known():
         return False
     held: list[Any] = [HEADER, _CALL]
-    where = ctypes.c_size_t.from_address(id(held) + _ITEMS).value
+    address = ctypes.c_size_t.from_address(id(held) + _ITEMS).value
     size = ctypes.c_size_t.from_address(id(held) + object.__basicsize__).value
-    return size == 2 and tuple((ctypes.c_size_t * 2).from_address(where)) == (id(HEADER), id(_CALL))
+    return size == 2 and tuple((ctypes.c_size_t * 2).from_address(address)) == (
+        id(HEADER),
+        id(_CALL),
+    )

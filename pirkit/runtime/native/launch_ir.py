@@ -26,9 +26,9 @@ arrays.
 """
 
 DONE: Final = 0
-UNFIT: Final = 1
+NOT_CONTIGUOUS: Final = 1
 """An operand does not lie in rows, and nothing has run."""
-BROKEN: Final = 2
+ASSERTION_FAILED: Final = 2
 """A mark is set, and nothing has run behind the function that set it."""
 
 _TEXT: Final = Template("""
@@ -96,9 +96,9 @@ def launch_text(items: int) -> str:
         **places,
         flags=str(CONTIGUOUS_AND_ALIGNED),
         items=str(items),
-        UNFIT=str(UNFIT),
+        UNFIT=str(NOT_CONTIGUOUS),
         DONE=str(DONE),
         ALL=str(ALL),
-        BROKEN=str(BROKEN),
+        BROKEN=str(ASSERTION_FAILED),
     )
     return f"{run_text('run', 'private')}{launch}"

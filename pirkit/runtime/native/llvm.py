@@ -1,4 +1,5 @@
-"""llvmlite, which comes without types: `objects.py` alone, which runs by itself, imports it too."""
+"""llvmlite, which comes without types: `object_compiler.py` alone, which runs by itself, imports
+it too."""
 
 from __future__ import annotations
 

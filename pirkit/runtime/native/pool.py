@@ -17,9 +17,9 @@ from typing import Final, Literal
 
 from pirkit.diag.errors import UsageError
 from pirkit.diag.once import once
+from pirkit.runtime.native.cached_ir import compile_cached_ir
 from pirkit.runtime.native.engine import Library, load
-from pirkit.runtime.native.kept import kept_ir
-from pirkit.runtime.native.pool_ir import FIELDS, FUNCTIONS, MOST_WORKERS, POOL_BYTES, pool_text
+from pirkit.runtime.native.pool_ir import FIELDS, FUNCTIONS, MAX_WORKERS, POOL_BYTES, pool_text
 from pirkit.runtime.native.target import host
 
 _SPINS: Final = 4000
@@ -37,7 +37,7 @@ _START: Final = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64
 _STOP: Final = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
 
 
-def wanted_threads() -> int:
+def thread_count() -> int:
     """Threads to use: PIRKIT_NUM_THREADS, else OMP_NUM_THREADS, else the CPUs we may run on.
 
     Raises UsageError for a value that is not a positive number.
@@ -48,10 +48,10 @@ def wanted_threads() -> int:
             continue
         if not text.isdecimal() or int(text) < 1:
             raise UsageError(f"{name} is `{text}`, not a positive number", code="PK0705")
-        return min(int(text), MOST_WORKERS + 1)
+        return min(int(text), MAX_WORKERS + 1)
     if hasattr(os, "sched_getaffinity"):
-        return min(len(os.sched_getaffinity(0)), MOST_WORKERS + 1)
-    return min(os.cpu_count() or 1, MOST_WORKERS + 1)
+        return min(len(os.sched_getaffinity(0)), MAX_WORKERS + 1)
+    return min(os.cpu_count() or 1, MAX_WORKERS + 1)
 
 
 class Pool:
@@ -98,7 +98,7 @@ class _Shared:
 
 @once
 def _library() -> Library:
-    return load(kept_ir(pool_text(host().triple)), FUNCTIONS)
+    return load(compile_cached_ir(pool_text(host().triple)), FUNCTIONS)
 
 
 def pool() -> Pool:
@@ -106,7 +106,7 @@ def pool() -> Pool:
     if _Shared.pool is None:
         with _lock:
             if _Shared.pool is None:
-                _Shared.pool = Pool(wanted_threads())
+                _Shared.pool = Pool(thread_count())
     return _Shared.pool
 
 

@@ -23,8 +23,8 @@ FIELDS: Final = {
 }  # fmt: skip
 """Bytes from the start; what is written by different threads lies on different cache lines."""
 
-MOST_WORKERS: Final = 1024
-POOL_BYTES: Final = FIELDS["threads"] + 8 * MOST_WORKERS
+MAX_WORKERS: Final = 1024
+POOL_BYTES: Final = FIELDS["threads"] + 8 * MAX_WORKERS
 CLOSED: Final = 1 << 32
 
 FUNCTIONS: Final = ("pirkit_pool_start", "pirkit_pool_run", "pirkit_pool_stop")

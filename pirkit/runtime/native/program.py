@@ -20,17 +20,17 @@ import numpy as np
 from pirkit.diag.errors import InternalError, RuntimeFault
 from pirkit.diag.once import once
 from pirkit.runtime.meta import TensorMeta
-from pirkit.runtime.native.demands import Demanded
+from pirkit.runtime.native.cached_ir import compile_cached_ir
+from pirkit.runtime.native.data_assertions import DataAssertion
 from pirkit.runtime.native.engine import Library, load
-from pirkit.runtime.native.function import NativeFunction, new_array, sharing
-from pirkit.runtime.native.kept import kept_ir
+from pirkit.runtime.native.function import NativeFunction, new_array, thread_share
 from pirkit.runtime.native.pool import pool
 from pirkit.runtime.native.program_ir import (
     CONTIGUOUS_AND_ALIGNED,
     FUNCTIONS,
     HEADER,
     LAYOUT,
-    MOST_AXES,
+    MAX_AXES,
     WANTED,
     program_text,
 )
@@ -47,7 +47,7 @@ _CALL: Final = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.py_objec
 _CALL_BRIEF: Final = ctypes.PYFUNCTYPE(
     ctypes.c_int64, ctypes.c_void_p, ctypes.py_object, ctypes.py_object
 )
-BRIEF_NS: Final = 50_000
+GIL_HOLD_NS: Final = 50_000
 """Calls shorter than this keep Python's lock: to give it away and get it back costs more."""
 
 
@@ -57,7 +57,7 @@ class ProgramStep:
 
     function: NativeFunction
     operands: tuple[int, ...]
-    marks: range = range(0)
+    flags: range = range(0)
     """Bytes of the memory that it sets where data do not keep to what is demanded."""
 
 
@@ -78,7 +78,7 @@ class NativeProgram:
     the program is made of.
 
     Raises RuntimeFault (PK0902, PK0903) for operands that the program was not made for, and what
-    `Demanded` tells for data.
+    `DataAssertion` tells for data.
     """
 
     inputs: tuple[TensorMeta, ...]
@@ -91,9 +91,9 @@ class NativeProgram:
     in_place: frozenset[tuple[int, int]] = frozenset()
     """Pairs of a result and an input that may be one array."""
     contents: tuple[Content, ...] = ()
-    marks: int = 0
-    demands: tuple[Demanded, ...] = ()
-    """What data must keep to; the first mark lies ``marks`` bytes from where the memory begins."""
+    flags: int = 0
+    demands: tuple[DataAssertion, ...] = ()
+    """What data must keep to; the first mark lies ``flags`` bytes from where the memory begins."""
 
     def __post_init__(self) -> None:
         self.work = sum(s.function.code.work for s in self.steps)
@@ -151,38 +151,38 @@ class _Session:
         for part in program.contents:
             first = start + part.offset
             self.arena[first : first + len(part.content)] = np.frombuffer(part.content, np.uint8)
-        first = start + program.marks
-        self.marks = self.arena[first : first + len(program.demands)]
-        self.marks[...] = 0
+        first = start + program.flags
+        self.flags = self.arena[first : first + len(program.demands)]
+        self.flags[...] = 0
         steps = program.steps
         self.records = (ctypes.c_size_t * (len(RECORD) * max(len(steps), 1)))()
         self.header = (ctypes.c_size_t * len(HEADER))()
         self.owned: list[Any] = []
         self.places: list[list[int]] = [[] for _ in (*program.inputs, *program.results)]
         """For each input and result, where its address belongs."""
-        self.shares = False
+        self.uses_pool = False
         for number, step in enumerate(steps):
             self._record(number, step)
-        self.inputs, self.is_known = len(program.inputs), knows_memory()
+        self.inputs, self.is_known = len(program.inputs), memory_layout_is_known()
         patches = [(place, k) for k, places in enumerate(self.places) for place in places]
         self.patches = (ctypes.c_size_t * max(2 * len(patches), 1))(
             *[word for pair in patches for word in pair]
         )
-        self.wanted = _wanted((*program.inputs, *program.results))
+        self.expected = _expected_metas((*program.inputs, *program.results))
         self._set("records", ctypes.addressof(self.records))
         self._set("count", len(steps))
         self._set("items", tuple.__basicsize__)
         self._set("inputs", self.inputs)
-        self._set("wanted", ctypes.addressof(self.wanted))
+        self._set("wanted", ctypes.addressof(self.expected))
         self._set("number", len(self.places))
         self._set("patches", ctypes.addressof(self.patches))
         self._set("patched", len(patches))
         self._set("array", id(np.ndarray))
-        self.where = ctypes.addressof(self.header)
+        self.header_address = ctypes.addressof(self.header)
         work = program.work
         library = _library()
         self.library = library
-        brief = work < BRIEF_NS and not self.shares
+        brief = work < GIL_HOLD_NS and not self.uses_pool
         kinds = (_CALL_BRIEF, _RUN_BRIEF) if brief else (_CALL, _RUN)
         self._call: Callable[[int, Any, Any], int] = kinds[0](library.addresses[FUNCTIONS[1]])
         self._run: Callable[[int], None] = kinds[1](library.addresses[FUNCTIONS[0]])
@@ -192,8 +192,8 @@ class _Session:
 
     def _record(self, number: int, step: ProgramStep) -> None:
         code, program = step.function.code, self.program
-        threads, chunk = sharing(code)
-        self.shares = self.shares or threads > 1
+        threads, chunk = thread_share(code)
+        self.uses_pool = self.uses_pool or threads > 1
         scratch, start = _lines(code.scratch * threads)
         block = (ctypes.c_size_t * (len(step.operands) + 1))()
         block[len(step.operands)] = start
@@ -203,8 +203,8 @@ class _Session:
                 self.places[operand].append(ctypes.addressof(block) + 8 * position)
             else:
                 block[position] = self.base + program.temporaries[operand - outside]
-        marks = self.base + step.marks.start
-        shared = (code.blocks, chunk, threads, marks, len(step.marks))
+        flags = self.base + step.flags.start
+        shared = (code.blocks, chunk, threads, flags, len(step.flags))
         words = (step.function.address, ctypes.addressof(block), *shared)
         first = number * len(RECORD)
         self.records[first : first + len(RECORD)] = words
@@ -212,25 +212,28 @@ class _Session:
 
     def call(self, arrays: tuple[Array, ...], results: tuple[Array, ...]) -> None:
         """One call; operands that are not as they should be are put right, or refused."""
-        if self.shares:
-            self.share()
+        if self.uses_pool:
+            self.attach_pool()
         known = self.is_known and len(arrays) == self.inputs
-        if not known or self._call(self.where, arrays, results):
-            self._slowly(arrays, results)
-        if len(self.marks):
+        if not known or self._call(self.header_address, arrays, results):
+            self._bind_and_call(arrays, results)
+        if len(self.flags):
             self.refuse()
 
     def refuse(self) -> None:
         """Raise what data that do not keep to what is demanded are told."""
-        if self.marks.any():
-            first = int(np.flatnonzero(self.marks)[0])
-            self.marks[...] = 0
+        if self.flags.any():
+            first = int(np.flatnonzero(self.flags)[0])
+            self.flags[...] = 0
             raise self.program.demands[first].error()
 
-    def _slowly(self, arrays: Sequence[Array], results: Sequence[Array]) -> None:
-        held = [*_fitting(self.program, arrays), *results]  # copies live until it has run
-        self.place(held)
-        self._run(self.where)
+    def _bind_and_call(self, arrays: Sequence[Array], results: Sequence[Array]) -> None:
+        operands = [
+            *_checked_operands(self.program, arrays),
+            *results,
+        ]  # copies live until it has run
+        self.place(operands)
+        self._run(self.header_address)
 
     def place(self, arrays: Sequence[Array]) -> None:
         """Write the addresses of all arrays where they belong."""
@@ -249,15 +252,15 @@ class _Session:
 
     def bound(self, arrays: Sequence[Array], results: Sequence[Array]) -> Callable[[], None]:
         """A call on these arrays; results that are inputs are written at the end."""
-        aside = [
+        temporaries = [
             r if self._fits(k, r, arrays) else np.empty(m.shape, m.dtype.np)
             for k, (r, m) in enumerate(zip(results, self.program.results, strict=True))
         ]
-        moved = tuple([(r, a) for r, a in zip(results, aside, strict=True) if r is not a])
-        self.place([*arrays, *aside])
-        return _Bound(self._run, self.where, self, (*arrays, *aside), moved)
+        moved = tuple([(r, a) for r, a in zip(results, temporaries, strict=True) if r is not a])
+        self.place([*arrays, *temporaries])
+        return _Bound(self._run, self.header_address, self, (*arrays, *temporaries), moved)
 
-    def share(self) -> None:
+    def attach_pool(self) -> None:
         """The pool may be another one since the last call: that of a child of a fork."""
         current = pool()
         self._set("share", current.run_address)
@@ -269,16 +272,16 @@ class _Bound:
     """A call on arrays, which live as long as it does."""
 
     run: Callable[[int], None]
-    where: int
+    header_address: int
     session: _Session
     arrays: tuple[Array, ...]
     moved: tuple[tuple[Array, Array], ...]
 
     def __call__(self) -> None:
-        if self.session.shares:
-            self.session.share()
-        self.run(self.where)
-        if len(self.session.marks):
+        if self.session.uses_pool:
+            self.session.attach_pool()
+        self.run(self.header_address)
+        if len(self.session.flags):
             self.session.refuse()
         for target, made in self.moved:
             np.copyto(target, made)
@@ -289,21 +292,21 @@ def _lines(nbytes: int) -> tuple[Any, int]:
 
     It is numpy's, which asks for large pages where there is much of it.
     """
-    held = plain_bytes(nbytes + _LINE)
-    return held, -(-address_of(held) // _LINE) * _LINE
+    operands = plain_bytes(nbytes + _LINE)
+    return operands, -(-address_of(operands) // _LINE) * _LINE
 
 
-def _wanted(metas: Sequence[TensorMeta]) -> Any:
+def _expected_metas(metas: Sequence[TensorMeta]) -> Any:
     words: list[int] = []
     for meta in metas:
-        if meta.rank > MOST_AXES:
+        if meta.rank > MAX_AXES:
             words += [0] * len(WANTED)  # no array has such a type: they all go the slow way
             continue
-        words += [id(meta.dtype.np), meta.rank, *meta.shape, *[0] * (MOST_AXES - meta.rank)]
+        words += [id(meta.dtype.np), meta.rank, *meta.shape, *[0] * (MAX_AXES - meta.rank)]
     return (ctypes.c_size_t * max(len(words), 1))(*words)
 
 
-def _fitting(program: NativeProgram, arrays: Sequence[Any]) -> list[Array]:
+def _checked_operands(program: NativeProgram, arrays: Sequence[Any]) -> list[Array]:
     """The operands in rows. Raises RuntimeFault for those that the program was not made for."""
     if len(arrays) != len(program.inputs):
         raise RuntimeFault(
@@ -322,11 +325,11 @@ def _fitting(program: NativeProgram, arrays: Sequence[Any]) -> list[Array]:
 
 @once
 def _library() -> Library:
-    return load(kept_ir(program_text()), FUNCTIONS)
+    return load(compile_cached_ir(program_text()), FUNCTIONS)
 
 
 @cache
-def knows_memory() -> bool:
+def memory_layout_is_known() -> bool:
     """Whether tuples and arrays lie in memory as we think, seen from some that we know."""
     if ctypes.sizeof(ctypes.c_void_p) != 8 or sys.implementation.name != "cpython":
         return False
@@ -335,10 +338,10 @@ def knows_memory() -> bool:
     if tuple(items) != (id(LAYOUT), id(HEADER)):
         return False
     whole = np.arange(6, dtype=np.float64).reshape(2, 3)
-    return all(_looks_right(a) for a in (whole, whole.T, whole[:1], whole.astype(np.int8)))
+    return all(_layout_matches(a) for a in (whole, whole.T, whole[:1], whole.astype(np.int8)))
 
 
-def _looks_right(array: Array) -> bool:
+def _layout_matches(array: Array) -> bool:
     at = {name: id(array) + offset for name, offset in LAYOUT.items()}
     pointer = {n: ctypes.c_size_t.from_address(at[n]).value for n in ("type", "data", "dtype")}
     known = {"type": id(np.ndarray), "data": address_of(array), "dtype": id(array.dtype)}

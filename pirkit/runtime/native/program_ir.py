@@ -26,13 +26,13 @@ HEADER: Final = RUN_HEADER | {
 """Words of the header of a program.
 
 Behind those of `RUN_HEADER`: a call has ``number`` arrays, the first ``inputs`` of them in one
-tuple and the results in another, ``items`` bytes from where the tuple begins; ``wanted`` is what
+tuple and the results in another, ``items`` bytes from where the tuple begins; ``expected`` is what
 they must be; ``patches`` are ``patched`` pairs of a place and the number of the array whose address
 goes there; ``array`` is the type of numpy arrays.
 """
 
-MOST_AXES: Final = 8
-WANTED: Final = ("dtype", "rank", *[f"extent{k}" for k in range(MOST_AXES)])
+MAX_AXES: Final = 8
+WANTED: Final = ("dtype", "rank", *[f"extent{k}" for k in range(MAX_AXES)])
 """Words of what an array must be."""
 
 LAYOUT: Final = {"type": 8, "data": 16, "rank": 24, "extents": 32, "dtype": 56, "flags": 64}

@@ -12,12 +12,13 @@ from typing import Final
 RUN_HEADER: Final = {"records": 0, "count": 1, "share": 2, "pool": 3}
 """The first words of a header.
 
-``records`` are ``count`` records; ``share`` is the function that shares work among the threads of
+``records`` are ``count`` records; ``attach_pool`` is the function that shares work among the
+threads of
 ``pool``.
 """
 
 RECORD: Final = ("function", "arguments", "blocks", "chunk", "threads", "marks", "marked")
-"""Words of a record; ``marks`` are ``marked`` bytes."""
+"""Words of a record; ``flags`` are ``marked`` bytes."""
 
 ALL: Final = 0
 STOPPED: Final = 1

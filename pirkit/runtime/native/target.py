@@ -83,19 +83,19 @@ def _level(level: str, triple: str, on: frozenset[str]) -> frozenset[str]:
     if not triple.startswith("x86_64"):
         raise _refused("PIRKIT_TARGET", level, f"this CPU is no x86-64 but {triple}")
     below = LEVELS[: LEVELS.index(level) + 1]
-    asked = frozenset[str]().union(*[_LEVEL_FEATURES[name] for name in below])
-    if lacking := sorted(asked - on):
+    requests = frozenset[str]().union(*[_LEVEL_FEATURES[name] for name in below])
+    if lacking := sorted(requests - on):
         raise _refused("PIRKIT_TARGET", level, f"this CPU lacks {', '.join(lacking)}")
-    return asked
+    return requests
 
 
 def _allowed_bits(bits: int) -> int:
-    wanted = os.environ.get("PIRKIT_VECTOR_BITS", "").strip()
-    if not wanted:
+    requested_bits = os.environ.get("PIRKIT_VECTOR_BITS", "").strip()
+    if not requested_bits:
         return bits
-    if wanted not in _WIDTHS:
-        raise _refused("PIRKIT_VECTOR_BITS", wanted, f"the widths are {', '.join(_WIDTHS)}")
-    return min(int(wanted), bits)
+    if requested_bits not in _WIDTHS:
+        raise _refused("PIRKIT_VECTOR_BITS", requested_bits, f"the widths are {', '.join(_WIDTHS)}")
+    return min(int(requested_bits), bits)
 
 
 def _refused(variable: str, value: str, why: str) -> UsageError:

@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 
 from pirkit.diag.errors import RuntimeFault
-from pirkit.runtime.meta import MOST_BYTES
+from pirkit.runtime.meta import MAX_BYTES_IN_TILES
 from pirkit.runtime.place import CPU, Place
 from pirkit.runtime.tensor.buffer import Array, address_of, interface
 
@@ -107,7 +107,7 @@ class CachingAllocator:
         self._limit = limit
         self._lock = Lock()
         self._returned: deque[_Block] = deque()
-        self._kept: dict[int, list[_Block]] = {}
+        self._free: dict[int, list[_Block]] = {}
         """By size class; the class used last is the last one."""
         self._requests = self._hits = self._fresh = 0
         self._live = self._cached = self._peak = 0
@@ -158,11 +158,11 @@ class CachingAllocator:
         return np.asarray(_Lease(block, self._returned))
 
     def _taken(self, size: int) -> _Block:
-        kept = self._kept.get(size)
-        if kept:
+        free_blocks = self._free.get(size)
+        if free_blocks:
             self._hits += 1
             self._cached -= size
-            return kept.pop()
+            return free_blocks.pop()
         try:
             block = _Block(size)
         except OSError:
@@ -178,9 +178,9 @@ class CachingAllocator:
         """Keep the blocks that came back since last time."""
         while self._returned:
             block = self._returned.popleft()
-            kept = self._kept.pop(block.nbytes, [])
-            kept.append(block)
-            self._kept[block.nbytes] = kept
+            free_blocks = self._free.pop(block.nbytes, [])
+            free_blocks.append(block)
+            self._free[block.nbytes] = free_blocks
             self._live -= block.nbytes
             self._cached += block.nbytes
         self._shrink(self._limit)
@@ -188,13 +188,13 @@ class CachingAllocator:
     def _shrink(self, keep: int) -> int:
         before = self._cached
         while self._cached > keep:
-            size = next(iter(self._kept))
-            kept = self._kept[size]
-            if kept:
-                kept.pop()
+            size = next(iter(self._free))
+            free_blocks = self._free[size]
+            if free_blocks:
+                free_blocks.pop()
                 self._cached -= size
-            if not kept:
-                del self._kept[size]
+            if not free_blocks:
+                del self._free[size]
         return before - self._cached
 
 
@@ -216,13 +216,13 @@ def no_memory(error: MemoryError) -> RuntimeFault:
 
 def plain_bytes(nbytes: int) -> Array:
     """That many bytes of numpy's. Raises MemoryError if the system has none."""
-    if nbytes > MOST_BYTES:
+    if nbytes > MAX_BYTES_IN_TILES:
         raise MemoryError(f"no memory for {nbytes:,} bytes")
     return np.empty(nbytes, np.uint8)
 
 
 def _pages(nbytes: int) -> mmap.mmap:
-    if nbytes > MOST_BYTES:
+    if nbytes > MAX_BYTES_IN_TILES:
         raise OSError(ENOMEM, os.strerror(ENOMEM))
     if os.name == "nt":
         return mmap.mmap(-1, nbytes)

@@ -16,7 +16,7 @@ from pirkit.runtime.tensor import dlpack
 from pirkit.runtime.tensor.allocator import HOST, Allocator
 from pirkit.runtime.tensor.buffer import Array
 from pirkit.runtime.tensor.dense import DenseTensor
-from pirkit.runtime.tensor.interning import DTypeLike, element_type
+from pirkit.runtime.tensor.meta_cache import DTypeLike, element_type
 
 _DEFAULTS: Final = {dt.float64: dt.float32, dt.complex128: dt.complex64}
 """What numpy makes of Python's numbers -> what Paddle does."""

@@ -12,13 +12,13 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from pirkit.diag.errors import RuntimeFault, UnsupportedError
-from pirkit.runtime.convert import HALVES, convert, in_f32
+from pirkit.runtime.convert import HALF_TYPES, convert, in_f32
 from pirkit.runtime.dtype import BY_NUMPY, DType
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.place import CPU, Place
-from pirkit.runtime.tensor import dlpack, namespace
+from pirkit.runtime.tensor import array_api, dlpack
 from pirkit.runtime.tensor.buffer import Array, Buffer, address_of, is_numpy, place_of
-from pirkit.runtime.tensor.interning import DTypeLike, element_type, meta_of
+from pirkit.runtime.tensor.meta_cache import DTypeLike, element_type, meta_of
 from pirkit.runtime.tensor.methods import TensorMethods
 
 _GPU: Final = 2
@@ -28,7 +28,7 @@ _WRITABLE: Final = 1
 """The flag of the buffer protocol for memory that is to be written."""
 
 
-class DenseTensor(namespace.Wrapped, NDArrayOperatorsMixin, TensorMethods):
+class DenseTensor(array_api.Wrapped, NDArrayOperatorsMixin, TensorMethods):
     """Elements of one type in memory of one place.
 
     Making one costs three assignments: meta and buffer come into being when they are asked for.
@@ -145,16 +145,16 @@ class DenseTensor(namespace.Wrapped, NDArrayOperatorsMixin, TensorMethods):
 
     def __getitem__(self, index: Any) -> DenseTensor:
         """Indexing as numpy's; always a tensor, and a view where numpy gives one."""
-        key: tuple[Any, ...] = namespace.unwrap(index if isinstance(index, tuple) else (index,))
+        key: tuple[Any, ...] = array_api.unwrap(index if isinstance(index, tuple) else (index,))
         if not any(part is Ellipsis for part in key):
             key = (*key, Ellipsis)  # without it, a single element would come as a copy
         return self.view_of(self.array[key])
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        self.mutable()[namespace.unwrap(index)] = namespace.unwrap(value)
+        self.mutable()[array_api.unwrap(index)] = array_api.unwrap(value)
 
     def _apply(self, name: str, *arguments: Any, **options: Any) -> Any:
-        made = namespace.lifted(getattr(self._module, name), DenseTensor)(
+        made = array_api.lifted(getattr(self._module, name), DenseTensor)(
             self, *arguments, **options
         )
         return self.view_of(made.array)
@@ -303,7 +303,7 @@ class DenseTensor(namespace.Wrapped, NDArrayOperatorsMixin, TensorMethods):
         return dlpack.CPU_DEVICE if self.place == CPU else (_GPU, self.place.device)
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
-        return namespace.of(self._module, DenseTensor, api_version)
+        return array_api.of(self._module, DenseTensor, api_version)
 
     def __array_ufunc__(
         self, ufunc: np.ufunc, method: str, *inputs: Any, out: tuple[Any, ...] = (), **options: Any
@@ -315,18 +315,18 @@ class DenseTensor(namespace.Wrapped, NDArrayOperatorsMixin, TensorMethods):
             options["out"] = tuple([_mutable(v) for v in out])
         if method == "at":
             _mutable(inputs[0])
-        arrays = namespace.unwrap(inputs)
+        arrays = array_api.unwrap(inputs)
         if float in map(type, arrays):
             arrays = _with_weak_floats(arrays)
         apply = getattr(ufunc, method)
         if method in ("reduce", "accumulate") and not out and options.get("dtype") is None:
             apply = in_f32(apply)
-        result = apply(*arrays, **namespace.unwrap(options))
+        result = apply(*arrays, **array_api.unwrap(options))
         if out:
             return out[0] if len(out) == 1 else out
         if ufunc is np.matmul and result.dtype == np.float32:
             result = _rounded(result, arrays)
-        return namespace.wrap(result, DenseTensor)
+        return array_api.wrap(result, DenseTensor)
 
     @property
     def _module(self) -> ModuleType:
@@ -337,7 +337,7 @@ class DenseTensor(namespace.Wrapped, NDArrayOperatorsMixin, TensorMethods):
 def _rounded(product: Array, arrays: Sequence[Array]) -> Array:
     """A product in the type of its factors, where `ml_dtypes` leaves it wider."""
     left, right = (getattr(a, "dtype", None) for a in arrays)
-    return product.astype(left) if left == right and left in HALVES else product
+    return product.astype(left) if left == right and left in HALF_TYPES else product
 
 
 def _with_weak_floats(operands: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -150,15 +150,15 @@ def read(producer: Any, copy: bool | None = None) -> Any:
         raise UnsupportedError(
             "a bare capsule of a GPU", help="pass the tensor that made the capsule instead"
         )
-    kept = (described.dtype.code, described.dtype.bits)
-    extra = _EXTRA_TYPES.get(kept)
+    type_code = (described.dtype.code, described.dtype.bits)
+    extra = _EXTRA_TYPES.get(type_code)
     if extra is not None:
         described.dtype.code = _UINT
     try:
         array = np.from_dlpack(_Carrier(capsule))
     except RuntimeError as error:
         raise UnsupportedError(
-            f"DLPack elements of code {kept[0]} with {kept[1]} bits", notes=(str(error),)
+            f"DLPack elements of code {type_code[0]} with {type_code[1]} bits", notes=(str(error),)
         ) from error
     array = array if extra is None else array.view(extra)
     return array.copy() if copy else array

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from pirkit.diag.errors import UsageError
 from pirkit.runtime.dtype import DType
-from pirkit.runtime.tensor.interning import DTypeLike
+from pirkit.runtime.tensor.meta_cache import DTypeLike
 
 Axis = int | Sequence[int] | None
 

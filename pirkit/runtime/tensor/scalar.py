@@ -1,4 +1,4 @@
-"""Attributes that may come from tensors: a number, and a list of whole numbers."""
+"""Attributes that may come from tensors: a number, and a list of integers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Scalar:
 
 @dataclass(frozen=True, slots=True)
 class IntArray:
-    """Whole numbers; ``from_tensor`` tells that they were read from tensors."""
+    """Integers; ``from_tensor`` tells that they were read from tensors."""
 
     values: tuple[int, ...]
     from_tensor: bool = False
@@ -48,10 +48,10 @@ class IntArray:
             return cls((source,))
         if isinstance(source, list | tuple):
             items = [Scalar.of(v) for v in cast("list[Any]", source)]
-            return cls(tuple([_whole(i) for i in items]), any(i.from_tensor for i in items))
+            return cls(tuple([_integer(i) for i in items]), any(i.from_tensor for i in items))
         array = source.array if isinstance(source, DenseTensor) else np.asarray(source)
         if array.dtype.kind not in "iu" or array.ndim > 1:
-            raise UsageError(f"{array.dtype}{list(array.shape)} is no list of whole numbers")
+            raise UsageError(f"{array.dtype}{list(array.shape)} is no list of integers")
         return cls(tuple(array.reshape(-1).tolist()), from_tensor=True)
 
     def __iter__(self) -> Iterator[int]:
@@ -61,7 +61,7 @@ class IntArray:
         return len(self.values)
 
 
-def _whole(scalar: Scalar) -> int:
+def _integer(scalar: Scalar) -> int:
     if not isinstance(scalar.value, int):
-        raise UsageError(f"{scalar.value!r} is no whole number")
+        raise UsageError(f"{scalar.value!r} is no integer")
     return int(scalar.value)

@@ -9,7 +9,7 @@ import numpy as np
 from pirkit.diag.errors import UsageError
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.tensor.dense import DenseTensor
-from pirkit.runtime.tensor.duplicates import added_up
+from pirkit.runtime.tensor.sum_duplicates import sum_duplicates
 
 Array = np.ndarray[Any, Any]
 
@@ -47,7 +47,7 @@ class SelectedRows:
 
     def merged(self) -> SelectedRows:
         """Each row number once, in rising order, with the sum of its rows."""
-        rows, value = added_up(self.rows, self.value.array)
+        rows, value = sum_duplicates(self.rows, self.value.array)
         return SelectedRows(rows, DenseTensor(value), self.height)
 
     def to_dense(self) -> DenseTensor:

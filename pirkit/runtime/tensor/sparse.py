@@ -10,7 +10,7 @@ import numpy as np
 from pirkit.diag.errors import UsageError
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.tensor.dense import DenseTensor
-from pirkit.runtime.tensor.duplicates import added_up
+from pirkit.runtime.tensor.sum_duplicates import sum_duplicates
 
 Array = np.ndarray[Any, Any]
 
@@ -52,10 +52,15 @@ class SparseCooTensor:
         if not 1 <= dims <= x.ndim:
             raise UsageError(f"{dims} of {x.ndim} dimensions cannot be sparse")
         array = x.array
-        kept = array != 0
+        is_nonzero = array != 0
         if dims < x.ndim:
-            kept = kept.any(axis=tuple(range(dims, x.ndim)))
-        return cls(np.stack(np.nonzero(kept)), DenseTensor(array[kept]), x.shape, coalesced=True)
+            is_nonzero = is_nonzero.any(axis=tuple(range(dims, x.ndim)))
+        return cls(
+            np.stack(np.nonzero(is_nonzero)),
+            DenseTensor(array[is_nonzero]),
+            x.shape,
+            coalesced=True,
+        )
 
     @property
     def dtype(self) -> DType:
@@ -67,29 +72,29 @@ class SparseCooTensor:
             return self
         dims = self.shape[: self.indices.shape[0]]
         flat: Array = np.asarray(np.ravel_multi_index(tuple(self.indices), dims))
-        kept, values = added_up(flat, self.values.array)
-        indices = np.stack(np.unravel_index(kept, dims))
+        is_nonzero, values = sum_duplicates(flat, self.values.array)
+        indices = np.stack(np.unravel_index(is_nonzero, dims))
         return SparseCooTensor(indices, DenseTensor(values), self.shape, coalesced=True)
 
     def to_dense(self) -> DenseTensor:
         """The whole tensor."""
-        whole = self.coalesce()
+        merged = self.coalesce()
         out = np.zeros(self.shape, self.values.array.dtype)
-        out[tuple(whole.indices)] = whole.values.array
+        out[tuple(merged.indices)] = merged.values.array
         return DenseTensor(out)
 
     def to_csr(self) -> SparseCsrTensor:
         """By compressed rows; for matrices and stacks of them, without dense dimensions."""
-        whole = self.coalesce()
-        if len(self.shape) not in (2, 3) or whole.indices.shape[0] != len(self.shape):
+        merged = self.coalesce()
+        if len(self.shape) not in (2, 3) or merged.indices.shape[0] != len(self.shape):
             raise UsageError(f"a tensor of shape {self.shape} has no compressed rows")
         rows = self.shape[-2]
-        batch = whole.indices[0] if len(self.shape) == 3 else np.zeros_like(whole.indices[0])
+        batch = merged.indices[0] if len(self.shape) == 3 else np.zeros_like(merged.indices[0])
         batches = self.shape[0] if len(self.shape) == 3 else 1
         counts = np.zeros((batches, rows), np.int64)
-        np.add.at(counts, (batch, whole.indices[-2]), 1)
+        np.add.at(counts, (batch, merged.indices[-2]), 1)
         crows = np.concatenate([np.zeros((batches, 1), np.int64), counts.cumsum(axis=1)], axis=1)
-        return SparseCsrTensor(crows.reshape(-1), whole.indices[-1], whole.values, self.shape)
+        return SparseCsrTensor(crows.reshape(-1), merged.indices[-1], merged.values, self.shape)
 
     def __repr__(self) -> str:
         at = self.indices.tolist()

@@ -6,7 +6,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
 from pirkit.analysis.alias import AliasClasses, alias_classes
-from pirkit.analysis.order import operations, order_of
+from pirkit.analysis.execution_order import operations, order_of
 from pirkit.dialect.operation import PirOp, ProgramOp
 from tests.execution import parsed
 

@@ -7,7 +7,7 @@ from xdsl.ir import SSAValue
 
 from pirkit.analysis.alias import alias_classes
 from pirkit.analysis.constants import UNKNOWN_VALUE, array_of, attribute_of, splat_of
-from pirkit.analysis.order import operations
+from pirkit.analysis.execution_order import operations
 from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.passes import run_pipeline
 from tests.execution import assert_same_bits, effect, parsed

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pirkit.cli.manifest import (
+from pirkit.cli.primitive_manifest import (
     BY_PLAN,
     FALLBACK,
     LINEAR_IN_FIRST,
@@ -22,7 +22,7 @@ from pirkit.cli.manifest import (
 )
 from pirkit.dialect.primitives import PRIMITIVES
 from pirkit.runtime import dtype as dt
-from pirkit.runtime.kernels.cupy.on_host import ON_HOST
+from pirkit.runtime.kernels.cupy.host_fallback import ON_HOST
 
 ROWS = manifest()
 ROOT = Path(__file__).parents[3]

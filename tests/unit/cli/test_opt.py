@@ -14,7 +14,7 @@ import pytest
 import pirkit
 from pirkit.cli.coverage import kinds
 from pirkit.cli.opt import FORMATS, TARGETS, main
-from pirkit.cli.pass_rows import ROWS
+from pirkit.cli.pass_table import ROWS
 from pirkit.cli.passes_help import pass_rows
 from pirkit.dialect.text import print_mlir
 from pirkit.frontend.files import READERS, WRITERS
@@ -221,7 +221,7 @@ def test_dump_writes_each_change(
 
 
 def test_help_tells_of_all_passes_and_imports_none() -> None:
-    assert list(ROWS) == pass_rows(), "write the line of the pass into pirkit/cli/pass_rows.py"
+    assert list(ROWS) == pass_rows(), "write the line of the pass into pirkit/cli/pass_table.py"
     code = (
         "import sys; sys.argv = ['pirkit-opt', '--help']; from pirkit.cli.opt import main; main()"
     )

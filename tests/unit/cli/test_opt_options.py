@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import ModuleOp
 from pirkit.cli.opt import main
 from pirkit.dialect.operation import make
 from pirkit.passes import PASSES, Pass, PassContext
-from pirkit.passes.rewrite import replace
+from pirkit.passes.replace_ops import replace
 
 CORPUS = Path(__file__).parents[2] / "corpus" / "paddle"
 LOOP = str(CORPUS / "while_tanh" / "program.txt")

@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from pirkit.diag.collection import collection_paused, imported, importing, uncollected
+from pirkit.diag.gc_pause import collection_paused, imported, importing, uncollected
 
 
 @pytest.fixture(autouse=True)

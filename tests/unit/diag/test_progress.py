@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from pirkit.diag.progress import late_bar, track
+from pirkit.diag.progress import delayed_bar, track
 
 
 class Terminal(io.StringIO):
@@ -29,7 +29,7 @@ def test_terminal_gets_a_bar(monkeypatch: pytest.MonkeyPatch, total: int | None)
 
 
 def late(total: int, after: float) -> None:
-    with late_bar("kernels", total, after=after) as told:
+    with delayed_bar("kernels", total, after=after) as told:
         for done in range(1, total + 1):
             told(done)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pirkit.diag import span
-from pirkit.diag.source import KEPT_TEXTS, register_source, source_line, trust_source
+from pirkit.diag.source import CACHED_TEXTS, register_source, source_line, trust_source
 
 
 @pytest.fixture
@@ -82,7 +82,7 @@ def test_registered_text_is_read_by_line(number: int, line: str | None) -> None:
 
 
 def test_latest_registered_texts_are_kept() -> None:
-    for i in range(KEPT_TEXTS + 1):
+    for i in range(CACHED_TEXTS + 1):
         register_source(f"text {i}", "line")
     assert source_line("text 0", 1) is None
     assert source_line("text 1", 1) == "line"

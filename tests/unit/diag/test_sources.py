@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pirkit.diag.sources import Sources, files
+from pirkit.diag.source_files import Sources, files
 
 
 @pytest.fixture
@@ -40,36 +40,36 @@ def changed(file: Path, text: str) -> None:
 
 
 def test_what_stays_is_known(folder: Path) -> None:
-    sources = begun_after(folder)
-    assert sources.known() is not None
-    assert sources.known() == begun_after(folder).known()
+    source_files = begun_after(folder)
+    assert source_files.known() is not None
+    assert source_files.known() == begun_after(folder).known()
     (folder / "inner" / "__pycache__" / "a.pyc").write_text("code")
-    assert sources.unchanged()
-    assert sources.known() == begun_after(folder).known()
+    assert source_files.unchanged()
+    assert source_files.known() == begun_after(folder).known()
 
 
 def test_a_file_that_changes_is_noticed(folder: Path) -> None:
-    sources = begun_after(folder)
-    known = sources.known()
+    source_files = begun_after(folder)
+    known = source_files.known()
     changed(folder / "inner" / "a.py", "3")
     assert begun_after(folder).known() not in (known, None)
-    assert sources.known() == known
-    assert not sources.unchanged()
-    assert sources.known() is None
-    assert not sources.unchanged()
+    assert source_files.known() == known
+    assert not source_files.unchanged()
+    assert source_files.known() is None
+    assert not source_files.unchanged()
 
 
 @pytest.mark.parametrize("action", ["added", "removed", "moved"])
 def test_files_that_come_and_go_are_noticed(action: str, folder: Path) -> None:
-    sources = begun_after(folder)
-    assert sources.unchanged()
+    source_files = begun_after(folder)
+    assert source_files.unchanged()
     if action == "added":
         (folder / "c.py").write_text("")
     elif action == "removed":
         (folder / "b.py").unlink()
     else:
         (folder / "b.py").rename(folder / "c.py")
-    assert not sources.unchanged()
+    assert not source_files.unchanged()
 
 
 def test_what_changed_since_the_process_began_is_not_known(folder: Path) -> None:
@@ -95,10 +95,10 @@ RUN = """
 import os, sys
 from pathlib import Path
 import pirkit
-from pirkit.diag import sources
+from pirkit.diag import source_files
 root = Path(pirkit.__file__).parent
 assert str(root).startswith(sys.argv[1])
-import pirkit.lowering.codegen.compile
+import pirkit.lowering.codegen.emit.compile
 if sys.argv[2]:
     file = root / "lowering" / "codegen" / sys.argv[2]
     file.write_bytes(file.read_bytes() + b"\\n")
@@ -108,7 +108,7 @@ from pirkit.frontend.tracing import trace
 x = np.linspace(-1, 1, 64, dtype=np.float32)
 exe = pirkit.compile(trace(lambda x: ops.tanh(x) * x + 1.0, (x,)).program)
 assert np.allclose(exe(x0=x)["y0"], np.tanh(x) * x + 1)
-print(sources.SOURCES.changed)
+print(source_files.SOURCES.changed)
 """
 
 
@@ -133,8 +133,8 @@ def test_a_process_whose_files_change_keeps_no_code(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr
         return done.stdout.strip(), len(list(tmp_path.glob("XDG_CACHE_HOME/**/*.o")))
 
-    assert run("ir.py") == ("True", 0)
+    assert run("ir/llvm_text.py") == ("True", 0)
     said, count = run("")
     assert said == "False"
     assert count >= 2
-    assert run("generate.py") == ("True", count)
+    assert run("emit/generate.py") == ("True", count)

@@ -16,7 +16,7 @@ import pytest
 import pirkit
 from pirkit.diag.errors import ArtifactError, ParseError, UnsupportedError, UsageError
 from pirkit.frontend.files import READERS, WRITERS, detect_format, parse, write_file
-from pirkit.runtime.replacing import replacing
+from pirkit.runtime.atomic_write import atomic_write
 
 CASE = Path(__file__).parents[2] / "corpus" / "paddle" / "mlp"
 
@@ -121,7 +121,7 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
     target.write_text("old")
 
     def write() -> None:
-        with replacing(str(target)) as file:
+        with atomic_write(str(target)) as file:
             file.write(b"half")
             raise ValueError
 

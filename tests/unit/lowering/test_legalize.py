@@ -1,4 +1,4 @@
-"""Operations without a kernel on a backend are taken apart, if their parts have one there."""
+"""Operations without a kernel on a backend are decomposed, if their parts have one there."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pirkit.diag.errors import UnsupportedError
 from pirkit.dialect.operation import ProgramOp
 from pirkit.frontend.compile import compile
 from pirkit.frontend.files import Program
-from pirkit.lowering.kernels import KernelLibrary
+from pirkit.lowering.explain_kernels import why_kernels
+from pirkit.lowering.kernel_library import KernelLibrary
 from pirkit.lowering.legalize import legalized
 from pirkit.lowering.plan_writer import write_plan
-from pirkit.lowering.why import why_kernels
 from pirkit.passes import run_pipeline
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.device import HostDevice
@@ -118,9 +118,9 @@ def test_an_axis_may_be_an_input() -> None:
 
 def test_the_kernel_of_an_open_call_is_its_decomposition() -> None:
     library = KernelLibrary()
-    told = why_kernels(write_plan(program(OPEN, OPEN_PORTS)), library)
-    assert "pd_op.reverse_grad: chosen when its shapes and attributes are known" in told
-    assert "taken apart when its shapes and attributes are known: no kernel" in told
+    inferred = why_kernels(write_plan(program(OPEN, OPEN_PORTS)), library)
+    assert "pd_op.reverse_grad: chosen when its shapes and attributes are known" in inferred
+    assert "decomposed when its shapes and attributes are known: no kernel" in inferred
 
 
 @pytest.mark.parametrize("falls_back", [True, False])
@@ -129,9 +129,9 @@ def test_an_open_call_is_taken_apart_on_the_device_whose_kernels_its_parts_have(
 ) -> None:
     library = accelerated("pd_op.flip", falls_back=falls_back)
     plan = write_plan(program(OPEN, OPEN_PORTS), library=library)
-    told = why_kernels(plan, library)
-    first = next(line for line in told.splitlines() if "candidate" in line)
-    assert "taken apart when its shapes and attributes are known: no kernel" in first
+    inferred = why_kernels(plan, library)
+    first = next(line for line in inferred.splitlines() if "candidate" in line)
+    assert "decomposed when its shapes and attributes are known: no kernel" in first
     fallen = sum(FALLBACKS.values())
     given = {"dy": np.zeros((2, 3), np.float32), "axis": np.array([0])}
     assert Executable(plan, library).run(given)["g"].shape == (2, 3)
@@ -148,9 +148,9 @@ def test_an_op_that_gives_its_operands_is_taken_apart_to_nothing() -> None:
 def test_a_rule_that_has_to_know_the_axis_leaves_the_op_whole() -> None:
     module = program(OPEN, OPEN_PORTS).parent_op()
     result = run_pipeline(module, "decompose")  # type: ignore[arg-type]
-    (told,) = [r.message for r in result.remarks]
+    (inferred,) = [r.message for r in result.remarks]
     reason = "sizes or attributes are known only when the program runs"
-    assert told == f"`pd_op.reverse_grad` stays whole: {reason}"
+    assert inferred == f"`pd_op.reverse_grad` is not decomposed: {reason}"
 
 
 def test_a_shape_that_does_not_fit_is_refused_when_it_is_fed() -> None:

@@ -158,22 +158,22 @@ def walk(body: tuple[Instruction, ...], freed: set[int], choices: list[bool]) ->
 
 @given(BODIES, st.sets(SLOTS), st.lists(st.booleans(), max_size=12))
 def test_nothing_is_read_behind_its_free(
-    body: tuple[Instruction, ...], kept: set[int], choices: list[bool]
+    body: tuple[Instruction, ...], tiled: set[int], choices: list[bool]
 ) -> None:
-    kept = kept | {0}
+    tiled = tiled | {0}
     freed: set[int] = set()
-    walk(with_frees(legal(body, frozenset({0})), kept), freed, list(choices))
-    assert not freed & kept
+    walk(with_frees(legal(body, frozenset({0})), tiled), freed, list(choices))
+    assert not freed & tiled
 
 
 @given(st.lists(CALLS | COPIES, max_size=6).map(tuple), st.sets(SLOTS))
 def test_each_slot_of_a_straight_line_is_freed_behind_its_last_use(
-    body: tuple[Instruction, ...], kept: set[int]
+    body: tuple[Instruction, ...], tiled: set[int]
 ) -> None:
-    for index, instruction in enumerate(with_frees(body, kept)):
+    for index, instruction in enumerate(with_frees(body, tiled)):
         touched = {*reads(body[index]), *writes(body[index])}
         later = {s for i in instructions(body[index + 1 :]) for s in (*reads(i), *writes(i))}
-        assert set(instruction.frees) == touched - later - kept
+        assert set(instruction.frees) == touched - later - tiled
 
 
 def test_a_slot_that_is_freed_too_early_is_noticed() -> None:

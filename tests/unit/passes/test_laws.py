@@ -13,7 +13,7 @@ from pirkit.dialect.opdef import find
 from pirkit.dialect.text import print_mlir
 from pirkit.dialect.types import element_type
 from pirkit.passes import run_pipeline
-from pirkit.passes.laws import HELD, Law, every_law
+from pirkit.passes.rewrite_rules import HELD, RewriteRule, every_law
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
 from tests.execution import Array, assert_same_bits, effect, parsed
@@ -34,8 +34,8 @@ SHAPE = (2, 4)
 SPECIAL = (-0.0, 0.0, np.nan, np.inf, -np.inf, 1.5, -2.5, 1e-40)
 
 
-def body_of(law: Law) -> str:
-    return (ON_NUMBERS | ON_TENSORS).get(law.name) or ON_TENSORS[law.equation]
+def body_of(rewrite_rule: RewriteRule) -> str:
+    return (ON_NUMBERS | ON_TENSORS).get(rewrite_rule.name) or ON_TENSORS[rewrite_rule.equation]
 
 
 def program(body: str, op: str, dtype: DType, number: str) -> str:
@@ -67,9 +67,9 @@ def values(dtype: DType) -> Array:
     return numbers.astype(dtype.np).reshape(SHAPE)
 
 
-def applied(law: Law, dtype: DType, number: str) -> bool:
+def applied(rewrite_rule: RewriteRule, dtype: DType, number: str) -> bool:
     """True if the law has changed its program; the results are compared in any case."""
-    text = program(body_of(law), law.op, dtype, number)
+    text = program(body_of(rewrite_rule), rewrite_rule.op, dtype, number)
     try:
         module = parsed(text)
         before = effect(module, {"x": values(dtype), "c": np.array(True)})
@@ -80,30 +80,34 @@ def applied(law: Law, dtype: DType, number: str) -> bool:
     return print_mlir(module) != print_mlir(parsed(text))
 
 
-@pytest.mark.parametrize("law", list(every_law()), ids=lambda law: law.name)
-def test_a_law_keeps_every_bit_and_applies_to_some_program(law: Law) -> None:
-    assert find(law.op) is not None
-    numbers = NUMBERS if law.name in ON_NUMBERS else NUMBERS[:1]
-    results = [applied(law, dtype, number) for dtype in DTYPES for number in numbers]
+@pytest.mark.parametrize(
+    "rewrite_rule", list(every_law()), ids=lambda rewrite_rule: rewrite_rule.name
+)
+def test_a_law_keeps_every_bit_and_applies_to_some_program(rewrite_rule: RewriteRule) -> None:
+    assert find(rewrite_rule.op) is not None
+    numbers = NUMBERS if rewrite_rule.name in ON_NUMBERS else NUMBERS[:1]
+    results = [applied(rewrite_rule, dtype, number) for dtype in DTYPES for number in numbers]
     assert any(results)
 
 
 def test_every_program_belongs_to_a_law() -> None:
-    known = {name for law in every_law() for name in (law.name, law.equation)}
+    known = {
+        name for rewrite_rule in every_law() for name in (rewrite_rule.name, rewrite_rule.equation)
+    }
     assert (ON_NUMBERS.keys() | ON_TENSORS.keys()) - known == set()
 
 
 @pytest.mark.parametrize("name", sorted(ON_NUMBERS))
 def test_other_numbers_are_not_neutral(name: str) -> None:
-    (law,) = [law for law in every_law() if law.name == name]
-    assert not applied(law, dt.float32, "2.0")
+    (rewrite_rule,) = [rewrite_rule for rewrite_rule in every_law() if rewrite_rule.name == name]
+    assert not applied(rewrite_rule, dt.float32, "2.0")
 
 
 def test_zero_is_not_neutral_to_add() -> None:
-    for law in every_law():
-        if law.op == "pd_op.add":
-            assert not applied(law, dt.float32, "0.0")
-            assert applied(law, dt.float32, "-0.0")
+    for rewrite_rule in every_law():
+        if rewrite_rule.op == "pd_op.add":
+            assert not applied(rewrite_rule, dt.float32, "0.0")
+            assert applied(rewrite_rule, dt.float32, "-0.0")
 
 
 def test_transposes_that_do_not_commute_are_composed_in_order() -> None:

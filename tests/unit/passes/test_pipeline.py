@@ -87,11 +87,11 @@ def test_options(text: str, expected: Pass) -> None:
         ("sample{mode=a,mode=b}", "PK0703", 15, "given twice"),
         ("sample{max-size=1,max_size=2}", "PK0703", 19, "given twice"),
         ("cse dce", "PK0700", 5, "`,` is missing"),
-        ("cse,,dce", "PK0700", 5, "stands where the name of a pass"),
+        ("cse,,dce", "PK0700", 5, "is where the name of a pass"),
         ("cse,", "PK0700", 5, "the pipeline ends"),
         ("sample{eager", "PK0700", 13, "`,` is missing"),
         ('sample{mode="a', "PK0700", 13, "does not end"),
-        ("{", "PK0700", 1, "stands where"),
+        ("{", "PK0700", 1, "is where"),
     ],
 )
 def test_mistakes(text: str, code: str, column: int, message: str) -> None:

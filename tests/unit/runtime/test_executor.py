@@ -12,11 +12,11 @@ import pytest
 from pirkit.diag.errors import RuntimeFault
 from pirkit.diag.limits import Limits, use_limits
 from pirkit.dialect.operation import ProgramOp
-from pirkit.lowering.kernels import KernelLibrary
+from pirkit.lowering.kernel_library import KernelLibrary
 from pirkit.lowering.plan_writer import write_plan
-from pirkit.runtime.executing import Steps, execute
 from pirkit.runtime.executor import Executable
-from pirkit.runtime.frame import Frame
+from pirkit.runtime.run_block import BlockSteps, execute
+from pirkit.runtime.slots import SlotTable
 from tests.execution import parsed
 
 F = "tensor<2xf32>"
@@ -99,9 +99,9 @@ def test_a_kernel_that_stops_an_iteration_does_not_end_the_run(at: int) -> None:
     calls: list[tuple[Any, ...]] = [(bool, n) for n in range(3)]
     calls[at] = (next, iter(()))
     instructions = tuple(write_plan(parsed_program()).body) * 3
-    steps = Steps(tuple(calls), instructions[:3])
+    steps = BlockSteps(tuple(calls), instructions[:3])
     with pytest.raises(RuntimeFault, match="StopIteration"):
-        execute(Frame(8, 0, KernelLibrary().device), steps)
+        execute(SlotTable(8, 0, KernelLibrary().device), steps)
 
 
 def parsed_program() -> ProgramOp:

@@ -69,8 +69,8 @@ def test_the_caller_s_is_new_in_each_run() -> None:
 
 def test_traces_tell_of_it() -> None:
     exe = executable("\n".join((FULL, ADD, OUT)))
-    told = exe.trace({"x": np.zeros(3, np.float32)})
-    assert [entry.what for entry in told.entries] == ["pd_op.full", "pd_op.add"]
+    known = exe.trace({"x": np.zeros(3, np.float32)})
+    assert [entry.what for entry in known.entries] == ["pd_op.full", "pd_op.add"]
 
 
 SMALL = """

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from pirkit.diag.errors import RuntimeFault
 from pirkit.dialect.operation import ProgramOp
-from pirkit.lowering.kernels import KernelLibrary
+from pirkit.lowering.kernel_library import KernelLibrary
 from pirkit.lowering.plan_writer import write_plan
 from pirkit.runtime.executor import Executable
 from tests.execution import Array, assert_same_bits, parsed

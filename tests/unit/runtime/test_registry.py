@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pirkit.diag.errors import UnsupportedError, UsageError
-from pirkit.lowering.kernels import KernelLibrary
+from pirkit.lowering.kernel_library import KernelLibrary
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.binding import Binding
 from pirkit.runtime.device import HostDevice
@@ -87,9 +87,9 @@ def test_names_that_are_taken_or_unknown() -> None:
         made.add_device(Accelerator())
     with pytest.raises(ValueError, match="no backend 'tpu'"):
         add(made, "tpu")
-    with pytest.raises(UsageError) as told:
+    with pytest.raises(UsageError) as known:
         made.backend("blass")
-    assert told.value.help == "did you mean 'blas'?"
+    assert known.value.help == "did you mean 'blas'?"
 
 
 def test_a_kernel_that_declines_leaves_the_call_to_the_next() -> None:
@@ -107,10 +107,10 @@ def test_a_kernel_that_declines_leaves_the_call_to_the_next() -> None:
 
 @pytest.mark.skipif(find_spec("cupy") is not None, reason="cupy is installed")
 def test_the_device_gpu_says_what_is_missing() -> None:
-    with pytest.raises(UnsupportedError, match="cupy") as told:
+    with pytest.raises(UnsupportedError, match="cupy") as known:
         KERNELS.device("gpu").xp  # noqa: B018
-    assert told.value.code == "PK0403"
-    assert "cpu" in str(told.value.help)
+    assert known.value.code == "PK0403"
+    assert "cpu" in str(known.value.help)
 
 
 def test_kernels_of_the_gpu_are_those_that_ask_the_array_module_and_some_of_its_own() -> None:

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from pirkit.dialect.operation import ProgramOp
-from pirkit.lowering.kernels import KernelLibrary
+from pirkit.lowering.kernel_library import KernelLibrary
 from pirkit.lowering.plan_writer import write_plan
 from pirkit.runtime.executor import Executable
 from tests.execution import parsed

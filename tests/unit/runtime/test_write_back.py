@@ -9,11 +9,11 @@ import pytest
 
 from pirkit import DenseTensor, tensor
 from pirkit.dialect.operation import ProgramOp
-from pirkit.lowering.kernels import KernelLibrary
+from pirkit.lowering.kernel_library import KernelLibrary
 from pirkit.lowering.plan_writer import write_plan
 from pirkit.runtime.executor import Executable
 from pirkit.runtime.plan import Plan
-from pirkit.runtime.scope.bound import BoundPlan
+from pirkit.runtime.scope.bound_plan import BoundPlan
 from pirkit.runtime.scope.labels import Labels
 from pirkit.runtime.scope.scope import Scope
 from pirkit.runtime.write_back import written_back

@@ -2,8 +2,8 @@
 
 First those of the CPU that take every function from the array module, then those written for
 devices alone. What is in neither runs on the CPU, with copies there and back: of the primitives,
-what :data:`~pirkit.runtime.kernels.cupy.on_host.ON_HOST` lists. Importing the package registers
-them; all have run on a stand-in for cupy, and not on a GPU.
+what :data:`~pirkit.runtime.kernels.cupy.host_fallback.ON_HOST` lists. Importing the package
+registers them; all have run on a stand-in for cupy, and not on a GPU.
 """
 
 from dataclasses import replace
@@ -15,16 +15,16 @@ from pirkit.runtime.kernels.cupy import (
     elementary as elementary,
 )
 from pirkit.runtime.kernels.cupy import (
+    gathering as gathering,
+)
+from pirkit.runtime.kernels.cupy import (
     matrices as matrices,
 )
 from pirkit.runtime.kernels.cupy import (
-    orders as orders,
+    scan as scan,
 )
 from pirkit.runtime.kernels.cupy import (
-    picks as picks,
-)
-from pirkit.runtime.kernels.cupy import (
-    scans as scans,
+    sorting as sorting,
 )
 from pirkit.runtime.kernels.cupy import (
     special as special,

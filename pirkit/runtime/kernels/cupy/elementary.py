@@ -23,11 +23,11 @@ def converted(xp: Any, x: Any, source: DType, target: DType) -> Any:
         x = x.real
     if not source.is_float or not target.is_integer:
         return x.astype(target.np)
-    whole = dt.int32 if target in _NARROW else target
-    wide, limit = x.astype(dt.float64.np), 2.0 ** (8 * whole.itemsize - 1)
+    integer_type = dt.int32 if target in _NARROW else target
+    wide, limit = x.astype(dt.float64.np), 2.0 ** (8 * integer_type.itemsize - 1)
     inside = (wide > -limit - 1) & (wide < limit)
-    least = -(2 ** (8 * whole.itemsize - 1))
-    found = xp.where(inside, xp.where(inside, wide, 0.0).astype(whole.np), least)
+    least = -(2 ** (8 * integer_type.itemsize - 1))
+    found = xp.where(inside, xp.where(inside, wide, 0.0).astype(integer_type.np), least)
     return found.astype(target.np)
 
 
@@ -111,7 +111,7 @@ def round_(b: Binding) -> Unary | None:
 
 
 @computes("floor_divide", "remainder", dtypes=dt.REAL, widen=True)
-def whole(b: Binding) -> Step | None:
+def integer_type(b: Binding) -> Step | None:
     """One function, for integers behind a look at the divisor."""
     if b.input(0).dtype is not b.input(1).dtype:
         return None
@@ -141,7 +141,7 @@ def nextafter(b: Binding) -> Step | None:
 def shift(b: Binding) -> Step | None:
     """A distance that is negative, or not less than the width, leaves nothing but the sign."""
     xp, dtype, is_left = b.xp, b.dtype.np, b.op == "pd_op.bitwise_left_shift"
-    keeps_sign, width = b.attrs["is_arithmetic"], 8 * b.dtype.itemsize
+    preserves_sign, width = b.attrs["is_arithmetic"], 8 * b.dtype.itemsize
     bits = f"u{b.dtype.itemsize}"
 
     def run(x: Any, y: Any) -> Any:
@@ -149,7 +149,7 @@ def shift(b: Binding) -> Step | None:
         distance, rest = xp.where(inside, y, 0).astype(dtype), 0
         if is_left:
             moved = xp.left_shift(x, distance)
-        elif keeps_sign:
+        elif preserves_sign:
             moved, rest = xp.right_shift(x, distance), xp.where(x < 0, -1, 0)
         else:
             moved = xp.right_shift(x.astype(bits), distance.astype(bits)).astype(dtype)

@@ -19,11 +19,11 @@ _FIELDS: Final = (*_REAL, *dt.COMPLEX)
 
 def _refusing(function: Callable[..., Any], words: str) -> Callable[..., Any]:
     """Cupy refuses nothing here unless it is told to."""
-    told = import_module("cupyx").errstate
+    errstate = import_module("cupyx").errstate
 
     def run(*arrays: Any) -> Any:
         try:
-            with told(linalg="raise"):
+            with errstate(linalg="raise"):
                 return function(*arrays)
         except np.linalg.LinAlgError as error:
             raise RuntimeFault(words) from error
@@ -34,8 +34,8 @@ def _refusing(function: Callable[..., Any], words: str) -> Callable[..., Any]:
 def _triangle(b: Binding, x: Any, *, upper: bool, diagonal: bool = True) -> Any:
     xp, rows, columns = b.xp, *x.shape[-2:]
     i, j = xp.arange(rows)[:, None], xp.arange(columns)
-    kept = (i < j if upper else i > j) | ((i == j) & diagonal)
-    return xp.where(kept, x, xp.zeros((), x.dtype))
+    in_triangle = (i < j if upper else i > j) | ((i == j) & diagonal)
+    return xp.where(in_triangle, x, xp.zeros((), x.dtype))
 
 
 @computes("cholesky", dtypes=_REAL)

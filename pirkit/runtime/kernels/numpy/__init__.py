@@ -28,6 +28,9 @@ from pirkit.runtime.kernels.numpy import (
     detection as detection,
 )
 from pirkit.runtime.kernels.numpy import (
+    dropout as dropout,
+)
+from pirkit.runtime.kernels.numpy import (
     einsum as einsum,
 )
 from pirkit.runtime.kernels.numpy import (
@@ -49,9 +52,6 @@ from pirkit.runtime.kernels.numpy import (
     joining as joining,
 )
 from pirkit.runtime.kernels.numpy import (
-    kinds as kinds,
-)
-from pirkit.runtime.kernels.numpy import (
     loss as loss,
 )
 from pirkit.runtime.kernels.numpy import (
@@ -65,6 +65,9 @@ from pirkit.runtime.kernels.numpy import (
 )
 from pirkit.runtime.kernels.numpy import (
     movement as movement,
+)
+from pirkit.runtime.kernels.numpy import (
+    non_dense as non_dense,
 )
 from pirkit.runtime.kernels.numpy import (
     norm as norm,
@@ -118,11 +121,8 @@ from pirkit.runtime.kernels.numpy import (
     special as special,
 )
 from pirkit.runtime.kernels.numpy import (
-    training as training,
-)
-from pirkit.runtime.kernels.numpy import (
     unfold as unfold,
 )
 from pirkit.runtime.kernels.numpy import (
-    view as view,
+    views as views,
 )

@@ -10,8 +10,8 @@ import numpy as np
 
 from pirkit.runtime import dtype as dt
 from pirkit.runtime import special
-from pirkit.runtime.binding import HALVES, Array, Binding, Step
-from pirkit.runtime.kernels.numpy.blocks import Passes, clipped, in_blocks
+from pirkit.runtime.binding import HALF_TYPES, Array, Binding, Step
+from pirkit.runtime.kernels.numpy.cache_blocks import Passes, clipped, in_blocks
 from pirkit.runtime.registry import kernel
 
 Maker = Callable[[Binding], tuple[Passes, int] | None]
@@ -290,7 +290,7 @@ _FEW: Final = 1 << 11
 @kernel("relu", dtypes=dt.FLOATS, inplace={"out": "x"}, portable=True)
 def relu(b: Binding) -> Step:
     """One pass; NaN stays NaN. Numpy is faster with two bounds, but slower to start."""
-    if b.input().numel > _FEW and b.dtype not in HALVES:
+    if b.input().numel > _FEW and b.dtype not in HALF_TYPES:
         return clipped(0, inf)
     maximum, zero = b.xp.maximum, b.xp.zeros((), b.dtype.np)
 

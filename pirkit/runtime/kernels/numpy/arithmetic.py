@@ -8,9 +8,9 @@ import numpy as np
 
 from pirkit.diag.errors import RuntimeFault
 from pirkit.runtime import dtype as dt
-from pirkit.runtime.binding import HALVES, Array, Binding, Step
+from pirkit.runtime.binding import HALF_TYPES, Array, Binding, Step
 from pirkit.runtime.convert import constant
-from pirkit.runtime.kernels.numpy.blocks import clipped, in_blocks
+from pirkit.runtime.kernels.numpy.cache_blocks import clipped, in_blocks
 from pirkit.runtime.registry import kernel
 
 _POWERS: Final = {2.0: np.square, -1.0: np.reciprocal, 1.0: np.positive}
@@ -35,7 +35,7 @@ def pow_(b: Binding) -> Step:
 def clip(b: Binding) -> Step:
     """One pass, two in half precision; NaN stays."""
     low, high = _bound(b, "min"), _bound(b, "max")
-    if b.dtype not in HALVES:
+    if b.dtype not in HALF_TYPES:
         return clipped(low, high)
 
     def step(x: Array, out: Array) -> None:
@@ -108,7 +108,7 @@ def round_(b: Binding) -> Step:
 
 
 @kernel("floor_divide", "remainder", dtypes=dt.REAL, inplace={"out": ("x", "y")}, widen=True)
-def whole(b: Binding) -> Step | None:
+def entire(b: Binding) -> Step | None:
     """One ufunc, for integers behind a look at the divisor."""
     if b.input(0).dtype is not b.input(1).dtype:
         return None

@@ -40,18 +40,18 @@ def batch_norm(b: Binding) -> Step | None:
     )
     measure = None if frozen else _statistics(b, shape, row, count)
     parts = list(blocks(shape[0], prod(shape[1:])))
-    used, spread, factor, term = (b.workspace((channels,)) for _ in range(4))
+    used, variance_used, factor, term = (b.workspace((channels,)) for _ in range(4))
     middles, factors = used.reshape(row), factor.reshape(row)
     xp = b.xp
 
-    def move(kept: Array, old: Array, new: Array) -> None:
-        """Put a moving statistic into ``kept``, which may be ``old`` itself."""
+    def move(running_out: Array, old: Array, new: Array) -> None:
+        """Put a moving statistic into ``running_out``, which may be ``old`` itself."""
         if frozen:
-            kept[...] = old
+            running_out[...] = old
             return
         xp.multiply(new, rest_of, term)
-        xp.multiply(old, keep, kept)
-        xp.add(kept, term, kept)
+        xp.multiply(old, keep, running_out)
+        xp.add(running_out, term, running_out)
 
     def step(
         x: Array,
@@ -69,15 +69,18 @@ def batch_norm(b: Binding) -> Step | None:
         source = x.reshape(shape)
         if measure is None:
             used[...] = mean
-            spread[...] = variance
+            variance_used[...] = variance
         else:
-            measure(source, used, spread)
-        for kept, old, new in ((mean_out, mean, used), (variance_out, variance, spread)):
-            if kept is not None:
-                move(kept, old, new)
+            measure(source, used, variance_used)
+        for running_out, old, new in (
+            (mean_out, mean, used),
+            (variance_out, variance, variance_used),
+        ):
+            if running_out is not None:
+                move(running_out, old, new)
         if saved_mean is not None:
             saved_mean[...] = used
-        xp.add(spread, epsilon, factor)
+        xp.add(variance_used, epsilon, factor)
         xp.sqrt(factor, factor)
         xp.reciprocal(factor, factor)
         if saved_variance is not None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from pirkit.runtime import dtype as dt
-from pirkit.runtime.binding import HALVES, Array, Binding, Step
+from pirkit.runtime.binding import HALF_TYPES, Array, Binding, Step
 from pirkit.runtime.convert import constant, convert
 from pirkit.runtime.registry import kernel
 
@@ -49,7 +49,7 @@ def eye(b: Binding) -> Step:
 def arange(b: Binding) -> Step:
     """Terms are added up one after the other, as Paddle does."""
     out = b.output()
-    wide = dt.float32 if out.dtype in HALVES else out.dtype
+    wide = dt.float32 if out.dtype in HALF_TYPES else out.dtype
     first = constant(b.attrs["start"], out.dtype).astype(wide.np)
     by = constant(b.attrs["step"], out.dtype).astype(wide.np)
     terms = np.full(out.shape, by)
@@ -68,7 +68,7 @@ def assign_value(b: Binding) -> Step:
 
 @kernel("linspace", dtypes=dt.FLOATS)
 def linspace(b: Binding) -> Step:
-    """In double precision for whole numbers and doubles, else in single."""
+    """In double precision for integers and doubles, else in single."""
     dtype = b.output().dtype
     wide = dt.float64 if dtype.is_integer or dtype is dt.float64 else dt.float32
     count = b.attrs["number"]

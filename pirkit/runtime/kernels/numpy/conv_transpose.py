@@ -120,13 +120,13 @@ def _products(b: Binding, g: Geometry, groups: int) -> Step:
             xp.copyto(inside[:, :m], source[part, item : item + m])
             for first in range(0, each, batch):
                 count = min(batch, each - first)
-                held, kept = shares[: count * taps], sums[:, :count]
+                held, remaining = shares[: count * taps], sums[:, :count]
                 factors = weights[part, first * taps : (first + count) * taps]
                 xp.matmul(factors.T, image.reshape(depth, -1), held)
                 blocks = held.reshape(count, taps, some, p.area)
-                kept.fill(0)
+                remaining.fill(0)
                 for tap, (phase, shift) in enumerate(p.taps):
-                    place = kept[phase, ..., shift : shift + p.area]
+                    place = remaining[phase, ..., shift : shift + p.area]
                     xp.add(place, blocks[:, tap], place)
                 made = group * each + first
                 target = goal[made : made + count, item : item + m]

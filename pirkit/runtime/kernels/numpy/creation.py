@@ -9,7 +9,7 @@ import numpy as np
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.binding import Array, Binding, Step
 from pirkit.runtime.convert import constant, convert
-from pirkit.runtime.kernels.numpy.blocks import walker
+from pirkit.runtime.kernels.numpy.cache_blocks import walker
 from pirkit.runtime.registry import kernel
 
 

@@ -10,18 +10,20 @@ import numpy as np
 
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.binding import Array, Binding, Step
-from pirkit.runtime.boxes import cells, distribute, priors, propose
-from pirkit.runtime.regions import align_regions
+from pirkit.runtime.bounding_boxes import cell_centres, distribute, priors, propose
 from pirkit.runtime.registry import kernel
+from pirkit.runtime.roi_align import align_regions
 
 
-def _whole(rule: Callable[..., Any]) -> Callable[[Binding], Step]:
+def _by_reference(rule: Callable[..., Any]) -> Callable[[Binding], Step]:
     """The kernel of a rule on arrays, where the elements decide the sizes of results."""
     return lambda b: partial(rule, **b.attrs)
 
 
-kernel("distribute_fpn_proposals", dtypes=(dt.float32, dt.float64), form="new")(_whole(distribute))
-kernel("generate_proposals", dtypes=(dt.float32,), form="new")(_whole(propose))
+kernel("distribute_fpn_proposals", dtypes=(dt.float32, dt.float64), form="new")(
+    _by_reference(distribute)
+)
+kernel("generate_proposals", dtypes=(dt.float32,), form="new")(_by_reference(propose))
 
 
 @kernel("roi_align", dtypes=dt.FLOATS, widen=True)
@@ -66,12 +68,12 @@ def yolo_box(b: Binding) -> Step:
     skipped = count if a["iou_aware"] else 0
     heads = (images, count, height, width)
     sure, room = b.workspace(heads), b.workspace((*heads, 4))
-    spread = b.workspace((*heads, classes))
+    class_scores = b.workspace((*heads, classes))
     overlap = b.workspace(heads if skipped else (0,))
     low, high = room[..., :2], room[..., 2:]
     half = b.workspace((*heads, 2))
     grid = np.array([width, height], kind)
-    at = np.moveaxis(cells(width, height), 0, -1).astype(kind)
+    at = np.moveaxis(cell_centres(width, height), 0, -1).astype(kind)
     stretch, shift = kind(a["scale_x_y"]), kind(-0.5 * (a["scale_x_y"] - 1))
     shapes = np.array(a["anchors"], kind).reshape(count, 1, 1, 2)
     shapes = shapes / (kind(a["downsample_ratio"]) * grid)
@@ -88,24 +90,24 @@ def yolo_box(b: Binding) -> Step:
             np.multiply(sure, overlap, sure)
         missing = ~(sure >= kind(a["conf_thresh"]))[..., None]
         if boxes is not None:
-            whole = img_size[:, ::-1].astype(kind).reshape(images, 1, 1, 1, 2)
+            entire = img_size[:, ::-1].astype(kind).reshape(images, 1, 1, 1, 2)
             _sigmoid(head[..., :2], low)
             np.multiply(low, stretch, low)
             np.add(low, at + shift, low)
-            np.multiply(low, whole / grid, low)
+            np.multiply(low, entire / grid, low)
             np.exp(head[..., 2:4], half)
-            np.multiply(half, shapes * whole * kind(0.5), half)
+            np.multiply(half, shapes * entire * kind(0.5), half)
             np.add(low, half, high)  # in front of the other: a half may be infinite
             np.subtract(low, half, low)
             if a["clip_bbox"]:
                 np.maximum(low, 0, out=low)
-                np.minimum(high, whole - 1, out=high)
+                np.minimum(high, entire - 1, out=high)
             np.copyto(room, 0, where=missing)
             boxes[...] = room.reshape(boxes.shape)
         if scores is not None:
-            _sigmoid(head[..., 5:], spread)
-            np.multiply(spread, sure[..., None], spread)
-            np.copyto(spread, 0, where=missing)
-            scores[...] = spread.reshape(scores.shape)
+            _sigmoid(head[..., 5:], class_scores)
+            np.multiply(class_scores, sure[..., None], class_scores)
+            np.copyto(class_scores, 0, where=missing)
+            scores[...] = class_scores.reshape(scores.shape)
 
     return step

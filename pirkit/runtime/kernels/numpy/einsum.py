@@ -59,8 +59,8 @@ def _pair(b: Binding, left: str, right: str, target: str) -> Product | None:
     columns = [a for a in target if a not in left]
     summed = [a for a in left if a not in target]
     if list(target) == [*batch, *columns, *rows] and rows and columns:
-        turned = replace(b, inputs=(VecMeta(b.items()[::-1]),))
-        swapped = _pair(turned, right, left, target)
+        swapped_binding = replace(b, inputs=(VecMeta(b.items()[::-1]),))
+        swapped = _pair(swapped_binding, right, left, target)
         return None if swapped is None else _flipped(swapped)
     return _product(b, (left, right, target), (batch, rows, summed, columns), sizes)
 

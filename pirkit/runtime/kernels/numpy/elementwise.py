@@ -85,8 +85,8 @@ def _unary(name: str) -> Bind:
 
 def _binary(name: str) -> Bind:
     def bind(b: Binding) -> Step | None:
-        alike = b.input(0).dtype is b.input(1).dtype
-        return getattr(b.xp, name) if alike else None
+        all_equal = b.input(0).dtype is b.input(1).dtype
+        return getattr(b.xp, name) if all_equal else None
 
     return bind
 

@@ -41,11 +41,11 @@ def fft_r2c(b: Binding) -> Step:
     if not b.attrs["onesided"]:
         transform = np.fft.fftn if b.attrs["forward"] else np.fft.ifftn
 
-        def whole(x: Array, out: Array) -> None:
+        def entire(x: Array, out: Array) -> None:
             out[...] = x
             transform(out, axes=axes, norm=norm, out=out)
 
-        return whole
+        return entire
 
     def forward(x: Array, out: Array) -> None:
         np.fft.rfftn(x, axes=axes, norm=norm, out=out)

@@ -14,7 +14,7 @@ import numpy as np
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.binding import Array, Binding, Step
 from pirkit.runtime.indexing import check_index
-from pirkit.runtime.kernels.numpy.places import Places, along_axis, coordinates
+from pirkit.runtime.kernels.numpy.indices import Places, along_axis, coordinates
 from pirkit.runtime.registry import kernel
 
 Take = Callable[[Array, Array, int, Array, bool], None]

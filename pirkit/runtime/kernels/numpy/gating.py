@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.binding import Array, Binding, Step
-from pirkit.runtime.kernels.numpy.blocks import walker
+from pirkit.runtime.kernels.numpy.cache_blocks import walker
 from pirkit.runtime.registry import kernel
 
 
@@ -35,23 +35,23 @@ def swiglu(b: Binding) -> Step:
 def prelu(b: Binding) -> Step:
     """``max(x, 0) + slope * min(x, 0)``: what a choice gives for finite slopes, unbranched."""
     shape = b.input().shape
-    slopes = _slopes(shape, b.attrs["mode"], b.attrs["data_format"])
+    alpha_shape = _alpha_shape(shape, b.attrs["mode"], b.attrs["data_format"])
     walk = walker(b, shape, 1)
     xp = b.xp
 
-    def passes(x: Array, slope: Array, out: Array, term: Array) -> None:
+    def passes(x: Array, scale: Array, out: Array, term: Array) -> None:
         xp.minimum(x, 0, out=term)
-        xp.multiply(term, slope, term)
+        xp.multiply(term, scale, term)
         xp.maximum(x, 0, out=out)
         xp.add(out, term, out)
 
     def step(x: Array, alpha: Array, out: Array) -> None:
-        walk(passes, x, xp.broadcast_to(alpha.reshape(slopes), shape), out)
+        walk(passes, x, xp.broadcast_to(alpha.reshape(alpha_shape), shape), out)
 
     return step
 
 
-def _slopes(shape: tuple[int, ...], mode: str, data_format: str) -> tuple[int, ...]:
+def _alpha_shape(shape: tuple[int, ...], mode: str, data_format: str) -> tuple[int, ...]:
     """The shape in which the slopes broadcast: one, one for each channel, one for each element."""
     if mode == "all":
         return (1,) * len(shape)

@@ -8,7 +8,7 @@ from typing import Any
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.binding import Array, Binding, Step
 from pirkit.runtime.interpolation import taps_along
-from pirkit.runtime.kernels.numpy.blocks import BLOCK
+from pirkit.runtime.kernels.numpy.cache_blocks import BLOCK
 from pirkit.runtime.registry import kernel
 
 

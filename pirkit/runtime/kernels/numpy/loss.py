@@ -9,7 +9,7 @@ import numpy as np
 from pirkit.diag.errors import ConstraintError
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.binding import Array, Binding, Step
-from pirkit.runtime.kernels.numpy.blocks import walker
+from pirkit.runtime.kernels.numpy.cache_blocks import walker
 from pirkit.runtime.kernels.numpy.softmax import blocks, slabs
 from pirkit.runtime.registry import kernel
 
@@ -183,9 +183,9 @@ def nll_loss(b: Binding) -> Step:
             _give(out, losses)
             _give(total, 0)
             return
-        whole, cost = shares.sum(), losses.sum()
-        _give(out, cost / whole if reduction == "mean" and whole else cost)
-        _give(total, whole)
+        entire, cost = shares.sum(), losses.sum()
+        _give(out, cost / entire if reduction == "mean" and entire else cost)
+        _give(total, entire)
 
     return step
 

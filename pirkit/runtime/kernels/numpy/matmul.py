@@ -20,7 +20,7 @@ def matmul(b: Binding) -> Step:
     if b.input(0).rank > 1 < b.input(1).rank and b.input(0).shape[-2 if left else -1] == 1:
         product = b.xp.multiply  # a BLAS takes far longer for sums of one term
     elif b.input(0).rank > 2 and b.input(1).rank == 2 and not left and b.output().numel:
-        return _folded(b, right)
+        return _flattened(b, right)
     if not left and not right:
         return product
 
@@ -30,7 +30,7 @@ def matmul(b: Binding) -> Step:
     return step
 
 
-def _folded(b: Binding, transpose: bool) -> Step:
+def _flattened(b: Binding, transpose: bool) -> Step:
     """Many matrices times one: the rows of all of them as a single product."""
     product = b.xp.matmul
     *lead, width = b.input(0).shape

@@ -16,8 +16,8 @@ def _triangle(*, lower: bool) -> Bind:
     def bind(b: Binding) -> Step:
         rows, columns = b.input().shape[-2:]
         diagonal: int = b.attrs["diagonal"]
-        kept = np.tri(rows, columns, diagonal if lower else diagonal - 1, dtype=np.bool_)
-        gone = ~kept if lower else kept
+        remaining = np.tri(rows, columns, diagonal if lower else diagonal - 1, dtype=np.bool_)
+        gone = ~remaining if lower else remaining
         zero = np.zeros((), b.dtype.np)
 
         def step(x: Array, out: Array) -> None:

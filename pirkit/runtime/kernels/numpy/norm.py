@@ -14,10 +14,10 @@ from pirkit.runtime.kernels.numpy.softmax import blocks
 from pirkit.runtime.kernels.numpy.windows import CHANNELS_LAST
 from pirkit.runtime.registry import kernel
 
-Rows = tuple[int, int]
+RowSlices = tuple[int, int]
 
 
-def _normaliser(b: Binding, shape: Rows) -> Any:
+def _normaliser(b: Binding, shape: RowSlices) -> Any:
     """Makes ``run(x, out, mean, variance, inverse)`` over ``[rows, elements]`` of float32 or 64.
 
     The last three take the statistics of each row, None if nobody wants them.
@@ -27,7 +27,7 @@ def _normaliser(b: Binding, shape: Rows) -> Any:
     epsilon, share = kind(b.attrs["epsilon"]), kind(1 / max(size, 1))
     parts = list(blocks(rows, size))
     most = max((p.stop - p.start for p in parts), default=0)
-    center, spread = b.workspace((most, 1)), b.workspace((most, 1))
+    center, variance_used = b.workspace((most, 1)), b.workspace((most, 1))
     xp = b.xp
 
     def run(
@@ -35,15 +35,15 @@ def _normaliser(b: Binding, shape: Rows) -> Any:
     ) -> None:
         for part in parts:
             count = part.stop - part.start
-            one, goal, middle, width = x[part], out[part], center[:count], spread[:count]
+            one, goal, middle, width = x[part], out[part], center[:count], variance_used[:count]
             xp.add.reduce(one, axis=1, keepdims=True, out=middle)
             xp.multiply(middle, share, middle)
             xp.subtract(one, middle, goal)
             width[:, 0] = xp.einsum("ij,ij->i", goal, goal)
             xp.multiply(width, share, width)
-            for kept, held in ((mean, middle), (variance, width)):
-                if kept is not None:
-                    kept[part] = held[:, 0]
+            for running_out, held in ((mean, middle), (variance, width)):
+                if running_out is not None:
+                    running_out[part] = held[:, 0]
             xp.add(width, epsilon, width)
             xp.sqrt(width, width)
             xp.reciprocal(width, width)
@@ -156,20 +156,20 @@ def rms_norm(b: Binding) -> Step | None:
     kind = b.dtype.np.type
     epsilon, share = kind(b.attrs["epsilon"]), kind(1 / size)
     parts = list(blocks(rows, size))
-    spread = b.workspace((max(p.stop - p.start for p in parts), 1))
+    variance_used = b.workspace((max(p.stop - p.start for p in parts), 1))
     xp = b.xp
 
     def step(x: Array, scale: Array | None, out: Array, inverse: Array | None) -> None:
-        source, goal, kept = x.reshape(rows, size), out.reshape(rows, size), _flat(inverse)
+        source, goal, running_out = x.reshape(rows, size), out.reshape(rows, size), _flat(inverse)
         for part in parts:
-            one, width = source[part], spread[: part.stop - part.start]
+            one, width = source[part], variance_used[: part.stop - part.start]
             width[:, 0] = xp.einsum("ij,ij->i", one, one)
             xp.multiply(width, share, width)
             xp.add(width, epsilon, width)
             xp.sqrt(width, width)
             xp.reciprocal(width, width)
-            if kept is not None:
-                kept[part] = width[:, 0]
+            if running_out is not None:
+                running_out[part] = width[:, 0]
             xp.multiply(one, width, goal[part])
         _weigh(b, goal, scale, None, (size,))
         _return(out, goal)

@@ -10,7 +10,7 @@ import numpy as np
 
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.binding import Array, Binding, Step
-from pirkit.runtime.kernels.numpy.blocks import walker
+from pirkit.runtime.kernels.numpy.cache_blocks import walker
 from pirkit.runtime.registry import kernel
 
 _MASTER: Final = {"param_out": "param", "master_param_out": "master_param"}
@@ -32,7 +32,7 @@ def _average(mean: Array, value: Array, keep: float, out: Array, w: Array) -> No
     np.add(out, w, out)
 
 
-def _keep(given: Sequence[Any], made: Sequence[Any]) -> None:
+def _copy_unless_same(given: Sequence[Any], made: Sequence[Any]) -> None:
     """The state as it was: a step that is left out."""
     for value, out in zip(given, made, strict=True):
         if value is not None:
@@ -78,11 +78,11 @@ def momentum(b: Binding) -> Step | None:
         rate = lr.item()
 
         def passes(p: Array, g: Array, v: Array, p_out: Array, v_out: Array, w: Array) -> None:
-            slope = np.add(np.multiply(p, decay, w), g, w) if decay else g
+            gradient = np.add(np.multiply(p, decay, w), g, w) if decay else g
             np.multiply(v, mu, v_out)
-            np.add(v_out, slope, v_out)
+            np.add(v_out, gradient, v_out)
             if is_nesterov:
-                np.multiply(slope, rate, w)
+                np.multiply(gradient, rate, w)
                 np.subtract(p, w, p_out)
                 np.multiply(v_out, rate * mu, w)
                 np.subtract(p_out, w, p_out)
@@ -107,7 +107,7 @@ def adam(b: Binding) -> Step | None:
     walk, attrs = walker(b, b.input().shape), b.attrs
     beta1, beta2, epsilon = attrs["beta1"], attrs["beta2"], attrs["epsilon"]
     decay = attrs["lr_ratio"] * attrs["coeff"] if attrs.get("with_decay") else 0.0
-    keeps_powers = attrs["use_global_beta_pow"]
+    preserves_powers = attrs["use_global_beta_pow"]
 
     def step(
         param: Array, grad: Array, lr: Array, m1: Array, m2: Array, top: Any, pow1: Array,
@@ -117,7 +117,7 @@ def adam(b: Binding) -> Step | None:
         if skip is not None and skip.item():
             given = (param, m1, m2, top, pow1, pow2, master)
             made = (param_out, m1_out, m2_out, top_out, pow1_out, pow2_out, master_out)
-            _keep(given, made)
+            _copy_unless_same(given, made)
             return
         rate, root = lr.item(), sqrt(1 - pow2.item())
         size, floor, left = rate * root / (1 - pow1.item()), epsilon * root, 1 - rate * decay
@@ -151,8 +151,8 @@ def adam(b: Binding) -> Step | None:
                 np.copyto(top_out, top)
         if master is not None:
             np.copyto(param_out, master_out)
-        np.multiply(pow1, 1 if keeps_powers else beta1, pow1_out)
-        np.multiply(pow2, 1 if keeps_powers else beta2, pow2_out)
+        np.multiply(pow1, 1 if preserves_powers else beta1, pow1_out)
+        np.multiply(pow2, 1 if preserves_powers else beta2, pow2_out)
 
     return step
 
@@ -248,7 +248,7 @@ def lamb(b: Binding) -> Step | None:
         if skip is not None and skip.item():
             given = (param, m1, m2, pow1, pow2, master)
             made = (param_out, m1_out, m2_out, pow1_out, pow2_out, master_out)
-            _keep(given, made)
+            _copy_unless_same(given, made)
             return
         first, second = 1 / (1 - pow1.item()), 1 / (1 - pow2.item())
         rate, norms = lr.item(), [0.0, 0.0]

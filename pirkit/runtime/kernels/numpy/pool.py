@@ -32,7 +32,7 @@ def pool(b: Binding) -> Step | None:
     cut = slice(1, -1) if b.attrs["data_format"] in CHANNELS_LAST else slice(2, None)
     lengths, positions = b.input().shape[cut], b.output().shape[cut]
     if b.attrs["global_pooling"] or (b.attrs["adaptive"] and prod(positions) == 1):
-        return _whole(b, is_max)
+        return _global_pool(b, is_max)
     if b.attrs["adaptive"]:
         even = all(n % p == 0 for n, p in zip(lengths, positions, strict=True))
         return _even(b, is_max) if even else None
@@ -40,7 +40,7 @@ def pool(b: Binding) -> Step | None:
     return _windows(b, g, is_max)
 
 
-def _whole(b: Binding, is_max: bool) -> Step:
+def _global_pool(b: Binding, is_max: bool) -> Step:
     rank = b.input().rank
     last = b.attrs["data_format"] in CHANNELS_LAST
     axes = tuple(range(1, rank - 1) if last else range(2, rank))

@@ -12,7 +12,7 @@ from pirkit.runtime import dtype as dt
 from pirkit.runtime.bessel import normal_quantile
 from pirkit.runtime.binding import Array, Binding, Step
 from pirkit.runtime.convert import convert
-from pirkit.runtime.kernels.numpy.blocks import walker
+from pirkit.runtime.kernels.numpy.cache_blocks import walker
 from pirkit.runtime.registry import kernel
 
 Draw = Callable[[np.random.Generator, Array], Any]
@@ -30,7 +30,7 @@ def _normally(source: np.random.Generator, out: Array) -> None:
     source.standard_normal(out=out)
 
 
-def _drawn(b: Binding, draw: Draw, spread: float, offset: float) -> Step | None:
+def _drawn(b: Binding, draw: Draw, expanded: float, offset: float) -> Step | None:
     """``offset + spread * draw``, computed in float64 and rounded once."""
     generator = b.generator
     if generator is None:
@@ -42,7 +42,7 @@ def _drawn(b: Binding, draw: Draw, spread: float, offset: float) -> Step | None:
 
         def passes(out: Array, w: Array) -> None:
             draw(source, w)
-            np.multiply(w, spread, w)
+            np.multiply(w, expanded, w)
             np.add(w, offset, w)
             np.copyto(out, w, casting="unsafe")
 
@@ -114,7 +114,7 @@ def bernoulli(b: Binding) -> Step | None:
 
 @kernel("randint", dtypes=(dt.int32, dt.int64))
 def randint(b: Binding) -> Step | None:
-    """Whole numbers from ``low`` to just below ``high``."""
+    """Integers from ``low`` to just below ``high``."""
     generator, low, high = b.generator, b.attrs["low"], b.attrs["high"]
     if generator is None:
         return None

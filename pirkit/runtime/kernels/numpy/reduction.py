@@ -14,7 +14,7 @@ import numpy as np
 
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.binding import Array, Bind, Binding, Step
-from pirkit.runtime.kernels.numpy.summation import Sum, kept_shape, summation
+from pirkit.runtime.kernels.numpy.summation import Sum, keepdims_shape, summation
 from pirkit.runtime.registry import kernel
 
 _FLOATING: Final = (*dt.FLOATS, *dt.COMPLEX)
@@ -73,10 +73,10 @@ def mean(b: Binding) -> Step:
 def product(b: Binding) -> Step:
     """One call; numpy multiplies in the type of ``x``."""
     axes, reduce = _axes(b), _reducer(b, np.multiply, "prod")
-    kept, accumulator = kept_shape(b.input().shape, axes), b.dtype.np
+    reduced_shape, accumulator = keepdims_shape(b.input().shape, axes), b.dtype.np
 
     def step(x: Array, out: Array) -> None:
-        reduce(x, axes, accumulator, out=out.reshape(kept), keepdims=True)
+        reduce(x, axes, accumulator, out=out.reshape(reduced_shape), keepdims=True)
 
     return step
 
@@ -94,11 +94,11 @@ def _extreme(b: Binding, name: str, axes: tuple[int, ...]) -> Step:
     """``maximum`` and ``minimum`` make NaN of NaN."""
     combine = _EXTREMA[name]
     shape, reduce = b.input().shape, _reducer(b, combine, name)
-    kept = kept_shape(shape, axes)
+    reduced_shape = keepdims_shape(shape, axes)
     before, size, after = _three(shape, axes)
 
     def step(x: Array, out: Array) -> None:
-        reduce(x, axes, out=out.reshape(kept), keepdims=True)
+        reduce(x, axes, out=out.reshape(reduced_shape), keepdims=True)
 
     def short(x: Array, out: Array) -> None:
         rows, out = x.reshape(before, size, after), out.reshape(before, after)
@@ -127,10 +127,10 @@ def _quantifier(combine: np.ufunc, name: str) -> Bind:
 
     def bind(b: Binding) -> Step:
         axes, reduce = b.axes(), _reducer(b, combine, name)
-        kept = kept_shape(b.input().shape, axes)
+        reduced_shape = keepdims_shape(b.input().shape, axes)
 
         def step(x: Array, out: Array) -> None:
-            reduce(x, axes, out=out.reshape(kept), keepdims=True)
+            reduce(x, axes, out=out.reshape(reduced_shape), keepdims=True)
 
         return step
 
@@ -223,7 +223,7 @@ def norm(b: Binding) -> Step:
     """The norm goes where it is wanted, or to scratch memory."""
     axes, epsilon = b.axes(), b.constant("epsilon")
     squares = _squares(b, axes)
-    space = b.workspace(kept_shape(b.input().shape, axes))
+    space = b.workspace(keepdims_shape(b.input().shape, axes))
 
     def step(x: Array, out: Array, norm: Array | None) -> None:
         length = space if norm is None else norm

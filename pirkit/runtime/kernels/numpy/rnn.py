@@ -132,7 +132,7 @@ def rnn(b: Binding) -> Step | None:
         after: list[Array] | None,
         _reserve: Array | None,
     ) -> None:
-        kept = None if lengths is None else xp.less.outer(xp.arange(time), lengths)[..., None]
+        keep_mask = None if lengths is None else xp.less.outer(xp.arange(time), lengths)[..., None]
         value = x
         for layer in range(layers):
             target: Any = values[layer % 2] if layer < layers - 1 else last if out is None else out
@@ -142,7 +142,7 @@ def rnn(b: Binding) -> Step | None:
                     value,
                     [s[cell] for s in before],
                     [weights[2 * at + k] for at in (cell, cells + cell) for k in range(2)],
-                    kept,
+                    keep_mask,
                     target[..., direction * hidden : (direction + 1) * hidden],
                     direction == 1,
                 )
@@ -180,7 +180,7 @@ class _Cell:
         x: Array,
         before: list[Array],
         weights: list[Array],
-        kept: Array | None,
+        keep_mask: Array | None,
         out: Array,
         backward: bool,
     ) -> list[Array]:
@@ -203,16 +203,16 @@ class _Cell:
             xp.matmul(states[0], factor, gates)
             if not self._mode.joined:
                 xp.add(gates, bias, gates)
-            if kept is None:
+            if keep_mask is None:
                 self._advance(entered[t], gates, states)
                 xp.copyto(out[t], states[0])
             else:
-                self._masked(entered[t], states, kept[t], out[t])
+                self._masked(entered[t], states, keep_mask[t], out[t])
         return states
 
-    def _masked(self, entered: Array, states: list[Array], kept: Array, out: Array) -> None:
+    def _masked(self, entered: Array, states: list[Array], keep_mask: Array, out: Array) -> None:
         """A step in which rows that have ended keep their states and give zeros."""
-        xp, ended = self._xp, ~kept
+        xp, ended = self._xp, ~keep_mask
         for old, state in zip(self._old, states, strict=False):
             xp.copyto(old, state)
         self._advance(entered, self._gates, states)

@@ -13,16 +13,16 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from pirkit.runtime import dtype as dt
-from pirkit.runtime.binding import HALVES, Array, Binding, Step, widened
+from pirkit.runtime.binding import HALF_TYPES, Array, Binding, Step, widened
 from pirkit.runtime.indexing import check_index
-from pirkit.runtime.kernels.numpy.places import along_axis, coordinates, number
+from pirkit.runtime.kernels.numpy.indices import along_axis, coordinates, number
 from pirkit.runtime.registry import kernel
 
 _WIDE: Final = 512
 """Rows of so many elements are added one by one: numbering their elements would take longer."""
 
 
-def _keep(x: Array, out: Array) -> None:
+def _copy_unless_same(x: Array, out: Array) -> None:
     """Starts the result from ``x``, unless it is written over it."""
     if out is not x:
         np.copyto(out, x)
@@ -57,7 +57,7 @@ def scatter(b: Binding) -> Step | None:
     """Rows along the first axis, replaced or summed."""
     if b.attrs["overwrite"]:
         return _replaced_rows(b)
-    return (widened(_summed_rows) if b.dtype in HALVES else _summed_rows)(b)
+    return (widened(_summed_rows) if b.dtype in HALF_TYPES else _summed_rows)(b)
 
 
 def _replaced_rows(b: Binding) -> Step:
@@ -66,7 +66,7 @@ def _replaced_rows(b: Binding) -> Step:
 
     def step(x: Array, index: Array, updates: Array, out: Array) -> None:
         check_index(index, len(x), "C4")
-        _keep(x, out)
+        _copy_unless_same(x, out)
         out[index.reshape(-1)] = updates.reshape(rows)
 
     return step
@@ -81,7 +81,7 @@ def _summed_rows(b: Binding) -> Step:
         places = index.reshape(-1)
         if check_index(places, size, "C4"):
             places = np.where(places < 0, places + size, places)
-        _keep(x, out)
+        _copy_unless_same(x, out)
         out[places] = 0
         if out.flags.c_contiguous:
             sums.add(out, places, updates)
@@ -125,7 +125,7 @@ def put_along_axis(b: Binding) -> Step | None:
     reduce = b.attrs["reduce"]
     if not b.input().rank or reduce == "mean":
         return None
-    if reduce == "assign" or b.dtype not in HALVES:
+    if reduce == "assign" or b.dtype not in HALF_TYPES:
         return _put(b)
     return widened(_put)(b)
 
@@ -151,11 +151,11 @@ def _put(b: Binding) -> Step | None:
         values = np.broadcast_to(values, shape)
         if out.flags.c_contiguous:
             at = places.flat(indices)
-            _keep(arr, out)
+            _copy_unless_same(arr, out)
             write(out.reshape(-1), at.reshape(-1), values.reshape(-1))
         else:
             grid = places.grid(indices)
-            _keep(arr, out)
+            _copy_unless_same(arr, out)
             write(out, grid, values)
 
     return step
@@ -184,7 +184,7 @@ def index_put(b: Binding) -> Step | None:
         return _fill(b) if masked and len(b.items(1)) == 1 else _assign(b)
     if masked or b.dtype is dt.bool_:
         return None
-    return (widened(_accumulate) if b.dtype in HALVES else _accumulate)(b)
+    return (widened(_accumulate) if b.dtype in HALF_TYPES else _accumulate)(b)
 
 
 def _assign(b: Binding) -> Step:
@@ -196,7 +196,7 @@ def _assign(b: Binding) -> Step:
             at += index.nonzero() if index.dtype == np.bool_ else [index]
         for size, each in zip(sizes, at, strict=False):
             check_index(each, size, "C4")
-        _keep(x, out)
+        _copy_unless_same(x, out)
         out[tuple(at)] = value
 
     return step
@@ -212,7 +212,7 @@ def _fill(b: Binding) -> Step:
     shape = (*mask.shape, *[1] * (x.rank - mask.rank))
 
     def step(x: Array, indices: Sequence[Array], value: Array, out: Array) -> None:
-        _keep(x, out)
+        _copy_unless_same(x, out)
         np.copyto(out, value.reshape(()), where=indices[0].reshape(shape))
 
     return step
@@ -227,7 +227,7 @@ def _accumulate(b: Binding) -> Step:
 
     def step(x: Array, indices: Sequence[Array], value: Array, out: Array) -> None:
         places = number(indices, covered, "C4", space)
-        _keep(x, out)
+        _copy_unless_same(x, out)
         if out.flags.c_contiguous:
             sums.add(out, places, np.broadcast_to(value, rows))
         else:

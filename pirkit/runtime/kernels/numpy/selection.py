@@ -8,7 +8,7 @@ import numpy as np
 
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.binding import Array, Binding, Step
-from pirkit.runtime.kernels.numpy.blocks import walker
+from pirkit.runtime.kernels.numpy.cache_blocks import walker
 from pirkit.runtime.registry import kernel
 
 _WORDS: Final = {1: dt.int8, 2: dt.int16, 4: dt.int32, 8: dt.int64}

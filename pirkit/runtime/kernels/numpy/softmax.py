@@ -7,7 +7,7 @@ from math import prod
 
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.binding import Array, Binding, Step
-from pirkit.runtime.kernels.numpy.blocks import BLOCK
+from pirkit.runtime.kernels.numpy.cache_blocks import BLOCK
 from pirkit.runtime.registry import kernel
 
 Slabs = tuple[int, int, int]

@@ -17,8 +17,8 @@ import numpy as np
 
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.binding import Array, Bind, Binding, Step
-from pirkit.runtime.kernels.numpy.places import numbering
-from pirkit.runtime.kernels.numpy.summation import kept_shape
+from pirkit.runtime.kernels.numpy.indices import numbering
+from pirkit.runtime.kernels.numpy.summation import keepdims_shape
 from pirkit.runtime.registry import kernel
 
 Read = Callable[[Array, Array, Array], None]
@@ -65,7 +65,7 @@ def _flattened(step: Step) -> Step:
 
 
 def _along(b: Binding, axis: int, find: Callable[..., Any], last: float) -> Step:
-    shape = kept_shape(b.input().shape, (axis,))
+    shape = keepdims_shape(b.input().shape, (axis,))
     found, read = b.workspace(shape, dt.int64), _reader(b, shape, axis)
     values = b.workspace(shape) if b.dtype.is_float else None
 

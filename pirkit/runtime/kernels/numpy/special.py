@@ -12,7 +12,7 @@ from pirkit.runtime import bessel, special
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.binding import Array, Bind, Binding, Step
 from pirkit.runtime.gamma import gammaincc
-from pirkit.runtime.kernels.numpy.blocks import Passes, in_blocks, walker
+from pirkit.runtime.kernels.numpy.cache_blocks import Passes, in_blocks, walker
 from pirkit.runtime.registry import kernel
 
 FUNCTIONS: Final[dict[str, Callable[[Array], Array]]] = {

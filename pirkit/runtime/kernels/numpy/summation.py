@@ -26,19 +26,19 @@ _BLAS: Final = (dt.float32, dt.float64, *dt.COMPLEX)
 _BLOCK: Final = 1024
 
 
-def kept_shape(shape: Shape, axes: Sequence[int]) -> Shape:
+def keepdims_shape(shape: Shape, axes: Sequence[int]) -> Shape:
     """The shape of a reduction that keeps the reduced dimensions."""
     return tuple(1 if i in axes else d for i, d in enumerate(shape))
 
 
 def summation(b: Binding, shape: Shape, dtype: DType, axes: Sequence[int], into: DType) -> Sum:
     """The sum of tensors of a shape and element type over ``axes``."""
-    kept = kept_shape(shape, axes)
+    reduced_shape = keepdims_shape(shape, axes)
     axes, accumulator, is_host = tuple(axes), into.np, b.xp is np
     add = np.add.reduce if is_host else b.xp.sum
 
     def general(x: Array, out: Array) -> None:
-        add(x, axes, accumulator, out=out.reshape(kept), keepdims=True)
+        add(x, axes, accumulator, out=out.reshape(reduced_shape), keepdims=True)
 
     if not is_host or dtype not in _BLAS or into is not dtype or 0 in shape:
         return general
@@ -93,14 +93,14 @@ def _stage(b: Binding, dtype: DType, before: int, size: int, after: int) -> Sum:
 def _all(b: Binding, dtype: DType, size: int, ones: Array) -> Sum:
     """The sum of everything: sums of blocks, their sum, and what is left over."""
     add, product, blocks = np.add.reduce, np.matmul, size // _BLOCK
-    whole = blocks * _BLOCK
+    entire = blocks * _BLOCK
     parts = b.workspace((blocks + 1,), dtype)
 
     def step(x: Array, out: Array) -> None:
         x = x.reshape(-1)
         if blocks:
-            product(x[:whole].reshape(blocks, _BLOCK), ones, parts[:-1])
-        add(x[whole:], keepdims=True, out=parts[-1:])
+            product(x[:entire].reshape(blocks, _BLOCK), ones, parts[:-1])
+        add(x[entire:], keepdims=True, out=parts[-1:])
         add(parts, keepdims=True, out=out.reshape(1))
 
     return step

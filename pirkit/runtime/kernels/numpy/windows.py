@@ -44,9 +44,15 @@ def geometry(b: Binding, sizes: Sequence[int], dilations: Sequence[int] | None =
     n = len(lengths)
     strides = tuple(b.attrs["strides"])
     algorithm = b.attrs["padding_algorithm"]
-    spread = (1,) * n if algorithm == "SAME" else tuple(dilations or (1,) * n)
+    expanded = (1,) * n if algorithm == "SAME" else tuple(dilations or (1,) * n)
     return Geometry(
-        lengths, tuple(sizes), strides, spread, _before(b, lengths, sizes, strides), positions, last
+        lengths,
+        tuple(sizes),
+        strides,
+        expanded,
+        _before(b, lengths, sizes, strides),
+        positions,
+        last,
     )
 
 

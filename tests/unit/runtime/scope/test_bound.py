@@ -12,12 +12,12 @@ import pytest
 from pirkit import DenseTensor, from_numpy, tensor
 from pirkit.diag.errors import RuntimeFault, UsageError
 from pirkit.dialect.operation import ProgramOp
-from pirkit.lowering.kernels import KernelLibrary
+from pirkit.lowering.kernel_library import KernelLibrary
 from pirkit.lowering.plan_writer import write_plan
 from pirkit.runtime.device import HostDevice
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.registry import Backend, Registry
-from pirkit.runtime.scope.bound import BoundPlan
+from pirkit.runtime.scope.bound_plan import BoundPlan
 from pirkit.runtime.scope.labels import Labels
 from pirkit.runtime.scope.scope import Scope
 from tests.execution import parsed

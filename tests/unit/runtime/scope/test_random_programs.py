@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from pirkit import DenseTensor, from_numpy
 from pirkit.dialect.operation import ProgramOp
-from pirkit.lowering.kernels import KernelLibrary
+from pirkit.lowering.kernel_library import KernelLibrary
 from pirkit.lowering.plan_writer import write_plan
 from pirkit.passes import run_pipeline
 from pirkit.runtime.executor import Executable
 from pirkit.runtime.plan import Plan
-from pirkit.runtime.scope.bound import BoundPlan
+from pirkit.runtime.scope.bound_plan import BoundPlan
 from pirkit.runtime.scope.labels import Labels
 from pirkit.runtime.scope.scope import Scope
 from tests.execution import Array, assert_same_bits, parsed

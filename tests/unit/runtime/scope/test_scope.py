@@ -14,8 +14,8 @@ from pirkit.diag.errors import RuntimeFault, UsageError
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.scope.labels import Labels
 from pirkit.runtime.scope.overlap import refuse_overlap
-from pirkit.runtime.scope.pool import IDLE_KEPT, ScopePool
 from pirkit.runtime.scope.scope import Scope
+from pirkit.runtime.scope.scope_pool import MAX_IDLE_SCOPES, ScopePool
 
 
 def labels_of(*names: str) -> Labels:
@@ -122,7 +122,7 @@ def test_as_many_scopes_as_are_live_and_two_idle() -> None:
     assert (pool.count().live, pool.count().made) == (7, 7)
     for scope in scopes:
         pool.give(scope)
-    assert (pool.count().live, pool.count().idle) == (0, IDLE_KEPT)
+    assert (pool.count().live, pool.count().idle) == (0, MAX_IDLE_SCOPES)
     for _ in range(10):
         pool.give(pool.take())
     assert pool.count().made == 7
@@ -161,7 +161,7 @@ def test_threads_never_share_a_scope() -> None:
     with ThreadPoolExecutor(8) as threads:
         assert all(threads.map(use, range(1, 400)))
     assert pool.count().live == 0
-    assert pool.count().idle <= IDLE_KEPT
+    assert pool.count().idle <= MAX_IDLE_SCOPES
 
 
 # --- shared memory -------------------------------------------------------------------------------

@@ -152,7 +152,7 @@ def test_numbers_from_tensors() -> None:
     assert IntArray.of([t(3, np.int32), 4]) == IntArray((3, 4), from_tensor=True)
     with pytest.raises(UsageError, match="one element"):
         Scalar.of(t([1.0, 2.0]))
-    with pytest.raises(UsageError, match="whole numbers"):
+    with pytest.raises(UsageError, match="integers"):
         IntArray.of(t([1.5]))
 
 

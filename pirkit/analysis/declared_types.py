@@ -1,0 +1,40 @@
+"""Which values may have another type than the program states.
+
+Paddle states wrong types for some calls, and what it states for their readers follows from these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+
+from xdsl.ir import Block, SSAValue
+
+from pirkit.analysis.differentiation import stack_of
+from pirkit.dialect.declared_types import is_true
+from pirkit.dialect.opdef import paddle_meta
+from pirkit.dialect.operation import PirOp
+
+
+def mismatched_values(block: Block) -> Set[SSAValue]:
+    """Results in a block, or those inside, that are stated wrongly, and all that is made of them.
+
+    Work is linear in the block.
+    """
+    stack: list[SSAValue] = []
+    for op in block.walk():
+        if isinstance(op, PirOp) and paddle_meta.get(op.definition) is not None:
+            stack += [r for r in op.results if r.first_use is not None and not is_true(r)]
+    found = set(stack)
+    while stack:
+        for use in stack.pop().uses:
+            reader = use.operation
+            around = reader.parent_op() if reader.name == "pir.yield" else None
+            made: list[SSAValue] = []
+            for op in (reader, around) if around is not None else (reader,):
+                made += op.results
+                if op.name == "pir.tuple_push" and (holder := stack_of(op.operands[0])) is not None:
+                    made.append(holder.results[2])  # what is popped is made of it
+                made += [a for region in op.regions for b in region.blocks for a in b.args]
+            stack += [value for value in made if value not in found]
+            found.update(made)
+    return found

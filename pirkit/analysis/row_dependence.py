@@ -1,0 +1,175 @@
+"""Which values depend on a variable row by row: row i of the value on row i of the variable."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from xdsl.ir import Block, SSAValue
+
+from pirkit.diag.errors import UnsupportedError
+from pirkit.dialect.build import Builder, Value
+from pirkit.dialect.kinds import ELEMENTWISE, LIST
+from pirkit.dialect.map_expr.call import MapCall, call_of, maps_of, tensors_of
+from pirkit.dialect.map_expr.library_spaces import library_spaces
+from pirkit.dialect.map_expr.tree import Load, Opaque, Scatter, roots, walk
+from pirkit.dialect.map_expr.tree import Value as Element
+from pirkit.dialect.opcall import OpCall
+from pirkit.dialect.opdef import decompose, index_maps
+from pirkit.dialect.operation import PirOp, declares
+from pirkit.dialect.types import meta_of
+from pirkit.index.extent import Undecided
+from pirkit.index.index_maps import space
+from pirkit.runtime.meta import UNKNOWN, Meta, TensorMeta, VecMeta
+
+_SOME_SIZE: Final = 7919
+"""Stands for a size that only the running program knows: a prime, which no reshape divides."""
+
+
+@dataclass(frozen=True)
+class Mixed:
+    """Rows are mixed, or there is more than one number in a row of the variable."""
+
+    reason: str
+    op: PirOp | None = None
+
+
+def depends_by_rows(root: SSAValue, variable: SSAValue) -> Mixed | None:
+    """None if row i of ``root`` depends on the one number in row i of ``variable`` only.
+
+    Rows are numbered by the first axis. A variable without axes has one row, and so does any value
+    that depends on it.
+    """
+    held = meta_of(variable.type)
+    assert isinstance(held, TensorMeta)
+    if held.numel == 1:
+        return None
+    if any(size != 1 for size in held.shape[1:]):
+        return Mixed(f"a row of the variable, a {held}, has more than one number")
+    block = variable.owner.parent if isinstance(variable.owner, PirOp) else variable.owner
+    active = {variable}
+    for op in cast(Block, block).ops:
+        pir = cast(PirOp, op)
+        if active.isdisjoint(pir.operands):
+            continue
+        if pir.name != "pir.gradient" and not _preserves_rows(pir, active, held.shape[0]):
+            if _leads_to(pir, root):
+                return Mixed(f"`{pir.name}` mixes rows", pir)
+            continue
+        active.update(pir.results)
+    if root not in active:
+        return Mixed("the value does not depend on the variable row by row")
+    return None
+
+
+def _leads_to(op: PirOp, root: SSAValue) -> bool:
+    """True if the root is computed from the op."""
+    pending, seen = [root], set[SSAValue]()
+    results = set(op.results)
+    while pending:
+        value = pending.pop()
+        if value in results:
+            return True
+        if value in seen or not isinstance(value.owner, PirOp):
+            continue
+        seen.add(value)
+        pending += value.owner.operands
+    return False
+
+
+def _preserves_rows(op: PirOp, active: set[SSAValue], rows: int) -> bool:
+    """True if row i of each result is computed from row i of the active operands only.
+
+    Index maps answer the question where there are any. Other ops are elementwise by their record,
+    or keep rows apart if their decomposition does.
+    """
+    results = [meta for result in op.results for meta in _tensors(result)]
+    if not all(_has_rows(meta, rows) for meta in results):
+        return False
+    if declares(op, LIST):
+        return True
+    elements = _elements(op)
+    if elements is not None:
+        return all(_reads_own_row(op, e, active, rows) for e in elements if e is not None)
+    if op.definition.base.kind == ELEMENTWISE:
+        given = [m for v in op.operands if v in active for m in _tensors(v)]
+        return all(_has_rows(m, rows) and m.rank == results[0].rank for m in given)
+    return _parts_keep_rows(op, active, rows)
+
+
+def _tensors(value: SSAValue) -> tuple[TensorMeta, ...]:
+    meta = meta_of(value.type)
+    items = meta.items if isinstance(meta, VecMeta) else (meta,)
+    return tuple([m for m in items if isinstance(m, TensorMeta)])
+
+
+def _has_rows(meta: TensorMeta, rows: int) -> bool:
+    return meta.rank > 0 and meta.shape[0] == rows
+
+
+def _elements(op: PirOp) -> Sequence[Element | None] | None:
+    """What an element of each result is made from, by the op's index maps; None without maps."""
+    rule = library_spaces.get(op.definition)
+    try:
+        if rule is None:
+            found = maps_of(op, _sized, _sized) if index_maps.get(op.definition) else None
+            return None if isinstance(found, Opaque) else found
+        call = call_of(op, _sized, _sized)
+        return (rule(call),) if isinstance(call, MapCall) else None
+    except Undecided:
+        return None
+
+
+def _sized(value: SSAValue) -> Meta | None:
+    """The meta of a value, with one number for all unknown sizes."""
+    meta = meta_of(value.type)
+    if isinstance(meta, VecMeta):
+        return VecMeta(tuple([_with_sizes(item) for item in meta.items]))
+    return _with_sizes(meta)
+
+
+def _with_sizes(meta: Any) -> Any:
+    if not isinstance(meta, TensorMeta):
+        return meta
+    return meta.with_shape([_SOME_SIZE if n == UNKNOWN else n for n in meta.shape])
+
+
+def _reads_own_row(op: PirOp, element: Element, active: set[SSAValue], rows: int) -> bool:
+    """True if the element reads active operands at its own first index only."""
+    if isinstance(element, Scatter):
+        return False
+    operands = tensors_of(op)
+    (row,) = space((_SOME_SIZE if rows == UNKNOWN else rows,))
+    loads = (n for root in roots(element) for n in walk(root) if isinstance(n, Load))
+    return all(
+        bool(load.index) and load.index[0] is row
+        for load in loads
+        if load.source >= len(operands) or operands[load.source] in active
+    )
+
+
+def _parts_keep_rows(op: PirOp, active: set[SSAValue], rows: int) -> bool:
+    """True if the op has a decomposition that keeps rows apart.
+
+    The parts are built in front of the op, looked at, and erased again.
+    """
+    rule, block = decompose.get(op.definition), op.parent
+    if rule is None or block is None or op.definition.writes:
+        return False
+    b = Builder(block, op)
+    try:
+        found = rule(OpCall(b, op))
+    except UnsupportedError:
+        found = NotImplemented
+    made = cast("tuple[Any, ...]", found if isinstance(found, tuple) else (found,))
+    keeps = all(v is None or isinstance(v, Value) for v in made)
+    reached = set(active)
+    for part in b.emitted:
+        if keeps and not reached.isdisjoint(part.operands):
+            keeps = _preserves_rows(part, reached, rows)
+            reached.update(part.results)
+    for part in reversed(b.emitted):
+        part.detach()
+        part.erase(safe_erase=False)
+    return keeps

@@ -1,0 +1,81 @@
+"""What ``pirkit-opt --help`` tells of passes and named pipelines: see `passes_help.pass_rows`.
+
+A table, since the passes themselves take half a second to import. A test compares the two.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+ROWS: Final = (
+    (
+        "absorb-attributes",
+        "Turn constant operands that stand for an attribute into that attribute.",
+    ),
+    (
+        "autodiff",
+        "Append the backward of each program: derivatives of its outputs, as further outputs.",
+    ),
+    (
+        "canonicalize",
+        "Apply algebraic rewrites until none applies, and take branches whose condition is known.",
+    ),
+    ("constant-fold", "Compute pure operations on constants, and write down the result."),
+    ("convert-dtype", "Compute in another element type: half precision, or double."),
+    ("cse", "Merge operations that compute the same value."),
+    ("dce", "Remove operations whose results nobody uses."),
+    ("decompose", "Replace operators by compositions of primitives."),
+    (
+        "expand-gradients",
+        "Replace `pir.gradient` ops by the reverse sweep that computes them, inner ones first.",
+    ),
+    ("functionalize", "Replace in-place operations by their pure twins."),
+    ("fuse", "Fuse ops into kernels that read and write memory once."),
+    (
+        "infer-meta",
+        "Infer every result type again, and give unknown dimensions the sizes that follow.",
+    ),
+    ("inline-vec", "Use the elements of a list directly where it is unpacked again."),
+    (
+        "inplace",
+        "Replace operations by their in-place twins where the operand is not needed any more.",
+    ),
+    (
+        "print-alias",
+        "Tell which values share storage, in which order they came to be, and who wrote when.",
+    ),
+    (
+        "print-origins",
+        "Tell which operations rules have made, and from which operation of the source.",
+    ),
+    (
+        "split",
+        "Put two programs in the place of one: `@forward`, and `@backward` for its gradients.",
+    ),
+    (
+        "taylor",
+        "Replace nests of `pir.gradient` along one variable by a Taylor series, where it is "
+        "cheaper.",
+    ),
+    ("verify-primitive", "Check that every operation is a primitive."),
+    (
+        "@default",
+        "inline-vec,absorb-attributes,constant-fold,absorb-attributes,canonicalize,cse,dce,"
+        "functionalize,decompose{profitable-only=true},constant-fold,cse,dce,fuse{profitable-only=true}",
+    ),
+    (
+        "@storage",
+        "inline-vec,absorb-attributes,constant-fold,absorb-attributes,canonicalize,cse,dce,"
+        "decompose{profitable-only=true},constant-fold,cse,dce,fuse{profitable-only=true}",
+    ),
+    (
+        "@simplify",
+        "inline-vec,absorb-attributes,constant-fold,absorb-attributes,canonicalize,cse,dce",
+    ),
+    (
+        "@fused",
+        "inline-vec,absorb-attributes,constant-fold,absorb-attributes,canonicalize,cse,dce,"
+        "functionalize,decompose,constant-fold,canonicalize,cse,dce,fuse",
+    ),
+)
+"""Each pass with the first line of its manual, then each named pipeline with its passes."""

@@ -1,0 +1,78 @@
+"""Runs the pipeline of ``pirkit-opt`` with what its flags ask for around it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+
+from xdsl.dialects.builtin import ModuleOp
+
+from pirkit.cli.reporting import RemarkFilter, stats_lines, timing_lines
+from pirkit.cli.reproducer import Reproducing
+from pirkit.passes import PipelineResult, parse_pipeline, run_pipeline
+from pirkit.passes.base import RewriteListener
+from pirkit.passes.manager import Watcher
+
+
+def run_passes(
+    module: ModuleOp,
+    arguments: argparse.Namespace,
+    read_again: Callable[[], ModuleOp],
+    more: Sequence[Watcher] = (),
+) -> PipelineResult:
+    """Run the passes in place; what they tell goes to standard error."""
+    passes = parse_pipeline(arguments.pipeline)
+    is_shown = RemarkFilter(arguments.remarks or "")
+    watchers: list[Watcher] = [*more]
+    listeners: list[RewriteListener] = []
+    if arguments.dump:
+        from pirkit.cli.dump import Dump  # noqa: PLC0415  only for --dump
+
+        watchers.append(Dump(arguments.dump, module))
+    if arguments.trace_rewrites:
+        from pirkit.passes.rewrite_trace import RewriteTracer  # noqa: PLC0415  only for this flag
+
+        tracer = RewriteTracer(sys.stderr)
+        watchers.append(tracer)
+        listeners.append(tracer.rewrote)
+    check = None
+    if arguments.check is not None:
+        from pirkit.frontend.numeric_check import CheckEach, NumberCheck  # noqa: PLC0415
+
+        check = NumberCheck.of(module, arguments.seed)
+        if arguments.check == "each":
+            watchers.append(CheckEach(check))
+    with Reproducing(read_again, passes, arguments.seed, check is not None) as reproducing:
+        result = run_pipeline(
+            module,
+            passes,
+            verify=arguments.verify_each,
+            print_ir=arguments.print_ir,
+            stream=sys.stderr,
+            watchers=[reproducing, *watchers],
+            listeners=listeners,
+        )
+    if check is not None:
+        if arguments.check == "":
+            check.require_equal(module, "the pipeline")
+        _report_blind(check.blind)
+    _report(result, arguments, is_shown)
+    return result
+
+
+def _report(result: PipelineResult, arguments: argparse.Namespace, is_shown: RemarkFilter) -> None:
+    lines: list[str] = []
+    if arguments.timing == "":
+        lines += timing_lines(result.timings)
+    if arguments.stats:
+        lines += stats_lines(result)
+    if arguments.remarks is not None and not arguments.expect_diagnostics:
+        lines += [f"remark: {remark}" for remark in result.remarks if is_shown(remark)]
+    for line in lines:
+        print(line, file=sys.stderr)
+
+
+def _report_blind(blind: list[str]) -> None:
+    for what in blind:
+        print(f"note: {what} on random inputs, so the check is inconclusive", file=sys.stderr)

@@ -1,0 +1,183 @@
+"""What holds of every kernel: checked of its text alone, without the program it was made from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from itertools import chain
+from typing import Final
+
+from pirkit.diag.errors import ConstraintError
+from pirkit.dialect.map_expr.certificate import admits, differences
+from pirkit.dialect.map_expr.kernel import MapExpr, Statement
+from pirkit.dialect.map_expr.specialize import Shape, sizes_at, specialised, with_sizes
+from pirkit.dialect.map_expr.text import parse_kernel
+from pirkit.dialect.map_expr.tiling import problems_of_tiles
+from pirkit.dialect.map_expr.tree import Choose, Load, walk
+from pirkit.index.expr import Expr
+from pirkit.index.extent import is_sized, names_of
+from pirkit.index.index_maps import Guard, bindings, compose, evaluate, points, space
+
+VISIT_LIMIT: Final = 4096
+"""Points at which an index is tried whose bounds do not tell."""
+
+TRIED: Final = (1, 2, 3, 8)
+"""What sizes are tried that a kernel leaves open."""
+
+WIDE: Final = 4
+"""Sizes of which each is tried as the one that differs."""
+
+
+@lru_cache(maxsize=1024)
+def problem_of(text: str) -> str | None:
+    """The first thing that is wrong with the kernel of a text, its certificate included; None if
+    nothing is. Raises ConstraintError (C1) for what is no kernel.
+    """
+    kernel = parse_kernel(text)
+    return next(chain(problems(kernel), differences(kernel)), None)
+
+
+@lru_cache(maxsize=4096)
+def kernel_at(text: str, shapes: tuple[Shape, ...]) -> MapExpr:
+    """The kernel of a text for inputs of these shapes.
+
+    Raises ConstraintError if they do not fit, or if it would read outside of tensors of these
+    shapes: an element that a program names need not be there.
+    """
+    general = parse_kernel(text)
+    kernel = specialised(general, shapes)
+    if general.is_sized:
+        wrong = next(_problems(kernel, with_order=False), None)
+        if wrong is not None:
+            shown = ", ".join(map(str, shapes))
+            raise ConstraintError("C3", f"{wrong}, as the inputs have the shapes {shown}")
+    return kernel
+
+
+def problems(kernel: MapExpr, shapes: Sequence[Shape] | None = None) -> Iterator[str]:
+    """What is wrong with a kernel, in words; nothing if all holds.
+
+    The order of what it does is checked for all sizes at once. That it reads inside of its tensors
+    is shown by bounds for all sizes too, where they tell, and else tried for some, or for those
+    that inputs of these ``shapes`` tell.
+    """
+    yield from _problems(kernel)
+    if kernel.is_sized:
+        for sizes in _samples(kernel) if shapes is None else [sizes_at(kernel, shapes)]:
+            for message in _problems(with_sizes(kernel, sizes), with_order=False):
+                yield f"{message}, where sizes are {sizes}"
+
+
+def _samples(kernel: MapExpr) -> Iterator[dict[str, int]]:
+    """Sizes that a kernel may have: equal ones, different ones, some of 1; and what follows."""
+    follow = {derived.name for derived in kernel.sizes}
+    free = [n for n in names_of(kernel.numbers()) if n not in follow]
+    for chosen in _chosen(len(free)):
+        sizes = dict(zip(free, chosen, strict=True))
+        try:
+            for derived in kernel.sizes:
+                value = derived.value(sizes)
+                if value is None or sizes.setdefault(derived.name, value) != value:
+                    raise ConstraintError("sizes", f"{derived} does not hold")
+        except ConstraintError:
+            continue  # no kernel of these sizes can be called
+        if admits(with_sizes(kernel, sizes)):
+            yield sizes
+
+
+def _chosen(count: int) -> Iterator[tuple[int, ...]]:
+    """What to try for so many sizes that nothing ties to each other."""
+    yield from ((size,) * count for size in TRIED)
+    if count > 1:
+        upwards = range(2, 2 + count)
+        yield tuple(upwards)
+        yield tuple(reversed(upwards))
+        for one in range(min(count, WIDE)):  # it is spread to the others, or they to it
+            yield tuple([1 if k == one else 3 for k in range(count)])
+            yield tuple([4 if k == one else 1 for k in range(count)])
+
+
+def _problems(kernel: MapExpr, with_order: bool = True) -> Iterator[str]:
+    count = len(kernel.inputs)
+    for k, statement in enumerate(kernel.statements):
+        if statement.rows is not None and len(statement.rows) != len(kernel.rows):
+            yield f"v{k} has {len(statement.rows)} rows of {len(kernel.rows)}"
+        for row, loop_extent in zip(statement.rows or (), kernel.rows, strict=False):
+            if not row.sized and _leaves(row, loop_extent):
+                yield f"v{k} has a row {row!r} that is none of the {loop_extent} iterations"
+        guarded = {
+            id(n)
+            for choice in statement.nodes()
+            if isinstance(choice, Choose)
+            for side in (choice.yes, choice.no)
+            for n in walk(side)
+        }
+        yield from _writing(k, statement)
+        is_empty = 0 in (*statement.meta.shape, *statement.extents)
+        for load in statement.loads():
+            if not 0 <= load.source < count + k:
+                yield f"v{k} reads a value that is not stored before it"
+                continue
+            meta = kernel.meta(load.source)
+            if len(load.index) != len(meta.shape):
+                yield f"v{k} reads a tensor of {len(meta.shape)} axes at {len(load.index)} indices"
+                continue
+            places = zip(load.index, meta.shape, strict=True)
+            is_read = not is_empty and id(load) not in guarded
+            if is_read and any(_leaves(e, n) for e, n in places):
+                yield f"v{k} reads outside of {meta}: {list(load.index)}"
+            if load.source >= count and with_order:
+                yield from _order(kernel, k, statement, load)
+    if with_order:
+        yield from problems_of_tiles(kernel)
+    if any(not 0 <= k < len(kernel.statements) for k in kernel.outputs):
+        yield "an output is no stored value"
+
+
+def _writing(k: int, statement: Statement) -> Iterator[str]:
+    """A statement that writes at data-dependent indices writes inside of its value, in no
+    iterations."""
+    if statement.start is None:
+        return
+    shape = statement.meta.shape
+    if statement.rows is not None or len(statement.index) != len(shape):
+        yield f"v{k} writes at {list(statement.index)} into a value of {len(shape)} axes"
+    elif any(_leaves(e, n) for e, n in zip(statement.index, shape, strict=True)):
+        yield f"v{k} writes outside of {statement.meta}: {list(statement.index)}"
+
+
+def _leaves(expr: Expr, extent: int) -> bool:
+    """True if an index is seen to leave an axis.
+
+    Bounds prove most that do not; where they are too wide, points of the space decide: all of a
+    small one, corners of a large one.
+    """
+    guard = Guard(expr, extent)
+    if expr.sized or is_sized(extent):
+        return guard.is_false
+    if guard.is_true or any(i.extent == 0 for i in expr.iters):
+        return False
+    if expr.has_reads:
+        return guard.is_false
+    tried = points(expr.iters, VISIT_LIMIT)
+    return any(not 0 <= evaluate(expr, point) < extent for point in tried)
+
+
+def _congruent_point(statement: Statement, load: Load) -> bool:
+    return load.index == space(statement.meta.shape)
+
+
+def _order(kernel: MapExpr, k: int, statement: Statement, load: Load) -> Iterator[str]:
+    """A temporary is of an earlier stage, or read point by point; and of the same iteration."""
+    source = kernel.statements[load.source - len(kernel.inputs)]
+    waits = source.reduction or (source.tile and not _congruent_point(statement, load))
+    if source.stage + bool(waits) > statement.stage:
+        yield f"v{k} of stage {statement.stage} reads a value of stage {source.stage}"
+    if source.rows is None or statement.rows is None:
+        return
+    if source.is_gathered:
+        yield f"v{k} reads a value that is known when all iterations of the common loops are over"
+        return
+    at = bindings(space(source.meta.shape), load.index)
+    if compose(source.rows, at) != statement.rows:
+        yield f"v{k} reads a value of another iteration of the common loops"

@@ -1,0 +1,140 @@
+"""Gradients of gradients: second and third order."""
+
+from __future__ import annotations
+
+from pirkit.dialect.opdef import infer_meta
+from pirkit.dialect.ops.gradient.gradients import declare_gradients
+from pirkit.dialect.shapes import normalize_axes
+from pirkit.runtime.meta import TensorMeta
+
+_CONV = (
+    "strides: i32[], paddings: i32[], padding_algorithm: str, dilations: i32[], groups: i32, "
+    "data_format: str"
+)
+_GROUPED_CONV = (
+    "strides: i32[], paddings: i32[], padding_algorithm: str, groups: i32, dilations: i32[], "
+    "data_format: str"
+)
+_TRANSPOSED_CONV = (
+    "strides: i32[], paddings: i32[], output_padding: i32[], padding_algorithm: str, "
+    "groups: i32, dilations: i32[], data_format: str"
+)
+_BATCH_NORM = (
+    "momentum: f32, epsilon: f32, data_format: str, is_test: bool, use_global_stats: bool, "
+    "trainable_statistics: bool"
+)
+_TRANSPOSE_FLAGS = "transpose_x: bool = False, transpose_y: bool = False"
+
+declare_gradients(
+    (
+        f"matmul_double_grad: x, y, grad_out, grad_x_grad?, grad_y_grad? ; {_TRANSPOSE_FLAGS} -> "
+        "x_grad, y_grad, grad_out_grad"
+    ),
+    (
+        "matmul_triple_grad: x, y, grad_out, grad_grad_x?, grad_grad_y?, grad_x_grad?, "
+        f"grad_y_grad?, grad_grad_out_grad? ; {_TRANSPOSE_FLAGS} -> x_grad, y_grad, grad_out_grad, "
+        "grad_grad_x_grad, grad_grad_y_grad"
+    ),
+    "bmm_double_grad: x, y, grad_out, grad_x_grad?, grad_y_grad? -> x_grad, y_grad, grad_out_grad",
+    "add_double_grad: y, grad_out, grad_x_grad?, grad_y_grad? ; axis: i32 = -1 -> grad_out_grad",
+    (
+        "add_triple_grad: grad_grad_x, grad_grad_y, grad_grad_out_grad ; axis: i32 = -1 -> "
+        "grad_grad_x_grad=grad_grad_x, grad_grad_y_grad=grad_grad_y"
+    ),
+    (
+        "subtract_double_grad: y, grad_out, grad_x_grad?, grad_y_grad? ; axis: i32 = -1 -> "
+        "grad_out_grad"
+    ),
+    (
+        "multiply_double_grad: x, y, grad_out, grad_x_grad?, grad_y_grad? ; axis: i32 = -1 -> "
+        "x_grad, y_grad, grad_out_grad"
+    ),
+    (
+        "multiply_triple_grad: x, y, fwd_grad_out, fwd_grad_grad_x?, fwd_grad_grad_y?, "
+        "grad_x_grad?, grad_y_grad?, grad_grad_out_grad? ; axis: i32 = -1 -> x_grad, y_grad, "
+        "fwd_grad_out_grad, fwd_grad_grad_x_grad, fwd_grad_grad_y_grad"
+    ),
+    (
+        "divide_double_grad: y, out, grad_out, grad_x?, grad_x_grad?, grad_y_grad? ; "
+        "axis: i32 = -1 -> y_grad=y, out_grad=out, grad_out_grad"
+    ),
+    "tanh_double_grad: out, grad_out, grad_x_grad -> out_grad, grad_out_grad",
+    (
+        "tanh_triple_grad: out, grad_out_forward, grad_x_grad_forward, grad_out_new_grad?, "
+        "grad_out_grad_grad? -> out_grad, grad_out_forward_grad, grad_x_grad_forward_grad"
+    ),
+    "sigmoid_double_grad: out, grad_out, grad_x_grad -> out_grad, grad_out_grad",
+    (
+        "sigmoid_triple_grad: out, fwd_grad_out, grad_grad_x, grad_out_grad, "
+        "grad_grad_out_grad? -> out_grad, fwd_grad_out_grad, grad_grad_x_grad"
+    ),
+    "sin_double_grad: x, grad_out?, grad_x_grad -> x_grad, grad_out_grad",
+    (
+        "sin_triple_grad: x, grad_out_forward?, grad_x_grad_forward?, grad_x_grad?, "
+        "grad_out_grad_grad? -> x_grad, grad_out_forward_grad, grad_x_grad_forward_grad"
+    ),
+    "cos_double_grad: x, grad_out?, grad_x_grad -> x_grad, grad_out_grad",
+    (
+        "cos_triple_grad: x, grad_out_forward?, grad_x_grad_forward?, grad_x_grad?, "
+        "grad_out_grad_grad? -> x_grad, grad_out_forward_grad, grad_x_grad_forward_grad"
+    ),
+    "exp_double_grad: out, grad_out, grad_x_grad -> out_grad, grad_out_grad",
+    "log_double_grad: x, grad_out, grad_x_grad -> x_grad, grad_out_grad",
+    "pow_double_grad: x, grad_out?, grad_x_grad ; y: f32 -> x_grad, grad_out_grad",
+    (
+        "pow_triple_grad: x, grad_out, grad_grad_x?, grad_x_grad?, grad_grad_out_grad? ; y: f32 -> "
+        "x_grad, grad_out_grad, grad_grad_x_grad"
+    ),
+    "square_double_grad: x, grad_out, grad_x_grad -> x_grad, grad_out_grad",
+    "sqrt_double_grad: out, grad_x, grad_x_grad -> out_grad, grad_out_grad=grad_x_grad",
+    "rsqrt_double_grad: out, grad_x, grad_x_grad -> out_grad, grad_out_grad=grad_x_grad",
+    "relu_double_grad: out, grad_x_grad -> grad_out_grad=grad_x_grad",
+    "leaky_relu_double_grad: x, grad_x_grad ; negative_slope: f64 -> grad_out_grad=grad_x_grad",
+    "elu_double_grad: x, grad_out, grad_x_grad ; alpha: f32 -> x_grad, grad_out_grad",
+    "celu_double_grad: x, grad_out, grad_x_grad ; alpha: f32 -> x_grad, grad_out_grad",
+    (
+        "softplus_double_grad: x, grad_out, grad_x_grad ; beta: f64, threshold: f64 -> x_grad, "
+        "grad_out_grad"
+    ),
+    "silu_double_grad: x, out, grad_out, grad_x_grad -> x_grad, grad_out_grad",
+    "acos_double_grad: x, grad_out, grad_x_grad -> x_grad, grad_out_grad",
+    "abs_double_grad: x, grad_x_grad -> grad_out_grad=grad_x_grad",
+    "abs_triple_grad: x, grad_out_grad_grad -> grad_x_grad_grad=x",
+    (
+        "clip_double_grad: x, grad_x_grad, min: scalar = 0.0, max: scalar = 0.0 -> "
+        "grad_out_grad=grad_x_grad"
+    ),
+    (
+        "conv2d_grad_grad: input, filter, grad_out, grad_input_grad?, grad_filter_grad? ; "
+        f"{_CONV} -> input_grad, filter_grad, grad_out_grad"
+    ),
+    (
+        "depthwise_conv2d_double_grad: input, filter, grad_out, grad_input_grad?, "
+        f"grad_filter_grad? ; {_GROUPED_CONV} -> input_grad, filter_grad, grad_out_grad"
+    ),
+    (
+        "conv3d_double_grad: input, filter, grad_out, grad_input_grad?, grad_filter_grad? ; "
+        f"{_GROUPED_CONV} -> input_grad, filter_grad, grad_out_grad"
+    ),
+    (
+        "conv2d_transpose_double_grad: x, filter, grad_out, grad_x_grad, grad_filter_grad, "
+        f"output_size: intarray ; {_TRANSPOSED_CONV} -> x_grad, filter_grad, grad_out_grad"
+    ),
+    (
+        "batch_norm_double_grad: x, scale?, out_mean?, out_variance?, saved_mean, saved_variance, "
+        f"grad_out, grad_x_grad?, grad_scale_grad?, grad_bias_grad? ; {_BATCH_NORM} -> x_grad, "
+        "scale_grad, grad_out_grad"
+    ),
+    (
+        "instance_norm_double_grad: x, scale?, saved_mean, saved_variance, grad_y, grad_x_grad?, "
+        "grad_scale_grad?, grad_bias_grad? ; epsilon: f32 -> x_grad, scale_grad, grad_y_grad"
+    ),
+    "reshape_double_grad: grad_out, grad_x_grad -> grad_out_grad",
+    "transpose_double_grad: grad_x_grad ; perm: i32[] -> grad_out_grad=?",
+)
+
+
+@infer_meta("pd_op.transpose_double_grad")
+def _(grad_x_grad: TensorMeta, *, perm: tuple[int, ...]) -> TensorMeta:
+    axes = normalize_axes(perm, grad_x_grad.rank, "C2", "perm")
+    return grad_x_grad.with_shape(grad_x_grad.shape[a] for a in axes)

@@ -1,0 +1,166 @@
+"""Products of several matrices, and products with a bias."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
+from pirkit.dialect.samples import Sample, SampleMaker
+from pirkit.dialect.shapes import same_dim, show
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.convert import in_f32, widened
+from pirkit.runtime.meta import TensorMeta, VecMeta
+
+KIND = "contraction"
+
+Array = np.ndarray[Any, Any]
+
+
+@op
+class Baddbmm:
+    """`beta * input + alpha * (x @ y)` for each pair of matrices of two batches.
+
+    C1: `x` and `y` have three dimensions, and their batches are equal.
+    C2: the last dimension of `x` equals the middle one of `y`.
+    C3: `input` broadcasts to the product.
+    """
+
+    name = "pd_op.baddbmm"
+    signature = "input, x, y ; beta: f32 = 1.0, alpha: f32 = 1.0 -> out"
+    dtypes = (dt.float32, dt.float64)
+    inplace = {"out": "input"}
+
+
+@infer_meta(Baddbmm)
+def _(input: TensorMeta, x: TensorMeta, y: TensorMeta, *, beta: float, alpha: float) -> TensorMeta:
+    batches = x.rank == y.rank == 3 and same_dim(x.shape[0], y.shape[0])
+    require(batches, "C1", f"{show(x.shape)} and {show(y.shape)} are no batches of matrices")
+    require(same_dim(x.shape[2], y.shape[1]), "C2", f"inner sizes {x.shape[2]} and {y.shape[1]}")
+    out = (x.shape[0], x.shape[1], y.shape[2])
+    fits = input.rank in (2, 3) and all(
+        d == 1 or same_dim(d, o) for d, o in zip(input.shape, out[3 - input.rank :], strict=True)
+    )
+    require(fits, "C3", f"{show(input.shape)} does not broadcast to {show(out)}")
+    return x.with_shape(out)
+
+
+@reference(Baddbmm)
+@in_f32
+def _(input: Array, x: Array, y: Array, *, beta: float, alpha: float) -> Array:
+    kind = x.dtype.type
+    return kind(beta) * input + kind(alpha) * np.matmul(x, y)
+
+
+@samples(Baddbmm)
+def _(s: SampleMaker) -> Iterator[Sample]:
+    yield s(s.tensor(2, 3, 5), s.tensor(2, 3, 4), s.tensor(2, 4, 5), beta=0.5, alpha=2.0)
+    yield s(s.tensor(1, 3, 5), s.tensor(2, 3, 4), s.tensor(2, 4, 5))
+
+
+@bad_samples(Baddbmm)
+def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
+    yield "C1", s(s.tensor(2, 3, 5), s.tensor(2, 3, 4), s.tensor(3, 4, 5))
+    yield "C2", s(s.tensor(2, 3, 5), s.tensor(2, 3, 4), s.tensor(2, 3, 5))
+    yield "C3", s(s.tensor(2, 4, 5), s.tensor(2, 3, 4), s.tensor(2, 4, 5))
+
+
+@op
+class Bilinear:
+    """`x @ weight[k] @ y` for each row of `x` and `y` and each matrix of `weight`, plus `bias`.
+
+    C1: `x` and `y` are matrices with as many rows.
+    C2: `weight` is a list of matrices of the sizes of their rows.
+    C3: `bias` is one row with an element for each matrix.
+    """
+
+    name = "pd_op.bilinear"
+    signature = "x, y, weight, bias? -> out"
+    dtypes = (dt.float32, dt.float64)
+
+
+@infer_meta(Bilinear)
+def _(x: TensorMeta, y: TensorMeta, weight: TensorMeta, bias: TensorMeta | None) -> TensorMeta:
+    rows = x.rank == y.rank == 2 and same_dim(x.shape[0], y.shape[0])
+    require(rows, "C1", f"{show(x.shape)} and {show(y.shape)} are no rows of equal number")
+    sizes = (x.shape[1], y.shape[1])
+    fits = weight.rank == 3 and all(map(same_dim, weight.shape[1:], sizes))
+    require(fits, "C2", f"weight {show(weight.shape)} for rows of {sizes[0]} and {sizes[1]}")
+    one_row = bias is None or (
+        bias.rank == 2 and all(map(same_dim, bias.shape, (1, weight.shape[0])))
+    )
+    require(one_row, "C3", "bias is no row with an element for each matrix")
+    return x.with_shape((x.shape[0], weight.shape[0]))
+
+
+@reference(Bilinear)
+def _(x: Array, y: Array, weight: Array, bias: Array | None) -> Array:
+    out = np.einsum("bm,omn,bn->bo", x, weight, y, optimize=True)
+    return out if bias is None else out + bias
+
+
+@samples(Bilinear)
+def _(s: SampleMaker) -> Iterator[Sample]:
+    yield s(s.tensor(2, 3), s.tensor(2, 4), s.tensor(5, 3, 4), s.tensor(1, 5))
+    yield s(s.tensor(2, 3), s.tensor(2, 4), s.tensor(5, 3, 4), None)
+
+
+@bad_samples(Bilinear)
+def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
+    yield "C1", s(s.tensor(2, 3), s.tensor(3, 4), s.tensor(5, 3, 4))
+    yield "C2", s(s.tensor(2, 3), s.tensor(2, 4), s.tensor(5, 4, 3))
+    yield "C3", s(s.tensor(2, 3), s.tensor(2, 4), s.tensor(5, 3, 4), s.tensor(5))
+
+
+@op
+class MultiDot:
+    """Product of two or more matrices; the first may be a row, the last a column.
+
+    C1: there are at least two, and those between the first and the last are matrices.
+    C2: inner dimensions are equal.
+    C3: all have one dtype.
+    """
+
+    name = "pd_op.multi_dot"
+    signature = "x[] -> out"
+    dtypes = dt.FLOATS
+
+
+@infer_meta(MultiDot)
+def _(x: VecMeta) -> TensorMeta:
+    items = x.items
+    require(len(items) >= 2, "C1", f"{len(items)} matrices")
+    ends = all(item.rank in (1, 2) for item in (items[0], items[-1]))
+    inside = all(item.rank == 2 for item in items[1:-1])
+    require(ends and inside, "C1", "a factor is no matrix")
+    all_equal = len({item.dtype for item in items}) == 1
+    require(all_equal, "C3", f"dtypes {', '.join(item.dtype.name for item in items)} differ")
+    for left, right in pairwise(items):
+        agree = same_dim(left.shape[-1], right.shape[0])
+        require(agree, "C2", f"{show(left.shape)} before {show(right.shape)}")
+    return items[0].with_shape((*items[0].shape[:-1], *items[-1].shape[1:]))
+
+
+@reference(MultiDot)
+def _(x: list[Array]) -> Array:
+    wide = [widened(item) for item in x]
+    return np.asarray(np.linalg.multi_dot(wide)).astype(x[0].dtype)
+
+
+@samples(MultiDot)
+def _(s: SampleMaker) -> Iterator[Sample]:
+    yield s([s.tensor(3, 4), s.tensor(4, 2), s.tensor(2, 5)])
+    yield s([s.tensor(3), s.tensor(3, 2), s.tensor(2)])
+    yield s([s.tensor(2, 3), s.tensor(3, 2)])
+
+
+@bad_samples(MultiDot)
+def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
+    yield "C1", s([s.tensor(3, 4)])
+    yield "C1", s([s.tensor(3, 4), s.tensor(4), s.tensor(4, 4)])
+    yield "C2", s([s.tensor(3, 4), s.tensor(3, 4)])
+    other = dt.FLOATS[s.dtype is dt.FLOATS[0]]
+    yield "C3", s([s.tensor(3, 4), s.tensor(4, 4, dtype=other)])

@@ -1,0 +1,141 @@
+"""The best of boxes that overlap."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
+from pirkit.dialect.samples import Sample, SampleMaker
+from pirkit.dialect.shapes import same_dim
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.bounding_boxes import suppress
+from pirkit.runtime.meta import UNKNOWN, TensorMeta
+from pirkit.runtime.multiclass_nms import report
+
+KIND = "algorithm"
+
+Array = np.ndarray[Any, Any]
+
+
+@op
+class Nms:
+    """Indices of the boxes of which no better one that stays covers more than `threshold`.
+
+    `x [R, 4]` holds corners (x1, y1, x2, y2), the best box first.
+
+    C1: `x` is `[R, 4]`.
+    """
+
+    name = "pd_op.nms"
+    signature = "x ; threshold: f32 = 1.0 -> out"
+    dtypes = (dt.float32, dt.float64)
+
+
+@infer_meta(Nms)
+def _(x: TensorMeta, *, threshold: float) -> TensorMeta:
+    require(x.rank == 2 and same_dim(x.shape[1], 4), "C1", f"{x} holds no boxes")
+    return TensorMeta((UNKNOWN,), dt.int64)
+
+
+@reference(Nms)
+def _(x: Array, *, threshold: float) -> Array:
+    return np.array(suppress(x, threshold, 1.0, len(x), False), np.int64)
+
+
+@samples(Nms)
+def _(s: SampleMaker) -> Iterator[Sample]:
+    corners = s.tensor(8, 2, low=0.0, high=3.0)
+    boxes = np.concatenate([corners, corners + s.tensor(8, 2, low=1.0, high=3.0)], axis=1)
+    yield s(boxes, threshold=0.3)
+    yield s(boxes, threshold=0.7)
+
+
+@bad_samples(Nms)
+def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
+    yield "C1", s(s.tensor(4), threshold=0.3)
+    yield "C1", s(s.tensor(3, 5), threshold=0.3)
+
+
+@op
+class MulticlassNms3:
+    """Boxes that detectors report: of each class the best of those that overlap.
+
+    `bboxes [N, M, 4]` have `scores [N, C, M]`. In each image and class but `background_label`, the
+    `nms_top_k` best of the boxes with more than `score_threshold` compete, as in `nms`; of all that
+    stay in an image the `keep_top_k` best are reported. A row of `out` is the class, the score and
+    the corners; `index` is the number of the box among all boxes, and `nms_rois_num` counts the
+    rows of each image. Negative limits are none. `nms_eta` below 1 lowers the threshold after each
+    box that stays, while it is above one half. Boxes that are not `normalized` count pixels: their
+    far edges are part of them.
+
+    With `rois_num`, how many boxes each image has, `bboxes [M, C, 4]` have one row for each class,
+    `scores [M, C]`, and `index` is a number among all rows of boxes. The rows of an image are
+    sorted by class and score, with `rois_num` by class and `index`.
+
+    C1: `bboxes` has three dimensions, and four numbers for each box.
+    C2: `scores` has a number for each box and class.
+    C3: `rois_num` is a vector of integers.
+    C4: the numbers in `rois_num` are those of all boxes together.
+    """
+
+    name = "pd_op.multiclass_nms3"
+    signature = (
+        "bboxes, scores, rois_num? ; score_threshold: f32, nms_top_k: i32, keep_top_k: i32, "
+        "nms_threshold: f32 = 0.3, normalized: bool = True, nms_eta: f32 = 1.0, "
+        "background_label: i32 = 0 -> out, index, nms_rois_num"
+    )
+    dtypes = (dt.float32, dt.float64)
+
+
+@infer_meta(MulticlassNms3)
+def _(
+    bboxes: TensorMeta, scores: TensorMeta, rois_num: TensorMeta | None, **_: object
+) -> tuple[TensorMeta, ...]:
+    boxes = bboxes.rank == 3 and same_dim(bboxes.shape[2], 4)
+    require(boxes, "C1", f"{bboxes} holds no boxes")
+    first, second = bboxes.shape[:2]
+    if rois_num is None:
+        fits = scores.rank == 3 and same_dim(scores.shape[0], first)
+        fits = fits and same_dim(scores.shape[2], second)
+        images = UNKNOWN if not fits or scores.shape[0] == UNKNOWN else scores.shape[0]
+    else:
+        fits = scores.rank == 2 and all(map(same_dim, scores.shape, (first, second)))
+        vector = rois_num.rank == 1 and rois_num.dtype in dt.INTS
+        require(vector, "C3", f"rois_num {rois_num} counts no boxes")
+        images = rois_num.shape[0]
+    require(fits, "C2", f"scores {scores} for {bboxes}")
+    return (
+        bboxes.with_shape((UNKNOWN, 6)),
+        TensorMeta((UNKNOWN, 1), dt.int32),
+        TensorMeta((images,), dt.int32),
+    )
+
+
+reference(MulticlassNms3)(report)
+
+
+@samples(MulticlassNms3)
+def _(s: SampleMaker) -> Iterator[Sample]:
+    corners = s.tensor(2, 7, 2, low=0.0, high=2.0)
+    boxes = np.concatenate([corners, corners + s.tensor(2, 7, 2, low=0.5, high=2.0)], axis=2)
+    scores = s.tensor(2, 3, 7, low=0.1, high=1.0)
+    usual = {"score_threshold": 0.3, "nms_top_k": 5, "keep_top_k": 4}
+    yield s(boxes, scores, **usual)
+    yield s(boxes, scores, **{**usual, "keep_top_k": -1}, normalized=False, background_label=-1)
+    yield s(boxes, scores, **usual, nms_threshold=0.7, nms_eta=0.8)
+    yield s(boxes, scores, **{**usual, "score_threshold": 2.0})
+    by_class = np.stack([boxes[0]] * 3, axis=1)
+    yield s(by_class, scores[0].T.copy(), s.array([3, 4], dt.int32), **usual)
+
+
+@bad_samples(MulticlassNms3)
+def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
+    usual = {"score_threshold": 0.3, "nms_top_k": 5, "keep_top_k": 4}
+    yield "C1", s(s.tensor(2, 7, 5), s.tensor(2, 3, 7), **usual)
+    yield "C2", s(s.tensor(2, 7, 4), s.tensor(2, 3, 6), **usual)
+    yield "C3", s(s.tensor(7, 3, 4), s.tensor(7, 3), s.array([[7]], dt.int32), **usual)
+    yield "C4", s(s.tensor(7, 3, 4), s.tensor(7, 3), s.array([3, 5], dt.int32), **usual)
+    yield "C4", s(s.tensor(7, 3, 4), s.tensor(7, 3), s.array([8, -1], dt.int32), **usual)

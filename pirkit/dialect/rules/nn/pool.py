@@ -1,0 +1,313 @@
+"""Pooling: windows are gathered along each dimension, and reduced.
+
+Places outside of the image are the place of one element that is added behind its last.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from pirkit.dialect.build import Builder, Value
+from pirkit.dialect.opcall import OpCall
+from pirkit.dialect.opdef import decompose
+from pirkit.dialect.ops.nn.pool import LOWEST, Windows, are_empty, out_sizes, pool_slides, spans
+from pirkit.dialect.rules.movement.movement import END, part
+from pirkit.dialect.rules.movement.sizes import (
+    REFUSED,
+    Size,
+    as_list,
+    in_shape,
+    product,
+    sizes_of,
+    zeros,
+)
+from pirkit.dialect.rules.reduction.reduction import count
+from pirkit.dialect.rules.sequence.signal import frames
+from pirkit.dialect.windows import CHANNELS_LAST, Slide
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.meta import UNKNOWN
+
+
+@decompose("pd_op.pool2d", "pd_op.pool3d")
+def _(c: OpCall) -> Value:
+    """The elements of a window that attain its maximum share the cotangent evenly."""
+    b, x = c.b, c.b.wide(c.x)
+    first = 1 if c.data_format in CHANNELS_LAST else 2
+    axes = tuple(range(first, first + x.rank - 2))
+    lengths = tuple([x.shape[a] for a in axes])
+    largest = c.pooling_type == "max"
+    sizes = c.kernel_size
+    if isinstance(sizes, Value):
+        return NotImplemented
+    if c.global_pooling or (c.adaptive and set(sizes) == {1}):
+        return b.cast(_entire(b, x, axes, largest), c.x.dtype)
+    is_dynamic = UNKNOWN in lengths
+    if 0 in lengths or (is_dynamic and (c.adaptive or c.ceil_mode or _pads_by_size(c, largest))):
+        return NotImplemented
+    moves = pool_slides(lengths, sizes, c.strides, c.paddings, c.padding_algorithm, False, "C4")
+    if is_dynamic:
+        return b.cast(_open(c, x, axes, moves), c.x.dtype)
+    positions = out_sizes(moves, lengths, c.adaptive, c.ceil_mode, "C5")
+    every = [spans(*each, c.adaptive) for each in zip(moves, lengths, positions, strict=True)]
+    if largest:
+        out = _greatest(b, x, axes, every)
+    else:
+        out = _average(b, x, axes, every, inside=c.exclusive or c.adaptive)
+    return b.cast(out, c.x.dtype)
+
+
+def _pads_by_size(c: OpCall, largest: bool) -> bool:
+    """True if how much is padded, where that counts, depends on the sizes of the image."""
+    moves = set(c.strides) != {1}
+    return c.padding_algorithm == "SAME" and (moves or not (largest or c.exclusive))
+
+
+@decompose("pd_op.max_pool2d_with_index", "pd_op.max_pool3d_with_index")
+def _(c: OpCall) -> tuple[Value, Value]:
+    """The first of the greatest elements of a window is taken, and its place in the image."""
+    b, x = c.b, c.b.wide(c.x)
+    axes, lengths = tuple(range(2, x.rank)), tuple(x.shape[2:])
+    if UNKNOWN in lengths or 0 in lengths:
+        return NotImplemented
+    explicit = (c.kernel_size, c.strides, c.paddings, "EXPLICIT", c.global_pooling)
+    moves = pool_slides(lengths, *explicit, "C3")
+    one = (1,) * len(lengths)
+    positions = (
+        one if c.global_pooling else out_sizes(moves, lengths, c.adaptive, c.ceil_mode, "C4")
+    )
+    adaptive = c.adaptive and not c.global_pooling
+    every = [spans(*each, adaptive) for each in zip(moves, lengths, positions, strict=True)]
+    x = _windows(b, x, axes, every, -math.inf)
+    n = len(axes)
+    x = b.transpose(x, perm=(0, 1, *range(2, 2 + 2 * n, 2), *range(3, 3 + 2 * n, 2)))
+    places = _places(every, lengths)
+    x = in_shape(b, x, [*sizes_of(b, x)[:2], *positions, places.shape[-1]])
+    chosen = b.argmax(x, axis=-1, keepdims=True, flatten=False, dtype=dt.int64)
+    if x.dtype.is_float:  # the last NaN of a window is its greatest element
+        counted = b.integers(range(1, places.shape[-1] + 1))
+        last = b("pd_op.max", b.cast(b.isnan(x), dt.int64) * counted, axis=(-1,), keepdim=True)
+        chosen = b.where(b.greater_than(last, b.zeros_like(last)), last - 1, chosen)
+    out = b.squeeze(b.take_along_axis(x, chosen, axis=-1), axis=(-1,))
+    out = _unless_empty(b, out, axes, every, lengths)
+    first = b.reshape(
+        b.integers((np.arange(len(places)) * places.shape[1]).tolist()), (*positions, 1)
+    )
+    known = b.integers(places.reshape(-1).tolist())
+    at = in_shape(b, b.squeeze(chosen + first, axis=(-1,)), [-1])
+    mask = b.cast(b.reshape_like(b.gather(known, at, axis=0), out), dt.int32)
+    return b.cast(out, c.x.dtype), mask
+
+
+@decompose("pd_op.lp_pool2d")
+def _(c: OpCall) -> Value:
+    """Sums of powers; where one is zero the root has no slope, and gets none."""
+    b, x = c.b, c.x
+    first = 1 if c.data_format in CHANNELS_LAST else 2
+    axes = (first, first + 1)
+    powers = x ** float(c.norm_type)
+    if c.global_pooling:
+        total = b.sum(powers, axes, keepdim=True)
+    else:
+        lengths = tuple([x.shape[a] for a in axes])
+        if UNKNOWN in lengths or 0 in lengths:
+            return NotImplemented
+        explicit = (c.kernel_size, c.strides, c.paddings, c.padding_algorithm, False)
+        moves = pool_slides(lengths, *explicit, "C4")
+        positions = out_sizes(moves, lengths, c.adaptive, c.ceil_mode, "C5")
+        every = [spans(*each, c.adaptive) for each in zip(moves, lengths, positions, strict=True)]
+        total = b.sum(_windows(b, powers, axes, every, 0.0), _within(axes))
+    is_zero = b.equal(total, b.zeros_like(total))
+    root = b.where(is_zero, 1.0, total) ** (1.0 / float(c.norm_type))
+    return b.where(is_zero, 0.0, root)
+
+
+@decompose("pd_op.unpool", "pd_op.unpool3d")
+def _(c: OpCall) -> Value:
+    """Elements are written to zeros, by number; none counts from the end."""
+    b, x, spaces = c.b, c.x, c.x.rank - 2
+    n, channels = sizes_of(b, x)[:2]
+    size = c.output_size
+    lengths: list[Size] = []
+    if isinstance(size, Value):
+        size = b.cast(size, dt.int64)
+        first = -spaces if size.shape[0] == UNKNOWN else size.shape[0] - spaces
+        ends = [first + i + 1 or END for i in range(spaces)]
+        lengths += [part(b, size, (0,), (first + i,), (end,)) for i, end in enumerate(ends)]
+    else:
+        lengths += size[-spaces:]
+    total: Size = 1
+    for length in lengths:
+        total = product(b, total, length)
+    flat = in_shape(b, x, [n, channels, -1])
+    places = b.cast(in_shape(b, c.indices, [n, channels, -1]), dt.int64)
+    trailing = b.reshape(as_list(b, total), ())
+    places = b.where(places < 0, trailing, places)
+    out = zeros(b, [n, channels, total], x.dtype)
+    out = b.put_along_axis(out, places, flat, axis=2, reduce="assign")
+    return in_shape(b, out, [n, channels, *lengths])
+
+
+def _places(every: Sequence[Windows], lengths: Sequence[int]) -> np.ndarray[Any, Any]:
+    """The place in the image of each element of each window; [windows, elements of a window]."""
+    total: np.ndarray[Any, Any] = np.zeros((1, 1), np.int64)
+    for (starts, ends), length in zip(every, lengths, strict=True):
+        width = int(np.max(ends - starts))
+        at = np.clip(starts[:, None] + np.arange(width), 0, length - 1)
+        both = total[:, None, :, None] * length + at[None, :, None, :]
+        total = both.reshape(total.shape[0] * len(starts), -1)
+    total[are_empty(every, lengths).reshape(-1)] = -1
+    return total
+
+
+def _entire(b: Builder, x: Value, axes: Sequence[int], largest: bool) -> Value:
+    if largest:
+        return b("pd_op.max", x, axis=tuple(axes), keepdim=True)
+    return b.sum(x, axes, keepdim=True) / count(b, x, axes)
+
+
+def _greatest(b: Builder, x: Value, axes: Sequence[int], every: Sequence[Windows]) -> Value:
+    lengths = [x.shape[a] for a in axes]
+    x = _windows(b, x, axes, every, -math.inf)
+    out = b("pd_op.max", x, axis=_within(axes), keepdim=False)
+    return _unless_empty(b, out, axes, every, lengths)
+
+
+def _within(axes: Sequence[int]) -> tuple[int, ...]:
+    """The axes of windows' elements, each behind the one of the windows."""
+    return tuple([axis + i + 1 for i, axis in enumerate(axes)])
+
+
+def _unless_empty(
+    b: Builder, x: Value, axes: Sequence[int], every: Sequence[Windows], lengths: Sequence[int]
+) -> Value:
+    """The maxima of windows, where those outside of the image have a value of their own."""
+    outside = are_empty(every, lengths)
+    if not outside.any():
+        return x
+    shape = (*outside.shape, *(1,) * (x.rank - axes[-1] - 1))
+    mask = b.reshape(b.cast(b.integers(outside.reshape(-1).tolist()), dt.bool_), shape)
+    return b.where(mask, LOWEST, x)
+
+
+def _average(
+    b: Builder, x: Value, axes: Sequence[int], every: Sequence[Windows], *, inside: bool
+) -> Value:
+    counts: np.ndarray[Any, Any] = np.ones((), np.int64)
+    for axis, (starts, ends) in zip(axes, every, strict=True):
+        if inside:
+            starts, ends = np.maximum(starts, 0), np.minimum(ends, x.shape[axis])
+        counts = np.multiply.outer(counts, ends - starts)
+    x = b.sum(_windows(b, x, axes, every, 0.0), _within(axes))
+    if (counts == counts.flat[0]).all():
+        return x / int(counts.flat[0])
+    shape = (*counts.shape, *(1,) * (x.rank - axes[-1] - 1))
+    return x / b.reshape(b.cast(b.integers(counts.reshape(-1).tolist()), x.dtype), shape)
+
+
+def _open(c: OpCall, x: Value, axes: Sequence[int], moves: Sequence[Slide]) -> Value:
+    """Pooling of images whose sizes the program does not tell."""
+    b = c.b
+    for axis, move in zip(axes, moves, strict=True):
+        size = as_list(b, sizes_of(b, x)[axis])
+        places, count = _starts(b, size, move)
+        read = partial(_read, b, places=places, count=count, move=move)
+        if c.pooling_type == "max":
+            x = b("pd_op.max", read(x, axis, -math.inf), axis=(axis + 1,), keepdim=False)
+            continue
+        within = zeros(b, [size], x.dtype) + 1.0
+        if not c.exclusive:  # the padding counts, as much behind as in front
+            within = b.pad(within, paddings=(0, move.before), pad_value=1.0)
+        met = b.sum(read(within, 0, 0.0 if c.exclusive else 1.0, trailing=0.0), (1,))
+        x = b.sum(read(x, axis, 0.0), (axis + 1,))
+        x = x / b.reshape(met, (-1, *(1,) * (x.rank - axis - 1)))
+    return x
+
+
+def _starts(b: Builder, size: Value, move: Slide) -> tuple[Value, Value]:
+    """What each window reads along a padded dimension, one after the other; how many there are."""
+    room = size + b.integers((move.before + move.after - move.extent,))
+    count = b.floor_divide(room, b.integers((move.stride,))) + b.integers((1,))
+    count = b.where(count < 1, b.integers((REFUSED,)), count)
+    starts = b.arange(start=0, end=b.reshape(count, ()), step=1, dtype=dt.int64)
+    starts = b.unsqueeze(b.scale(starts, scale=move.stride), axis=(1,))
+    inner = b.unsqueeze(b.arange(start=0, end=move.size, step=1, dtype=dt.int64), axis=(0,))
+    return b.reshape(starts + inner, (-1,)), count
+
+
+def _read(
+    b: Builder,
+    x: Value,
+    axis: int,
+    fill: float,
+    *,
+    places: Value,
+    count: Value,
+    move: Slide,
+    trailing: float | None = None,
+) -> Value:
+    """The elements of each window in a new dimension behind ``axis``; ``fill`` for missing ones."""
+    rest = move.after + move.stride + move.extent
+    for front, back, value in (
+        (move.before, 0, fill),
+        (0, rest, fill if trailing is None else trailing),
+    ):
+        room = [n for a in range(x.rank) for n in ((front, back) if a == axis else (0, 0))]
+        x = b.pad(x, paddings=tuple(room), pad_value=value) if any(room) else x
+    sizes = sizes_of(b, x)
+    taken = b.gather(x, places, axis=axis)
+    return in_shape(b, taken, [*sizes[:axis], count, move.size, *sizes[axis + 1 :]])
+
+
+def _windows(
+    b: Builder, x: Value, axes: Sequence[int], every: Sequence[Windows], fill: float
+) -> Value:
+    """The elements of each window in a new dimension behind each axis; ``fill`` outside."""
+    moved = [_moved(windows, x.shape[axis]) for axis, windows in zip(axes, every, strict=True)]
+    for axis, move in zip(axes, moved, strict=True):
+        x = x if move is None else _room(b, x, axis, move.before, move.after, fill)
+    for done, (axis, move, windows) in enumerate(zip(axes, moved, every, strict=True)):
+        if move is None:
+            x = _gathered(b, x, axis + done, windows, fill)
+        else:
+            x = frames(b, x, axis + done, move.size, move.stride)
+    return x
+
+
+def _moved(windows: Windows, length: int) -> Slide | None:
+    """The windows as one that moves; None for those of several sizes or steps."""
+    starts, ends = windows
+    hops, size = set(np.diff(starts).tolist()), int(np.max(ends - starts))
+    # a window that ends behind the image may be as wide as the others: it meets nothing more
+    if len(hops) > 1 or not ((ends - starts == size) | (ends >= length)).all():
+        return None
+    return Slide(size, max(hops, default=size), 1, -int(starts[0]), int(starts[-1]) + size - length)
+
+
+def _room(b: Builder, x: Value, axis: int, before: int, after: int, fill: float) -> Value:
+    """``x`` with ``fill`` around it along an axis; less of it where a number is below 0."""
+    if before < 0 or after < 0:
+        start, end = max(-before, 0), after if after < 0 else END
+        x = part(b, x, (axis,), (start,), (end,))
+    both = max(before, 0), max(after, 0)
+    room = [n for a in range(x.rank) for n in (both if a == axis else (0, 0))]
+    return b.pad(x, paddings=tuple(room), pad_value=fill) if any(room) else x
+
+
+def _gathered(b: Builder, x: Value, axis: int, windows: Windows, fill: float) -> Value:
+    """Windows of several sizes or steps: the places of their elements are written down."""
+    starts, ends = windows
+    length = x.shape[axis]
+    width = int(np.max(ends - starts))
+    at = starts[:, None] + np.arange(width)
+    is_inside = (at >= 0) & (at < np.minimum(ends, length)[:, None])
+    if not is_inside.all():
+        x = _room(b, x, axis, 0, 1, fill)
+    places: list[int] = np.where(is_inside, at, length).reshape(-1).tolist()
+    sizes = sizes_of(b, x)
+    taken = b.gather(x, b.integers(places), axis=axis)
+    return in_shape(b, taken, [*sizes[:axis], len(starts), width, *sizes[axis + 1 :]])

@@ -1,0 +1,262 @@
+"""Taylor series of primitives: the coefficients of a result from those of the operands.
+
+A series is the list of coefficients 1..K along a direction (``x(t) = x + x1 t + x2 t^2 + ...``),
+None for a zero one; coefficient 0 is the value itself. Coefficients, not derivatives, so no
+factorials appear and each order costs a sum of products: O(K^2) where nested differentiation is
+exponential (Griewank and Walther, Evaluating Derivatives, chapter 13).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from pirkit.dialect.build import Builder, Value
+from pirkit.dialect.opcall import OpCall
+from pirkit.dialect.opdef import jet
+
+Coefficient = Value | None
+Series = list[Coefficient]
+
+LINEAR: Final = frozenset(
+    """
+    sum mean reshape transpose squeeze unsqueeze flatten expand expand_as reduce_as slice
+    strided_slice flip roll tile concat stack assign cast gather gather_nd index_select cumsum
+    add_n split split_with_num take_along_axis tril triu unbind real imag conj as_real as_complex
+    fft_c2c fft_r2c fft_c2r frame overlap_add
+    """.split()
+)
+"""Ops that are linear in their first operand (a list counts as one), whatever the others are."""
+
+INTEGERS: Final = 32
+"""Exponents up to here are products; beyond, a power is divided by its base."""
+
+
+def times(a: Coefficient, b: Coefficient) -> Coefficient:
+    """The product, zero if a factor is."""
+    return None if a is None or b is None else a * b
+
+
+def scaled(a: Coefficient, factor: float) -> Coefficient:
+    """The coefficient times a number."""
+    return None if a is None or not factor else a * factor
+
+
+def total(b: Builder, *terms: Coefficient) -> Coefficient:
+    """The sum of the terms that are not zero."""
+    return b.total(terms)
+
+
+def product(b: Builder, x: Series, y: Series, multiply: Callable[[Any, Any], Any]) -> Series:
+    """Coefficients 0..K of a product, from those of its factors."""
+
+    def pair(one: Coefficient, other: Coefficient) -> Coefficient:
+        return None if one is None or other is None else multiply(one, other)
+
+    return [b.total([pair(x[i], y[k - i]) for i in range(k + 1)]) for k in range(len(x))]
+
+
+def integrated(b: Builder, derivative: Series, x: Series, k: int) -> Coefficient:
+    """Coefficient k of ``y`` where ``y' = slope * x'``; needs slope up to k-1 and x up to k."""
+    terms = [scaled(times(x[j], derivative[k - j]), j / k) for j in range(1, k + 1)]
+    return b.total(terms)
+
+
+def square(b: Builder, y: Series, k: int) -> Coefficient:
+    """Coefficient k of ``y * y``: symmetric terms are computed once."""
+    half = [scaled(times(y[i], y[k - i]), 2) for i in range((k + 1) // 2)]
+    middle = times(y[k // 2], y[k // 2]) if k % 2 == 0 else None
+    return b.total([*half, middle])
+
+
+def squared(b: Builder, x: Series) -> Series:
+    """Coefficients of ``x * x``."""
+    return [square(b, x, k) for k in range(len(x))]
+
+
+# --- powers --------------------------------------------------------------------------------------
+
+
+def power(b: Builder, x: Series, exponent: float, value: Value | None = None) -> Series:
+    """Coefficients 0..K of ``x ** exponent``: ``x y' = exponent y x'``.
+
+    Where ``x`` is zero, coefficients k < ``exponent`` are zero; first ones are right everywhere.
+    """
+    first = x[0]
+    if first is None:
+        return [None] * len(x)
+    if 0 <= exponent <= INTEGERS and exponent == int(exponent):
+        return _integer_power(b, x, int(exponent))
+    y: Series = [b.power(first, exponent) if value is None else value]
+    if exponent > 0:
+        return _positive_power(b, x, exponent, y)
+    inverse = b.power(first, -1) if len(x) > 1 else first
+    for k in range(1, len(x)):
+        terms = [
+            scaled(times(x[j], y[k - j]), (exponent * j - (k - j)) / k) for j in range(1, k + 1)
+        ]
+        y.append(times(b.total(terms), inverse))
+    return y
+
+
+def _positive_power(b: Builder, x: Series, exponent: float, y: Series) -> Series:
+    """What ``x[k]`` adds is times the slope, which is right also at zero and at infinity."""
+    first, value = x[0], y[0]
+    assert first is not None
+    assert value is not None
+    if len(x) == 1:
+        return y
+    lower = b.power(value, -1) if exponent == 0.5 else b.power(first, exponent - 1)
+    derivative = lower * exponent
+    inverse = at_zero = None
+    for k in range(1, len(x)):
+        terms = [scaled(times(x[j], y[k - j]), (exponent * j - (k - j)) / k) for j in range(1, k)]
+        rest = b.total(terms)
+        if rest is not None:
+            inverse = b.power(first, -1) if inverse is None else inverse
+            rest = rest * inverse
+            if k < exponent:
+                at_zero = b.equal(first, b.zeros_like(first)) if at_zero is None else at_zero
+                rest = b.where(at_zero, 0.0, rest)
+        y.append(b.total([times(derivative, x[k]), rest]))
+    return y
+
+
+def _integer_power(b: Builder, x: Series, exponent: int) -> Series:
+    """Whole powers by repeated squaring: right also where ``x`` is zero."""
+    if exponent == 0:
+        first = x[0]
+        return [None if first is None else b.ones_like(first), *[None] * (len(x) - 1)]
+    y: Series | None = None
+    while exponent:
+        if exponent % 2:
+            y = x if y is None else product(b, y, x, lambda p, q: p * q)
+        exponent //= 2
+        x = squared(b, x) if exponent else x
+    assert y is not None
+    return y
+
+
+def _power(exponent: float) -> Any:
+    def rule(c: OpCall, x: Series) -> Series:
+        return power(c.b, [c.x, *x], exponent, c.out)[1:]
+
+    return rule
+
+
+for _name, _exponent in {"sqrt": 0.5, "rsqrt": -0.5, "reciprocal": -1.0, "square": 2.0}.items():
+    jet(f"pd_op.{_name}")(_power(_exponent))
+
+
+@jet("pd_op.pow")
+def _(c: OpCall, x: Series) -> Series:
+    return power(c.b, [c.x, *x], c.y, c.out)[1:]
+
+
+# --- arithmetic ----------------------------------------------------------------------------------
+
+
+def broadcast_series(c: OpCall, found: Series) -> Series:
+    """Terms that come from one operand alone, spread to the shape of the result."""
+    return [None if v is None else c.b.expand_like(v, c.out) for v in found]
+
+
+@jet("pd_op.add")
+def _(c: OpCall, x: Series, y: Series) -> Series:
+    return broadcast_series(c, [c.b.total(pair) for pair in zip(x, y, strict=True)])
+
+
+@jet("pd_op.subtract")
+def _(c: OpCall, x: Series, y: Series) -> Series:
+    pairs = zip(x, y, strict=True)
+    return broadcast_series(c, [c.b.total([a, scaled(b, -1)]) for a, b in pairs])
+
+
+@jet("pd_op.multiply")
+def _(c: OpCall, x: Series, y: Series) -> Series:
+    if c.operand("x").ssa is c.operand("y").ssa:
+        return squared(c.b, [c.x, *x])[1:]
+    return product(c.b, [c.x, *x], [c.y, *y], lambda p, q: p * q)[1:]
+
+
+@jet("pd_op.matmul")
+def _(c: OpCall, x: Series, y: Series) -> Series:
+    def multiply(p: Value, q: Value) -> Value:
+        return c.b.matmul(p, q, transpose_x=c.transpose_x, transpose_y=c.transpose_y)
+
+    return product(c.b, [c.x, *x], [c.y, *y], multiply)[1:]
+
+
+@jet("pd_op.divide")
+def _(c: OpCall, x: Series, y: Series) -> Series:
+    """``z = x / y``: ``z_k = (x_k - sum of y_j z_{k-j}) / y``."""
+    b = c.b
+    z: Series = [c.out]
+    for k in range(1, len(x) + 1):
+        terms = [scaled(times(y[j - 1], z[k - j]), -1) for j in range(1, k + 1)]
+        rest = b.total([x[k - 1], *terms])
+        z.append(None if rest is None else rest / c.y)
+    return broadcast_series(c, z[1:])
+
+
+@jet("pd_op.scale")
+def _(c: OpCall, x: Series) -> Series:
+    factor = c.scale
+    return [times(v, factor) if isinstance(factor, Value) else scaled(v, factor) for v in x]
+
+
+@jet("pd_op.pad")
+def _(c: OpCall, x: Series) -> Series:
+    return [None if v is None else c.again(v, pad_value=0.0) for v in x]
+
+
+# --- piecewise linear ----------------------------------------------------------------------------
+
+
+@jet("pd_op.abs")
+def _(c: OpCall, x: Series) -> Series:
+    sign = c.b.sign(c.x)
+    return [times(v, sign) for v in x]
+
+
+@jet("pd_op.relu")
+def _(c: OpCall, x: Series) -> Series:
+    mask = c.b.cast(c.x > 0, c.x.dtype)
+    return [times(v, mask) for v in x]
+
+
+def _select(name: str) -> Any:
+    """The winner's coefficients; in a tie the mean of both, as for the gradient."""
+
+    def rule(c: OpCall, x: Series, y: Series) -> Series:
+        b = c.b
+        ties = b.cast(b.equal(c.x, c.y), c.out.dtype) * 0.5
+        first = b.cast(b(f"pd_op.{name}", c.x, c.y), c.out.dtype) + ties
+        second = 1 - first
+        return [b.total([times(p, first), times(q, second)]) for p, q in zip(x, y, strict=True)]
+
+    return rule
+
+
+jet("pd_op.maximum")(_select("greater_than"))
+jet("pd_op.minimum")(_select("less_than"))
+
+
+@jet("pd_op.where")
+def _(c: OpCall, _condition: Series, x: Series, y: Series) -> Series:
+    b = c.b
+
+    def pick(p: Coefficient, q: Coefficient) -> Coefficient:
+        if p is None and q is None:
+            return None
+        zero = b.zeros_like(c.out)
+        return b.where(c.condition, zero if p is None else p, zero if q is None else q)
+
+    return [pick(p, q) for p, q in zip(x, y, strict=True)]
+
+
+def _constant(c: OpCall, *series: Series) -> Series:
+    return [None] * len(series[0])
+
+
+jet("pd_op.sign", "pd_op.floor", "pd_op.ceil", "pd_op.round", "pd_op.trunc")(_constant)

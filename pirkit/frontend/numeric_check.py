@@ -1,0 +1,181 @@
+"""Whether a changed module still computes the same numbers: runs both on random inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+
+from pirkit.diag.errors import PassError, PirkitError, RuntimeFault
+from pirkit.diag.span import Span
+from pirkit.dialect.operation import ProgramOp
+from pirkit.frontend.random_inputs import random_inputs, random_weights
+from pirkit.lowering.kernel_library import KernelLibrary
+from pirkit.lowering.plan_writer import write_plan
+from pirkit.passes.base import Pass
+from pirkit.runtime.dtype import DType
+from pirkit.runtime.executor import Executable
+from pirkit.runtime.meta import Meta, TensorMeta
+from pirkit.runtime.plan import Plan, Port
+from pirkit.runtime.tolerance import drift, loosest_of
+
+Array = np.ndarray[Any, Any]
+Effect = dict[str, Array]
+"""What the host sees of one run: outputs, and inputs and parameters that were written."""
+
+BACKEND: Final = "reference"
+
+
+@dataclass(frozen=True)
+class Difference:
+    """In what the changed module differs: the program, and what is wrong, in one line."""
+
+    program: str
+    what: str
+    span: Span | None = None
+
+    def __str__(self) -> str:
+        return f"@{self.program}: {self.what}"
+
+
+@dataclass
+class NumberCheck:
+    """Compares modules with the one that it was made from.
+
+    Programs are matched by name; one that only one of the modules has is not compared. Inputs and
+    weights are drawn from ``seed``.
+    """
+
+    seed: int
+    programs: dict[str, ProgramOp]
+    blind: list[str] = field(default_factory=list[str])
+    """Outputs that hold no finite number on the drawn inputs, so that they tell nothing."""
+    _known: dict[tuple[str, tuple[Meta, ...]], tuple[_BoundInputs, Effect]] = field(
+        default_factory=dict[tuple[str, "tuple[Meta, ...]"], "tuple[_BoundInputs, Effect]"]
+    )
+
+    @classmethod
+    def of(cls, module: ModuleOp, seed: int = 0) -> NumberCheck:
+        """A check against the module as it is now."""
+        return cls(seed, dict(_programs(module.clone())))
+
+    def difference(self, module: ModuleOp) -> Difference | None:
+        """The first difference, or None.
+
+        Raises whatever running the original on random inputs raises, with a note that says so.
+        """
+        for name, program in _programs(module):
+            if name in self.programs:
+                what = self._compare(name, program)
+                if what is not None:
+                    return Difference(name, what)
+        return None
+
+    def require_equal(self, module: ModuleOp, culprit: str) -> None:
+        """Raise PassError (PK0804), blaming the culprit, if there is a difference."""
+        found = self.difference(module)
+        if found is not None:
+            raise PassError(
+                f"{culprit} changed the numbers of {found}",
+                code="PK0804",
+                notes=(f"on random inputs of seed {self.seed}",),
+                help="`--bisect` names the rewrite that did it",
+            )
+
+    def _compare(self, name: str, program: ProgramOp) -> str | None:
+        try:
+            plan = write_plan(program, library=KernelLibrary(BACKEND))
+        except PirkitError as error:
+            return f"cannot be run any more: {error.message}"
+        original = write_plan(self.programs[name], library=KernelLibrary(BACKEND))
+        refined = {p.name: p for p in (*plan.inputs, *plan.params)}
+        ports = (*original.inputs, *original.params)
+        key = (name, tuple(refined.get(p.name, p).meta for p in ports))
+        if key not in self._known:
+            self._known[key] = self._run_original(original, refined)
+            self.blind += _blind(name, self._known[key][1])
+        bound_inputs, expected = self._known[key]
+        missing = refined.keys() - {p.name for p in ports}
+        if missing:
+            return f"it asks for `{min(missing)}`, which the program before did not"
+        try:
+            found = _run(plan, bound_inputs, self.seed)
+        except PirkitError as error:
+            return f"does not run any more: {error.message}"
+        return _first_difference(found, expected, loosest_of(_dtypes(ports)))
+
+    def _run_original(self, plan: Plan, refined: Mapping[str, Port]) -> tuple[_BoundInputs, Effect]:
+        """Integers are 0 and 1; all 0 if the program refuses that, since some are indices."""
+        inputs = [refined.get(p.name, p) for p in plan.inputs]
+        params = [refined.get(p.name, p) for p in plan.params]
+        draws = [
+            _BoundInputs(random_inputs(inputs, self.seed, n), random_weights(params, self.seed, n))
+            for n in (2, 1)
+        ]
+        with suppress(RuntimeFault):
+            return draws[0], _run(plan, draws[0], self.seed)
+        try:
+            return draws[1], _run(plan, draws[1], self.seed)
+        except PirkitError as error:
+            note = f"the program as it was given, run on random inputs of seed {self.seed}"
+            error.notes = (*error.notes, note)
+            raise
+
+
+class CheckEach:
+    """A watcher of a pipeline that raises PassError (PK0804) behind a pass that changed numbers."""
+
+    def __init__(self, check: NumberCheck) -> None:
+        self.check = check
+
+    def __call__(self, when: str, pass_: Pass, module: ModuleOp) -> None:
+        if when == "after":
+            self.check.require_equal(module, f"pass `{pass_.name}`")
+
+
+@dataclass(frozen=True)
+class _BoundInputs:
+    inputs: Mapping[str, Array]
+    params: Mapping[str, Array]
+
+    def to(self, ports: tuple[Port, ...], arrays: Mapping[str, Array]) -> dict[str, Array]:
+        return {p.name: arrays[p.name].copy() for p in ports}
+
+
+def _programs(module: ModuleOp) -> Iterator[tuple[str, ProgramOp]]:
+    return ((op.symbol, op) for op in module.ops if isinstance(op, ProgramOp))
+
+
+def _run(plan: Plan, bound_inputs: _BoundInputs, seed: int) -> Effect:
+    weights = bound_inputs.to(plan.params, bound_inputs.params)
+    executable = Executable(plan, KernelLibrary(BACKEND), weights, seed)
+    outputs = executable.run(bound_inputs.to(plan.inputs, bound_inputs.inputs))
+    seen = {f"output `{name}`": value for name, value in outputs.items()}
+    seen |= {f"written `{name}`": value for name, value in executable.updates.items()}
+    return {name: value for name, value in seen.items() if isinstance(value, np.ndarray)}
+
+
+def _first_difference(found: Effect, expected: Effect, loosest: DType | None) -> str | None:
+    for name, want in expected.items():
+        if name not in found:
+            return f"{name} is gone"
+        what = drift(found[name], want, loosest)
+        if what is not None:
+            return f"{name}: {what}"
+    return None
+
+
+def _dtypes(ports: tuple[Port, ...]) -> Iterator[DType]:
+    return (p.meta.dtype for p in ports if isinstance(p.meta, TensorMeta))
+
+
+def _blind(name: str, effect: Effect) -> Iterator[str]:
+    for key, array in effect.items():
+        if array.size and array.dtype.kind not in "biu":
+            wide = array.astype(np.complex128)
+            if not np.isfinite(wide).any():
+                yield f"@{name}: {key} holds no finite number"

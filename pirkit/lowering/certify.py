@@ -1,0 +1,53 @@
+"""A debug mode: each kernel of fused ops is solved again before each of its launches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import Any
+
+from pirkit.diag.errors import ConstraintError
+from pirkit.dialect.map_expr.certificate import differences
+from pirkit.dialect.map_expr.specialize import Shape
+from pirkit.dialect.map_expr.text import parse_kernel
+from pirkit.dialect.map_expr.verify_kernel import problems
+from pirkit.runtime.binding import Binding, Step
+from pirkit.runtime.registry import Choice, Kernel
+
+REASON = "its certificate is checked before each launch"
+
+
+def certified(choice: Choice) -> Choice:
+    """A choice whose kernel launches only what follows from the ops that it stands for."""
+    return Choice(_certified(choice.kernel), (*choice.reasons, REASON))
+
+
+def _certified(kernel: Kernel) -> Kernel:
+    def bind(b: Binding) -> Step | None:
+        step = kernel.bind(b)
+        if step is None:
+            return None
+        launch: Step = step
+        text: str = b.attrs["kernel"]
+        shapes = [b.input(k).shape for k in range(len(b.inputs))]
+
+        def run(*given: Any) -> Any:
+            check(text, shapes)
+            return launch(*given)
+
+        return run
+
+    return replace(kernel, bind=bind)
+
+
+def check(text: str, shapes: Sequence[Shape]) -> None:
+    """Derive a kernel anew. ConstraintError if it does not follow, or reads beyond these shapes.
+
+    What is derived for all sizes holds for each. It is not derived for these alone: an axis of one
+    element is read at 0 then, where the kernel says the same in other words.
+    """
+    kernel = parse_kernel(text)
+    wrong = next(chain(problems(kernel, shapes), differences(kernel)), None)
+    if wrong is not None:
+        raise ConstraintError("C3", wrong)

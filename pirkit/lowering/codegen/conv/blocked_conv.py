@@ -1,0 +1,348 @@
+"""Convolutions as products in blocks: two functions, one that turns the filter, one that computes.
+
+The first is in `filter_packing.py`. A task of the second is some lines of the result for some
+filters
+of a group: for some channels at a time it fills a panel with what the filters meet and adds up the
+products, and at last copies the sums.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from pirkit.lowering.codegen.conv.conv_blocking import ConvBlocking, ConvProblem
+from pirkit.lowering.codegen.conv.filter_packing import tiles_of
+from pirkit.lowering.codegen.conv.im2col import Im2colPanel, PanelLines, row_bytes, zero_bytes
+from pirkit.lowering.codegen.conv.implicit_im2col import ImplicitIm2colPanel, channel_bytes
+from pirkit.lowering.codegen.emit.scratch import LINE
+from pirkit.lowering.codegen.emit.vector_emit import (
+    Memory,
+    address_at,
+    argument,
+    split_index,
+    store,
+    tail_mask,
+)
+from pirkit.lowering.codegen.ir.llvm_text import I64, PTR, Builder, Type, Value
+from pirkit.lowering.codegen.math.primitives import element
+from pirkit.lowering.codegen.matmul.microkernel import TileOperand, multiply_accumulate
+
+_MAX_PANELS = 8
+"""Channels or filters at most that a tile asks memory for."""
+
+
+def task_count(c: ConvProblem, cut: ConvBlocking) -> int:
+    """Tasks of the convolution."""
+    return c.groups * -(-tiles_of(c, cut) // cut.filter_tiles) * prod(_panel_groups(c, cut))
+
+
+class BlockedConvEmitter:
+    """Emits the second function: operands are images, the filter laid out, and the result."""
+
+    def __init__(self, b: Builder, c: ConvProblem, cut: ConvBlocking) -> None:
+        self.b, self.c, self.cut = b, c, cut
+        self.size = c.dtype.itemsize
+        self.row = row_bytes(c, cut)
+        self.scratch = 0
+        self.tables = [self._reserve(8 * cut.lines) for _ in range(2 + len(c.positions))]
+        self.zeros = self._reserve(zero_bytes(c, cut))
+        # the last vector of the last row may reach beyond
+        channel = channel_bytes(c, cut) if cut.pitch else self.row * c.terms
+        self.panel = self._reserve(channel * cut.channel_block + 2 * self.row)
+        self.sums = self._reserve(self.row * cut.filter_tiles * cut.rows)
+
+    def _reserve(self, count: int) -> int:
+        start = self.scratch
+        self.scratch += -(-count // LINE) * LINE
+        return start
+
+    def _own(self, offset: int) -> Value:
+        return self.b.at(Value("%scratch", PTR), offset)
+
+    def emit(self) -> None:
+        b, c, cut = self.b, self.c, self.cut
+        image, factors, result = (argument(b, k) for k in range(3))
+        tiles = tiles_of(c, cut)
+        images, heaps = _panel_groups(c, cut)
+        stacks, total = -(-tiles // cut.filter_tiles), _line_count(c, cut) // images
+        room = prod(c.room) * self.size
+        self._clear(self._own(self.zeros), zero_bytes(c, cut))
+
+        def task(number: Value, _: list[Value]) -> Sequence[Value]:
+            group, stack, which, heap = split_index(b, number, [c.groups, stacks, images, heaps])
+            within = b.times(heap, cut.lines)
+            first_line = b.plus(b.times(which, total), within)
+            lines = self._lines(first_line, self._clamped(cut.lines, total, within))
+            first = b.times(stack, cut.filter_tiles)
+            tile_count = self._clamped(cut.filter_tiles, tiles, first)
+            self._clear(self._own(self.sums), self.row * cut.filter_tiles * cut.rows)
+            source = b.at(image, b.times(group, c.depth * prod(c.lengths) * self.size))
+            at = b.plus(b.times(group, tiles), first)
+            tile_bytes = cut.rows * c.depth * c.terms * self.size
+            filters = b.times(first, cut.rows)
+            count = self._clamped(cut.filter_tiles * cut.rows, c.group_filters, filters)
+            dest = b.at(result, b.times(b.plus(b.times(group, c.group_filters), filters), room))
+            self._products(source, b.at(factors, b.times(at, tile_bytes)), tile_count, lines, dest)
+            self._copy(dest, count, lines)
+            return []
+
+        b.block_loop(task)
+
+    def _clamped(self, max_vectors: int, total: int, first: Value) -> Value:
+        """As many as are left after ``first`` of ``total``, but no more than ``max_vectors``."""
+        if total % max_vectors == 0:
+            return Value(str(max_vectors), I64)
+        left = self.b.emit(I64, f"sub i64 {total}, {first.text}")
+        return self.b.binary("smin", left, Value(str(max_vectors), I64))
+
+    def _clear(self, address: Value, count: int) -> None:
+        vector = Type(element(self.c.dtype), self.cut.lanes)
+        vector_bytes = self.cut.lanes * self.size
+
+        def clear(k: Value, _: list[Value]) -> Sequence[Value]:
+            self.b.emit_void(
+                f"store {vector} zeroinitializer, {self.b.at(address, k)}, align {vector_bytes}"
+            )
+            return []
+
+        self.b.loop(0, -(-count // vector_bytes) * vector_bytes, vector_bytes, [], clear)
+
+    def _lines(self, first: Value, count: Value) -> PanelLines:
+        """Write the tables of a task."""
+        b, c, cut, size = self.b, self.c, self.cut, self.size
+        image, result, *starts = (self._own(t) for t in self.tables)
+        steps = [prod(c.lengths[k + 1 :]) * size for k in range(len(c.lengths))]
+        places = [prod(c.room[k + 1 :]) * size for k in range(len(c.room))]
+        images = c.groups * c.depth * prod(c.lengths) * size
+        results = c.groups * c.group_filters * prod(c.room) * size
+
+        def line(r: Value, _: list[Value]) -> Sequence[Value]:
+            at = split_index(b, b.plus(first, r), [c.n, *c.positions[:-1], cut.line_parts])
+            at[-1] = b.times(at[-1], cut.width)
+            moved = [b.times(q, m) for q, m in zip(at[1:], c.image_stride, strict=True)]
+            fallen = [
+                b.plus(b.times(q, s), f)
+                for q, s, f in zip(at[1:], c.result_stride, c.result_start, strict=True)
+            ]
+            sources = address_at(b, Value("null", PTR), [images, *steps], [at[0], *moved])
+            goals = address_at(b, Value("null", PTR), [results, *places], [at[0], *fallen])
+            for table, value in ((image, sources), (result, goals)):
+                number = b.emit(I64, f"ptrtoint {value} to i64")
+                b.emit_void(f"store {number}, {b.at(table, b.times(r, 8))}, align 8")
+            for table, value in zip(starts, [*moved[:-1], at[-1]], strict=True):
+                b.emit_void(f"store {value}, {b.at(table, b.times(r, 8))}, align 8")
+            return []
+
+        b.loop(0, count, 1, [], line)
+        return PanelLines(image, result, tuple(starts), count)
+
+    def _products(
+        self, images: Value, factors: Value, tiles: Value, lines: PanelLines, dest: Value
+    ) -> None:  # fmt: skip
+        b, c, cut, size = self.b, self.c, self.cut, self.size
+        panel = self._own(self.panel)
+        filler = (ImplicitIm2colPanel if cut.pitch else Im2colPanel)(
+            b, c, cut, panel, self._own(self.zeros)
+        )
+        # whole tiles that hold something, and the vectors that are left after all whole tiles
+        vector_bytes = cut.vectors * cut.lanes
+        whole = cut.panel // cut.vectors
+        used = b.times(lines.count, cut.pitch or cut.width)
+        used = b.plus(used, cut.width - cut.pitch if cut.pitch else 0)
+        needed = b.emit(I64, f"udiv {b.plus(used, vector_bytes - 1)}, {vector_bytes}")
+        needed = b.binary("smin", needed, Value(str(whole), I64))
+        left = cut.panel - whole * cut.vectors
+        reach = (1 if cut.reads_filter_in_place else cut.rows) * c.terms * size
+
+        def channels(d: Value, _: list[Value]) -> Sequence[Value]:
+            block_channels = self._clamped(cut.channel_block, c.depth, d)
+            filler.fill(b.at(images, b.times(d, prod(c.lengths) * size)), block_channels, lines)
+            begin = b.at(factors, b.times(d, reach))
+            prefetch_base = self._prefetch_address(images, d, lines)
+            last = b.compare("sge", b.plus(d, cut.channel_block), c.depth)
+
+            def tile(i: Value, column: Value, count: int) -> None:
+                at = b.times(column, cut.lanes * size)
+                sums = b.at(b.at(self._own(self.sums), b.times(i, cut.rows * self.row)), at)
+                row_stride, term = (
+                    (c.depth * c.terms, 1) if cut.reads_filter_in_place else (1, cut.rows)
+                )
+                factors = TileOperand(
+                    b.at(begin, b.times(i, cut.rows * c.depth * c.terms * size)),
+                    [row * row_stride * size for row in range(cut.rows)],
+                    filler.factor_steps(term * size),
+                )
+                vectors = [k * cut.lanes * size for k in range(count)]
+                found = [b.at(sums, r * self.row + k) for r in range(cut.rows) for k in vectors]
+                panel_operand = filler.tile_operand(at, vectors)
+                multiply_accumulate(
+                    b,
+                    c.dtype,
+                    cut.lanes,
+                    factors,
+                    panel_operand,
+                    found,
+                    filler.counts(block_channels),
+                )
+
+            def columns(v: Value, _: list[Value]) -> Sequence[Value]:
+                def down(i: Value, _: list[Value]) -> Sequence[Value]:
+                    self._prefetch_image(prefetch_base, i, v, max(whole, 1))
+
+                    def prefetch_last() -> Sequence[Value]:
+                        self._prefetch_result(dest, lines, i, v, max(whole, 1))
+                        return []
+
+                    if prod(c.result_stride) == 1:
+                        b.branch(last, prefetch_last)
+                    tile(i, b.times(v, cut.vectors), cut.vectors)
+                    return []
+
+                b.loop(0, tiles, 1, [], down)
+                return []
+
+            b.loop(0, needed, 1, [], columns)
+            if left:
+
+                def rest() -> Sequence[Value]:
+                    def down(i: Value, _: list[Value]) -> Sequence[Value]:
+                        tile(i, Value(str(whole * cut.vectors), I64), left)
+                        return []
+
+                    b.loop(0, tiles, 1, [], down)
+                    return []
+
+                b.branch(b.compare("ugt", used, whole * vector_bytes), rest)
+            return []
+
+        if c.terms:
+            b.loop(0, c.depth, cut.channel_block, [], channels)
+
+    def _prefetch_address(self, images: Value, d: Value, lines: PanelLines) -> Value:
+        """Where that lies which the panel will be filled with next: channels, or lines behind."""
+        b, c, cut = self.b, self.c, self.cut
+        first = b.at(images, lines.entry(b, lines.image, Value("0", I64)))
+        further = b.plus(d, cut.channel_block)
+        channels = b.times(further, prod(c.lengths) * self.size)
+        behind = Value(str(self._line_bytes(c.lengths, c.image_stride)), I64)
+        return b.at(first, b.select(b.compare("slt", further, c.depth), channels, behind))
+
+    def _line_bytes(self, extents: tuple[int, ...], steps: tuple[int, ...]) -> int:
+        """Bytes of an image, or of a result, from the first line of a panel to the next panel's."""
+        rows = self.cut.lines * steps[-2] * extents[-1] // self.cut.line_parts
+        return min(rows, prod(extents)) * self.size
+
+    def _prefetch_image(self, prefetch_base: Value, i: Value, column: Value, columns: int) -> None:
+        """Ask memory for what falls to a tile of what the panel will be filled with next."""
+        b, c, cut = self.b, self.c, self.cut
+        piece_bytes = self._prefetch_share(self._line_bytes(c.lengths, c.image_stride), columns)
+        channel = prod(c.lengths) * self.size
+        first = b.at(b.at(prefetch_base, b.times(column, piece_bytes)), b.times(i, channel))
+        each = min(-(-cut.channel_block // cut.filter_tiles), _MAX_PANELS)
+        end = Value(str(piece_bytes), I64)
+        if cut.filter_tiles > cut.channel_block:
+            end = b.select(b.compare("slt", i, cut.channel_block), end, Value("0", I64))
+        self._prefetch_lines(
+            [b.at(first, k * cut.filter_tiles * channel) for k in range(each)], end
+        )
+
+    def _prefetch_result(
+        self, dest: Value, lines: PanelLines, i: Value, column: Value, columns: int
+    ) -> None:  # fmt: skip
+        """Ask memory for what falls to a tile of where the sums will be copied."""
+        b, c, cut = self.b, self.c, self.cut
+        piece_bytes = self._prefetch_share(self._line_bytes(c.room, c.result_stride), columns)
+        room = prod(c.room) * self.size
+        first = b.at(dest, lines.entry(b, lines.result, Value("0", I64)))
+        first = b.at(first, b.plus(b.times(i, cut.rows * room), b.times(column, piece_bytes)))
+        starts = [b.at(first, k * room) for k in range(min(cut.rows, _MAX_PANELS))]
+        self._prefetch_lines(starts, Value(str(piece_bytes), I64))
+
+    def _prefetch_share(self, share_bytes: int, columns: int) -> int:
+        return -(-share_bytes // (columns * LINE)) * LINE
+
+    def _prefetch_lines(self, starts: Sequence[Value], end: Value) -> None:
+        """Ask for the lines from some addresses on. Nothing has to be there."""
+
+        def line(offset: Value, _: list[Value]) -> Sequence[Value]:
+            for start in starts:
+                self.b.prefetch(self.b.at(start, offset))
+            return []
+
+        self.b.loop(0, end, LINE, [], line)
+
+    def _copy(self, dest: Value, count: Value, lines: PanelLines) -> None:
+        """The sums of ``count`` filters to the result."""
+        b, c, cut, size = self.b, self.c, self.cut, self.size
+        vector = Type(element(c.dtype), cut.lanes)
+        step = c.result_stride[-1] * size
+
+        def filter_(e: Value, _: list[Value]) -> Sequence[Value]:
+            sums = b.at(self._own(self.sums), b.times(e, self.row))
+            goals = b.at(dest, b.times(e, prod(c.room) * size))
+
+            def line(r: Value, _: list[Value]) -> Sequence[Value]:
+                source = b.at(sums, b.times(r, (cut.pitch or cut.width) * size))
+                target = b.at(goals, lines.entry(b, lines.result, r))
+                left: Value | None = None
+                if cut.line_parts * cut.width != c.positions[-1]:
+                    start = lines.entry(b, lines.starts[-1], r)
+                    left = b.emit(I64, f"sub i64 {c.positions[-1]}, {start.text}")
+
+                def one(first: Value, mask: Value | None) -> None:
+                    address = b.at(source, b.times(first, size))
+                    value = b.emit(vector, f"load {vector}, {address}, align {size}")
+                    _store_strided(b, c, value, b.at(target, b.times(first, step)), mask)
+
+                def along(first: Value, _: list[Value]) -> Sequence[Value]:
+                    one(first, mask_at(first))
+                    return []
+
+                def mask_at(first: Value) -> Value | None:
+                    if left is None:
+                        return None
+                    short = b.emit(I64, f"sub {left}, {first.text}")
+                    return tail_mask(b, cut.lanes, b.binary("smax", short, Value("0", I64)))
+
+                full = cut.width // cut.lanes * cut.lanes
+                b.loop(0, full, cut.lanes, [], along)
+                if cut.width > full:
+                    first = Value(str(full), I64)
+                    tail = tail_mask(b, cut.lanes, cut.width - full)
+                    other = mask_at(first)
+                    one(first, tail if other is None else b.op("and", tail, other))
+                return []
+
+            b.loop(0, lines.count, 1, [], line)
+            return []
+
+        b.loop(0, count, 1, [], filter_)
+
+
+def _store_strided(
+    b: Builder, c: ConvProblem, value: Value, address: Value, mask: Value | None
+) -> None:
+    """Write a vector to every element, every other one, or further apart."""
+    lanes, size, spread = value.type.lanes, c.dtype.itemsize, c.result_stride[-1]
+    if spread != 2:
+        store(b, value, c.dtype, Memory(address, spread * size), mask)
+        return
+    off = b.const(value.type.mask, False)
+    on = b.const(value.type.mask, True) if mask is None else mask
+    for half in range(2):
+        picks = [half * lanes // 2 + k // 2 for k in range(lanes)]
+        lane_mask = b.shuffle(on, off, [p + k % 2 * lanes for k, p in enumerate(picks)])
+        memory = Memory(b.at(address, half * lanes * size), size)
+        store(b, b.shuffle(value, value, picks), c.dtype, memory, lane_mask)
+
+
+def _panel_groups(c: ConvProblem, cut: ConvBlocking) -> tuple[int, int]:
+    """Pieces that no panel goes beyond, and panels of each."""
+    images = c.n * prod(c.positions[:-2]) if cut.pitch else 1
+    return images, -(-_line_count(c, cut) // images // cut.lines)
+
+
+def _line_count(c: ConvProblem, cut: ConvBlocking) -> int:
+    """Lines of all images."""
+    return c.n * prod(c.positions[:-1]) * cut.line_parts

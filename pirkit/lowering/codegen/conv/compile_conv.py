@@ -1,0 +1,123 @@
+"""From the sizes of a convolution to native functions: in blocks, or as a correlation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Final
+
+from pirkit.lowering.codegen.conv.blocked_conv import BlockedConvEmitter, task_count
+from pirkit.lowering.codegen.conv.conv_blocking import ConvBlocking, ConvProblem, conv_blocking_of
+from pirkit.lowering.codegen.conv.conv_weight_grad import (
+    BatchStrides,
+    WeightGrad,
+    weight_grad_blocking_of,
+)
+from pirkit.lowering.codegen.conv.conv_weight_grad_emit import WeightGradEmitter
+from pirkit.lowering.codegen.conv.filter_packing import emit_packing, packed_bytes, packing_tasks
+from pirkit.lowering.codegen.conv.split_k_reduce import emit_split_k_reduce
+from pirkit.lowering.codegen.emit.batch_compile import Draft, function_of
+from pirkit.lowering.codegen.emit.compile import key_of
+from pirkit.lowering.codegen.emit.generate import SYMBOL, module
+from pirkit.lowering.codegen.ir.llvm_text import Builder
+from pirkit.runtime.native.function import Code, NativeFunction, NativeSequence
+from pirkit.runtime.native.target import host
+
+_MULTIPLICATIONS_PER_NS: Final = 32
+_BYTES_PER_NS: Final = 4
+
+
+def native_blocked_conv(phases: Sequence[ConvProblem]) -> NativeSequence:
+    """What computes a convolution given by the parts of its result.
+
+    Operands are images, filter and result.
+    """
+    steps: list[tuple[NativeFunction, tuple[int, ...]]] = []
+    temporaries: list[int] = []
+    for c in phases:
+        cut = conv_blocking_of(c, host())
+        if cut.reads_filter_in_place:
+            steps.append((_compute(c, cut), (0, 1, 2)))
+            continue
+        packed_slot = 3 + len(temporaries)
+        temporaries.append(max(packed_bytes(c, cut), 1))
+        steps += [(_pack_filter(c, cut), (1, packed_slot)), (_compute(c, cut), (0, packed_slot, 2))]
+    return NativeSequence(tuple(steps), 3, tuple(temporaries))
+
+
+def native_weight_grad(c: WeightGrad, known: BatchStrides | None = None) -> NativeSequence:
+    """What computes a correlation.
+
+    Operands are images, filters, a table of four i64 (see `WeightGradEmitter`), and the result;
+    there is
+    no table where the distances are ``known``.
+    """
+    cut = weight_grad_blocking_of(c, host())
+    size = c.dtype.itemsize
+    sums = cut.parts * cut.segments(c) * cut.sums(c) * size
+    images = c.images * c.groups * c.depth * prod(c.lengths) * size
+    filters = c.groups * c.group_filters * c.depth * prod(c.windows) * size
+    results = c.images * c.groups * c.group_filters * prod(c.positions) * size
+
+    def emit(b: Builder) -> int:
+        correlating = WeightGradEmitter(b, c, cut, known)
+        correlating.emit()
+        return correlating.scratch
+
+    def add(b: Builder) -> int:
+        emit_split_k_reduce(b, c, cut)
+        return 0
+
+    blocks, what = cut.parts * cut.segments(c), ("correlating", c, cut, known)
+    sizes = (images, filters, sums) if known else (images, filters, 32, sums)
+    first = _function(what, emit, sizes, blocks, c.multiplications // _MULTIPLICATIONS_PER_NS)
+    blocks = c.groups * cut.filter_tasks(c) * c.images
+    work = (sums + results) // _BYTES_PER_NS
+    second = _function(("adding", c, cut), add, (sums, results), blocks, work)
+    if known:
+        return NativeSequence(((first, (0, 1, 3)), (second, (3, 2))), 3, (sums,))
+    return NativeSequence(((first, (0, 1, 2, 4)), (second, (4, 3))), 4, (sums,))
+
+
+def _pack_filter(c: ConvProblem, cut: ConvBlocking) -> NativeFunction:
+    sizes = _filter_bytes(c), packed_bytes(c, cut)
+
+    def emit(b: Builder) -> int:
+        emit_packing(b, c, cut)
+        return 0
+
+    work = packed_bytes(c, cut) // _BYTES_PER_NS
+    return _function(("packing", c, cut), emit, sizes, packing_tasks(c, cut), work)
+
+
+def _compute(c: ConvProblem, cut: ConvBlocking) -> NativeFunction:
+    def emit(b: Builder) -> int:
+        convolving = BlockedConvEmitter(b, c, cut)
+        convolving.emit()
+        return convolving.scratch
+
+    size = c.dtype.itemsize
+    images = c.n * c.groups * c.depth * prod(c.lengths) * size
+    results = c.n * c.groups * c.group_filters * prod(c.room) * size
+    sizes = images, packed_bytes(c, cut), results
+    work = c.multiplications // _MULTIPLICATIONS_PER_NS + results // _BYTES_PER_NS
+    return _function(("convolving", c, cut), emit, sizes, task_count(c, cut), work)
+
+
+def _filter_bytes(c: ConvProblem) -> int:
+    return c.groups * c.group_filters * c.depth * prod(c.sizes) * c.dtype.itemsize
+
+
+def _function(
+    what: object, emit: Callable[[Builder], int], sizes: tuple[int, ...], count: int, work: int
+) -> NativeFunction:
+    """The function that ``emit`` writes, which returns the scratch memory it needs."""
+    target = host()
+
+    def write() -> Draft:
+        b = Builder(blocks=count)
+        scratch = emit(b)
+        text = module(b, len(sizes), scratch)
+        return Draft(text, Code(b"", SYMBOL, count, scratch, work, sizes))
+
+    return function_of(key_of(what, target), write)

@@ -1,0 +1,237 @@
+"""Sizes of blocks for products whose one side is made while they run.
+
+A product is computed in tiles: some filters times some vectors of positions, whose sums stay in
+registers. A panel of what the filters meet lies in the L2 cache, one tile of it in the L1 cache.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import product
+from math import prod
+from typing import Final
+
+from pirkit.lowering.codegen.matmul.microkernel import (
+    MAX_ROWS,
+    MAX_VECTORS,
+    estimated_cost,
+    fits_registers,
+)
+from pirkit.runtime.dtype import DType
+from pirkit.runtime.native.target import Target
+
+MAX_DEPTH: Final = 128
+"""Terms of a sum that are added up at a time: a tile of the panel stays in the L1 cache."""
+
+MIN_TASKS: Final = 16
+"""Pieces of work at least, if there is enough: so many threads share them evenly."""
+
+MIN_PANEL_FILTERS: Final = 96
+"""Filters that share a panel at least, if there are so many: filling it costs a few of them."""
+
+FILL_COST_FILTERS: Final = 6
+"""Filters whose products take as long as filling a row of a panel for a term."""
+
+MAX_PLAIN_POSITIONS: Final = 512
+"""Positions up to which a filter is not laid out anew."""
+
+MAX_PANEL_VECTORS: Final = 24
+"""Vectors of a panel at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Taps:
+    """Elements of a filter along an axis: ``first``, ``first + step``..., ``count`` in all.
+
+    For position q they meet the image at ``image_stride * q + offset``, ``+ offset + shift``...
+    """
+
+    count: int
+    first: int
+    step: int
+    offset: int
+    shift: int
+
+
+@dataclass(frozen=True, slots=True)
+class ConvProblem:
+    """A convolution, or those positions of it that meet the same elements of the filter.
+
+    ``group_filters`` filters for each of ``groups`` have ``depth`` channels, like their images.
+    What
+    follows is by spatial axis. The filter lies as ``[groups * group_filters, depth, *sizes]``, with
+    ``is_transposed`` as ``[groups * depth, group_filters, *sizes]``. Position q meets the image
+    at ``image_stride * q``
+    and is element ``result_start + result_stride * q`` of the result, which has ``room`` elements.
+    """
+
+    n: int
+    groups: int
+    group_filters: int
+    depth: int
+    lengths: tuple[int, ...]
+    sizes: tuple[int, ...]
+    room: tuple[int, ...]
+    positions: tuple[int, ...]
+    taps: tuple[Taps, ...]
+    image_stride: tuple[int, ...]
+    result_start: tuple[int, ...]
+    result_stride: tuple[int, ...]
+    dtype: DType
+    is_transposed: bool = False
+
+    @property
+    def terms(self) -> int:
+        """Terms of one sum for each channel."""
+        return prod([t.count for t in self.taps])
+
+    @property
+    def multiplications(self) -> int:
+        """Multiplications of all sums."""
+        sums = self.n * self.groups * self.group_filters * prod(self.positions)
+        return sums * self.depth * self.terms
+
+
+@dataclass(frozen=True, slots=True)
+class ConvBlocking:
+    """How a convolution is cut."""
+
+    lanes: int
+    rows: int
+    """Filters of a tile."""
+    vectors: int
+    """Vectors of positions of a tile."""
+    width: int
+    """Positions of a line: a row of the result, or a part of one."""
+    line_parts: int
+    """Lines of a row."""
+    lines: int
+    """Lines of a panel."""
+    panel: int
+    """Vectors of a panel."""
+    pitch: int
+    """Elements of a row in a panel of rows; 0 for a panel with a row for each term."""
+    channel_block: int
+    """Channels of a panel."""
+    filter_tiles: int
+    """Tiles along the filters that share a panel."""
+    reads_filter_in_place: bool
+    """Whether tiles read the filter where it lies."""
+
+
+def reach(taps: Taps) -> tuple[int, int]:
+    """The first and the last element that the first position meets."""
+    ends = (taps.offset, taps.offset + (taps.count - 1) * taps.shift)
+    return min(ends), max(ends)
+
+
+def tile_of(each: int, target: Target) -> tuple[int, int]:
+    """Filters and vectors of a tile: few filters in excess, and few reads for each product."""
+    best: tuple[float, int, int] | None = None
+    for rows, vectors in product(range(1, MAX_ROWS + 1), range(1, MAX_VECTORS + 1)):
+        if not fits_registers(rows, vectors, target):
+            continue
+        found = -(-each // rows) * rows / each * estimated_cost(rows, vectors)
+        if best is None or found < best[0]:
+            best = found, rows, vectors
+    assert best is not None
+    return best[1], best[2]
+
+
+def conv_blocking_of(c: ConvProblem, target: Target) -> ConvBlocking:
+    """Sizes for the caches of a CPU. The order in which sums are added up is that of
+    ``channel_block``."""
+    lanes = target.vector_bits // (8 * c.dtype.itemsize)
+    rows, vectors = tile_of(c.group_filters, target)
+    channel_block = min(max(1, MAX_DEPTH // max(c.terms, 1)), c.depth)
+    vector_bytes = target.vector_bits // 8
+    max_vectors = target.l2_bytes // 4 // (vector_bytes * max(c.terms, 1) * channel_block)
+    max_vectors = max(vectors, min(MAX_PANEL_VECTORS, max_vectors))
+    parts = -(-c.positions[-1] // (max_vectors * lanes))
+    width = -(-c.positions[-1] // parts)
+    total = c.n * prod(c.positions[:-1]) * parts
+    tiles = -(-c.group_filters // rows)
+    filter_tiles = max(1, min(tiles, target.l2_bytes // 4 // (rows * max_vectors * vector_bytes)))
+    min_filter_tiles = -(-MIN_PANEL_FILTERS // rows)
+
+    def tasks(filter_tiles: int, lines: int) -> int:
+        return c.groups * -(-tiles // filter_tiles) * -(-total // lines)
+
+    lines = _panel_lines(width, total, max_vectors, lanes, vectors)
+    while filter_tiles > min_filter_tiles and tasks(filter_tiles, lines) < MIN_TASKS:
+        filter_tiles = max(min_filter_tiles, (filter_tiles + 1) // 2)
+    while lines > 1 and tasks(filter_tiles, lines) < MIN_TASKS and lines * width > vectors * lanes:
+        lines = _panel_lines(width, total, (lines * width // 2) // lanes, lanes, vectors)
+    while filter_tiles > 1 and tasks(filter_tiles, lines) < MIN_TASKS:
+        filter_tiles = (filter_tiles + 1) // 2
+    filter_tiles = -(-tiles // -(-tiles // filter_tiles))
+    panel = -(-lines * width // lanes)
+    found = ConvBlocking(
+        lanes,
+        rows,
+        vectors,
+        width,
+        parts,
+        lines,
+        panel,
+        0,
+        channel_block,
+        filter_tiles,
+        _is_plain(c, rows),
+    )
+    return _with_implicit_im2col(c, found) or found
+
+
+def _is_plain(c: ConvProblem, rows: int) -> bool:
+    """For few positions laying out the filter takes longer than reading it from rows far apart."""
+    return (
+        not c.is_transposed
+        and c.group_filters % rows == 0
+        and c.n * prod(c.positions) <= MAX_PLAIN_POSITIONS
+    )
+
+
+def _with_implicit_im2col(c: ConvProblem, cut: ConvBlocking) -> ConvBlocking | None:
+    """The blocks with a panel of rows; None where the positions that it adds are too many."""
+    low, high = reach(c.taps[-1])
+    if prod(c.image_stride) != 1 or cut.line_parts > 1 or c.terms < 2 or low == high:
+        return None
+    height = c.positions[-2]
+    max_vectors = -(-height // -(-height // max(1, cut.lines)))
+    pitch = _row_pitch(c)
+    best: tuple[float, ConvBlocking] | None = None
+    for lines in range(max(1, max_vectors // 2), min(height, max_vectors + 2) + 1):
+        panel = -(-((lines - 1) * pitch + c.positions[-1]) // cut.lanes)
+        total = -(-height // lines) * panel
+        found = replace(cut, lines=lines, panel=panel, pitch=pitch)
+        if best is None or total <= best[0]:
+            best = total, found
+    assert best is not None
+    exact = height * c.positions[-1] / cut.lanes
+    filters = min(c.group_filters, cut.filter_tiles * cut.rows)
+    return best[1] if best[0] <= exact * (1 + FILL_COST_FILTERS / filters) else None
+
+
+def _row_pitch(c: ConvProblem) -> int:
+    """Elements of a row with its padding; where both ends are padded, rows share the zeros."""
+    low, high = reach(c.taps[-1])
+    length = c.lengths[-1]
+    before, behind = -low, high + c.positions[-1] - length
+    if min(before, behind) < 0:
+        return before + length + behind
+    return length + max(before, behind)
+
+
+def _panel_lines(width: int, total: int, max_vectors: int, lanes: int, vectors: int) -> int:
+    """Lines of a panel of ``max_vectors`` vectors: few lanes in excess, the last panel's
+    included."""
+    limit = max(1, min(total, max_vectors * lanes // width))
+
+    def excess(lines: int) -> tuple[float, int]:
+        count = -(-lines * width // lanes)
+        whole, left = divmod(total, lines)
+        last = -(-left * width // (lanes * vectors)) * vectors
+        short = 0.3 * (count % vectors != 0)
+        return round(whole * (count + short) + min(last, count), 1), -lines
+
+    return min(range(max(1, limit // 2), limit + 1), key=excess)

@@ -1,0 +1,103 @@
+"""Convolutions as loop nests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import count
+from math import prod
+
+from pirkit.lowering.codegen.ir.loopnest import Kernel, LoopPhase, Operand, Reduce, Store
+from pirkit.lowering.codegen.ir.nest_builder import DataAssertion, StatementBuilder
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.dtype import DType
+
+
+@dataclass(frozen=True, slots=True)
+class Convolution:
+    """Sizes of a convolution of ``n`` images with ``group_filters`` filters for each of ``groups``.
+
+    Filters and groups have ``depth`` channels. What follows is by spatial axis; ``before`` is the
+    padding in front. With ``is_transposed`` filters lie as ``[groups, depth, group_filters,
+    *sizes]`` and are read
+    from their last element to the first: then it is a transposed convolution.
+    """
+
+    n: int
+    groups: int
+    group_filters: int
+    depth: int
+    lengths: tuple[int, ...]
+    sizes: tuple[int, ...]
+    positions: tuple[int, ...]
+    dilations: tuple[int, ...]
+    before: tuple[int, ...]
+    dtype: DType
+    is_transposed: bool = False
+
+
+def convolution(c: Convolution) -> Kernel:
+    """The nest of a convolution with strides of 1: operands are images, filters, result."""
+    size = c.dtype.itemsize
+    rows, taps, places = _dense(c.lengths), _dense(c.sizes), _dense(c.positions)
+    area, many, room = prod(c.lengths), prod(c.sizes), prod(c.positions)
+    zero = (0,) * len(c.sizes)
+    channels, filters = c.groups * c.depth, c.groups * c.group_filters
+
+    def operand(outer: Sequence[int], inner: Sequence[int], count: int, first: int = 0) -> Operand:
+        outer_strides, inner_strides = (
+            tuple([s * size for s in strides]) for strides in (outer, inner)
+        )
+        return Operand(c.dtype, outer_strides, inner_strides, count * size, first * size)
+
+    moved = [d * s for d, s in zip(c.dilations, rows, strict=True)]
+    start = -sum(p * s for p, s in zip(c.before, rows, strict=True))
+    image = (channels * area, c.depth * area, 0, *rows)
+    group = c.group_filters * c.depth * many
+    to_filter, to_channel = (
+        (many, c.group_filters * many) if c.is_transposed else (c.depth * many, many)
+    )
+    weights = (0, group, to_filter, *zero)
+    last = many - 1 if c.is_transposed else 0
+    taps = tuple([-t for t in taps]) if c.is_transposed else taps
+    result = (filters * room, c.group_filters * room, room, *places)
+    operands = (
+        operand(image, (area, *moved), c.n * channels * area, start),
+        operand(weights, (to_channel, *taps), c.groups * group, last),
+        operand(result, (0, *zero), c.n * filters * room),
+    )
+    builder = StatementBuilder(count(1), _no_assertions)
+    x = builder.load(0, predicate=_is_inside(c, builder))
+    term = builder.compute("multiply", [x, builder.load(1)], c.dtype)
+    total = builder.fresh()
+    body = (*builder.statements, Reduce(total, "sum", term))
+    outer = (c.n, c.groups, c.group_filters, *c.positions)
+    return Kernel(outer, (c.depth, *c.sizes), operands, (LoopPhase(body, (Store(2, total),)),))
+
+
+def _is_inside(c: Convolution, builder: StatementBuilder) -> str | None:
+    """Whether a place of the padded image is one of the image; None where all are."""
+    holds: str | None = None
+    for axis, (length, extent, positions, d, before) in enumerate(
+        zip(c.lengths, c.sizes, c.positions, c.dilations, c.before, strict=True)
+    ):
+        place = builder.index(3 + axis, dt.int32)
+        step = builder.index(4 + len(c.lengths) + axis, dt.int32)
+        if d != 1:
+            step = builder.compute("multiply", [step, builder.constant(d, dt.int32)], dt.int32)
+        place = builder.compute("add", [place, step], dt.int32)
+        if before:
+            bound = builder.constant(before, dt.int32)
+            holds = builder.both(holds, builder.compute("greater_equal", [place, bound], dt.bool_))
+        if positions - 1 + d * (extent - 1) - before >= length:
+            bound = builder.constant(before + length, dt.int32)
+            holds = builder.both(holds, builder.compute("less_than", [place, bound], dt.bool_))
+    return holds
+
+
+def _no_assertions(what: DataAssertion) -> int:
+    raise AssertionError(f"a convolution asserts {what}")
+
+
+def _dense(extents: Sequence[int]) -> tuple[int, ...]:
+    return tuple(prod(extents[k + 1 :]) for k in range(len(extents)))

@@ -1,0 +1,220 @@
+"""Copies what filters meet at some positions side by side: a row of the panel for each term.
+
+Lines of positions follow each other without a gap. Vectors are written whole: what the last one of
+a line writes too much is overwritten by the next line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from pirkit.lowering.codegen.conv.conv_blocking import ConvBlocking, ConvProblem, reach
+from pirkit.lowering.codegen.emit.vector_emit import masked_load
+from pirkit.lowering.codegen.ir.llvm_text import I64, Builder, Type, Value
+from pirkit.lowering.codegen.math.primitives import element
+from pirkit.lowering.codegen.matmul.microkernel import TileOperand
+
+_MAX_UNROLLED = 28
+"""Vectors up to which copies are written out."""
+
+Body = Callable[[Value, list[Value]], Sequence[Value]]
+
+
+@dataclass(frozen=True, slots=True)
+class PanelLines:
+    """Where the lines of a panel are, in tables of i64 with an entry for each.
+
+    ``image`` and ``result`` are offsets in bytes; ``starts`` are by axis positions in the image,
+    but for the last one: there, the number of the line's first position.
+    """
+
+    image: Value
+    result: Value
+    starts: tuple[Value, ...]
+    count: Value
+
+    @staticmethod
+    def entry(b: Builder, table: Value, line: Value) -> Value:
+        return b.emit(I64, f"load i64, {b.at(table, b.times(line, 8))}, align 8")
+
+
+class Im2colPanel:
+    """Fills the panel of a task for some channels."""
+
+    def __init__(
+        self, b: Builder, c: ConvProblem, cut: ConvBlocking, panel: Value, zeros: Value
+    ) -> None:
+        self.b, self.c, self.cut, self.panel = b, c, cut, panel
+        self.size = c.dtype.itemsize
+        self.zeros = b.at(zeros, _padding_before(c) * self.size)
+        self.vector = Type(element(c.dtype), cut.lanes)
+        self.steps = [prod(c.lengths[k + 1 :]) * self.size for k in range(len(c.lengths))]
+        self.row = row_bytes(c, cut)
+
+    def fill(self, image: Value, channels: Value, lines: PanelLines) -> None:
+        """Rows for ``channels`` from the address ``image`` on."""
+        b, c = self.b, self.c
+
+        def channel(d: Value, _: list[Value]) -> Sequence[Value]:
+            base = b.at(image, b.times(d, prod(c.lengths) * self.size))
+            self._taps(base, b.times(d, c.terms), [], lines)
+            return []
+
+        b.loop(0, channels, 1, [], channel)
+
+    def _taps(self, base: Value, term: Value, offsets: list[Value], lines: PanelLines) -> None:
+        """The loops over the elements of the filter along all axes but the last one."""
+        b, axis = self.b, len(offsets)
+        if axis == len(self.c.taps) - 1:
+            self._lines(base, term, offsets, lines)
+            return
+        taps = self.c.taps[axis]
+        inner = prod([t.count for t in self.c.taps[axis + 1 :]])
+
+        def tap(t: Value, _: list[Value]) -> Sequence[Value]:
+            offset = b.plus(b.times(t, taps.shift), taps.offset)
+            moved = b.at(base, b.times(offset, self.steps[axis]))
+            self._taps(moved, b.plus(term, b.times(t, inner)), [*offsets, offset], lines)
+            return []
+
+        b.loop(0, taps.count, 1, [], tap)
+
+    def _lines(self, base: Value, term: Value, offsets: list[Value], lines: PanelLines) -> None:
+        """Every line of the panel, for all elements of the filter along the last axis."""
+        b, cut, taps, size = self.b, self.cut, self.c.taps[-1], self.size
+        count = -(-cut.width // cut.lanes)
+
+        def line(r: Value, _: list[Value]) -> Sequence[Value]:
+            source = b.at(base, lines.entry(b, lines.image, r))
+            inside: Value | None = None
+            for axis, table in enumerate(lines.starts[:-1]):
+                if not self._leaves(axis):
+                    continue
+                at = b.plus(lines.entry(b, table, r), offsets[axis])
+                holds = b.compare("ult", at, self.c.lengths[axis])
+                inside = holds if inside is None else b.op("and", inside, holds)
+            if inside is not None:
+                source = b.select(inside, source, self.zeros)
+            start = Value("0", I64)
+            if cut.line_parts > 1:
+                start = b.times(lines.entry(b, lines.starts[-1], r), self.c.image_stride[-1])
+            dest = b.at(self.panel, b.times(r, cut.width * size))
+
+            def tap(t: Value, _: list[Value]) -> Sequence[Value]:
+                offset = b.plus(b.times(t, taps.shift), taps.offset)
+                here = b.at(source, b.times(offset, size))
+                there = b.at(dest, b.times(b.plus(term, t), self.row))
+
+                def one(first: Value, _: list[Value]) -> Sequence[Value]:
+                    image_offset = b.times(first, self.c.image_stride[-1])
+                    masks = self._read_mask(b.plus(b.plus(start, offset), image_offset))
+                    value = self._read(b.at(here, b.times(image_offset, size)), masks)
+                    b.emit_void(f"store {value}, {b.at(there, b.times(first, size))}, align {size}")
+                    return []
+
+                self._each(count, cut.lanes, one)
+                return []
+
+            self._each(taps.count, 1, tap, count)
+            return []
+
+        b.loop(0, lines.count, 1, [], line)
+
+    def _each(self, count: int, step: int, body: Body, each: int = 1) -> None:
+        """``body`` of ``group_filters`` vectors for multiples of ``step``, in a loop or written
+        out."""
+        if count * each > _MAX_UNROLLED:
+            self.b.loop(0, count * step, step, [], body)
+            return
+        for k in range(count):
+            body(Value(str(k * step), I64), [])
+
+    def tile_operand(self, column: Value, vectors: Sequence[int]) -> TileOperand:
+        """What a tile reads of the panel from a vector on, with a step for each loop."""
+        return TileOperand(self.b.at(self.panel, column), vectors, [self.row])
+
+    def counts(self, channels: Value) -> list[Value]:
+        """How many steps the loops of a tile have."""
+        return [self.b.times(channels, self.c.terms)]
+
+    def factor_steps(self, term: int) -> list[int]:
+        """How far these loops move on in the filter, whose terms have ``term`` bytes."""
+        return [term]
+
+    def _leaves(self, axis: int) -> bool:
+        """Whether there are positions whose taps are not all in the image."""
+        low, high = reach(self.c.taps[axis])
+        return (
+            low < 0
+            or high + (self.c.positions[axis] - 1) * self.c.image_stride[axis]
+            >= (self.c.lengths[axis])
+        )
+
+    def _read_mask(self, position: Value) -> list[Value | None]:
+        """Which elements a read may touch that begins at a position, for each vector it reads."""
+        b, lanes, move, length = self.b, self.cut.lanes, self.c.image_stride[-1], self.c.lengths[-1]
+        index = Type("i32" if self.size == 4 else "i64", lanes)
+        if move > 2:
+            return [self._bounded(position, index, move, length)]
+        return [self._bounded(b.plus(position, k * lanes), index, 1, length) for k in range(move)]
+
+    def _bounded(self, position: Value, index: Type, move: int, length: int) -> Value | None:
+        """Lanes in the image; None for all. Where the position is known, so are they."""
+        b, lanes = self.b, index.lanes
+        if position.text.lstrip("-").isdigit():
+            on = [0 <= int(position.text) + k * move < length for k in range(lanes)]
+            bits = ", ".join(f"i1 {'true' if each else 'false'}" for each in on)
+            return None if all(on) and move < 3 else Value(f"<{bits}>", index.mask)
+        start = position if index.elem == "i64" else b.cast("trunc", position, "i32")
+        ramp = ", ".join(f"{index.elem} {k * move}" for k in range(lanes))
+        places = b.op("add", b.splat(start, lanes), Value(f"<{ramp}>", index))
+        return b.compare("ult", places, length)
+
+    def _read(self, source: Value, masks: list[Value | None]) -> Value:
+        b, vector, size, move, lanes = (
+            self.b,
+            self.vector,
+            self.size,
+            self.c.image_stride[-1],
+            self.cut.lanes,
+        )
+        if move > 2:
+            (mask,) = masks
+            assert mask is not None
+            ramp = ", ".join(f"i64 {k * move * size}" for k in range(lanes))
+            address = b.emit(
+                Type("ptr", lanes), f"getelementptr i8, {source}, <{lanes} x i64> <{ramp}>"
+            )
+            name = f"llvm.masked.gather.{vector.suffix}.v{lanes}p0"
+            zero = f"{vector} zeroinitializer"
+            return b.call(name, vector, address, f"i32 {size}", mask, zero)
+        read: list[Value] = []
+        for k, mask in enumerate(masks):
+            address = b.at(source, k * lanes * size)
+            if mask is None:
+                read.append(b.emit(vector, f"load {vector}, {address}, align {size}"))
+            else:
+                read.append(masked_load(b, vector, address, size, mask))
+        return read[0] if move == 1 else b.shuffle(read[0], read[1], range(0, 2 * lanes, 2))
+
+
+def row_bytes(c: ConvProblem, cut: ConvBlocking) -> int:
+    """Bytes of a row of the panel, with what its last line is written too much.
+
+    They are an odd number of vectors, which spreads rows over the cache.
+    """
+    return ((cut.panel + 1) | 1) * cut.lanes * c.dtype.itemsize
+
+
+def _padding_before(c: ConvProblem) -> int:
+    """Elements in front of where a line begins that the filter meets."""
+    return max(-reach(c.taps[-1])[0], 0)
+
+
+def zero_bytes(c: ConvProblem, cut: ConvBlocking) -> int:
+    """Bytes of zeros that stand for a line outside of the image."""
+    furthest = max(reach(c.taps[-1])[1], 0)
+    width = -(-max(cut.width, cut.pitch) // cut.lanes) * cut.lanes * c.image_stride[-1]
+    return (_padding_before(c) + furthest + width + cut.lanes) * c.dtype.itemsize

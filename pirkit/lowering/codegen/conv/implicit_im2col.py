@@ -1,0 +1,122 @@
+"""Panels of rows: where nothing is skipped, elements of a filter meet one copy of the image, moved.
+
+A panel holds rows of the image with their padding, `[channels, planes, rows, pitch]`. Positions
+are counted in rows of ``pitch`` elements, a few more than there are: an element of the filter then
+meets a run of the panel that begins somewhere else, and nothing is copied for each of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from pirkit.lowering.codegen.conv.conv_blocking import ConvBlocking, ConvProblem, reach
+from pirkit.lowering.codegen.conv.im2col import Im2colPanel, PanelLines
+from pirkit.lowering.codegen.ir.llvm_text import I64, Builder, Value
+from pirkit.lowering.codegen.matmul.microkernel import TileOperand
+
+
+class ImplicitIm2colPanel(Im2colPanel):
+    """Fills the panel of a task for some channels, whose lines are rows of one image."""
+
+    def __init__(
+        self, b: Builder, c: ConvProblem, cut: ConvBlocking, panel: Value, zeros: Value
+    ) -> None:
+        super().__init__(b, c, cut, panel, zeros)
+        self.lowest = [reach(t)[0] for t in c.taps]
+        low, high = reach(c.taps[-2])
+        self.more = high - low
+        self.row = cut.pitch * self.size
+        self.plane = (cut.lines + self.more) * self.row
+
+    def fill(self, image: Value, channels: Value, lines: PanelLines) -> None:
+        """Rows for ``channels`` from the address ``image`` on."""
+        b, c = self.b, self.c
+        first = Value("0", I64)
+        source = b.at(image, lines.entry(b, lines.image, first))
+        starts = [lines.entry(b, table, first) for table in lines.starts[:-1]]
+        rows = b.plus(lines.count, self.more)
+
+        def channel(d: Value, _: list[Value]) -> Sequence[Value]:
+            base = b.at(source, b.times(d, prod(c.lengths) * self.size))
+            dest = b.at(self.panel, b.times(d, channel_bytes(c, self.cut)))
+            self._planes(base, dest, None, starts, 0, rows)
+            return []
+
+        b.loop(0, channels, 1, [], channel)
+
+    def _planes(
+        self, base: Value, dest: Value, inside: Value | None, starts: list[Value], axis: int,
+        rows: Value,
+    ) -> None:  # fmt: skip
+        """The loops over the elements of the filter along all axes but the last two."""
+        b, taps = self.b, self.c.taps[axis]
+        if axis == len(self.c.taps) - 2:
+            self._rows(base, dest, inside, starts[axis], rows)
+            return
+        inner = prod([t.count for t in self.c.taps[axis + 1 : -2]])
+
+        def tap(t: Value, _: list[Value]) -> Sequence[Value]:
+            offset = b.plus(b.times(t, taps.shift), taps.offset)
+            holds = b.compare("ult", b.plus(starts[axis], offset), self.c.lengths[axis])
+            both = holds if inside is None else b.op("and", inside, holds)
+            moved = b.at(base, b.times(offset, self.steps[axis]))
+            there = b.at(dest, b.times(t, inner * self.plane))
+            self._planes(moved, there, both, starts, axis + 1, rows)
+            return []
+
+        b.loop(0, taps.count, 1, [], tap)
+
+    def _rows(
+        self, base: Value, dest: Value, inside: Value | None, start: Value, rows: Value
+    ) -> None:  # fmt: skip
+        b, c, lanes, size = self.b, self.c, self.cut.lanes, self.size
+        low, remaining = self.lowest[-2:]
+        width = c.positions[-1] + reach(c.taps[-1])[1] - remaining
+
+        def row(j: Value, _: list[Value]) -> Sequence[Value]:
+            at = b.plus(j, low)
+            holds = b.compare("ult", b.plus(start, at), c.lengths[-2])
+            holds = holds if inside is None else b.op("and", inside, holds)
+            source = b.select(holds, b.at(base, b.times(at, self.steps[-2])), self.zeros)
+            source = b.at(source, remaining * size)
+            there = b.at(dest, b.times(j, self.row))
+
+            def one(first: Value, _: list[Value]) -> Sequence[Value]:
+                masks = self._read_mask(b.plus(first, remaining))
+                value = self._read(b.at(source, b.times(first, size)), masks)
+                b.emit_void(f"store {value}, {b.at(there, b.times(first, size))}, align {size}")
+                return []
+
+            self._each(-(-width // lanes), lanes, one)
+            return []
+
+        b.loop(0, rows, 1, [], row)
+
+    def tile_operand(self, column: Value, vectors: Sequence[int]) -> TileOperand:
+        """What a tile reads of the panel from a vector on, with a step for each loop."""
+        *planes, down, along = self.c.taps
+        strides = [
+            prod([t.count for t in planes[k + 1 :]]) * self.plane for k in range(len(planes))
+        ]
+        start = (down.offset - self.lowest[-2]) * self.row
+        start += (along.offset - self.lowest[-1]) * self.size
+        at = self.b.at(self.b.at(self.panel, start), column)
+        steps = [*strides, down.shift * self.row, along.shift * self.size]
+        return TileOperand(at, vectors, [channel_bytes(self.c, self.cut), *steps])
+
+    def counts(self, channels: Value) -> list[Value]:
+        """How many steps the loops of a tile have."""
+        return [channels, *(Value(str(t.count), I64) for t in self.c.taps)]
+
+    def factor_steps(self, term: int) -> list[int]:
+        """How far these loops move on in the filter, whose terms have ``term`` bytes."""
+        counts = [t.count for t in self.c.taps]
+        return [prod(counts[k:]) * term for k in range(len(counts) + 1)]
+
+
+def channel_bytes(c: ConvProblem, cut: ConvBlocking) -> int:
+    """Bytes of a channel in a panel of rows."""
+    low, high = reach(c.taps[-2])
+    planes = prod([t.count for t in c.taps[:-2]])
+    return planes * (cut.lines + high - low) * cut.pitch * c.dtype.itemsize

@@ -1,0 +1,102 @@
+"""Convolutions as blocks compute them; a transposed one with strides is one for each phase.
+
+Elements of a transposed convolution whose positions have the same remainder by the strides meet
+the same elements of the filter, one by one: together they are a convolution without strides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+from math import gcd
+
+from pirkit.lowering.codegen.conv.conv_blocking import ConvProblem, Taps
+from pirkit.runtime.dtype import DType
+
+
+@dataclass(frozen=True, slots=True)
+class ConvSizes:
+    """A convolution of ``n`` images; by spatial axis from ``lengths`` on."""
+
+    n: int
+    groups: int
+    group_filters: int
+    depth: int
+    dtype: DType
+    lengths: tuple[int, ...]
+    sizes: tuple[int, ...]
+    positions: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    before: tuple[int, ...]
+
+
+def conv_phases(s: ConvSizes) -> tuple[ConvProblem, ...]:
+    """A convolution: one part."""
+    rank = len(s.sizes)
+    taps = tuple(
+        [Taps(k, 0, 1, -p, d) for k, p, d in zip(s.sizes, s.before, s.dilations, strict=True)]
+    )
+    zeros, ones = (0,) * rank, (1,) * rank
+    return (
+        ConvProblem(
+            s.n,
+            s.groups,
+            s.group_filters,
+            s.depth,
+            s.lengths,
+            s.sizes,
+            s.positions,
+            s.positions,
+            taps,
+            s.strides,
+            zeros,
+            ones,
+            s.dtype,
+        ),
+    )
+
+
+def transposed_conv_phases(s: ConvSizes) -> tuple[ConvProblem, ...]:
+    """A transposed convolution, whose result has ``positions``: its phases."""
+    return tuple(_phases(s))
+
+
+def _phases(s: ConvSizes) -> Iterator[ConvProblem]:
+    ones = (1,) * len(s.sizes)
+    for begin in product(*map(range, s.strides)):
+        positions = tuple(
+            [-(-(p - r) // m) for p, r, m in zip(s.positions, begin, s.strides, strict=True)]
+        )
+        if min(positions) <= 0:
+            continue
+        axes = zip(s.sizes, s.strides, s.dilations, s.before, begin, strict=True)
+        yield ConvProblem(
+            s.n,
+            s.groups,
+            s.group_filters,
+            s.depth,
+            s.lengths,
+            s.sizes,
+            s.positions,
+            positions,
+            tuple([_phase_taps(*axis) for axis in axes]),
+            ones,
+            begin,
+            s.strides,
+            s.dtype,
+            is_transposed=True,
+        )
+
+
+def _phase_taps(size: int, stride: int, dilation: int, before: int, begin: int) -> Taps:
+    """The elements of a filter whose images fall on positions ``result_start + stride * q``."""
+    step = stride // gcd(stride, dilation)
+    for first in range(min(step, size)):
+        offset, rest = divmod(begin + before - first * dilation, stride)
+        if rest == 0:
+            return Taps(
+                -(-(size - first) // step), first, step, offset, -(step * dilation) // stride
+            )
+    return Taps(0, 0, 1, 0, 0)

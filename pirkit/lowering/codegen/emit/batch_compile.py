@@ -1,0 +1,195 @@
+"""Native functions that are compiled when the first of them is needed, all at once.
+
+While a program is bound its kernels become known one after the other, and none of them is called.
+So nothing is compiled until somebody asks where a function is; by then all are known. Those that
+nobody holds any more are not compiled.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+from weakref import WeakValueDictionary
+
+from pirkit.diag.errors import ArtifactError, InternalError
+from pirkit.diag.progress import delayed_bar
+from pirkit.runtime.native.cache import user_cache
+from pirkit.runtime.native.compile_stats import COMPILE_STATS
+from pirkit.runtime.native.function import Code, NativeFunction
+from pirkit.runtime.native.target import host
+
+_PROGRESS_AFTER_S: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A function that LLVM has not seen: the text of its module, and its code without an image."""
+
+    text: str
+    code: Code
+
+
+class LazyFunction(NativeFunction):
+    """A function that is compiled when it is needed, with all others that wait."""
+
+    def __init__(self, key: str, write: Callable[[], Draft]) -> None:
+        super().__init__()
+        self.key, self.write = key, write
+        self.made: Code | InternalError | None = None
+
+    @property
+    def code(self) -> Code:
+        """Its code. Raises InternalError if LLVM refuses it."""
+        if self.made is None:
+            compile_pending()
+        assert self.made is not None
+        if isinstance(self.made, InternalError):
+            raise self.made
+        return self.made
+
+
+_lock = threading.Lock()
+_compiling = threading.Lock()
+_functions: dict[str, LazyFunction] = {}
+_pending: WeakValueDictionary[str, LazyFunction] = WeakValueDictionary()
+
+
+def function_of(key: str, write: Callable[[], Draft]) -> NativeFunction:
+    """The function of a key, made at most once by this process and this user.
+
+    ``write`` is called when the function is needed and no cache has it.
+    """
+    with _lock:
+        found = _functions.get(key) or _pending.get(key)
+        if found is None:
+            found = _pending[key] = LazyFunction(key, write)
+        return found
+
+
+def cached_function(key: str) -> NativeFunction | None:
+    """The function of a key if this process or this user has it already; None otherwise."""
+    with _lock:
+        found = _functions.get(key)
+    store = user_cache()
+    data = store.get(key) if store and found is None else None
+    if data is None:
+        return found
+    function = LazyFunction(key, _no_draft)
+    function.made = unpack(data)
+    COMPILE_STATS.read += 1
+    with _lock:
+        return _functions.setdefault(key, function)
+
+
+def _no_draft() -> Draft:
+    raise InternalError("a cached function must not be written again")
+
+
+def compile_pending() -> None:
+    """Compile what waits, or read it from the disk."""
+    with _compiling:
+        with _lock:
+            pending = [f for f in _pending.values() if f.made is None]
+        try:
+            with COMPILE_STATS.timed():
+                _make(pending)
+        finally:
+            with _lock:
+                for function in pending:
+                    if function.made is not None:
+                        _functions[function.key] = function
+                        _pending.pop(function.key, None)
+
+
+def _make(pending: Sequence[LazyFunction]) -> None:
+    store = user_cache()
+    missing: list[LazyFunction] = []
+    for function in pending:
+        data = store.get(function.key) if store else None
+        if data is None:
+            missing.append(function)
+        else:
+            function.made = unpack(data)
+    COMPILE_STATS.read += len(pending) - len(missing)
+    if not missing:
+        return
+    from pirkit.runtime.native.parallel_compile import compile_all  # noqa: PLC0415  seldom
+
+    drafts: dict[LazyFunction, Draft] = {}
+    costs: list[float] = []
+    for function, draft, cost in _written_drafts(missing):
+        drafts[function] = draft
+        costs.append(cost)
+    texts = [draft.text for draft in drafts.values()]
+
+    def cpu_seconds(number: int, seconds: float) -> None:
+        COMPILE_STATS.costs.append(costs[number] + seconds)
+
+    with delayed_bar("compiling kernels", len(texts), after=_PROGRESS_AFTER_S) as progress:
+        images = compile_all(texts, host(), progress, cpu_seconds)
+    made: list[tuple[str, bytes]] = []
+    for (function, draft), image in zip(drafts.items(), images, strict=True):
+        if isinstance(image, InternalError):
+            function.made = image
+            continue
+        function.made = replace(draft.code, image=image)
+        made.append((function.key, pack(function.made)))
+    if store:
+        store.put_all(made)
+    COMPILE_STATS.compiled += len(texts)
+
+
+def _written_drafts(missing: Sequence[LazyFunction]) -> Iterator[tuple[LazyFunction, Draft, float]]:
+    """Functions, what they are, and the CPU time that it took to write them."""
+    for function in missing:
+        start = time.thread_time()
+        try:
+            draft = function.write()
+        except InternalError as error:
+            function.made = error
+        else:
+            yield function, draft, time.thread_time() - start
+
+
+def pack(code: Code) -> bytes:
+    """Code as bytes: a line of JSON, then the object."""
+    facts = {
+        "symbol": code.symbol,
+        "blocks": code.blocks,
+        "scratch": code.scratch,
+        "work": code.work,
+        "sizes": code.sizes,
+    }
+    return json.dumps(facts).encode() + b"\n" + code.image
+
+
+def unpack(data: bytes) -> Code:
+    """The inverse of `pack`. Raises ArtifactError for anything else."""
+    head, _, image = data.partition(b"\n")
+    try:
+        facts = json.loads(head)
+        return Code(
+            image,
+            str(facts["symbol"]),
+            int(facts["blocks"]),
+            int(facts["scratch"]),
+            int(facts["work"]),
+            tuple(map(int, facts["sizes"])),
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise ArtifactError("native code in the cache is damaged") from error
+
+
+def _unlock() -> None:
+    """In the child of a fork: whoever compiled is not here."""
+    global _lock, _compiling
+    _lock, _compiling = threading.Lock(), threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_unlock)

@@ -1,0 +1,104 @@
+"""From a loop nest to a native function, by way of the caches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import cache
+from hashlib import blake2b
+from pathlib import Path
+from typing import Final
+
+from pirkit.diag.source_files import SOURCES
+from pirkit.diag.version import VERSION
+from pirkit.lowering.codegen.emit.batch_compile import Draft, function_of
+from pirkit.lowering.codegen.emit.generate import SYMBOL, generate
+from pirkit.lowering.codegen.emit.schedule import Schedule, schedule
+from pirkit.lowering.codegen.emit.split_reduction import split_reductions
+from pirkit.lowering.codegen.ir.loopnest import Compute, Kernel, Operand, with_numbered_names
+from pirkit.lowering.codegen.math.primitives import is_costly
+from pirkit.runtime.native.cached_ir import toolchain_hash
+from pirkit.runtime.native.engine import compile_ir
+from pirkit.runtime.native.function import Code, NativeFunction, NativeSequence
+from pirkit.runtime.native.llvm import LLVMLITE_VERSION
+from pirkit.runtime.native.target import Target, host
+
+_BYTES_PER_NS: Final = 20
+_TRANSCENDENTAL_NS: Final = 0.4
+_PLAIN_NS: Final = 0.03
+
+
+def native_sequence(kernel: Kernel) -> NativeSequence:
+    """What runs a kernel on all threads: one function, or several for long folds.
+
+    Raises InternalError for a kernel that is not well formed.
+    """
+    parts = split_reductions(kernel, schedule(kernel, host()).blocks)
+    steps = tuple((native_function(step.kernel), step.buffers) for step in parts.steps)
+    return NativeSequence(steps, len(kernel.operands), parts.temporaries)
+
+
+def native_function(kernel: Kernel) -> NativeFunction:
+    """The function of a kernel, compiled at most once by this process and this user.
+
+    Raises InternalError for a kernel that is not well formed.
+    """
+    return function_of(kernel_key(kernel, host()), lambda: draft_of(kernel, host()))
+
+
+def compile_kernel(kernel: Kernel, target: Target) -> Code:
+    """Generate and compile, without any cache."""
+    return compiled(draft_of(kernel, target), target)
+
+
+def compiled(draft: Draft, target: Target) -> Code:
+    """Compile, without any cache."""
+    return replace(draft.code, image=compile_ir(draft.text, target))
+
+
+def draft_of(kernel: Kernel, target: Target) -> Draft:
+    """The function of a kernel, not yet compiled."""
+    generated = generate(kernel, target)
+    code = Code(
+        b"",
+        SYMBOL,
+        generated.blocks,
+        generated.scratch,
+        kernel_work(kernel, generated.schedule),
+        tuple(o.size for o in kernel.operands),
+    )
+    return Draft(generated.text, code)
+
+
+def kernel_key(kernel: Kernel, target: Target) -> str:
+    """What decides about the object code: the kernel, the CPU, and those who make the code."""
+    return key_of(with_numbered_names(kernel), target)
+
+
+def key_of(what: object, target: Target) -> str:
+    """The key of code for ``what``, which its text tells from everything else."""
+    parts = (what, target, VERSION, LLVMLITE_VERSION, _generator_hash(), toolchain_hash())
+    return blake2b(repr(parts).encode(), digest_size=32).hexdigest()
+
+
+@cache
+def _generator_hash() -> str:
+    """A hash of the code generator itself: what an older one made is not used."""
+    return SOURCES.contents(sorted(Path(__file__).parents[1].rglob("*.py")))
+
+
+def kernel_work(kernel: Kernel, plan: Schedule) -> int:
+    """A guess of the time on one thread, in ns; decides whether threads are worth waking."""
+    return estimated_work(kernel.operands, [kernel], plan.lanes)
+
+
+def estimated_work(operands: Iterable[Operand], kernels: Iterable[Kernel], lanes: int) -> int:
+    """The same of kernels with these operands in common."""
+    bytes_time = sum(o.size for o in operands) / _BYTES_PER_NS
+    compute_time = sum(
+        (_TRANSCENDENTAL_NS if is_costly(s.primitive) else _PLAIN_NS) * kernel.iterations
+        for kernel in kernels
+        for s in kernel.statements()
+        if isinstance(s, Compute)
+    )
+    return int(bytes_time + compute_time * 16 / max(lanes, 1) / 2)

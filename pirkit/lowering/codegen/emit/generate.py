@@ -1,0 +1,111 @@
+"""From a loop nest to the text of an LLVM module."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from pirkit.lowering.codegen.emit.emit_column_reduction import ColumnEmitter
+from pirkit.lowering.codegen.emit.emit_row_reduction import RowEmitter
+from pirkit.lowering.codegen.emit.emit_tile_reduction import TileEmitter
+from pirkit.lowering.codegen.emit.schedule import Schedule, schedule
+from pirkit.lowering.codegen.emit.scratch import LINE, Scratch
+from pirkit.lowering.codegen.emit.vector_emit import argument
+from pirkit.lowering.codegen.ir.llvm_text import Builder, Value
+from pirkit.lowering.codegen.ir.loopnest import Kernel
+from pirkit.lowering.codegen.ir.piecewise_poly_match import with_composite_functions
+from pirkit.runtime.native.target import Target
+
+SYMBOL: Final = "pirkit_kernel"
+PARAMETERS: Final = "ptr noalias readonly %args, i64 %slot, i64 %lo, i64 %hi"
+
+
+@dataclass(frozen=True, slots=True)
+class Generated:
+    """The text of a module with the function ``void SYMBOL(args, slot, lo, hi)``.
+
+    ``args`` points to the addresses of the operands and, last, of ``scratch`` bytes for each
+    thread; ``slot`` is the number of the thread; ``lo .. hi`` are blocks of all ``blocks``.
+    """
+
+    text: str
+    blocks: int
+    scratch: int
+    schedule: Schedule
+
+
+def generate(kernel: Kernel, target: Target) -> Generated:
+    """Code for a kernel. Raises InternalError for a nest that is not well formed."""
+    b, plan, scratch = emit_body(kernel, target)
+    text = module(b, len(plan.kernel.operands), scratch)
+    return Generated(text, plan.blocks, scratch, plan)
+
+
+def module(b: Builder, operands: int, scratch: int) -> str:
+    """The text of a module whose function is what was written, as `Generated` tells it."""
+    lines = [
+        f"define void @{SYMBOL}({PARAMETERS}) {{",
+        "entry:",
+        *emit_prologue(operands, scratch),
+        *b.lines,
+        "  ret void",
+        "}",
+        *b.declared.values(),
+        "!0 = !{i32 1}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def emit_body(kernel: Kernel, target: Target) -> tuple[Builder, Schedule, int]:
+    """The body of a kernel's function, how it runs, and the bytes of scratch memory it needs."""
+    kernel = with_composite_functions(kernel, target)
+    plan = schedule(kernel, target)
+    b = Builder(target.x86 and target.has("avx512f"), plan.kernel.fast, plan.blocks)
+    streams = [k for k, o in enumerate(kernel.operands) if o.stream]
+    if not streams:
+        return b, plan, _emit(b, plan, target)
+    line_aligned = _line_alignment(b, streams)
+    if plan.strategy == "rows":
+        return b, plan, _emit(b, plan, target, line_aligned)
+    plain = replace(kernel, operands=tuple([replace(o, stream=False) for o in kernel.operands]))
+    sizes: list[int] = []
+
+    def emit(chosen: Schedule) -> list[Value]:
+        sizes.append(_emit(b, chosen, target))
+        return []
+
+    b.branch(line_aligned, lambda: emit(plan))
+    b.branch(b.op("xor", line_aligned, True), lambda: emit(schedule(plain, target)))
+    return b, plan, max(sizes)
+
+
+def _emit(b: Builder, plan: Schedule, target: Target, line_aligned: Value | None = None) -> int:
+    """Write the code of a schedule; the bytes of scratch memory that it needs."""
+    scratch = Scratch()
+    if plan.strategy == "rows":
+        RowEmitter(b, plan, scratch, line_aligned).emit()
+    else:
+        (TileEmitter if plan.strategy == "tiles" else ColumnEmitter)(b, plan, scratch).emit()
+    if target.x86 and any(o.stream for o in plan.kernel.operands):
+        b.invoke("llvm.x86.sse.sfence")
+    return scratch.size
+
+
+def _line_alignment(b: Builder, operands: Sequence[int]) -> Value:
+    """Whether all of some operands begin at cache lines."""
+    begins = [b.cast("ptrtoint", argument(b, k), "i64") for k in operands]
+    all_aligned = begins[0]
+    for emit_prologue in begins[1:]:
+        all_aligned = b.op("or", all_aligned, emit_prologue)
+    return b.compare("eq", b.op("and", all_aligned, LINE - 1), 0)
+
+
+def emit_prologue(operands: int, scratch: int) -> tuple[str, ...]:
+    """How a kernel's function begins: it finds the scratch memory of its thread."""
+    return (
+        f"  %scratch_slot = getelementptr i8, ptr %args, i64 {8 * operands}",
+        "  %scratch_base = load ptr, ptr %scratch_slot, align 8",
+        f"  %scratch_offset = mul i64 %slot, {scratch}",
+        "  %scratch = getelementptr i8, ptr %scratch_base, i64 %scratch_offset",
+    )

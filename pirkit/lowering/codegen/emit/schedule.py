@@ -1,0 +1,423 @@
+"""Decides how a loop nest runs: along which axis its lanes lie, and what stays in the caches.
+
+flat     no inner axes: a vector of outer points at a time.
+rows     lanes along an inner axis: a row at a time, kept values in a row of scratch memory.
+columns  lanes along an outer axis: a block of outer points at a time, swept along the inner axes,
+         its folds in scratch memory. Operands that lie the other way are turned in tiles.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+from pirkit.lowering.codegen.emit.vector_emit import is_near, types_of
+from pirkit.lowering.codegen.ir.canonicalize import canonical, with_axes
+from pirkit.lowering.codegen.ir.loopnest import (
+    Accumulate,
+    Compute,
+    Index,
+    Kernel,
+    Load,
+    Reduce,
+    RuntimeAssert,
+    Statement,
+    Store,
+    accumulated_axes,
+    check,
+    defines,
+    saved_values,
+    varying,
+    varying_inside,
+)
+from pirkit.lowering.codegen.math.primitives import element, is_costly
+from pirkit.runtime.dtype import DType
+from pirkit.runtime.native.target import Target
+
+Strategy = Literal["flat", "rows", "columns", "tiles"]
+
+_FLAT_BLOCK = 8192
+_COLUMN_BLOCK = 4096
+_TRANSPOSED_BLOCK = 128
+_ENOUGH_BLOCKS = 16
+"""Blocks from which on they may be larger: threads share them."""
+_TILE_ROWS = 4
+_ACCUMULATORS = 16
+_SHORT_REDUCTION = 64
+_MAX_UNROLLED = 64
+PREFETCH_DISTANCE: Final = 1 << 12
+TRANSPOSE_TILE: Final = 256
+"""Points along the swept axis that are turned at once."""
+_HEAVY_BODY = 24
+"""Statements from which a body is not unrolled: its instructions fill the pipeline alone."""
+_COMPUTE_BOUND = 12
+"""Statements from which a CPU that computes does not look far enough ahead in memory."""
+_MIN_TRANSPOSED_EXTENT = 16
+"""Points of axes from which on what lies along one is turned to lie along the other."""
+_MAX_REGISTER_TILES = 2
+"""Operands that are turned in registers, which hold no more of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """A kernel in the order in which it runs; the lanes' axis is the last of its group."""
+
+    kernel: Kernel
+    strategy: Strategy
+    lanes: int
+    unroll: int
+    block: int
+    """Outer points of a block along the lanes' axis; 1 for rows, but those that gather. The rows
+    of a tile."""
+    packed: tuple[int, ...] = ()
+    """Operands that are turned in tiles."""
+    prefetch_phase: int | None = None
+    """The stage that asks for the next row of the operands ``prefetched``, while it computes. A
+    flat
+    loop asks for what is `PREFETCH_DISTANCE` bytes on, one that turns for what the next
+    `TRANSPOSE_TILE` reads."""
+    prefetched: tuple[int, ...] = ()
+    store_prefetched: tuple[int, ...] = ()
+    """Operands that a later stage writes: it asks for them too."""
+    max_unrolled: int = 0
+    """Points of a tile up to which its inner loops are written out."""
+    register_tiles: bool = False
+    """Whether the body is written out for squares that are turned in registers."""
+    accumulated: int = 0
+    """The last outer axes whose points gather: a block goes through some of them in order."""
+
+    @property
+    def blocks(self) -> int:
+        """Independent pieces of work; their results do not depend on who runs them."""
+        if self.kernel.accumulations():
+            first = len(self.kernel.outer) - self.accumulated
+            iterations = math.prod(self.kernel.outer[first:])
+            return math.prod(self.kernel.outer[:first]) * -(-iterations // self.block)
+        if self.strategy == "rows" or not self.kernel.outer:
+            return math.prod(self.kernel.outer)
+        *others, last = self.kernel.outer
+        if self.strategy == "tiles":
+            *others, last = others
+        return math.prod(others) * -(-last // self.block)
+
+
+def schedule(kernel: Kernel, target: Target) -> Schedule:
+    """Check a kernel and decide how it runs on a CPU."""
+    check(kernel)
+    kernel = canonical(kernel)
+    rank = len(kernel.outer)
+    axis = _lane_axis(kernel)
+    if axis is None:
+        return Schedule(kernel, "flat", 1, 1, 1)
+    lanes = _lanes(kernel, axis, target)
+    outer, inner = list(range(rank)), list(range(rank, rank + len(kernel.inner)))
+    group = outer if axis < rank else inner
+    group.remove(axis)
+    if kernel.accumulations():
+        return _accumulating(kernel, inner, axis, lanes, target)
+    if axis >= rank:
+        ordered = with_axes(kernel, outer, [*inner, axis])
+        plan = Schedule(ordered, "rows", lanes, 1, 1)
+        return _with_row_prefetch(plan, target)
+    traversed = _transposed_axis(kernel, axis, inner or outer)
+    if kernel.inner and traversed is None and (tiled := _tiled(kernel, axis, outer, inner, lanes)):
+        return tiled
+    if not kernel.inner and traversed is None:
+        ordered = with_axes(kernel, [*outer, axis], ())
+        unroll = 1 if _weight(kernel) > _HEAVY_BODY else 2
+        return Schedule(
+            ordered,
+            "flat",
+            lanes,
+            unroll,
+            _FLAT_BLOCK,
+            prefetched=_streamed_operands(ordered, target),
+        )
+    if traversed is not None:
+        (inner if traversed in inner else outer).remove(traversed)
+        inner.append(traversed)
+    ordered = with_axes(kernel, [*outer, axis], inner)
+    packed = _packed(ordered) if traversed is not None else ()
+    unroll = 1 if _weight(kernel) > _HEAVY_BODY else 4
+    memory_bound = _memory_bound_operands(ordered, target) if packed else ()
+    register_tiles = bool(packed) and _fits_register_tiles(ordered, packed)
+    block = _column_block(ordered, lanes, target, bool(packed), register_tiles)
+    return Schedule(
+        ordered,
+        "columns",
+        lanes,
+        unroll,
+        block,
+        packed,
+        prefetched=memory_bound,
+        register_tiles=register_tiles,
+    )
+
+
+def _accumulating(
+    kernel: Kernel, inner: list[int], axis: int, lanes: int, target: Target
+) -> Schedule:  # fmt: skip
+    """Rows whose blocks are the points that share what is gathered."""
+    shared = accumulated_axes(kernel)
+    others = [k for k in range(len(kernel.outer)) if k not in shared]
+    ordered = with_axes(kernel, [*others, *shared], [*inner, axis])
+    block_size = max(g.block_size for g in kernel.accumulations())
+    block = block_size or max(1, math.prod([kernel.outer[k] for k in shared]))
+    plan = Schedule(ordered, "rows", lanes, 1, block, accumulated=len(shared))
+    return _with_row_prefetch(plan, target)
+
+
+def _fits_register_tiles(kernel: Kernel, packed: tuple[int, ...]) -> bool:
+    """Whether the body is light enough to be written out for a square, and only adds up."""
+    light = len(packed) <= _MAX_REGISTER_TILES and _weight(kernel) <= _COMPUTE_BOUND
+    body_statements = (s for phase in kernel.loop_phases for s in phase.body)
+    return (
+        light
+        and not saved_values(kernel)
+        and not any(isinstance(s, (Store, RuntimeAssert)) for s in body_statements)
+    )
+
+
+def _tiled(
+    kernel: Kernel, axis: int, outer: list[int], inner: list[int], lanes: int
+) -> Schedule | None:  # fmt: skip
+    """A plan that keeps folds in registers: for short ones, and where tiles read in common."""
+    if len(kernel.loop_phases) != 1 or not outer:
+        return None
+    (phase,) = kernel.loop_phases
+    body = phase.body
+    if any(isinstance(s, (Store, Accumulate, RuntimeAssert)) for s in body):
+        return None
+    reduction_count = sum(isinstance(s, Reduce) for s in body)
+
+    def shared(row: int) -> int:
+        """Reads that the points of a tile have in common, along its rows or its columns."""
+        total = 0
+        for k in {s.operand for s in body if isinstance(s, Load)}:
+            o = kernel.operands[k]
+            strides = (*o.outer, *o.inner)
+            sliding = strides[row] != 0 and strides[row] in o.inner
+            total += strides[axis] == 0 or strides[row] == 0 or sliding
+        return total
+
+    row = max(outer, key=lambda k: (shared(k), kernel.outer[k] >= _TILE_ROWS, k))
+    iterations = math.prod(kernel.inner)
+    if not reduction_count or (shared(row) < 2 and iterations > _SHORT_REDUCTION):
+        return None
+    ordered = with_axes(kernel, [*(k for k in outer if k != row), row, axis], inner)
+    rows = min(_TILE_ROWS if shared(row) else 1, kernel.outer[row])
+    vectors = min(2, max(1, kernel.outer[axis] // lanes))
+    if rows * iterations <= _MAX_UNROLLED < vectors * rows * iterations:
+        vectors = 1
+    if reduction_count * rows * vectors > _ACCUMULATORS:
+        rows = vectors = 1
+    return Schedule(ordered, "tiles", lanes, vectors, rows, max_unrolled=_MAX_UNROLLED)
+
+
+def _with_row_prefetch(plan: Schedule, target: Target) -> Schedule:
+    """Some stages wait for memory, another one computes: the next row is asked for there."""
+    kernel = plan.kernel
+    along = varying_inside(kernel)
+    weights = [_weight_of([s for s in x.body if defines(s) in along]) for x in kernel.loop_phases]
+    prefetch_phase = max(range(len(weights)), key=lambda k: weights[k])
+    if not kernel.outer or prefetch_phase == 0:
+        return plan
+    read = {s.operand for phase in kernel.loop_phases for s in phase.body if isinstance(s, Load)}
+    prefetched = [
+        k
+        for k in sorted(read & _loaded(kernel))
+        if kernel.operands[k].inner[-1] == kernel.operands[k].dtype.itemsize
+        and kernel.operands[k].outer[-1]
+    ]
+    types = types_of(kernel)
+    resident_types = [types[name] for name in saved_values(kernel)] + [
+        kernel.operands[k].dtype for k in prefetched
+    ]
+    if math.prod(kernel.inner) * sum(d.itemsize for d in resident_types) > target.l2_bytes // 2:
+        return plan
+    later = [line for phase in kernel.loop_phases[prefetch_phase + 1 :] for line in phase.body]
+    written = sorted({s.operand for s in later if isinstance(s, Store)} - _loaded(kernel))
+    store_prefetched = [
+        k
+        for k in written
+        if kernel.operands[k].inner[-1] == kernel.operands[k].dtype.itemsize
+        and not kernel.operands[k].stream
+    ]
+    return replace(
+        plan,
+        prefetch_phase=prefetch_phase,
+        prefetched=tuple(prefetched),
+        store_prefetched=tuple(store_prefetched),
+    )
+
+
+def _memory_bound_operands(kernel: Kernel, target: Target) -> tuple[int, ...]:
+    """What comes from memory beyond the second-level cache."""
+    large = (k for k in sorted(_loaded(kernel)) if kernel.operands[k].size > target.l2_bytes)
+    return tuple([k for k in large if kernel.operands[k].inner[-1]])
+
+
+def _streamed_operands(kernel: Kernel, target: Target) -> tuple[int, ...]:
+    """What comes from memory beyond the caches while a flat loop computes: it is asked for."""
+    if _weight(kernel) < _COMPUTE_BOUND:
+        return ()
+    return tuple(
+        k
+        for k in sorted(_loaded(kernel))
+        if kernel.operands[k].outer[-1] == kernel.operands[k].dtype.itemsize
+        and kernel.operands[k].size > target.l2_bytes
+        and all(kernel.operands[k].outer)
+    )
+
+
+def _lanes(kernel: Kernel, axis: int, target: Target) -> int:
+    """As many lanes as the widest element type that varies along them fills a register with."""
+    names = varying(kernel, axis)
+    dtypes: list[DType] = []
+    for statement in kernel.statements():
+        match statement:
+            case Load(name, operand) if name in names:
+                dtypes.append(kernel.operands[operand].dtype)
+            case Store(operand) | Accumulate(operand):
+                dtypes.append(kernel.operands[operand].dtype)
+            case Compute(name, _, _, dtype) | Index(name, _, dtype) if name in names:
+                dtypes.append(dtype)
+            case _:
+                continue
+    widest = max((4 if element(d) == "float" else d.itemsize for d in dtypes), default=4)
+    return max(2, target.vector_bits // (8 * widest))
+
+
+def _lane_axis(kernel: Kernel) -> int | None:
+    """The axis along which most bytes lie side by side; of equal ones an outer one."""
+    extents, has_accumulations = (*kernel.outer, *kernel.inner), bool(kernel.accumulations())
+    if not extents:
+        return None
+
+    def worth(axis: int) -> tuple[float, int, bool, int]:
+        total = 0.0
+        for operand in kernel.operands:
+            strides = (*operand.outer, *operand.inner)
+            if strides[axis] == operand.dtype.itemsize:
+                iterations = [e for e, s in zip(extents, strides, strict=True) if s]
+                total += operand.dtype.itemsize * math.prod(iterations) / kernel.iterations
+        stores = sum(
+            (*kernel.operands[s.operand].outer, *kernel.operands[s.operand].inner)[axis]
+            == kernel.operands[s.operand].dtype.itemsize
+            for s in kernel.statements()
+            if isinstance(s, Store)
+        )
+        if has_accumulations and axis < len(kernel.outer):
+            return -1.0, 0, False, 0
+        is_wide = extents[axis] >= 8
+        return (total if is_wide else 0.0, stores, axis < len(kernel.outer), axis)
+
+    if kernel.iterations == 0:
+        return len(kernel.outer) if has_accumulations else 0
+    best = max(range(len(extents)), key=worth)
+    return best if best < len(kernel.outer) else _outer_lane_axis(kernel, best)
+
+
+def _outer_lane_axis(kernel: Kernel, inner: int) -> int:
+    """The axis of the lanes if an inner one is best: an outer one, where that saves gathering.
+
+    What lies along it is read as it is then, and all else turned.
+    """
+    bodies = [s for phase in kernel.loop_phases for s in phase.body]
+    if kernel.accumulations() or saved_values(kernel) or any(isinstance(s, Store) for s in bodies):
+        return inner
+    extents = (*kernel.outer, *kernel.inner)
+    operands = [kernel.operands[k] for k in sorted(_loaded(kernel))]
+    strides = {o: (*o.outer, *o.inner) for o in operands}
+    accumulated = [o for o in operands if strides[o][inner] not in (0, o.dtype.itemsize)]
+    for axis in reversed(range(len(kernel.outer))):
+        is_wide = min(extents[axis], extents[inner]) >= _MIN_TRANSPOSED_EXTENT
+        if (
+            accumulated
+            and is_wide
+            and all(strides[o][axis] == o.dtype.itemsize for o in accumulated)
+        ):
+            return axis
+    return inner
+
+
+def _transposed_axis(kernel: Kernel, lane_axis: int, candidates: list[int]) -> int | None:
+    """The axis along which operands lie side by side that do not along the lanes."""
+    counts = dict.fromkeys(candidates, 0)
+    for number in _loaded(kernel):
+        operand = kernel.operands[number]
+        strides = (*operand.outer, *operand.inner)
+        size = operand.dtype.itemsize
+        if strides[lane_axis] in (0, size) or is_near(strides[lane_axis], size):
+            continue
+        if number in _stored(kernel):
+            continue
+        for axis in candidates:
+            counts[axis] += strides[axis] == operand.dtype.itemsize
+    best = max(counts, key=lambda axis: counts[axis], default=None)
+    return best if best is not None and counts[best] else None
+
+
+def _packed(kernel: Kernel) -> tuple[int, ...]:
+    """Operands that lie side by side along the last inner axis and not along the lanes."""
+    stored = _stored(kernel)
+    return tuple(
+        number
+        for number in sorted(_loaded(kernel))
+        if number not in stored
+        and kernel.operands[number].inner[-1] == kernel.operands[number].dtype.itemsize
+        and kernel.operands[number].outer[-1] not in (0, kernel.operands[number].dtype.itemsize)
+    )
+
+
+def _loaded(kernel: Kernel) -> set[int]:
+    """Operands that are read everywhere, and in no other place than their strides say."""
+    loads = [s for s in kernel.statements() if isinstance(s, Load)]
+    indirect = {s.operand for s in loads if s.at is not None or s.predicate is not None}
+    return {s.operand for s in loads} - indirect
+
+
+def _stored(kernel: Kernel) -> set[int]:
+    return {s.operand for s in kernel.statements() if isinstance(s, Store)}
+
+
+def _weight(kernel: Kernel) -> int:
+    return _weight_of(kernel.statements())
+
+
+def _weight_of(statements: Iterable[Statement]) -> int:
+    return sum(
+        12 if is_costly(s.primitive) else 1
+        for s in statements
+        if isinstance(s, Compute)
+    )  # fmt: skip
+
+
+def row_unroll(kernel: Kernel, body: Iterable[Statement]) -> int:
+    """Several accumulators hide the latency of adding up."""
+    row = kernel.inner[-1] if kernel.inner else 1
+    if row < 128:
+        return 1
+    return 2 if _weight_of(body) > 2 * _HEAVY_BODY else 4
+
+
+def _column_block(
+    kernel: Kernel, lanes: int, target: Target, packed: bool, register_tiles: bool
+) -> int:  # fmt: skip
+    """Columns swept at once: what they keep from stage to stage must fit half the L2 cache."""
+    if packed:
+        enough = (
+            register_tiles and math.prod(kernel.outer) >= _ENOUGH_BLOCKS * 2 * _TRANSPOSED_BLOCK
+        )
+        return max(2 * _TRANSPOSED_BLOCK if enough else _TRANSPOSED_BLOCK, lanes)
+    traversed_operands = [o for o in kernel.operands if any(o.inner)]
+    saved_bytes = 8 * len(saved_values(kernel))
+    if len(kernel.loop_phases) == 1:
+        return _COLUMN_BLOCK
+    column = math.prod(kernel.inner) * (
+        sum(o.dtype.itemsize for o in traversed_operands) + saved_bytes
+    )
+    fitting = target.l2_bytes // 2 // max(column, 1) // lanes * lanes
+    return max(4 * lanes, min(_COLUMN_BLOCK, fitting))

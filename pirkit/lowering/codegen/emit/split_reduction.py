@@ -1,0 +1,268 @@
+"""Sums in parts: so that several threads share one.
+
+Long folds of few outer points are decomposed, and what is gathered over outer points is gathered
+over some of them at a time.
+
+How many parts there are follows from the kernel alone, never from the number of threads, and the
+parts are folded in a fixed order: results do not depend on who computed them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from pirkit.lowering.codegen.emit.vector_emit import compute_type, types_of
+from pirkit.lowering.codegen.ir.loopnest import (
+    Accumulate,
+    Index,
+    Kernel,
+    Load,
+    LoopPhase,
+    Operand,
+    Reduce,
+    RuntimeAssert,
+    Statement,
+    Store,
+    accumulated_axes,
+)
+from pirkit.runtime.dtype import DType
+
+_ENOUGH_BLOCKS: Final = 16
+_WANTED_BLOCKS: Final = 32
+_MIN_ITERATIONS: Final = 1 << 14
+_MIN_ACCUMULATED_BLOCK: Final = 16
+"""Points that one part gathers at least: what it gathers into is read and written once more."""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelStep:
+    """A kernel and which buffers its operands are: those of the whole, then temporaries."""
+
+    kernel: Kernel
+    buffers: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SplitKernel:
+    """Kernels that, one after the other, do what one would; ``temporaries`` in bytes."""
+
+    steps: tuple[KernelStep, ...]
+    temporaries: tuple[int, ...] = ()
+
+
+def split_reductions(kernel: Kernel, blocks: int) -> SplitKernel:
+    """A kernel that has that many blocks, decomposed if that is worth it."""
+    if kernel.accumulations():
+        return _split_accumulation(kernel)
+    whole = SplitKernel((KernelStep(kernel, tuple(range(len(kernel.operands)))),))
+    if blocks >= _ENOUGH_BLOCKS or len(kernel.loop_phases) != 1 or not kernel.inner:
+        return whole
+    if kernel.iterations < 2 * _MIN_ITERATIONS:
+        return whole
+    phase = kernel.loop_phases[0]
+    axis = max(range(len(kernel.inner)), key=lambda k: kernel.inner[k])
+    reads_axis = any(
+        isinstance(s, Index) and s.axis == len(kernel.outer) + axis for s in phase.body
+    )  # fmt: skip
+    if reads_axis or any(isinstance(s, Store) for s in phase.body):
+        return whole
+    reductions = [s for s in phase.body if isinstance(s, Reduce)]
+    part_count = min(-(-_WANTED_BLOCKS // max(blocks, 1)), kernel.iterations // _MIN_ITERATIONS)
+    length = -(-kernel.inner[axis] // max(part_count, 1))
+    count, rest = divmod(kernel.inner[axis], length)
+    if not reductions or count < 2:
+        return whole
+    return _split(kernel, reductions, axis, length, count, rest)
+
+
+def _split(
+    kernel: Kernel, reductions: Sequence[Reduce], axis: int, length: int, count: int, rest: int
+) -> SplitKernel:
+    types = types_of(kernel)
+    part_total = count + bool(rest)
+    iterations = math.prod(kernel.outer)
+    sizes = [types[reduction.name].itemsize * iterations * part_total for reduction in reductions]
+    first = len(kernel.operands)
+    places = range(first, first + len(reductions))
+    steps = [_partial_reductions(kernel, reductions, types, axis, (0, length, count), sizes)]
+    if rest:
+        steps.append(
+            _partial_reductions(kernel, reductions, types, axis, (count * length, rest, 1), sizes)
+        )
+        skipped_bytes = [
+            count * iterations * types[reduction.name].itemsize for reduction in reductions
+        ]
+        steps[1] = _with_offsets(steps[1], places, skipped_bytes)
+    combine = _combine_partials(kernel, reductions, types, part_total, sizes)
+    buffers = (*range(first), *places)
+    return SplitKernel(tuple(KernelStep(k, buffers) for k in (*steps, combine)), tuple(sizes))
+
+
+def _partial_reductions(
+    kernel: Kernel,
+    reductions: Sequence[Reduce],
+    types: dict[str, DType],
+    axis: int,
+    cut: tuple[int, int, int],
+    sizes: Sequence[int],
+) -> Kernel:
+    """The folds of ``count`` pieces of the axis, from ``start`` on, into temporaries."""
+    start, length, count = cut
+    inner = tuple(length if k == axis else extent for k, extent in enumerate(kernel.inner))
+    operands = [
+        replace(
+            o, outer=(o.inner[axis] * length, *o.outer), offset=o.offset + start * o.inner[axis]
+        )
+        for o in kernel.operands
+    ]
+    outer = (count, *kernel.outer)
+    for reduction, size in zip(reductions, sizes, strict=True):
+        dtype = types[reduction.name]
+        operands.append(Operand(dtype, _dense(outer, dtype), (0,) * len(inner), size))
+    body = tuple(_renumbered(s) for s in kernel.loop_phases[0].body)
+    after = tuple(
+        Store(len(kernel.operands) + k, reduction.name) for k, reduction in enumerate(reductions)
+    )
+    return Kernel(outer, inner, tuple(operands), (LoopPhase(body, after),), kernel.fast)
+
+
+def _with_offsets(kernel: Kernel, places: Sequence[int], skipped_bytes: Sequence[int]) -> Kernel:
+    """The kernel with some of its operands further on in their buffers."""
+    operands = list(kernel.operands)
+    for place, distance in zip(places, skipped_bytes, strict=True):
+        operands[place] = replace(operands[place], offset=distance)
+    return replace(kernel, operands=tuple(operands))
+
+
+def _combine_partials(
+    kernel: Kernel, reductions: Sequence[Reduce], types: dict[str, DType], part_total: int,
+    sizes: Sequence[int],
+) -> Kernel:  # fmt: skip
+    """The pieces folded, and what follows the fold."""
+    operands = [replace(o, inner=(0,)) for o in kernel.operands]
+    body: list[Statement] = []
+    iterations = math.prod(kernel.outer)
+    for k, (reduction, size) in enumerate(zip(reductions, sizes, strict=True)):
+        dtype = types[reduction.name]
+        strides = _dense(kernel.outer, dtype)
+        operands.append(Operand(dtype, strides, (iterations * dtype.itemsize,), size))
+        part = f"{reduction.name} in parts"
+        body += [Load(part, len(kernel.operands) + k), Reduce(reduction.name, reduction.kind, part)]
+    phase = LoopPhase(tuple(body), kernel.loop_phases[0].after)
+    return Kernel(kernel.outer, (part_total,), tuple(operands), (phase,), kernel.fast)
+
+
+def _split_accumulation(kernel: Kernel) -> SplitKernel:
+    """Elements that some points share: of each part of the points for itself, then put together."""
+    shared = accumulated_axes(kernel)
+    others = [k for k in range(len(kernel.outer)) if k not in shared]
+    count = math.prod([kernel.outer[k] for k in shared])
+    part_count = -(-_WANTED_BLOCKS // max(1, math.prod([kernel.outer[k] for k in others])))
+    block_size = max(_MIN_ACCUMULATED_BLOCK, -(-count // part_count))
+    part_total = -(-count // block_size)
+    results = [kernel.operands[g.operand].dtype for g in kernel.accumulations()]
+    exact = all(d is compute_type(d) for d in results)
+    if part_total < 2 and exact:
+        return SplitKernel((KernelStep(kernel, tuple(range(len(kernel.operands)))),))
+    types = types_of(kernel)
+    rank, first = len(kernel.outer), len(kernel.operands)
+    operands = list(kernel.operands)
+    partials: dict[Statement, Accumulate] = {}
+    ends: dict[tuple[int, ...], list[Accumulate]] = {}
+    for accumulation in kernel.accumulations():
+        o, dtype = kernel.operands[accumulation.operand], types[accumulation.value]
+        combined = tuple([*others, *(rank + k for k, stride in enumerate(o.inner) if stride)])
+        extents = [(*kernel.outer, *kernel.inner)[k] for k in combined]
+        place = dict(zip(combined, _dense(extents, dtype), strict=True))
+        strides = [place.get(k, 0) for k in range(rank + len(kernel.inner))]
+        block_stride = dtype.itemsize * math.prod(extents)
+        partials[accumulation] = replace(
+            accumulation, operand=len(operands), block_size=block_size, block_stride=block_stride
+        )
+        ends.setdefault(combined, []).append(accumulation)
+        operands.append(
+            Operand(dtype, tuple(strides[:rank]), tuple(strides[rank:]), block_stride * part_total)
+        )
+    loop_phases = tuple(
+        [
+            LoopPhase(
+                tuple([partials.get(s, s) for s in x.body]),
+                tuple([partials.get(s, s) for s in x.after]),
+            )
+            for x in kernel.loop_phases
+        ]
+    )
+    sizes = [o.size for o in operands[first:]]
+    steps = [
+        _without_unused_operands(replace(kernel, operands=tuple(operands), loop_phases=loop_phases))
+    ]
+    steps += [
+        _combine_accumulated(kernel, combined, accumulated, operands, partials, part_total)
+        for combined, accumulated in ends.items()
+    ]
+    return SplitKernel(tuple(steps), tuple(sizes))
+
+
+def _combine_accumulated(
+    kernel: Kernel, combined: tuple[int, ...], accumulations: Sequence[Accumulate],
+    operands: Sequence[Operand], partials: Mapping[Statement, Accumulate], part_total: int,
+) -> KernelStep:  # fmt: skip
+    """What the parts gathered, folded part by part."""
+    body: list[Statement] = []
+    after: list[Statement] = []
+    used: list[Operand] = []
+    buffers: list[int] = []
+    for k, accumulation in enumerate(accumulations):
+        part = partials[accumulation]
+        for number, block_stride in ((part.operand, part.block_stride), (accumulation.operand, 0)):
+            o = operands[number]
+            outer = tuple([(*o.outer, *o.inner)[axis] for axis in combined])
+            used.append(replace(o, outer=outer, inner=(block_stride,)))
+            buffers.append(number)
+        body += [Load(f"part {k}", 2 * k), Reduce(f"all {k}", accumulation.kind, f"part {k}")]
+        after.append(Store(2 * k + 1, f"all {k}"))
+    extents = tuple([(*kernel.outer, *kernel.inner)[axis] for axis in combined])
+    nest = Kernel(
+        extents, (part_total,), tuple(used), (LoopPhase(tuple(body), tuple(after)),), kernel.fast
+    )
+    return KernelStep(nest, tuple(buffers))
+
+
+def _without_unused_operands(kernel: Kernel) -> KernelStep:
+    """The kernel without the operands that it does not need."""
+    numbers = sorted(
+        {
+            s.operand
+            for s in kernel.statements()
+            if isinstance(s, (Load, Store, Accumulate, RuntimeAssert))
+        }
+    )
+    place = {number: k for k, number in enumerate(numbers)}
+
+    def renumbered(statement: Statement) -> Statement:
+        if isinstance(statement, (Load, Store, Accumulate, RuntimeAssert)):
+            return replace(statement, operand=place[statement.operand])
+        return statement
+
+    loop_phases = tuple(
+        [
+            LoopPhase(tuple(map(renumbered, x.body)), tuple(map(renumbered, x.after)))
+            for x in kernel.loop_phases
+        ]
+    )
+    operands = tuple([kernel.operands[k] for k in numbers])
+    return KernelStep(replace(kernel, operands=operands, loop_phases=loop_phases), tuple(numbers))
+
+
+def _renumbered(statement: Statement) -> Statement:
+    """A new outer axis comes first."""
+    if not isinstance(statement, Index):
+        return statement
+    return replace(statement, axis=statement.axis + 1)
+
+
+def _dense(extents: Sequence[int], dtype: DType) -> tuple[int, ...]:
+    return tuple(dtype.itemsize * math.prod(extents[k + 1 :]) for k in range(len(extents)))

@@ -1,0 +1,450 @@
+"""Runs statements for one vector of points: loads, computes, folds, stores."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from pirkit.diag.errors import InternalError
+from pirkit.lowering.codegen.ir.llvm_text import I64, PTR, Builder, Type, Value
+from pirkit.lowering.codegen.ir.loopnest import (
+    Accumulate,
+    Compute,
+    Constant,
+    Index,
+    Kernel,
+    Load,
+    Reduce,
+    ReduceKind,
+    RuntimeAssert,
+    Statement,
+    Store,
+)
+from pirkit.lowering.codegen.math.primitives import (
+    TABLE,
+    Typed,
+    element,
+    extremum,
+    narrow,
+    stored,
+    widen,
+)
+from pirkit.lowering.codegen.math.vecmath import any_lane
+from pirkit.runtime.dtype import DType, float32, int64
+
+_SAFE_BITS: Final = 128
+"""LLVM 22 widens the one lane of a masked access to vectors narrower than a register on x86, and
+so writes beyond it: those are decomposed here. It does the same with one lane of numbers that it
+narrows while it stores them, whatever the width."""
+_NEAR: Final = 4
+"""Elements between neighbouring lanes up to which vectors of all of them are read, and shuffled."""
+_NARROW: Final = 4
+"""Bytes of an element below which numbers may be narrowed when they are stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Where the elements of an operand are at the points of a vector.
+
+    ``step`` is the distance of neighbouring lanes in bytes; 0 is one element for all.
+    """
+
+    address: Value
+    step: int
+    stream: bool = False
+
+
+@dataclass(slots=True)
+class VectorEmitter:
+    """One vector of points (or a single point: one lane), and what is known at it.
+
+    ``memory`` gives the place of an operand, ``outer_value`` a value that is not defined here,
+    ``mask`` the lanes that exist, ``position`` the index along an axis.
+    """
+
+    builder: Builder
+    kernel: Kernel
+    lanes: int
+    memory: Callable[[int], Memory]
+    outer_value: Callable[[str], Typed]
+    position: Callable[[int], Value]
+    mask: Value | None
+    known: dict[str, Typed]
+    reduced: dict[str, Typed]
+
+    def run(self, statements: Sequence[Statement]) -> None:
+        for statement in statements:
+            match statement:
+                case Load(name):
+                    self.known[name] = self._load(statement)
+                case Constant(name, dtype, value):
+                    self.known[name] = (
+                        self.builder.const(Type(element(dtype)), value),
+                        (compute_type(dtype)),
+                    )
+                case Index(name, axis, dtype):
+                    self.builder.simplify()
+                    self.known[name] = _as(self.builder, self.position(axis), dtype), dtype
+                case Compute(name, primitive, args, dtype):
+                    if not dtype.is_float:
+                        self.builder.simplify()
+                    if primitive not in TABLE:
+                        raise InternalError(f"no native code for `{primitive}`")
+                    values = self._broadcast(args)
+                    result = TABLE[primitive](self.builder, values, dtype)
+                    self.known[name] = result, compute_type(dtype)
+                case Reduce(name, _, value):
+                    self.reduced[name] = self.get(value)
+                case Store(operand, value):
+                    self._store(operand, *self.get(value))
+                case Accumulate(operand, kind, value):
+                    self._accumulate(operand, kind, *self.get(value))
+                case RuntimeAssert(operand, value):
+                    self._assert(operand, self.raw(value)[0])
+
+    def raw(self, name: str) -> Typed:
+        """A value: in one lane if it is the same in all."""
+        if name not in self.known:
+            self.known[name] = self.outer_value(name)
+        return self.known[name]
+
+    def get(self, name: str) -> Typed:
+        """A value in all lanes."""
+        value, dtype = self.raw(name)
+        return self.builder.splat(value, self.lanes), dtype
+
+    def _broadcast(self, names: Sequence[str]) -> list[Typed]:
+        """Values in as many lanes as the widest of them."""
+        found = [self.raw(name) for name in names]
+        if all(value.type.lanes == 1 for value, _ in found):
+            return found
+        return [self.get(name) for name in names]
+
+    def _load(self, statement: Load) -> Typed:
+        b = self.builder
+        operand = self.kernel.operands[statement.operand]
+        memory, mask = self.memory(statement.operand), self.mask
+        if statement.predicate is not None:
+            holds = self.raw(statement.predicate)[0]
+            if mask is not None or (holds.type.lanes == 1 and self.lanes > 1):
+                holds = b.splat(holds, self.lanes)
+            mask = holds if mask is None else b.op("and", mask, holds)
+        if statement.at is not None:
+            at = b.binary("umin", *self._limits(statement.at, statement.limit))
+            offsets = b.op("mul", at, operand.dtype.itemsize)
+            if offsets.type.lanes > 1:
+                return load_at_offsets(b, operand.dtype, memory, offsets, mask), compute_type(
+                    operand.dtype
+                )
+            memory = Memory(b.at(memory.address, offsets), memory.step)
+        guarded = statement.predicate is not None
+        value = load(b, operand.dtype, memory, self.lanes, mask, guarded)
+        return value, compute_type(operand.dtype)
+
+    def _limits(self, name: str, limit: int) -> tuple[Value, Value]:
+        at, dtype = self.raw(name)
+        index64 = at if dtype is int64 else self.builder.cast("sext", at, "i64")
+        return index64, self.builder.like(index64, limit)
+
+    def _assert(self, operand: int, holds: Value) -> None:
+        b = self.builder
+        broken = b.op("xor", holds, True)
+        if self.mask is not None:
+            broken = b.op("and", b.splat(broken, self.lanes), self.mask)
+
+        def tell() -> Sequence[Value]:
+            b.emit_void(f"store i8 1, {self.memory(operand).address}, align 1")
+            return []
+
+        b.branch(any_lane(b, broken), tell)
+
+    def _store(self, operand: int, value: Value, dtype: DType) -> None:
+        dest = self.kernel.operands[operand].dtype
+        if compute_type(dest) is not dtype:
+            raise InternalError(f"a store of {dtype} into {dest}")
+        memory = self.memory(operand)
+        store(self.builder, narrow(self.builder, value, dest), dest, memory, self.mask)
+
+    def _accumulate(self, operand: int, kind: ReduceKind, value: Value, dtype: DType) -> None:
+        b, memory, mask = self.builder, self.memory(operand), self.mask
+        dest = self.kernel.operands[operand].dtype
+        if memory.step == 0 and self.lanes > 1:
+            if mask is not None:
+                value = b.select(mask, value, b.like(value, identity(kind, dtype)))
+            value, mask = reduce_lanes(b, kind, value, dtype), None
+        have = load(b, dest, memory, value.type.lanes, mask)
+        total = combine(b, kind, have, value, dtype)
+        store(b, narrow(b, total, dest), dest, memory, mask)
+
+
+def compute_type(dtype: DType) -> DType:
+    """The element type that values of an element type are computed in."""
+    return float32 if dtype.is_float and dtype.itemsize < 4 else dtype
+
+
+def _as(b: Builder, position: Value, dtype: DType) -> Value:
+    return position if dtype is int64 else b.cast("trunc", position, element(dtype))
+
+
+def load(
+    b: Builder, dtype: DType, memory: Memory, lanes: int, mask: Value | None, guarded: bool = False
+) -> Value:  # fmt: skip
+    """The elements at a vector of points, ready to compute with; in one lane if it is one.
+
+    Without ``guarded`` the mask is that of a tail, whose points exist but for the vector.
+    """
+    elem, size = stored(dtype), dtype.itemsize
+    address = memory.address
+    if memory.step == 0 or lanes == 1:
+        scalar = Type(elem)
+
+        def one() -> list[Value]:
+            return [b.emit(scalar, f"load {scalar}, {address}, align {size}")]
+
+        if not guarded or mask is None:
+            return widen(b, one()[0], dtype)
+        zero = Value("zeroinitializer", scalar)
+        value = widen(b, b.branch(any_lane(b, mask), one, [zero])[0], dtype)
+        if mask.type.lanes == 1:
+            return value
+        value = b.splat(value, lanes)
+        return b.select(mask, value, Value("zeroinitializer", value.type))
+    type_ = Type(elem, lanes)
+    if is_near(memory.step, size) and _is_wide(type_, mask):
+        value = _deinterleaved(b, type_, address, memory.step // size, mask)
+    elif memory.step != size:
+        value = _gather(b, type_, memory, size, mask)
+    elif mask is None:
+        value = b.emit(type_, f"load {type_}, {address}, align {size}")
+    else:
+        value = masked_load(b, type_, address, size, mask)
+    return widen(b, value, dtype)
+
+
+def load_at_offsets(
+    b: Builder, dtype: DType, memory: Memory, offsets: Value, mask: Value | None
+) -> Value:  # fmt: skip
+    """Elements each of which is ``offsets`` bytes further on than its point is."""
+    lanes, size = offsets.type.lanes, dtype.itemsize
+    if memory.step:
+        offsets = b.op("add", offsets, Value(_ramp(lanes, memory.step), offsets.type))
+    type_ = Type("ptr", lanes)
+    address = b.emit(type_, f"getelementptr i8, {memory.address}, {offsets}")
+    return widen(b, _masked_gather(b, Type(stored(dtype), lanes), address, size, mask), dtype)
+
+
+def masked_load(b: Builder, type_: Type, address: Value, size: int, mask: Value) -> Value:
+    """The lanes of a mask, and zeros."""
+    zero = Value("zeroinitializer", type_)
+    if type_.lanes * type_.bits >= _SAFE_BITS:
+        name = f"llvm.masked.load.{type_.suffix}.p0"
+        return b.call(name, type_, address, f"i32 {size}", mask, zero)
+    scalar, value = Type(type_.elem), zero
+    for lane in range(type_.lanes):
+
+        def one(lane: int = lane, so_far: Value = value) -> list[Value]:
+            item = b.emit(scalar, f"load {scalar}, {b.at(address, lane * size)}, align {size}")
+            return [b.emit(type_, f"insertelement {so_far}, {item}, i64 {lane}")]
+
+        [value] = b.branch(b.extract(mask, lane), one, [value])
+    return value
+
+
+def is_near(step: int, size: int) -> bool:
+    """Whether lanes are so near that vectors of all between them are read faster than each one."""
+    return step % size == 0 and 1 < step // size <= _NEAR
+
+
+def _is_wide(type_: Type, mask: Value | None) -> bool:
+    """Whether a vector is loaded as one, under a mask too."""
+    return type_.lanes * type_.bits >= _SAFE_BITS and (mask is None or type_.bits // 8 >= _NARROW)
+
+
+def _deinterleaved(
+    b: Builder, type_: Type, address: Value, apart: int, mask: Value | None
+) -> Value:
+    """Every ``block_stride``-th element: vectors up to the last one that is wanted, and
+    shuffles."""
+    lanes, size = type_.lanes, type_.bits // 8
+    last = (lanes - 1) * (apart - 1)  # the last vector ends with the last lane's element
+    value: Value | None = None
+    for first in [*range(0, last, lanes), last]:
+        wanted = {e // apart: e - first for e in range(first, first + lanes) if e % apart == 0}
+        begin = b.at(address, first * size)
+        if mask is None:
+            part = b.emit(type_, f"load {type_}, {begin}, align {size}")
+        else:
+            lane_of = {e: lane for lane, e in wanted.items()}
+            none = Value("zeroinitializer", mask.type)
+            there = b.shuffle(mask, none, [lane_of.get(e, lanes) for e in range(lanes)])
+            part = masked_load(b, type_, begin, size, there)
+        picks = [lanes + wanted[k] if k in wanted else k for k in range(lanes)]
+        value = b.shuffle(value or part, part, picks)
+    assert value is not None
+    return value
+
+
+def _ramp(lanes: int, step: int) -> str:
+    return f"<{', '.join(f'i64 {lane * step}' for lane in range(lanes))}>"
+
+
+def _addresses(b: Builder, memory: Memory, lanes: int) -> Value:
+    type_, offsets = Type("ptr", lanes), _ramp(lanes, memory.step)
+    return b.emit(type_, f"getelementptr i8, {memory.address}, <{lanes} x i64> {offsets}")
+
+
+def _gather(b: Builder, type_: Type, memory: Memory, size: int, mask: Value | None) -> Value:
+    return _masked_gather(b, type_, _addresses(b, memory, type_.lanes), size, mask)
+
+
+def _masked_gather(b: Builder, type_: Type, address: Value, size: int, mask: Value | None) -> Value:
+    lanes = mask or b.const(type_.mask, True)
+    name = f"llvm.masked.gather.{type_.suffix}.{address.type.suffix}"
+    return b.call(name, type_, address, f"i32 {size}", lanes, f"{type_} zeroinitializer")
+
+
+def store(b: Builder, value: Value, dtype: DType, memory: Memory, mask: Value | None) -> None:
+    """Write elements as they lie in memory."""
+    size = dtype.itemsize
+    if value.type.lanes == 1 or memory.step == size:
+        if mask is not None:
+            _masked_store(b, value, memory.address, size, mask)
+            return
+        index64 = value.type.lanes * size
+        hint = f"align {index64}, !nontemporal !0" if memory.stream else f"align {size}"
+        b.emit_void(f"store {value}, {memory.address}, {hint}")
+        return
+    address = _addresses(b, memory, value.type.lanes)
+    lanes = mask or b.const(value.type.mask, True)
+    name = f"llvm.masked.scatter.{value.type.suffix}.{address.type.suffix}"
+    b.invoke(name, value, address, f"i32 {size}", lanes)
+
+
+def _masked_store(b: Builder, value: Value, address: Value, size: int, mask: Value) -> None:
+    known = mask.text.strip("<>").split(", ")
+    if size < _NARROW and known.count("i1 true") == 1:
+        lane = known.index("i1 true")
+        b.emit_void(f"store {b.extract(value, lane)}, {b.at(address, lane * size)}, align {size}")
+        return
+    if value.type.lanes * value.type.bits >= _SAFE_BITS:
+        name = f"llvm.masked.store.{value.type.suffix}.p0"
+        b.invoke(name, value, address, f"i32 {size}", mask)
+        return
+    for lane in range(value.type.lanes):
+
+        def one(lane: int = lane) -> list[Value]:
+            b.emit_void(
+                f"store {b.extract(value, lane)}, {b.at(address, lane * size)}, align {size}"
+            )
+            return []
+
+        b.branch(b.extract(mask, lane), one)
+
+
+def identity(kind: ReduceKind, dtype: DType) -> float | int | bool:
+    """What a fold starts with."""
+    if kind in ("sum", "prod"):
+        return int(kind == "prod")
+    if dtype.is_float:
+        return -math.inf if kind == "max" else math.inf
+    if dtype.kind == "bool":
+        return kind == "min"
+    limits = np.iinfo(dtype.np)
+    return int(limits.min if kind == "max" else limits.max)
+
+
+def combine(b: Builder, kind: ReduceKind, x: Value, y: Value, dtype: DType) -> Value:
+    """One step of a fold."""
+    if kind in ("max", "min"):
+        return extremum(b, x, y, kind, dtype)
+    floats = x.type.is_float
+    if kind == "sum":
+        return b.op("fadd" if floats else "add", x, y)
+    return b.op("fmul" if floats else "mul", x, y)
+
+
+def tree_reduce(b: Builder, kind: ReduceKind, values: Sequence[Value], dtype: DType) -> Value:
+    """Values folded in pairs, in a fixed order."""
+    items = list(values)
+    while len(items) > 1:
+        pairs = zip(items[::2], items[1::2], strict=False)
+        items = [combine(b, kind, x, y, dtype) for x, y in pairs] + items[len(items) & ~1 :]
+    return items[0]
+
+
+def reduce_lanes(b: Builder, kind: ReduceKind, vector: Value, dtype: DType) -> Value:
+    """The lanes of a vector folded in halves, in a fixed order."""
+    while vector.type.lanes > 1:
+        half = vector.type.lanes // 2
+        low = b.shuffle(vector, vector, range(half))
+        high = b.shuffle(vector, vector, range(half, 2 * half))
+        if half == 1:
+            low, high = (b.extract(v, k) for v, k in ((vector, 0), (vector, 1)))
+        vector = combine(b, kind, low, high, dtype)
+    return vector
+
+
+def tail_mask(b: Builder, lanes: int, count: Value | int) -> Value:
+    """The first ``count`` lanes."""
+    if isinstance(count, Value) and count.text.isdigit():
+        count = int(count.text)
+    if isinstance(count, int):
+        bits = ", ".join(f"i1 {'true' if k < count else 'false'}" for k in range(lanes))
+        return Value(f"<{bits}>", Type("i1", lanes))
+    index64 = Type("i64", lanes)
+    return b.compare("ult", b.iota(index64), b.splat(count, lanes))
+
+
+def lane_indices(b: Builder, index: Value, lanes: int) -> Value:
+    """index, index + 1...: the positions of a vector of points."""
+    index64 = Type("i64", lanes)
+    return b.op("add", b.splat(index, lanes), b.iota(index64)) if lanes > 1 else index
+
+
+def split_index(b: Builder, index: Value, extents: Sequence[int]) -> list[Value]:
+    """The positions along axes of a point's number."""
+    positions: list[Value] = []
+    for extent in reversed(extents[1:]):
+        positions.append(b.emit(I64, f"urem {index}, {extent}"))
+        index = b.emit(I64, f"udiv {index}, {extent}")
+    if extents:
+        positions.append(index)
+    return positions[::-1]
+
+
+def argument(b: Builder, number: int) -> Value:
+    """The pointer that a kernel is given in a place of its argument block."""
+    slot = b.at(Value("%args", PTR), 8 * number)
+    return b.emit(PTR, f"load ptr, {slot}, align 8")
+
+
+def types_of(kernel: Kernel) -> dict[str, DType]:
+    """The element type of every name."""
+    types: dict[str, DType] = {}
+    for statement in kernel.statements():
+        match statement:
+            case Load(name, operand):
+                types[name] = compute_type(kernel.operands[operand].dtype)
+            case Constant(name, dtype, _) | Compute(name, _, _, dtype):
+                types[name] = compute_type(dtype)
+            case Index(name, _, dtype):
+                types[name] = dtype
+            case Reduce(name, _, value):
+                types[name] = types[value]
+            case Store() | Accumulate() | RuntimeAssert():
+                pass
+    return types
+
+
+def address_at(
+    b: Builder, base: Value, strides: Sequence[int], positions: Sequence[Value]
+) -> Value:
+    """An address moved along axes."""
+    offset = Value("0", I64)
+    for stride, position in zip(strides, positions, strict=True):
+        offset = b.plus(offset, b.times(position, stride))
+    return b.at(base, offset)

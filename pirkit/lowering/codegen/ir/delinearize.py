@@ -1,0 +1,311 @@
+"""Loops of which index expressions take digits, as one loop for each digit.
+
+A reshape that joins or splits axes reads at ``i // 64`` and ``i % 64``. With a loop for each of the
+two, all places are strides again: nothing is computed at each point, nothing is gathered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count, pairwise
+from typing import Final
+
+from pirkit.lowering.codegen.ir.loopnest import (
+    Accumulate,
+    Compute,
+    Constant,
+    Index,
+    Kernel,
+    Load,
+    LoopPhase,
+    Operand,
+    RuntimeAssert,
+    Statement,
+    Store,
+    defines,
+    reads,
+)
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.dtype import DType
+
+MIN_INNER_EXTENT: Final = 16
+"""Turns of the innermost loop from which it is worth being one."""
+_INT32: Final = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class AffineIndex:
+    """An integer: some turns of the new loops, each times a factor, and a constant."""
+
+    factors: Mapping[int, int]
+    constant: int
+
+    def plus(self, other: AffineIndex, sign: int) -> AffineIndex:
+        axes = {*self.factors, *other.factors}
+        factors = {a: self.factors.get(a, 0) + sign * other.factors.get(a, 0) for a in axes}
+        return AffineIndex(
+            {a: f for a, f in factors.items() if f}, self.constant + sign * other.constant
+        )
+
+    def times(self, factor: int) -> AffineIndex:
+        return AffineIndex(
+            {a: f * factor for a, f in self.factors.items() if factor}, self.constant * factor
+        )
+
+
+@dataclass(slots=True)
+class _DigitLoops:
+    """The new loops: of each old outer loop its digits, as (place, extent, weight)."""
+
+    kernel: Kernel
+    digits: dict[int, list[tuple[int, int, int]]] = field(
+        default_factory=dict[int, list[tuple[int, int, int]]]
+    )
+    extents: list[int] = field(default_factory=list[int])
+
+    def bounds(self, value: AffineIndex) -> tuple[int, int]:
+        ends = [f * (self.extents[a] - 1) for a, f in value.factors.items()]
+        low = value.constant + sum(e for e in ends if e < 0)
+        return low, value.constant + sum(e for e in ends if e > 0)
+
+    def divided(self, value: AffineIndex, by: int) -> AffineIndex | None:
+        """The quotient, if it is a sum as well."""
+        whole = {a: f // by for a, f in value.factors.items() if f % by == 0}
+        rest = AffineIndex({a: f for a, f in value.factors.items() if f % by}, value.constant % by)
+        low, high = self.bounds(rest)
+        return AffineIndex(whole, value.constant // by) if low >= 0 and high < by else None
+
+
+def delinearized(kernel: Kernel, arrays: Sequence[int]) -> tuple[Kernel, tuple[int, ...]]:
+    """The kernel with loops for digits, and the array of each operand.
+
+    It stays as it is where that does not make strides of all places.
+    """
+    unchanged = kernel, tuple(arrays)
+    loads = [s for s in kernel.statements() if isinstance(s, Load) and s.at is not None]
+    loops = _loops(kernel) if loads else None
+    if loops is None:
+        return unchanged
+    affine_forms = _forms(kernel, loops)
+    made = _Rewriter(kernel, arrays, loops, affine_forms)
+    for load in loads:
+        if not made.place(load):
+            return unchanged
+    if any(sum(map(abs, _terms(f, loops))) > _INT32 for f in affine_forms.values()):
+        return unchanged
+    return made.result()
+
+
+def _terms(affine: AffineIndex, loops: _DigitLoops) -> Iterator[int]:
+    yield affine.constant
+    yield from (f * loops.extents[a] for a, f in affine.factors.items())
+
+
+def _loops(kernel: Kernel) -> _DigitLoops | None:
+    """The loops, where an outer one has digits."""
+    constants = {s.name: s.value for s in kernel.statements() if isinstance(s, Constant)}
+    axes = {s.name: s.axis for s in kernel.statements() if isinstance(s, Index)}
+    divisors: dict[int, set[int]] = {}
+    for s in kernel.statements():
+        if isinstance(s, Compute) and s.primitive == "quotient" and s.args[0] in axes:
+            by = constants.get(s.args[1])
+            if isinstance(by, int) and by > 0:
+                divisors.setdefault(axes[s.args[0]], set()).add(by)
+    loops = _DigitLoops(kernel)
+    split = False
+    for axis, extent in enumerate((*kernel.outer, *kernel.inner)):
+        ends = [1, extent]
+        if axis < len(kernel.outer):
+            ends = sorted({1, extent, *(d for d in divisors.get(axis, ()) if d < extent)})
+        if any(b % a for a, b in pairwise(ends)) or (len(ends) > 2 and ends[1] < MIN_INNER_EXTENT):
+            return None
+        split = split or len(ends) > 2
+        loops.digits[axis] = []
+        for low, high in reversed(list(pairwise(ends)) if extent > 1 else [(1, extent)]):
+            loops.digits[axis].append((len(loops.extents), high // low, low))
+            loops.extents.append(high // low)
+    return loops if split else None
+
+
+def _forms(kernel: Kernel, loops: _DigitLoops) -> dict[str, AffineIndex]:
+    """The integers that are sums of turns of loops."""
+    affine_forms: dict[str, AffineIndex] = {}
+    for s in kernel.statements():
+        match s:
+            case Constant(name, dtype, value) if dtype in (dt.int32, dt.int64):
+                affine_forms[name] = AffineIndex({}, int(value))
+            case Index(name, axis):
+                affine_forms[name] = AffineIndex(
+                    {a: w for a, e, w in loops.digits[axis] if e > 1}, 0
+                )
+            case Compute(name, primitive, args, dtype) if dtype in (dt.int32, dt.int64):
+                known = [affine_forms[a] for a in args if a in affine_forms]
+                found = _computed(primitive, known, loops) if len(known) == len(args) else None
+                if found is not None:
+                    affine_forms[name] = found
+            case _:
+                continue
+    return affine_forms
+
+
+def _computed(
+    primitive: str, args: Sequence[AffineIndex], loops: _DigitLoops
+) -> AffineIndex | None:
+    match primitive, args:
+        case "add", [a, b]:
+            return a.plus(b, 1)
+        case "subtract", [a, b]:
+            return a.plus(b, -1)
+        case "multiply", [a, b] if not b.factors:
+            return a.times(b.constant)
+        case "multiply", [a, b] if not a.factors:
+            return b.times(a.constant)
+        case "quotient", [a, b] if not b.factors and b.constant > 0 and loops.bounds(a)[0] >= 0:
+            return loops.divided(a, b.constant)
+        case _:
+            return None
+
+
+class _Rewriter:
+    def __init__(
+        self,
+        kernel: Kernel,
+        arrays: Sequence[int],
+        loops: _DigitLoops,
+        affine_forms: Mapping[str, AffineIndex],
+    ) -> None:
+        self.kernel, self.arrays, self.loops, self.affine_forms = (
+            kernel,
+            arrays,
+            loops,
+            affine_forms,
+        )
+        self.first_inner = loops.digits[len(kernel.outer)][0][0] if kernel.inner else None
+        self.operands: dict[tuple[int, Operand], int] = {}
+        self.placed: dict[str, int] = {}
+        self.stored = {arrays[s.operand] for s in kernel.statements() if isinstance(s, Store)}
+        names = {n for s in kernel.statements() if (n := defines(s)) is not None}
+        self.fresh = (n for k in count() if (n := f"digit{k}") not in names)
+
+    def operand(self, number: int, more: AffineIndex) -> int | None:
+        """The number of an operand that lies a sum of elements further on; None if it leaves."""
+        old = self.kernel.operands[number]
+        size = old.dtype.itemsize
+        strides = [0] * len(self.loops.extents)
+        for axis, stride in enumerate((*old.outer, *old.inner)):
+            for place, _, weight in self.loops.digits[axis]:
+                strides[place] = stride * weight + more.factors.get(place, 0) * size
+        offset = old.offset + more.constant * size
+        cut = self.first_inner if self.first_inner is not None else len(strides)
+        made = replace(old, outer=tuple(strides[:cut]), inner=tuple(strides[cut:]), offset=offset)
+        reach = [s * (e - 1) for s, e in zip(strides, self.loops.extents, strict=True)]
+        low, high = offset + sum(r for r in reach if r < 0), offset + sum(r for r in reach if r > 0)
+        if more != AffineIndex({}, 0) and (low < 0 or high + size > old.size):
+            return None
+        return self.operands.setdefault((self.arrays[number], made), len(self.operands))
+
+    def place(self, load: Load) -> bool:
+        """Find the operand of an element further on; False where no strides lead there.
+
+        Elements of an array that the kernel stores stay: equal operands become one, and one that is
+        stored is no other's.
+        """
+        affine = self.affine_forms.get(load.at or "")
+        is_stored = self.arrays[load.operand] in self.stored
+        if affine is None or load.predicate is not None or is_stored:
+            return False
+        low, high = self.loops.bounds(affine)
+        number = self.operand(load.operand, affine) if 0 <= low and high <= load.limit else None
+        if number is None:
+            return False
+        self.placed[load.name] = number
+        return True
+
+    def result(self) -> tuple[Kernel, tuple[int, ...]]:
+        loop_phases = [
+            LoopPhase(self.lines(s.body), self.lines(s.after)) for s in self.kernel.loop_phases
+        ]
+        used = _used(s for phase in loop_phases for s in (*phase.body, *phase.after))
+        live_phases = tuple(
+            LoopPhase(
+                *(tuple([s for s in part if _is_live(s, used)]) for part in (s.body, s.after))
+            )
+            for s in loop_phases
+        )
+        extents = self.loops.extents
+        cut = self.first_inner if self.first_inner is not None else len(extents)
+        kernel = replace(
+            self.kernel,
+            outer=tuple(extents[:cut]),
+            inner=tuple(extents[cut:]),
+            operands=tuple([o for _, o in self.operands]),
+            loop_phases=live_phases,
+        )
+        return kernel, tuple([array for array, _ in self.operands])
+
+    def lines(self, statements: Sequence[Statement]) -> tuple[Statement, ...]:
+        """The statements of a body, or behind it, with sums of turns written anew."""
+        written_indices: dict[tuple[int, str], str] = {}
+        found: list[Statement] = []
+        for s in statements:
+            match s:
+                case Load(name) if name in self.placed:
+                    found.append(Load(name, self.placed[name]))
+                case Index(name, _, dtype) | Compute(name, _, _, dtype) if (
+                    name in self.affine_forms
+                ):
+                    found += self.written(name, self.affine_forms[name], dtype, written_indices)
+                case Constant() | Index() | Compute():
+                    found.append(s)
+                case Load() | Store() | Accumulate() | RuntimeAssert():
+                    number = self.operand(s.operand, AffineIndex({}, 0))
+                    assert number is not None
+                    found.append(replace(s, operand=number))
+                case _:
+                    found.append(s)
+        return tuple(found)
+
+    def written(
+        self,
+        name: str,
+        affine: AffineIndex,
+        dtype: DType,
+        written_indices: dict[tuple[int, str], str],
+    ) -> list[Statement]:
+        """Statements that compute a sum under its name."""
+        found: list[Statement] = []
+        total: str | None = None
+
+        def step(primitive: str, first: str, number: int) -> str:
+            found.append(Constant(constant := next(self.fresh), dtype, number))
+            found.append(Compute(made := next(self.fresh), primitive, (first, constant), dtype))
+            return made
+
+        for axis, factor in sorted(affine.factors.items()):
+            key = (axis, dtype.name)
+            if key not in written_indices:
+                written_indices[key] = next(self.fresh)
+                found.append(Index(written_indices[key], axis, dtype))
+            term = step("multiply", written_indices[key], factor)
+            if total is not None:
+                found.append(Compute(both := next(self.fresh), "add", (total, term), dtype))
+                term = both
+            total = term
+        if total is None:
+            return [Constant(name, dtype, affine.constant)]
+        found.append(Constant(last := next(self.fresh), dtype, affine.constant))
+        return [*found, Compute(name, "add", (total, last), dtype)]
+
+
+def _used(statements: Iterator[Statement]) -> set[str]:
+    """Names that something is made of that is stored or folded."""
+    found: set[str] = set()
+    for s in reversed(list(statements)):
+        if _is_live(s, found):
+            found |= set(reads(s))
+    return found
+
+
+def _is_live(s: Statement, used: set[str]) -> bool:
+    return not isinstance(s, (Constant, Index, Compute, Load)) or s.name in used

@@ -1,0 +1,394 @@
+"""Writes LLVM IR as text: typed values, one line per instruction, loops with carried values.
+
+Nothing a user wrote reaches the text: names are numbers, constants are bit patterns.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from pirkit.lowering.codegen.ir.constant_folding import constant_of as whole
+from pirkit.lowering.codegen.ir.constant_folding import fold_constant, trip_count
+from pirkit.runtime.native.object_compiler import SIMPLIFY
+
+_BITS: Final = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "half": 16, "float": 32,
+                "double": 64, "ptr": 64}  # fmt: skip
+_EFFECTS: Final = ("load", "call", "phi", "atomicrmw", "cmpxchg")
+"""What reads memory, or more: two of the same text may give two results."""
+_EXTREMA: Final = {"smin": min, "umin": min, "smax": max, "umax": max}
+_SUFFIX: Final = {"half": "f16", "float": "f32", "double": "f64", "ptr": "p0"}
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """An element type of LLVM, in ``lanes`` lanes; one lane is a scalar."""
+
+    elem: str
+    lanes: int = 1
+
+    def __str__(self) -> str:
+        return self.elem if self.lanes == 1 else f"<{self.lanes} x {self.elem}>"
+
+    @property
+    def bits(self) -> int:
+        """Bits of one lane."""
+        return _BITS[self.elem]
+
+    @property
+    def is_float(self) -> bool:
+        return self.elem in ("half", "float", "double")
+
+    @property
+    def suffix(self) -> str:
+        """The type as intrinsics spell it: ``v16f32``."""
+        name = _SUFFIX.get(self.elem, self.elem)
+        return name if self.lanes == 1 else f"v{self.lanes}{name}"
+
+    def of(self, elem: str) -> Type:
+        """As many lanes of another element type."""
+        return replace(self, elem=elem)
+
+    @property
+    def integer(self) -> Type:
+        """The integers of the same size."""
+        return self.of(f"i{self.bits}")
+
+    @property
+    def mask(self) -> Type:
+        return self.of("i1")
+
+
+I64: Final = Type("i64")
+I1: Final = Type("i1")
+PTR: Final = Type("ptr")
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """An operand of an instruction: a register or a constant."""
+
+    text: str
+    type: Type
+
+    def __str__(self) -> str:
+        return f"{self.type} {self.text}"
+
+
+def constant_text(elem: str, value: float | int | bool) -> str:
+    """A scalar constant as LLVM spells it: floats by their bits, so that nothing is rounded."""
+    if elem == "i1":
+        return "true" if value else "false"
+    if elem in ("float", "double"):
+        if elem == "float":
+            value = struct.unpack("f", struct.pack("f", value))[0]
+        return f"0x{struct.unpack('Q', struct.pack('d', value))[0]:016X}"
+    return str(int(value))
+
+
+def constant_value(value: Value) -> float | None:
+    """The number that a constant float is, in all lanes; None for what is computed."""
+    text = value.text.removeprefix("splat (").removeprefix(f"{value.type.elem} ").removesuffix(")")
+    if not value.type.is_float or not text.startswith("0x"):
+        return None
+    return struct.unpack("d", struct.pack("Q", int(text, 16)))[0]
+
+
+class Builder:
+    """Appends instructions to one function of a module.
+
+    ``scalef`` says that the CPU scales 512-bit vectors by powers of two in one instruction,
+    ``fast`` that elementary functions may err more (docs/native.md), ``blocks`` how many blocks
+    the function has, if that is known.
+    """
+
+    def __init__(self, scalef: bool = False, fast: bool = False, blocks: int = 0) -> None:
+        self.scalef = scalef
+        self.fast = fast
+        self.blocks = blocks
+        self.lines: list[str] = []
+        self.declared: dict[str, str] = {}
+        self.label = "entry"
+        self._count = 0
+        self._here: dict[str, Value] = {}
+        """Instructions of the present block by their text."""
+        self._sums: dict[str, tuple[Value, int]] = {}
+        """Addresses and indices that are another one and a number. The number goes last, so what
+        lies some elements apart is one address, and instructions hold the distance."""
+
+    def fresh(self) -> int:
+        self._count += 1
+        return self._count
+
+    def emit(self, type_: Type, text: str) -> Value:
+        """An instruction; one without effects that its block holds already is not repeated.
+
+        None is written for an integer that is known.
+        """
+        if text in self._here:
+            return self._here[text]
+        if type_.elem in ("i64", "i1") and (known := fold_constant(text)) is not None:
+            return Value(known, type_)
+        value = Value(f"%v{self.fresh()}", type_)
+        self.lines.append(f"  {value.text} = {text}")
+        if not text.startswith(_EFFECTS):
+            self._here[text] = value
+        return value
+
+    def emit_void(self, text: str) -> None:
+        self.lines.append(f"  {text}")
+
+    # constants, lanes and conversions
+
+    def const(self, type_: Type, value: float | int | bool) -> Value:
+        text = constant_text(type_.elem, value)
+        if type_.lanes > 1:
+            text = f"splat ({type_.elem} {text})"
+        return Value(text, type_)
+
+    def like(self, value: Value, constant: float | int | bool) -> Value:
+        return self.const(value.type, constant)
+
+    def splat(self, value: Value, lanes: int) -> Value:
+        """A scalar in all lanes; a vector is itself."""
+        if value.type.lanes == lanes:
+            return value
+        type_ = Type(value.type.elem, lanes)
+        if not value.text.startswith("%"):
+            return Value(f"splat ({value.type.elem} {value.text})", type_)
+        first = self.emit(type_, f"insertelement {type_} poison, {value}, i64 0")
+        return self.emit(
+            type_,
+            f"shufflevector {first}, {type_} poison, <{lanes} x i32> zeroinitializer",
+        )
+
+    def iota(self, type_: Type) -> Value:
+        if type_.lanes == 1:
+            return self.const(type_, 0)
+        lanes = ", ".join(f"{type_.elem} {i}" for i in range(type_.lanes))
+        return Value(f"<{lanes}>", type_)
+
+    def cast(self, op: str, value: Value, elem: str) -> Value:
+        type_ = value.type.of(elem)
+        return self.emit(type_, f"{op} {value} to {type_}")
+
+    def bits(self, value: Value, elem: str) -> Value:
+        """The same bits as another type of the same size."""
+        return self.cast("bitcast", value, elem)
+
+    def shuffle(self, a: Value, b: Value, picks: Sequence[int]) -> Value:
+        type_ = Type(a.type.elem, len(picks))
+        mask = ", ".join(f"i32 {i}" for i in picks)
+        return self.emit(type_, f"shufflevector {a}, {b}, <{len(picks)} x i32> <{mask}>")
+
+    def extract(self, vector: Value, lane: int) -> Value:
+        return self.emit(Type(vector.type.elem), f"extractelement {vector}, i64 {lane}")
+
+    # arithmetic
+
+    def op(self, name: str, a: Value, b: Value | float | int) -> Value:
+        """A binary instruction: ``fadd``, ``shl``, ``and``..."""
+        other = b if isinstance(b, Value) else self.like(a, b)
+        return self.emit(a.type, f"{name} {a}, {other.text}")
+
+    def add(self, a: Value, b: Value | float) -> Value:
+        return self.op("fadd", a, b)
+
+    def sub(self, a: Value, b: Value | float) -> Value:
+        return self.op("fsub", a, b)
+
+    def mul(self, a: Value, b: Value | float) -> Value:
+        return self.op("fmul", a, b)
+
+    def div(self, a: Value, b: Value | float) -> Value:
+        return self.op("fdiv", a, b)
+
+    def neg(self, a: Value) -> Value:
+        return self.emit(a.type, f"fneg {a}")
+
+    def compare(self, predicate: str, a: Value, b: Value | float | int) -> Value:
+        other = b if isinstance(b, Value) else self.like(a, b)
+        name = "fcmp" if a.type.is_float else "icmp"
+        return self.emit(a.type.mask, f"{name} {predicate} {a}, {other.text}")
+
+    def select(self, mask: Value, a: Value, b: Value) -> Value:
+        if mask.text in ("true", "false"):
+            return a if mask.text == "true" else b
+        return self.emit(a.type, f"select {mask}, {a}, {b}")
+
+    def call(self, name: str, result: Type, *args: Value | str) -> Value:
+        """A function that is declared where the module ends; ``void`` results use `invoke`."""
+        texts = [str(arg) for arg in args]
+        self.declared[name] = f"declare {result} @{name}({', '.join(map(_kind, texts))})"
+        return self.emit(result, f"call {result} @{name}({', '.join(texts)})")
+
+    def invoke(self, name: str, *args: Value | str) -> None:
+        texts = [str(arg) for arg in args]
+        self.declared[name] = f"declare void @{name}({', '.join(map(_kind, texts))})"
+        self.emit_void(f"call void @{name}({', '.join(texts)})")
+
+    def simplify(self) -> None:
+        """Have LLVM simplify the module's instructions, which takes a tenth of its time."""
+        self.declared[SIMPLIFY] = SIMPLIFY
+
+    def prefetch(self, address: Value, level: int = 2, to_write: bool = False) -> None:
+        """Ask for a line of memory, from the first (3) or the second cache (2) on; any address."""
+        self.invoke("llvm.prefetch.p0", address, f"i32 {to_write:d}", f"i32 {level}", "i32 1")
+
+    def unary(self, intrinsic: str, a: Value) -> Value:
+        return self.call(f"llvm.{intrinsic}.{a.type.suffix}", a.type, a)
+
+    def binary(self, intrinsic: str, a: Value, b: Value) -> Value:
+        if intrinsic in _EXTREMA and a.text.isdigit() and b.text.isdigit():
+            return Value(str(_EXTREMA[intrinsic](int(a.text), int(b.text))), a.type)
+        return self.call(f"llvm.{intrinsic}.{a.type.suffix}", a.type, a, b)
+
+    def fma(self, a: Value, b: Value | float, c: Value | float) -> Value:
+        """a * b + c, rounded once: a call of the C library for each lane where a CPU has no FMA."""
+        return self._multiply_add("fma", a, b, c)
+
+    def muladd(self, a: Value, b: Value | float, c: Value | float) -> Value:
+        """a * b + c, rounded once where that is one instruction, else twice."""
+        return self._multiply_add("fmuladd", a, b, c)
+
+    def _multiply_add(self, name: str, a: Value, b: Value | float, c: Value | float) -> Value:
+        x, y = (v if isinstance(v, Value) else self.like(a, v) for v in (b, c))
+        return self.call(f"llvm.{name}.{a.type.suffix}", a.type, a, x, y)
+
+    # memory and control
+
+    def at(self, base: Value, offset: Value | int) -> Value:
+        distance = offset if isinstance(offset, int) else whole(offset.text)
+        if distance is not None:
+            return self._offset_by(base, distance, "getelementptr i8,")
+        assert isinstance(offset, Value)
+        (base, first), (offset, second) = self._sum(base), self._sum(offset)
+        return self.at(self.emit(PTR, f"getelementptr i8, {base}, {offset}"), first + second)
+
+    def times(self, index: Value, factor: int) -> Value:
+        """An index times a constant, in i64."""
+        if factor == 0 or index.text == "0":
+            return Value("0", I64)
+        known = whole(index.text)
+        if known is not None:
+            return Value(str(known * factor), I64)
+        if factor == 1:
+            return index
+        index, more = self._sum(index)
+        return self.plus(self.emit(I64, f"mul {index}, {factor}"), more * factor)
+
+    def plus(self, a: Value, b: Value | int) -> Value:
+        first = whole(a.text)
+        second = b if isinstance(b, int) else whole(b.text)
+        if first is not None and second is not None:
+            return Value(str(first + second), I64)
+        if second is not None:
+            return self._offset_by(a, second, "add")
+        assert isinstance(b, Value)
+        if first is not None:
+            return self._offset_by(b, first, "add")
+        (a, first), (b, second) = self._sum(a), self._sum(b)
+        return self.plus(self.emit(I64, f"add {a}, {b.text}"), first + second)
+
+    def _sum(self, value: Value) -> tuple[Value, int]:
+        """A value as another one and a number."""
+        return self._sums.get(value.text, (value, 0))
+
+    def _offset_by(self, value: Value, distance: int, how: str) -> Value:
+        """What lies so far from an address or an index."""
+        value, more = self._sum(value)
+        distance += more
+        if distance == 0:
+            return value
+        constant_text = f"i64 {distance}" if value.type == PTR else distance
+        made = self.emit(value.type, f"{how} {value}, {constant_text}")
+        self._sums[made.text] = value, distance
+        return made
+
+    def begin(self, label: str) -> None:
+        self.lines.append(f"{label}:")
+        self.label = label
+        self._here = {}
+
+    def loop(
+        self,
+        start: Value | int,
+        stop: Value | int,
+        step: int,
+        carried: Sequence[Value],
+        body: Callable[[Value, list[Value]], Sequence[Value]],
+    ) -> list[Value]:
+        """``for i in range(start, stop, step)``; ``body`` gets and returns the carried values.
+
+        There is no loop where it would run once, and nothing where it would not run.
+        """
+        first, last = (v if isinstance(v, Value) else Value(str(v), I64) for v in (start, stop))
+        count = trip_count(first.text, last.text, step)
+        if count == 0:
+            return list(carried)
+        if count == 1:
+            return list(body(first, list(carried)))
+        tag = self.fresh()
+        before = self.label
+        self.emit_void(f"br label %head{tag}")
+        self.begin(f"head{tag}")
+        index = Value(f"%i{tag}", I64)
+        slot = len(self.lines)
+        phis = [Value(f"%c{tag}_{k}", v.type) for k, v in enumerate(carried)]
+        more = self.emit(I1, f"icmp slt {index}, {last.text}")
+        self.emit_void(f"br {more}, label %body{tag}, label %exit{tag}")
+        self.begin(f"body{tag}")
+        results = body(index, phis)
+        after = self.opaque(self.plus(index, step))
+        end = self.label
+        self.emit_void(f"br label %head{tag}")
+        heads = [f"  {index.text} = phi i64 [ {first.text}, %{before} ], [ {after.text}, %{end} ]"]
+        heads += [
+            f"  {p.text} = phi {p.type} [ {v.text}, %{before} ], [ {r.text}, %{end} ]"
+            for p, v, r in zip(phis, carried, results, strict=True)
+        ]
+        self.lines[slot:slot] = heads
+        self.begin(f"exit{tag}")
+        return phis
+
+    def opaque(self, count: Value) -> Value:
+        """A count as it goes to the next round of a loop.
+
+        LLVM would try many ways to count (loop strength reduction), which takes longer than all
+        that comes after and gains nothing here: it does not look through a hint, which is no code.
+        """
+        return self.call("llvm.expect.i64", I64, count, Value("0", I64))
+
+    def block_loop(self, body: Callable[[Value, list[Value]], Sequence[Value]]) -> None:
+        """The blocks that the function is called for: a range, or the only one."""
+        if self.blocks == 1:
+            body(Value("0", I64), [])
+        else:
+            self.loop(Value("%lo", I64), Value("%hi", I64), 1, [], body)
+
+    def branch(self, condition: Value, body: Callable[[], Sequence[Value]],
+               otherwise: Sequence[Value] = ()) -> list[Value]:  # fmt: skip
+        """``body()`` where the scalar ``condition`` holds, else the values given."""
+        if condition.text in ("true", "false"):
+            return list(body() if condition.text == "true" else otherwise)
+        tag = self.fresh()
+        before = self.label
+        self.emit_void(f"br {condition}, label %then{tag}, label %join{tag}")
+        self.begin(f"then{tag}")
+        results = body()
+        end = self.label
+        self.emit_void(f"br label %join{tag}")
+        self.begin(f"join{tag}")
+        return [
+            self.emit(r.type, f"phi {r.type} [ {r.text}, %{end} ], [ {o.text}, %{before} ]")
+            for r, o in zip(results, otherwise, strict=True)
+        ]
+
+
+def _kind(argument: str) -> str:
+    """The type of an argument spelled ``type value`` (vector types hold spaces)."""
+    if argument.startswith("<"):
+        return argument[: argument.index(">") + 1]
+    return argument.split(" ", 1)[0]

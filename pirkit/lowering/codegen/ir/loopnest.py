@@ -1,0 +1,351 @@
+"""What the code generator is given: a loop nest over strided memory, as plain data.
+
+A kernel runs its stages at every point of the ``outer`` axes, which are independent of each other.
+A stage sweeps the ``inner`` axes: its body runs at every inner point, its folds add up over them,
+and what is in ``after`` runs once, when the sweep is over. Softmax of rows is three stages: the
+largest element; the sum of exponentials; the quotients. An elementwise kernel has no inner axes.
+
+A `Accumulate` is the other way about: it adds up over outer points, in memory, and nobody reads it.
+
+Statements define a name each, in order. A body may read what `after` of an earlier stage defined
+(one value per outer point), and what an earlier body defined: that is then kept for the whole
+sweep. To compute it again instead, repeat the statements.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from pirkit.diag.errors import InternalError
+from pirkit.runtime.dtype import DType, int64
+
+ReduceKind = Literal["sum", "prod", "max", "min"]
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """Strided memory: the element at a point is at ``offset + sum(index * stride)``, in bytes.
+
+    A stride of 0 repeats. ``size`` is how many bytes the buffer holds. With ``stream`` the stores
+    go past the caches, if the buffer begins at a cache line: for results larger than they are.
+    """
+
+    dtype: DType
+    outer: tuple[int, ...]
+    inner: tuple[int, ...]
+    size: int
+    offset: int = 0
+    stream: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """The element of an operand. Half-width floats are widened to float32.
+
+    ``at`` is how many elements further on it is, a number from 0 to ``limit``; any other one
+    counts as ``limit``. Where ``predicate`` does not hold nothing is read, and the element is 0:
+    such
+    an operand may leave its buffer at those points.
+    """
+
+    name: str
+    operand: int
+    at: str | None = None
+    limit: int = 0
+    predicate: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A number of the given element type."""
+
+    name: str
+    dtype: DType
+    value: float | int | bool
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """The position along an axis, outer axes first, as int64 or int32."""
+
+    name: str
+    axis: int
+    dtype: DType = int64
+
+
+@dataclass(frozen=True, slots=True)
+class Compute:
+    """A primitive of `primitives.py` applied to names; ``dtype`` is that of the result."""
+
+    name: str
+    primitive: str
+    args: tuple[str, ...]
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class Reduce:
+    """Adds up a value over the inner axes; only in a body, read only after it."""
+
+    name: str
+    kind: ReduceKind
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """Writes a value to an operand; floats are rounded to its width once."""
+
+    operand: int
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class Accumulate:
+    """Puts a value together with an element of an operand, at all points that have that element.
+
+    These are the points along the outer axes where the operand has no stride; they are the same
+    axes for all of a kernel. What was in the operand before does not count. With ``block_size``,
+    so many
+    points that follow each other share an element, and the next ones have one ``block_stride``
+    bytes on.
+    """
+
+    operand: int
+    kind: ReduceKind
+    value: str
+    block_size: int = 0
+    block_stride: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeAssert:
+    """Writes 1 to an operand where a bool value does not hold, and nothing elsewhere.
+
+    All points may share the one byte: they write the same.
+    """
+
+    operand: int
+    value: str
+
+
+Statement = Load | Constant | Index | Compute | Reduce | Store | Accumulate | RuntimeAssert
+
+
+@dataclass(frozen=True, slots=True)
+class LoopPhase:
+    """One sweep of the inner axes, and what follows it."""
+
+    body: tuple[Statement, ...] = ()
+    after: tuple[Statement, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A loop nest. Two operands never overlap unless they are the same operand.
+
+    ``fast`` allows elementary functions larger errors (docs/native.md).
+    """
+
+    outer: tuple[int, ...]
+    inner: tuple[int, ...]
+    operands: tuple[Operand, ...]
+    loop_phases: tuple[LoopPhase, ...]
+    fast: bool = False
+
+    @property
+    def iterations(self) -> int:
+        return math.prod(self.outer) * math.prod(self.inner)
+
+    def statements(self) -> Iterator[Statement]:
+        for phase in self.loop_phases:
+            yield from phase.body
+            yield from phase.after
+
+    def accumulations(self) -> list[Accumulate]:
+        """What it adds up over outer points."""
+        return [s for s in self.statements() if isinstance(s, Accumulate)]
+
+
+def reads(statement: Statement) -> tuple[str, ...]:
+    """The names that a statement reads."""
+    match statement:
+        case Compute(args=args):
+            return args
+        case Reduce() | Store() | Accumulate() | RuntimeAssert():
+            return (statement.value,)
+        case Load(at=at, predicate=predicate):
+            return tuple([name for name in (at, predicate) if name is not None])
+        case Constant() | Index():
+            return ()
+
+
+def defines(statement: Statement) -> str | None:
+    """The name that a statement defines."""
+    return None if isinstance(statement, (Store, Accumulate, RuntimeAssert)) else statement.name
+
+
+def varying(kernel: Kernel, axis: int) -> set[str]:
+    """Names whose values differ along an axis; outer axes are counted first."""
+    found: set[str] = set()
+    inner = axis >= len(kernel.outer)
+    for statement in kernel.statements():
+        own = any(name in found for name in reads(statement))
+        match statement:
+            case Load(name, operand):
+                o = kernel.operands[operand]
+                own = own or (*o.outer, *o.inner)[axis] != 0
+            case Index(name, of):
+                own = of == axis
+            case Reduce(name):
+                own = own and not inner
+            case Constant(name) | Compute(name):
+                pass
+            case Store() | Accumulate() | RuntimeAssert():
+                continue
+        if own:
+            found.add(name)
+    return found
+
+
+def varying_inside(kernel: Kernel) -> set[str]:
+    """Names whose values differ along an inner axis."""
+    first = len(kernel.outer)
+    found = [varying(kernel, first + k) for k in range(len(kernel.inner))]
+    return set[str]().union(*found)
+
+
+def with_numbered_names(kernel: Kernel) -> Kernel:
+    """The kernel with numbers for names: kernels that differ in names alone become equal."""
+    names: dict[str, str] = {}
+
+    def number(name: str) -> str:
+        return names.setdefault(name, f"{len(names)}")
+
+    loop_phases = [
+        LoopPhase(
+            *(tuple([renamed(s, number) for s in place]) for place in (phase.body, phase.after))
+        )
+        for phase in kernel.loop_phases
+    ]
+    return replace(kernel, loop_phases=tuple(loop_phases))
+
+
+def renamed(statement: Statement, number: Callable[[str], str]) -> Statement:
+    """The statement with other names."""
+    match statement:
+        case Compute(name, primitive, args, dtype):
+            numbers = tuple(number(arg) for arg in args)
+            return Compute(number(name), primitive, numbers, dtype)
+        case Reduce(name, kind, value):
+            value = number(value)
+            return Reduce(number(name), kind, value)
+        case Store(operand, value):
+            return Store(operand, number(value))
+        case Accumulate() | RuntimeAssert():
+            return replace(statement, value=number(statement.value))
+        case Load(name, operand, at, limit, predicate):
+            at, predicate = (None if n is None else number(n) for n in (at, predicate))
+            return Load(number(name), operand, at, limit, predicate)
+        case Constant() | Index():
+            return replace(statement, name=number(statement.name))
+
+
+def saved_values(kernel: Kernel) -> tuple[str, ...]:
+    """Values of a body that the body of a later stage reads, in order of definition."""
+    found: list[str] = []
+    bodies: set[str] = set()
+    for phase in kernel.loop_phases:
+        for statement in phase.body:
+            found += [name for name in reads(statement) if name in bodies and name not in found]
+        bodies |= {
+            name
+            for s in phase.body
+            if (name := defines(s)) is not None and not isinstance(s, (Reduce, Constant))
+        }
+    return tuple(found)
+
+
+def accumulated_axes(kernel: Kernel) -> tuple[int, ...]:
+    """The outer axes of which all points share the elements of a `Accumulate`."""
+    found = {
+        tuple(k for k, stride in enumerate(kernel.operands[s.operand].outer) if not stride)
+        for s in kernel.accumulations()
+    }
+    _require(len(found) < 2, "accumulations share different axes")
+    return next(iter(found), ())
+
+
+def check(kernel: Kernel) -> None:
+    """Prove that the kernel is well formed and never leaves its buffers; else InternalError.
+
+    What is read only in places is taken on trust: those places are what `Load.predicate` says.
+    """
+    axes = (*kernel.outer, *kernel.inner)
+    _require(all(extent >= 0 for extent in axes), "an extent is negative")
+    accumulated_axes(kernel)
+    further = _max_offsets(kernel)
+    for number, operand in enumerate(kernel.operands):
+        ranks = (len(operand.outer), len(operand.inner))
+        _require(ranks == (len(kernel.outer), len(kernel.inner)), f"rank of operand {number}")
+        if 0 in axes or number not in further:
+            continue
+        strides = (*operand.outer, *operand.inner)
+        reach = [(extent - 1) * stride for extent, stride in zip(axes, strides, strict=True)]
+        low = operand.offset + sum(r for r in reach if r < 0)
+        high = operand.offset + sum(r for r in reach if r > 0)
+        high += operand.dtype.itemsize * (1 + further[number])
+        _require(low >= 0 and high <= operand.size, f"operand {number} leaves its buffer")
+    known: set[str] = set()
+    for phase in kernel.loop_phases:
+        inside: set[str] = set()
+        reductions: set[str] = set()
+        for place in (phase.body, phase.after):
+            if place is phase.after and kernel.inner:
+                known -= inside
+            for statement in place:
+                _require(
+                    set(reads(statement)) <= known - reductions, f"{statement}: undefined name"
+                )
+                _check_statement(kernel, statement, place is phase.body)
+                name = defines(statement)
+                _require(name not in known | inside, f"{name} is defined twice")
+                known |= {name} if name is not None else set()
+                if place is phase.body and name is not None:
+                    (reductions if isinstance(statement, Reduce) else inside).add(name)
+            reductions = set()
+        known |= inside
+
+
+def _max_offsets(kernel: Kernel) -> dict[int, int]:
+    """Operands that are read or written everywhere; how many elements further on, at most."""
+    found: dict[int, int] = {}
+    for statement in kernel.statements():
+        match statement:
+            case Load(_, operand, at, limit, None):
+                max_offset = limit if at is not None else 0
+                found[operand] = max(found.get(operand, 0), max_offset)
+            case Store(operand) | Accumulate(operand) | RuntimeAssert(operand):
+                found.setdefault(operand, 0)
+            case _:
+                continue
+    return found
+
+
+def _check_statement(kernel: Kernel, statement: Statement, in_body: bool) -> None:
+    if isinstance(statement, (Load, Store, Accumulate, RuntimeAssert)):
+        _require(0 <= statement.operand < len(kernel.operands), f"{statement}: no such operand")
+        inner = kernel.operands[statement.operand].inner
+        _require(
+            in_body or not any(inner), f"{statement}: varies along inner axes whose loop has ended"
+        )
+    if isinstance(statement, Reduce):
+        _require(in_body, f"{statement}: a reduction belongs in a loop body")
+
+
+def _require(condition: bool, message: str) -> None:
+    if not condition:
+        raise InternalError(f"loop nest: {message}")

@@ -1,0 +1,101 @@
+"""Statements of a loop nest in the making: what is written already is not written again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from pirkit.lowering.codegen.ir.loopnest import (
+    Compute,
+    Constant,
+    Index,
+    Load,
+    RuntimeAssert,
+    Statement,
+)
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.convert import constant
+from pirkit.runtime.dtype import DType
+from pirkit.runtime.native.data_assertions import DataAssertion
+
+
+class NotLowerableError(Exception):
+    """No loop nest computes this; the message is for those who ask why."""
+
+
+class StatementBuilder:
+    """The statements of one body, or of what follows it.
+
+    ``numbers`` make names, ``assertion_operand`` gives the operand that tells whether a demand is
+    broken. With
+    ``excess`` results of float16 and bfloat16 stay in float32, in which they are computed.
+    """
+
+    def __init__(
+        self, numbers: Iterator[int], flag: Callable[[DataAssertion], int], *, excess: bool = False
+    ) -> None:
+        self.numbers, self.assertion_operand, self.excess = numbers, flag, excess
+        self.statements: list[Statement] = []
+        self.known: dict[Any, str] = {}
+        self.wide: dict[str, str] = {}
+        """Values that were rounded, and what they were before: a store rounds it just so."""
+
+    def fresh(self) -> str:
+        return f"n{next(self.numbers)}"
+
+    def constant(self, value: Any, dtype: DType) -> str:
+        """A number; raises Unknown for a complex one."""
+        if dtype.is_complex:
+            raise NotLowerableError("complex numbers have no native code")
+        held = constant(value, dtype).item()
+        number = float(held) if dtype.is_float else held
+        key = ("constant", repr(number), dtype.name)
+        return self._once(key, lambda name: Constant(name, dtype, number))
+
+    def compute(self, op: str, args: Sequence[str], dtype: DType) -> str:
+        given = tuple(args)
+        return self._once((op, given, dtype.name), lambda name: Compute(name, op, given, dtype))
+
+    def cast(self, name: str, source: DType, dtype: DType) -> str:
+        return name if source is dtype else self.compute("cast", [name], dtype)
+
+    def rounded(self, name: str, dtype: DType) -> str:
+        """A value that was computed in float32, as float16 or bfloat16 holds it."""
+        if self.excess:
+            return name
+        made = self.compute("cast", [name], dtype)
+        self.wide[made] = name
+        return made
+
+    def index(self, axis: int, dtype: DType) -> str:
+        return self._once(("index", axis, dtype.name), lambda name: Index(name, axis, dtype))
+
+    def load(self, operand: int, at: str | None = None, limit: int = 0,
+             predicate: str | None = None) -> str:  # fmt: skip
+        key = ("load", operand, at, limit, predicate)
+        return self._once(key, lambda name: Load(name, operand, at, limit, predicate))
+
+    def assert_holds(self, what: DataAssertion, holds: str, needed: str | None = None) -> None:
+        """Tell if a value does not hold somewhere, of the places where it is needed."""
+        if needed is not None:
+            holds = self.either(holds, self.compute("logical_not", [needed], dt.bool_))
+        key = (what, holds)
+        if key not in self.known:
+            self.known[key] = holds
+            self.statements.append(RuntimeAssert(self.assertion_operand(what), holds))
+
+    def both(self, first: str | None, second: str) -> str:
+        """Whether one condition holds, and another."""
+        if first is None:
+            return second
+        return self.compute("logical_and", [first, second], dt.bool_)
+
+    def either(self, first: str, second: str) -> str:
+        """Whether one condition holds, or another, or both."""
+        return self.compute("logical_or", [first, second], dt.bool_)
+
+    def _once(self, key: Any, make: Callable[[str], Statement]) -> str:
+        if key not in self.known:
+            name = self.known[key] = self.fresh()
+            self.statements.append(make(name))
+        return self.known[key]

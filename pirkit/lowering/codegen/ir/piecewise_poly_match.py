@@ -1,0 +1,185 @@
+"""Functions of polynomials that have tables of their own.
+
+`gelu` takes the tanh of a cubic, or the erf of a multiple. Such a curve, taken as one function of
+the value below it, costs no more than the function alone, and what rounding the polynomial would
+have lost is not lost. It is known by what is computed, however it is written down.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from pirkit.lowering.codegen.ir.loopnest import (
+    Compute,
+    Constant,
+    Kernel,
+    LoopPhase,
+    Statement,
+    defines,
+    reads,
+)
+from pirkit.runtime.dtype import float32
+from pirkit.runtime.native.target import Target
+
+_TOLERANCE: Final = 2.0**-22
+"""How exactly coefficients agree: products of constants in float32 do."""
+_DEGREE: Final = 3
+_MAX_COEFFICIENT: Final = 12
+"""Operations between a curve and the value below it."""
+Polynomial = dict[int, float]
+
+
+@dataclass(frozen=True, slots=True)
+class CompositeFunction:
+    """``primitive(x)`` is ``function(inner(x))``; ``inner`` has coefficients by power."""
+
+    function: str
+    inner: Mapping[int, float]
+    primitive: str
+
+
+_SCALE: Final = math.sqrt(2 / math.pi)
+COMPOSITE_FUNCTIONS: Final = (
+    CompositeFunction("tanh", {1: _SCALE, 3: 0.044715 * _SCALE}, "tanh_of_cubic"),
+    CompositeFunction("erf", {1: math.sqrt(0.5)}, "erf_of_root"),
+)
+
+
+def with_composite_functions(kernel: Kernel, target: Target) -> Kernel:
+    """The kernel with the primitives of `COMPOSITE_FUNCTIONS`, for CPUs that look them up."""
+    if target.vector_bits < 512 or not target.has("avx512f"):
+        return kernel
+    loop_phases = tuple(
+        [LoopPhase(_replaced(s.body), _replaced(s.after)) for s in kernel.loop_phases]
+    )
+    if loop_phases == kernel.loop_phases:
+        return kernel
+    return replace(kernel, loop_phases=_without_dead_values(loop_phases))
+
+
+def _replaced(statements: Sequence[Statement]) -> tuple[Statement, ...]:
+    made = {s.name: s for s in statements if isinstance(s, (Compute, Constant))}
+    names = {name for s in statements if (name := defines(s)) is not None}
+    result: list[Statement] = []
+    for statement in statements:
+        found = _match(statement, made, names) if isinstance(statement, Compute) else None
+        result.append(found or statement)
+    return tuple(result)
+
+
+def _match(
+    statement: Compute, made: Mapping[str, Compute | Constant], names: set[str]
+) -> Compute | None:  # fmt: skip
+    curves = [c for c in COMPOSITE_FUNCTIONS if c.function == statement.primitive]
+    if not curves or statement.dtype is not float32:
+        return None
+    (inner,) = statement.args
+    operands = _operands_of(inner, made)
+    for below in operands:
+        if below in names:
+            found = _polynomial(inner, operands, made, {below: {1: 1.0}})
+            for curve in curves:
+                if _is_close(found, curve.inner):
+                    return replace(statement, primitive=curve.primitive, args=(below,))
+    return None
+
+
+def _operands_of(name: str, made: Mapping[str, Compute | Constant]) -> list[str]:
+    """The values that a value is computed of by way of sums and products, the nearest first."""
+    found = [name]
+    for operands in found:
+        statement = made.get(operands)
+        if isinstance(statement, Compute) and statement.primitive in _RULES:
+            found += [arg for arg in dict.fromkeys(statement.args) if arg not in found]
+        if len(found) > _MAX_COEFFICIENT:
+            break
+    return found
+
+
+def _polynomial(
+    name: str, operands: Sequence[str], made: Mapping[str, Compute | Constant],
+    known: dict[str, Polynomial | None],
+) -> Polynomial | None:  # fmt: skip
+    """A value as a polynomial in the one that is known to be the polynomial x."""
+    if name in known or name not in operands:
+        return known.get(name)
+    known[name] = None
+    statement = made.get(name)
+    if isinstance(statement, Constant):
+        known[name] = {0: float(statement.value)}
+    elif statement is not None and statement.dtype is float32 and statement.primitive in _RULES:
+        args = [_polynomial(arg, operands, made, known) for arg in statement.args]
+        if (parts := [arg for arg in args if arg is not None]) and len(parts) == len(args):
+            result = _RULES[statement.primitive](*parts)
+            known[name] = result if result and max(result) <= _DEGREE else None
+    return known[name]
+
+
+def _sum(p: Polynomial, q: Polynomial) -> Polynomial | None:
+    """None where parts may cancel: of infinities they do not."""
+    if any(p[k] * q[k] <= 0 for k in p.keys() & q.keys()):
+        return None
+    return {k: p.get(k, 0.0) + q.get(k, 0.0) for k in {*p, *q}}
+
+
+def _difference(p: Polynomial, q: Polynomial) -> Polynomial | None:
+    return _sum(p, _negative(q))
+
+
+def _negative(p: Polynomial) -> Polynomial:
+    return {k: -c for k, c in p.items()}
+
+
+def _product(p: Polynomial, q: Polynomial) -> Polynomial:
+    result: Polynomial = {}
+    for j, c in p.items():
+        for k, d in q.items():
+            result[j + k] = result.get(j + k, 0.0) + c * d
+    return result
+
+
+def _power(p: Polynomial, q: Polynomial) -> Polynomial | None:
+    exponent = q.get(0, 0.0)
+    if set(q) != {0} or exponent not in (1.0, 2.0, 3.0):
+        return None
+    result = p
+    for _ in range(int(exponent) - 1):
+        result = _product(result, p)
+    return result
+
+
+_RULES: Final[dict[str, Callable[..., Polynomial | None]]] = {
+    "add": _sum,
+    "subtract": _difference,
+    "multiply": _product,
+    "negative": _negative,
+    "elementwise_pow": _power,
+}
+
+
+def _is_close(found: Polynomial | None, wanted: Mapping[int, float]) -> bool:
+    return (
+        found is not None
+        and set(found) == set(wanted)
+        and all(abs(found[k] - c) <= _TOLERANCE * abs(c) for k, c in wanted.items())
+    )
+
+
+def _without_dead_values(loop_phases: Sequence[LoopPhase]) -> tuple[LoopPhase, ...]:
+    """Stages without what was computed for nobody."""
+    read = {name for s in loop_phases for line in (*s.body, *s.after) for name in reads(line)}
+    while True:
+        live = [
+            LoopPhase(*(
+                tuple([s for s in part if not isinstance(s, (Compute, Constant)) or s.name in read])
+                for part in (phase.body, phase.after)
+            ))
+            for phase in loop_phases
+        ]  # fmt: skip
+        now = {name for s in live for line in (*s.body, *s.after) for name in reads(line)}
+        if now == read:
+            return tuple(live)
+        loop_phases, read = live, now

@@ -1,0 +1,174 @@
+"""Scalar ops of a MapExpr as statements of a loop nest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import reduce
+from typing import Final
+
+import numpy as np
+
+from pirkit.dialect.kinds import EXACT, INTEGRAL
+from pirkit.dialect.map_expr.guarded_nodes import divides
+from pirkit.dialect.map_expr.tree import Apply
+from pirkit.dialect.opdef import has_trait
+from pirkit.dialect.promotion import wider
+from pirkit.lowering.codegen.emit.vector_emit import compute_type
+from pirkit.lowering.codegen.ir.nest_builder import (
+    DataAssertion,
+    NotLowerableError,
+    StatementBuilder,
+)
+from pirkit.lowering.codegen.math import primitives
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.dtype import DType
+
+NON_TRAPPING: Final = frozenset({"axis"})
+"""Attributes of scalar ops that say nothing about single elements."""
+
+
+def is_supported(node: Apply) -> bool:
+    """Whether there may be native code for an op; `apply` knows for its operands."""
+    op = node.op.partition(".")[2]
+    return not node.dtype.is_complex and (op in _SPECIAL or primitives.has_primitive(op))
+
+
+def apply(
+    node: Apply,
+    args: Sequence[str],
+    dtypes: Sequence[DType],
+    lines: StatementBuilder,
+    needed: str | None,
+) -> str:
+    """The name of what an op gives for operands of some names and element types.
+
+    With ``needed``, the name of a condition, it demands something of its operands only where that
+    holds. An op of float16 or bfloat16 computes in float32, and its result is rounded once.
+    Raises Unknown for an op that no primitive computes.
+    """
+    if any(d.is_complex for d in (node.dtype, *dtypes)):
+        raise NotLowerableError("complex numbers have no native code")
+    if node.op == "pd_op.cast":
+        return lines.cast(args[0], dtypes[0], node.dtype)
+    wide = replace(node, dtype=compute_type(node.dtype))
+    name = _applied(wide, args, [compute_type(d) for d in dtypes], lines, needed)
+    if wide.dtype is node.dtype or (
+        has_trait(node.op, EXACT) and {*dtypes} <= {node.dtype, dt.bool_}
+    ):
+        return name
+    return lines.rounded(name, node.dtype)
+
+
+def _applied(
+    node: Apply,
+    args: Sequence[str],
+    dtypes: Sequence[DType],
+    lines: StatementBuilder,
+    needed: str | None,
+) -> str:
+    op, dtype = node.op.partition(".")[2], node.dtype
+    special = _SPECIAL.get(op)
+    whole = dtype.is_integer and (op == "scale" or (op == "pow" and _is_small_power(node)))
+    if special is not None and (dtype.is_float or op in _OF_ANY_TYPE or whole):
+        return special(node, args, dtypes, lines)
+    if not primitives.has_primitive(op) or not NON_TRAPPING.issuperset(node.attrs):
+        raise NotLowerableError(f"`{node.op}` has no native code")
+    if has_trait(node.op, INTEGRAL) and not dtype.is_float:
+        return args[0]
+    if op in primitives.FLOATS and not dtype.is_float:
+        raise NotLowerableError(f"`{node.op}` of integers has no native code")
+    given = _promoted(node, args, dtypes, lines)
+    if divides(node):
+        some = lines.compute("not_equal", [given[1], lines.constant(0, dtype)], dt.bool_)
+        lines.assert_holds(DataAssertion(), some, needed)
+    return lines.compute(op, given, dtype)
+
+
+def _common(a: DType, b: DType) -> DType:
+    """As numpy, which has no type for float16 and bfloat16 together: that is float32 here."""
+    return wider(a, b) if a.is_float and b.is_float else dt.BY_NUMPY[np.result_type(a.np, b.np)]
+
+
+def _promoted(
+    node: Apply, args: Sequence[str], dtypes: Sequence[DType], lines: StatementBuilder
+) -> Sequence[str]:  # fmt: skip
+    """The operands, but for a condition, of one element type, as numpy takes them.
+
+    Integers are of the type of a result that is none.
+    """
+    skip = int(node.op == "pd_op.where")
+    whole = not any(d.is_float for d in dtypes[skip:])
+    if node.dtype.is_float and whole:
+        common = node.dtype
+    elif len(set(dtypes[skip:])) < 2:
+        return args
+    else:
+        common = reduce(_common, dtypes[skip:])
+    pairs = zip(args[skip:], dtypes[skip:], strict=True)
+    return [*args[:skip], *(lines.cast(a, d, common) for a, d in pairs)]
+
+
+def _scale(
+    node: Apply, args: Sequence[str], dtypes: Sequence[DType], lines: StatementBuilder
+) -> str:
+    dtype, attrs = node.dtype, node.attrs
+    factor, shift = lines.constant(attrs["scale"], dtype), attrs["bias"]
+    x = args[0]
+    if shift and not attrs["bias_after_scale"]:
+        x = lines.compute("add", [x, lines.constant(shift, dtype)], dtype)
+    x = lines.compute("multiply", [x, factor], dtype)
+    if shift and attrs["bias_after_scale"]:
+        x = lines.compute("add", [x, lines.constant(shift, dtype)], dtype)
+    return x
+
+
+def _power(
+    node: Apply, args: Sequence[str], dtypes: Sequence[DType], lines: StatementBuilder
+) -> str:
+    x, dtype, exponent = args[0], node.dtype, float(node.attrs["y"])
+    if dtype.is_integer:
+        result = lines.constant(1, dtype) if exponent == 0 else x
+        for _ in range(int(exponent) - 1):
+            result = lines.compute("multiply", [result, x], dtype)
+        return result
+    match exponent:
+        case 2.0:
+            return lines.compute("multiply", [x, x], dtype)
+        case 0.5:
+            return lines.compute("sqrt", [x], dtype)
+        case -0.5:
+            return lines.compute("rsqrt", [x], dtype)
+        case _:
+            return lines.compute("elementwise_pow", [x, lines.constant(exponent, dtype)], dtype)
+
+
+def _is_small_power(node: Apply) -> bool:
+    """Whether a power is a few products, which wrap around as it does."""
+    return float(node.attrs["y"]) in range(_MAX_MULTIPLICATIONS + 1)
+
+
+def _round(
+    node: Apply, args: Sequence[str], dtypes: Sequence[DType], lines: StatementBuilder
+) -> str:
+    if node.attrs["decimals"]:
+        raise NotLowerableError("rounding to decimal places has no native code")
+    return lines.compute("round", args, node.dtype) if node.dtype.is_float else args[0]
+
+
+def _assign(
+    node: Apply, args: Sequence[str], dtypes: Sequence[DType], lines: StatementBuilder
+) -> str:
+    return args[0]
+
+
+_OF_ANY_TYPE: Final = frozenset({"assign", "round"})
+_MAX_MULTIPLICATIONS: Final = 4
+_SPECIAL: Final[
+    dict[str, Callable[[Apply, Sequence[str], Sequence[DType], StatementBuilder], str]]
+] = {
+    "scale": _scale,
+    "pow": _power,
+    "round": _round,
+    "assign": _assign,
+}

@@ -1,0 +1,359 @@
+"""The primitives that native code knows, each as a few instructions.
+
+The names are those of the dialect's ops. A primitive is written for one vector of values; whether
+lanes are many or one is the same to it. Integers wrap around, division by zero gives 0, and
+floats outside an integer's range become its smallest number, as numpy does on x86.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Final
+
+from pirkit.diag.errors import InternalError
+from pirkit.dialect.kinds import COSTLY
+from pirkit.dialect.opdef import find
+from pirkit.lowering.codegen.ir.llvm_text import Builder, Value
+from pirkit.lowering.codegen.math import division, inverse_functions, log_bases, vecmath
+from pirkit.runtime.dtype import DType, float32
+
+Typed = division.Typed
+Emit = Callable[[Builder, Sequence[Typed], DType], Value]
+
+_ELEMENT: Final = {
+    "bool": "i1", "int8": "i8", "uint8": "i8", "int16": "i16", "int32": "i32", "int64": "i64",
+    "float16": "float", "bfloat16": "float", "float32": "float", "float64": "double",
+}  # fmt: skip
+
+
+def element(dtype: DType) -> str:
+    """The LLVM type that values of an element type are computed in."""
+    if dtype.name not in _ELEMENT:
+        raise InternalError(f"native code for {dtype.name}")
+    return _ELEMENT[dtype.name]
+
+
+FLOATS: Final = frozenset(
+    "divide elementwise_pow copysign atan2 sqrt rsqrt floor ceil trunc round exp expm1 log log1p "
+    "sin cos tanh sigmoid erf tan asin acos atan sinh cosh asinh acosh atanh log2 log10".split()
+)
+"""Those that take floats only."""
+
+
+@cache
+def is_costly(name: str) -> bool:
+    """Whether a primitive is a long chain of instructions, as transcendental functions are."""
+    definition = find(f"pd_op.{_PARTS.get(name, name)}") if name in TABLE else None
+    return definition is not None and definition.cost >= COSTLY
+
+
+_PARTS: Final = {"tanh_of_cubic": "tanh", "erf_of_root": "erf"}
+"""Functions that are an op behind a polynomial, and that op."""
+
+
+def has_primitive(name: str) -> bool:
+    """Whether there is a primitive of that name."""
+    return name in TABLE
+
+
+def _math(function: Callable[[Builder, Value], Value]) -> Emit:
+    return lambda b, args, _: function(b, args[0][0])
+
+
+def _intrinsic(name: str) -> Emit:
+    return lambda b, args, _: b.unary(name, args[0][0])
+
+
+def _arithmetic(for_floats: str, for_ints: str) -> Emit:
+    def emit(b: Builder, args: Sequence[Typed], dtype: DType) -> Value:
+        (x, _), (y, _) = args
+        if x.type.elem == "i1" and for_ints == "add":
+            return b.op("or", x, y)
+        return b.op(for_floats if x.type.is_float else for_ints, x, y)
+
+    return emit
+
+
+def _compare(ordered: str, integer: str) -> Emit:
+    def emit(b: Builder, args: Sequence[Typed], dtype: DType) -> Value:
+        (x, kind), (y, _) = args
+        if x.type.is_float:
+            return b.compare(ordered, x, y)
+        unsigned = kind.kind in ("uint", "bool") and integer not in ("eq", "ne")
+        return b.compare(integer.replace("s", "u", 1) if unsigned else integer, x, y)
+
+    return emit
+
+
+def select_extremum(b: Builder, x: Value, y: Value, kind: str) -> Value:
+    """The larger or smaller of two floats, the second if one of them is NaN: one instruction."""
+    return b.select(b.compare("ogt" if kind == "max" else "olt", x, y), x, y)
+
+
+def extremum(b: Builder, x: Value, y: Value, kind: str, dtype: DType) -> Value:
+    """The larger or smaller of two values (``max``, ``min``); NaN if one of them is."""
+    if x.type.is_float:
+        return b.select(b.compare("uno", x, x), x, select_extremum(b, x, y, kind))
+    if x.type.elem == "i1":
+        return b.op("or" if kind == "max" else "and", x, y)
+    return b.binary(("u" if dtype.kind == "uint" else "s") + kind, x, y)
+
+
+def _extremum(kind: str) -> Emit:
+    return lambda b, args, dtype: extremum(b, args[0][0], args[1][0], kind, dtype)
+
+
+def _quiet_extremum(kind: str) -> Emit:
+    """The larger or smaller number; NaN only if both are."""
+
+    def emit(b: Builder, args: Sequence[Typed], dtype: DType) -> Value:
+        (x, _), (y, _) = args
+        result = extremum(b, x, y, kind, dtype)
+        if not x.type.is_float:
+            return result
+        result = b.select(b.compare("uno", x, x), y, result)
+        return b.select(b.compare("uno", y, y), x, result)
+
+    return emit
+
+
+def _divide(b: Builder, args: Sequence[Typed], dtype: DType) -> Value:
+    (x, _), (y, _) = args
+    if not x.type.is_float:
+        raise InternalError("division of integers is `floor_divide`")
+    return b.div(x, y)
+
+
+def _power(b: Builder, args: Sequence[Typed], dtype: DType) -> Value:
+    x, y = args[0][0], args[1][0]
+    if not x.type.is_float:
+        raise InternalError("powers of integers have no native code")
+    return vecmath.power(b, x, y)
+
+
+def _negative(b: Builder, args: Sequence[Typed], dtype: DType) -> Value:
+    x = args[0][0]
+    return b.neg(x) if x.type.is_float else b.op("sub", b.like(x, 0), x)
+
+
+def _abs(b: Builder, args: Sequence[Typed], dtype: DType) -> Value:
+    (x, kind), *_ = args
+    if x.type.is_float:
+        return b.unary("fabs", x)
+    if kind.kind != "int":
+        return x
+    return b.select(b.compare("slt", x, 0), b.op("sub", b.like(x, 0), x), x)
+
+
+def _sign(b: Builder, args: Sequence[Typed], dtype: DType) -> Value:
+    (x, kind), *_ = args
+    if x.type.is_float:
+        one = b.binary("copysign", b.like(x, 1.0), x)
+        return b.select(b.compare("one", x, 0.0), one, b.add(x, b.like(x, 0.0)))
+    positive = b.compare("ugt" if kind.kind == "uint" else "sgt", x, 0)
+    zero = b.like(x, 0)
+    other = zero if kind.kind == "uint" else b.select(
+        b.compare("slt", x, 0), b.like(x, -1), zero
+    )  # fmt: skip
+    return b.select(positive, b.like(x, 1), other)
+
+
+def _where(b: Builder, args: Sequence[Typed], dtype: DType) -> Value:
+    return b.select(args[0][0], args[1][0], args[2][0])
+
+
+def _truth(b: Builder, x: Value) -> Value:
+    if x.type.elem == "i1":
+        return x
+    return b.compare("une" if x.type.is_float else "ne", x, 0)
+
+
+def _logical(op: str) -> Emit:
+    return lambda b, args, _: b.op(op, _truth(b, args[0][0]), _truth(b, args[1][0]))
+
+
+def _logical_not(b: Builder, args: Sequence[Typed], dtype: DType) -> Value:
+    return b.op("xor", _truth(b, args[0][0]), True)
+
+
+def _bitwise(op: str) -> Emit:
+    return lambda b, args, _: b.op(op, args[0][0], args[1][0])
+
+
+def _bitwise_not(b: Builder, args: Sequence[Typed], dtype: DType) -> Value:
+    x = args[0][0]
+    return b.op("xor", x, True if x.type.elem == "i1" else -1)
+
+
+def _is(predicate: str, against: float) -> Emit:
+    """A question about the size of a float; integers are numbers, and finite."""
+
+    def emit(b: Builder, args: Sequence[Typed], dtype: DType) -> Value:
+        x = args[0][0]
+        if not x.type.is_float:
+            return b.const(x.type.mask, predicate == "one")
+        return b.compare(predicate, b.unary("fabs", x), against)
+
+    return emit
+
+
+def cast(b: Builder, x: Value, source: DType, dtype: DType) -> Value:
+    """A value as another element type."""
+    elem = element(dtype)
+    if dtype.name in ("float16", "bfloat16"):
+        to_odd = x.type.elem == "double" and dtype.name == "float16"
+        single = _rounded_to_odd(b, x) if to_odd else cast(b, x, source, float32)
+        if dtype.name == "float16":
+            return widen(b, narrow(b, single, dtype), dtype)
+        bits = _nearest_upper(b, single)
+        rounded = b.bits(b.op("and", bits, -0x10000), "float")
+        return b.select(b.compare("uno", single, single), single, rounded)
+    if elem == "i1":
+        return _truth(b, x)
+    if x.type.is_float:
+        if elem in ("float", "double"):
+            same = elem == x.type.elem
+            return x if same else b.cast("fptrunc" if elem == "float" else "fpext", x, elem)
+        return _float_to_int(b, x, elem)
+    if elem in ("float", "double"):
+        return b.cast("uitofp" if source.kind in ("uint", "bool") else "sitofp", x, elem)
+    to_bits = x.type.of(elem).bits
+    if to_bits == x.type.bits:
+        return x
+    if to_bits < x.type.bits:
+        return b.cast("trunc", x, elem)
+    return b.cast("zext" if source.kind in ("uint", "bool") else "sext", x, elem)
+
+
+def _rounded_to_odd(b: Builder, x: Value) -> Value:
+    """A double as a float whose last bit is set if it is inexact: to round it again then is to
+    round once. Without AVX512-FP16 there is no instruction from double to half.
+    """
+    near = b.cast("fptrunc", x, "float")
+    again, bits = b.cast("fpext", near, "double"), b.bits(near, "i32")
+    even = b.compare("eq", b.op("and", bits, 1), 0)
+    wrong = b.op("and", even, b.compare("one", again, x))
+    outside = b.compare("ogt", b.unary("fabs", again), b.unary("fabs", x))
+    odd = b.op("add", bits, b.select(outside, b.like(bits, -1), b.like(bits, 1)))
+    return b.bits(b.select(wrong, odd, bits), "float")
+
+
+def _float_to_int(b: Builder, x: Value, elem: str) -> Value:
+    wide = elem if elem in ("i32", "i64") else "i32"
+    limit = 2.0**31 if wide == "i32" else 2.0**63
+    inside = b.op("and", b.compare("oge", x, -limit), b.compare("olt", x, limit))
+    whole = b.cast("fptosi", b.select(inside, x, b.like(x, 0.0)), wide)
+    whole = b.select(inside, whole, b.like(whole, -int(limit)))
+    return whole if wide == elem else b.cast("trunc", whole, elem)
+
+
+def narrow(b: Builder, x: Value, dtype: DType) -> Value:
+    """A computed value as it lies in memory: fp16 and bf16 rounded once, bool as bytes."""
+    if dtype.name == "bool":
+        return b.cast("zext", x, "i8")
+    if dtype.name == "float16":
+        return b.cast("fptrunc", x, "half")
+    if dtype.name == "bfloat16":
+        rounded = b.op("lshr", _nearest_upper(b, x), 16)
+        quiet = b.op("or", b.op("lshr", b.bits(x, "i32"), 16), 0x40)
+        return b.cast("trunc", b.select(b.compare("uno", x, x), quiet, rounded), "i16")
+    return x
+
+
+def _nearest_upper(b: Builder, x: Value) -> Value:
+    """The bits of a number, of which the upper half is the nearest bfloat16."""
+    bits = b.bits(x, "i32")
+    even = b.op("add", b.op("and", b.op("lshr", bits, 16), 1), 0x7FFF)
+    return b.op("add", bits, even)
+
+
+def widen(b: Builder, x: Value, dtype: DType) -> Value:
+    """What lies in memory as it is computed with; the inverse of `narrow`."""
+    if dtype.name == "bool":
+        return b.compare("ne", x, 0)
+    if dtype.name == "float16":
+        return b.cast("fpext", x, "float")
+    if dtype.name == "bfloat16":
+        return b.bits(b.op("shl", b.cast("zext", x, "i32"), 16), "float")
+    return x
+
+
+def stored(dtype: DType) -> str:
+    """The LLVM type of an element in memory."""
+    special = {"bool": "i8", "float16": "half", "bfloat16": "i16"}
+    return special.get(dtype.name) or element(dtype)
+
+
+TABLE: Final[dict[str, Emit]] = {
+    "add": _arithmetic("fadd", "add"),
+    "subtract": _arithmetic("fsub", "sub"),
+    "multiply": _arithmetic("fmul", "mul"),
+    "divide": _divide,
+    "floor_divide": division.floor_divide,
+    "remainder": division.remainder,
+    "quotient": division.quotient,
+    "elementwise_pow": _power,
+    "maximum": _extremum("max"),
+    "minimum": _extremum("min"),
+    "fmax": _quiet_extremum("max"),
+    "fmin": _quiet_extremum("min"),
+    "copysign": lambda b, args, _: b.binary("copysign", args[0][0], args[1][0]),
+    "atan2": lambda b, args, _: inverse_functions.atan2(b, args[0][0], args[1][0]),
+    "negative": _negative,
+    "abs": _abs,
+    "sign": _sign,
+    "sqrt": _intrinsic("sqrt"),
+    "rsqrt": _math(vecmath.rsqrt),
+    "floor": _intrinsic("floor"),
+    "ceil": _intrinsic("ceil"),
+    "trunc": _intrinsic("trunc"),
+    "round": _intrinsic("roundeven"),
+    "exp": _math(vecmath.exp),
+    "expm1": _math(vecmath.expm1),
+    "log": _math(vecmath.log),
+    "log1p": _math(vecmath.log1p),
+    "sin": _math(vecmath.sin),
+    "cos": _math(vecmath.cos),
+    "tanh": _math(vecmath.tanh),
+    "sigmoid": _math(vecmath.sigmoid),
+    "erf": _math(vecmath.erf),
+    "tanh_of_cubic": _math(vecmath.tanh_of_cubic),
+    "erf_of_root": _math(vecmath.erf_of_root),
+    **{
+        function.__name__: _math(function)
+        for function in (
+            inverse_functions.tan,
+            inverse_functions.asin,
+            inverse_functions.acos,
+            inverse_functions.atan,
+            inverse_functions.sinh,
+            inverse_functions.cosh,
+        )
+    },
+    "asinh": _math(inverse_functions.asinh),
+    "acosh": _math(inverse_functions.acosh),
+    "atanh": _math(inverse_functions.atanh),
+    "log2": _math(log_bases.log2),
+    "log10": _math(log_bases.log10),
+    "equal": _compare("oeq", "eq"),
+    "not_equal": _compare("une", "ne"),
+    "less_than": _compare("olt", "slt"),
+    "less_equal": _compare("ole", "sle"),
+    "greater_than": _compare("ogt", "sgt"),
+    "greater_equal": _compare("oge", "sge"),
+    "logical_and": _logical("and"),
+    "logical_or": _logical("or"),
+    "logical_xor": _logical("xor"),
+    "logical_not": _logical_not,
+    "bitwise_and": _bitwise("and"),
+    "bitwise_or": _bitwise("or"),
+    "bitwise_xor": _bitwise("xor"),
+    "bitwise_not": _bitwise_not,
+    "isnan": _is("uno", 0.0),
+    "isinf": _is("oeq", math.inf),
+    "isfinite": _is("one", math.inf),
+    "where": _where,
+    "cast": lambda b, args, dtype: cast(b, *args[0], dtype),
+}

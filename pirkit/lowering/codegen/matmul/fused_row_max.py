@@ -1,0 +1,188 @@
+"""The largest element in a row of a product, found while its tiles are in registers.
+
+Where the first sweep of a kernel does nothing but find it, as in softmax, the sweep is not written:
+each tile of the product notes a vector of largest elements for its rows, and what is left to do
+is to fold its lanes. A positive factor between product and fold is applied to the result: rounding
+keeps the order, so the bits are those of the sweep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import inf, prod
+from typing import Final
+
+from pirkit.lowering.codegen.emit.routines import Routines
+from pirkit.lowering.codegen.emit.vector_emit import reduce_lanes
+from pirkit.lowering.codegen.ir.llvm_text import I64, PTR, Builder, Value
+from pirkit.lowering.codegen.ir.loopnest import (
+    Compute,
+    Constant,
+    Kernel,
+    Load,
+    LoopPhase,
+    Operand,
+    Reduce,
+    Statement,
+    defines,
+    reads,
+    renamed,
+    saved_values,
+)
+from pirkit.lowering.codegen.matmul.macrokernel import TileShape, read_vector, write_vector
+from pirkit.lowering.codegen.matmul.row_block_plan import (
+    RowBlocks,
+    RowGemm,
+    RowNest,
+    RowStep,
+    ScratchRows,
+    runs_by_rows,
+    tile_shape,
+    with_scratch_strides,
+)
+from pirkit.runtime.native.target import Target
+
+_MIN_COLUMNS: Final = 1 << 22
+"""Elements of a product from which it pays to compile tiles of its own."""
+
+
+def with_row_max(group: RowBlocks, max_depth: int, target: Target) -> RowBlocks:
+    """The group with products that find the largest elements, where sums have ``max_depth``
+    terms."""
+    for number, step in enumerate(group.steps):
+        if isinstance(step, RowNest):
+            group = _with_one_row_max(group, number, step, max_depth, target)
+    return group
+
+
+def _with_one_row_max(
+    group: RowBlocks, number: int, step: RowNest, max_depth: int, target: Target
+) -> RowBlocks:
+    found = _max_phase(step.kernel)
+    if found is None:
+        return group
+    loaded, lines = found
+    source, operand = step.operands[loaded.operand], step.kernel.operands[loaded.operand]
+    made = _producing_gemm(group, number, source)
+    if made is None or not isinstance(source, ScratchRows) or operand.dtype is not group.dtype:
+        return group
+    product, columns = made
+    if prod(group.batch) * group.rows * columns < _MIN_COLUMNS:
+        return group
+    if (
+        product.depth > max_depth
+        or product.row_max
+        or not _is_contiguous_row(step.kernel, operand, columns)
+    ):
+        return group
+    shape = tile_shape(group.dtype, target)
+    vectors, outer = shape.lanes * operand.dtype.itemsize, step.kernel.outer
+    strides = tuple([prod(outer[k + 1 :]) * vectors for k in range(len(outer))])
+    kernel = replace(
+        step.kernel,
+        operands=(
+            *step.kernel.operands,
+            Operand(operand.dtype, strides, (0,), prod(outer) * vectors),
+        ),
+        loop_phases=(
+            LoopPhase((), (*lines, *step.kernel.loop_phases[0].after)),
+            *step.kernel.loop_phases[1:],
+        ),
+    )
+    tile, tiles = ScratchRows(len(group.tiles)), (*group.tiles, shape.lanes)
+    nest = RowNest(kernel, (*step.operands, tile))
+    if not runs_by_rows(
+        with_scratch_strides(nest, tiles, shape), prod(group.batch) * group.rows, target
+    ):
+        return group
+    now: dict[RowStep, RowStep] = {step: nest, product: replace(product, row_max=tile)}
+    return replace(group, steps=tuple([now.get(s, s) for s in group.steps]), tiles=tiles)
+
+
+def _max_phase(kernel: Kernel) -> tuple[Load, list[Statement]] | None:
+    """What a first sweep loads, if it only finds the largest; and what makes that of an element."""
+    body = kernel.loop_phases[0].body
+    loads = [s for s in body if isinstance(s, Load)]
+    reductions = [s for s in body if isinstance(s, Reduce)]
+    if len(loads) != 1 or len(reductions) != 1 or reductions[0].kind != "max" or reads(loads[0]):
+        return None
+    numbers = {s.name: float(s.value) for s in body if isinstance(s, Constant)}
+    value = loads[0].name
+    for s in body:
+        match s:
+            case Load() | Constant():
+                continue
+            case Compute(name, "multiply", (x, y)) if value in (x, y):
+                if not 0 < numbers.get(y if x == value else x, 0) < inf:
+                    return None
+                value = name
+            case Reduce(_, _, of) if of == value:
+                continue
+            case _:
+                return None
+    if saved_values(kernel) and not {defines(s) for s in body}.isdisjoint(saved_values(kernel)):
+        return None
+    given = replace(loads[0], operand=len(kernel.operands))
+    lines = [given if s is loads[0] else s for s in body if s is not reductions[0]]
+    found = [renamed(s, lambda n: reductions[0].name if n == value else n) for s in lines]
+    return loads[0], found
+
+
+def _producing_gemm(group: RowBlocks, nest: int, source: object) -> tuple[RowGemm, int] | None:
+    """The product that makes a tile which nothing else writes, and the columns of the tile."""
+    made: list[RowGemm] = []
+    for number, s in enumerate(group.steps):
+        if isinstance(s, RowNest):
+            if number != nest and source in s.operands:
+                return None
+        elif s.out == source:
+            if not isinstance(s, RowGemm) or number > nest:
+                return None
+            made.append(s)
+    if len(made) != 1 or not isinstance(source, ScratchRows):
+        return None
+    return made[0], group.tiles[source.number]
+
+
+def _is_contiguous_row(kernel: Kernel, operand: Operand, columns: int) -> bool:
+    """Whether an operand is a row of so many elements, side by side."""
+    size, outer = operand.dtype.itemsize, kernel.outer
+    dense = tuple([prod(outer[k + 1 :]) * columns * size for k in range(len(outer))])
+    return (
+        kernel.inner == (columns,)
+        and (operand.inner, operand.offset) == ((size,), 0)
+        and all(e == 1 or a == d for e, a, d in zip(outer, operand.outer, dense, strict=True))
+    )
+
+
+def init_row_max(made: Routines, shape: TileShape, stride: int) -> str:
+    """The function ``(row_max, count)``: what is noted for rows before the first tile."""
+
+    def write(b: Builder) -> None:
+        def row(number: Value, _: list[Value]) -> Sequence[Value]:
+            place = b.at(Value("%largest", PTR), b.times(number, stride))
+            write_vector(b, b.const(shape.vector, -inf), place, shape.dtype.itemsize, None)
+            return []
+
+        b.loop(0, Value("%count", I64), 1, [], row)
+
+    return made.add(("begin largest", shape, stride), "ptr %largest, i64 %count", write)
+
+
+def end_row_max(made: Routines, shape: TileShape, stride: int) -> str:
+    """The function ``(row_max, count)``: the first lane of each row becomes its largest element."""
+    size = shape.dtype.itemsize
+
+    def write(b: Builder) -> None:
+        def row(number: Value, _: list[Value]) -> Sequence[Value]:
+            place = b.at(Value("%largest", PTR), b.times(number, stride))
+            vector = read_vector(b, shape.vector, place, size, None)
+            b.emit_void(
+                f"store {reduce_lanes(b, 'max', vector, shape.dtype)}, {place}, align {size}"
+            )
+            return []
+
+        b.loop(0, Value("%count", I64), 1, [], row)
+
+    return made.add(("end largest", shape, stride), "ptr %largest, i64 %count", write)

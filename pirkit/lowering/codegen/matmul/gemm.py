@@ -1,0 +1,325 @@
+"""Products of matrices as native functions, blocked for the caches and shared among threads.
+
+The result is made in blocks of rows and columns, each by one thread: a part of B is packed into
+panels, then rows of A, as many as the L2 cache holds, are swept over them, for some of the depth at
+a time. An element is a sum of sums over these depths, always in the same order: its bits depend on
+the depth of the product, not on the blocks or the threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Final
+
+from pirkit.lowering.codegen.emit.batch_compile import Draft, function_of
+from pirkit.lowering.codegen.emit.compile import key_of
+from pirkit.lowering.codegen.emit.generate import PARAMETERS, SYMBOL, emit_prologue
+from pirkit.lowering.codegen.emit.routines import Routines
+from pirkit.lowering.codegen.emit.vector_emit import address_at, argument, split_index
+from pirkit.lowering.codegen.ir.llvm_text import I64, PTR, Builder, Value
+from pirkit.lowering.codegen.matmul.macrokernel import (
+    PackSource,
+    Strides,
+    TileShape,
+    panel_loop,
+    tile_shape_for,
+)
+from pirkit.lowering.codegen.matmul.panel_packing import (
+    copied_row_bytes,
+    copy_function,
+    divisibility,
+    pack_function,
+)
+from pirkit.runtime.dtype import DType
+from pirkit.runtime.native.function import Code, NativeFunction
+from pirkit.runtime.native.pool import thread_count
+from pirkit.runtime.native.target import Target, host
+
+MAX_DEPTH: Final = 768
+"""Most elements of a sum that is made at once: C is read and written once for so many."""
+_MAX_COLUMNS: Final = 1024
+"""Columns of panels that are held at a time."""
+_PACKING: Final = 10
+"""What packing an element costs, in multiplications."""
+_FAR_ROWS: Final = 2048
+"""Rows that lie a multiple of this apart push each other out of the caches."""
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixBatch:
+    """Matrices of an operand: bytes from one to the next along each axis of the batch, and in
+    one."""
+
+    batch: tuple[int, ...]
+    strides: Strides
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Gemm:
+    """``c = a b``, of ``rows`` by ``columns``, for each point of the batch.
+
+    Elements of b lie side by side along one of its axes, those of a as well, and those of c along
+    rows. Operands are a, b, c.
+    """
+
+    batch: tuple[int, ...]
+    rows: int
+    columns: int
+    depth: int
+    dtype: DType
+    a: MatrixBatch
+    b: MatrixBatch
+    c: MatrixBatch
+
+    @property
+    def multiplications(self) -> int:
+        return prod(self.batch) * self.rows * self.columns * self.depth
+
+
+@dataclass(frozen=True, slots=True)
+class Blocking:
+    """How much of a product is done at once: a block of the result, and how deep.
+
+    ``inner`` rows of a block are swept over all its panels before the next ones are.
+    """
+
+    rows: int
+    columns: int
+    depth: int
+    inner: int
+
+
+def copies_transposed_a(p: Gemm) -> bool:
+    """Whether rows of a turned A push each other out of the caches, and are read in a copy.
+
+    Where A is not turned, a tile reads whole lines of it and needs none of them for long.
+    """
+    row, column = p.a.strides
+    return row == p.dtype.itemsize and column != row and column % _FAR_ROWS == 0
+
+
+def blocking(p: Gemm, shape: TileShape, target: Target, threads: int) -> Blocking:
+    """The blocks that cost least; their depth follows from that of the product alone."""
+    depth = -(-p.depth // -(-p.depth // MAX_DEPTH))
+    rows, columns = min(
+        _candidates(p, shape, threads), key=lambda block: _estimated_time(p, *block, threads)
+    )
+    fitting = target.l2_bytes // 2 // (depth * p.dtype.itemsize)
+    inner = _even_blocks(rows, max(fitting // shape.rows, 4) * shape.rows, shape.rows)
+    return Blocking(rows, columns, depth, inner)
+
+
+def _candidates(p: Gemm, shape: TileShape, threads: int) -> Iterator[tuple[int, int]]:
+    """Rows and columns of blocks, so many that each thread has one to four."""
+    widest = _even_blocks(p.columns, _MAX_COLUMNS, shape.columns)
+    yield _even_blocks(p.rows, p.rows, shape.rows), widest
+    if threads == 1:
+        return
+    for parts in range(-(-p.columns // widest), min(8 * threads, -(-p.columns // 64)) + 1):
+        columns = _even_blocks(p.columns, -(-p.columns // parts), shape.columns)
+        across = prod(p.batch) * -(-p.columns // columns)
+        for per_thread in range(1, 5):
+            down = -(-threads * per_thread // across)
+            yield _even_blocks(p.rows, -(-p.rows // down), shape.rows), columns
+
+
+def _estimated_time(p: Gemm, rows: int, columns: int, threads: int) -> float:
+    """The time of the thread that has most to do; few blocks are hard to share evenly."""
+    count = _block_counts(p, rows, columns)
+    packing = _PACKING / rows + copies_transposed_a(p) * _PACKING / columns
+    uneven = 1 + 0.1 * threads / count if threads > 1 else 1
+    return -(-count // threads) * rows * columns * (1 + packing) * uneven
+
+
+def _block_counts(p: Gemm, rows: int, columns: int) -> int:
+    return prod(p.batch) * -(-p.rows // rows) * -(-p.columns // columns)
+
+
+def _even_blocks(extent: int, max_block: int, unit: int) -> int:
+    """Pieces of an extent that are about equal: multiples of a unit, about ``max_block`` long."""
+    block_count = -(-extent // max(max_block, unit))
+    return -(-extent // block_count // unit) * unit
+
+
+@dataclass(frozen=True, slots=True)
+class GemmModule:
+    """The text of a module with one kernel (see `generate.Generated`)."""
+
+    text: str
+    blocks: int
+    scratch: int
+    work: int
+
+
+def native_gemm(p: Gemm) -> NativeFunction:
+    """The function of a product of matrices, with a, b and c for operands."""
+    threads = thread_count()
+    return function_of(key_of((p, threads), host()), lambda: gemm_draft(p, host(), threads))
+
+
+def gemm_draft(p: Gemm, target: Target, threads: int) -> Draft:
+    """The function of a product for so many threads, not yet compiled."""
+    made = generate_gemm(p, target, threads)
+    sizes = (p.a.size, p.b.size, p.c.size)
+    return Draft(made.text, Code(b"", SYMBOL, made.blocks, made.scratch, made.work, sizes))
+
+
+def generate_gemm(p: Gemm, target: Target, threads: int) -> GemmModule:
+    """The module of a product."""
+    shape = tile_shape_for(p.dtype, target)
+    block_sizes = blocking(p, shape, target, threads)
+    made = Routines()
+    b = made.builder()
+    writer = _Writer(p, shape, block_sizes, made, b)
+    writer.emit()
+    made.define(f"void @{SYMBOL}({PARAMETERS})", b, emit_prologue(3, writer.scratch))
+    blocks = _block_counts(p, block_sizes.rows, block_sizes.columns)
+    work = int(p.multiplications / shape.lanes / 3)
+    return GemmModule(made.text(), blocks, writer.scratch, work)
+
+
+class _Writer:
+    def __init__(
+        self, p: Gemm, shape: TileShape, block_sizes: Blocking, made: Routines, b: Builder
+    ) -> None:  # fmt: skip
+        self.p, self.shape, self.block_sizes, self.made, self.b = p, shape, block_sizes, made, b
+        size = p.dtype.itemsize
+        self.panels = shape.panels_bytes(block_sizes.depth, block_sizes.columns)
+        self.copies_a = copies_transposed_a(p)
+        self.copied_row = copied_row_bytes(shape, block_sizes.inner)
+        self.scratch = self.panels + self.copies_a * self.copied_row * block_sizes.depth
+        self.a_strides: Strides = (size, self.copied_row) if self.copies_a else p.a.strides
+
+    def emit(self) -> None:
+        p, b, block_sizes = self.p, self.b, self.block_sizes
+        pointers = [argument(b, k) for k in range(3)]
+        across = -(-p.columns // block_sizes.columns)
+        down = -(-p.rows // block_sizes.rows)
+
+        def block(number: Value, _: list[Value]) -> Sequence[Value]:
+            *batch, column_block, row_block = split_index(b, number, [*p.batch, across, down])
+            bases = [
+                address_at(b, pointer, m.batch, batch)
+                for pointer, m in zip(pointers, (p.a, p.b, p.c), strict=True)
+            ]
+            row, column = (
+                b.times(row_block, block_sizes.rows),
+                b.times(column_block, block_sizes.columns),
+            )
+            rows = self._remaining(p.rows, row, block_sizes.rows)
+            columns = self._remaining(p.columns, column, block_sizes.columns)
+            a = b.at(bases[0], b.times(row, p.a.strides[0]))
+            other = b.at(bases[1], b.times(column, p.b.strides[1]))
+            c = b.at(
+                bases[2], b.plus(b.times(row, p.c.strides[0]), b.times(column, p.c.strides[1]))
+            )
+            self._depths(a, other, c, rows, columns)
+            return []
+
+        b.loop(Value("%lo", I64), Value("%hi", I64), 1, [], block)
+
+    def _remaining(self, extent: int, first: Value, max_block: int) -> Value:
+        b = self.b
+        if extent % max_block == 0:
+            return Value(str(max_block), I64)
+        return self._clamped(max_block, b.emit(I64, f"sub i64 {extent}, {first.text}"))
+
+    def _clamped(self, max_block: int, left: Value) -> Value:
+        return self.b.binary("smin", Value(str(max_block), I64), left)
+
+    def _depths(self, a: Value, other: Value, c: Value, rows: Value, columns: Value) -> None:
+        p, b, step, inner = self.p, self.b, self.block_sizes.depth, self.block_sizes.inner
+
+        def depths(k: Value, _: list[Value]) -> Sequence[Value]:
+            block_depth = self._remaining(p.depth, k, step)
+            fresh = b.compare("eq", k, 0)
+            left = b.at(a, b.times(k, p.a.strides[1]))
+            column_block = b.at(other, b.times(k, p.b.strides[0]))
+
+            def row_chunk(first: Value, _: list[Value]) -> Sequence[Value]:
+                here = b.at(left, b.times(first, p.a.strides[0]))
+                c_block = b.at(c, b.times(first, p.c.strides[0]))
+                count = self._clamped(inner, b.emit(I64, f"sub {rows}, {first.text}"))
+                if self.copies_a:
+                    here = self._copied_rows(here, count, block_depth)
+                self._panels(
+                    here, column_block, c_block, (count, columns, block_depth), fresh, first
+                )
+                return []
+
+            b.loop(0, rows, inner, [], row_chunk)
+            return []
+
+        b.loop(0, p.depth, step, [], depths)
+
+    def _panels(
+        self, left: Value, column_block: Value, c: Value, extents: tuple[Value, Value, Value],
+        fresh: Value, row: Value,
+    ) -> None:  # fmt: skip
+        """Some rows times all panels, which are packed when the first rows meet them."""
+        p, b, shape, made, step = self.p, self.b, self.shape, self.made, self.block_sizes.depth
+        rows, columns, block_depth = extents
+        rest = (p.rows % shape.rows, p.columns % shape.columns)
+        tiles = max(1, self.block_sizes.inner // shape.rows)
+        packs = p.b.strides[1] == p.dtype.itemsize and self._fewest() >= shape.rows
+        again, anew = (
+            panel_loop(
+                made,
+                shape,
+                self.a_strides,
+                step,
+                p.c.strides[0],
+                rest,
+                source,
+                accumulates=p.depth > step,
+            )
+            for source in (None, PackSource(p.b.strides, tiles, packs))
+        )
+        is_first = b.compare("eq", row, 0)
+        is_later = b.compare("ne", row, 0)
+
+        def panel(number: Value, _: list[Value]) -> Sequence[Value]:
+            column = b.times(number, shape.columns)
+            held = b.at(Value("%scratch", PTR), b.times(number, shape.panel_bytes(step)))
+            c_block = b.at(c, b.times(column, p.c.strides[1]))
+            row_chunk = self._remaining_columns(columns, column)
+            given = f"{left}, {held}, {c_block}, {rows}, {row_chunk}, {block_depth}, {fresh}"
+
+            def first() -> Sequence[Value]:
+                source = b.at(column_block, b.times(column, p.b.strides[1]))
+                if not packs:
+                    even = divisibility(shape, p.columns, p.depth, step)
+                    pack = pack_function(made, shape, p.b.strides, step, even)
+                    b.emit_void(f"call void @{pack}({source}, {held}, {block_depth}, {row_chunk})")
+                b.emit_void(f"call void @{anew}({given}, {source})")
+                return []
+
+            def later() -> Sequence[Value]:
+                b.emit_void(f"call void @{again}({given})")
+                return []
+
+            b.branch(is_first, first)
+            b.branch(is_later, later)
+            return []
+
+        panels = b.emit(I64, f"udiv {b.plus(columns, shape.columns - 1)}, {shape.columns}")
+        b.loop(0, panels, 1, [], panel)
+
+    def _fewest(self) -> int:
+        """Rows of the smallest block."""
+        return self.p.rows % self.block_sizes.rows or self.block_sizes.rows
+
+    def _remaining_columns(self, columns: Value, column: Value) -> Value:
+        if self.p.columns % self.shape.columns == 0:
+            return Value(str(self.shape.columns), I64)
+        return self._clamped(self.shape.columns, self.b.emit(I64, f"sub {columns}, {column.text}"))
+
+    def _copied_rows(self, left: Value, rows: Value, block_depth: Value) -> Value:
+        b = self.b
+        c_block = b.at(Value("%scratch", PTR), self.panels)
+        copy = copy_function(self.made, self.shape, self.p.a.strides[1], self.copied_row)
+        b.emit_void(f"call void @{copy}({left}, {c_block}, {block_depth}, {rows})")
+        return c_block

@@ -1,0 +1,85 @@
+"""The innermost loop of products: a tile of sums in registers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pirkit.lowering.codegen.ir.llvm_text import Builder, Type, Value
+from pirkit.lowering.codegen.math.primitives import element
+from pirkit.runtime.dtype import DType
+from pirkit.runtime.native.target import Target
+
+MAX_ROWS: Final = 14
+MAX_VECTORS: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class TileOperand:
+    """What a tile reads: an address, the bytes from there to its elements and between steps.
+
+    There is a step for each of the nested loops over the terms of the sums.
+    """
+
+    address: Value
+    places: Sequence[int]
+    steps: Sequence[int]
+
+
+def fits_registers(rows: int, vectors: int, target: Target) -> bool:
+    """Whether a tile and what it reads find room in the registers."""
+    registers = 32 if target.vector_bits == 512 or not target.x86 else 16
+    return rows * vectors + vectors + 1 < registers
+
+
+def estimated_cost(rows: int, vectors: int) -> float:
+    """How long a product takes: reads, and sums too few to hide what adding takes."""
+    reads = (rows + vectors) / (rows * vectors)
+    return max(8 / (rows * vectors), 0.9 + 0.2 * reads)
+
+
+def multiply_accumulate(
+    b: Builder,
+    dtype: DType,
+    lanes: int,
+    factors: TileOperand,
+    panel: TileOperand,
+    sums: Sequence[Value],
+    counts: Sequence[Value],
+) -> None:
+    """Add products to a tile of sums in memory, whose vectors are at ``sums``, row by row.
+
+    ``factors`` has an element for each row, ``panel`` has vectors. ``counts`` are the terms, by
+    nested loop. Products are added in order, each rounded once together with its sum.
+    """
+    scalar = Type(element(dtype))
+    vector = Type(scalar.elem, lanes)
+    loaded_sums = [b.emit(vector, f"load {vector}, {p}, align {dtype.itemsize}") for p in sums]
+
+    def terms(left: Value, right: Value, axis: int, carried: Sequence[Value]) -> Sequence[Value]:
+        if axis == len(counts):
+            return products(left, right, carried)
+
+        def step(k: Value, inner: list[Value]) -> Sequence[Value]:
+            next_factor = b.at(left, b.times(k, factors.steps[axis]))
+            return terms(next_factor, b.at(right, b.times(k, panel.steps[axis])), axis + 1, inner)
+
+        return b.loop(0, counts[axis], 1, carried, step)
+
+    def products(left: Value, right: Value, carried: Sequence[Value]) -> Sequence[Value]:
+        result: list[Value] = []
+        vectors = [
+            b.emit(vector, f"load {vector}, {b.at(right, at)}, align {dtype.itemsize}")
+            for at in panel.places
+        ]
+        for row, at in enumerate(factors.places):
+            one = b.emit(scalar, f"load {scalar}, {b.at(left, at)}, align {dtype.itemsize}")
+            broadcast = b.splat(one, lanes)
+            for k, other in enumerate(vectors):
+                result.append(b.muladd(broadcast, other, carried[row * len(vectors) + k]))
+        return result
+
+    found = terms(factors.address, panel.address, 0, loaded_sums)
+    for value, p in zip(found, sums, strict=True):
+        b.emit_void(f"store {value}, {p}, align {dtype.itemsize}")

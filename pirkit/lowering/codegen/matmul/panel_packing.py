@@ -1,0 +1,231 @@
+"""Copies of factors of products: panels, rows that do not meet in the caches, rows times a number.
+
+`pack_function` copies a part of B into panels, `copy_function` a part of A to where rows do not
+push each other
+out of the cache, and `scale_function` multiplies rows. All are functions of a module, as in
+`macrokernel.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from pirkit.lowering.codegen.emit.routines import Routines
+from pirkit.lowering.codegen.emit.scratch import LINE
+from pirkit.lowering.codegen.emit.transpose_tile import transposed
+from pirkit.lowering.codegen.emit.vector_emit import tail_mask
+from pirkit.lowering.codegen.ir.llvm_text import I64, PTR, Builder, Type, Value
+from pirkit.lowering.codegen.matmul.macrokernel import (
+    Strides,
+    TileShape,
+    prefetch_bytes,
+    read_vector,
+    write_vector,
+)
+
+_PREFETCH_ROWS = 4
+"""Rows ahead that are asked for while one is copied."""
+_MASKS_ARE_FREE = 64
+"""Bytes of a vector from which it is read with a mask as fast as without."""
+
+
+def divisibility(shape: TileShape, columns: int, *depths: int) -> tuple[bool, bool]:
+    """Whether all depths of parts of B fill vectors, and its columns fill panels."""
+    return all(d % shape.lanes == 0 for d in depths), columns % shape.columns == 0
+
+
+def pack_function(
+    made: Routines, shape: TileShape, b_strides: Strides, depth: int, divisible: tuple[bool, bool],
+    scales: int = 0,
+) -> str:  # fmt: skip
+    """The function ``(b, panels, k, n)``: k by n elements of B into panels of ``depth`` rows.
+
+    One of the strides is that of an element. Columns beyond n in the last panel are of no use.
+    ``divisible`` says whether k is a multiple of vectors, and n one of panels. With ``scales`` B
+    is in
+    rows, which are multiplied by what a last parameter has for each, so many bytes apart.
+    """
+    size = shape.dtype.itemsize
+
+    def write(b: Builder) -> None:
+        if b_strides[1] == size:
+            _pack_rows(b, shape, b_strides[0], depth, divisible[1], scales)
+        else:
+            _pack_columns(b, shape, b_strides[1], depth, divisible)
+
+    parameters = "ptr %b, ptr %panels, i64 %k, i64 %n" + (", ptr %factors" if scales else "")
+    return made.add(("pack", shape, b_strides, depth, divisible, scales), parameters, write)
+
+
+def _pack_rows(
+    b: Builder, shape: TileShape, row: int, depth: int, divisible: bool, scales: int
+) -> None:  # fmt: skip
+    """B lies in rows: pieces of them as long as a panel is wide."""
+    size, lanes, vector = shape.dtype.itemsize, shape.lanes, shape.vector
+    width = shape.columns * size
+    n = Value("%n", I64)
+    full = b.emit(I64, f"udiv {n}, {shape.columns}")
+    rest = Value("0", I64) if divisible else b.emit(I64, f"urem {n}, {shape.columns}")
+
+    def line(number: Value, _: list[Value]) -> Sequence[Value]:
+        here = b.at(Value("%b", PTR), b.times(number, row))
+        there = b.at(Value("%panels", PTR), b.times(number, width))
+        factor = _row_scale(b, shape, number, scales) if scales else None
+
+        def part(panel: Value, left: Value | None) -> None:
+            base = b.at(here, b.times(panel, width))
+            dest = b.at(there, b.times(panel, shape.panel_bytes(depth)))
+            for v in range(shape.vectors):
+                mask = None
+                if left is not None:
+                    mask = b.compare(
+                        "slt", _lane_offsets(b, v * lanes, lanes), b.splat(left, lanes)
+                    )
+                value = read_vector(b, vector, b.at(base, v * lanes * size), size, mask)
+                value = value if factor is None else b.mul(value, factor)
+                write_vector(b, value, b.at(dest, v * lanes * size), size, None)
+
+        def whole(panel: Value, _: list[Value]) -> Sequence[Value]:
+            part(panel, None)
+            return []
+
+        def ragged() -> Sequence[Value]:
+            part(full, rest)
+            return []
+
+        b.loop(0, full, 1, [], whole)
+        b.branch(b.compare("ne", rest, 0), ragged)
+        return []
+
+    b.loop(0, Value("%k", I64), 1, [], line)
+
+
+def _pack_columns(
+    b: Builder, shape: TileShape, column: int, depth: int, divisible: tuple[bool, bool]
+) -> None:  # fmt: skip
+    """B lies in columns: squares of them are turned."""
+    size, lanes, vector = shape.dtype.itemsize, shape.lanes, shape.vector
+    k, n = Value("%k", I64), Value("%n", I64)
+    last = b.emit(I64, f"sub {n}, 1")
+    panel_count = b.emit(I64, f"udiv {b.plus(n, shape.columns - 1)}, {shape.columns}")
+
+    def columns(number: Value, _: list[Value]) -> Sequence[Value]:
+        first = b.times(number, lanes)
+        if divisible[1]:
+            start = b.at(Value("%b", PTR), b.times(first, column))
+            starts = [b.at(start, j * column) for j in range(lanes)]
+        else:
+            clamped_rows = [b.binary("smin", b.plus(first, j), last) for j in range(lanes)]
+            starts = [b.at(Value("%b", PTR), b.times(line, column)) for line in clamped_rows]
+        panel = b.emit(I64, f"udiv {number}, {shape.vectors}")
+        vector_in_panel = b.emit(I64, f"urem {number}, {shape.vectors}")
+        dest = b.at(Value("%panels", PTR), b.times(panel, shape.panel_bytes(depth)))
+        dest = b.at(dest, b.times(vector_in_panel, lanes * size))
+
+        def square(at: Value, mask: Value | None) -> None:
+            offset = b.times(at, size)
+            lines = [read_vector(b, vector, b.at(s, offset), size, mask) for s in starts]
+            place = b.at(dest, b.times(at, shape.columns * size))
+            for j, value in enumerate(transposed(b, lines)):
+                write_vector(b, value, b.at(place, j * shape.columns * size), size, None)
+
+        def masked(at: Value, _: list[Value]) -> Sequence[Value]:
+            square(at, tail_mask(b, lanes, b.emit(I64, f"sub {k}, {at.text}")))
+            return []
+
+        if lanes * size == _MASKS_ARE_FREE and not divisible[0]:
+            b.loop(0, k, lanes, [], masked)
+        else:
+            _by_vectors(b, k, lanes, divisible[0], square)
+        return []
+
+    b.loop(0, b.times(panel_count, shape.vectors), 1, [], columns)
+
+
+def copy_function(made: Routines, shape: TileShape, from_row: int, to_row: int) -> str:
+    """The function ``(from, to, rows, length)``: rows of so many elements, side by side."""
+    size, lanes, vector = shape.dtype.itemsize, shape.lanes, shape.vector
+
+    def write(b: Builder) -> None:
+        length = Value("%length", I64)
+
+        def line(number: Value, _: list[Value]) -> Sequence[Value]:
+            here = b.at(Value("%from", PTR), b.times(number, from_row))
+            there = b.at(Value("%to", PTR), b.times(number, to_row))
+
+            def copy_vector(at: Value, mask: Value | None) -> None:
+                address = b.at(here, b.times(at, size))
+                prefetch_bytes(b, b.at(address, _PREFETCH_ROWS * from_row), lanes * size)
+                value = read_vector(b, vector, address, size, mask)
+                write_vector(b, value, b.at(there, b.times(at, size)), size, None)
+
+            _by_vectors(b, length, lanes, False, copy_vector)
+            return []
+
+        b.loop(0, Value("%rows", I64), 1, [], line)
+
+    parameters = "ptr %from, ptr %to, i64 %rows, i64 %length"
+    return made.add(("copy", shape, from_row, to_row), parameters, write)
+
+
+def scale_function(made: Routines, shape: TileShape, row: int, scales: int) -> str:
+    """The function ``(rows, scales, count, length)``: rows times what is there for each of them.
+
+    Rows are ``row`` bytes apart, and ``scales`` what they are multiplied by.
+    """
+    size, vector = shape.dtype.itemsize, shape.vector
+
+    def write(b: Builder) -> None:
+        def line(number: Value, _: list[Value]) -> Sequence[Value]:
+            here = b.at(Value("%rows", PTR), b.times(number, row))
+            factor = _row_scale(b, shape, number, scales)
+
+            def copy_vector(at: Value, mask: Value | None) -> None:
+                address = b.at(here, b.times(at, size))
+                value = b.mul(read_vector(b, vector, address, size, mask), factor)
+                write_vector(b, value, address, size, mask)
+
+            _by_vectors(b, Value("%length", I64), shape.lanes, False, copy_vector)
+            return []
+
+        b.loop(0, Value("%count", I64), 1, [], line)
+
+    parameters = "ptr %rows, ptr %factors, i64 %count, i64 %length"
+    return made.add(("scale", shape, row, scales), parameters, write)
+
+
+def _row_scale(b: Builder, shape: TileShape, number: Value, stride: int) -> Value:
+    scalar, size = Type(shape.vector.elem), shape.dtype.itemsize
+    place = b.at(Value("%factors", PTR), b.times(number, stride))
+    return b.splat(b.emit(scalar, f"load {scalar}, {place}, align {size}"), shape.lanes)
+
+
+def _by_vectors(
+    b: Builder, length: Value, lanes: int, divisible: bool,
+    body: Callable[[Value, Value | None], None],
+) -> None:  # fmt: skip
+    """``body(first, mask)`` for all vectors of a length; only one that is not full has a mask."""
+
+    def whole(at: Value, _: list[Value]) -> Sequence[Value]:
+        body(at, None)
+        return []
+
+    left = Value("0", I64) if divisible else b.emit(I64, f"urem {length}, {lanes}")
+    full = b.emit(I64, f"sub {length}, {left.text}")
+
+    def last() -> Sequence[Value]:
+        body(full, tail_mask(b, lanes, left))
+        return []
+
+    b.loop(0, full, lanes, [], whole)
+    b.branch(b.compare("ne", left, 0), last)
+
+
+def copied_row_bytes(shape: TileShape, length: int) -> int:
+    """Bytes between copied rows: whole vectors, and rows do not meet in one set of the cache."""
+    return -(-length // shape.lanes) * shape.lanes * shape.dtype.itemsize + LINE
+
+
+def _lane_offsets(b: Builder, first: int, lanes: int) -> Value:
+    panel_count = Type("i64", lanes)
+    return Value("<" + ", ".join(f"i64 {first + k}" for k in range(lanes)) + ">", panel_count)

@@ -1,0 +1,66 @@
+"""What blocks of rows ask memory for while they multiply: what the next ones will read.
+
+Tiles of a product ask for some lines each, so memory works all the time: the rows of the next
+block, and of the right factor of the next matrix a part in each block of this one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from pirkit.lowering.codegen.emit.scratch import LINE
+from pirkit.lowering.codegen.matmul.macrokernel import Strides, TileShape
+from pirkit.lowering.codegen.matmul.row_block_plan import MemoryRows, RowBlocks, RowGemm
+from pirkit.runtime.native.target import Target
+
+_MAX_LINES: Final = 64
+"""Lines that a tile asks for at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prefetch:
+    """Memory that tiles ask for, ``lines`` each: ``nbytes`` for each block of an operand's matrix.
+
+    With ``next_matrix`` those of the next one, else those of the next block.
+    """
+
+    operand: MemoryRows
+    next_matrix: bool
+    nbytes: int
+    lines: int
+
+
+def prefetches(
+    group: RowBlocks, at_once: int, shape: TileShape, target: Target
+) -> dict[int, tuple[Prefetch, ...]]:  # fmt: skip
+    """What each product asks for, by the number of its step; each operand is asked for once."""
+    if sum(group.sizes) <= target.l2_bytes:
+        return {}
+    size, down = shape.dtype.itemsize, -(-group.rows // at_once)
+    seen: set[int] = set()
+    found: dict[int, tuple[Prefetch, ...]] = {}
+    for number, step in enumerate(group.steps):
+        if not isinstance(step, RowGemm):
+            continue
+        tiles = -(-at_once // shape.rows) * -(-step.columns // shape.columns)
+        found_prefetches: list[Prefetch] = []
+        if _is_dense(step.y.strides, step.columns, step.depth, size) and any(step.y.batch):
+            found_prefetches.append(
+                _prefetch(step.y, True, -(-step.depth * step.columns * size // down), tiles)
+            )
+        x = step.x
+        if isinstance(x, MemoryRows) and x.strides == (step.depth * size, size) and down > 1:
+            found_prefetches.append(_prefetch(x, False, at_once * step.depth * size, tiles))
+        found[number] = tuple([a for a in found_prefetches if a.operand.operand not in seen])
+        seen |= {a.operand.operand for a in found_prefetches}
+    return found
+
+
+def _is_dense(strides: Strides, columns: int, depth: int, size: int) -> bool:
+    return strides in ((columns * size, size), (size, depth * size))
+
+
+def _prefetch(operand: MemoryRows, next_matrix: bool, nbytes: int, tiles: int) -> Prefetch:
+    nbytes = -(-nbytes // LINE) * LINE
+    return Prefetch(operand, next_matrix, nbytes, min(-(-nbytes // LINE // tiles), _MAX_LINES))

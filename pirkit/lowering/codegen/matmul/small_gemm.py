@@ -1,0 +1,169 @@
+"""Products of small matrices of any sizes and strides: one function for each element type.
+
+Its sizes are operands, so that no product is compiled: what costs more than the arithmetic of a
+small product is the way to it. The result is made in tiles of four rows and a vector, which stay in
+registers for all of the depth; where columns of the right factor do not lie side by side, the
+columns of a tile are put into a panel first. An element is a sum in the order of the depth, each
+product added by one fused operation, and the bias behind it: its bits depend on nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from pirkit.lowering.codegen.emit.batch_compile import Draft, function_of
+from pirkit.lowering.codegen.emit.compile import key_of
+from pirkit.lowering.codegen.emit.generate import PARAMETERS, SYMBOL, emit_prologue
+from pirkit.lowering.codegen.emit.routines import Routines
+from pirkit.lowering.codegen.emit.vector_emit import argument, masked_load, tail_mask
+from pirkit.lowering.codegen.ir.llvm_text import I64, PTR, Builder, Type, Value
+from pirkit.runtime.dtype import DType
+from pirkit.runtime.native.function import Code, NativeFunction
+from pirkit.runtime.native.target import Target, host
+
+ARGUMENT_WORDS: Final = (
+    "count", "rows", "columns", "depth", "x_row", "x_depth", "y_depth", "y_column", "out_row",
+    "biased",
+)  # fmt: skip
+"""Sizes, and bytes from one element to the next; then three offsets for each of ``count`` products:
+those of the factors and of the result. Columns of the result lie side by side."""
+
+MAX_DEPTH: Final = 1024
+"""Most elements of a sum: a panel of so many rows is on the stack of a thread's scratch memory."""
+_ROWS: Final = 4
+_WORK_NS: Final = 1000
+
+
+def native_small_gemm(dtype: DType) -> NativeFunction:
+    """The function, with x, y, the result, the bias and the words for operands.
+
+    The bias is a row as long as those of the result; without one any address serves. The caller
+    answers for a depth of at most `MAX_DEPTH`.
+    """
+    key = key_of(("small products", dtype), host())
+    return function_of(key, lambda: _draft(dtype, host()))
+
+
+def _draft(dtype: DType, target: Target) -> Draft:
+    lanes = target.vector_bits // (8 * dtype.itemsize)
+    vector = Type("float" if dtype.itemsize == 4 else "double", lanes)
+    scratch = MAX_DEPTH * lanes * dtype.itemsize
+    made = Routines()
+    b = made.builder()
+    _Writer(b, vector, dtype.itemsize).emit()
+    made.define(f"void @{SYMBOL}({PARAMETERS})", b, emit_prologue(5, scratch))
+    return Draft(made.text(), Code(b"", SYMBOL, 1, scratch, _WORK_NS, (0, 0, 0, 0, 0)))
+
+
+class _Writer:
+    def __init__(self, b: Builder, vector: Type, size: int) -> None:
+        self.b, self.vector, self.size = b, vector, size
+
+    def emit(self) -> None:
+        b, size, lanes = self.b, self.size, self.vector.lanes
+        x, y, out, bias, words = (argument(b, k) for k in range(5))
+        w = {name: _argument_word(b, words, k) for k, name in enumerate(ARGUMENT_WORDS)}
+        table = b.at(words, 8 * len(ARGUMENT_WORDS))
+        packs = b.compare("ne", w["y_column"], size)
+
+        def product(n: Value, _: list[Value]) -> Sequence[Value]:
+            row = b.at(table, b.times(n, 24))
+            left, right, c_matrix = (
+                b.at(base, _argument_word(b, row, k)) for k, base in enumerate((x, y, out))
+            )
+
+            def block(first: Value, _: list[Value]) -> Sequence[Value]:
+                mask = tail_mask(b, lanes, b.emit(I64, f"sub {w['columns']}, {first.text}"))
+                offset = b.times(first, size)
+                source = b.at(right, b.emit(I64, f"mul {first}, {w['y_column'].text}"))
+                panel, line = b.branch(
+                    packs, lambda: self.pack(source, w, mask), [source, w["y_depth"]]
+                )
+                self.multiply_panel(
+                    left, panel, line, b.at(c_matrix, offset), b.at(bias, offset), w, mask
+                )
+                return []
+
+            b.loop(0, w["columns"], lanes, [], block)
+            return []
+
+        b.loop(0, w["count"], 1, [], product)
+
+    def pack(self, source: Value, w: dict[str, Value], mask: Value) -> Sequence[Value]:
+        """Columns that lie apart, put side by side in scratch memory."""
+        b, size, lanes, vector = self.b, self.size, self.vector.lanes, self.vector
+        panel, lane_offsets, pointers = (
+            Value("%scratch", PTR),
+            Type("i64", lanes),
+            Type("ptr", lanes),
+        )
+        ramp = b.emit(
+            lane_offsets, f"mul {b.splat(w['y_column'], lanes)}, {b.iota(lane_offsets).text}"
+        )
+
+        def step(k: Value, _: list[Value]) -> Sequence[Value]:
+            start = b.at(source, b.emit(I64, f"mul {k}, {w['y_depth'].text}"))
+            address = b.emit(pointers, f"getelementptr i8, {start}, {ramp}")
+            name = f"llvm.masked.gather.{vector.suffix}.{pointers.suffix}"
+            zero = f"{vector} zeroinitializer"
+            found = b.call(name, vector, address, f"i32 {size}", mask, zero)
+            b.emit_void(f"store {found}, {b.at(panel, b.times(k, lanes * size))}, align {size}")
+            return []
+
+        b.loop(0, w["depth"], 1, [], step)
+        return [panel, Value(str(lanes * size), I64)]
+
+    def multiply_panel(
+        self,
+        x: Value,
+        panel: Value,
+        line: Value,
+        out: Value,
+        bias: Value,
+        w: dict[str, Value],
+        mask: Value,
+    ) -> None:
+        """All rows by the columns of a panel, whose rows are ``line`` bytes apart."""
+        b, size, lanes, vector = self.b, self.size, self.vector.lanes, self.vector
+        scalar = Type(vector.elem)
+        biased = b.compare("ne", w["biased"], 0)
+
+        def load(address: Value) -> Value:
+            return masked_load(b, vector, address, size, mask)
+
+        [added] = b.branch(biased, lambda: [load(bias)], [b.const(vector, 0.0)])
+
+        def rows(many: int) -> Callable[[Value, list[Value]], Sequence[Value]]:
+            def tile(first: Value, _: list[Value]) -> Sequence[Value]:
+                start = b.at(x, b.emit(I64, f"mul {first}, {w['x_row'].text}"))
+                c_matrix = b.at(out, b.emit(I64, f"mul {first}, {w['out_row'].text}"))
+                starts = [b.at(start, b.emit(I64, f"mul {w['x_row']}, {r}")) for r in range(many)]
+
+                def step(k: Value, sums: list[Value]) -> Sequence[Value]:
+                    moved = b.emit(I64, f"mul {k}, {w['x_depth'].text}")
+                    factor = load(b.at(panel, b.emit(I64, f"mul {k}, {line.text}")))
+                    ones = [
+                        b.emit(scalar, f"load {scalar}, {b.at(s, moved)}, align {size}")
+                        for s in starts
+                    ]
+                    pairs = zip(ones, sums, strict=True)
+                    return [b.muladd(b.splat(one, lanes), factor, total) for one, total in pairs]
+
+                sums = b.loop(0, w["depth"], 1, [b.const(vector, 0.0)] * many, step)
+                totals = b.branch(biased, lambda: [b.add(s, added) for s in sums], sums)
+                for r, total in enumerate(totals):
+                    address = b.at(c_matrix, b.emit(I64, f"mul {w['out_row']}, {r}"))
+                    name = f"llvm.masked.store.{vector.suffix}.p0"
+                    b.invoke(name, total, address, f"i32 {size}", mask)
+                return []
+
+            return tile
+
+        whole = b.emit(I64, f"and {w['rows']}, {-_ROWS}")
+        b.loop(0, whole, _ROWS, [], rows(_ROWS))
+        b.loop(whole, w["rows"], 1, [], rows(1))
+
+
+def _argument_word(b: Builder, words: Value, number: int) -> Value:
+    return b.emit(I64, f"load i64, {b.at(words, 8 * number)}, align 8")

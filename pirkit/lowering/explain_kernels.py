@@ -1,0 +1,170 @@
+"""Tells, for each call of a plan, which kernel runs it, why that one, and where its results go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from pirkit.dialect.kinds import CONVOLUTION
+from pirkit.dialect.opdef import has_trait
+from pirkit.lowering.kernel_library import KernelLibrary
+from pirkit.lowering.native_conv import why_not_native as why_not_convolution
+from pirkit.lowering.native_fused import why_not_native
+from pirkit.lowering.native_ops import FUSED
+from pirkit.lowering.whole_program.attention_groups import MATMUL_OP
+from pirkit.lowering.whole_program.choose_form import explain
+from pirkit.runtime.binding import Binding, first_dtype
+from pirkit.runtime.meta import TensorMeta
+from pirkit.runtime.native.segment import NativeStep
+from pirkit.runtime.nodes import (
+    Bound,
+    Branch,
+    Constant,
+    Detour,
+    Dynamic,
+    InArena,
+    InPlace,
+    Loop,
+    NewArray,
+    Node,
+)
+from pirkit.runtime.plan import Call, Plan
+from pirkit.runtime.planning import plan_memory
+from pirkit.runtime.registry import CPU, NATIVE, REFERENCE, Choice
+
+
+def why_kernels(plan: Plan, library: KernelLibrary) -> str:
+    """One paragraph for each call, for inputs of the declared shapes.
+
+    Where dimensions are unknown the kernel is chosen when the shapes are; then the candidates are
+    listed.
+    """
+    bound_inputs = {port.slot: port.meta for port in (*plan.inputs, *plan.params)}
+    rewritten = library.grouped(plan, bound_inputs)
+    layout = plan_memory(
+        rewritten,
+        library,
+        bound_inputs,
+        device=library.device,
+        generator=_no_draws,
+        fuses_launches=True,
+    )
+    lines = [f"kernels of @{plan.name} on `{library.backend}`, {layout.nbytes:,} bytes of memory"]
+    lines += _nodes(layout.nodes, library, rewritten, _NativeCallNumbers())
+    if library.device.name == CPU and library.backend != REFERENCE:
+        lines.append(f"as a whole (`compile_whole`): {explain(plan)}")
+    return "\n".join(lines) + "\n"
+
+
+def _no_draws(call: Call) -> Callable[[], np.random.Generator]:
+    return np.random.default_rng
+
+
+@dataclass
+class _NativeCallNumbers:
+    """Which steps run as one native call, in the order in which they are told of."""
+
+    number: int = 0
+    is_dynamic: bool = False
+
+    def explained(self, node: Bound) -> Iterator[str]:
+        """In which call a step is, or why it is in none; views and constants are between them."""
+        if isinstance(node.step, NativeStep):
+            self.number += not self.is_dynamic
+            self.is_dynamic = True
+            yield f"    in native call {self.number}"
+            return
+        if node.choice.kernel.form == "view" or any(isinstance(t, Constant) for t in node.targets):
+            return
+        self.is_dynamic = False
+        yield f"    in no native call: {_why_separate(node)}"
+
+
+def _why_separate(node: Bound) -> str:
+    if node.choice.kernel.key.backend == NATIVE:
+        return "its native code is a call of its own"
+    if node.call.kernel == MATMUL_OP:
+        return "matmuls of this size and type run in numpy, as all do without fused kernels"
+    return "it has no native form"
+
+
+def _nodes(
+    nodes: tuple[Node, ...], library: KernelLibrary, plan: Plan, native: _NativeCallNumbers
+) -> Iterator[str]:
+    on_cpu = library.device.name == CPU and library.backend != REFERENCE
+    for node in nodes:
+        if not isinstance(node, Bound):
+            native.is_dynamic = False
+        match node:
+            case Bound():
+                yield f"{_called(node.call)}: {_choice(node.choice)}"
+                if on_cpu:
+                    yield from native.explained(node)
+                if why := _not_native(node, library, plan):
+                    yield f"    not in native code: {why}"
+                yield from _places(node)
+            case Dynamic():
+                yield f"{_called(node.call)}: chosen when its shapes and attributes are known"
+                for choice in _candidates(node.call, library, plan):
+                    yield f"    candidate: {_choice(choice)}"
+            case Branch():
+                yield from _nodes((*node.then, *node.orelse), library, plan, native)
+            case Loop():
+                yield from _nodes(node.body, library, plan, native)
+            case _:
+                continue
+
+
+def _not_native(node: Bound, library: KernelLibrary, plan: Plan) -> str | None:
+    call = node.call
+    if call.kernel != FUSED and not has_trait(call.kernel, CONVOLUTION):
+        return None
+    slots = [plan.slots[i] for i in call.inputs if isinstance(i, int)]
+    metas = [m for m in slots if isinstance(m, TensorMeta) and m.is_static]
+    if len(metas) < len(call.inputs):
+        return None
+    if call.kernel == FUSED:
+        return why_not_native(call.attrs["kernel"], tuple([m.shape for m in metas]))
+    if library.device.name != CPU or library.backend == REFERENCE:
+        return None
+    found = library.infer(call.kernel, tuple(metas), call.attrs)
+    return why_not_convolution(Binding(tuple(metas), found, call.attrs, call.kernel))
+
+
+def _called(call: Call) -> str:
+    return f"{call.kernel} (a part of {call.part_of})" if call.part_of else call.kernel
+
+
+def _choice(choice: Choice) -> str:
+    return f"{choice.kernel.key} of {choice.kernel.source}: {'; '.join(choice.reasons)}"
+
+
+def _candidates(call: Call, library: KernelLibrary, plan: Plan) -> tuple[Choice, ...]:
+
+    slots = [plan.slots[i] for i in call.inputs if isinstance(i, int)]
+    dtype = first_dtype(slots) or call.attrs.get("dtype")
+    return tuple(library.choices(call.kernel, dtype, call.attrs)) if dtype else ()
+
+
+def _places(node: Bound) -> Iterator[str]:
+    if not node.targets:
+        form = node.choice.kernel.form
+        how = "a view of its first operand" if form == "view" else "a new array"
+        yield f"    result: {how}"
+    for target in node.targets:
+        for place in target if isinstance(target, tuple) else (target,):
+            match place:
+                case InArena(meta, offset):
+                    yield f"    result: {meta} at {offset}"
+                case NewArray(meta):
+                    yield f"    result: {meta}, allocated in each run, owned by the caller"
+                case Constant(meta):
+                    yield f"    result: {meta}, made once"
+                case InPlace(slot):
+                    yield f"    result: over ${slot}"
+                case Detour(_, place):
+                    yield f"    result: {place.meta} at {place.offset}, then moved"
+                case None:
+                    continue

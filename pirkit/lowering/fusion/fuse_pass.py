@@ -1,0 +1,400 @@
+"""The pass that fuses ops into kernels."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, Operation, SSAValue
+
+from pirkit.analysis.alias import AliasClasses, alias_classes
+from pirkit.analysis.declared_types import mismatched_values
+from pirkit.diag.errors import InternalError
+from pirkit.dialect.attrs import encode
+from pirkit.dialect.map_expr.tiling import Untiled
+from pirkit.dialect.opdef import PURE
+from pirkit.dialect.operation import PirOp, ProgramOp, create
+from pirkit.dialect.types import meta_of
+from pirkit.lowering.fusion.groups import Pair, Partition, Policy
+from pirkit.lowering.fusion.horizontal import join_neighbours, join_pairs
+from pirkit.lowering.fusion.index_equations import Equations, Unit, equations, writes
+from pirkit.lowering.fusion.kernel_builder import Generated, UnknownSizes, generate, idle
+from pirkit.lowering.fusion.native_filter import drop_non_native
+from pirkit.lowering.fusion.partition import partition
+from pirkit.lowering.fusion.reshape_aliases import alias_reshapes
+from pirkit.lowering.fusion.value_names import named_ops
+from pirkit.lowering.native_fused import why_not_native
+from pirkit.passes.base import Pass, PassContext, Stats, option
+from pirkit.passes.cost_model import Cost
+from pirkit.passes.cost_model import alone as cost_alone
+from pirkit.passes.library_cost import slower_ns
+from pirkit.runtime.meta import TensorMeta
+
+
+@dataclass(frozen=True)
+class Fused:
+    """What became of one block."""
+
+    equations: Equations
+    partition: Partition
+    kernels: tuple[Generated, ...]
+    spare: frozenset[PirOp]
+    """Ops of which nobody needs the results any more: the kernels that do compute them."""
+
+
+def plan_fusion(
+    block: Block,
+    policy: Policy,
+    forced: Iterable[Pair] = (),
+    storage: AliasClasses | None = None,
+    wrong: AbstractSet[SSAValue] | None = None,
+) -> Fused:
+    """The kernels of a block; the block stays as it is.
+
+    ``storage`` is needed of a program that writes in place. ``wrong`` are the values that have not
+    the types that the program states; by default they are looked for in this block.
+    """
+    wrong = mismatched_values(block) if wrong is None else wrong
+    pairs, unknown_sizes = tuple(forced), set[PirOp]()
+    while True:  # each time, ops or tiles are left out; there are none of them in most programs
+        known = equations(block, unknown_sizes, storage, wrong)
+        if policy.profitable_only:
+            drop_non_native(known)
+        try:
+            found = _planned(known, policy, pairs)
+        except Untiled:
+            policy = replace(policy, tile=False)
+            continue
+        if isinstance(found, Fused):
+            return found
+        unknown_sizes |= found
+
+
+def _planned(found: Equations, policy: Policy, pairs: tuple[Pair, ...]) -> Fused | set[PirOp]:
+    """The kernels; or ops that cannot be in any, as nothing that they read tells their sizes."""
+    parts = partition(found, policy, pairs)
+    if policy.horizontal:
+        join_neighbours(parts, policy)
+    join_pairs(parts, pairs)
+    tiles = [dict(group.tiles) for group in parts.groups]
+    while True:  # twice where a kernel has a tensor for its sizes that no other op reads
+        made, spare, unknown_sizes = _generated(found, parts, policy)
+        inside = spare | parts.of.keys()
+        sized_by = {v for kernel in made for v in kernel.inputs if v.owner in inside}
+        sized_by -= {v for kernel in made for v in kernel.outputs}
+        if unknown_sizes or not sized_by:
+            break
+        parts.sized_by |= sized_by
+        for group, before in zip(parts.groups, tiles, strict=True):
+            group.tiles = dict(before)
+    if unknown_sizes:
+        return unknown_sizes
+    if policy.profitable_only:
+        made = _worth_making(made, parts, spare)
+    return Fused(found, parts, tuple(made), frozenset(spare))
+
+
+def _generated(
+    found: Equations, parts: Partition, policy: Policy
+) -> tuple[list[Generated], set[PirOp], set[PirOp]]:
+    """The kernels, the ops whose results nobody needs any more, and those of untold sizes."""
+    made: list[Generated] = []
+    spare, unknown_sizes = idle(found, parts), set[PirOp]()
+    for group in parts.groups:
+        kernel = generate(group, found, parts, spare, policy)
+        if kernel is None:
+            spare |= {u.op for u in group.own}
+        elif isinstance(kernel, UnknownSizes):
+            unknown_sizes |= {u.op for u in kernel.units}
+        else:
+            made.append(kernel)
+    return made, spare, unknown_sizes
+
+
+def _worth_making(made: list[Generated], parts: Partition, spare: set[PirOp]) -> list[Generated]:
+    """The kernels that save something and that native code runs; ``spare`` keeps no op of others.
+
+    What another kernel computes again, or a kernel that computes others' values again, is made
+    in any case, and one that makes a constant anew that is determined by what is no value any
+    more: the rest of the program counts on it.
+    """
+    again = {v for g in parts.groups for v in g.copies}
+    found: list[Generated] = []
+    for kernel in made:
+        own = {o for u in kernel.units for o in _makers(u.op)}
+        message = {v.owner for op in own & spare for v in op.operands}
+        counted_on = (
+            kernel.copies > 0
+            or any(u.result in again for u in kernel.units)
+            or not message.isdisjoint(spare | parts.of.keys())
+        )
+        if counted_on or (_saves(kernel) and _is_native(kernel)):
+            found.append(kernel)
+        else:
+            spare -= own
+    return found
+
+
+def _makers(op: PirOp) -> Iterator[PirOp]:
+    """The ops whose results an op reads, one by one or in a list, attributes among them."""
+    owners = [v.owner for v in op.operands if isinstance(v.owner, PirOp)]
+    for owner in owners:
+        if owner.name == "pir.combine":
+            yield from (v.owner for v in owner.operands if isinstance(v.owner, PirOp))
+        yield owner
+
+
+def _is_native(made: Generated) -> bool:
+    """Whether native code runs a kernel; one whose sizes the inputs tell is taken to."""
+    if made.kernel.is_sized:
+        return True
+    return why_not_native(made.text, tuple([m.shape for m in made.kernel.inputs])) is None
+
+
+def _saves(made: Generated) -> bool:
+    """Whether a kernel costs less than its ops one by one."""
+    sized = made.kernel.is_sized
+    alone = sum((_alone(u, sized) for u in made.units if not u.is_free), Cost(0))
+    kernel = Cost(1, 0 if sized else made.kernel.traffic())
+    if len(made.units) + made.copies == 1:
+        return alone.excess_ns > 0  # which bytes such an op reads of its operands says little
+    return kernel.ns < alone.ns
+
+
+def _alone(unit: Unit, sized: bool) -> Cost:
+    """What an op costs as a call of its own; of sizes that only inputs determine, nothing
+    counts."""
+    if sized:
+        return cost_alone(unit.op.name, 0)
+    operands = [m for v in unit.tensors if isinstance(m := meta_of(v.type), TensorMeta)]
+    return cost_alone(unit.op.name, _bytes(unit), slower_ns(unit.op.name, operands, unit.meta))
+
+
+@dataclass(frozen=True)
+class FusePass(Pass):
+    """Fuse ops into kernels that read and write memory once.
+
+    An op whose elements are functions of single elements of its operands is fused with those that
+    it reads from and those that read it, as long as the equations of their indices have a solution:
+    each kernel then knows, for each element that it gives, which elements it reads. Kernels are
+    operations `pir.map_expr`, whose text says all of that; sizes that are known only at run time
+    have names in it. What stands behind an op that writes in place stays as it is.
+
+    ::
+
+        %1 = pd_op.exp(%0) : (tensor<2xf32>) -> tensor<2xf32>
+        %2 = pd_op.add(%1, %0) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+        // becomes one pir.map_expr(%0)
+    """
+
+    name = "fuse"
+    stats = Stats(
+        kernels="kernels made",
+        fused="operations in them",
+        before="bytes that these operations move, where sizes are known",
+        after="bytes that these kernels move",
+    )
+    recompute: int = option(16, "additions per element that computing a value again may cost")
+    tile: bool = option(True, "hold values in tiles that are needed in several orders of loops")
+    horizontal: bool = option(True, "join kernels that share only what they read")
+    single: bool = option(False, "make kernels of single operations, too")
+    parallel_iterations: int = option(
+        64, "iterations of common loops that are enough to keep processors busy"
+    )
+    inputs: int = option(64, "tensors that a kernel may read")
+    ops: int = option(512, "operations of a kernel")
+    profitable_only: bool = option(
+        False, "make only kernels that save something and have native code"
+    )
+    excess_precision: bool = option(False, "keep float32 between operators of half precision")
+    forced: tuple[str, ...] = option((), "pairs `%a+%b` to put into one kernel at any cost")
+
+    def run(self, ctx: PassContext, module: ModuleOp) -> None:
+        pairs = [tuple(p.replace("%", "").split("+", 1)) for p in self.forced]
+        for program in ctx.programs(module):
+            writer, storage = first_write(program), storage_of(program)
+            if writer is not None:
+                why = f"`{writer.name}` writes in place: what follows it is not fused"
+                ctx.remark("missed", why, writer)
+            wrong = mismatched_values(program.block)
+            named = named_ops(program) if pairs else {}
+            forced = [(named[a], named[b]) for a, b in pairs if a in named and b in named]
+            for block in list(blocks_of(program)):
+                if storage is None:
+                    alias_reshapes(block)
+                found = plan_fusion(block, self.policy, forced, storage, wrong)
+                self.fuse(ctx, found, block)
+
+    @property
+    def policy(self) -> Policy:
+        return Policy(
+            recompute=self.recompute,
+            tile=self.tile,
+            inputs=self.inputs,
+            ops=self.ops,
+            parallel_iterations=self.parallel_iterations,
+            horizontal=self.horizontal,
+            excess=self.excess_precision,
+            profitable_only=self.profitable_only,
+        )
+
+    def _is_wanted(self, made: Generated) -> bool:
+        if self.single or len(made.units) + made.copies > 1:
+            return True
+        return self.profitable_only and _saves(made)
+
+    def fuse(self, ctx: PassContext, found: Fused, block: Block) -> None:
+        # one that concerns several pairs is reported once
+        for refusal in {id(r): r for r in found.partition.refusals.values()}.values():
+            ctx.remark("missed", str(refusal), refusal.ops[1])
+        for choice in (c for g in found.partition.groups for c in g.chosen):
+            ctx.remark("passed", str(choice), choice.reader.op)
+        kernels = [k for k in found.kernels if self._is_wanted(k)]
+        if not kernels:
+            return
+        nodes: dict[Operation, Generated] = {u.op: k for k in kernels for u in k.units}
+        gone = nodes.keys() | found.spare
+        gone |= _lists_read_by(gone) | _unread_lists(block)
+        ordered = list(_in_order(block, nodes, gone))
+        former = [op for op in block.ops if op in gone]
+        for op in list(block.ops):
+            op.detach()
+        moved: dict[SSAValue, SSAValue] = {}
+        for item in ordered:
+            if isinstance(item, Generated):
+                ctx.current = item.units[-1].op
+                ctx.rewrote("fuse", item.units[-1].op)
+                block.add_op(_replace(item, moved))
+                ctx.count("kernels")
+                ctx.count("fused", len(item.units))
+                message = f"{len(item.units)} ops became the kernel `{item.kernel.name}`"
+                if not item.kernel.is_sized:
+                    before, after = sum(map(_bytes, item.units)), item.kernel.traffic()
+                    ctx.count("before", before)
+                    ctx.count("after", after)
+                    message += f": {before:,} bytes are moved as {after:,}"
+                ctx.remark("passed", message, item.units[-1].op)
+            else:
+                block.add_op(item)
+        for op in reversed(former):
+            op.erase()
+        ctx.current = None
+
+
+def _bytes(unit: Unit) -> int:
+    """Bytes that an op moves when it runs alone."""
+    metas = [meta_of(v.type) for v in (*unit.tensors, unit.result)]
+    return sum(m.numel * m.dtype.itemsize for m in metas if isinstance(m, TensorMeta))
+
+
+def _replace(made: Generated, moved: dict[SSAValue, SSAValue]) -> PirOp:
+    """The op of a kernel, its results in the place of those of the ops.
+
+    ``moved`` holds what stands for results of ops that are replaced already.
+    """
+    last = made.units[-1].op
+    kernel = create(
+        "pir.map_expr",
+        [moved.get(v, v) for v in made.inputs],
+        [v.type for v in made.outputs],
+        {"kernel": encode("str", made.text)},
+        location=last.location,
+    )
+    for old, new in zip(made.outputs, kernel.results, strict=True):
+        new.name_hint = old.name_hint
+        old.replace_all_uses_with(new)
+        moved[old] = new
+    return kernel
+
+
+def first_write(program: ProgramOp) -> PirOp | None:
+    """An op that writes in place, if a program has one."""
+    return next((op for op in program.operations if writes(op)), None)
+
+
+def storage_of(program: ProgramOp) -> AliasClasses | None:
+    """What shares storage, of a program that writes in place."""
+    return None if first_write(program) is None else alias_classes(program)
+
+
+def blocks_of(program: ProgramOp) -> Iterator[Block]:
+    """Every block, inner ones first."""
+    for op in program.walk():
+        for region in op.regions:
+            yield from region.blocks
+
+
+def _lists_read_by(nodes: AbstractSet[Operation]) -> set[Operation]:
+    """Lists that nobody reads but ops that are fused."""
+    found: set[Operation] = set()
+    for op in nodes:
+        for value in op.operands:
+            owner = value.owner
+            if isinstance(owner, Operation) and owner.name == "pir.combine":
+                if all(use.operation in nodes for use in value.uses):
+                    found.add(owner)
+    return found
+
+
+def _unread_lists(block: Block) -> set[Operation]:
+    """Lists that nobody reads; they would keep what is in them."""
+    lists = (op for op in block.ops if op.name == "pir.combine")
+    return {op for op in lists if op.results[0].first_use is None}
+
+
+def _in_order(
+    block: Block, nodes: Mapping[Operation, Generated], gone: AbstractSet[Operation]
+) -> Iterator[Operation | Generated]:
+    """Ops and kernels, each behind what it reads, else in the order of the program."""
+    items: list[Operation | Generated] = []
+    number: dict[object, int] = {}
+    for op in block.ops:
+        item = nodes.get(op, op)
+        if item not in number and (op in nodes or op not in gone):
+            number[item] = len(items)
+            items.append(item)
+    last = {nodes.get(op, op): k for k, op in enumerate(block.ops)}
+    after: list[set[int]] = [set() for _ in items]
+    waits = [0] * len(items)
+    effect: int | None = None
+    end = block.last_op
+    for item in items:
+        here = number[item]
+        before = {number[nodes.get(o, o)] for o in _owners(item, block)} - {here}
+        if isinstance(item, PirOp) and item.definition.effects != PURE:
+            before |= {effect} if effect is not None else set()
+            effect = here
+        if item is end and isinstance(item, PirOp) and item.name == "pir.yield":
+            before = set(range(len(items))) - {here}
+        for k in before:
+            after[k].add(here)
+        waits[here] = len(before)
+    ready = [(last[item], number[item]) for item in items if not waits[number[item]]]
+    heapq.heapify(ready)
+    done = 0
+    while ready:
+        _, here = heapq.heappop(ready)
+        done += 1
+        yield items[here]
+        for k in after[here]:
+            waits[k] -= 1
+            if not waits[k]:
+                heapq.heappush(ready, (last[items[k]], k))
+    if done < len(items):
+        raise InternalError("a kernel would have to wait for itself")
+
+
+def _owners(item: Operation | Generated, block: Block) -> Iterator[Operation]:
+    values: list[SSAValue] = []
+    if isinstance(item, Generated):
+        values += item.inputs
+    else:
+        for op in item.walk():
+            values += op.operands
+    for value in values:
+        owner = value.owner
+        if isinstance(owner, Operation) and owner.parent is block:
+            yield owner

@@ -1,0 +1,195 @@
+"""Kernels that are joined after each op has found its own: those that read the same tensors.
+
+Where kernels have common loops, those of the two have to be the same: each kernel tells at which
+turn it reads an element of a shared tensor, and loops whose turns agree are one. Kernels without
+common loops go through their elements in any order; they join those of the same size, or take over
+the loops of the other. Loops that are lost are counted as where an op joins: few iterations are
+fine for little work only.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from typing import Final, cast
+
+from xdsl.ir import Operation, SSAValue
+
+from pirkit.dialect.operation import PirOp
+from pirkit.lowering.fusion.groups import Group, Pair, Partition, Policy, too_large
+from pirkit.lowering.fusion.loop_solver import Loops, elements, gathered, reading, solve
+from pirkit.lowering.fusion.partition import sources_of
+
+TRIED: Final = 4
+"""Kernels that read the same tensor which a kernel is tried to be joined with."""
+
+
+def join_neighbours(parts: Partition, policy: Policy) -> None:
+    """Join kernels of one level that read a tensor in common."""
+    latest: dict[tuple[int, SSAValue], deque[Group]] = {}
+    for group in list(parts.groups):
+        keys = [(group.level, value) for value in group.inputs]
+        near = list(dict.fromkeys(g for k in keys for g in latest.get(k, ())))[:TRIED]
+        host = next((g for g in near if _joined(parts, g, group, policy)), group)
+        for key in keys:
+            held = latest.setdefault(key, deque(maxlen=TRIED))
+            if host not in held:
+                held.append(host)
+    parts.groups = list(dict.fromkeys(parts.of.values()))
+    separated = ((p, r) for p, r in parts.refusals.items() if parts.of[p[0]] is not parts.of[p[1]])
+    parts.refusals = dict(separated)
+
+
+def join_pairs(parts: Partition, pairs: Iterable[Pair]) -> None:
+    """Put pairs of ops into one kernel whatever it costs, but where one would wait for itself."""
+    for first, second in pairs:
+        one, other = parts.of.get(first), parts.of.get(second)
+        if one is None or other is None or one is other or between(parts, one, other):
+            continue
+        loops = _common(one, other) or Loops({}, {**other.loops.rows, **one.loops.rows})
+        _unite(parts, one, other, loops)
+    parts.groups = list(dict.fromkeys(parts.of.values()))
+
+
+def between(parts: Partition, one: Group, other: Group) -> Operation | None:
+    """An op of neither kernel that needs one of them and that the other one needs, if any."""
+    return _reached(parts, one, other) or _reached(parts, other, one)
+
+
+def why_not_joined(one: Group, other: Group, policy: Policy) -> tuple[str, str, str]:
+    """Why two kernels that do not depend on each other are two: kind, reason and option."""
+    inputs = {*one.inputs, *other.inputs} - {*one.units, *other.units}
+    reason = too_large(len(inputs), len(one.units) + len(other.units), policy)
+    if reason is not None:
+        return "limit", *reason
+    if {*one.inputs, *one.units}.isdisjoint((*other.inputs, *other.units)):
+        return "cost", "they share nothing that one kernel would read once", ""
+    if not policy.horizontal:
+        return "cost", "kernels that only share inputs are not joined", "fuse{horizontal=true}"
+    if one.level != other.level:
+        return "cost", "one would wait for what only the other one needs", ""
+    return "cost", "they share what they read, but not the loops in which they read it", ""
+
+
+def _joined(parts: Partition, host: Group, group: Group, policy: Policy) -> bool:
+    inputs = len({*host.inputs, *group.inputs})
+    if too_large(inputs, len(host.units) + len(group.units), policy) is not None:
+        return False
+    if _loses_tiles(host, group, policy):
+        return False
+    if not host.loops.rows and not group.loops.rows:
+        loops = Loops() if _largest(host) == _largest(group) else None
+    else:
+        loops = _common(host, group)
+        if loops is not None and not _is_wide(loops, (host, group), policy):
+            loops = None
+        loops = loops or _gathering(host, group) or _gathering(group, host)
+    if loops is None:
+        return False
+    _unite(parts, host, group, loops)
+    return True
+
+
+def _largest(group: Group) -> tuple[int, ...]:
+    return max((u.meta.shape for u in group.units.values()), key=elements)
+
+
+def _is_wide(loops: Loops, groups: tuple[Group, Group], policy: Policy) -> bool:
+    before = max(g.loops.parallel_iterations for g in groups if g.loops.rows)
+    return (
+        loops.parallel_iterations >= min(before, policy.parallel_iterations)
+        or loops.work <= policy.small_work
+    )
+
+
+def _unite(parts: Partition, host: Group, group: Group, loops: Loops) -> None:
+    host.take(group, parts.of)
+    host.loops = loops
+    if any(u.is_reduction for u in host.units.values()):
+        host.tiles = {}
+
+
+def _loses_tiles(host: Group, group: Group, policy: Policy) -> bool:
+    """Whether too much would be computed again, as reductions go through no tiles."""
+    again = sum(cost for g in (host, group) for cost in g.tiles.values())
+    reduces = any(u.is_reduction for g in (host, group) for u in g.units.values())
+    return reduces and again > policy.recompute
+
+
+def _common(one: Group, other: Group) -> Loops | None:
+    """The loops of two kernels put together; None if those of one cannot be those of both.
+
+    The other kernel is solved anew, as if what both read were made at the iterations of the first.
+    """
+    outer, guest = (one, other) if one.loops.rows else (other, one)
+    seeds = {v: outer.loops.seen[v] for v in guest.inputs if v in outer.loops.seen}
+    if not seeds:
+        return None
+    rows = {**outer.loops.rows, **seeds}
+    seen = {**guest.loops.seen, **outer.loops.seen}
+    work = max(one.loops.work, other.loops.work)
+    loops = Loops(dict(outer.loops.extents), rows, seen, work)
+    for unit in guest.ordered:
+        joined = solve(unit, [loops])
+        if joined.new:
+            return None
+        loops.extents = joined.extents
+        loops.rename(joined.same)
+        if joined.rows is not None:
+            loops.rows[unit.result] = joined.rows
+    for value in seeds:
+        del loops.rows[value]
+    known = loops.extents.keys()
+    loops.seen = {v: rows for v, rows in loops.seen.items() if rows.keys() <= known}
+    return loops
+
+
+def _gathering(outer: Group, guest: Group) -> Loops | None:
+    """The loops of a kernel, if what the other one reduces is gathered while they run."""
+    if not outer.loops.extents or not any(u.is_reduction for u in guest.units.values()):
+        return None
+    seen = reading(outer.ordered, outer.loops)
+    seeds = {v: seen[v] for v in guest.inputs if v in seen}
+    if not seeds:
+        return None
+    extents = dict(outer.loops.extents)
+    work = max(outer.loops.work, guest.loops.work)
+    loops = Loops(dict(extents), {**outer.loops.rows, **seeds}, dict(outer.loops.seen), work)
+    for unit in guest.ordered:
+        joined = solve(unit, [loops])
+        same = joined.extents == extents and not joined.same and not joined.new
+        rows = joined.rows if same else gathered(unit, loops)
+        if rows is None:
+            return None
+        loops.rows[unit.result] = rows
+    for value in seeds:
+        del loops.rows[value]
+    return loops
+
+
+def _reached(parts: Partition, start: Group, end: Group) -> Operation | None:
+    """An op outside that needs the start and that the end needs.
+
+    An op that acts on the world needs the one that does so before it.
+    """
+    goal = {u.op for u in start.own}
+    stack: list[Operation | Group] = [end]
+    seen: set[Operation | Group] = {end}
+    while stack:
+        item = stack.pop()
+        made = item.units if isinstance(item, Group) else {}
+        for op in [u.op for u in made.values()] or [cast(PirOp, item)]:
+            owners = [value.owner for value in sources_of(op) if value not in made]
+            for owner in (*owners, parts.effects.get(op)):
+                if not isinstance(owner, Operation):
+                    continue
+                if owner in goal and item is end:
+                    continue
+                if owner in goal:
+                    return op
+                found = parts.of.get(owner) if isinstance(owner, PirOp) else None
+                node = owner if found is None else found
+                if node not in seen:
+                    seen.add(node)
+                    stack.append(node)
+    return None

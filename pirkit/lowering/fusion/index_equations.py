@@ -1,0 +1,219 @@
+"""The equations of a block: for each op, which elements of its operands a result is made from.
+
+The seed's *joiner* ties an unknown index to each argument of each op. Here the result's index is
+given and every operand's follows from it, so that the equations of a block are substitutions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from typing import Final, cast
+
+from xdsl.ir import Block, SSAValue
+
+from pirkit.analysis.alias import AliasClasses
+from pirkit.dialect.kinds import STACK
+from pirkit.dialect.map_expr.call import UNKNOWN_SIZE, maps_of, tensors_of
+from pirkit.dialect.map_expr.tree import (
+    Apply,
+    Fill,
+    Load,
+    Node,
+    Opaque,
+    Position,
+    Reduction,
+    Scatter,
+    Value,
+    roots,
+    walk,
+)
+from pirkit.dialect.opdef import IO, PURE, RANDOM
+from pirkit.dialect.operation import PirOp, declares
+from pirkit.index.index_maps import Index
+from pirkit.index.substitution import reads_of
+from pirkit.lowering.fusion.shapes import Shapes
+from pirkit.runtime.meta import TensorMeta
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Read:
+    """An operand's element that a result's element needs. ``decides`` an index: not a value.
+
+    ``shape`` is that of the operand.
+    """
+
+    source: SSAValue
+    index: Index
+    shape: tuple[int, ...]
+    decides: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Unit:
+    """An op with index maps and one result."""
+
+    op: PirOp
+    value: Value
+    tensors: tuple[SSAValue, ...]
+    meta: TensorMeta
+    reads: tuple[Read, ...]
+    order: int
+
+    @property
+    def result(self) -> SSAValue:
+        return self.op.results[0]
+
+    @property
+    def roots(self) -> tuple[Node, ...]:
+        """The trees of its value."""
+        return roots(self.value)
+
+    @property
+    def is_reduction(self) -> bool:
+        """True if several elements are reduced to one, so that it is stored."""
+        return isinstance(self.value, Reduction | Scatter)
+
+    @property
+    def is_sink(self) -> bool:
+        """True if it writes at data-dependent indices: nothing of it is known before all of it
+        is."""
+        return isinstance(self.value, Scatter)
+
+    @property
+    def is_free(self) -> bool:
+        """True if the value is known without reading anything: it is made anew where it is read."""
+        return isinstance(self.value, Fill | Position)
+
+    @property
+    def computes(self) -> bool:
+        """False for an op that only moves elements."""
+        return self.is_reduction or any(
+            isinstance(n, Apply) for root in self.roots for n in walk(root)
+        )
+
+
+@dataclass
+class Equations:
+    """The ops of a block: those with index maps, and why the others have none."""
+
+    units: dict[PirOp, Unit] = field(default_factory=dict[PirOp, Unit])
+    opaque: dict[PirOp, Opaque] = field(default_factory=dict[PirOp, Opaque])
+    ops: list[PirOp] = field(default_factory=list[PirOp])
+    shapes: Shapes = field(default_factory=Shapes)
+
+    def unit_of(self, value: SSAValue) -> Unit | None:
+        """The unit that a value is the result of."""
+        owner = value.owner
+        return self.units.get(owner) if isinstance(owner, PirOp) else None
+
+    def is_free(self, value: SSAValue) -> bool:
+        """True if a value is known without reading anything."""
+        unit = self.unit_of(value)
+        return unit is not None and unit.is_free
+
+
+UNKNOWN_SIZES: Final = Opaque(
+    "what a kernel would read does not determine all of its sizes", "guard"
+)
+
+
+AFTER_IN_PLACE: Final = Opaque("it follows an op that writes in place", "alias")
+SHARED: Final = Opaque("its storage is written later", "alias")
+RENAMES: Final = Opaque("it is another name for what a kernel stores anyway")
+MISMATCHED: Final = Opaque("a type is not the one that the program states")
+PLACES: Final = Opaque("its elements are places that others look up: they have to be in memory")
+PRESERVES_STORAGE: Final = frozenset({PURE, IO, RANDOM})
+
+
+def _keeps_order(op: PirOp) -> bool:
+    """True for an op that keeps its order without writing storage itself."""
+    return bool(op.regions) or declares(op, STACK)
+
+
+def writes(op: PirOp) -> bool:
+    """True if an op, or one in its regions, writes storage."""
+    inner = (o for o in op.walk() if isinstance(o, PirOp) and not _keeps_order(o))
+    return any(o.definition.effects not in PRESERVES_STORAGE for o in inner)
+
+
+def equations(
+    block: Block,
+    unknown_sizes: AbstractSet[PirOp] = frozenset(),
+    storage: AliasClasses | None = None,
+    mismatched_values: AbstractSet[SSAValue] = frozenset(),
+) -> Equations:
+    """The equations of the ops of a block, those in inner blocks left out.
+
+    Ops whose sizes are ``unknown_sizes`` by what a kernel would read are opaque. Where the program
+    writes in place, ``storage`` tells which values share it: kernels keep no order of storage, so
+    that ops behind the first that writes are opaque, and ops whose results are written. Those that
+    read or make values that are ``misstated`` are opaque, too.
+    """
+    has_written = False
+    found = Equations()
+    for order, op in enumerate(cast("Iterator[PirOp]", block.ops)):
+        found.ops.append(op)
+        guard = found.shapes.visit(op)
+        shapes = found.shapes
+        values = maps_of(op, shapes.named, shapes.inferred, shapes.numbers, shapes.sizes)
+        if guard is not None and (values is UNKNOWN_SIZE or not isinstance(values, Opaque)):
+            values = guard
+        if op in unknown_sizes:
+            values = UNKNOWN_SIZES
+        if mismatched_values and not mismatched_values.isdisjoint((*op.operands, *op.results)):
+            values = MISMATCHED
+        if storage is not None:
+            has_written = has_written or writes(op)
+            shared = any(map(storage.is_written, op.results))
+            if not isinstance(values, Opaque) and (has_written or shared):
+                values = AFTER_IN_PLACE if has_written else SHARED
+        if isinstance(values, Opaque):
+            found.opaque[op] = values
+        elif len(op.results) != 1 or len(values) != 1 or values[0] is None:
+            found.opaque[op] = Opaque("it has several results")
+        else:
+            found.units[op] = _unit(op, values[0], order, found.shapes)
+    for op in [op for op in found.units if _renames(op, found)]:
+        del found.units[op]
+        found.opaque[op] = RENAMES
+    lookup_result = {r.source for u in found.units.values() for r in u.reads if r.decides}
+    for op in [op for op, u in found.units.items() if u.is_free and u.result in lookup_result]:
+        del found.units[op]
+        found.opaque[op] = PLACES
+    return found
+
+
+def _renames(op: PirOp, found: Equations) -> bool:
+    """Whether a reshape would only have a kernel store once more what is in memory anyway.
+
+    Those who read it are no kernels, and its operand is stored for others.
+    """
+    if op.name != "pd_op.reshape" or not op.results[0].uses:
+        return False
+    if any(use.operation in found.units for use in op.results[0].uses):
+        return False
+    source = op.operands[0]
+    return found.unit_of(source) is None or any(
+        use.operation is not op and use.operation not in found.units for use in source.uses
+    )
+
+
+def _unit(op: PirOp, value: Value, order: int, shapes: Shapes) -> Unit:
+    tensors = tuple(tensors_of(op))
+    reads: dict[tuple[SSAValue, Index, bool], Read] = {}
+
+    def enter(source: SSAValue, index: Index, decides: bool) -> None:
+        shape = cast(TensorMeta, shapes.named(source)).shape
+        reads[source, index, decides] = Read(source, index, shape, decides)
+
+    for node in (n for root in roots(value) for n in walk(root)):
+        if isinstance(node, Load):
+            for held in (r for e in node.index for r in reads_of(e)):
+                enter(tensors[held.source], held.index, True)
+            enter(tensors[node.source], node.index, False)
+    for held in (r for e in value.index for r in reads_of(e)) if isinstance(value, Scatter) else ():
+        enter(tensors[held.source], held.index, True)
+    meta = cast(TensorMeta, shapes.named(op.results[0]))
+    return Unit(op, value, tensors, meta, tuple(reads.values()), order)

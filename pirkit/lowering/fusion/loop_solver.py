@@ -1,0 +1,265 @@
+"""The solver: which of the kernel's common loops each value belongs to.
+
+A temporary that is complete at one iteration of the outer loops and read at the same iteration
+needs no barrier. So a group has *loops*, and each value of it *rows*: for each loop, the iteration
+at which an element is computed, as an expression over the element's own index. A read at map m of
+a value with rows R is at turn R after m: that has to be the reader's own. Where it is not, the
+loop is not common, and is given up; the group keeps the loops on which all its values agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import count
+from math import prod
+from typing import Final
+
+from xdsl.ir import SSAValue
+
+from pirkit.dialect.map_expr.tree import Reduction
+from pirkit.dialect.opdef import lookup
+from pirkit.index.expr import Expr, Iter
+from pirkit.index.extent import expected
+from pirkit.index.index_maps import Index, bindings, compose, inverse, space
+from pirkit.index.substitution import substitute
+from pirkit.lowering.fusion.index_equations import Unit
+
+IterationMap = dict[int, Expr]
+"""Loop -> turn, over the canonical iterators of a value."""
+
+_NUMBERS: Final = count()
+
+
+MAX_GATHERED: Final = 1 << 16
+"""Elements that are gathered in each iteration at most: they had better stay in a cache."""
+
+VISIT_LIMIT: Final = 256
+"""Pairs of value and index that are followed to an input."""
+
+
+def elements(extents: Iterable[int]) -> int:
+    """Points of a space; sizes that are not known are taken to be what is expected."""
+    return expected(prod(extents))
+
+
+@dataclass
+class Loops:
+    """Loops of a group and the rows of its values."""
+
+    extents: dict[int, int] = field(default_factory=dict[int, int])
+    rows: dict[SSAValue, IterationMap] = field(default_factory=dict[SSAValue, IterationMap])
+    seen: dict[SSAValue, IterationMap] = field(default_factory=dict[SSAValue, IterationMap])
+    """Of inputs that a reduction reads, the rows at which it does; they bind nobody."""
+    work: int = 0
+    """Elements of the largest space that is reduced."""
+
+    @property
+    def parallel_iterations(self) -> int:
+        """How often the common loops iterate: that many processors have something to do."""
+        return elements(self.extents.values())
+
+    def rename(self, same: Mapping[int, int]) -> None:
+        """Take loops for others that are the same."""
+        for held in (self.rows, self.seen) if same else ():
+            for value, rows in held.items():
+                held[value] = {same.get(a, a): e for a, e in rows.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedLoops:
+    """What becomes of the loops when an op joins: rows of the op, same loops, those given up."""
+
+    rows: IterationMap | None
+    same: dict[int, int]
+    extents: dict[int, int]
+    new: bool
+    work: int
+
+
+def solve(
+    unit: Unit, groups: Iterable[Loops], members: Mapping[SSAValue, Unit] | None = None
+) -> JoinedLoops:
+    """The loops that an op and the groups it reads from, with their members, have in common."""
+    held = list(groups)
+    extents = {axis: n for g in held for axis, n in g.extents.items()}
+    work = max((g.work for g in held), default=0)
+    if unit.is_sink:
+        return JoinedLoops(None, {}, extents, False, work)
+    if isinstance(unit.value, Reduction):
+        work = max(work, elements((*unit.meta.shape, *unit.value.extents)))
+    inner = unit.value.extents if isinstance(unit.value, Reduction) else ()
+    inner_iters = {e.iter for e in space(inner, "r") if e.iter is not None}
+    found: list[IterationMap] = []
+    dropped: set[int] = set()
+    for read in unit.reads:
+        group = next((g for g in held if read.source in g.rows), None)
+        if group is None:
+            continue
+        source = space(read.shape)
+        own_iters = {e.iter for e in source}
+        # what is gathered is known when the loops are over
+        dropped |= {a for a, e in group.rows[read.source].items() if not own_iters >= e.iters}
+        at = bindings(source, read.index)
+        rows = {a: e for a, e in group.rows[read.source].items() if a in group.extents}
+        found.append(dict(zip(rows, compose(tuple(rows.values()), at), strict=True)))
+    if not found:
+        if not unit.is_reduction:
+            return JoinedLoops(None, {}, extents, False, work)
+        if any(g.rows for g in held):
+            rows = _by_inputs(unit, held, members or {})
+            remaining = {a: n for a, n in extents.items() if a in rows}
+            return JoinedLoops(rows, {}, remaining, True, work)
+        own: IterationMap = {}
+        for e in space(unit.meta.shape):
+            if e.iter is not None:
+                number = next(_NUMBERS)
+                own[number] = e
+                extents[number] = e.iter.extent
+        return JoinedLoops(own, {}, extents, True, work)
+    agreed: IterationMap = {}
+    same: dict[int, int] = {}
+    for rows in found:
+        for axis, iteration in rows.items():
+            if inner_iters & iteration.iters or agreed.get(axis, iteration) is not iteration:
+                dropped.add(axis)
+            else:
+                agreed[axis] = iteration
+    agreed = {a: t for a, t in agreed.items() if a not in dropped}
+    by_iteration: dict[Expr, int] = {}
+    for axis, iteration in list(agreed.items()):
+        if iteration in by_iteration and iteration.terms:
+            same[axis] = by_iteration[iteration]
+            del agreed[axis]
+        else:
+            by_iteration[iteration] = axis
+    left = {a: n for a, n in extents.items() if a not in dropped and a not in same}
+    constrained = [g for g in held if g.rows]
+    if len(constrained) > 1:
+        common = set(extents)
+        for group in constrained:
+            common &= {same.get(a, a) for a in group.extents}
+        left = {a: n for a, n in left.items() if a in common}
+        agreed = {a: t for a, t in agreed.items() if a in common}
+    return JoinedLoops(agreed, same, left, False, work)
+
+
+def gathered(unit: Unit, loops: Loops) -> IterationMap | None:
+    """Rows of a reduction that is accumulated iteration by iteration, known when all are over;
+    None for one that is not, or that had better go its own way: along memory, or into very many
+    elements.
+    """
+    value = unit.value
+    if not isinstance(value, Reduction) or not lookup(value.op).combiner or not loops.extents:
+        return None
+    found: IterationMap | None = None
+    for read in unit.reads:
+        held = loops.rows.get(read.source)
+        if held is None:
+            continue
+        if any(a not in held for a in loops.extents):
+            return None
+        at = bindings(space(read.shape), read.index)
+        rows = {a: substitute(held[a], at) for a in loops.extents}
+        if found not in (None, rows):
+            return None
+        found = rows
+    parallel_iterations = {a: e.iter for a, e in (found or {}).items()}
+    inner = {e.iter for e in space(value.extents, "r")} - {None}
+    own = {e.iter for e in space(unit.meta.shape)} - {None}
+    taken = set(parallel_iterations.values())
+    whole = all(
+        i is not None and i.extent == loops.extents[a] for a, i in parallel_iterations.items()
+    )
+    if (
+        found is None
+        or not whole
+        or len(taken) < len(parallel_iterations)
+        or taken.isdisjoint(inner)
+    ):
+        return None
+    if elements([i.extent for i in own - taken if i is not None]) > MAX_GATHERED:
+        return None
+    for read in unit.reads:
+        last = read.index[-1].iters if read.index else frozenset[Iter]()
+        if not taken.isdisjoint(last) and any(not taken >= e.iters for e in read.index):
+            return None
+    return found
+
+
+def _by_inputs(unit: Unit, held: list[Loops], members: Mapping[SSAValue, Unit]) -> IterationMap:
+    """Rows of a reduction whose members have none: it goes through an input as others do."""
+    extents = unit.value.extents if isinstance(unit.value, Reduction) else ()
+    inner = {e.iter for e in space(extents, "r") if e.iter is not None}
+    stack = [(r.source, r.shape, r.index) for r in unit.reads]
+    met: set[tuple[SSAValue, Index]] = set()
+    while stack:
+        value, shape, index = stack.pop()
+        if (value, index) in met or len(met) == VISIT_LIMIT:
+            continue
+        met.add((value, index))
+        at = bindings(space(shape), index)
+        if value in members:
+            stack += [(r.source, r.shape, compose(r.index, at)) for r in members[value].reads]
+            continue
+        for group in held:
+            parallel_iterations = {
+                a: e for a, e in group.seen.get(value, {}).items() if a in group.extents
+            }
+            rows = dict(
+                zip(
+                    parallel_iterations,
+                    compose(tuple(parallel_iterations.values()), at),
+                    strict=True,
+                )
+            )
+            if rows and not any(inner & e.iters for e in rows.values()):
+                return rows
+    return {}
+
+
+def reading(units: Iterable[Unit], loops: Loops) -> dict[SSAValue, IterationMap]:
+    """The rows of all that the ops of a group, in their order, read: where one op tells."""
+    found = dict(loops.rows)
+    for unit in reversed(list(units)):
+        extents = unit.value.extents if isinstance(unit.value, Reduction) else ()
+        outer = (*space(unit.meta.shape), *space(extents, "r"))
+        for read in unit.reads if unit.result in found else ():
+            back = inverse(read.index, outer, read.shape) if read.source not in found else None
+            if back is not None:
+                parallel_iterations = {
+                    a: e for a, e in found[unit.result].items() if a in loops.extents
+                }
+                at = bindings(outer, back)
+                found[read.source] = {a: substitute(e, at) for a, e in parallel_iterations.items()}
+    return found
+
+
+def propagate(unit: Unit, rows: IterationMap, members: dict[SSAValue, Unit], loops: Loops) -> None:
+    """Give the values that a reduction goes over the rows that it has, where they have none, and
+    note those of inputs."""
+    stack: list[tuple[Unit, IterationMap]] = [(unit, rows)]
+    while stack:
+        reader, parallel_iterations = stack.pop()
+        extents = reader.value.extents if isinstance(reader.value, Reduction) else ()
+        outer = (*space(reader.meta.shape), *space(extents, "r"))
+        for read in reader.reads:
+            member = members.get(read.source)
+            if read.source in loops.rows or (member is not None and member.is_reduction):
+                continue
+            back = inverse(read.index, outer, read.shape)
+            if back is None:
+                continue
+            at = bindings(outer, back)
+            found = dict(
+                zip(
+                    parallel_iterations,
+                    compose(tuple(parallel_iterations.values()), at),
+                    strict=True,
+                )
+            )
+            if member is None:
+                loops.seen.setdefault(read.source, found)
+                continue
+            loops.rows[read.source] = found
+            stack.append((member, found))

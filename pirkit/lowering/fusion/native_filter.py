@@ -1,0 +1,44 @@
+"""What native code runs: ops that it does not know keep no others from being fused."""
+
+from __future__ import annotations
+
+from pirkit.dialect.map_expr.tree import Apply, Opaque, Reduction, Scatter, walk
+from pirkit.dialect.types import meta_of
+from pirkit.lowering.codegen.lower.scalar_ops import is_supported
+from pirkit.lowering.codegen.lower.statement_nest import ARG_REDUCTIONS, combiner_of
+from pirkit.lowering.codegen.scatter.scatter import RESULT_OPERAND
+from pirkit.lowering.fusion.index_equations import Equations, Unit
+from pirkit.runtime.meta import TensorMeta
+
+COMPLEX = Opaque("complex numbers have no native code")
+
+
+def drop_non_native(found: Equations) -> None:
+    """Make ops opaque that have no native code."""
+    for op, unit in list(found.units.items()):
+        why = why_not(unit)
+        if why is not None:
+            found.opaque[op] = why
+            del found.units[op]
+
+
+def why_not(unit: Unit) -> Opaque | None:
+    """Why there is no native code of an op, as far as it tells by itself."""
+    metas = [meta_of(v.type) for v in (*unit.tensors, unit.result)]
+    if any(isinstance(m, TensorMeta) and m.dtype.is_complex for m in metas):
+        return COMPLEX
+    value = unit.value
+    if (
+        isinstance(value, Reduction)
+        and value.op not in ARG_REDUCTIONS
+        and not combiner_of(value.op)
+    ):
+        return Opaque(f"`{value.op}` has no native code")
+    if isinstance(value, Scatter) and unit.meta.dtype not in RESULT_OPERAND:
+        return Opaque(
+            f"{unit.meta.dtype.name} has no native code that writes at data-dependent indices"
+        )
+    for node in (n for root in unit.roots for n in walk(root)):
+        if isinstance(node, Apply) and not is_supported(node):
+            return Opaque(f"`{node.op}` has no native code")
+    return None

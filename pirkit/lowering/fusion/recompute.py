@@ -1,0 +1,78 @@
+"""Which values a kernel had better compute again than read from another one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import cast
+
+from xdsl.ir import SSAValue
+
+from pirkit.index.extent import expected
+from pirkit.lowering.fusion.index_conflicts import cost_of
+from pirkit.lowering.fusion.index_equations import Equations, Unit
+from pirkit.runtime.meta import TensorMeta
+
+
+def again(
+    unit: Unit,
+    values: Iterable[SSAValue],
+    held: Mapping[SSAValue, None],
+    found: Equations,
+    most: int,
+) -> list[Unit]:
+    """Ops that the kernel of an op had better compute again than read some of ``values``.
+
+    They cost at most so many additions per element, and read fewer bytes beyond what the kernel
+    reads anyway (``held``); a few more where nobody else reads the value, as then it need not be
+    written, nor waited for.
+    """
+    made: dict[SSAValue, Unit] = {}
+    decide = {r.source for r in unit.reads if r.decides}
+    for value in values:
+        source = found.unit_of(value)
+        if source is None or source.is_free or value in made:
+            continue
+        chain = _chain(source, found, held, most)
+        if chain is None or any(u.result in decide for u in chain[0]):
+            continue
+        size = _size(value, found)
+        alone = all(use.operation is unit.op for use in value.uses)
+        limit = 2 * size + size // 4 if alone else size - 1
+        if sum(_size(v, found) for v in chain[1] if v not in held) <= limit:
+            made |= {u.result: u for u in chain[0]}
+            most -= chain[2]
+    return list(made.values())
+
+
+def _chain(
+    unit: Unit, found: Equations, held: Mapping[SSAValue, None], most: int
+) -> tuple[list[Unit], set[SSAValue], int] | None:
+    """The ops that make a value of what is stored, or read (``held``), anyway, what they read and
+    what they cost; None if that is more than ``most`` additions per element.
+    """
+    chain: dict[SSAValue, Unit] = {}
+    reads: set[SSAValue] = set()
+    stack = [unit]
+    cost = 0
+    while stack:
+        unit = stack.pop()
+        if unit.result in chain:
+            continue
+        cost += cost_of(unit)
+        if unit.is_reduction or cost > most or len(chain) > most:
+            return None
+        chain[unit.result] = unit
+        decide = {r.source for r in unit.reads if r.decides}
+        for value in unit.tensors:
+            source = found.unit_of(value)
+            if source is None or source.is_reduction or value in decide or value in held:
+                reads.add(value)
+            elif not source.is_free:
+                stack.append(source)
+    return None if reads & chain.keys() else (list(chain.values()), reads, cost)
+
+
+def _size(value: SSAValue, found: Equations) -> int:
+    """Bytes of a value; sizes that are not known are taken to be what is expected."""
+    meta = cast(TensorMeta, found.shapes.named(value))
+    return expected(meta.numel) * meta.dtype.itemsize

@@ -1,0 +1,42 @@
+"""Reshapes of one value that are stored all: each but the first one is a name for the first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from xdsl.ir import Block, SSAValue
+
+from pirkit.dialect.operation import PirOp
+from pirkit.lowering.fusion.index_equations import Equations, equations
+
+
+def alias_reshapes(block: Block) -> None:
+    """Let reshapes that no kernel reads take the first reshape of their operand for operand.
+
+    A value that a kernel computes would be stored once for each shape in which products read it.
+    """
+    reshapes: dict[SSAValue, list[PirOp]] = {}
+    for op in _reshapes(block):
+        reshapes.setdefault(op.operands[0], []).append(op)
+    if all(len(ops) == 1 for ops in reshapes.values()):
+        return
+    found = equations(block)
+    for source, (first, *others) in reshapes.items():
+        if found.unit_of(source) is None or not any(_outside(first, found)):
+            continue
+        for op in others:
+            if all(_outside(op, found)):
+                op.operands[0] = first.results[0]
+
+
+def _reshapes(block: Block) -> Iterator[PirOp]:
+    """Those whose shape tells every extent without their operand's."""
+    for op in block.ops:
+        if not isinstance(op, PirOp) or op.name != "pd_op.reshape" or not op.results[0].first_use:
+            continue
+        if "shape" in op.properties and 0 not in op.attribute("shape"):
+            yield op
+
+
+def _outside(op: PirOp, found: Equations) -> Iterator[bool]:
+    return (use.operation not in found.units for use in op.results[0].uses)

@@ -1,0 +1,88 @@
+"""The named sizes of a kernel: each is determined by the shapes of its inputs, or follows from
+such."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from pirkit.dialect.map_expr.kernel import MapExpr
+from pirkit.dialect.map_expr.specialize import with_sizes
+from pirkit.dialect.map_expr.symbolic_shapes import Sizes
+from pirkit.index.extent import Extent, named, names_of
+from pirkit.index.size_solver import Derived, determined
+from pirkit.runtime.meta import TensorMeta
+
+
+def sized(kernel: MapExpr, sizes: Sizes) -> MapExpr | None:
+    """The kernel with what its sizes follow from, their names numbered from ``s0``.
+
+    ``sizes`` are those of the block. None where a size is needed that the inputs do not tell.
+    """
+    determined_names = determined(_dims(kernel))
+    checks = [d for d in sizes.checks if determined_names.issuperset(names_of(d.args))]
+    kernel = replace(kernel, sizes=(*_needed(kernel, sizes.derived), *checks))
+    symbolic = _symbolic(kernel)
+    for dim in _dims(kernel):
+        whole = _product(dim)
+        if symbolic.issuperset(whole) and _are_tied(kernel, whole):
+            kernel = with_sizes(kernel, dict.fromkeys(whole[1:], 1))
+            symbolic = _symbolic(kernel)
+    if symbolic:
+        return None
+    names = names_of((*_dims(kernel), *kernel.numbers(), *_of_ops(kernel)))
+    return with_sizes(kernel, {name: named(f"s{k}") for k, name in enumerate(names)})
+
+
+def _of_ops(kernel: MapExpr) -> Iterator[int]:
+    """The sizes that only the ops know which the kernel stands for."""
+    for origin in kernel.ops:
+        yield from origin.meta.shape
+        for operand in origin.operands:
+            for meta in operand if isinstance(operand, tuple) else (operand,):
+                yield from meta.shape if isinstance(meta, TensorMeta) else ()
+
+
+def _dims(kernel: MapExpr) -> list[int]:
+    return [n for meta in kernel.inputs for n in meta.shape]
+
+
+def _symbolic(kernel: MapExpr) -> set[str]:
+    """Names that the inputs do not tell."""
+    return {*names_of(kernel.numbers())} - determined(_dims(kernel), kernel.sizes)
+
+
+def _needed(kernel: MapExpr, derived: Sequence[Derived]) -> tuple[Derived, ...]:
+    """The sizes of a kernel that follow from others, and those that follow from the inputs only
+    because these follow from others.
+    """
+    determined_names = determined(_dims(kernel))
+    needed = set(names_of((*_dims(kernel), *kernel.numbers())))
+    found: list[Derived] = []
+    for size in reversed(derived):
+        if size.name in needed and (
+            size.name not in determined_names or determined_names.issuperset(names_of(size.args))
+        ):
+            needed |= set(names_of(size.args))
+            found.append(size)
+    return tuple(reversed(found))
+
+
+def _product(dim: int) -> tuple[str, ...]:
+    """The names of a size that is nothing but a product of them."""
+    if not isinstance(dim, Extent) or len(dim.terms) > 1:
+        return ()
+    return next((names for names, _ in dim.terms if 1 < len(names) == len(set(names))), ())
+
+
+def _are_tied(kernel: MapExpr, names: Sequence[str]) -> bool:
+    """True if names are met in the kernel only as the product of all of them."""
+    if not names:
+        return False
+    for number in (*kernel.numbers(), *_of_ops(kernel)):
+        for factors, _ in number.terms if isinstance(number, Extent) else ():
+            met = Counter(factors)
+            if len({met[name] for name in names}) > 1:
+                return False
+    return True

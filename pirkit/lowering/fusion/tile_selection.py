@@ -1,0 +1,201 @@
+"""Which values of a kernel are held in tiles, how large these are, and in which order they go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from xdsl.ir import SSAValue
+
+from pirkit.dialect.map_expr.kernel import MapExpr, Statement
+from pirkit.dialect.map_expr.tiling import Frame, frames_of, is_plain, permutes, tiles_of
+from pirkit.dialect.map_expr.tree import Apply, Choose, Load, Node
+from pirkit.index.extent import is_sized
+from pirkit.index.index_maps import Index, space
+from pirkit.lowering.fusion.groups import Group
+from pirkit.lowering.fusion.index_equations import Unit
+from pirkit.lowering.fusion.materialize import (
+    MIN_TILE_EDGE,
+    TILE_EDGE,
+    WIDE_TILE_EDGE,
+    choose_for,
+    edge_of,
+    several_along,
+)
+from pirkit.lowering.fusion.uses import Reader
+
+VISIT_LIMIT: Final = 2048
+"""Ops of a kernel by its results, up to which is looked for what several of them need."""
+
+
+def tile_more(
+    group: Group, wanted: Sequence[Unit], is_free: Callable[[SSAValue], bool]
+) -> None:  # fmt: skip
+    """Keep in tiles what results of a kernel need in different orders of loops, where that is worth
+    it: a result that another one reads turned, what two of them are made of, or what is made of
+    many tensors that would be read transposed.
+    """
+    if group.is_straight or len(wanted) * len(group.units) > VISIT_LIMIT:
+        return
+    units = group.units
+    if any(u.is_reduction or any(map(is_sized, u.meta.shape)) for u in units.values()):
+        return
+    visited: set[SSAValue] = set()
+    while _tile_one(group, _in_orders(wanted, group, is_free), visited, is_free):
+        continue
+
+
+def _tile_one(
+    group: Group,
+    found: Mapping[SSAValue, tuple[Unit, int]],
+    visited: set[SSAValue],
+    is_free: Callable[[SSAValue], bool],
+) -> bool:
+    """Keep the last value in tiles that it is worth it for; False if there is none."""
+    units = group.units
+    for value in sorted(found.keys() - visited, key=lambda v: -units[v].order):
+        visited.add(value)
+        last, times = found[value]
+        needs = Reader(units[value], units, group.tiles, is_free).needs()
+        if needs is None:
+            continue
+        choice = choose_for(units[value], last, needs, units, times)
+        if choice.way == "tile":
+            group.choices.append(choice)
+            group.tiles[value] = round(choice.again)
+            return True
+    return False
+
+
+def _in_orders(
+    wanted: Sequence[Unit], group: Group, is_free: Callable[[SSAValue], bool]
+) -> dict[SSAValue, tuple[Unit, int]]:  # fmt: skip
+    """Values that results need in several orders of their loops, or in another one than their own:
+    the last of these results, and how many orders.
+    """
+    indices: dict[SSAValue, dict[Index, None]] = {}
+    readers: dict[SSAValue, Unit] = {}
+    excluded: set[SSAValue] = set()
+    for unit in wanted:
+        indices.setdefault(unit.result, {})[space(unit.meta.shape)] = None
+        reader = Reader(unit, group.units, group.tiles, is_free)
+        needs = reader.needs()
+        if needs is None:
+            return {}
+        for value, at in needs.members.items():
+            indices.setdefault(value, {}).update(at)
+            readers[value] = unit
+            if not reader.permute(group.units[value], at):
+                excluded.add(value)
+    return {
+        v: (readers[v], len(at))
+        for v, at in indices.items()
+        if v in readers
+        and (len(at) > 1 or _is_permuted(readers[v].meta.shape, at))
+        and v not in excluded
+        and v not in group.tiles
+        and group.units[v].computes
+    }
+
+
+def _is_permuted(reader: Sequence[int], indices: Iterable[Index]) -> bool:
+    """Whether an index goes along another axis last than the reader does."""
+    last = [e.iter for e in space(reader) if e.iter is not None][-1:]
+    return any([e.iter for e in index if e.iter is not None][-1:] != last for index in indices)
+
+
+def with_tiles(kernel: MapExpr, in_tiles: Collection[int]) -> MapExpr:
+    """The kernel with some of its values held in tiles, and those that go through tiles with them.
+
+    Statements that go through tiles together follow each other. Raises Untiled.
+    """
+    ties = _ties(kernel)
+    tied = _tied(in_tiles, ties)
+    held = {source for group in tied for _, source in ties if source in group}
+    order = [k for k in range(len(kernel.statements)) if not any(k in g for g in tied)]
+    order += [k for group in tied for k in sorted(group)]
+    kernel = _ordered(kernel, order)
+    held = {order.index(k) for k in held}
+    statements = list(kernel.statements)
+    for frame in frames_of(kernel, held):
+        block = _block(kernel, frame, held)
+        for k in held & frame.axes.keys():
+            tile = tuple([block[a] if a >= 0 else 1 for a in frame.axes[k]])
+            statements[k] = replace(statements[k], tile=tile)
+    made = replace(kernel, statements=tuple(statements))
+    tiles_of(made)
+    return made
+
+
+def _ties(kernel: MapExpr) -> list[tuple[int, int]]:
+    """Statements that read a value only in loops of their own, and the values."""
+    count = len(kernel.inputs)
+    found: dict[tuple[int, int], None] = {}
+    excluded: set[int] = set()
+    for reader, statement in enumerate(kernel.statements):
+        for load in statement.loads():
+            if load.source < count:
+                continue
+            source = kernel.statements[load.source - count]
+            fits = permutes(statement.meta.shape, load.index, source.meta.shape)
+            if fits and is_plain(statement) and is_plain(source):
+                found[reader, load.source - count] = None
+            else:
+                excluded.add(load.source - count)
+    return [(reader, source) for reader, source in found if source not in excluded]
+
+
+def _tied(in_tiles: Collection[int], ties: list[tuple[int, int]]) -> list[set[int]]:
+    """The statements that are tied to what is kept, those together that are tied to each other."""
+    near: dict[int, list[int]] = {}
+    for one, other in ties:
+        near.setdefault(one, []).append(other)
+        near.setdefault(other, []).append(one)
+    found: list[set[int]] = []
+    for start in sorted(in_tiles):
+        if start not in near or any(start in group for group in found):
+            continue
+        group, stack = {start}, [start]
+        while stack:
+            for other in near[stack.pop()]:
+                if other not in group:
+                    group.add(other)
+                    stack.append(other)
+        found.append(group)
+    return found
+
+
+def _block(kernel: MapExpr, frame: Frame, held: Collection[int]) -> list[int]:
+    """Elements of a tile along the axes of a frame."""
+    lanes = {next(a for a in reversed(axes) if a >= 0) for axes in frame.axes.values()}
+    sizes = [kernel.statements[k].meta.dtype.itemsize for k in frame.axes if k in held]
+    along = several_along(frame.images, lanes)
+    is_permuted = len(frame.images) > 1 or len(lanes) > 1
+    most = TILE_EDGE if is_permuted else WIDE_TILE_EDGE
+    edge = max(MIN_TILE_EDGE, edge_of(frame.extents, frame.images, lanes, sizes, most))
+    return [min(edge, n) if a in along else 1 for a, n in enumerate(frame.extents)]
+
+
+def _ordered(kernel: MapExpr, order: list[int]) -> MapExpr:
+    """The kernel with its statements in another order."""
+    count = len(kernel.inputs)
+    places = {count + k: count + place for place, k in enumerate(order)}
+    statements = tuple([_renumbered(kernel.statements[k], places) for k in order])
+    outputs = tuple([order.index(k) for k in kernel.outputs])
+    return replace(kernel, statements=statements, outputs=outputs)
+
+
+def _renumbered(statement: Statement, places: dict[int, int]) -> Statement:
+    made: dict[int, Node] = {}
+    for node in statement.nodes():
+        done: Node = node
+        if isinstance(node, Load):
+            done = Load(places.get(node.source, node.source), node.index)
+        elif isinstance(node, Choose):
+            done = Choose(node.guards, made[id(node.yes)], made[id(node.no)])
+        elif isinstance(node, Apply):
+            done = Apply(node.op, tuple([made[id(a)] for a in node.args]), node.dtype, node.attrs)
+        made[id(node)] = done
+    start = None if statement.start is None else made[id(statement.start)]
+    return replace(statement, body=made[id(statement.body)], start=start)

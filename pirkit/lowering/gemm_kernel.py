@@ -1,0 +1,127 @@
+"""Small products of matrices as native steps of a plan, with the row that is added behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import Any, Final
+
+import numpy as np
+
+from pirkit.lowering.codegen.matmul.small_gemm import ARGUMENT_WORDS, MAX_DEPTH, native_small_gemm
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.binding import Binding
+from pirkit.runtime.meta import TensorMeta
+from pirkit.runtime.native.launch import LaunchFunction, LaunchPart
+from pirkit.runtime.native.segment import NativeStep
+from pirkit.runtime.native.target import host
+
+Array = np.ndarray[Any, Any]
+
+MAX_SIZE: Final = 1 << 18
+"""Multiplications from which a BLAS shares a product among threads."""
+_STEP_NS: Final = 1.5
+"""What a tile of four rows, or a row, takes for each element of the depth."""
+_PACKED_NS: Final = 6
+"""What it takes to put the elements of a line of a tile side by side."""
+_CALL_NS: Final = 1000
+_VIEW_NS: Final = 700
+_MATRIX_NS: Final = 100
+_PER_NS: Final = 55
+"""What numpy takes for a call, more for a factor that is turned, for each matrix of a batch; and
+multiplications of float32 that a BLAS does in a ns. All of this is measured, on one thread."""
+_MAX_MATRICES: Final = 4096
+"""Matrices of a batch for which a list of places is kept."""
+_X, _Y = 0, 1
+
+
+def is_small(x: TensorMeta, y: TensorMeta, out: TensorMeta, attrs: Mapping[str, Any]) -> bool:
+    """Whether a product is such a step: those that numpy does in less time are left to it."""
+    if min(x.rank, y.rank) < 2 or out.dtype not in (dt.float32, dt.float64):
+        return False
+    transposed = bool(attrs["transpose_x"]), bool(attrs["transpose_y"])
+    depth = x.shape[-2 if transposed[0] else -1]
+    count, (rows, columns) = prod(out.shape[:-2]), out.shape[-2:]
+    fits = x.dtype == y.dtype == out.dtype and depth <= MAX_DEPTH and count <= _MAX_MATRICES
+    if not fits or not 0 < out.numel * depth <= MAX_SIZE:
+        return False
+    size = out.dtype.itemsize
+    lines = count * -(-columns * size * 8 // host().vector_bits) * depth
+    own_ns = lines * ((rows // 4 + rows % 4) * _STEP_NS + transposed[1] * _PACKED_NS)
+    work = out.numel * depth * size / 4 / _PER_NS
+    return own_ns <= _CALL_NS + any(transposed) * _VIEW_NS + count * _MATRIX_NS + work
+
+
+def bind_small_gemm(b: Binding) -> NativeStep:
+    """What runs a small product."""
+    return SmallGemm(b.input(), b.input(1), len(b.inputs) > 2, b.attrs)
+
+
+class SmallGemm(NativeStep):
+    """``x y``, or ``x y + bias``; factors may have any strides."""
+
+    strided = frozenset({_X, _Y})
+
+    def __init__(
+        self, x: TensorMeta, y: TensorMeta, has_bias: bool, attrs: Mapping[str, Any]
+    ) -> None:
+        self.results = attrs["results"]
+        self.factor_metas = (x, y)
+        self.transposed = (bool(attrs["transpose_x"]), bool(attrs["transpose_y"]))
+        self.has_bias = has_bias
+        self.inputs = 3 if has_bias else 2
+        self.outputs = {self.inputs: 0}
+        self.function = native_small_gemm(self.results[0].dtype)
+
+    def launch_part(self, pinned: Mapping[int, Array]) -> LaunchPart:
+        out = self.results[0]
+        size = out.dtype.itemsize
+        x, y = (
+            _strides(pinned.get(k), meta, transposed)
+            for k, meta, transposed in zip(
+                (_X, _Y), self.factor_metas, self.transposed, strict=True
+            )
+        )
+        batch, (rows, columns) = out.shape[:-2], out.shape[-2:]
+        depth = self.factor_metas[0].shape[-2 if self.transposed[0] else -1]
+        places = [
+            _matrix_offsets(batch, meta.shape[:-2], strides[:-2])
+            for meta, strides in zip(self.factor_metas, (x, y), strict=True)
+        ]
+        places.append(np.arange(prod(batch), dtype=np.int64) * rows * columns * size)
+        sizes = {
+            "count": prod(batch), "rows": rows, "columns": columns, "depth": depth,
+            "x_row": x[-2], "x_depth": x[-1], "y_depth": y[-2], "y_column": y[-1],
+            "out_row": columns * size, "biased": int(self.has_bias),
+        }  # fmt: skip
+        words = np.concatenate(
+            [[sizes[name] for name in ARGUMENT_WORDS], np.stack(places, 1).ravel()]
+        )
+        out_at = self.inputs
+        last = self.inputs + 1
+        operands = (0, 1, out_at, 2 if self.has_bias else out_at, last)
+        return LaunchPart(
+            (LaunchFunction(self.function, operands),), {last: words.astype(np.int64)}
+        )
+
+    def error(self, flag: int) -> Exception:
+        raise IndexError(flag)
+
+
+def _strides(array: Array | None, meta: TensorMeta, transposed: bool) -> tuple[int, ...]:
+    """Bytes from one element to the next along each axis, the last two exchanged if turned."""
+    size = meta.dtype.itemsize
+    dense = tuple([prod(meta.shape[k + 1 :]) * size for k in range(meta.rank)])
+    strides = dense if array is None else array.strides
+    return (*strides[:-2], strides[-1], strides[-2]) if transposed else strides
+
+
+def _matrix_offsets(batch: Sequence[int], shape: Sequence[int], strides: Sequence[int]) -> Array:
+    """Where the matrices of a factor begin, for each point of the batch."""
+    found = np.zeros(tuple(batch), np.int64)
+    first = len(batch) - len(shape)
+    for axis, (extent, stride) in enumerate(zip(shape, strides, strict=True), first):
+        if extent > 1:
+            steps = np.arange(batch[axis], dtype=np.int64) * stride
+            found += steps.reshape((-1,) + (1,) * (len(batch) - axis - 1))
+    return found.ravel()

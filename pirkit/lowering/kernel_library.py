@@ -1,0 +1,238 @@
+"""The kernels that a program may be bound to: those of a backend, then the reference rules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from pirkit.dialect.infer import infer_metas
+from pirkit.dialect.opdef import RANDOM, OpDef, infer_meta, lookup, reference, require
+from pirkit.dialect.operation import ProgramOp
+from pirkit.lowering.native_ops import FUSED, NATIVE_KERNELS, REWRITTEN, binder
+from pirkit.lowering.native_ops import NAME as NATIVE
+from pirkit.runtime.binding import Binding, Step
+from pirkit.runtime.device import Device
+from pirkit.runtime.dtype import DType
+from pirkit.runtime.fallback import fallback
+from pirkit.runtime.library import Metas
+from pirkit.runtime.meta import Meta, is_addressable
+from pirkit.runtime.plan import Call, Plan
+from pirkit.runtime.registry import (
+    ANY,
+    CPU,
+    KERNELS,
+    REFERENCE,
+    Choice,
+    Kernel,
+    KernelKey,
+    Registry,
+)
+
+if TYPE_CHECKING:
+    from pirkit.runtime.executor import Executable
+
+LAYOUTS: Final = frozenset({"NCHW", "NHWC", "NCDHW", "NDHWC", "NCL", "NLC"})
+"""Values of ``data_format`` for which kernels may differ."""
+
+
+@dataclass(frozen=True)
+class KernelLibrary:
+    """Implements :class:`pirkit.runtime.library.Library` over the op table and a registry."""
+
+    backend: str = CPU
+    registry: Registry = KERNELS
+    falls_back: bool = True
+    """False: an op without a kernel on the device is refused instead of run on the CPU."""
+    certifies: bool = False
+    """True: the certificate of a kernel of fused ops is derived anew before each launch."""
+    _choices: dict[tuple[str, DType, str], tuple[Choice, ...]] = field(
+        default_factory=dict[tuple[str, DType, str], "tuple[Choice, ...]"]
+    )
+
+    @property
+    def device(self) -> Device:
+        """Where operands and results are."""
+        return self.registry.device(self.backend)
+
+    def infer(self, op: str, inputs: Metas, attrs: Mapping[str, Any]) -> Metas:
+        """Metas of the results; raises ConstraintError for a call that the op does not allow."""
+        if op in REWRITTEN:
+            return attrs["results"]
+        definition = lookup(op)
+        metas = infer_metas(definition, infer_meta.of(definition), inputs, attrs)
+        for meta in metas:
+            require(is_addressable(meta), "size", f"its result {meta} is larger than any memory")
+        return metas
+
+    def is_native(self, definition: OpDef) -> bool:
+        """True if the op runs on the device of the backend without being decomposed.
+
+        The reference rules are those of the CPU.
+        """
+        backend = self.registry.backend(self.backend)
+        if backend.device == CPU and reference.get(definition) is not None:
+            return True
+        return any(True for _ in self.registry.kernels(definition.base.name, backend=self.backend))
+
+    def serves(self, definition: OpDef) -> bool:
+        """True if there is a kernel for some element type."""
+        may_use_cpu = self.falls_back or self.registry.backend(self.backend).device == CPU
+        if may_use_cpu and (reference.get(definition) is not None or _is_composite(definition)):
+            return True
+        backends = {self.backend, CPU} if may_use_cpu else {self.backend}
+        name = definition.base.name
+        return any(True for b in backends for _ in self.registry.kernels(name, backend=b))
+
+    def choices(self, op: str, dtype: DType, attrs: Mapping[str, Any]) -> Sequence[Choice]:
+        """Kernels that may serve the op, best first.
+
+        Those of the backend and of other libraries on its device, then those of the CPU, with
+        copies there and back if the device has its own memory, at last the reference rule.
+        """
+        layout = str(attrs.get("data_format", ANY))
+        layout = layout if layout in LAYOUTS else ANY
+        key = (op, dtype, layout)
+        found = self._choices.get(key)
+        if found is None:
+            found = (
+                (_native(op, dtype),)
+                if op in REWRITTEN
+                else tuple(self._find(lookup(op), dtype, layout))
+            )
+            if self.certifies and op == FUSED:
+                from pirkit.lowering.certify import certified  # noqa: PLC0415  seldom
+
+                found = tuple(map(certified, found))
+            self._choices[key] = found
+        return found
+
+    def _find(self, definition: OpDef, dtype: DType, layout: str) -> Iterator[Choice]:
+        name = definition.base.name
+        backend = self.registry.backend(self.backend)
+        count = 0
+        if name in NATIVE_KERNELS and backend.device == CPU and self.backend != REFERENCE:
+            count += 1
+            yield _native(name, dtype)
+        for choice in self.registry.candidates(name, dtype, backend=self.backend, layout=layout):
+            count += 1
+            yield choice
+        if backend.device != CPU:
+            for choice in self._composite(definition, dtype, count, self):
+                count += 1
+                yield choice
+            if not self.falls_back:
+                return
+            why = "serves not every call" if count else "has no kernel"
+            for choice in self._on_cpu(definition, dtype, layout):
+                reasons = (f"`{self.backend}` {why}: falls back to the CPU", *choice.reasons)
+                yield Choice(fallback(choice.kernel, backend, self.device), reasons)
+            return
+        yield from self._reference(definition, dtype, count)
+
+    def _on_cpu(self, definition: OpDef, dtype: DType, layout: str) -> Iterator[Choice]:
+        count = 0
+        name = definition.base.name
+        for choice in self.registry.candidates(name, dtype, backend=CPU, layout=layout):
+            count += 1
+            yield choice
+        yield from self._reference(definition, dtype, count)
+
+    def _reference(self, definition: OpDef, dtype: DType, others: int) -> Iterator[Choice]:
+        rule = reference.get(definition)
+        if rule is None:
+            library = self if self.device.name == CPU else replace(self, backend=CPU)
+            yield from self._composite(definition, dtype, others, library)
+            return
+        kernel = Kernel(
+            op=definition.base.name,
+            key=KernelKey(REFERENCE, ANY, dtype),
+            bind=_reference(rule, definition.effects == RANDOM),
+            form="new",
+            source=f"{rule.__module__}.{getattr(rule, '__name__', '')}",
+        )
+        is_requested = self.backend == REFERENCE
+        reason = (
+            "asked for" if is_requested else "for what no kernel serves" if others else "no kernel"
+        )
+        yield Choice(kernel, (f"the reference rule: {reason}",))
+
+    def _composite(
+        self, definition: OpDef, dtype: DType, others: int, library: KernelLibrary
+    ) -> Iterator[Choice]:
+        """The decomposition, whose parts run on the kernels of ``library``."""
+        from pirkit.lowering.composite import NAME, composite  # noqa: PLC0415  seldom
+
+        if not _is_composite(definition):
+            return
+        kernel = Kernel(
+            op=definition.base.name,
+            key=KernelKey(NAME, ANY, dtype),
+            bind=composite(definition, library._parts_alone, library.device.take),
+            form="new",
+            source="its decomposition",
+        )
+        reason = "for what no kernel serves" if others else "no kernel"
+        yield Choice(kernel, (f"decomposed when its shapes and attributes are known: {reason}",))
+
+    def _parts_alone(self, program: ProgramOp) -> Executable | None:
+        """A part of a program by itself; None if another device has to help, and may."""
+        from pirkit.lowering.composite import called  # noqa: PLC0415  seldom
+        from pirkit.lowering.plan_writer import write_plan  # noqa: PLC0415  which asks for kernels
+        from pirkit.runtime.executor import Executable  # noqa: PLC0415  seldom
+
+        elsewhere = self.falls_back and self.device.name != CPU
+        if elsewhere and not all(self.is_native(d) for d in called(program)):
+            return None
+        return Executable(write_plan(program, library=self), self)
+
+    def grouped(self, plan: Plan, bound_inputs: Mapping[int, Meta]) -> Plan:
+        """The plan with the native calls that stand for several, for inputs of these metas."""
+        if self.backend != CPU or self.certifies:
+            return plan
+        kernels = {i.kernel for i in plan.body if isinstance(i, Call)}
+        if FUSED not in kernels:
+            return plan
+        from pirkit.lowering.row_grouping import grouped  # noqa: PLC0415  imports the code generator
+
+        return grouped(plan, self, bound_inputs)
+
+    def overwrites(self, kernel: Kernel) -> Mapping[int, tuple[int, ...]]:
+        """Result -> operands whose memory the kernel may write it to, by position."""
+        if not kernel.inplace:
+            return {}
+        definition = lookup(kernel.op)
+        operands = [o.name for o in definition.operands if o.kind is None]
+        results = [r.name for r in definition.results]
+        return {
+            results.index(result): tuple([operands.index(n) for n in names])
+            for result, names in kernel.inplace.items()
+        }
+
+
+def _is_composite(definition: OpDef) -> bool:
+    from pirkit.lowering.composite import is_composite  # noqa: PLC0415  imports rules and passes
+
+    return is_composite(definition)
+
+
+def _native(name: str, dtype: DType) -> Choice:
+    bind, (_, reason) = binder(name), NATIVE_KERNELS[name]
+    source = f"{bind.__module__}.{bind.__name__}"
+    kernel = Kernel(
+        op=name, key=KernelKey(NATIVE, ANY, dtype), bind=bind, form="out", source=source
+    )
+    return Choice(kernel, (reason,))
+
+
+def _reference(rule: Callable[..., Any], is_random: bool) -> Callable[[Binding], Step]:
+    def bind(b: Binding) -> Step:
+        attrs = b.attrs
+        if not is_random:
+            return lambda *operands: rule(*operands, **attrs)
+        generator = b.generator
+        if generator is None:  # nothing is drawn
+            return lambda *operands: rule(*operands, rng=None, **attrs)
+        return lambda *operands: rule(*operands, rng=generator(), **attrs)
+
+    return bind

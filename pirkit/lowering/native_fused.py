@@ -1,0 +1,130 @@
+"""Kernels of fused ops in native code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from pirkit.dialect.map_expr.kernel import MapExpr
+from pirkit.dialect.map_expr.specialize import Shape
+from pirkit.dialect.map_expr.verify_kernel import kernel_at
+from pirkit.lowering.codegen.emit.compile import native_sequence
+from pirkit.lowering.codegen.emit.compile_tiled import native_tiled_nest
+from pirkit.lowering.codegen.emit.tiled_nest import TiledNest
+from pirkit.lowering.codegen.ir.loopnest import Kernel
+from pirkit.lowering.codegen.lower.from_map_expr import Nest, nests_of
+from pirkit.lowering.codegen.scatter.scatter import Scatter, native_scatter, without_scatters
+from pirkit.runtime.binding import Binding, Step
+from pirkit.runtime.native.function import NativeSequence, new_array
+from pirkit.runtime.native.launch import LaunchFunction, LaunchPart
+from pirkit.runtime.native.segment import NativeStep
+from pirkit.runtime.native.target import l3_bytes
+
+Array = np.ndarray[Any, Any]
+
+
+@lru_cache(maxsize=1024)
+def _nests(text: str, shapes: tuple[Shape, ...]) -> tuple[MapExpr, tuple[Nest, ...] | str]:
+    kernel = kernel_at(text, shapes)
+    return kernel, nests_of(kernel)
+
+
+def why_not_native(text: str, shapes: tuple[Shape, ...]) -> str | None:
+    """Why native code does not run a kernel for inputs of these shapes; None if it does."""
+    nests = _nests(text, shapes)[1]
+    return nests if isinstance(nests, str) else None
+
+
+def bind_native(b: Binding) -> Step | None:
+    """What runs a kernel of fused ops; None for one that loop nests do not hold."""
+    shapes = tuple([b.input(k).shape for k in range(len(b.inputs))])
+    kernel, nests = _nests(b.attrs["kernel"], shapes)
+    return None if isinstance(nests, str) else _FusedStep(kernel, nests)
+
+
+class _FusedStep(NativeStep):
+    """The nests of a kernel, one after the other; values between them have memory of their own."""
+
+    def __init__(self, kernel: MapExpr, nests: tuple[Nest, ...]) -> None:
+        self.inputs = len(kernel.inputs)
+        self.results = kernel.results
+        self.nests = nests
+        statements = without_scatters(kernel).kernel.statements
+        self.outputs = {self.inputs + k: place for place, k in enumerate(kernel.outputs)}
+        used = {k for nest in nests for k in nest.arrays}
+        self.between = {
+            k: s.meta
+            for k, s in enumerate(statements, self.inputs)
+            if k in used and k not in self.outputs
+        }
+        self.first_temporary = self.inputs + len(statements)
+        self.assertions = [assertion for nest in nests for assertion in nest.assertions]
+        self.sequences = [
+            _nest_sequence(nest, self._large(k, nest)) for k, nest in enumerate(nests)
+        ]
+        """The functions of the nests: all wait now to be compiled together."""
+
+    def _large(self, number: int, nest: Nest) -> tuple[int, ...]:
+        """Operands that go past the caches, which they would only empty."""
+        read_later = {k for later in self.nests[number + 1 :] for k in later.arrays}
+        return large_results(nest, self.outputs.keys() - read_later)
+
+    def launch_part(self, pinned: Mapping[int, Array]) -> LaunchPart:
+        """All nests.
+
+        Operands are the arrays of the kernel, then a mark for each demand, then what parts of a
+        nest hand to each other.
+        """
+        works: list[LaunchFunction] = []
+        own = {k: new_array(meta) for k, meta in self.between.items()}
+        flags = 0
+        start = self.first_temporary + len(self.assertions)
+        for nest, sequence in zip(self.nests, self.sequences, strict=True):
+            places = [k if k < self.first_temporary else k + flags for k in nest.arrays]
+            places += [start + k for k in range(len(sequence.temporaries))]
+            own |= {start + k: np.empty(n, np.uint8) for k, n in enumerate(sequence.temporaries)}
+            start += len(sequence.temporaries)
+            watched_flags = range(flags, flags + len(nest.assertions))
+            flags = watched_flags.stop
+            parts = [
+                LaunchFunction(f, tuple([places[k] for k in used])) for f, used in sequence.steps
+            ]
+            works += [*parts[:-1], replace(parts[-1], flags=watched_flags)]
+        return LaunchPart(
+            tuple(works), own, tuple(range(self.first_temporary, self.first_temporary + flags))
+        )
+
+    def error(self, flag: int) -> Exception:
+        """What the interpreter raises for data that do not keep to what is demanded."""
+        return self.assertions[flag].error()
+
+
+def large_results(nest: Nest, results: AbstractSet[int]) -> tuple[int, ...]:
+    """Operands of a nest that are among some arrays and larger than what the caches hold well."""
+    if isinstance(nest.kernel, Scatter | TiledNest):
+        return ()
+    pairs = zip(nest.arrays, nest.kernel.operands, strict=True)
+    size = l3_bytes() // 2
+    return tuple([k for k, (array, o) in enumerate(pairs) if array in results and o.size > size])
+
+
+def _nest_sequence(nest: Nest, large: Sequence[int]) -> NativeSequence:
+    """What runs a nest, some of whose results go past the caches."""
+    if isinstance(nest.kernel, Scatter):
+        return native_scatter(nest.kernel)
+    if isinstance(nest.kernel, TiledNest):
+        return native_tiled_nest(nest.kernel)
+    return native_sequence(with_streaming_stores(nest.kernel, large))
+
+
+def with_streaming_stores(kernel: Kernel, large: Sequence[int]) -> Kernel:
+    """A kernel some of whose results go past the caches."""
+    operands = list(kernel.operands)
+    for k in large:
+        operands[k] = replace(operands[k], stream=True)
+    return replace(kernel, operands=tuple(operands)) if large else kernel

@@ -1,0 +1,375 @@
+"""Finds kernels of rows between products, whose rows can go through all of them in blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import prod
+from typing import Final, cast
+
+from pirkit.dialect.map_expr.kernel import MapExpr
+from pirkit.dialect.map_expr.verify_kernel import kernel_at
+from pirkit.lowering.codegen.emit.tiled_nest import TiledNest
+from pirkit.lowering.codegen.ir.loopnest import Kernel, Load, Operand
+from pirkit.lowering.codegen.lower.from_map_expr import Nest, nests_of
+from pirkit.lowering.codegen.matmul.fused_row_blocks import is_profitable
+from pirkit.lowering.codegen.matmul.row_block_plan import (
+    MemoryRows,
+    RowAccumulation,
+    RowBlocks,
+    RowGemm,
+    RowNest,
+    Rows,
+    RowStep,
+    ScratchRows,
+    runs_by_rows,
+    tile_shape,
+    with_scratch_strides,
+)
+from pirkit.lowering.codegen.scatter.scatter import Scatter
+from pirkit.lowering.native_ops import FUSED
+from pirkit.lowering.whole_program.matmul import MAX_THIN_EXTENT, matrix_batch
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.meta import TensorMeta
+from pirkit.runtime.native.target import host
+from pirkit.runtime.plan import Call, Plan
+
+MATMUL_OP: Final = "pd_op.matmul"
+MIN_ROWS: Final = 1 << 14
+"""Elements between two products from which it pays not to write them to memory."""
+
+MAX_PANELS: Final = 1 << 22
+"""Bytes of a right factor that is packed by each thread, and read again for each block of rows."""
+
+Buffer = int | str
+"""A slot of the plan, or the name of a value that only the group has."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowGroup:
+    """Calls that run as one, where the last of ``members`` stands; operands are these slots."""
+
+    blocks: RowBlocks
+    operands: tuple[int, ...]
+    members: frozenset[int]
+
+
+def find_row_groups(
+    plan: Plan, meta: Callable[[int], TensorMeta], views: Mapping[int, int]
+) -> dict[int, RowGroup]:  # fmt: skip
+    """The groups of a plan by the position at which they run.
+
+    ``views`` are slots that are other ones under another name.
+    """
+    flow = _DefUse(plan, views)
+    found: dict[int, RowGroup] = {}
+    grouped: set[int] = set()
+    for number, call in enumerate(flow.calls):
+        if call is None or call.kernel != FUSED or number in grouped:
+            continue
+        group = _GroupFinder(flow, meta, number, grouped).group()
+        if group is not None:
+            found[max(group.members)] = group
+            grouped |= group.members
+    return found
+
+
+class _DefUse:
+    """Who writes and who reads each slot."""
+
+    def __init__(self, plan: Plan, views: Mapping[int, int]) -> None:
+        self.views = views
+        self.calls = [i if isinstance(i, Call) else None for i in plan.body]
+        self.writers: dict[int, int] = {}
+        self.readers: dict[int, list[int]] = {}
+        self.results = {self.slot(o.source) for o in plan.outputs if isinstance(o.source, int)}
+        for number, call in enumerate(self.calls):
+            for slot in call.inputs if call else ():
+                if isinstance(slot, int):
+                    self.readers.setdefault(self.slot(slot), []).append(number)
+            for slot in call.outputs if call else ():
+                if isinstance(slot, int) and slot not in views:
+                    self.writers[slot] = number
+
+    def slot(self, slot: int) -> int:
+        return self.views.get(slot, slot)
+
+    def matmul(self, number: int) -> tuple[int, int, int, bool, bool] | None:
+        """The slots of a product, and whether its factors are turned."""
+        call = self.calls[number]
+        if call is None or call.kernel != MATMUL_OP:
+            return None
+        x, y = (self.slot(cast(int, s)) for s in call.inputs)
+        transposed = bool(call.attrs["transpose_x"]), bool(call.attrs["transpose_y"])
+        return x, y, cast(int, call.outputs[0]), *transposed
+
+
+@dataclass(slots=True)
+class _GroupOperands:
+    """The operands of a group, and the values that become tiles."""
+
+    operands: list[int] = field(default_factory=list[int])
+    sizes: list[int] = field(default_factory=list[int])
+    tiles: dict[Buffer, int] = field(default_factory=dict[Buffer, int])
+    columns: list[int] = field(default_factory=list[int])
+
+    def operand(self, slot: int, nbytes: int) -> int:
+        if slot not in self.operands:
+            self.operands.append(slot)
+            self.sizes.append(nbytes)
+        return self.operands.index(slot)
+
+    def tile(self, value: Buffer, columns: int) -> None:
+        self.tiles[value] = len(self.columns)
+        self.columns.append(columns)
+
+
+class _GroupFinder:
+    """The group around one fused kernel."""
+
+    def __init__(
+        self, flow: _DefUse, meta: Callable[[int], TensorMeta], middle: int, grouped: set[int]
+    ) -> None:  # fmt: skip
+        self.flow, self.meta_of, self.middle, self.grouped = flow, meta, middle, grouped
+        call = cast(Call, flow.calls[middle])
+        self.bound = [flow.slot(cast(int, s)) for s in call.inputs]
+        self.results = [s for s in call.outputs if isinstance(s, int)]
+        self.rows: tuple[int, ...] = ()
+        self.before: list[int] = []
+        self.after: list[int] = []
+        self.values = _GroupOperands()
+
+    def group(self) -> RowGroup | None:
+        call = cast(Call, self.flow.calls[self.middle])
+        self._producing_matmuls()
+        if not self.before:
+            return None
+        shapes = tuple([self.meta_of(s).shape for s in self.bound])
+        kernel = kernel_at(call.attrs["kernel"], shapes)
+        nests = nests_of(kernel)
+        if isinstance(nests, str) or any(nest.assertions for nest in nests):
+            return None
+        self._consuming_matmuls()
+        members = frozenset([*self.before, self.middle, *self.after])
+        if not self._tiles(members, kernel, nests):
+            return None
+        if not any(isinstance(value, int) for value in self.values.tiles):
+            return None
+        found = [self._nest(kernel, nest) for nest in nests]
+        if None in found:
+            return None
+        steps: list[RowStep] = [self._row_gemm(k) for k in self.before]
+        steps += [nest for nest in found if nest]
+        steps += [
+            self._row_accumulation(k) if self._is_sum(k) else self._row_gemm(k) for k in self.after
+        ]
+        dtype = self.meta_of(self._find_matmul(self.before[0])[2]).dtype
+        *batch, rows = self.rows
+        values = self.values
+        blocks = RowBlocks(
+            tuple(batch), rows, dtype, tuple(steps), tuple(values.sizes), tuple(values.columns)
+        )
+        if not is_profitable(blocks, host()):
+            return None
+        return RowGroup(blocks, tuple(values.operands), members)
+
+    # --- which calls ---
+
+    def _find_matmul(self, number: int) -> tuple[int, int, int, bool, bool]:
+        return cast("tuple[int, int, int, bool, bool]", self.flow.matmul(number))
+
+    def _producing_matmuls(self) -> None:
+        for slot in dict.fromkeys(self.bound):
+            number = self.flow.writers.get(slot)
+            matmul = None if number is None else self.flow.matmul(number)
+            if number is None or matmul is None or number in self.grouped:
+                continue
+            _, y, out, _, _ = matmul
+            rows = self.meta_of(out).shape[:-1]
+            early = [k for k in self.flow.readers[out] if k < self.middle]
+            if early or not self._fits_row(matmul) or self.rows not in ((), rows):
+                continue
+            if prod(self.meta_of(out).shape) < MIN_ROWS or self._is_internal(y):
+                continue
+            self.rows = rows
+            self.before.append(number)
+
+    def _consuming_matmuls(self) -> None:
+        readers = {k for slot in self.results for k in self.flow.readers.get(slot, ())}
+        for number in sorted(readers):
+            matmul = self.flow.matmul(number)
+            if matmul is None or number in self.grouped or not self._fits_row(matmul):
+                return
+            members = {*self.before, self.middle, *self.after, number}
+            if any(k < number and k not in members for k in self._readers(members - {number})):
+                return
+            if not (self._can_accumulate(matmul) or self._can_fuse_gemm(matmul)):
+                return
+            self.after.append(number)
+
+    def _readers(self, members: set[int]) -> Iterator[int]:
+        for slot, writer in self.flow.writers.items():
+            if writer in members:
+                yield from self.flow.readers.get(slot, ())
+
+    def _fits_row(self, matmul: tuple[int, int, int, bool, bool]) -> bool:
+        x, y, out, transposed, _ = matmul
+        a, b, c = (self.meta_of(s) for s in (x, y, out))
+        if min(a.rank, b.rank) < 2 or c.dtype not in (dt.float32, dt.float64) or not a.numel:
+            return False
+        if self.before and c.dtype != self._dtype():
+            return False  # the tiles of a group are of one type
+        depth = a.shape[-2 if transposed else -1]
+        panels = tile_shape(c.dtype, host()).panels_bytes(depth, c.shape[-1])
+        return c.numel > 0 and c.shape[-1] >= MAX_THIN_EXTENT and panels <= MAX_PANELS
+
+    def _is_internal(self, slot: int) -> bool:
+        writer = self.flow.writers.get(slot)
+        return writer is not None and writer in (*self.before, self.middle, *self.after)
+
+    def _is_row_value(self, slot: int) -> bool:
+        return self.meta_of(slot).shape[:-1] == self.rows
+
+    def _can_fuse_gemm(self, matmul: tuple[int, int, int, bool, bool]) -> bool:
+        x, y, out, transposed, _ = matmul
+        inside = x in self.results and not transposed and not self._is_internal(y)
+        return inside and self._is_row_value(x) and self._is_row_value(out)
+
+    def _can_accumulate(self, matmul: tuple[int, int, int, bool, bool]) -> bool:
+        x, y, out, left, right = matmul
+        ours = [slot in self.results or not self._is_internal(slot) for slot in (x, y)]
+        same_batch = self.meta_of(out).shape[:-2] == self.rows[:-1]
+        return (
+            left
+            and not right
+            and all(ours)
+            and self._is_row_value(x)
+            and self._is_row_value(y)
+            and same_batch
+        )
+
+    def _is_sum(self, number: int) -> bool:
+        return self._find_matmul(number)[3]
+
+    # --- what they are ---
+
+    def _tiles(self, members: frozenset[int], kernel: MapExpr, nests: Sequence[Nest]) -> bool:
+        """Note values in rows that nobody else reads; False if no tile holds one between nests."""
+        made = [self._find_matmul(k)[2] for k in self.before] + self.results
+        for slot in made:
+            readers = self.flow.readers.get(slot, ())
+            is_live_outside = slot in self.flow.results or not members.issuperset(readers)
+            if (
+                self._is_row_value(slot)
+                and not is_live_outside
+                and self._fits_scratch(self.meta_of(slot))
+            ):
+                self.values.tile(slot, self.meta_of(slot).shape[-1])
+        for k in sorted({k for nest in nests for k in nest.arrays if k >= len(kernel.inputs)}):
+            value, _ = self._value(kernel, k)
+            if isinstance(value, int):
+                continue
+            meta = kernel.statements[k - len(kernel.inputs)].meta
+            if meta.shape[:-1] != self.rows or not self._fits_scratch(meta):
+                return False
+            self.values.tile(value, meta.shape[-1])
+        return True
+
+    def _fits_scratch(self, meta: TensorMeta) -> bool:
+        """Whether a tile, which has the element type of the products, has room for a value."""
+        return meta.dtype.itemsize <= self._dtype().itemsize
+
+    def _rows_of(self, slot: int, transposed: bool = False) -> Rows:
+        if slot in self.values.tiles:
+            return ScratchRows(self.values.tiles[slot])
+        return self._outside(slot, self.rows[:-1], transposed)
+
+    def _outside(self, slot: int, batch: tuple[int, ...], transposed: bool) -> MemoryRows:
+        m = matrix_batch(self.meta_of(slot), batch, transposed)
+        return MemoryRows(self.values.operand(slot, m.size), m.batch, m.strides)
+
+    def _row_gemm(self, number: int) -> RowGemm:
+        x, y, out, left, right = self._find_matmul(number)
+        batch = self.rows[:-1]
+        depth = self.meta_of(x).shape[-2 if left else -1]
+        row_scale = self._outside(y, batch, right)
+        columns = self.meta_of(out).shape[-1]
+        return RowGemm(self._rows_of(x, left), row_scale, self._rows_of(out), depth, columns)
+
+    def _row_accumulation(self, number: int) -> RowAccumulation:
+        x, y, out, _, _ = self._find_matmul(number)
+        rows, columns = self.meta_of(out).shape[-2:]
+        dest = self._outside(out, self.rows[:-1], False)
+        return RowAccumulation(self._rows_of(x), self._rows_of(y), dest, rows, columns)
+
+    def _nest(self, kernel: MapExpr, nest: Nest) -> RowNest | None:
+        """The nest with a row as its outer point; None if it is no such nest."""
+        if isinstance(nest.kernel, Scatter | TiledNest):
+            return None
+        by_rows = _by_rows(nest.kernel, prod(self.rows))
+        if by_rows is None:
+            return None
+        places: list[int | ScratchRows] = []
+        for array, operand in zip(nest.arrays, by_rows.operands, strict=True):
+            value, inside = self._value(kernel, array)
+            columns = self._columns(kernel, array)
+            if inside and not _preserves_rows(by_rows, operand, columns):
+                return None
+            if value in self.values.tiles:
+                places.append(ScratchRows(self.values.tiles[value]))
+            else:
+                places.append(self.values.operand(cast(int, value), operand.size))
+        step = RowNest(by_rows, tuple(places))
+        tiled = with_scratch_strides(step, self.values.columns, tile_shape(self._dtype(), host()))
+        return step if runs_by_rows(tiled, prod(self.rows), host()) else None
+
+    def _dtype(self) -> dt.DType:
+        return self.meta_of(self._find_matmul(self.before[0])[2]).dtype
+
+    def _value(self, kernel: MapExpr, array: int) -> tuple[Buffer, bool]:
+        """What an array of a nest is, and whether the group makes it."""
+        if array < len(kernel.inputs):
+            slot = self.bound[array]
+            return slot, self._is_internal(slot)
+        statement = array - len(kernel.inputs)
+        call = cast(Call, self.flow.calls[self.middle])
+        for output, slot in zip(kernel.outputs, call.outputs, strict=True):
+            if output == statement and isinstance(slot, int):
+                return slot, True
+        return f"v{statement}", True
+
+    def _columns(self, kernel: MapExpr, array: int) -> int:
+        first = len(kernel.inputs)
+        metas = kernel.inputs if array < first else [s.meta for s in kernel.statements]
+        meta = metas[array if array < first else array - first]
+        return meta.shape[-1] if meta.shape[:-1] == self.rows else 0
+
+
+def _by_rows(kernel: Kernel, rows: int) -> Kernel | None:
+    """The kernel with its rows for outer points; an elementwise one gets its last axis inside."""
+    if prod(kernel.outer) == rows and kernel.inner:
+        return kernel
+    if kernel.inner or not kernel.outer or prod(kernel.outer[:-1]) != rows:
+        return None
+    operands = [replace(o, outer=o.outer[:-1], inner=o.outer[-1:]) for o in kernel.operands]
+    return replace(
+        kernel, outer=kernel.outer[:-1], inner=kernel.outer[-1:], operands=tuple(operands)
+    )
+
+
+def _preserves_rows(kernel: Kernel, operand: Operand, columns: int) -> bool:
+    """Whether an operand is read and written in the row of the point only."""
+    row = columns * operand.dtype.itemsize
+    loads = [s for s in kernel.statements() if isinstance(s, Load)]
+    moved = any(
+        (s.at is not None or s.predicate is not None) and kernel.operands[s.operand] is operand
+        for s in loads
+    )
+    dense = all(
+        extent == 1 or stride == prod(kernel.outer[k + 1 :]) * row
+        for k, (extent, stride) in enumerate(zip(kernel.outer, operand.outer, strict=True))
+    )
+    reach = [(e - 1) * s for e, s in zip(kernel.inner, operand.inner, strict=True)]
+    low = operand.offset + sum(r for r in reach if r < 0)
+    high = operand.offset + sum(r for r in reach if r > 0)
+    return row > 0 and not moved and dense and low >= 0 and high < row

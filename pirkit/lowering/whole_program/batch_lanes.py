@@ -1,0 +1,262 @@
+"""A program with points in lanes: everything that a step of training does, as one function.
+
+Small dense networks, their derivatives, and the update of their weights are rows that do not know
+of each other, sums over them, and a few values that are no rows. A vector of points goes through
+the whole network with its values in the nearest caches; the weights are read from where they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from pirkit.lowering.codegen.emit.batch_compile import Draft, function_of
+from pirkit.lowering.codegen.emit.compile import key_of
+from pirkit.lowering.codegen.emit.generate import SYMBOL
+from pirkit.lowering.codegen.ir.llvm_text import Builder
+from pirkit.lowering.codegen.math.primitives import is_costly
+from pirkit.lowering.whole_program.batch_groups import BatchGroupEmitter
+from pirkit.lowering.whole_program.loop_emit import LoopEmitter
+from pirkit.lowering.whole_program.loop_fusion import FusedLoop, FusedProgram, fuse_loops
+from pirkit.lowering.whole_program.op_graph import Graph, NotNativeError
+from pirkit.lowering.whole_program.outlined_loops import OutlinedLoops
+from pirkit.lowering.whole_program.scheduling import ProgramSchedule, schedule_of
+from pirkit.runtime.dtype import DType, float32, float64
+from pirkit.runtime.native.function import Code, NativeFunction
+from pirkit.runtime.native.program import NativeProgram, ProgramStep
+from pirkit.runtime.native.target import Target, host
+
+_VECTORS_PER_NS: Final = 3.0
+_MAX_INPUT_COLUMNS: Final = 4096
+"""Elements of rows that may be decomposed into columns where no product makes that worth it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _FunctionText:
+    """A function in the making: its text, its independent blocks, a guess of its time in ns."""
+
+    text: str
+    blocks: int
+    work: int
+
+
+class _ProgramEmitter:
+    """The functions of a graph."""
+
+    def __init__(self, graph: Graph, target: Target) -> None:
+        self.target = target
+        self.schedule: ProgramSchedule = schedule_of(graph)
+        _refuse_columns(self.schedule)
+        self.dtype = _float_of(self.schedule)
+        self.lanes = max(2, target.vector_bits // (8 * self.dtype.itemsize))
+        self.order: FusedProgram = fuse_loops(self.schedule, self.lanes)
+        self.batch = [
+            BatchGroupEmitter(self.order, g, self.lanes, self.dtype) for g in self.order.groups
+        ]
+        self.scratch = max((group.scratch for group in self.batch), default=0)
+
+    @property
+    def is_single_function(self) -> bool:
+        """Whether there is nothing that threads may share."""
+        return all(group.parts == 1 for group in self.batch)
+
+    def functions(self) -> list[_FunctionText]:
+        """One function, or where threads may share points one before, one a group, one after.
+
+        The result is the same.
+        """
+        steps = self.schedule_to_run()
+        if self.is_single_function:
+            work = sum(w for _, _, w in steps)
+            return [_FunctionText(self.function([f for f, _, _ in steps]), 1, work)]
+        return [_FunctionText(self.function([f]), blocks, work) for f, blocks, work in steps]
+
+    def schedule_to_run(self) -> list[tuple[Callable[[LoopEmitter], None], int, int]]:
+        """What comes before the points, the points, what comes after; blocks; a guess in ns."""
+        steps: list[tuple[Callable[[LoopEmitter], None], int, int]] = []
+        if self.order.before:
+            steps.append((self.before, 1, _estimated_time(self.order.before, 1)))
+        for group in self.batch:
+            work = _estimated_time(group.loops.items(), group.loops.vectors)
+            steps.append((group.write, group.parts, work))
+        if self.order.after or self.schedule.sums:
+            steps.append((self.after, 1, _estimated_time(self.order.after, 1)))
+        return steps
+
+    def function(self, bodies: list[Callable[[LoopEmitter], None]]) -> str:
+        target, operands = self.target, len(self.graph.inputs) + len(self.graph.outputs) + 1
+        b = Builder(scalef=target.x86 and target.has("avx512f"))
+        shared = OutlinedLoops() if self.schedule.has_matmul else None
+        writer = LoopEmitter(b, self.order, self.lanes, self.dtype, shared)
+        for group in self.batch:
+            group.place_sums(writer)
+        for body in bodies:
+            body(writer)
+        declared = b.declared | (shared.declared() if shared else {})
+        lines = [
+            *(shared.lines() if shared else ()),
+            f"define void @{SYMBOL}(ptr noalias readonly %args, i64 %slot, i64 %lo, i64 %hi) {{",
+            "entry:",
+            f"  %scratch_slot = getelementptr i8, ptr %args, i64 {8 * operands}",
+            "  %scratch_base = load ptr, ptr %scratch_slot, align 8",
+            f"  %scratch_offset = mul i64 %slot, {self.scratch}",
+            "  %scratch = getelementptr i8, ptr %scratch_base, i64 %scratch_offset",
+            *b.lines,
+            "  ret void",
+            "}",
+            *declared.values(),
+            "!0 = !{i32 1}",
+        ]
+        return "\n".join(lines) + "\n"
+
+    @property
+    def graph(self) -> Graph:
+        return self.schedule.graph
+
+    # --- what comes before the points, and after them ---
+
+    def before(self, w: LoopEmitter) -> None:
+        self._elementwise_loops(w, self.order.before)
+
+    def after(self, w: LoopEmitter) -> None:
+        for group in self.batch:
+            group.total(w)
+        self._elementwise_loops(w, self.order.after)
+
+    def _elementwise_loops(self, w: LoopEmitter, items: list[FusedLoop]) -> None:
+        for item in items:
+            if item.first.kind == "map":
+                w.outlined(partial(w.whole, item))
+            else:
+                w.reduce_all(item.first)
+
+
+def batch_lane_program(graph: Graph, target: Target | None = None) -> NativeProgram:
+    """The native program of a graph. Raises Refused for a graph that has none."""
+    program = _ProgramEmitter(graph, target or host())
+    operands = tuple(range(len(graph.inputs) + len(program.graph.outputs) + 1))
+    steps = [
+        ProgramStep(_function(function_text, program, len(operands)), operands)
+        for function_text in program.functions()
+    ]
+    made = program.graph
+    return NativeProgram(
+        tuple([made.metas[v] for v in made.inputs]),
+        tuple([made.metas[v] for v in made.outputs]),
+        tuple(steps),
+        (0,),
+        program.order.whole_bytes,
+        made.names,
+        _summary(program, len(steps)),
+        _in_place(program),
+    )
+
+
+def describe(graph: Graph) -> str:
+    """What the native program of a graph would be. Raises Refused for a graph that has none."""
+    program = _ProgramEmitter(graph, host())
+    return _summary(program, 1 if program.is_single_function else len(program.schedule_to_run()))
+
+
+def _summary(program: _ProgramEmitter, count: int) -> str:
+    steps = program.schedule
+    whole = len(steps.before) + len(steps.after)
+    inside = sum(node.op.name != "load" for node in steps.body)
+    counts = " and ".join(str(g.batch) for g in steps.groups)
+    group = f"{inside} ops on rows of {counts} points, " if steps.groups else ""
+    functions = "one function" if count == 1 else f"{count} functions"
+    return (
+        f"{functions}: {group}{len(steps.sums)} sums over points, {whole} ops on other values; "
+        f"{program.scratch:,} bytes for each thread"
+    )
+
+
+def _in_place(program: _ProgramEmitter) -> frozenset[tuple[int, int]]:
+    """Pairs of a result and an input that may be one array.
+
+    Nothing reads the input behind the operation that writes the result, nor another element of it
+    in the same loop. What is no row is written after the points, when all rows have been read.
+    """
+    graph, rows = program.graph, program.schedule.rows
+    pairs: set[tuple[int, int]] = set()
+    for items in (list(program.order.batch()), program.order.after):
+        written: dict[int, tuple[int, int]] = {}
+        last: dict[int, tuple[int, int]] = {}
+        for k, item in enumerate(items):
+            written |= {n.op.out: (k, j) for j, n in enumerate(item.nodes)}
+            last |= {v: (k, item.first_read(v)) for v in item.reads()}
+        # what is loaded is read from scratch memory from then on
+        last |= {
+            n.op.out: (k, j)
+            for k, item in enumerate(items)
+            for j, n in enumerate(item.nodes)
+            if n.op.name == "load"
+        }
+        for result, value in enumerate(graph.outputs):
+            for position, source in enumerate(graph.inputs):
+                same_meta = graph.metas[value] == graph.metas[source]
+                if not same_meta or value not in written or (value in rows) != (source in rows):
+                    continue
+                if last.get(source, (-1, 0)) <= written[value]:
+                    pairs.add((result, position))
+    return frozenset(pairs)
+
+
+def _refuse_columns(steps: ProgramSchedule) -> None:
+    """Refuse what is little more than reading rows of several columns, an element of each at a
+    time: kernels read them as they lie.
+    """
+    graph = steps.graph
+    input_columns = sum(
+        graph.metas[v].numel
+        for v in (*graph.inputs, *graph.outputs)
+        if steps.is_row(v) and steps.columns(v) > 1
+    )
+    if input_columns > _MAX_INPUT_COLUMNS and not any(op.name == "matmul" for op in graph.ops):
+        raise NotNativeError("rows of several columns without a matmul")
+
+
+def _float_of(steps: ProgramSchedule) -> DType:
+    """The float type that a program computes in. Raises Refused where there are several."""
+    graph = steps.graph
+    used = {*graph.inputs, *(op.out for op in graph.ops), *graph.fills}
+    used |= {a for op in graph.ops for a in op.args}
+    dtypes = {graph.dtype(v) for v in used}
+    floats = {d for d in dtypes if d.is_float}
+    if len(floats) != 1 or not floats <= {float32, float64}:
+        raise NotNativeError(f"element types {', '.join(sorted(d.name for d in dtypes))}")
+    if any(d.kind != "bool" for d in dtypes - floats):
+        raise NotNativeError(f"element types {', '.join(sorted(d.name for d in dtypes))}")
+    if any(graph.dtype(s.out) not in floats for s in steps.sums):
+        raise NotNativeError("a sum of what are no floats")
+    (only,) = floats
+    return only
+
+
+def _estimated_time(items: list[FusedLoop], times: int) -> int:
+    """A guess of the time of some loops on one thread, in ns."""
+    vectors = 0
+    for item in items:
+        if item.sum is not None:
+            vectors += 400 * len(item.sum.terms)
+            continue
+        for node in item.nodes:
+            (width,) = node.key
+            heavy = 20 if is_costly(node.op.name) or node.op.name == "matmul" else 1
+            vectors += width * heavy
+    return int(vectors * times / _VECTORS_PER_NS)
+
+
+def _function(
+    function_text: _FunctionText, program: _ProgramEmitter, operands: int
+) -> NativeFunction:
+    def write() -> Draft:
+        sizes = (0,) * operands
+        return Draft(
+            function_text.text,
+            Code(b"", SYMBOL, function_text.blocks, program.scratch, function_text.work, sizes),
+        )
+
+    return function_of(key_of((function_text, program.scratch), program.target), write)

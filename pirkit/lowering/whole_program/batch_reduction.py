@@ -1,0 +1,160 @@
+"""Sums over all points: a vector for each element of a tile, whose lanes are added behind a block.
+
+Points are shared out in parts whose number follows from the program alone, and the parts are added
+in their order: the result does not depend on the number of threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pirkit.lowering.codegen.emit.vector_emit import Memory, load, store
+from pirkit.lowering.codegen.ir.llvm_text import I64, Builder, Value
+from pirkit.lowering.whole_program.lane_tiling import even_width, for_tiles
+from pirkit.lowering.whole_program.loop_emit import LoopEmitter
+from pirkit.lowering.whole_program.op_graph import Graph
+from pirkit.lowering.whole_program.scheduling import BatchGroup, BatchSum
+
+SUM_TILE: Final = (4, 4)
+"""Rows and columns of a product that are added up at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class VectorRange:
+    """``count`` vectors of points; ``more`` says that there is something to add to."""
+
+    count: Value
+    more: bool
+
+
+class BatchSums:
+    """Where the sums over some points are: numbers in the workspace, as many for each part."""
+
+    def __init__(self, graph: Graph, group: BatchGroup, lanes: int) -> None:
+        self.lanes = lanes
+        self.first: dict[int, int] = {}
+        """The place of the first number of each sum."""
+        self.count = 0
+        for batch_sum in group.sums:
+            self.first[batch_sum.out] = self.count
+            numel = graph.metas[batch_sum.out].numel
+            self.count += -(-numel // lanes) * lanes
+
+    def clear(self, w: LoopEmitter, start: Value) -> None:
+        """Begin with zeros."""
+        b, size = w.b, w.dtype.itemsize
+        zero = b.const(w.type_of(w.dtype, self.lanes), 0.0)
+
+        def one(index: Value, _: Sequence[Value]) -> Sequence[Value]:
+            store(b, zero, w.dtype, Memory(b.at(start, b.times(index, size)), size), None)
+            return []
+
+        b.loop(0, self.count, self.lanes, [], one)
+
+    def add(
+        self, w: LoopEmitter, batch_sum: BatchSum, start: Value, vectors: VectorRange | None
+    ) -> None:
+        """Add what some vectors of points give, or begin with that."""
+        b = w.b
+        left = batch_sum.terms[0][0]
+        rows = 1 if left is None else w.schedule.columns(left) if left in w.schedule.rows else 0
+        if left is not None and not rows:
+            rows = w.graph.metas[left].shape[1]
+        columns = w.graph.metas[batch_sum.out].numel // rows
+        tile_height, tile_width = (even_width(rows, SUM_TILE[0]), even_width(columns, SUM_TILE[1]))
+        if rows == 1:
+            tile_width = even_width(columns, SUM_TILE[0] * SUM_TILE[1])
+        size = w.dtype.itemsize
+        base = w.place(
+            ("sum", batch_sum.out), lambda: w.b.at(start, self.first[batch_sum.out] * size)
+        )
+        count = None if vectors is None else w.number("vectors", vectors.count)
+        first = w.here
+        zero = b.const(w.type_of(w.dtype, self.lanes), 0.0)
+
+        def tile(row: Value, column: Value, tile_rows: int, tile_columns: int) -> None:
+            def one(number: Value, so_far: Sequence[Value]) -> Sequence[Value]:
+                w.here = first
+                if vectors is not None:
+                    w.here = w.moved(number)
+                made = list(so_far)
+                for x, y in batch_sum.terms:
+                    right = [w.masked_row(y, b.plus(column, c)) for c in range(tile_columns)]
+                    for r in range(tile_rows):
+                        factor = None if x is None else w.masked_row(x, b.plus(row, r))
+                        for c in range(tile_columns):
+                            k = r * tile_columns + c
+                            if factor is None:
+                                made[k] = b.add(made[k], right[c])
+                            else:
+                                made[k] = b.muladd(factor, right[c], made[k])
+                return made
+
+            totals = [zero] * (tile_rows * tile_columns)
+            if count is None:
+                totals = one(Value("0", I64), totals)
+            else:
+                totals = b.loop(0, count, 1, totals, one)
+            w.here = first
+            numbers = self._numbers(w, totals)
+            for r in range(tile_rows):
+                line = b.times(b.plus(row, r), columns)
+                for k, segment in _lane_segments(b, numbers, r * tile_columns, tile_columns):
+                    number = b.plus(line, b.plus(column, k - r * tile_columns))
+                    place = Memory(b.at(base, b.times(number, size)), size)
+                    if vectors is not None and vectors.more:
+                        segment = b.add(load(b, w.dtype, place, segment.type.lanes, None), segment)
+                    store(b, segment, w.dtype, place, None)
+
+        def line(row: Value, tile_rows: int) -> None:
+            for_tiles(
+                b,
+                columns,
+                tile_width,
+                lambda column, tile_columns: tile(row, column, tile_rows, tile_columns),
+            )
+
+        for_tiles(b, rows, tile_height, line)
+
+    def _numbers(self, w: LoopEmitter, totals: Sequence[Value]) -> list[Value]:
+        """The lanes of each vector added up, as lanes of as few vectors as can hold them."""
+        missing = -len(totals) % self.lanes
+        padded_totals = [*totals, *[w.b.like(totals[0], 0.0)] * missing]
+        groups = range(0, len(padded_totals), self.lanes)
+        return [w.transpose_reduce(padded_totals[k : k + self.lanes]) for k in groups]
+
+    def total(self, w: LoopEmitter, parts: int, target: int) -> None:
+        """Add up the parts, into the first of them: all are asked for before one is waited for."""
+        b, size = w.b, w.dtype.itemsize
+        base = b.at(w.workspace, target)
+
+        def tile_columns(index: Value, _: Sequence[Value]) -> Sequence[Value]:
+            def place(part: Value) -> Memory:
+                line = b.at(base, b.times(part, self.count * size))
+                return Memory(b.at(line, b.times(index, size)), size)
+
+            places = [place(Value(str(part), I64)) for part in range(parts)]
+            total, *rest = [load(b, w.dtype, batch_sum, self.lanes, None) for batch_sum in places]
+            for batch_sum in rest:
+                total = b.add(total, batch_sum)
+            store(b, total, w.dtype, places[0], None)
+            return []
+
+        b.loop(0, self.count, self.lanes, [], tile_columns)
+
+
+def _lane_segments(
+    b: Builder, vectors: Sequence[Value], start: int, count: int
+) -> Iterator[tuple[int, Value]]:
+    """Lanes that lie side by side in a row of vectors, vector by vector, and where each begins."""
+    lanes, end = vectors[0].type.lanes, start + count
+    while start < end:
+        vector, lane = vectors[start // lanes], start % lanes
+        width = min(end - start, lanes - lane)
+        if width == 1:
+            yield start, b.extract(vector, lane)
+        else:
+            yield start, b.shuffle(vector, vector, range(lane, lane + width))
+        start += width

@@ -1,0 +1,49 @@
+"""Chooses how a program becomes one piece of native code, or tells why it does not."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pirkit.lowering.whole_program.batch_lanes import batch_lane_program, describe
+from pirkit.lowering.whole_program.kernel_sequence import sequence_program
+from pirkit.lowering.whole_program.op_graph import NotNativeError, graph_of
+from pirkit.runtime.native.program import NativeProgram
+from pirkit.runtime.plan import Plan
+
+SEPARATE: Final = "functionalize,decompose,constant-fold,absorb-attributes,canonicalize,cse,dce"
+"""Passes before `batch_lane_program`: ops are decomposed, and pure."""
+JOINT: Final = "fuse{single=true}"
+"""Passes after them, before `sequence_program`."""
+
+
+def batch_lane_form(plan: Plan) -> NativeProgram | str:
+    """A program with points in lanes, or why there is none."""
+    try:
+        return batch_lane_program(graph_of(plan))
+    except NotNativeError as reason:
+        return str(reason)
+
+
+def kernel_form(plan: Plan) -> NativeProgram | str:
+    """A program of fused kernels, or why there is none."""
+    try:
+        return sequence_program(plan)
+    except NotNativeError as reason:
+        return str(reason)
+
+
+def explain(plan: Plan) -> str:
+    """What a plan would be as one native call as it stands, or why it is none.
+
+    `compile_whole` first takes the operations of a program apart, so it may have one where this
+    plan has none. Nothing is compiled but nests.
+    """
+    try:
+        return f"one native call, {describe(graph_of(plan))}"
+    except NotNativeError as reason:
+        batch_lanes = f"points in lanes: {reason}"
+    try:
+        return f"one native call, {sequence_program(plan).summary}"
+    except NotNativeError as reason:
+        kernels = f"kernels in order: {reason}"
+        return f"this plan as it stands has no single native call ({batch_lanes}; {kernels})"

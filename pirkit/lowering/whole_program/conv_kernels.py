@@ -1,0 +1,126 @@
+"""Convolutions in programs that are one native call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from math import prod
+from typing import TYPE_CHECKING, cast
+
+from pirkit.dialect.kinds import CONVOLUTION
+from pirkit.dialect.map_expr.kernel import MapExpr
+from pirkit.dialect.map_expr.tree import Load
+from pirkit.dialect.map_expr.verify_kernel import kernel_at
+from pirkit.dialect.opdef import has_trait
+from pirkit.index.index_maps import space
+from pirkit.lowering.native_ops import FUSED
+from pirkit.lowering.whole_program.op_graph import NotNativeError
+from pirkit.runtime.binding import HALF_TYPES, Binding
+from pirkit.runtime.meta import TensorMeta
+from pirkit.runtime.native.function import NativeSequence
+from pirkit.runtime.plan import Call, Plan
+
+if TYPE_CHECKING:
+    from pirkit.lowering.codegen.conv.conv_weight_grad import WeightGrad
+
+Metas = Callable[[int], TensorMeta]
+
+
+def convolution_of(call: Call, meta: Metas, exchanged: Collection[int]) -> NativeSequence:
+    """The functions of a convolution, over its operands and its result.
+
+    Operands that are ``exchanged`` lie with their first two axes in the other order. Raises Refused
+    where there is no native form.
+    """
+    b = _binding(call, meta)
+    form = _form(b)
+    if isinstance(form, NativeSequence):
+        return form
+    x, w = (
+        _batch_strides(b.input(k), slot in exchanged) for k, slot in enumerate(_operands(call))
+    )  # fmt: skip
+    from pirkit.lowering.codegen.conv.compile_conv import native_weight_grad  # noqa: PLC0415  seldom
+
+    return native_weight_grad(form, (*x, *w))
+
+
+def transposed_slots(plan: Plan, meta: Metas, left_out: Collection[int]) -> dict[int, int]:
+    """Slots that are others with their first two axes exchanged, which only correlations read.
+
+    These read the others instead, and nobody has to write them. Calls that are ``left_out``, by
+    number, write theirs.
+    """
+    found: dict[int, int] = {}
+    for number, call in enumerate(plan.body):
+        if isinstance(call, Call) and call.kernel == FUSED and number not in left_out:
+            found.update(_moved(call, meta))
+    live = {o.source for o in plan.outputs}
+    for call in plan.body:
+        if isinstance(call, Call) and found.keys() & call.inputs:
+            correlates = has_trait(call.kernel, CONVOLUTION) and _is_weight_grad(call, meta)
+            live |= set() if correlates else set(call.inputs)
+    return {slot: source for slot, source in found.items() if slot not in live}
+
+
+def fused_kernel(call: Call, meta: Metas) -> MapExpr:
+    """The kernel of a call for the sizes of its operands."""
+    return kernel_at(call.attrs["kernel"], tuple([meta(i).shape for i in _operands(call)]))
+
+
+def _moved(call: Call, meta: Metas) -> Iterator[tuple[int, int]]:
+    kernel = fused_kernel(call, meta)
+    slots: dict[int, int] = dict(enumerate(_operands(call)))
+    results = list(zip(kernel.outputs, call.outputs, strict=True))
+    slots |= {len(kernel.inputs) + k: slot for k, slot in results if isinstance(slot, int)}
+    for k, slot in results:
+        s = kernel.statements[k]
+        if not isinstance(slot, int) or not isinstance(s.body, Load) or s.reduction or s.start:
+            continue
+        if s.meta.rank < 2 or s.body.source not in slots:
+            continue
+        first, second, *rest = space(s.meta.shape)
+        source = slots[s.body.source]
+        swapped_shape = (s.meta.shape[1], s.meta.shape[0], *s.meta.shape[2:])
+        if s.body.index == (second, first, *rest) and meta(source).shape == swapped_shape:
+            yield slot, source
+
+
+def _operands(call: Call) -> Sequence[int]:
+    return cast("Sequence[int]", call.inputs)
+
+
+def _binding(call: Call, meta: Metas) -> Binding:
+    slots = (*call.inputs, *call.outputs)
+    if len(call.inputs) != 2 or not all(isinstance(s, int) for s in slots):
+        raise NotNativeError(f"`{call.kernel}` with sizes that are operands has no native form")
+    metas = [meta(s) for s in cast("Sequence[int]", slots)]
+    return Binding(tuple(metas[:2]), tuple(metas[2:]), call.attrs, call.kernel)
+
+
+def _form(b: Binding) -> NativeSequence | WeightGrad:
+    from pirkit.lowering.native_conv import (  # noqa: PLC0415  imports kernels and much of codegen
+        multiplications,
+        native_form,
+        why_never_native,
+    )
+
+    reason = f"its elements are {b.dtype}" if b.dtype in HALF_TYPES else why_never_native(b)
+    if reason is None and not multiplications(b):
+        reason = "it is one of nothing"
+    if reason is not None:
+        raise NotNativeError(f"`{b.op}` has no native form: {reason}")
+    return native_form(b)
+
+
+def _is_weight_grad(call: Call, meta: Metas) -> bool:
+    try:
+        return not isinstance(_form(_binding(call, meta)), NativeSequence)
+    except NotNativeError:
+        return False
+
+
+def _batch_strides(meta: TensorMeta, exchanged: bool) -> tuple[int, int]:
+    """Bytes along the first two axes, the others being dense."""
+    places = prod(meta.shape[2:]) * meta.dtype.itemsize
+    if exchanged:
+        return places, meta.shape[0] * places
+    return meta.shape[1] * places, places

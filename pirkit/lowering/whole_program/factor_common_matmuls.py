@@ -1,0 +1,175 @@
+"""Takes common factors out of sums: ``a W + b W`` becomes ``(a + b) W``.
+
+Where a network is differentiated along several directions, its values belong to all of them, and
+the reverse pass brings one cotangent for each. They meet only at the weights, as sums of products
+with the same factor. Taken out there, the sum moves up to the layer that the cotangents come from,
+where it is a sum of products with a common factor again: one reverse pass is left.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+from pirkit.lowering.whole_program.op_graph import Graph, Op
+
+_RANK: Final = {"matmul": 0, "sum": 1, "multiply": 2, "scale": 3}
+"""Ops that are linear in an operand, the dearest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Factor:
+    """What products must share to be one: the op, all it reads but one operand, its attributes.
+
+    ``at`` is the position of the operand that they do not share, the last one where the order
+    means nothing.
+    """
+
+    name: str
+    at: int
+    others: tuple[int, ...]
+    key: str
+
+
+def without_common_factors(graph: Graph) -> Graph:
+    """The graph with fewer products, if it has products of matrices; else as it is.
+
+    Sums are added up in another order than before, and what overflows or multiplies an infinity may
+    differ: ``0 f + b f`` is NaN where ``f`` is infinite, ``(0 + b) f`` is not.
+    """
+    if all(op.name != "matmul" for op in graph.ops):
+        return graph
+    settled: set[tuple[Op, ...]] = set()
+    while (ops := _once(graph, settled)) is not None:
+        graph = replace(graph, ops=ops)
+    return graph
+
+
+def _once(graph: Graph, settled: set[tuple[Op, ...]]) -> list[Op] | None:
+    """The ops when factors are taken out of all sums, None where there are none to take out.
+
+    Sums of terms that are ``settled`` have none.
+    """
+    uses = Counter([*graph.outputs, *(a for op in graph.ops for a in op.args)])
+    alone = {op.out: op for op in graph.ops if uses[op.out] == 1}
+    instead: dict[int, list[Op]] = {}
+    seen: set[int] = set()
+    for op in reversed(graph.ops):
+        if op.name != "add" or op.out in seen:
+            continue
+        terms, inner = _terms(graph, op, alone)
+        seen |= inner
+        factored_terms = [alone[t] for t in terms if t in alone]
+        if (op, *factored_terms) in settled:
+            continue
+        groups = _groups(graph, op.out, factored_terms)
+        if not groups:
+            settled.add((op, *factored_terms))
+        else:
+            gone = {member.out for factored_terms in groups.values() for member in factored_terms}
+            left = [t for t in terms if t not in gone]
+            for value in gone | inner:
+                instead[value] = []
+            instead[op.out] = list(_factored_sum(graph, op.out, left, groups))
+    if not instead:
+        return None
+    return _with_merged_sums([new for op in graph.ops for new in instead.get(op.out, [op])], graph)
+
+
+def _with_merged_sums(ops: list[Op], graph: Graph) -> list[Op]:
+    """The ops with one sum for those of the same two values."""
+    merged_values: dict[int, int] = {}
+    known: dict[tuple[int, ...], int] = {}
+    left: list[Op] = []
+    for old in ops:
+        moved = not merged_values.keys().isdisjoint(old.args)
+        op = replace(old, args=tuple([merged_values.get(a, a) for a in old.args])) if moved else old
+        if op.name == "add" and op.out not in graph.outputs:
+            first = known.setdefault(tuple(sorted(op.args)), op.out)
+            if first != op.out and graph.metas[first] == graph.metas[op.out]:
+                merged_values[op.out] = first
+                continue
+        left.append(op)
+    return left
+
+
+def _terms(graph: Graph, total: Op, alone: dict[int, Op]) -> tuple[list[int], set[int]]:
+    """What a sum adds up, and the sums that are only terms of it."""
+    found: list[int] = []
+    inner: set[int] = set()
+    pending = [*reversed(total.args)]
+    while pending:
+        value = pending.pop()
+        op = alone.get(value)
+        if op is not None and op.name == "add" and graph.metas[value] == graph.metas[total.out]:
+            inner.add(value)
+            pending += reversed(op.args)
+        else:
+            found.append(value)
+    return found, inner
+
+
+def _groups(graph: Graph, total: int, terms: list[Op]) -> dict[_Factor, list[Op]]:
+    """Terms with a common factor; each in one group, and none alone."""
+    found: dict[_Factor, list[Op]] = defaultdict(list)
+    names = Counter(op.name for op in terms)
+    for op in terms:
+        shared = op.name in _RANK and names[op.name] > 1
+        if shared and graph.metas[op.out] == graph.metas[total]:
+            for factor in dict.fromkeys(_factors(graph, op)):
+                found[factor].append(op)
+    groups: dict[_Factor, list[Op]] = {}
+    used_terms: set[int] = set()
+    for factor in sorted(found, key=lambda f: (_RANK[f.name], -len(found[f]))):
+        factored_terms = [op for op in found[factor] if op.out not in used_terms]
+        if len(factored_terms) > 1:
+            groups[factor] = factored_terms
+            used_terms |= {op.out for op in factored_terms}
+    return groups
+
+
+def _factors(graph: Graph, op: Op) -> Iterator[_Factor]:
+    """What may be taken out of an op: it is linear in the operand that is left."""
+    if op.name == "scale" and op.attrs["bias"]:
+        return
+    for at, operand in enumerate(op.args):
+        if operand not in graph.fills:
+            others = (*op.args[:at], *op.args[at + 1 :])
+            meta_key = f"{sorted(op.attrs.items())} {graph.metas[operand]}"
+            yield _Factor(op.name, 1 if op.name == "multiply" else at, others, meta_key)
+
+
+def _operand(op: Op, factor: _Factor) -> int:
+    """What a product does not share with others."""
+    is_swapped = op.name == "multiply" and op.args[0] not in factor.others
+    return op.args[0 if is_swapped else factor.at]
+
+
+def _factored_sum(
+    graph: Graph, total: int, left: list[int], groups: dict[_Factor, list[Op]]
+) -> Iterator[Op]:
+    """The sum of what is left and of one product for each group."""
+    terms = list(left)
+    for factor, factored_terms in groups.items():
+        operands = [_operand(op, factor) for op in factored_terms]
+        inner = graph.new(graph.metas[operands[0]])
+        yield from _sum(graph, operands, inner)
+        args = (*factor.others[: factor.at], inner, *factor.others[factor.at :])
+        is_all = not left and len(groups) == 1
+        out = total if is_all else graph.new(graph.metas[total])
+        yield replace(factored_terms[0], args=args, out=out)
+        terms.append(out)
+    if len(terms) > 1:
+        yield from _sum(graph, terms, total)
+
+
+def _sum(graph: Graph, terms: list[int], out: int) -> Iterator[Op]:
+    """The sum of some values, one after the other."""
+    so_far = terms[0]
+    for term in terms[1:-1]:
+        made = graph.new(graph.metas[out])
+        yield Op("add", (so_far, term), made)
+        so_far = made
+    yield Op("add", (so_far, terms[-1]), out)

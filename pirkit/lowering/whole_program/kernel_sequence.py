@@ -1,0 +1,341 @@
+"""A program of fused kernels as a list of native functions over memory that is planned at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import cast
+
+from pirkit.dialect.kinds import CONVOLUTION, RESHAPE
+from pirkit.dialect.opdef import has_trait
+from pirkit.lowering.codegen.emit.compile import native_sequence
+from pirkit.lowering.codegen.emit.compile_tiled import native_tiled_nest
+from pirkit.lowering.codegen.emit.tiled_nest import TiledNest
+from pirkit.lowering.codegen.ir.loopnest import (
+    Accumulate,
+    Kernel,
+    Load,
+    LoopPhase,
+    Operand,
+    RuntimeAssert,
+    Store,
+)
+from pirkit.lowering.codegen.lower.from_map_expr import nests_of
+from pirkit.lowering.codegen.matmul.fused_row_blocks import native_rows
+from pirkit.lowering.codegen.matmul.gemm import native_gemm
+from pirkit.lowering.codegen.scatter.scatter import Scatter, native_scatter, without_scatters
+from pirkit.lowering.native_fused import large_results, with_streaming_stores
+from pirkit.lowering.native_ops import FUSED
+from pirkit.lowering.whole_program.attention_groups import RowGroup, find_row_groups
+from pirkit.lowering.whole_program.constants import Array, constant_of
+from pirkit.lowering.whole_program.conv_kernels import (
+    convolution_of,
+    fused_kernel,
+    transposed_slots,
+)
+from pirkit.lowering.whole_program.matmul import matmul_of
+from pirkit.lowering.whole_program.op_graph import NotNativeError
+from pirkit.runtime.arena import Arena
+from pirkit.runtime.dtype import REAL_OF
+from pirkit.runtime.meta import TensorMeta
+from pirkit.runtime.native.data_assertions import DataAssertion
+from pirkit.runtime.native.function import NativeFunction, NativeSequence
+from pirkit.runtime.native.program import Content, NativeProgram, ProgramStep
+from pirkit.runtime.plan import Call, Plan
+
+
+@dataclass(slots=True)
+class _SequenceBuilder:
+    """Steps over buffers: slots of the plan, then temporaries of kernels."""
+
+    plan: Plan
+    steps: list[tuple[NativeFunction, tuple[int, ...]]] = field(
+        default_factory=list["tuple[NativeFunction, tuple[int, ...]]"]
+    )
+    nests: list[Kernel | None] = field(default_factory=list["Kernel | None"])
+    """The nest that a step is, None for one that is a part of it."""
+    sizes: dict[int, int] = field(default_factory=dict[int, int])
+    aliases: dict[int, int] = field(default_factory=dict[int, int])
+    outputs: list[int] = field(default_factory=list[int])
+    live_out: frozenset[int] = frozenset()
+    """Slots that are results and that no instruction reads."""
+    constants: dict[int, Array] = field(default_factory=dict[int, Array])
+    """Buffers whose content is known, and that nobody writes."""
+    assertions: dict[int, DataAssertion] = field(default_factory=dict[int, DataAssertion])
+    """Buffers of one byte that a step sets where data do not keep to what is demanded."""
+    transposed: dict[int, int] = field(default_factory=dict[int, int])
+    """Slots that nobody writes (see `transposed_slots`)."""
+
+    def buffer(self, slot: int) -> int:
+        return self.aliases.get(slot, slot)
+
+    def temporary(self, nbytes: int) -> int:
+        number = len(self.plan.slots) + len(self.sizes)
+        self.sizes[number] = nbytes
+        return number
+
+    def mark(self, demand: DataAssertion) -> int:
+        number = self.temporary(1)
+        self.assertions[number] = demand
+        return number
+
+    def meta(self, slot: int) -> TensorMeta:
+        meta = self.plan.slots[slot]
+        if not isinstance(meta, TensorMeta) or not meta.is_static:
+            raise NotNativeError("sizes are known only when the program runs")
+        return meta
+
+    def kernel(self, kernel: Kernel, buffers: Sequence[int]) -> None:
+        found = native_sequence(kernel)
+        self.functions(found, buffers)
+        if len(found.steps) == 1:
+            self.nests[-1] = kernel
+
+    def functions(self, found: NativeSequence, buffers: Sequence[int]) -> None:
+        own = [self.temporary(size) for size in found.temporaries]
+        all_buffers = [*buffers, *own]
+        for function, places in found.steps:
+            self.steps.append((function, tuple([all_buffers[k] for k in places])))
+            self.nests.append(None)
+
+    def tiled_nest(self, tiled: TiledNest, buffers: Sequence[int]) -> None:
+        ((function, _),) = native_tiled_nest(tiled).steps
+        self.steps.append((function, tuple(buffers)))
+        self.nests.append(None)
+
+    # --- instructions ---
+
+    def call(self, call: Call) -> None:
+        if call.host or call.random is not None or call.is_ordered:
+            raise NotNativeError(f"`{call.kernel}` is more than a function of its operands")
+        if call.kernel == FUSED:
+            self.fused(call)
+        elif call.kernel == "pd_op.matmul":
+            self.matmul(call)
+        elif has_trait(call.kernel, CONVOLUTION):
+            self.convolution(call)
+        elif not _renames(call):
+            self.constant(call)
+
+    def alias(self, call: Call) -> None:
+        out, source = call.outputs[0] if call.outputs else None, call.inputs[:1]
+        if _renames(call) and isinstance(out, int) and out != source[0]:
+            self.aliases[out] = self.buffer(cast(int, source[0]))
+
+    def constant(self, call: Call) -> None:
+        out = call.outputs[0] if len(call.outputs) == 1 else None
+        found = constant_of(call, self.meta(out)) if isinstance(out, int) else None
+        if not isinstance(out, int) or found is None:
+            raise NotNativeError(f"`{call.kernel}` has no native form")
+        self.constants[out] = found
+
+    def rows(self, group: RowGroup) -> None:
+        """Calls that go through blocks of rows together."""
+        self.steps.append((native_rows(group.blocks), group.operands))
+        self.nests.append(None)
+
+    def fused(self, call: Call) -> None:
+        given, results = cast("tuple[int, ...]", call.inputs), call.outputs
+        kernel = fused_kernel(call, self.meta)
+        written = [
+            (k, None if slot in self.transposed else slot)
+            for k, slot in zip(kernel.outputs, results, strict=True)
+        ]
+        if all(slot is None for _, slot in written):
+            return
+        kernel = replace(kernel, outputs=tuple([k for k, slot in written if slot is not None]))
+        nests = nests_of(kernel)
+        if isinstance(nests, str):
+            raise NotNativeError(f"a fused kernel has no native form: {nests}")
+        slot_operands = {k: self.buffer(slot) for k, slot in enumerate(given)}
+        for statement, slot in written:
+            if isinstance(slot, int):
+                slot_operands[len(given) + statement] = slot
+        last = {k for k, slot in slot_operands.items() if slot in self.live_out}
+        values = without_scatters(kernel).kernel.statements
+        for number, nest in enumerate(nests):
+            if isinstance(nest.kernel, Kernel) and not _stores(nest.kernel):
+                continue
+            marks = len(given) + len(values)
+            for k in nest.arrays:
+                if k < marks and k not in slot_operands:
+                    meta = values[k - len(given)].meta
+                    slot_operands[k] = self.temporary(meta.numel * meta.dtype.itemsize)
+            slot_operands |= {k: self.mark(d) for k, d in enumerate(nest.assertions, marks)}
+            if isinstance(nest.kernel, Scatter):
+                self.functions(native_scatter(nest.kernel), [slot_operands[k] for k in nest.arrays])
+                continue
+            if isinstance(nest.kernel, TiledNest):
+                self.tiled_nest(nest.kernel, [slot_operands[k] for k in nest.arrays])
+                continue
+            read_later = {k for later in nests[number + 1 :] for k in later.arrays}
+            made = with_streaming_stores(nest.kernel, large_results(nest, last - read_later))
+            self.kernel(made, [slot_operands[k] for k in nest.arrays])
+
+    def matmul(self, call: Call) -> None:
+        x, y = cast("tuple[int, int]", call.inputs)
+        out = cast(int, call.outputs[0])
+        metas = self.meta(x), self.meta(y), self.meta(out)
+        transposed = bool(call.attrs["transpose_x"]), bool(call.attrs["transpose_y"])
+        made = matmul_of(*metas, transposed)
+        buffers = (self.buffer(x), self.buffer(y), out)
+        if isinstance(made, Kernel):
+            self.kernel(made, buffers)
+        else:
+            self.steps.append((native_gemm(made), buffers))
+            self.nests.append(None)
+
+    def convolution(self, call: Call) -> None:
+        found = convolution_of(call, self.meta, self.transposed)
+        slots = cast("tuple[int, ...]", (*call.inputs, *call.outputs))
+        self.functions(found, [self.buffer(self.transposed.get(s, s)) for s in slots])
+
+    def copy(self, source: int, meta: TensorMeta) -> int:
+        """The elements of a buffer in another one."""
+        dtype = REAL_OF.get(meta.dtype, meta.dtype)  # a complex number is copied as its parts
+        size, nbytes = dtype.itemsize, meta.numel * meta.dtype.itemsize
+        operand = Operand(dtype, (size,), (), nbytes)
+        body = (Load("x", 0), Store(1, "x"))
+        target = self.temporary(nbytes)
+        self.kernel(
+            Kernel((nbytes // size,), (), (operand, operand), (LoopPhase(body),)), [source, target]
+        )
+        return target
+
+
+def _stores(nest: Kernel) -> bool:
+    return any(isinstance(s, Store | Accumulate | RuntimeAssert) for s in nest.statements())
+
+
+def _renames(call: Call) -> bool:
+    return has_trait(call.kernel, RESHAPE) and isinstance(call.inputs[0], int)
+
+
+def sequence_program(plan: Plan) -> NativeProgram:
+    """The native program of a plan. Raises Refused for a plan that has none."""
+    if plan.written:
+        raise NotNativeError(f"the program writes `{plan.written[0]}` in place: functionalize it")
+    made = _SequenceBuilder(plan)
+    read = {slot for i in plan.body if isinstance(i, Call) for slot in i.inputs}
+    for instruction in plan.body:
+        if not isinstance(instruction, Call):
+            raise NotNativeError("the program branches or loops")
+        made.alias(instruction)
+    groups = find_row_groups(plan, made.meta, made.aliases)
+    members = {k for group in groups.values() for k in group.members}
+    made.transposed = transposed_slots(plan, made.meta, members)
+    results = frozenset(o.source for o in plan.outputs if isinstance(o.source, int))
+    made.live_out = results - read - set(made.transposed.values())
+    for number, instruction in enumerate(plan.body):
+        if number in groups:
+            made.rows(groups[number])
+        elif number not in members:
+            made.call(cast(Call, instruction))
+    ports = (*plan.inputs, *plan.params)
+    made.outputs = [cast(int, o.source) for o in plan.outputs]
+    bound = {p.slot for p in ports} | made.constants.keys()
+    buffers: list[int] = []
+    for output in plan.outputs:
+        if not isinstance(output.source, int):
+            raise NotNativeError(f"output `{output.name}` is a list")
+        source = made.buffer(output.source)
+        if source in bound:
+            source = made.copy(source, cast(TensorMeta, output.meta))
+        bound.add(source)
+        buffers.append(source)
+    return _allocated(made, [p.slot for p in ports], buffers)
+
+
+def _allocated(made: _SequenceBuilder, inputs: list[int], results: list[int]) -> NativeProgram:
+    """Give all buffers but inputs and results a place in one stretch of memory."""
+    number = {slot: k for k, slot in enumerate((*inputs, *results))}
+    last = {b: k for k, (_, buffers) in enumerate(made.steps) for b in buffers}
+    arena, offsets, steps = Arena(), list[int](), list[ProgramStep]()
+    contents: list[Content] = []
+    for b in sorted({b for _, buffers in made.steps for b in buffers} & made.constants.keys()):
+        number[b] = len(inputs) + len(results) + len(offsets)
+        offsets.append(arena.take(_buffer_bytes(made, b)))
+        contents.append(Content(offsets[-1], made.constants[b].tobytes()))
+        last[b] = len(made.steps)
+    marks = [b for b in made.assertions if b in last]
+    begin = arena.take(len(marks))
+    for k, b in enumerate(marks):
+        number[b] = len(inputs) + len(results) + len(offsets)
+        offsets.append(begin + k)
+        last[b] = len(made.steps)
+    for k, (function, buffers) in enumerate(made.steps):
+        for b in buffers:
+            if b not in number:
+                number[b] = len(inputs) + len(results) + len(offsets)
+                offsets.append(arena.take(_buffer_bytes(made, b)))
+        seen = [begin + marks.index(b) for b in buffers if b in made.assertions]
+        looked_at = range(seen[0], seen[0] + len(seen)) if seen else range(0)
+        steps.append(ProgramStep(function, tuple([number[b] for b in buffers]), looked_at))
+        for b in dict.fromkeys(buffers):
+            place = number[b] - len(inputs) - len(results)
+            if place >= 0 and last[b] == k:
+                arena.give(offsets[place], _buffer_bytes(made, b))
+    plan = made.plan
+    ports = (*plan.inputs, *plan.params)
+    return NativeProgram(
+        tuple([made.meta(slot) for slot in inputs]),
+        tuple([cast(TensorMeta, o.meta) for o in plan.outputs]),
+        tuple(steps),
+        tuple(offsets),
+        arena.size,
+        (tuple([p.name for p in ports]), tuple([o.name for o in plan.outputs])),
+        f"{len(steps)} functions, {arena.size:,} bytes between them",
+        frozenset(_in_place(made, inputs, results)),
+        tuple(contents),
+        begin,
+        tuple([made.assertions[b] for b in marks]),
+    )
+
+
+def _in_place(
+    made: _SequenceBuilder, inputs: Sequence[int], results: Sequence[int]
+) -> Iterator[tuple[int, int]]:
+    """Pairs of a result and an input that may be one array.
+
+    No step behind the one that writes the result reads the input, and that one reads each element
+    only where it writes it.
+    """
+    last = {b: k for k, (_, buffers) in enumerate(made.steps) for b in buffers}
+    writers = {b: k for k in reversed(range(len(made.steps))) for b in made.steps[k][1]}
+    for number, result in enumerate(results):
+        step = writers[result]
+        for position, source in enumerate(inputs):
+            if made.plan.slots[source] != made.plan.slots[made.outputs[number]]:
+                continue
+            read = last.get(source, -1)
+            if read < step or (
+                read == step and _is_elementwise_in_place(made, step, result, source)
+            ):
+                yield number, position
+
+
+def _is_elementwise_in_place(made: _SequenceBuilder, step: int, result: int, source: int) -> bool:
+    """Whether a step is one sweep that reads each element of a buffer where it writes another."""
+    nest, buffers = made.nests[step], made.steps[step][1]
+    if nest is None or nest.inner or len(nest.loop_phases) != 1:
+        return False
+    places = {
+        (operand.outer, operand.offset)
+        for operand, buffer in zip(nest.operands, buffers, strict=True)
+        if buffer in (result, source)
+    }
+    if len(places) != 1:
+        return False
+    read = {k for k, buffer in enumerate(buffers) if buffer == source}
+    written = {k for k, buffer in enumerate(buffers) if buffer == result}
+    statements = list(enumerate(nest.statements()))
+    loads = [(k, s) for k, s in statements if isinstance(s, Load) and s.operand in read]
+    first = min(k for k, s in statements if isinstance(s, Store) and s.operand in written)
+    return all(k < first and s.at is None for k, s in loads)
+
+
+def _buffer_bytes(made: _SequenceBuilder, buffer: int) -> int:
+    if buffer in made.sizes:
+        return made.sizes[buffer]
+    meta = made.meta(buffer)
+    return meta.numel * meta.dtype.itemsize

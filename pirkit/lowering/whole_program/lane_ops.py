@@ -1,0 +1,58 @@
+"""Single operations on vectors of points."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from pirkit.lowering.codegen.ir.llvm_text import Builder, Value
+from pirkit.lowering.codegen.math.primitives import TABLE, Typed
+from pirkit.lowering.whole_program.op_graph import Op
+from pirkit.runtime.dtype import DType
+
+_CONTRACTED: Final = {"add": "fadd", "subtract": "fsub", "multiply": "fmul"}
+_POWERS: Final = (-2.0, -1.0, 1.0, 2.0, 3.0)
+"""Exponents of products and quotients that err by no more than 1.5 ULP."""
+
+
+def moved_columns(op: Op, rank: int, given: int) -> tuple[int, int, float]:
+    """First of ``bound`` columns that is read, first that is written, what is in the others."""
+    if op.name == "pad":
+        paddings = op.attrs["paddings"]
+        return 0, paddings[2] if len(paddings) > 2 else 0, float(op.attrs["pad_value"])
+    if op.name == "slice":
+        starts = {a % rank: s for a, s in zip(op.attrs["axes"], op.attrs["starts"], strict=True)}
+        return slice(starts.get(1, 0), None).indices(given)[0], 0, 0.0
+    return 0, 0, 0.0
+
+
+def _power(b: Builder, x: Value, exponent: int) -> Value:
+    base = b.div(b.like(x, 1.0), x) if exponent < 0 else x
+    made = base
+    for _ in range(abs(exponent) - 1):
+        made = b.mul(made, base)
+    return made
+
+
+def apply_op(
+    b: Builder, op: Op, given: Sequence[Typed], dtype: DType, contracts: bool = False
+) -> Value:
+    """An op of single elements; with ``contracts`` a product and a sum are rounded once."""
+    if op.name in ("same", "expand"):
+        return given[0][0]
+    if contracts and dtype.is_float and op.name in _CONTRACTED:
+        return b.op(f"{_CONTRACTED[op.name]} contract", given[0][0], given[1][0])
+    if op.name == "scale":
+        x = given[0][0]
+        factor, shift = float(op.attrs["scale"]), float(op.attrs["bias"])
+        if shift and not op.attrs["bias_after_scale"]:
+            x = b.add(x, shift)
+        x = x if factor == 1 else b.op("fmul contract" if contracts else "fmul", x, factor)
+        return b.add(x, shift) if shift and op.attrs["bias_after_scale"] else x
+    if op.name == "pow":
+        x, kind = given[0]
+        exponent = b.like(x, float(op.attrs["y"]))
+        if float(op.attrs["y"]) in _POWERS:
+            return _power(b, x, int(op.attrs["y"]))
+        return TABLE["elementwise_pow"](b, [(x, kind), (exponent, kind)], dtype)
+    return TABLE[op.name](b, list(given), dtype)

@@ -1,0 +1,39 @@
+"""Pieces of loops: the lanes that hold points, and tiles that are alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from pirkit.lowering.codegen.emit.vector_emit import tail_mask
+from pirkit.lowering.codegen.ir.llvm_text import I64, Builder, Type, Value
+
+
+def lane_mask(b: Builder, lanes: int, left: Value | None) -> Value:
+    """The first lanes, as many as there are ``left``, which are all where nothing is said."""
+    if left is None or left.text.isdigit():
+        return tail_mask(b, lanes, lanes if left is None else int(left.text))
+    count = b.cast("trunc", b.binary("umin", left, Value(str(lanes), I64)), "i32")
+    bits = b.op("xor", b.op("shl", b.like(count, -1), count), -1)
+    type_ = Type("i1", lanes)
+    return b.emit(type_, f"bitcast {b.cast('trunc', bits, f'i{lanes}')} to {type_}")
+
+
+def even_width(count: int, max_width: int) -> int:
+    """The width of tiles that are alike, none wider than ``max_width``."""
+    return -(-count // -(-count // max_width))
+
+
+def for_tiles(b: Builder, count: int, width: int, tile: Callable[[Value, int], None]) -> None:
+    """``tile`` for each piece of ``count``, the last one may be narrower."""
+    whole, rest = divmod(count, width)
+    if whole == 1:
+        tile(Value("0", I64), width)
+    else:
+
+        def one(index: Value, _: Sequence[Value]) -> Sequence[Value]:
+            tile(index, width)
+            return []
+
+        b.loop(0, whole * width, width, [], one)
+    if rest:
+        tile(Value(str(whole * width), I64), rest)

@@ -1,0 +1,408 @@
+"""Writes the loops of a program with points in lanes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pirkit.lowering.codegen.emit.vector_emit import Memory, argument, load, store
+from pirkit.lowering.codegen.ir.llvm_text import I64, PTR, Builder, Type, Value
+from pirkit.lowering.codegen.math.primitives import Typed, element, narrow
+from pirkit.lowering.whole_program.lane_ops import apply_op, moved_columns
+from pirkit.lowering.whole_program.lane_tiling import lane_mask
+from pirkit.lowering.whole_program.loop_fusion import FusedLoop, FusedProgram
+from pirkit.lowering.whole_program.op_graph import Op
+from pirkit.lowering.whole_program.outlined_loops import OutlinedLoop, OutlinedLoops
+from pirkit.lowering.whole_program.scheduling import Node
+from pirkit.runtime.dtype import DType
+
+_ZERO: Final = Value("0", I64)
+
+
+@dataclass(frozen=True, slots=True)
+class VectorPosition:
+    """A vector of points: its first, which vector of a block it is, how many there are from it on.
+
+    All its lanes hold points where nothing is said of how many are ``left``.
+    """
+
+    row: Value = _ZERO
+    number: Value = _ZERO
+    left: Value | None = None
+
+
+class LoopEmitter:
+    """The functions of one program. Operands are inputs, results, and the workspace."""
+
+    def __init__(
+        self,
+        b: Builder,
+        order: FusedProgram,
+        lanes: int,
+        dtype: DType,
+        shared: OutlinedLoops | None = None,
+    ) -> None:
+        self.b, self.order, self.lanes, self.dtype = b, order, lanes, dtype
+        self.shared = shared
+        """Where loops become functions; None where each is written where it runs."""
+        self.loop: OutlinedLoop | None = None
+        """The one that is being written."""
+        self.schedule, self.graph = order.schedule, order.schedule.graph
+        graph = self.graph
+        operands = (*graph.inputs, *graph.outputs)
+        self.workspace = argument(b, len(operands))
+        self.places = {value: (number, 0) for number, value in enumerate(operands)}
+        """The operand, and the byte in it, where a value begins that is in no register nor row."""
+        for value, offset in order.whole.items():
+            self.places.setdefault(value, (len(operands), offset))
+        self.known: dict[int, Value] = {}
+        """Addresses that were read once and for all; loops that are called are given them."""
+        if shared is None:
+            self.known = {value: self._begin(value) for value in self.places}
+        self.scratch = Value("%scratch", PTR)
+        self.here = VectorPosition()
+        self.summed = {v for s in self.schedule.sums for pair in s.terms for v in pair}
+        self.contracts = self.schedule.has_matmul
+
+    # --- what a loop is given ---
+
+    def outlined(self, body: Callable[[], None]) -> None:
+        """Write a loop as a function, and its call."""
+        if self.shared is None:
+            body()
+            return
+        caller, here, loop = self.b, self.here, OutlinedLoop()
+        left = None if here.left is None else loop.number("left", lambda: here.left or _ZERO)
+        self.b, self.here, self.loop = (
+            Builder(scalef=caller.scalef),
+            VectorPosition(left=left),
+            loop,
+        )
+        body()
+        name = self.shared.name_of(loop.parameters, self.b)
+        self.b, self.here, self.loop = caller, here, None
+        caller.emit_void(f"call void {name}({loop.arguments()})")
+
+    def place_in_workspace(self, value: int, offset: int) -> None:
+        """Say where a value is."""
+        self.places[value] = len(self.graph.inputs) + len(self.graph.outputs), offset
+        if self.shared is None:
+            self.known[value] = self._begin(value)
+
+    def _begin(self, value: int) -> Value:
+        number, offset = self.places[value]
+        return self.known.get(value) or self.b.at(argument(self.b, number), offset)
+
+    def pointer(self, value: int) -> Value:
+        """Where an input, a result or what is no row begins."""
+        if self.loop is None:
+            return self._begin(value)
+        return self.loop.pointer(value, lambda: self._begin(value))
+
+    def number(self, key: Hashable, made: Value) -> Value:
+        """A number that the loops around this one know."""
+        return made if self.loop is None else self.loop.number(key, lambda: made)
+
+    def place(self, key: Hashable, made: Callable[[], Value]) -> Value:
+        """An address that the loops around this one know."""
+        return made() if self.loop is None else self.loop.pointer(key, made)
+
+    def moved(self, number: Value) -> VectorPosition:
+        """The vector that is ``number`` vectors behind the present one."""
+        b, here = self.b, self.here
+        vector_start = b.times(number, self.lanes)
+        left = here.left
+        if left is not None and vector_start.text != "0":
+            left = b.emit(I64, f"sub i64 {left.text}, {vector_start.text}")
+        return VectorPosition(b.plus(here.row, vector_start), b.plus(here.number, number), left)
+
+    @property
+    def mask(self) -> Value:
+        """The lanes that hold points."""
+        return lane_mask(self.b, self.lanes, self.here.left)
+
+    def type_of(self, dtype: DType, lanes: int) -> Type:
+        return Type(element(dtype), lanes)
+
+    def fill(self, value: int, lanes: int) -> Value:
+        """A value all of whose elements are one number."""
+        return self.b.const(self.type_of(self.graph.dtype(value), lanes), self.graph.fills[value])
+
+    def only_element(self, value: int, lanes: int) -> Value:
+        """The only element of a value, in all lanes."""
+        dtype = self.graph.dtype(value)
+        one = load(self.b, dtype, Memory(self.pointer(value), 0), 1, None)
+        return self.b.splat(one, lanes)
+
+    # --- values that are no rows ---
+
+    def whole(self, item: FusedLoop) -> None:
+        """Ops on the elements of values of one size."""
+        b, (numel,) = self.b, item.first.key
+        lanes, count = 1 if numel == 1 else self.lanes, Value(str(numel), I64)
+        if lanes > 1:
+            count = self.number("count", count)
+        outside: dict[int, Value] = {}
+        for value in sorted(item.reads() - item.defines()):
+            if self.graph.metas[value].numel == 1 and value not in self.graph.fills:
+                outside[value] = self.only_element(value, lanes)
+
+        def one_vector(index: Value, _: Sequence[Value]) -> Sequence[Value]:
+            mask = None
+            if lanes > 1 and (self.loop is not None or numel % lanes):
+                mask = self._left(count.text, index)
+
+            def memory(value: int) -> Memory:
+                size = self.graph.dtype(value).itemsize
+                return Memory(b.at(self.pointer(value), b.times(index, size)), size)
+
+            def read(value: int) -> Value:
+                return load(b, self.graph.dtype(value), memory(value), lanes, mask)
+
+            values = dict(outside)
+            for node in item.nodes:
+                made = self.apply(node.op, values, read, lanes)
+                values[node.op.out] = made
+                if node.op.out in self.places:
+                    dtype = self.graph.dtype(node.op.out)
+                    store(b, narrow(b, made, dtype), dtype, memory(node.op.out), mask)
+            return []
+
+        b.loop(0, count, lanes, [], one_vector)
+
+    def reduce_all(self, node: Node) -> None:
+        """All elements of a value added up."""
+        b, (count,), (arg,) = self.b, node.key, node.op.args
+        lanes, dtype = self.lanes, self.graph.dtype(arg)
+        size = dtype.itemsize
+        type_ = self.type_of(dtype, lanes)
+
+        def one_vector(index: Value, so_far: Sequence[Value]) -> Sequence[Value]:
+            if arg in self.graph.fills:
+                value, mask = self.fill(arg, lanes), self._left(count, index)
+                value = b.select(mask, value, b.const(type_, 0.0))
+            else:
+                memory = Memory(b.at(self.pointer(arg), b.times(index, size)), size)
+                value = load(b, dtype, memory, lanes, self._left(count, index))
+            return [b.add(so_far[0], value)]
+
+        (total,) = b.loop(0, count, lanes, [b.const(type_, 0.0)], one_vector)
+        only = self.transpose_reduce([total] + [b.const(type_, 0.0)] * (lanes - 1))
+        store(b, b.extract(only, 0), dtype, Memory(self.pointer(node.op.out), size), None)
+
+    def _left(self, count: int | str, index: Value) -> Value:
+        return lane_mask(self.b, self.lanes, self.b.emit(I64, f"sub i64 {count}, {index.text}"))
+
+    def transpose_reduce(self, vectors: Sequence[Value]) -> Value:
+        """As many vectors as lanes; lane k of the result is the sum of the lanes of vector k."""
+        found, lanes, step = list(vectors), self.lanes, 1
+        while len(found) > 1:
+            low = [p if not p & step else p - step + lanes for p in range(lanes)]
+            high = [p + step if not p & step else p + lanes for p in range(lanes)]
+            pairs = zip(found[::2], found[1::2], strict=True)
+            found = [
+                self.b.add(self.b.shuffle(x, y, low), self.b.shuffle(x, y, high)) for x, y in pairs
+            ]
+            step *= 2
+        return found[0]
+
+    # --- one op on vectors ---
+
+    def apply(
+        self,
+        op: Op,
+        values: dict[int, Value],
+        read: Callable[[int], Value],
+        lanes: int,
+        contracts: bool = False,
+    ) -> Value:
+        """An op of single elements; operands that are not in ``values`` are read and put there."""
+        b, given = self.b, list[Typed]()
+        for arg in op.args:
+            if arg in self.graph.fills:
+                given.append((self.fill(arg, lanes), self.graph.dtype(arg)))
+                continue
+            if arg not in values:
+                values[arg] = read(arg)
+            given.append((values[arg], self.graph.dtype(arg)))
+        return apply_op(b, op, given, self.graph.dtype(op.out), contracts)
+
+    # --- rows ---
+
+    def row_address(self, value: int, column: Value) -> Value:
+        """Where a column of a value that lies in scratch memory is."""
+        b, frame = self.b, self.order.frames[value]
+
+        def frame_of_caller() -> Value:
+            return self.b.at(self.b.at(self.scratch, frame), self._start(value))
+
+        if self.loop is None:
+            base = b.at(self.scratch, frame)
+        else:
+            base = self.loop.pointer(("rows", frame), frame_of_caller, alone=True)
+        base = b.at(b.at(base, self.order.rows[value] - frame), self._start(value))
+        return b.at(base, b.times(column, self._step(value)))
+
+    def _start(self, value: int) -> Value:
+        """Bytes from the place of a row to its vector."""
+        if value not in self.order.blocks:
+            return _ZERO
+        return self.b.times(self.here.number, self.lanes * self.graph.dtype(value).itemsize)
+
+    def _step(self, value: int) -> int:
+        """Bytes from one column to the next."""
+        size = self.lanes * self.graph.dtype(value).itemsize
+        return size * self.order.blocks[value].column_stride if value in self.order.blocks else size
+
+    def read_row(self, value: int, column: Value) -> Value:
+        """A column of a value at all points of the vector."""
+        dtype = self.graph.dtype(value)
+        if value in self.graph.fills:
+            return self.fill(value, self.lanes)
+        if value in self.order.rows:
+            memory = Memory(self.row_address(value, column), dtype.itemsize)
+            return load(self.b, dtype, memory, self.lanes, None)
+        return self.input_row(value, column)
+
+    def masked_row(self, value: int, column: Value) -> Value:
+        """A column of a value that is summed; 0 in lanes that hold no point."""
+        made = self.read_row(value, column)
+        if value in self.graph.fills:
+            return self.b.select(self.mask, made, self.b.like(made, 0.0))
+        return made  # inputs and what `store_row` has stored are 0 there
+
+    def input_row(self, value: int, column: Value) -> Value:
+        """A column of an input."""
+        return load(
+            self.b, self.graph.dtype(value), self._outside(value, column), self.lanes, self.mask
+        )
+
+    def _outside(self, value: int, column: Value) -> Memory:
+        b, size = self.b, self.graph.dtype(value).itemsize
+        width = self.schedule.columns(value) * size
+
+        def row_of_caller() -> Value:
+            return self.b.at(self._begin(value), self.b.times(self.here.row, width))
+
+        if self.loop is None:
+            base = self._begin(value)
+        else:
+            base = self.loop.pointer(("points", value), row_of_caller)
+        start = b.at(base, b.times(self.here.row, width))
+        return Memory(b.at(start, b.times(column, size)), width)
+
+    def masked(self, value: int, made: Value) -> Value:
+        """What rows hold of a value: 0 in lanes that hold no point, if it is summed."""
+        if value not in self.summed:
+            return made
+        return self.b.select(self.mask, made, self.b.like(made, 0.0))
+
+    def store_row(self, value: int, column: Value, made: Value) -> None:
+        b, dtype = self.b, self.graph.dtype(value)
+        made = narrow(b, made, dtype)
+        if value in self.order.rows:
+            masked = self.masked(value, made)
+            store(b, masked, dtype, Memory(self.row_address(value, column), dtype.itemsize), None)
+        if value in self.graph.outputs:
+            store(b, made, dtype, self._outside(value, column), self.mask)
+
+    def column_loop(self, count: int, body: Callable[[Value], None]) -> None:
+        if count == 1:
+            body(Value("0", I64))
+            return
+
+        def one(column: Value, _: Sequence[Value]) -> Sequence[Value]:
+            body(column)
+            return []
+
+        self.b.loop(0, count, 1, [], one)
+
+    def emit_row_loop(self, item: FusedLoop) -> None:
+        """What points go through but for products and sums over them."""
+        if item.first.kind == "map":
+            self.rows(item)
+        else:
+            self.single_node(item.first)
+
+    def rows(self, item: FusedLoop) -> None:
+        """Ops on the columns of rows of one width."""
+        b, (count,) = self.b, item.first.key
+        outside: dict[int, Value] = {}
+        for value in sorted(item.reads() - item.defines()):
+            if value in self.graph.fills:
+                continue
+            if value not in self.schedule.rows:
+                if self.graph.metas[value].numel == 1:
+                    outside[value] = self.only_element(value, self.lanes)
+            elif self.schedule.columns(value) == 1:
+                outside[value] = self.read_row(value, Value("0", I64))
+
+        def column(index: Value) -> None:
+            def read(value: int) -> Value:
+                if value in self.schedule.rows:
+                    return self.read_row(value, index)
+                dtype = self.graph.dtype(value)
+                address = b.at(self.pointer(value), b.times(index, dtype.itemsize))
+                return b.splat(load(b, dtype, Memory(address, 0), 1, None), self.lanes)
+
+            values = dict(outside)
+            for node in item.nodes:
+                if node.op.name == "load":
+                    made = self.input_row(node.op.out, index)
+                else:
+                    made = self.apply(node.op, values, read, self.lanes, self.contracts)
+                values[node.op.out] = made
+                self.store_row(node.op.out, index, made)
+
+        self.column_loop(count, column)
+
+    def single_node(self, node: Node) -> None:
+        """An op on rows with loops of its own."""
+        match node.kind:
+            case "across":
+                self._reduce_columns(node.op)
+            case "joined":
+                self._concat_columns(node.op)
+            case _:
+                self._gather_columns(node.op)
+
+    def _reduce_columns(self, op: Op) -> None:
+        """The columns of a row added up."""
+        b, (x,) = self.b, op.args
+        total = self.read_row(x, Value("0", I64))
+        count = self.schedule.columns(x)
+
+        def one(column: Value, so_far: Sequence[Value]) -> Sequence[Value]:
+            return [b.add(so_far[0], self.read_row(x, column))]
+
+        if count > 1:
+            (total,) = b.loop(1, count, 1, [total], one)
+        self.store_row(op.out, Value("0", I64), total)
+
+    def _gather_columns(self, op: Op) -> None:
+        """Columns at other places, and constants between them."""
+        b, x = self.b, op.args[0]
+        given, count = self.schedule.columns(x), self.schedule.columns(op.out)
+        start, before, constant = moved_columns(op, self.graph.metas[x].rank, given)
+        inside = min(given - start, count - before)
+
+        def copy(column: Value) -> None:
+            made = self.read_row(x, b.plus(column, start))
+            self.store_row(op.out, b.plus(column, before), made)
+
+        self.column_loop(inside, copy)
+        for k in (*range(before), *range(before + inside, count)):
+            made = b.const(self.type_of(self.graph.dtype(op.out), self.lanes), constant)
+            self.store_row(op.out, Value(str(k), I64), made)
+
+    def _concat_columns(self, op: Op) -> None:
+        """The columns of several rows side by side."""
+        before = 0
+        for arg in op.args:
+
+            def copy(column: Value, arg: int = arg, before: int = before) -> None:
+                self.store_row(op.out, self.b.plus(column, before), self.read_row(arg, column))
+
+            self.column_loop(self.schedule.columns(arg), copy)
+            before += self.schedule.columns(arg)

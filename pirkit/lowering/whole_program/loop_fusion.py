@@ -1,0 +1,261 @@
+"""Loops in order, and where the values between them are."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Final
+
+from pirkit.lowering.codegen.math.primitives import is_costly
+from pirkit.lowering.whole_program.scheduling import BatchGroup, BatchSum, Node, ProgramSchedule
+
+_LINE: Final = 64
+_MAX_BLOCK_VECTORS: Final = 8
+_BLOCK_BYTES: Final = 1 << 19
+"""Rows of a block, which stay in the second cache between the loops and the sums."""
+_MIN_SPLIT: Final = 4096
+"""CPUs fetch ahead up to the end of a page: what lies behind belongs to another thread."""
+_MIN_TAIL: Final = 12
+"""Operations behind a slow function that are worth a loop of their own."""
+
+
+@dataclass(slots=True, eq=False)
+class FusedLoop:
+    """Nodes that share a loop, products with one matrix, a single node, or a sum over points."""
+
+    nodes: tuple[Node, ...] = ()
+    sum: BatchSum | None = None
+
+    def defines(self) -> set[int]:
+        return {n.op.out for n in self.nodes}
+
+    def reads(self) -> set[int]:
+        if self.sum is not None:
+            return {v for pair in self.sum.terms for v in pair if v is not None}
+        return {a for n in self.nodes for a in n.op.args}
+
+    def first_read(self, value: int) -> int:
+        """The position of the node that reads a value; those behind it find it in a register."""
+        return next((j for j, n in enumerate(self.nodes) if value in n.op.args), 0)
+
+    @property
+    def first(self) -> Node:
+        return self.nodes[0]
+
+
+@dataclass(slots=True)
+class GroupLoops:
+    """What the points of a group go through.
+
+    ``block`` vectors of points go through the loops ``body`` one by one, then the ``sums`` over
+    them follow for all of these vectors at once. A group of one vector has its sums ``body``.
+    A thread needs ``scratch`` bytes for rows between the loops. Rows that sums read are there for
+    all vectors of a block: a column of one is ``column_stride`` vectors behind the column before.
+    """
+
+    group: BatchGroup
+    vectors: int
+    body: list[FusedLoop]
+    sums: list[FusedLoop]
+    block: int = 1
+    scratch: int = 0
+
+    @property
+    def column_stride(self) -> int:
+        """An odd number: the columns of one vector are in all sets of a cache."""
+        return self.block | 1
+
+    def items(self) -> list[FusedLoop]:
+        return [*self.body, *self.sums]
+
+
+@dataclass(slots=True)
+class FusedProgram:
+    """Loops ``before`` the points, those of each group, and ``after`` them.
+
+    ``rows`` are bytes of scratch memory at which rows lie between loops, those in ``blocks`` for
+    all vectors of a block; rows of one loop lie behind each other in ``frames``. ``whole`` are
+    bytes of the workspace; what is in none of them is in registers, an input or a result.
+    ``materialized``
+    are the values that somebody outside of their own loop reads.
+    """
+
+    schedule: ProgramSchedule
+    before: list[FusedLoop]
+    groups: list[GroupLoops]
+    after: list[FusedLoop]
+    materialized: set[int] = field(default_factory=set[int])
+    rows: dict[int, int] = field(default_factory=dict[int, int])
+    frames: dict[int, int] = field(default_factory=dict[int, int])
+    blocks: dict[int, GroupLoops] = field(default_factory=dict[int, GroupLoops])
+    whole: dict[int, int] = field(default_factory=dict[int, int])
+    whole_bytes: int = 0
+
+    def items(self) -> Iterator[FusedLoop]:
+        yield from self.before
+        yield from self.batch()
+        yield from self.after
+
+    def batch(self) -> Iterator[FusedLoop]:
+        """What points go through, group by group."""
+        for loops in self.groups:
+            yield from loops.items()
+
+    def reserve(self, nbytes: int) -> int:
+        """Bytes of the workspace, whole lines and one more for vectors that reach beyond."""
+        start = self.whole_bytes
+        self.whole_bytes += -(-nbytes // _LINE) * _LINE + _LINE
+        return start
+
+
+def fuse_loops(schedule: ProgramSchedule, lanes: int) -> FusedProgram:
+    """Put stages into loops and give every value a place."""
+    groups = [_loops(group, lanes) for group in schedule.groups if group.body or group.sums]
+    before, after = (
+        _elementwise_loops(schedule, nodes) for nodes in (schedule.before, schedule.after)
+    )
+    made = FusedProgram(schedule, before, groups, after)
+    for item in made.items():
+        own = item.defines()
+        made.materialized |= item.reads() - own
+    made.materialized -= set(schedule.graph.outputs) - schedule.rows.keys()
+    for loops in groups:
+        _allocate_rows(made, loops, lanes)
+    graph = schedule.graph
+    for item in (*made.before, *made.after):
+        for node in item.nodes:
+            value = node.op.out
+            if value in made.materialized:
+                meta = graph.metas[value]
+                made.whole[value] = made.reserve(meta.numel * meta.dtype.itemsize)
+    return made
+
+
+def _row_loops(nodes: Sequence[Node]) -> list[FusedLoop]:
+    found: list[FusedLoop] = []
+    for (_, kind, _), group_nodes in groupby(nodes, lambda n: (n.level, n.kind, n.key)):
+        group = tuple(group_nodes)
+        if kind == "map":
+            found.append(FusedLoop(group))
+        elif kind == "matmul":
+            by_matrix: dict[object, list[Node]] = defaultdict(list)
+            for node in group:
+                by_matrix[node.op.args[1], node.op.attrs["transpose_y"]].append(node)
+            found += [FusedLoop(tuple(nodes_of_matrix)) for nodes_of_matrix in by_matrix.values()]
+        else:
+            found += [FusedLoop((n,)) for n in group]
+    return found
+
+
+def _elementwise_loops(schedule: ProgramSchedule, nodes: Sequence[Node]) -> list[FusedLoop]:
+    """Loops over what is no row; networks update each of their weights in one of its own."""
+    items = _row_loops(nodes)
+    if not schedule.has_matmul:
+        return items
+    return [part for item in items for part in _components(schedule, item)]
+
+
+def _components(schedule: ProgramSchedule, item: FusedLoop) -> list[FusedLoop]:
+    """Nodes that read the same elements, or what others of them define, apart from the others."""
+    if item.first.kind != "map" or item.first.key == (1,):
+        return [item]
+    graph = schedule.graph
+    found: list[tuple[set[int], list[Node]]] = []
+    for node in item.nodes:
+        read = {a for a in node.op.args if a not in graph.fills and graph.metas[a].numel > 1}
+        related = [component for component in found if component[0].intersection(read)]
+        found = [component for component in found if component not in related]
+        values = read.union([node.op.out], *[values for values, _ in related])
+        found.append((values, [*[n for _, nodes in related for n in nodes], node]))
+    return [FusedLoop(tuple(nodes)) for _, nodes in found]
+
+
+def _loops(group: BatchGroup, lanes: int) -> GroupLoops:
+    inside = [part for item in _row_loops(group.body) for part in _split_loop(item)]
+    vectors = -(-group.batch // lanes)
+    if vectors == 1:
+        return GroupLoops(group, vectors, _with_sums(inside, group.sums), [])
+    return GroupLoops(group, vectors, inside, [FusedLoop(sum=s) for s in group.sums])
+
+
+def _with_sums(items: list[FusedLoop], sums: Sequence[BatchSum]) -> list[FusedLoop]:
+    """Loops over rows, each sum over points as soon as all that it reads is there."""
+    producers = {v: k for k, item in enumerate(items) for v in item.defines()}
+    ready_at: dict[int, list[FusedLoop]] = defaultdict(list)
+    for component in sums:
+        item = FusedLoop(sum=component)
+        ready_at[max((producers.get(v, -1) for v in item.reads()), default=-1)].append(item)
+    found = ready_at[-1]
+    for k, item in enumerate(items):
+        found += [item, *ready_at[k]]
+    return found
+
+
+def _split_loop(item: FusedLoop) -> Iterator[FusedLoop]:
+    """A loop in two where much follows slow functions.
+
+    A CPU looks ahead over some hundred instructions: it hides how long a function takes behind
+    other columns only while the rest of a column is short.
+    """
+    slow = [n for n in item.nodes if is_costly(n.op.name)]
+    first: set[int] = {n.op.out for n in slow}
+    for node in reversed(item.nodes):
+        if node.op.out in first:
+            first |= item.defines().intersection(node.op.args)
+    rest = [n for n in item.nodes if n.op.out not in first]
+    if not slow or len(rest) < _MIN_TAIL:
+        yield item
+        return
+    yield FusedLoop(tuple([n for n in item.nodes if n.op.out in first]))
+    yield FusedLoop(tuple(rest))
+
+
+def _allocate_rows(made: FusedProgram, loops: GroupLoops, lanes: int) -> None:
+    """Give rows that outlive their loop a place, which others get when nobody reads them more."""
+
+    def size(value: int) -> int:
+        graph = made.schedule.graph
+        return made.schedule.columns(value) * lanes * graph.dtype(value).itemsize
+
+    def room(value: int) -> int:
+        """An odd number of lines: the same column of many rows is not in one set of a cache."""
+        return -(-size(value) // _LINE) * _LINE | _LINE
+
+    summed = {v for item in loops.sums for v in item.reads()}
+    last: dict[int, int] = {}
+    for k, item in enumerate(loops.body):
+        for value in item.reads():
+            last[value] = k
+    free: dict[int, list[int]] = defaultdict(list)
+    ends: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    in_blocks: list[list[int]] = []
+    for k, item in enumerate(loops.body):
+        values = [node.op.out for node in item.nodes]
+        in_blocks.append([v for v in values if v in summed])
+        kept = [v for v in values if v in made.materialized and v not in summed]
+        if kept:
+            needed_bytes = sum(map(room, kept))
+            if free[needed_bytes]:
+                frame = free[needed_bytes].pop()
+            else:
+                frame, loops.scratch = loops.scratch, loops.scratch + needed_bytes
+            ends[max(last[v] for v in kept)].append((needed_bytes, frame))
+            place = frame
+            for value in kept:
+                made.rows[value], made.frames[value] = place, frame
+                place += room(value)
+        for frame_bytes, frame in ends[k]:
+            free[frame_bytes].append(frame)
+    max_vectors = _BLOCK_BYTES // max(
+        1, sum(size(v) for group_nodes in in_blocks for v in group_nodes)
+    )
+    loops.block = max(1, min(_MAX_BLOCK_VECTORS, max_vectors, loops.vectors))
+    for group_nodes in in_blocks:
+        frame = loops.scratch
+        for value in group_nodes:
+            made.rows[value], made.frames[value] = loops.scratch, frame
+            made.blocks[value] = loops
+            loops.scratch += -(-size(value) * loops.column_stride // _LINE) * _LINE
+    loops.scratch = -(-loops.scratch // _MIN_SPLIT) * _MIN_SPLIT + _MIN_SPLIT

@@ -1,0 +1,94 @@
+"""Products of matrices in native code: small ones as loop nests, others in blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Final
+
+from pirkit.lowering.codegen.ir.loopnest import (
+    Compute,
+    Kernel,
+    Load,
+    LoopPhase,
+    Operand,
+    Reduce,
+    Store,
+)
+from pirkit.lowering.codegen.matmul.gemm import Gemm, MatrixBatch
+from pirkit.lowering.whole_program.op_graph import NotNativeError
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.meta import TensorMeta
+
+MAX_NEST_SIZE: Final = 1 << 18
+"""Multiplications of a product of two matrices that a loop nest does as well as blocks."""
+MAX_THIN_EXTENT: Final = 8
+"""Rows or columns of a result below which nothing that is packed would be read again."""
+
+
+def matmul_of(
+    a: TensorMeta, b: TensorMeta, c: TensorMeta, transposed: tuple[bool, bool]
+) -> Gemm | Kernel:  # fmt: skip
+    """``c = a b``, each of the two ``transposed`` or not. Raises Refused where there is no native
+    form."""
+    if a.rank < 2 or b.rank < 2 or not c.dtype.is_float:
+        raise NotNativeError("a matmul of operands other than float matrices has no native form")
+    if c.numel == 0 or a.numel == 0:
+        raise NotNativeError("an empty matmul has no native form")
+    left, right = (
+        m.shape[-2:][::-1] if t else m.shape[-2:] for m, t in zip((a, b), transposed, strict=True)
+    )
+    (rows, depth), columns = left, right[1]
+    batch = c.shape[:-2]
+    if b.rank == 2 and not transposed[0]:
+        # many matrices times one: their rows together
+        batch, rows = (), prod(a.shape[:-1])
+    ab = (matrix_batch(a, batch, transposed[0]), matrix_batch(b, batch, transposed[1]))
+    result = matrix_batch(c, batch, False)
+    if (
+        rows * columns * depth > MAX_NEST_SIZE
+        and min(rows, columns) >= MAX_THIN_EXTENT
+        and c.dtype in (dt.float32, dt.float64)
+    ):
+        return Gemm(batch, rows, columns, depth, c.dtype, *ab, result)
+    if rows * columns * depth > MAX_NEST_SIZE and min(rows, columns) >= MAX_THIN_EXTENT:
+        raise NotNativeError(
+            f"a product of {c.numel * depth:,} multiplications in {c.dtype} has no native form"
+        )
+    return _nest((*batch, rows, columns), depth, (a, b, c), (*ab, result))
+
+
+def matrix_batch(meta: TensorMeta, batch: Sequence[int], transposed: bool) -> MatrixBatch:
+    """Where the matrices of an operand lie, for each point of a batch."""
+    size = meta.dtype.itemsize
+    last = meta.shape[-1] * size
+    own = meta.shape[:-2] if batch else ()
+    lead = [1] * (len(batch) - len(own)) + list(own)
+    strides = [
+        0 if extent == 1 else prod(lead[k + 1 :]) * prod(meta.shape[-2:]) * size
+        for k, extent in enumerate(lead)
+    ]
+    return MatrixBatch(
+        tuple(strides), (size, last) if transposed else (last, size), meta.numel * size
+    )
+
+
+def _nest(
+    outer: tuple[int, ...], depth: int, metas: Sequence[TensorMeta], places: Sequence[MatrixBatch]
+) -> Kernel:  # fmt: skip
+    a, b, c = (
+        Operand(
+            meta.dtype,
+            (*m.batch, *((m.strides[0], 0), (0, m.strides[1]), m.strides)[k]),
+            ((m.strides[1], m.strides[0], 0)[k],),
+            m.size,
+        )
+        for k, (meta, m) in enumerate(zip(metas, places, strict=True))
+    )
+    body = (
+        Load("x", 0),
+        Load("y", 1),
+        Compute("xy", "multiply", ("x", "y"), metas[2].dtype),
+        Reduce("total", "sum", "xy"),
+    )
+    return Kernel(outer, (depth,), (a, b, c), (LoopPhase(body, (Store(2, "total"),)),))

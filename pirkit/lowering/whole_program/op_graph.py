@@ -1,0 +1,153 @@
+"""A plan as a graph of pure ops over values, each of which is written once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, cast
+
+import numpy as np
+
+from pirkit.dialect.opdef import has_trait
+from pirkit.runtime.dtype import DType
+from pirkit.runtime.meta import TensorMeta
+from pirkit.runtime.plan import Call, Instruction, Plan
+
+_IDENTITIES: Final = frozenset({"assign", "share_data"})
+_CONSTANT_FILLS: Final = frozenset({"full", "full_like"})
+
+
+class NotNativeError(Exception):
+    """No native program computes this; the message is for those who ask why."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Op:
+    """An op by its name without the dialect; values are numbers."""
+
+    name: str
+    args: tuple[int, ...]
+    out: int
+    attrs: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    def has(self, trait: str) -> bool:
+        """True if the op's record has a trait."""
+        return has_trait(f"pd_op.{self.name}", trait)
+
+
+@dataclass(slots=True)
+class Graph:
+    """Ops in order. ``fills`` are values all of whose elements are one number."""
+
+    metas: dict[int, TensorMeta]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    names: tuple[tuple[str, ...], tuple[str, ...]]
+    ops: list[Op] = field(default_factory=list[Op])
+    fills: dict[int, float] = field(default_factory=dict[int, float])
+
+    def new(self, meta: TensorMeta) -> int:
+        """A new value."""
+        number = max(self.metas, default=0) + 1
+        self.metas[number] = meta
+        return number
+
+    def dtype(self, value: int) -> DType:
+        return self.metas[value].dtype
+
+    def uses(self) -> dict[int, list[Op]]:
+        """The ops that read each value."""
+        found: dict[int, list[Op]] = {v: [] for v in self.metas}
+        for op in self.ops:
+            for arg in set(op.args):
+                found[arg].append(op)
+        return found
+
+
+def graph_of(plan: Plan) -> Graph:
+    """The graph of a plan. Raises Refused for a plan that has none."""
+    ports = (*plan.inputs, *plan.params)
+    metas = {k: m for k, m in enumerate(plan.slots) if isinstance(m, TensorMeta)}
+    inputs = tuple([p.slot for p in ports])
+    if plan.written:
+        raise NotNativeError(f"the program writes `{plan.written[0]}` in place: functionalize it")
+    graph = Graph(metas, inputs, (), (tuple([p.name for p in ports]), ()))
+    views: dict[int, int] = {}
+    known = set(inputs)
+    for instruction in plan.body:
+        for op in _ops(instruction, graph, views):
+            if op.out in known:
+                raise NotNativeError(f"`{op.name}` writes in place")
+            known.add(op.out)
+    outputs: list[int] = []
+    for output in plan.outputs:
+        if not isinstance(output.source, int):
+            raise NotNativeError(f"output `{output.name}` is a list")
+        outputs.append(views.get(output.source, output.source))
+    graph.outputs = tuple(outputs)
+    graph.names = (graph.names[0], tuple([o.name for o in plan.outputs]))
+    for value in (*known, *outputs):
+        _check(graph, value)
+    return graph
+
+
+def _check(graph: Graph, value: int) -> None:
+    meta = graph.metas.get(value)
+    if meta is None or not meta.is_static:
+        raise NotNativeError("sizes are known only when the program runs")
+    if meta.numel == 0:
+        raise NotNativeError("a value has no elements")
+
+
+def _ops(instruction: Instruction, graph: Graph, views: dict[int, int]) -> Iterator[Op]:
+    if not isinstance(instruction, Call):
+        raise NotNativeError("the program branches or loops")
+    name = instruction.kernel.partition(".")[2]
+    if instruction.host:
+        raise NotNativeError(f"an attribute of `{name}` is known only when the program runs")
+    if instruction.random is not None or instruction.is_ordered:
+        raise NotNativeError(f"`{name}` is more than a function of its operands")
+    if len(instruction.outputs) != 1 or not isinstance(instruction.outputs[0], int):
+        raise NotNativeError(f"`{name}` has no single result")
+    given = [i for i in instruction.inputs if i is not None]
+    if name == "concat" and len(given) == 1 and isinstance(given[0], tuple):
+        given = list(given[0])
+    if not all(isinstance(i, int) for i in given):
+        raise NotNativeError(f"`{name}` reads a list")
+    args = tuple([views.get(i, i) for i in cast("Sequence[int]", given)])
+    (out,) = cast("tuple[int]", instruction.outputs)
+    if name == "assign_value":
+        op = _constant(instruction, graph, out)
+        if op is not None:
+            graph.ops.append(op)
+            yield op
+        return
+    if name in _IDENTITIES:
+        if out != given[0]:
+            views[out] = args[0]
+        return
+    if name in _CONSTANT_FILLS:
+        graph.fills[out] = float(instruction.attrs["value"])
+        return
+    if name == "expand" and args[0] in graph.fills:
+        graph.fills[out] = graph.fills[args[0]]
+        return
+    op = Op(name, args, out, instruction.attrs)
+    graph.ops.append(op)
+    yield op
+
+
+def _constant(call: Call, graph: Graph, out: int) -> Op | None:
+    """Numbers of a program: one for all elements, or one for each column."""
+    values = np.asarray(call.attrs["values"]).reshape(call.attrs["shape"])
+    if not values.size:
+        raise NotNativeError("a value has no elements")
+    if (values == values.flat[0]).all():
+        graph.fills[out] = float(values.flat[0])
+        return None
+    if values.ndim != 2 or not (values == values[:1]).all():
+        raise NotNativeError("a table of numbers has no native form")
+    meta = graph.metas[out]
+    columns = [graph.new(meta.with_shape((meta.shape[0], 1))) for _ in values[0]]
+    graph.fills |= dict(zip(columns, map(float, values[0]), strict=True))
+    return Op("concat", tuple(columns), out, {"axis": 1})

@@ -1,0 +1,80 @@
+"""Writes products of rows and matrices: each element of a matrix is used for a vector of points.
+
+Networks that are differentiated multiply many rows by the same weights. Some rows by some columns
+are added up at once, so that a row that is read serves all of these columns, and a weight all of
+these rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
+
+from pirkit.lowering.codegen.emit.vector_emit import Memory, load
+from pirkit.lowering.codegen.ir.llvm_text import I64, Value
+from pirkit.lowering.whole_program.lane_tiling import even_width, for_tiles
+from pirkit.lowering.whole_program.loop_emit import LoopEmitter
+from pirkit.lowering.whole_program.op_graph import Op
+
+_ROWS: Final = 5
+"""Rows that are added up at once."""
+_SUMS: Final = {512: 20}
+"""Sums in registers, by the width of vectors; ``_MIN_SUMS`` where there are 16 registers."""
+_MIN_SUMS: Final = 12
+_CHAINS: Final = 4
+"""Sums side by side that hide how long an addition takes."""
+
+
+def multiply(w: LoopEmitter, ops: Sequence[Op]) -> None:
+    """Rows times the matrix that the products have in common."""
+    rows_per_tile = even_width(len(ops), _ROWS)
+    for start in range(0, len(ops), rows_per_tile):
+        w.outlined(partial(_emit_block, w, ops[start : start + rows_per_tile]))
+
+
+def _emit_block(w: LoopEmitter, ops: Sequence[Op]) -> None:
+    b, (x, y), out = w.b, ops[0].args, ops[0].out
+    inner, count = w.schedule.columns(x), w.schedule.columns(out)
+    size = w.graph.dtype(y).itemsize
+    transposed = ops[0].attrs["transpose_y"]
+    row_stride, column_stride = (size, inner * size) if transposed else (count * size, size)
+    max_width = _SUMS.get(w.lanes * w.dtype.itemsize * 8, _MIN_SUMS)
+    width = even_width(count, max(1, max_width // len(ops)))
+    chains = max(1, min(_CHAINS // (width * len(ops)), inner))
+
+    def tile(start: Value, rows_per_tile: int) -> None:
+        base = b.at(w.pointer(y), b.times(start, column_stride))
+        zero = b.const(w.type_of(w.dtype, w.lanes), 0.0)
+        sums_per_chain = rows_per_tile * len(ops)
+
+        def step(index: Value, sums: Sequence[Value], chain: int) -> list[Value]:
+            vectors = [w.read_row(op.args[0], index) for op in ops]
+            line = b.at(base, b.times(index, row_stride))
+            made = list(sums)
+            for k in range(rows_per_tile):
+                number = load(b, w.dtype, Memory(b.at(line, k * column_stride), 0), 1, None)
+                factor = b.splat(number, w.lanes)
+                for j, vector in enumerate(vectors):
+                    at = chain * sums_per_chain + k * len(ops) + j
+                    made[at] = b.muladd(vector, factor, made[at])
+            return made
+
+        def steps(index: Value, sums: Sequence[Value]) -> Sequence[Value]:
+            made = list(sums)
+            for chain in range(chains):
+                made = step(b.plus(index, chain), made, chain)
+            return made
+
+        whole = inner - inner % chains
+        sums = b.loop(0, whole, chains, [zero] * (sums_per_chain * chains), steps)
+        for k in range(whole, inner):
+            sums = step(Value(str(k), I64), sums, 0)
+        for k in range(rows_per_tile):
+            for j, op in enumerate(ops):
+                total = sums[k * len(ops) + j]
+                for chain in range(1, chains):
+                    total = b.add(total, sums[chain * sums_per_chain + k * len(ops) + j])
+                w.store_row(op.out, b.plus(start, k), total)
+
+    for_tiles(b, count, width, tile)

@@ -1,0 +1,336 @@
+"""What runs in which order: rows of points, sums over them, and what comes before and after.
+
+Values of a program with points are *rows*, one for each point, or *whole*. Rows are computed a
+vector of points at a time, all ops one after the other, so that nothing but inputs, results and
+sums leaves the cache. Sums over all points end that; what depends on them comes after it.
+
+Ops whose elements lie in the same places share a loop. An op runs as late as its readers allow,
+so that what it gives is in registers or in the nearest cache when it is read.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, Literal
+
+from pirkit.dialect.kinds import RESHAPE
+from pirkit.lowering.codegen.lower.scalar_ops import NON_TRAPPING
+from pirkit.lowering.codegen.math.primitives import TABLE
+from pirkit.lowering.whole_program.axis_classes import ELEMENTWISE, AxisClasses, columns, summed
+from pirkit.lowering.whole_program.factor_common_matmuls import without_common_factors
+from pirkit.lowering.whole_program.op_graph import Graph, NotNativeError, Op
+
+MAX_COLUMNS: Final = 256
+"""Elements of a row; wider ones are better served by kernels that share their columns."""
+MAX_WHOLE_ELEMENTS: Final = 1 << 16
+"""Elements of a value that is no row."""
+
+Key = tuple[int, ...]
+Kind = Literal["map", "matmul", "across", "columns", "joined", "whole_sum"]
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """An op and its stage. Nodes of kind `map` and equal ``key`` share loops in one stage."""
+
+    op: Op
+    kind: Kind
+    key: Key
+    level: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class BatchSum:
+    """A sum over all points: of ``a`` transposed times ``b`` for each pair, or of ``b`` alone."""
+
+    out: int
+    terms: tuple[tuple[int | None, int], ...]
+
+
+@dataclass(slots=True)
+class BatchGroup:
+    """Some points: what is computed for each of them, and sums over them."""
+
+    batch: int
+    body: list[Node] = field(default_factory=list[Node])
+    sums: list[BatchSum] = field(default_factory=list[BatchSum])
+
+
+@dataclass(slots=True)
+class ProgramSchedule:
+    """A program in order: ``before``, then groups of points one after the other, ``after``.
+
+    ``rows`` are the values of points, each with its group; ``has_matmul`` says whether rows are
+    multiplied by matrices.
+    """
+
+    graph: Graph
+    groups: list[BatchGroup]
+    rows: dict[int, BatchGroup]
+    before: list[Node] = field(default_factory=list[Node])
+    after: list[Node] = field(default_factory=list[Node])
+    has_matmul: bool = False
+
+    @property
+    def body(self) -> list[Node]:
+        """What is computed for points of all groups."""
+        return [node for group in self.groups for node in group.body]
+
+    @property
+    def sums(self) -> list[BatchSum]:
+        """The sums of all groups."""
+        return [batch_sum for group in self.groups for batch_sum in group.sums]
+
+    def is_row(self, value: int) -> bool:
+        return value in self.rows
+
+    def columns(self, value: int) -> int:
+        return columns(self.graph, value)
+
+
+def schedule_of(graph: Graph) -> ProgramSchedule:
+    """Put a graph into stages. Raises Refused for one that has none."""
+    graph = without_common_factors(_without_views(graph))
+    classes = AxisClasses(graph)
+    groups = {name: BatchGroup(graph.metas[name[0]].shape[name[1]]) for name in classes.batch()}
+    names = {v: classes.find((v, 0)) for v, meta in graph.metas.items() if meta.rank}
+    rows = {v: groups[name] for v, name in names.items() if name in groups}
+    made = ProgramSchedule(graph, list(groups.values()), rows)
+    _sort_by_level(made)
+    _sink_epilogue(made)
+    _with_stores(made)
+    for nodes in (made.before, made.after, *[group.body for group in made.groups]):
+        _schedule(nodes)
+    return made
+
+
+def _without_views(graph: Graph) -> Graph:
+    """The graph with one value for what lies in memory in the same way."""
+    views: dict[int, int] = {}
+    ops: list[Op] = []
+    for op in graph.ops:
+        args = tuple([views.get(a, a) for a in op.args])
+        if op.has(RESHAPE) and graph.metas[args[0]].rank == graph.metas[op.out].rank:
+            views[op.out] = args[0]
+            continue
+        ops.append(replace(op, args=args))
+    outputs = tuple([views.get(v, v) for v in graph.outputs])
+    if any(graph.metas[a].shape != graph.metas[b].shape for a, b in views.items()):
+        raise NotNativeError("an axis of one element is moved")
+    return Graph(graph.metas, graph.inputs, outputs, graph.names, ops, graph.fills)
+
+
+def _with_stores(made: ProgramSchedule) -> None:
+    """Give each result an op of its own that computes it."""
+    graph = made.graph
+    nodes = (*made.before, *made.body, *made.after)
+    ready = {n.op.out for n in nodes if n.kind == "map" and n.op.name != "load"}
+    needed_early = {*graph.inputs, *graph.fills, *(n.op.out for n in made.before)}
+    outputs: list[int] = []
+    for value in graph.outputs:
+        if value not in ready or value in outputs:
+            meta = graph.metas[value]
+            copy = Op("same", (value,), graph.new(meta))
+            if value in made.rows:
+                made.rows[copy.out] = made.rows[value]
+                made.rows[value].body.append(Node(copy, "map", (made.columns(value),)))
+            else:
+                node = Node(copy, "map", (meta.numel,))
+                (made.before if value in needed_early else made.after).append(node)
+            value = copy.out
+        outputs.append(value)
+    graph.outputs = tuple(outputs)
+
+
+def _sort_by_level(made: ProgramSchedule) -> None:
+    graph = made.graph
+    late: set[int] = set()
+    pending: list[Op] = []
+    for value in graph.inputs:
+        _small_enough(made, value)
+        if made.is_row(value) and made.columns(value) > 1:
+            load = Node(Op("load", (), value), "map", (made.columns(value),))
+            made.rows[value].body.append(load)
+    for op in graph.ops:
+        _small_enough(made, op.out)
+        read = [made.rows[a] for a in op.args if a in made.rows]
+        if any(group is not made.rows.get(op.out, read[0]) for group in read):
+            raise NotNativeError("rows of different batches are combined")
+        if not made.is_row(op.out) and read:
+            read[0].sums.append(_sum_over_points(made, op))
+            late.add(op.out)
+        elif made.is_row(op.out):
+            if late.intersection(op.args):
+                raise NotNativeError("a row depends on a sum over all rows")
+            made.rows[op.out].body.append(_row_node(made, op))
+        elif late.intersection(op.args):
+            late.add(op.out)
+            pending.append(op)
+        else:
+            made.before.append(_whole_node(made, op))
+    made.after = [_whole_node(made, op) for op in _fused_sums(made, pending)]
+
+
+def _sink_epilogue(made: ProgramSchedule) -> None:
+    """Compute what only the last operations read beside them: there it stays in registers."""
+    needed_early = {a for n in made.body for a in n.op.args}
+    needed_early.update(
+        a for batch_sum in made.sums for pair in batch_sum.terms for a in pair if a is not None
+    )
+    late = {a for n in made.after for a in n.op.args} - needed_early - set(made.graph.outputs)
+    before: list[Node] = []
+    moved: list[Node] = []
+    for node in reversed(made.before):
+        if node.op.out in late:
+            late.update(set(node.op.args) - needed_early)
+            moved.append(node)
+        else:
+            needed_early.update(node.op.args)
+            late.difference_update(node.op.args)
+            before.append(node)
+    made.before, made.after = before[::-1], [*moved[::-1], *made.after]
+
+
+def _small_enough(made: ProgramSchedule, value: int) -> None:
+    if made.is_row(value):
+        if made.columns(value) > MAX_COLUMNS:
+            raise NotNativeError(f"a row has {made.columns(value)} columns")
+        if made.graph.metas[value].rank > 2:
+            raise NotNativeError("a row has several axes")
+    elif made.graph.metas[value].numel > MAX_WHOLE_ELEMENTS and value not in made.graph.fills:
+        raise NotNativeError(f"a value that is no row has {made.graph.metas[value].numel} elements")
+
+
+def _sum_over_points(made: ProgramSchedule, op: Op) -> BatchSum:
+    graph = made.graph
+    if op.name == "matmul":
+        x, y = op.args
+        if op.attrs["transpose_x"] and not op.attrs["transpose_y"]:
+            return BatchSum(op.out, ((x, y),))
+        raise NotNativeError("a matmul over batch rows with another transposition")
+    if op.name == "sum":
+        (x,) = op.args
+        if len(summed(graph, op)) < graph.metas[x].rank and made.columns(x) > 1:
+            return BatchSum(op.out, ((None, x),))
+        if made.columns(x) == 1:
+            return BatchSum(op.out, ((None, x),))
+        meta = graph.metas[x]
+        total = graph.new(meta.with_shape((meta.shape[0], 1)))
+        made.rows[total] = made.rows[x]
+        made.rows[x].body.append(Node(Op("across", (x,), total), "across", (1,)))
+        return BatchSum(op.out, ((None, total),))
+    raise NotNativeError(f"`{op.name}` puts all rows together")
+
+
+def _fused_sums(made: ProgramSchedule, ops: Sequence[Op]) -> list[Op]:
+    """The ops that are left when sums of sums are one sum."""
+    graph = made.graph
+    uses = Counter([*graph.outputs, *(arg for op in ops for arg in op.args)])
+    found = {s.out: s for s in made.sums}
+    of = {s.out: group for group in made.groups for s in group.sums}
+    left: list[Op] = []
+    for op in ops:
+        pair = [found.get(a) for a in op.args]
+        alone = all(uses[a] == 1 for a in op.args) and len(set(op.args)) == 2
+        first, second = (of.get(a) for a in (op.args[0], op.args[-1]))
+        alone = alone and first is second
+        if op.name == "add" and alone and pair[0] is not None and pair[1] is not None:
+            shapes = {graph.metas[v].shape for v in (*op.args, op.out)}
+            if len(shapes) == 1 and (pair[0].terms[0][0] is None) == (pair[1].terms[0][0] is None):
+                del found[op.args[0]], found[op.args[1]]
+                found[op.out] = BatchSum(op.out, pair[0].terms + pair[1].terms)
+                of[op.out] = of[op.args[0]]
+                continue
+        left.append(op)
+    for group in made.groups:
+        group.sums = [batch_sum for batch_sum in found.values() if of[batch_sum.out] is group]
+    return left
+
+
+def _row_node(made: ProgramSchedule, op: Op) -> Node:
+    if op.name in ELEMENTWISE:
+        _knows_attributes(op)
+        key = made.columns(op.out)
+        for arg in op.args:
+            _broadcasts(made, arg, key)
+        return Node(op, "map", (key,))
+    if op.name == "matmul":
+        y = op.args[1]
+        if op.attrs["transpose_x"] or (y in made.rows) or y in made.graph.fills:
+            raise NotNativeError("a matmul of rows with an operand that is no whole matrix")
+        made.has_matmul = True
+        if made.columns(op.args[0]) == 1:  # there is nothing to add up
+            return Node(Op("multiply", op.args, op.out), "map", (made.columns(op.out),))
+        return Node(op, "matmul", (made.columns(op.out),))
+    if any(a not in made.rows and a not in made.graph.fills for a in op.args):
+        raise NotNativeError(f"`{op.name}` makes rows of what are none")
+    if op.name == "sum":
+        return Node(Op("across", op.args, op.out), "across", (1,))
+    if op.name == "concat":
+        if op.attrs["axis"] % made.graph.metas[op.out].rank == 0:
+            raise NotNativeError("`concat` puts rows behind each other")
+        return Node(op, "joined", (made.columns(op.out),))
+    if op.name in ("slice", "pad") or op.has(RESHAPE):
+        if made.graph.metas[op.args[0]].shape[0] != made.rows[op.out].batch and not op.has(RESHAPE):
+            raise NotNativeError(f"`{op.name}` moves rows")
+        return Node(op, "columns", (made.columns(op.out),))
+    raise NotNativeError(f"`{op.name}` of rows has no native form")
+
+
+def _knows_attributes(op: Op) -> None:
+    """Refuse an op whose primitive does not know what its attributes ask for."""
+    given = {name for name, value in op.attrs.items() if (name, value) != ("decimals", 0)}
+    if op.name in TABLE and op.name != "cast" and not given <= NON_TRAPPING:
+        raise NotNativeError(f"`{op.name}` with attributes that have no native form")
+
+
+def _broadcasts(made: ProgramSchedule, arg: int, count: int) -> None:
+    """Refuse an operand that is neither one element, nor one a column, nor a row."""
+    meta = made.graph.metas[arg]
+    if arg in made.graph.fills or meta.numel == 1:
+        return
+    found = made.columns(arg) if arg in made.rows else meta.numel
+    if found not in (1, count) or (arg not in made.rows and meta.shape[-1] != count):
+        raise NotNativeError("operands are repeated in a way that has no native form")
+
+
+def _whole_node(made: ProgramSchedule, op: Op) -> Node:
+    meta = made.graph.metas[op.out]
+    if op.name in ELEMENTWISE:
+        _knows_attributes(op)
+        for arg in op.args:
+            given = made.graph.metas[arg]
+            if arg not in made.graph.fills and given.numel not in (1, meta.numel):
+                raise NotNativeError("operands are repeated in a way that has no native form")
+        return Node(op, "map", (meta.numel,))
+    if op.has(RESHAPE):
+        return Node(Op("same", op.args[:1], op.out), "map", (meta.numel,))
+    if op.name == "sum" and meta.numel == 1:
+        return Node(op, "whole_sum", (made.graph.metas[op.args[0]].numel,))
+    raise NotNativeError(f"`{op.name}` of what is no row has no native form")
+
+
+def _schedule(nodes: list[Node]) -> None:
+    """Number the stages, then sort."""
+    made_by = {n.op.out: n for n in nodes}
+    readers: dict[int, list[Node]] = defaultdict(list)
+    for node in sorted(nodes, key=lambda n: n.op.name != "load"):
+        before = [made_by[a] for a in node.op.args if a in made_by]
+        node.level = max((b.level + _level_distance(b, node) for b in before), default=0)
+        for arg in set(node.op.args):
+            readers[arg].append(node)
+    for node in reversed(nodes):
+        found = readers[node.op.out]
+        if node.kind == "map" and found:
+            latest = min(r.level - _level_distance(node, r) for r in found)
+            node.level = max(node.level, latest)
+    nodes.sort(key=lambda n: (n.level, n.kind == "map", n.key if n.kind == "map" else ()))
+
+
+def _level_distance(first: Node, second: Node) -> int:
+    """How many stages one node must be behind another that it reads."""
+    if second.kind != "map":
+        return 1
+    return int(first.kind == "map" and first.key != second.key)

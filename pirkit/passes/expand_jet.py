@@ -1,0 +1,131 @@
+"""Expansion of `pir.jet`: derivatives along a curve, in one sweep forward.
+
+An op of which no rule pushes a series is decomposed; if one is left that way, first derivatives
+are taken by reverse mode twice: the pullback is linear in the cotangent, so its own pullback is the
+derivative forward.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from xdsl.dialects import builtin as mlir
+from xdsl.ir import Block, SSAValue
+
+from pirkit.diag.errors import UnsupportedError
+from pirkit.dialect.build import RULE, SOURCE, Builder
+from pirkit.dialect.infer import fill_value
+from pirkit.dialect.operation import PirOp, ProgramOp
+from pirkit.passes.autodiff import append_backward
+from pirkit.passes.autodiff_taylor import SeriesStep
+from pirkit.passes.base import RemarkKind
+from pirkit.passes.replace_ops import replace
+from pirkit.passes.taylor_series import has_series, no_series, prepared, push
+
+JET = "pir.jet"
+Report = Callable[[RemarkKind, str], None]
+"""Takes the kind of a remark and what it says."""
+
+
+@dataclass
+class _Curve:
+    """What one `pir.jet` asks for. ``given`` are derivatives by value; None is zero."""
+
+    program: ProgramOp
+    op: PirOp
+    targets: list[SSAValue]
+    given: dict[SSAValue, list[SSAValue | None]]
+    order: int
+
+
+def expand_jet(program: ProgramOp, op: PirOp, report: Report) -> list[SeriesStep]:
+    """Replace one `pir.jet`, in front of which no derivative is left unexpanded.
+
+    Gives the functions that a reverse sweep may go over at once.
+
+    Raises UnsupportedError (PK0402) if it asks for second derivatives through an op without a
+    series.
+    """
+    curve = _read(program, op)
+    ops, curve.targets = prepared(curve.targets, list(curve.given))
+    series_steps: list[SeriesStep] = []
+    try:
+        _require_series(ops)
+        found = _by_series(curve, ops, series_steps)
+    except UnsupportedError as error:
+        if curve.order > 1:
+            raise
+        report("missed", f"{error.message}: reverse mode twice gives the derivative forward")
+        found = _by_reverse_mode(curve)
+    else:
+        report("passed", f"forward mode: a series of order {curve.order} through {len(ops)} ops")
+    replace(op, found)
+    return series_steps
+
+
+def _require_series(ops: Sequence[PirOp]) -> None:
+    for op in ops:
+        if not has_series(op) or op.definition.writes:
+            raise no_series(op)
+
+
+def _read(program: ProgramOp, op: PirOp) -> _Curve:
+    count: int = op.attribute("targets")
+    numbers: Sequence[int] = op.attribute("given")
+    order: int = op.attribute("order")
+    values = list(op.operands)
+    targets, rest = values[:count], iter(values[count + len(numbers) :])
+    given: dict[SSAValue, list[SSAValue | None]] = {}
+    for value, number in zip(values[count:], numbers, strict=False):
+        derivatives = [next(rest) for _ in range(number)]
+        padded = [None if _is_zero(d) else d for d in derivatives]
+        given[value] = [*padded, *[None] * (order - number)]
+    return _Curve(program, op, targets, given, order)
+
+
+def _is_zero(value: SSAValue) -> bool:
+    return fill_value(value) == 0
+
+
+def _by_series(
+    curve: _Curve, ops: Sequence[PirOp], series_steps: list[SeriesStep]
+) -> list[SSAValue]:
+    attributes = {SOURCE: mlir.StringAttr("jet"), RULE: mlir.StringAttr("jet")}
+    block = cast(Block, curve.op.parent)
+    b = Builder(block, curve.op, location=curve.op.location, attributes=attributes)
+    series = {
+        value: [
+            None if d is None else b.wrap(d) * (1 / math.factorial(k))
+            for k, d in enumerate(derivatives, 1)
+        ]
+        for value, derivatives in curve.given.items()
+    }
+    known = push(b, ops, dict(series), curve.order, series_steps)
+    found: list[SSAValue] = []
+    for target in curve.targets:
+        like = b.wrap(target)
+        for k, c in enumerate(known.get(target, [None] * curve.order), 1):
+            found.append((b.zeros_like(like) if c is None else c * math.factorial(k)).ssa)
+    return found
+
+
+def _by_reverse_mode(curve: _Curve) -> list[SSAValue]:
+    b = Builder(cast(Block, curve.op.parent), curve.op, location=curve.op.location)
+    found: list[SSAValue] = []
+    for target in curve.targets:
+        like = b.wrap(target)
+        cotangent = b.assign(b.zeros_like(like)).ssa
+        ways = [(w, d[0]) for w, d in curve.given.items() if d[0] is not None]
+        program, before = curve.program, curve.op
+        rows = append_backward(program, [target], [w for w, _ in ways], [cotangent], before=before)
+        both = [(r, d) for r, (_, d) in zip(rows, ways, strict=True) if r is not None]
+        derivative = None
+        if both:
+            (derivative,) = append_backward(
+                program, [r for r, _ in both], [cotangent], [d for _, d in both], before=before
+            )
+        found.append(b.zeros_like(like).ssa if derivative is None else derivative)
+    return found

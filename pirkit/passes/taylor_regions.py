@@ -1,0 +1,166 @@
+"""Taylor series through branches and loops.
+
+The branch, or the loop, is repeated with the coefficients of what it gives beside the values; a
+loop carries them from turn to turn. That is only done where nothing inside has an effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from xdsl.ir import Block, Region, SSAValue
+
+from pirkit.analysis.differentiation import is_differentiable
+from pirkit.analysis.effects import is_quiet
+from pirkit.diag.errors import UnsupportedError
+from pirkit.dialect.build import Builder, Value
+from pirkit.dialect.operation import PirOp, create, origin_of, span_of
+from pirkit.dialect.rules.taylor.series import Series
+
+Known = dict[SSAValue, Any]
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """How series are pushed through the ops of a block, up to an order."""
+
+    b: Builder
+    order: int
+    prepare: Callable[[Sequence[PirOp]], None]
+    """decomposes ops that have no series."""
+    push: Callable[[Sequence[PirOp], Known], Known]
+    """The series of what ops compute, and those that are given."""
+
+
+def push_if(sweep: Sweep, op: PirOp, known: Known) -> None:
+    """The series of what a branch gives."""
+    b, order = sweep.b, sweep.order
+    _require_quiet(op)
+    blocks: list[Block] = []
+    found: list[list[Series]] = []
+    for region in op.regions:
+        block = Block()
+        yielded = _repeated(sweep, region.block, {}, block, known)
+        with b.inside(block):
+            inside = sweep.push(_active(block, known), known)
+            found.append([inside.get(v, [None] * order) for v in yielded])
+        blocks.append(block)
+    places = [
+        (i, k)
+        for i in range(len(op.results))
+        for k in range(order)
+        if any(series[i][k] is not None for series in found)
+    ]
+    for block, series in zip(blocks, found, strict=True):
+        with b.inside(block):
+            b("pir.yield", *[_dense(b, series[i][k], op.results[i]) for i, k in places])
+    if not places:
+        return
+    types = [op.results[i].type for i, _ in places]
+    made = create("pd_op.if", op.operands, types, regions=[Region(block) for block in blocks])
+    for (i, k), result in zip(places, b.insert(made).results, strict=True):
+        known.setdefault(op.results[i], [None] * order)[k] = b.wrap(result)
+
+
+def push_while(sweep: Sweep, op: PirOp, known: Known) -> None:
+    """The series of what a loop gives: it carries its values and their coefficients."""
+    b, order = sweep.b, sweep.order
+    _require_quiet(op)
+    old = op.regions[0].block
+    carried = _carried(op, known)
+    block = Block(arg_types=[a.type for a in old.args])
+    replacement: dict[SSAValue, SSAValue] = dict(zip(old.args, block.args, strict=True))
+    inside: Known = dict(known)
+    for i in carried:
+        types = [old.args[i].type] * order
+        inside[block.args[i]] = [b.wrap(block.insert_arg(t, len(block.args))) for t in types]
+    more, *following = _repeated(sweep, old, replacement, block, inside)
+    with b.inside(block):
+        propagated = sweep.push(_active(block, inside), inside)
+        series = [propagated.get(following[i], [None] * order) for i in carried]
+        coefficients = [
+            _dense(b, c, following[i]) for i, s in zip(carried, series, strict=True) for c in s
+        ]
+        b("pir.yield", *map(b.wrap, (more, *following)), *coefficients)
+    starts = [
+        _dense(b, c, op.operands[1 + i])
+        for i in carried
+        for c in known.get(op.operands[1 + i], [None] * order)
+    ]
+    types = [r.type for r in op.results]
+    types += [op.results[i].type for i in carried for _ in range(order)]
+    operands = (*op.operands, *[s.ssa for s in starts])
+    made = b.insert(create("pd_op.while", operands, types, regions=[Region(block)]))
+    results = [b.wrap(r) for r in made.results[len(op.results) :]]
+    for n, i in enumerate(carried):
+        known[op.results[i]] = results[n * order : (n + 1) * order]
+
+
+REGIONS: Final[dict[str, Callable[[Sweep, PirOp, Known], None]]] = {
+    "pd_op.if": push_if,
+    "pd_op.while": push_while,
+}
+"""Ops with regions through which series are pushed."""
+
+
+def _require_quiet(op: PirOp) -> None:
+    if not is_quiet(op):
+        raise UnsupportedError(
+            f"`{op.name}` has no Taylor series: what is inside cannot be repeated",
+            code="PK0402",
+            span=span_of(op),
+            notes=origin_of(op),
+            help="use nested `grad`",
+        )
+
+
+def _repeated(
+    sweep: Sweep, old: Block, replacement: dict[SSAValue, SSAValue], block: Block, known: Known
+) -> list[SSAValue]:
+    """Copy a block without its last op, with the ops on the way decomposed that have no series.
+
+    Gives what the last op yields in the copy. ``replacement`` has the copies of the arguments.
+    """
+    for op in old.ops:
+        block.add_op(op.clone(value_mapper=replacement))
+    last = cast(PirOp, block.last_op)
+    sweep.prepare(_active(block, known))
+    yielded = list(last.operands)
+    last.detach()
+    last.erase()
+    return yielded
+
+
+def _active(block: Block, known: Known) -> list[PirOp]:
+    """The ops of a block that depend on values with a series."""
+    reached = set(known)
+    found: list[PirOp] = []
+    for op in block.ops:
+        if _depends(cast(PirOp, op), reached):
+            found.append(cast(PirOp, op))
+            reached.update(r for r in op.results if is_differentiable(r))
+    return [op for op in found if any(is_differentiable(r) for r in op.results)]
+
+
+def _depends(op: PirOp, reached: set[SSAValue]) -> bool:
+    return any(v in reached for inner in op.walk() for v in inner.operands)
+
+
+def _carried(op: PirOp, known: Known) -> list[int]:
+    """The arguments of a loop that have a series, in the first turn or a later one."""
+    block = op.regions[0].block
+    yielded = cast(PirOp, block.last_op).operands[1:]
+    found = {i for i, v in enumerate(op.operands[1:]) if v in known and is_differentiable(v)}
+    while True:
+        start = {**known, **{block.args[i]: None for i in found}}
+        active = {r for o in _active(block, start) for r in o.results} | start.keys()
+        more = {i for i, v in enumerate(yielded) if v in active and is_differentiable(v)}
+        if more <= found:
+            return sorted(found)
+        found |= more
+
+
+def _dense(b: Builder, coefficient: Value | None, like: SSAValue) -> Value:
+    return b.zeros_like(b.wrap(like)) if coefficient is None else coefficient

@@ -1,0 +1,44 @@
+"""What is put into the slots of inputs and parameters, checked against what the plan declares."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pirkit.diag.errors import RuntimeFault
+from pirkit.runtime.device import Device
+from pirkit.runtime.meta import Meta, TensorMeta, compatible, of_value
+from pirkit.runtime.plan import Port
+
+
+def bound_input(port: Port, value: Any, what: str, device: Device) -> tuple[Any, Meta | None]:
+    """What is put into the slot of a port, and its meta; a value that is no tensor has none.
+
+    Raises RuntimeFault for a missing value (PK0902) and for one of another shape or dtype than
+    declared (PK0903). ``what`` is the port's kind, for the message.
+    """
+    if value is None:
+        raise RuntimeFault(
+            f"{what} {port.name!r} is missing", code="PK0902", notes=(f"it is a {port.meta}",)
+        )
+    if not isinstance(port.meta, TensorMeta):
+        return value, None
+    try:
+        array = device.take(value)
+    except ValueError as error:
+        raise RuntimeFault(f"{what} {port.name!r} is no array: {error}", code="PK0903") from error
+    if array.shape == port.meta.shape and array.dtype == port.meta.dtype.np:
+        return array, port.meta
+    try:
+        meta = of_value(array)
+    except KeyError:
+        raise RuntimeFault(
+            f"{what} {port.name!r} has dtype {array.dtype}, expected {port.meta}", code="PK0903"
+        ) from None
+    if not compatible(port.meta, meta) and not _is_unset(port.meta, meta):
+        raise RuntimeFault(f"{what} {port.name!r} is a {meta}, expected {port.meta}", code="PK0903")
+    return array, meta
+
+
+def _is_unset(declared: TensorMeta, actual: Meta) -> bool:
+    """True for a buffer that was never filled: Paddle declares it without dimensions."""
+    return not declared.shape and actual == declared.with_shape((0,))

@@ -1,0 +1,102 @@
+"""Places that tensors of indices name, as numbers in row-major order or as numpy indexes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.binding import Array, Binding
+from pirkit.runtime.indexing import check_index
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Places:
+    """Reads indices in two ways; both raise ConstraintError for one that is out of range.
+
+    ``flat`` gives the number of each place among all of ``shape``, in scratch memory that the next
+    call overwrites; ``grid`` gives what indexes an array, which may have any strides.
+    """
+
+    shape: Shape
+    flat: Callable[[Array], Array]
+    grid: Callable[[Array], tuple[Array, ...]]
+
+
+def last_dimension(index: Array) -> Iterable[Array]:
+    """The coordinates that lie in the last dimension."""
+    return np.moveaxis(index, -1, 0)
+
+
+def number(coordinates: Iterable[Array], shape: Shape, constraint: str, flat: Array) -> Array:
+    """The number of each place of ``shape``, written to ``flat``; coordinates broadcast."""
+    flat[...] = 0
+    for coordinate, size in zip(coordinates, shape, strict=True):
+        from_end = check_index(coordinate, size, constraint)
+        np.multiply(flat, size, flat)
+        np.add(flat, coordinate, flat)
+        if from_end:
+            np.add(flat, size, flat, where=coordinate < 0)
+    return flat
+
+
+def coordinates(b: Binding, shape: Shape, count: Shape, constraint: str) -> Places:
+    """An index whose last dimension holds one coordinate per dimension of ``shape``."""
+    space = b.workspace(count, dt.int64)
+
+    def flat(index: Array) -> Array:
+        return number(last_dimension(index), shape, constraint, space)
+
+    def grid(index: Array) -> tuple[Array, ...]:
+        found = tuple(last_dimension(index))
+        for coordinate, size in zip(found, shape, strict=True):
+            check_index(coordinate, size, constraint)
+        return found
+
+    return Places(shape, flat, grid)
+
+
+def numbering(b: Binding, shape: Shape, index: Shape, axis: int) -> Callable[[Array], Array]:
+    """Numbers the places that an index of a shape has along an axis; it must be in range."""
+    strides = [prod(shape[i + 1 :]) for i in range(len(shape))]
+    lines = _sparse([1 if i == axis else n for i, n in enumerate(index)])
+    start = np.asarray(sum(line * s for line, s in zip(lines, strides, strict=True)))
+    space, stride = b.workspace(index, dt.int64), strides[axis]
+
+    def flat(places: Array) -> Array:
+        np.multiply(places, stride, space, dtype=np.int64)
+        return np.add(space, start, space)
+
+    return flat
+
+
+def along_axis(
+    b: Binding, shape: Shape, index: Shape, axis: int, constraint: str, *, from_end: bool = True
+) -> Places | None:
+    """An index with one place along ``axis`` per element; None if it is longer in another one."""
+    axis %= len(shape)
+    if any(i != axis and n > size for i, (n, size) in enumerate(zip(index, shape, strict=True))):
+        return None
+    size, entire, place = shape[axis], _sparse(index), numbering(b, shape, index, axis)
+    step = prod(shape[axis:])
+
+    def flat(places: Array) -> Array:
+        wraps = check_index(places, size, constraint, from_end=from_end)
+        found = place(places)
+        return np.add(found, step, found, where=places < 0) if wraps else found
+
+    def grid(places: Array) -> tuple[Array, ...]:
+        check_index(places, size, constraint, from_end=from_end)
+        return (*entire[:axis], places, *entire[axis + 1 :])
+
+    return Places(shape, flat, grid)
+
+
+def _sparse(shape: Sequence[int]) -> list[Array]:
+    """Numbers along each dimension, of a shape that broadcasts with the others."""
+    return list(np.ix_(*map(np.arange, shape)))

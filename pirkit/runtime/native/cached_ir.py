@@ -1,0 +1,35 @@
+"""Native code that is one text for all programs: compiled once by a user, then read."""
+
+from __future__ import annotations
+
+from functools import cache
+from hashlib import blake2b
+from pathlib import Path
+
+from pirkit.diag.source_files import SOURCES
+from pirkit.diag.version import VERSION
+from pirkit.runtime.native import object_compiler
+from pirkit.runtime.native.cache import user_cache
+from pirkit.runtime.native.engine import compile_ir
+from pirkit.runtime.native.llvm import LLVMLITE_VERSION
+from pirkit.runtime.native.target import host
+
+
+def compile_cached_ir(text: str) -> bytes:
+    """Object code of a module. Raises InternalError for a module that LLVM refuses."""
+    store = user_cache()
+    if store is None:
+        return compile_ir(text)
+    parts = (text, host(), VERSION, LLVMLITE_VERSION, toolchain_hash())
+    key = blake2b(repr(parts).encode(), digest_size=32).hexdigest()
+    found = store.get(key)
+    if found is None:
+        found = compile_ir(text)
+        store.put(key, found)
+    return found
+
+
+@cache
+def toolchain_hash() -> str:
+    """A hash of how texts become object code: what an older pirkit made is not used."""
+    return SOURCES.contents([Path(object_compiler.__file__)])

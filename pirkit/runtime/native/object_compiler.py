@@ -1,0 +1,159 @@
+"""From the text of an LLVM module to object code: all that a process which only compiles needs.
+
+It is imported like any module, and it is also run by its path, in a process of its own (see
+`compile_workers.py`). So it imports nothing of pirkit, and neither numpy nor anything else that
+is slow to
+import. What it reads and writes there are messages: a length of eight bytes, then as many bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from functools import cache
+from typing import IO, Any, Final
+
+LENGTH: Final = 8
+DONE: Final = b"+"
+REFUSED: Final = b"-"
+"""First byte of an answer: object code, or why LLVM refuses the text."""
+SIMPLIFY: Final = "!simplify = !{}"
+"""A line of a module whose instructions LLVM is to simplify first."""
+_HALVES: Final = """
+define hidden float @__extendhfsf2(half %x) {
+  %bits = bitcast half %x to i16
+  %wide = zext i16 %bits to i32
+  %sign.low = and i32 %wide, 32768
+  %sign = shl i32 %sign.low, 16
+  %size = and i32 %wide, 32767
+  %moved = shl i32 %size, 13
+  %small = bitcast i32 %moved to float
+  %scaled = fmul float %small, 0x46F0000000000000
+  %finite = bitcast float %scaled to i32
+  %nan = icmp ugt i32 %size, 31744
+  %quiet = select i1 %nan, i32 2143289344, i32 2139095040
+  %special = or i32 %moved, %quiet
+  %is.special = icmp uge i32 %size, 31744
+  %found = select i1 %is.special, i32 %special, i32 %finite
+  %signed = or i32 %found, %sign
+  %y = bitcast i32 %signed to float
+  ret float %y
+}
+define hidden half @__truncsfhf2(float %x) {
+  %bits = bitcast float %x to i32
+  %size = and i32 %bits, 2147483647
+  %sign.high = lshr i32 %bits, 16
+  %sign = and i32 %sign.high, 32768
+  %last = lshr i32 %size, 13
+  %odd = and i32 %last, 1
+  %biased = add i32 %size, -939520001
+  %rounded = add i32 %biased, %odd
+  %normal = lshr i32 %rounded, 13
+  %positive = bitcast i32 %size to float
+  %added = fadd float %positive, 0x3FE0000000000000
+  %added.bits = bitcast float %added to i32
+  %below = sub i32 %added.bits, 1056964608
+  %is.below = icmp ult i32 %size, 947912704
+  %finite = select i1 %is.below, i32 %below, i32 %normal
+  %payload = and i32 %last, 1023
+  %quiet = or i32 %payload, 32256
+  %nan = icmp ugt i32 %size, 2139095040
+  %special = select i1 %nan, i32 %quiet, i32 31744
+  %is.special = icmp uge i32 %size, 1199570944
+  %found = select i1 %is.special, i32 %special, i32 %finite
+  %signed = or i32 %found, %sign
+  %narrow = trunc i32 %signed to i16
+  %y = bitcast i16 %narrow to half
+  ret half %y
+}
+"""
+"""What LLVM calls to convert float16 where a CPU has no instruction for it (x86-64 without F16C).
+
+Compilers bring these functions in a library that a Python process need not have loaded."""
+
+
+@cache
+def machine(triple: str, cpu: str, features: str) -> Any:
+    """LLVM's code generator for a CPU."""
+    import llvmlite.binding as llvm  # noqa: PLC0415  # pyright: ignore[reportMissingTypeStubs]
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    if triple != llvm.get_process_triple():  # code for another architecture is not to run here
+        llvm.initialize_all_targets()
+        llvm.initialize_all_asmprinters()
+    # more than level 1 would put instructions in order once more, which costs time where a block is
+    # long and gains none: CPUs do that while they run
+    return llvm.Target.from_triple(triple).create_target_machine(  # pyright: ignore
+        cpu=cpu, features=features, opt=1, reloc="pic", jit=True
+    )
+
+
+def object_code(text: str, triple: str, cpu: str, features: str) -> bytes:
+    """Object code of a module. Raises RuntimeError for a module that LLVM refuses.
+
+    No pass of LLVM's optimiser is run, unless a module asks for one: the code comes vectorised,
+    unrolled and with its loops in order, and addresses are written as instructions take them.
+    """
+    import llvmlite.binding as _llvm  # noqa: PLC0415  # pyright: ignore[reportMissingTypeStubs]
+
+    llvm: Any = _llvm
+    chosen = machine(triple, cpu, features)
+    if " half" in text and triple.startswith("x86_64") and "+f16c" not in features.split(","):
+        text += _HALVES
+    module = llvm.parse_assembly(text)
+    module.verify()
+    module.triple = triple
+    module.data_layout = str(chosen.target_data)
+    if f"\n{SIMPLIFY}\n" in text:
+        _simplify(llvm, module, chosen)
+    return chosen.emit_object(module)
+
+
+def _simplify(llvm: Any, module: Any, chosen: Any) -> None:
+    builder = llvm.create_pass_builder(chosen, llvm.create_pipeline_tuning_options(1))
+    passes = llvm.create_new_function_pass_manager()
+    passes.add_instruction_combine_pass()
+    for function in module.functions:
+        if not function.is_declaration:
+            passes.run(function, builder)
+
+
+def send(stream: IO[bytes], message: bytes) -> None:
+    """Write a message. Raises OSError if nobody reads it."""
+    stream.write(len(message).to_bytes(LENGTH, "little") + message)
+    stream.flush()
+
+
+def receive(stream: IO[bytes]) -> bytes | None:
+    """The next message; None where the stream ends."""
+    head = stream.read(LENGTH)
+    if len(head) < LENGTH:
+        return None
+    count = int.from_bytes(head, "little")
+    message = stream.read(count)
+    return message if len(message) == count else None
+
+
+def answer(text: bytes, target: list[str]) -> bytes:
+    """What a process that compiles says to a text."""
+    try:
+        return DONE + object_code(text.decode(), *target)
+    except RuntimeError as error:
+        return REFUSED + str(error).encode()
+
+
+def main(folder: str) -> None:
+    """Compile what is asked for until nobody asks; llvmlite is in ``folder``."""
+    sys.path.append(folder)
+    requests, replies = sys.stdin.buffer, sys.stdout.buffer
+    target = json.loads(receive(requests) or b"null")
+    while target and (text := receive(requests)) is not None:
+        try:
+            send(replies, answer(text, target))
+        except OSError:
+            return  # whoever asked is gone
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,97 @@
+"""Native programs as plain data: what a cache keeps of them beside the code of their functions.
+
+Functions go by their keys. What is read is the caller's own (see `cache.py`) and is looked at
+nevertheless: what does not hold together counts as absent.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Sequence
+from typing import Any
+from zlib import compress, decompress
+from zlib import error as ZlibError
+
+from pirkit.runtime.dtype import BY_NAME
+from pirkit.runtime.meta import TensorMeta
+from pirkit.runtime.native.data_assertions import DataAssertion
+from pirkit.runtime.native.function import NativeFunction
+from pirkit.runtime.native.program import Content, NativeProgram, ProgramStep
+
+
+def pack_program(program: NativeProgram, keys: Sequence[str]) -> dict[str, Any]:
+    """A program as plain data; ``keys`` are those of the functions of its steps."""
+    return {
+        "inputs": [_meta(m) for m in program.inputs],
+        "results": [_meta(m) for m in program.results],
+        "steps": [
+            [key, list(step.operands), step.flags.start, step.flags.stop]
+            for key, step in zip(keys, program.steps, strict=True)
+        ],
+        "temporaries": list(program.temporaries),
+        "memory": program.memory,
+        "names": [list(names) for names in program.names],
+        "summary": program.summary,
+        "in_place": sorted(map(list, program.in_place)),
+        "contents": [[c.offset, b64encode(compress(c.content)).decode()] for c in program.contents],
+        "marks": program.flags,
+        "demands": [d.extent for d in program.demands],
+    }
+
+
+def unpack_program(
+    data: Any, function_of: Callable[[str], NativeFunction | None]
+) -> NativeProgram | None:
+    """The inverse of `pack_program`; None for anything else, and if a function is missing."""
+    try:
+        steps: list[ProgramStep] = []
+        for key, operands, first, last in data["steps"]:
+            function = function_of(str(key))
+            if function is None:
+                return None
+            steps.append(ProgramStep(function, _numbers(operands), range(int(first), int(last))))
+        inputs, results = data["names"]
+        program = NativeProgram(
+            tuple([_read_meta(m) for m in data["inputs"]]),
+            tuple([_read_meta(m) for m in data["results"]]),
+            tuple(steps),
+            _numbers(data["temporaries"]),
+            int(data["memory"]),
+            (tuple(map(str, inputs)), tuple(map(str, results))),
+            str(data["summary"]),
+            frozenset((int(a), int(b)) for a, b in data["in_place"]),
+            tuple([Content(int(at), decompress(b64decode(c))) for at, c in data["contents"]]),
+            int(data["marks"]),
+            tuple([DataAssertion(None if n is None else int(n)) for n in data["demands"]]),
+        )
+    except (KeyError, TypeError, ValueError, ZlibError):
+        return None
+    return program if _is_consistent(program) else None
+
+
+def _is_consistent(program: NativeProgram) -> bool:
+    """Whether each operand is there, and each function gets as many as it takes."""
+    count = len(program.inputs) + len(program.results) + len(program.temporaries)
+    places = [(offset, 0) for offset in program.temporaries]
+    places += [(c.offset, len(c.content)) for c in program.contents]
+    places += [(s.flags.start, len(s.flags)) for s in program.steps]
+    places.append((program.flags, len(program.demands)))
+    inside = all(0 <= offset <= program.memory - size for offset, size in places)
+    return inside and all(
+        len(step.operands) == len(step.function.code.sizes)
+        and all(0 <= operand < count for operand in step.operands)
+        for step in program.steps
+    )
+
+
+def _meta(meta: TensorMeta) -> list[Any]:
+    return [meta.dtype.name, list(meta.shape)]
+
+
+def _read_meta(data: Any) -> TensorMeta:
+    name, shape = data
+    return TensorMeta(_numbers(shape), BY_NAME[name])
+
+
+def _numbers(data: Any) -> tuple[int, ...]:
+    return tuple(map(int, data))

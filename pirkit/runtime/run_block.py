@@ -1,0 +1,83 @@
+"""Runs the callables of a block, and tells which instruction one that failed belongs to."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import starmap
+from operator import call as apply
+from operator import length_hint
+from typing import Any, Final, cast
+
+import numpy as np
+
+from pirkit.diag.errors import ConstraintError, RuntimeFault
+from pirkit.runtime.binding import KERNEL_FAULTS
+from pirkit.runtime.library import call_fault
+from pirkit.runtime.meta import of_value
+from pirkit.runtime.nodes import Access
+from pirkit.runtime.plan import Call, Instruction
+from pirkit.runtime.slots import SlotTable
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class BlockSteps:
+    """The callables of a block, and the instruction that each one belongs to.
+
+    A call is a function with its arguments, and no partial function: a tuple lies in one or two
+    cache lines, a partial function in five.
+    """
+
+    calls: tuple[tuple[Any, ...], ...]
+    instructions: tuple[Instruction, ...]
+    accesses: tuple[Access | None, ...] = ()
+    """What each one reads and writes, where that was asked for."""
+    is_native: bool = False
+    """Whether numpy computes nothing here, and so warns of nothing."""
+
+    @cached_property
+    def ended(self) -> tuple[tuple[Any, ...], ...]:
+        """The calls and one that does nothing: if it was reached, none before it ended the loop."""
+        return (*self.calls, (tuple,))
+
+
+Runner = Callable[[SlotTable, BlockSteps], None]
+
+
+_consume: Final = deque[object](maxlen=0).extend
+
+
+def execute(slot_table: SlotTable, steps: BlockSteps) -> None:
+    """Run a block. Raises RuntimeFault for a kernel that refuses its arguments.
+
+    The interpreter takes no part in what comes between two kernels: a loop in C costs less.
+    """
+    left = iter(steps.ended)
+    try:
+        _consume(starmap(apply, left))
+        if length_hint(left):
+            raise LookupError("a kernel raised StopIteration")  # which C takes for the end
+    except (ConstraintError, *KERNEL_FAULTS) as error:
+        index = len(steps.ended) - length_hint(left) - 1
+        raise fault(slot_table, steps.instructions[index], error) from error
+
+
+def fault(slot_table: SlotTable, failed: Instruction, error: Exception) -> RuntimeFault:
+    """The error of an instruction, with the op and what it was called with."""
+    if isinstance(error, ConstraintError) and isinstance(failed, Call):
+        note = f"constraint {error.constraint}"
+        return call_fault(failed, error.message, note, error.help)
+    if not isinstance(failed, Call):
+        return RuntimeFault(f"{error}", code="PK0901", span=failed.span)
+    shown = ", ".join(_describe(slot_table.value(o)) for o in failed.inputs)
+    return call_fault(failed, f"{error}", f"called with {shown}", None)
+
+
+def _describe(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        return str(of_value(cast(Array, value)))
+    return "none" if value is None else f"{len(value)} tensors"

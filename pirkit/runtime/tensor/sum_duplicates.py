@@ -1,0 +1,24 @@
+"""Values that share a number: added up, once for each number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pirkit.runtime.convert import widened
+
+Array = np.ndarray[Any, Any]
+
+
+def sum_duplicates(numbers: Array, values: Array) -> tuple[Array, Array]:
+    """The numbers that occur, in rising order, and the sum of the values of each.
+
+    ``values`` has one entry on its first axis for each number. Half precision is added up in
+    float32 and rounded once.
+    """
+    unique, group = np.unique(numbers, return_inverse=True)
+    wide = widened(values)
+    total = np.zeros((len(unique), *values.shape[1:]), wide.dtype)
+    np.add.at(total, group.reshape(-1), wide)
+    return unique, total.astype(values.dtype, copy=False)

@@ -1,0 +1,127 @@
+"""Takes the gradients of a program that comes without them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import cast
+
+from xdsl.dialects import builtin as mlir
+from xdsl.ir import SSAValue
+
+from pirkit.analysis.differentiation import is_differentiable, paths_between, stops_gradient
+from pirkit.analysis.effects import is_pure
+from pirkit.analysis.execution_order import operations
+from pirkit.dialect.attrs import encode
+from pirkit.dialect.build import Builder
+from pirkit.dialect.opdef import decompose, find, vjp
+from pirkit.dialect.operation import ProgramOp
+from pirkit.dialect.types import meta_of
+from pirkit.passes.autodiff import append_backward
+from pirkit.passes.base import PassContext
+from pirkit.passes.dce import DcePass
+from pirkit.passes.differentiate import GRAD, inputs_of, outputs_of
+from pirkit.passes.functionalize import functionalize, write_backs
+from pirkit.runtime.meta import TensorMeta
+from pirkit.runtime.place import UNDEFINED
+from pirkit.split.joint import Roles, at, name_fetched, source_of, sources_of
+
+
+def differentiated(program: ProgramOp, *, paddle_residuals: bool = True) -> tuple[Roles, list[str]]:
+    """Append the gradients of all outputs with respect to all inputs and parameters.
+
+    In-place operations become pure ones before. Names are those of Paddle: ``output_grad_0``,
+    ``input_grad_0``, ``param_grad_0``, numbered by the positions of what they are gradients of.
+
+    With ``paddle_residuals`` derivatives read no more than Paddle's gradient ops, as far as those
+    can be decomposed; without, operations that have no derivative of their own are decomposed
+    before.
+
+    No gradient flows through an op that has none by its nature; the notes that come with the roles
+    name those. Raises UnsupportedError (PK0402) for an op whose derivative is not known.
+    """
+    ctx = PassContext("split", sum(1 for _ in operations(program.block)))
+    name_fetched(program)
+    storage = _storage(program)
+    functionalize(program, ctx)
+    notes = _cut(program)
+    inputs, params = sources_of(program)
+    outputs = outputs_of(program)
+    requested = {
+        name: value
+        for name, value in {**inputs, **params}.items()
+        if is_differentiable(value) and not stops_gradient(value)
+    }
+    paths = paths_between(program.block, outputs.values(), requested.values())
+    b = Builder(program.block, next(iter(write_backs(program)), None))
+    positions = _positions(outputs, storage)
+    targets: dict[int, tuple[SSAValue, SSAValue]] = {}
+    seeds: dict[str, str] = {}
+    for name, value in outputs.items():
+        if value not in paths.active or stops_gradient(value):
+            continue
+        position = positions[name]
+        seeds[name] = _fresh(f"output_grad_{position}", inputs)
+        if position not in targets:
+            targets[position] = (value, _seed(b, seeds[name], value))
+    found = append_backward(
+        program,
+        [value for value, _ in targets.values()],
+        list(requested.values()),
+        [seed for _, seed in targets.values()],
+        paddle_residuals=paddle_residuals,
+    )
+    gradients: dict[str, str] = {}
+    for (name, _), gradient in zip(requested.items(), found, strict=True):
+        if gradient is None:
+            continue
+        kind, names = ("input", list(inputs)) if name in inputs else ("param", sorted(params))
+        gradients[name] = _fresh(f"{kind}_grad_{names.index(name)}", outputs)
+        b("pir.shadow_output", b.wrap(gradient), output_name=gradients[name])
+    module = program.parent_op()
+    DcePass().run(ctx, cast(mlir.ModuleOp, module))
+    return Roles(seeds, gradients, storage), notes
+
+
+def _cut(program: ProgramOp) -> list[str]:
+    """Mark the results of ops for which there is no gradient op, nor a rule to derive one from."""
+    notes: list[str] = []
+    for op in operations(program.block):
+        definition = op.definition
+        if op.regions or op.definition.dialect != "pd_op" or not is_pure(op):
+            continue
+        has_rule = any(table.get(definition) is not None for table in (vjp, decompose))
+        is_given = any(map(is_differentiable, op.operands))
+        is_made = any(map(is_differentiable, op.results))
+        if has_rule or not (is_given and is_made) or find(op.name + GRAD) is not None:
+            continue
+        notes.append(f"no gradient flows through `{op.name}`{at(op)}: it has none")
+        op.attributes["stop_gradient"] = encode("bool[]", (True,) * len(op.result_slots))
+    return notes
+
+
+def _storage(program: ProgramOp) -> dict[str, str]:
+    names = {value: name for name, value in inputs_of(program).items()}
+    found: dict[str, str] = {}
+    for name, value in outputs_of(program).items():
+        source = source_of(value)
+        if source is not None:
+            found[name] = names[source]
+    return found
+
+
+def _positions(outputs: Mapping[str, SSAValue], storage: Mapping[str, str]) -> dict[str, int]:
+    """The position of each output in a list that has each output once."""
+    first: dict[SSAValue | str, int] = {}
+    return {n: first.setdefault(storage.get(n, v), len(first)) for n, v in outputs.items()}
+
+
+def _seed(b: Builder, name: str, value: SSAValue) -> SSAValue:
+    meta = cast(TensorMeta, meta_of(value.type))
+    made = b("pd_op.data", name=name, shape=meta.shape, dtype=meta.dtype, place=UNDEFINED)
+    return made.ssa
+
+
+def _fresh(name: str, taken: Mapping[str, object]) -> str:
+    while name in taken:
+        name += "_"
+    return name

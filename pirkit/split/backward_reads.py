@@ -1,0 +1,138 @@
+"""What the backward reads of the forward: which contents, and whether their data or their shape."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from xdsl.ir import Operation, SSAValue
+
+from pirkit.analysis.execution_order import operations
+from pirkit.dialect.kinds import ALIAS, LOOP
+from pirkit.dialect.operation import PirOp, declares
+from pirkit.split.joint import Joint
+from pirkit.split.storage_versions import Contents, Need
+
+Place: TypeAlias = tuple[PirOp, int]
+"""An operation and the index of an operand."""
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What the backward reads, each content once, in the order of the backward."""
+
+    data: tuple[Need, ...]
+    """Contents of which some operation reads the data."""
+    shapes: tuple[Need, ...]
+    """Contents of which only shapes and dtypes are read."""
+    uses: dict[Place, Need]
+    """The operands of backward operations that are forward values."""
+    given: dict[str, Need]
+    """Input or parameter -> its gradient, where that is a forward value."""
+
+
+def demand_of(joint: Joint, contents: Contents) -> Demand:
+    """Find what the backward of a joint program reads. Raises PassError (PK0806)."""
+    forward = forward_values(joint)
+    uses: dict[Place, Need] = {}
+    found: dict[Need, bool] = {}
+    for op in joint.backward:
+        for inner in with_inner(op):
+            for index, value in enumerate(inner.operands):
+                if value in forward:
+                    need = uses[inner, index] = contents.meant(inner, index)
+                    found[need] = found.get(need, False) or reads_data(inner, index)
+    lent = {need: Need(need.value) for need, is_data in found.items() if need.stale and not is_data}
+    uses = {place: lent.get(need, need) for place, need in uses.items()}
+    for need, shape in lent.items():  # a shape outlives what was stored in it
+        del found[need]
+        found.setdefault(shape, False)
+    given = {n: contents.made(v) for n, v in joint.gradients.items() if v in forward}
+    found.update(dict.fromkeys(given.values(), True))
+    data = tuple(need for need, is_data in found.items() if is_data)
+    shapes = tuple(need for need, is_data in found.items() if not is_data)
+    return Demand(data, shapes, uses, given)
+
+
+def forward_values(joint: Joint) -> set[SSAValue]:
+    """The values that the forward program has: sources, and results of its operations."""
+    made = {r for op in joint.forward for r in op.results}
+    return {*joint.inputs.values(), *joint.params.values(), *made}
+
+
+def with_inner(op: PirOp) -> Iterator[PirOp]:
+    """An operation and all inside its regions."""
+    yield op
+    for region in op.regions:
+        yield from operations(region.block)
+
+
+def read_by(contents: Contents, op: PirOp, index: int) -> Need:
+    """What an operand of a forward operation means; of a mere shape any content will do."""
+    return contents.read(op, index) if reads_data(op, index) else Need(op.operands[index])
+
+
+def captured(op: PirOp) -> Iterator[Place]:
+    """The operands of an operation, and those inside its regions that come from outside of it."""
+    for inner in with_inner(op):
+        for index, value in enumerate(inner.operands):
+            if inner is op or not op.is_ancestor(_parent_operation(value)):
+                yield inner, index
+
+
+def reads_data(op: PirOp, index: int) -> bool:
+    """True if an operand is read for more than its shape and dtype, here or by what it becomes.
+
+    Regions are entered: what a loop or branch hands on counts as read if its readers read it.
+    """
+    pending, seen = [(op, index)], {(op, index)}
+    while pending:
+        user, at = pending.pop()
+        follows = _becomes(user, at)
+        if follows is None:
+            return True
+        for value in follows:
+            for use in value.uses:
+                step = (use.operation, use.index)
+                if isinstance(use.operation, PirOp) and step not in seen:
+                    seen.add((use.operation, use.index))
+                    pending.append((use.operation, use.index))
+    return False
+
+
+def _becomes(op: PirOp, index: int) -> list[SSAValue] | None:
+    """The values that are what an operand is; None if its data is read here."""
+    if declares(op, ALIAS):
+        return list(op.results)
+    if op.name == "pir.yield":
+        around = op.parent_op()
+        if not isinstance(around, PirOp) or (declares(around, LOOP) and index == 0):
+            return None
+        if declares(around, LOOP):
+            return [around.results[index - 1], around.regions[0].block.args[index - 1]]
+        return [around.results[index]]
+    if declares(op, LOOP):
+        return None if index == 0 else [op.results[index - 1], op.regions[0].block.args[index - 1]]
+    definition, name = op.definition, _slot_name(op, index)
+    if definition.writes and name in definition.inplace.values():
+        return None  # the storage itself is needed, to be written
+    return [] if name in definition.reads_meta_only else None
+
+
+def _slot_name(op: PirOp, index: int) -> str:
+    filled = [
+        slot.name
+        for slot, value in zip(op.definition.operands, op.operand_slots, strict=False)
+        if value is not None
+    ]
+    return filled[index] if index < len(filled) else ""
+
+
+def _parent_operation(value: SSAValue) -> Operation:
+    owner = value.owner
+    if isinstance(owner, Operation):
+        return owner
+    around = owner.parent_op()
+    assert around is not None, "a block of a program stands in an operation"
+    return around

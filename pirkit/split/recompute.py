@@ -1,0 +1,71 @@
+"""What an operation reads when the backward repeats it.
+
+The statistics that training keeps have no part in what a normalisation gives: only their own
+update reads them. Repeated for anything else, the operation gets zeros in their place, so that
+their old content, which the update has overwritten, need not be kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from xdsl.ir import SSAValue
+
+from pirkit.dialect.build import Builder
+from pirkit.dialect.operation import PirOp
+from pirkit.dialect.types import meta_of
+from pirkit.runtime.meta import TensorMeta
+from pirkit.split.backward_reads import Place, captured
+
+_SAVED_STATISTICS: Final[dict[str, dict[str, str]]] = {
+    "pd_op.batch_norm": {"mean": "mean_out", "variance": "variance_out"},
+}
+"""Op -> operand -> the only result that reads it in training."""
+
+
+def reads(op: PirOp) -> Iterator[Place]:
+    """The operands of an operation that is repeated, and those that its regions capture."""
+    idle = {value for value, _ in _updates(op)}
+    return (
+        place for place in captured(op) if place[0] is not op or op.operands[place[1]] not in idle
+    )
+
+
+def gives(op: PirOp, value: SSAValue) -> bool:
+    """True if an operation that is repeated gives this result."""
+    return all(value is not updated for _, updated in _updates(op))
+
+
+def placeholders(op: PirOp, b: Builder) -> Iterator[tuple[int, SSAValue]]:
+    """Zeros for the operands that a repeated operation does not read, by position."""
+    idle = {value for value, _ in _updates(op)}
+    for index, value in enumerate(op.operands):
+        if value in idle:
+            meta = meta_of(value.type)
+            assert isinstance(meta, TensorMeta), "statistics are tensors"
+            yield index, b("pd_op.full", shape=meta.shape, dtype=meta.dtype, value=0.0).ssa
+
+
+def _updates(op: PirOp) -> Iterator[tuple[SSAValue, SSAValue | None]]:
+    """Operands that are not read, each with the result that would be another one."""
+    named = _SAVED_STATISTICS.get(op.name)
+    if named is None or not _is_training(op):
+        return
+    for operand, result in named.items():
+        value = op.operand_named(operand)
+        uses = sum(1 for v in op.operands if v is value)
+        if value is None or uses != 1 or not _is_known(value):
+            return
+        yield value, op.result_named(result)
+
+
+def _is_training(op: PirOp) -> bool:
+    if op.attribute("use_global_stats"):
+        return False
+    return not op.attribute("is_test") or op.attribute("trainable_statistics")
+
+
+def _is_known(value: SSAValue) -> bool:
+    meta = meta_of(value.type)
+    return isinstance(meta, TensorMeta) and meta.is_static

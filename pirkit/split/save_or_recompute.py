@@ -1,0 +1,230 @@
+"""Which values to keep for the backward, and which to compute again from those.
+
+The choice is a cut between what only the forward has and what the backward reads. Keeping a value
+costs its bytes, computing it again its work; a list of parts or a constant costs nothing. A region
+is one node. What the backward computes again it computes of contents that nothing has overwritten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from xdsl.ir import SSAValue
+
+from pirkit.diag.errors import PassError, UsageError
+from pirkit.diag.span import Span
+from pirkit.dialect.kinds import PARAMETER
+from pirkit.dialect.operation import PirOp, declares, span_of
+from pirkit.split.backward_reads import Demand, reads_data
+from pirkit.split.costs import LIST, RecomputeCost, bytes_of, is_token, recompute_cost_of, work_of
+from pirkit.split.joint import Joint, source_of
+from pirkit.split.maxflow import INFINITE, Network
+from pirkit.split.recompute import gives, reads
+from pirkit.split.storage_versions import Contents, Need
+
+SAVE_ALL: Final = "save-all"
+FREE: Final = "free"
+MIN_CUT: Final = "min-cut"
+MODES: Final = (SAVE_ALL, FREE, MIN_CUT)
+
+_EFFORTS: Final = {FREE: RecomputeCost.FREE, MIN_CUT: RecomputeCost.CHEAP}
+_STEPS: Final = 12
+"""How often the price of a byte is halved in search of less work within a budget."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What the backward program takes, and what it computes again."""
+
+    saved: frozenset[Need]
+    """The contents of which it takes the data."""
+    again: tuple[PirOp, ...]
+    """The operations that it repeats, in the order of the forward program."""
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Chooser:
+    """The choices that one joint program allows."""
+
+    joint: Joint
+    contents: Contents
+    demand: Demand
+
+    def choose(self, mode: str, budget: int | None) -> Choice:
+        """The choice of a mode; with a budget, one with little work that keeps to it.
+
+        Raises UsageError (PK0701) for an unknown mode, PassError (PK0807) for a budget that is too
+        small, with the smallest possible one.
+        """
+        if mode not in MODES:
+            raise UsageError(
+                f"there is no mode `{mode}`", code="PK0701", help=f"modes are {', '.join(MODES)}"
+            )
+        if budget is not None:
+            return self._within(budget)
+        return self._all() if mode == SAVE_ALL else self._least(_EFFORTS[mode])
+
+    def _all(self) -> Choice:
+        """What Paddle keeps: everything that the backward reads, but lists by their elements."""
+        return self._made(frozenset(self.demand.data), RecomputeCost.NOTHING)
+
+    def _least(self, effort: RecomputeCost) -> Choice:
+        """The fewest bytes, then the least work."""
+        return self._cut(effort, 1 + sum(map(self.work_of, self.joint.forward)))
+
+    def _within(self, budget: int) -> Choice:
+        found = self._all()
+        if found.bytes <= budget:
+            return found
+        for effort in (RecomputeCost.FREE, RecomputeCost.CHEAP, RecomputeCost.EXPENSIVE):
+            found = self._least(effort)
+            if found.bytes <= budget:
+                return self._with_less_work(found, effort, budget)
+        raise PassError(
+            f"a budget of {budget:,} bytes is too small",
+            code="PK0807",
+            span=_place(self.joint),
+            notes=(f"the backward needs {found.bytes:,} bytes at least",),
+            help="raise the budget, or make the batch smaller",
+        )
+
+    def _with_less_work(self, best: Choice, effort: RecomputeCost, budget: int) -> Choice:
+        """Lower the price of a byte against work as long as the budget holds."""
+        high = 1 + sum(map(self.work_of, self.joint.forward))
+        low = 0
+        for _ in range(_STEPS):
+            price = (low + high) // 2
+            found = self._cut(effort, price)
+            if found.bytes > budget:
+                low = price
+                continue
+            high = price
+            if sum(map(self.work_of, found.again)) < sum(map(self.work_of, best.again)):
+                best = found
+        return best
+
+    def _cut(self, effort: RecomputeCost, price: int) -> Choice:
+        cut = _Cut(self, effort, price)
+        return self._made(cut.saved(), effort)
+
+    def _made(self, saved: frozenset[Need], effort: RecomputeCost) -> Choice:
+        """Follow the needs from what is read to what is saved."""
+        taken: set[Need] = set()
+        again: set[PirOp] = set()
+        pending = list(self.demand.data)
+        seen = set(pending)
+        while pending:
+            need = pending.pop()
+            op = self.producer(need, effort)
+            if op is None or (need in saved and op.name != LIST):
+                taken.add(need)
+                continue
+            again.add(op)
+            fresh = [n for n in self.wants(op) if n not in seen]
+            seen.update(fresh)
+            pending += fresh
+        order = [op for op in self.joint.forward if op in again]
+        held = {(need.stale, source_of(need.value) or need.value): need for need in taken}
+        return Choice(frozenset(taken), tuple(order), sum(map(self.bytes_of, held.values())))
+
+    def producer(self, need: Need, effort: RecomputeCost) -> PirOp | None:
+        """The operation that the backward may repeat to have a content; None if there is none."""
+        op = need.value.owner
+        if not isinstance(op, PirOp):
+            return None
+        if recompute_cost_of(op) > effort and op not in self.joint.floating:
+            return None
+        if self.contents.made(need.value) != need:
+            return None  # an operation behind has written what is needed
+        if not gives(op, need.value):
+            return None
+        for user, index in reads(op):
+            if reads_data(user, index) and not self.contents.can_be_had(user, index):
+                return None
+        return op
+
+    def wants(self, op: PirOp) -> list[Need]:
+        """The contents of which an operation reads the data."""
+        found = [
+            self.contents.read(user, index) for user, index in reads(op) if reads_data(user, index)
+        ]
+        return list(dict.fromkeys(found))
+
+    def bytes_of(self, need: Need) -> int:
+        """What keeping a content costs: nothing for a parameter, which is there anyway."""
+        if is_token(need.value.type):
+            return self.push_cost(need.value)
+        source = None if need.stale else source_of(need.value)
+        owner = None if source is None else source.owner
+        is_parameter = declares(owner, PARAMETER)
+        return 0 if is_parameter else bytes_of(need.value.type)
+
+    def work_of(self, op: PirOp) -> int:
+        """What it costs to leave an operation to the backward: nothing if only that needs it."""
+        return 0 if op in self.joint.floating else work_of(op)
+
+    def push_cost(self, token: SSAValue) -> int:
+        """What one turn puts onto the stack of an outlet; the other tokens count nothing."""
+        stack = token.owner
+        if not isinstance(stack, PirOp) or token is not stack.results[-1]:
+            return 0
+        pushes = [use.operation for use in stack.results[1].uses]
+        values = [v for push in pushes for v in push.operands[1:]]
+        return sum(self.push_cost(v) if is_token(v.type) else bytes_of(v.type) for v in values)
+
+
+@dataclass
+class _Cut:
+    """The network of a choice: each content has an entrance and an exit, each operation a node."""
+
+    chooser: Chooser
+    effort: RecomputeCost
+    price: int
+    network: Network = field(default_factory=Network)
+    gates: dict[Need, tuple[int, int]] = field(default_factory=dict[Need, tuple[int, int]])
+    work: dict[PirOp, int] = field(default_factory=dict[PirOp, int])
+
+    def saved(self) -> frozenset[Need]:
+        source, sink = self.network.node(), self.network.node()
+        pending = self.enter(self.chooser.demand.data)
+        for _, exit_node in self.gates.values():
+            self.network.edge(exit_node, sink, INFINITE)
+        while pending:
+            need = pending.pop()
+            op = self.chooser.producer(need, self.effort)
+            enter, _ = self.gates[need]
+            if op is None:
+                self.network.edge(source, enter, INFINITE)
+                continue
+            if op not in self.work:
+                self.work[op] = self.network.node()
+                self.network.edge(source, self.work[op], self.chooser.work_of(op))
+                wanted = self.chooser.wants(op)
+                pending += self.enter(wanted)
+                for other in wanted:
+                    self.network.edge(self.gates[other][1], self.work[op], INFINITE)
+            self.network.edge(self.work[op], enter, INFINITE)
+        after_cut = self.network.sink_side(source, sink)
+        return frozenset(
+            need
+            for need, (enter, exit_node) in self.gates.items()
+            if exit_node in after_cut and enter not in after_cut
+        )
+
+    def enter(self, needs: Iterable[Need]) -> list[Need]:
+        """Gates for contents that have none; gives those."""
+        fresh = [n for n in dict.fromkeys(needs) if n not in self.gates]
+        for need in fresh:
+            enter, exit_node = self.network.node(), self.network.node()
+            is_dynamic = self.chooser.contents.can_keep(need)
+            price = self.price * self.chooser.bytes_of(need) if is_dynamic else INFINITE
+            self.network.edge(enter, exit_node, price)
+            self.gates[need] = (enter, exit_node)
+        return fresh
+
+
+def _place(joint: Joint) -> Span | None:
+    return span_of(joint.backward[0]) if joint.backward else span_of(joint.program)

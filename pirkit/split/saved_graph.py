@@ -1,0 +1,92 @@
+"""What a forward run keeps until its backward: a graph, and the outputs that hold it."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Iterable
+
+from pirkit.diag.errors import RuntimeFault
+from pirkit.runtime.meta import TensorMeta
+from pirkit.runtime.scope.scope import Scope
+from pirkit.runtime.scope.scope_pool import ScopePool
+from pirkit.runtime.tensor.dense import DenseTensor
+
+
+class Graph:
+    """One forward run that can go back.
+
+    It lives as long as somebody holds it: the tuple that ``forward`` returned, or an output in it.
+    When nobody does, what it kept is let go, with or without a backward.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_let_go",
+        "_scope",
+        "backend",
+        "lock",
+        "metas",
+        "number",
+        "pool",
+        "why",
+    )
+
+    def __init__(
+        self,
+        pool: ScopePool,
+        scope: Scope,
+        backend: str,
+        number: int,
+        metas: tuple[TensorMeta, ...],
+    ) -> None:
+        self.pool = pool
+        self.backend = backend
+        self.number = number
+        self.metas = metas
+        """Of the outputs."""
+        self.lock = threading.Lock()
+        self.why = ""
+        """Why there is nothing to go back with any more."""
+        self._scope: Scope | None = scope
+        self._let_go = weakref.finalize(self, pool.give, scope)
+        self._let_go.atexit = False
+
+    @property
+    def scope(self) -> Scope:
+        """What was kept. RuntimeFault (PK0906) if it has been released."""
+        if self._scope is None:
+            raise RuntimeFault(
+                f"the forward run {self.why}",
+                code="PK0906",
+                help="pass `retain_graph=True` to all backwards of it but the last",
+            )
+        return self._scope
+
+    @property
+    def is_released(self) -> bool:
+        return self._scope is None
+
+    def release(self, why: str = "was released") -> None:
+        """Let go of what was kept. Doing it again changes nothing."""
+        if self._scope is not None:
+            self.why = why
+            self._scope = None
+            self._let_go()
+
+
+class Outputs(tuple[DenseTensor, ...]):
+    """The outputs of a forward run. ``graph`` is None if it ran without gradients."""
+
+    graph: Graph | None = None
+
+
+def attach_graph(outputs: Iterable[DenseTensor], graph: Graph) -> None:
+    """Let a graph live as long as any of these tensors."""
+    for tensor in outputs:
+        holder = weakref.finalize(tensor, _nothing, graph)
+        holder.atexit = False
+
+
+def _nothing(graph: Graph) -> None:
+    """The last step of an output: its hold on the graph ends with it."""

@@ -1,0 +1,86 @@
+"""Where the names of a split lie in a scope: both halves run in one, over the same slots."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pirkit.runtime.scope.labels import Labels
+from pirkit.split.split_result import Names, SplitNames
+
+Slots = tuple[int | None, ...]
+
+
+@dataclass(frozen=True)
+class Wiring:
+    """The slots of all names, found once; what runs knows numbers only.
+
+    A list of ``names`` and the tuple of its slots have the same positions.
+    """
+
+    labels: Labels
+    forward: Mapping[str, int]
+    """Names of the forward program."""
+    backward: Mapping[str, int]
+    """Names of the backward program."""
+    inputs: tuple[int, ...]
+    params: tuple[int, ...]
+    outputs: tuple[int, ...]
+    seeds: Slots
+    input_grads: Slots
+    param_grads: Slots
+    saved: tuple[int, ...]
+    """What the backward reads of the forward."""
+    shapes: tuple[int, ...]
+    """What it reads of the forward, but without the data."""
+    watched: tuple[int, ...]
+    """What it reads and others can write: inputs, parameters and outputs."""
+
+    @property
+    def variables(self) -> frozenset[int]:
+        """The slots that belong to the caller."""
+        return frozenset((*self.inputs, *self.params))
+
+
+def slot_wiring(names: SplitNames) -> Wiring:
+    """Give each storage of a split a slot, and each of its names a label on it.
+
+    What the backward program takes is on the slot of its partner in the forward program, whatever
+    it is called there.
+    """
+    labels = Labels()
+    forward = {n: labels.add(n) for n in (*names.fx, *names.fp, *names.fm, *names.fo)}
+    backward: dict[str, int] = {}
+    pairs = ((names.fx, names.bx), (names.fp, names.bp), (names.fm, names.bm), (names.fo, names.bo))
+    for ours, theirs in pairs:
+        for name, taken in zip(ours, theirs, strict=True):
+            if taken is not None:
+                backward[taken] = labels.alias(taken, forward[name])
+    taken = frozenset(backward.values())
+    for name in (*names.bo_g, *names.bx_g, *names.bp_g):
+        if name is not None and name not in backward:
+            backward[name] = labels.add(name)
+    shapes = frozenset(backward[n] for n in names.no_need_buffers if n in backward)
+    inputs, params, outputs = (
+        tuple([forward[n] for n in listed]) for listed in (names.fx, names.fp, names.fo)
+    )
+    saved = tuple(sorted(taken - shapes))
+    visible = {*inputs, *params, *outputs}
+    return Wiring(
+        labels,
+        forward,
+        backward,
+        inputs,
+        params,
+        outputs,
+        _slots(names.bo_g, backward),
+        _slots(names.bx_g, backward),
+        _slots(names.bp_g, backward),
+        saved,
+        tuple(sorted(taken & shapes)),
+        tuple([slot for slot in saved if slot in visible]),
+    )
+
+
+def _slots(names: Names, slots: Mapping[str, int]) -> Slots:
+    return tuple([None if n is None else slots[n] for n in names])

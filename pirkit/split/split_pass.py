@@ -1,0 +1,91 @@
+"""The pass that puts a forward and a backward program in the place of one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from xdsl.dialects import builtin as mlir
+from xdsl.dialects.builtin import ModuleOp
+
+from pirkit.dialect.operation import ProgramOp
+from pirkit.passes.base import Pass, PassContext, Stats, option
+from pirkit.split.partition import forward_backward
+from pirkit.split.save_or_recompute import SAVE_ALL
+
+NONE: Final = -1
+
+
+@dataclass(frozen=True)
+class SplitPass(Pass):
+    """Put two programs in the place of one: `@forward`, and `@backward` for its gradients.
+
+    A program as ``autodiff{seeds=true}`` leaves it is decomposed; of any other the gradients of
+    all outputs with respect to all inputs and parameters are taken first. What the backward needs
+    of the forward are outputs of the one and arguments of the other. The lists of both are
+    attributes: inputs, parameters, middles, outputs (``fx fp fm fo``), which of them the backward
+    takes (``bx bp bm bo``), gradients in (``bo_g``) and out (``bx_g bp_g``), and what only lends
+    its shape; ``unit`` stands where there is nothing. What shares storage has one name.
+
+    ``mode=save-all`` keeps what the backward reads, ``free`` not what takes no work to compute
+    again, ``min-cut`` the fewest bytes from which the rest follows without contractions; ``budget``
+    does little work within so many bytes. Remarks tell what is kept, copied and moved.
+
+    ::
+
+        pir.program @main(%x "x" : tensor<2xf32>) {
+          %y = pd_op.tanh(%x) : (tensor<2xf32>) -> tensor<2xf32>
+          pir.shadow_output(%y) {output_name = "y"} : (tensor<2xf32>) -> ()
+        }
+        // becomes
+        pir.program @forward(%x "x" : tensor<2xf32>) attributes {fx = ["x"], ..., fo = ["y"]} {
+          ...
+        }
+        pir.program @backward(%y "y" : tensor<2xf32>, %g "output_grad_0" : tensor<2xf32>)
+            attributes {bx = [unit], ..., bo = ["y"], bo_g = ["output_grad_0"], ...} {
+          ...
+        }
+    """
+
+    name = "split"
+    stats = Stats(
+        split="programs split",
+        bytes="bytes saved for the backward",
+        recomputed="operations computed again",
+    )
+
+    mode: str = option(SAVE_ALL, "what is saved: save-all, free, min-cut")
+    budget: int = option(NONE, "bytes that may be saved; little work is recomputed")
+    forward_ops: int = option(NONE, "operations at the beginning that are the forward program")
+
+    def run(self, ctx: PassContext, module: ModuleOp) -> None:
+        programs = [op for op in ctx.programs(module) if not is_half(op)]
+        for program in programs:
+            ctx.current = program
+            parts = forward_backward(
+                program,
+                mode=self.mode,
+                budget=None if self.budget == NONE else self.budget,
+                forward_ops=None if self.forward_ops == NONE else self.forward_ops,
+            )
+            prefix = "" if len(programs) == 1 else f"{program.symbol}_"
+            ctx.rewrote("split", program)
+            for half in (parts.forward_program, parts.backward_program):
+                half.detach()
+                half.properties["sym_name"] = mlir.StringAttr(prefix + half.symbol)
+                module.body.block.insert_op_before(half, program)
+            ctx.count("split")
+            ctx.count("bytes", parts.report.bytes)
+            ctx.count("recomputed", len(parts.report.recomputed))
+            ctx.remark("analysis", str(parts.report).partition("\n")[0], program)
+            for note in parts.report.notes:
+                ctx.remark("passed", note, program)
+            for saved in parts.saved:
+                ctx.remark("analysis", f"saves {saved.name}: {saved.bytes:,} bytes, {saved.how}")
+            program.detach()
+            program.erase()
+
+
+def is_half(program: ProgramOp) -> bool:
+    """True for a program that a split has made."""
+    return "fo" in program.attributes or "bo_g" in program.attributes

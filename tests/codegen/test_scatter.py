@@ -1,0 +1,82 @@
+"""fp16 and bf16 that are written at data-dependent indices: put together as float32, rounded
+once."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+
+from pirkit.dialect.map_expr.kernel import MapExpr
+from pirkit.lowering.codegen.lower.from_map_expr import nests_of
+from pirkit.lowering.codegen.scatter.scatter import Scatter
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.dtype import DType
+from tests.codegen.guarded import Guarded, survives
+from tests.codegen.test_fused import Array, check, kernels
+from tests.codegen.test_guarded import calls
+from tests.fusion.cases import Case
+from tests.fusion.test_random import fused
+
+WAYS = ("assign", "add", "mul", "amin", "amax")
+HALF_TYPES = (dt.float16, dt.bfloat16)
+
+
+def put(how: str, dtype: DType, width: int = 17) -> Case:
+    """Sixty rows of values that come into five."""
+    case = Case()
+    x, values = case(5, width, dtype=dtype), case(60, width, dtype=dtype)
+    places = case(60, width, dtype=dt.int64, below=5)
+    both = case.op("put_along_axis", case.relu(x), places, values, axis=0, reduce=how)
+    case.b("pir.shadow_output", both + x, output_name="y")
+    return case
+
+
+def rows(dtype: DType) -> Case:
+    """Whole rows, as gradients of embeddings are."""
+    case = Case()
+    x, places = case(9, 33, dtype=dtype), case(50, 1, dtype=dt.int64, below=9)
+    y = case.op("scatter_nd_add", case.relu(x), places, case(50, 33, dtype=dtype))
+    case.b("pir.shadow_output", y + x, output_name="y")
+    return case
+
+
+def landing(case: Case) -> tuple[MapExpr, list[Array]]:
+    """The kernel that lands, and its inputs."""
+    for kernel in kernels(fused(case.program, single=True)[0]):
+        nests = nests_of(kernel)
+        assert not isinstance(nests, str), nests
+        if any(isinstance(nest.kernel, Scatter) for nest in nests):
+            metas = {(m.shape, m.dtype): [] for m in kernel.inputs}
+            for array in case.inputs.values():
+                metas.setdefault((array.shape, dt.of_array(array)), []).append(array)
+            return kernel, [metas[m.shape, m.dtype].pop(0) for m in kernel.inputs]
+    raise AssertionError("nothing lands")
+
+
+@pytest.mark.parametrize("dtype", HALF_TYPES, ids=repr)
+@pytest.mark.parametrize("how", WAYS)
+def test_as_the_interpreter(how: str, dtype: DType) -> None:
+    kernel, inputs = landing(put(how, dtype))
+    assert check(kernel, inputs)
+    values = next(a for a in inputs if len(a) == 60 and a.dtype.kind != "i")
+    values[7, :3] = np.nan, np.inf, -np.inf
+    with np.errstate(invalid="ignore", over="ignore"):
+        assert check(kernel, inputs)
+
+
+@pytest.mark.parametrize("dtype", HALF_TYPES, ids=repr)
+def test_rows_land_whole(dtype: DType) -> None:
+    assert check(*landing(rows(dtype)))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks for forbidden pages")
+def test_nothing_beside_is_touched() -> None:
+    guarded = Guarded()
+    for dtype in HALF_TYPES:
+        for how in ("assign", "add"):
+            for width in (1, 16, 33):
+                kernel, inputs = landing(put(how, dtype, width=width))
+                for at_end in (True, False):
+                    assert survives(calls(kernel, inputs, at_end, guarded))

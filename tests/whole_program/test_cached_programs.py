@@ -1,0 +1,353 @@
+"""What was made of a program is used again if nothing differs, and only then."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from xdsl.dialects import builtin as mlir
+
+from pirkit import ops
+from pirkit.diag import plugin_additions
+from pirkit.diag.limits import STRICT, use_limits
+from pirkit.diag.source_files import Sources
+from pirkit.dialect.fingerprint import fingerprint_of
+from pirkit.dialect.opdef import infer_meta, lookup, reference
+from pirkit.frontend import cached_programs, compile_cache, native_compile, native_program
+from pirkit.frontend.files import Program, parse
+from pirkit.frontend.native_program import compile_whole
+from pirkit.frontend.tracing import trace
+from pirkit.lowering.codegen.emit import batch_compile
+from pirkit.passes import registry
+from pirkit.runtime.native import target
+from pirkit.runtime.native.cache import ObjectCache
+from tests.whole_program.processes import printed_twice
+
+X = np.random.default_rng(3).standard_normal((24, 6)).astype("float32")
+
+
+def program(number: float = 2.0, rows: int = 24) -> Program:
+    return trace(lambda x: ops.softmax(ops.tanh(x) * number - x, -1), (X[:rows],)).program
+
+
+@pytest.fixture
+def passes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Grows by a name whenever a program is taken through the passes."""
+    seen: list[str] = []
+    run = native_compile.native_compile
+
+    def noted(program: Program, pipeline: str) -> Any:
+        seen.append(pipeline)
+        return run(program, pipeline)
+
+    monkeypatch.setattr(native_compile, "native_compile", noted)
+    return seen
+
+
+def result(made: native_program.CompiledProgram, x: Any = X) -> Any:
+    return made(x0=x)["y0"]
+
+
+def test_a_second_compilation_takes_what_is_kept(
+    store: ObjectCache, passes: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = compile_whole(program())
+    monkeypatch.setattr(batch_compile, "_functions", {})
+    second = compile_whole(program())
+    assert len(passes) == 1
+    assert first.native is not None
+    assert second.native is not None
+    assert second.native is not first.native
+    for name in ("inputs", "results", "temporaries", "memory", "names", "summary", "in_place"):
+        assert getattr(second.native, name) == getattr(first.native, name)
+    assert second.reasons == first.reasons
+    np.testing.assert_array_equal(result(second), result(first))
+
+
+def test_a_refusal_is_kept_with_its_reasons(store: ObjectCache, passes: list[str]) -> None:
+    def sorted_(x: Any) -> Any:
+        return ops.argsort(x)[1]
+
+    made = [compile_whole(trace(sorted_, (X,)).program) for _ in range(2)]
+    assert len(passes) == 1
+    assert made[0].native is None
+    assert made[1].native is None
+    assert made[0].reasons == made[1].reasons != ()
+    np.testing.assert_array_equal(result(made[1]), np.argsort(X, -1))
+
+
+def test_weights_are_no_part_of_it(store: ObjectCache, passes: list[str]) -> None:
+    made = trace(lambda x, w: x + w, (X, X[0])).program
+    for number in (1.0, 2.0):
+        held = compile_whole(made, params={"x1": np.full(6, number, np.float32)})
+        np.testing.assert_array_equal(result(held), X + np.float32(number))
+    assert len(passes) == 1
+
+
+def test_programs_that_differ_have_keys_that_differ(store: ObjectCache) -> None:
+    def keys(*others: Any) -> list[str | None]:
+        made = [trace(f, (x,)).program for f, x in others]
+        return [cached_programs.program_key(p, "@simplify") for p in (program(), *made)]
+
+    found = keys(
+        (lambda x: ops.softmax(ops.tanh(x) * 3.0 - x, -1), X),
+        (lambda x: ops.softmax(ops.tanh(x) * 0.0 - x, -1), X),
+        (lambda x: ops.softmax(ops.tanh(x) * -0.0 - x, -1), X),
+        (lambda x: ops.softmax(ops.sin(x) * 2.0 - x, -1), X),
+        (lambda x: ops.softmax(ops.tanh(x) * 2.0 - x, 0), X),
+        (lambda x: ops.tanh(ops.softmax(x, -1) * 2.0 - x), X),
+        (lambda x: ops.softmax(x - ops.tanh(x) * 2.0, -1), X),
+        (lambda x: ops.softmax(ops.tanh(x) * 2.0 - x, -1), X[1:]),
+        (lambda x: ops.softmax(ops.tanh(x) * 2.0 - x, -1), X.astype("float64")),
+    )
+    assert None not in found
+    assert len(set(found)) == len(found)
+
+
+def test_everything_that_a_module_says_counts() -> None:
+    first = program()
+    same = [first.copy(), program(), parse_again(first)]
+    assert {fingerprint_of(p.module) for p in same} == {fingerprint_of(first.module)}
+    for change in CHANGES:
+        other = first.copy()
+        change(other)
+        assert fingerprint_of(other.module) != fingerprint_of(first.module), change
+
+
+def parse_again(made: Program) -> Program:
+    found = Program(parse(str(made), format="mlir"))
+    for op in found.module.walk():  # a text has names for all values
+        for value in op.results:
+            value.name_hint = None
+    return found
+
+
+def _named(made: Program) -> None:
+    next(iter(made.main.block.ops)).results[0].name_hint = "other"
+
+
+def _marked(made: Program) -> None:
+    next(iter(made.main.block.ops)).attributes["stop_gradient"] = mlir.ArrayAttr([])
+
+
+def _renamed(made: Program) -> None:
+    made.main.properties["sym_name"] = mlir.StringAttr("other")
+
+
+def _crossed(made: Program) -> None:
+    *_, op = (op for op in made.main.block.ops if len(op.operands) == 2)
+    op.operands = [op.operands[1], op.operands[0]]
+
+
+CHANGES = (_named, _marked, _renamed, _crossed)
+
+
+def test_the_machine_and_the_limits_count(
+    store: ObjectCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = program()
+    host = target.host()
+
+    def key() -> str | None:
+        return cached_programs.program_key(made, "@simplify")
+
+    keys = [key(), key()]
+    with use_limits(STRICT):
+        keys.append(key())
+    with monkeypatch.context() as patch:
+        patch.setattr(compile_cache, "host", lambda: replace(host, vector_bits=64))
+        keys.append(key())
+    with monkeypatch.context() as patch:
+        patch.setattr(compile_cache, "l3_bytes", lambda: 1)
+        keys.append(key())
+    with monkeypatch.context() as patch:
+        patch.setenv("PIRKIT_NUM_THREADS", "7")
+        keys.append(key())
+    with monkeypatch.context() as patch:
+        patch.setattr(compile_cache.SOURCES, "known", lambda: "others")
+        keys.append(key())
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "path", [*sys.path, os.path.dirname(np.__path__[0])] * 2)
+        keys.append(key())
+    keys.append(cached_programs.program_key(made, ""))
+    assert None not in keys
+    assert len(set(keys)) == len(keys) - 1
+
+
+def test_nothing_is_kept_by_a_process_that_runs_older_files(
+    store: ObjectCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert cached_programs.program_key(program(), "@simplify") is not None
+    monkeypatch.setattr(compile_cache, "SOURCES", Sources(compile_cache.SOURCES.root, 0))
+    assert cached_programs.program_key(program(), "@simplify") is None
+
+
+@pytest.mark.parametrize("value", ["objects", "off"])
+def test_it_can_be_turned_off(
+    value: str, store: ObjectCache, passes: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PIRKIT_NATIVE_CACHE", value)
+    if value == "off":
+        monkeypatch.setattr(compile_cache, "user_cache", lambda: None)
+    for _ in range(2):
+        compile_whole(program())
+    assert len(passes) == 2
+
+
+def test_nothing_is_kept_where_others_add_passes(
+    store: ObjectCache, passes: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for table in (registry.PASSES, registry.PIPELINES):
+        with monkeypatch.context() as patch:
+            patch.setitem(table, "theirs", next(iter(table.values())))
+            compile_whole(program(), pipeline="cse,dce")
+    assert len(passes) == 2
+    for _ in range(2):
+        compile_whole(program(), pipeline="cse,dce")
+    assert len(passes) == 3
+
+
+def test_nothing_is_kept_where_others_add_rules(store: ObjectCache, passes: list[str]) -> None:
+    compile_whole(program())
+    definition = lookup("pd_op.tanh")
+    rule = reference.of(definition)
+    reference(definition, override=True)(rule)
+    assert plugin_additions.FOREIGN == {__name__}
+    compile_whole(program())
+    compile_whole(program(7.0))
+    plugin_additions.FOREIGN.clear()
+    compile_whole(program())
+    assert len(passes) == 3
+    compile_whole(program(7.0))
+    assert len(passes) == 4
+
+
+def test_rules_of_pirkit_are_its_own() -> None:
+    assert infer_meta.get(lookup("pd_op.tanh")) is not None
+    code = "from pirkit.dialect.opdef import all_ops, decompose, OPS;"
+    code += "from pirkit.runtime.registry import KERNELS; import pirkit.frontend.compile;"
+    code += "all_ops(); decompose.get(OPS['pd_op.tanh']); list(KERNELS.kernels(backend='cpu'));"
+    code += "from pirkit.diag.plugin_additions import FOREIGN; print(sorted(FOREIGN))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+DAMAGE: dict[str, Any] = {
+    "no JSON": b"{",
+    "another kind": b"[]",
+    "nothing": b"{}",
+    "no reasons": b'{"program": null}',
+    "an empty program": b'{"reasons": [], "program": {}}',
+}
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_an_entry_that_says_nothing_is_absent(
+    name: str, store: ObjectCache, passes: list[str]
+) -> None:
+    key = cached_programs.program_key(program(), "@simplify")
+    assert key is not None
+    store.put(key, DAMAGE[name])
+    wanted = result(compile_whole(program(), pipeline=""))
+    passes.clear()
+    np.testing.assert_array_equal(result(compile_whole(program())), wanted)
+    assert passes == ["@simplify"]
+    compile_whole(program())
+    assert passes == ["@simplify"]
+
+
+def _entries(folder: Path) -> Iterator[Path]:
+    return (p for p in folder.iterdir() if p.suffix == ".o")
+
+
+def test_entries_that_are_cut_or_lost_are_made_anew(
+    store: ObjectCache, passes: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = result(compile_whole(program()))
+    count = len(list(_entries(store.folder)))
+    assert count >= 2
+    for number in range(count):
+        for damage in (b"", None):
+            path = sorted(_entries(store.folder))[number]
+            if damage is None:
+                path.unlink()
+            else:
+                path.write_bytes(path.read_bytes()[:-1])
+            monkeypatch.setattr(batch_compile, "_functions", {})
+            passes.clear()
+            np.testing.assert_array_equal(result(compile_whole(program())), wanted)
+            assert len(passes) == 1
+            assert len(list(_entries(store.folder))) == count
+
+
+def test_numbers_that_do_not_hold_together_are_refused(
+    store: ObjectCache, passes: list[str]
+) -> None:
+    key = cached_programs.program_key(program(), "@simplify")
+    assert key is not None
+    made = compile_whole(program())
+    assert made.native is not None
+    data = compile_cache.from_bytes(store.get(key) or b"")
+    for name, value in (
+        ("steps", [[data["program"]["steps"][0][0], [0, 99]]]),
+        ("steps", [[data["program"]["steps"][0][0], [0]]]),
+        ("temporaries", [1 << 40]),
+        ("inputs", [["float99", [1]]]),
+        ("names", [["x0"]]),
+        ("memory", "much"),
+    ):
+        other = {**data, "program": {**data["program"], name: value}}
+        store.put(key, compile_cache.as_bytes(other))
+        passes.clear()
+        compile_whole(program())
+        assert len(passes) == 1, name
+
+
+PROGRAM = """
+import sys
+import numpy as np
+import pirkit
+from pirkit import ops
+from pirkit.frontend.tracing import trace
+
+def loss(x, w):
+    return ops.tanh(ops.matmul(x, w)).sum()
+
+def step(x, w):
+    value, (gx, gw) = pirkit.value_and_grad(loss, (0, 1))(x, w)
+    return value, x - gx, w - gw
+
+x = np.linspace(-1, 1, 12, dtype=np.float32).reshape(4, 3)
+made = pirkit.compile_whole(trace(step, (x, x[:3])).program)
+found = made(x0=x, x1=x[:3])
+print("passes" if "pirkit.passes.decompose" in sys.modules else "kept")
+print(*[found[f"y{i}"].tobytes().hex() for i in range(3)])
+"""
+
+
+def test_a_second_process_needs_no_passes(tmp_path: Path) -> None:
+    said = printed_twice(PROGRAM, str(tmp_path))
+    assert [lines[0] for lines in said] == ["passes", "kept"]
+    assert said[0][1] == said[1][1]
+
+
+def test_a_first_process_imports_what_it_needs() -> None:
+    code = f"{PROGRAM}\nprint(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PIRKIT_NATIVE_CACHE": "off"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    passes, _, modules = done.stdout.splitlines()
+    assert passes == "passes"
+    for name in ("runtime.kernels.numpy", "lowering.codegen.correlations", "split", "cli"):
+        assert f"pirkit.{name}" not in modules.split()

@@ -1,0 +1,122 @@
+"""Loops that are alike are written once, and called with other places."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pirkit import ops
+from pirkit.lowering.whole_program import batch_lanes
+from pirkit.lowering.whole_program.batch_lanes import batch_lane_program
+from pirkit.runtime.native.target import host
+from tests.whole_program.networks import (
+    assert_close,
+    expected,
+    graph,
+    leaves_of,
+    step,
+    step_arguments,
+)
+
+
+@pytest.fixture
+def texts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What is handed to LLVM."""
+    found: list[str] = []
+    made = batch_lanes.Draft
+
+    def draft(text: str, code: Any) -> Any:
+        found.append(text)
+        return made(text, code)
+
+    monkeypatch.setattr(batch_lanes, "Draft", draft)
+    monkeypatch.setenv("PIRKIT_NATIVE_CACHE", "off")
+    return found
+
+
+def check(function: Any, arguments: Any) -> None:
+    program = batch_lane_program(graph(function, arguments), host())
+    assert_close(program(*leaves_of(arguments)), expected(function, arguments), 2e-5)
+
+
+def normal(*shape: int) -> Any:
+    return np.random.default_rng(7).standard_normal(shape).astype("float32") * 0.5
+
+
+def test_more_layers_of_one_shape_are_no_more_functions(texts: list[str]) -> None:
+    def functions(sizes: tuple[int, ...]) -> int:
+        texts.clear()
+        check(step, step_arguments(70, sizes))
+        return sum(text.count("define internal") for text in texts)
+
+    few = functions((1, 9, 9, 9, 9, 1))
+    assert few > 0
+    assert functions((1, 9, 9, 9, 9, 9, 9, 1)) == few
+
+
+def test_moments_wait_for_their_gradients(texts: list[str]) -> None:
+    """Nothing runs before the points if only the update of the weights reads it."""
+    check(step, step_arguments(601, (1, 6, 1)))
+    assert len(texts) == 2
+
+
+def test_what_points_read_is_there_before_them(texts: list[str]) -> None:
+    def function(x: Any, w: Any, c: Any) -> Any:
+        scaled, shift = w * 0.5, ops.exp(c)
+        made = ops.matmul(x, scaled)
+        return (made + shift).mean(), scaled + shift, shift * 2.0, w - (made * made).mean()
+
+    check(function, (normal(700, 3), normal(3, 4), normal(1)))
+    assert len(texts) == 3
+
+
+def test_chains_of_operations_call_nothing(texts: list[str]) -> None:
+    check(lambda x: ops.tanh(x * 3.0) + x, (normal(40, 1),))
+    assert not any("define internal" in text for text in texts)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_products_with_one_column_are_no_products(texts: list[str], transposed: bool) -> None:
+    w = normal(7, 1) if transposed else normal(1, 7)
+    check(lambda x, w, v: ops.matmul(ops.tanh(ops.matmul(x, w, transpose_y=transposed)), v),
+          (normal(33, 1), w, normal(7, 2)))  # fmt: skip
+    check(lambda x, w: ops.matmul(x, w, transpose_y=transposed), (normal(33, 1), w))
+
+
+@pytest.mark.parametrize("rows", [1, 3, 5, 11])
+@pytest.mark.parametrize(("inner", "columns"), [(2, 1), (17, 23)])
+def test_rows_that_are_multiplied_by_one_matrix(rows: int, inner: int, columns: int) -> None:
+    def function(x: Any, w: Any) -> Any:
+        made = [ops.matmul(ops.tanh(x * float(k + 1)), w) for k in range(rows)]
+        return *made, sum(m * m for m in made)
+
+    check(function, (normal(35, inner), normal(inner, columns)))
+
+
+def test_weights_that_are_read_again_are_not_written_in_place() -> None:
+    """Loops over weights follow each other: what one writes in place no later one may read."""
+
+    def update(x: Any, p: Any, q: Any) -> Any:
+        mean = ops.matmul(x, p).mean()
+        return q * mean, p + mean, p * mean, q - mean
+
+    arguments = normal(600, 3), normal(3, 4), normal(3, 4) * 2.0
+    native = batch_lane_program(graph(update, arguments))
+    wanted = native(*arguments)
+    for result, source in itertools.product(range(4), (1, 2)):
+        held = [a.copy() for a in arguments]
+        results = [np.empty_like(r) for r in wanted]
+        results[result] = held[source]
+        native.bind(held, results)()
+        for found, other in zip(results, wanted, strict=True):
+            np.testing.assert_array_equal(found, other)
+    for first, second in ((0, 1), (1, 0), (2, 3), (3, 2)):  # each where the other is read
+        held = [a.copy() for a in arguments]
+        results = [np.empty_like(r) for r in wanted]
+        results[first], results[second] = held[1], held[2]
+        native.bind(held, results)()
+        for found, other in zip(results, wanted, strict=True):
+            np.testing.assert_array_equal(found, other)
