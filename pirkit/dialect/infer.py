@@ -14,6 +14,7 @@ from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 
 from pirkit.diag.errors import ConstraintError
 from pirkit.dialect.attrs import KINDS, decode, encode
+from pirkit.dialect.kinds import DATA_MOVEMENT
 from pirkit.dialect.opdef import OpDef, RuleTable, infer_meta
 from pirkit.dialect.signature import INT_KINDS, REQUIRED, Operand
 from pirkit.dialect.types import meta_of, type_of
@@ -117,11 +118,13 @@ def _check_first(definition: OpDef, tensors: Sequence[Meta | None]) -> None:
     """The first tensor, or list of tensors, has an element type of the op.
 
     Half precision goes where float32 does, and narrow integers and bools where int32 does: mixed
-    precision was recorded on devices that have more kernels than the table lists.
+    precision was recorded on devices that have more kernels than the table lists. Ops that only
+    move elements take every type.
     """
     first = tensors[0] if tensors else None
     metas = first.items if isinstance(first, VecMeta) else (first,)
-    if definition.dialect != "pd_op" or not definition.dtypes:
+    moves = definition.base.kind in DATA_MOVEMENT
+    if definition.dialect != "pd_op" or not definition.dtypes or moves:
         return
     admitted = definition.dtypes
     if dt.float32 in admitted:

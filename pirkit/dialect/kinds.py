@@ -55,6 +55,9 @@ KINDS: Final[dict[str, RecomputeCost]] = {
 }
 """Each kind, and the effort of an op of that kind whose record does not say that it is free."""
 
+DATA_MOVEMENT: Final = frozenset({VIEW, MOVEMENT, "gather", "scatter"})
+"""Kinds of ops that move elements, whatever their type is."""
+
 CONSTANT_LIKE: Final = "constant_like"
 SOURCE: Final = "source"
 PARAMETER: Final = "parameter"

@@ -181,5 +181,5 @@ def test_a_kernel_that_reduces_rows_and_columns_is_one_nest() -> None:
 
 def test_what_is_gathered_is_not_read_before_the_loops_are_over() -> None:
     text = BACKWARD.replace("pd_op.exp stage 3", "pd_op.exp stage 3 rows [i0]")
-    known = "v4 reads a value that is known when all turns of the common loops are over"
+    known = "v4 reads a value that is known when all iterations of the common loops are over"
     assert known in list(problems(parse_kernel(text)))

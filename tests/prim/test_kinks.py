@@ -128,7 +128,7 @@ def test_a07_paddles_gradient_ops_take_the_same_side(
 ) -> None:
     t = Traced([np.array([at])])
     y = t.b(f"pd_op.{name}", t.args[0], **attrs)
-    (found,) = append_backward(t.program, [y.ssa], [t.args[0].ssa], whole=True)
+    (found,) = append_backward(t.program, [y.ssa], [t.args[0].ssa], paddle_residuals=True)
     assert found is not None
     slope = float(t.run({"g": t.b.wrap(found)}, "decompose")["g"][0])
     assert slope == pytest.approx(expected, abs=1e-7)

@@ -97,7 +97,7 @@ def test_the_device_has_primitives_only() -> None:
 def test_a_fallback_would_be_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     kernels = {k: v for k, v in KERNELS._kernels.items() if k[0] != "pd_op.sigmoid"}
     monkeypatch.setattr(KERNELS, "_kernels", kernels)
-    monkeypatch.setattr("pirkit.lowering.legalize.take_apart", lambda op, wanted: 0)
+    monkeypatch.setattr("pirkit.lowering.legalize.decompose_op", lambda op, wanted: 0)
     exe = compile(Program(parsed(SILU), {}, "<test>"), backend=NAME, pipeline="")
     with pytest.raises(FallbackWarning, match="silu"):
         exe(x=np.ones(2, np.float32))

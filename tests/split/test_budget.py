@@ -18,7 +18,7 @@ from pirkit.split import forward_backward
 from pirkit.split.add_gradients import differentiated
 from pirkit.split.backward_reads import demand_of
 from pirkit.split.costs import LIST, RecomputeCost
-from pirkit.split.joint import source_of, taken_apart
+from pirkit.split.joint import joint_of, source_of
 from pirkit.split.reorder import floated
 from pirkit.split.save_or_recompute import FREE, MIN_CUT, Chooser
 from pirkit.split.storage_versions import Contents, Need
@@ -35,7 +35,7 @@ def chooser_of(text: str) -> Chooser:
     """What `split` chooses with."""
     (program,) = [op for op in parsed(text).ops if isinstance(op, ProgramOp)]
     roles, _ = differentiated(program)
-    joint = taken_apart(program, roles)
+    joint = joint_of(program, roles)
     contents = Contents(joint)
     joint = floated(joint, contents, demand_of(joint, contents))
     contents = Contents(joint)

@@ -101,7 +101,7 @@ def gradients(call: Call, *, whole: bool) -> dict[str, np.ndarray]:
         [r.ssa for r in results],
         [w.ssa for w in p.wrt],
         [s.ssa for s in seeds],
-        whole=whole,
+        paddle_residuals=whole,
     )
     pairs = enumerate(zip(found, p.wrt, strict=True))
     return p.traced.run(
