@@ -145,6 +145,7 @@ def _one(
     """Read one part and run the passes over it."""
     module = _read(part, name, arguments)
     if not arguments.pipeline:
+        _check_kernels(module, arguments)
         return module, None
     from pirkit.cli.pipeline_run import run_passes  # noqa: PLC0415  not needed to print a program
 
@@ -152,12 +153,24 @@ def _one(
         report.begin(module)
     watchers = () if report is None else (report,)
     result = run_passes(module, arguments, lambda: _read(part, name, arguments), watchers)
+    _check_kernels(module, arguments)
     _number(module, arguments)  # operations that stand in for none
     return module, result
 
 
+def _check_kernels(module: mlir.ModuleOp, arguments: argparse.Namespace) -> None:
+    """With ``--check``, raise for the first kernel of the backend that computes wrong numbers."""
+    if arguments.check is None:
+        return
+    from pirkit.frontend.kernel_check import check_module  # noqa: PLC0415  runs programs
+
+    report = check_module(module, arguments.backend, arguments.seed)
+    if report is not None:
+        report.require_right()
+
+
 def _bisect(parts: list[str], name: str, arguments: argparse.Namespace) -> int:
-    """Print the culprit of each part; exit code 3 if there is one."""
+    """Print the pass or the kernel that breaks each part; exit code 3 if there is one."""
     from pirkit.frontend.bisection import bisect  # noqa: PLC0415
     from pirkit.frontend.files import parse  # noqa: PLC0415
     from pirkit.passes import parse_pipeline  # noqa: PLC0415
@@ -165,12 +178,26 @@ def _bisect(parts: list[str], name: str, arguments: argparse.Namespace) -> int:
     passes = parse_pipeline(arguments.pipeline)
     if not passes:
         raise UsageError("--bisect needs a pipeline: -p PASSES", code="PK0701")
-    found = [
-        bisect(parse(part, format=arguments.format, name=name), passes, arguments.seed)
-        for part in parts
-    ]
-    print("\n// -----\n".join(str(c) if c else "no pass breaks the program" for c in found))
+    found: list[str | None] = []
+    for part in parts:
+        module = parse(part, format=arguments.format, name=name)
+        culprit = bisect(module, passes, arguments.seed)
+        found.append(str(culprit) if culprit else _wrong_kernel(module, arguments))
+    nothing = "no pass breaks the program, and no kernel computes wrong numbers"
+    print("\n// -----\n".join(text or nothing for text in found))
     return 3 if any(found) else 0
+
+
+def _wrong_kernel(module: mlir.ModuleOp, arguments: argparse.Namespace) -> str | None:
+    """What is wrong behind the pipeline on the backend, or None."""
+    from pirkit.frontend.kernel_check import check_module  # noqa: PLC0415  runs programs
+    from pirkit.passes import run_pipeline  # noqa: PLC0415
+
+    run_pipeline(module, arguments.pipeline)
+    report = check_module(module, arguments.backend, arguments.seed)
+    if report is None:
+        return None
+    return "\n".join(("no pass breaks the program", *report.lines(arguments.show_kernel)))
 
 
 def _expect(parts: list[str], name: str, arguments: argparse.Namespace) -> int:

@@ -19,6 +19,9 @@ TARGETS: Final = (
     "plan",
     "dot",
     "map-expr",
+    "nest",
+    "llvm",
+    "asm",
 )
 
 
@@ -95,7 +98,9 @@ def make_parser() -> ArgumentParser:
         help="of --list-ops: the primitive set, with what computes and differentiates each member",
     )
     look.add_argument(
-        "--why-kernel", action="store_true", help="of -t plan: show the reason for each kernel"
+        "--why-kernel",
+        action="store_true",
+        help="of -t plan: print each kernel's reason, schedule and emitting file",
     )
     look.add_argument(
         "--why-not",
@@ -119,7 +124,16 @@ def make_parser() -> ArgumentParser:
         guard,
         "--check",
         metavar="each",
-        help="fail if numbers change, on random inputs; --check=each looks behind each pass",
+        help="fail if a pass or a kernel gives wrong numbers; --check=each looks behind each pass",
+    )
+    guard.add_argument(
+        "--backend",
+        default="cpu",
+        choices=("reference", "cpu", "gpu"),
+        help="kernels that --check and --bisect compare with the reference, one by one",
+    )
+    guard.add_argument(
+        "--show-kernel", action="store_true", help="of --bisect: print the MapExpr that is wrong"
     )
     guard.add_argument("--seed", type=int, default=0, metavar="N", help="seed of random inputs")
     guard.add_argument(
@@ -144,7 +158,7 @@ def make_parser() -> ArgumentParser:
     test.add_argument(
         "--bisect",
         action="store_true",
-        help="print the first pass, and its first rewrite, that breaks rules or numbers",
+        help="print the first pass, rewrite and kernel that breaks rules or numbers",
     )
     return parser
 

@@ -29,9 +29,17 @@ def _parser() -> ArgumentParser:
     parser.add_version()
     parser.add_argument("file", metavar="FILE", help="a program; - is standard input")
     parser.add_argument(
-        "oracle", choices=("error", "numbers"), help="the same error code, or changed numbers"
+        "oracle",
+        choices=("error", "numbers"),
+        help="the same error code, or wrong numbers of a pass or a kernel",
     )
     parser.add_argument("-p", "--pipeline", default="", help="passes that the oracle runs")
+    parser.add_argument(
+        "--backend",
+        default="cpu",
+        choices=("reference", "cpu", "gpu"),
+        help="kernels that `numbers` compares with the reference, one by one",
+    )
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of random inputs")
     parser.add_argument(
         "--seconds", type=float, default=60.0, metavar="N", help="stop after about that time"
@@ -75,33 +83,39 @@ def _oracle(module: ModuleOp, arguments: argparse.Namespace) -> Oracle:
     parse_pipeline(arguments.pipeline)
 
     def code_of(trial: ModuleOp) -> str | None:
+        """The code of the error, and for a kernel the files that emit it."""
         try:
-            _attempt(trial, arguments)
+            return _attempt(trial, arguments)
         except PirkitError as error:
             return error.code
-        return None
 
     wanted = code_of(module.clone())
     if wanted is None:
         raise UsageError("there is nothing to reduce: the program shows no error")
-    if arguments.oracle == "numbers" and wanted != "PK0804":
+    if arguments.oracle == "numbers" and not wanted.startswith(("PK0804", "PK0909")):
         raise UsageError(f"the numbers do not change; the program ends in {wanted}")
     return lambda trial: code_of(trial) == wanted
 
 
-def _attempt(module: ModuleOp, arguments: argparse.Namespace) -> None:
-    """Verify, run the passes and, for `numbers`, compare. Raises what is wrong."""
+def _attempt(module: ModuleOp, arguments: argparse.Namespace) -> str | None:
+    """Verify, run the passes and, for `numbers`, compare: what is wrong with a kernel, or None.
+
+    Raises what else is wrong.
+    """
     from pirkit.dialect.verify import verify_module  # noqa: PLC0415  imports xDSL
+    from pirkit.frontend.kernel_check import check_module  # noqa: PLC0415
     from pirkit.frontend.numeric_check import NumberCheck  # noqa: PLC0415
     from pirkit.passes import run_pipeline  # noqa: PLC0415
 
     verify_module(module)
     if arguments.oracle == "error":
         run_pipeline(module, arguments.pipeline)
-        return
+        return None
     check = NumberCheck.of(module, arguments.seed)
     run_pipeline(module, arguments.pipeline)
     check.require_equal(module, "the pipeline")
+    report = check_module(module, arguments.backend, arguments.seed)
+    return None if report is None else f"PK0909 {report.emitters}"
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pirkit.cli.arguments import ArgumentParser
 from pirkit.diag.entry import run_main
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from pirkit.runtime.executor import Executable
 
 
+FUSED_BY: Final = ("native", "nest", "interpret")
+PROGRAMS: Final = (".mlir", ".txt", ".json")
+
+
 def main() -> int:
     """Run the command line and return its exit code."""
     return run_main(_run)
@@ -27,6 +31,8 @@ def main() -> int:
 
 def _run() -> int:
     arguments = _parser().parse_args()
+    if arguments.check and arguments.paths and all(map(_is_program, arguments.paths)):
+        return _check_programs(arguments)
     if arguments.check:
         return _check(arguments)
     if len(arguments.paths) != 1:
@@ -48,6 +54,9 @@ def _parser() -> ArgumentParser:
     both.add_argument(
         "--backend", default="cpu", choices=("reference", "cpu", "gpu"), help="kernels to run"
     )
+    both.add_argument(
+        "--fused", choices=FUSED_BY, help="what runs fused kernels; the others are interpreters"
+    )
     both.add_argument("--json", action="store_true", help="print JSON instead of a table")
     run = parser.add_argument_group("running a program")
     run.add_argument("-f", "--format", default="auto", help="format of the program")
@@ -61,7 +70,11 @@ def _parser() -> ArgumentParser:
     run.add_argument("--trace", action="store_true", help="print each instruction with its time")
     run.add_argument("--timing", action="store_true", help="print how long the runs took")
     check = parser.add_argument_group("checking cases")
-    check.add_argument("--check", action="store_true", help="each path is a captured case")
+    check.add_argument(
+        "--check",
+        action="store_true",
+        help="compare with the reference, each kernel of a program; folders are captured cases",
+    )
     check.add_argument(
         "--from",
         dest="source",
@@ -92,6 +105,7 @@ def _run_program(arguments: argparse.Namespace) -> int:
         entry=arguments.entry,
         threads=arguments.threads,
         fallback=not arguments.no_fallback,
+        fused=arguments.fused,
     )
     compiled = time.perf_counter() - start
     given: str = arguments.inputs or ""
@@ -166,6 +180,39 @@ def _check(arguments: argparse.Namespace) -> int:
     else:
         _print_reports(reports)
     return 1 if any(report.failed for report in reports) else 0
+
+
+def _is_program(path: str) -> bool:
+    return path.endswith(PROGRAMS) and os.path.isfile(path)
+
+
+def _check_programs(arguments: argparse.Namespace) -> int:
+    """Check each instruction of programs on a backend; exit code 1 if one is wrong."""
+    from pirkit.frontend.arrays import read_npz  # noqa: PLC0415  not for --version
+    from pirkit.frontend.compile import run_passes  # noqa: PLC0415
+    from pirkit.frontend.files import load  # noqa: PLC0415
+    from pirkit.frontend.kernel_check import check_kernels, check_whole  # noqa: PLC0415
+    from pirkit.lowering.prim import default_pipeline  # noqa: PLC0415
+
+    given: str = arguments.inputs or ""
+    seed = given.removeprefix("random:") if given.startswith("random:") else "0"
+    inputs = read_npz(given) if given and not given.startswith("random:") else {}
+    wanted = arguments.pipeline
+    pipeline = default_pipeline(arguments.backend) if wanted is None else wanted
+    is_wrong = False
+    for path in arguments.paths:
+        program = load(path, format=arguments.format, params=arguments.params)
+        lowered = run_passes(program, pipeline) if pipeline else program
+        entry = lowered.entry(arguments.entry)
+        report = check_kernels(entry, arguments.backend, int(seed), inputs, lowered.params)
+        print("\n".join(report.lines()))
+        entire = None
+        if arguments.backend == "cpu" and arguments.entry is None:
+            entire = check_whole(program, int(seed), inputs)
+        if entire is not None:
+            print(f"@{entry.symbol} by `compile_whole`: {entire}")
+        is_wrong = is_wrong or bool(report) or entire is not None
+    return 1 if is_wrong else 0
 
 
 def _folders(paths: list[str]) -> Iterator[str]:

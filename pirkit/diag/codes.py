@@ -137,6 +137,7 @@ _TITLES: Final[Mapping[type[PirkitError], Mapping[str, str]]] = {
         "PK0906": "used after its release",
         "PK0907": "value overwritten before the backward",
         "PK0908": "written variable shares memory with another",
+        "PK0909": "kernel computes wrong numbers",
     },
     InternalError: {
         "PK9000": "bug in pirkit",

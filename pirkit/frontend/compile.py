@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 
-from pirkit.diag.errors import PassError, VerifyError
+from pirkit.diag.errors import PassError, UsageError, VerifyError
 from pirkit.diag.gc_pause import importing
 from pirkit.frontend.cached_plans import cached_plan, plan_key, store_plan
 from pirkit.frontend.files import Program
 from pirkit.lowering.kernel_library import KernelLibrary
+from pirkit.lowering.native_ops import FUSED_BY
+from pirkit.lowering.native_ops import NAME as NATIVE
 from pirkit.lowering.prim import default_pipeline, with_prim
 from pirkit.runtime.executor import Executable
 from pirkit.runtime.plan import Plan
@@ -55,6 +58,7 @@ def compile(
     prim: bool | None = None,
     prim_keep: Sequence[str] | None = None,
     certify: bool = False,
+    fused: str | None = None,
 ) -> Executable:
     """Lower a program to an executable: ``exe(**inputs)`` gives its outputs by name.
 
@@ -66,19 +70,36 @@ def compile(
     ``threads`` threads, by default those of the pool (``PIRKIT_NUM_THREADS``). ``prim`` takes
     operators apart into primitives first, but for those in ``prim_keep``; by default the
     environment decides (``PIRKIT_PRIM=1``, ``PIRKIT_PRIM_KEEP=softmax;gelu``). ``certify`` solves
-    the indices of each fused kernel again before each launch, and launches none that differs. The
-    plan is cached on disk for later processes (see `compile_cache.py`).
+    the indices of each fused kernel again before each launch, and launches none that differs.
+    ``fused`` says what runs fused kernels on the CPU: ``native`` code, or to find a wrong number
+    the interpreter of their loop nests (``nest``) or of their MapExpr (``interpret``); by default
+    the environment decides (``PIRKIT_FUSED``). The plan is cached on disk for later processes (see
+    `compile_cache.py`).
 
-    Raises UsageError for an unknown backend, UnsupportedError for an op without a kernel and for a
-    device that this machine does not have.
+    Raises UsageError for an unknown backend or ``fused``, UnsupportedError for an op without
+    a kernel and for a device that this machine does not have.
     """
-    library = KernelLibrary(backend, falls_back=fallback, certifies=certify)
+    library = KernelLibrary(backend, falls_back=fallback, certifies=certify, fused=_fused_by(fused))
     _ = library.device.xp
     wanted = default_pipeline(backend) if pipeline is None else pipeline
     pipeline = with_prim(wanted, prim, prim_keep)
     weights = dict(program.params if params is None else params)
     plan = _plan(program, pipeline, entry, library)
     return Executable(plan, library, weights, seed, threads=threads)
+
+
+def _fused_by(fused: str | None) -> str:
+    """What runs fused kernels. Raises UsageError (PK0701, PK0705) for an unknown name."""
+    given = os.environ.get("PIRKIT_FUSED")
+    chosen = fused or given or NATIVE
+    if chosen not in FUSED_BY:
+        names = ", ".join(f"`{name}`" for name in FUSED_BY)
+        raise UsageError(
+            f"nothing called `{chosen}` runs fused kernels",
+            code="PK0701" if fused else "PK0705",
+            help=f"`fused` and PIRKIT_FUSED are one of {names}",
+        )
+    return chosen
 
 
 def _plan(program: Program, pipeline: str, entry: str | None, library: KernelLibrary) -> Plan:

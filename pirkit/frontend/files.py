@@ -91,6 +91,17 @@ def _print_map_exprs(module: mlir.ModuleOp) -> str:
     return print_map_exprs(module)
 
 
+def _print_native(stage: str) -> Writer:
+    def write(module: mlir.ModuleOp) -> str:
+        from pirkit.lowering.native_text import native_text  # noqa: PLC0415  as above
+        from pirkit.lowering.plan_writer import write_plan  # noqa: PLC0415
+
+        programs = (op for op in module.ops if isinstance(op, ProgramOp))
+        return "".join(native_text(write_plan(p), stage) for p in programs)
+
+    return write
+
+
 def explain_kernels(module: mlir.ModuleOp, backend: str = "cpu") -> str:
     """Which kernel runs each operation of the module's programs, and why."""
     from pirkit.lowering.explain_kernels import why_kernels  # noqa: PLC0415
@@ -118,6 +129,7 @@ WRITERS: Final[Mapping[str, Writer]] = {
     "plan": _print_plans,
     "dot": write_dot,
     "map-expr": _print_map_exprs,
+    **{stage: _print_native(stage) for stage in ("nest", "llvm", "asm")},
 }
 """The values of ``pirkit-opt -t``."""
 

@@ -54,8 +54,8 @@ class NumberCheck:
     programs: dict[str, ProgramOp]
     blind: list[str] = field(default_factory=list[str])
     """Outputs that hold no finite number on the drawn inputs, so that they tell nothing."""
-    _known: dict[tuple[str, tuple[Meta, ...]], tuple[_BoundInputs, Effect]] = field(
-        default_factory=dict[tuple[str, "tuple[Meta, ...]"], "tuple[_BoundInputs, Effect]"]
+    _known: dict[tuple[str, tuple[Meta, ...]], tuple[Inputs, Effect]] = field(
+        default_factory=dict[tuple[str, "tuple[Meta, ...]"], "tuple[Inputs, Effect]"]
     )
 
     @classmethod
@@ -103,23 +103,23 @@ class NumberCheck:
         if missing:
             return f"it asks for `{min(missing)}`, which the program before did not"
         try:
-            found = _run(plan, bound_inputs, self.seed)
+            found = effect_of(plan, BACKEND, bound_inputs, self.seed)
         except PirkitError as error:
             return f"does not run any more: {error.message}"
-        return _first_difference(found, expected, loosest_of(_dtypes(ports)))
+        return first_difference(found, expected, loosest_of(_dtypes(ports)))
 
-    def _run_original(self, plan: Plan, refined: Mapping[str, Port]) -> tuple[_BoundInputs, Effect]:
+    def _run_original(self, plan: Plan, refined: Mapping[str, Port]) -> tuple[Inputs, Effect]:
         """Integers are 0 and 1; all 0 if the program refuses that, since some are indices."""
         inputs = [refined.get(p.name, p) for p in plan.inputs]
         params = [refined.get(p.name, p) for p in plan.params]
         draws = [
-            _BoundInputs(random_inputs(inputs, self.seed, n), random_weights(params, self.seed, n))
+            Inputs({**random_inputs(inputs, self.seed, n), **random_weights(params, self.seed, n)})
             for n in (2, 1)
         ]
         with suppress(RuntimeFault):
-            return draws[0], _run(plan, draws[0], self.seed)
+            return draws[0], effect_of(plan, BACKEND, draws[0], self.seed)
         try:
-            return draws[1], _run(plan, draws[1], self.seed)
+            return draws[1], effect_of(plan, BACKEND, draws[1], self.seed)
         except PirkitError as error:
             note = f"the program as it was given, run on random inputs of seed {self.seed}"
             error.notes = (*error.notes, note)
@@ -138,28 +138,48 @@ class CheckEach:
 
 
 @dataclass(frozen=True)
-class _BoundInputs:
-    inputs: Mapping[str, Array]
-    params: Mapping[str, Array]
+class Inputs:
+    """Arrays for the inputs and parameters of plans."""
 
-    def to(self, ports: tuple[Port, ...], arrays: Mapping[str, Array]) -> dict[str, Array]:
-        return {p.name: arrays[p.name].copy() for p in ports}
+    arrays: Mapping[str, Array]
+
+    @classmethod
+    def drawn(
+        cls,
+        plan: Plan,
+        seed: int,
+        integers: int,
+        inputs: Mapping[str, Array] | None = None,
+        params: Mapping[str, Array] | None = None,
+    ) -> Inputs:
+        """Random arrays, integers below ``integers``; but for what is given."""
+        given = {**(inputs or {}), **(params or {})}
+        missing = [
+            [p for p in ports if p.name not in given] for ports in (plan.inputs, plan.params)
+        ]
+        drawn = random_inputs(missing[0], seed, integers)
+        return cls({**drawn, **random_weights(missing[1], seed, integers), **given})
+
+    def of(self, ports: tuple[Port, ...]) -> dict[str, Array]:
+        """Copies for some ports."""
+        return {p.name: np.array(self.arrays[p.name]) for p in ports}
 
 
 def _programs(module: ModuleOp) -> Iterator[tuple[str, ProgramOp]]:
     return ((op.symbol, op) for op in module.ops if isinstance(op, ProgramOp))
 
 
-def _run(plan: Plan, bound_inputs: _BoundInputs, seed: int) -> Effect:
-    weights = bound_inputs.to(plan.params, bound_inputs.params)
-    executable = Executable(plan, KernelLibrary(BACKEND), weights, seed)
-    outputs = executable.run(bound_inputs.to(plan.inputs, bound_inputs.inputs))
+def effect_of(plan: Plan, backend: str, bound_inputs: Inputs, seed: int) -> Effect:
+    """What the host sees of a run on a backend."""
+    executable = Executable(plan, KernelLibrary(backend), bound_inputs.of(plan.params), seed)
+    outputs = executable.run(bound_inputs.of(plan.inputs))
     seen = {f"output `{name}`": value for name, value in outputs.items()}
     seen |= {f"written `{name}`": value for name, value in executable.updates.items()}
     return {name: value for name, value in seen.items() if isinstance(value, np.ndarray)}
 
 
-def _first_difference(found: Effect, expected: Effect, loosest: DType | None) -> str | None:
+def first_difference(found: Effect, expected: Effect, loosest: DType | None) -> str | None:
+    """In what two runs differ by more than rounding, or None."""
     for name, want in expected.items():
         if name not in found:
             return f"{name} is gone"

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-
-import numpy as np
 
 from pirkit.dialect.kinds import CONVOLUTION
 from pirkit.dialect.opdef import has_trait
+from pirkit.lowering.codegen.emit.batch_compile import LazyFunction
 from pirkit.lowering.kernel_library import KernelLibrary
+from pirkit.lowering.native_calls import NotingLibrary, layout_of
 from pirkit.lowering.native_conv import why_not_native as why_not_convolution
 from pirkit.lowering.native_fused import why_not_native
 from pirkit.lowering.native_ops import FUSED
@@ -17,6 +17,7 @@ from pirkit.lowering.whole_program.attention_groups import MATMUL_OP
 from pirkit.lowering.whole_program.choose_form import explain
 from pirkit.runtime.binding import Binding, first_dtype
 from pirkit.runtime.meta import TensorMeta
+from pirkit.runtime.native.function import thread_share
 from pirkit.runtime.native.segment import NativeStep
 from pirkit.runtime.nodes import (
     Bound,
@@ -31,7 +32,6 @@ from pirkit.runtime.nodes import (
     Node,
 )
 from pirkit.runtime.plan import Call, Plan
-from pirkit.runtime.planning import plan_memory
 from pirkit.runtime.registry import CPU, NATIVE, REFERENCE, Choice
 
 
@@ -41,25 +41,13 @@ def why_kernels(plan: Plan, library: KernelLibrary) -> str:
     Where dimensions are unknown the kernel is chosen when the shapes are; then the candidates are
     listed.
     """
-    bound_inputs = {port.slot: port.meta for port in (*plan.inputs, *plan.params)}
-    rewritten = library.grouped(plan, bound_inputs)
-    layout = plan_memory(
-        rewritten,
-        library,
-        bound_inputs,
-        device=library.device,
-        generator=_no_draws,
-        fuses_launches=True,
-    )
+    library = NotingLibrary(library.backend, library.registry, library.falls_back)
+    rewritten, layout = layout_of(plan, library)
     lines = [f"kernels of @{plan.name} on `{library.backend}`, {layout.nbytes:,} bytes of memory"]
     lines += _nodes(layout.nodes, library, rewritten, _NativeCallNumbers())
     if library.device.name == CPU and library.backend != REFERENCE:
         lines.append(f"as a whole (`compile_whole`): {explain(plan)}")
     return "\n".join(lines) + "\n"
-
-
-def _no_draws(call: Call) -> Callable[[], np.random.Generator]:
-    return np.random.default_rng
 
 
 @dataclass
@@ -91,7 +79,7 @@ def _why_separate(node: Bound) -> str:
 
 
 def _nodes(
-    nodes: tuple[Node, ...], library: KernelLibrary, plan: Plan, native: _NativeCallNumbers
+    nodes: tuple[Node, ...], library: NotingLibrary, plan: Plan, native: _NativeCallNumbers
 ) -> Iterator[str]:
     on_cpu = library.device.name == CPU and library.backend != REFERENCE
     for node in nodes:
@@ -102,6 +90,7 @@ def _nodes(
                 yield f"{_called(node.call)}: {_choice(node.choice)}"
                 if on_cpu:
                     yield from native.explained(node)
+                    yield from _functions(library.functions_of(node))
                 if why := _not_native(node, library, plan):
                     yield f"    not in native code: {why}"
                 yield from _places(node)
@@ -115,6 +104,14 @@ def _nodes(
                 yield from _nodes(node.body, library, plan, native)
             case _:
                 continue
+
+
+def _functions(functions: Sequence[LazyFunction]) -> Iterator[str]:
+    """The schedule of each native function, the threads that share it, and who emits it."""
+    for function in functions:
+        draft = function.write()
+        threads, _ = thread_share(draft.code)
+        yield f"    native function: {draft.about}, threads {threads}"
 
 
 def _not_native(node: Bound, library: KernelLibrary, plan: Plan) -> str | None:

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any, Final
 from pirkit.dialect.infer import infer_metas
 from pirkit.dialect.opdef import RANDOM, OpDef, infer_meta, lookup, reference, require
 from pirkit.dialect.operation import ProgramOp
-from pirkit.lowering.native_ops import FUSED, NATIVE_KERNELS, REWRITTEN, binder
+from pirkit.lowering.native_ops import (
+    FUSED,
+    NATIVE_KERNELS,
+    NESTS,
+    REWRITTEN,
+    binder,
+    nest_interpreter,
+)
 from pirkit.lowering.native_ops import NAME as NATIVE
 from pirkit.runtime.binding import Binding, Step
 from pirkit.runtime.device import Device
@@ -46,6 +53,8 @@ class KernelLibrary:
     """False: an op without a kernel on the device is refused instead of run on the CPU."""
     certifies: bool = False
     """True: the certificate of a kernel of fused ops is derived anew before each launch."""
+    fused: str = NATIVE
+    """What runs kernels of fused ops on the CPU: one of `FUSED_BY`."""
     _choices: dict[tuple[str, DType, str], tuple[Choice, ...]] = field(
         default_factory=dict[tuple[str, DType, str], "tuple[Choice, ...]"]
     )
@@ -112,8 +121,12 @@ class KernelLibrary:
         backend = self.registry.backend(self.backend)
         count = 0
         if name in NATIVE_KERNELS and backend.device == CPU and self.backend != REFERENCE:
-            count += 1
-            yield _native(name, dtype)
+            if name != FUSED or self.fused == NATIVE:
+                count += 1
+                yield _native(name, dtype)
+            elif self.fused == NESTS:
+                count += 1
+                yield _interpreted(dtype)
         for choice in self.registry.candidates(name, dtype, backend=self.backend, layout=layout):
             count += 1
             yield choice
@@ -188,7 +201,7 @@ class KernelLibrary:
 
     def grouped(self, plan: Plan, bound_inputs: Mapping[int, Meta]) -> Plan:
         """The plan with the native calls that stand for several, for inputs of these metas."""
-        if self.backend != CPU or self.certifies:
+        if self.backend != CPU or self.certifies or self.fused != NATIVE:
             return plan
         kernels = {i.kernel for i in plan.body if isinstance(i, Call)}
         if FUSED not in kernels:
@@ -223,6 +236,15 @@ def _native(name: str, dtype: DType) -> Choice:
         op=name, key=KernelKey(NATIVE, ANY, dtype), bind=bind, form="out", source=source
     )
     return Choice(kernel, (reason,))
+
+
+def _interpreted(dtype: DType) -> Choice:
+    bind = nest_interpreter()
+    source = f"{bind.__module__}.{bind.__name__}"
+    kernel = Kernel(
+        op=FUSED, key=KernelKey(NESTS, ANY, dtype), bind=bind, form="new", source=source
+    )
+    return Choice(kernel, ("the interpreter of its loop nests: asked for",))
 
 
 def _reference(rule: Callable[..., Any], is_random: bool) -> Callable[[Binding], Step]:

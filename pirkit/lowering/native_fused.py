@@ -16,6 +16,7 @@ from pirkit.dialect.map_expr.verify_kernel import kernel_at
 from pirkit.lowering.codegen.emit.compile import native_sequence
 from pirkit.lowering.codegen.emit.compile_tiled import native_tiled_nest
 from pirkit.lowering.codegen.emit.tiled_nest import TiledNest
+from pirkit.lowering.codegen.interpret import interpret
 from pirkit.lowering.codegen.ir.loopnest import Kernel
 from pirkit.lowering.codegen.lower.from_map_expr import Nest, nests_of
 from pirkit.lowering.codegen.scatter.scatter import Scatter, native_scatter, without_scatters
@@ -44,15 +45,25 @@ def bind_native(b: Binding) -> Step | None:
     """What runs a kernel of fused ops; None for one that loop nests do not hold."""
     shapes = tuple([b.input(k).shape for k in range(len(b.inputs))])
     kernel, nests = _nests(b.attrs["kernel"], shapes)
-    return None if isinstance(nests, str) else _FusedStep(kernel, nests)
+    return None if isinstance(nests, str) else FusedKernel(kernel, nests)
 
 
-class _FusedStep(NativeStep):
+def bind_interpreted(b: Binding) -> Step | None:
+    """What interprets the loop nests of a kernel of fused ops; None where there are none."""
+    shapes = tuple([b.input(k).shape for k in range(len(b.inputs))])
+    kernel, nests = _nests(b.attrs["kernel"], shapes)
+    return (
+        None if isinstance(nests, str) else lambda *arrays: tuple(interpret(kernel, nests, arrays))
+    )
+
+
+class FusedKernel(NativeStep):
     """The nests of a kernel, one after the other; values between them have memory of their own."""
 
     def __init__(self, kernel: MapExpr, nests: tuple[Nest, ...]) -> None:
         self.inputs = len(kernel.inputs)
         self.results = kernel.results
+        self.kernel = kernel
         self.nests = nests
         statements = without_scatters(kernel).kernel.statements
         self.outputs = {self.inputs + k: place for place, k in enumerate(kernel.outputs)}

@@ -13,6 +13,9 @@ FUSED: Final = "pir.map_expr"
 MATMUL: Final = "pd_op.matmul"
 ROWS: Final = "pir.rows"
 """Calls of a rewritten plan that stand for products and kernels between them."""
+NESTS: Final = "nest"
+FUSED_BY: Final = (NAME, NESTS, "interpret")
+"""What may run fused kernels: native code, the interpreter of loop nests, that of MapExpr."""
 SMALL_GEMM: Final = "pir.product"
 """Calls of a rewritten plan that stand for a small matmul and what is added to it."""
 _CONVOLUTION: Final = (
@@ -41,6 +44,11 @@ NATIVE_KERNELS: Final[dict[str, tuple[str, str]]] = {
 """What binds ops to native code, as module and function, and in words."""
 REWRITTEN: Final = frozenset({ROWS, SMALL_GEMM})
 """Those of them that are in no program: plans get them when their sizes are known."""
+
+
+def nest_interpreter() -> Bind:
+    """What binds fused kernels to the interpreter of their loop nests."""
+    return imported("pirkit.lowering.native_fused").bind_interpreted
 
 
 def binder(op: str) -> Bind:

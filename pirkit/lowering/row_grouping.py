@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, TypeGuard, cast
+from typing import TYPE_CHECKING, Any, Final, TypeGuard, cast
 
 from pirkit.diag.errors import ConstraintError
 from pirkit.lowering.gemm_kernel import is_small
@@ -158,12 +158,14 @@ def _operands_and_results(plan: Plan, group: RowGroup) -> tuple[list[int], list[
 def _call(plan: Plan, group: RowGroup, metas: Sequence[TensorMeta | None]) -> Call:
     read, written = _operands_and_results(plan, group)
     numbers = {slot: k for k, slot in enumerate((*read, *written))}
-    attrs = {
+    attrs: dict[str, Any] = {
         "blocks": group.blocks,
         "numbers": tuple([numbers[s] for s in group.operands]),
         "results": tuple([metas[s] for s in written]),
+        "calls": tuple([cast(Call, plan.body[k]) for k in sorted(group.members)]),
+        "slots": (tuple(read), tuple(written)),
     }
-    calls = [cast(Call, plan.body[k]) for k in sorted(group.members)]
+    calls: tuple[Call, ...] = attrs["calls"]
     middle = next(c for c in calls if c.kernel == FUSED)
     return Call(ROWS, tuple(read), tuple(written), attrs, span=middle.span, origin=middle.origin)
 

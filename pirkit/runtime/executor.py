@@ -84,12 +84,29 @@ class Executable:
         Nothing is kept of the run: parameters, updates and the number of runs stay as they were.
         """
         trace = Trace()
+        self.watch(inputs, Mode(self.reuse, run=trace.run))
+        return trace
+
+    def watch(
+        self,
+        inputs: Mapping[str, Any],
+        mode: Mode,
+        begin: Callable[[Plan, Mapping[int, Any]], None] | None = None,
+    ) -> dict[str, Any]:
+        """Run once in a session of its own.
+
+        ``begin`` is called first, with the plan for inputs of these shapes, and the arrays of
+        inputs and parameters by slot. Parameters, updates and the number of runs stay as they were.
+        """
         values, key = self._feed(inputs)
-        session = self._sessions.made(key, Mode(self.reuse, run=trace.run), Counters())
+        session = self._sessions.made(key, mode, Counters())
         session.feed(self._slots, values)
+        if begin is not None:
+            arrays = dict(zip(self._slots, values, strict=True))
+            begin(session.plan, {**arrays, **session.places})
         session.draws.begin(self.seed, self.runs)
         session.run()
-        return trace
+        return self._outputs(session)
 
     def _run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         self.refuse_unknown(inputs)

@@ -206,43 +206,43 @@ def _lines(plan: Plan) -> Iterator[str]:
     for word, ports in (("input", plan.inputs), ("param", plan.params)):
         for port in ports:
             changed = "  // written" if port.name in plan.written else ""
-            yield f'  {word} {_show(port.slot)} "{port.name}" : {port.meta}{changed}'
+            yield f'  {word} {show_operand(port.slot)} "{port.name}" : {port.meta}{changed}'
     yield from _block_lines(plan, plan.body, "  ")
     for port in plan.outputs:
-        yield f'  output {_show(port.source)} "{port.name}" : {port.meta}'
+        yield f'  output {show_operand(port.source)} "{port.name}" : {port.meta}'
     yield "}"
 
 
 def _block_lines(plan: Plan, body: tuple[Instruction, ...], indent: str) -> Iterator[str]:
     for instruction in body:
-        frees = f"  // frees {_show(instruction.frees)}" if instruction.frees else ""
+        frees = f"  // frees {show_operand(instruction.frees)}" if instruction.frees else ""
         match instruction:
             case Call():
                 keywords = [f"{k}={v!r}" for k, v in instruction.attrs.items()]
-                keywords += [f"{h.name}={_show(h.source)}" for h in instruction.host]
-                call = ", ".join([*map(_show, instruction.inputs), *keywords])
+                keywords += [f"{h.name}={show_operand(h.source)}" for h in instruction.host]
+                call = ", ".join([*map(show_operand, instruction.inputs), *keywords])
                 types = ", ".join(str(_meta(plan, o)) for o in instruction.outputs)
-                outputs = ", ".join(map(_show, instruction.outputs))
+                outputs = ", ".join(map(show_operand, instruction.outputs))
                 yield f"{indent}{outputs} = {instruction.kernel}({call}) : {types}{frees}"
             case Copy():
                 pairs = zip(instruction.targets, instruction.sources, strict=True)
-                text = ", ".join(f"{_show(t)} = {_show(s)}" for t, s in pairs)
+                text = ", ".join(f"{show_operand(t)} = {show_operand(s)}" for t, s in pairs)
                 yield f"{indent}{text}{frees}"
             case If():
-                yield f"{indent}if {_show(instruction.condition)} {{{frees}"
+                yield f"{indent}if {show_operand(instruction.condition)} {{{frees}"
                 yield from _block_lines(plan, instruction.then, indent + "  ")
                 yield f"{indent}}} else {{"
                 yield from _block_lines(plan, instruction.orelse, indent + "  ")
                 yield f"{indent}}}"
             case While():
-                yield f"{indent}while {_show(instruction.condition)} {{{frees}"
+                yield f"{indent}while {show_operand(instruction.condition)} {{{frees}"
                 yield from _block_lines(plan, instruction.body, indent + "  ")
                 yield f"{indent}}}"
             case Stack():
-                inputs = ", ".join(map(_show, instruction.inputs))
-                outputs = ", ".join(map(_show, instruction.outputs))
+                inputs = ", ".join(map(show_operand, instruction.inputs))
+                outputs = ", ".join(map(show_operand, instruction.outputs))
                 left = f"{outputs} = " if outputs else ""
-                action = f"stack.{instruction.action} {_show(instruction.slot)}({inputs})"
+                action = f"stack.{instruction.action} {show_operand(instruction.slot)}({inputs})"
                 yield f"{indent}{left}{action}{frees}"
 
 
@@ -254,7 +254,8 @@ def _meta(plan: Plan, operand: Operand) -> object:
     return "[" + ", ".join(str(plan.slots[i]) for i in operand) + "]"
 
 
-def _show(operand: Operand) -> str:
+def show_operand(operand: Operand) -> str:
+    """A slot as plans print it."""
     if operand is None:
         return "none"
     if isinstance(operand, int):

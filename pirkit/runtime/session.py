@@ -42,6 +42,8 @@ class Mode:
     reuse: bool = True
     limit: int | None = None
     run: Runner = execute
+    fuses_launches: bool = False
+    """Whether a runner of its own gets the same plan and memory as `execute`."""
 
     @property
     def threads(self) -> int:
@@ -62,8 +64,10 @@ class Session:
         variables: frozenset[int] = frozenset(),
     ) -> None:
         self.draws = Draws()
-        fuses_launches = mode.threads == 1 and mode.run is execute
+        fuses_launches = mode.threads == 1 and (mode.fuses_launches or mode.run is execute)
         plan = library.grouped(plan, bound_inputs) if fuses_launches else plan
+        self.plan = plan
+        """The plan that runs: that for inputs of these shapes."""
         layout = plan_memory(
             plan,
             library,
@@ -85,7 +89,8 @@ class Session:
         self._slot_table = SlotTable(len(plan.slots), layout.nbytes, library.device)
         for slot, place in layout.copied:
             self._slot_table.result_cell(slot, place, [])
-        self._places = {slot: self._slot_table.value(slot) for slot, _ in layout.copied}
+        self.places = {slot: self._slot_table.value(slot) for slot, _ in layout.copied}
+        """Where small inputs and parameters are copied to."""
         self._mode = mode
         env = Env(
             self._slot_table,
@@ -104,7 +109,7 @@ class Session:
 
     def feed(self, slots: Sequence[int], values: Sequence[Any]) -> None:
         """Put the values of inputs and parameters into their slots."""
-        cells, places = self._slot_table.values, self._places
+        cells, places = self._slot_table.values, self.places
         for slot, value in zip(slots, values, strict=True):
             place = places.get(slot)
             if place is None:

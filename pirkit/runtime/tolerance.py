@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -71,6 +71,69 @@ def loosest_of(dtypes: Iterable[DType]) -> DType | None:
     """The coarsest of the element types that round, or None if none does."""
     rounding = [d for d in dtypes if d in TOLERANCES]
     return max(rounding, key=lambda d: TOLERANCES[d].rtol, default=None)
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """The first element of a result that is wrong, and by how much."""
+
+    at: tuple[int, ...]
+    got: Any
+    expected: Any
+    bound: float
+    ulps: float | None
+    """The distance in units in the last place of the expected number; None for other types."""
+    count: int
+    size: int
+
+    def __str__(self) -> str:
+        many = f"{self.count:,} of {self.size:,} elements are wrong"
+        text = f"element {list(self.at)} is {self.got}, expected {self.expected}"
+        if not self.bound:
+            return f"{text}; {many}"
+        error = abs(self.got - self.expected)
+        if not np.isfinite(error):
+            return f"{text}; {many}"
+        relative = error / abs(self.expected) if self.expected else np.inf
+        ulps = "" if self.ulps is None else f", {self.ulps:.3g} ulp"
+        return (
+            f"{text}: the error is {error:.2g} (relative {relative:.2g}{ulps}), the tolerance "
+            f"{self.bound:.2g}; {many}"
+        )
+
+
+def wrong_element(actual: Array, expected: Array, inputs: Sequence[Array]) -> Wrong | str | None:
+    """What is wrong with the result of one kernel for these inputs; None if nothing is.
+
+    Floats may be off by ``DRIFT`` times the relative tolerance of the coarsest type, relative to
+    the largest element, as a kernel may stand for many operations. There is no absolute tolerance,
+    which would hide wrong elements of small results; instead, what cancels may be off by a few
+    units in the last place of the largest input, more where many elements are added up.
+    """
+    if form := _form(actual, expected):
+        return form
+    a, b = _comparable(actual), _comparable(expected)
+    own = dt.of_array(expected)
+    if tolerance(own) is EXACT:
+        wrong, bound = a != b, 0.0
+    else:
+        floats = [x for x in (expected, *inputs) if tolerance(dt.of_array(x)) is not EXACT]
+        rtol = max(tolerance(dt.of_array(x)).rtol for x in floats)
+        terms = max([x.size for x in inputs], default=1) / max(expected.size, 1)
+        cancelled = rtol * max(map(_largest, floats)) * np.sqrt(max(terms, 1.0)) / _CANCELS
+        bound = float(DRIFT * rtol * _largest(expected) + cancelled)
+        wrong = ~np.isclose(a, b, rtol=0.0, atol=bound, equal_nan=True)
+    if not np.any(wrong):
+        return None
+    at = tuple(int(i) for i in np.argwhere(wrong)[0])
+    ulps = None
+    if own in _SPACED:
+        ulps = float(abs(a[at] - b[at])) / float(np.spacing(np.abs(expected[at])))
+    return Wrong(at, a[at], b[at], bound, ulps, int(np.sum(wrong)), a.size)
+
+
+_CANCELS: Final = 10
+_SPACED: Final = (dt.float16, dt.float32, dt.float64)
 
 
 def _bound(expected: Array, loosest: DType | None) -> Tolerance:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from pirkit.lowering.codegen.emit.compile import compile_kernel
+from pirkit.lowering.codegen.interpret import Evaluation
 from pirkit.lowering.codegen.ir.loopnest import (
     Accumulate,
     Compute,
@@ -24,7 +25,6 @@ from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.native.function import NativeFunction, NativeSequence
 from pirkit.runtime.native.target import host
-from tests.codegen.evaluate import Evaluation
 
 Array = np.ndarray[Any, Any]
 GUARD = 64

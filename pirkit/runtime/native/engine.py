@@ -48,6 +48,16 @@ def compile_ir(text: str, target: Target | None = None) -> bytes:
             raise refused(str(error)) from error
 
 
+def assembly(text: str, target: Target | None = None) -> str:
+    """Machine code of a module as text. Raises InternalError for a module that LLVM refuses."""
+    made_for = target or host()
+    with _lock:
+        try:
+            return object_compiler.assembly(text, made_for.triple, made_for.cpu, made_for.features)
+        except RuntimeError as error:
+            raise refused(str(error)) from error
+
+
 def refused(why: str) -> InternalError:
     """The error for a module that LLVM refuses."""
     return InternalError("LLVM refuses generated code", notes=(why,))

@@ -95,6 +95,18 @@ def object_code(text: str, triple: str, cpu: str, features: str) -> bytes:
     No pass of LLVM's optimiser is run, unless a module asks for one: the code comes vectorised,
     unrolled and with its loops in order, and addresses are written as instructions take them.
     """
+    module, chosen = _parsed(text, triple, cpu, features)
+    return chosen.emit_object(module)
+
+
+def assembly(text: str, triple: str, cpu: str, features: str) -> str:
+    """The same code as text. Raises RuntimeError for a module that LLVM refuses."""
+    module, chosen = _parsed(text, triple, cpu, features)
+    return chosen.emit_assembly(module)
+
+
+def _parsed(text: str, triple: str, cpu: str, features: str) -> tuple[Any, Any]:
+    """A module that is ready for the code generator, and the code generator."""
     import llvmlite.binding as _llvm  # noqa: PLC0415  # pyright: ignore[reportMissingTypeStubs]
 
     llvm: Any = _llvm
@@ -107,7 +119,7 @@ def object_code(text: str, triple: str, cpu: str, features: str) -> bytes:
     module.data_layout = str(chosen.target_data)
     if f"\n{SIMPLIFY}\n" in text:
         _simplify(llvm, module, chosen)
-    return chosen.emit_object(module)
+    return module, chosen
 
 
 def _simplify(llvm: Any, module: Any, chosen: Any) -> None:

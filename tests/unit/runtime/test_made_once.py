@@ -91,7 +91,7 @@ def test_small_inputs_are_read_where_they_are() -> None:
     np.testing.assert_array_equal(exe(x=turned, w=w[::-1].copy()[::-1])["y"], wanted)
     assert turned.flags.f_contiguous
     (session,) = next(iter(exe._sessions._idle.values()))
-    assert not session._places
+    assert not session.places
     assert steps(exe) == 2  # the result, and all the rest
 
 

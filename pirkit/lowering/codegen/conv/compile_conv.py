@@ -6,11 +6,13 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Final
 
+from pirkit.lowering.codegen.about import About, about
 from pirkit.lowering.codegen.conv.blocked_conv import BlockedConvEmitter, task_count
 from pirkit.lowering.codegen.conv.conv_blocking import ConvBlocking, ConvProblem, conv_blocking_of
 from pirkit.lowering.codegen.conv.conv_weight_grad import (
     BatchStrides,
     WeightGrad,
+    WeightGradBlocking,
     weight_grad_blocking_of,
 )
 from pirkit.lowering.codegen.conv.conv_weight_grad_emit import WeightGradEmitter
@@ -70,10 +72,12 @@ def native_weight_grad(c: WeightGrad, known: BatchStrides | None = None) -> Nati
 
     blocks, what = cut.parts * cut.segments(c), ("correlating", c, cut, known)
     sizes = (images, filters, sums) if known else (images, filters, 32, sums)
-    first = _function(what, emit, sizes, blocks, c.multiplications // _MULTIPLICATIONS_PER_NS)
+    correlating = about(WeightGradEmitter, "gradient of a filter", **_tile_of(cut), blocks=blocks)
+    first = _function(what, emit, sizes, c.multiplications // _MULTIPLICATIONS_PER_NS, correlating)
     blocks = c.groups * cut.filter_tasks(c) * c.images
     work = (sums + results) // _BYTES_PER_NS
-    second = _function(("adding", c, cut), add, (sums, results), blocks, work)
+    adding = about(emit_split_k_reduce, "reduction of partial sums", **_tile_of(cut), blocks=blocks)
+    second = _function(("adding", c, cut), add, (sums, results), work, adding)
     if known:
         return NativeSequence(((first, (0, 1, 3)), (second, (3, 2))), 3, (sums,))
     return NativeSequence(((first, (0, 1, 2, 4)), (second, (4, 3))), 4, (sums,))
@@ -87,7 +91,10 @@ def _pack_filter(c: ConvProblem, cut: ConvBlocking) -> NativeFunction:
         return 0
 
     work = packed_bytes(c, cut) // _BYTES_PER_NS
-    return _function(("packing", c, cut), emit, sizes, packing_tasks(c, cut), work)
+    known = about(
+        emit_packing, "packing of a filter", **_tile_of(cut), blocks=packing_tasks(c, cut)
+    )
+    return _function(("packing", c, cut), emit, sizes, work, known)
 
 
 def _compute(c: ConvProblem, cut: ConvBlocking) -> NativeFunction:
@@ -101,7 +108,13 @@ def _compute(c: ConvProblem, cut: ConvBlocking) -> NativeFunction:
     results = c.n * c.groups * c.group_filters * prod(c.room) * size
     sizes = images, packed_bytes(c, cut), results
     work = c.multiplications // _MULTIPLICATIONS_PER_NS + results // _BYTES_PER_NS
-    return _function(("convolving", c, cut), emit, sizes, task_count(c, cut), work)
+    known = about(BlockedConvEmitter, "convolution", **_tile_of(cut), blocks=task_count(c, cut))
+    return _function(("convolving", c, cut), emit, sizes, work, known)
+
+
+def _tile_of(cut: ConvBlocking | WeightGradBlocking) -> dict[str, int]:
+    rows = {"rows": cut.rows} if isinstance(cut, ConvBlocking) else {}
+    return {"lanes": cut.lanes, **rows, "vectors": cut.vectors}
 
 
 def _filter_bytes(c: ConvProblem) -> int:
@@ -109,15 +122,15 @@ def _filter_bytes(c: ConvProblem) -> int:
 
 
 def _function(
-    what: object, emit: Callable[[Builder], int], sizes: tuple[int, ...], count: int, work: int
+    what: object, emit: Callable[[Builder], int], sizes: tuple[int, ...], work: int, known: About
 ) -> NativeFunction:
     """The function that ``emit`` writes, which returns the scratch memory it needs."""
-    target = host()
+    target, count = host(), known.sizes["blocks"]
 
     def write() -> Draft:
         b = Builder(blocks=count)
         scratch = emit(b)
         text = module(b, len(sizes), scratch)
-        return Draft(text, Code(b"", SYMBOL, count, scratch, work, sizes))
+        return Draft(text, Code(b"", SYMBOL, count, scratch, work, sizes), known)
 
     return function_of(key_of(what, target), write)

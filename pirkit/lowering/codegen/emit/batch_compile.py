@@ -11,13 +11,16 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Final
 from weakref import WeakValueDictionary
 
 from pirkit.diag.errors import ArtifactError, InternalError
 from pirkit.diag.progress import delayed_bar
+from pirkit.lowering.codegen.about import About
 from pirkit.runtime.native.cache import user_cache
 from pirkit.runtime.native.compile_stats import COMPILE_STATS
 from pirkit.runtime.native.function import Code, NativeFunction
@@ -32,6 +35,7 @@ class Draft:
 
     text: str
     code: Code
+    about: About | None = None
 
 
 class LazyFunction(NativeFunction):
@@ -57,6 +61,18 @@ _lock = threading.Lock()
 _compiling = threading.Lock()
 _functions: dict[str, LazyFunction] = {}
 _pending: WeakValueDictionary[str, LazyFunction] = WeakValueDictionary()
+_requests: ContextVar[list[LazyFunction] | None] = ContextVar("requests", default=None)
+
+
+@contextmanager
+def requested() -> Generator[list[LazyFunction]]:
+    """Collects the functions that are asked for inside, for tools that describe kernels."""
+    found: list[LazyFunction] = []
+    token = _requests.set(found)
+    try:
+        yield found
+    finally:
+        _requests.reset(token)
 
 
 def function_of(key: str, write: Callable[[], Draft]) -> NativeFunction:
@@ -68,7 +84,11 @@ def function_of(key: str, write: Callable[[], Draft]) -> NativeFunction:
         found = _functions.get(key) or _pending.get(key)
         if found is None:
             found = _pending[key] = LazyFunction(key, write)
-        return found
+        found.write = write if found.write is _no_draft else found.write
+    requests = _requests.get()
+    if requests is not None and found not in requests:
+        requests.append(found)
+    return found
 
 
 def cached_function(key: str) -> NativeFunction | None:

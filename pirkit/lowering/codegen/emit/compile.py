@@ -12,7 +12,7 @@ from typing import Final
 from pirkit.diag.source_files import SOURCES
 from pirkit.diag.version import VERSION
 from pirkit.lowering.codegen.emit.batch_compile import Draft, function_of
-from pirkit.lowering.codegen.emit.generate import SYMBOL, generate
+from pirkit.lowering.codegen.emit.generate import SYMBOL, about_schedule, generate
 from pirkit.lowering.codegen.emit.schedule import Schedule, schedule
 from pirkit.lowering.codegen.emit.split_reduction import split_reductions
 from pirkit.lowering.codegen.ir.loopnest import Compute, Kernel, Operand, with_numbered_names
@@ -67,7 +67,7 @@ def draft_of(kernel: Kernel, target: Target) -> Draft:
         kernel_work(kernel, generated.schedule),
         tuple(o.size for o in kernel.operands),
     )
-    return Draft(generated.text, code)
+    return Draft(generated.text, code, about_schedule(generated.schedule))
 
 
 def kernel_key(kernel: Kernel, target: Target) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pirkit.lowering.codegen.about import about
 from pirkit.lowering.codegen.emit.batch_compile import Draft, function_of
 from pirkit.lowering.codegen.emit.compile import estimated_work, key_of
 from pirkit.lowering.codegen.emit.generate import SYMBOL, module
@@ -30,4 +31,5 @@ def tiled_nest_draft(tiled: TiledNest, target: Target) -> Draft:
     work = estimated_work(tiled.operands, [p.kernel for p in tiled.phases], lanes)
     sizes = tuple([o.size for o in tiled.operands])
     code = Code(b"", SYMBOL, tiled.blocks, scratch.size, work, sizes)
-    return Draft(module(b, len(tiled.operands), scratch.size), code)
+    known = about(TiledNestEmitter, f"tiles of {tiled.block}", lanes=lanes, blocks=tiled.blocks)
+    return Draft(module(b, len(tiled.operands), scratch.size), code, known)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from pirkit.lowering.codegen.about import About, about
 from pirkit.lowering.codegen.emit.emit_column_reduction import ColumnEmitter
 from pirkit.lowering.codegen.emit.emit_row_reduction import RowEmitter
 from pirkit.lowering.codegen.emit.emit_tile_reduction import TileEmitter
@@ -90,6 +91,14 @@ def _emit(b: Builder, plan: Schedule, target: Target, line_aligned: Value | None
     if target.x86 and any(o.stream for o in plan.kernel.operands):
         b.invoke("llvm.x86.sse.sfence")
     return scratch.size
+
+
+def about_schedule(plan: Schedule) -> About:
+    """How a schedule runs and which emitter writes it, for people."""
+    emitter = {"rows": RowEmitter, "tiles": TileEmitter}.get(plan.strategy, ColumnEmitter)
+    strategy = f"{plan.strategy}, in squares" if plan.register_tiles else plan.strategy
+    sizes = {"lanes": plan.lanes, "unroll": plan.unroll, "block": plan.block}
+    return about(emitter, strategy, **sizes, blocks=plan.blocks)
 
 
 def _line_alignment(b: Builder, operands: Sequence[int]) -> Value:

@@ -18,6 +18,7 @@ from math import prod
 from typing import Final
 
 from pirkit.diag.errors import InternalError
+from pirkit.lowering.codegen.about import about
 from pirkit.lowering.codegen.emit.batch_compile import Draft, function_of
 from pirkit.lowering.codegen.emit.compile import kernel_work, key_of
 from pirkit.lowering.codegen.emit.generate import PARAMETERS, SYMBOL, emit_body, emit_prologue
@@ -69,7 +70,8 @@ def row_blocks_draft(group: RowBlocks, target: Target) -> Draft:
     writer = _Writer(group, target)
     writer.emit()
     code = Code(b"", SYMBOL, writer.blocks, writer.scratch, writer.work, group.sizes)
-    return Draft(writer.made.text(), code)
+    sizes = {"lanes": writer.shape.lanes, "rows": writer.block_sizes, "blocks": writer.blocks}
+    return Draft(writer.made.text(), code, about(_Writer, "blocks of rows", **sizes))
 
 
 def block_rows(group: RowBlocks, target: Target) -> int:

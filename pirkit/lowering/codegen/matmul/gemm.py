@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Final
 
+from pirkit.lowering.codegen.about import about
 from pirkit.lowering.codegen.emit.batch_compile import Draft, function_of
 from pirkit.lowering.codegen.emit.compile import key_of
 from pirkit.lowering.codegen.emit.generate import PARAMETERS, SYMBOL, emit_prologue
@@ -164,7 +165,12 @@ def gemm_draft(p: Gemm, target: Target, threads: int) -> Draft:
     """The function of a product for so many threads, not yet compiled."""
     made = generate_gemm(p, target, threads)
     sizes = (p.a.size, p.b.size, p.c.size)
-    return Draft(made.text, Code(b"", SYMBOL, made.blocks, made.scratch, made.work, sizes))
+    shape = tile_shape_for(p.dtype, target)
+    cut = blocking(p, shape, target, threads)
+    tile = {"lanes": shape.lanes, "tile rows": shape.rows, "tile columns": shape.columns}
+    block = {"block rows": cut.rows, "block columns": cut.columns, "block depth": cut.depth}
+    known = about(_Writer, "matmul", **tile, **block, blocks=made.blocks)
+    return Draft(made.text, Code(b"", SYMBOL, made.blocks, made.scratch, made.work, sizes), known)
 
 
 def generate_gemm(p: Gemm, target: Target, threads: int) -> GemmModule:

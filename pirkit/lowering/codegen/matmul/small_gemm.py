@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from pirkit.lowering.codegen.about import about
 from pirkit.lowering.codegen.emit.batch_compile import Draft, function_of
 from pirkit.lowering.codegen.emit.compile import key_of
 from pirkit.lowering.codegen.emit.generate import PARAMETERS, SYMBOL, emit_prologue
@@ -53,7 +54,8 @@ def _draft(dtype: DType, target: Target) -> Draft:
     b = made.builder()
     _Writer(b, vector, dtype.itemsize).emit()
     made.define(f"void @{SYMBOL}({PARAMETERS})", b, emit_prologue(5, scratch))
-    return Draft(made.text(), Code(b"", SYMBOL, 1, scratch, _WORK_NS, (0, 0, 0, 0, 0)))
+    code = Code(b"", SYMBOL, 1, scratch, _WORK_NS, (0, 0, 0, 0, 0))
+    return Draft(made.text(), code, about(_Writer, "small matmul", lanes=lanes, rows=_ROWS))
 
 
 class _Writer:

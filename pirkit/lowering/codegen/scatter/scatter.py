@@ -14,6 +14,7 @@ from pirkit.dialect.map_expr.tree import Apply, Choose, Fill, Load, Node, Positi
 from pirkit.index.expr import Expr, Iter
 from pirkit.index.index_maps import Guard, bindings, compose, flat, space
 from pirkit.index.substitution import substitute
+from pirkit.lowering.codegen.about import about
 from pirkit.lowering.codegen.emit.batch_compile import Draft, function_of
 from pirkit.lowering.codegen.emit.compile import key_of
 from pirkit.lowering.codegen.emit.generate import SYMBOL
@@ -170,7 +171,8 @@ def native_scatter(scatter: Scatter) -> NativeSequence:
 def _draft(scatter: Scatter) -> Draft:
     sizes = tuple([o.size for o in scatter.operands])
     work = int(_NS * scatter.count * scatter.row)
-    return Draft(scatter_text(scatter), Code(b"", SYMBOL, 1, 0, work, sizes))
+    known = about(scatter_text, f"scatter ({scatter.how})", lanes=1, rows=scatter.count)
+    return Draft(scatter_text(scatter), Code(b"", SYMBOL, 1, 0, work, sizes), known)
 
 
 def scatter_text(scatter: Scatter) -> str:

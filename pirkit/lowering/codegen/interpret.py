@@ -1,13 +1,23 @@
-"""Loop nests by NumPy, statement by statement: what native code is compared with."""
+"""Runs loop nests with numpy, statement by statement over all points: the oracle of the emitters.
+
+It knows no schedule, no vectors and no threads. So numbers that are wrong in native code and right
+here come from the schedule or from an emitter, and numbers that are wrong here too from the
+lowering of the MapExpr to loop nests.
+"""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Final
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from pirkit.diag.errors import InternalError
+from pirkit.dialect.map_expr.kernel import MapExpr
+from pirkit.lowering.codegen.emit.tiled_nest import TileAccess, TiledNest, TilePhase
 from pirkit.lowering.codegen.ir.loopnest import (
     Accumulate,
     Compute,
@@ -21,6 +31,8 @@ from pirkit.lowering.codegen.ir.loopnest import (
     Statement,
     Store,
 )
+from pirkit.lowering.codegen.lower.statement_nest import Nest
+from pirkit.lowering.codegen.scatter.scatter import Scatter, without_scatters
 from pirkit.runtime.dtype import DType
 
 Array = np.ndarray[Any, Any]
@@ -30,18 +42,22 @@ def _erf(x: Array) -> Array:
     return np.vectorize(math.erf, otypes=[x.dtype])(x)
 
 
+def _rsqrt(x: Array) -> Array:
+    return 1 / np.sqrt(x)
+
+
 def _sigmoid(x: Array) -> Array:
     e = np.exp(-np.abs(x))
-    return np.where(x < 0, e, 1) / (1 + e)
+    return np.predicate(x < 0, e, 1) / (1 + e)
 
 
-FUNCTIONS: dict[str, Any] = {
+FUNCTIONS: Final[dict[str, Any]] = {
     "add": np.add, "subtract": np.subtract, "multiply": np.multiply, "divide": np.divide,
     "floor_divide": np.floor_divide, "quotient": np.floor_divide,
     "remainder": np.remainder, "maximum": np.maximum,
     "minimum": np.minimum, "fmax": np.fmax, "fmin": np.fmin, "copysign": np.copysign,
     "atan2": np.arctan2, "negative": np.negative, "abs": np.abs, "sign": np.sign,
-    "sqrt": np.sqrt, "rsqrt": lambda x: 1 / np.sqrt(x), "floor": np.floor, "ceil": np.ceil,
+    "sqrt": np.sqrt, "rsqrt": _rsqrt, "floor": np.floor, "ceil": np.ceil,
     "trunc": np.trunc, "round": np.rint, "exp": np.exp, "expm1": np.expm1, "log": np.log,
     "log1p": np.log1p, "sin": np.sin, "cos": np.cos, "tanh": np.tanh, "sigmoid": _sigmoid,
     "erf": _erf, "elementwise_pow": np.power, "tan": np.tan, "asin": np.arcsin,
@@ -52,13 +68,92 @@ FUNCTIONS: dict[str, Any] = {
     "logical_and": np.logical_and, "logical_or": np.logical_or, "logical_xor": np.logical_xor,
     "logical_not": np.logical_not, "bitwise_and": np.bitwise_and, "bitwise_or": np.bitwise_or,
     "bitwise_xor": np.bitwise_xor, "bitwise_not": np.invert, "isnan": np.isnan,
-    "isinf": np.isinf, "isfinite": np.isfinite, "where": np.where,
+    "isinf": np.isinf, "isfinite": np.isfinite, "where": np.predicate,
 }  # fmt: skip
 
-_FOLDS: dict[str, Any] = {"sum": np.sum, "prod": np.prod, "max": np.max, "min": np.min}
+_FOLDS: Final[dict[str, Any]] = {"sum": np.sum, "prod": np.prod, "max": np.max, "min": np.min}
+_WRITES: Final[dict[str, Any]] = {
+    "add": np.add, "mul": np.multiply, "amin": np.minimum, "amax": np.maximum,
+}  # fmt: skip
 
 
-def view(buffer: Array, operand: Operand, kernel: Kernel) -> Array:
+def interpret(kernel: MapExpr, nests: Sequence[Nest], inputs: Sequence[Array]) -> list[Array]:
+    """The outputs of a kernel whose loop nests are `nests_of(kernel)`, for these inputs.
+
+    Raises what native code raises for data that a nest refuses.
+    """
+    metas = [s.meta for s in without_scatters(kernel).kernel.statements]
+    arrays = [np.ascontiguousarray(a) for a in inputs]
+    arrays += [np.empty(m.shape, m.dtype.np) for m in metas]
+    first = len(arrays)
+    for nest in nests:
+        flags = [np.zeros(1, np.uint8) for _ in nest.assertions]
+        known = [*arrays, *flags]
+        # places of flags count from the end of all values, anew in each nest
+        run_nest(nest, [known[k] if k < first else flags[k - first] for k in nest.arrays])
+        for flag, demand in zip(flags, nest.assertions, strict=True):
+            if flag[0]:
+                raise demand.error()
+    return [arrays[len(inputs) + k] for k in kernel.outputs]
+
+
+def run_nest(nest: Nest, buffers: list[Array]) -> None:
+    """Run a nest over the buffers of its operands."""
+    match nest.kernel:
+        case Scatter():
+            _scatter(nest.kernel, buffers)
+        case TiledNest():
+            _in_tiles(nest.kernel, buffers)
+        case Kernel():
+            Evaluation(nest.kernel, buffers).run()
+
+
+def _scatter(scatter: Scatter, buffers: Sequence[Array]) -> None:
+    """Rows in order; a row whose place is outside of the result is skipped."""
+    out, places, values = (buffer.reshape(-1) for buffer in buffers)
+    fits = (places >= 0) & (places <= scatter.size - scatter.row)
+    at = places[fits][:, None] + np.arange(scatter.row)
+    given = values.reshape(scatter.count, scatter.row)[fits]
+    if scatter.how == "assign":
+        for k, row in zip(at, given, strict=True):  # the last of several writes counts
+            out[k] = row
+        return
+    with np.errstate(all="ignore"):
+        _WRITES[scatter.how].at(out, at, given)
+
+
+def _in_tiles(turns: TiledNest, buffers: Sequence[Array]) -> None:
+    """Phase after phase over the whole frame: a tile is then an array over all of it."""
+    whole = [
+        np.empty([turns.extents[a] if a >= 0 else 1 for a in tile.axes], tile.dtype.np)
+        for tile in turns.tiles
+    ]
+    for phase in turns.phases:
+        operands, given = list(phase.kernel.operands), list[Array]()
+        for number, where in enumerate(phase.places):
+            if isinstance(where, TileAccess):
+                tile = whole[where.tile]
+                strides = _tile_strides(turns, phase, where, tile.strides)
+                operand = replace(operands[number], outer=strides, size=tile.nbytes, offset=0)
+                operands[number] = operand
+                given.append(tile)
+            else:
+                given.append(buffers[where])
+        Evaluation(replace(phase.kernel, operands=tuple(operands)), given).run()
+
+
+def _tile_strides(
+    turns: TiledNest, phase: TilePhase, spot: TileAccess, strides: Sequence[int]
+) -> tuple[int, ...]:  # fmt: skip
+    """Bytes between neighbours of a tile along the axes of a phase that sees it at an image."""
+    found = [0] * len(phase.axes)
+    for axis, stride in zip(turns.tiles[spot.tile].axes, strides, strict=True):
+        if axis >= 0:
+            found[phase.axes.index(turns.images[spot.image][axis])] = stride
+    return tuple(found)
+
+
+def _view(buffer: Array, operand: Operand, kernel: Kernel) -> Array:
     """All points of an operand, as an array with one axis for each axis of the kernel."""
     if kernel.iterations == 0:
         return np.empty((*kernel.outer, *kernel.inner), operand.dtype.np)
@@ -86,7 +181,7 @@ class Evaluation:
                     self.statement(statement, after=True)
 
     def operand(self, number: int, after: bool) -> Array:
-        full = view(self.buffers[number], self.kernel.operands[number], self.kernel)
+        full = _view(self.buffers[number], self.kernel.operands[number], self.kernel)
         if not after:
             return full
         return full[(slice(None),) * self.rank + (slice(0, 1),) * len(self.inner)]
@@ -95,7 +190,7 @@ class Evaluation:
         match statement:
             case Load(name, operand, None, _, None):
                 loaded = self.operand(operand, after)
-                self.values[name] = widened(loaded, self.kernel.operands[operand].dtype).copy()
+                self.values[name] = _widened(loaded, self.kernel.operands[operand].dtype).copy()
             case Load():
                 self.values[statement.name] = self.load(statement)
             case Constant(name, dtype, value):
@@ -103,10 +198,11 @@ class Evaluation:
             case Index(name, axis, dtype):
                 self.values[name] = self.along(axis).astype(dtype.np)
             case Compute(name, "cast", (arg,), dtype):
-                self.values[name] = widened(self.values[arg].astype(dtype.np), dtype)
+                self.values[name] = _widened(self.values[arg].astype(dtype.np), dtype)
             case Compute(name, primitive, args, dtype):
                 result = FUNCTIONS[primitive](*(self.values[a] for a in args))
-                assert result.dtype == dtype.np, statement
+                if result.dtype != dtype.np:
+                    raise InternalError(f"{statement} gives {result.dtype}")
                 self.values[name] = result
             case Reduce(name, kind, value):
                 shape = (*self.kernel.outer, *self.kernel.inner)
@@ -116,22 +212,22 @@ class Evaluation:
                     kept = np.full([*self.kernel.outer, *[1] * len(self.inner)], worst)
                     self.values[name] = kept.astype(array.dtype)
                     return
-                wide = array.dtype if kind in ("max", "min") else wider(array.dtype)
+                wide = array.dtype if kind in ("max", "min") else _wider(array.dtype)
                 folded = _FOLDS[kind](array.astype(wide), axis=self.inner, keepdims=True)
                 self.values[name] = folded.astype(array.dtype)
             case Store(operand, value):
                 self.operand(operand, after)[...] = self.values[value]
             case Accumulate(operand, kind, value):
-                self.accumulate(operand, kind, self.values[value], after)
+                self.accumulation(operand, kind, self.values[value], after)
             case RuntimeAssert(operand, value):
                 self.buffers[operand][0] |= not self.values[value].all()
 
-    def accumulate(self, number: int, kind: str, value: Array, after: bool) -> None:
+    def accumulation(self, number: int, kind: str, value: Array, after: bool) -> None:
         operand = self.kernel.operands[number]
         inner = [1] * len(self.inner) if after else list(self.kernel.inner)
         array = np.broadcast_to(value, (*self.kernel.outer, *inner))
         shared = tuple(k for k, s in enumerate((*operand.outer, *operand.inner)) if s == 0)
-        wide = array.dtype if kind in ("max", "min") else wider(array.dtype)
+        wide = array.dtype if kind in ("max", "min") else _wider(array.dtype)
         folded = _FOLDS[kind](array.astype(wide), axis=shared, keepdims=True)
         self.operand(number, after)[...] = folded.astype(operand.dtype.np)
 
@@ -150,21 +246,21 @@ class Evaluation:
         place = operand.offset + sum(self.along(k) * strides[k] for k in range(rank))
         if load.at is not None:
             at = self.values[load.at].astype(np.int64)
-            at = np.where((at < 0) | (at > load.limit), load.limit, at)
+            at = np.predicate((at < 0) | (at > load.limit), load.limit, at)
             place = place + at * operand.dtype.itemsize
         holds = np.asarray(True) if load.predicate is None else self.values[load.predicate]
         place, holds = np.broadcast_arrays(place, holds)
         memory = self.buffers[load.operand].reshape(-1).view(np.uint8)
-        bytes_at = np.where(holds, place, 0)[..., None] + np.arange(operand.dtype.itemsize)
+        bytes_at = np.predicate(holds, place, 0)[..., None] + np.arange(operand.dtype.itemsize)
         found = memory[bytes_at].view(operand.dtype.np)[..., 0]
-        return widened(np.where(holds, found, np.zeros((), found.dtype)), operand.dtype)
+        return _widened(np.predicate(holds, found, np.zeros((), found.dtype)), operand.dtype)
 
 
-def wider(dtype: Any) -> Any:
+def _wider(dtype: Any) -> Any:
     """Sums are exact enough to compare any order of adding up with."""
     return np.dtype(np.float64) if dtype == np.float32 else dtype
 
 
-def widened(array: Array, dtype: DType) -> Array:
+def _widened(array: Array, dtype: DType) -> Array:
     half = dtype.is_float and dtype.itemsize < 4
     return array.astype(np.float32) if half else array

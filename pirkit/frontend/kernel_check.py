@@ -1,0 +1,164 @@
+"""Whether the kernels of a backend compute what the reference rules do, one by one and together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+
+from pirkit.diag.errors import RuntimeFault
+from pirkit.dialect.operation import ProgramOp
+from pirkit.frontend.files import Program
+from pirkit.frontend.native_program import compile_whole
+from pirkit.frontend.numeric_check import Inputs, effect_of, first_difference
+from pirkit.lowering.instruction_check import CheckedLibrary, InstructionCheck, KernelFault
+from pirkit.lowering.kernel_library import KernelLibrary
+from pirkit.lowering.plan_writer import write_plan
+from pirkit.runtime.executor import Executable
+from pirkit.runtime.meta import TensorMeta
+from pirkit.runtime.plan import Plan
+from pirkit.runtime.registry import REFERENCE
+from pirkit.runtime.session import Mode
+from pirkit.runtime.tolerance import loosest_of
+
+Array = np.ndarray[Any, Any]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Report:
+    """What checking a program on a backend found.
+
+    ``together`` says what is wrong with a run in which native kernels share launches, if each of
+    ``checked`` instructions is right alone.
+    """
+
+    program: str
+    backend: str
+    checked: int
+    faults: tuple[KernelFault, ...]
+    together: str | None = None
+
+    def __bool__(self) -> bool:
+        """True if something is wrong."""
+        return bool(self.faults or self.together)
+
+    def lines(self, verbose: bool = False) -> Iterator[str]:
+        """The first fault in full, the others in two lines each."""
+        if not self:
+            yield f"@{self.program} on `{self.backend}`: {self.checked} kernels are right"
+        elif self.faults:
+            count = len({fault.instruction for fault in self.faults})
+            what = f"{count} of {self.checked} kernels are wrong"
+            yield f"@{self.program} on `{self.backend}`: {what}"
+        for number, fault in enumerate(self.faults):
+            yield from list(fault.lines(verbose))[: None if number == 0 else 2]
+        if self.together:
+            yield f"@{self.program} on `{self.backend}`: {self.together}"
+            yield "  each instruction is right alone: the memory plan or the joined launch is wrong"
+
+    @property
+    def emitters(self) -> tuple[str, ...]:
+        """The files that emit the first kernel that is wrong; none for a wrong run."""
+        return self.faults[0].emitters if self.faults else ()
+
+    def require_right(self) -> None:
+        """Raise RuntimeFault (PK0909) for the first fault."""
+        if not self:
+            return
+        first, *more = self.lines()
+        raise RuntimeFault(
+            first,
+            code="PK0909",
+            span=self.faults[0].span if self.faults else None,
+            notes=tuple(line.strip() for line in more),
+            help="`pirkit-reduce FILE -p PIPELINE numbers` makes the program small",
+        )
+
+
+def check_kernels(
+    program: ProgramOp,
+    backend: str,
+    seed: int = 0,
+    inputs: Mapping[str, Array] | None = None,
+    params: Mapping[str, Array] | None = None,
+) -> Report:
+    """Run a program on a backend and compare each instruction, then the whole run.
+
+    Inputs and parameters that are not given are drawn from ``seed``. Raises what running the
+    program raises, UnsupportedError for a device that this machine does not have.
+    """
+    if backend == REFERENCE:
+        return Report(program.symbol, backend, 0, ())
+    plan = write_plan(program, library=KernelLibrary(backend))
+    return _on_draws(plan, seed, inputs, params, lambda fed: _check(plan, backend, seed, fed))
+
+
+def _on_draws(
+    plan: Plan,
+    seed: int,
+    inputs: Mapping[str, Array] | None,
+    params: Mapping[str, Array] | None,
+    check: Callable[[Inputs], T],
+) -> T:
+    """Check on random integers below 2, or on zeros where these are refused: some are indices."""
+    error: RuntimeFault | None = None
+    for integers in (2, 1):
+        try:
+            return check(Inputs.drawn(plan, seed, integers, inputs, params))
+        except RuntimeFault as fault:
+            error = error or fault
+    assert error is not None
+    error.notes = (*error.notes, f"run on random inputs of seed {seed}")
+    raise error
+
+
+def _check(plan: Plan, backend: str, seed: int, fed: Inputs) -> Report:
+    check = InstructionCheck(KernelLibrary(backend).device)
+    library = CheckedLibrary(backend, check=check)
+    weights = fed.of(plan.params)
+    executable = Executable(plan, library, weights, seed)
+    executable.watch(fed.of(plan.inputs), Mode(run=check.run, joins=True), check.begin)
+    if check.faults:
+        return Report(plan.name, backend, check.checked, tuple(check.faults))
+    expected = effect_of(plan, REFERENCE, fed, seed)
+    found = effect_of(plan, backend, fed, seed)
+    metas = [p.meta for p in (*plan.inputs, *plan.params)]
+    loosest = loosest_of(m.dtype for m in metas if isinstance(m, TensorMeta))
+    together = first_difference(found, expected, loosest)
+    return Report(plan.name, backend, check.checked, (), together)
+
+
+def check_whole(program: Program, seed: int, inputs: Mapping[str, Array]) -> str | None:
+    """What is wrong with the outputs of `compile_whole`, or None; None where it has no such form.
+
+    Inputs and parameters that are not given are drawn from ``seed``.
+    """
+    plan = write_plan(program.main, library=KernelLibrary(REFERENCE))
+    return _on_draws(
+        plan, seed, inputs, program.params, lambda fed: _whole(program, plan, seed, fed)
+    )
+
+
+def _whole(program: Program, plan: Plan, seed: int, fed: Inputs) -> str | None:
+    whole = compile_whole(program, params=fed.of(plan.params))
+    if whole.native is None:
+        return None
+    expected = effect_of(plan, REFERENCE, fed, seed)
+    found = whole.run(fed.of(plan.inputs))
+    outputs = {f"output `{name}`": np.asarray(value) for name, value in found.items()}
+    metas = [p.meta for p in (*plan.inputs, *plan.params)]
+    loosest = loosest_of(m.dtype for m in metas if isinstance(m, TensorMeta))
+    wanted = {name: value for name, value in expected.items() if name in outputs}
+    return first_difference(outputs, wanted, loosest)
+
+
+def check_module(module: ModuleOp, backend: str, seed: int = 0) -> Report | None:
+    """The first program of a module that is wrong on a backend, or None."""
+    for op in module.ops:
+        if isinstance(op, ProgramOp) and (report := check_kernels(op, backend, seed)):
+            return report
+    return None

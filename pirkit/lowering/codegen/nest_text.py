@@ -1,0 +1,103 @@
+"""Loop nests as text, for people: ``pirkit-opt -t nest``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pirkit.lowering.codegen.emit.tiled_nest import TileAccess, TiledNest
+from pirkit.lowering.codegen.ir.loopnest import (
+    Accumulate,
+    Compute,
+    Constant,
+    Index,
+    Kernel,
+    Load,
+    Operand,
+    Reduce,
+    RuntimeAssert,
+    Statement,
+    Store,
+    with_numbered_names,
+)
+from pirkit.lowering.codegen.lower.statement_nest import Nest
+from pirkit.lowering.codegen.scatter.scatter import Scatter
+
+
+def nest_lines(nest: Nest) -> Iterator[str]:
+    """A nest, one statement in a line; operands are named by the numbers of their arrays."""
+    names = [f"a{k}" for k in nest.arrays]
+    match nest.kernel:
+        case Kernel():
+            yield from _kernel(nest.kernel, names)
+        case Scatter():
+            how, count, row = nest.kernel.how, nest.kernel.count, nest.kernel.row
+            out, places, values = names
+            yield f"for r0 in {count}:"
+            yield f"  scatter {how} {out}[{places}[r0] : + {row}], {values}[r0 * {row} : + {row}]"
+        case TiledNest():
+            yield from _tiles(nest.kernel, names)
+
+
+def _tiles(turns: TiledNest, names: list[str]) -> Iterator[str]:
+    yield f"for tile of {list(turns.block)} in {list(turns.extents)}:"
+    yield f"  for image in {[list(image) for image in turns.images]}:"
+    for phase in turns.phases:
+        spots = [
+            f"tile{where.tile}.{where.image}" if isinstance(where, TileAccess) else names[where]
+            for where in phase.places
+        ]
+        yield from (f"    {line}" for line in _kernel(phase.kernel, spots))
+
+
+def _kernel(kernel: Kernel, names: list[str]) -> Iterator[str]:
+    kernel = with_numbered_names(kernel)
+    for name, operand in zip(names, kernel.operands, strict=True):
+        yield f"// {name}: {_operand(operand)}"
+    depth = ""
+    for axis, extent in enumerate(kernel.outer):
+        yield f"{depth}parallel for i{axis} in {extent}:"
+        depth += "  "
+    for phase in kernel.loop_phases:
+        inside = depth
+        for axis, extent in enumerate(kernel.inner):
+            yield f"{inside}for r{axis} in {extent}:"
+            inside += "  "
+        for statement in phase.body:
+            yield inside + _statement(statement, names, kernel)
+        for statement in phase.after:
+            yield depth + _statement(statement, names, kernel)
+
+
+def _operand(operand: Operand) -> str:
+    at = f" from byte {operand.offset}" if operand.offset else ""
+    stream = ", non-temporal stores" if operand.stream else ""
+    strides = f"strides {list(operand.outer)} outer, {list(operand.inner)} inner"
+    return f"{operand.dtype.name}, {operand.size:,} bytes{at}, {strides}{stream}"
+
+
+def _statement(statement: Statement, names: list[str], kernel: Kernel) -> str:
+    match statement:
+        case Load(name, operand, at, limit, where):
+            index = f" + min({_name(at)}, {limit})" if at is not None else ""
+            only = f" where {_name(where)}" if where is not None else ""
+            return f"{_name(name)} = load {names[operand]}{index}{only}"
+        case Constant(name, dtype, value):
+            return f"{_name(name)} = {dtype.name} {value}"
+        case Index(name, axis, dtype):
+            first = len(kernel.outer)
+            loop = f"i{axis}" if axis < first else f"r{axis - first}"
+            return f"{_name(name)} = {dtype.name} {loop}"
+        case Compute(name, primitive, args, dtype):
+            return f"{_name(name)} = {primitive}({', '.join(map(_name, args))}) : {dtype.name}"
+        case Reduce(name, kind, value):
+            return f"{_name(name)} = reduce {kind} {_name(value)}"
+        case Store(operand, value):
+            return f"store {names[operand]}, {_name(value)}"
+        case Accumulate(operand, kind, value):
+            return f"accumulate {kind} {names[operand]}, {_name(value)}"
+        case RuntimeAssert(operand, value):
+            return f"assert {_name(value)}, else set {names[operand]}"
+
+
+def _name(number: str) -> str:
+    return f"t{number}"

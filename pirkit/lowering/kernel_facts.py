@@ -1,0 +1,83 @@
+"""Which native functions a kernel is made of, who emits them, and which of them is wrong."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from pirkit.dialect.map_expr.interpreter import run_known
+from pirkit.lowering.codegen.about import About, emitting_files
+from pirkit.lowering.codegen.emit.batch_compile import LazyFunction
+from pirkit.lowering.codegen.interpret import interpret, run_nest
+from pirkit.lowering.codegen.scatter.scatter import without_scatters
+from pirkit.lowering.native_fused import FusedKernel
+from pirkit.runtime.tolerance import wrong_element
+
+Array = np.ndarray[Any, Any]
+
+LOWERED_WRONG: Final = (
+    "lowering of the MapExpr to loop nests (from_map_expr.py, nests.py): the nests are wrong "
+    "without native code too"
+)
+
+
+@dataclass(frozen=True)
+class Blamed:
+    """Native functions of a wrong kernel, and at which stage of the lowering it becomes wrong."""
+
+    functions: Sequence[LazyFunction]
+    stage: str = ""
+
+    @property
+    def abouts(self) -> tuple[About, ...]:
+        """What is known of the functions."""
+        return abouts(self.functions)
+
+    @property
+    def files(self) -> Mapping[str, int]:
+        """The files that emit the functions, and how many instructions each emits."""
+        found: Counter[str] = Counter()
+        for function in self.functions:
+            found.update(emitting_files(function.write))
+        return dict(found.most_common())
+
+
+def abouts(functions: Sequence[LazyFunction]) -> tuple[About, ...]:
+    """What is known of native functions, which need not be compiled."""
+    found = [function.write().about for function in functions]
+    return tuple([known for known in found if known is not None])
+
+
+def blamed(step: object, functions: Sequence[LazyFunction], given: Sequence[Any]) -> Blamed:
+    """Which functions of a step that is wrong for these operands are.
+
+    The nests of a fused kernel run one after the other, natively and by their interpreter, on the
+    same memory; the first that differs is to blame. Others are one function, or are blamed whole.
+    """
+    if not isinstance(step, FusedKernel) or len(given) != step.inputs:
+        return Blamed(functions)
+    right = run_known(step.kernel, given)
+    nested = interpret(step.kernel, step.nests, given)
+    if any(wrong_element(a, b, given) for a, b in zip(nested, right, strict=True)):
+        return Blamed(functions, LOWERED_WRONG)
+    metas = [s.meta for s in without_scatters(step.kernel).kernel.statements]
+    arrays = [np.ascontiguousarray(a) for a in given]
+    arrays += [np.zeros(m.shape, m.dtype.np) for m in metas]
+    for number, (nest, sequence) in enumerate(zip(step.nests, step.sequences, strict=True), 1):
+        flags = [np.zeros(1, np.uint8) for _ in nest.assertions]
+        known = [*arrays, *flags]
+        first = len(arrays)
+        buffers = [known[k] if k < first else flags[k - first] for k in nest.arrays]
+        native = [buffer.copy() for buffer in buffers]
+        sequence.bind(native)()
+        run_nest(nest, buffers)
+        pairs = zip(native, buffers, strict=True)
+        if any(wrong_element(a, b, buffers) for a, b in pairs):
+            own = [f for f, _ in sequence.steps if isinstance(f, LazyFunction)]
+            which = f"loop nest {number} of {len(step.nests)}"
+            return Blamed(own, f"schedule or emitter: {which} is right by its interpreter")
+    return Blamed(functions, "launch or memory: each loop nest is right alone")

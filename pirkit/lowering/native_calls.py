@@ -1,0 +1,79 @@
+"""The calls of a plan that run native code, with their functions, for tools that describe them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from pirkit.lowering.codegen.emit.batch_compile import LazyFunction, requested
+from pirkit.lowering.kernel_library import KernelLibrary
+from pirkit.runtime.binding import Binding, Step
+from pirkit.runtime.dtype import DType
+from pirkit.runtime.nodes import Bound, Branch, Layout, Loop, Node
+from pirkit.runtime.plan import Call, Plan
+from pirkit.runtime.planning import plan_memory
+from pirkit.runtime.registry import Choice
+
+
+@dataclass(frozen=True)
+class NotingLibrary(KernelLibrary):
+    """A library that notes which native functions the step of each call is made of."""
+
+    functions: dict[int, list[LazyFunction]] = field(default_factory=dict[int, list[LazyFunction]])
+    """By the identity of the step, all of which ``steps`` keeps alive."""
+    steps: list[Step] = field(default_factory=list[Step])
+
+    def choices(self, op: str, dtype: DType, attrs: Mapping[str, Any]) -> Sequence[Choice]:
+        return [self._noting(c) for c in super().choices(op, dtype, attrs)]
+
+    def _noting(self, choice: Choice) -> Choice:
+        def bind(b: Binding) -> Step | None:
+            with requested() as found:
+                step = choice.kernel.bind(b)
+            if step is not None:
+                self.steps.append(step)
+                self.functions[id(step)] = found
+            return step
+
+        return replace(choice, kernel=replace(choice.kernel, bind=bind))
+
+    def functions_of(self, node: Bound) -> list[LazyFunction]:
+        """The native functions of a call; none for a library kernel."""
+        return self.functions.get(id(node.step), [])
+
+
+def no_draws(call: Call) -> Callable[[], np.random.Generator]:
+    """Random numbers for layouts that are not run."""
+    return np.random.default_rng
+
+
+def layout_of(plan: Plan, library: KernelLibrary) -> tuple[Plan, Layout]:
+    """A plan as it runs for inputs of the declared shapes, and its layout."""
+    bound_inputs = {port.slot: port.meta for port in (*plan.inputs, *plan.params)}
+    rewritten = library.grouped(plan, bound_inputs)
+    layout = plan_memory(
+        rewritten,
+        library,
+        bound_inputs,
+        device=library.device,
+        generator=no_draws,
+        fuses_launches=True,
+    )
+    return rewritten, layout
+
+
+def bound_calls(nodes: Sequence[Node]) -> Iterator[Bound]:
+    """The calls of planned instructions whose kernels are bound, those of blocks included."""
+    for node in nodes:
+        match node:
+            case Bound():
+                yield node
+            case Branch():
+                yield from bound_calls((*node.then, *node.orelse))
+            case Loop():
+                yield from bound_calls(node.body)
+            case _:
+                continue

@@ -1,0 +1,64 @@
+"""The native code of a plan as text: loop nests, LLVM IR, or machine code of this CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from pirkit.lowering.codegen.emit.batch_compile import LazyFunction
+from pirkit.lowering.codegen.nest_text import nest_lines
+from pirkit.lowering.native_calls import NotingLibrary, bound_calls, layout_of
+from pirkit.lowering.native_fused import FusedKernel
+from pirkit.runtime.native.engine import assembly
+from pirkit.runtime.nodes import Bound
+from pirkit.runtime.plan import Plan, show_operand
+from pirkit.runtime.registry import CPU
+
+_COMMENTS: Final = {"nest": "//", "llvm": ";", "asm": "#"}
+
+
+def native_text(plan: Plan, stage: str) -> str:
+    """The native kernels of a plan at a stage: ``nest``, ``llvm`` or ``asm``.
+
+    Comments give the instruction, its place in the user's program, and the schedule. Kernels are
+    those for inputs of the declared shapes; those of dynamic shapes are made when they are called.
+    """
+    library = NotingLibrary(CPU)
+    _, layout = layout_of(plan, library)
+    blocks: list[str] = []
+    for node in bound_calls(layout.nodes):
+        functions = library.functions_of(node)
+        if functions:
+            lines = [f"{_COMMENTS[stage]} {line}" for line in _head(node)]
+            lines += _nests(node) if stage == "nest" else _code(functions, stage)
+            blocks.append("\n".join(lines) + "\n")
+    if not blocks:
+        return f"{_COMMENTS[stage]} @{plan.name}: no kernel of known shapes has native code\n"
+    return "\n".join(blocks)
+
+
+def _head(node: Bound) -> Iterator[str]:
+    call = node.call
+    outs, ins = (", ".join(map(show_operand, side)) for side in (call.outputs, call.inputs))
+    yield f"{outs} = {call.kernel}({ins})"
+    if isinstance(node.step, FusedKernel):
+        yield node.step.kernel.name
+    if call.span is not None:
+        yield f"at {call.span}"
+    yield from call.origin
+
+
+def _nests(node: Bound) -> Iterator[str]:
+    if not isinstance(node.step, FusedKernel):
+        yield "// native code of its own, without a loop nest"
+        return
+    for number, nest in enumerate(node.step.nests, 1):
+        yield f"// loop nest {number} of {len(node.step.nests)}"
+        yield from nest_lines(nest)
+
+
+def _code(functions: Sequence[LazyFunction], stage: str) -> Iterator[str]:
+    for number, function in enumerate(functions, 1):
+        draft = function.write()
+        yield f"{_COMMENTS[stage]} function {number} of {len(functions)}: {draft.about}"
+        yield draft.text if stage == "llvm" else assembly(draft.text)

@@ -1,0 +1,313 @@
+"""Bugs planted in the code generator and the memory plan, and the reports on them.
+
+Run as a script, since caches of compiled kernels do not know of changed functions. For each name
+in the arguments, it prints a line of JSON: what `--bisect` prints, its exit code, and for some how
+many operations `pirkit-reduce` leaves.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from unittest import mock
+
+import numpy as np
+
+from pirkit import ops
+from pirkit.cli import opt
+from pirkit.cli import reduce as reduce_cli
+from pirkit.dialect.text import parse_mlir, print_mlir
+from pirkit.frontend.delta_reduce import size
+from pirkit.frontend.tracing import trace
+from pirkit.lowering import kernel_library, native_fused
+from pirkit.lowering.codegen.conv import blocked_conv
+from pirkit.lowering.codegen.emit import (
+    batch_compile,
+    emit_column_reduction,
+    emit_row_reduction,
+    emit_tile_reduction,
+    schedule,
+    tiled_nest_emit,
+    transpose_tile,
+)
+from pirkit.lowering.codegen.lower import scalar_ops
+from pirkit.lowering.codegen.math import piecewise_poly
+from pirkit.lowering.codegen.matmul import gemm, macrokernel, small_gemm
+from pirkit.lowering.codegen.scatter import scatter
+from pirkit.runtime.arena import Arena
+from pirkit.runtime.launch_fusion import PendingLaunch
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Plant:
+    """A bug: what is replaced by what, and a program whose numbers it spoils.
+
+    ``emitter`` is the file that the report has to name, ``op`` the kernel, if there is one, and
+    ``also`` other words.
+    """
+
+    emitter: str
+    op: str
+    owner: Any
+    name: str
+    change: Callable[[Any], Any]
+    function: Callable[..., Any]
+    shapes: tuple[tuple[int, ...], ...]
+    also: tuple[str, ...] = ()
+    pipeline: str = "@default"
+
+
+def short_mask(old: Any) -> Any:
+    """A mask of a tail without its last lane."""
+
+    def tail_mask(b: Any, lanes: int, count: Any) -> Any:
+        return old(b, lanes, count - 1 if isinstance(count, int) else b.plus(count, -1))
+
+    return tail_mask
+
+
+def subtracted(old: Any) -> Any:
+    return lambda how, element, dtype: old(how, element, dtype).replace("fadd", "fsub")
+
+
+def swapped(old: Any) -> Any:
+    def transposed(b: Any, given: Any) -> Any:
+        first, second, *others = old(b, given)
+        return [second, first, *others]
+
+    return transposed
+
+
+def too_large(old: Any) -> Any:
+    def exp(b: Any, x: Any) -> Any:
+        value, n = old(b, x)
+        return b.mul(value, 1.001), n
+
+    return exp
+
+
+def one_less(old: Any) -> Any:
+    return property(lambda self: max(1, old.fget(self) - 1))
+
+
+def too_few(old: Any) -> Any:
+    return lambda self, most, left: self.b.plus(old(self, most, left), -1)
+
+
+def doubled(old: Any) -> Any:
+    scale = old["scale"]
+
+    def wrong(node: Any, args: Any, dtypes: Any, lines: Any) -> Any:
+        twice = scale(node, args, dtypes, lines)
+        return lines.compute("add", [twice, twice], node.dtype)
+
+    return {**old, "scale": wrong}
+
+
+def in_place(old: Any) -> Any:
+    def overwrites(self: Any, kernel: Any) -> Any:
+        return {0: (0,)} if kernel.op == "pd_op.roll" else old(self, kernel)
+
+    return overwrites
+
+
+def at_zero(old: Any) -> Any:
+    def take(self: Any, nbytes: int) -> int:
+        old(self, nbytes)
+        return 0
+
+    return take
+
+
+def without_last(old: Any) -> Any:
+    def dos(self: Any) -> Iterator[Any]:
+        del self.members[1:]
+        yield from old(self)
+
+    return dos
+
+
+def dropped(old: Any) -> Any:
+    return lambda b, c, *others: None
+
+
+def attention(q: Any, k: Any, v: Any) -> Any:
+    return ops.matmul(ops.softmax(ops.matmul(q, k, transpose_y=True) * 0.25, -1), v)
+
+
+def conv(x: Any, w: Any) -> Any:
+    return ops.conv2d(x, w, [1, 1], [1, 1], "EXPLICIT", [1, 1], 1, "NCHW")
+
+
+def long(x: Any) -> Any:
+    """Many operations around one that is wrong."""
+    y = x
+    for _ in range(4):
+        y = ops.sin(y) * 0.5 + ops.cos(y)
+    y = ops.softmax(y, -1)
+    for _ in range(4):
+        y = ops.sqrt(ops.abs(y)) + y
+    return y
+
+
+def scattered(x: Any, at: Any, updates: Any) -> Any:
+    return ops.scatter_nd_add(ops.tanh(x) * 2.0, at, ops.sin(updates) + 1.0)
+
+
+def mirrored(x: Any) -> Any:
+    y = ops.tanh(x)
+    return y + ops.transpose(y, [1, 0])
+
+
+def rolled(x: Any) -> Any:
+    return ops.cumsum(ops.roll(ops.cumsum(x, 0), [1], [0]), 0)
+
+
+def cumulative(x: Any) -> Any:
+    a = ops.cumsum(x, 0)
+    b = ops.cumsum(a, 1)
+    return ops.cumsum(b, 0) + ops.cumsum(a, 0)
+
+
+C: Final = "pirkit/lowering/codegen/"
+PLANTS: Final = {
+    "row tail": Plant(C + "emit_row_reduction.py", "pir.map_expr", emit_row_reduction, "tail_mask", short_mask, long,
+        ((30, 77),),
+    ),
+    "flat tail": Plant(
+        C + "emit_column_reduction.py", "pir.map_expr", emit_column_reduction, "tail_mask", short_mask,
+        lambda x: ops.tanh(x) + 1.0, ((1003,),), ("strategy flat",),
+    ),
+    "column tail": Plant(
+        C + "emit_column_reduction.py", "pir.map_expr", emit_column_reduction, "tail_mask", short_mask,
+        lambda x: ops.sum(ops.tanh(x), 0), ((300, 77),), ("strategy columns",),
+    ),
+    "tile tail": Plant(
+        C + "emit_tile_reduction.py", "pir.map_expr", emit_tile_reduction, "tail_mask", short_mask,
+        lambda x: ops.sum(ops.tanh(x), 1), ((5, 6, 77),), ("strategy tiles",),
+    ),
+    "transposing tiles": Plant(
+        C + "tiled_nest_emit.py", "pir.map_expr", tiled_nest_emit, "tail_mask", short_mask, mirrored,
+        ((301, 301),),
+    ),
+    "transpose": Plant(
+        C + "emit_column_reduction.py", "pir.map_expr", transpose_tile, "transposed", swapped,
+        lambda x, y: ops.tanh(ops.transpose(x, [1, 0])) + y, ((256, 320), (320, 256)), ("transpose_tile.py",),
+    ),
+    "schedule": Plant(
+        C + "emit_column_reduction.py", "pir.map_expr", schedule.Schedule, "blocks", one_less,
+        lambda x: ops.tanh(x) + 1.0, ((40000,),), ("schedule or emitter",),
+    ),
+    "exp": Plant(
+        C + "emit_column_reduction.py", "pir.map_expr", piecewise_poly, "exp", too_large,
+        lambda x: ops.exp(x) + 1.0, ((2000,),), ("vecmath.py",),
+    ),
+    "lowering": Plant(
+        C + "emit_column_reduction.py", "pir.map_expr", scalar_ops, "_SPECIAL", doubled,
+        lambda x: ops.tanh(x) * 3.0, ((50,),), ("lowering of the MapExpr",),
+    ),
+    "matmul": Plant(
+        C + "gemm.py", "pd_op.matmul", gemm._Writer, "_least", too_few,
+        lambda x, y: ops.tanh(ops.matmul(x, y)), ((301, 400), (400, 310)),
+    ),
+    "small matmul": Plant(
+        C + "small_gemm.py", "pir.product", small_gemm, "tail_mask", short_mask,
+        lambda x, y: ops.matmul(ops.tanh(x) + 1.0, y), ((6, 10), (10, 7)),
+    ),
+    "attention": Plant(
+        C + "fused_row_blocks.py", "pir.rows", macrokernel, "tail_mask", short_mask, attention,
+        ((2, 3, 130, 24), (2, 3, 140, 24), (2, 3, 140, 17)),
+    ),
+    "convolution": Plant(
+        C + "blocked_conv.py", "pd_op.conv2d", blocked_conv, "accumulate", dropped, conv,
+        ((2, 16, 14, 14), (32, 16, 3, 3)),
+    ),
+    "scatter": Plant(
+        C + "scatter.py", "pir.map_expr", scatter, "_put_together", subtracted, scattered,
+        ((50, 8), (20, 1), (20, 8)), ("scatter (add)",),
+    ),
+    "in place": Plant(
+        "pirkit/runtime/kernels/numpy/", "pd_op.roll", kernel_library.KernelLibrary, "overwrites",
+        in_place, rolled, ((8, 5),), ("memory plan",),
+    ),
+    "aliasing": Plant(
+        "pirkit/runtime/kernels/numpy/", "pd_op.cumsum", Arena, "take", at_zero, cumulative,
+        ((8, 5),), ("has to stay as it is",), "",
+    ),
+    "joined launch": Plant(
+        "joined launch", "", PendingLaunch, "dos", without_last,
+        lambda x, y: ops.matmul(ops.tanh(x) + 1.0, y), ((6, 10), (10, 7)),
+        ("each instruction is right alone",),
+    ),
+}  # fmt: skip
+REDUCED: Final = ("row tail", "scatter", "in place")
+
+
+def program_of(plant: Plant) -> str:
+    given = [np.zeros(shape, np.float32) for shape in plant.shapes]
+    if plant.function is scattered:
+        given[1] = given[1].astype(np.int64)
+    return print_mlir(trace(plant.function, given).program.module)
+
+
+def forget_kernels() -> None:
+    """Empty the caches of this process."""
+    batch_compile._functions.clear()
+    batch_compile._pending.clear()
+    native_fused._nests.cache_clear()
+
+
+@contextlib.contextmanager
+def planted(plant: Plant) -> Iterator[None]:
+    """The bug is there inside, and no function that was compiled without it; none stays."""
+    forget_kernels()
+    old = getattr(plant.owner, plant.name)
+    no_disk = mock.patch.object(batch_compile, "user_cache", return_value=None)
+    with no_disk, mock.patch.object(plant.owner, plant.name, plant.change(old)):
+        try:
+            yield
+        finally:
+            forget_kernels()
+
+
+def printed(command: Callable[[], int], *arguments: str) -> tuple[int, str]:
+    out = io.StringIO()
+    with mock.patch.object(sys, "argv", ["pirkit", *arguments]), contextlib.redirect_stdout(out):
+        code = command()
+    return code, out.getvalue()
+
+
+def report(name: str, folder: Path) -> dict[str, Any]:
+    """What the tools say of a plant, and whether they find nothing without it."""
+    plant = PLANTS[name]
+    file = folder / "program.mlir"
+    file.write_text(program_of(plant))
+    flags = (str(file), "-p", plant.pipeline or "canonicalize", "--bisect")
+    found: dict[str, Any] = {"name": name}
+    with planted(plant):
+        found["code"], found["text"] = printed(opt.main, *flags)
+        if name in REDUCED:
+            _, text = printed(reduce_cli.main, str(file), *flags[1:3], "numbers")
+            found["size"] = size(parse_mlir(text))
+            found["before"] = size(parse_mlir(program_of(plant)))
+    found["sound"] = printed(opt.main, *flags)[0]
+    return found
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        for name in sys.argv[1:] or PLANTS:
+            print(json.dumps(report(name, Path(folder))), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,148 @@
+"""Bugs planted in the code generator and in the memory plan are found, and their kernels named."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pirkit
+from pirkit import ops
+from pirkit.diag.errors import RuntimeFault, UsageError
+from pirkit.frontend.compile import run_passes
+from pirkit.frontend.files import WRITERS, Program
+from pirkit.frontend.kernel_check import check_kernels, check_whole
+from pirkit.frontend.random_inputs import random_inputs
+from pirkit.frontend.tracing import trace
+from pirkit.lowering.native_ops import FUSED
+from pirkit.runtime.dtype import float32
+from tests.codegen.planted import PLANTS, REDUCED, planted, program_of
+from tests.execution import parsed
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def reports() -> dict[str, dict[str, Any]]:
+    """What the tools say of each bug, in a process that no other test shares caches with."""
+    environment = {**os.environ, "PIRKIT_NATIVE_CACHE": "off"}
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.codegen.planted"],
+        capture_output=True, text=True, env=environment, cwd=ROOT, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return {found["name"]: found for found in map(json.loads, done.stdout.splitlines())}
+
+
+@pytest.mark.parametrize("name", PLANTS)
+def test_bisect_names_the_kernel_and_its_emitter(
+    name: str, reports: dict[str, dict[str, Any]]
+) -> None:
+    plant, found = PLANTS[name], reports[name]
+    assert (found["code"], found["sound"]) == (3, 0)
+    assert "no pass breaks the program" in found["text"]
+    first = found["text"].split("\n    at ")[0]
+    assert not plant.op or f" = {plant.op}(" in first
+    named = f"emitted by {plant.emitter}" if plant.emitter.endswith(".py") else plant.emitter
+    assert named in first
+    for words in plant.also:
+        assert words in found["text"]
+
+
+@pytest.mark.parametrize("name", REDUCED)
+def test_reduce_keeps_the_wrong_kernel(name: str, reports: dict[str, dict[str, Any]]) -> None:
+    assert reports[name]["size"] < min(10, reports[name]["before"])
+
+
+def checked(function: Any, *given: Any) -> str:
+    program = run_passes(Program(trace(function, given).program.module), "@default")
+    report = check_kernels(program.main, "cpu")
+    assert not report
+    return "\n".join(report.lines())
+
+
+def test_right_kernels_pass() -> None:
+    def step(x: Any, w: Any) -> Any:
+        hidden = ops.dropout(ops.tanh(ops.matmul(x, w)), None, 0.5, False, "upscale_in_train", 0, 0)
+        return ops.softmax(ops.reshape(hidden, [5, 14]), -1)
+
+    given = np.ones((10, 6), np.float32), np.ones((6, 7), np.float32)
+    assert "kernels are right" in checked(step, *given)
+
+
+def test_a_wrong_whole_program_is_found() -> None:
+    program = Program(parsed(program_of(PLANTS["row tail"])))
+    assert check_whole(program, 0, {}) is None
+    with planted(PLANTS["row tail"]):
+        wrong = check_whole(program, 0, {})
+    assert "output `y0`" in str(wrong)
+
+
+def test_check_raises_for_a_wrong_kernel() -> None:
+    plant = PLANTS["lowering"]
+    program = run_passes(Program(parsed(program_of(plant))), "@default")
+    with planted(plant):
+        report = check_kernels(program.main, "cpu")
+    assert report.emitters == (plant.emitter,)
+    with pytest.raises(RuntimeFault, match="1 of 1 kernels are wrong") as raised:
+        report.require_right()
+    assert raised.value.code == "PK0909"
+
+
+@pytest.mark.parametrize("name", [n for n, p in PLANTS.items() if p.op == "pir.map_expr"])
+def test_loop_nests_are_interpreted(name: str) -> None:
+    program = Program(parsed(program_of(PLANTS[name])))
+    right = pirkit.compile(program, backend="reference")
+    inputs = random_inputs(right.plan.inputs, 0)
+    nested = pirkit.compile(program, fused="nest")
+    for output, found in nested.run(inputs).items():
+        np.testing.assert_allclose(found, right.run(inputs)[output], rtol=1e-5, atol=1e-5)
+    assert "nest" in {c.kernel.key.backend for c in nested.library.choices(FUSED, float32, {})}
+
+
+@pytest.mark.parametrize("fused", ["nest", "interpret"])
+def test_interpreters_run_fused_kernels(fused: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.random.default_rng(0).standard_normal((30, 77)).astype(np.float32)
+    program = Program(trace(lambda x: ops.softmax(ops.tanh(x), -1), (x,)).program.module)
+    right = pirkit.compile(program, backend="reference")(x0=x)["y0"]
+    with planted(PLANTS["row tail"]):
+        found = pirkit.compile(program, fused=fused)(x0=x)["y0"]
+        monkeypatch.setenv("PIRKIT_FUSED", fused)
+        again = pirkit.compile(program)(x0=x)["y0"]
+    np.testing.assert_allclose(found, right, rtol=1e-5)
+    np.testing.assert_array_equal(found, again)
+
+
+def test_an_unknown_interpreter_is_refused() -> None:
+    program = Program(trace(lambda x: x, (np.ones(2, np.float32),)).program.module)
+    with pytest.raises(UsageError, match="nothing called `llvm` runs fused kernels"):
+        pirkit.compile(program, fused="llvm")
+
+
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        ("nest", ["parallel for i0 in 30:", "t2 = reduce max t1", "store a5, t6"]),
+        (
+            "llvm",
+            [
+                "define void @pirkit_kernel",
+                "; $1 = pir.map_expr($0)",
+                "codegen/emit/emit_row_reduction.py",
+            ],
+        ),
+        ("asm", ["pirkit_kernel:", "# $1 = pir.map_expr($0)", "strategy rows"]),
+    ],
+)
+def test_each_stage_of_a_kernel_prints(target: str, words: list[str]) -> None:
+    x = np.ones((30, 77), np.float32)
+    program = Program(trace(lambda x: ops.softmax(ops.tanh(x), -1), (x,)).program.module)
+    text = WRITERS[target](run_passes(program, "@default").module)
+    for word in words:
+        assert word in text
