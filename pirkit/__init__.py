@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pirkit.frontend.compile import compile, run_passes
     from pirkit.frontend.eager import seed
     from pirkit.frontend.files import Program, load, save
-    from pirkit.frontend.native_program import CompiledProgram, compile_whole
+    from pirkit.frontend.native_program import compile_whole
     from pirkit.frontend.traced_value import where
     from pirkit.frontend.transforms import (
         grad,
@@ -43,7 +43,6 @@ _HOMES: Final = {
     "PirkitError": "pirkit.diag.errors",
     "Program": "pirkit.frontend.files",
     "Tensor": "pirkit.runtime.tensor.dense",
-    "CompiledProgram": "pirkit.frontend.native_program",
     "compile": "pirkit.frontend.compile",
     "compile_whole": "pirkit.frontend.native_program",
     "from_dlpack": "pirkit.runtime.tensor.creation",
@@ -65,7 +64,6 @@ _HOMES: Final = {
 }
 
 __all__ = [
-    "CompiledProgram",
     "DenseTensor",
     "Executable",
     "PirkitError",

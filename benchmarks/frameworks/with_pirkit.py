@@ -87,7 +87,7 @@ BOTH: dict[str, Callable[..., Any]] = {
 def compiled(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Callable[..., Any]:
     """A function of arrays: one native call where that is possible, else a plan of kernels."""
     traced = trace(function, arguments)
-    whole = pirkit.compile_whole(traced.program)
+    whole = pirkit.compile(traced.program, fast_math=True)
     if whole.native is not None:
         return whole.native
     executable = pirkit.compile(traced.program, pipeline=FUSED, threads=THREADS)

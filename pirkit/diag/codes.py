@@ -18,6 +18,7 @@ from pirkit.diag.errors import (
     InternalError,
     LimitError,
     MismatchError,
+    NotNativeError,
     ParseError,
     PassError,
     PirkitError,
@@ -88,6 +89,9 @@ _TITLES: Final[Mapping[type[PirkitError], Mapping[str, str]]] = {
     },
     DynamicShapeError: {
         "PK0406": "known only when the program runs",
+    },
+    NotNativeError: {
+        "PK0407": "not one native call",
     },
     ArtifactError: {
         "PK0500": "file refused",

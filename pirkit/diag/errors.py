@@ -95,6 +95,12 @@ class DynamicShapeError(UnsupportedError):
     default_code = "PK0406"
 
 
+class NotNativeError(UnsupportedError):
+    """A program that is not one native call, where that is required."""
+
+    default_code = "PK0407"
+
+
 class ArtifactError(InputError):
     """A file that is damaged, missing or of a foreign kind."""
 

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from pirkit.diag.errors import PassError, UsageError, VerifyError
+from pirkit.diag.errors import NotNativeError, PassError, UsageError, VerifyError
 from pirkit.diag.gc_pause import importing
-from pirkit.frontend.cached_plans import cached_plan, plan_key, store_plan
+from pirkit.frontend.compile_cache import Made, keep, kept, key_of
 from pirkit.frontend.files import Program
 from pirkit.lowering.kernel_library import KernelLibrary
 from pirkit.lowering.native_ops import FUSED_BY
 from pirkit.lowering.native_ops import NAME as NATIVE
 from pirkit.lowering.prim import default_pipeline, with_prim
 from pirkit.runtime.executor import Executable
-from pirkit.runtime.plan import Plan
+from pirkit.runtime.registry import CPU
+
+if TYPE_CHECKING:
+    from pirkit.frontend.native_compile import Form
 
 Array = np.ndarray[Any, Any]
 
@@ -59,33 +62,52 @@ def compile(
     prim_keep: Sequence[str] | None = None,
     certify: bool = False,
     fused: str | None = None,
+    require_native: bool = False,
+    fast_math: bool = False,
 ) -> Executable:
     """Lower a program to an executable: ``exe(**inputs)`` gives its outputs by name.
 
-    Without a ``pipeline`` it is `@default` on the CPU, where fused operators have native code, and
-    `@simplify` on other devices; ``pipeline=""`` binds the program as it is. ``params`` replaces
-    the program's own weights. ``cpu`` runs the kernels of the registry, ``reference`` the reference
-    rules of the op table, ``gpu`` cupy kernels; plug-ins add backends. Ops without a kernel on a
-    device run on the CPU, with one warning each, unless ``fallback=False``. One run may use
-    ``threads`` threads, by default those of the pool (``PIRKIT_NUM_THREADS``). ``prim`` takes
-    operators apart into primitives first, but for those in ``prim_keep``; by default the
-    environment decides (``PIRKIT_PRIM=1``, ``PIRKIT_PRIM_KEEP=softmax;gelu``). ``certify`` solves
-    the indices of each fused kernel again before each launch, and launches none that differs.
-    ``fused`` says what runs fused kernels on the CPU: ``native`` code, or to find a wrong number
-    the interpreter of their loop nests (``nest``) or of their MapExpr (``interpret``); by default
-    the environment decides (``PIRKIT_FUSED``). The plan is cached on disk for later processes (see
-    `compile_cache.py`).
+    Without a ``pipeline`` it is `@default` on the CPU, and every op that has a native form runs in
+    native code: the whole program as one call, or segments of it between library calls. On other
+    devices it is `@simplify`. A named pipeline runs as it is, and only fused kernels get native
+    code; ``pipeline=""`` binds the program as it is. ``require_native`` refuses a program that is
+    not one native call. ``fast_math`` decomposes every op and may factor common operands out of
+    sums, which suits small networks and their derivatives: results may differ for NaN, infinities
+    and overflow.
+
+    ``params`` replaces the program's own weights. ``cpu`` runs the kernels of the registry,
+    ``reference`` the reference rules of the op table, ``gpu`` cupy kernels; plug-ins add backends.
+    Ops without a kernel on a device run on the CPU, with one warning each, unless
+    ``fallback=False``. One run may use ``threads`` threads, by default those of the pool
+    (``PIRKIT_NUM_THREADS``). ``prim`` decomposes operators into primitives first, but for those in
+    ``prim_keep``; by default the environment decides (``PIRKIT_PRIM=1``,
+    ``PIRKIT_PRIM_KEEP=softmax;gelu``). ``certify`` solves the indices of each fused kernel again
+    before each launch, and launches none that differs. ``fused`` says what runs fused kernels on
+    the CPU: ``native`` code, or to find a wrong number the interpreter of their loop nests
+    (``nest``) or of their MapExpr (``interpret``); by default the environment decides
+    (``PIRKIT_FUSED``). The plan is cached on disk for later processes (see `compile_cache.py`).
 
     Raises UsageError for an unknown backend or ``fused``, UnsupportedError for an op without
-    a kernel and for a device that this machine does not have.
+    a kernel, for a device that this machine does not have, and (PK0407) for a program that is not
+    one native call where that is required.
     """
     library = KernelLibrary(backend, falls_back=fallback, certifies=certify, fused=_fused_by(fused))
     _ = library.device.xp
+    form: Form = "fast" if fast_math else "whole" if require_native else "segments"
+    is_plain = form == "segments" and pipeline is not None
+    if is_plain or backend != CPU or certify or library.fused != NATIVE:
+        form = "kernels"
     wanted = default_pipeline(backend) if pipeline is None else pipeline
-    pipeline = with_prim(wanted, prim, prim_keep)
+    made = _made(program, form, with_prim(wanted, prim, prim_keep), entry, library)
     weights = dict(program.params if params is None else params)
-    plan = _plan(program, pipeline, entry, library)
-    return Executable(plan, library, weights, seed, threads=threads)
+    exe = Executable(made[0], library, weights, seed, threads=threads, reasons=made[1])
+    if require_native and exe.native is None:
+        raise NotNativeError(
+            f"@{exe.plan.name} is not one native call",
+            notes=exe.reasons or (f"backend `{backend}`, or certified kernels, have no such call",),
+            help="leave `require_native` out: what has a native form is native code anyway",
+        )
+    return exe
 
 
 def _fused_by(fused: str | None) -> str:
@@ -102,16 +124,17 @@ def _fused_by(fused: str | None) -> str:
     return chosen
 
 
-def _plan(program: Program, pipeline: str, entry: str | None, library: KernelLibrary) -> Plan:
-    """The plan that is kept of a program, or a new one, which is kept then."""
-    key = plan_key(program, pipeline, entry, library)
-    plan = cached_plan(key) if key is not None else None
-    if plan is None:
+def _made(
+    program: Program, form: Form, pipeline: str, entry: str | None, library: KernelLibrary
+) -> Made:
+    """What is cached of a program, or what is compiled now, which is cached then."""
+    key = key_of(program, library, form, pipeline, entry)
+    made = kept(key) if key is not None else None
+    if made is None:
         with importing():
-            from pirkit.lowering.plan_writer import write_plan  # noqa: PLC0415  unless it is kept
+            from pirkit.frontend.native_compile import plan_with  # noqa: PLC0415  unless it is kept
 
-        lowered_from = run_passes(program, pipeline) if pipeline else program
-        plan = write_plan(lowered_from.entry(entry), library=library)
+        made = plan_with(form, program, pipeline, entry, library, run_passes)
         if key is not None:
-            store_plan(key, plan)
-    return plan
+            keep(key, made)
+    return made

@@ -1,4 +1,4 @@
-"""What is made of programs, cached on disk for later processes.
+"""The compile cache: plans that `compile` made of programs, cached on disk for later processes.
 
 What is kept holds as long as everything that has a say is the same: the program, pirkit's sources,
 the packages that are installed, the CPU, the limits. Where another package has added ops, rules,
@@ -11,6 +11,8 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from hashlib import blake2b
 from typing import Any, Final
@@ -22,10 +24,16 @@ from pirkit.diag.version import VERSION
 from pirkit.dialect.fingerprint import fingerprint_of
 from pirkit.dialect.opdef import load_plugins
 from pirkit.frontend.files import Program
+from pirkit.lowering.codegen.emit.batch_compile import LazyFunction, cached_function
+from pirkit.lowering.kernel_library import KernelLibrary
 from pirkit.runtime.native.cache import ObjectCache, user_cache
 from pirkit.runtime.native.pool import thread_count
+from pirkit.runtime.native.program import NativeProgram
+from pirkit.runtime.native.program_json import pack_program, unpack_program
 from pirkit.runtime.native.target import host, l3_bytes
-from pirkit.runtime.registry import KERNELS
+from pirkit.runtime.plan import SEGMENT, Call, Instruction, Plan
+from pirkit.runtime.plan_json import NotSerializableError, pack_plan, unpack_plan
+from pirkit.runtime.registry import CPU, KERNELS
 
 _KEY_BYTES: Final = 32
 _ARITHMETIC: Final = (
@@ -38,20 +46,25 @@ _TABLES: Final = "pirkit.passes.registry"
 """The module that knows all passes. What nobody has imported nobody has changed."""
 
 
-def cache_key(form: str, program: Program, *settings: object, places: bool = False) -> str | None:
-    """What decides about a form of a program; None where nothing is kept.
+Made = tuple[Plan, tuple[str, ...]]
+"""A plan, and why it is not one native call."""
 
-    ``places`` is for forms that tell where operations were written.
+
+def cache_key(program: Program, library: KernelLibrary, *settings: object) -> str | None:
+    """What decides about the plan of a program; None where nothing is kept.
+
+    Other devices and other tables of kernels may be anybody's.
     """
+    if library.backend != CPU or library.registry is not KERNELS:
+        return None
     load_plugins()
     _ = KERNELS.backends  # theirs, which other packages add to
     sources = SOURCES.known()
     if FOREIGN or not _own_passes() or sources is None or store() is None:
         return None
     parts = (
-        form,
-        fingerprint_of(program.module, places=places),
-        settings,
+        fingerprint_of(program.module, places=True),
+        (library.falls_back, *settings),
         (VERSION, sources, sys.version),
         _distributions(tuple(map(str, sys.path))),
         (host(), l3_bytes(), thread_count()),
@@ -61,18 +74,70 @@ def cache_key(form: str, program: Program, *settings: object, places: bool = Fal
     return blake2b(repr(parts).encode(), digest_size=_KEY_BYTES).hexdigest()
 
 
-def load_entry(key: str) -> Any:
-    """The plain data that were kept under a key; None where nobody keeps them."""
+def load_entry(key: str) -> Made | None:
+    """What was made under a key; None where nobody keeps it, or a part of it is gone."""
     held = store()
     data = held.get(key) if held else None
-    return from_bytes(data) if data is not None else None
+    entry: Any = from_bytes(data) if data is not None else None
+    try:
+        plan, reasons = unpack_plan(entry["plan"]), tuple(map(str, entry["reasons"]))
+        programs = [unpack_program(p, cached_function) for p in entry["programs"]]
+        return _with_programs(plan, programs), reasons
+    except (KeyError, TypeError, IndexError):
+        return None
 
 
-def save_entry(key: str, data: Any) -> None:
-    """Keep plain data under a key, unless others had a say in them."""
+def save_entry(key: str, made: Made) -> None:
+    """Keep a plan, unless others had a say in it or it holds what is no plain data."""
     held = store()
+    plan, reasons = made
+    programs: list[NativeProgram] = []
+    body = [_without_program(i, programs) for i in plan.body]
+    try:
+        data = {
+            "plan": pack_plan(replace(plan, body=tuple(body))),
+            "programs": [pack_program(p, _keys(p)) for p in programs],
+            "reasons": reasons,
+        }
+    except NotSerializableError:
+        return
     if held is not None and not FOREIGN and _own_passes():
         held.put(key, as_bytes(data))
+
+
+def _without_program(instruction: Instruction, programs: list[NativeProgram]) -> Instruction:
+    """A native segment with the number of its program instead of it; others as they are."""
+    if not isinstance(instruction, Call) or instruction.kernel != SEGMENT:
+        return instruction
+    programs.append(instruction.attrs["program"])
+    return replace(instruction, attrs={"program": len(programs) - 1})
+
+
+def _with_programs(plan: Plan | None, programs: Sequence[NativeProgram | None]) -> Plan:
+    """The inverse. Raises TypeError, KeyError or IndexError where something is missing."""
+    found = [program for program in programs if program is not None]
+    if plan is None or len(found) < len(programs):
+        raise TypeError("a part of an entry is gone")
+    body: list[Instruction] = []
+    for instruction in plan.body:
+        if isinstance(instruction, Call) and instruction.kernel == SEGMENT:
+            number: int = instruction.attrs["program"]
+            program = found[number]
+            counts = len(instruction.inputs), len(instruction.outputs)
+            if counts != (len(program.inputs), len(program.results)):
+                raise TypeError("a segment has other operands than its program")
+            attrs = {"program": program, "results": program.results}
+            instruction = replace(instruction, attrs=attrs)
+        body.append(instruction)
+    return replace(plan, body=tuple(body))
+
+
+def _keys(program: NativeProgram) -> list[str]:
+    functions = [step.function for step in program.steps]
+    keys = [f.key for f in functions if isinstance(f, LazyFunction)]
+    if len(keys) != len(functions):
+        raise NotSerializableError("a function that no cache has")
+    return keys
 
 
 def as_bytes(data: Any) -> bytes:

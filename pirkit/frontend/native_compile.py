@@ -1,33 +1,96 @@
-"""What `compile_whole` makes of a program that no cache has."""
+"""The plan of a program, with as much of it in native code as is asked for."""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Literal
 
 from pirkit.analysis.declared_types import mismatched_values
-from pirkit.frontend.compile import run_passes
+from pirkit.frontend.compile_cache import Made
 from pirkit.frontend.files import Program
+from pirkit.lowering.kernel_library import KernelLibrary
 from pirkit.lowering.plan_writer import write_plan
-from pirkit.lowering.whole_program.choose_form import JOINT, SEPARATE, batch_lane_form, kernel_form
-from pirkit.runtime.native.program import NativeProgram
+from pirkit.lowering.row_grouping import known_metas
+from pirkit.lowering.whole_program.choose_form import JOINT, SEPARATE, SINGLE, batch_lane_form
+from pirkit.lowering.whole_program.segments import Reason, plan_of, segmented
+from pirkit.runtime.executor import native_program
+from pirkit.runtime.plan import Plan
+
+Form = Literal["kernels", "segments", "whole", "fast"]
+"""What is to be native code: kernels of fused operators alone; segments of all operators that have
+a native form; all of the program if that is possible; the last with ``fast_math``."""
+RunPasses = Callable[[Program, str], Program]
 
 GRADIENTS: Final = "taylor,expand-gradients"
 """Passes that a recorded program needs before any other."""
 
+_DEFAULT: Final = "@default"
+_SIMPLIFY: Final = "@simplify"
+_MISSTATED: Final = "a value does not have the type that the program declares"
 
-def compile_native(program: Program, pipeline: str) -> tuple[NativeProgram | None, tuple[str, ...]]:
-    """One native function, or None, and why there is none of each kind that was tried.
 
-    Raises what `run_passes` raises.
-    """
-    decomposed = run_passes(program, ",".join(filter(None, (GRADIENTS, pipeline, SEPARATE))))
-    if mismatched_values(decomposed.entry(None).block):
-        return None, ("a value does not have the type that the program declares",)
-    found = batch_lane_form(write_plan(decomposed.entry(None)))
-    if not isinstance(found, str):
-        return found, ()
-    reason = f"points in lanes: {found}"
-    found = kernel_form(write_plan(run_passes(decomposed, JOINT).entry(None)))
-    if not isinstance(found, str):
-        return found, (reason,)
-    return None, (reason, f"kernels in order: {found}")
+def plan_with(
+    form: Form,
+    program: Program,
+    pipeline: str,
+    entry: str | None,
+    library: KernelLibrary,
+    run_passes: RunPasses,
+) -> Made:
+    """A plan, and why it is not one native call. Raises what ``run_passes`` raises."""
+    maker = _Maker(entry, library, run_passes)
+    if form == "kernels":
+        return maker.kernels(run_passes(program, pipeline) if pipeline else program), ()
+    if form == "fast":
+        made = maker.decomposed(program, pipeline, fast_math=True)
+        if native_program(made[0]) is not None:
+            return made
+        first = ",".join(filter(None, (GRADIENTS, pipeline)))
+        return maker.segments(run_passes(program, first))[0], made[1]
+    made = maker.segments(run_passes(program, pipeline))
+    if form == "segments" or native_program(made[0]) is not None:
+        return made
+    decomposed = maker.decomposed(program, pipeline, fast_math=False)
+    return made if native_program(decomposed[0]) is None else decomposed
+
+
+@dataclass(frozen=True)
+class _Maker:
+    """The ways from a program to a plan."""
+
+    entry: str | None
+    library: KernelLibrary
+    run_passes: RunPasses
+
+    def kernels(self, lowered: Program) -> Plan:
+        """Each call by itself."""
+        return write_plan(lowered.entry(self.entry), library=self.library)
+
+    def segmented(self, plan: Plan) -> tuple[Plan, tuple[Reason, ...]]:
+        """The same plan with native segments."""
+        stated = {p.slot: p.meta for p in (*plan.inputs, *plan.params)}
+        return segmented(plan, known_metas(plan, self.library, stated))
+
+    def segments(self, lowered: Program) -> Made:
+        """Native segments, for which operators that are in no kernel get one each."""
+        if mismatched_values(lowered.entry(self.entry).block):
+            return self.kernels(lowered), (_MISSTATED,)
+        single = self.kernels(self.run_passes(lowered, SINGLE))
+        plan, reasons = self.segmented(single)
+        plan = self.kernels(lowered) if plan is single else plan
+        return plan, tuple(map(str, reasons))
+
+    def decomposed(self, program: Program, pipeline: str, *, fast_math: bool) -> Made:
+        """All operators decomposed: points in lanes, or kernels in order."""
+        first = _SIMPLIFY if pipeline == _DEFAULT else pipeline
+        passes = ",".join(filter(None, (GRADIENTS, first, SEPARATE)))
+        lowered = self.run_passes(program, passes)
+        plan = self.kernels(lowered)
+        if mismatched_values(lowered.entry(self.entry).block):
+            return plan, (_MISSTATED,)
+        found = batch_lane_form(plan, fast_math)
+        if not isinstance(found, str):
+            return plan_of(plan, found), ()
+        plan, reasons = self.segmented(self.kernels(self.run_passes(lowered, JOINT)))
+        return plan, (f"points in lanes: {found}", *(f"kernels in order: {r}" for r in reasons))

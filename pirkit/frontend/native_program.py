@@ -1,105 +1,32 @@
-"""Programs that run as one piece of native code, with the interpreter where they cannot."""
+"""The former name of `compile` with native code of all of a program."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
-from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+import warnings
+from collections.abc import Mapping
+from typing import Any, Final
 
 import numpy as np
 
-from pirkit.diag.errors import RuntimeFault
-from pirkit.diag.gc_pause import importing
-from pirkit.diag.once import once
-from pirkit.frontend.cached_programs import load_entry, program_key, save_entry
+from pirkit.frontend.compile import compile
 from pirkit.frontend.files import Program
-from pirkit.runtime.native.program import NativeProgram
-
-if TYPE_CHECKING:
-    from pirkit.runtime.executor import Executable
-
-Array = np.ndarray[Any, Any]
+from pirkit.runtime.executor import Executable
 
 SIMPLIFY: Final = "@simplify"
-"""The passes that a program gets that names none, before it is decomposed."""
-
-
-@dataclass(eq=False)
-class CompiledProgram:
-    """A program that is one native call where it can be.
-
-    ``native`` is that call, None where there is none; then ``reasons`` say why, and ``executable``
-    runs the program instruction by instruction. Both are called with inputs by name.
-    """
-
-    program: Program
-    pipeline: str
-    params: dict[str, Array]
-    native: NativeProgram | None
-    reasons: tuple[str, ...]
-
-    def __post_init__(self) -> None:
-        self._executable = once(self._compiled)
-
-    @property
-    def executable(self) -> Executable:
-        """What runs the program where it is no single call; compiled when it is asked for."""
-        return self._executable()
-
-    def _compiled(self) -> Executable:
-        with importing():
-            from pirkit.frontend.compile import DEFAULT_PIPELINE, compile  # noqa: PLC0415  seldom
-            from pirkit.frontend.native_compile import GRADIENTS  # noqa: PLC0415
-
-        chosen = DEFAULT_PIPELINE if self.pipeline == SIMPLIFY else self.pipeline
-        pipeline = f"{GRADIENTS},{chosen}" if chosen else GRADIENTS
-        return compile(self.program, pipeline=pipeline, params=self.params)
-
-    def __call__(self, **inputs: Any) -> dict[str, Any]:
-        return self.run(inputs)
-
-    def run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """The outputs by name. Raises RuntimeFault as `Executable` does."""
-        native = self.native
-        if native is None:
-            return self.executable.run(inputs)
-        if inputs.keys() != self._names:
-            self._refuse(inputs)
-        names, results = native.names
-        given: Mapping[str, Any] = {**self.params, **inputs} if self.params else inputs
-        return dict(zip(results, native(*map(given.__getitem__, names)), strict=True))
-
-    @cached_property
-    def _names(self) -> Set[str]:
-        """The inputs of the native call that are no parameters."""
-        return frozenset(self.native.names[0] if self.native else ()) - self.params.keys()
-
-    def _refuse(self, inputs: Mapping[str, Any]) -> None:
-        self.executable.refuse_unknown(inputs)
-        names = self.native.names[0] if self.native else ()
-        missing = next(n for n in names if n in self._names and n not in inputs)
-        raise RuntimeFault(f"input {missing!r} is missing", code="PK0902")
 
 
 def compile_whole(
-    program: Program, *, pipeline: str = SIMPLIFY, params: Mapping[str, Array] | None = None
-) -> CompiledProgram:
-    """Compile a program into one native function, all of it or nothing.
-
-    ``pipeline`` runs first, then the operators are decomposed. Where that fails, the reasons are
-    told and the program runs as `compile` lets it. What is made of a program is cached on disk for
-    later processes (see `cached_programs.py`). Raises what `compile` raises.
-    """
-    weights = dict(program.params if params is None else params)
-    key = program_key(program, pipeline)
-    made = load_entry(key) if key is not None else None
-    if made is None:
-        with importing():
-            from pirkit.frontend.native_compile import compile_native  # noqa: PLC0415  unless it is kept
-
-        made = compile_native(program, pipeline)
-        if key is not None:
-            save_entry(key, made)
-    native, reasons = made
-    return CompiledProgram(program, pipeline, weights, native, reasons)
+    program: Program,
+    *,
+    pipeline: str = SIMPLIFY,
+    params: Mapping[str, np.ndarray[Any, Any]] | None = None,
+) -> Executable:
+    """The same as ``compile(program, fast_math=True)``; it goes with the next release."""
+    warnings.warn(
+        "compile_whole(program) is compile(program, fast_math=True) now; "
+        "compile(program, require_native=True) refuses what is not one native call",
+        DeprecationWarning,
+        stacklevel=2,
+    )
+    chosen = None if pipeline == SIMPLIFY else pipeline
+    return compile(program, pipeline=chosen, params=params, fast_math=True)

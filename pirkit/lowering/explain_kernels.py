@@ -46,7 +46,7 @@ def why_kernels(plan: Plan, library: KernelLibrary) -> str:
     lines = [f"kernels of @{plan.name} on `{library.backend}`, {layout.nbytes:,} bytes of memory"]
     lines += _nodes(layout.nodes, library, rewritten, _NativeCallNumbers())
     if library.device.name == CPU and library.backend != REFERENCE:
-        lines.append(f"as a whole (`compile_whole`): {explain(plan)}")
+        lines.append(f"as a whole (`fast_math`): {explain(plan)}")
     return "\n".join(lines) + "\n"
 
 

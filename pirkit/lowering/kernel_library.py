@@ -24,7 +24,7 @@ from pirkit.runtime.dtype import DType
 from pirkit.runtime.fallback import fallback
 from pirkit.runtime.library import Metas
 from pirkit.runtime.meta import Meta, is_addressable
-from pirkit.runtime.plan import Call, Plan
+from pirkit.runtime.plan import SEGMENT, Call, Plan
 from pirkit.runtime.registry import (
     ANY,
     CPU,
@@ -66,6 +66,8 @@ class KernelLibrary:
 
     def infer(self, op: str, inputs: Metas, attrs: Mapping[str, Any]) -> Metas:
         """Metas of the results; raises ConstraintError for a call that the op does not allow."""
+        if op == SEGMENT:
+            require(inputs == attrs["program"].inputs, "sizes", "they are others than compiled for")
         if op in REWRITTEN:
             return attrs["results"]
         definition = lookup(op)

@@ -6,6 +6,7 @@ from typing import Final
 
 from pirkit.diag.gc_pause import imported
 from pirkit.runtime.binding import Bind
+from pirkit.runtime.plan import SEGMENT
 from pirkit.runtime.registry import NATIVE
 
 NAME: Final = NATIVE
@@ -40,9 +41,10 @@ NATIVE_KERNELS: Final[dict[str, tuple[str, str]]] = {
         ("pirkit.lowering.native_matmul:bind_matmul", "a large matmul"),
     ),
     SMALL_GEMM: ("pirkit.lowering.gemm_kernel:bind_small_gemm", "a small matmul"),
+    SEGMENT: ("pirkit.lowering.native_segment:bind_segment", "native code of several calls"),
 }
 """What binds ops to native code, as module and function, and in words."""
-REWRITTEN: Final = frozenset({ROWS, SMALL_GEMM})
+REWRITTEN: Final = frozenset({ROWS, SMALL_GEMM, SEGMENT})
 """Those of them that are in no program: plans get them when their sizes are known."""
 
 

@@ -47,7 +47,7 @@ def grouped(plan: Plan, library: Library, bound_inputs: Mapping[int, Meta]) -> P
     kernels = {i.kernel for i in plan.body if isinstance(i, Call)}
     if MATMUL not in kernels:
         return plan
-    metas = _metas(plan, library, bound_inputs)
+    metas = known_metas(plan, library, bound_inputs)
     groups = {k: g for k, g in _groups(plan, metas).items() if _can_sink(plan, g)}
     calls = {k: _call(plan, group, metas) for k, group in groups.items()}
     grouped_calls = {k for group in groups.values() for k in group.members}
@@ -68,7 +68,7 @@ def grouped(plan: Plan, library: Library, bound_inputs: Mapping[int, Meta]) -> P
     return replace(plan, body=with_frees(tuple(body), live))
 
 
-def _metas(
+def known_metas(
     plan: Plan, library: Library, bound_inputs: Mapping[int, Meta]
 ) -> list[TensorMeta | None]:
     """What each slot has that one call writes, once; None where that is not known."""

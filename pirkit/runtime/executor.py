@@ -11,7 +11,7 @@ import difflib
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -20,11 +20,15 @@ from pirkit.diag.forks import renewed
 from pirkit.runtime.bind_inputs import bound_input
 from pirkit.runtime.library import Library
 from pirkit.runtime.meta import Meta
-from pirkit.runtime.plan import Plan
+from pirkit.runtime.native.cores import at_most
+from pirkit.runtime.plan import SEGMENT, Call, Plan
 from pirkit.runtime.session import Counters, Mode, Session
 from pirkit.runtime.sessions import Key, SessionPool
 from pirkit.runtime.tensor.allocator import no_memory
 from pirkit.runtime.trace import Trace
+
+if TYPE_CHECKING:
+    from pirkit.runtime.native.program import NativeProgram
 
 Array = np.ndarray[Any, Any]
 
@@ -53,6 +57,8 @@ class Executable:
     threads: int | None = None
     """Threads that one run may use, native code and BLAS included; None for those of the pool."""
     counters: Counters = field(default_factory=Counters)
+    reasons: tuple[str, ...] = ()
+    """Why the program is not one native call, as far as that was tried."""
 
     def __post_init__(self) -> None:
         self._lock = renewed(threading.Lock())
@@ -67,6 +73,8 @@ class Executable:
         self._written = [p for p in self._ports if p.name in written]
         self._checked: list[tuple[Any, Meta | None]] = [(None, None)] * len(self.plan.params)
         self._names = frozenset(p.name for p in self.plan.inputs)
+        self.native = native_program(self.plan)
+        """The native call that is all of the program; None where there are others."""
 
     def __call__(self, **inputs: Any) -> dict[str, Any]:
         return self.run(inputs)
@@ -109,6 +117,9 @@ class Executable:
         return self._outputs(session)
 
     def _run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        native = self.native
+        if native is not None:
+            return self._run_native(native, inputs)
         self.refuse_unknown(inputs)
         values, key = self._feed(inputs)
         session = self._sessions.take(key, self._mode)
@@ -128,6 +139,22 @@ class Executable:
         session.forget()
         self._sessions.give(key, session)
         return outputs
+
+    def _run_native(self, native: NativeProgram, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """One call. Native code itself checks the arrays; what it refuses is fed as elsewhere."""
+        self.refuse_unknown(inputs)
+        names, results = native.names
+        given: Mapping[str, Any] = {**self.params, **inputs} if self.plan.params else inputs
+        arrays = tuple(map(given.get, names))
+        if self.threads is None:
+            found = native.over(arrays, lambda: self._feed(inputs)[0])
+        else:
+            with at_most(self.threads):
+                found = native.over(arrays, lambda: self._feed(inputs)[0])
+        with self._lock:
+            self.runs += 1
+            self.counters.runs += 1
+        return dict(zip(results, found, strict=True))
 
     # --- feeding ---
 
@@ -177,6 +204,15 @@ class Executable:
         for port in self.plan.params:
             if port.name in self.updates:
                 self.params[port.name] = self.updates[port.name]
+
+
+def native_program(plan: Plan) -> NativeProgram | None:
+    """The native program that is all of a plan; None for a plan of other calls."""
+    if len(plan.body) != 1 or not isinstance(call := plan.body[0], Call) or plan.written:
+        return None
+    ports = tuple([p.slot for p in (*plan.inputs, *plan.params)])
+    is_all = call.inputs == ports and call.outputs == tuple([o.source for o in plan.outputs])
+    return call.attrs["program"] if is_all and call.kernel == SEGMENT else None
 
 
 def _each(value: Any, change: Callable[[Any], Any]) -> Any:

@@ -14,6 +14,12 @@ from typing import Any, Final
 from pirkit.diag.span import Span
 from pirkit.runtime.meta import Meta
 
+SEGMENT: Final = "pir.segment"
+"""The kernel of calls that are several calls of a program, in one piece of native code.
+
+Their attributes are the native program and the metas of its ``results``.
+"""
+
 Operand = int | tuple[int, ...] | None
 """A slot, the slots of a list, or None for an absent operand."""
 

@@ -93,7 +93,7 @@ def _read_body(data: Any) -> tuple[Instruction, ...]:
 def _pack_call(c: Call) -> list[Any]:
     attrs = {name: _value(value) for name, value in c.attrs.items()}
     host = [[h.name, h.source, h.kind] for h in c.host]
-    places = [c.frees, c.random, c.is_ordered, _span(c.span), c.origin, c.part_of]
+    places = [c.frees, c.random, c.is_ordered, pack_span(c.span), c.origin, c.part_of]
     return [c.kernel, c.inputs, c.outputs, attrs, host, *places]
 
 
@@ -110,46 +110,46 @@ def _read_call(
         frees=_numbers(frees),
         random=None if random is None else _number(random),
         is_ordered=_flag(is_ordered),
-        span=_read_span(span),
+        span=read_span(span),
         origin=tuple([_text(note) for note in origin]),
         part_of=_text(part_of),
     )
 
 
 def _pack_copy(c: Copy) -> list[Any]:
-    return [c.sources, c.targets, c.frees, _span(c.span)]
+    return [c.sources, c.targets, c.frees, pack_span(c.span)]
 
 
 def _read_copy(sources: Any, targets: Any, frees: Any, span: Any) -> Copy:
-    return Copy(_operands(sources), _operands(targets), _numbers(frees), _read_span(span))
+    return Copy(_operands(sources), _operands(targets), _numbers(frees), read_span(span))
 
 
 def _pack_if(i: If) -> list[Any]:
-    return [i.condition, _pack_body(i.then), _pack_body(i.orelse), i.frees, _span(i.span)]
+    return [i.condition, _pack_body(i.then), _pack_body(i.orelse), i.frees, pack_span(i.span)]
 
 
 def _read_if(condition: Any, then: Any, orelse: Any, frees: Any, span: Any) -> If:
     bodies = _read_body(then), _read_body(orelse)
-    return If(_number(condition), *bodies, _numbers(frees), _read_span(span))
+    return If(_number(condition), *bodies, _numbers(frees), read_span(span))
 
 
 def _pack_while(w: While) -> list[Any]:
-    return [w.condition, _pack_body(w.body), w.frees, _span(w.span)]
+    return [w.condition, _pack_body(w.body), w.frees, pack_span(w.span)]
 
 
 def _read_while(condition: Any, body: Any, frees: Any, span: Any) -> While:
-    return While(_number(condition), _read_body(body), _numbers(frees), _read_span(span))
+    return While(_number(condition), _read_body(body), _numbers(frees), read_span(span))
 
 
 def _pack_stack(s: Stack) -> list[Any]:
-    return [s.action, s.slot, s.inputs, s.outputs, s.frees, _span(s.span), s.numbers]
+    return [s.action, s.slot, s.inputs, s.outputs, s.frees, pack_span(s.span), s.numbers]
 
 
 def _read_stack(
     action: Any, slot: Any, inputs: Any, outputs: Any, frees: Any, span: Any, numbers: Any
 ) -> Stack:
     sides = _operands(inputs), _operands(outputs)
-    trailing = _numbers(frees), _read_span(span)
+    trailing = _numbers(frees), read_span(span)
     return Stack(_text(action), _number(slot), *sides, *trailing, _numbers(numbers))
 
 
@@ -258,11 +258,13 @@ def _read_tensor(data: Any) -> TensorMeta:
     return TensorMeta(_numbers(shape), BY_NAME[name])
 
 
-def _span(span: Span | None) -> list[Any] | None:
+def pack_span(span: Span | None) -> list[Any] | None:
+    """Where something was written, as plain data."""
     return None if span is None else [span.file, span.line, span.column, span.length]
 
 
-def _read_span(data: Any) -> Span | None:
+def read_span(data: Any) -> Span | None:
+    """The inverse of `pack_span`. Raises TypeError and ValueError for anything else."""
     if data is None:
         return None
     file, line, column, length = data

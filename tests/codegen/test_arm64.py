@@ -135,7 +135,7 @@ def programs() -> list[Any]:
         trace(attention, given).program,
         trace(with_gradients(attention), (normal(2, 131, 9, seed=7), *given)).program,
     ]
-    found: list[Any] = [pirkit.compile_whole(program).native for program in traced]
+    found: list[Any] = [pirkit.compile(program, fast_math=True).native for program in traced]
     found.append(batch_lane_program(graph(step, step_arguments(37, (1, 5, 7, 1)))))
     assert all(found)
     return found

@@ -15,7 +15,6 @@ from pirkit.dialect.map_expr.text import parse_kernel, print_kernel
 from pirkit.dialect.operation import PirOp
 from pirkit.frontend.compile import compile, run_passes
 from pirkit.frontend.files import Program
-from pirkit.frontend.native_program import compile_whole
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
 from tests.fusion.cases import Case
@@ -126,7 +125,7 @@ def test_a_kernel_rounds_what_operators_round(name: str, dtype: DType) -> None:
         "native": compile(program, pipeline=PARTS),
         "default": compile(program),
         "interpreter": compile(program, pipeline=PARTS, backend="reference"),
-        "whole": compile_whole(program),
+        "whole": compile(program, fast_math=True),
     }
     for way, run in ways.items():
         with np.errstate(all="ignore"):

@@ -13,10 +13,11 @@ from tests.threads.network import PARTS, write_network
 
 FORMS = {
     "one executable": "[lambda e=pirkit.compile(loaded()): run(e)]",
-    "one whole program": "[lambda e=pirkit.compile_whole(loaded()): run(e)]",
+    "one whole program": "[lambda e=pirkit.compile(loaded(), fast_math=True): run(e)]",
     "one split program": "[lambda s=load_step(): step(s)]",
     "several of each": """[
-        lambda: run(pirkit.compile(loaded())), lambda: run(pirkit.compile_whole(loaded())),
+        lambda: run(pirkit.compile(loaded())),
+        lambda: run(pirkit.compile(loaded(), fast_math=True)),
         lambda: step(load_step()), lambda: close(network(x).numpy(), want),
     ]""",
 }

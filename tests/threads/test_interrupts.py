@@ -38,7 +38,7 @@ class Interrupting:
 
 def all_forms():
     program = loaded()
-    compiled, whole = pirkit.compile(program), pirkit.compile_whole(program)
+    compiled, whole = pirkit.compile(program), pirkit.compile(program, fast_math=True)
     run(compiled)
     run(whole)
     step(pirkit.split.RunnableProgram(pirkit.split.forward_backward(program)))

@@ -11,8 +11,8 @@ import pytest
 
 import pirkit
 from pirkit import ops
-from pirkit.frontend.native_program import CompiledProgram
 from pirkit.frontend.tracing import trace
+from pirkit.runtime.executor import Executable
 from pirkit.runtime.native.program import NativeProgram
 
 Array = np.ndarray[Any, Any]
@@ -52,7 +52,7 @@ def with_gradients(function: Any) -> Any:
 def compared(function: Any, given: tuple[Array, ...], atol: float = 2e-5) -> NativeProgram:
     """The native program, which gives what the reference rules give."""
     program = trace(function, given).program
-    whole: CompiledProgram = pirkit.compile_whole(program)
+    whole: Executable = pirkit.compile(program, fast_math=True)
     assert whole.native is not None, whole.reasons
     wanted = reference(function, given)(*given)
     for made, right in zip(whole.native(*given), wanted, strict=True):

@@ -20,7 +20,7 @@ from pirkit.diag.limits import STRICT, use_limits
 from pirkit.diag.span import Span
 from pirkit.dialect.opdef import lookup, reference
 from pirkit.frontend import compile as compiling
-from pirkit.frontend import compile_cache
+from pirkit.frontend import compile_cache, native_compile
 from pirkit.frontend.files import Program, load, parse
 from pirkit.frontend.tracing import trace
 from pirkit.passes import registry
@@ -52,13 +52,13 @@ X = np.random.default_rng(3).standard_normal((24, 6)).astype("float32")
 def passes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Grows by a pipeline whenever a program is taken through passes."""
     seen: list[str] = []
-    run = compiling.run_passes
+    run = native_compile.plan_with
 
-    def noted(program: Program, pipeline: str) -> Program:
+    def noted(form: Any, program: Program, pipeline: str, *rest: Any) -> Any:
         seen.append(pipeline)
-        return run(program, pipeline)
+        return run(form, program, pipeline, *rest)
 
-    monkeypatch.setattr(compiling, "run_passes", noted)
+    monkeypatch.setattr(native_compile, "plan_with", noted)
     return seen
 
 
@@ -231,10 +231,11 @@ def test_what_differs_is_another_plan(
 
 def test_options_that_decide_about_no_plan_share_it(store: ObjectCache, passes: list[str]) -> None:
     made = program()
-    wanted = result(compiling.compile(made))
+    wanted = result(compiling.compile(made, pipeline="@default"))
     settings: tuple[dict[str, Any], ...] = ({"threads": 2}, {"seed": 5}, {"certify": True})
     for setting in settings:
-        np.testing.assert_array_equal(result(compiling.compile(made, **setting)), wanted)
+        exe = compiling.compile(made, pipeline="@default", **setting)
+        np.testing.assert_array_equal(result(exe), wanted)
     assert len(passes) == 1
 
 
@@ -308,18 +309,16 @@ def test_an_entry_that_says_nothing_is_absent(store: ObjectCache, passes: list[s
 def test_no_entry_of_a_plan_with_other_values(
     store: ObjectCache, passes: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from pirkit.lowering import plan_writer
-
-    write = plan_writer.write_plan
+    write = native_compile.write_plan
 
     def other(*given: Any, **named: Any) -> Plan:
         plan = write(*given, **named)
         body = [replace(i, attrs={"odd": object()}) for i in plan.body if isinstance(i, Call)]
         return replace(plan, body=tuple(body))
 
-    monkeypatch.setattr(plan_writer, "write_plan", other)
+    monkeypatch.setattr(native_compile, "write_plan", other)
     for _ in range(2):
-        compiling.compile(program())
+        compiling.compile(program(), pipeline="@default")
     assert len(passes) == 2
 
 

@@ -20,12 +20,14 @@ from pirkit.diag.limits import STRICT, use_limits
 from pirkit.diag.source_files import Sources
 from pirkit.dialect.fingerprint import fingerprint_of
 from pirkit.dialect.opdef import infer_meta, lookup, reference
-from pirkit.frontend import cached_programs, compile_cache, native_compile, native_program
+from pirkit.frontend import compile_cache, native_compile
+from pirkit.frontend.compile import DEFAULT_PIPELINE, compile
 from pirkit.frontend.files import Program, parse
-from pirkit.frontend.native_program import compile_whole
 from pirkit.frontend.tracing import trace
 from pirkit.lowering.codegen.emit import batch_compile
+from pirkit.lowering.kernel_library import KernelLibrary
 from pirkit.passes import registry
+from pirkit.runtime.executor import Executable
 from pirkit.runtime.native import target
 from pirkit.runtime.native.cache import ObjectCache
 from tests.whole_program.processes import printed_twice
@@ -41,26 +43,30 @@ def program(number: float = 2.0, rows: int = 24) -> Program:
 def passes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Grows by a name whenever a program is taken through the passes."""
     seen: list[str] = []
-    run = native_compile.native_compile
+    run = native_compile.plan_with
 
-    def noted(program: Program, pipeline: str) -> Any:
+    def noted(form: Any, program: Program, pipeline: str, *rest: Any) -> Any:
         seen.append(pipeline)
-        return run(program, pipeline)
+        return run(form, program, pipeline, *rest)
 
-    monkeypatch.setattr(native_compile, "native_compile", noted)
+    monkeypatch.setattr(native_compile, "plan_with", noted)
     return seen
 
 
-def result(made: native_program.CompiledProgram, x: Any = X) -> Any:
+def cache_key(made: Program, pipeline: str = DEFAULT_PIPELINE) -> str | None:
+    return compile_cache.cache_key(made, KernelLibrary(), "fast", pipeline, None)
+
+
+def result(made: Executable, x: Any = X) -> Any:
     return made(x0=x)["y0"]
 
 
 def test_a_second_compilation_takes_what_is_kept(
     store: ObjectCache, passes: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = compile_whole(program())
+    first = compile(program(), fast_math=True)
     monkeypatch.setattr(batch_compile, "_functions", {})
-    second = compile_whole(program())
+    second = compile(program(), fast_math=True)
     assert len(passes) == 1
     assert first.native is not None
     assert second.native is not None
@@ -75,7 +81,7 @@ def test_a_refusal_is_kept_with_its_reasons(store: ObjectCache, passes: list[str
     def sorted_(x: Any) -> Any:
         return ops.argsort(x)[1]
 
-    made = [compile_whole(trace(sorted_, (X,)).program) for _ in range(2)]
+    made = [compile(trace(sorted_, (X,)).program, fast_math=True) for _ in range(2)]
     assert len(passes) == 1
     assert made[0].native is None
     assert made[1].native is None
@@ -83,10 +89,17 @@ def test_a_refusal_is_kept_with_its_reasons(store: ObjectCache, passes: list[str
     np.testing.assert_array_equal(result(made[1]), np.argsort(X, -1))
 
 
+ADDED = """pir.program @main(%x "x0" : tensor<24x6xf32>) {
+  %w = pir.parameter() {parameter_name = "w"} : () -> tensor<6xf32>
+  %y = pd_op.add(%x, %w) : (tensor<24x6xf32>, tensor<6xf32>) -> tensor<24x6xf32>
+  pir.shadow_output(%y) {output_name = "y0"} : (tensor<24x6xf32>) -> ()
+}"""
+
+
 def test_weights_are_no_part_of_it(store: ObjectCache, passes: list[str]) -> None:
-    made = trace(lambda x, w: x + w, (X, X[0])).program
+    made = Program(parse(ADDED))
     for number in (1.0, 2.0):
-        held = compile_whole(made, params={"x1": np.full(6, number, np.float32)})
+        held = compile(made, params={"w": np.full(6, number, np.float32)}, fast_math=True)
         np.testing.assert_array_equal(result(held), X + np.float32(number))
     assert len(passes) == 1
 
@@ -94,7 +107,7 @@ def test_weights_are_no_part_of_it(store: ObjectCache, passes: list[str]) -> Non
 def test_programs_that_differ_have_keys_that_differ(store: ObjectCache) -> None:
     def keys(*others: Any) -> list[str | None]:
         made = [trace(f, (x,)).program for f, x in others]
-        return [cached_programs.program_key(p, "@simplify") for p in (program(), *made)]
+        return [cache_key(p) for p in (program(), *made)]
 
     found = keys(
         (lambda x: ops.softmax(ops.tanh(x) * 3.0 - x, -1), X),
@@ -156,7 +169,7 @@ def test_the_machine_and_the_limits_count(
     host = target.host()
 
     def key() -> str | None:
-        return cached_programs.program_key(made, "@simplify")
+        return cache_key(made)
 
     keys = [key(), key()]
     with use_limits(STRICT):
@@ -176,7 +189,7 @@ def test_the_machine_and_the_limits_count(
     with monkeypatch.context() as patch:
         patch.setattr(sys, "path", [*sys.path, os.path.dirname(np.__path__[0])] * 2)
         keys.append(key())
-    keys.append(cached_programs.program_key(made, ""))
+    keys.append(cache_key(made, ""))
     assert None not in keys
     assert len(set(keys)) == len(keys) - 1
 
@@ -184,9 +197,9 @@ def test_the_machine_and_the_limits_count(
 def test_nothing_is_kept_by_a_process_that_runs_older_files(
     store: ObjectCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert cached_programs.program_key(program(), "@simplify") is not None
+    assert cache_key(program()) is not None
     monkeypatch.setattr(compile_cache, "SOURCES", Sources(compile_cache.SOURCES.root, 0))
-    assert cached_programs.program_key(program(), "@simplify") is None
+    assert cache_key(program()) is None
 
 
 @pytest.mark.parametrize("value", ["objects", "off"])
@@ -197,7 +210,7 @@ def test_it_can_be_turned_off(
     if value == "off":
         monkeypatch.setattr(compile_cache, "user_cache", lambda: None)
     for _ in range(2):
-        compile_whole(program())
+        compile(program(), fast_math=True)
     assert len(passes) == 2
 
 
@@ -207,25 +220,25 @@ def test_nothing_is_kept_where_others_add_passes(
     for table in (registry.PASSES, registry.PIPELINES):
         with monkeypatch.context() as patch:
             patch.setitem(table, "theirs", next(iter(table.values())))
-            compile_whole(program(), pipeline="cse,dce")
+            compile(program(), pipeline="cse,dce", fast_math=True)
     assert len(passes) == 2
     for _ in range(2):
-        compile_whole(program(), pipeline="cse,dce")
+        compile(program(), pipeline="cse,dce", fast_math=True)
     assert len(passes) == 3
 
 
 def test_nothing_is_kept_where_others_add_rules(store: ObjectCache, passes: list[str]) -> None:
-    compile_whole(program())
+    compile(program(), fast_math=True)
     definition = lookup("pd_op.tanh")
     rule = reference.of(definition)
     reference(definition, override=True)(rule)
     assert plugin_additions.FOREIGN == {__name__}
-    compile_whole(program())
-    compile_whole(program(7.0))
+    compile(program(), fast_math=True)
+    compile(program(7.0), fast_math=True)
     plugin_additions.FOREIGN.clear()
-    compile_whole(program())
+    compile(program(), fast_math=True)
     assert len(passes) == 3
-    compile_whole(program(7.0))
+    compile(program(7.0), fast_math=True)
     assert len(passes) == 4
 
 
@@ -243,8 +256,9 @@ DAMAGE: dict[str, Any] = {
     "no JSON": b"{",
     "another kind": b"[]",
     "nothing": b"{}",
-    "no reasons": b'{"program": null}',
-    "an empty program": b'{"reasons": [], "program": {}}',
+    "no reasons": b'{"plan": null, "programs": []}',
+    "no plan": b'{"reasons": [], "plan": null, "programs": []}',
+    "an empty program": b'{"reasons": [], "plan": {}, "programs": [{}]}',
 }
 
 
@@ -252,15 +266,15 @@ DAMAGE: dict[str, Any] = {
 def test_an_entry_that_says_nothing_is_absent(
     name: str, store: ObjectCache, passes: list[str]
 ) -> None:
-    key = cached_programs.program_key(program(), "@simplify")
+    key = cache_key(program())
     assert key is not None
     store.put(key, DAMAGE[name])
-    wanted = result(compile_whole(program(), pipeline=""))
+    wanted = result(compile(program(), pipeline="", fast_math=True))
     passes.clear()
-    np.testing.assert_array_equal(result(compile_whole(program())), wanted)
-    assert passes == ["@simplify"]
-    compile_whole(program())
-    assert passes == ["@simplify"]
+    np.testing.assert_array_equal(result(compile(program(), fast_math=True)), wanted)
+    assert passes == ["@default"]
+    compile(program(), fast_math=True)
+    assert passes == ["@default"]
 
 
 def _entries(folder: Path) -> Iterator[Path]:
@@ -270,7 +284,7 @@ def _entries(folder: Path) -> Iterator[Path]:
 def test_entries_that_are_cut_or_lost_are_made_anew(
     store: ObjectCache, passes: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wanted = result(compile_whole(program()))
+    wanted = result(compile(program(), fast_math=True))
     count = len(list(_entries(store.folder)))
     assert count >= 2
     for number in range(count):
@@ -282,7 +296,7 @@ def test_entries_that_are_cut_or_lost_are_made_anew(
                 path.write_bytes(path.read_bytes()[:-1])
             monkeypatch.setattr(batch_compile, "_functions", {})
             passes.clear()
-            np.testing.assert_array_equal(result(compile_whole(program())), wanted)
+            np.testing.assert_array_equal(result(compile(program(), fast_math=True)), wanted)
             assert len(passes) == 1
             assert len(list(_entries(store.folder))) == count
 
@@ -290,23 +304,24 @@ def test_entries_that_are_cut_or_lost_are_made_anew(
 def test_numbers_that_do_not_hold_together_are_refused(
     store: ObjectCache, passes: list[str]
 ) -> None:
-    key = cached_programs.program_key(program(), "@simplify")
+    key = cache_key(program())
     assert key is not None
-    made = compile_whole(program())
+    made = compile(program(), fast_math=True)
     assert made.native is not None
     data = compile_cache.from_bytes(store.get(key) or b"")
     for name, value in (
-        ("steps", [[data["program"]["steps"][0][0], [0, 99]]]),
-        ("steps", [[data["program"]["steps"][0][0], [0]]]),
+        ("steps", [[data["programs"][0]["steps"][0][0], [0, 99]]]),
+        ("steps", [[data["programs"][0]["steps"][0][0], [0]]]),
         ("temporaries", [1 << 40]),
         ("inputs", [["float99", [1]]]),
         ("names", [["x0"]]),
         ("memory", "much"),
+        ("results", []),
     ):
-        other = {**data, "program": {**data["program"], name: value}}
+        other = {**data, "programs": [{**data["programs"][0], name: value}]}
         store.put(key, compile_cache.as_bytes(other))
         passes.clear()
-        compile_whole(program())
+        compile(program(), fast_math=True)
         assert len(passes) == 1, name
 
 
@@ -325,7 +340,7 @@ def step(x, w):
     return value, x - gx, w - gw
 
 x = np.linspace(-1, 1, 12, dtype=np.float32).reshape(4, 3)
-made = pirkit.compile_whole(trace(step, (x, x[:3])).program)
+made = pirkit.compile(trace(step, (x, x[:3])).program, fast_math=True)
 found = made(x0=x, x1=x[:3])
 print("passes" if "pirkit.passes.decompose" in sys.modules else "kept")
 print(*[found[f"y{i}"].tobytes().hex() for i in range(3)])

@@ -9,7 +9,7 @@ import pytest
 
 import pirkit
 from pirkit import ops
-from pirkit.diag.errors import ConstraintError
+from pirkit.diag.errors import RuntimeFault
 from pirkit.frontend.compile import run_passes
 from pirkit.frontend.files import Program
 from pirkit.frontend.tracing import trace
@@ -31,26 +31,27 @@ def given(places: Array) -> dict[str, Array]:
 
 
 def test_elements_that_are_no_places_are_an_error_of_the_call() -> None:
-    whole = pirkit.compile_whole(trace(embedded, (PLACES, TABLE)).program)
+    whole = pirkit.compile(trace(embedded, (PLACES, TABLE)).program, fast_math=True)
     assert whole.native is not None, whole.reasons
     for wrong in (7, -1):
         bad = PLACES.copy()
         bad[1, 1] = wrong
-        with pytest.raises(ConstraintError, match=r"an index does not lie in \[0, 7\)"):
+        with pytest.raises(RuntimeFault, match=r"an index does not lie in \[0, 7\)") as raised:
             whole.run(given(bad))
+        assert raised.value.code == "PK0901"
         (found,) = whole.run(given(PLACES)).values()
         np.testing.assert_allclose(found, np.tanh(TABLE[PLACES]), rtol=1e-5)
 
 
 def test_a_bound_call_is_refused_before_results_are_written() -> None:
-    native = pirkit.compile_whole(trace(embedded, (PLACES, TABLE)).program).native
+    native = pirkit.compile(trace(embedded, (PLACES, TABLE)).program, fast_math=True).native
     assert native is not None
     places, out = PLACES.copy(), np.empty((2, 3, 5), np.float32)
     run = native.bind([places, TABLE], [out])
     run()
     np.testing.assert_allclose(out, np.tanh(TABLE[PLACES]), rtol=1e-5)
     places[0, 0] = 9
-    with pytest.raises(ConstraintError):
+    with pytest.raises(RuntimeFault):
         run()
     places[0, 0] = 0
     run()
@@ -62,7 +63,7 @@ def test_gradients_of_embeddings_are_native() -> None:
         return pirkit.grad(lambda t: (embedded(places, t) ** 2).sum())(table)
 
     program = trace(slope, (PLACES, TABLE)).program
-    whole = pirkit.compile_whole(program)
+    whole = pirkit.compile(program, fast_math=True)
     assert whole.native is not None, whole.reasons
     y = np.tanh(TABLE[PLACES].astype(np.float64))
     wanted = np.zeros(TABLE.shape)
@@ -84,7 +85,7 @@ builtin.module {
 
 
 def test_constants_are_part_of_a_program() -> None:
-    whole = pirkit.compile_whole(Program(parsed(CONSTANT), {}, "<constant>"))
+    whole = pirkit.compile(Program(parsed(CONSTANT), {}, "<constant>"), fast_math=True)
     assert whole.native is not None, whole.reasons
     kept = [step.function for step in whole.native.steps]
     keys = [str(k) for k in range(len(kept))]
@@ -100,7 +101,7 @@ def test_constants_are_part_of_a_program() -> None:
 
 
 def test_marks_and_constants_outside_of_the_memory_are_refused() -> None:
-    native = pirkit.compile_whole(trace(embedded, (PLACES, TABLE)).program).native
+    native = pirkit.compile(trace(embedded, (PLACES, TABLE)).program, fast_math=True).native
     assert native is not None
     functions = [step.function for step in native.steps]
     data = pack_program(native, [str(k) for k in range(len(functions))])
@@ -130,5 +131,5 @@ builtin.module {
 """  # noqa: E501  as it is printed
     made = run_passes(Program(parsed(text), {}, "<own>"), pipeline)
     assert "assign_out_" not in str(made)
-    whole = pirkit.compile_whole(Program(parsed(text), {}, "<own>"))
+    whole = pirkit.compile(Program(parsed(text), {}, "<own>"), fast_math=True)
     assert whole.native is not None, whole.reasons

@@ -85,14 +85,14 @@ CASES: dict[str, tuple[Any, tuple[Array, ...]]] = {
 
 
 def whole_of(function: Callable[..., Any], given: tuple[Array, ...]) -> Any:
-    return pirkit.compile_whole(trace(function, given).program)
+    return pirkit.compile(trace(function, given).program, fast_math=True)
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_as_the_reference(name: str) -> None:
     function, given = CASES[name]
     program = trace(gradients(function), given).program
-    whole = pirkit.compile_whole(program)
+    whole = pirkit.compile(program, fast_math=True)
     assert whole.native is not None, whole.reasons
     exact = pirkit.compile(program, pipeline="taylor,expand-gradients", backend="reference")
     names = [p.name for p in exact.plan.inputs]
@@ -126,7 +126,7 @@ def test_a_step_of_training() -> None:
         return loss, gx, *(p[k] - g[k] * 0.1 for k in sorted(p))
 
     program = trace(step, (x, p, t)).program
-    whole = pirkit.compile_whole(program)
+    whole = pirkit.compile(program, fast_math=True)
     assert whole.native is not None, whole.reasons
     exact = pirkit.compile(program, pipeline="taylor,expand-gradients", backend="reference")
     leaves = (x, *(p[k] for k in sorted(p)), t)
@@ -225,7 +225,7 @@ def test_what_others_read_too_is_written() -> None:
 def test_why_a_convolution_is_not(function: Any, given: tuple[Array, ...], reason: str) -> None:
     whole = whole_of(function, given)
     assert whole.native is None
-    assert whole.reasons[-1].endswith(f"`pd_op.conv2d` has no native form: {reason}")
+    assert f"`pd_op.conv2d` has no native form: {reason}" in whole.reasons[-1]
 
 
 def test_what_memory_held_before_does_not_matter() -> None:

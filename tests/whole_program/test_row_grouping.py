@@ -117,9 +117,9 @@ def test_other_ways_to_run_have_no_groups() -> None:
         pirkit.compile(program, certify=True),
     ):
         assert rewritten(exe, given) is exe.plan
-    exe = pirkit.compile(program)
+    exe = pirkit.compile(program, pipeline="@default")
     (wanted,) = run(exe, given)
-    (threaded,) = run(pirkit.compile(program, threads=2), given)
+    (threaded,) = run(pirkit.compile(program, pipeline="@default", threads=2), given)
     np.testing.assert_allclose(threaded, wanted, rtol=1e-4, atol=2e-5)
     known = exe.trace(dict(zip(names_of(exe), given, strict=True)))
     assert [e.what for e in known.entries] == ["pd_op.matmul", "pir.map_expr", "pd_op.matmul"]
@@ -138,7 +138,7 @@ pir.program @main(%q "q" : tensor<2x?x24xf32>, %k "k" : tensor<2x?x24xf32>) {
 
 def test_open_sizes_are_grouped_for_each_size() -> None:
     program = Program(parsed(OPEN), {}, "test")
-    exe = pirkit.compile(program)
+    exe = pirkit.compile(program, pipeline="@default")
     exact = pirkit.compile(program, backend="reference")
     for rows, columns, groups in ((130, 140, 1), (200, 100, 1), (4, 3, 0), (0, 3, 0)):
         given = normal(2, rows, 24), normal(2, columns, 24, seed=1)
@@ -161,7 +161,7 @@ pir.program @main(%q "q" : tensor<2x130x24xf32>, %k "k" : tensor<2x140x24xf32>) 
 @pytest.mark.parametrize("behind", [1, 2, 3])
 def test_what_a_group_reads_is_not_written_before_it_runs(behind: int) -> None:
     """A call that writes an operand in place stands behind the first, second or third member."""
-    exe = pirkit.compile(Program(parsed(WRITES), {}, "test"))
+    exe = pirkit.compile(Program(parsed(WRITES), {}, "test"), pipeline="@default")
     given = normal(2, 130, 24), normal(2, 140, 24, seed=1)
     assert count(rewritten(exe, given)) == 1
     first = exe.plan.inputs[0].slot

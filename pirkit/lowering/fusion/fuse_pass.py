@@ -61,8 +61,8 @@ def plan_fusion(
     pairs, unknown_sizes = tuple(forced), set[PirOp]()
     while True:  # each time, ops or tiles are left out; there are none of them in most programs
         known = equations(block, unknown_sizes, storage, wrong)
-        if policy.profitable_only:
-            drop_non_native(known)
+        if policy.profitable_only or policy.native:
+            drop_non_native(known, policy.native)
         try:
             found = _planned(known, policy, pairs)
         except Untiled:
@@ -209,6 +209,7 @@ class FusePass(Pass):
     profitable_only: bool = option(
         False, "make only kernels that save something and have native code"
     )
+    native: bool = option(False, "make only kernels of known sizes that have native code")
     excess_precision: bool = option(False, "keep float32 between operators of half precision")
     forced: tuple[str, ...] = option((), "pairs `%a+%b` to put into one kernel at any cost")
 
@@ -239,6 +240,7 @@ class FusePass(Pass):
             horizontal=self.horizontal,
             excess=self.excess_precision,
             profitable_only=self.profitable_only,
+            native=self.native,
         )
 
     def _is_wanted(self, made: Generated) -> bool:

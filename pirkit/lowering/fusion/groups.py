@@ -41,6 +41,8 @@ class Policy:
     """Whether results of float16 and bfloat16 may stay in float32 inside of kernels."""
     profitable_only: bool = False
     """Whether ops and kernels that native code does not run, or that save nothing, are left out."""
+    native: bool = False
+    """Whether ops that native code does not run, or of unknown sizes, are left out."""
 
 
 DEFAULT: Final = Policy()

@@ -13,13 +13,22 @@ from pirkit.runtime.meta import TensorMeta
 COMPLEX = Opaque("complex numbers have no native code")
 
 
-def drop_non_native(found: Equations) -> None:
-    """Make ops opaque that have no native code."""
+OPEN = Opaque("its sizes are known only when the program runs")
+
+
+def drop_non_native(found: Equations, static: bool = False) -> None:
+    """Make ops opaque that have no native code, and if only ``static`` ones count those of unknown
+    sizes."""
     for op, unit in list(found.units.items()):
-        why = why_not(unit)
+        why = OPEN if static and _is_open(unit) else why_not(unit)
         if why is not None:
             found.opaque[op] = why
             del found.units[op]
+
+
+def _is_open(unit: Unit) -> bool:
+    metas = [meta_of(v.type) for v in (*unit.tensors, unit.result)]
+    return any(isinstance(m, TensorMeta) and not m.is_static for m in metas)
 
 
 def why_not(unit: Unit) -> Opaque | None:

@@ -45,9 +45,9 @@ class _FunctionText:
 class _ProgramEmitter:
     """The functions of a graph."""
 
-    def __init__(self, graph: Graph, target: Target) -> None:
+    def __init__(self, graph: Graph, target: Target, fast_math: bool = True) -> None:
         self.target = target
-        self.schedule: ProgramSchedule = schedule_of(graph)
+        self.schedule: ProgramSchedule = schedule_of(graph, fast_math)
         _refuse_columns(self.schedule)
         self.dtype = _float_of(self.schedule)
         self.lanes = max(2, target.vector_bits // (8 * self.dtype.itemsize))
@@ -133,9 +133,14 @@ class _ProgramEmitter:
                 w.reduce_all(item.first)
 
 
-def batch_lane_program(graph: Graph, target: Target | None = None) -> NativeProgram:
-    """The native program of a graph. Raises Refused for a graph that has none."""
-    program = _ProgramEmitter(graph, target or host())
+def batch_lane_program(
+    graph: Graph, target: Target | None = None, *, fast_math: bool = True
+) -> NativeProgram:
+    """The native program of a graph. Raises Refused for a graph that has none.
+
+    ``fast_math`` takes common factors out of sums (see `factor_common_matmuls.py`).
+    """
+    program = _ProgramEmitter(graph, target or host(), fast_math)
     operands = tuple(range(len(graph.inputs) + len(program.graph.outputs) + 1))
     steps = [
         ProgramStep(_function(function_text, program, len(operands)), operands)

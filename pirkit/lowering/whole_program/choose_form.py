@@ -14,20 +14,14 @@ SEPARATE: Final = "functionalize,decompose,constant-fold,absorb-attributes,canon
 """Passes before `batch_lane_program`: ops are decomposed, and pure."""
 JOINT: Final = "fuse{single=true}"
 """Passes after them, before `sequence_program`."""
+SINGLE: Final = "fuse{single=true,native=true}"
+"""What comes after `@default`, before segments: operations that are in no kernel get one."""
 
 
-def batch_lane_form(plan: Plan) -> NativeProgram | str:
+def batch_lane_form(plan: Plan, fast_math: bool) -> NativeProgram | str:
     """A program with points in lanes, or why there is none."""
     try:
-        return batch_lane_program(graph_of(plan))
-    except NotNativeError as reason:
-        return str(reason)
-
-
-def kernel_form(plan: Plan) -> NativeProgram | str:
-    """A program of fused kernels, or why there is none."""
-    try:
-        return sequence_program(plan)
+        return batch_lane_program(graph_of(plan), fast_math=fast_math)
     except NotNativeError as reason:
         return str(reason)
 
@@ -35,7 +29,7 @@ def kernel_form(plan: Plan) -> NativeProgram | str:
 def explain(plan: Plan) -> str:
     """What a plan would be as one native call as it stands, or why it is none.
 
-    `compile_whole` first takes the operations of a program apart, so it may have one where this
+    `compile` first gives a kernel to each operation that is in none, so it may have one where this
     plan has none. Nothing is compiled but nests.
     """
     try:

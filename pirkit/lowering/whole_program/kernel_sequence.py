@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import cast
+from typing import Final, cast
 
 from pirkit.dialect.kinds import CONVOLUTION, RESHAPE
 from pirkit.dialect.opdef import has_trait
@@ -74,9 +74,9 @@ class _SequenceBuilder:
         self.sizes[number] = nbytes
         return number
 
-    def mark(self, demand: DataAssertion) -> int:
+    def mark(self, call: Call, demand: DataAssertion) -> int:
         number = self.temporary(1)
-        self.assertions[number] = demand
+        self.assertions[number] = DataAssertion(demand.extent, call.kernel, call.span, call.origin)
         return number
 
     def meta(self, slot: int) -> TensorMeta:
@@ -114,12 +114,12 @@ class _SequenceBuilder:
             self.matmul(call)
         elif has_trait(call.kernel, CONVOLUTION):
             self.convolution(call)
-        elif not _renames(call):
+        elif not renames(call):
             self.constant(call)
 
     def alias(self, call: Call) -> None:
         out, source = call.outputs[0] if call.outputs else None, call.inputs[:1]
-        if _renames(call) and isinstance(out, int) and out != source[0]:
+        if renames(call) and isinstance(out, int) and out != source[0]:
             self.aliases[out] = self.buffer(cast(int, source[0]))
 
     def constant(self, call: Call) -> None:
@@ -161,7 +161,7 @@ class _SequenceBuilder:
                 if k < marks and k not in slot_operands:
                     meta = values[k - len(given)].meta
                     slot_operands[k] = self.temporary(meta.numel * meta.dtype.itemsize)
-            slot_operands |= {k: self.mark(d) for k, d in enumerate(nest.assertions, marks)}
+            slot_operands |= {k: self.mark(call, d) for k, d in enumerate(nest.assertions, marks)}
             if isinstance(nest.kernel, Scatter):
                 self.functions(native_scatter(nest.kernel), [slot_operands[k] for k in nest.arrays])
                 continue
@@ -207,38 +207,71 @@ def _stores(nest: Kernel) -> bool:
     return any(isinstance(s, Store | Accumulate | RuntimeAssert) for s in nest.statements())
 
 
-def _renames(call: Call) -> bool:
+def renames(call: Call) -> bool:
+    """Whether a call gives its operand another shape, which costs native code nothing."""
     return has_trait(call.kernel, RESHAPE) and isinstance(call.inputs[0], int)
+
+
+PLAN: Final = -1
+"""The number under which `attempted` says what is wrong with a plan and no instruction of it."""
 
 
 def sequence_program(plan: Plan) -> NativeProgram:
     """The native program of a plan. Raises Refused for a plan that has none."""
+    found = attempted(plan)
+    if isinstance(found, NativeProgram):
+        return found
+    raise NotNativeError(next(iter(found.values())))
+
+
+def attempted(plan: Plan) -> NativeProgram | dict[int, str]:
+    """The native program of a plan, or why there is none, by the numbers of its instructions."""
+    reasons: dict[int, str] = {}
     if plan.written:
-        raise NotNativeError(f"the program writes `{plan.written[0]}` in place: functionalize it")
+        reasons[PLAN] = f"the program writes `{plan.written[0]}` in place: functionalize it"
+    wrong = [o.name for o in plan.outputs if not isinstance(o.source, int)]
+    if wrong:
+        reasons.setdefault(PLAN, f"output `{wrong[0]}` is a list")
     made = _SequenceBuilder(plan)
+    try:
+        for port in (*plan.inputs, *plan.params):
+            made.meta(port.slot)
+    except NotNativeError as reason:
+        reasons.setdefault(PLAN, str(reason))
+    for number, instruction in enumerate(plan.body):
+        if isinstance(instruction, Call):
+            made.alias(instruction)
+        else:
+            reasons[number] = "the program branches or loops"
+    try:
+        groups = {} if reasons else find_row_groups(plan, made.meta, made.aliases)
+        members = {k for group in groups.values() for k in group.members}
+        made.transposed = {} if reasons else transposed_slots(plan, made.meta, members)
+    except NotNativeError:  # of a call, which the loop below finds
+        groups, members, made.transposed = {}, set[int](), {}
     read = {slot for i in plan.body if isinstance(i, Call) for slot in i.inputs}
-    for instruction in plan.body:
-        if not isinstance(instruction, Call):
-            raise NotNativeError("the program branches or loops")
-        made.alias(instruction)
-    groups = find_row_groups(plan, made.meta, made.aliases)
-    members = {k for group in groups.values() for k in group.members}
-    made.transposed = transposed_slots(plan, made.meta, members)
     results = frozenset(o.source for o in plan.outputs if isinstance(o.source, int))
     made.live_out = results - read - set(made.transposed.values())
     for number, instruction in enumerate(plan.body):
         if number in groups:
             made.rows(groups[number])
-        elif number not in members:
-            made.call(cast(Call, instruction))
+        elif number not in members and isinstance(instruction, Call):
+            try:
+                made.call(instruction)
+            except NotNativeError as reason:
+                reasons[number] = str(reason)
+    return reasons or _with_results(made)
+
+
+def _with_results(made: _SequenceBuilder) -> NativeProgram:
+    """Give each result a buffer of its own; those that are inputs or constants are copied."""
+    plan = made.plan
     ports = (*plan.inputs, *plan.params)
     made.outputs = [cast(int, o.source) for o in plan.outputs]
     bound = {p.slot for p in ports} | made.constants.keys()
     buffers: list[int] = []
     for output in plan.outputs:
-        if not isinstance(output.source, int):
-            raise NotNativeError(f"output `{output.name}` is a list")
-        source = made.buffer(output.source)
+        source = made.buffer(cast(int, output.source))
         if source in bound:
             source = made.copy(source, cast(TensorMeta, output.meta))
         bound.add(source)

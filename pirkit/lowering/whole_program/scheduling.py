@@ -90,9 +90,10 @@ class ProgramSchedule:
         return columns(self.graph, value)
 
 
-def schedule_of(graph: Graph) -> ProgramSchedule:
+def schedule_of(graph: Graph, fast_math: bool = True) -> ProgramSchedule:
     """Put a graph into stages. Raises Refused for one that has none."""
-    graph = without_common_factors(_without_views(graph))
+    graph = _without_views(graph)
+    graph = without_common_factors(graph) if fast_math else graph
     classes = AxisClasses(graph)
     groups = {name: BatchGroup(graph.metas[name[0]].shape[name[1]]) for name in classes.batch()}
     names = {v: classes.find((v, 0)) for v, meta in graph.metas.items() if meta.rank}

@@ -5,19 +5,34 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pirkit.diag.errors import ConstraintError, PirkitError, RuntimeFault
+from pirkit.diag.span import Span
 
 
 @dataclass(frozen=True, slots=True)
 class DataAssertion:
     """What data must keep to: numbers that say where to read lie in [0, extent).
 
-    Without an extent: integers that divide are not 0.
+    Without an extent: integers that divide are not 0. ``op``, ``span`` and ``origin`` say
+    which call of a native program demands it; a kernel by itself leaves that to its caller.
     """
 
     extent: int | None = None
+    op: str = ""
+    span: Span | None = None
+    origin: tuple[str, ...] = ()
 
     def error(self) -> PirkitError:
         """What the interpreter raises for data that do not."""
         if self.extent is None:
-            return RuntimeFault("integer division by zero")
-        return ConstraintError("bounds", f"an index does not lie in [0, {self.extent})")
+            found: PirkitError = RuntimeFault("integer division by zero")
+        else:
+            found = ConstraintError("bounds", f"an index does not lie in [0, {self.extent})")
+        if not self.op:
+            return found
+        broken = ("constraint bounds",) if self.extent is not None else ()
+        return RuntimeFault(
+            f"`{self.op}`: {found.message}",
+            code="PK0901",
+            span=self.span,
+            notes=(*broken, *self.origin),
+        )

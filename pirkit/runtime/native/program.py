@@ -69,7 +69,7 @@ class Content:
     content: bytes
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class NativeProgram:
     """Functions in order, over inputs, results and temporaries.
 
@@ -99,14 +99,23 @@ class NativeProgram:
         self.work = sum(s.function.code.work for s in self.steps)
         self._free: list[_Session] = []
 
+    def __repr__(self) -> str:
+        return f"<{self.summary}>"
+
     def __call__(self, *arrays: Array) -> tuple[Array, ...]:
         """The results of a call on arrays, in order."""
+        return self.over_cells(arrays, lambda: arrays)
+
+    def over_cells(
+        self, arrays: tuple[Any, ...], others: Callable[[], Sequence[Any]]
+    ) -> tuple[Array, ...]:
+        """The same; where an array is not as it should be, those of ``others`` are taken."""
         try:
             results = tuple([new_array(meta) for meta in self.results])
             session = self._session()
         except MemoryError as error:
             raise no_memory(error) from error
-        session.call(arrays, results)
+        session.call(arrays, results, others)
         self._free.append(session)
         return results
 
@@ -146,11 +155,8 @@ class _Session:
 
     def __init__(self, program: NativeProgram) -> None:
         self.program = program
-        self.arena, self.base = _lines(program.memory)
-        start = self.base - address_of(self.arena)
-        for part in program.contents:
-            first = start + part.offset
-            self.arena[first : first + len(part.content)] = np.frombuffer(part.content, np.uint8)
+        self.arena, start = filled_memory(program)
+        self.base = address_of(self.arena) + start
         first = start + program.flags
         self.flags = self.arena[first : first + len(program.demands)]
         self.flags[...] = 0
@@ -210,13 +216,18 @@ class _Session:
         self.records[first : first + len(RECORD)] = words
         self.owned += [block, scratch, step.function]
 
-    def call(self, arrays: tuple[Array, ...], results: tuple[Array, ...]) -> None:
+    def call(
+        self,
+        arrays: tuple[Any, ...],
+        results: tuple[Array, ...],
+        others: Callable[[], Sequence[Any]],
+    ) -> None:
         """One call; operands that are not as they should be are put right, or refused."""
         if self.uses_pool:
             self.attach_pool()
         known = self.is_known and len(arrays) == self.inputs
         if not known or self._call(self.header_address, arrays, results):
-            self._bind_and_call(arrays, results)
+            self._bind_and_call(others(), results)
         if len(self.flags):
             self.refuse()
 
@@ -227,7 +238,7 @@ class _Session:
             self.flags[...] = 0
             raise self.program.demands[first].error()
 
-    def _bind_and_call(self, arrays: Sequence[Array], results: Sequence[Array]) -> None:
+    def _bind_and_call(self, arrays: Sequence[Any], results: Sequence[Array]) -> None:
         operands = [
             *_checked_operands(self.program, arrays),
             *results,
@@ -294,6 +305,16 @@ def _lines(nbytes: int) -> tuple[Any, int]:
     """
     operands = plain_bytes(nbytes + _LINE)
     return operands, -(-address_of(operands) // _LINE) * _LINE
+
+
+def filled_memory(program: NativeProgram) -> tuple[Array, int]:
+    """Memory for one call at a time, with the constants in it, and where in it offsets begin."""
+    operands, base = _lines(program.memory)
+    start = base - address_of(operands)
+    for part in program.contents:
+        first = start + part.offset
+        operands[first : first + len(part.content)] = np.frombuffer(part.content, np.uint8)
+    return operands, start
 
 
 def _expected_metas(metas: Sequence[TensorMeta]) -> Any:

@@ -17,6 +17,7 @@ from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.native.data_assertions import DataAssertion
 from pirkit.runtime.native.function import NativeFunction
 from pirkit.runtime.native.program import Content, NativeProgram, ProgramStep
+from pirkit.runtime.plan_json import pack_span, read_span
 
 
 def pack_program(program: NativeProgram, keys: Sequence[str]) -> dict[str, Any]:
@@ -35,7 +36,7 @@ def pack_program(program: NativeProgram, keys: Sequence[str]) -> dict[str, Any]:
         "in_place": sorted(map(list, program.in_place)),
         "contents": [[c.offset, b64encode(compress(c.content)).decode()] for c in program.contents],
         "marks": program.flags,
-        "demands": [d.extent for d in program.demands],
+        "demands": [[d.extent, d.op, pack_span(d.span), d.origin] for d in program.demands],
     }
 
 
@@ -62,7 +63,7 @@ def unpack_program(
             frozenset((int(a), int(b)) for a, b in data["in_place"]),
             tuple([Content(int(at), decompress(b64decode(c))) for at, c in data["contents"]]),
             int(data["marks"]),
-            tuple([DataAssertion(None if n is None else int(n)) for n in data["demands"]]),
+            tuple([_read_demand(*fields) for fields in data["demands"]]),
         )
     except (KeyError, TypeError, ValueError, ZlibError):
         return None
@@ -82,6 +83,11 @@ def _is_consistent(program: NativeProgram) -> bool:
         and all(0 <= operand < count for operand in step.operands)
         for step in program.steps
     )
+
+
+def _read_demand(extent: Any, op: Any, span: Any, origin: Any) -> DataAssertion:
+    notes = tuple(map(str, origin))
+    return DataAssertion(None if extent is None else int(extent), str(op), read_span(span), notes)
 
 
 def _meta(meta: TensorMeta) -> list[Any]:

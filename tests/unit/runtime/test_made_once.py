@@ -82,7 +82,7 @@ pir.program @main(%x "x" : tensor<4x6xf32>, %w "w" : tensor<4x6xf32>) {
 
 
 def test_small_inputs_are_read_where_they_are() -> None:
-    exe = compile(Program(parsed(SMALL), {}, "test"))
+    exe = compile(Program(parsed(SMALL), {}, "test"), pipeline="@default")
     rng = np.random.default_rng(0)
     x, w = (rng.uniform(1, 2, (4, 6)).astype(np.float32) for _ in range(2))
     wanted = exe(x=x, w=w)["y"]
@@ -96,7 +96,7 @@ def test_small_inputs_are_read_where_they_are() -> None:
 
 
 def test_nobody_is_warned() -> None:
-    exe = compile(Program(parsed(SMALL), {}, "test"))
+    exe = compile(Program(parsed(SMALL), {}, "test"), pipeline="@default")
     bad = np.full((4, 6), -1, np.float32)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

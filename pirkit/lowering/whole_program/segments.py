@@ -1,0 +1,234 @@
+"""Partitions a plan into native segments and library calls.
+
+A segment is a set of calls that have native code and that can run together, with no library call in
+between that one of them needs and that needs another one: each is one native call over memory of
+its own. What stands between calls in the text does not matter, only what depends on what. Views and
+constants cost a native call nothing, so each segment has its own of those that it reads.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import cast
+
+from pirkit.diag.span import Span
+from pirkit.lowering.liveness import with_frees
+from pirkit.lowering.native_ops import FUSED
+from pirkit.lowering.whole_program.kernel_sequence import PLAN, attempted, renames, sequence_program
+from pirkit.lowering.whole_program.op_graph import NotNativeError
+from pirkit.runtime.meta import TensorMeta
+from pirkit.runtime.native.program import NativeProgram
+from pirkit.runtime.plan import (
+    SEGMENT,
+    Call,
+    Instruction,
+    Operand,
+    Output,
+    Plan,
+    Port,
+    instructions,
+    reads,
+    slots_of,
+    writes,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why calls of one kind have no native code, how many there are, and where the first one is."""
+
+    why: str
+    count: int = 1
+    span: Span | None = None
+
+    def __str__(self) -> str:
+        places = [f"{self.count} times"] if self.count > 1 else []
+        if self.span is not None:
+            places.append(f"first at {self.span}" if self.count > 1 else f"at {self.span}")
+        return f"{self.why} ({', '.join(places)})" if places else self.why
+
+
+def segmented(plan: Plan, metas: Sequence[TensorMeta | None]) -> tuple[Plan, tuple[Reason, ...]]:
+    """A plan of one native call, or one with native segments and why it is not one call.
+
+    ``metas`` are those that slots have whatever the inputs: a segment reads and writes only such,
+    where they are what the plan states.
+    """
+    found = attempted(plan)
+    if isinstance(found, NativeProgram):
+        return plan_of(plan, found), ()
+    refused = dict(found)
+    ports = (*plan.inputs, *plan.params)
+    known = {s for s, meta in enumerate(metas) if meta == plan.slots[s]}
+    known |= {p.slot for p in ports if isinstance(p.meta, TensorMeta) and p.meta.is_static}
+    while (parts := _Parts(plan, refused, known)).members:
+        try:
+            return parts.plan_of_segments(), tuple(_summed(plan, found))
+        except _NotTogether as reason:
+            refused |= dict.fromkeys(reason.numbers, str(reason))
+    return plan, tuple(_summed(plan, found))
+
+
+def plan_of(plan: Plan, program: NativeProgram) -> Plan:
+    """The plan whose one call is a native program, for the inputs and outputs of another plan."""
+    inputs = [p.slot for p in (*plan.inputs, *plan.params)]
+    outputs = range(len(plan.slots), len(plan.slots) + len(program.results))
+    made = [
+        replace(o, source=slot, meta=meta)
+        for o, slot, meta in zip(plan.outputs, outputs, program.results, strict=True)
+    ]
+    call = _call(program, inputs, outputs)
+    slots = (*plan.slots, *program.results)
+    return replace(plan, slots=slots, outputs=tuple(made), body=(call,))
+
+
+def _call(program: NativeProgram, inputs: Sequence[int], outputs: Sequence[int]) -> Call:
+    attrs = {"program": program, "results": program.results}
+    return Call(SEGMENT, tuple(inputs), tuple(outputs), attrs)
+
+
+def _summed(plan: Plan, reasons: Mapping[int, str]) -> Iterator[Reason]:
+    """Each reason once, in the order of the calls."""
+    count = Counter(reasons.values())
+    first: dict[str, int] = {}
+    for number, why in sorted(reasons.items()):
+        first.setdefault(why, number)
+    for why, number in first.items():
+        yield Reason(why, count[why], plan.body[number].span if number != PLAN else None)
+
+
+class _Parts:
+    """The calls of a plan that have native code (`members`), and what is between them."""
+
+    def __init__(self, plan: Plan, reasons: Collection[int], known: Collection[int]) -> None:
+        self.plan, body, self.known = plan, plan.body, known
+        count = Counter(s for i in instructions(body) for s in writes(i))
+        count.update(p.slot for p in (*plan.inputs, *plan.params))
+        self.once = {s for s, n in count.items() if n == 1}
+        """Slots that one instruction or the caller writes: variables have more than one writer."""
+        plain = [n for n, i in enumerate(body) if n not in reasons and self._is_plain(i)]
+        self.free = {n for n in plain if self._is_free(cast(Call, body[n]))}
+        """Views and constants: a segment has its own, others have them where they stand."""
+        self.members = set(plain) - self.free
+        self.writer = {s: n for n, i in enumerate(body) for s in writes(i) if s in self.once}
+        self.phases = self._phases()
+
+    def _is_plain(self, instruction: Instruction) -> bool:
+        if not isinstance(instruction, Call) or not self.once.issuperset(writes(instruction)):
+            return False
+        slots = [s for s in (*instruction.inputs, *instruction.outputs) if s is not None]
+        return all(isinstance(s, int) and s in self.known for s in slots)
+
+    def _is_free(self, call: Call) -> bool:
+        if call.kernel == FUSED:
+            return False
+        return (renames(call) and self.once.issuperset(reads(call))) or not any(reads(call))
+
+    def _phases(self) -> dict[int, int]:
+        """The phase of each instruction. In a phase the members run behind all others.
+
+        What writes variables runs behind all that stands before it, and before all behind it.
+        """
+        found: dict[int, int] = {}
+        least = 0
+        for number, instruction in enumerate(self.plan.body):
+            is_member, is_barrier = number in self.members, self._is_barrier(instruction)
+            needed = self._needed(number) if is_member else self._writers(instruction)
+            before = range(number) if is_barrier else needed
+            after = [found[k] + (k in self.members and not is_member) for k in before]
+            found[number] = max([least, *after])
+            least = found[number] if is_barrier else least
+        return found
+
+    def _is_barrier(self, instruction: Instruction) -> bool:
+        if not isinstance(instruction, Call) or instruction.is_ordered:
+            return True
+        return not self.once.issuperset(writes(instruction))
+
+    def _writers(self, instruction: Instruction) -> set[int]:
+        return {self.writer[s] for s in reads(instruction) if s in self.writer}
+
+    def _needed(self, number: int) -> set[int]:
+        """What a member waits for, but for views and constants that it can have for itself."""
+        found = self._writers(self.plan.body[number])
+        while free := found & self.free:
+            found -= free
+            found |= {w for k in free for w in self._writers(self.plan.body[k])}
+        return found
+
+    def plan_of_segments(self) -> Plan:
+        """The plan with a call for each segment. Raises _NotTogether."""
+        plan, body = self.plan, self.plan.body
+        segments: dict[int, _Segment] = {}
+        for phase in dict.fromkeys(self.phases[n] for n in sorted(self.members)):
+            members = [n for n in sorted(self.members) if self.phases[n] == phase]
+            segments[phase] = _Segment(plan, members, self._free_of(members))
+        ports = (*plan.inputs, *plan.params)
+        kept: list[Operand] = [*(p.slot for p in ports), *(o.source for o in plan.outputs)]
+        outside = self._outside(kept)
+        asked = {*outside, *(s for segment in segments.values() for s in segment.inputs)}
+        others = [n for n in self.phases if n not in self.members]
+        live = [n for n in others if n not in self.free or not outside.isdisjoint(writes(body[n]))]
+        made: list[tuple[int, int, Instruction]] = [(self.phases[n], n, body[n]) for n in live]
+        made += [(phase, len(body), segment.call(asked)) for phase, segment in segments.items()]
+        made.sort(key=lambda entry: entry[:2])
+        return replace(plan, body=with_frees(tuple([i for *_, i in made]), kept))
+
+    def _free_of(self, members: Sequence[int]) -> set[int]:
+        """The views and constants that members read, and those that these read."""
+        found, stack = set[int](), list(members)
+        while stack:
+            new = (self._writers(self.plan.body[stack.pop()]) & self.free) - found
+            found |= new
+            stack += new
+        return found
+
+    def _outside(self, kept: Sequence[Operand]) -> set[int]:
+        """Slots that are read by what is in no segment."""
+        found = set(slots_of(kept))
+        for number in reversed(range(len(self.plan.body))):
+            instruction = self.plan.body[number]
+            is_needed = number not in self.free or not found.isdisjoint(writes(instruction))
+            if number not in self.members and is_needed:
+                found.update(s for i in instructions((instruction,)) for s in reads(i))
+        return found
+
+
+class _NotTogether(Exception):
+    """Calls that have native code each, but not as one segment."""
+
+    def __init__(self, numbers: Collection[int], why: NotNativeError) -> None:
+        super().__init__(str(why))
+        self.numbers = numbers
+
+
+class _Segment:
+    """Members that become one call, with the views and constants that they read."""
+
+    def __init__(self, plan: Plan, members: Sequence[int], free: Collection[int]) -> None:
+        self.plan, self.members = plan, members
+        self.body = [cast(Call, plan.body[n]) for n in sorted({*members, *free})]
+        made = {s for call in self.body for s in writes(call)}
+        read = dict.fromkeys(s for call in self.body for s in reads(call))
+        self.inputs = [s for s in read if s not in made]
+
+    def call(self, asked: Collection[int]) -> Call:
+        """The native call. Raises _NotTogether."""
+        body, slots = self.plan.body, self.plan.slots
+        outputs = [s for n in self.members for s in writes(body[n]) if s in asked]
+        part = replace(
+            self.plan,
+            inputs=tuple([Port(f"${s}", s, slots[s]) for s in self.inputs]),
+            params=(),
+            outputs=tuple([Output(f"${s}", s, slots[s]) for s in outputs]),
+            body=tuple(self.body),
+            written=(),
+        )
+        try:
+            program = sequence_program(part)
+        except NotNativeError as reason:
+            raise _NotTogether(self.members, reason) from reason
+        first = cast(Call, body[self.members[0]])
+        return replace(_call(program, self.inputs, outputs), span=first.span, origin=first.origin)
