@@ -18,9 +18,15 @@ from pirkit.diag.version import VERSION as __version__
 if TYPE_CHECKING:
     from pirkit import ops, split
     from pirkit.diag.errors import PirkitError
+    from pirkit.frontend import tree
     from pirkit.frontend.compile import compile, run_passes
+    from pirkit.frontend.control_flow import cond, fori_loop, scan, while_loop
+    from pirkit.frontend.custom_rules import custom_jvp, custom_vjp, stop_gradient
+    from pirkit.frontend.derivative_products import hvp, laplacian, linearize
     from pirkit.frontend.eager import seed
     from pirkit.frontend.files import Program, load, save
+    from pirkit.frontend.function_programs import trace
+    from pirkit.frontend.jit import jit
     from pirkit.frontend.native_program import compile_whole
     from pirkit.frontend.traced_value import where
     from pirkit.frontend.transforms import (
@@ -33,6 +39,7 @@ if TYPE_CHECKING:
         value_and_grad,
         vjp,
     )
+    from pirkit.frontend.vmap import vmap
     from pirkit.runtime.executor import Executable
     from pirkit.runtime.tensor.creation import from_dlpack, from_numpy, tensor
     from pirkit.runtime.tensor.dense import DenseTensor, Tensor
@@ -45,22 +52,41 @@ _HOMES: Final = {
     "Tensor": "pirkit.runtime.tensor.dense",
     "compile": "pirkit.frontend.compile",
     "compile_whole": "pirkit.frontend.native_program",
+    "cond": "pirkit.frontend.control_flow",
+    "custom_jvp": "pirkit.frontend.custom_rules",
+    "custom_vjp": "pirkit.frontend.custom_rules",
+    "fori_loop": "pirkit.frontend.control_flow",
     "from_dlpack": "pirkit.runtime.tensor.creation",
     "from_numpy": "pirkit.runtime.tensor.creation",
     "grad": "pirkit.frontend.transforms",
     "hessian": "pirkit.frontend.transforms",
+    "hvp": "pirkit.frontend.derivative_products",
     "jacfwd": "pirkit.frontend.transforms",
     "jacrev": "pirkit.frontend.transforms",
     "jet": "pirkit.frontend.transforms",
+    "jit": "pirkit.frontend.jit",
     "jvp": "pirkit.frontend.transforms",
+    "laplacian": "pirkit.frontend.derivative_products",
+    "linearize": "pirkit.frontend.derivative_products",
     "load": "pirkit.frontend.files",
     "run_passes": "pirkit.frontend.compile",
     "save": "pirkit.frontend.files",
+    "scan": "pirkit.frontend.control_flow",
     "seed": "pirkit.frontend.eager",
+    "stop_gradient": "pirkit.frontend.custom_rules",
     "tensor": "pirkit.runtime.tensor.creation",
+    "trace": "pirkit.frontend.function_programs",
     "value_and_grad": "pirkit.frontend.transforms",
     "vjp": "pirkit.frontend.transforms",
+    "vmap": "pirkit.frontend.vmap",
     "where": "pirkit.frontend.traced_value",
+    "while_loop": "pirkit.frontend.control_flow",
+}
+
+_MODULES: Final = {
+    "ops": "pirkit.ops",
+    "split": "pirkit.split",
+    "tree": "pirkit.frontend.tree",
 }
 
 __all__ = [
@@ -72,30 +98,44 @@ __all__ = [
     "__version__",
     "compile",
     "compile_whole",
+    "cond",
+    "custom_jvp",
+    "custom_vjp",
+    "fori_loop",
     "from_dlpack",
     "from_numpy",
     "grad",
     "hessian",
+    "hvp",
     "jacfwd",
     "jacrev",
     "jet",
+    "jit",
     "jvp",
+    "laplacian",
+    "linearize",
     "load",
     "ops",
     "run_passes",
     "save",
+    "scan",
     "seed",
     "split",
+    "stop_gradient",
     "tensor",
+    "trace",
+    "tree",
     "value_and_grad",
     "vjp",
+    "vmap",
     "where",
+    "while_loop",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("ops", "split"):
-        return imported(f"pirkit.{name}")
+    if name in _MODULES:
+        return imported(_MODULES[name])
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'pirkit' has no attribute {name!r}")

@@ -64,6 +64,12 @@ def imported_modules(tree: ast.AST) -> Iterator[str]:
             yield node.module.partition(".")[0]
 
 
+WRITES_CODE = {
+    "pirkit/frontend/generated_code.py": "functions for one structure of arguments, of `jit`",
+}
+"""Files that may turn text into code, and what they make of it."""
+
+
 @pytest.mark.parametrize("path", SOURCES, ids=relative)
 def test_nothing_from_a_file_can_become_code(path: Path) -> None:
     tree = ast.parse(path.read_text(encoding="utf-8"))
@@ -71,7 +77,8 @@ def test_nothing_from_a_file_can_become_code(path: Path) -> None:
     assert not (UNSAFE_MODULES - excused) & set(imported_modules(tree))
     for call in calls(tree):
         if isinstance(call.func, ast.Name):
-            assert call.func.id not in UNSAFE_CALLS, f"line {call.lineno}"
+            is_unsafe = call.func.id in UNSAFE_CALLS and relative(path) not in WRITES_CODE
+            assert not is_unsafe, f"line {call.lineno}"
         for keyword in call.keywords:
             if keyword.arg == "allow_pickle":
                 allowed = keyword.value
@@ -137,6 +144,8 @@ RULES_OF_THEIR_OWN = {
     "pirkit/lowering/codegen/ir/loopnest.py": "the names of its own reductions",
     "pirkit/lowering/whole_program/axis_classes.py": "what its table adds to that of native code",
     "pirkit/runtime/tensor/array_api.py": "the names of the array API",
+    "pirkit/__init__.py": "the names that users see",
+    "pirkit/frontend/known_values.py": "the two ops that ask for derivatives",
 }
 """Files that list names which are names of ops, too, and what they stand for there."""
 

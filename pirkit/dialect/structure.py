@@ -467,3 +467,29 @@ def _(*values: Meta, targets: int, given: tuple[int, ...], order: int) -> tuple[
     for value, derivative in zip(owners, values[start:], strict=True):
         require(value == derivative, "C2", f"the derivative of a {value} is a {derivative}")
     return tuple([v for v in values[:targets] for _ in range(order)])
+
+
+@op
+class CustomDerivative:
+    """Values with a derivative that the user wrote, recorded beside them.
+
+    `values` are `outputs` results of a function, its `inputs`, then what the rule was recorded
+    from and what it gives. In reverse mode (`forward = false`) that is one stand-in for the
+    cotangent of each output, and a cotangent for each input; in forward mode one stand-in for the
+    tangent of each input, and a tangent for each output. The results are the outputs. The pass
+    `expand-gradients` puts real cotangents in place of the stand-ins, and removes the op at the
+    end.
+
+    C1: there are as many values as `outputs` and `inputs` say, twice.
+    """
+
+    name = "pir.custom_derivative"
+    signature = "*values ; outputs: i32, inputs: i32, forward: bool -> *outs"
+
+
+@infer_meta(CustomDerivative)
+def _(*values: Meta, outputs: int, inputs: int, forward: bool) -> tuple[Meta, ...]:
+    del forward
+    count = 2 * (outputs + inputs)
+    require(len(values) == count, "C1", f"{len(values)} values, expected {count}")
+    return values[:outputs]

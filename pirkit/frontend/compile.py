@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -49,8 +50,8 @@ def run_passes(program: Program, pipeline: str, **instrumentation: Any) -> Progr
 
 
 def compile(
-    program: Program,
-    *,
+    program: Program | Callable[..., Any],
+    *examples: Any,
     backend: str = "cpu",
     pipeline: str | None = None,
     params: Mapping[str, Array] | None = None,
@@ -66,6 +67,9 @@ def compile(
     fast_math: bool = False,
 ) -> Executable:
     """Lower a program to an executable: ``exe(**inputs)`` gives its outputs by name.
+
+    A function is traced with the ``examples`` first (see `pirkit.trace`): its inputs are called
+    like its parameters. To call it as before, take `pirkit.jit`.
 
     Without a ``pipeline`` it is `@default` on the CPU, and every op that has a native form runs in
     native code: the whole program as one call, or segments of it between library calls. On other
@@ -87,10 +91,11 @@ def compile(
     (``nest``) or of their MapExpr (``interpret``); by default the environment decides
     (``PIRKIT_FUSED``). The plan is cached on disk for later processes (see `compile_cache.py`).
 
-    Raises UsageError for an unknown backend or ``fused``, UnsupportedError for an op without
-    a kernel, for a device that this machine does not have, and (PK0407) for a program that is not
-    one native call where that is required.
+    Raises UsageError for an unknown backend or ``fused`` and for what is no program,
+    UnsupportedError for an op without a kernel, for a device that this machine does not have, and
+    (PK0407) for a program that is not one native call where that is required.
     """
+    program = _as_program(program, examples)
     library = KernelLibrary(backend, falls_back=fallback, certifies=certify, fused=_fused_by(fused))
     _ = library.device.xp
     form: Form = "fast" if fast_math else "whole" if require_native else "segments"
@@ -122,6 +127,41 @@ def _fused_by(fused: str | None) -> str:
             help=f"`fused` and PIRKIT_FUSED are one of {names}",
         )
     return chosen
+
+
+def _as_program(given: Any, examples: Sequence[Any]) -> Program:
+    """A program as it is, a function traced. Raises UsageError for everything else."""
+    if isinstance(given, Program) and not examples:
+        return given
+    if callable(given):
+        with importing():
+            from pirkit.frontend.function_programs import trace  # noqa: PLC0415  it compiles parts
+
+        needed = _required(given)
+        if len(examples) < needed:
+            raise UsageError(
+                f"`compile` of a function needs an example of each argument: {needed}, not"
+                f" {len(examples)}",
+                code="PK0701",
+                help="`pirkit.compile(f, x)`; only shapes and element types of `x` matter",
+            )
+        return trace(given, *examples)
+    if isinstance(given, Program):
+        problem, help = "a program takes no examples", "give inputs to the executable: `exe(x=x)`"
+    else:
+        problem = f"`compile` takes a program or a function, not a {type(given).__name__}"
+        help = "`pirkit.load(path)` reads a program from a file"
+    raise UsageError(problem, code="PK0701", help=help)
+
+
+def _required(function: Callable[..., Any]) -> int:
+    """How many arguments a function cannot be called without."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return 0
+    plain = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return sum(p.kind in plain and p.default is p.empty for p in parameters)
 
 
 def _made(

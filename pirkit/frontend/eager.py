@@ -18,6 +18,7 @@ import numpy as np
 from pirkit.diag.errors import ConstraintError, RuntimeFault, UnsupportedError
 from pirkit.dialect.kinds import COPY
 from pirkit.dialect.opdef import RANDOM, OpDef
+from pirkit.frontend.active_trace import ACTIVE
 from pirkit.frontend.calls import Arguments, sort_arguments
 from pirkit.frontend.signatures import signature_of
 from pirkit.lowering.kernel_library import KernelLibrary
@@ -72,6 +73,7 @@ class EagerOp:
         self.__name__ = self.__qualname__ = definition.name.rpartition(".")[2]
         self.__doc__ = f"{definition.doc}\n\nSignature: {definition.signature_text}"
         self._calls = _Calls()
+        self._draws = definition.effects == RANDOM
 
     @property
     def __signature__(self) -> Signature:
@@ -79,6 +81,8 @@ class EagerOp:
         return signature_of(self.definition)
 
     def __call__(self, *args: Any, **keywords: Any) -> Result:
+        if self._draws and (records := ACTIVE.get()) is not None:
+            return records.call(self.definition, args, keywords)
         key: list[Any] = [
             id(a.meta) if type(a) is DenseTensor else (type(a), _hashable(a)) for a in args
         ]

@@ -11,8 +11,8 @@ from xdsl.dialects.builtin import ModuleOp
 
 from pirkit.diag.errors import RuntimeFault
 from pirkit.dialect.operation import ProgramOp
+from pirkit.frontend.compile import compile
 from pirkit.frontend.files import Program
-from pirkit.frontend.native_program import compile_whole
 from pirkit.frontend.numeric_check import Inputs, effect_of, first_difference
 from pirkit.lowering.instruction_check import CheckedLibrary, InstructionCheck, KernelFault
 from pirkit.lowering.kernel_library import KernelLibrary
@@ -133,7 +133,7 @@ def _check(plan: Plan, backend: str, seed: int, fed: Inputs) -> Report:
 
 
 def check_whole(program: Program, seed: int, inputs: Mapping[str, Array]) -> str | None:
-    """What is wrong with the outputs of `compile_whole`, or None; None where it has no such form.
+    """What is wrong with the outputs of the one native call, or None; None where it has no such form.
 
     Inputs and parameters that are not given are drawn from ``seed``.
     """
@@ -144,7 +144,7 @@ def check_whole(program: Program, seed: int, inputs: Mapping[str, Array]) -> str
 
 
 def _whole(program: Program, plan: Plan, seed: int, fed: Inputs) -> str | None:
-    whole = compile_whole(program, params=fed.of(plan.params))
+    whole = compile(program, params=fed.of(plan.params), fast_math=True)
     if whole.native is None:
         return None
     expected = effect_of(plan, REFERENCE, fed, seed)

@@ -20,6 +20,7 @@ from pirkit.dialect.opdef import RANDOM, OpDef
 from pirkit.dialect.operation import PirOp, ProgramOp, create, declares
 from pirkit.frontend.eager import EagerOp
 from pirkit.frontend.user_line import user_span
+from pirkit.passes.autodiff_custom import CUSTOM
 from pirkit.runtime.tensor.dense import DenseTensor
 
 Array = np.ndarray[Any, Any]
@@ -70,7 +71,9 @@ class KnownValues:
             results = [[self._found[v] for v in op.operands]]
         elif op.name == "pir.slice":
             results = [self._found[op.operands[0]][op.attribute("index")]]
-        elif declares(op, DERIVATIVE):
+        elif op.name == CUSTOM:
+            results = [self._found[v] for v in op.operands[: len(op.results)]]
+        elif declares(op, DERIVATIVE) or op.regions:
             results = [DenseTensor(a) for a in self._derivatives(op)]
         else:
             results = self._eager(op)
@@ -78,12 +81,12 @@ class KnownValues:
 
     def _eager(self, op: PirOp) -> list[Any]:
         definition = op.definition
-        if definition.effects == RANDOM or definition.writes or op.regions:
+        if definition.effects == RANDOM or definition.writes:
             what = "random numbers" if definition.effects == RANDOM else f"`{op.name}`"
             raise TraceError(
                 f"a traced value that depends on {what} is known only when the program runs",
                 span=user_span(),
-                help="choose with `pirkit.where(condition, x, y)`, which is recorded",
+                help="choose with `pirkit.where(condition, x, y)` or `pirkit.cond`, both recorded",
             )
         pairs = zip(definition.operands, op.operand_slots, strict=False)
         given = {s.name: self._found[v] for s, v in pairs if v is not None}
@@ -99,7 +102,7 @@ class KnownValues:
         return [None if s.intermediate else next(shown) for s, r in by_slot if r is not None]
 
     def _derivatives(self, op: PirOp) -> list[Array]:
-        """The results of a derivative, which has no kernel until it is expanded: by compiling."""
+        """The results of what has no kernel, a derivative or a branch: by compiling."""
         copies: dict[SSAValue, SSAValue] = {}
         copy = self._program.clone(value_mapper=copies)
         for i, result in enumerate(op.results):

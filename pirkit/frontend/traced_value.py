@@ -171,7 +171,7 @@ class TracedValue(NDArrayOperatorsMixin, TensorMethods, Value):
     def __bool__(self) -> bool:
         if self.size != 1:
             self._refuse("the truth", "use `any()` or `all()`")
-        return bool(self._known("the truth", "choose with `pirkit.where(condition, x, y)`"))
+        return bool(self._known("the truth", _CHOOSE))
 
     def __int__(self) -> int:
         return int(self._one("`int()`"))
@@ -245,6 +245,11 @@ class TracedValue(NDArrayOperatorsMixin, TensorMethods, Value):
         if not spec:
             return repr(self)
         return format(self._one("a format").item(), spec)
+
+
+_CHOOSE: Final = (
+    "choose with `pirkit.where(condition, x, y)` or `pirkit.cond`, repeat with `pirkit.while_loop`"
+)
 
 
 def _is_operand(value: Any) -> bool:

@@ -8,7 +8,8 @@ that nothing of their content is built in.
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
@@ -18,10 +19,11 @@ from xdsl.ir import SSAValue
 
 from pirkit.diag.errors import PirkitError, UsageError
 from pirkit.dialect.build import Number, Value
-from pirkit.dialect.opdef import OpDef
+from pirkit.dialect.opdef import OpDef, lookup
 from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.dialect.types import meta_of
 from pirkit.frontend import tree
+from pirkit.frontend.active_trace import recording_draws
 from pirkit.frontend.calls import sort_arguments
 from pirkit.frontend.files import Program
 from pirkit.frontend.known_values import KnownValues, RunPart
@@ -49,10 +51,37 @@ class Recorder(Recording):
         super().__init__(program)
         self.captured: dict[str, Any] = {}
         self._captures: dict[int, Value] = {}
+        self.inner: Recorder | None = None
+        """The body of a branch or loop that is recorded now: what is emitted belongs to it."""
+
+    @property
+    def innermost(self) -> Recorder:
+        """The recorder of the body that is recorded now."""
+        return self if self.inner is None else self.inner.innermost
 
     def input(self, name: str, meta: TensorMeta) -> Value:
         """An input of the program."""
-        return self("pd_op.data", name=name, shape=meta.shape, dtype=meta.dtype, place=UNDEFINED)
+        attrs = {"name": name, "shape": meta.shape, "dtype": meta.dtype, "place": UNDEFINED}
+        return super().emit(lookup("pd_op.data"), (), attrs)
+
+    def emit(
+        self,
+        definition: OpDef,
+        operands: Sequence[Any],
+        attrs: Mapping[str, Any],
+        wanted: Container[str] | None = None,
+    ) -> Any:
+        """As a builder's, in the body that is recorded now."""
+        if self.inner is not None:
+            return self.inner.emit(definition, operands, attrs, wanted)
+        return super().emit(definition, operands, attrs, wanted)
+
+    def own(self, value: Value) -> Value:
+        """As a recording's, in the body that is recorded now."""
+        return super().own(value) if self.inner is None else self.inner.own(value)
+
+    def _operand(self, value: Any) -> SSAValue | None:
+        return self.own(value).ssa if isinstance(value, Value) else super()._operand(value)
 
     def call(self, definition: OpDef, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
         """A call of an op on recorded values, arrays and numbers. Raises UsageError as eagerly."""
@@ -97,6 +126,8 @@ class Recorder(Recording):
 
     def const(self, number: Number, dtype: DType, shape: Sequence[int] = ()) -> Value:
         """As a builder's; a complex number, which no attribute holds, becomes an input."""
+        if self.inner is not None:
+            return self.inner.const(number, dtype, shape)
         if not isinstance(number, complex):
             return super().const(number, dtype, shape)
         made = self.capture(np.asarray(number, dtype.np))
@@ -109,9 +140,11 @@ class Recorder(Recording):
             return known
         name = f"captured{len(self.captured)}"
         self.captured[name] = array
-        made = self.input(name, leaf_meta(array))
-        self._captures[id(array)] = made
+        made = self._captures[id(array)] = self._captured(name, array)
         return made
+
+    def _captured(self, name: str, array: Any) -> Value:
+        return self.input(name, leaf_meta(array))
 
 
 _BARE: Final[dict[type, DType]] = {float: dt.float32, complex: dt.complex64}
@@ -140,23 +173,34 @@ class Traced:
 
 
 def trace(
-    function: Callable[..., Any], arguments: Sequence[Any], run: RunPart | None = None
+    function: Callable[..., Any],
+    arguments: Sequence[Any],
+    run: RunPart | None = None,
+    *,
+    keywords: Mapping[str, Any] | None = None,
+    names: Sequence[str] | None = None,
+    kind: type[Recorder] = Recorder,
 ) -> Traced:
     """Record what a function does with arguments like these (trees of tensors and arrays).
 
-    Inputs are called ``x0``, ``x1``... in the order of the leaves. With ``run``, the program is
-    for these very arguments: the function may ask for the truth of a value, or for an integer.
-    Raises UsageError if the result holds what is no tensor.
+    Inputs are called ``x0``, ``x1``... in the order of the leaves, unless ``names`` says otherwise.
+    With ``run``, the program is for these very arguments: the function may ask for the truth of a
+    value, or for an integer. Raises UsageError if an argument or the result holds what is no
+    tensor.
     """
     program = ProgramOp.build("main")
-    recorder = Recorder(program)
-    leaves, shape = tree.flatten(tuple(arguments))
-    inputs = [recorder.input(f"x{i}", leaf_meta(leaf)) for i, leaf in enumerate(leaves)]
+    recorder = kind(program)
+    leaves, shape = tree.flatten((tuple(arguments), dict(keywords or {})))
+    named = [f"x{i}" for i in range(len(leaves))] if names is None else names
+    inputs = [recorder.input(n, leaf_meta(v)) for n, v in zip(named, leaves, strict=True)]
     if run is not None:
-        given = ChainMap({f"x{i}": leaf for i, leaf in enumerate(leaves)}, recorder.captured)
+        given = ChainMap(dict(zip(named, leaves, strict=True)), recorder.captured)
         recorder.known = KnownValues(program, given, bound_input, run)
     try:
-        result = function(*tree.unflatten(shape, iter(inputs)))
+        positional, by_name = tree.unflatten(shape, iter(inputs))
+        for_later = recording_draws(recorder) if run is None else nullcontext()
+        with for_later:
+            result = function(*positional, **by_name)
         found, result_shape = tree.flatten(result)
         for i, value in enumerate(found):
             recorder("pir.shadow_output", recorder.value(value), output_name=f"y{i}")
@@ -171,8 +215,14 @@ def leaf_meta(leaf: Any) -> TensorMeta:
     if isinstance(leaf, DenseTensor):
         return leaf.meta
     array = np.asarray(leaf)
-    if array.dtype == object:
-        raise UsageError(f"{type(leaf).__name__} is no tensor", code="PK0701")
+    if array.dtype.kind in "OSU":
+        raise UsageError(
+            f"{type(leaf).__name__} is no tensor",
+            code="PK0701",
+            span=user_span(),
+            help="arguments and results are tensors, arrays, numbers, and trees of them"
+            " (`pirkit.tree.register_dataclass`); `jit` takes others as static arguments",
+        )
     if type(leaf) is float:  # a bare number is single precision, as everywhere in Paddle
         array = array.astype(np.float32)
     return array_meta(array.shape, array.dtype)

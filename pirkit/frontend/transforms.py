@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import wraps
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
@@ -49,8 +50,9 @@ def grad(f: Function, argnums: Argnums = 0, *, has_aux: bool = False) -> Functio
     """
     both = value_and_grad(f, argnums, has_aux=has_aux)
 
-    def gradient(*args: Any) -> Any:
-        value, found = both(*args)
+    @wraps(f, updated=())
+    def gradient(*args: Any, **kwargs: Any) -> Any:
+        value, found = both(*args, **kwargs)
         return (found, value[1]) if has_aux else found
 
     return gradient
@@ -59,9 +61,10 @@ def grad(f: Function, argnums: Argnums = 0, *, has_aux: bool = False) -> Functio
 def value_and_grad(f: Function, argnums: Argnums = 0, *, has_aux: bool = False) -> Function:
     """As :func:`grad`, giving the function's result as well."""
 
-    def both(*args: Any) -> Any:
+    @wraps(f, updated=())
+    def both(*args: Any, **kwargs: Any) -> Any:
         _check_inputs(_chosen(args, argnums))
-        value = f(*args)
+        value = f(*args, **kwargs)
         y = value[0] if has_aux else value
         leaves, _ = tree.flatten(_chosen(args, argnums))
         if leaves and isinstance(y, int | float | np.ndarray | DenseTensor):
@@ -120,8 +123,9 @@ def jvp(f: Function, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[A
 def jacrev(f: Function, argnums: int = 0) -> Function:
     """The Jacobian by reverse mode: shape of the result, then shape of the argument."""
 
-    def jacobian(*args: Any) -> Any:
-        y = _one(f(*args), "jacrev")
+    @wraps(f, updated=())
+    def jacobian(*args: Any, **kwargs: Any) -> Any:
+        y = _one(f(*args, **kwargs), "jacrev")
         b = cast(Recorder, y.b)
         x = _one(args[argnums], "jacrev")
         _check_inputs([x])
@@ -134,10 +138,11 @@ def jacrev(f: Function, argnums: int = 0) -> Function:
 def jacfwd(f: Function, argnums: int = 0) -> Function:
     """The Jacobian by forward mode: shape of the result, then shape of the argument."""
 
-    def jacobian(*args: Any) -> Any:
+    @wraps(f, updated=())
+    def jacobian(*args: Any, **kwargs: Any) -> Any:
         x = _one(args[argnums], "jacfwd")
         _check_inputs([x])
-        y = _one(f(*args), "jacfwd")
+        y = _one(f(*args, **kwargs), "jacfwd")
         b = cast(Recorder, y.b)
         columns = [_dense(b, _pushforward(y, (x,), (seed,)), y) for seed in _basis(b, x)]
         return b.reshape(b.stack(columns, axis=-1), (*y.shape, *x.shape))
@@ -182,39 +187,58 @@ def _transformed(f: Function, argnums: Argnums) -> Function:
     """
     which = {argnums} if isinstance(argnums, int) else set(argnums)
 
-    def recorded(*args: Any) -> Any:
-        fresh = [tree.mapped(_renamed, a) if i in which else a for i, a in enumerate(args)]
-        return f(*fresh)
+    def recorded(*args: Any, **kwargs: Any) -> Any:
+        chosen = {i % len(args) if args else i for i in which}
+        fresh = [tree.mapped(_renamed, a) if i in chosen else a for i, a in enumerate(args)]
+        return f(*fresh, **kwargs)
 
-    def call(*args: Any) -> Any:
-        leaves, _ = tree.flatten(args)
+    @wraps(f, updated=())
+    def call(*args: Any, **kwargs: Any) -> Any:
+        _check_argnums(which, len(args))
+        leaves, _ = tree.flatten((args, kwargs))
         traced = next((leaf for leaf in leaves if isinstance(leaf, Value)), None)
         if traced is not None:
-            return recorded(*_lifted(args, cast(Recorder, traced.b)))
+            return _recorded_in(cast(Recorder, traced.b), recorded, args, kwargs)
         try:
-            return run(recorded, args)
+            return run(recorded, args, kwargs)
         except OuterValueError as error:  # `f` takes a value from around it: record it there
-            return recorded(*_lifted(args, cast(Recorder, error.outer)))
+            return _recorded_in(cast(Recorder, error.outer), recorded, args, kwargs)
 
-    call.__name__ = getattr(f, "__name__", "transformed")
-    call.__doc__ = f.__doc__
     return call
 
 
-def _lifted(args: tuple[Any, ...], b: Recorder) -> tuple[Any, ...]:
-    leaves, _ = tree.flatten(args)
+def _check_argnums(which: set[int], count: int) -> None:
+    wrong = next((i for i in which if not -count <= i < count), None)
+    if wrong is not None:
+        raise UsageError(
+            f"argument {wrong} is to be differentiated, but {count} were given by position",
+            code="PK0701",
+            span=user_span(),
+            help="give by position what is to be differentiated, and name it in `argnums`",
+        )
+
+
+def _recorded_in(b: Recorder, f: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """A call whose arguments are values of a program that is recorded already."""
+    lifted, named = lifted_in(b, (args, dict(kwargs)))
+    return f(*lifted, **named)
+
+
+def lifted_in(b: Recorder, arguments: Any) -> Any:
+    """A tree with its arrays and numbers as values of the program that ``b`` records."""
+    leaves, _ = tree.flatten(arguments)
     typed = next((leaf for leaf in leaves if isinstance(leaf, Value)), None)
-    return tuple([tree.mapped(lambda leaf: b.value(leaf, typed), a) for a in args])
+    return tree.mapped(lambda leaf: b.value(leaf, typed), arguments)
 
 
 def _renamed(value: Any) -> Any:
     return value.b("pd_op.assign", value) if isinstance(value, Value) else value
 
 
-def run(f: Function, args: Sequence[Any]) -> Any:
+def run(f: Function, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """What ``f`` computes of tensors, arrays or numbers, recorded and compiled."""
-    traced = trace(f, args, _run_part)
-    leaves, _ = tree.flatten(tuple(args))
+    traced = trace(f, args, _run_part, keywords=kwargs)
+    leaves, _ = tree.flatten((tuple(args), dict(kwargs)))
     inputs = {f"x{i}": leaf for i, leaf in enumerate(leaves)} | traced.captured
     found = _run_program(traced.program, inputs)
     return tree.unflatten(traced.shape, iter([DenseTensor(a) for a in found]))

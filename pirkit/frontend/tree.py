@@ -1,49 +1,250 @@
-"""Nested lists, tuples and dicts of tensors, flattened and unflattened."""
+"""Trees of tensors: nested containers, flattened into leaves and rebuilt from them.
+
+Lists, tuples, named tuples, dicts and None are containers; other classes are once they are
+registered. Everything else is a leaf.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any, cast
+import dataclasses
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final, NamedTuple, TypeVar, cast
+
+from pirkit.diag.errors import UsageError
+
+Flatten = Callable[[Any], tuple[Iterable[Any], Any]]
+Unflatten = Callable[[Any, Iterable[Any]], Any]
+C = TypeVar("C")
+
+LEAF: Final = "*"
+
+
+class Node(NamedTuple):
+    """The structure of a container: its class, what is no leaf of it, and that of its parts."""
+
+    kind: type
+    extra: Any
+    """The keys of a dict, the other fields of a dataclass; hashable."""
+    parts: tuple[Shape, ...]
+
 
 Shape = Any
-"""What is left of a tree when its leaves are taken out: hashable, and enough to rebuild it."""
+"""The structure of a tree without its leaves, hashable: `LEAF`, None or a `Node`."""
 
-LEAF = "*"
+
+def _place(extra: Any, index: int) -> str:
+    return f"[{index}]"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Container:
+    """How a class of containers is flattened and rebuilt."""
+
+    flatten: Flatten
+    unflatten: Unflatten
+    name: Callable[[Any, int], str] = _place
+    """How messages spell the part at an index."""
+
+
+def _sorted(keys: Iterable[Any]) -> tuple[Any, ...]:
+    """Keys in an order that does not depend on how the dict was filled."""
+    found = list(keys)
+    try:
+        return tuple(sorted(found))
+    except TypeError:  # keys of several types: by type, then by value
+        return tuple(sorted(found, key=lambda k: (type(k).__qualname__, _rank(k), repr(k))))
+
+
+def _rank(key: Any) -> float:
+    return float(key) if isinstance(key, int | float) else 0.0
+
+
+def _of_dict(tree: dict[Any, Any]) -> tuple[Iterable[Any], Any]:
+    keys = _sorted(tree)
+    return [tree[k] for k in keys], keys
+
+
+def _of_defaultdict(tree: defaultdict[Any, Any]) -> tuple[Iterable[Any], Any]:
+    keys = _sorted(tree)
+    return [tree[k] for k in keys], (tree.default_factory, keys)
+
+
+def _key(extra: Any, index: int) -> str:
+    return f"[{extra[index]!r}]"
+
+
+def _of_sequence(tree: Sequence[Any]) -> tuple[Iterable[Any], Any]:
+    return tree, None
+
+
+def _of_ordered(tree: OrderedDict[Any, Any]) -> tuple[Iterable[Any], Any]:
+    return tree.values(), tuple(tree)
+
+
+def _to_list(extra: Any, parts: Iterable[Any]) -> Any:
+    return list(parts)
+
+
+def _to_tuple(extra: Any, parts: Iterable[Any]) -> Any:
+    return tuple(parts)
+
+
+def _to_dict(extra: Any, parts: Iterable[Any]) -> Any:
+    return dict(zip(extra, parts, strict=True))
+
+
+def _to_ordered(extra: Any, parts: Iterable[Any]) -> Any:
+    return OrderedDict(zip(extra, parts, strict=True))
+
+
+def _to_default(extra: Any, parts: Iterable[Any]) -> Any:
+    factory, keys = extra
+    return defaultdict(factory, _to_dict(keys, parts))
+
+
+def _default_key(extra: Any, index: int) -> str:
+    return _key(extra[1], index)
+
+
+CONTAINERS: Final[dict[type, Container]] = {
+    list: Container(_of_sequence, _to_list),
+    tuple: Container(_of_sequence, _to_tuple),
+    dict: Container(_of_dict, _to_dict, _key),
+    OrderedDict: Container(_of_ordered, _to_ordered, _key),
+    defaultdict: Container(_of_defaultdict, _to_default, _default_key),
+}
+"""By exact class, as registered; named tuples are added when they are met."""
+
+
+def container_of(cls: type) -> Container | None:
+    """How objects of a class are flattened; None for leaves."""
+    found = CONTAINERS.get(cls)
+    if found is None and issubclass(cls, tuple) and hasattr(cast(Any, cls), "_fields"):
+        found = CONTAINERS[cls] = _named_tuple(cast(Any, cls))
+    return found
+
+
+def _named_tuple(cls: Any) -> Container:
+    fields: tuple[str, ...] = cls._fields
+
+    def rebuilt(extra: Any, parts: Iterable[Any]) -> Any:
+        return cls(*parts)
+
+    def name(extra: Any, index: int) -> str:
+        return f".{fields[index]}"
+
+    return Container(_of_sequence, rebuilt, name)
+
+
+def register(cls: type, flatten: Flatten, unflatten: Unflatten) -> None:
+    """Let objects of a class be trees, as ``jax.tree_util.register_pytree_node`` does.
+
+    ``flatten(object)`` gives its parts and something hashable; ``unflatten(that, parts)`` makes the
+    object again. Raises UsageError for a class that is registered already.
+    """
+    if container_of(cls) is not None:
+        raise UsageError(f"{cls.__qualname__} is registered as a tree already", code="PK0701")
+    CONTAINERS[cls] = Container(flatten, unflatten)
+
+
+def register_dataclass(
+    cls: type[C], data_fields: Sequence[str] | None = None, meta_fields: Sequence[str] = ()
+) -> type[C]:
+    """Let a dataclass be a tree; also a decorator.
+
+    ``data_fields`` are its parts, by default all fields but ``meta_fields``, which are hashable and
+    a part of the structure. Raises UsageError for what is no dataclass.
+    """
+    name = cls.__qualname__
+    if not dataclasses.is_dataclass(cls):
+        raise UsageError(f"{name} is no dataclass", code="PK0701")
+    every = [f.name for f in dataclasses.fields(cls) if f.init]
+    data = tuple([n for n in every if n not in meta_fields] if data_fields is None else data_fields)
+    unknown = [n for n in (*data, *meta_fields) if n not in every]
+    if unknown or len({*data, *meta_fields}) != len(every):
+        raise UsageError(
+            f"the fields of {name} are {', '.join(every)}", code="PK0701",
+            help="each of them belongs to `data_fields` or to `meta_fields`",
+        )  # fmt: skip
+    if container_of(cls) is not None:
+        raise UsageError(f"{name} is registered as a tree already", code="PK0701")
+
+    def flatten(tree: Any) -> tuple[Iterable[Any], Any]:
+        return [getattr(tree, n) for n in data], tuple([getattr(tree, n) for n in meta_fields])
+
+    def unflatten(extra: Any, parts: Iterable[Any]) -> Any:
+        held = zip(meta_fields, extra, strict=True)
+        return cast(Any, cls)(**dict(zip(data, parts, strict=True)), **dict(held))
+
+    def spelled(extra: Any, index: int) -> str:
+        return f".{data[index]}"
+
+    CONTAINERS[cls] = Container(flatten, unflatten, spelled)
+    return cast("type[C]", cls)
 
 
 def flatten(tree: Any) -> tuple[list[Any], Shape]:
-    """The leaves in order (those of a dict by sorted key), and the shape of the tree."""
+    """The leaves in order (those of a dict by sorted key), and the structure of the tree."""
     leaves: list[Any] = []
     return leaves, _shape(tree, leaves)
 
 
 def _shape(tree: Any, leaves: list[Any]) -> Shape:
-    if isinstance(tree, dict):
-        items = cast("dict[Any, Any]", tree)
-        return ("dict", tuple([(k, _shape(items[k], leaves)) for k in sorted(items)]))
-    if isinstance(tree, list | tuple):
-        kind = "list" if isinstance(tree, list) else "tuple"
-        return (kind, tuple([_shape(v, leaves) for v in cast("list[Any]", tree)]))
     if tree is None:
         return None
-    leaves.append(tree)
-    return LEAF
+    cls = cast("type[Any]", type(tree))
+    container = container_of(cls)
+    if container is None:
+        leaves.append(tree)
+        return LEAF
+    parts, extra = container.flatten(tree)
+    return Node(cls, extra, tuple([_shape(p, leaves) for p in parts]))
 
 
 def unflatten(shape: Shape, leaves: Iterator[Any]) -> Any:
-    """The tree of that shape with these leaves."""
+    """The tree of that structure with these leaves."""
     if shape is None:
         return None
     if shape == LEAF:
         return next(leaves)
-    kind, parts = shape
-    if kind == "dict":
-        return {k: unflatten(s, leaves) for k, s in parts}
-    found = [unflatten(s, leaves) for s in parts]
-    return found if kind == "list" else tuple(found)
+    node = cast(Node, shape)
+    return CONTAINERS[node.kind].unflatten(node.extra, [unflatten(s, leaves) for s in node.parts])
+
+
+def paths(shape: Shape, start: str = "") -> list[str]:
+    """How messages spell each leaf: ``['w'][0]``."""
+    if shape is None:
+        return []
+    if shape == LEAF:
+        return [start]
+    node = cast(Node, shape)
+    name = CONTAINERS[node.kind].name
+    parts = enumerate(node.parts)
+    return [p for i, part in parts for p in paths(part, start + name(node.extra, i))]
 
 
 def mapped(change: Callable[[Any], Any], tree: Any) -> Any:
     """The tree with every leaf changed."""
     leaves, shape = flatten(tree)
     return unflatten(shape, iter([change(leaf) for leaf in leaves]))
+
+
+def map(change: Callable[..., Any], tree: Any, *others: Any) -> Any:
+    """As `mapped`, given the leaves there of other trees as well.
+
+    Raises UsageError for a tree of another structure.
+    """
+    leaves, shape = flatten(tree)
+    rows = [leaves]
+    for other in others:
+        found, other_shape = flatten(other)
+        if other_shape != shape:
+            raise UsageError("the trees differ in structure", code="PK0701")
+        rows.append(found)
+    return unflatten(shape, iter([change(*each) for each in zip(*rows, strict=True)]))
+
+
+def leaves(tree: Any) -> list[Any]:
+    """The leaves of a tree in order."""
+    return flatten(tree)[0]

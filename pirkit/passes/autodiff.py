@@ -32,6 +32,7 @@ from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose, may_draw, vjp
 from pirkit.dialect.operation import PirOp, ProgramOp, describe, origin_of, span_of
 from pirkit.dialect.types import meta_of
+from pirkit.passes.autodiff_custom import CUSTOM, differentiate_custom
 from pirkit.passes.autodiff_regions import (
     Shared,
     differentiate_if,
@@ -150,6 +151,10 @@ class Backward:
     def inside(self) -> Backward:
         """The sweep over a block inside, with cotangents of its own."""
         return replace(self, grads={})
+
+    def over(self, shared: Shared) -> Backward:
+        """A sweep with other paths, and cotangents of its own."""
+        return replace(self, shared=shared, grads={})
 
     def sweep(self, ops: Sequence[PirOp]) -> None:
         """Visit ops, users before what they use."""
@@ -355,6 +360,7 @@ def _slice(back: Backward, op: PirOp, held: list[Cotangent]) -> None:
 
 
 _STRUCTURE: Final[dict[str, Callable[[Backward, PirOp, list[Cotangent]], None]]] = {
+    CUSTOM: differentiate_custom,
     "pd_op.if": differentiate_if,
     "pd_op.while": differentiate_while,
     "pir.combine": _combine,

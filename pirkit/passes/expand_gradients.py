@@ -9,11 +9,13 @@ from functools import partial
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
+from pirkit.analysis.execution_order import operations
 from pirkit.dialect.build import Builder
 from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.passes.autodiff import append_backward
+from pirkit.passes.autodiff_custom import CUSTOM, remove_custom
 from pirkit.passes.autodiff_taylor import SeriesStep
-from pirkit.passes.base import Pass, PassContext, RemarkKind, Stats
+from pirkit.passes.base import Pass, PassContext, RemarkKind, Stats, option
 from pirkit.passes.expand_jet import JET, expand_jet
 from pirkit.passes.replace_ops import replace
 
@@ -38,6 +40,8 @@ class ExpandGradientsPass(Pass):
     name = "expand-gradients"
     stats = Stats(expanded="derivatives expanded", series_steps="derivatives along curves expanded")
 
+    last: bool = option(True, "remove `pir.custom_derivative`, which further derivatives need")
+
     def run(self, ctx: PassContext, module: ModuleOp) -> None:
         for program in ctx.programs(module):
             series_steps: list[SeriesStep] = []
@@ -48,6 +52,10 @@ class ExpandGradientsPass(Pass):
                 elif op.name == JET:
                     series_steps += expand_jet(program, op, partial(_report, ctx, op))
                     ctx.count("pushed")
+            if self.last:
+                for op in list(operations(program.block)):
+                    if op.name == CUSTOM:
+                        remove_custom(op)
 
 
 def _report(ctx: PassContext, op: PirOp, kind: RemarkKind, message: str) -> None:

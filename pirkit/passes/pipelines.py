@@ -9,18 +9,24 @@ from typing import Final
 _SIMPLIFY: Final = (
     "inline-vec,absorb-attributes,constant-fold,absorb-attributes,canonicalize,cse,dce"
 )
+_DERIVATIVES: Final = "taylor,expand-gradients"
+"""What a recorded program needs before all else; others pass through as they are."""
+
 _PARTS: Final = "constant-fold,cse,dce"
 """What is done to the parts of operators, where laws would find little."""
 
 _FUSE: Final = f"decompose{{profitable-only=true}},{_PARTS},fuse{{profitable-only=true}}"
 
 PIPELINES: Final[dict[str, str]] = {
-    "default": f"{_SIMPLIFY},functionalize,{_FUSE}",
-    "storage": f"{_SIMPLIFY},{_FUSE}",
-    "simplify": _SIMPLIFY,
-    "fused": f"{_SIMPLIFY},functionalize,decompose,constant-fold,canonicalize,cse,dce,fuse",
+    "default": f"{_DERIVATIVES},{_SIMPLIFY},functionalize,{_FUSE}",
+    "storage": f"{_DERIVATIVES},{_SIMPLIFY},{_FUSE}",
+    "simplify": f"{_DERIVATIVES},{_SIMPLIFY}",
+    "fused": (
+        f"{_DERIVATIVES},{_SIMPLIFY},functionalize,decompose,constant-fold,canonicalize,cse,dce,fuse"
+    ),
 }
-"""What ``@name`` stands for. `@simplify` leaves the results of every program unchanged, bit by bit.
+"""What ``@name`` stands for. All of them expand the derivatives that a traced function asks for.
+`@simplify` leaves the results of every program unchanged, bit by bit.
 `@default` also fuses operators into kernels, which run in native code, and decomposes
 those of which that makes something; `@storage` is the same for programs whose storage is watched:
 what writes in place still does, and nothing behind it is fused. `@fused` decomposes all."""

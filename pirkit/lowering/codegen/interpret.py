@@ -48,7 +48,7 @@ def _rsqrt(x: Array) -> Array:
 
 def _sigmoid(x: Array) -> Array:
     e = np.exp(-np.abs(x))
-    return np.predicate(x < 0, e, 1) / (1 + e)
+    return np.where(x < 0, e, 1) / (1 + e)
 
 
 FUNCTIONS: Final[dict[str, Any]] = {
@@ -68,7 +68,7 @@ FUNCTIONS: Final[dict[str, Any]] = {
     "logical_and": np.logical_and, "logical_or": np.logical_or, "logical_xor": np.logical_xor,
     "logical_not": np.logical_not, "bitwise_and": np.bitwise_and, "bitwise_or": np.bitwise_or,
     "bitwise_xor": np.bitwise_xor, "bitwise_not": np.invert, "isnan": np.isnan,
-    "isinf": np.isinf, "isfinite": np.isfinite, "where": np.predicate,
+    "isinf": np.isinf, "isfinite": np.isfinite, "where": np.where,
 }  # fmt: skip
 
 _FOLDS: Final[dict[str, Any]] = {"sum": np.sum, "prod": np.prod, "max": np.max, "min": np.min}
@@ -246,14 +246,14 @@ class Evaluation:
         place = operand.offset + sum(self.along(k) * strides[k] for k in range(rank))
         if load.at is not None:
             at = self.values[load.at].astype(np.int64)
-            at = np.predicate((at < 0) | (at > load.limit), load.limit, at)
+            at = np.where((at < 0) | (at > load.limit), load.limit, at)
             place = place + at * operand.dtype.itemsize
         holds = np.asarray(True) if load.predicate is None else self.values[load.predicate]
         place, holds = np.broadcast_arrays(place, holds)
         memory = self.buffers[load.operand].reshape(-1).view(np.uint8)
-        bytes_at = np.predicate(holds, place, 0)[..., None] + np.arange(operand.dtype.itemsize)
+        bytes_at = np.where(holds, place, 0)[..., None] + np.arange(operand.dtype.itemsize)
         found = memory[bytes_at].view(operand.dtype.np)[..., 0]
-        return _widened(np.predicate(holds, found, np.zeros((), found.dtype)), operand.dtype)
+        return _widened(np.where(holds, found, np.zeros((), found.dtype)), operand.dtype)
 
 
 def _wider(dtype: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -194,8 +195,13 @@ def new_array(meta: TensorMeta) -> Array:
     """Memory for a result. That of large ones is used again once nobody has them, since fresh pages
     cost more than most kernels, and begins at a page: stores can go past the caches.
     """
+    return array_maker(meta)()
+
+
+def array_maker(meta: TensorMeta) -> Callable[[], Array]:
+    """What `new_array` does for one meta, for repeated calls."""
     small = meta.numel * meta.dtype.itemsize < SMALL
-    return (np.empty if small else HOST.empty)(meta.shape, meta.dtype.np)
+    return partial(np.empty if small else HOST.empty, meta.shape, meta.dtype.np)
 
 
 def _span(array: Array) -> int:

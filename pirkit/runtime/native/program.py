@@ -23,7 +23,7 @@ from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.native.cached_ir import compile_cached_ir
 from pirkit.runtime.native.data_assertions import DataAssertion
 from pirkit.runtime.native.engine import Library, load
-from pirkit.runtime.native.function import NativeFunction, new_array, thread_share
+from pirkit.runtime.native.function import NativeFunction, array_maker, thread_share
 from pirkit.runtime.native.pool import pool
 from pirkit.runtime.native.program_ir import (
     CONTIGUOUS_AND_ALIGNED,
@@ -97,6 +97,7 @@ class NativeProgram:
 
     def __post_init__(self) -> None:
         self.work = sum(s.function.code.work for s in self.steps)
+        self._makers = [array_maker(meta) for meta in self.results]
         self._free: list[_Session] = []
 
     def __repr__(self) -> str:
@@ -111,13 +112,30 @@ class NativeProgram:
     ) -> tuple[Array, ...]:
         """The same; where an array is not as it should be, those of ``others`` are taken."""
         try:
-            results = tuple([new_array(meta) for meta in self.results])
+            results = tuple([make() for make in self._makers])
             session = self._session()
         except MemoryError as error:
             raise no_memory(error) from error
         session.call(arrays, results, others)
         self._free.append(session)
         return results
+
+    def attempt(
+        self, arrays: tuple[Array, ...], results: tuple[Array, ...] | None = None
+    ) -> tuple[Array, ...] | None:
+        """As a call, into ``results`` if they are given; None, and nothing has run, for arrays that
+        are not as the program wants them, in rows. A result must not lie in the memory of an input,
+        unless it is one and `in_place` names the two.
+        """
+        try:
+            if results is None:
+                results = tuple([make() for make in self._makers])
+            session = self._session()
+        except MemoryError as error:
+            raise no_memory(error) from error
+        has_run = session.attempt(arrays, results)
+        self._free.append(session)
+        return results if has_run else None
 
     def _session(self) -> _Session:
         try:
@@ -135,7 +153,7 @@ class NativeProgram:
             if len(given) != len(metas):
                 raise InternalError(f"{len(given)} arrays for {len(metas)}")
             for array, meta in zip(given, metas, strict=True):
-                if not _is(array, meta) or not (array.flags.c_contiguous and array.flags.aligned):
+                if not _is_in_rows(array, meta):
                     raise RuntimeFault(f"an array is not {meta}, in rows", code="PK0903")
         if not all(r.flags.writeable for r in results):
             raise RuntimeFault("a result cannot be written", code="PK0903")
@@ -148,6 +166,10 @@ def _is(array: Any, meta: TensorMeta) -> bool:
     if not is_numpy(array):
         return False
     return array.dtype == meta.dtype.np and array.shape == meta.shape
+
+
+def _is_in_rows(array: Any, meta: TensorMeta) -> bool:
+    return _is(array, meta) and array.flags.c_contiguous and array.flags.aligned
 
 
 class _Session:
@@ -230,6 +252,26 @@ class _Session:
             self._bind_and_call(others(), results)
         if len(self.flags):
             self.refuse()
+
+    def attempt(self, arrays: tuple[Array, ...], results: tuple[Array, ...]) -> bool:
+        """One call, or none at all if operands are not as they should be."""
+        if self.uses_pool:
+            self.attach_pool()
+        if len(arrays) != self.inputs:
+            return False
+        if self.is_known:
+            if self._call(self.header_address, arrays, results):
+                return False
+        else:
+            operands = (*arrays, *results)
+            metas = (*self.program.inputs, *self.program.results)
+            if not all(map(_is_in_rows, operands, metas)):
+                return False
+            self.place(operands)
+            self._run(self.header_address)
+        if len(self.flags):
+            self.refuse()
+        return True
 
     def refuse(self) -> None:
         """Raise what data that do not keep to what is demanded are told."""

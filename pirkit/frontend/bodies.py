@@ -1,0 +1,126 @@
+"""Bodies of branches and loops: functions recorded into programs of their own.
+
+A body is a program until all of it is recorded: then the derivatives inside it are expanded, as
+those of a whole program are, and its operations move into the region of an op. What it reads from
+the programs around it are inputs until then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, cast
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, Operation, Region, SSAValue
+
+from pirkit.analysis.differentiation import block_of
+from pirkit.dialect.build import Value
+from pirkit.dialect.operation import PirOp, ProgramOp, create
+from pirkit.dialect.types import type_of
+from pirkit.frontend import tree
+from pirkit.frontend.active_trace import recording_draws
+from pirkit.frontend.known_values import DERIVATIVES
+from pirkit.frontend.tracing import Recorder
+from pirkit.passes import run_pipeline
+from pirkit.runtime.meta import TensorMeta
+
+EXPANSION: Final = "taylor,expand-gradients{last=false}"
+"""Derivatives of what a body becomes a part of are still to come."""
+
+
+class BodyRecorder(Recorder):
+    """A recorder whose values may be those of the programs around it."""
+
+    def __init__(self, outer: Recorder) -> None:
+        super().__init__(ProgramOp.build("body"))
+        self.outer = outer
+        self.links: dict[SSAValue, Value] = {}
+        """What stands for a value from around, by that value."""
+
+    def own(self, value: Value) -> Value:
+        """A value of this body. Raises TraceError for one of a trace that is over."""
+        if self.inner is not None:
+            return self.inner.own(value)
+        if block_of(value.ssa) is self.block:
+            return super().own(value) if value.b is self else self.wrap(value.ssa)
+        if not self.is_dynamic or not self._is_around(value):
+            return super().own(value)
+        found = self.links.get(value.ssa)
+        if found is None:
+            found = self.links[value.ssa] = self.input(f"outer{len(self.links)}", value.meta)
+        return found
+
+    def _is_around(self, value: Value) -> bool:
+        block, around = block_of(value.ssa), self.outer
+        while around.block is not block and isinstance(around, BodyRecorder):
+            around = around.outer
+        return around.block is block
+
+    def capture(self, array: Any) -> Value:
+        """An array from around the function is an input of the outermost program."""
+        return self.own(self.outer.capture(array))
+
+
+class Body:
+    """A function that becomes the region of an op of the program that ``outer`` records."""
+
+    def __init__(self, outer: Recorder) -> None:
+        self.outer = outer
+        self.recorder = BodyRecorder(outer)
+        self._arguments: list[Value] = []
+
+    def record(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """What the function gives for trees of values of this body."""
+        self.outer.inner = self.recorder
+        try:
+            with recording_draws(self.recorder):
+                return function(*arguments)
+        finally:
+            self.outer.inner = None
+
+    def arguments(self, shape: tree.Shape, metas: Sequence[TensorMeta]) -> Any:
+        """A tree of values that the op hands to the body."""
+        first = len(self._arguments)
+        made = [self.recorder.input(f"x{first + i}", m) for i, m in enumerate(metas)]
+        self._arguments += made
+        return tree.unflatten(shape, iter(made))
+
+    def region(self, results: Sequence[Value], given: Sequence[SSAValue] | None = None) -> Region:
+        """The region that yields values of the body.
+
+        Its arguments are those of a block, or the values of the program around that are ``given``.
+        """
+        program = self.recorder.program
+        for i, value in enumerate(results):
+            self.recorder("pir.shadow_output", value, output_name=f"y{i}")
+        self.recorder.is_dynamic = False
+        if any(op.name in DERIVATIVES for op in program.block.ops):
+            run_pipeline(ModuleOp([program]), EXPANSION, verify=False)
+            program.detach()
+        types = [type_of(a.meta) for a in self._arguments] if given is None else ()
+        block = Block(arg_types=types)
+        stands = {f"x{i}": v for i, v in enumerate(block.args if given is None else given)}
+        stands |= {f"outer{i}": v for i, v in enumerate(self.recorder.links)}
+        yielded: dict[str, SSAValue] = {}
+        for op in list(program.block.ops):
+            _move(cast(PirOp, op), block, stands, yielded)
+        values = [yielded[f"y{i}"] for i in range(len(results))]
+        block.add_op(create("pir.yield", values))
+        return Region(block)
+
+
+def _move(
+    op: PirOp, block: Block, stands: dict[str, SSAValue], yielded: dict[str, SSAValue]
+) -> None:
+    """Move an op of a body into its block; inputs and outputs are no ops there."""
+    if op.name == "pd_op.data":
+        op.results[0].replace_all_uses_with(stands[op.attribute("name")])
+        op.detach()
+        op.erase()
+    elif op.name == "pir.shadow_output":
+        yielded[op.attribute("output_name")] = op.operands[0]
+        cast(Operation, op).detach()
+        op.drop_all_references()
+    else:
+        op.detach()
+        block.add_op(op)

@@ -1,0 +1,260 @@
+"""One compiled signature of a function: from the arguments of a call to its results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from pirkit.diag.errors import UsageError
+from pirkit.dialect.operation import PirOp
+from pirkit.dialect.types import meta_of
+from pirkit.frontend import tree
+from pirkit.frontend.compile import compile
+from pirkit.frontend.generated_code import value_of
+from pirkit.frontend.marshalling import Fetch, fetcher, packer
+from pirkit.frontend.surroundings import Place, Surroundings, kind_of
+from pirkit.frontend.tracing import Traced, fed, leaf_meta
+from pirkit.frontend.user_line import user_span
+from pirkit.runtime.executor import Executable
+from pirkit.runtime.meta import TensorMeta
+from pirkit.runtime.native.function import new_array
+from pirkit.runtime.tensor.buffer import is_numpy
+from pirkit.runtime.tensor.dense import DenseTensor
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(eq=False)
+class Compiled:
+    """A program with its way in and out.
+
+    ``order`` names the inputs as the program wants them, ``captured`` what is found in the
+    surroundings, ``held`` what is not: arrays that the function made while it was traced.
+    """
+
+    whole: Executable
+    fetch: Fetch
+    pack: Callable[..., Any]
+    order: tuple[str, ...]
+    captured: Mapping[str, Place]
+    held: Mapping[str, Array]
+    surroundings: Surroundings
+    metas: tuple[TensorMeta, ...]
+    """Of the leaves of the result."""
+    shape: tree.Shape
+    outputs: tuple[int, ...]
+    """Which result of the program each leaf is."""
+    given: Mapping[int, int]
+    """Results of the native call that lie in the memory of a donated input, by number."""
+    missed: Any
+
+    def change(self) -> str | None:
+        """Why the program does not serve any more, if what is around the function has changed."""
+        found = self.surroundings.change(self._read_anew)
+        if found is not None:
+            return found
+        for name, place in self.captured.items():
+            then, now = self._kinds[name], leaf_meta(self._now(place))
+            if then != now:
+                return f"`{place.label}`: {then} -> {now}"
+        return None
+
+    def _now(self, place: Place) -> Any:
+        return value_of(place.expression, self.surroundings.roots)
+
+    @cached_property
+    def _kinds(self) -> dict[str, TensorMeta]:
+        """Of what is found in the surroundings, when it was compiled."""
+        return {name: leaf_meta(place.value) for name, place in self.captured.items()}
+
+    @cached_property
+    def _read_anew(self) -> frozenset[str]:
+        return frozenset(p.expression for p in self.captured.values())
+
+    @cached_property
+    def quick(self) -> Callable[[tuple[Any, ...], dict[str, Any]], Any]:
+        """A call that is as the last one, or `missed`."""
+        fetch, pack, missed, native = self.fetch, self.pack, self.missed, self.whole.native
+        if native is None:
+            run = self._executed
+
+            def executed(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+                arrays = fetch(args, kwargs)
+                if arrays is None or not self._fits(arrays):
+                    return missed
+                return pack(run(arrays))
+
+            return executed
+        attempt = native.attempt
+        if self.given:
+            donating = self._donating
+
+            def donated(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+                arrays = fetch(args, kwargs)
+                found = None if arrays is None else attempt(arrays, donating(arrays))
+                return missed if found is None else pack(found)
+
+            return donated
+
+        def called(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            arrays = fetch(args, kwargs)
+            if arrays is None:
+                return missed
+            found = attempt(arrays)
+            return missed if found is None else pack(found)
+
+        return called
+
+    def run(self, leaves: Sequence[Array], out: Any = None) -> Any:
+        """A call with arrays by leaf; results in new memory, or in that of ``out``."""
+        arrays = self._arrays(leaves)
+        native = self.whole.native
+        if out is not None:
+            return self._into(arrays, out)
+        if native is None:
+            return self.pack(self._executed(arrays))
+        rows = tuple([np.require(a, requirements=["C", "A"]) for a in arrays])
+        results = self._donating(rows) if self.given else None
+        found = native.attempt(rows, results)
+        return self.pack(native(*rows) if found is None else found)
+
+    def _arrays(self, leaves: Sequence[Array]) -> tuple[Array, ...]:
+        by_name: dict[str, Array] = {f"x{i}": a for i, a in enumerate(leaves)} | dict(self.held)
+        for name, place in self.captured.items():
+            by_name[name] = fed(self._now(place))
+        return tuple([by_name[n] for n in self.order])
+
+    def _fits(self, arrays: tuple[Array, ...]) -> bool:
+        """Whether arrays are as an executable wants them, which converts others."""
+        pairs = zip(arrays, self._inputs, strict=True)
+        return all(is_numpy(a) and a.dtype == d and a.shape == s for a, (d, s) in pairs)
+
+    @cached_property
+    def _inputs(self) -> list[tuple[Any, tuple[int, ...]]]:
+        ports = {p.name: p.meta for p in self.whole.plan.inputs}
+        metas: list[Any] = [ports[n] for n in self.order]
+        return [(m.dtype.np, m.shape) for m in metas]
+
+    def _executed(self, arrays: Sequence[Array]) -> list[Array]:
+        found = self.whole.run(dict(zip(self.order, arrays, strict=True)))
+        return [found[f"y{i}"] for i in range(len(self.metas))]
+
+    def _donating(self, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
+        """Memory for results of a native call: that of donated inputs where nobody shares it."""
+        native = self.whole.native
+        assert native is not None
+        owners = [id(a) if a.base is None else id(a.base) for a in arrays]
+        return tuple(
+            [
+                arrays[i]
+                if (i := self.given.get(k, -1)) >= 0
+                and arrays[i].flags.writeable
+                and owners.count(owners[i]) == 1
+                else new_array(meta)
+                for k, meta in enumerate(native.results)
+            ]
+        )
+
+    # --- into memory of the caller ---
+
+    def _into(self, arrays: tuple[Array, ...], out: Any) -> Any:
+        leaves, shape = tree.flatten(out)
+        if shape != self.shape:
+            raise _unfit("`out` has another structure than the result", "take a tree like it")
+        targets = [leaf.mutable() if isinstance(leaf, DenseTensor) else leaf for leaf in leaves]
+        for name, target, meta in zip(tree.paths(shape, "out"), targets, self.metas, strict=True):
+            is_array = is_numpy(target) and target.flags.writeable
+            if not is_array or target.shape != meta.shape or target.dtype != meta.dtype.np:
+                raise _unfit(f"`{name}` is no writable array of {meta}", "take `numpy.empty`")
+        if any(np.may_share_memory(a, b) for a, b in combinations(targets, 2)):
+            raise _unfit("two arrays of `out` lie in the same memory", "take one for each result")
+        native = self.whole.native
+        shared = any(np.may_share_memory(t, a) for t in targets for a in arrays)
+        if native is not None and not shared and sorted(self.outputs) == [*range(len(targets))]:
+            placed = dict(zip(self.outputs, targets, strict=True))
+            rows = tuple([np.require(a, requirements=["C", "A"]) for a in arrays])
+            if native.attempt(rows, tuple([placed[i] for i in range(len(placed))])) is not None:
+                return out
+        found = tree.leaves(self.pack(native(*arrays) if native else self._executed(arrays)))
+        for target, made in zip(targets, found, strict=True):
+            np.copyto(target, made.array)
+        return out
+
+
+def _unfit(problem: str, help: str) -> UsageError:
+    return UsageError(problem, code="PK0701", span=user_span(), help=help)
+
+
+def compiled_call(
+    function: Callable[..., Any],
+    traced: Traced,
+    positional: Sequence[Any],
+    by_name: Mapping[str, Any],
+    static: Mapping[int | str, Any],
+    donated: Sequence[int],
+    missed: Any,
+) -> Compiled:
+    """Compile what was traced, and make the way in and out.
+
+    ``donated`` are numbers of leaves whose memory may hold results.
+    """
+    whole = compile(traced.program, fast_math=True)
+    leaves, shape = tree.flatten((tuple(positional), dict(by_name)))
+    names = [f"x{i}" for i in range(len(leaves))]
+    metas = {f"y{i}": m for i, m in enumerate(_result_metas(traced))}
+    native = whole.native
+    inputs, results = native.names if native else (_inputs(whole), tuple(metas))
+    surroundings = Surroundings.of(function)
+    found = {id(p.value): p for p in surroundings.places if p.is_array}
+    captured = {n: found[id(a)] for n, a in traced.captured.items() if id(a) in found}
+    held = {n: np.array(fed(a)) for n, a in traced.captured.items() if n not in captured}
+    surroundings.roots["held"] = held
+    read = {p.expression for p in captured.values()}
+    guards = [p for p in surroundings.places if p.expression not in read]
+    kept = {n: Place(f"held[{n!r}]", n, a) for n, a in held.items()}
+    fetch = fetcher(
+        shape.parts[0].parts,
+        dict(zip(shape.parts[1].extra, shape.parts[1].parts, strict=True)),
+        [(n, kind_of(leaf), leaf_meta(leaf)) for n, leaf in zip(names, leaves, strict=True)],
+        static,
+        inputs,
+        surroundings.roots,
+        {**captured, **kept},
+        guards,
+    )
+    outputs = tuple([results.index(n) for n in metas])
+    of_leaves = tuple(metas.values())
+    given: dict[int, int] = {}
+    if native is not None:
+        wanted = {f"x{i}" for i in donated}
+        for result, operand in sorted(native.in_place):
+            is_free = result not in given and operand not in given.values()
+            fits = native.results[result] == native.inputs[operand]
+            if is_free and fits and inputs[operand] in wanted:
+                given[result] = operand
+    pack = packer(traced.shape, of_leaves, outputs)
+    return Compiled(
+        whole, fetch, pack, inputs, captured, held, surroundings, of_leaves, traced.shape,
+        outputs, given, missed,
+    )  # fmt: skip
+
+
+def _inputs(whole: Executable) -> tuple[str, ...]:
+    return tuple([p.name for p in whole.plan.inputs])
+
+
+def _result_metas(traced: Traced) -> list[TensorMeta]:
+    block = traced.program.main.block
+    outputs = [op for op in block.ops if isinstance(op, PirOp) and op.name == "pir.shadow_output"]
+    found = {op.attribute("output_name"): meta_of(op.operands[0].type) for op in outputs}
+    return [_tensor(found[f"y{i}"]) for i in range(len(found))]
+
+
+def _tensor(meta: Any) -> TensorMeta:
+    assert isinstance(meta, TensorMeta)
+    return meta

@@ -1,0 +1,349 @@
+"""Branches and loops on traced values: ``cond``, ``while_loop``, ``fori_loop`` and ``scan``.
+
+They are recorded as `pd_op.if` and `pd_op.while`; derivatives of every order and mode go through
+them. What the functions read from around them may be traced as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+
+from pirkit.diag.errors import TraceError
+from pirkit.dialect.build import Value
+from pirkit.dialect.operation import create
+from pirkit.dialect.types import type_of
+from pirkit.frontend import tree
+from pirkit.frontend.bodies import Body
+from pirkit.frontend.numpy_ufuncs import is_number
+from pirkit.frontend.recording import OuterValueError
+from pirkit.frontend.tracing import Recorder, leaf_meta
+from pirkit.frontend.transforms import run
+from pirkit.frontend.user_line import user_span
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.meta import UNKNOWN, TensorMeta
+
+Function = Callable[..., Any]
+
+
+def cond(pred: Any, true_fun: Function, false_fun: Function, *operands: Any) -> Any:
+    """``true_fun(*operands)`` if ``pred`` holds, else ``false_fun(*operands)``.
+
+    ``pred`` is one boolean, or one number that is true unless it is 0. Operands and results are
+    trees of tensors; both functions give the same structure, shapes and element types. Only the
+    chosen branch runs. Raises TraceError where the branches differ.
+    """
+
+    def recorded(b: Recorder, condition: Value, given: Any) -> Any:
+        leaves, shape = tree.flatten(given)
+        bodies = [Body(b), Body(b)]
+        found: list[tuple[list[Any], tree.Shape]] = []
+        for body, function in zip(bodies, (true_fun, false_fun), strict=True):
+            arguments = body.arguments(shape, [v.meta for v in leaves])
+            found.append(tree.flatten(body.record(function, *arguments)))
+        (yes, shape_yes), (no, shape_no) = found
+        if shape_yes != shape_no:
+            raise _wrong("the branches of `cond` give trees of different structure", _SAME)
+        rows = [
+            [_typed(body, v, other) for v, other in zip(mine, others, strict=True)]
+            for body, mine, others in ((bodies[0], yes, no), (bodies[1], no, yes))
+        ]
+        for name, x, y in zip(tree.paths(shape_yes, "the result"), *rows, strict=True):
+            if x.meta != y.meta:
+                raise _wrong(f"{name} of `cond` is {x.meta} in one branch, {y.meta} in the other",
+                             _SAME)  # fmt: skip
+        held = [v.ssa for v in leaves]
+        regions = [body.region(r, held) for body, r in zip(bodies, rows, strict=True)]
+        types = [type_of(v.meta) for v in rows[0]]
+        made = b.insert(create("pd_op.if", (_truth(b, condition).ssa,), types, regions=regions))
+        return tree.unflatten(shape_yes, iter([b.wrap(r) for r in made.results]))
+
+    return entered(recorded, pred, operands)
+
+
+def while_loop(cond_fun: Function, body_fun: Function, init_val: Any) -> Any:
+    """``body_fun`` applied to the state as long as ``cond_fun`` of it holds.
+
+    The state is a tree of tensors of fixed structure, shapes and element types; a Python number in
+    ``init_val`` takes the element type that the body gives it. Forward and reverse derivatives go
+    through it, of as many turns as the data make. Raises TraceError for a body that changes the
+    state's types, and for a condition that is not one boolean.
+    """
+    weak = [is_number(leaf) for leaf in tree.leaves(init_val)]
+
+    def recorded(b: Recorder, init: Any) -> Any:
+        return _while(b, cond_fun, body_fun, init, weak)
+
+    return entered(recorded, init_val)
+
+
+def fori_loop(lower: Any, upper: Any, body_fun: Function, init_val: Any) -> Any:
+    """``val = body_fun(i, val)`` for ``i`` from ``lower`` to ``upper``, which is left out.
+
+    ``i`` is an int64 without dimensions; the bounds may be traced. As `while_loop` otherwise.
+    """
+    weak = [False, False, *[is_number(leaf) for leaf in tree.leaves(init_val)]]
+
+    def before(state: Any) -> Any:
+        return state[0] < state[1]
+
+    def turn(state: Any) -> Any:
+        i, last, value = state
+        return i + 1, last, body_fun(i, value)
+
+    def recorded(b: Recorder, first: Value, last: Value, init: Any) -> Any:
+        start = (b.cast(first, dt.int64), b.cast(last, dt.int64), init)
+        return _while(b, before, turn, start, weak)[2]
+
+    return entered(recorded, lower, upper, init_val)
+
+
+def scan(
+    f: Function,
+    init: Any,
+    xs: Any = None,
+    length: int | None = None,
+    reverse: bool = False,
+    unroll: bool = False,
+) -> tuple[Any, Any]:
+    """``carry, y = f(carry, x)`` for each row of ``xs``: the last carry, and all ``y`` stacked.
+
+    ``xs`` is a tree of tensors with as many rows each, or None with a ``length``. ``reverse`` goes
+    from the last row to the first; rows of the result stand where those of ``xs`` do. ``unroll``
+    records every turn, which short scans run faster by. Raises TraceError for rows of different
+    number, and as `while_loop` does.
+    """
+    weak = [is_number(leaf) for leaf in tree.leaves(init)]
+
+    def recorded(b: Recorder, carry: Any, rows: Any) -> Any:
+        count = _length(tree.leaves(rows), length)
+        if unroll:
+            return _unrolled(b, f, carry, rows, count, reverse)
+        return _scan(b, f, carry, rows, count, reverse, weak)
+
+    return entered(recorded, init, xs)
+
+
+# --- recording -----------------------------------------------------------------------------------
+
+_SAME = "give the same structure, shapes and element types; `astype` converts"
+
+
+def _wrong(problem: str, help: str) -> TraceError:
+    return TraceError(problem, span=user_span(), help=help)
+
+
+def entered(recorded: Function, *trees: Any) -> Any:
+    """Record into the program of the trees' values, or of what the functions read; else compute."""
+    traced = next((v for v in tree.leaves(trees) if isinstance(v, Value)), None)
+    if traced is not None:
+        return _in(cast(Recorder, traced.b), recorded, trees)
+
+    def alone(*given: Any) -> Any:
+        first = next(iter(tree.leaves(given)), None)
+        if first is None:
+            raise _wrong("a loop without a state computes nothing", "give it an initial value")
+        return recorded(cast(Recorder, first.b), *given)
+
+    try:
+        return run(alone, trees, {})
+    except OuterValueError as error:
+        return _in(cast(Recorder, error.outer), recorded, trees)
+
+
+def _in(b: Recorder, recorded: Function, trees: Any) -> Any:
+    inner = b.innermost
+    return recorded(inner, *tree.mapped(lambda leaf: _lifted(inner, leaf), trees))
+
+
+def _lifted(b: Recorder, leaf: Any) -> Value:
+    if is_number(leaf):
+        return b.const(leaf, leaf_meta(leaf).dtype)
+    return cast(Value, b.value(leaf))
+
+
+def _typed(body: Body, value: Any, like: Any = None) -> Value:
+    """A result of a body as a value; a number has the element type of what it stands beside."""
+    b = body.recorder
+    if is_number(value):
+        fitting = like.dtype if isinstance(like, Value) else leaf_meta(value).dtype
+        return body.record(lambda: b.const(value, fitting))
+    return cast(Value, body.record(lambda: b.value(value)))
+
+
+def _truth(b: Recorder, condition: Value) -> Value:
+    if condition.meta.numel != 1:
+        raise _wrong(f"a condition is one boolean, not a {condition.meta}", "use `all()`, `any()`")
+    return b.cast(condition, dt.bool_)
+
+
+def _while(b: Recorder, test: Function, turn: Function, init: Any, weak: Sequence[bool]) -> Any:
+    leaves, shape = tree.flatten(init)
+    body = _turn(b, test, turn, shape, [v.meta for v in leaves])
+    metas = _settled([v.meta for v in leaves], [v.meta for v in body.after], weak)
+    if metas != [v.meta for v in leaves]:  # numbers take the type that the body gives them
+        body = _turn(b, test, turn, shape, metas)
+    for name, before, after in zip(tree.paths(shape, "state"), metas, body.after, strict=True):
+        if before != after.meta:
+            raise _wrong(f"`{name}` of a loop begins as {before}, its body gives {after.meta}",
+                         "keep shape and element type of the state; `astype` converts")  # fmt: skip
+    starts = [b.cast(v, m.dtype) for v, m in zip(leaves, metas, strict=True)]
+    first = _truth(b, _one(test(tree.unflatten(shape, iter(starts))), b))
+    region = body.body.region([body.more, *body.after])
+    types = [type_of(m) for m in metas]
+    operands = (first.ssa, *[b.own(s).ssa for s in starts])
+    made = b.insert(create("pd_op.while", operands, types, regions=[region]))
+    return tree.unflatten(shape, iter([b.wrap(r) for r in made.results]))
+
+
+class _Turn(NamedTuple):
+    """One turn of a loop, recorded: whether there is another one, and the state behind it."""
+
+    body: Body
+    more: Value
+    after: list[Value]
+
+
+def _turn(
+    b: Recorder, test: Function, turn: Function, shape: tree.Shape, metas: Sequence[TensorMeta]
+) -> _Turn:
+    body = Body(b)
+    found = body.record(turn, body.arguments(shape, metas))
+    after, after_shape = tree.flatten(found)
+    if after_shape != shape:
+        raise _wrong("the body of a loop gives a state of another structure", _SAME)
+    values = [_typed(body, v, _Like(m)) for v, m in zip(after, metas, strict=True)]
+    again = body.record(test, tree.unflatten(shape, iter(values)))
+    more = body.record(lambda: _truth(body.recorder, _one(again, body.recorder)))
+    return _Turn(body, more, values)
+
+
+class _Like(Value):
+    """What a number in the state takes its element type from."""
+
+    __slots__ = ("_of",)
+
+    def __init__(self, meta: TensorMeta) -> None:
+        self._of = meta
+
+    @property
+    def meta(self) -> TensorMeta:
+        return self._of
+
+
+def _one(condition: Any, b: Recorder) -> Value:
+    if isinstance(condition, Value):
+        return condition
+    if not isinstance(condition, bool | np.bool_ | int):
+        raise _wrong(f"a condition is one boolean, not {condition!r}", "compare")
+    return b.const(bool(cast(Any, condition)), dt.bool_)
+
+
+def _length(rows: Sequence[Value], length: int | None) -> int:
+    counts: set[int] = {v.shape[0] if v.shape else UNKNOWN for v in rows}
+    counts |= {length} if length is not None else set[int]()
+    if len(counts) != 1 or UNKNOWN in counts:
+        raise _wrong(f"`scan` over {sorted(counts) or 'nothing'} rows",
+                     "give tensors with the same number of rows, or a `length`")  # fmt: skip
+    return counts.pop()
+
+
+def _unrolled(
+    b: Recorder, f: Function, carry: Any, rows: Any, count: int, reverse: bool
+) -> tuple[Any, Any]:
+    found: list[Any] = []
+    order = range(count)
+    for i in reversed(order) if reverse else order:
+        carry, y = f(carry, tree.mapped(lambda v, i=i: v[i], rows))
+        found.append(y)
+    if not found:
+        raise _wrong("`scan(unroll=True)` over no rows", "leave out `unroll`")
+
+    def stack(*each: Any) -> Value:
+        return b.stack([_lifted(b, v) for v in each], axis=0)
+
+    stacked = tree.map(
+        stack,
+        *(reversed(found) if reverse else found),
+    )
+    return carry, stacked
+
+
+def _scan(
+    b: Recorder, f: Function, init: Any, rows: Any, count: int, reverse: bool, weak: Sequence[bool]
+) -> tuple[Any, Any]:
+    """A loop that carries the results as well, and writes one row of each in a turn."""
+
+    def one(i: Value, carry: Any) -> tuple[Any, Any]:
+        place = (count - 1) - i if reverse else i
+        at = place.b.reshape(place, (1,))
+        return at, f(carry, tree.mapped(lambda v: _row(v, at), rows))
+
+    leaves, shape = tree.flatten(init)
+    metas = [v.meta for v in leaves]
+    after, _, _ = _probed(b, one, shape, metas)
+    metas = _settled(metas, after, weak)
+    init = tree.unflatten(
+        shape, iter([b.cast(v, m.dtype) for v, m in zip(leaves, metas, strict=True)])
+    )
+    _, y_shape, kinds = _probed(b, one, shape, metas)
+
+    def turn(state: Any) -> Any:
+        i, carry, buffers = state
+        at, (carry, y) = one(i, carry)
+        written = [_written(held, at, v) for held, v in zip(buffers, tree.leaves(y), strict=True)]
+        return i + 1, carry, written
+
+    buffers = [b.const(0, m.dtype, (count, *m.shape)) for m in kinds]
+    start = (b.const(0, dt.int64), init, buffers)
+    flags = [False, *weak, *[False] * len(buffers)]
+
+    def before(state: Any) -> Any:
+        return state[0] < count
+
+    _, carry, found = _while(b, before, turn, start, flags)
+    return carry, tree.unflatten(y_shape, iter(found))
+
+
+def _probed(
+    b: Recorder, one: Function, shape: tree.Shape, metas: Sequence[TensorMeta]
+) -> tuple[list[TensorMeta], tree.Shape, list[TensorMeta]]:
+    """What a turn of a scan gives: metas of the carry, then structure and metas of the results."""
+    probe = Body(b)
+    carry = probe.arguments(shape, metas)
+    index = probe.recorder.input("index", TensorMeta((), dt.int64))
+    _, found = probe.record(one, index, carry)
+    if not isinstance(found, tuple) or len(cast("tuple[Any, ...]", found)) != 2:
+        raise _wrong(
+            "the function of `scan` gives no pair", "return the carry, and a result or None"
+        )
+    after, y = cast("tuple[Any, Any]", found)
+    leaves, y_shape = tree.flatten(y)
+    given = [_typed(probe, v, _Like(m)) for v, m in zip(tree.leaves(after), metas, strict=False)]
+    made = [v.meta for v in given], y_shape, [_typed(probe, v).meta for v in leaves]
+    probe.recorder.is_dynamic = False
+    return made
+
+
+def _settled(
+    before: Sequence[TensorMeta], after: Sequence[TensorMeta], weak: Sequence[bool]
+) -> list[TensorMeta]:
+    """The metas of a state, in which numbers take the element type that the body gives them."""
+    rows = zip(before, after, weak, strict=False)
+    found = [
+        new if is_weak and not old.shape and not new.shape else old for old, new, is_weak in rows
+    ]
+    return [*found, *before[len(found) :]]
+
+
+def _row(x: Value, at: Value) -> Value:
+    b = cast(Recorder, at.b)
+    return b.reshape(b.gather(b.own(x), at, axis=0), x.shape[1:])
+
+
+def _written(buffer: Value, at: Value, y: Any) -> Value:
+    b = cast(Recorder, at.b)
+    row = b.const(y, buffer.dtype, buffer.shape[1:]) if is_number(y) else b.value(y)
+    return b.scatter(buffer, at, b.reshape(row, (1, *buffer.shape[1:])), overwrite=True)

@@ -1,0 +1,81 @@
+"""Programs of Python functions, for whoever wants the program rather than the result."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from pirkit.diag.errors import UsageError
+from pirkit.dialect.attrs import encode
+from pirkit.dialect.build import Value
+from pirkit.dialect.operation import create
+from pirkit.dialect.types import type_of
+from pirkit.frontend import tree
+from pirkit.frontend.files import Program
+from pirkit.frontend.tracing import Recorder, fed, leaf_meta
+from pirkit.frontend.tracing import trace as record
+
+
+class _Standalone(Recorder):
+    """A recorder of programs that stand alone: arrays from around the function are parameters."""
+
+    def _captured(self, name: str, array: Any) -> Value:
+        named = {"parameter_name": encode("str", name)}
+        made = create("pir.parameter", (), (type_of(leaf_meta(array)),), named)
+        return self.results(self.insert(made))
+
+
+def trace(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Program:
+    """The program of a function, recorded with arguments like those that it will get.
+
+    Arguments and result are trees of tensors, arrays and numbers; only shapes and element types of
+    the arguments matter. Inputs are called like the parameters of the function (``x``, ``p.w``,
+    ``p.0``), outputs ``y0``, ``y1``... in the order of the leaves. Arrays that the function takes
+    from around it are parameters of the program, with their present content. Raises TraceError
+    where Python asks for a value that is known only when the program runs.
+    """
+    if not callable(function):
+        raise UsageError(
+            f"`trace` records a function, not a {type(function).__name__}",
+            code="PK0701",
+            help="`pirkit.trace(f, x)` calls `f(x)` once and records what it does",
+        )
+    names = [_spelled(n) for n in argument_names(function, args, kwargs)]
+    traced = record(function, args, keywords=kwargs, names=names, kind=_Standalone)
+    weights = {name: np.array(fed(array)) for name, array in traced.captured.items()}
+    return Program(traced.program.module, weights, f"<{_name_of(function)}>")
+
+
+def argument_names(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> list[str]:
+    """How messages spell each leaf of the arguments: ``x``, ``p['w']``."""
+    found: list[str] = []
+    positions = parameter_names(function, len(args))
+    for name, given in (*zip(positions, args, strict=True), *sorted(kwargs.items())):
+        found += tree.paths(tree.flatten(given)[1], name)
+    return found
+
+
+def parameter_names(function: Callable[..., Any], count: int) -> list[str]:
+    """The names of the first parameters; ``x0``, ``x1``... where the function does not tell."""
+    try:
+        parameters = [*inspect.signature(function).parameters.values()]
+    except (TypeError, ValueError):
+        parameters = []
+    plain = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    named = [p.name for p in parameters if p.kind in plain][:count]
+    rest = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), "x")
+    return [*named, *[f"{rest}{i}" for i in range(len(named), count)]]
+
+
+def _spelled(name: str) -> str:
+    """``p['w'][0]`` as ``p.w.0``."""
+    return name.replace("['", ".").replace("']", "").replace("[", ".").replace("]", "")
+
+
+def _name_of(function: Callable[..., Any]) -> str:
+    return getattr(function, "__name__", type(function).__name__)

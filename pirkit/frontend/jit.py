@@ -1,0 +1,339 @@
+"""Functions that are compiled when they are called, once for each signature."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial, update_wrapper
+from threading import RLock
+from types import MethodType
+from typing import Any, Final, cast
+
+import numpy as np
+
+from pirkit.diag.errors import UsageError
+from pirkit.diag.forks import renewed
+from pirkit.dialect.build import Value
+from pirkit.frontend import tree
+from pirkit.frontend.compiled_call import Compiled, compiled_call
+from pirkit.frontend.function_programs import parameter_names
+from pirkit.frontend.recording import OuterValueError
+from pirkit.frontend.surroundings import kind_of
+from pirkit.frontend.tracing import Recorder, Traced, fed, leaf_meta, trace
+from pirkit.frontend.transforms import lifted_in
+from pirkit.frontend.user_line import user_span
+from pirkit.runtime.meta import TensorMeta
+from pirkit.runtime.tensor.dense import DenseTensor
+
+Function = Callable[..., Any]
+Array = np.ndarray[Any, Any]
+Names = str | Sequence[str]
+Places = int | Sequence[int]
+
+VERSIONS: Final = 8
+"""Programs kept for one signature, which differ in what the function reads from around it."""
+
+
+def jit(
+    function: Function | None = None,
+    *,
+    static_argnums: Places = (),
+    static_argnames: Names = (),
+    donate_argnums: Places = (),
+    donate_argnames: Names = (),
+) -> Any:
+    """A function that is traced and compiled once for each signature; also a decorator.
+
+    A signature is the structure of the arguments (trees of tensors, arrays and numbers), shapes and
+    element types of the leaves, and the values of static arguments, which have to be hashable.
+    Arrays that the function reads from closures, globals and attributes are read at each call;
+    where something else there changes, the function is compiled anew. ``explain()`` lists what was
+    compiled and why. Results are the caller's. ``out=`` takes a tree of arrays like the result and
+    writes into them. Memory of donated arguments may hold results: they are not to be used again.
+
+    While it is traced values are unknown: ``if v`` raises TraceError with the line and the remedy.
+    Inside another traced function the call is recorded there. Raises UsageError for arguments that
+    are no tensors, and for static ones that are not hashable.
+    """
+    options = (static_argnums, static_argnames, donate_argnums, donate_argnames)
+    if function is None:
+        return partial(_jitted, options)
+    return Jitted(function, *options)
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """The arguments of one call, sorted."""
+
+    positional: tuple[Any, ...]
+    by_name: dict[str, Any]
+    static: dict[int | str, Any]
+    labels: list[str]
+    """How the user calls the arguments by position."""
+
+    def whole(self, positional: Sequence[Any], by_name: Mapping[str, Any]) -> tuple[Any, Any]:
+        """Arguments as the function wants them, static ones at their places."""
+        given = iter(positional)
+        count = len(positional) + sum(isinstance(k, int) for k in self.static)
+        args = [self.static[i] if i in self.static else next(given) for i in range(count)]
+        named = {k: v for k, v in self.static.items() if isinstance(k, str)}
+        return args, {**by_name, **named}
+
+
+@dataclass(frozen=True, slots=True)
+class _Signature:
+    """What decides about a program, and what a user is told of it."""
+
+    shape: tree.Shape
+    metas: tuple[TensorMeta, ...]
+    static: tuple[tuple[Any, type, Any], ...]
+
+
+def _jitted(options: Any, function: Function) -> Jitted:
+    return Jitted(function, *options)
+
+
+class Jitted:
+    """What `jit` makes of a function."""
+
+    def __init__(
+        self, function: Function, static: Places, static_names: Names, donate: Places, given: Names
+    ) -> None:
+        if not callable(function):
+            raise UsageError(
+                f"`jit` compiles a function, not a {type(function).__name__}", code="PK0701",
+                help="write `@pirkit.jit`, `pirkit.jit(f)` or `@pirkit.jit(static_argnums=1)`",
+            )  # fmt: skip
+        update_wrapper(self, function, updated=())
+        self.function = function
+        self._static = _resolved(function, static, static_names)
+        self._donated = _resolved(function, donate, given)
+        self._makes_out = "out" not in _parameters(function)
+        self._compiled: dict[Hashable, list[Compiled]] = {}
+        self._signatures: list[tuple[_Signature, list[str]]] = []
+        self._reasons: list[str] = []
+        self._lock = renewed(RLock())
+        self._quick: Callable[[tuple[Any, ...], dict[str, Any]], Any] = _missed
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        found = self._quick(args, kwargs)
+        return found if found is not _MISSED else self._slowly(args, kwargs)
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        """A method: `self` is an argument, so it is a tree, or static."""
+        return self if instance is None else MethodType(self, instance)
+
+    def __repr__(self) -> str:
+        return f"<jit of {getattr(self.function, '__name__', self.function)!s}>"
+
+    def explain(self) -> str:
+        """What was compiled and why, a line for each program."""
+        return "\n".join(self._reasons) or "nothing is compiled yet: the first call does that"
+
+    def lower(self, *args: Any, **kwargs: Any) -> Any:
+        """The program for arguments like these (see `pirkit.trace`), inputs called ``x0``..."""
+        call = self._sorted(args, kwargs)
+        return self._traced(call).program
+
+    # --- a call that is not as the last one ---
+
+    def _slowly(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        out = kwargs.pop("out", None) if self._makes_out else None
+        call = self._sorted(args, kwargs)
+        leaves, shape = tree.flatten((call.positional, call.by_name))
+        traced = next((leaf for leaf in leaves if isinstance(leaf, Value)), None)
+        if traced is not None:
+            return self._recorded(cast(Recorder, traced.b), call)
+        try:
+            compiled = self._find(call, leaves, shape)
+        except OuterValueError as error:  # it takes a value from a function that is being traced
+            return self._recorded(cast(Recorder, error.outer), call)
+        if out is None:
+            self._quick = compiled.quick
+        return compiled.run([fed(leaf) for leaf in leaves], out)
+
+    def _sorted(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Call:
+        names = parameter_names(self.function, len(args))
+        static: dict[int | str, Any] = {
+            i: a for i, a in enumerate(args) if _is_named(i, names[i], len(args), self._static)
+        }
+        static |= {k: v for k, v in kwargs.items() if k in self._static[1]}
+        for key, value in static.items():
+            _require_hashable(names[key] if isinstance(key, int) else key, value)
+        return _Call(
+            tuple([a for i, a in enumerate(args) if i not in static]),
+            {k: v for k, v in kwargs.items() if k not in static},
+            static,
+            [n for i, n in enumerate(names) if i not in static],
+        )
+
+    def _recorded(self, b: Recorder, call: _Call) -> Any:
+        """The call as a part of a program that is recorded already, for any values."""
+        positional, by_name = lifted_in(b, (call.positional, call.by_name))
+        args, kwargs = call.whole(positional, by_name)
+        known, b.known = b.known, None
+        try:
+            return self.function(*args, **kwargs)
+        finally:
+            b.known = known
+
+    def _find(self, call: _Call, leaves: list[Any], shape: tree.Shape) -> Compiled:
+        """The program of a signature, compiled if there is none."""
+        labels = _leaf_labels(call, shape)
+        metas = tuple([_meta_of(n, leaf) for n, leaf in zip(labels, leaves, strict=True)])
+        static = tuple([(k, kind_of(v), v) for k, v in call.static.items()])
+        signature = _Signature(shape, metas, static)
+        with self._lock:
+            versions = self._compiled.setdefault(signature, [])
+            change = None
+            for compiled in reversed(versions):
+                change = compiled.change()
+                if change is None:
+                    return compiled
+            reason = change or self._difference(signature, labels)
+            traced = self._traced(call)
+            donated = self._donated_leaves(call, shape)
+            compiled = compiled_call(
+                self.function, traced, call.positional, call.by_name, call.static, donated, _MISSED
+            )
+            versions.append(compiled)
+            del versions[:-VERSIONS]
+            self._signatures.append((signature, labels))
+            self._reasons.append(f"{len(self._reasons) + 1}: {reason}")
+            return compiled
+
+    def _traced(self, call: _Call) -> Traced:
+        def function(*args: Any, **kwargs: Any) -> Any:
+            whole, named = call.whole(args, kwargs)
+            return self.function(*whole, **named)
+
+        return trace(function, call.positional, keywords=call.by_name)
+
+    def _donated_leaves(self, call: _Call, shape: tree.Shape) -> list[int]:
+        """The numbers of the leaves of donated arguments."""
+        count = len(call.positional) + sum(isinstance(k, int) for k in call.static)
+        at = [i for i in range(count) if i not in call.static]
+        parts, found, number = zip(at, shape.parts[0].parts, strict=True), list[int](), 0
+        for place, part in parts:
+            leaves = len(tree.paths(part))
+            label = call.labels[at.index(place)]
+            if _is_named(place, label, count, self._donated):
+                found += range(number, number + leaves)
+            number += leaves
+        for name, part in zip(shape.parts[1].extra, shape.parts[1].parts, strict=True):
+            leaves = len(tree.paths(part))
+            if name in self._donated[1]:
+                found += range(number, number + leaves)
+            number += leaves
+        return found
+
+    def _difference(self, signature: _Signature, labels: list[str]) -> str:
+        """Why no program that was compiled serves: how the signature differs from the nearest."""
+        if not self._signatures:
+            shown = zip(labels, signature.metas, strict=True)
+            return "first call: " + (", ".join(f"{n} {m}" for n, m in shown) or "no arguments")
+        found = [_changes(s, n, signature, labels) for s, n in reversed(self._signatures)]
+        return "; ".join(min(found, key=len))
+
+
+class _Missed:
+    """What a quick call gives where another program has to serve."""
+
+
+_MISSED: Final = _Missed()
+
+
+def _missed(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return _MISSED
+
+
+# --- signatures ----------------------------------------------------------------------------------
+
+
+def _parameters(function: Function) -> Mapping[str, inspect.Parameter]:
+    try:
+        return inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return {}
+
+
+def _resolved(
+    function: Function, places: Places, names: Names
+) -> tuple[frozenset[int], frozenset[str]]:
+    """Places and names of parameters, each said by either. Raises UsageError for unknown ones."""
+    numbers = {places} if isinstance(places, int) else set(places)
+    named = {names} if isinstance(names, str) else set(names)
+    known = _parameters(function)
+    kinds = [p.kind for p in known.values()]
+    unknown = named - known.keys() if inspect.Parameter.VAR_KEYWORD not in kinds else set[str]()
+    if known and unknown:
+        raise UsageError(
+            f"the function has no parameter {sorted(unknown)[0]!r}", code="PK0701",
+            help=f"its parameters are {', '.join(known)}",
+        )  # fmt: skip
+    listed = list(known)
+    plain = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    also = {listed[n] for n in numbers if -len(listed) <= n < len(listed)}
+    named |= {n for n in also if known[n].kind is plain}
+    return frozenset(numbers), frozenset(named)
+
+
+def _is_named(
+    place: int, name: str, count: int, wanted: tuple[frozenset[int], frozenset[str]]
+) -> bool:
+    numbers, names = wanted
+    return place in numbers or place - count in numbers or name in names
+
+
+def _require_hashable(name: str, value: Any) -> None:
+    try:
+        hash(value)
+    except TypeError as error:
+        raise UsageError(
+            f"static argument `{name}` is a {type(value).__name__}, which is not hashable",
+            code="PK0701", span=user_span(),
+            help="pass a tuple for a list, or let it be an argument that is traced",
+        ) from error  # fmt: skip
+
+
+def _leaf_labels(call: _Call, shape: tree.Shape) -> list[str]:
+    positional, by_name = shape.parts
+    found: list[str] = []
+    for name, part in zip(call.labels, positional.parts, strict=True):
+        found += tree.paths(part, name)
+    for name, part in zip(by_name.extra, by_name.parts, strict=True):
+        found += tree.paths(part, name)
+    return found
+
+
+def _meta_of(name: str, leaf: Any) -> TensorMeta:
+    if isinstance(leaf, DenseTensor):
+        return leaf.meta
+    try:
+        return leaf_meta(leaf)
+    except UsageError as error:
+        error.message = f"argument `{name}`: {error.message}"
+        raise
+
+
+def _changes(
+    known: _Signature, known_labels: list[str], wanted: _Signature, labels: list[str]
+) -> list[str]:
+    """How one signature differs from another."""
+    if known.shape != wanted.shape:
+        more = [n for n in labels if n not in known_labels]
+        less = [n for n in known_labels if n not in labels]
+        told = [f"`{n}` is new" for n in more] + [f"`{n}` is gone" for n in less]
+        return told or ["the containers of the arguments are of other classes"]
+    found: list[str] = []
+    for name, then, now in zip(labels, known.metas, wanted.metas, strict=True):
+        if then.shape != now.shape:
+            found.append(f"argument `{name}`: shape {then.shape} -> {now.shape}")
+        if then.dtype is not now.dtype:
+            found.append(f"argument `{name}`: dtype {then.dtype} -> {now.dtype}")
+    if known.static != wanted.static:
+        then, now = ({k: v for k, _, v in s.static} for s in (known, wanted))
+        keys = [k for k in {**then, **now} if then.get(k) != now.get(k)]
+        found += [f"static argument {k!r}: {then.get(k)!r} -> {now.get(k)!r}" for k in keys]
+    return found or ["what the function reads from around it has changed"]

@@ -1,0 +1,197 @@
+"""Code that takes the arguments of a call apart, made for one structure of arguments.
+
+A compiled call costs a few microseconds, of which a generic walk over trees would be the most. So
+each structure gets a function of its own: straight code that checks containers, takes the arrays
+out in the order in which the native call wants them, and rebuilds the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, cast
+
+import numpy as np
+
+from pirkit.frontend.generated_code import function_of
+from pirkit.frontend.surroundings import Place, same
+from pirkit.frontend.tree import CONTAINERS, LEAF, Shape
+from pirkit.runtime.meta import TensorMeta
+from pirkit.runtime.tensor.dense import DenseTensor
+from pirkit.runtime.tensor.meta_cache import meta_of
+
+Array = np.ndarray[Any, Any]
+Fetch = Callable[[tuple[Any, ...], dict[str, Any]], "tuple[Array, ...] | None"]
+"""From the arguments of a call to the arrays of the program; None for another structure."""
+
+_MISSES: Final = (AttributeError, LookupError, NameError, TypeError, ValueError)
+
+
+@dataclass
+class _Code:
+    """Lines of a function under construction, and what they name."""
+
+    names: dict[str, Any] = field(default_factory=dict[str, Any])
+    lines: list[str] = field(default_factory=list[str])
+    variables: int = 0
+
+    def name(self, thing: Any) -> str:
+        """A name for an object that the code needs."""
+        made = f"k{len(self.names)}"
+        self.names[made] = thing
+        return made
+
+    def variable(self, expression: str) -> str:
+        """A local variable with a value."""
+        self.variables += 1
+        made = f"v{self.variables}"
+        self.lines.append(f"{made} = {expression}")
+        return made
+
+    def require(self, condition: str) -> None:
+        self.lines.append(f"if not ({condition}): return None")
+
+    def function(self, head: str, *, guarded: bool) -> Callable[..., Any]:
+        """The function of the lines."""
+        lines = self.lines
+        if guarded:
+            misses = self.name(_MISSES)
+            lines = ["try:", *[f"    {x}" for x in lines], f"except {misses}: return None"]
+        return function_of(head, lines, self.names)
+
+
+def fetcher(
+    positions: Sequence[Shape],
+    keywords: Mapping[str, Shape],
+    leaves: Sequence[tuple[str, type, TensorMeta]],
+    static: Mapping[int | str, Any],
+    order: Sequence[str],
+    roots: Mapping[str, Any],
+    captured: Mapping[str, Place],
+    guards: Sequence[Place],
+) -> Fetch:
+    """The function for arguments of these structures.
+
+    ``positions`` are those of the arguments that are not ``static``, in order. ``leaves`` tell for
+    each leaf its input, its Python type and its meta; ``order`` is what the program wants.
+    ``captured`` are inputs that are found in the surroundings, ``guards`` places that must not
+    have changed.
+    """
+    code = _Code(dict(roots))
+    tensor, same_ = code.name(DenseTensor), code.name(same)
+    total = len(positions) + sum(isinstance(s, int) for s in static)
+    code.require(f"len(args) == {total}")
+    by_name = {*keywords, *[s for s in static if isinstance(s, str)]}
+    code.require(f"len(kwargs) == {len(by_name)}" if by_name else "not kwargs")
+    for where, value in static.items():
+        given = f"args[{where}]" if isinstance(where, int) else f"kwargs[{where!r}]"
+        held = code.variable(given)
+        known = code.name(value)
+        code.require(f"{held} is {known} or (type({held}) is type({known}) and {held} == {known})")
+    found: list[str] = []
+    places = iter([i for i in range(total) if i not in static])
+    for shape in positions:
+        _take(code, shape, f"args[{next(places)}]", found)
+    for name in sorted(keywords):
+        _take(code, keywords[name], f"kwargs[{name!r}]", found)
+    inputs: dict[str, str] = {}
+    for variable, (name, kind, meta) in zip(found, leaves, strict=True):
+        inputs[name] = variable
+        if name not in order:
+            array = code.name(meta)
+            code.require(f"{code.name(_is_like)}({variable}, {array})")
+            continue
+        if kind in (bool, int, float, complex):
+            made = f"{code.name(np.array)}({variable}, {code.name(meta.dtype.np)})"
+            code.lines.append(f"if type({variable}) is {code.name(kind)}: {variable} = {made}")
+        code.lines.append(f"if type({variable}) is {tensor}: {variable} = {variable}.array")
+    for name, place in captured.items():
+        if name in order:
+            held = inputs[name] = code.variable(place.expression)
+            code.lines.append(f"if type({held}) is {tensor}: {held} = {held}.array")
+    for place in guards:
+        held, known = code.variable(place.expression), code.name(place.value)
+        quick = f"{held} is {known}" if place.version is None else "False"
+        code.require(f"{quick} or {same_}({held}, {known}, {place.version})")
+    code.lines.append(f"return ({''.join(inputs[n] + ', ' for n in order)})")
+    return code.function("fetch(args, kwargs)", guarded=True)
+
+
+def _is_like(leaf: Any, meta: TensorMeta) -> bool:
+    """Whether an argument that the program does not read is as it was."""
+    if isinstance(leaf, DenseTensor):
+        return leaf.meta == meta
+    if not isinstance(leaf, np.ndarray):
+        return False
+    array = cast(Array, leaf)
+    return meta_of(array.shape, array.dtype) == meta
+
+
+def _take(code: _Code, shape: Shape, expression: str, found: list[str]) -> None:
+    """Lines that check a container and give its leaves variables."""
+    if shape is None:
+        code.require(f"{expression} is None")
+        return
+    held = code.variable(expression)
+    if shape == LEAF:
+        found.append(held)
+        return
+    kind, extra, parts = shape
+    if kind is dict:
+        code.require(f"type({held}) is dict and len({held}) == {len(parts)}")
+        for key, part in zip(extra, parts, strict=True):
+            spelled = repr(key) if type(key) in (str, int) else code.name(key)
+            _take(code, part, f"{held}[{spelled}]", found)
+        return
+    if issubclass(kind, list | tuple):
+        code.require(f"type({held}) is {code.name(kind)} and len({held}) == {len(parts)}")
+        for index, part in enumerate(parts):
+            _take(code, part, f"{held}[{index}]", found)
+        return
+    code.require(f"type({held}) is {code.name(kind)}")
+    code.variables += 1
+    both, other = f"v{code.variables}", f"x{code.variables}"
+    code.lines.append(f"{both}, {other} = {code.name(CONTAINERS[kind].flatten)}({held})")
+    code.require(f"{other} == {code.name(extra)}")
+    listed = code.variable(f"list({both})")
+    code.require(f"len({listed}) == {len(parts)}")
+    for index, part in enumerate(parts):
+        _take(code, part, f"{listed}[{index}]", found)
+
+
+def packer(shape: Shape, metas: Sequence[TensorMeta], order: Sequence[int]) -> Callable[..., Any]:
+    """The function from the arrays of a program to the tree of tensors that a call gives.
+
+    ``order`` tells for each leaf which of the arrays it is.
+    """
+    code = _Code()
+    tensor = code.name(DenseTensor)
+    leaves = iter(
+        [
+            f"{tensor}(r[{i}], None, {code.name(meta_of(m.shape, m.dtype.np))})"
+            for i, m in zip(order, metas, strict=True)
+        ]
+    )
+    code.lines.append(f"return {_built(code, shape, leaves)}")
+    return code.function("pack(r)", guarded=False)
+
+
+def _built(code: _Code, shape: Shape, leaves: Any) -> str:
+    if shape is None:
+        return "None"
+    if shape == LEAF:
+        return next(leaves)
+    kind, extra, shapes = shape
+    parts = [_built(code, s, leaves) for s in shapes]
+    if kind is dict:
+        pairs = zip(extra, parts, strict=True)
+        return "{" + ", ".join(f"{code.name(k)}: {part}" for k, part in pairs) + "}"
+    listed = "".join(f"{part}, " for part in parts)
+    if kind is list:
+        return f"[{listed}]"
+    if kind is tuple:
+        return f"({listed})"
+    if issubclass(kind, tuple):
+        return f"{code.name(kind)}({listed})"
+    unflatten, known = code.name(CONTAINERS[kind].unflatten), code.name(extra)
+    return f"{unflatten}({known}, [{listed}])"

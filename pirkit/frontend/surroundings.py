@@ -1,0 +1,206 @@
+"""What a function reads from around itself, watched from one compiled call to the next.
+
+Arrays in closures, globals, defaults and attributes are inputs of the compiled program, read anew
+at every call. Everything else there is part of the program: if it changes, so must the program.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from keyword import iskeyword
+from types import CodeType, FunctionType, MethodType, ModuleType
+from typing import Any, Final, cast
+
+import numpy as np
+
+from pirkit.frontend.generated_code import value_of
+from pirkit.runtime.tensor.dense import DenseTensor
+
+MOST_PLACES: Final = 4096
+"""Places that are watched: one more than that is a program of its own."""
+DEEPEST: Final = 6
+
+_PLAIN: Final = (bool, int, float, complex, str, bytes, type(None), np.generic)
+_LIBRARIES: Final = frozenset({*sys.stdlib_module_names, "pirkit", "numpy", "xdsl", "ml_dtypes"})
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a function finds something: an expression over `Surroundings.roots`."""
+
+    expression: str
+    label: str
+    """How the user calls it."""
+    value: Any
+    version: int | None = None
+    """How often a tensor had been written."""
+
+    @property
+    def is_array(self) -> bool:
+        """Whether it may be an input."""
+        return isinstance(self.value, np.ndarray | DenseTensor)
+
+
+@dataclass
+class Surroundings:
+    """The places that a function may read, as they are now."""
+
+    roots: dict[str, Any] = field(default_factory=dict[str, Any])
+    places: list[Place] = field(default_factory=list[Place])
+    _seen: set[int] = field(default_factory=set[int])
+
+    @classmethod
+    def of(cls, function: Any) -> Surroundings:
+        """Of a function, and of the functions of the user that it can reach."""
+        made = cls()
+        made._function(function)
+        return made
+
+    def change(self, inputs: frozenset[str]) -> str | None:
+        """Why a program that was recorded then does not serve now; None if it does.
+
+        ``inputs`` are the expressions of arrays that are read at each call.
+        """
+        for place in self.places:
+            try:
+                now = value_of(place.expression, self.roots)
+            except (AttributeError, LookupError, NameError, ValueError):
+                return f"`{place.label}`: no longer there"
+            if place.expression not in inputs and not same(now, place.value, place.version):
+                return f"`{place.label}`: {_shown(place.value)} -> {_shown(now)}"
+        return None
+
+    # --- functions ---
+
+    def _root(self, thing: Any) -> str:
+        name = f"r{len(self.roots)}"
+        self.roots[name] = thing
+        return name
+
+    def _function(self, given: Any) -> None:
+        """Visit what a callable reads, once."""
+        function: Any = given
+        if id(function) in self._seen:
+            return
+        self._seen.add(id(function))
+        if isinstance(function, partial):
+            held = cast("partial[Any]", function)
+            self._function(held.func)
+            self._value(self._root(held.args), "argument", held.args, 0, ())
+            self._value(self._root(held.keywords), "argument", held.keywords, 0, ())
+            return
+        if isinstance(function, MethodType):
+            self._function(function.__func__)
+            self._attributes(self._root(function.__self__), "self", function.__self__, 0, ())
+            return
+        if not isinstance(function, FunctionType):
+            inner = getattr(function, "__wrapped__", None)
+            if inner is not None:
+                self._function(inner)
+            elif not _is_library(type(function)):
+                self._function(function.__call__)
+                self._attributes(self._root(function), "self", function, 0, ())
+            return
+        names = tuple(dict.fromkeys(_names(function.__code__)))
+        cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+        for name, cell in cells:
+            try:
+                value = cell.cell_contents
+            except ValueError:  # not assigned yet
+                continue
+            self._value(f"{self._root(cell)}.cell_contents", name, value, 0, names)
+        if _is_library(function):
+            return
+        known = function.__globals__
+        found = [n for n in names if n in known]
+        root = self._root(known) if found else ""
+        for name in found:
+            self._value(f"{root}[{name!r}]", name, known[name], 0, names)
+        defaults = (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
+        if defaults:
+            self._value(self._root(defaults), "default", defaults, 0, names)
+
+    # --- values ---
+
+    def _value(self, at: str, label: str, value: Any, depth: int, names: Sequence[str]) -> None:
+        if depth > DEEPEST or len(self.places) >= MOST_PLACES:
+            return
+        if isinstance(value, DenseTensor):
+            self.places.append(Place(at, label, value, value.version))
+        elif isinstance(value, _PLAIN) or isinstance(value, np.ndarray):
+            self.places.append(Place(at, label, value))
+        elif isinstance(value, ModuleType):
+            if not _is_library(value):
+                for name in names:
+                    if name in vars(value):
+                        inner = vars(value)[name]
+                        self._value(f"{at}.{name}", f"{label}.{name}", inner, depth + 1, ())
+        elif isinstance(value, type):
+            return
+        elif callable(value):
+            if not isinstance(value, MethodType):
+                self.places.append(Place(at, label, value))
+            self._function(value)
+        elif id(value) not in self._seen:
+            self._seen.add(id(value))
+            self._container(at, label, value, depth, names)
+
+    def _container(self, at: str, label: str, value: Any, depth: int, names: Sequence[str]) -> None:
+        items: Any = None
+        if isinstance(value, Mapping):
+            items = cast("Mapping[Any, Any]", value).items()
+        elif isinstance(value, list | tuple):
+            items = enumerate(cast("Sequence[Any]", value))
+        if items is None:
+            self._attributes(at, label, value, depth, names)
+            return
+        self.places.append(Place(f"len({at})", f"len({label})", len(cast("list[Any]", value))))
+        for key, each in items:
+            if isinstance(key, str | int):
+                self._value(f"{at}[{key!r}]", f"{label}[{key!r}]", each, depth + 1, names)
+
+    def _attributes(
+        self, at: str, label: str, value: Any, depth: int, names: Sequence[str]
+    ) -> None:
+        held = getattr(value, "__dict__", None)
+        if not isinstance(held, dict) or _is_library(type(value)):
+            return
+        for name, each in list(cast("dict[str, Any]", held).items()):
+            if name.isidentifier() and not iskeyword(name):
+                self._value(f"{at}.{name}", f"{label}.{name}", each, depth + 1, names)
+
+
+def same(now: Any, then: Any, version: int | None = None) -> bool:
+    """Whether what was found then is what is found now; arrays have to be the same objects."""
+    if now is then:
+        return version is None or now.version == version
+    if not isinstance(then, _PLAIN) or kind_of(now) is not kind_of(then):
+        return False
+    return bool(now == then) or (now != now and then != then)
+
+
+def kind_of(value: Any) -> type[Any]:
+    """Its class, of which the type checker knows no more than that."""
+    return cast("type[Any]", type(value))
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    """The globals that a function may read, those of functions inside it included."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names(constant)
+
+
+def _is_library(thing: Any) -> bool:
+    name: Any = thing.__name__ if isinstance(thing, ModuleType) else thing.__module__
+    return isinstance(name, str) and name.partition(".")[0] in _LIBRARIES
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, _PLAIN):
+        return repr(cast(Any, value))
+    return f"another {type(value).__name__}"

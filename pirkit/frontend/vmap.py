@@ -1,0 +1,159 @@
+"""A function of one row as a function of many rows at once: ``vmap``.
+
+The function is recorded for one row, with the derivatives in it expanded. Then each operation whose
+operands differ from row to row is emitted with an axis in front, by the rules of `batching`; what
+does not differ is computed once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any, cast
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
+
+from pirkit.diag.errors import UsageError
+from pirkit.dialect.build import Value
+from pirkit.dialect.operation import PirOp
+from pirkit.frontend import tree
+from pirkit.frontend.batching import Batched, apply_rule
+from pirkit.frontend.bodies import EXPANSION, Body
+from pirkit.frontend.control_flow import entered
+from pirkit.frontend.known_values import DERIVATIVES
+from pirkit.frontend.numpy_functions import apply_function
+from pirkit.frontend.tracing import Recorder
+from pirkit.frontend.user_line import user_span
+from pirkit.passes import run_pipeline
+from pirkit.passes.autodiff_custom import CUSTOM, Custom
+
+Function = Callable[..., Any]
+
+
+def vmap(f: Function, in_axes: Any = 0, out_axes: Any = 0) -> Function:
+    """``f`` over rows: arguments and results get one more axis.
+
+    ``in_axes`` is the axis of the rows in all arguments, or one for each (a tree of them for a tree
+    of tensors); None for an argument that all rows share. Keyword arguments have their rows in
+    front. ``out_axes`` is where the rows of the results go. Nests with itself, with derivatives and
+    with `jit`. Raises UsageError for rows of different number, UnsupportedError (PK0402), naming
+    the op and the line, for an op without a rule.
+    """
+
+    @wraps(f, updated=())
+    def mapped(*args: Any, **kwargs: Any) -> Any:
+        axes = _spread(in_axes, args) + [0] * len(tree.leaves(kwargs))
+        outs: list[Any] = []
+
+        def recorded(b: Recorder, args: Any, kwargs: Any) -> Any:
+            leaves, shape = tree.flatten((args, kwargs))
+            rows = [_to_front(b, v, a) for v, a in zip(leaves, axes, strict=True)]
+            count = _count(rows, axes)
+            found, result = _mapped(b, f, shape, rows, [a is not None for a in axes], count)
+            outs[:] = _spread(out_axes, (result,)) if isinstance(out_axes, int) else _spread(
+                out_axes, cast("tuple[Any, ...]", result))  # fmt: skip
+            held = [_all_rows(b, v, count) for v in found]
+            moved = [_from_front(b, v, a) for v, a in zip(held, outs, strict=True)]
+            return tree.unflatten(tree.flatten(result)[1], iter(moved))
+
+        return entered(recorded, args, kwargs)
+
+    return mapped
+
+
+def _spread(axes: Any, trees: Sequence[Any]) -> list[int | None]:
+    """An axis for each leaf, given one for all, one for each tree, or trees of them."""
+    if axes is None or isinstance(axes, int):
+        return [axes] * len(tree.leaves(tuple(trees)))
+    if not isinstance(axes, list | tuple) or len(cast("list[Any]", axes)) != len(trees):
+        raise _wrong(f"axes {axes!r} for {len(trees)} trees", "give one for each of them")
+    found: list[int | None] = []
+    for axis, each in zip(cast("list[Any]", axes), trees, strict=True):
+        found += _prefix(axis, each)
+    return found
+
+
+def _prefix(axis: Any, given: Any) -> list[int | None]:
+    if axis is None or isinstance(axis, int):
+        return [axis] * len(tree.leaves(given))
+    if isinstance(axis, dict) and isinstance(given, dict) and axis.keys() == given.keys():
+        both = cast("dict[Any, Any]", axis), cast("dict[Any, Any]", given)
+        order = cast(tree.Node, tree.flatten(both[1])[1]).extra
+        return [a for k in order for a in _prefix(both[0][k], both[1][k])]
+    return _spread(axis, cast("Sequence[Any]", given))
+
+
+def _count(rows: Sequence[Value], axes: Sequence[int | None]) -> int:
+    counts = {v.shape[0] for v, a in zip(rows, axes, strict=True) if a is not None}
+    if len(counts) != 1:
+        raise _wrong(f"`vmap` over {sorted(counts) or 'no'} rows",
+                     "mapped arguments have the same number of rows; give None in `in_axes` for"
+                     " those that all rows share")  # fmt: skip
+    return counts.pop()
+
+
+def _wrong(problem: str, help: str) -> UsageError:
+    return UsageError(problem, code="PK0701", span=user_span(), help=help)
+
+
+def _to_front(b: Recorder, value: Value, axis: int | None) -> Value:
+    if axis is None or axis == 0:
+        if axis == 0 and not value.shape:
+            raise _wrong(f"`vmap` over a {value.meta}, which has no rows", "give None for it")
+        return value
+    return apply_function(b, "moveaxis", (value, axis, 0), {})
+
+
+def _from_front(b: Recorder, value: Value, axis: int | None) -> Value:
+    return value if not axis else apply_function(b, "moveaxis", (value, 0, axis), {})
+
+
+def _all_rows(b: Recorder, given: Batched, count: int) -> Value:
+    if given.rows:
+        return given.value
+    x = b.reshape(given.value, (1, *given.value.shape))
+    return b("pd_op.expand", x, shape=(count, *given.value.shape))
+
+
+def _mapped(
+    b: Recorder, f: Function, shape: tree.Shape, rows: list[Value], flags: list[bool], count: int
+) -> tuple[list[Batched], Any]:
+    """What ``f`` gives for all rows, and the tree that it gave for one."""
+    body = Body(b)
+    one = [
+        v.meta.with_shape(v.shape[1:]) if flag else v.meta
+        for v, flag in zip(rows, flags, strict=True)
+    ]
+    args, kwargs = body.arguments(shape, one)
+    result = body.record(lambda: f(*args, **kwargs))
+    recorder, program = body.recorder, body.recorder.program
+    for i, value in enumerate(tree.leaves(result)):
+        made = body.record(recorder.value, value)
+        recorder("pir.shadow_output", made, output_name=f"y{i}")
+    recorder.is_dynamic = False
+    if any(op.name in DERIVATIVES for op in program.block.ops):
+        run_pipeline(ModuleOp([program]), EXPANSION, verify=False)
+        program.detach()
+    known: dict[str, Batched] = {
+        f"x{i}": Batched(v, flag) for i, (v, flag) in enumerate(zip(rows, flags, strict=True))
+    }
+    known |= {f"outer{i}": Batched(b.wrap(v), False) for i, v in enumerate(recorder.links)}
+    customs = [Custom.of(cast(PirOp, op)) for op in program.block.ops if op.name == CUSTOM]
+    placeholders = {v for custom in customs for v in custom.placeholders}  # each row has its own
+    found: dict[str, Batched] = {}
+    values: dict[SSAValue, Any] = {}
+    op = cast("PirOp | None", program.block.first_op)
+    while op is not None:
+        if op.name == "pd_op.data":
+            values[op.results[0]] = known[op.attribute("name")]
+        elif op.results and op.results[0] in placeholders:
+            meta = b.wrap(op.results[0]).meta
+            zeros = b.const(0, meta.dtype, (count, *meta.shape))
+            values[op.results[0]] = Batched(b("pd_op.assign", zeros), True)
+        elif op.name == "pir.shadow_output":
+            found[op.attribute("output_name")] = values[op.operands[0]]
+        else:
+            op = apply_rule(b, op, values, count)
+        op = cast("PirOp | None", op.next_op)
+    return [found[f"y{i}"] for i in range(len(found))], result

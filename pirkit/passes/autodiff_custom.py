@@ -1,0 +1,111 @@
+"""Derivatives that the user wrote: `pir.custom_derivative`.
+
+The rule lies in the program, recorded for stand-ins. A reverse sweep repeats it for the cotangents
+that it has; a rule of forward mode is linear in its tangents, so a sweep over it transposes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any, Protocol, Self, cast
+
+from xdsl.ir import Block, SSAValue
+
+from pirkit.analysis.differentiation import paths_between
+from pirkit.dialect.build import Builder, Value
+from pirkit.dialect.operation import PirOp
+from pirkit.passes.autodiff_regions import Shared
+from pirkit.passes.replace_ops import replace as replace_op
+
+CUSTOM = "pir.custom_derivative"
+
+
+class _Sweep(Protocol):
+    """A reverse sweep over one block; see `pirkit.passes.autodiff`."""
+
+    b: Builder
+    shared: Shared
+
+    def over(self, shared: Shared) -> Self:
+        """A sweep with other paths, and cotangents of its own."""
+        ...
+
+    def sweep(self, ops: Sequence[PirOp]) -> None:
+        """Visit ops, users before what they use."""
+        ...
+
+    def add(self, value: SSAValue, cotangent: Any) -> None:
+        """One more contribution to the cotangent of a value."""
+        ...
+
+    def total(self, value: SSAValue) -> Any:
+        """The sum of the contributions to one value."""
+        ...
+
+
+@dataclass(frozen=True)
+class Custom:
+    """The operands of an op, by what they are."""
+
+    outputs: tuple[SSAValue, ...]
+    inputs: tuple[SSAValue, ...]
+    placeholders: tuple[SSAValue, ...]
+    given: tuple[SSAValue, ...]
+    """What the rule gives for the stand-ins."""
+    forward: bool
+
+    @classmethod
+    def of(cls, op: PirOp) -> Custom:
+        outputs, inputs = int(op.attribute("outputs")), int(op.attribute("inputs"))
+        forward = bool(op.attribute("forward"))
+        values = list(op.operands)
+        start = outputs + inputs
+        middle = start + (inputs if forward else outputs)
+        ends = (0, outputs, start, middle, len(values))
+        parts = [tuple(values[a:b]) for a, b in pairwise(ends)]
+        return cls(parts[0], parts[1], parts[2], parts[3], forward)
+
+
+def differentiate_custom(back: _Sweep, op: PirOp, held: list[Any]) -> None:
+    """Hand the cotangents of the results on to the inputs, by the rule."""
+    custom = Custom.of(op)
+    b = back.b
+    seeds = [
+        b.zeros_like(b.wrap(y)) if h is None else cast(Value, h)
+        for h, y in zip(held, custom.outputs, strict=True)
+    ]
+    found = (_transposed if custom.forward else _repeated)(back, op, custom, seeds)
+    for value, cotangent in zip(custom.inputs, found, strict=True):
+        if cotangent is not None and value in back.shared.paths.active:
+            back.add(value, cotangent)
+
+
+def _repeated(
+    back: _Sweep, op: PirOp, custom: Custom, seeds: Sequence[Value]
+) -> list[Value | None]:
+    """A rule of reverse mode, with cotangents in place of its stand-ins."""
+    block = cast(Block, op.parent)
+    mapped = dict(zip(custom.placeholders, [s.ssa for s in seeds], strict=True))
+    for each in paths_between(block, custom.given, custom.placeholders).ops:
+        back.b.insert(each.clone(value_mapper=mapped))
+    return [back.b.wrap(mapped.get(v, v)) for v in custom.given]
+
+
+def _transposed(
+    back: _Sweep, op: PirOp, custom: Custom, seeds: Sequence[Value]
+) -> list[Value | None]:
+    """A rule of forward mode, which is linear: its derivative with respect to the tangents."""
+    paths = paths_between(cast(Block, op.parent), custom.given, custom.placeholders)
+    inner = back.over(replace(back.shared, paths=paths, wrt=frozenset(custom.placeholders)))
+    for value, seed in zip(custom.given, seeds, strict=True):
+        if value in paths.active:
+            inner.add(value, seed)
+    inner.sweep(paths.ops)
+    return [inner.total(v) for v in custom.placeholders]
+
+
+def remove_custom(op: PirOp) -> None:
+    """Replace an op whose derivatives nobody asks for any more by what it stands for."""
+    replace_op(op, list(Custom.of(op).outputs))

@@ -1,0 +1,485 @@
+"""Compiled functions: one program for each signature, nothing stale, results of one's own."""
+
+from __future__ import annotations
+
+import re
+import runpy
+import threading
+from collections import OrderedDict, defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pytest
+
+import pirkit
+from pirkit import ops
+from pirkit.diag.errors import PirkitError, TraceError, UsageError
+
+X: Final = np.array([0.3, -0.7, 1.1])
+
+
+class Pair(NamedTuple):
+    a: Any
+    b: Any
+
+
+@pirkit.tree.register_dataclass
+@dataclass
+class Layer:
+    w: Any
+    b: Any
+
+
+@dataclass
+class Scaled:
+    x: Any
+    factor: int
+
+
+pirkit.tree.register_dataclass(Scaled, ["x"], ["factor"])
+
+
+class Box:
+    def __init__(self, inside: Any) -> None:
+        self.inside = inside
+
+
+pirkit.tree.register(Box, lambda box: ([box.inside], None), lambda _, parts: Box(*parts))
+
+
+def reasons(f: Any) -> list[str]:
+    return f.explain().splitlines()
+
+
+def eager_and_compiled(f: Any, *args: Any, **kwargs: Any) -> Any:
+    expected, compiled = f(*args, **kwargs), pirkit.jit(f)
+    for _ in range(3):  # the first call compiles, later ones are quick
+        found = compiled(*args, **kwargs)
+        pairs = zip(pirkit.tree.leaves(expected), pirkit.tree.leaves(found), strict=True)
+        for x, y in pairs:
+            np.testing.assert_allclose(np.asarray(y), np.asarray(x), rtol=1e-12)
+        assert pirkit.tree.flatten(found)[1] == pirkit.tree.flatten(expected)[1]
+    assert len(reasons(compiled)) == 1
+    return compiled
+
+
+# --- trees ---
+
+TREES: Final[dict[str, Any]] = {
+    "array": X,
+    "tuple": (X, X),
+    "list": [X, [X]],
+    "dict": {"b": X, "a": (X,)},
+    "keys of several types": {1: X, "a": X, (2, "b"): X, 0.5: X},
+    "named tuple": Pair(X, {"c": X}),
+    "dataclass": Layer(X, [X]),
+    "dataclass with a field apart": Scaled(X, 3),
+    "registered class": (Box(X), X),
+    "none": (None, X, {"n": None}),
+    "ordered": OrderedDict(z=X, a=X),
+    "default": defaultdict(list, z=X, a=X),
+    "empty": ((), {}, X),
+}
+
+
+@pytest.mark.parametrize("name", TREES)
+def test_trees_go_in_and_come_out(name: str) -> None:
+    def f(given: Any) -> Any:
+        return pirkit.tree.map(lambda v: ops.sin(v) * 2.0, given)
+
+    compiled = eager_and_compiled(f, TREES[name])
+    assert type(compiled(TREES[name])) is type(f(TREES[name]))
+
+
+@pytest.mark.parametrize("name", TREES)
+def test_gradients_are_trees_like_arguments(name: str) -> None:
+    def loss(given: Any) -> Any:
+        return sum((v * v).sum() for v in pirkit.tree.leaves(given))
+
+    eager_and_compiled(pirkit.grad(loss), TREES[name])
+
+
+def test_the_order_of_a_dict_does_not_matter() -> None:
+    f = pirkit.jit(lambda p: p["a"] - p["b"])
+    np.testing.assert_allclose(f({"a": X, "b": X * 2}), -X)
+    np.testing.assert_allclose(f({"b": X * 2, "a": X}), -X)
+    assert len(reasons(f)) == 1
+
+
+def test_keywords_and_defaults() -> None:
+    def f(x: Any, *, scale: Any, shift: Any = 1.0) -> Any:
+        return x * scale + shift
+
+    eager_and_compiled(f, X, scale=X)
+    eager_and_compiled(f, X, shift=X, scale=2.0)
+
+
+# --- signatures ---
+
+
+def test_reasons_name_what_changed() -> None:
+    f = pirkit.jit(lambda p, n: p["w"] * n, static_argnums=1)
+    assert "first call" in f.explain() or "nothing" in f.explain()
+    f({"w": X}, 2)
+    f({"w": X[:2]}, 2)
+    f({"w": X[:2].astype(np.float32)}, 2)
+    f({"w": X}, 3)
+    f({"w": X, "v": X}, 3)
+    found = reasons(f)
+    for words, line in zip(
+        ["p['w']", "shape (3,) -> (2,)", "dtype float64 -> float32", "2 -> 3", "`p['v']` is new"],
+        found,
+        strict=True,
+    ):
+        assert words in line
+    for again in ({"w": X}, {"w": X[:2]}):
+        f(again, 2)
+    assert reasons(f) == found
+
+
+def test_static_arguments_by_name_and_place() -> None:
+    def f(x: Any, mode: str = "sin", times: int = 1) -> Any:
+        for _ in range(times):
+            x = getattr(ops, mode)(x)
+        return x
+
+    by_name = pirkit.jit(f, static_argnames=("mode", "times"))
+    np.testing.assert_allclose(by_name(X, "cos", times=2), np.cos(np.cos(X)))
+    np.testing.assert_allclose(by_name(X, mode="sin"), np.sin(X))
+    np.testing.assert_allclose(by_name(X, True and "sin"), np.sin(X))
+    by_place = pirkit.jit(f, static_argnums=(1, 2))
+    np.testing.assert_allclose(by_place(X, "cos", 2), np.cos(np.cos(X)))
+    np.testing.assert_allclose(by_place(X, times=3), np.sin(np.sin(np.sin(X))))
+
+
+def test_one_and_true_are_not_the_same_static() -> None:
+    f = pirkit.jit(lambda x, flag: x * 2 if flag is True else x, static_argnums=1)
+    np.testing.assert_allclose(f(X, True), 2 * X)
+    np.testing.assert_allclose(f(X, 1), X)
+
+
+def test_tensors_arrays_and_lists_of_numbers() -> None:
+    f = pirkit.jit(lambda x: x * 2)
+    for given in (X, pirkit.tensor(X), np.asfortranarray(X), np.repeat(X, 2)[::2], X):
+        np.testing.assert_allclose(f(given), 2 * X)
+    assert len(reasons(f)) == 1
+    g = pirkit.jit(lambda m: m.T @ m)
+    matrix = np.arange(6.0).reshape(2, 3)
+    np.testing.assert_allclose(g(matrix), matrix.T @ matrix)
+    np.testing.assert_allclose(g(np.asfortranarray(matrix)), matrix.T @ matrix)
+
+
+def test_numbers_are_inputs() -> None:
+    f = pirkit.jit(lambda x, lr: x * lr)
+    for lr in (0.5, 0.25, 2.0):
+        np.testing.assert_allclose(f(X, lr), X * lr)
+    assert len(reasons(f)) == 1
+
+
+# --- surroundings ---
+
+
+def test_arrays_around_are_read_at_each_call() -> None:
+    w = np.ones(3)
+    f = pirkit.jit(lambda x: x * w)
+    np.testing.assert_allclose(f(X), X)
+    w[:] = 2.0
+    np.testing.assert_allclose(f(X), 2 * X)
+    w = np.full(3, 5.0)
+    np.testing.assert_allclose(f(X), 5 * X)
+    assert len(reasons(f)) == 1
+    w = np.full(1, 7.0)
+    np.testing.assert_allclose(f(X), 7 * X)
+
+
+def test_what_else_changes_around_compiles_anew() -> None:
+    settings = {"scale": 2.0, "w": X}
+    other = [1.0]
+
+    def helper(x: Any) -> Any:
+        return x * settings["scale"] + other[0]
+
+    f = pirkit.jit(lambda x: helper(x) + settings["w"])
+    np.testing.assert_allclose(f(X), 3 * X + 1)
+    settings["scale"] = 3.0
+    np.testing.assert_allclose(f(X), 4 * X + 1)
+    settings["w"] = X * 2
+    np.testing.assert_allclose(f(X), 5 * X + 1)
+    other[0] = 0.0
+    np.testing.assert_allclose(f(X), 5 * X)
+    settings["scale"], other[0] = 2.0, 1.0
+    np.testing.assert_allclose(f(X), 4 * X + 1)
+    found = reasons(f)
+    assert len(found) == 3
+    assert "2.0 -> 3.0" in found[1]
+    assert "1.0 -> 0.0" in found[2]
+
+
+def test_attributes_of_objects_are_watched() -> None:
+    class Model:
+        def __init__(self) -> None:
+            self.w = X
+            self.power = 1
+
+        def __call__(self, x: Any) -> Any:
+            return (x * self.w) ** self.power
+
+    model = Model()
+    f = pirkit.jit(model)
+    np.testing.assert_allclose(f(X), X * X)
+    model.w = X * 3
+    np.testing.assert_allclose(f(X), 3 * X * X)
+    model.power = 2
+    np.testing.assert_allclose(f(X), 9 * X**4)
+    g = pirkit.jit(model.__call__)
+    model.w = X
+    np.testing.assert_allclose(g(X), X**4)
+
+
+def test_tensors_that_are_computed_with_at_once_are_watched() -> None:
+    t = pirkit.tensor(X.copy())
+    f = pirkit.jit(lambda x: x * (t * 2.0))  # `t * 2.0` is no part of the program
+    np.testing.assert_allclose(f(X), 2 * X * X)
+    t[...] = X * 3
+    np.testing.assert_allclose(f(X), 6 * X * X)
+
+
+def test_replaced_functions_compile_anew() -> None:
+    inner: Any = ops.sin
+    f = pirkit.jit(lambda x: inner(x))
+    np.testing.assert_allclose(f(X), np.sin(X))
+    inner = ops.cos
+    np.testing.assert_allclose(f(X), np.cos(X))
+
+
+# --- results ---
+
+
+def test_results_are_the_callers() -> None:
+    f = pirkit.jit(lambda x: (x, x * 2))
+    same, double = f(X)
+    again = f(X)
+    double[...] = 0
+    same[...] = 0
+    np.testing.assert_allclose(again[1], 2 * X)
+    np.testing.assert_allclose(f(X)[0], X)
+    assert X[0] == 0.3
+
+
+def test_out_takes_results() -> None:
+    f = pirkit.jit(lambda x, y: {"a": x * 2, "b": (x * y).sum()})
+    out = {"a": np.empty(3), "b": np.empty(())}
+    assert f(X, X, out=out) is out
+    np.testing.assert_allclose(out["a"], 2 * X)
+    np.testing.assert_allclose(out["b"], (X * X).sum())
+    shared = X.copy()
+    f(shared, X, out={"a": shared, "b": out["b"]})
+    np.testing.assert_allclose(shared, 2 * X)
+    np.testing.assert_allclose(out["b"], (X * X).sum())
+    tensor = pirkit.tensor(np.zeros(3))
+    version = tensor.version
+    pirkit.jit(lambda x: x * 2)(X, out=tensor)
+    np.testing.assert_allclose(tensor, 2 * X)
+    assert tensor.version > version
+    frozen = np.empty(3)
+    frozen.flags.writeable = False
+    for wrong in (np.empty(2), np.empty(3, np.float32), (np.empty(3),), frozen):
+        with pytest.raises(UsageError):
+            pirkit.jit(lambda x: x * 2)(X, out=wrong)
+
+
+def test_donated_memory_holds_results() -> None:
+    def step(p: Any, g: Any) -> Any:
+        return {k: p[k] - 0.5 * g[k] for k in p}
+
+    f = pirkit.jit(step, donate_argnums=0)
+    g = {"w": X, "b": X * 2}
+    for _ in range(3):
+        p = {"w": np.ones(3), "b": np.zeros(3)}
+        held = p["w"]
+        found = f(p, g)
+        np.testing.assert_allclose(found["w"], 1 - 0.5 * X)
+        np.testing.assert_allclose(found["b"], -X)
+        assert found["w"].array is held
+    shared = np.ones(3)
+    found = f({"w": shared, "b": shared}, g)  # the same memory twice is left alone
+    np.testing.assert_allclose(found["w"], 1 - 0.5 * X)
+    np.testing.assert_allclose(found["b"], 1 - X)
+    np.testing.assert_allclose(shared, 1)
+
+
+def test_an_argument_that_is_not_read_still_counts() -> None:
+    f = pirkit.jit(lambda x, unused: x * 2)
+    f(X, X)
+    f(X, X[:2])
+    assert len(reasons(f)) == 2
+    with pytest.raises(UsageError, match="unused"):
+        f(X, "text")
+
+
+def test_a_call_without_arguments() -> None:
+    w = np.ones(3)
+    f = pirkit.jit(lambda: w * 2)
+    np.testing.assert_allclose(f(), np.asarray(f()))
+
+
+def test_random_ops_draw_at_each_call() -> None:
+    f = pirkit.jit(lambda x: x + ops.uniform([3], dtype="float64", min=0.0, max=1.0))
+    assert np.abs(np.asarray(f(X)) - np.asarray(f(X))).max() > 0
+
+
+def test_threads_share_one_compilation() -> None:
+    f = pirkit.jit(lambda x: ops.tanh(x) * 2)
+    found: list[Any] = []
+    threads = [threading.Thread(target=lambda: found.append(f(X))) for _ in range(8)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    for each in found:
+        np.testing.assert_allclose(each, np.tanh(X) * 2)
+    assert len(reasons(f)) == 1
+
+
+# --- inside other functions ---
+
+
+def test_nested_transforms_are_one_program() -> None:
+    def loss(p: Any, x: Any) -> Any:
+        return (ops.tanh(x @ p["w"] + p["b"]) ** 2).sum()
+
+    @pirkit.jit
+    def step(p: Any, x: Any) -> Any:
+        value, found = pirkit.value_and_grad(loss)(p, x)
+        return value, pirkit.tree.map(lambda v, g: v - 0.1 * g, p, found)
+
+    p = {"w": np.ones((3, 2)) / 3, "b": np.zeros(2)}
+    value, after = step(p, np.ones((4, 3)))
+    expected, slopes = pirkit.value_and_grad(loss)(p, np.ones((4, 3)))
+    np.testing.assert_allclose(value, expected)
+    np.testing.assert_allclose(after["w"], p["w"] - 0.1 * np.asarray(slopes["w"]))
+    programs = [c.whole for versions in step._compiled.values() for c in versions]
+    assert [w.native is not None for w in programs] == [True]
+
+
+def test_values_of_an_outer_trace_pass_through() -> None:
+    np.testing.assert_allclose(
+        pirkit.grad(lambda x: pirkit.jit(lambda y: (y * x).sum())(x))(X), 2 * X
+    )
+    np.testing.assert_allclose(pirkit.grad(lambda x: pirkit.jit(lambda: (x * x).sum())())(X), 2 * X)
+
+
+def test_methods() -> None:
+    class Model:
+        @pirkit.jit
+        def double(self, x: Any) -> Any:
+            return x * 2
+
+    with pytest.raises(UsageError, match="self"):
+        Model().double(X)
+
+    class Static:
+        def __init__(self) -> None:
+            self.factor = 3.0
+
+        def _scaled(self, x: Any) -> Any:
+            return x * self.factor
+
+        scaled = pirkit.jit(_scaled, static_argnums=0)
+
+    np.testing.assert_allclose(Static().scaled(X), 3 * X)
+
+
+# --- traps ---
+
+REFUSED: Final[dict[str, Any]] = {
+    "if": lambda x: x if x[0] > 0 else -x,
+    "while": lambda x: [x for _ in iter(lambda: bool(x[0] > 0), False)],
+    "and": lambda x: x[0] > 0 and x,
+    "min": lambda x: min(x),
+    "int": lambda x: x * int(x[0]),
+    "float": lambda x: x * float(x[0]),
+    "index": lambda x: [1, 2, 3][x.argmax()] * x,
+    "in": lambda x: x * (0.3 in x),
+    "numpy": lambda x: np.asarray(x) * 2,
+    "mask": lambda x: x[x > 0],
+    "inside grad": lambda x: pirkit.grad(lambda y: y.sum() if y[0] > 0 else y.prod())(x),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_values_are_unknown_inside(name: str) -> None:
+    with pytest.raises(TraceError) as caught:
+        pirkit.jit(REFUSED[name])(X)
+    assert caught.value.span is not None
+    assert caught.value.span.file == __file__
+    assert caught.value.help
+
+
+def test_values_are_unknown_inside_a_gradient_too() -> None:
+    inner = pirkit.jit(lambda x: x.sum() if x[0] > 0 else x.prod())
+    with pytest.raises(TraceError, match="the truth"):
+        pirkit.grad(lambda x: inner(x))(X)
+
+
+def test_leaked_values_are_refused() -> None:
+    held: list[Any] = []
+    pirkit.jit(lambda x: held.append(x) or x * 2)(X)
+    with pytest.raises(TraceError, match="returned"):
+        held[0] + 1
+
+
+WRONG: Final[dict[str, Any]] = {
+    "no function": lambda: pirkit.jit(3),
+    "no tensor": lambda: pirkit.jit(lambda x: x)("text"),
+    "static list": lambda: pirkit.jit(lambda x, n: x, static_argnums=1)(X, [1]),
+    "unknown name": lambda: pirkit.jit(lambda x: x, static_argnames="y"),
+    "result": lambda: pirkit.jit(lambda x: "text")(X),
+    "dataclass": lambda: pirkit.tree.register_dataclass(int),
+    "registered twice": lambda: pirkit.tree.register_dataclass(Layer),
+    "fields": lambda: pirkit.tree.register_dataclass(dataclass(type("D", (), {})), ["x"]),
+    "trees": lambda: pirkit.tree.map(lambda a, b: a, (1,), [1]),
+    "trace": lambda: pirkit.trace(X),
+    "compile": lambda: pirkit.compile(None),  # pyright: ignore[reportArgumentType]
+    "compile a path": lambda: pirkit.compile("a.txt"),  # pyright: ignore[reportArgumentType]
+    "compile without examples": lambda: pirkit.compile(lambda x: x),
+    "compile a program with examples": lambda: pirkit.compile(pirkit.trace(ops.sin, X), X),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_calls_get_a_sentence(name: str) -> None:
+    with pytest.raises(PirkitError) as caught:
+        WRONG[name]()
+    assert caught.value.code == "PK0701"
+
+
+# --- trace and compile ---
+
+
+def test_traced_programs_stand_alone() -> None:
+    w = np.full(3, 2.0)
+    program = pirkit.trace(lambda p, *, scale: (p["x"] * w * scale).sum(), {"x": X}, scale=X)
+    w[:] = 0  # the program has what it was
+    exe = pirkit.compile(program)
+    found = exe.run({"p.x": X, "scale": X})["y0"]
+    np.testing.assert_allclose(found, (X * 2 * X).sum())
+
+
+@pytest.mark.parametrize("backend", ["cpu", "reference"])
+def test_derivatives_compile(backend: str) -> None:
+    exe = pirkit.compile(pirkit.grad(lambda x: (x * x * x).sum()), X, backend=backend)
+    np.testing.assert_allclose(exe(x=X)["y0"], 3 * X * X)
+    exe = pirkit.compile(pirkit.hessian(lambda x: (x * x * x).sum()), X, backend=backend)
+    np.testing.assert_allclose(exe(x=X)["y0"], np.diag(6 * X))
+
+
+def test_the_code_of_the_page_runs(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "jit.md").read_text()
+    blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    assert len(blocks) > 5
+    script = tmp_path / "page.py"
+    script.write_text("\n".join(blocks))
+    runpy.run_path(str(script), run_name="__main__")

@@ -1,0 +1,335 @@
+"""JAX's transforms beside ours: each row written once, for both, and compared; nested in pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pytest
+
+import pirkit
+from pirkit import ops
+from pirkit.diag.errors import PirkitError, TraceError, UnsupportedError
+from pirkit.frontend.transforms import Function
+
+X: Final = np.array([0.3, -0.7, 1.1])
+ROWS: Final = np.array([[0.3, -0.7, 1.1], [1.2, 0.4, -0.2], [0.9, 0.8, 0.1], [-0.5, 0.6, 0.7]])
+W: Final = np.array([[0.2, -0.4, 0.1], [0.5, 0.3, -0.6], [0.7, -0.1, 0.9]])
+RTOL: Final = 1e-10
+
+OURS: Final = SimpleNamespace(
+    api=pirkit,
+    **{n: getattr(pirkit, n) for n in ("cond", "while_loop", "fori_loop", "scan")},
+    stop_gradient=pirkit.stop_gradient,
+    np=SimpleNamespace(sin=ops.sin, cos=ops.cos, exp=ops.exp, log=ops.log, tanh=ops.tanh,
+                       where=pirkit.where, concatenate=np.concatenate, clip=np.clip),
+)  # fmt: skip
+
+
+def _theirs() -> Any:
+    jax = pytest.importorskip("jax")
+    jax.config.update("jax_enable_x64", True)
+    return SimpleNamespace(
+        api=jax,
+        **{n: getattr(jax.lax, n) for n in ("cond", "while_loop", "fori_loop", "scan")},
+        stop_gradient=jax.lax.stop_gradient,
+        np=jax.numpy,
+    )
+
+
+class Pair(NamedTuple):
+    a: Any
+    b: Any
+
+
+def compare(ours: Any, theirs: Any) -> None:
+    mine, others = pirkit.tree.leaves(ours), pirkit.tree.leaves(theirs)
+    assert len(mine) == len(others)
+    for x, y in zip(mine, others, strict=True):
+        assert tuple(np.shape(x)) == tuple(np.shape(y))
+        np.testing.assert_allclose(np.asarray(x), np.asarray(y), rtol=RTOL, atol=1e-12)
+
+
+# --- functions of three numbers to one, in every language feature ---
+
+
+def smooth(m: Any) -> Function:
+    return lambda x: (m.np.sin(x) * x * x[0]).sum()
+
+
+def branched(m: Any) -> Function:
+    return lambda x: m.cond(
+        x.sum() > 0, lambda a: (m.np.sin(a) * x).sum(), lambda a: (a * 3.0).sum(), x * 2
+    )
+
+
+def counted(m: Any) -> Function:
+    return lambda x: m.fori_loop(0, 4, lambda i, s: s * m.np.cos(x) + 1.0 * i, x).sum()
+
+
+def scanned(m: Any) -> Function:
+    def f(x: Any) -> Any:
+        carry, ys = m.scan(lambda c, v: (c * v + 1.0, m.np.sin(c)), 0.5, x)
+        return carry + (ys * x).sum()
+
+    return f
+
+
+def backwards(m: Any) -> Function:
+    def f(x: Any) -> Any:
+        carry, ys = m.scan(lambda c, v: (c + v[0] * v[1], {"c": c}), x[0], (x, x * x), reverse=True)
+        return carry + (ys["c"] * x).sum()
+
+    return f
+
+
+def stopped(m: Any) -> Function:
+    return lambda x: (m.stop_gradient(m.np.sin(x)) * x * x).sum()
+
+
+def by_vjp(m: Any) -> Function:
+    @m.api.custom_vjp
+    def f(x: Any, y: Any) -> Any:
+        return m.np.sin(x) * y
+
+    f.defvjp(
+        lambda x, y: (f(x, y), (m.np.cos(x), m.np.sin(x), y)),
+        lambda held, g: (2 * held[0] * g * held[2] * m.np.clip(g, -1, 0.5), 3 * held[1] * g),
+    )
+    return lambda x: (f(x, x * x) * x).sum()
+
+
+def by_jvp(m: Any) -> Function:
+    @m.api.custom_jvp
+    def f(x: Any) -> Any:
+        return m.np.log(1 + m.np.exp(x))
+
+    @f.defjvp
+    def _(primals: Any, tangents: Any) -> Any:
+        (x,), (t,) = primals, tangents
+        return f(x), t * (1 - 1 / (1 + m.np.exp(x))) * 2.0
+
+    return lambda x: (f(x) * x).sum()
+
+
+def mapped(m: Any) -> Function:
+    return lambda x: m.api.vmap(lambda row: m.np.tanh(row * x).sum())(ROWS).sum()
+
+
+def compiled(m: Any) -> Function:
+    return m.api.jit(smooth(m))
+
+
+def of_a_derivative(m: Any) -> Function:
+    return lambda x: m.api.grad(smooth(m))(x * x).sum()
+
+
+FUNCTIONS: Final = (
+    smooth, branched, counted, scanned, backwards, stopped, by_vjp, by_jvp, mapped, compiled,
+    of_a_derivative,
+)  # fmt: skip
+
+TRANSFORMS: Final[dict[str, Callable[[Any, Function], Function]]] = {
+    "plain": lambda m, f: f,
+    "grad": lambda m, f: m.api.grad(f),
+    "value_and_grad": lambda m, f: m.api.value_and_grad(f),
+    "jacrev": lambda m, f: m.api.jacrev(f),
+    "jacfwd": lambda m, f: m.api.jacfwd(f),
+    "jvp": lambda m, f: lambda x: m.api.jvp(f, (x,), (x * x,)),
+    "vjp": lambda m, f: lambda x: m.api.vjp(f, x)[1](m.np.sin(x).sum()),
+    "hessian": lambda m, f: m.api.hessian(f),
+    "linearize": lambda m, f: lambda x: m.api.linearize(f, x)[1](x),
+    "jit": lambda m, f: m.api.jit(f),
+}
+REVERSE_ONLY: Final = {by_vjp}
+"""JAX has no forward derivative of a rule for reverse mode."""
+FORWARD: Final = {"jacfwd", "jvp", "hessian", "linearize"}
+
+
+@pytest.mark.parametrize("name", TRANSFORMS)
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
+def test_each_transform_of_each_function(function: Any, name: str) -> None:
+    if function in REVERSE_ONLY and name in FORWARD:
+        pytest.skip("jax has no forward mode of a custom_vjp")
+    theirs, change = _theirs(), TRANSFORMS[name]
+    compare(change(OURS, function(OURS))(X), change(theirs, function(theirs))(X))
+
+
+def _summed(m: Any, f: Function) -> Function:
+    """Back to one number, for the next transform."""
+    return lambda x: sum((v * v).sum() for v in pirkit.tree.leaves(f(x)))
+
+
+NESTED: Final = ("grad", "jacfwd", "jvp", "jit", "jacrev", "vmap", "cond", "scan")
+
+
+def _around(m: Any, name: str, f: Function) -> Function:
+    if name == "vmap":
+        return lambda x: m.api.vmap(lambda s: f(x * s))(np.array([0.5, 1.5]))
+    if name == "cond":
+        return lambda x: m.cond(x[0] > 0, f, lambda x: f(x * 2), x)
+    if name == "scan":
+        return lambda x: m.scan(lambda c, s: (c + f(x * s).sum(), f(c * x)), 0.5,
+                                np.array([0.5, 1.5]))  # fmt: skip
+    return TRANSFORMS[name](m, f)
+
+
+@pytest.mark.parametrize("inner", NESTED)
+@pytest.mark.parametrize("outer", NESTED)
+def test_nested_two_deep_in_both_orders(outer: str, inner: str) -> None:
+    def build(m: Any) -> Function:
+        return _around(m, outer, _summed(m, _around(m, inner, smooth(m))))
+
+    if outer == "vmap" and inner in ("cond", "scan"):
+        with pytest.raises(UnsupportedError, match="mapped over rows") as caught:
+            build(OURS)(X)
+        assert caught.value.span is not None
+        return
+    compare(build(OURS)(X), build(_theirs())(X))
+
+
+# --- loops whose number of turns the data tell: closed forms, since jax has no reverse mode ---
+
+
+def test_while_loops_have_reverse_derivatives() -> None:
+    def f(x: Any) -> Any:
+        return pirkit.while_loop(lambda s: (s * s).sum() < 1000, lambda s: s * 3.0, x).sum()
+
+    turns = 0
+    while ((X * 3.0**turns) ** 2).sum() < 1000:
+        turns += 1
+    np.testing.assert_allclose(pirkit.grad(f)(X), np.full(3, 3.0**turns))
+    np.testing.assert_allclose(pirkit.jit(pirkit.grad(f))(X), np.full(3, 3.0**turns))
+
+
+def test_a_number_in_a_state_takes_the_type_of_the_body() -> None:
+    found = pirkit.while_loop(lambda s: s[0] < 3, lambda s: (s[0] + 1, s[1] + X), (0, X * 0))[1]
+    np.testing.assert_allclose(found, 3 * X)
+    assert pirkit.fori_loop(0, 3, lambda i, s: s + X[0], 0.0).dtype.name == "float64"
+
+
+def test_python_control_flow_by_value_sees_through_cond() -> None:
+    def f(x: Any) -> Any:
+        y = pirkit.cond(x[0] > 0, lambda: x * 2, lambda: x)
+        return y.sum() if y[0] > 0.5 else x.prod()
+
+    np.testing.assert_allclose(pirkit.grad(f)(X), [2.0, 2.0, 2.0])
+
+
+def test_unrolled_scans_are_the_same() -> None:
+    def f(x: Any, unroll: bool) -> Any:
+        return pirkit.scan(lambda c, v: (c * v + 1.0, ops.sin(c)), x[0], x, unroll=unroll)
+
+    compare(f(X, True), f(X, False))
+
+
+# --- vmap ---
+
+MAPPED: Final[dict[str, Callable[[Any], Any]]] = {
+    "weights": lambda m: m.api.vmap(
+        m.api.grad(lambda w, a: (m.np.tanh(a @ w) ** 2).sum()), in_axes=(None, 0))(W, ROWS),
+    "axes": lambda m: m.api.vmap(lambda a, b: a * b, (1, 0), 1)(ROWS, np.ones((3, 4))),
+    "tree of axes": lambda m: m.api.vmap(
+        lambda p: p["a"] * p["b"], ({"a": 0, "b": None},))({"a": ROWS, "b": X}),
+    "twice": lambda m: m.api.vmap(
+        m.api.vmap(lambda a, b: a * b + 1, (None, 0)), (0, None))(X, X),
+    "hessian": lambda m: m.api.vmap(m.api.hessian(lambda a: (m.np.sin(a) * a).sum() * a[0]))(ROWS),
+    "max": lambda m: m.api.grad(
+        lambda z: m.api.vmap(lambda a: a[0] * a[1:].sum() * m.np.sin(a).max())(z).sum())(ROWS),
+    "joined": lambda m: m.api.vmap(lambda a: m.np.concatenate([a, X, a * 2]))(ROWS),
+    "where": lambda m: m.api.vmap(lambda a: m.np.where(a > 0, a, -a))(ROWS),
+    "reversed": lambda m: m.api.vmap(lambda a: a[::-1])(ROWS),
+    "outer": lambda m: m.api.vmap(lambda a: a[:, None] * a[None])(ROWS),
+    "argmax": lambda m: m.api.vmap(lambda a: a.argmax())(ROWS),
+    "matrices": lambda m: m.api.vmap(lambda a, b: (a @ b).sum(axis=0))(
+        ROWS.reshape(2, 2, 3), np.stack([W, W.T])),
+    "closure": lambda m: m.api.grad(
+        lambda z: m.api.vmap(lambda a: (a * z * z).sum())(ROWS).sum())(X),
+    "custom rule inside": lambda m: m.api.vmap(m.api.grad(by_vjp(m)))(ROWS),
+    "custom rule outside": lambda m: m.api.grad(
+        lambda z: m.api.vmap(by_vjp(m))(z).sum())(ROWS),
+    "custom forward rule": lambda m: m.api.grad(
+        lambda z: m.api.vmap(by_jvp(m))(z).sum())(ROWS),
+    "jit": lambda m: m.api.jit(m.api.vmap(m.api.grad(lambda a: (a / (1 + a * a)).sum())))(ROWS),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MAPPED)
+def test_rows_at_once_are_rows_one_by_one(name: str) -> None:
+    compare(MAPPED[name](OURS), MAPPED[name](_theirs()))
+
+
+# --- products ---
+
+
+def test_products_with_vectors_are_closed_forms() -> None:
+    def f(x: Any) -> Any:
+        return (x * x * x).sum()
+
+    np.testing.assert_allclose(pirkit.hvp(f, (X,), (ROWS[0],)), 6 * X * ROWS[0])
+    np.testing.assert_allclose(pirkit.laplacian(f)(X), (6 * X).sum())
+    np.testing.assert_allclose(pirkit.jit(pirkit.laplacian(f))(X), (6 * X).sum())
+    y, push = pirkit.linearize(ops.sin, X)
+    compare((y, push(X)), (np.sin(X), np.cos(X) * X))
+
+
+def test_rules_for_each_argument() -> None:
+    @pirkit.custom_jvp
+    def f(x: Any, y: Any) -> Any:
+        return x * y
+
+    f.defjvps(lambda t, z, x, y: 5.0 * t, None)
+    np.testing.assert_allclose(pirkit.grad(lambda x: f(x, x).sum())(X), np.full(3, 5.0))
+
+
+# --- arguments ---
+
+
+def test_arguments_of_transforms() -> None:
+    def f(p: Any, *, scale: Any) -> Any:
+        return (p.a * p.b * scale).sum()
+
+    p = Pair(X, X + 1)
+    value, found = pirkit.value_and_grad(f)(p, scale=2.0)
+    assert isinstance(found, Pair)
+    compare(found, Pair(2 * p.b, 2 * p.a))
+    np.testing.assert_allclose(value, f(p, scale=2.0))
+    np.testing.assert_allclose(pirkit.grad(lambda x, y: (x * y).sum(), -1)(X, ROWS[0]), X)
+
+
+WRONG: Final[dict[str, tuple[Callable[[], Any], str]]] = {
+    "branches differ": (lambda: pirkit.cond(X[0] > 0, lambda: X, lambda: W), "in the other"),
+    "branches of other trees": (
+        lambda: pirkit.cond(X[0] > 0, lambda: X, lambda: (X, X)), "structure"),
+    "state changes": (
+        lambda: pirkit.while_loop(lambda s: s.sum() < 9, lambda s: s[:2], X), "begins as"),
+    "condition of many": (
+        lambda: pirkit.while_loop(lambda s: s < 9, lambda s: s * 2, X), "one boolean"),
+    "scan without rows": (lambda: pirkit.scan(lambda c, x: (c, x), X), "rows"),
+    "scan gives no pair": (lambda: pirkit.scan(lambda c, x: c, X, X), "no pair"),
+    "rows differ": (lambda: pirkit.vmap(lambda a, b: a * b)(X, ROWS), "rows"),
+    "no rows": (lambda: pirkit.vmap(lambda a: a, in_axes=None)(X), "no rows"),
+    "no rule": (lambda: pirkit.grad(pirkit.custom_vjp(lambda x: x.sum()))(X), "no rule"),
+    "argnums": (lambda: pirkit.grad(lambda x: x.sum(), 1)(X), "by position"),
+    "draws": (lambda: pirkit.vmap(
+        lambda a: ops.uniform([3], dtype="float64", min=0.0, max=1.0) * a)(ROWS), "mapped"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_calls_are_told(name: str) -> None:
+    call, words = WRONG[name]
+    with pytest.raises(PirkitError, match=words) as caught:
+        call()
+    assert caught.value.help
+    assert caught.value.span is not None
+    assert caught.value.span.file == __file__
+
+
+def test_branches_refuse_python_on_their_values() -> None:
+    with pytest.raises(TraceError, match="the truth") as caught:
+        pirkit.cond(X[0] > 0, lambda a: a if a[0] > 1 else -a, lambda a: a, X)
+    assert caught.value.help is not None
+    assert "pirkit.cond" in caught.value.help
