@@ -476,6 +476,16 @@ def bmm_double_grad(
     grad_y_grad: TensorLike | None = ...,
 ) -> Any: ...
 def bmm_grad(x: TensorLike, y: TensorLike, out_grad: TensorLike) -> Any: ...
+def box_coder(
+    prior_box: TensorLike,
+    prior_box_var: TensorLike | None = ...,
+    *,
+    target_box: TensorLike,
+    code_type: str = ...,
+    box_normalized: bool = ...,
+    axis: int = ...,
+    variance: Sequence[float] | float = ...,
+) -> Tensor: ...
 def broadcast_tensors(input: Sequence[TensorLike]) -> list[Tensor]: ...
 def broadcast_tensors_grad(input: Sequence[TensorLike], out_grad: Sequence[TensorLike]) -> Any: ...
 def cast(x: TensorLike, dtype: DTypeLike | None) -> Tensor: ...
@@ -1386,6 +1396,17 @@ def histogram(
     max: float = ...,
     density: bool = ...,
 ) -> Tensor: ...
+def hsigmoid_loss(
+    x: TensorLike,
+    label: TensorLike,
+    w: TensorLike,
+    bias: TensorLike | None = ...,
+    path: TensorLike | None = ...,
+    code: TensorLike | None = ...,
+    *,
+    num_classes: int,
+    is_sparse: bool,
+) -> Tensor: ...
 def huber_loss(input: TensorLike, label: TensorLike, delta: float = ...) -> Tensor: ...
 def huber_loss_grad(residual: TensorLike, out_grad: TensorLike, delta: float) -> Any: ...
 def i0(x: TensorLike) -> Tensor: ...
@@ -1857,6 +1878,18 @@ def matrix_power_grad(x: TensorLike, out: TensorLike, out_grad: TensorLike, n: i
 def matrix_rank(
     x: TensorLike,
     tol: float,
+    use_default_tol: bool = ...,
+    hermitian: bool = ...,
+) -> Tensor: ...
+def matrix_rank_atol_rtol(
+    x: TensorLike,
+    atol: TensorLike,
+    rtol: TensorLike | None = ...,
+    hermitian: bool = ...,
+) -> Tensor: ...
+def matrix_rank_tol(
+    x: TensorLike,
+    atol_tensor: TensorLike,
     use_default_tol: bool = ...,
     hermitian: bool = ...,
 ) -> Tensor: ...
@@ -2906,6 +2939,14 @@ def softsign_grad(x: TensorLike, out_grad: TensorLike) -> Any: ...
 def softsign_grad_(x: TensorLike, out_grad: TensorLike) -> Any: ...
 def solve(x: TensorLike, y: TensorLike) -> Tensor: ...
 def solve_grad(x: TensorLike, y: TensorLike, out: TensorLike, out_grad: TensorLike) -> Any: ...
+def spectral_norm(
+    weight: TensorLike,
+    u: TensorLike,
+    v: TensorLike,
+    dim: int = ...,
+    power_iters: int = ...,
+    eps: float = ...,
+) -> Tensor: ...
 def split(
     x: TensorLike,
     sections: Sequence[Any] | TensorLike,
@@ -3293,6 +3334,12 @@ def view_shape_grad(
     out_grad: TensorLike,
     dims: Sequence[int] | int = ...,
 ) -> Any: ...
+def viterbi_decode(
+    potentials: TensorLike,
+    transition_params: TensorLike,
+    lengths: TensorLike,
+    include_bos_eos_tag: bool = ...,
+) -> tuple[Tensor, Tensor]: ...
 def warpctc(
     logits: TensorLike,
     label: TensorLike,
@@ -3309,6 +3356,22 @@ def warpctc_grad(
     loss_grad: TensorLike,
     blank: int,
     norm_by_times: bool,
+) -> Any: ...
+def warprnnt(
+    input: TensorLike,
+    label: TensorLike,
+    input_lengths: TensorLike,
+    label_lengths: TensorLike,
+    blank: int = ...,
+    fastemit_lambda: float = ...,
+) -> Tensor: ...
+def warprnnt_grad(
+    input: TensorLike,
+    input_lengths: TensorLike,
+    warprnntgrad: TensorLike,
+    loss_grad: TensorLike,
+    blank: int = ...,
+    fastemit_lambda: float = ...,
 ) -> Any: ...
 def where(condition: TensorLike, x: TensorLike, y: TensorLike) -> Tensor: ...
 def where_(condition: TensorLike, x: TensorLike, y: TensorLike) -> Tensor: ...

@@ -14,11 +14,10 @@ from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 
 from pirkit.diag.errors import ConstraintError
 from pirkit.dialect.attrs import KINDS, decode, encode
-from pirkit.dialect.kinds import DATA_MOVEMENT
+from pirkit.dialect.element_types import check_element_types
 from pirkit.dialect.opdef import OpDef, RuleTable, infer_meta
 from pirkit.dialect.signature import INT_KINDS, REQUIRED, Operand
 from pirkit.dialect.types import meta_of, type_of
-from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import constant
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.meta import UNKNOWN, Meta, TensorMeta, VecMeta
@@ -108,35 +107,13 @@ def infer_metas(
     try:
         found = rule(*tensors, **keywords)
     except RULE_FAULTS as error:
-        told = f"the operands and attributes do not fit together: {error}"
+        told = (
+            f"the operands and attributes of `{definition.name}` do not fit together: "
+            f"{type(error).__name__}: {error}"
+        )
         raise ConstraintError("arguments", told) from error
-    _check_first(definition, tensors)  # the op's own constraints say more
+    check_element_types(definition, tensors)  # the op's own constraints say more
     return cast("tuple[Meta | None, ...]", found if isinstance(found, tuple) else (found,))
-
-
-def _check_first(definition: OpDef, tensors: Sequence[Meta | None]) -> None:
-    """The first tensor, or list of tensors, has an element type of the op.
-
-    Half precision goes where float32 does, and narrow integers and bools where int32 does: mixed
-    precision was recorded on devices that have more kernels than the table lists. Ops that only
-    move elements take every type.
-    """
-    first = tensors[0] if tensors else None
-    metas = first.items if isinstance(first, VecMeta) else (first,)
-    moves = definition.base.kind in DATA_MOVEMENT
-    if definition.dialect != "pd_op" or not definition.dtypes or moves:
-        return
-    admitted = definition.dtypes
-    if dt.float32 in admitted:
-        admitted = (*admitted, dt.float16, dt.bfloat16)
-    if dt.int32 in admitted:
-        admitted = (*admitted, dt.int8, dt.uint8, dt.int16, dt.bool_)
-    for meta in metas:
-        if isinstance(meta, TensorMeta) and meta.dtype not in admitted:
-            slot = next(s for s in definition.operands if s.kind is None)
-            known = ", ".join(d.name for d in definition.dtypes)
-            told = f"`{slot.name}` has dtype {meta.dtype}"
-            raise ConstraintError("dtypes", told, help=f"`{definition.name}` takes {known}")
 
 
 @lru_cache(maxsize=4096)

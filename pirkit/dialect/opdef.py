@@ -61,7 +61,8 @@ class OpDef:
     (draws from a generator), ``io`` (visible outside the program) or ``write``. ``reads_meta_only``
     names operands of which only shape and dtype are used (Paddle's ``no_need_buffer``),
     ``no_gradient`` floating operands through which, as in Paddle, no gradient flows: labels.
-    ``dtypes`` are the element types of the first tensor operand that pirkit computes.
+    ``dtypes`` are the element types of the first tensor operand that pirkit computes,
+    ``operand_dtypes`` those of further operands that differ from them (`element_types.py`).
 
     ``kind`` is one of :data:`pirkit.dialect.kinds.KINDS`, by default that of the family's module
     (its ``KIND``); ``traits`` are among :data:`pirkit.dialect.kinds.TRAITS`. ``cost`` is what an
@@ -75,6 +76,9 @@ class OpDef:
     doc: str
     signature_text: str
     dtypes: tuple[DType, ...] = ()
+    operand_dtypes: Mapping[str, tuple[DType, ...]] = field(
+        default_factory=dict[str, tuple[DType, ...]]
+    )
     inplace: Mapping[str, str] = field(default_factory=dict[str, str])
     views: Mapping[str, str] = field(default_factory=dict[str, str])
     effects: str = PURE
@@ -144,6 +148,7 @@ def op(cls: type) -> OpDef:
     """Declare an op. Raises ValueError at import for a second declaration of the same name."""
     optional = (
         "dtypes",
+        "operand_dtypes",
         "inplace",
         "views",
         "effects",
@@ -179,6 +184,7 @@ def declare(definition: OpDef) -> OpDef:
                 doc=f"In-place form of `{definition.name}`.\n\n{definition.doc}",
                 signature_text=definition.signature_text,
                 dtypes=definition.dtypes,
+                operand_dtypes=definition.operand_dtypes,
                 inplace=definition.inplace,
                 views=definition.views,
                 effects=WRITE if definition.effects == PURE else definition.effects,

@@ -188,6 +188,7 @@ _DISCRETE: Final[dict[str, dict[str, str]]] = {
         "nonzero": "places, a data-dependent number of them",
         "unique": "distinct elements, a data-dependent number of them",
         "searchsorted": "places by bisection",
+        "viterbi_decode": "the best path, as long as the data tell",
     },
     "boxes": {
         "prior_box": "boxes that follow from sizes only",

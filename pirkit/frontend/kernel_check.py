@@ -133,7 +133,7 @@ def _check(plan: Plan, backend: str, seed: int, fed: Inputs) -> Report:
 
 
 def check_whole(program: Program, seed: int, inputs: Mapping[str, Array]) -> str | None:
-    """What is wrong with the outputs of the one native call, or None; None where it has no such form.
+    """What is wrong with the outputs of the one native call; None also without such a call.
 
     Inputs and parameters that are not given are drawn from ``seed``.
     """

@@ -36,6 +36,18 @@ AGREE: Final[list[tuple[str, list[Any], dict[str, Any]]]] = [
     ("mish", [f(-1.0, 0.25, 0.75, 2.0)], {"lambda": 0.5}),
     ("nanmedian", [f(3, 1, 2, 5, shape=(1, 4), dtype=dt.bfloat16.np)],
      {"axis": (1,), "keepdim": False, "mode": "avg"}),
+    ("log2", [np.array([0, -0.0, complex(INF, -1), 1j, -1])], {}),
+    ("flip", [f(1.0, shape=())], {"axis": (0,)}),
+    ("depthwise_conv2d", [np.ones((1, 2, 5, 5), np.float32), np.ones((2, 1, 3, 3), np.float32)],
+     {"strides": (2**31 - 1, 2**31 - 1), "paddings": (1, 1), "groups": 2}),
+    ("bilinear", [f(1, 2, shape=(1, 2), dtype=dt.bfloat16.np)] * 2
+     + [np.ones((1, 2, 2), dt.bfloat16.np), None], {}),
+    ("fold", [np.ones((0, 4, 4), np.float32)],
+     {"output_sizes": (3, 3), "kernel_sizes": (2, 2), "strides": (1, 1),
+      "paddings": (0, 0, 0, 0), "dilations": (1, 1)}),
+    ("put_along_axis", [np.ones((2, 2), bool), np.array([[1, 0]]), np.zeros((1, 2), bool)],
+     {"axis": 0}),
+    ("median", [np.ones((0, 3), np.int32)], {"axis": (1,), "keepdim": False, "mode": "avg"}),
     ("scale", [f(1, 3, 700, dtype=np.float16)], {"scale": 0.1, "bias": 1e-3}),
 ]  # fmt: skip
 """Calls on which all backends give the reference's values."""
@@ -51,7 +63,20 @@ REFUSED: Final[list[tuple[str, list[Any], dict[str, Any]]]] = [
     ("bce_loss", [np.array([0, 1]), np.array([1, 0])], {}),
     ("rms_norm", [np.ones((2, 4), np.uint8)], {"normalized_shape": (4,)}),
     ("polygamma", [f()], {"n": 2**31 - 1}),
-]
+    ("log_loss", [f(0.5, dtype=np.float64), f(0.5, dtype=np.complex64)], {"epsilon": 1e-4}),
+    ("layer_norm", [np.ones((2, 4), np.float32), np.ones(4, np.int8), None], {}),
+    ("adam_", [f(1.0), f(1.0), np.ones(1, np.int8), f(1.0), f(1.0), None, f(0.9), f(0.9)], {}),
+    ("elu", [f(1.0)], {"alpha": INF}),
+    ("celu", [f(1.0)], {"alpha": -0.0}),
+    ("softplus", [f(1.0)], {"beta": 0.0, "threshold": 3.0}),
+    ("softshrink", [f(1.0)], {"threshold": -1.0}),
+    ("hardtanh", [f(1.0)], {"t_min": 0.0, "t_max": NAN}),
+    ("clip_by_norm", [f(1.0)], {"max_norm": INF}),
+    ("distribute_fpn_proposals", [np.ones((3, 4), np.float32), None],
+     {"min_level": 2, "max_level": 2**31 - 1, "refer_level": 4, "refer_scale": 224,
+      "pixel_offset": False}),
+    ("nll_loss", [np.ones((2, 3)), np.ones(2), None], {}),
+]  # fmt: skip
 """Calls that all backends refuse, with a code."""
 
 

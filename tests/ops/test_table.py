@@ -43,7 +43,7 @@ DATA_DEPENDENT: Final = frozenset(
     for name in (
         "nonzero masked_select unique unique_consecutive multiclass_nms3 nms generate_proposals "
         "segment_pool sequence_mask distribute_fpn_proposals bincount "
-        "repeat_interleave_with_tensor_index "
+        "repeat_interleave_with_tensor_index viterbi_decode "
         "batch_norm batch_norm_ sync_batch_norm_ linear_interp nearest_interp bilinear_interp "
         "bicubic_interp trilinear_interp"
     ).split()

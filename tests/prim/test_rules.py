@@ -52,6 +52,7 @@ NOT_SMOOTH: Final[dict[str, str]] = {
             "selu thresholded_relu"
         ).split()
     },
+    "pd_op.spectral_norm": "its vectors count as constants: test_spectral_norm.py",
     "pd_op.clip_by_norm": "a norm that just fits is a sample",
     "pd_op.unique_consecutive": "what is equal changes when elements change",
     "pd_op.mode": "what is most frequent changes when elements change",

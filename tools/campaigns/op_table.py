@@ -109,7 +109,7 @@ def _campaign(options: argparse.Namespace) -> Iterator[tuple[int, list[list[str]
         command += ["--seed", str(options.seed), "--start", str(first), "--count", str(count)]
         command += ["--ops", options.ops]
         served = subprocess.run(command, capture_output=True, text=True, check=False)
-        lines = served.stdout.splitlines()
+        lines = [line for line in served.stdout.splitlines() if line.startswith("{")]
         if served.returncode:
             call = describe(options.seed, first + len(lines), options.ops)
             told = served.stderr.strip().splitlines()[-1:] or [""]

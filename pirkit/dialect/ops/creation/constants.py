@@ -10,7 +10,7 @@ import numpy as np
 from pirkit.dialect.kinds import CONSTANT, CONSTANT_LIKE, COPY
 from pirkit.dialect.opdef import WRITE, bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.samples import Sample, SampleMaker
-from pirkit.dialect.shapes import numel, show
+from pirkit.dialect.shapes import numel, show, stored
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import constant
 from pirkit.runtime.dtype import DType
@@ -27,6 +27,7 @@ class AssignValueInplace:
     """Writes a list of numbers into the storage of `output`.
 
     C1: there is one value, or as many as the shape needs.
+    C2: `output` has this shape and dtype.
     """
 
     name = "pd_op.assign_value_"
@@ -54,7 +55,7 @@ class AssignValue:
 
 @infer_meta(AssignValue, AssignValueInplace)
 def _(
-    *_: TensorMeta,
+    *output: TensorMeta,
     shape: tuple[int, ...],
     dtype: DType,
     values: tuple[complex, ...],
@@ -62,7 +63,8 @@ def _(
 ) -> TensorMeta:
     fits = len(values) in (1, numel(shape))
     require(fits, "C1", f"{len(values)} values do not fill the shape {show(shape)}")
-    return TensorMeta(tuple(shape), dtype)
+    made = TensorMeta(tuple(shape), dtype)
+    return stored(made, output[0]) if output else made
 
 
 @reference(AssignValue, AssignValueInplace)
@@ -83,6 +85,7 @@ def _(s: SampleMaker) -> Iterator[Sample]:
 @bad_samples(AssignValueInplace)
 def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     yield "C1", s(s.tensor(2), shape=(2,), dtype=s.dtype, values=(1, 2, 3))
+    yield "C2", s(s.tensor(3), shape=(2,), dtype=s.dtype, values=(1,))
 
 
 @samples(AssignValue)

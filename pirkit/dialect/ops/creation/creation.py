@@ -10,7 +10,7 @@ import numpy as np
 from pirkit.dialect.kinds import CONSTANT, CONSTANT_LIKE
 from pirkit.dialect.opdef import WRITE, bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.samples import Sample, SampleMaker
-from pirkit.dialect.shapes import numel, requested, show
+from pirkit.dialect.shapes import numel, requested, show, stored
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import constant, convert
 from pirkit.runtime.dtype import DType
@@ -64,13 +64,14 @@ class FullInplace:
     """Fills the storage of `output` with one number.
 
     C1: no size is negative.
+    C2: `output` has this shape and dtype.
     """
 
     name = "pd_op.full_"
     signature = (
         "output ; shape: intarray, value: f64, dtype: dtype = float32, place: place = cpu -> out"
     )
-    dtypes = (dt.float32,)
+    dtypes = (*dt.REAL, dt.bool_)
     inplace = {"out": "output"}
     effects = WRITE
     reads_meta_only = ("output",)
@@ -78,7 +79,7 @@ class FullInplace:
 
 @infer_meta(FullInplace)
 def _(output: TensorMeta, *, shape: Sizes, value: float, dtype: DType, place: Place) -> TensorMeta:
-    return TensorMeta(requested(shape), dtype)
+    return stored(TensorMeta(requested(shape), dtype), output)
 
 
 @reference(FullInplace)
@@ -88,12 +89,13 @@ def _(output: Array, *, shape: tuple[int, ...], value: float, dtype: DType, plac
 
 @samples(FullInplace)
 def _(s: SampleMaker) -> Iterator[Sample]:
-    yield s(s.tensor(2, 3), shape=(2, 3), value=1.5)
+    yield s(s.tensor(2, 3), shape=(2, 3), value=1.0, dtype=s.dtype)
 
 
 @bad_samples(FullInplace)
 def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
-    yield "C1", s(s.tensor(2), shape=(-2,), value=0.0)
+    yield "C1", s(s.tensor(2), shape=(-2,), value=0.0, dtype=s.dtype)
+    yield "C2", s(s.tensor(2), shape=(3,), value=0.0, dtype=s.dtype)
 
 
 @op

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import pi, sqrt
+from math import inf, isfinite, isnan, pi, sqrt
 from typing import Any, Final
 
 import numpy as np
 
 from pirkit.dialect.kinds import COSTLY, ELEMENTWISE
 from pirkit.dialect.opdef import OpDef, bad_samples, infer_meta, op, reference, samples
-from pirkit.dialect.ops.elementwise.piecewise import float_only
+from pirkit.dialect.ops.elementwise.piecewise import float_only, with_numbers
 from pirkit.dialect.ops.elementwise.unary import as_float, from_ints
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.runtime import dtype as dt
@@ -133,6 +133,7 @@ class Elu(_Activation):
     """`x` above 0, else `alpha * (e ** x - 1)`.
 
     C1: `x` is a float tensor.
+    C2: `alpha` is finite.
     """
 
     name = "pd_op.elu"
@@ -151,6 +152,7 @@ class Celu(_Activation):
     """`x` above 0, else `alpha * (e ** (x / alpha) - 1)`.
 
     C1: `x` is a float tensor.
+    C2: `alpha` is finite and not 0.
     """
 
     name = "pd_op.celu"
@@ -168,6 +170,7 @@ class Selu(_Activation):
     """`scale * elu(x, alpha)`, with constants that keep mean and variance.
 
     C1: `x` is a float tensor.
+    C2: `scale` and `alpha` are finite.
     """
 
     name = "pd_op.selu"
@@ -202,6 +205,7 @@ class Softplus(_Activation):
     """`log(1 + e ** (beta * x)) / beta`; `x` where `beta * x` exceeds `threshold`.
 
     C1: `x` is a float tensor.
+    C2: `beta` is finite and not 0, and `threshold` is a number.
     """
 
     name = "pd_op.softplus"
@@ -286,7 +290,21 @@ SETTINGS: Final[dict[OpDef, dict[str, Any]]] = {
 }
 """Attributes of the samples."""
 
-infer_meta(*ACTIVATIONS)(float_only)
+infer_meta(Silu, Swish, Gelu, Mish, Softsign, TanhShrink, Logsigmoid)(float_only)
+infer_meta(Elu)(with_numbers(lambda n: isfinite(n["alpha"])))
+infer_meta(Celu)(with_numbers(lambda n: isfinite(n["alpha"]) and n["alpha"] != 0))
+infer_meta(Selu)(with_numbers(lambda n: all(map(isfinite, n.values()))))
+infer_meta(Softplus)(
+    with_numbers(lambda n: isfinite(n["beta"]) and n["beta"] != 0 and not isnan(n["threshold"]))
+)
+
+REFUSED: Final[dict[OpDef, dict[str, float]]] = {
+    Elu: {"alpha": inf},
+    Celu: {"alpha": 0.0},
+    Selu: {"scale": inf},
+    Softplus: {"beta": 0.0},
+}
+"""Attributes that an op does not take."""
 
 
 @samples(Sigmoid, Stanh, *ACTIVATIONS)
@@ -302,3 +320,5 @@ def _(s: SampleMaker) -> Iterator[Sample]:
 @bad_samples(Sigmoid, Stanh, *ACTIVATIONS)
 def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     yield "C1", s(s.bools(3), **SETTINGS.get(s.definition.base, {}))
+    if s.definition.base in REFUSED:
+        yield "C2", s(s.tensor(3), **REFUSED[s.definition.base])

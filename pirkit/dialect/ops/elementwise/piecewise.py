@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from math import inf, isfinite
 from typing import Any, Final
 
 import numpy as np
@@ -98,6 +99,7 @@ class Hardtanh(_Activation):
     """`clip(x, t_min, t_max)`.
 
     C1: `x` is a float tensor.
+    C2: `t_min` is at most `t_max`.
     """
 
     name = "pd_op.hardtanh"
@@ -116,6 +118,7 @@ class LeakyRelu(_Activation):
     """`x` above 0, else `negative_slope * x`.
 
     C1: `x` is a float tensor.
+    C2: `negative_slope` is finite.
     """
 
     name = "pd_op.leaky_relu"
@@ -151,6 +154,7 @@ class Softshrink(_Activation):
     """`x` moved towards 0 by `threshold`.
 
     C1: `x` is a float tensor.
+    C2: `threshold` is not negative.
     """
 
     name = "pd_op.softshrink"
@@ -204,11 +208,34 @@ SETTINGS: Final[dict[OpDef, dict[str, Any]]] = {
 """Attributes of the samples."""
 
 
-@infer_meta(*ACTIVATIONS)
 def float_only(x: TensorMeta, **_: object) -> TensorMeta:
     """The meta of ``x``, which is a float tensor (C1)."""
     require(x.dtype.is_float, "C1", f"not defined for {x.dtype}", help="cast it to float32")
     return x
+
+
+def with_numbers(admits: Callable[[dict[str, float]], bool]) -> Callable[..., TensorMeta]:
+    """The rule of an activation that takes only some numbers as attributes (C2)."""
+
+    def rule(x: TensorMeta, **numbers: float) -> TensorMeta:
+        shown = ", ".join(f"{name} = {number}" for name, number in numbers.items())
+        require(admits(numbers), "C2", f"not defined for {shown}")
+        return float_only(x)
+
+    return rule
+
+
+infer_meta(Relu, Relu6, Hardswish, Hardsigmoid, Hardshrink, ThresholdedRelu)(float_only)
+infer_meta(Hardtanh)(with_numbers(lambda n: n["t_min"] <= n["t_max"]))
+infer_meta(LeakyRelu)(with_numbers(lambda n: isfinite(n["negative_slope"])))
+infer_meta(Softshrink)(with_numbers(lambda n: n["threshold"] >= 0))
+
+REFUSED: Final[dict[OpDef, dict[str, float]]] = {
+    Hardtanh: {"t_min": 1.0, "t_max": -1.0},
+    LeakyRelu: {"negative_slope": inf},
+    Softshrink: {"threshold": -1.0},
+}
+"""Attributes that an op does not take."""
 
 
 @samples(*ACTIVATIONS)
@@ -224,3 +251,5 @@ def _(s: SampleMaker) -> Iterator[Sample]:
 @bad_samples(*ACTIVATIONS)
 def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     yield "C1", s(s.bools(3), **SETTINGS.get(s.definition.base, {}))
+    if s.definition.base in REFUSED:
+        yield "C2", s(s.tensor(3), **REFUSED[s.definition.base])

@@ -120,6 +120,7 @@ class Logit:
     """`log(x / (1 - x))`, with `x` moved into [`eps`, `1 - eps`]; NaN outside [0, 1] if `eps` is 0.
 
     C1: `x` is a float tensor.
+    C2: `eps` is at least 0 and less than 1/2.
     """
 
     name = "pd_op.logit"
@@ -150,10 +151,16 @@ FUNCTIONS: Final[tuple[tuple[Any, Callable[..., Array]], ...]] = (
 )
 
 
-@infer_meta(*(o for o, _ in FUNCTIONS), Logit)
+@infer_meta(*(o for o, _ in FUNCTIONS))
 def _float_only(x: TensorMeta, **_: object) -> TensorMeta:
     require(x.dtype.is_float, "C1", f"not defined for {x.dtype}")
     return x
+
+
+@infer_meta(Logit)
+def _(x: TensorMeta, *, eps: float) -> TensorMeta:
+    require(0 <= eps < 0.5, "C2", f"`eps` is {eps}")
+    return _float_only(x)
 
 
 MOST_DERIVATIVES: Final = 1000
@@ -187,6 +194,8 @@ def _(s: SampleMaker) -> Iterator[Sample]:
 @bad_samples(*(o for o, _ in FUNCTIONS), Logit)
 def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     yield "C1", s(s.bools(3))
+    if s.definition.base is Logit:
+        yield "C2", s(s.tensor(3), eps=float("nan"))
 
 
 @bad_samples(Polygamma)

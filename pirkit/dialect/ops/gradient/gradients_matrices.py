@@ -62,6 +62,10 @@ declare_gradients(
         "warpctc_grad: logits, logits_length?, warpctcgrad, loss_grad ; blank: i32, "
         "norm_by_times: bool -> logits_grad"
     ),
+    (
+        "warprnnt_grad: input, input_lengths, warprnntgrad, loss_grad ; blank: i32 = 0, "
+        "fastemit_lambda: f32 = 0.0 -> input_grad"
+    ),
     "crop_grad: x~, out_grad, offsets: intarray -> x_grad",
     "bilinear_grad: x, y, weight, out_grad -> x_grad, y_grad, weight_grad, bias_grad=?",
     "gammaincc_grad: x, y, out_grad -> y_grad",

@@ -145,13 +145,14 @@ class PutAlongAxis:
     C2: `arr`, `indices` and `values` have the same rank.
     C3: `reduce` is assign, add, mul, multiply, amin, amax or mean.
     C4: each index lies in its dimension.
+    C5: other than by `assign`, only real numbers of 32 and more bits, and floats, are combined.
     """
 
     name = "pd_op.put_along_axis"
     signature = (
         "arr, indices, values ; axis: i32, reduce: str = assign, include_self: bool = True -> out"
     )
-    dtypes = dt.REAL
+    dtypes = dt.ANY
     inplace = {"out": "arr"}
 
 
@@ -170,6 +171,7 @@ def _(
     require(values.rank in (0, arr.rank), "C2", f"values of rank {values.rank}, arr of {arr.rank}")
     known = reduce == "assign" or reduce in _COMBINE
     require(known, "C3", f"there is no reduction {reduce!r}")
+    require(reduce == "assign" or arr.dtype in dt.REAL, "C5", f"{reduce} of {arr.dtype}")
     return arr
 
 
@@ -230,9 +232,11 @@ def _(s: SampleMaker) -> Iterator[Sample]:
 @samples(PutAlongAxis)
 def _(s: SampleMaker) -> Iterator[Sample]:
     arr, places = s.tensor(2, 3), s.array([[0, 0], [2, 1]], dt.int64)
+    yield s(arr, s.array([[1, 0, 1]], dt.int64), s.tensor(1, 3), axis=0, reduce="assign")
+    if s.dtype not in dt.REAL:
+        return
     for reduce in ("add", "mul", "amin", "amax", "mean"):
         yield s(arr, places, s.tensor(2, 2), axis=1, reduce=reduce)
-    yield s(arr, s.array([[1, 0, 1]], dt.int64), s.tensor(1, 3), axis=0, reduce="assign")
     yield s(arr, places, s.tensor(2, 2), axis=1, reduce="add", include_self=False)
 
 
@@ -260,3 +264,4 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     yield "C2", s(arr, s.array([0], dt.int64), values, axis=1)
     yield "C3", s(arr, places, values, axis=1, reduce="max")
     yield "C4", s(arr, s.array([[0], [3]], dt.int64), values, axis=1)
+    yield "C5", s(s.bools(2, 3), places, s.bools(2, 1), axis=1, reduce="add")

@@ -51,6 +51,7 @@ class LuUnpack:
     name = "pd_op.lu_unpack"
     signature = "x, y ; unpack_ludata: bool = True, unpack_pivots: bool = True -> pmat, l, u"
     dtypes = REAL_FIELDS
+    operand_dtypes = {"y": dt.INTS}
 
 
 def _least(rows: int, columns: int) -> int:

@@ -98,8 +98,8 @@ def _(x: TensorMeta, y: TensorMeta, weight: TensorMeta, bias: TensorMeta | None)
 
 @reference(Bilinear)
 def _(x: Array, y: Array, weight: Array, bias: Array | None) -> Array:
-    out = np.einsum("bm,omn,bn->bo", x, weight, y, optimize=True)
-    return out if bias is None else out + bias
+    rows = np.einsum("bm,omn,bn->bo", *map(widened, (x, weight, y)), optimize=True)
+    return (rows if bias is None else rows + bias).astype(x.dtype)
 
 
 @samples(Bilinear)

@@ -41,6 +41,7 @@ class WarpCtc:
         "norm_by_times: bool = False -> loss, warpctcgrad~"
     )
     dtypes = (dt.float32, dt.float64)
+    operand_dtypes = {"label": dt.INTS, "logits_length": dt.INTS, "labels_length": dt.INTS}
 
 
 @infer_meta(WarpCtc)

@@ -51,6 +51,7 @@ class CrossEntropyWithSoftmax:
         "-> softmax, loss"
     )
     dtypes = dt.FLOATS
+    operand_dtypes = {"label": (*dt.REAL, dt.uint8, dt.int8, dt.int16)}
     inplace = {"softmax": "input"}
 
 
@@ -168,6 +169,7 @@ class NllLoss:
         "-> out, total_weight"
     )
     dtypes = dt.FLOATS
+    operand_dtypes = {"label": dt.INTS}
 
 
 @infer_meta(NllLoss)
@@ -254,6 +256,7 @@ class Accuracy:
     name = "pd_op.accuracy"
     signature = "x, indices, label -> accuracy, correct, total"
     dtypes = dt.FLOATS
+    operand_dtypes = {"indices": dt.INTS, "label": dt.INTS}
     reads_meta_only = ("x",)
 
 

@@ -176,6 +176,7 @@ class FillDiagonalTensor:
 
     C1: `dim1` and `dim2` name different dimensions of `x`.
     C2: `y` has the other dimensions of `x` and the length of the diagonal.
+    C3: `y` has the dtype of `x`.
     """
 
     name = "pd_op.fill_diagonal_tensor"
@@ -193,6 +194,7 @@ def _(x: TensorMeta, y: TensorMeta, *, offset: int, dim1: int, dim2: int) -> Ten
     given = y.shape[1:] if x.rank == y.rank == 2 and same_dim(y.shape[0], 1) else y.shape
     fits = len(given) == x.rank - 1 and all(map(same_dim, given, (*others, length)))
     require(fits, "C2", f"{show(y.shape)} on a diagonal of {show((*others, length))}")
+    require(x.dtype is y.dtype, "C3", f"{y.dtype} on a diagonal of {x.dtype}")
     return x
 
 
@@ -218,6 +220,7 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     yield "C1", s(s.tensor(3), s.tensor(3))
     yield "C1", s(s.tensor(2, 3), s.tensor(2), dim2=0)
     yield "C2", s(s.tensor(2, 3), s.tensor(3))
+    yield "C3", s(s.tensor(2, 3), s.bools(2) if s.dtype is not dt.bool_ else s.ints((2,), 0, 1))
 
 
 @op

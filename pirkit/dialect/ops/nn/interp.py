@@ -27,6 +27,7 @@ _SIGNATURE: Final = (
     'scale: f64[] = [], interp_method: str = "bilinear", align_corners: bool = True, '
     "align_mode: i32 = 1 -> output"
 )
+_SIZE_DTYPES: Final = {"out_size": dt.INTS, "size_tensor": dt.INTS, "scale_tensor": dt.FLOATS}
 
 
 @op
@@ -45,6 +46,7 @@ class LinearInterp:
     name = "pd_op.linear_interp"
     signature = _SIGNATURE
     dtypes = dt.FLOATS
+    operand_dtypes = _SIZE_DTYPES
 
 
 @op
@@ -62,6 +64,7 @@ class NearestInterp:
     name = "pd_op.nearest_interp"
     signature = _SIGNATURE
     dtypes = (*dt.FLOATS, *dt.INTS, dt.uint8)
+    operand_dtypes = _SIZE_DTYPES
 
 
 @op
@@ -78,6 +81,7 @@ class BilinearInterp:
     name = "pd_op.bilinear_interp"
     signature = _SIGNATURE
     dtypes = dt.FLOATS
+    operand_dtypes = _SIZE_DTYPES
 
 
 @op
@@ -94,6 +98,7 @@ class BicubicInterp:
     name = "pd_op.bicubic_interp"
     signature = _SIGNATURE
     dtypes = dt.FLOATS
+    operand_dtypes = _SIZE_DTYPES
 
 
 @op
@@ -110,6 +115,7 @@ class TrilinearInterp:
     name = "pd_op.trilinear_interp"
     signature = _SIGNATURE
     dtypes = dt.FLOATS
+    operand_dtypes = _SIZE_DTYPES
 
 
 RANKS: Final = {

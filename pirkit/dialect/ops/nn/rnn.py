@@ -60,6 +60,7 @@ class Rnn:
         "is_test: bool = False -> out, dropout_state_out~, state[], reserve~"
     )
     dtypes = dt.FLOATS
+    operand_dtypes = {"dropout_state_in": dt.ANY, "sequence_length": dt.INTS}
     reads_meta_only = ("dropout_state_in",)
     effects = RANDOM
 

@@ -113,7 +113,9 @@ def _(x: Array, *, output_sizes: Sequence[int], **windows: Sequence[int]) -> Arr
         [d + m.before + m.after for m, d in zip(moves, output_sizes, strict=True)],
     )
     down, right = moves
-    columns = x.reshape(x.shape[0], -1, down.size, right.size, h, w)
+    columns = x.reshape(
+        x.shape[0], x.shape[1] // (down.size * right.size), down.size, right.size, h, w
+    )
     out = np.zeros((*columns.shape[:2], height, width), x.dtype)
     for i in range(down.size):
         rows = slice(i * down.dilation, i * down.dilation + h * down.stride, down.stride)

@@ -38,6 +38,7 @@ class Unpool:
         "data_format: str -> out"
     )
     dtypes = (dt.float32, dt.float64)
+    operand_dtypes = {"indices": dt.INTS}
 
 
 @op
@@ -55,6 +56,7 @@ class Unpool3d:
         'output_size: i32[] = [0, 0, 0], data_format: str = "NCDHW" -> out'
     )
     dtypes = (dt.float32, dt.float64)
+    operand_dtypes = {"indices": dt.INTS}
 
 
 @infer_meta(Unpool, Unpool3d)

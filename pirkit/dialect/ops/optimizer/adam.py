@@ -52,6 +52,7 @@ _ADAM_RESULTS: Final = (
 
 class _Adam:
     dtypes = dt.FLOATS
+    operand_dtypes = {"skip_update": dt.BOOL}
     effects = WRITE
     domain = (0.1, 0.9)
     inplace = {

@@ -167,6 +167,7 @@ class Asgd(_Adaptive):
     """
 
     name = "pd_op.asgd_"
+    operand_dtypes = {"n": dt.REAL}
     signature = (
         "param, grad, learning_rate, d, y, n, master_param? ; multi_precision: bool = False "
         "-> param_out, d_out, y_out, master_param_out?"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import inf
 from typing import Any, cast
 
 import numpy as np
@@ -102,6 +103,7 @@ class UpdateLossScaling:
         "incr_ratio: f32, decr_ratio: f32 -> out[], loss_scaling, out_good_steps, out_bad_steps"
     )
     dtypes = dt.FLOATS
+    operand_dtypes = {"found_infinite": dt.BOOL, "in_good_steps": dt.INTS, "in_bad_steps": dt.INTS}
     inplace = {
         "out": "x",
         "loss_scaling": "prev_loss_scaling",
@@ -200,7 +202,7 @@ class ClipByNorm:
     """`x`, scaled down to the norm `max_norm` if it is longer.
 
     C1: `x` is a float tensor.
-    C2: `max_norm` is positive.
+    C2: `max_norm` is positive and finite.
     """
 
     name = "pd_op.clip_by_norm"
@@ -211,7 +213,7 @@ class ClipByNorm:
 @infer_meta(ClipByNorm)
 def _(x: TensorMeta, *, max_norm: float) -> TensorMeta:
     require(x.dtype.is_float, "C1", f"the norm of a tensor of dtype {x.dtype}")
-    require(max_norm > 0, "C2", f"a norm of {max_norm}")
+    require(0 < max_norm < inf, "C2", f"a norm of {max_norm}")
     return x
 
 

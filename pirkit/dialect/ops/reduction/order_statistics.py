@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import prod
 from typing import Any, Final
 
 import numpy as np
@@ -181,7 +182,9 @@ def _median(
     x: Array, axes: tuple[int, ...], keepdim: bool, mode: str, *, skip_nan: bool
 ) -> tuple[Array, Array]:
     other_axes = [i for i in range(x.ndim) if i not in axes]
-    rows = np.transpose(x, (*other_axes, *axes)).reshape(*(x.shape[i] for i in other_axes), -1)
+    rows = np.transpose(x, (*other_axes, *axes)).reshape(
+        *(x.shape[i] for i in other_axes), prod(x.shape[i] for i in axes)
+    )
     shape = tuple(1 if i in axes else d for i, d in enumerate(x.shape)) if keepdim else None
     order = np.argsort(rows, axis=-1, kind="stable")
     is_nan = np.isnan(rows)

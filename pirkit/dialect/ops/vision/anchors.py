@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -63,6 +64,7 @@ class YoloBox:
         "iou_aware: bool = False, iou_aware_factor: f32 = 0.5 -> boxes, scores"
     )
     dtypes = (dt.float32,)
+    operand_dtypes = {"img_size": dt.INTS}
 
 
 @infer_meta(PriorBox)
@@ -162,7 +164,7 @@ def _sigmoid(x: Array) -> Array:
 
 def _rows(x: Array) -> Array:
     """``[N, A, K, H, W]`` as ``[N, A * H * W, K]``."""
-    return np.moveaxis(x, 2, -1).reshape(x.shape[0], -1, x.shape[2])
+    return np.moveaxis(x, 2, -1).reshape(x.shape[0], x.shape[1] * prod(x.shape[3:]), x.shape[2])
 
 
 @samples(PriorBox)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -26,6 +26,9 @@ KIND = "algorithm"
 
 Array = np.ndarray[Any, Any]
 
+MOST_LEVELS: Final = 64
+"""Each level is for boxes twice as large as those of the one below."""
+
 
 @op
 class DistributeFpnProposals:
@@ -36,7 +39,7 @@ class DistributeFpnProposals:
     `restore_index [R, 1]` tells where each box went. Without `rois_num` all boxes are of one image.
 
     C1: `fpn_rois` is `[R, 4]`.
-    C2: `min_level` is at most `max_level`.
+    C2: `min_level` is at most `max_level`, and there are at most 64 levels.
     C3: `rois_num` is a vector.
     """
 
@@ -47,6 +50,7 @@ class DistributeFpnProposals:
         "-> multi_fpn_rois[], multi_level_rois_num[], restore_index"
     )
     dtypes = (dt.float32, dt.float64)
+    operand_dtypes = {"rois_num": dt.INTS}
     domain = (0.0, 300.0)
 
 
@@ -86,7 +90,9 @@ def _(
 ) -> tuple[VecMeta, VecMeta, TensorMeta]:
     boxes = fpn_rois.rank == 2 and same_dim(fpn_rois.shape[1], 4)
     require(boxes, "C1", f"{fpn_rois} are no boxes")
-    require(min_level <= max_level, "C2", f"levels {min_level} to {max_level}")
+    require(
+        min_level <= max_level < min_level + MOST_LEVELS, "C2", f"levels {min_level} to {max_level}"
+    )
     require(rois_num is None or rois_num.rank == 1, "C3", f"rois_num {rois_num} is no vector")
     levels = max_level - min_level + 1
     images = 1 if rois_num is None else rois_num.shape[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import product
+from math import prod
 from typing import Any, Final
 
 import numpy as np
@@ -68,6 +69,7 @@ class RoiAlign:
         "spatial_scale: f32 = 1.0, sampling_ratio: i32 = -1, aligned: bool = False -> out"
     )
     dtypes = dt.FLOATS
+    operand_dtypes = {"boxes_num": dt.INTS}
 
 
 @infer_meta(GridSample)
@@ -123,7 +125,7 @@ def read_between(x: Array, places: Sequence[Array]) -> Array:
     ``places`` has one array ``[N, L]`` per spatial dimension; the result is ``[N, C, L]``.
     """
     batch, channels, *lengths = x.shape
-    rows = np.moveaxis(x.reshape(batch, channels, -1), 1, 2)
+    rows = np.moveaxis(x.reshape(batch, channels, prod(lengths)), 1, 2)
     images: Array = np.arange(len(x))[:, None]
     total = np.zeros((*places[0].shape, channels), x.dtype)
     if not rows.shape[1]:

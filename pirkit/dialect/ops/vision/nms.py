@@ -88,6 +88,7 @@ class MulticlassNms3:
         "background_label: i32 = 0 -> out, index, nms_rois_num"
     )
     dtypes = (dt.float32, dt.float64)
+    operand_dtypes = {"rois_num": dt.INTS}
 
 
 @infer_meta(MulticlassNms3)

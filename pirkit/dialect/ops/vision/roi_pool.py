@@ -38,6 +38,7 @@ class RoiPool:
         "spatial_scale: f32 = 1.0 -> out, arg_max~"
     )
     dtypes = (dt.float32, dt.float64)
+    operand_dtypes = {"boxes_num": dt.INTS}
 
 
 @op
@@ -61,6 +62,7 @@ class PsroiPool:
         "output_channels: i32 = 1, spatial_scale: f32 = 1.0 -> out"
     )
     dtypes = (dt.float32, dt.float64)
+    operand_dtypes = {"boxes_num": dt.INTS}
 
 
 def _check(x: TensorMeta, boxes: TensorMeta, boxes_num: TensorMeta | None, *sizes: int) -> None:

@@ -69,9 +69,18 @@ def analytic(rule: Rule) -> Rule:
 for _name, _rule in UNARY.items():
     vjp(f"pd_op.{_name}")(analytic(_rule))
 
+
+def _logarithm(c: OpCall, x: Value, base: int) -> Value:
+    """Parts of complex numbers are scaled one by one: a product with 0j makes NaN of infinity."""
+    b, log, factor = c.b, c.b.log(x), 1 / math.log(base)
+    if x.dtype.is_complex:
+        return b.complex(b.real(log) * factor, b.imag(log) * factor)
+    return log * factor
+
+
 SIMPLE: Final[dict[str, Callable[[OpCall, Value], Value]]] = {
-    "log2": lambda c, x: c.b.log(x) * (1 / math.log(2)),
-    "log10": lambda c, x: c.b.log(x) * (1 / math.log(10)),
+    "log2": lambda c, x: _logarithm(c, x, 2),
+    "log10": lambda c, x: _logarithm(c, x, 10),
     "reciprocal": lambda c, x: 1 / x,
     "square": lambda c, x: x * x,
     "increment": lambda c, x: x + c.b.const(c.value, x.dtype),

@@ -45,7 +45,7 @@ def _tile(call: MapCall) -> Load:
 @index_maps("pd_op.flip")
 def _flip(call: MapCall) -> Load:
     shape, index = call.out.shape, list(call.here())
-    for axis in {a % len(shape) for a in call.attrs["axis"]}:
+    for axis in {a % len(shape) for a in call.attrs["axis"] if shape}:
         index[axis] = shape[axis] - 1 - index[axis]
     return call.load("x", tuple(index))
 

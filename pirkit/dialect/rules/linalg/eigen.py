@@ -199,7 +199,10 @@ def _(c: OpCall) -> tuple[Value, ...]:
         return NotImplemented
     u, sizes, vh = b.svd(x, full_matrices=False)
     bound = 0.0 if c.driver == "gels" else c.rcond
-    remaining = b.greater_than(sizes, b("pd_op.max", sizes, axis=(-1,), keepdim=True) * bound)
+    if 0 in x.shape[-2:]:  # there is no greatest of none
+        remaining = sizes > 0.0
+    else:
+        remaining = b.greater_than(sizes, b("pd_op.max", sizes, axis=(-1,), keepdim=True) * bound)
     inverse = b.where(remaining, 1 / b.where(remaining, sizes, 1.0), b.zeros_like(sizes))
     solution = transposed(b, vh) @ (b.unsqueeze(inverse, axis=(-1,)) * (transposed(b, u) @ y))
     nothing = b.const(0.0, x.dtype, (0,))

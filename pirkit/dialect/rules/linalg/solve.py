@@ -128,6 +128,8 @@ def _(c: OpCall) -> Value:
 def _(c: OpCall) -> Value:
     """Two triangular systems, of the factors in their order."""
     b, lu = c.b, c.lu
+    if 0 in lu.shape[-2:]:
+        return b.zeros_like(c.operand("b"))
     exchanged = b.lu_unpack(lu, c.pivots, unpack_ludata=False)[0]
     b.emitted[-1].attributes["stop_gradient"] = encode("bool[]", (True,) * 3)
     lower = {"upper": False, "unitriangular": True}

@@ -44,14 +44,13 @@ def _phases(g: Geometry, rows: int) -> list[_Phase]:
     found: list[_Phase] = []
     stride, before, length = g.strides[0], g.before[0], g.lengths[0]
     moves = [divmod(k * g.dilations[0], stride) for k in range(g.sizes[0])]
-    for number in range(stride):
+    for number in sorted({phase for _, phase in moves}):
         elements = tuple((k, move) for k, (move, phase) in enumerate(moves) if phase == number)
         first = max(-(-(before - number) // stride), 0)
         start = first * stride + number - before
         count = max(min(-(-(length - start) // stride), rows - first), 0)
         source = slice(start, start + count * stride, stride) if count else slice(0)
-        if elements:
-            found.append(_Phase(number, elements, slice(first, first + count), source))
+        found.append(_Phase(number, elements, slice(first, first + count), source))
     return found
 
 

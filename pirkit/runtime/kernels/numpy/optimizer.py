@@ -119,7 +119,7 @@ def adam(b: Binding) -> Step | None:
             made = (param_out, m1_out, m2_out, top_out, pow1_out, pow2_out, master_out)
             _copy_unless_same(given, made)
             return
-        rate, root = lr.item(), sqrt(1 - pow2.item())
+        rate, root = lr.item(), float(np.sqrt(1 - pow2.item()))
         size, floor, left = rate * root / (1 - pow1.item()), epsilon * root, 1 - rate * decay
 
         def move(p: Array, mean: Array, square: Array, p_out: Array, w: Array) -> None:

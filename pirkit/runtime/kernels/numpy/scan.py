@@ -49,7 +49,6 @@ def _scan(b: Binding, shape: tuple[int, ...], axis: int, combine: np.ufunc, firs
     before: tuple[Any, ...] = (slice(None),) * axis
     order = (*before, slice(None, None, -1 if b.attrs["reverse"] else 1))
     earlier, later, start = (*before, slice(None, -1)), (*before, slice(1, None)), (*before, 0)
-    slices = [(*before, i) for i in range(size)]
     by_slices = size > 1 and prod(shape[axis + 1 :]) >= _LONG
     accumulator = b.dtype.np
 
@@ -57,9 +56,9 @@ def _scan(b: Binding, shape: tuple[int, ...], axis: int, combine: np.ufunc, firs
         if not by_slices:
             combine.accumulate(x, axis, accumulator, out)
             return
-        np.copyto(out[slices[0]], x[slices[0]])
-        for last, at in pairwise(slices):
-            combine(out[last], x[at], out[at])
+        np.copyto(out[start], x[start])
+        for last, at in pairwise(range(size)):
+            combine(out[(*before, last)], x[(*before, at)], out[(*before, at)])
 
     def step(x: Array, out: Array) -> None:
         x, out = x.reshape(shape)[order], out.reshape(shape)[order]
