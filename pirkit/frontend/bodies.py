@@ -15,11 +15,11 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 
 from pirkit.analysis.differentiation import block_of
 from pirkit.dialect.build import Value
-from pirkit.dialect.operation import PirOp, ProgramOp, create
+from pirkit.dialect.kinds import DERIVATIVE
+from pirkit.dialect.operation import PirOp, ProgramOp, create, declares
 from pirkit.dialect.types import type_of
 from pirkit.frontend import tree
 from pirkit.frontend.active_trace import recording_draws
-from pirkit.frontend.known_values import DERIVATIVES
 from pirkit.frontend.tracing import Recorder
 from pirkit.passes import run_pipeline
 from pirkit.runtime.meta import TensorMeta
@@ -94,7 +94,7 @@ class Body:
         for i, value in enumerate(results):
             self.recorder("pir.shadow_output", value, output_name=f"y{i}")
         self.recorder.is_dynamic = False
-        if any(op.name in DERIVATIVES for op in program.block.ops):
+        if any(declares(op, DERIVATIVE) for op in program.block.ops):
             run_pipeline(ModuleOp([program]), EXPANSION, verify=False)
             program.detach()
         types = [type_of(a.meta) for a in self._arguments] if given is None else ()

@@ -11,7 +11,7 @@ import numpy as np
 
 from pirkit.diag.errors import NotNativeError, PassError, UsageError, VerifyError
 from pirkit.diag.gc_pause import importing
-from pirkit.frontend.compile_cache import Made, keep, kept, key_of
+from pirkit.frontend.compile_cache import Made, cache_key, load_entry, save_entry
 from pirkit.frontend.files import Program
 from pirkit.lowering.kernel_library import KernelLibrary
 from pirkit.lowering.native_ops import FUSED_BY
@@ -168,13 +168,13 @@ def _made(
     program: Program, form: Form, pipeline: str, entry: str | None, library: KernelLibrary
 ) -> Made:
     """What is cached of a program, or what is compiled now, which is cached then."""
-    key = key_of(program, library, form, pipeline, entry)
-    made = kept(key) if key is not None else None
+    key = cache_key(program, library, form, pipeline, entry)
+    made = load_entry(key) if key is not None else None
     if made is None:
         with importing():
             from pirkit.frontend.native_compile import plan_with  # noqa: PLC0415  unless it is kept
 
         made = plan_with(form, program, pipeline, entry, library, run_passes)
         if key is not None:
-            keep(key, made)
+            save_entry(key, made)
     return made

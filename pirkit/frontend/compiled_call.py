@@ -18,7 +18,7 @@ from pirkit.frontend.compile import compile
 from pirkit.frontend.generated_code import value_of
 from pirkit.frontend.marshalling import Fetch, fetcher, packer
 from pirkit.frontend.surroundings import Place, Surroundings, kind_of
-from pirkit.frontend.tracing import Traced, fed, leaf_meta
+from pirkit.frontend.tracing import Traced, bound_input, leaf_meta
 from pirkit.frontend.user_line import user_span
 from pirkit.runtime.executor import Executable
 from pirkit.runtime.meta import TensorMeta
@@ -126,7 +126,7 @@ class Compiled:
     def _arrays(self, leaves: Sequence[Array]) -> tuple[Array, ...]:
         by_name: dict[str, Array] = {f"x{i}": a for i, a in enumerate(leaves)} | dict(self.held)
         for name, place in self.captured.items():
-            by_name[name] = fed(self._now(place))
+            by_name[name] = bound_input(self._now(place))
         return tuple([by_name[n] for n in self.order])
 
     def _fits(self, arrays: tuple[Array, ...]) -> bool:
@@ -212,7 +212,7 @@ def compiled_call(
     surroundings = Surroundings.of(function)
     found = {id(p.value): p for p in surroundings.places if p.is_array}
     captured = {n: found[id(a)] for n, a in traced.captured.items() if id(a) in found}
-    held = {n: np.array(fed(a)) for n, a in traced.captured.items() if n not in captured}
+    held = {n: np.array(bound_input(a)) for n, a in traced.captured.items() if n not in captured}
     surroundings.roots["held"] = held
     read = {p.expression for p in captured.values()}
     guards = [p for p in surroundings.places if p.expression not in read]

@@ -15,7 +15,7 @@ from pirkit.dialect.operation import create
 from pirkit.dialect.types import type_of
 from pirkit.frontend import tree
 from pirkit.frontend.files import Program
-from pirkit.frontend.tracing import Recorder, fed, leaf_meta
+from pirkit.frontend.tracing import Recorder, bound_input, leaf_meta
 from pirkit.frontend.tracing import trace as record
 
 
@@ -45,7 +45,7 @@ def trace(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Program:
         )
     names = [_spelled(n) for n in argument_names(function, args, kwargs)]
     traced = record(function, args, keywords=kwargs, names=names, kind=_Standalone)
-    weights = {name: np.array(fed(array)) for name, array in traced.captured.items()}
+    weights = {name: np.array(bound_input(array)) for name, array in traced.captured.items()}
     return Program(traced.program.module, weights, f"<{_name_of(function)}>")
 
 

@@ -20,7 +20,7 @@ from pirkit.frontend.compiled_call import Compiled, compiled_call
 from pirkit.frontend.function_programs import parameter_names
 from pirkit.frontend.recording import OuterValueError
 from pirkit.frontend.surroundings import kind_of
-from pirkit.frontend.tracing import Recorder, Traced, fed, leaf_meta, trace
+from pirkit.frontend.tracing import Recorder, Traced, bound_input, leaf_meta, trace
 from pirkit.frontend.transforms import lifted_in
 from pirkit.frontend.user_line import user_span
 from pirkit.runtime.meta import TensorMeta
@@ -151,7 +151,7 @@ class Jitted:
             return self._recorded(cast(Recorder, error.outer), call)
         if out is None:
             self._quick = compiled.quick
-        return compiled.run([fed(leaf) for leaf in leaves], out)
+        return compiled.run([bound_input(leaf) for leaf in leaves], out)
 
     def _sorted(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Call:
         names = parameter_names(self.function, len(args))

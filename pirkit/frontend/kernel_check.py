@@ -121,7 +121,7 @@ def _check(plan: Plan, backend: str, seed: int, fed: Inputs) -> Report:
     library = CheckedLibrary(backend, check=check)
     weights = fed.of(plan.params)
     executable = Executable(plan, library, weights, seed)
-    executable.watch(fed.of(plan.inputs), Mode(run=check.run, joins=True), check.begin)
+    executable.watch(fed.of(plan.inputs), Mode(run=check.run, fuses_launches=True), check.begin)
     if check.faults:
         return Report(plan.name, backend, check.checked, tuple(check.faults))
     expected = effect_of(plan, REFERENCE, fed, seed)

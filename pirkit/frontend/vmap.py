@@ -16,12 +16,12 @@ from xdsl.ir import SSAValue
 
 from pirkit.diag.errors import UsageError
 from pirkit.dialect.build import Value
-from pirkit.dialect.operation import PirOp
+from pirkit.dialect.kinds import DERIVATIVE
+from pirkit.dialect.operation import PirOp, declares
 from pirkit.frontend import tree
 from pirkit.frontend.batching import Batched, apply_rule
 from pirkit.frontend.bodies import EXPANSION, Body
 from pirkit.frontend.control_flow import entered
-from pirkit.frontend.known_values import DERIVATIVES
 from pirkit.frontend.numpy_functions import apply_function
 from pirkit.frontend.tracing import Recorder
 from pirkit.frontend.user_line import user_span
@@ -132,7 +132,7 @@ def _mapped(
         made = body.record(recorder.value, value)
         recorder("pir.shadow_output", made, output_name=f"y{i}")
     recorder.is_dynamic = False
-    if any(op.name in DERIVATIVES for op in program.block.ops):
+    if any(declares(op, DERIVATIVE) for op in program.block.ops):
         run_pipeline(ModuleOp([program]), EXPANSION, verify=False)
         program.detach()
     known: dict[str, Batched] = {

@@ -147,10 +147,10 @@ class Executable:
         given: Mapping[str, Any] = {**self.params, **inputs} if self.plan.params else inputs
         arrays = tuple(map(given.get, names))
         if self.threads is None:
-            found = native.over(arrays, lambda: self._feed(inputs)[0])
+            found = native.over_cells(arrays, lambda: self._feed(inputs)[0])
         else:
             with at_most(self.threads):
-                found = native.over(arrays, lambda: self._feed(inputs)[0])
+                found = native.over_cells(arrays, lambda: self._feed(inputs)[0])
         with self._lock:
             self.runs += 1
             self.counters.runs += 1

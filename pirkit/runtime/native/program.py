@@ -92,7 +92,7 @@ class NativeProgram:
     """Pairs of a result and an input that may be one array."""
     contents: tuple[Content, ...] = ()
     flags: int = 0
-    demands: tuple[DataAssertion, ...] = ()
+    assertions: tuple[DataAssertion, ...] = ()
     """What data must keep to; the first mark lies ``flags`` bytes from where the memory begins."""
 
     def __post_init__(self) -> None:
@@ -180,7 +180,7 @@ class _Session:
         self.arena, start = filled_memory(program)
         self.base = address_of(self.arena) + start
         first = start + program.flags
-        self.flags = self.arena[first : first + len(program.demands)]
+        self.flags = self.arena[first : first + len(program.assertions)]
         self.flags[...] = 0
         steps = program.steps
         self.records = (ctypes.c_size_t * (len(RECORD) * max(len(steps), 1)))()
@@ -278,7 +278,7 @@ class _Session:
         if self.flags.any():
             first = int(np.flatnonzero(self.flags)[0])
             self.flags[...] = 0
-            raise self.program.demands[first].error()
+            raise self.program.assertions[first].error()
 
     def _bind_and_call(self, arrays: Sequence[Any], results: Sequence[Array]) -> None:
         operands = [

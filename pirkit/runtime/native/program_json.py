@@ -36,7 +36,7 @@ def pack_program(program: NativeProgram, keys: Sequence[str]) -> dict[str, Any]:
         "in_place": sorted(map(list, program.in_place)),
         "contents": [[c.offset, b64encode(compress(c.content)).decode()] for c in program.contents],
         "marks": program.flags,
-        "demands": [[d.extent, d.op, pack_span(d.span), d.origin] for d in program.demands],
+        "assertions": [[d.extent, d.op, pack_span(d.span), d.origin] for d in program.assertions],
     }
 
 
@@ -63,7 +63,7 @@ def unpack_program(
             frozenset((int(a), int(b)) for a, b in data["in_place"]),
             tuple([Content(int(at), decompress(b64decode(c))) for at, c in data["contents"]]),
             int(data["marks"]),
-            tuple([_read_demand(*fields) for fields in data["demands"]]),
+            tuple([_read_demand(*fields) for fields in data["assertions"]]),
         )
     except (KeyError, TypeError, ValueError, ZlibError):
         return None
@@ -76,7 +76,7 @@ def _is_consistent(program: NativeProgram) -> bool:
     places = [(offset, 0) for offset in program.temporaries]
     places += [(c.offset, len(c.content)) for c in program.contents]
     places += [(s.flags.start, len(s.flags)) for s in program.steps]
-    places.append((program.flags, len(program.demands)))
+    places.append((program.flags, len(program.assertions)))
     inside = all(0 <= offset <= program.memory - size for offset, size in places)
     return inside and all(
         len(step.operands) == len(step.function.code.sizes)

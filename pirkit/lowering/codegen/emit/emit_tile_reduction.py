@@ -44,7 +44,7 @@ class TileEmitter:
         self.b, self.plan, self.kernel = b, plan, plan.kernel
         self.lanes, self.rows, self.vectors = plan.lanes, plan.block, plan.unroll
         self.types = types_of(plan.kernel)
-        self.is_guarded = any(getattr(s, "where", None) for s in plan.kernel.statements())
+        self.is_guarded = any(getattr(s, "predicate", None) for s in plan.kernel.statements())
         (self.phase,) = plan.kernel.loop_phases
         self.reductions = [s for s in self.phase.body if isinstance(s, Reduce)]
         self.factors = _fused_multiply_adds(plan.kernel, self.reductions)
