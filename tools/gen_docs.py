@@ -77,19 +77,20 @@ def _lines() -> Iterator[str]:
 KERNELS_INTRODUCTION = """\
 # Kernels
 
-Which backend computes an op, for which element types. `cpu` are the kernels of the registry (numpy
-and BLAS), `reference` the plain statement of the op's meaning in numpy, which runs where no kernel
-serves. Half precision is computed in float32 and rounded once. `pirkit-opt -t plan --why-kernel`
-tells the choice for every operation of a program.
+This page lists which backend computes an op, for which element types. The column `cpu` shows the
+kernels of the registry (numpy and BLAS). The column `reference` shows the reference rule, the
+definition of the op in plain numpy, which runs where no kernel serves a call. float16 and bfloat16
+are computed in float32 and rounded once. Native code is not listed, because it depends on sizes:
+`pirkit-opt -t plan --why-kernel` prints the choice for every operation of a program.
 
-The backend `gpu` (cupy) has a kernel for each primitive but those below, which run on the CPU with
-copies there and back; other ops are decomposed into primitives or do the same. Some kernels serve
-not every element type or attribute; the CPU has the rest. All of them have run on a stand-in for
-cupy that refuses to mix in arrays of numpy, and none on a GPU.
+The backend `gpu` (cupy) has a kernel for each primitive except those below, which run on the CPU
+with copies in both directions. Other ops are decomposed into primitives or run on the CPU as well.
+Some kernels do not support every element type or attribute; the CPU computes the rest. All of them
+were tested on a substitute for cupy that refuses numpy arrays, and none on a GPU.
 
 {on_host}
 
-This page is made from the tables themselves: `python tools/gen_docs.py`.
+This page is generated from the tables: `python tools/gen_docs.py`.
 
 | op | cpu | reference |
 |---|---|---|
@@ -98,8 +99,8 @@ This page is made from the tables themselves: `python tools/gen_docs.py`.
 KINDS_INTRODUCTION = """
 ## Tensors that are not dense
 
-Ops called on selected rows (the gradient of an embedding), sparse tensors and strings. Optimizer
-steps take the gradient as selected rows.
+These ops accept selected rows (the gradient of an embedding), sparse tensors or strings. Optimizer
+ops accept the gradient as selected rows.
 
 | op | kinds |
 |---|---|
@@ -145,18 +146,20 @@ def _kinds() -> str:
 PRIMITIVES_INTRODUCTION = """\
 # Primitives
 
-`pirkit-opt -p decompose` turns a program into these operations, `verify-primitive` proves that it
-has. The set is closed: the derivative of a primitive is made of primitives, at any order. An op is
-in it if no composition of others computes the same as well: as exactly, for as many inputs, in as
-few passes over memory. All operations of dialect `pir` but `pir.gradient` and `pir.jet` belong to
-it too.
+Primitives are the ops that do not decompose further. `pirkit-opt -p decompose` rewrites a program
+to these operations, and `verify-primitive` checks that no others are left. The set is closed under
+differentiation: the derivative of a primitive consists of primitives, at any order.
 
-Members of a group without a derivative have results that are discrete, piecewise constant, or about
-shapes only. `pirkit-opt --list-ops --primitives --json` is this page for programs: operands,
-attributes, types, kernels and derivatives of each member, and where their rules stand. Which ops of
-real programs are primitive, and which are decomposed, tells [op-classes.md](op-classes.md).
+An op is a primitive if no composition of others is as accurate, covers as many inputs, and makes as
+few passes over memory; the table gives the reason for each. All operations of the dialect `pir`
+except `pir.gradient` and `pir.jet` belong to the set too. Members of a group without a derivative
+have results that are discrete, piecewise constant, or depend on shapes only.
 
-This page is made from `pirkit/dialect/primitives.py`: `python tools/gen_docs.py`.
+`pirkit-opt --list-ops --primitives --json` prints this page in machine-readable form: operands,
+attributes, types, kernels and derivatives of each member, and the location of their rules.
+[op-classes.md](op-classes.md) lists which ops of real programs are primitive, and which decompose.
+
+This page is generated from `pirkit/dialect/primitives.py`: `python tools/gen_docs.py`.
 """
 
 
@@ -177,21 +180,23 @@ def primitives_page() -> str:
 CLASSES_INTRODUCTION = """\
 # Classes of ops
 
-Every kind of op that occurs in recorded programs is *primitive*, or *composite*: `decompose` takes
-it apart into primitives. None is *opaque*. An op that writes in place has the class of the op that
-does not: `functionalize` comes first. A gradient op is decomposed through the derivative of its
-forward op. So all programs of the corpus, and all 978 that could be made of GraphNet's 982 graphs,
-consist of primitives after `functionalize,decompose`. The corpus is tested
-(`tests/prim/test_closed.py`); GraphNet's was measured once: 513,119 operations became 1,285,602.
+Every op that occurs in recorded programs is *primitive* or *composite*; `decompose` rewrites a
+composite op to [primitives](primitives.md). None is *opaque*, that is, neither of the two. An
+in-place op has the class of its pure twin, because `functionalize` runs first. A gradient op is
+decomposed through the derivative of its forward op.
+
+So all programs of the corpus, and all 978 that could be built from GraphNet's 982 graphs, consist
+of primitives after `functionalize,decompose`. The corpus is tested (`tests/prim/test_closed.py`);
+GraphNet's graphs were measured once: 513,119 operations became 1,285,602.
 
 """
 
 PADDLE_INTRODUCTION = """
 ## Paddle
 
-In how many programs each kind occurs: of 982 graphs that GraphNet recorded of models, of 90
-programs and of 74 backward programs that Paddle 3.3.1 made of networks. The counts are those of
-`tools/paddle_ops.csv`.
+The columns count the programs in which an op occurs: of 982 graphs that GraphNet recorded from
+models, and of 90 programs and 74 backward programs that Paddle 3.3.1 generated from networks. The
+counts are those of `tools/paddle_ops.csv`.
 
 | op | class | of 982 | of 90 | of 74 |
 |---|---|---|---|---|
@@ -200,9 +205,9 @@ programs and of 74 backward programs that Paddle 3.3.1 made of networks. The cou
 TORCH_INTRODUCTION = """
 ## PyTorch
 
-The functions that GraphNet's graphs of PyTorch models call, and the ops that do the same here, in
-`tools/torch_ops.csv`. Where there are none, nothing is computed: numbers are read, sizes are
-calculated, lists are decomposed.
+These functions are called by GraphNet's graphs of PyTorch models; `tools/torch_ops.csv` names the
+ops that do the same in pirkit. Where there are none, the function computes no tensor: it reads
+numbers, calculates sizes or indexes lists.
 
 | function | calls | ops | class |
 |---|---|---|---|
@@ -220,7 +225,7 @@ def classes_page() -> str:
     ]
     torch = [_torch(row) for row in _rows("torch_ops.csv")]
     return (
-        f"{CLASSES_INTRODUCTION}Of Paddle's {len(paddle)} kinds below {summary}.\n"
+        f"{CLASSES_INTRODUCTION}Of Paddle's {len(paddle)} ops below, {summary}.\n"
         + PADDLE_INTRODUCTION
         + "\n".join(lines)
         + "\n"
