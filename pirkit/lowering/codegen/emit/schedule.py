@@ -163,8 +163,7 @@ def schedule(kernel: Kernel, target: Target) -> Schedule:
     ordered = with_axes(kernel, [*outer, axis], inner)
     packed = _packed(ordered) if traversed is not None else ()
     unroll = 1 if _weight(kernel) > _HEAVY_BODY else 4
-    # Only with transposed operands: the hardware prefetcher does not follow the access pattern of a
-    # tile.
+    # Loops over transposed tiles jump from row to row, so they prefetch in software.
     memory_bound = _memory_bound_operands(ordered, target) if packed else ()
     register_tiles = bool(packed) and _fits_register_tiles(ordered, packed)
     block = _column_block(ordered, lanes, target, bool(packed), register_tiles)
@@ -202,7 +201,7 @@ def _fits_register_tiles(kernel: Kernel, packed: tuple[int, ...]) -> bool:
     body_statements = (s for phase in kernel.loop_phases for s in phase.body)
     return (
         light
-        # A tile runs its rows in another order than the loops: the body must not write memory.
+        # The body is emitted V times, for whole and for partial tiles: it only loads and reduces.
         and not saved_values(kernel)
         and not any(isinstance(s, (Store, RuntimeAssert)) for s in body_statements)
     )
@@ -235,7 +234,7 @@ def _tiled(
 
     row = max(outer, key=lambda k: (shared(k), kernel.outer[k] >= _TILE_ROWS, k))
     iterations = math.prod(kernel.inner)
-    # A long reduction without reuse is bound by loads: columns run it with fewer accumulators.
+    # A long reduction whose iterations share no loads gains nothing from a register tile.
     if not reduction_count or (shared(row) < 2 and iterations > _SHORT_REDUCTION):
         return None
     ordered = with_axes(kernel, [*(k for k in outer if k != row), row, axis], inner)
@@ -255,7 +254,7 @@ def _with_row_prefetch(plan: Schedule, target: Target) -> Schedule:
     along = varying_inside(kernel)
     weights = [_weight_of([s for s in x.body if defines(s) in along]) for x in kernel.loop_phases]
     prefetch_phase = max(range(len(weights)), key=lambda k: weights[k])
-    # The first phase loads the row itself; it would compete with its own prefetches.
+    # The phase that computes most already streams the row: there is nothing to overlap.
     if not kernel.outer or prefetch_phase == 0:
         return plan
     read = {s.operand for phase in kernel.loop_phases for s in phase.body if isinstance(s, Load)}
