@@ -1,5 +1,4 @@
-"""Writes the second function of a correlation (see `conv_weight_grad.py`): sums of parts are
-added."""
+"""Emits the reduction of split-K partial sums of a weight gradient, in the order of the parts."""
 
 from __future__ import annotations
 
@@ -13,7 +12,11 @@ from pirkit.lowering.codegen.math.primitives import element
 
 
 def emit_split_k_reduce(b: Builder, c: WeightGrad, cut: WeightGradBlocking) -> None:
-    """Operands are the sums of all tasks, and the result. A block is an image for some filters."""
+    """Operands are the partial sums of all tasks, and the result.
+
+    A block of the function is one image for the filters of a task. Filters are lanes in the partial
+    sums and an outer axis of the result, so stores are strided.
+    """
     size = c.dtype.itemsize
     vector = Type(element(c.dtype), cut.lanes)
     sums, result = argument(b, 0), argument(b, 1)

@@ -287,7 +287,7 @@ class _Writer:
         others = "".join([f", {location}" for location in more])
         panels = self._scratch(self.panels[number])
         depth_parts = -(-step.depth // _MAX_DEPTH)
-        # Parts of about equal depth, each small enough for a panel in L1.
+        # Parts of about equal depth, at most `_MAX_DEPTH` each.
         part_depth = -(-step.depth // depth_parts)
 
         def one(k: Value, _: list[Value]) -> Sequence[Value]:
