@@ -1,7 +1,7 @@
-"""Integers that are known while code is written: what they decide is not written.
+"""Folds integer constants while LLVM IR is written.
 
-Extents are numbers in the code, and so are most bounds of loops. LLVM would find that out as well,
-after it was told of every loop that does not run.
+Extents are constants and so are most loop bounds. LLVM would fold them too, but only after parsing
+every loop that never runs.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ _COMPARISONS: Final[dict[str, Callable[[int, int], bool]]] = {
     "icmp ne": operator.ne,
 }
 _IDENTITIES: Final = frozenset({("add", 0), ("sub", 0), ("mul", 1), ("udiv", 1), ("and", -1)})
-"""Instructions with a second operand that leaves the first one as it is."""
+"""Instructions with a second operand that return the first one."""
 _CONSTANT: Final = frozenset({("mul", 0), ("and", 0), ("urem", 1)})
-"""Those with a second operand that makes 0 of any first one."""
+"""Instructions with a second operand that return 0."""
 _COMMUTE: Final = frozenset({"add", "mul", "and"})
 
 
 def constant_of(text: str) -> int | None:
-    """The number that an operand is; None for a register."""
+    """The integer of a constant operand; None for a register."""
     return int(text) if text.lstrip("-").isdigit() else None
 
 
 def fold_constant(text: str) -> str | None:
-    """The operand that an instruction on i64 gives, where that is known; else None."""
+    """The operand that an i64 instruction reduces to; None if it does not."""
     match = _BINARY.match(text)
     if match is None:
         return None
@@ -61,6 +61,7 @@ def fold_constant(text: str) -> str | None:
 
 
 def _fold(name: str, a: int, b: int) -> str | None:
+    """The result for two constants; None if it does not fit i64 or is undefined."""
     if name in _COMPARISONS:
         return str(_COMPARISONS[name](a, b)).lower()
     if name in _ARITHMETIC:
@@ -72,7 +73,7 @@ def _fold(name: str, a: int, b: int) -> str | None:
 
 
 def trip_count(start: str, stop: str, step: int) -> int | None:
-    """How often a loop runs, where that is known."""
+    """The number of iterations of a loop with constant bounds; else None."""
     first, last = constant_of(start), constant_of(stop)
     if first is None or last is None:
         return None
