@@ -1,9 +1,9 @@
 """GEMM as a native function: cache blocking after Goto and BLIS, one block of C per task.
 
-For each block of C a part of B is packed into panels (L1/L2), and as many rows of A as L2 holds are
-multiplied by all panels, for at most `MAX_DEPTH` of the depth at a time. An element of C is a sum
-of partial sums over these depths in a fixed order: its bits depend on the depth of the matmul, not
-on the blocks or the threads.
+For each block of C a part of B is packed into panels, and as many rows of A as half of the L2 cache
+holds are multiplied by all panels, for at most `MAX_DEPTH` of the depth at a time. An element of C
+is a sum of partial sums over these depths in a fixed order: its bits depend on the depth of the
+matmul, not on the blocks or the threads.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def blocking(p: Gemm, shape: TileShape, target: Target, threads: int) -> Blockin
     rows, columns = min(
         _candidates(p, shape, threads), key=lambda block: _estimated_time(p, *block, threads)
     )
-    # The rows of A take half of the L2 cache; panels and C share the rest.
+    # The rows of A take half of the L2 cache; the panel and C share the rest.
     fitting = target.l2_bytes // 2 // (depth * p.dtype.itemsize)
     inner = _even_blocks(rows, max(fitting // shape.rows, 4) * shape.rows, shape.rows)
     return Blocking(rows, columns, depth, inner)

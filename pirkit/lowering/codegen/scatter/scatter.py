@@ -94,7 +94,7 @@ def without_scatters(kernel: MapExpr) -> SplitKernel:
             continue
         meta, extents = statement.meta, statement.extents
         if meta.dtype not in RESULT_OPERAND:
-            raise NotLowerableError(f"{meta.dtype.name} is an indirect store")
+            raise NotLowerableError(f"a scatter of {meta.dtype.name} has no native code")
         dtype, first_nest = compute_type(meta.dtype), k
         at = bindings(space(extents, "r"), space(extents))
         whole = _whole_axes(statement)
