@@ -34,6 +34,7 @@ def native_blocked_conv(phases: Sequence[ConvProblem]) -> NativeSequence:
     temporaries: list[int] = []
     for c in phases:
         cut = conv_blocking_of(c, host())
+        # No temporary: tiles read the filter as it is.
         if cut.reads_filter_in_place:
             steps.append((_compute(c, cut), (0, 1, 2)))
             continue

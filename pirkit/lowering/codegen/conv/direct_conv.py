@@ -57,7 +57,9 @@ def convolution(c: Convolution) -> Kernel:
     to_filter, to_channel = (
         (many, c.group_filters * many) if c.is_transposed else (c.depth * many, many)
     )
+    # Strides by outer axis: image, group, filter, output position.
     weights = (0, group, to_filter, *zero)
+    # A transposed convolution reads the filter backwards: from its last tap, with negative strides.
     last = many - 1 if c.is_transposed else 0
     taps = tuple([-t for t in taps]) if c.is_transposed else taps
     result = (filters * room, c.group_filters * room, room, *places)
@@ -89,6 +91,7 @@ def _is_inside(c: Convolution, builder: StatementBuilder) -> str | None:
         if before:
             bound = builder.constant(before, dt.int32)
             holds = builder.both(holds, builder.compute("greater_equal", [place, bound], dt.bool_))
+        # Compare only with bounds that some position crosses.
         if positions - 1 + d * (extent - 1) - before >= length:
             bound = builder.constant(before + length, dt.int32)
             holds = builder.both(holds, builder.compute("less_than", [place, bound], dt.bool_))

@@ -44,6 +44,7 @@ def emit_split_k_reduce(b: Builder, c: WeightGrad, cut: WeightGradBlocking) -> N
 
         def vectors(v: Value, _: list[Value]) -> Sequence[Value]:
             lane = b.times(v, cut.lanes)
+            # Lanes beyond the last filter of the group are padding.
             left = b.emit(I64, f"sub i64 {c.group_filters}, {b.plus(first, lane).text}")
             mask = tail_mask(b, cut.lanes, b.binary("smax", left, Value("0", I64)))
             filter_dest = b.at(goals, b.times(lane, places * size))
@@ -55,6 +56,7 @@ def emit_split_k_reduce(b: Builder, c: WeightGrad, cut: WeightGradBlocking) -> N
                     total = b.emit(vector, f"load {vector}, {here}, align {size}")
 
                     def add(part: Value, carried: list[Value]) -> Sequence[Value]:
+                        # Partial sums of consecutive parts are `segments` tasks apart.
                         address = b.at(here, b.times(part, cut.segments(c) * region))
                         other = b.emit(vector, f"load {vector}, {address}, align {size}")
                         return [b.add(carried[0], other)]

@@ -77,12 +77,14 @@ def cached_function(key: str) -> NativeFunction | None:
     with _lock:
         found = _functions.get(key)
     store = user_cache()
+    # Read the cache outside of the lock: it is file access.
     data = store.get(key) if store and found is None else None
     if data is None:
         return found
     function = LazyFunction(key, _no_draft)
     function.made = unpack(data)
     COMPILE_STATS.read += 1
+    # Another thread may have stored the same function meanwhile; the first one stays.
     with _lock:
         return _functions.setdefault(key, function)
 
@@ -95,6 +97,8 @@ def compile_pending() -> None:
     """Compile all pending functions, or load them from the user's cache."""
     with _compiling:
         with _lock:
+            # Strong references from here on, so that no function vanishes while it is compiled.
+            # Threads that waited for `_compiling` find theirs compiled and skip them.
             pending = [f for f in _pending.values() if f.made is None]
         try:
             with COMPILE_STATS.timed():

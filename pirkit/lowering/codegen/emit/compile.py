@@ -26,9 +26,9 @@ from pirkit.runtime.native.target import Target, host
 _BYTES_PER_NS: Final = 20
 """Memory traffic of one thread."""
 _TRANSCENDENTAL_NS: Final = 0.4
-"""Time of an elementary function per element, with 16 lanes."""
+"""Time of an elementary function per element, with 8 lanes."""
 _PLAIN_NS: Final = 0.03
-"""Time of an arithmetic instruction per element, with 16 lanes."""
+"""Time of an arithmetic instruction per element, with 8 lanes."""
 
 
 def native_sequence(kernel: Kernel) -> NativeSequence:
@@ -37,6 +37,7 @@ def native_sequence(kernel: Kernel) -> NativeSequence:
 
     Raises InternalError for a kernel that is not well formed.
     """
+    # The split depends on the blocks of the unsplit schedule, never on the number of threads.
     parts = split_reductions(kernel, schedule(kernel, host()).blocks)
     steps = tuple((native_function(step.kernel), step.buffers) for step in parts.steps)
     return NativeSequence(steps, len(kernel.operands), parts.temporaries)
@@ -107,4 +108,5 @@ def estimated_work(operands: Iterable[Operand], kernels: Iterable[Kernel], lanes
         for s in kernel.statements()
         if isinstance(s, Compute)
     )
+    # The constants are for 8 lanes, hence 16 / lanes / 2.
     return int(bytes_time + compute_time * 16 / max(lanes, 1) / 2)

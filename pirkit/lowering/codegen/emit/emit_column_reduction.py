@@ -323,6 +323,7 @@ class _Block:
         """
         b = self.b
         found: dict[str, list[Value]] = {reduction.name: [] for reduction in reductions}
+        # Rows share no values but the accumulators, so their instructions may overlap.
         for k, inner in enumerate(rows):
             known = known_values[k] if known_values else {}
             vector = self.vector_at(index, mask, inner, self.lanes, origin)
@@ -393,6 +394,7 @@ class _Block:
                 at = at if columns.plan.register_tiles else b.plus(at, index)
                 return self.scratch.memory(b, f"tile {number}", at)
             step = operand.outer[-1] if operand.outer else 0
+            # Read in place: contiguous along the lanes, broadcast, or with a small stride.
             base = address_at(b, self.bases[number], operand.inner, inner) if inner else (
                 self.bases[number]
             )  # fmt: skip

@@ -70,12 +70,14 @@ def split_reductions(kernel: Kernel, blocks: int) -> SplitKernel:
         return whole
     phase = kernel.loop_phases[0]
     axis = max(range(len(kernel.inner)), key=lambda k: kernel.inner[k])
+    # An index along the split axis would restart at 0 in each part.
     reads_axis = any(
         isinstance(s, Index) and s.axis == len(kernel.outer) + axis for s in phase.body
     )  # fmt: skip
     if reads_axis or any(isinstance(s, Store) for s in phase.body):
         return whole
     reductions = [s for s in phase.body if isinstance(s, Reduce)]
+    # Enough parts for all threads, but none so short that combining them dominates.
     part_count = min(-(-_WANTED_BLOCKS // max(blocks, 1)), kernel.iterations // _MIN_ITERATIONS)
     length = -(-kernel.inner[axis] // max(part_count, 1))
     count, rest = divmod(kernel.inner[axis], length)
@@ -127,7 +129,10 @@ def _partial_reductions(
     inner = tuple(length if k == axis else extent for k, extent in enumerate(kernel.inner))
     operands = [
         replace(
-            o, outer=(o.inner[axis] * length, *o.outer), offset=o.offset + start * o.inner[axis]
+            # The new outer axis steps over whole parts of the split axis.
+            o,
+            outer=(o.inner[axis] * length, *o.outer),
+            offset=o.offset + start * o.inner[axis],
         )
         for o in kernel.operands
     ]

@@ -96,5 +96,6 @@ def lanes_of(tiled: TiledNest, target: Target) -> int:
     for s in tiled.statements():
         if isinstance(s, (Compute, Constant, Index)):
             found.add(s.dtype)
+    # All tiles share one vector length, so their layouts agree.
     widest = max(4 if element(d) == "float" else d.itemsize for d in found)
     return max(2, target.vector_bits // (8 * widest))

@@ -23,6 +23,7 @@ def transposed(b: Builder, rows: Sequence[Value]) -> list[Value]:
         high = [k + distance if not k & distance else lanes + k for k in range(lanes)]
         for k in range(lanes):
             if not k & distance:
+                # Row k and its partner exchange one block of lanes: two shuffles.
                 x, y = result[k], result[k | distance]
                 result[k] = b.shuffle(x, y, low)
                 result[k | distance] = b.shuffle(x, y, high)

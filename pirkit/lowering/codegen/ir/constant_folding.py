@@ -53,6 +53,7 @@ def fold_constant(text: str) -> str | None:
     a, b = constant_of(first), constant_of(second)
     if a is not None and b is not None:
         return _fold(name, a, b)
+    # Move a constant first operand of a commutative instruction to the second place.
     if name in _COMMUTE and b is None:
         first, b = second, a
     if (name, b) in _IDENTITIES:
@@ -66,6 +67,7 @@ def _fold(name: str, a: int, b: int) -> str | None:
         return str(_COMPARISONS[name](a, b)).lower()
     if name in _ARITHMETIC:
         made = _ARITHMETIC[name](a, b)
+        # Out-of-range results wrap around in LLVM: leave these to it.
         return str(made) if -(1 << 63) <= made < 1 << 63 else None
     if name in _UNSIGNED and a >= 0 and b > 0:
         return str(_UNSIGNED[name](a, b))

@@ -74,6 +74,7 @@ class _DigitLoops:
         """The quotient if it is affine too: the remainder of all terms never reaches the
         divisor.
         """
+        # Terms divisible by the divisor divide exactly; the rest must stay below it.
         whole = {a: f // by for a, f in value.factors.items() if f % by == 0}
         rest = AffineIndex({a: f for a, f in value.factors.items() if f % by}, value.constant % by)
         low, high = self.bounds(rest)
@@ -128,6 +129,8 @@ def _loops(kernel: Kernel) -> _DigitLoops | None:
             return None
         split = split or len(ends) > 2
         loops.digits[axis] = []
+        # Divisors 1 | d1 | d2 | extent give loops of extent/d2, d2/d1 and d1 iterations, outermost
+        # first.
         for low, high in reversed(list(pairwise(ends)) if extent > 1 else [(1, extent)]):
             loops.digits[axis].append((len(loops.extents), high // low, low))
             loops.extents.append(high // low)
@@ -188,6 +191,7 @@ class _Rewriter:
             loops,
             affine_forms,
         )
+        # New loops of outer axes precede those of inner axes.
         self.first_inner = loops.digits[len(kernel.outer)][0][0] if kernel.inner else None
         self.operands: dict[tuple[int, Operand], int] = {}
         self.placed: dict[str, int] = {}
@@ -211,6 +215,7 @@ class _Rewriter:
         made = replace(old, outer=tuple(strides[:cut]), inner=tuple(strides[cut:]), offset=offset)
         reach = [s * (e - 1) for s, e in zip(strides, self.loops.extents, strict=True)]
         low, high = offset + sum(r for r in reach if r < 0), offset + sum(r for r in reach if r > 0)
+        # Undisplaced operands were checked before.
         if more != AffineIndex({}, 0) and (low < 0 or high + size > old.size):
             return None
         return self.operands.setdefault((self.arrays[number], made), len(self.operands))

@@ -83,6 +83,7 @@ def constant_text(elem: str, value: float | int | bool) -> str:
         return "true" if value else "false"
     if elem in ("float", "double"):
         if elem == "float":
+            # LLVM writes float constants with the bits of the equal double.
             value = struct.unpack("f", struct.pack("f", value))[0]
         return f"0x{struct.unpack('Q', struct.pack('d', value))[0]:016X}"
     return str(int(value))
@@ -270,6 +271,7 @@ class Builder:
         if distance is not None:
             return self._offset_by(base, distance, "getelementptr i8,")
         assert isinstance(offset, Value)
+        # (base + c1) + (offset + c2) = (base + offset) + (c1 + c2): the constant moves last.
         (base, first), (offset, second) = self._sum(base), self._sum(offset)
         return self.at(self.emit(PTR, f"getelementptr i8, {base}, {offset}"), first + second)
 
@@ -317,6 +319,7 @@ class Builder:
     def begin(self, label: str) -> None:
         """Begin a basic block."""
         self.lines.append(f"{label}:")
+        # Values of other blocks need not dominate this one: forget them.
         self.label = label
         self._here = {}
 

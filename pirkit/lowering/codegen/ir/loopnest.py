@@ -265,6 +265,7 @@ def saved_values(kernel: Kernel) -> tuple[str, ...]:
         bodies |= {
             name
             for s in phase.body
+            # A reduction is one value per outer iteration, a constant needs no storage.
             if (name := defines(s)) is not None and not isinstance(s, (Reduce, Constant))
         }
     return tuple(found)
@@ -272,6 +273,7 @@ def saved_values(kernel: Kernel) -> tuple[str, ...]:
 
 def accumulated_axes(kernel: Kernel) -> tuple[int, ...]:
     """The outer axes whose iterations share the elements of an `Accumulate`."""
+    # Axes with stride 0 are those that an accumulation reduces.
     found = {
         tuple(k for k, stride in enumerate(kernel.operands[s.operand].outer) if not stride)
         for s in kernel.accumulations()

@@ -81,6 +81,7 @@ def _applied(
     if op in primitives.FLOATS and not dtype.is_float:
         raise NotLowerableError(f"`{node.op}` of integers has no native code")
     given = _promoted(node, args, dtypes, lines)
+    # Integer division by 0 is an error at run time, where the result is needed.
     if divides(node):
         some = lines.compute("not_equal", [given[1], lines.constant(0, dtype)], dt.bool_)
         lines.assert_holds(DataAssertion(), some, needed)

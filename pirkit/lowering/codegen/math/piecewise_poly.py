@@ -50,6 +50,7 @@ def tanh(b: Builder, x: Value) -> Value:
     distance from the begin of its segment.
     """
     bits = b.bits(b.add(x, 1.0), "i32")
+    # The exponent and three bits of the mantissa of x + 1: eight segments per octave.
     begin = b.sub(b.bits(b.op("and", bits, -1 << 20), "float"), 1.0)
     return _polynomial(b, _coefficients(b, TANH, b.op("lshr", bits, 20)), b.sub(x, begin))
 
@@ -63,6 +64,7 @@ def erf(b: Builder, x: Value) -> Value:
     rounded = b.add(x, _EIGHTHS)
     distance = b.sub(x, b.sub(rounded, _EIGHTHS))
     constant, *rest = _coefficients(b, ERF, b.bits(rounded, "i32"))
+    # In the first segment the constant becomes x itself: erf x = x + (erf x - x).
     constant = b.select(b.compare("ogt", distance, constant), distance, constant)
     return _polynomial(b, [constant, *rest], distance)
 
@@ -110,6 +112,7 @@ def _exp_parts(b: Builder, x: Value) -> tuple[Value, Value, Value, Value]:
 def _coefficients(b: Builder, table: Sequence[Sequence[float]], index: Value) -> list[Value]:
     """The coefficients of the segment whose number is in the last five bits of the index."""
     return [
+        # The instruction uses the last five bits of each index lane and ignores the others.
         b.call(_LOOK_UP, _SIXTEEN, _vector(column[:16]), index, _vector(column[16:]))
         for column in table
     ]

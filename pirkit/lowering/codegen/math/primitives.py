@@ -69,6 +69,7 @@ def _intrinsic(name: str) -> Emit:
 def _arithmetic(for_floats: str, for_ints: str) -> Emit:
     def emit(b: Builder, args: Sequence[Typed], dtype: DType) -> Value:
         (x, _), (y, _) = args
+        # The sum of bools is their disjunction, as in numpy.
         if x.type.elem == "i1" and for_ints == "add":
             return b.op("or", x, y)
         return b.op(for_floats if x.type.is_float else for_ints, x, y)
@@ -81,6 +82,7 @@ def _compare(ordered: str, integer: str) -> Emit:
         (x, kind), (y, _) = args
         if x.type.is_float:
             return b.compare(ordered, x, y)
+        # `slt` becomes `ult`; equality has no sign.
         unsigned = kind.kind in ("uint", "bool") and integer not in ("eq", "ne")
         return b.compare(integer.replace("s", "u", 1) if unsigned else integer, x, y)
 
@@ -150,6 +152,7 @@ def _abs(b: Builder, args: Sequence[Typed], dtype: DType) -> Value:
 def _sign(b: Builder, args: Sequence[Typed], dtype: DType) -> Value:
     (x, kind), *_ = args
     if x.type.is_float:
+        # x + 0.0 is +0.0 for both zeros and NaN for NaN.
         one = b.binary("copysign", b.like(x, 1.0), x)
         return b.select(b.compare("one", x, 0.0), one, b.add(x, b.like(x, 0.0)))
     positive = b.compare("ugt" if kind.kind == "uint" else "sgt", x, 0)

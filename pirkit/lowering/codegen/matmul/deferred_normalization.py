@@ -77,6 +77,7 @@ def _with_deferred_scale(group: RowBlocks, number: int, step: RowNest, target: T
     tiles = (*group.tiles, *[1] * (len(operands) - len(step.operands)))
     nest = RowNest(found.kernel, operands)
     rows = prod(group.batch) * group.rows
+    # The rewrite must not change the schedule on which the fused blocks rely.
     if not runs_by_rows(
         with_scratch_strides(nest, tiles, tile_shape(group.dtype, target)), rows, target
     ):
@@ -124,8 +125,10 @@ def deferred(kernel: Kernel, results: frozenset[int], inside: bool) -> Deferred 
     numbering = _ValueNumbering(kernel)
     loaded = {s.operand for s in kernel.statements() if isinstance(s, Load)}
     stored = [s.operand for s in kernel.statements() if isinstance(s, Store)]
+    # The kernel updates an operand in place: its loads would see unnormalized values.
     if loaded.intersection(stored):
         return None
+    # A result that is stored twice would need one scale for both values.
     once = frozenset(k for k in results if stored.count(k) == 1)
     for phase in kernel.loop_phases:
         for reduction in phase.body:
@@ -235,6 +238,7 @@ class _Rewriter:
         numbers = list(dict.fromkeys(self.stored.values()))
         count = len(self.given.operands)
         places = {number: count + k for k, number in enumerate(numbers)}
+        # The scales are stored right after the loop that computes the sum.
         lines = [*self._reciprocals(), *[Store(places[n], self.scales[n]) for n in numbers]]
         loop_phases[first] = LoopPhase(loop_phases[first].body, (*lines, *loop_phases[first].after))
         row_outputs = [
@@ -378,6 +382,7 @@ def _fused(loop_phases: Sequence[LoopPhase], first: int) -> list[LoopPhase]:
     found = list(loop_phases[: first + 1])
     for phase in loop_phases[first + 1 :]:
         before = found[-1]
+        # Without the division, later phases no longer depend on the sum.
         defined = {s.name for s in before.body if isinstance(s, Reduce)}
         defined |= {name for s in before.after if (name := defines(s)) is not None}
         if any(defined.intersection(reads(s)) for s in phase.body):
@@ -392,6 +397,7 @@ def _reloading(loop_phases: Sequence[LoopPhase], stored: Collection[int]) -> lis
     reloaded: dict[str, int] = {}
     found: list[LoopPhase] = []
     for phase in loop_phases:
+        # A fresh name per phase, since each phase loads the value again.
         names = {n: f"{n} {len(found)}" for s in phase.body for n in reads(s) if n in reloaded}
         loads = [Load(names[name], reloaded[name]) for name in names]
         body = [renamed(s, lambda name, names=names: names.get(name, name)) for s in phase.body]

@@ -67,6 +67,7 @@ def _with_one_row_max(
     if made is None or not isinstance(source, ScratchRows) or operand.dtype is not group.dtype:
         return group
     product, columns = made
+    # The tile functions with a maximum are not shared with other GEMMs.
     if prod(group.batch) * group.rows * columns < _MIN_COLUMNS:
         return group
     if (
@@ -127,6 +128,7 @@ def _max_phase(kernel: Kernel) -> tuple[Load, list[Statement]] | None:
     if saved_values(kernel) and not {defines(s) for s in body}.isdisjoint(saved_values(kernel)):
         return None
     given = replace(loads[0], operand=len(kernel.operands))
+    # The same statements after the loops: they now load the maximum instead of an element.
     lines = [given if s is loads[0] else s for s in body if s is not reductions[0]]
     found = [renamed(s, lambda n: reductions[0].name if n == value else n) for s in lines]
     return loads[0], found

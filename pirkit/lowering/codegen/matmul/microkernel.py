@@ -33,6 +33,7 @@ def fits_registers(rows: int, vectors: int, target: Target) -> bool:
     """Whether the accumulators, the vectors of one term and a broadcast fit the vector
     registers.
     """
+    # AVX-512 and AArch64 have 32 vector registers, AVX2 has 16.
     registers = 32 if target.vector_bits == 512 or not target.x86 else 16
     return rows * vectors + vectors + 1 < registers
 
@@ -42,6 +43,7 @@ def estimated_cost(rows: int, vectors: int) -> float:
     leave open.
     """
     reads = (rows + vectors) / (rows * vectors)
+    # Fewer than about eight accumulators do not hide the latency of FMA.
     return max(8 / (rows * vectors), 0.9 + 0.2 * reads)
 
 
@@ -68,6 +70,7 @@ def multiply_accumulate(
             return products(left, right, carried)
 
         def step(k: Value, inner: list[Value]) -> Sequence[Value]:
+            # Both operands advance together, with strides of their own in each loop.
             next_factor = b.at(left, b.times(k, factors.steps[axis]))
             return terms(next_factor, b.at(right, b.times(k, panel.steps[axis])), axis + 1, inner)
 

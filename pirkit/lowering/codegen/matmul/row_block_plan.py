@@ -115,6 +115,7 @@ def with_scratch_strides(step: RowNest, columns: Sequence[int], shape: TileShape
 
 
 def _restrided(o: Operand, columns: int, shape: TileShape) -> Operand:
+    # Outer strides are multiples of a dense row: rescale them to the padded rows of scratch.
     row, pitch = columns * o.dtype.itemsize, copied_row_bytes(shape, columns)
     outer = tuple([stride // row * pitch for stride in o.outer])
     return replace(o, outer=outer, size=o.size // row * pitch)
@@ -128,6 +129,8 @@ def runs_by_rows(kernel: Kernel, rows: int, target: Target) -> bool:
     outer = plan.kernel.outer
     stored = {s.operand for s in plan.kernel.statements() if isinstance(s, Store)}
     found = [plan.kernel.operands[k].outer for k in stored]
+    # Block numbers must be row numbers: a stored operand shows that the outer axes are in the order
+    # of memory.
     return any(
         strides == tuple([strides[-1] * prod(outer[k + 1 :]) for k in range(len(outer))])
         for strides in found

@@ -66,7 +66,9 @@ class _Writer:
         b, size, lanes = self.b, self.size, self.vector.lanes
         x, y, out, bias, words = (argument(b, k) for k in range(5))
         w = {name: _argument_word(b, words, k) for k, name in enumerate(ARGUMENT_WORDS)}
+        # The offsets of each matmul follow the sizes.
         table = b.at(words, 8 * len(ARGUMENT_WORDS))
+        # Contiguous rows of y are read in place.
         packs = b.compare("ne", w["y_column"], size)
 
         def product(n: Value, _: list[Value]) -> Sequence[Value]:

@@ -93,12 +93,14 @@ def without_scatters(kernel: MapExpr) -> SplitKernel:
         if statement.start is None:
             continue
         meta, extents = statement.meta, statement.extents
+        # Complex elements have no native loop.
         if meta.dtype not in RESULT_OPERAND:
             raise NotLowerableError(f"a scatter of {meta.dtype.name} has no native code")
         dtype, first_nest = compute_type(meta.dtype), k
         at = bindings(space(extents, "r"), space(extents))
         whole = _whole_axes(statement)
         rows, row = extents[: len(extents) - whole], prod(extents[len(extents) - whole :])
+        # The index of a row's first element: complete axes start at 0.
         first = (*statement.index[: len(meta.shape) - whole], *[0] * whole)
         place = substitute(flat(first, meta.shape), at)
         body = _over_iterators(statement.body, at)
