@@ -88,7 +88,7 @@ class ConvProblem:
 
     @property
     def multiplications(self) -> int:
-        """Multiplications of all sums."""
+        """Multiplications of the whole problem, for the estimate of work."""
         sums = self.n * self.groups * self.group_filters * prod(self.positions)
         return sums * self.depth * self.terms
 

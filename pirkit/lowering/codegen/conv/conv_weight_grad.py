@@ -68,7 +68,7 @@ class WeightGrad:
 
     @property
     def multiplications(self) -> int:
-        """Multiplications of all sums."""
+        """Multiplications of the whole problem, for the estimate of work."""
         sums = self.images * self.groups * self.group_filters * prod(self.positions)
         return sums * self.depth * prod(self.windows)
 

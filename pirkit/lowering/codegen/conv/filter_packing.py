@@ -65,7 +65,7 @@ def emit_packing(b: Builder, c: ConvProblem, cut: ConvBlocking) -> None:
             return []
 
         def copy_contiguous(offset: Value, term: Value, count: int) -> None:
-            """Terms that follow each other in the filter, too."""
+            """Copy terms that are contiguous in the filter and in its packed copy."""
 
             def one(k: Value, _: list[Value]) -> Sequence[Value]:
                 copy(b.plus(offset, b.times(k, size)), b.plus(term, k))

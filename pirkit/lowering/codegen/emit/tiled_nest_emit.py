@@ -75,8 +75,7 @@ class TiledNestEmitter:
         def run(number: Value, _: list[Value]) -> Sequence[Value]:
             at = split_index(b, number, tiled.counts)
             seen = [[at[a] for a in image] for image in tiled.images]
-            # None = None |Of a tile and its images exactly one, the lexicographically first,
-            # processes the group.
+            # Of a tile and its images only the lexicographically first processes the group.
             is_canonical: Value | None = None
             for other in seen[1:]:
                 holds = self._is_canonical(at, other)

@@ -17,8 +17,7 @@ from pirkit.lowering.codegen.math.vecmath_tables import DOUBLE, SINGLE
 
 _LOG2E: Final = 1.4426950408889634
 _INF: Final = math.inf
-# ln 2 and pi / 2 as sums of floats whose leading parts have few bits, so that FMA subtracts
-# multiples exactly (Cody and Waite).
+# ln 2 and pi / 2 as sums of floats whose multiples FMA subtracts without error (Cody and Waite).
 _LN2: Final = {
     "float": (0.693359375, -2.12194440e-4),
     "double": (0.693145751953125, 1.42860682030941723212e-6),
@@ -128,7 +127,7 @@ def half_exp(b: Builder, x: Value) -> tuple[Value, Value]:
 
 
 def exp(b: Builder, x: Value) -> Value:
-    """e**x."""
+    """e**x; 0 or infinity beyond `_EXP_RANGE`."""
     return _exp(b, clamp(b, x, *_EXP_RANGE[x.type.elem]))
 
 

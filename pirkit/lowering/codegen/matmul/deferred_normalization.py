@@ -340,7 +340,10 @@ class _Rewriter:
         return self._with_normalized(s)
 
     def _with_normalized(self, s: Statement) -> Sequence[Statement]:
-        """A statement that needs the quotients themselves."""
+        """A statement that needs the normalized values: multiply them by the scale first.
+
+        Raises _NotLinearError outside of a group, where this would change results that others see.
+        """
         if not self.inside:
             raise _NotLinearError
         made: list[Statement] = []

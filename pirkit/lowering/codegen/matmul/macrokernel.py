@@ -25,7 +25,7 @@ Strides = tuple[int, int]
 """Bytes from a row to the next one, and from a column to the next one."""
 
 _FIRST, _SECOND = 3, 2
-"""Levels of the cache, as LLVM counts them; CPUs drop what the first one cannot wait for."""
+"""Locality hints of `llvm.prefetch` for L1 and L2; a CPU drops those beyond L1's outstanding misses."""
 
 
 @dataclass(frozen=True, slots=True)
