@@ -61,6 +61,7 @@ class BlockedConvEmitter:
         return self.b.at(Value("%scratch", PTR), offset)
 
     def emit(self) -> None:
+        """The loop over tasks: tables of lines, zeroed sums, all channels, then the stores."""
         b, c, cut = self.b, self.c, self.cut
         image, factors, result = (argument(b, k) for k in range(3))
         tiles = tiles_of(c, cut)
@@ -98,6 +99,7 @@ class BlockedConvEmitter:
         return self.b.binary("smin", left, Value(str(max_vectors), I64))
 
     def _clear(self, address: Value, count: int) -> None:
+        """Store zeros to ``count`` bytes, in whole vectors."""
         vector = Type(element(self.c.dtype), self.cut.lanes)
         vector_bytes = self.cut.lanes * self.size
 

@@ -90,6 +90,10 @@ def _pack_filter(c: ConvProblem, cut: ConvBlocking) -> NativeFunction:
 
 
 def _compute(c: ConvProblem, cut: ConvBlocking) -> NativeFunction:
+    """The function that multiplies; the filter is packed, or in place if
+    ``reads_filter_in_place``.
+    """
+
     def emit(b: Builder) -> int:
         convolving = BlockedConvEmitter(b, c, cut)
         convolving.emit()

@@ -38,6 +38,7 @@ class PanelLines:
 
     @staticmethod
     def entry(b: Builder, table: Value, line: Value) -> Value:
+        """The entry of a line, an i64."""
         return b.emit(I64, f"load i64, {b.at(table, b.times(line, 8))}, align 8")
 
 

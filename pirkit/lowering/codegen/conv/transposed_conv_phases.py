@@ -64,6 +64,7 @@ def transposed_conv_phases(s: ConvSizes) -> tuple[ConvProblem, ...]:
 
 
 def _phases(s: ConvSizes) -> Iterator[ConvProblem]:
+    """One problem per residue of the output position by the strides; empty ones are left out."""
     ones = (1,) * len(s.sizes)
     for begin in product(*map(range, s.strides)):
         positions = tuple(

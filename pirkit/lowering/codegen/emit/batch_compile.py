@@ -112,6 +112,10 @@ def compile_pending() -> None:
 
 
 def _make(pending: Sequence[LazyFunction]) -> None:
+    """Load functions from the user's cache and compile the others in parallel.
+
+    Errors of single functions are stored in them, so that the rest is compiled all the same.
+    """
     store = user_cache()
     missing: list[LazyFunction] = []
     for function in pending:

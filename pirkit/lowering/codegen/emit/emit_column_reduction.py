@@ -64,6 +64,7 @@ class ColumnEmitter:
             scratch.reserve(f"tile {number}", dtype, rows * self.tile, self.lanes)
 
     def emit(self) -> None:
+        """The loop over blocks; in each all phases, one after the other."""
         b, kernel = self.b, self.kernel
         pointers = [argument(b, k) for k in range(len(kernel.operands))]
         shift = columns_before_line(b, self.plan, pointers) if self.plan.register_tiles else None

@@ -76,6 +76,7 @@ class RowEmitter:
             scratch.reserve(name, self.types[name], math.prod(self.kernel.inner), plan.lanes)
 
     def emit(self) -> None:
+        """The loop over rows, or over blocks of rows that share accumulators."""
         b, kernel = self.b, self.kernel
         pointers = [
             b.at(argument(b, k), operand.offset) for k, operand in enumerate(kernel.operands)
@@ -271,6 +272,7 @@ class _RowPhase:
         )  # fmt: skip
 
     def _row(self, inner: list[Value], carried: Sequence[Value]) -> list[Value]:
+        """The loop along the last inner axis: unrolled vectors, single vectors, a masked tail."""
         b, lanes, unroll = self.b, self.lanes, self.unroll
         row = self.kernel.inner[-1]
         bases = [

@@ -52,6 +52,7 @@ class TileEmitter:
         self.body = [s for s in self.phase.body if getattr(s, "name", None) not in added]
 
     def emit(self) -> None:
+        """The loop over blocks: ``rows`` rows by all columns."""
         b, kernel = self.b, self.kernel
         pointers = [argument(b, k) for k in range(len(kernel.operands))]
         *others, extent, _ = kernel.outer
@@ -191,6 +192,7 @@ class _RegisterTile:
         return result
 
     def _vector_at(self, row: int, vector: int, inner: list[Value] | None) -> VectorEmitter:
+        """The emitter for one vector of the tile; without ``inner`` after the loops."""
         b, kernel, lanes = self.b, self.kernel, self.lanes
         column = b.plus(self.column, vector * lanes)
 

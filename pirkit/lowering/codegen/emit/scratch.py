@@ -32,9 +32,11 @@ class Scratch:
         return Memory(b.at(base, b.times(index, dtype.itemsize)), dtype.itemsize)
 
     def load(self, b: Builder, name: str, index: Value, lanes: int) -> Typed:
+        """Load a vector of values, in the compute type."""
         dtype = self.arrays[name][1]
         return load(b, dtype, self.memory(b, name, index), lanes, None), dtype
 
     def store(self, b: Builder, name: str, index: Value, value: Value) -> None:
+        """Store a vector of values, unmasked."""
         dtype = self.arrays[name][1]
         store(b, narrow(b, value, dtype), dtype, self.memory(b, name, index), None)

@@ -69,6 +69,7 @@ class TiledNestEmitter:
         return found
 
     def emit(self) -> None:
+        """The loop over tiles; each runs with its images."""
         b, tiled = self.b, self.tiled
         pointers = [argument(b, k) for k in range(len(tiled.operands))]
 

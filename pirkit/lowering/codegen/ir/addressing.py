@@ -233,7 +233,7 @@ class IndexLowering:
 def _assertion_numbers(expr: Expr) -> None:
     """Raises NotLowerableError for an expression with dynamic sizes."""
     if expr.sized:
-        raise NotLowerableError("its sizes are known only when it runs")
+        raise NotLowerableError("its shapes are dynamic")
 
 
 def _iters(atom: Atom) -> frozenset[Iter]:
@@ -246,7 +246,7 @@ def _iters(atom: Atom) -> frozenset[Iter]:
         case Read():
             return frozenset(i for e in atom.index for i in e.iters)
         case _:
-            raise NotLowerableError("an index of a kind that native code does not know")
+            raise NotLowerableError("native code does not support this kind of index")
 
 
 def _size(expr: Expr) -> int:

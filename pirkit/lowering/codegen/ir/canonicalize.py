@@ -98,6 +98,7 @@ def _merged(axes: list[_Axis]) -> list[_Axis]:
 
 
 def _rebuilt(kernel: Kernel, outer: list[_Axis], inner: list[_Axis]) -> Kernel:
+    """The kernel with these axes; indices of dropped axes become the constant 0."""
     places = {
         axis.number: place
         for place, axis in enumerate((*outer, *inner))

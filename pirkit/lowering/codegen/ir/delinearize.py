@@ -42,6 +42,7 @@ class AffineIndex:
     constant: int
 
     def plus(self, other: AffineIndex, sign: int) -> AffineIndex:
+        """``self + sign * other``."""
         axes = {*self.factors, *other.factors}
         factors = {a: self.factors.get(a, 0) + sign * other.factors.get(a, 0) for a in axes}
         return AffineIndex(
@@ -178,6 +179,8 @@ def _computed(
 
 
 class _Rewriter:
+    """Rewrites a kernel for its split loops; operands are renumbered and merged if equal."""
+
     def __init__(
         self,
         kernel: Kernel,

@@ -140,6 +140,7 @@ class Builder:
         return value
 
     def emit_void(self, text: str) -> None:
+        """Append an instruction without a result."""
         self.lines.append(f"  {text}")
 
     # constants, lanes and conversions
@@ -152,6 +153,7 @@ class Builder:
         return Value(text, type_)
 
     def like(self, value: Value, constant: float | int | bool) -> Value:
+        """A constant of the type of a value."""
         return self.const(value.type, constant)
 
     def splat(self, value: Value, lanes: int) -> Value:
@@ -175,6 +177,7 @@ class Builder:
         return Value(f"<{lanes}>", type_)
 
     def cast(self, op: str, value: Value, elem: str) -> Value:
+        """A conversion (``trunc``, ``fpext``, ``sitofp``...) to another element type."""
         type_ = value.type.of(elem)
         return self.emit(type_, f"{op} {value} to {type_}")
 
@@ -183,6 +186,7 @@ class Builder:
         return self.cast("bitcast", value, elem)
 
     def shuffle(self, a: Value, b: Value, picks: Sequence[int]) -> Value:
+        """The lanes ``picks`` of the concatenation of two vectors."""
         type_ = Type(a.type.elem, len(picks))
         mask = ", ".join(f"i32 {i}" for i in picks)
         return self.emit(type_, f"shufflevector {a}, {b}, <{len(picks)} x i32> <{mask}>")
@@ -213,11 +217,13 @@ class Builder:
         return self.emit(a.type, f"fneg {a}")
 
     def compare(self, predicate: str, a: Value, b: Value | float | int) -> Value:
+        """A mask; ``predicate`` is that of `fcmp` for floats, of `icmp` for integers."""
         other = b if isinstance(b, Value) else self.like(a, b)
         name = "fcmp" if a.type.is_float else "icmp"
         return self.emit(a.type.mask, f"{name} {predicate} {a}, {other.text}")
 
     def select(self, mask: Value, a: Value, b: Value) -> Value:
+        """``a`` where the mask is true, else ``b``."""
         if mask.text in ("true", "false"):
             return a if mask.text == "true" else b
         return self.emit(a.type, f"select {mask}, {a}, {b}")
@@ -229,6 +235,7 @@ class Builder:
         return self.emit(result, f"call {result} @{name}({', '.join(texts)})")
 
     def invoke(self, name: str, *args: Value | str) -> None:
+        """Call a function without a result, which the module declares."""
         texts = [str(arg) for arg in args]
         self.declared[name] = f"declare void @{name}({', '.join(map(_kind, texts))})"
         self.emit_void(f"call void @{name}({', '.join(texts)})")
@@ -244,9 +251,11 @@ class Builder:
         self.invoke("llvm.prefetch.p0", address, f"i32 {to_write:d}", f"i32 {level}", "i32 1")
 
     def unary(self, intrinsic: str, a: Value) -> Value:
+        """An LLVM intrinsic of one operand, such as ``sqrt``."""
         return self.call(f"llvm.{intrinsic}.{a.type.suffix}", a.type, a)
 
     def binary(self, intrinsic: str, a: Value, b: Value) -> Value:
+        """An LLVM intrinsic of two operands, such as ``smin``."""
         if intrinsic in _EXTREMA and a.text.isdigit() and b.text.isdigit():
             return Value(str(_EXTREMA[intrinsic](int(a.text), int(b.text))), a.type)
         return self.call(f"llvm.{intrinsic}.{a.type.suffix}", a.type, a, b)

@@ -158,9 +158,11 @@ class Kernel:
 
     @property
     def iterations(self) -> int:
+        """Outer times inner iterations."""
         return math.prod(self.outer) * math.prod(self.inner)
 
     def statements(self) -> Iterator[Statement]:
+        """All statements in order: for each phase its body, then what follows its loops."""
         for phase in self.loop_phases:
             yield from phase.body
             yield from phase.after

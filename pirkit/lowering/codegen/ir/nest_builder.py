@@ -52,10 +52,12 @@ class StatementBuilder:
         return self._once(key, lambda name: Constant(name, dtype, number))
 
     def compute(self, op: str, args: Sequence[str], dtype: DType) -> str:
+        """A primitive of names; equal ones are emitted once."""
         given = tuple(args)
         return self._once((op, given, dtype.name), lambda name: Compute(name, op, given, dtype))
 
     def cast(self, name: str, source: DType, dtype: DType) -> str:
+        """A value converted to an element type; itself if it has that type."""
         return name if source is dtype else self.compute("cast", [name], dtype)
 
     def rounded(self, name: str, dtype: DType) -> str:
@@ -71,6 +73,7 @@ class StatementBuilder:
 
     def load(self, operand: int, at: str | None = None, limit: int = 0,
              predicate: str | None = None) -> str:  # fmt: skip
+        """A load (see `loopnest.Load`)."""
         key = ("load", operand, at, limit, predicate)
         return self._once(key, lambda name: Load(name, operand, at, limit, predicate))
 

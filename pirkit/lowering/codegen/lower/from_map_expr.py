@@ -26,7 +26,7 @@ def nests_of(kernel: MapExpr) -> tuple[Nest, ...] | str:
     """The loop nests of a kernel in order, or the reason why there are none."""
     metas = (*kernel.inputs, *(s.meta for s in kernel.statements))
     if kernel.is_sized:
-        return "its sizes are known only when it runs"
+        return "its shapes are dynamic"
     if any(m.numel == 0 for m in metas):
         return "there is nothing to compute"
     nests: list[Nest] = []

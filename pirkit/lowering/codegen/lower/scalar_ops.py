@@ -68,6 +68,7 @@ def _applied(
     lines: StatementBuilder,
     needed: str | None,
 ) -> str:
+    """The result in the compute type, before it is rounded to fp16 or bf16."""
     op, dtype = node.op.partition(".")[2], node.dtype
     special = _SPECIAL.get(op)
     whole = dtype.is_integer and (op == "scale" or (op == "pow" and _is_small_power(node)))
@@ -115,6 +116,7 @@ def _promoted(
 def _scale(
     node: Apply, args: Sequence[str], dtypes: Sequence[DType], lines: StatementBuilder
 ) -> str:
+    """``scale * x + bias``, or ``scale * (x + bias)``."""
     dtype, attrs = node.dtype, node.attrs
     factor, shift = lines.constant(attrs["scale"], dtype), attrs["bias"]
     x = args[0]
@@ -129,6 +131,7 @@ def _scale(
 def _power(
     node: Apply, args: Sequence[str], dtypes: Sequence[DType], lines: StatementBuilder
 ) -> str:
+    """A constant power: multiplications for small integers, roots, else `elementwise_pow`."""
     x, dtype, exponent = args[0], node.dtype, float(node.attrs["y"])
     if dtype.is_integer:
         result = lines.constant(1, dtype) if exponent == 0 else x

@@ -145,6 +145,7 @@ class StatementNestBuilder:
         return found | {i: axis for axis, i in enumerate(left, len(self.outer))}
 
     def iterates_inner(self, number: int) -> bool:
+        """Whether a statement has inner axes."""
         return any(axis >= len(self.outer) for axis in self.axes[number].values())
 
     # --- statements ---
@@ -164,7 +165,7 @@ class StatementNestBuilder:
             tuple(map(bool, places.operands[s.operand].outer)) for s in self.accumulations.values()
         }
         if len(common) > 1:
-            raise NotLowerableError("sums over different ones of the common loops")
+            raise NotLowerableError("accumulations reduce over different shared loops")
         kernel = Kernel(self.outer, self.inner, tuple(places.operands), loop_phases)
         return Nest(kernel, tuple(places.arrays), tuple(places.assertions))
 
@@ -210,12 +211,12 @@ class StatementNestBuilder:
             if combiner_of(statement.reduction):
                 return lines.cast(name, have, want)
         if not inner:
-            raise NotLowerableError("a reduction reads a reduction")
+            raise NotLowerableError("a reduction of values that have no loop of their own")
         if statement.reduction in ARG_REDUCTIONS:
             return self.arg_extremum(number, statement, name)
         combiner = combiner_of(statement.reduction)
         if combiner is None:
-            raise NotLowerableError(f"`{statement.reduction}` is no reduction of native code")
+            raise NotLowerableError(f"`{statement.reduction}` has no native code as a reduction")
         name = self.reduce(lines, combiner, lines.cast(name, have, want))
         # A sum in fp16 or bf16 is computed in float32 and rounded once.
         exact = combiner in ("max", "min") or compute_type(want) is want
@@ -263,6 +264,7 @@ class StatementNestBuilder:
         return self.phase_builders[-1].after.cast(first, counted, want)
 
     def reduce(self, lines: StatementBuilder, kind: ReduceKind, name: str) -> str:
+        """Emit a `Reduce`; the name of its result."""
         folded = lines.fresh()
         lines.statements.append(Reduce(folded, kind, name))
         return folded
@@ -279,6 +281,8 @@ class StatementNestBuilder:
         return names[id(statement.body)]
 
     def indexing(self, number: int, lines: StatementBuilder) -> IndexLowering:
+        """The index arithmetic of a statement, emitted to ``lines``."""
+
         def value(source: int, index: Sequence[Expr], needed: str | None) -> str:
             return self.load(number, source, index, here, needed)
 
@@ -288,6 +292,7 @@ class StatementNestBuilder:
     def node(
         self, node: Node, names: Mapping[int, str], indexing: IndexLowering, needed: str | None
     ) -> str:  # fmt: skip
+        """Lower one node whose operands have ``names``; the name of its value."""
         lines = indexing.lines
         match node:
             case Load():
@@ -308,6 +313,7 @@ class StatementNestBuilder:
                 return apply(node, args, [self.dtype_of(a) for a in node.args], lines, needed)
 
     def dtype_of(self, node: Node) -> DType:
+        """The element type of a node."""
         match node:
             case Load():
                 return self.kernel.meta(node.source).dtype
@@ -323,7 +329,7 @@ class StatementNestBuilder:
         """The value of an array at an index: of this nest, or from memory."""
         value = source - self.inputs
         if value in self.accumulations:
-            raise NotLowerableError("a value is read before the common loops are over")
+            raise NotLowerableError("a value is read inside the shared loops that accumulate it")
         if value not in self.values:
             return indexing.element(source, index, needed)
         self.load_same_iteration(number, value, index)

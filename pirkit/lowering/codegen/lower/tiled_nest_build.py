@@ -115,6 +115,7 @@ class _TilePhaseBuilder(StatementNestBuilder):
         return operand
 
     def statement(self, number: int, statement: Statement) -> None:
+        """Lower a statement, and store its value to its tile if another phase reads it."""
         super().statement(number, statement)
         if number in self.tiles:
             store = Store(self.tile_operand(number, 0), self.values[number])
@@ -124,6 +125,7 @@ class _TilePhaseBuilder(StatementNestBuilder):
         self, number: int, source: int, index: Sequence[Expr], indexing: IndexLowering,
         needed: str | None,
     ) -> str:  # fmt: skip
+        """A value of this phase or from memory, as in any nest; else from a tile."""
         value = source - self.inputs
         if value in self.values or value not in self.frame.axes:
             return super().load(number, source, index, indexing, needed)

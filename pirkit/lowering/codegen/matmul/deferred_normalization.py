@@ -62,6 +62,7 @@ def with_deferred_scales(group: RowBlocks, target: Target) -> RowBlocks:
 
 
 def _with_deferred_scale(group: RowBlocks, number: int, step: RowNest, target: Target) -> RowBlocks:
+    """The group with deferred scales for one nest, if its results only feed GEMMs."""
     results = {
         k: where
         for k, where in enumerate(step.operands)

@@ -101,6 +101,10 @@ def is_profitable(group: RowBlocks, target: Target) -> bool:
 
 
 class _Writer:
+    """Emits one function: the loop over units of work, the steps of a block, one private function
+    per nest.
+    """
+
     def __init__(self, group: RowBlocks, target: Target) -> None:
         self.group, self.target = group, target
         self.shape = tile_shape(group.dtype, target)
@@ -146,7 +150,7 @@ class _Writer:
                 kernel = with_scratch_strides(step, group.tiles, shape)
                 # Blocks of the nest are called by row number, so its schedule must match.
                 if not runs_by_rows(kernel, rows, self.target):
-                    raise InternalError("a nest in blocks of rows does not run by rows")
+                    raise InternalError("a nest of fused row blocks is not scheduled by rows")
                 b, plan, scratch = emit_body(kernel, self.target)
                 name = f"nest{number}"
                 count = len(kernel.operands)
@@ -155,6 +159,7 @@ class _Writer:
                 self.work += kernel_work(kernel, plan)
 
     def emit(self) -> None:
+        """Define the function; ``%block`` holds the argument block of the nests."""
         b, group = self.b, self.group
         self.pointers = [argument(b, k) for k in range(len(group.sizes))]
         max_rows = max([len(s.operands) for s in group.steps if isinstance(s, RowNest)], default=0)

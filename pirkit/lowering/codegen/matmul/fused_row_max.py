@@ -58,6 +58,7 @@ def with_row_max(group: RowBlocks, max_depth: int, target: Target) -> RowBlocks:
 def _with_one_row_max(
     group: RowBlocks, number: int, step: RowNest, max_depth: int, target: Target
 ) -> RowBlocks:
+    """The group with the first phase of one nest replaced by a maximum from its GEMM."""
     found = _max_phase(step.kernel)
     if found is None:
         return group

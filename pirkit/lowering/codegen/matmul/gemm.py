@@ -186,6 +186,8 @@ def generate_gemm(p: Gemm, target: Target, threads: int) -> GemmModule:
 
 
 class _Writer:
+    """Emits the loops around the macrokernel: blocks, depth, chunks of rows, panels."""
+
     def __init__(
         self, p: Gemm, shape: TileShape, block_sizes: Blocking, made: Routines, b: Builder
     ) -> None:  # fmt: skip
@@ -198,6 +200,7 @@ class _Writer:
         self.a_strides: Strides = (size, self.copied_row) if self.copies_a else p.a.strides
 
     def emit(self) -> None:
+        """The loop over blocks of C."""
         p, b, block_sizes = self.p, self.b, self.block_sizes
         pointers = [argument(b, k) for k in range(3)]
         across = -(-p.columns // block_sizes.columns)

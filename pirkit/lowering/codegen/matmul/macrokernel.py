@@ -25,7 +25,7 @@ Strides = tuple[int, int]
 """Bytes from a row to the next one, and from a column to the next one."""
 
 _FIRST, _SECOND = 3, 2
-"""Locality hints of `llvm.prefetch` for L1 and L2; a CPU drops those beyond L1's outstanding misses."""
+"""Locality hints of `llvm.prefetch` for L1 and L2; CPUs drop those beyond L1's pending misses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +50,7 @@ class TileShape:
         return -(-depth // self.lanes) * self.lanes
 
     def panel_bytes(self, depth: int) -> int:
+        """Bytes of one panel."""
         return self.panel_rows(depth) * self.columns * self.dtype.itemsize
 
     def panels_bytes(self, depth: int, columns: int) -> int:

@@ -97,6 +97,7 @@ class RowBlocks:
 
     @property
     def sums(self) -> bool:
+        """Whether a step accumulates over rows, so that blocks of a matrix run in order."""
         return any(isinstance(s, RowAccumulation) for s in self.steps)
 
 

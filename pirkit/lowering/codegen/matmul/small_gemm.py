@@ -59,6 +59,8 @@ def _draft(dtype: DType, target: Target) -> Draft:
 
 
 class _Writer:
+    """Emits the loops over matmuls, vectors of columns, rows and depth."""
+
     def __init__(self, b: Builder, vector: Type, size: int) -> None:
         self.b, self.vector, self.size = b, vector, size
 
