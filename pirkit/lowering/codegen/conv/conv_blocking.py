@@ -186,9 +186,7 @@ def conv_blocking_of(c: ConvProblem, target: Target) -> ConvBlocking:
 
 
 def _is_plain(c: ConvProblem, rows: int) -> bool:
-    """Whether to read the filter in place: with few positions, packing takes longer than it
-    saves.
-    """
+    """Whether to read the filter in place: packing pays only with many positions."""
     return (
         not c.is_transposed
         and c.group_filters % rows == 0
@@ -220,9 +218,7 @@ def _with_implicit_im2col(c: ConvProblem, cut: ConvBlocking) -> ConvBlocking | N
 
 
 def _row_pitch(c: ConvProblem) -> int:
-    """Elements of a row with its padding; if both ends are padded, adjacent rows share the
-    zeros.
-    """
+    """Elements of a padded row; if both ends are padded, adjacent rows share the zeros."""
     low, high = reach(c.taps[-1])
     length = c.lengths[-1]
     before, behind = -low, high + c.positions[-1] - length

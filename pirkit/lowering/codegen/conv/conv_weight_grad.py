@@ -163,9 +163,7 @@ class WeightGradBlocking:
 
 
 def weight_grad_blocking_of(c: WeightGrad, target: Target) -> WeightGradBlocking:
-    """Block sizes for the caches of a CPU. Rounding depends on ``parts`` and the blocks of
-    windows.
-    """
+    """Block sizes for the caches of a CPU. They determine the order of the sums."""
     lanes = target.vector_bits // (8 * c.dtype.itemsize)
     filters = -(-c.group_filters // lanes)
     # At most 7 positions per register tile, half of its `MAX_ROWS` rows.

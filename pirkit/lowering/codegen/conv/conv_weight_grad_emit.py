@@ -69,9 +69,7 @@ class WeightGradEmitter:
         self.scratch = -(-self.scratch // LINE) * LINE
 
     def emit(self) -> None:
-        """The loop over tasks: part of K, group, images, filters; in each over blocks of
-        windows.
-        """
+        """The loop over tasks (part, group, images, filters), in each over blocks of windows."""
         b, c, cut = self.b, self.c, self.cut
         image, filters, *table, sums = (argument(b, k) for k in range(3 + (not self.known)))
         self.batch_strides = (

@@ -1,6 +1,4 @@
-"""Packs filters in the order in which tiles of a convolution read them: `[groups, tiles, terms,
-rows]`.
-"""
+"""Packs filters as the tiles of a convolution read them: `[groups, tiles, terms, rows]`."""
 
 from __future__ import annotations
 

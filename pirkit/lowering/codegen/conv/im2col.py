@@ -98,8 +98,7 @@ class Im2colPanel:
                 holds = b.compare("ult", at, self.c.lengths[axis])
                 inside = holds if inside is None else b.op("and", inside, holds)
             if inside is not None:
-                # A line outside the image reads from a line of zeros, so that its copy needs no
-                # branch.
+                # A line outside the image reads from a line of zeros: its copy needs no branch.
                 source = b.select(inside, source, self.zeros)
             start = Value("0", I64)
             if cut.line_parts > 1:

@@ -76,9 +76,7 @@ def draft_of(kernel: Kernel, target: Target) -> Draft:
 
 
 def kernel_key(kernel: Kernel, target: Target) -> str:
-    """The cache key: the kernel without its names, the CPU, and the versions of generator and
-    LLVM.
-    """
+    """The cache key: the kernel without its names, the CPU, the generator, the LLVM version."""
     return key_of(with_numbered_names(kernel), target)
 
 

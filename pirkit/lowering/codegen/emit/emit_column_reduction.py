@@ -102,9 +102,7 @@ class ColumnEmitter:
         return self.b.binary("smin", left, block)
 
     def _shifted(self, extent: int, first: Value, shift: Value) -> tuple[Value, Value]:
-        """First column and number of columns of a block, if all blocks but the first begin
-        ``shift`` later.
-        """
+        """First column and size of a block, if all blocks but the first begin ``shift`` later."""
         b, zero = self.b, Value("0", I64)
         begin = b.plus(first, b.select(b.compare("sgt", first, 0), shift, zero))
         end = b.plus(b.plus(first, self.block), shift)
@@ -140,9 +138,7 @@ class _Block:
             self.full = self.b.emit(I64, f"and {count}, {-self.lanes}")
 
     def vectors(self, body: Callable[[Value, Value | None], None], unroll: int = 1) -> None:
-        """Emit ``body(index, mask)`` for each vector of the block, ``unroll`` of them
-        interleaved.
-        """
+        """Emit ``body(index, mask)`` for each vector of the block, ``unroll`` at a time."""
         b, lanes = self.b, self.lanes
         start: Value | int = 0
 
@@ -273,9 +269,7 @@ class _Block:
         start: Value,
         stop: Value,
     ) -> None:
-        """The body for ``start .. stop`` of the last inner axis, ``unroll`` iterations at a
-        time.
-        """
+        """The body for ``start .. stop`` of the last inner axis, ``unroll`` iterations a step."""
         b = self.b
         # Each unrolled step loads and stores the accumulators in scratch only once.
         unroll = self.columns.plan.unroll if reductions else 1
@@ -381,9 +375,7 @@ class _Block:
         self, index: Value, mask: Value | None, inner: list[Value] | None, lanes: int,
         origin: Value | None = None,
     ) -> VectorEmitter:  # fmt: skip
-        """The emitter for a vector of columns at an inner iteration; without ``inner`` after the
-        loops.
-        """
+        """The emitter for a vector of columns; without ``inner`` for what follows the loops."""
         b, kernel, columns = self.b, self.kernel, self.columns
 
         def memory(number: int) -> Memory:
@@ -419,9 +411,7 @@ class _Block:
 
 
 def _spilled_values(kernel: Kernel) -> tuple[str, ...]:
-    """Accumulators, and values after the loops that later phases read: one array in scratch
-    each.
-    """
+    """Accumulators, and values after the loops that later phases read: arrays in scratch."""
     defined: set[str] = set()
     found: list[str] = []
     for phase in kernel.loop_phases:

@@ -139,9 +139,7 @@ class RowEmitter:
         identity_value = identity(accumulation.kind, compute_type(dest))
 
         def fill(address: Value, left: Sequence[tuple[int, int]], lanes: int) -> None:
-            """Nested loops over the axes with a stride; the innermost one stores vectors if it is
-            contiguous.
-            """
+            """Nested loops over the strided axes; a contiguous innermost one stores vectors."""
             if not left:
                 value = b.const(Type(element(dest), lanes), identity_value)
                 store(b, narrow(b, value, dest), dest, Memory(address, dest.itemsize), None)
@@ -406,9 +404,7 @@ class _RowPhase:
                 b.prefetch(here, near, write)
 
     def _prefetch_distance(self, number: int) -> int:
-        """Bytes from a row to the one that is prefetched: the next one, or several further on if
-        rows are short.
-        """
+        """Bytes to the row that is prefetched: the next one, or a later one if rows are short."""
         operand = self.kernel.operands[number]
         row = self.kernel.inner[-1] * operand.dtype.itemsize
         return operand.outer[-1] * -(-_PREFETCH_BYTES // row)
@@ -422,9 +418,7 @@ class _RowPhase:
         inner: Sequence[Value],
         linear: Value | None,
     ) -> VectorEmitter:
-        """The emitter for ``lanes`` iterations from ``index`` on; without ``linear`` for what is
-        outside the loop.
-        """
+        """The emitter for ``lanes`` iterations; without ``linear`` for code outside of the loop."""
         b, kernel = self.b, self.kernel
 
         def memory(number: int) -> Memory:

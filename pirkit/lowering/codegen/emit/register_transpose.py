@@ -1,5 +1,4 @@
-"""Loads a strided operand in VxV tiles, transposes them in registers by shuffles, and reduces them
-there.
+"""Transposes strided operands in registers: VxV tiles are loaded, shuffled and reduced in place.
 
 The transposed tiles never go through memory. Rows whose distance is a power of two map to few cache
 sets, so only some dozens of their lines can be resident. The loop therefore reads a strip of a few
@@ -48,9 +47,7 @@ def columns_before_line(b: Builder, plan: Schedule, pointers: Sequence[Value]) -
 
 
 class ColumnBlock(Protocol):
-    """A block of columns that loops over the inner axes together; its accumulators are in scratch
-    memory.
-    """
+    """Columns that loop over the inner axes together; their accumulators are in scratch."""
 
     plan: Schedule
     b: Builder
@@ -71,9 +68,7 @@ class ColumnBlock(Protocol):
         index: Value, mask: Value | None, sums: Sequence[Value],
         known_values: Sequence[dict[str, Typed]] = (),
     ) -> list[Value]:  # fmt: skip
-        """The accumulators after the body at some rows; ``known_values`` are values already in
-        registers, per row.
-        """
+        """The accumulators after some rows; ``known_values`` are values in registers, per row."""
         ...
 
 
@@ -100,8 +95,7 @@ class RegisterTiles:
         """The first column of a tile, at most 0: whole tiles then begin at vector boundaries."""
         b = self.b
         head = b.select(b.compare("eq", self.block.first, 0), shift, Value("0", I64))
-        # In block 0 the columns before the boundary become a partial tile that begins before column
-        # 0.
+        # In block 0 the columns before the boundary are a partial tile that begins before 0.
         missing = b.op("and", b.emit(I64, f"sub i64 0, {head.text}"), self.lanes - 1)
         return b.emit(I64, f"sub i64 0, {missing.text}")
 
@@ -159,9 +153,7 @@ class RegisterTiles:
         return sums
 
     def _edge_tile(self, at: Value, index: Value, count: Value, sums: list[Value]) -> list[Value]:
-        """A tile at an edge goes through scratch; it reduces in the same order, so the bits are the
-        same.
-        """
+        """A tile at an edge goes through scratch; the order of the sums is the same."""
         b, step = self.b, self.rows_per_step
         left = b.emit(I64, f"sub i64 {self.last}, {at.text}")
         rows = b.binary("smin", left, Value(str(self.lanes), I64))
@@ -220,9 +212,7 @@ class RegisterTiles:
         return found
 
     def _prefetch(self, at: Value, index: Value) -> None:
-        """Prefetch a later tile of the strip; at the end of the block, the first ones of the next
-        strip.
-        """
+        """Prefetch a later tile of the strip; at the end of a block, the next strip."""
         b, plan = self.b, self.plan
         if not plan.prefetched:
             return

@@ -21,9 +21,7 @@ class Routines:
         return Builder(scalef=self.scalef)
 
     def add(self, key: Hashable, parameters: str, write: Callable[[Builder], None]) -> str:
-        """The name of the function for a key; ``write`` emits its body at the first use of
-        the key.
-        """
+        """The name of the function for a key; ``write`` emits its body at the first use."""
         if key not in self._names:
             name = f"part{len(self._names)}"
             self._names[key] = name

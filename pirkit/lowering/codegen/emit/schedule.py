@@ -63,9 +63,7 @@ TRANSPOSE_TILE: Final = 256
 _HEAVY_BODY = 24
 """Weight from which a body is not unrolled: its own instructions fill the pipeline."""
 _COMPUTE_BOUND = 12
-"""Weight from which the reorder buffer no longer reaches the next loads, so that software
-prefetches pay.
-"""
+"""Weight from which the reorder buffer does not reach the next loads: prefetch by software."""
 _MIN_TRANSPOSED_EXTENT = 16
 """Extent of both axes from which operands are transposed to vectorize an outer axis."""
 _MAX_REGISTER_TILES = 2
@@ -74,9 +72,7 @@ _MAX_REGISTER_TILES = 2
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """A kernel with its axes in loop order; the vectorized axis is the last one of its group (outer
-    or inner).
-    """
+    """A kernel with its axes in loop order; the vectorized axis is the last of its group."""
 
     kernel: Kernel
     strategy: Strategy
@@ -105,9 +101,7 @@ class Schedule:
 
     @property
     def blocks(self) -> int:
-        """Independent units of work; the bits of the result do not depend on which thread runs
-        them.
-        """
+        """Independent units of work; no bit of the result depends on which thread runs them."""
         if self.kernel.accumulations():
             first = len(self.kernel.outer) - self.accumulated
             iterations = math.prod(self.kernel.outer[first:])
@@ -121,9 +115,7 @@ class Schedule:
 
 
 def schedule(kernel: Kernel, target: Target) -> Schedule:
-    """Check a kernel and choose how it runs on a CPU. Raises InternalError if it is not well
-    formed.
-    """
+    """Choose how a kernel runs on a CPU. Raises InternalError if it is not well formed."""
     check(kernel)
     kernel = canonical(kernel)
     rank = len(kernel.outer)
@@ -182,9 +174,7 @@ def schedule(kernel: Kernel, target: Target) -> Schedule:
 def _accumulating(
     kernel: Kernel, inner: list[int], axis: int, lanes: int, target: Target
 ) -> Schedule:  # fmt: skip
-    """Rows whose blocks are the iterations that share an accumulator; one thread runs a block in
-    order.
-    """
+    """Rows in blocks that share an accumulator; one thread runs a block in order."""
     shared = accumulated_axes(kernel)
     others = [k for k in range(len(kernel.outer)) if k not in shared]
     ordered = with_axes(kernel, [*others, *shared], [*inner, axis])
@@ -210,9 +200,7 @@ def _fits_register_tiles(kernel: Kernel, packed: tuple[int, ...]) -> bool:
 def _tiled(
     kernel: Kernel, axis: int, outer: list[int], inner: list[int], lanes: int
 ) -> Schedule | None:  # fmt: skip
-    """A plan with accumulators in registers: for short reductions, and if iterations of a tile
-    share loads.
-    """
+    """A plan with accumulators in registers, if loads are shared or the reduction is short."""
     if len(kernel.loop_phases) != 1 or not outer:
         return None
     (phase,) = kernel.loop_phases
@@ -268,8 +256,7 @@ def _with_row_prefetch(plan: Schedule, target: Target) -> Schedule:
     resident_types = [types[name] for name in saved_values(kernel)] + [
         kernel.operands[k].dtype for k in prefetched
     ]
-    # The next row must not evict what the present one keeps: together they get half of the L2
-    # cache.
+    # The next row must not evict the present one: together they get half of the L2 cache.
     if math.prod(kernel.inner) * sum(d.itemsize for d in resident_types) > target.l2_bytes // 2:
         return plan
     later = [line for phase in kernel.loop_phases[prefetch_phase + 1 :] for line in phase.body]
@@ -310,8 +297,7 @@ def _streamed_operands(kernel: Kernel, target: Target) -> tuple[int, ...]:
 def _lanes(kernel: Kernel, axis: int, target: Target) -> int:
     """The vector length: the widest element type that varies along the lanes fills a register."""
     names = varying(kernel, axis)
-    # All values that vary along the lanes share one vector length, which the widest type
-    # determines.
+    # Everything that varies along the lanes shares one vector length: the widest type counts.
     dtypes: list[DType] = []
     for statement in kernel.statements():
         match statement:
@@ -328,9 +314,7 @@ def _lanes(kernel: Kernel, axis: int, target: Target) -> int:
 
 
 def _lane_axis(kernel: Kernel) -> int | None:
-    """The axis along which most bytes are contiguous; of equal ones an outer axis, then a later
-    one.
-    """
+    """The axis along which most bytes are contiguous; of equal ones the last outer axis."""
     extents, has_accumulations = (*kernel.outer, *kernel.inner), bool(kernel.accumulations())
     if not extents:
         return None
@@ -443,9 +427,7 @@ def _weight_of(statements: Iterable[Statement]) -> int:
 
 
 def row_unroll(kernel: Kernel, body: Iterable[Statement]) -> int:
-    """Copies of a row's body, each with its own accumulators: they hide the latency of the
-    additions.
-    """
+    """Copies of a row's body, with accumulators of their own: they hide the latency of adds."""
     row = kernel.inner[-1] if kernel.inner else 1
     if row < 128:
         return 1
@@ -460,8 +442,7 @@ def _column_block(
         enough = (
             register_tiles and math.prod(kernel.outer) >= _ENOUGH_BLOCKS * 2 * _TRANSPOSED_BLOCK
         )
-        # A wider block reads longer runs of the contiguous operands; narrow ones keep all threads
-        # busy.
+        # Wide blocks read longer runs of contiguous operands; narrow ones keep threads busy.
         return max(2 * _TRANSPOSED_BLOCK if enough else _TRANSPOSED_BLOCK, lanes)
     # Each later phase reads the operands and saved values of the block again: from L2, if they fit.
     traversed_operands = [o for o in kernel.operands if any(o.inner)]

@@ -1,6 +1,4 @@
-"""Scratch elision: values that long rows save between phases are stored in result buffers
-instead.
-"""
+"""Scratch elision: long rows save values between phases in the buffers of results."""
 
 from __future__ import annotations
 
@@ -12,9 +10,7 @@ from pirkit.lowering.codegen.emit.vector_emit import types_of
 from pirkit.lowering.codegen.ir.loopnest import Kernel, Load, Operand, Store, reads, saved_values
 
 _MIN_ROW: Final = 1 << 16
-"""Bytes of a row from which it does not stay in the L1 cache, so that scratch would cost
-traffic.
-"""
+"""Bytes of a row that does not stay in the L1 cache, so that scratch would cost traffic."""
 
 
 def elided_scratch(kernel: Kernel) -> dict[str, int]:

@@ -89,9 +89,7 @@ def split_reductions(kernel: Kernel, blocks: int) -> SplitKernel:
 def _split(
     kernel: Kernel, reductions: Sequence[Reduce], axis: int, length: int, count: int, rest: int
 ) -> SplitKernel:
-    """Partial reductions of ``count`` parts of ``length`` iterations and one of ``rest``, then
-    their combination.
-    """
+    """Reduce ``count`` parts of ``length`` iterations and one of ``rest``, then combine them."""
     types = types_of(kernel)
     part_total = count + bool(rest)
     iterations = math.prod(kernel.outer)

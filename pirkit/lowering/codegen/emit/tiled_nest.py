@@ -29,9 +29,7 @@ Axes = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """A value in scratch tiles; its axes are those of the iteration space, -1 for an axis of extent
-    1.
-    """
+    """A value in scratch tiles; its axes are those of the iteration space, -1 for extent 1."""
 
     dtype: DType
     axes: Axes
@@ -75,9 +73,7 @@ class TiledNest:
 
     @property
     def blocks(self) -> int:
-        """Independent units of work, one per tile. A tile that is the image of another one does
-        nothing.
-        """
+        """Units of work, one per tile; of a tile and its images all but one do nothing."""
         return prod(self.counts)
 
     def statements(self) -> Iterator[Statement]:

@@ -58,9 +58,7 @@ class TiledNestEmitter:
         self.equal_tiles: list[Value] = []
 
     def _reserve_transposed(self) -> dict[str, tuple[DType, int]]:
-        """Transposed operands by name; phases run one after the other and reuse the same
-        scratch.
-        """
+        """Transposed operands by name; phases run in turn and share scratch."""
         found: dict[str, tuple[DType, int]] = {}
         for phase in self.phases:
             for name, layout in phase.transposed.values():

@@ -72,9 +72,7 @@ class _DigitLoops:
         return low, value.constant + sum(e for e in ends if e > 0)
 
     def divided(self, value: AffineIndex, by: int) -> AffineIndex | None:
-        """The quotient if it is affine too: the remainder of all terms never reaches the
-        divisor.
-        """
+        """The quotient, if it is affine: the remaining terms stay below the divisor."""
         # Terms divisible by the divisor divide exactly; the rest must stay below it.
         whole = {a: f // by for a, f in value.factors.items() if f % by == 0}
         rest = AffineIndex({a: f for a, f in value.factors.items() if f % by}, value.constant % by)
@@ -130,8 +128,7 @@ def _loops(kernel: Kernel) -> _DigitLoops | None:
             return None
         split = split or len(ends) > 2
         loops.digits[axis] = []
-        # Divisors 1 | d1 | d2 | extent give loops of extent/d2, d2/d1 and d1 iterations, outermost
-        # first.
+        # Divisors 1 | d1 | d2 | extent give loops of extent/d2, d2/d1, d1, outermost first.
         for low, high in reversed(list(pairwise(ends)) if extent > 1 else [(1, extent)]):
             loops.digits[axis].append((len(loops.extents), high // low, low))
             loops.extents.append(high // low)

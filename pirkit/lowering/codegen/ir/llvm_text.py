@@ -241,9 +241,7 @@ class Builder:
         self.emit_void(f"call void @{name}({', '.join(texts)})")
 
     def simplify(self) -> None:
-        """Request LLVM's instruction simplification for this module, about a tenth of compile
-        time.
-        """
+        """Request instruction combining for this module: about a tenth of LLVM's time."""
         self.declared[SIMPLIFY] = SIMPLIFY
 
     def prefetch(self, address: Value, level: int = 2, to_write: bool = False) -> None:

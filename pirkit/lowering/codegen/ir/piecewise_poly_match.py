@@ -49,9 +49,7 @@ COMPOSITE_FUNCTIONS: Final = (
 
 
 def with_composite_functions(kernel: Kernel, target: Target) -> Kernel:
-    """The kernel with the primitives of `COMPOSITE_FUNCTIONS`, on CPUs that have tables for
-    them.
-    """
+    """The kernel with primitives of `COMPOSITE_FUNCTIONS`, on CPUs that have tables."""
     if target.vector_bits < 512 or not target.has("avx512f"):
         return kernel
     loop_phases = tuple(

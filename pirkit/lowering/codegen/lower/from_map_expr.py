@@ -37,8 +37,7 @@ def nests_of(kernel: MapExpr) -> tuple[Nest, ...] | str:
         while start < last:
             if start in split.scatters:
                 scatter, *made = split.scatters[start]
-                # Nests for the operands of the scatter, then the scatter, then the rounding of its
-                # result.
+                # The operands of the scatter, then the scatter, then the rounding of its result.
                 nests += [StatementNestBuilder(split.kernel, (k,), None).nest() for k in made]
                 nests.append(Nest(scatter, tuple([len(kernel.inputs) + k for k in made])))
                 if start not in made:

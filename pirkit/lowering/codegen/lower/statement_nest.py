@@ -120,9 +120,7 @@ class StatementNestBuilder:
             self.axes[number] = self.axes_of(self.kernel.statements[number])
 
     def axes_of(self, statement: Statement) -> dict[Iter, int]:
-        """The axes of a statement's iterators: shared loops by its iteration mapping, then
-        its own.
-        """
+        """The axes of a statement's iterators: shared loops first, then its own."""
         found: dict[Iter, int] = {}
         for axis, e in enumerate(statement.rows or ()):
             if e.iter is not None and e.iter.extent == self.outer[axis]:

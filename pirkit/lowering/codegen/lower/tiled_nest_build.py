@@ -92,9 +92,7 @@ def _can_fuse(kernel: MapExpr, frame: Frame, run: Sequence[int], number: int) ->
 
 
 class _TilePhaseBuilder(StatementNestBuilder):
-    """The statements of one phase; values in tiles have operands of their own
-    (``tile_operands``).
-    """
+    """The statements of one phase; ``tile_operands`` are operands for values in tiles."""
 
     def __init__(
         self, kernel: MapExpr, run: Sequence[int], frame: Frame, tiles: dict[int, int]

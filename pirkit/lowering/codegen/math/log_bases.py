@@ -17,9 +17,7 @@ _TEN: Final = {
     "double": (0.4342944819032518, 1.098319650216765e-17, 0.30102999566383914,
                1.42050232272661e-13),
 }  # fmt: skip
-"""log(e) and log(2) in the base, each as a sum of two floats; exponent times the first part is
-exact.
-"""
+"""log(e), log(2) in the base as sums of two floats; exponents times the first part are exact."""
 
 
 def _to_base(base: dict[str, tuple[float, ...]]) -> Callable[[Builder, Value], Value]:

@@ -271,9 +271,7 @@ def narrow(b: Builder, x: Value, dtype: DType) -> Value:
 
 
 def _nearest_upper(b: Builder, x: Value) -> Value:
-    """The bits of a float, rounded so that the upper half is the nearest bfloat16 (ties to
-    even).
-    """
+    """The bits of a float, rounded (ties to even) so that the upper half is a bfloat16."""
     bits = b.bits(x, "i32")
     even = b.op("add", b.op("and", b.op("lshr", bits, 16), 1), 0x7FFF)
     return b.op("add", bits, even)

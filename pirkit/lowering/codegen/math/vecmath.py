@@ -217,9 +217,7 @@ def sigmoid(b: Builder, x: Value) -> Value:
 
 
 def tanh(b: Builder, x: Value) -> Value:
-    """The hyperbolic tangent: by tables, else a polynomial near 0 and 1 - 2 / (e**2x + 1)
-    elsewhere.
-    """
+    """The hyperbolic tangent: by tables, or a polynomial near 0 and 1 - 2 / (e**2x + 1)."""
     if piecewise_poly.has_tables(b, x.type):
         return _odd_table_function(b, x, piecewise_poly.tanh, piecewise_poly.TANH_END)
     if b.fast and x.type.elem == "float":

@@ -189,9 +189,7 @@ class _NotLinearError(Exception):
 
 
 class _Rewriter:
-    """Rewrites a kernel so that what is linear in the quotients is computed without the
-    division.
-    """
+    """Rewrites a kernel so that values linear in the quotients omit the division."""
 
     def __init__(
         self,
@@ -210,9 +208,7 @@ class _Rewriter:
         # The power of 2 that keeps the sum of n exponentials, each at most 1, at most 1.
         self.part = 2.0 ** -(prod(kernel.inner) - 1).bit_length()
         self.unnormalized: dict[str, tuple[str, float]] = {}
-        """For a name without its scale: the name of its value, and its constant factor beside
-        1/sum.
-        """
+        """Per name: its value without the scale, and its constant factor beside 1/sum."""
         self.numbers: dict[str, float] = {}
         self.scales: dict[float, str] = {}
         self.stored: dict[int, float] = {}
@@ -253,9 +249,7 @@ class _Rewriter:
         return Deferred(kernel, {k: places[number] for k, number in self.stored.items()})
 
     def _reads_fit(self) -> bool:
-        """Whether exponentials are used only by the sum and the quotients, and the sum only by
-        these.
-        """
+        """Whether only the sum and the quotients read exponentials, and only these the sum."""
         for s in self.given.statements():
             read = reads(s)
             if s == self.total or self._is_quotient(s):

@@ -101,9 +101,7 @@ def is_profitable(group: RowBlocks, target: Target) -> bool:
 
 
 class _Writer:
-    """Emits one function: the loop over units of work, the steps of a block, one private function
-    per nest.
-    """
+    """Emits one function: units of work, the steps of a block; nests are private functions."""
 
     def __init__(self, group: RowBlocks, target: Target) -> None:
         self.group, self.target = group, target

@@ -103,9 +103,7 @@ def _with_one_row_max(
 
 
 def _max_phase(kernel: Kernel) -> tuple[Load, list[Statement]] | None:
-    """The load of a first phase that only computes a maximum, and the statements that recompute its
-    value.
-    """
+    """The load of a phase that only computes a maximum, and statements for its value."""
     body = kernel.loop_phases[0].body
     loads = [s for s in body if isinstance(s, Load)]
     reductions = [s for s in body if isinstance(s, Reduce)]

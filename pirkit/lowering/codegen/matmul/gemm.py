@@ -49,9 +49,7 @@ _FAR_ROWS: Final = 2048
 
 @dataclass(frozen=True, slots=True)
 class MatrixBatch:
-    """The matrices of an operand: ``batch`` strides and matrix ``strides`` in bytes, ``size`` of
-    the buffer.
-    """
+    """The matrices of an operand: strides and the ``size`` of the buffer, in bytes."""
 
     batch: tuple[int, ...]
     strides: Strides
@@ -273,8 +271,7 @@ class _Writer:
         rows, columns, block_depth = extents
         rest = (p.rows % shape.rows, p.columns % shape.columns)
         tiles = max(1, self.block_sizes.inner // shape.rows)
-        # Row-major B is packed by the first tile of a panel while it multiplies, if that tile has
-        # all rows.
+        # If B is row-major, the first tile (if it has all rows) packs while it multiplies.
         packs = p.b.strides[1] == p.dtype.itemsize and self._fewest() >= shape.rows
         # Two versions of the loop: later chunks reuse the panels.
         again, anew = (

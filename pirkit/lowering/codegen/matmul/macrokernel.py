@@ -124,8 +124,7 @@ def panel_loop(
                     )
                     prefetch_bytes(b, prefetch_address, lines * LINE, _SECOND)
                 row = source.strides[0] if source is not None and packs else None
-                # A tile that packs or tracks maxima is used by one GEMM only: constant strides cost
-                # nothing.
+                # A tile that packs or tracks maxima serves one GEMM: constant strides cost nothing.
                 strides = None if shared and not packs and not row_max_stride else (*a, c_row)
                 name = _tile_function(
                     made, shape, strides, (rows, columns), row, row_max_stride, accumulates
@@ -239,9 +238,7 @@ def _tile_function(
         masks = [None] * (vectors - 1) + [mask]
 
         def b_vectors(k: Value) -> list[Value]:
-            """The vectors of row ``k`` of B: from the panel, or from the source and stored to the
-            panel.
-            """
+            """The vectors of row ``k`` of B: from the panel, or from B and packed."""
             right = b.at(pb, b.times(k, shape.columns * size))
             places = [b.at(right, v * lanes * size) for v in range(vectors)]
             if b_row is None:
@@ -344,9 +341,7 @@ def _tile_function(
 def prefetch_bytes(
     b: Builder, address: Value, nbytes: int, level: int = _FIRST, to_write: bool = False
 ) -> None:
-    """Prefetch ``nbytes`` from an address: rows of a block are too short for the hardware
-    prefetcher.
-    """
+    """Prefetch ``nbytes``: rows of a block are too short for the hardware prefetcher."""
     for line in range(0, nbytes, LINE):
         b.prefetch(b.at(address, line), level, to_write)
 

@@ -1,6 +1,4 @@
-"""The innermost loop of convolutions: a register tile of accumulators, loaded from and stored to
-memory.
-"""
+"""The innermost loop of convolutions: a register tile of accumulators over the terms."""
 
 from __future__ import annotations
 
@@ -30,18 +28,14 @@ class TileOperand:
 
 
 def fits_registers(rows: int, vectors: int, target: Target) -> bool:
-    """Whether the accumulators, the vectors of one term and a broadcast fit the vector
-    registers.
-    """
+    """Whether accumulators, the vectors of one term and a broadcast fit the registers."""
     # AVX-512 and AArch64 have 32 vector registers, AVX2 has 16.
     registers = 32 if target.vector_bits == 512 or not target.x86 else 16
     return rows * vectors + vectors + 1 < registers
 
 
 def estimated_cost(rows: int, vectors: int) -> float:
-    """Relative time per multiplication of a tile: its loads, or the latency that few accumulators
-    leave open.
-    """
+    """Relative time per multiplication: loads, or FMA latency if accumulators are few."""
     reads = (rows + vectors) / (rows * vectors)
     # Fewer than about eight accumulators do not hide the latency of FMA.
     return max(8 / (rows * vectors), 0.9 + 0.2 * reads)

@@ -130,8 +130,7 @@ def runs_by_rows(kernel: Kernel, rows: int, target: Target) -> bool:
     outer = plan.kernel.outer
     stored = {s.operand for s in plan.kernel.statements() if isinstance(s, Store)}
     found = [plan.kernel.operands[k].outer for k in stored]
-    # Block numbers must be row numbers: a stored operand shows that the outer axes are in the order
-    # of memory.
+    # Rows must be numbered as in memory; a stored operand shows the order of the outer axes.
     return any(
         strides == tuple([strides[-1] * prod(outer[k + 1 :]) for k in range(len(outer))])
         for strides in found

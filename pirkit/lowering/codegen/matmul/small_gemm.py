@@ -97,9 +97,7 @@ class _Writer:
         b.loop(0, w["count"], 1, [], product)
 
     def pack(self, source: Value, w: dict[str, Value], mask: Value) -> Sequence[Value]:
-        """Gather the strided columns of a tile into a panel in scratch; the panel and its row
-        stride.
-        """
+        """Gather the strided columns of a tile to scratch; the panel and its row stride."""
         b, size, lanes, vector = self.b, self.size, self.vector.lanes, self.vector
         panel, lane_offsets, pointers = (
             Value("%scratch", PTR),

@@ -220,9 +220,7 @@ end:
 
 
 def _combine_text(how: str, element: str, dtype: DType) -> str:
-    """Instructions that compute ``%new`` from ``%old`` and ``%value``; NaN stays NaN, as in
-    numpy.
-    """
+    """Instructions for ``%new`` from ``%old`` and ``%value``; NaN stays NaN, as in numpy."""
     prefix = "f" if dtype.is_float else ""
     if how == "assign":
         return f"  %new = select i1 true, {element} %value, {element} %old"
