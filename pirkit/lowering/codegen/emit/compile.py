@@ -106,5 +106,5 @@ def estimated_work(operands: Iterable[Operand], kernels: Iterable[Kernel], lanes
         for s in kernel.statements()
         if isinstance(s, Compute)
     )
-    # The constants are for 8 lanes, hence 16 / lanes / 2.
+    # The constants are for 8 lanes.
     return int(bytes_time + compute_time * 16 / max(lanes, 1) / 2)

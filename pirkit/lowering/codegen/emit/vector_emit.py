@@ -37,9 +37,9 @@ from pirkit.lowering.codegen.math.vecmath import any_lane
 from pirkit.runtime.dtype import DType, float32, int64
 
 _SAFE_BITS: Final = 128
-"""Bits from which masked accesses are left to LLVM. LLVM 22 on x86 widens narrower ones, and stores
-that truncate a vector with one active lane, to a whole register, and so writes beyond the mask:
-these are split into scalar accesses here.
+"""Bits of a vector below which masked accesses are split into scalar ones here: LLVM 22 on x86
+widens one with a single active lane to a whole register, and so writes beyond the mask. It does the
+same at any width if a store with a single active lane truncates its elements.
 """
 _NEAR: Final = 4
 """Strides, in elements, up to which whole vectors are loaded and deinterleaved by shuffles."""

@@ -75,9 +75,10 @@ class PhaseBuilder:
 
 
 class StatementNestBuilder:
-    """Builds one nest of some statements; without ``rows`` all loops of a statement are its own.
+    """Builds one nest of some statements of a kernel.
 
-    Values of other statements are read from memory. Raises NotLowerableError with the reason.
+    Without ``rows`` there is one statement, and the axes of its result are the outer loops. Values
+    of other statements are read from memory. Raises NotLowerableError with the reason.
     """
 
     def __init__(
