@@ -179,6 +179,8 @@ def _draft(scatter: Scatter) -> Draft:
 
 def scatter_text(scatter: Scatter) -> str:
     """The LLVM module of a scatter: a loop over rows, in order, and one over their elements."""
+    # The unsigned comparison rejects negative indices too; `row` elements from the index on must
+    # fit.
     element = UPDATES_OPERAND[scatter.dtype]
     return f"""\
 define void @{SYMBOL}(ptr noalias readonly %args, i64 %slot, i64 %lo, i64 %hi) {{
@@ -226,6 +228,7 @@ def _combine_text(how: str, element: str, dtype: DType) -> str:
         return f"  %new = select i1 true, {element} %value, {element} %old"
     if how in ("add", "mul"):
         return f"  %new = {prefix}{how} {element} %old, %value"
+    # `%new` is the old value if it wins or is NaN, else the update, which may be NaN itself.
     order = "le" if how == "amin" else "ge"
     if not dtype.is_float:
         sign = "u" if dtype in (dt.uint8, dt.bool_) else "s"
