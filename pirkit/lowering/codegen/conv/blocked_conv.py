@@ -1,9 +1,8 @@
-"""Convolutions as products in blocks: two functions, one that turns the filter, one that computes.
+"""Blocked convolution: the filter is packed once, then tasks multiply it with panels of the images.
 
-The first is in `filter_packing.py`. A task of the second is some lines of the result for some
-filters
-of a group: for some channels at a time it fills a panel with what the filters meet and adds up the
-products, and at last copies the sums.
+A task computes some lines of the result for some filters of a group. For a block of channels at a
+time it fills a panel with what the taps read (`im2col.py`, `implicit_im2col.py`) and accumulates in
+scratch; at the end it copies the sums to the result.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from pirkit.lowering.codegen.math.primitives import element
 from pirkit.lowering.codegen.matmul.microkernel import TileOperand, multiply_accumulate
 
 _MAX_PANELS = 8
-"""Channels or filters at most that a tile asks memory for."""
+"""Addresses from which a tile prefetches at most."""
 
 
 def task_count(c: ConvProblem, cut: ConvBlocking) -> int:
@@ -38,7 +37,7 @@ def task_count(c: ConvProblem, cut: ConvBlocking) -> int:
 
 
 class BlockedConvEmitter:
-    """Emits the second function: operands are images, the filter laid out, and the result."""
+    """Emits the multiplication: operands are images, packed filter, result."""
 
     def __init__(self, b: Builder, c: ConvProblem, cut: ConvBlocking) -> None:
         self.b, self.c, self.cut = b, c, cut
@@ -47,7 +46,7 @@ class BlockedConvEmitter:
         self.scratch = 0
         self.tables = [self._reserve(8 * cut.lines) for _ in range(2 + len(c.positions))]
         self.zeros = self._reserve(zero_bytes(c, cut))
-        # the last vector of the last row may reach beyond
+        # The last vector of the last row may reach beyond the panel.
         channel = channel_bytes(c, cut) if cut.pitch else self.row * c.terms
         self.panel = self._reserve(channel * cut.channel_block + 2 * self.row)
         self.sums = self._reserve(self.row * cut.filter_tiles * cut.rows)
@@ -58,9 +57,11 @@ class BlockedConvEmitter:
         return start
 
     def _own(self, offset: int) -> Value:
+        """An address in the thread's scratch memory."""
         return self.b.at(Value("%scratch", PTR), offset)
 
     def emit(self) -> None:
+        """The loop over tasks: tables of lines, zeroed sums, all channels, then the stores."""
         b, c, cut = self.b, self.c, self.cut
         image, factors, result = (argument(b, k) for k in range(3))
         tiles = tiles_of(c, cut)
@@ -76,6 +77,7 @@ class BlockedConvEmitter:
             lines = self._lines(first_line, self._clamped(cut.lines, total, within))
             first = b.times(stack, cut.filter_tiles)
             tile_count = self._clamped(cut.filter_tiles, tiles, first)
+            # Sums are accumulated over the blocks of channels.
             self._clear(self._own(self.sums), self.row * cut.filter_tiles * cut.rows)
             source = b.at(image, b.times(group, c.depth * prod(c.lengths) * self.size))
             at = b.plus(b.times(group, tiles), first)
@@ -90,13 +92,14 @@ class BlockedConvEmitter:
         b.block_loop(task)
 
     def _clamped(self, max_vectors: int, total: int, first: Value) -> Value:
-        """As many as are left after ``first`` of ``total``, but no more than ``max_vectors``."""
+        """The number left after ``first`` of ``total``, at most ``max_vectors``."""
         if total % max_vectors == 0:
             return Value(str(max_vectors), I64)
         left = self.b.emit(I64, f"sub i64 {total}, {first.text}")
         return self.b.binary("smin", left, Value(str(max_vectors), I64))
 
     def _clear(self, address: Value, count: int) -> None:
+        """Store zeros to ``count`` bytes, in whole vectors."""
         vector = Type(element(self.c.dtype), self.cut.lanes)
         vector_bytes = self.cut.lanes * self.size
 
@@ -109,7 +112,7 @@ class BlockedConvEmitter:
         self.b.loop(0, -(-count // vector_bytes) * vector_bytes, vector_bytes, [], clear)
 
     def _lines(self, first: Value, count: Value) -> PanelLines:
-        """Write the tables of a task."""
+        """Store the tables of a task: where each of its lines is in image and result."""
         b, c, cut, size = self.b, self.c, self.cut, self.size
         image, result, *starts = (self._own(t) for t in self.tables)
         steps = [prod(c.lengths[k + 1 :]) * size for k in range(len(c.lengths))]
@@ -140,12 +143,13 @@ class BlockedConvEmitter:
     def _products(
         self, images: Value, factors: Value, tiles: Value, lines: PanelLines, dest: Value
     ) -> None:  # fmt: skip
+        """Accumulate all channels: fill the panel, then run the tiles over it."""
         b, c, cut, size = self.b, self.c, self.cut, self.size
         panel = self._own(self.panel)
         filler = (ImplicitIm2colPanel if cut.pitch else Im2colPanel)(
             b, c, cut, panel, self._own(self.zeros)
         )
-        # whole tiles that hold something, and the vectors that are left after all whole tiles
+        # The whole tiles with positions in them; the vectors that no whole tile covers follow.
         vector_bytes = cut.vectors * cut.lanes
         whole = cut.panel // cut.vectors
         used = b.times(lines.count, cut.pitch or cut.width)
@@ -160,6 +164,7 @@ class BlockedConvEmitter:
             filler.fill(b.at(images, b.times(d, prod(c.lengths) * size)), block_channels, lines)
             begin = b.at(factors, b.times(d, reach))
             prefetch_base = self._prefetch_address(images, d, lines)
+            # The result is only stored after the last block of channels.
             last = b.compare("sge", b.plus(d, cut.channel_block), c.depth)
 
             def tile(i: Value, column: Value, count: int) -> None:
@@ -220,7 +225,7 @@ class BlockedConvEmitter:
             b.loop(0, c.depth, cut.channel_block, [], channels)
 
     def _prefetch_address(self, images: Value, d: Value, lines: PanelLines) -> Value:
-        """Where that lies which the panel will be filled with next: channels, or lines behind."""
+        """What the panel is filled with next: the next channels, or the lines after this panel."""
         b, c, cut = self.b, self.c, self.cut
         first = b.at(images, lines.entry(b, lines.image, Value("0", I64)))
         further = b.plus(d, cut.channel_block)
@@ -229,12 +234,12 @@ class BlockedConvEmitter:
         return b.at(first, b.select(b.compare("slt", further, c.depth), channels, behind))
 
     def _line_bytes(self, extents: tuple[int, ...], steps: tuple[int, ...]) -> int:
-        """Bytes of an image, or of a result, from the first line of a panel to the next panel's."""
+        """Bytes from the first line of a panel to the first one of the next panel."""
         rows = self.cut.lines * steps[-2] * extents[-1] // self.cut.line_parts
         return min(rows, prod(extents)) * self.size
 
     def _prefetch_image(self, prefetch_base: Value, i: Value, column: Value, columns: int) -> None:
-        """Ask memory for what falls to a tile of what the panel will be filled with next."""
+        """Prefetch a tile's share of what the panel is filled with next."""
         b, c, cut = self.b, self.c, self.cut
         piece_bytes = self._prefetch_share(self._line_bytes(c.lengths, c.image_stride), columns)
         channel = prod(c.lengths) * self.size
@@ -250,7 +255,7 @@ class BlockedConvEmitter:
     def _prefetch_result(
         self, dest: Value, lines: PanelLines, i: Value, column: Value, columns: int
     ) -> None:  # fmt: skip
-        """Ask memory for what falls to a tile of where the sums will be copied."""
+        """Prefetch a tile's share of the result for writing."""
         b, c, cut = self.b, self.c, self.cut
         piece_bytes = self._prefetch_share(self._line_bytes(c.room, c.result_stride), columns)
         room = prod(c.room) * self.size
@@ -260,10 +265,11 @@ class BlockedConvEmitter:
         self._prefetch_lines(starts, Value(str(piece_bytes), I64))
 
     def _prefetch_share(self, share_bytes: int, columns: int) -> int:
+        """Bytes per tile, in whole cache lines."""
         return -(-share_bytes // (columns * LINE)) * LINE
 
     def _prefetch_lines(self, starts: Sequence[Value], end: Value) -> None:
-        """Ask for the lines from some addresses on. Nothing has to be there."""
+        """Prefetch the lines from some addresses on; they may be invalid."""
 
         def line(offset: Value, _: list[Value]) -> Sequence[Value]:
             for start in starts:
@@ -273,7 +279,7 @@ class BlockedConvEmitter:
         self.b.loop(0, end, LINE, [], line)
 
     def _copy(self, dest: Value, count: Value, lines: PanelLines) -> None:
-        """The sums of ``count`` filters to the result."""
+        """Copy the sums of ``count`` filters to the result."""
         b, c, cut, size = self.b, self.c, self.cut, self.size
         vector = Type(element(c.dtype), cut.lanes)
         step = c.result_stride[-1] * size
@@ -323,8 +329,9 @@ class BlockedConvEmitter:
 def _store_strided(
     b: Builder, c: ConvProblem, value: Value, address: Value, mask: Value | None
 ) -> None:
-    """Write a vector to every element, every other one, or further apart."""
+    """Store a vector with the stride of the result along its last axis."""
     lanes, size, spread = value.type.lanes, c.dtype.itemsize, c.result_stride[-1]
+    # For stride 2, two masked stores of duplicated lanes replace a scatter.
     if spread != 2:
         store(b, value, c.dtype, Memory(address, spread * size), mask)
         return
@@ -338,7 +345,7 @@ def _store_strided(
 
 
 def _panel_groups(c: ConvProblem, cut: ConvBlocking) -> tuple[int, int]:
-    """Pieces that no panel goes beyond, and panels of each."""
+    """Ranges of lines that no panel crosses, and panels per range."""
     images = c.n * prod(c.positions[:-2]) if cut.pitch else 1
     return images, -(-_line_count(c, cut) // images // cut.lines)
 

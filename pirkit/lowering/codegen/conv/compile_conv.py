@@ -1,4 +1,4 @@
-"""From the sizes of a convolution to native functions: in blocks, or as a correlation."""
+"""From the sizes of a convolution to native functions: blocked, or as a weight gradient."""
 
 from __future__ import annotations
 
@@ -26,33 +26,32 @@ from pirkit.runtime.native.function import Code, NativeFunction, NativeSequence
 from pirkit.runtime.native.target import host
 
 _MULTIPLICATIONS_PER_NS: Final = 32
+"""Multiplications per ns, for the estimate of work."""
 _BYTES_PER_NS: Final = 4
 
 
 def native_blocked_conv(phases: Sequence[ConvProblem]) -> NativeSequence:
-    """What computes a convolution given by the parts of its result.
-
-    Operands are images, filter and result.
-    """
+    """The callable of a convolution given by its phases; operands are images, filter, result."""
     steps: list[tuple[NativeFunction, tuple[int, ...]]] = []
     temporaries: list[int] = []
     for c in phases:
         cut = conv_blocking_of(c, host())
+        # No temporary: tiles read the filter as it is.
         if cut.reads_filter_in_place:
             steps.append((_compute(c, cut), (0, 1, 2)))
             continue
         packed_slot = 3 + len(temporaries)
+        # A phase without taps packs nothing; buffers have at least one byte.
         temporaries.append(max(packed_bytes(c, cut), 1))
         steps += [(_pack_filter(c, cut), (1, packed_slot)), (_compute(c, cut), (0, packed_slot, 2))]
     return NativeSequence(tuple(steps), 3, tuple(temporaries))
 
 
 def native_weight_grad(c: WeightGrad, known: BatchStrides | None = None) -> NativeSequence:
-    """What computes a correlation.
+    """The callable of a weight gradient.
 
-    Operands are images, filters, a table of four i64 (see `WeightGradEmitter`), and the result;
-    there is
-    no table where the distances are ``known``.
+    Operands are images, filters, a table of four i64 (`BatchStrides`) and the result; without the
+    table if the strides are ``known``.
     """
     cut = weight_grad_blocking_of(c, host())
     size = c.dtype.itemsize
@@ -98,6 +97,10 @@ def _pack_filter(c: ConvProblem, cut: ConvBlocking) -> NativeFunction:
 
 
 def _compute(c: ConvProblem, cut: ConvBlocking) -> NativeFunction:
+    """The function that multiplies; the filter is packed, or in place if
+    ``reads_filter_in_place``.
+    """
+
     def emit(b: Builder) -> int:
         convolving = BlockedConvEmitter(b, c, cut)
         convolving.emit()
@@ -124,7 +127,7 @@ def _filter_bytes(c: ConvProblem) -> int:
 def _function(
     what: object, emit: Callable[[Builder], int], sizes: tuple[int, ...], work: int, known: About
 ) -> NativeFunction:
-    """The function that ``emit`` writes, which returns the scratch memory it needs."""
+    """The function that ``emit`` writes; ``emit`` returns its bytes of scratch memory."""
     target, count = host(), known.sizes["blocks"]
 
     def write() -> Draft:

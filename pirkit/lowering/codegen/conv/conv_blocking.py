@@ -1,7 +1,7 @@
-"""Sizes of blocks for products whose one side is made while they run.
+"""Block sizes of convolutions whose image panel is filled while they run.
 
-A product is computed in tiles: some filters times some vectors of positions, whose sums stay in
-registers. A panel of what the filters meet lies in the L2 cache, one tile of it in the L1 cache.
+A register tile is some filters by some vectors of output positions. A panel of what the taps read
+stays in the L2 cache, the part of it that one tile reads in the L1 cache.
 """
 
 from __future__ import annotations
@@ -21,29 +21,31 @@ from pirkit.runtime.dtype import DType
 from pirkit.runtime.native.target import Target
 
 MAX_DEPTH: Final = 128
-"""Terms of a sum that are added up at a time: a tile of the panel stays in the L1 cache."""
+"""Terms per panel at most, so that a tile's part of the panel stays in the L1 cache."""
 
 MIN_TASKS: Final = 16
-"""Pieces of work at least, if there is enough: so many threads share them evenly."""
+"""Tasks at least, if the problem is large enough, for a balanced load."""
 
 MIN_PANEL_FILTERS: Final = 96
-"""Filters that share a panel at least, if there are so many: filling it costs a few of them."""
+"""Filters that share a panel at least, if there are as many: they amortize filling it."""
 
 FILL_COST_FILTERS: Final = 6
-"""Filters whose products take as long as filling a row of a panel for a term."""
+"""Filters whose multiplications take as long as filling the panel."""
 
 MAX_PLAIN_POSITIONS: Final = 512
-"""Positions up to which a filter is not laid out anew."""
+"""Output positions up to which packing the filter does not pay."""
 
 MAX_PANEL_VECTORS: Final = 24
-"""Vectors of a panel at most."""
+"""Vectors of positions per panel at most."""
 
 
 @dataclass(frozen=True, slots=True)
 class Taps:
-    """Elements of a filter along an axis: ``first``, ``first + step``..., ``count`` in all.
+    """The taps of a filter along an axis: elements ``first``, ``first + step``..., ``count`` in
+    all.
 
-    For position q they meet the image at ``image_stride * q + offset``, ``+ offset + shift``...
+    At output position q they read the image at ``image_stride * q + offset``, ``+ offset +
+    shift``...
     """
 
     count: int
@@ -55,14 +57,13 @@ class Taps:
 
 @dataclass(frozen=True, slots=True)
 class ConvProblem:
-    """A convolution, or those positions of it that meet the same elements of the filter.
+    """A convolution, or one phase of a transposed one.
 
-    ``group_filters`` filters for each of ``groups`` have ``depth`` channels, like their images.
-    What
-    follows is by spatial axis. The filter lies as ``[groups * group_filters, depth, *sizes]``, with
-    ``is_transposed`` as ``[groups * depth, group_filters, *sizes]``. Position q meets the image
-    at ``image_stride * q``
-    and is element ``result_start + result_stride * q`` of the result, which has ``room`` elements.
+    Each of ``groups`` has ``group_filters`` filters of ``depth`` channels. Tuples are by spatial
+    axis. The filter has the shape ``[groups * group_filters, depth, *sizes]``, with
+    ``is_transposed`` ``[groups * depth, group_filters, *sizes]``. Output position q reads the image
+    from ``image_stride * q`` on and is element ``result_start + result_stride * q`` of the result,
+    whose spatial extents are ``room``.
     """
 
     n: int
@@ -82,51 +83,51 @@ class ConvProblem:
 
     @property
     def terms(self) -> int:
-        """Terms of one sum for each channel."""
+        """Taps of a channel: terms of a sum per channel."""
         return prod([t.count for t in self.taps])
 
     @property
     def multiplications(self) -> int:
-        """Multiplications of all sums."""
+        """Multiplications of the whole problem, for the estimate of work."""
         sums = self.n * self.groups * self.group_filters * prod(self.positions)
         return sums * self.depth * self.terms
 
 
 @dataclass(frozen=True, slots=True)
 class ConvBlocking:
-    """How a convolution is cut."""
+    """The block sizes of a convolution."""
 
     lanes: int
     rows: int
-    """Filters of a tile."""
+    """Filters of a register tile."""
     vectors: int
-    """Vectors of positions of a tile."""
+    """Vectors of positions of a register tile."""
     width: int
     """Positions of a line: a row of the result, or a part of one."""
     line_parts: int
-    """Lines of a row."""
+    """Lines per row."""
     lines: int
-    """Lines of a panel."""
+    """Lines per panel."""
     panel: int
-    """Vectors of a panel."""
+    """Vectors of positions per panel."""
     pitch: int
-    """Elements of a row in a panel of rows; 0 for a panel with a row for each term."""
+    """Elements of a row of an implicit im2col panel; 0 for explicit im2col."""
     channel_block: int
-    """Channels of a panel."""
+    """Channels per panel."""
     filter_tiles: int
-    """Tiles along the filters that share a panel."""
+    """Register tiles along the filters that share a panel."""
     reads_filter_in_place: bool
-    """Whether tiles read the filter where it lies."""
+    """Whether tiles read the filter without packing it."""
 
 
 def reach(taps: Taps) -> tuple[int, int]:
-    """The first and the last element that the first position meets."""
+    """The lowest and the highest offset that taps read."""
     ends = (taps.offset, taps.offset + (taps.count - 1) * taps.shift)
     return min(ends), max(ends)
 
 
 def tile_of(each: int, target: Target) -> tuple[int, int]:
-    """Filters and vectors of a tile: few filters in excess, and few reads for each product."""
+    """Filters and vectors of a register tile: least padding of filters times estimated cost."""
     best: tuple[float, int, int] | None = None
     for rows, vectors in product(range(1, MAX_ROWS + 1), range(1, MAX_VECTORS + 1)):
         if not fits_registers(rows, vectors, target):
@@ -139,8 +140,7 @@ def tile_of(each: int, target: Target) -> tuple[int, int]:
 
 
 def conv_blocking_of(c: ConvProblem, target: Target) -> ConvBlocking:
-    """Sizes for the caches of a CPU. The order in which sums are added up is that of
-    ``channel_block``."""
+    """Block sizes for the caches of a CPU. Rounding depends on ``channel_block`` only."""
     lanes = target.vector_bits // (8 * c.dtype.itemsize)
     rows, vectors = tile_of(c.group_filters, target)
     channel_block = min(max(1, MAX_DEPTH // max(c.terms, 1)), c.depth)
@@ -151,6 +151,7 @@ def conv_blocking_of(c: ConvProblem, target: Target) -> ConvBlocking:
     width = -(-c.positions[-1] // parts)
     total = c.n * prod(c.positions[:-1]) * parts
     tiles = -(-c.group_filters // rows)
+    # The accumulators of the tiles get a quarter of L2, the panel another one.
     filter_tiles = max(1, min(tiles, target.l2_bytes // 4 // (rows * max_vectors * vector_bytes)))
     min_filter_tiles = -(-MIN_PANEL_FILTERS // rows)
 
@@ -158,6 +159,8 @@ def conv_blocking_of(c: ConvProblem, target: Target) -> ConvBlocking:
         return c.groups * -(-tiles // filter_tiles) * -(-total // lines)
 
     lines = _panel_lines(width, total, max_vectors, lanes, vectors)
+    # With too few tasks: first fewer filters per task, then fewer lines, and only then so few
+    # filters that filling the panel is no longer amortized.
     while filter_tiles > min_filter_tiles and tasks(filter_tiles, lines) < MIN_TASKS:
         filter_tiles = max(min_filter_tiles, (filter_tiles + 1) // 2)
     while lines > 1 and tasks(filter_tiles, lines) < MIN_TASKS and lines * width > vectors * lanes:
@@ -183,7 +186,7 @@ def conv_blocking_of(c: ConvProblem, target: Target) -> ConvBlocking:
 
 
 def _is_plain(c: ConvProblem, rows: int) -> bool:
-    """For few positions laying out the filter takes longer than reading it from rows far apart."""
+    """Whether to read the filter in place: packing pays only with many positions."""
     return (
         not c.is_transposed
         and c.group_filters % rows == 0
@@ -192,8 +195,9 @@ def _is_plain(c: ConvProblem, rows: int) -> bool:
 
 
 def _with_implicit_im2col(c: ConvProblem, cut: ConvBlocking) -> ConvBlocking | None:
-    """The blocks with a panel of rows; None where the positions that it adds are too many."""
+    """The blocks for implicit im2col; None if it adds too many positions or does not apply."""
     low, high = reach(c.taps[-1])
+    # A tap must read a contiguous run of a row, at more than one offset.
     if prod(c.image_stride) != 1 or cut.line_parts > 1 or c.terms < 2 or low == high:
         return None
     height = c.positions[-2]
@@ -209,11 +213,12 @@ def _with_implicit_im2col(c: ConvProblem, cut: ConvBlocking) -> ConvBlocking | N
     assert best is not None
     exact = height * c.positions[-1] / cut.lanes
     filters = min(c.group_filters, cut.filter_tiles * cut.rows)
+    # The added positions cost multiplications, explicit im2col costs copies of every tap.
     return best[1] if best[0] <= exact * (1 + FILL_COST_FILTERS / filters) else None
 
 
 def _row_pitch(c: ConvProblem) -> int:
-    """Elements of a row with its padding; where both ends are padded, rows share the zeros."""
+    """Elements of a padded row; if both ends are padded, adjacent rows share the zeros."""
     low, high = reach(c.taps[-1])
     length = c.lengths[-1]
     before, behind = -low, high + c.positions[-1] - length
@@ -223,11 +228,11 @@ def _row_pitch(c: ConvProblem) -> int:
 
 
 def _panel_lines(width: int, total: int, max_vectors: int, lanes: int, vectors: int) -> int:
-    """Lines of a panel of ``max_vectors`` vectors: few lanes in excess, the last panel's
-    included."""
+    """Lines per panel of at most ``max_vectors`` vectors, with the fewest idle lanes."""
     limit = max(1, min(total, max_vectors * lanes // width))
 
     def excess(lines: int) -> tuple[float, int]:
+        """Vectors that all panels take, the partial last one included; then larger panels."""
         count = -(-lines * width // lanes)
         whole, left = divmod(total, lines)
         last = -(-left * width // (lanes * vectors)) * vectors

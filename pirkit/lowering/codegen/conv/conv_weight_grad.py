@@ -1,12 +1,14 @@
-"""Convolutions with large filters and few positions: gradients of filters.
+"""Sizes of the weight gradient of a convolution: few output positions, long sums (split-K).
 
-The terms of a sum are the elements of the filter, here called windows. Lanes are filters, whose
-windows are turned into panels; the rows of a tile are positions along the last axis, for some
-images, which are copied with their padding. What is called image here is one channel of the batch
-that is summed over in a gradient, and its channels are that batch: both may lie in any distance.
+The gradient of a filter is itself a convolution: of the images with the output gradient, which
+takes the place of the filter. Here the elements of that large filter are called *windows*; they are
+the terms of the sums (K). The batch of the forward convolution is the channels here and its
+channels are the images, so both have strides of their own.
 
-A task adds up the products of some windows for some images and filters; a second function adds up
-what the tasks of the same images and filters have found, in the order of their windows.
+Lanes are filters, whose windows are transposed into panels. The rows of a register tile are
+positions along the last axis for some images, which are copied with their padding. A task
+accumulates some windows (a part of K) for some images and filters; `split_k_reduce.py` adds the
+parts in the order of their windows.
 """
 
 from __future__ import annotations
@@ -26,10 +28,10 @@ from pirkit.runtime.dtype import DType
 from pirkit.runtime.native.target import Target
 
 MAX_TERMS: Final = 200
-"""Terms of a sum that are added up at a time."""
+"""Windows per block, so that a panel stays in the L1 cache."""
 
 MAX_WINDOWS: Final = 384
-"""Windows of a row at most; longer rows are cut, and one piece is held at a time."""
+"""Windows of a row per block; longer rows are split into segments."""
 
 MAX_IMAGES: Final = 64
 """Images of a task at most."""
@@ -38,18 +40,18 @@ MAX_FILTER_VECTORS: Final = 8
 """Vectors of filters of a task at most."""
 
 BatchStrides = tuple[int, int, int, int]
-"""Bytes from one image to the next, of its channels, of filters, and of their channels."""
+"""Strides in bytes of images, of their channels, of filters, and of their channels."""
 
 MIN_TASKS: Final = 16
-"""Tasks at least, if there is enough: so many threads share them evenly."""
+"""Tasks at least, if the problem is large enough, for a balanced load."""
 
 
 @dataclass(frozen=True, slots=True)
 class WeightGrad:
-    """``images`` of ``groups`` times ``depth`` channels, ``group_filters`` filters for each group.
+    """The problem: ``images`` of ``groups * depth`` channels, ``group_filters`` filters per group.
 
-    What follows is by spatial axis. Position t of window w meets the image at
-    ``image_stride * t + window_stride * w - before``.
+    Tuples are by spatial axis. Output position t of window w reads the image at ``image_stride * t
+    + window_stride * w - before``; outside of ``lengths`` the image is zero.
     """
 
     images: int
@@ -66,89 +68,90 @@ class WeightGrad:
 
     @property
     def multiplications(self) -> int:
-        """Multiplications of all sums."""
+        """Multiplications of the whole problem, for the estimate of work."""
         sums = self.images * self.groups * self.group_filters * prod(self.positions)
         return sums * self.depth * prod(self.windows)
 
     @property
     def segments(self) -> int:
-        """Pieces of a row of windows."""
+        """Segments of a row of windows."""
         return -(-self.windows[-1] // MAX_WINDOWS)
 
     @property
     def length(self) -> int:
-        """Windows of a piece."""
+        """Windows of a segment."""
         return -(-self.windows[-1] // self.segments)
 
     @property
     def planes(self) -> int:
-        """Planes of windows that a sum meets: rows side by side."""
+        """Planes of windows of a sum: channels by all spatial axes but the last two."""
         return self.depth * prod(self.windows[:-2])
 
     @property
     def rows(self) -> int:
-        """Rows of windows that a sum meets, or pieces of them."""
+        """Row segments of a sum."""
         return self.planes * self.windows[-2] * self.segments
 
     @property
     def outer(self) -> int:
-        """Positions along all axes but the last one."""
+        """Output positions along all axes but the last one."""
         return prod(self.positions[:-1])
 
 
 @dataclass(frozen=True, slots=True)
 class WeightGradBlocking:
-    """How a correlation is cut."""
+    """The block sizes of a weight gradient."""
 
     lanes: int
     tile_positions: int
-    """Positions of a tile along the last axis."""
+    """Output positions of a register tile along the last axis."""
     slices: int
-    """Slices of all positions along the last axis."""
+    """Register tiles along the last axis."""
     tile_images: int
-    """Images of a tile."""
+    """Images of a register tile."""
     vectors: int
-    """Vectors of filters of a tile."""
+    """Vectors of filters of a register tile."""
     task_images: int
     """Images of a task, a multiple of ``tile_images``."""
     task_vectors: int
     """Vectors of filters of a task."""
     planes: int
-    """Planes of windows at a time; more than one only if they are whole."""
+    """Planes of windows per block; more than one only if all their rows are in it."""
     lines: int
-    """Rows of windows of a plane at a time."""
+    """Rows of windows of a plane per block."""
     parts: int
-    """Pieces of all of these."""
+    """Parts of K: tasks that compute partial sums of the same elements."""
     copied_rows: int
-    """Rows of a plane of the image that are copied for these rows."""
+    """Rows of an image plane that are copied for a block."""
     shares_copy: bool
-    """Whether the positions of a plane share that copy; else there is one for each row of them."""
+    """Whether output rows of a plane share one copy of the image; else each makes its own."""
     width: int
-    """Elements of a copied row of an image."""
+    """Elements of a copied image row."""
 
     def window_blocks(self, c: WeightGrad) -> tuple[int, int, int]:
-        """What is held one after the other, by planes, rows and their pieces."""
+        """Blocks of windows, by planes, rows and segments."""
         return -(-c.planes // self.planes), -(-c.windows[-2] // self.lines), c.segments
 
     def image_tasks(self, c: WeightGrad) -> int:
-        """Pieces of all images."""
+        """Tasks along the images."""
         return -(-c.images // self.task_images)
 
     def filter_tasks(self, c: WeightGrad) -> int:
-        """Pieces of the filters of a group."""
+        """Tasks along the filters of a group."""
         return -(-c.group_filters // (self.lanes * self.task_vectors))
 
     def segments(self, c: WeightGrad) -> int:
-        """Tasks of one part."""
+        """Tasks of one part of K."""
         return c.groups * self.image_tasks(c) * self.filter_tasks(c)
 
     def blocks_per_part(self, c: WeightGrad) -> int:
-        """What a part holds one after the other."""
+        """Blocks of windows of one part."""
         return -(-prod(self.window_blocks(c)) // self.parts)
 
     def sums(self, c: WeightGrad) -> int:
-        """Elements of the sums of a task: `[outer positions, task_images, slices *
-        tile_positions, filters]`."""
+        """Elements of the accumulators of a task, laid out as `[outer positions, task_images,
+        slices * tile_positions, filters]`.
+        """
         return (
             c.outer
             * self.task_images
@@ -160,9 +163,10 @@ class WeightGradBlocking:
 
 
 def weight_grad_blocking_of(c: WeightGrad, target: Target) -> WeightGradBlocking:
-    """Sizes for the caches of a CPU. The order of adding up is that of ``parts``."""
+    """Block sizes for the caches of a CPU. They determine the order of the sums."""
     lanes = target.vector_bits // (8 * c.dtype.itemsize)
     filters = -(-c.group_filters // lanes)
+    # At most 7 positions per register tile, half of its `MAX_ROWS` rows.
     slices = -(-c.positions[-1] // 7)
     length = -(-c.positions[-1] // slices)
     images_per_tile, vectors = _tile(c.images, filters, length, target)
@@ -175,6 +179,8 @@ def weight_grad_blocking_of(c: WeightGrad, target: Target) -> WeightGradBlocking
     reach = (c.length - 1) * c.window_stride[-1] + (length * slices - 1) * c.image_stride[-1] + 1
     width = -(-reach // lanes) * lanes
     copied = (lines - 1) * c.window_stride[-2] + (c.positions[-2] - 1) * c.image_stride[-2] + 1
+    # One copy for all output rows pays if it is smaller than their separate copies and fits a
+    # quarter of L2.
     shares = copied < lines * c.positions[-2]
     shares &= image_task * planes * copied * width * c.dtype.itemsize <= target.l2_bytes // 4
     copied = copied if shares else lines
@@ -193,12 +199,13 @@ def weight_grad_blocking_of(c: WeightGrad, target: Target) -> WeightGradBlocking
         shares,
         width,
     )
+    # Split K only as far as tasks are missing, with at least four blocks per part.
     parts = max(1, min(-(-MIN_TASKS // whole.segments(c)), prod(whole.window_blocks(c)) // 4))
     return replace(whole, parts=parts)
 
 
 def _tile(images: int, filters: int, length: int, target: Target) -> tuple[int, int]:
-    """Images and vectors of filters of a tile."""
+    """Images and vectors of filters of a register tile: least padding times estimated cost."""
     best: tuple[float, int, int] | None = None
     for images_per_tile, vectors in product(
         range(1, MAX_ROWS // length + 1), range(1, MAX_VECTORS + 1)

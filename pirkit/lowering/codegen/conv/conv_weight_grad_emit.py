@@ -1,4 +1,4 @@
-"""Writes the first function of a correlation (see `conv_weight_grad.py`)."""
+"""Emits the partial sums of a weight gradient (see `conv_weight_grad.py`)."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from pirkit.lowering.codegen.math.primitives import element
 from pirkit.lowering.codegen.matmul.microkernel import TileOperand, multiply_accumulate
 
 _MAX_UNROLLED = 8
-"""Vectors of a row up to which its copy is written out."""
+"""Vectors of an image row up to which its copy is unrolled."""
 
 
 @dataclass(frozen=True, slots=True)
 class _WindowBlock:
-    """Some rows of windows of some planes, from the first ones on: where they are, how many."""
+    """A block of windows: first plane, row and window, and the extents."""
 
     plane: Value
     row: Value
@@ -36,7 +36,7 @@ class _WindowBlock:
 
 @dataclass(frozen=True, slots=True)
 class _ImageBlock:
-    """The images of a task, and what to ask memory for meanwhile (see `_prefetch_addresses`)."""
+    """The images of a task, and the addresses from which tiles prefetch."""
 
     first: Value
     count: Value
@@ -44,10 +44,10 @@ class _ImageBlock:
 
 
 class WeightGradEmitter:
-    """Emits the sums of the parts.
+    """Emits the partial sums of all tasks.
 
-    Operands are images, filters, the distances in bytes of images, their channels, filters, their
-    channels, and where the sums of all tasks go. Distances that are ``known`` are no operand.
+    Operands are images, filters, a table of four strides in bytes (`BatchStrides`), and the partial
+    sums of all tasks. There is no table if the strides are ``known``.
     """
 
     def __init__(
@@ -57,18 +57,19 @@ class WeightGradEmitter:
         self.size = c.dtype.itemsize
         self.vector = Type(element(c.dtype), cut.lanes)
         self.vector_bytes = cut.lanes * self.size
-        # an odd number of lines, which spreads images over the sets of the cache
+        # An odd number of cache lines, so that images map to different cache sets.
         lines = -(-(cut.planes * cut.copied_rows * cut.width * self.size) // LINE)
         self.image_bytes = (lines | 1) * LINE
         self.panel_bytes = cut.planes * cut.lines * c.length * self.vector_bytes
         self.panels = cut.task_images * self.image_bytes + 2 * LINE
-        # a turned square reaches beyond the last panel
+        # A VxV transpose stores whole squares, which reach beyond the last panel.
         self.scratch = (
             self.panels + (cut.task_vectors + 1) * self.panel_bytes + cut.lanes * self.vector_bytes
         )
         self.scratch = -(-self.scratch // LINE) * LINE
 
     def emit(self) -> None:
+        """The loop over tasks (part, group, images, filters), in each over blocks of windows."""
         b, c, cut = self.b, self.c, self.cut
         image, filters, *table, sums = (argument(b, k) for k in range(3 + (not self.known)))
         self.batch_strides = (
@@ -83,6 +84,7 @@ class WeightGradEmitter:
                 b, number, [cut.parts, c.groups, cut.image_tasks(c), cut.filter_tasks(c)]
             )
             dest = b.at(sums, b.times(number, region))
+            # The microkernel adds to the partial sums in memory, block after block of windows.
             self._clear(dest, region)
             first = b.times(image_task, cut.task_images)
             images = b.at(image, self._mul(first, self.batch_strides[0]))
@@ -112,6 +114,7 @@ class WeightGradEmitter:
         b.block_loop(task)
 
     def _window_block(self, block: Value) -> _WindowBlock:
+        """The block of windows with a linear index."""
         b, c, cut = self.b, self.c, self.cut
         plane, row, segment = split_index(b, block, cut.window_blocks(c))
         plane, row = b.times(plane, cut.planes), b.times(row, cut.lines)
@@ -123,6 +126,7 @@ class WeightGradEmitter:
         )
 
     def _mul(self, index: Value, distance: Value) -> Value:
+        """``index * distance``, by a constant if strides are known."""
         if index.text == "0":
             return index
         if self.known:
@@ -130,12 +134,15 @@ class WeightGradEmitter:
         return self.b.emit(I64, f"mul {index}, {distance.text}")
 
     def _clamped(self, block_total: int, total: int, first: Value) -> Value:
+        """The size of a block that begins at ``first``."""
         if total % block_total == 0:
             return Value(str(block_total), I64)
         left = self.b.emit(I64, f"sub i64 {total}, {first.text}")
         return self.b.binary("smin", left, Value(str(block_total), I64))
 
     def _clear(self, address: Value, count: int) -> None:
+        """Store zeros."""
+
         def clear(k: Value, _: list[Value]) -> Sequence[Value]:
             place = self.b.at(address, k)
             self.b.emit_void(f"store {self.vector} zeroinitializer, {place}, align {self.size}")
@@ -144,13 +151,14 @@ class WeightGradEmitter:
         self.b.loop(0, count, self.vector_bytes, [], clear)
 
     def _panel(self, vector: Value) -> Value:
+        """The address of the panel of a vector of filters."""
         base = self.b.at(Value("%scratch", PTR), self.panels)
         return self.b.at(base, self.b.times(vector, self.panel_bytes))
 
     def _transpose_windows(
         self, filters: Value, group: Value, lane: Value, window_block: _WindowBlock
     ) -> None:
-        """The windows of some filters side by side: `[vectors, planes, windows, lanes]`."""
+        """Pack the windows of some filters: `[vectors, planes, windows, lanes]`."""
         b, c, cut = self.b, self.c, self.cut
         row = c.windows[-1] * self.size
 
@@ -158,6 +166,7 @@ class WeightGradEmitter:
             starts: list[Value] = []
             for k in range(cut.lanes):
                 at = b.plus(b.plus(lane, b.times(v, cut.lanes)), k)
+                # Lanes beyond the last filter load it again; their sums are not stored.
                 at = b.binary("smin", at, Value(str(c.group_filters - 1), I64))
                 at = b.plus(b.times(group, c.group_filters), at)
                 starts.append(b.at(filters, self._mul(at, self.batch_strides[2])))
@@ -171,7 +180,7 @@ class WeightGradEmitter:
                 moved = b.plus(moved, b.times(window_block.row, row))
                 moved = b.plus(moved, b.times(window_block.window, self.size))
                 dest = b.at(self._panel(v), b.times(p, cut.lines * c.length * self.vector_bytes))
-                # rows follow each other without a gap, unless they are cut
+                # Unsegmented rows are contiguous: one loop covers all of them.
                 count = (
                     b.times(window_block.rows, c.length)
                     if c.segments == 1
@@ -202,7 +211,7 @@ class WeightGradEmitter:
     def _outer(
         self, images: _ImageBlock, window_block: _WindowBlock, dest: Value, at: list[Value]
     ) -> None:
-        """The loops over the positions along all axes but the last one."""
+        """The loops over the output positions along all axes but the last one."""
         b, c, cut = self.b, self.c, self.cut
         is_last = len(at) == len(c.positions) - 2
         bytes_ = prod(c.positions[len(at) + 1 : -1]) * cut.sums(c) // c.outer * self.size
@@ -226,7 +235,7 @@ class WeightGradEmitter:
     def _copy(
         self, images: _ImageBlock, window_block: _WindowBlock, at: list[Value], moved: Value
     ) -> None:
-        """What positions ``at`` meet, those of rows from ``moved`` on: `[images, planes, rows]`."""
+        """Copy what these positions read of the images, with padding: `[images, planes, rows]`."""
         b, c, cut = self.b, self.c, self.cut
         step = 1 if cut.shares_copy else c.window_stride[-2]
         rows = window_block.rows
@@ -264,7 +273,7 @@ class WeightGradEmitter:
         b.loop(0, images.count, 1, [], image)
 
     def _plane(self, base: Value, number: Value, at: list[Value]) -> tuple[Value, Value]:
-        """Where a plane of the image begins that positions meet, and whether there is one."""
+        """The address of the image plane that a plane of windows reads, and whether it exists."""
         b, c = self.b, self.c
         channel, *window = split_index(b, number, [c.depth, *c.windows[:-2]])
         source = b.at(base, self._mul(channel, self.batch_strides[1]))
@@ -280,7 +289,7 @@ class WeightGradEmitter:
     def _row(
         self, plane: Value, inside: Value, dest: Value, rows: tuple[Value, Value], window: Value
     ) -> None:  # fmt: skip
-        """Copy one of the ``rows`` of a plane to another one; what is outside is zeros."""
+        """Copy row ``rows[0]`` of the image plane to row ``rows[1]``; zeros outside."""
         b, c, cut = self.b, self.c, self.cut
         source = b.at(plane, b.times(rows[0], c.lengths[-1] * self.size))
         holds = b.compare("ult", rows[0], c.lengths[-2])
@@ -304,7 +313,7 @@ class WeightGradEmitter:
             part(Value(str(x), I64), [])
 
     def _bounded(self, first: Value) -> Value:
-        """The lanes that lie within a row of the image."""
+        """The lanes inside an image row."""
         b = self.b
         index = Type("i32" if self.size == 4 else "i64", self.cut.lanes)
         start = first if index.elem == "i64" else b.cast("trunc", first, "i32")
@@ -314,7 +323,7 @@ class WeightGradEmitter:
     def _prefetch_addresses(
         self, images: Value, filters: Value, window_block: _WindowBlock
     ) -> tuple[Value, Value]:
-        """Where what will be held next lies of the first image and of the first filter."""
+        """The addresses of the next block of windows, in the first image and the first filter."""
         b, c, cut = self.b, self.c, self.cut
         is_whole = cut.lines == c.windows[-2]
         plane = b.plus(window_block.plane, cut.planes * is_whole)
@@ -329,7 +338,7 @@ class WeightGradEmitter:
         return b.at(image, b.times(image_row, c.lengths[-1] * self.size)), b.at(filter_, window)
 
     def _prefetch(self, prefetch_addresses: tuple[Value, Value], tile: Value) -> None:
-        """Ask memory for what falls to a tile of what is held next. Nothing has to be there."""
+        """Prefetch a tile's share of the next block; the addresses may be invalid."""
         b, c, cut = self.b, self.c, self.cut
         tiles = cut.task_images // cut.tile_images * c.positions[-2]
         starts: list[Value] = []
@@ -356,6 +365,7 @@ class WeightGradEmitter:
     def _tiles(
         self, images: _ImageBlock, window_block: _WindowBlock, dest: Value, start: Value, t: Value
     ) -> None:  # fmt: skip
+        """All register tiles of one output row: images, slices, vectors of filters."""
         b, c, cut = self.b, self.c, self.cut
         broad_bytes = cut.task_vectors * self.vector_bytes
         image_sums = cut.slices * cut.tile_positions * broad_bytes
@@ -398,6 +408,7 @@ class WeightGradEmitter:
 
         def down(v: Value, vectors: int) -> None:
             def stack(i: Value, _: list[Value]) -> Sequence[Value]:
+                # Only whole tiles prefetch, so that each line is prefetched once per row.
                 if vectors == cut.vectors:
                     self._prefetch(
                         images.prefetch_addresses,

@@ -1,4 +1,4 @@
-"""Convolutions as loop nests."""
+"""Direct convolution as a loop nest, for groups too narrow for a blocked kernel."""
 
 from __future__ import annotations
 
@@ -15,12 +15,11 @@ from pirkit.runtime.dtype import DType
 
 @dataclass(frozen=True, slots=True)
 class Convolution:
-    """Sizes of a convolution of ``n`` images with ``group_filters`` filters for each of ``groups``.
+    """Sizes of a convolution of ``n`` images with ``group_filters`` filters in each of ``groups``.
 
-    Filters and groups have ``depth`` channels. What follows is by spatial axis; ``before`` is the
-    padding in front. With ``is_transposed`` filters lie as ``[groups, depth, group_filters,
-    *sizes]`` and are read
-    from their last element to the first: then it is a transposed convolution.
+    Each filter has ``depth`` channels. Tuples are by spatial axis; ``before`` is the padding in
+    front. With ``is_transposed`` the filter has the shape ``[groups, depth, group_filters,
+    *sizes]`` and is read backwards, which makes it a transposed convolution.
     """
 
     n: int
@@ -37,7 +36,7 @@ class Convolution:
 
 
 def convolution(c: Convolution) -> Kernel:
-    """The nest of a convolution with strides of 1: operands are images, filters, result."""
+    """The nest of a convolution with strides of 1; operands are images, filters, result."""
     size = c.dtype.itemsize
     rows, taps, places = _dense(c.lengths), _dense(c.sizes), _dense(c.positions)
     area, many, room = prod(c.lengths), prod(c.sizes), prod(c.positions)
@@ -45,6 +44,7 @@ def convolution(c: Convolution) -> Kernel:
     channels, filters = c.groups * c.depth, c.groups * c.group_filters
 
     def operand(outer: Sequence[int], inner: Sequence[int], count: int, first: int = 0) -> Operand:
+        """An operand from strides and sizes in elements."""
         outer_strides, inner_strides = (
             tuple([s * size for s in strides]) for strides in (outer, inner)
         )
@@ -57,7 +57,9 @@ def convolution(c: Convolution) -> Kernel:
     to_filter, to_channel = (
         (many, c.group_filters * many) if c.is_transposed else (c.depth * many, many)
     )
+    # Strides by outer axis: image, group, filter, output position.
     weights = (0, group, to_filter, *zero)
+    # A transposed convolution reads the filter backwards: from its last tap, with negative strides.
     last = many - 1 if c.is_transposed else 0
     taps = tuple([-t for t in taps]) if c.is_transposed else taps
     result = (filters * room, c.group_filters * room, room, *places)
@@ -76,7 +78,7 @@ def convolution(c: Convolution) -> Kernel:
 
 
 def _is_inside(c: Convolution, builder: StatementBuilder) -> str | None:
-    """Whether a place of the padded image is one of the image; None where all are."""
+    """The predicate that a padded position is inside the image; None if all are."""
     holds: str | None = None
     for axis, (length, extent, positions, d, before) in enumerate(
         zip(c.lengths, c.sizes, c.positions, c.dilations, c.before, strict=True)
@@ -89,6 +91,7 @@ def _is_inside(c: Convolution, builder: StatementBuilder) -> str | None:
         if before:
             bound = builder.constant(before, dt.int32)
             holds = builder.both(holds, builder.compute("greater_equal", [place, bound], dt.bool_))
+        # Compare only with bounds that some position crosses.
         if positions - 1 + d * (extent - 1) - before >= length:
             bound = builder.constant(before + length, dt.int32)
             holds = builder.both(holds, builder.compute("less_than", [place, bound], dt.bool_))

@@ -1,4 +1,4 @@
-"""Lays filters out as the tiles of a convolution read them: `[groups, tiles, terms, rows]`."""
+"""Packs filters as the tiles of a convolution read them: `[groups, tiles, terms, rows]`."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from pirkit.lowering.codegen.math.primitives import element
 
 
 def tiles_of(c: ConvProblem, cut: ConvBlocking) -> int:
-    """Tiles along the filters of a group."""
+    """Register tiles along the filters of a group."""
     return -(-c.group_filters // cut.rows)
 
 
 def packed_bytes(c: ConvProblem, cut: ConvBlocking) -> int:
-    """Bytes of the filter as tiles read it."""
+    """Bytes of the packed filter."""
     return c.groups * tiles_of(c, cut) * cut.rows * c.depth * c.terms * c.dtype.itemsize
 
 
 def packing_tasks(c: ConvProblem, cut: ConvBlocking) -> int:
-    """Tasks of the laying out."""
+    """Tasks of packing."""
     return c.groups * tiles_of(c, cut)
 
 
 def emit_packing(b: Builder, c: ConvProblem, cut: ConvBlocking) -> None:
-    """Operands are the filter and where it is laid out; a block is a tile of filters."""
+    """Operands are the filter and its packed copy; a block of the function is a tile of filters."""
     size, scalar = c.dtype.itemsize, Type(element(c.dtype))
     many = prod(c.sizes)
     strides = [prod(c.sizes[k + 1 :]) * size for k in range(len(c.sizes))]
@@ -37,6 +37,7 @@ def emit_packing(b: Builder, c: ConvProblem, cut: ConvBlocking) -> None:
     source, dest = argument(b, 0), argument(b, 1)
     tiles = tiles_of(c, cut)
     all_taps = [t.count == k for t, k in zip(c.taps, c.sizes, strict=True)]
+    # From such an axis on the taps are contiguous in the filter: one loop copies them.
     all_taps_inside = [all(all_taps[axis:]) for axis in range(len(all_taps))]
     group_bytes = c.group_filters * c.depth * many * size
 
@@ -47,6 +48,7 @@ def emit_packing(b: Builder, c: ConvProblem, cut: ConvBlocking) -> None:
         goal_base = b.at(dest, b.times(number, cut.rows * c.depth * c.terms * size))
         starts: list[Value] = []
         for row in range(cut.rows):
+            # Rows beyond the last filter repeat it; their sums are not stored.
             at = b.binary("smin", b.plus(first, row), Value(str(c.group_filters - 1), I64))
             starts.append(b.at(base, b.times(at, filters * size)))
 
@@ -61,7 +63,7 @@ def emit_packing(b: Builder, c: ConvProblem, cut: ConvBlocking) -> None:
             return []
 
         def copy_contiguous(offset: Value, term: Value, count: int) -> None:
-            """Terms that follow each other in the filter, too."""
+            """Copy terms that are contiguous in the filter and in its packed copy."""
 
             def one(k: Value, _: list[Value]) -> Sequence[Value]:
                 copy(b.plus(offset, b.times(k, size)), b.plus(term, k))

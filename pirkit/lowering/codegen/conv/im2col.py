@@ -1,7 +1,8 @@
-"""Copies what filters meet at some positions side by side: a row of the panel for each term.
+"""Explicit im2col: a panel with one row per term (channel and tap), its columns are output
+positions.
 
-Lines of positions follow each other without a gap. Vectors are written whole: what the last one of
-a line writes too much is overwritten by the next line.
+Lines of positions are packed without a gap. Stores are whole vectors: what the last one of a line
+stores beyond its end, the next line overwrites.
 """
 
 from __future__ import annotations
@@ -17,17 +18,17 @@ from pirkit.lowering.codegen.math.primitives import element
 from pirkit.lowering.codegen.matmul.microkernel import TileOperand
 
 _MAX_UNROLLED = 28
-"""Vectors up to which copies are written out."""
+"""Vectors up to which copies are unrolled."""
 
 Body = Callable[[Value, list[Value]], Sequence[Value]]
 
 
 @dataclass(frozen=True, slots=True)
 class PanelLines:
-    """Where the lines of a panel are, in tables of i64 with an entry for each.
+    """The lines of a panel, in scratch tables of i64 with one entry per line.
 
-    ``image`` and ``result`` are offsets in bytes; ``starts`` are by axis positions in the image,
-    but for the last one: there, the number of the line's first position.
+    ``image`` and ``result`` are offsets in bytes; ``starts`` are the image positions along each
+    axis but the last, where it is the number of the line's first output position.
     """
 
     image: Value
@@ -37,11 +38,12 @@ class PanelLines:
 
     @staticmethod
     def entry(b: Builder, table: Value, line: Value) -> Value:
+        """The entry of a line, an i64."""
         return b.emit(I64, f"load i64, {b.at(table, b.times(line, 8))}, align 8")
 
 
 class Im2colPanel:
-    """Fills the panel of a task for some channels."""
+    """Fills the panel of a task for a block of channels."""
 
     def __init__(
         self, b: Builder, c: ConvProblem, cut: ConvBlocking, panel: Value, zeros: Value
@@ -54,7 +56,7 @@ class Im2colPanel:
         self.row = row_bytes(c, cut)
 
     def fill(self, image: Value, channels: Value, lines: PanelLines) -> None:
-        """Rows for ``channels`` from the address ``image`` on."""
+        """Fill the rows of ``channels`` channels of the image at an address."""
         b, c = self.b, self.c
 
         def channel(d: Value, _: list[Value]) -> Sequence[Value]:
@@ -65,7 +67,7 @@ class Im2colPanel:
         b.loop(0, channels, 1, [], channel)
 
     def _taps(self, base: Value, term: Value, offsets: list[Value], lines: PanelLines) -> None:
-        """The loops over the elements of the filter along all axes but the last one."""
+        """The loops over the taps along all axes but the last one."""
         b, axis = self.b, len(offsets)
         if axis == len(self.c.taps) - 1:
             self._lines(base, term, offsets, lines)
@@ -82,7 +84,7 @@ class Im2colPanel:
         b.loop(0, taps.count, 1, [], tap)
 
     def _lines(self, base: Value, term: Value, offsets: list[Value], lines: PanelLines) -> None:
-        """Every line of the panel, for all elements of the filter along the last axis."""
+        """Every line of the panel, for all taps along the last axis."""
         b, cut, taps, size = self.b, self.cut, self.c.taps[-1], self.size
         count = -(-cut.width // cut.lanes)
 
@@ -96,6 +98,7 @@ class Im2colPanel:
                 holds = b.compare("ult", at, self.c.lengths[axis])
                 inside = holds if inside is None else b.op("and", inside, holds)
             if inside is not None:
+                # A line outside the image reads from a line of zeros: its copy needs no branch.
                 source = b.select(inside, source, self.zeros)
             start = Value("0", I64)
             if cut.line_parts > 1:
@@ -123,8 +126,10 @@ class Im2colPanel:
         b.loop(0, lines.count, 1, [], line)
 
     def _each(self, count: int, step: int, body: Body, each: int = 1) -> None:
-        """``body`` of ``group_filters`` vectors for multiples of ``step``, in a loop or written
-        out."""
+        """Emit ``body`` for ``count`` multiples of ``step``; unrolled if that is short.
+
+        ``each`` is the number of vectors in a body.
+        """
         if count * each > _MAX_UNROLLED:
             self.b.loop(0, count * step, step, [], body)
             return
@@ -132,19 +137,19 @@ class Im2colPanel:
             body(Value(str(k * step), I64), [])
 
     def tile_operand(self, column: Value, vectors: Sequence[int]) -> TileOperand:
-        """What a tile reads of the panel from a vector on, with a step for each loop."""
+        """The operand of a register tile that begins at a column."""
         return TileOperand(self.b.at(self.panel, column), vectors, [self.row])
 
     def counts(self, channels: Value) -> list[Value]:
-        """How many steps the loops of a tile have."""
+        """The extents of the loops of a tile."""
         return [self.b.times(channels, self.c.terms)]
 
     def factor_steps(self, term: int) -> list[int]:
-        """How far these loops move on in the filter, whose terms have ``term`` bytes."""
+        """The strides of these loops in the packed filter, whose terms have ``term`` bytes."""
         return [term]
 
     def _leaves(self, axis: int) -> bool:
-        """Whether there are positions whose taps are not all in the image."""
+        """Whether taps read outside of the image at some positions."""
         low, high = reach(self.c.taps[axis])
         return (
             low < 0
@@ -153,7 +158,7 @@ class Im2colPanel:
         )
 
     def _read_mask(self, position: Value) -> list[Value | None]:
-        """Which elements a read may touch that begins at a position, for each vector it reads."""
+        """The lanes inside the image for each vector of a load from a position on."""
         b, lanes, move, length = self.b, self.cut.lanes, self.c.image_stride[-1], self.c.lengths[-1]
         index = Type("i32" if self.size == 4 else "i64", lanes)
         if move > 2:
@@ -161,7 +166,7 @@ class Im2colPanel:
         return [self._bounded(b.plus(position, k * lanes), index, 1, length) for k in range(move)]
 
     def _bounded(self, position: Value, index: Type, move: int, length: int) -> Value | None:
-        """Lanes in the image; None for all. Where the position is known, so are they."""
+        """The lanes inside the image, None for all; a constant if the position is one."""
         b, lanes = self.b, index.lanes
         if position.text.lstrip("-").isdigit():
             on = [0 <= int(position.text) + k * move < length for k in range(lanes)]
@@ -173,6 +178,7 @@ class Im2colPanel:
         return b.compare("ult", places, length)
 
     def _read(self, source: Value, masks: list[Value | None]) -> Value:
+        """Load every ``image_stride``-th element."""
         b, vector, size, move, lanes = (
             self.b,
             self.vector,
@@ -180,6 +186,7 @@ class Im2colPanel:
             self.c.image_stride[-1],
             self.cut.lanes,
         )
+        # Strides 1 and 2 load whole vectors (and deinterleave them); larger ones gather.
         if move > 2:
             (mask,) = masks
             assert mask is not None
@@ -201,20 +208,20 @@ class Im2colPanel:
 
 
 def row_bytes(c: ConvProblem, cut: ConvBlocking) -> int:
-    """Bytes of a row of the panel, with what its last line is written too much.
+    """Bytes of a panel row, with room for what its last line stores beyond its end.
 
-    They are an odd number of vectors, which spreads rows over the cache.
+    An odd number of vectors, so that rows map to different cache sets.
     """
     return ((cut.panel + 1) | 1) * cut.lanes * c.dtype.itemsize
 
 
 def _padding_before(c: ConvProblem) -> int:
-    """Elements in front of where a line begins that the filter meets."""
+    """Elements before the begin of a line that taps read."""
     return max(-reach(c.taps[-1])[0], 0)
 
 
 def zero_bytes(c: ConvProblem, cut: ConvBlocking) -> int:
-    """Bytes of zeros that stand for a line outside of the image."""
+    """Bytes of the zeros that stand for a line outside of the image."""
     furthest = max(reach(c.taps[-1])[1], 0)
     width = -(-max(cut.width, cut.pitch) // cut.lanes) * cut.lanes * c.image_stride[-1]
     return (_padding_before(c) + furthest + width + cut.lanes) * c.dtype.itemsize

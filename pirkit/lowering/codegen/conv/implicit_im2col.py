@@ -1,8 +1,8 @@
-"""Panels of rows: where nothing is skipped, elements of a filter meet one copy of the image, moved.
+"""Implicit im2col: taps read one padded copy of the image rows at different offsets.
 
-A panel holds rows of the image with their padding, `[channels, planes, rows, pitch]`. Positions
-are counted in rows of ``pitch`` elements, a few more than there are: an element of the filter then
-meets a run of the panel that begins somewhere else, and nothing is copied for each of them.
+For strides of 1 the panel holds rows of the image with their padding: `[channels, planes, rows,
+pitch]`. Output positions are counted in rows of ``pitch`` elements, a few more than exist; a tap
+then reads a run of the panel that begins at its offset, and nothing is copied per tap.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pirkit.lowering.codegen.matmul.microkernel import TileOperand
 
 
 class ImplicitIm2colPanel(Im2colPanel):
-    """Fills the panel of a task for some channels, whose lines are rows of one image."""
+    """Fills the panel of a task, whose lines are rows of one image."""
 
     def __init__(
         self, b: Builder, c: ConvProblem, cut: ConvBlocking, panel: Value, zeros: Value
@@ -30,7 +30,7 @@ class ImplicitIm2colPanel(Im2colPanel):
         self.plane = (cut.lines + self.more) * self.row
 
     def fill(self, image: Value, channels: Value, lines: PanelLines) -> None:
-        """Rows for ``channels`` from the address ``image`` on."""
+        """Fill the rows of ``channels`` channels of the image at an address."""
         b, c = self.b, self.c
         first = Value("0", I64)
         source = b.at(image, lines.entry(b, lines.image, first))
@@ -49,7 +49,7 @@ class ImplicitIm2colPanel(Im2colPanel):
         self, base: Value, dest: Value, inside: Value | None, starts: list[Value], axis: int,
         rows: Value,
     ) -> None:  # fmt: skip
-        """The loops over the elements of the filter along all axes but the last two."""
+        """The loops over the taps along all axes but the last two."""
         b, taps = self.b, self.c.taps[axis]
         if axis == len(self.c.taps) - 2:
             self._rows(base, dest, inside, starts[axis], rows)
@@ -70,6 +70,7 @@ class ImplicitIm2colPanel(Im2colPanel):
     def _rows(
         self, base: Value, dest: Value, inside: Value | None, start: Value, rows: Value
     ) -> None:  # fmt: skip
+        """Copy the rows that taps along the last two axes read, zeros outside of the image."""
         b, c, lanes, size = self.b, self.c, self.cut.lanes, self.size
         low, remaining = self.lowest[-2:]
         width = c.positions[-1] + reach(c.taps[-1])[1] - remaining
@@ -94,7 +95,7 @@ class ImplicitIm2colPanel(Im2colPanel):
         b.loop(0, rows, 1, [], row)
 
     def tile_operand(self, column: Value, vectors: Sequence[int]) -> TileOperand:
-        """What a tile reads of the panel from a vector on, with a step for each loop."""
+        """The operand of a register tile that begins at a column."""
         *planes, down, along = self.c.taps
         strides = [
             prod([t.count for t in planes[k + 1 :]]) * self.plane for k in range(len(planes))
@@ -106,17 +107,17 @@ class ImplicitIm2colPanel(Im2colPanel):
         return TileOperand(at, vectors, [channel_bytes(self.c, self.cut), *steps])
 
     def counts(self, channels: Value) -> list[Value]:
-        """How many steps the loops of a tile have."""
+        """The extents of the loops of a tile: channels, then taps by axis."""
         return [channels, *(Value(str(t.count), I64) for t in self.c.taps)]
 
     def factor_steps(self, term: int) -> list[int]:
-        """How far these loops move on in the filter, whose terms have ``term`` bytes."""
+        """The strides of these loops in the packed filter, whose terms have ``term`` bytes."""
         counts = [t.count for t in self.c.taps]
         return [prod(counts[k:]) * term for k in range(len(counts) + 1)]
 
 
 def channel_bytes(c: ConvProblem, cut: ConvBlocking) -> int:
-    """Bytes of a channel in a panel of rows."""
+    """Bytes of a channel in the panel."""
     low, high = reach(c.taps[-2])
     planes = prod([t.count for t in c.taps[:-2]])
     return planes * (cut.lines + high - low) * cut.pitch * c.dtype.itemsize

@@ -1,5 +1,4 @@
-"""Writes the second function of a correlation (see `conv_weight_grad.py`): sums of parts are
-added."""
+"""Emits the reduction of split-K partial sums of a weight gradient, in the order of the parts."""
 
 from __future__ import annotations
 
@@ -13,7 +12,11 @@ from pirkit.lowering.codegen.math.primitives import element
 
 
 def emit_split_k_reduce(b: Builder, c: WeightGrad, cut: WeightGradBlocking) -> None:
-    """Operands are the sums of all tasks, and the result. A block is an image for some filters."""
+    """Operands are the partial sums of all tasks, and the result.
+
+    A block of the function is one image for the filters of a task. Filters are lanes in the partial
+    sums and an outer axis of the result, so stores are strided.
+    """
     size = c.dtype.itemsize
     vector = Type(element(c.dtype), cut.lanes)
     sums, result = argument(b, 0), argument(b, 1)
@@ -41,6 +44,7 @@ def emit_split_k_reduce(b: Builder, c: WeightGrad, cut: WeightGradBlocking) -> N
 
         def vectors(v: Value, _: list[Value]) -> Sequence[Value]:
             lane = b.times(v, cut.lanes)
+            # Lanes beyond the last filter of the group are padding.
             left = b.emit(I64, f"sub i64 {c.group_filters}, {b.plus(first, lane).text}")
             mask = tail_mask(b, cut.lanes, b.binary("smax", left, Value("0", I64)))
             filter_dest = b.at(goals, b.times(lane, places * size))
@@ -52,6 +56,7 @@ def emit_split_k_reduce(b: Builder, c: WeightGrad, cut: WeightGradBlocking) -> N
                     total = b.emit(vector, f"load {vector}, {here}, align {size}")
 
                     def add(part: Value, carried: list[Value]) -> Sequence[Value]:
+                        # Partial sums of consecutive parts are `segments` tasks apart.
                         address = b.at(here, b.times(part, cut.segments(c) * region))
                         other = b.emit(vector, f"load {vector}, {address}, align {size}")
                         return [b.add(carried[0], other)]

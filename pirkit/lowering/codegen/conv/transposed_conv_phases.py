@@ -1,7 +1,7 @@
-"""Convolutions as blocks compute them; a transposed one with strides is one for each phase.
+"""Convolutions as problems of the blocked kernel; a strided transposed one is split into phases.
 
-Elements of a transposed convolution whose positions have the same remainder by the strides meet
-the same elements of the filter, one by one: together they are a convolution without strides.
+All output positions of a transposed convolution with the same remainder by the strides (a phase)
+read the same taps: each phase is an ordinary convolution with stride 1.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pirkit.runtime.dtype import DType
 
 @dataclass(frozen=True, slots=True)
 class ConvSizes:
-    """A convolution of ``n`` images; by spatial axis from ``lengths`` on."""
+    """Sizes of a convolution of ``n`` images; tuples by spatial axis. ``before`` is the padding."""
 
     n: int
     groups: int
@@ -33,7 +33,7 @@ class ConvSizes:
 
 
 def conv_phases(s: ConvSizes) -> tuple[ConvProblem, ...]:
-    """A convolution: one part."""
+    """A convolution, which has one phase."""
     rank = len(s.sizes)
     taps = tuple(
         [Taps(k, 0, 1, -p, d) for k, p, d in zip(s.sizes, s.before, s.dilations, strict=True)]
@@ -59,11 +59,12 @@ def conv_phases(s: ConvSizes) -> tuple[ConvProblem, ...]:
 
 
 def transposed_conv_phases(s: ConvSizes) -> tuple[ConvProblem, ...]:
-    """A transposed convolution, whose result has ``positions``: its phases."""
+    """The phases of a transposed convolution whose result has the extents ``positions``."""
     return tuple(_phases(s))
 
 
 def _phases(s: ConvSizes) -> Iterator[ConvProblem]:
+    """One problem per residue of the output position by the strides; empty ones are left out."""
     ones = (1,) * len(s.sizes)
     for begin in product(*map(range, s.strides)):
         positions = tuple(
@@ -91,7 +92,9 @@ def _phases(s: ConvSizes) -> Iterator[ConvProblem]:
 
 
 def _phase_taps(size: int, stride: int, dilation: int, before: int, begin: int) -> Taps:
-    """The elements of a filter whose images fall on positions ``result_start + stride * q``."""
+    """The taps that the output positions ``begin + stride * q`` read."""
+    # Tap k adds to output p if `p + before - k * dilation` is divisible by the stride; such k are
+    # `step` apart.
     step = stride // gcd(stride, dilation)
     for first in range(min(step, size)):
         offset, rest = divmod(begin + before - first * dilation, stride)

@@ -1,8 +1,8 @@
-"""Native functions that are compiled when the first of them is needed, all at once.
+"""Lazy native functions: the first use of one compiles all that are pending, in one batch.
 
-While a program is bound its kernels become known one after the other, and none of them is called.
-So nothing is compiled until somebody asks where a function is; by then all are known. Those that
-nobody holds any more are not compiled.
+While a program is bound, its kernels become known one after the other and none of them is called.
+Compilation therefore waits until some function's address is needed, and then runs in parallel.
+Pending functions are weakly referenced: those that nobody uses any more are not compiled.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _PROGRESS_AFTER_S: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A function that LLVM has not seen: the text of its module, and its code without an image."""
+    """A function before compilation: the text of its module, and its `Code` without an image."""
 
     text: str
     code: Code
@@ -39,7 +39,7 @@ class Draft:
 
 
 class LazyFunction(NativeFunction):
-    """A function that is compiled when it is needed, with all others that wait."""
+    """A function that is compiled at its first use, together with all pending ones."""
 
     def __init__(self, key: str, write: Callable[[], Draft]) -> None:
         super().__init__()
@@ -48,7 +48,7 @@ class LazyFunction(NativeFunction):
 
     @property
     def code(self) -> Code:
-        """Its code. Raises InternalError if LLVM refuses it."""
+        """The compiled code. Raises InternalError if LLVM rejects it."""
         if self.made is None:
             compile_pending()
         assert self.made is not None
@@ -58,6 +58,7 @@ class LazyFunction(NativeFunction):
 
 
 _lock = threading.Lock()
+# `_lock` guards the tables for moments; `_compiling` is held while LLVM runs.
 _compiling = threading.Lock()
 _functions: dict[str, LazyFunction] = {}
 _pending: WeakValueDictionary[str, LazyFunction] = WeakValueDictionary()
@@ -76,9 +77,9 @@ def requested() -> Generator[list[LazyFunction]]:
 
 
 def function_of(key: str, write: Callable[[], Draft]) -> NativeFunction:
-    """The function of a key, made at most once by this process and this user.
+    """The function of a key, compiled at most once per process and, with a cache, per user.
 
-    ``write`` is called when the function is needed and no cache has it.
+    ``write`` generates the module when the function is needed and no cache has it.
     """
     with _lock:
         found = _functions.get(key) or _pending.get(key)
@@ -92,16 +93,18 @@ def function_of(key: str, write: Callable[[], Draft]) -> NativeFunction:
 
 
 def cached_function(key: str) -> NativeFunction | None:
-    """The function of a key if this process or this user has it already; None otherwise."""
+    """The function of a key if this process or the user's cache already has it; None otherwise."""
     with _lock:
         found = _functions.get(key)
     store = user_cache()
+    # Read the cache outside of the lock: it is file access.
     data = store.get(key) if store and found is None else None
     if data is None:
         return found
     function = LazyFunction(key, _no_draft)
     function.made = unpack(data)
     COMPILE_STATS.read += 1
+    # Another thread may have stored the same function meanwhile; the first one stays.
     with _lock:
         return _functions.setdefault(key, function)
 
@@ -111,9 +114,11 @@ def _no_draft() -> Draft:
 
 
 def compile_pending() -> None:
-    """Compile what waits, or read it from the disk."""
+    """Compile all pending functions, or load them from the user's cache."""
     with _compiling:
         with _lock:
+            # Strong references from here on, so that no function vanishes while it is compiled.
+            # Threads that waited for `_compiling` find theirs compiled and skip them.
             pending = [f for f in _pending.values() if f.made is None]
         try:
             with COMPILE_STATS.timed():
@@ -127,6 +132,10 @@ def compile_pending() -> None:
 
 
 def _make(pending: Sequence[LazyFunction]) -> None:
+    """Load functions from the user's cache and compile the others in parallel.
+
+    Errors of single functions are stored in them, so that the rest is compiled all the same.
+    """
     store = user_cache()
     missing: list[LazyFunction] = []
     for function in pending:
@@ -165,11 +174,12 @@ def _make(pending: Sequence[LazyFunction]) -> None:
 
 
 def _written_drafts(missing: Sequence[LazyFunction]) -> Iterator[tuple[LazyFunction, Draft, float]]:
-    """Functions, what they are, and the CPU time that it took to write them."""
+    """Functions, their modules, and the CPU seconds that it took to generate these."""
     for function in missing:
         start = time.thread_time()
         try:
             draft = function.write()
+        # Reported by `LazyFunction.code`, to the caller who needs this function.
         except InternalError as error:
             function.made = error
         else:
@@ -177,7 +187,7 @@ def _written_drafts(missing: Sequence[LazyFunction]) -> Iterator[tuple[LazyFunct
 
 
 def pack(code: Code) -> bytes:
-    """Code as bytes: a line of JSON, then the object."""
+    """Serialize code: a line of JSON, then the object file."""
     facts = {
         "symbol": code.symbol,
         "blocks": code.blocks,
@@ -206,7 +216,7 @@ def unpack(data: bytes) -> Code:
 
 
 def _unlock() -> None:
-    """In the child of a fork: whoever compiled is not here."""
+    """In a forked child: the threads that held the locks do not exist here."""
     global _lock, _compiling
     _lock, _compiling = threading.Lock(), threading.Lock()
 

@@ -1,4 +1,4 @@
-"""From a loop nest to a native function, by way of the caches."""
+"""From a loop nest to a native function, through the compile cache."""
 
 from __future__ import annotations
 
@@ -24,22 +24,27 @@ from pirkit.runtime.native.llvm import LLVMLITE_VERSION
 from pirkit.runtime.native.target import Target, host
 
 _BYTES_PER_NS: Final = 20
+"""Memory traffic of one thread."""
 _TRANSCENDENTAL_NS: Final = 0.4
+"""Time of an elementary function per element, with 8 lanes."""
 _PLAIN_NS: Final = 0.03
+"""Time of an arithmetic instruction per element, with 8 lanes."""
 
 
 def native_sequence(kernel: Kernel) -> NativeSequence:
-    """What runs a kernel on all threads: one function, or several for long folds.
+    """The callable that runs a kernel on all threads: one function, or several for a split
+    reduction.
 
     Raises InternalError for a kernel that is not well formed.
     """
+    # The split depends on the blocks of the unsplit schedule, never on the number of threads.
     parts = split_reductions(kernel, schedule(kernel, host()).blocks)
     steps = tuple((native_function(step.kernel), step.buffers) for step in parts.steps)
     return NativeSequence(steps, len(kernel.operands), parts.temporaries)
 
 
 def native_function(kernel: Kernel) -> NativeFunction:
-    """The function of a kernel, compiled at most once by this process and this user.
+    """The function of a kernel, compiled at most once per process and, with a cache, per user.
 
     Raises InternalError for a kernel that is not well formed.
     """
@@ -47,17 +52,17 @@ def native_function(kernel: Kernel) -> NativeFunction:
 
 
 def compile_kernel(kernel: Kernel, target: Target) -> Code:
-    """Generate and compile, without any cache."""
+    """Generate and compile a kernel without any cache."""
     return compiled(draft_of(kernel, target), target)
 
 
 def compiled(draft: Draft, target: Target) -> Code:
-    """Compile, without any cache."""
+    """Compile a draft without any cache."""
     return replace(draft.code, image=compile_ir(draft.text, target))
 
 
 def draft_of(kernel: Kernel, target: Target) -> Draft:
-    """The function of a kernel, not yet compiled."""
+    """The LLVM module of a kernel, not yet compiled."""
     generated = generate(kernel, target)
     code = Code(
         b"",
@@ -71,29 +76,29 @@ def draft_of(kernel: Kernel, target: Target) -> Draft:
 
 
 def kernel_key(kernel: Kernel, target: Target) -> str:
-    """What decides about the object code: the kernel, the CPU, and those who make the code."""
+    """The cache key: the kernel without its names, the CPU, the generator, the LLVM version."""
     return key_of(with_numbered_names(kernel), target)
 
 
 def key_of(what: object, target: Target) -> str:
-    """The key of code for ``what``, which its text tells from everything else."""
+    """The cache key of code for ``what``, whose `repr` must identify it."""
     parts = (what, target, VERSION, LLVMLITE_VERSION, _generator_hash(), toolchain_hash())
     return blake2b(repr(parts).encode(), digest_size=32).hexdigest()
 
 
 @cache
 def _generator_hash() -> str:
-    """A hash of the code generator itself: what an older one made is not used."""
+    """A hash of the sources of the code generator, so that code of an older one is not reused."""
     return SOURCES.contents(sorted(Path(__file__).parents[1].rglob("*.py")))
 
 
 def kernel_work(kernel: Kernel, plan: Schedule) -> int:
-    """A guess of the time on one thread, in ns; decides whether threads are worth waking."""
+    """The estimated time on one thread in ns; it decides whether waking threads pays."""
     return estimated_work(kernel.operands, [kernel], plan.lanes)
 
 
 def estimated_work(operands: Iterable[Operand], kernels: Iterable[Kernel], lanes: int) -> int:
-    """The same of kernels with these operands in common."""
+    """The estimated time in ns of kernels that share these operands: traffic plus arithmetic."""
     bytes_time = sum(o.size for o in operands) / _BYTES_PER_NS
     compute_time = sum(
         (_TRANSCENDENTAL_NS if is_costly(s.primitive) else _PLAIN_NS) * kernel.iterations
@@ -101,4 +106,5 @@ def estimated_work(operands: Iterable[Operand], kernels: Iterable[Kernel], lanes
         for s in kernel.statements()
         if isinstance(s, Compute)
     )
+    # The constants are for 8 lanes.
     return int(bytes_time + compute_time * 16 / max(lanes, 1) / 2)

@@ -1,4 +1,4 @@
-"""From a nest that goes through tiles to a native function, by way of the caches."""
+"""From a `TiledNest` to a native function, through the compile cache."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pirkit.runtime.native.target import Target, host
 
 
 def native_tiled_nest(tiled: TiledNest) -> NativeSequence:
-    """What runs a nest that goes through tiles."""
+    """The callable that runs a tiled nest."""
     function = function_of(
         key_of(tiled.numbered(), host()), lambda: tiled_nest_draft(tiled, host())
     )
@@ -24,7 +24,7 @@ def native_tiled_nest(tiled: TiledNest) -> NativeSequence:
 
 
 def tiled_nest_draft(tiled: TiledNest, target: Target) -> Draft:
-    """The function of such a nest, not yet compiled."""
+    """The LLVM module of a tiled nest, not yet compiled."""
     lanes, scratch = lanes_of(tiled, target), Scratch()
     b = Builder(target.x86 and target.has("avx512f"), blocks=tiled.blocks)
     TiledNestEmitter(b, tiled, lanes, scratch).emit()

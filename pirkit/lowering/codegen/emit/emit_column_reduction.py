@@ -1,4 +1,6 @@
-"""Kernels whose lanes lie along an outer axis: flat ones, and blocks of columns that are swept."""
+"""Emits the ``flat`` and ``columns`` strategies: lanes along an outer axis, a block of outer
+iterations (columns) that loops over the inner axes together.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,7 @@ from pirkit.lowering.codegen.math.primitives import Typed, element
 
 
 class ColumnEmitter:
-    """Emits the blocks of a range. The lanes' axis is the last outer one."""
+    """Emits a range of blocks. The vectorized axis is the last outer one."""
 
     def __init__(self, b: Builder, plan: Schedule, scratch: Scratch) -> None:
         self.b, self.plan, self.kernel, self.scratch = b, plan, plan.kernel, scratch
@@ -47,11 +49,13 @@ class ColumnEmitter:
         self.saved = saved_values(plan.kernel)
         self.shared = _spilled_values(plan.kernel)
         inner = math.prod(plan.kernel.inner)
+        # Register tiles shift blocks to a vector boundary, so the first one may be a vector wider.
         self.room = self.block + (self.lanes if plan.register_tiles else 0)
         for name in self.shared:
             scratch.reserve(name, self.types[name], self.room, self.lanes)
         for name in self.saved:
             scratch.reserve(name, self.types[name], inner * self.block, self.lanes)
+        # A tile of one VxV square per operand, or of all columns of the block.
         rows, self.tile = (
             (self.lanes, self.lanes) if plan.register_tiles else (TRANSPOSE_TILE, self.block)
         )
@@ -60,6 +64,7 @@ class ColumnEmitter:
             scratch.reserve(f"tile {number}", dtype, rows * self.tile, self.lanes)
 
     def emit(self) -> None:
+        """The loop over blocks; in each all phases, one after the other."""
         b, kernel = self.b, self.kernel
         pointers = [argument(b, k) for k in range(len(kernel.operands))]
         shift = columns_before_line(b, self.plan, pointers) if self.plan.register_tiles else None
@@ -89,7 +94,7 @@ class ColumnEmitter:
         b.block_loop(run)
 
     def _count(self, extent: int, first: Value) -> Value:
-        """Columns of the block that begins at one."""
+        """Columns of the block whose first column is ``first``."""
         block = Value(str(self.block), I64)
         if extent % self.block == 0:
             return block
@@ -97,7 +102,7 @@ class ColumnEmitter:
         return self.b.binary("smin", left, block)
 
     def _shifted(self, extent: int, first: Value, shift: Value) -> tuple[Value, Value]:
-        """Where a block begins and its columns, if all but the first begin further on."""
+        """First column and size of a block, if all blocks but the first begin ``shift`` later."""
         b, zero = self.b, Value("0", I64)
         begin = b.plus(first, b.select(b.compare("sgt", first, 0), shift, zero))
         end = b.plus(b.plus(first, self.block), shift)
@@ -105,7 +110,7 @@ class ColumnEmitter:
         return begin, b.binary("smax", b.emit(I64, f"sub {end}, {begin.text}"), zero)
 
     def _single_point(self, pointers: list[Value]) -> None:
-        """A kernel without axes: one point."""
+        """A kernel without axes: one scalar iteration."""
         b = self.b
         bases = [b.at(p, o.offset) for p, o in zip(pointers, self.kernel.operands, strict=True)]
         block = _Block(self, [], Value("0", I64), Value("1", I64), bases)
@@ -114,7 +119,7 @@ class ColumnEmitter:
 
 
 class _Block:
-    """Some neighbouring outer points."""
+    """Some adjacent outer iterations: the columns of one block."""
 
     def __init__(
         self, columns: ColumnEmitter, positions: list[Value], first: Value, count: Value,
@@ -126,13 +131,14 @@ class _Block:
         self.b, self.kernel, self.scratch = columns.b, columns.kernel, columns.scratch
         self.lanes, self.shift = columns.lanes, shift
         self.full = count
+        # Whether the last vector may be partial; otherwise no code for a tail is emitted.
         self.ragged = bool(self.kernel.outer) and self.kernel.outer[-1] % self.lanes != 0
         self.ragged |= shift is not None
         if self.ragged:
             self.full = self.b.emit(I64, f"and {count}, {-self.lanes}")
 
     def vectors(self, body: Callable[[Value, Value | None], None], unroll: int = 1) -> None:
-        """``body(index, mask)`` for each vector of the block."""
+        """Emit ``body(index, mask)`` for each vector of the block, ``unroll`` at a time."""
         b, lanes = self.b, self.lanes
         start: Value | int = 0
 
@@ -148,6 +154,7 @@ class _Block:
             width = lanes * unroll
             start = b.emit(I64, f"and {self.full}, {-width}")
             b.loop(0, start, width, [], several(unroll))
+            # All blocks are multiples of an unrolled step: nothing is left.
             if self.kernel.outer[-1] % width == 0 and self.columns.block % width == 0:
                 return
         b.loop(start, self.full, lanes, [], several(1))
@@ -161,7 +168,7 @@ class _Block:
             b.branch(b.compare("sgt", rest, 0), tail)
 
     def flat(self) -> None:
-        """All statements of an elementwise kernel, a vector at a time."""
+        """All statements of an elementwise kernel, vector by vector."""
 
         def body(index: Value, mask: Value | None) -> None:
             if mask is None:
@@ -171,13 +178,14 @@ class _Block:
         self.vectors(body, self.columns.plan.unroll)
 
     def _prefetch(self, index: Value) -> None:
-        """Ask for what is read some rounds later; beyond the last element that does nothing."""
+        """Prefetch what a later iteration reads; a prefetch beyond the buffer has no effect."""
         b = self.b
         for number in self.columns.plan.prefetched:
             size = self.kernel.operands[number].dtype.itemsize
             b.prefetch(b.at(b.at(self.bases[number], b.times(index, size)), PREFETCH_DISTANCE))
 
     def run_phase(self, phase: LoopPhase) -> None:
+        """One phase: initialize its accumulators, loop over the inner axes, run what follows."""
         reductions = [s for s in phase.body if isinstance(s, Reduce)]
         if reductions:
             self._start(reductions)
@@ -187,6 +195,7 @@ class _Block:
             self._after(phase)
 
     def _start(self, reductions: list[Reduce]) -> None:
+        """Store the identity of each reduction to its accumulators in scratch."""
         b = self.b
 
         def body(index: Value, _: list[Value]) -> Sequence[Value]:
@@ -200,6 +209,7 @@ class _Block:
         b.loop(0, self.columns.room, self.lanes, [], body)
 
     def _nest(self, phase: LoopPhase, reductions: list[Reduce], inner: list[Value]) -> None:
+        """Loops over the inner axes; along the last one in tiles, if operands are transposed."""
         *loops, last = self.kernel.inner
         if len(inner) < len(loops):
 
@@ -232,7 +242,7 @@ class _Block:
     def copy(
         self, number: int, inner: list[Value], index: Value, count: Value, length: Value
     ) -> None:  # fmt: skip
-        """Copy what is turned of some columns to the tile."""
+        """Copy some columns of a transposed operand to its tile in scratch."""
         b, operand, plan = self.b, self.kernel.operands[number], self.columns.plan
         source = address_at(b, self.bases[number], operand.inner, inner)
         source = b.at(source, b.times(index, operand.outer[-1]))
@@ -259,8 +269,9 @@ class _Block:
         start: Value,
         stop: Value,
     ) -> None:
-        """The body at ``start .. stop`` of the last inner axis, several rows at a time."""
+        """The body for ``start .. stop`` of the last inner axis, ``unroll`` iterations a step."""
         b = self.b
+        # Each unrolled step loads and stores the accumulators in scratch only once.
         unroll = self.columns.plan.unroll if reductions else 1
 
         def rows(count: int) -> Callable[[Value, list[Value]], Sequence[Value]]:
@@ -284,7 +295,7 @@ class _Block:
         self, phase: LoopPhase, reductions: list[Reduce], rows: list[list[Value]], origin: Value,
         index: Value, mask: Value | None,
     ) -> None:  # fmt: skip
-        """The body at some rows and a vector of columns."""
+        """The body at some inner iterations and one vector of columns."""
         b = self.b
         for inner in rows:
             self._prefetch_tile(phase, inner, index)
@@ -300,10 +311,14 @@ class _Block:
         index: Value, mask: Value | None, sums: Sequence[Value],
         known_values: Sequence[dict[str, Typed]] = (),
     ) -> list[Value]:  # fmt: skip
-        """Folds of the body so far and at some rows; ``known_values`` is what is known at each
-        row."""
+        """The accumulators ``sums`` after the body at some inner iterations (``rows``).
+
+        ``known_values`` are values per row that are in registers already. The rows are reduced as a
+        tree before they are added, which shortens the dependence chain of the accumulators.
+        """
         b = self.b
         found: dict[str, list[Value]] = {reduction.name: [] for reduction in reductions}
+        # Rows share no values but the accumulators, so their instructions may overlap.
         for k, inner in enumerate(rows):
             known = known_values[k] if known_values else {}
             vector = self.vector_at(index, mask, inner, self.lanes, origin)
@@ -325,7 +340,7 @@ class _Block:
         return totals
 
     def _prefetch_tile(self, phase: LoopPhase, inner: list[Value], index: Value) -> None:
-        """Ask for what the next tile reads beside what is turned."""
+        """Prefetch the next tile of operands that are read in place."""
         b, plan = self.b, self.columns.plan
         used = {s.operand for s in phase.body if isinstance(s, Load)}
         for number in sorted(used.intersection(plan.prefetched).difference(plan.packed)):
@@ -338,6 +353,8 @@ class _Block:
             )
 
     def _after(self, phase: LoopPhase) -> None:
+        """The statements after the loops; values that later phases read go to scratch."""
+
         def body(index: Value, mask: Value | None) -> None:
             vector = self.vector_at(index, mask, None, self.lanes)
             vector.run(phase.after)
@@ -348,7 +365,7 @@ class _Block:
         self.vectors(body)
 
     def _saved_address(self, inner: Sequence[Value], index: Value) -> Value:
-        """Where a kept value of an inner point and a column is."""
+        """The index in scratch of a saved value: inner iterations by columns of the block."""
         b, linear = self.b, Value("0", I64)
         for extent, position in zip(self.kernel.inner, inner, strict=True):
             linear = b.plus(b.times(linear, extent), position)
@@ -358,17 +375,19 @@ class _Block:
         self, index: Value, mask: Value | None, inner: list[Value] | None, lanes: int,
         origin: Value | None = None,
     ) -> VectorEmitter:  # fmt: skip
-        """A vector of columns at an inner point; without one where the sweep is over."""
+        """The emitter for a vector of columns; without ``inner`` for what follows the loops."""
         b, kernel, columns = self.b, self.kernel, self.columns
 
         def memory(number: int) -> Memory:
             operand = kernel.operands[number]
             if number in columns.plan.packed and inner and origin is not None:
+                # The tile holds rows from `origin` on, each with one element per column.
                 row = b.emit(I64, f"sub {inner[-1]}, {origin.text}")
                 at = b.times(row, columns.tile)
                 at = at if columns.plan.register_tiles else b.plus(at, index)
                 return self.scratch.memory(b, f"tile {number}", at)
             step = operand.outer[-1] if operand.outer else 0
+            # Read in place: contiguous along the lanes, broadcast, or with a small stride.
             base = address_at(b, self.bases[number], operand.inner, inner) if inner else (
                 self.bases[number]
             )  # fmt: skip
@@ -392,7 +411,7 @@ class _Block:
 
 
 def _spilled_values(kernel: Kernel) -> tuple[str, ...]:
-    """Folds, and values of an outer point that a later stage reads: one array each."""
+    """Accumulators, and values after the loops that later phases read: arrays in scratch."""
     defined: set[str] = set()
     found: list[str] = []
     for phase in kernel.loop_phases:
@@ -404,7 +423,7 @@ def _spilled_values(kernel: Kernel) -> tuple[str, ...]:
 
 
 def _aligned(kernel: Kernel, number: int, lanes: int, block: int) -> bool:
-    """Whether vectors of an operand start at multiples of their size, if its buffer does."""
+    """Whether all vectors of an operand are aligned to their size, provided that its buffer is."""
     operand = kernel.operands[number]
     size = operand.dtype.itemsize
     width = lanes * size

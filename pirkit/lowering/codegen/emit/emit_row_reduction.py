@@ -1,4 +1,4 @@
-"""Kernels whose lanes lie along an inner axis: one outer point, one row, at a time."""
+"""Emits the ``rows`` strategy: lanes along an inner axis, one outer iteration (a row) at a time."""
 
 from __future__ import annotations
 
@@ -48,17 +48,16 @@ from pirkit.lowering.codegen.math.primitives import Typed, element, narrow, sele
 from pirkit.lowering.codegen.math.vecmath import any_lane
 
 _PREFETCH_BYTES: Final = 1 << 13
-"""Bytes to look ahead at least: memory takes longer than a short row does."""
+"""Bytes to prefetch ahead at least: memory latency is longer than a short row."""
 _LONG: Final = 1 << 16
-"""Bytes of a row that would not stay in the first-level cache: what is asked for may go there."""
+"""Bytes of a row that does not stay in the L1 cache: prefetching into L1 then costs nothing."""
 
 
 class RowEmitter:
-    """Emits the rows of a block range.
+    """Emits a range of rows.
 
-    With ``line_aligned``, whether results begin at cache lines, stages that store past the caches
-    are
-    written twice: as they are for results that do, and with plain stores.
+    ``line_aligned`` (i1) says whether the results begin at cache lines. Phases with non-temporal
+    stores are then emitted twice: with them if it holds, and with ordinary stores.
     """
 
     def __init__(
@@ -70,12 +69,14 @@ class RowEmitter:
         self.moving = varying_inside(plan.kernel)
         self.saved = tuple([name for name in saved_values(plan.kernel) if name in self.moving])
         self.elided = elided_scratch(plan.kernel)
+        # A value whose result buffer serves as its storage needs no scratch.
         for name in self.saved:
             if name in self.elided:
                 continue
             scratch.reserve(name, self.types[name], math.prod(self.kernel.inner), plan.lanes)
 
     def emit(self) -> None:
+        """The loop over rows, or over blocks of rows that share accumulators."""
         b, kernel = self.b, self.kernel
         pointers = [
             b.at(argument(b, k), operand.offset) for k, operand in enumerate(kernel.operands)
@@ -92,6 +93,7 @@ class RowEmitter:
             b.block_loop(row)
 
     def _row(self, pointers: Sequence[Value], positions: list[Value]) -> None:
+        """All phases of one row."""
         bases = [
             address_at(self.b, pointer, operand.outer, positions)
             for pointer, operand in zip(pointers, self.kernel.operands, strict=True)
@@ -103,7 +105,7 @@ class RowEmitter:
     def _rows_in_order(
         self, number: Value, pointers: Sequence[Value], accumulations: Sequence[Accumulate]
     ) -> Sequence[Value]:
-        """Some rows in order, and what they gather."""
+        """One block of rows that share an accumulator: initialize it, then run them in order."""
         b, kernel, block = self.b, self.kernel, self.plan.block
         first = len(kernel.outer) - self.plan.accumulated
         others, shared = kernel.outer[:first], kernel.outer[first:]
@@ -112,6 +114,7 @@ class RowEmitter:
         moved = list(pointers)
         for accumulation in {g.operand: g for g in accumulations}.values():
             o = kernel.operands[accumulation.operand]
+            # With partial results each block has its own copy of the accumulator.
             moved[accumulation.operand] = b.at(
                 pointers[accumulation.operand], b.times(part, accumulation.block_stride)
             )
@@ -130,12 +133,13 @@ class RowEmitter:
     def _init_accumulator(
         self, accumulation: Accumulate, base: Value, extents: Sequence[int], strides: Sequence[int]
     ) -> None:
-        """Write what a gathered element is before the first row."""
+        """Store the identity of the reduction to all elements of an accumulator."""
         b, dest = self.b, self.kernel.operands[accumulation.operand].dtype
         loops = [(n, s) for n, s in zip(extents, strides, strict=True) if s]
         identity_value = identity(accumulation.kind, compute_type(dest))
 
         def fill(address: Value, left: Sequence[tuple[int, int]], lanes: int) -> None:
+            """Nested loops over the strided axes; a contiguous innermost one stores vectors."""
             if not left:
                 value = b.const(Type(element(dest), lanes), identity_value)
                 store(b, narrow(b, value, dest), dest, Memory(address, dest.itemsize), None)
@@ -160,6 +164,8 @@ class RowEmitter:
 
 
 class _RowPhase:
+    """A phase of one row: hoisted invariants, the loop and its accumulators, what follows it."""
+
     def __init__(
         self,
         rows: RowEmitter,
@@ -182,9 +188,12 @@ class _RowPhase:
         self.nan_checked = [
             f for f in self.reductions if f.kind in ("max", "min") and rows.types[f.name].is_float
         ]
-        """Folds that note beside them whether they met NaN: faster than to hand it on."""
+        """Maxima and minima that track NaN in a flag of their own: a compare and an `or` per two
+        vectors are cheaper than a reduction step that propagates NaN.
+        """
 
     def emit(self) -> None:
+        """Emit the phase; the reductions become scalars in ``values``."""
         b = self.b
         if self.phase.body:
             self._hoist_invariants()
@@ -194,6 +203,7 @@ class _RowPhase:
             start = [
                 self._identity(reduction)
                 for reduction in self.reductions
+                # One accumulator per unrolled copy, so that consecutive additions are independent.
                 for _ in range(self.unroll)
             ]
             start += [Value("zeroinitializer", Type("i1", self.lanes)) for _ in self.nan_checked]
@@ -214,7 +224,7 @@ class _RowPhase:
             vector.run(self.phase.after)
 
     def _hoist_invariants(self) -> None:
-        """What is the same all along the row is computed before it."""
+        """Compute what is constant along the row before its loop."""
         vector = self._points(1, None, self.bases, Value("0", I64), [], None)
         vector.known = self.values
         vector.run([s for s in self.phase.body if self._is_invariant(s)])
@@ -224,7 +234,7 @@ class _RowPhase:
         return is_pure and statement.name not in self.rows.moving
 
     def _nan_flag(self, reduction: Reduce) -> int:
-        """Where it is noted that a fold has met NaN."""
+        """The carried value that flags NaN operands of a reduction."""
         return len(self.reductions) * self.unroll + self.nan_checked.index(reduction)
 
     def _identity(self, reduction: Reduce) -> Value:
@@ -233,17 +243,18 @@ class _RowPhase:
         return self.b.const(type_, identity(reduction.kind, dtype))
 
     def _reduce_row(self, start: Sequence[Value]) -> list[Value]:
-        """All points of the stage: what its folds become."""
+        """The loops of the phase, given the initial accumulators; the final ones."""
         b, line_aligned = self.b, self.rows.line_aligned
         self.streams = self._streamed()
         if line_aligned is None or not self.streams:
             return self._nest([], start)
+        # Non-temporal vector stores must be aligned, which is only known at run time.
         found = b.branch(line_aligned, lambda: self._nest([], start), start)
         self.streams = frozenset()
         return b.branch(b.op("xor", line_aligned, True), lambda: self._nest([], start), found)
 
     def _streamed(self) -> frozenset[int]:
-        """Operands that are stored past the caches."""
+        """Operands with non-temporal stores."""
         stored = {s.operand for s in self.body if isinstance(s, Store)}
         operands, lanes = self.kernel.operands, self.lanes
         requests = [k for k in stored if operands[k].stream and _aligned(self.kernel, k, lanes)]
@@ -259,12 +270,14 @@ class _RowPhase:
         )  # fmt: skip
 
     def _row(self, inner: list[Value], carried: Sequence[Value]) -> list[Value]:
+        """The loop along the last inner axis: unrolled vectors, single vectors, a masked tail."""
         b, lanes, unroll = self.b, self.lanes, self.unroll
         row = self.kernel.inner[-1]
         bases = [
             address_at(b, base, operand.inner[:-1], inner)
             for base, operand in zip(self.bases, self.kernel.operands, strict=True)
         ]
+        # Saved values are stored by their linear index over all inner axes.
         linear = Value("0", I64)
         for extent, position in zip(self.kernel.inner[1:], inner, strict=True):
             linear = b.times(b.plus(linear, position), extent)
@@ -272,6 +285,7 @@ class _RowPhase:
         main = full // unroll * unroll
 
         def several(count: int, index: Value, sums: Sequence[Value]) -> list[Value]:
+            """The body at ``count`` consecutive vectors, with an accumulator for each."""
             result = list(sums)
             found_nan: dict[str, list[Value]] = {
                 reduction.name: [] for reduction in self.nan_checked
@@ -279,6 +293,7 @@ class _RowPhase:
             places = [b.plus(index, copy * lanes) for copy in range(count)]
 
             def one(copy: int) -> None:
+                """Emit the body of one vector, what it saves, and its prefetches."""
                 at = places[copy]
                 vector = self._points(lanes, None, bases, at, inner, linear)
                 vector.run(self.body)
@@ -290,13 +305,13 @@ class _RowPhase:
 
             bodies = [partial(one, copy) for copy in range(count)]
             if any(isinstance(s, Accumulate) for s in self.body):
-                # a vector may add to what the one before has written
+                # A vector may accumulate into elements that the one before stored: keep the order.
                 for body in bodies:
                     body()
             else:
                 interleaved(b, bodies)
             for reduction in self.nan_checked:
-                # one comparison tells of two values
+                # `fcmp uno x, y` is true if x or y is NaN: one comparison checks two vectors.
                 values = found_nan[reduction.name]
                 for x, y in zip(values[::2], values[1::2] or values, strict=True):
                     self._note(reduction, b.compare("uno", x, y), result)
@@ -305,10 +320,12 @@ class _RowPhase:
         sums = list(carried)
         if main:
             sums = b.loop(0, main * lanes, unroll * lanes, sums, lambda i, c: several(unroll, i, c))
+        # Vectors that do not fill an unrolled step.
         if full - main == 1:
             sums = several(1, Value(str(main * lanes), I64), sums)
         elif full > main:
             sums = b.loop(main * lanes, full * lanes, lanes, sums, lambda i, c: several(1, i, c))
+        # The tail of the row, under a mask.
         if row % lanes:
             at = Value(str(full * lanes), I64)
             mask = tail_mask(b, lanes, row % lanes)
@@ -322,10 +339,12 @@ class _RowPhase:
         return sums
 
     def _note(self, reduction: Reduce, is_nan: Value, sums: list[Value]) -> None:
+        """Set the NaN flag of a reduction in some lanes."""
         slot = self._nan_flag(reduction)
         sums[slot] = self.b.op("or", sums[slot], is_nan)
 
     def _add(self, vector: VectorEmitter, copy: int, sums: list[Value]) -> None:
+        """Accumulate the reductions of one vector; lanes beyond the row keep their accumulators."""
         for k, reduction in enumerate(self.reductions):
             value, dtype = vector.reduced[reduction.name]
             slot = k * self.unroll + copy
@@ -340,10 +359,10 @@ class _RowPhase:
     def _save(
         self, vector: VectorEmitter, bases: Sequence[Value], index: Value, linear: Value
     ) -> None:  # fmt: skip
-        """Write what later stages read.
+        """Store what later phases read.
 
-        In scratch memory a tail is written in full: what lies beyond it is overwritten by the next
-        row, or nobody's.
+        A tail is written to scratch in full: lanes beyond the row are overwritten by the next row
+        or never read. In a result buffer it is masked.
         """
         b, rows = self.b, self.rows
         for name in rows.saved:
@@ -356,14 +375,15 @@ class _RowPhase:
                     rows.scratch.store(b, name, b.plus(linear, index), value)
 
     def _saved_address(self, name: str, bases: Sequence[Value], index: Value) -> Memory:
+        """The address of a saved value in the result buffer that stores it."""
         size = self.rows.types[name].itemsize
         address = self.b.at(bases[self.rows.elided[name]], self.b.times(index, size))
         return Memory(address, size)
 
     def _prefetch(self, bases: Sequence[Value], index: Value, copy: int) -> None:
-        """Ask for what the next outer point reads at the same place: memory works meanwhile.
+        """Prefetch the same position of the next row, and the lines that this row will store.
 
-        And for what this one will write, where stores go through the caches.
+        Stores that bypass the caches need no prefetch.
         """
         plan, b = self.rows.plan, self.b
         if (
@@ -372,18 +392,19 @@ class _RowPhase:
         ):
             return
         requests = [(k, self._prefetch_distance(k), False) for k in plan.prefetched]
-        # what is kept where a result will be is written right here
+        # A value saved in a result buffer is stored by this very phase.
         elided_operands = self.rows.elided.values()
         requests += [(k, 0, True) for k in plan.store_prefetched if k not in elided_operands]
         for number, distance, write in requests:
             size = self.kernel.operands[number].dtype.itemsize
             near = 3 if self.kernel.inner[-1] * size >= _LONG else 2
+            # One prefetch per cache line, not per vector.
             if copy * self.lanes * size % LINE == 0:
                 here = b.at(b.at(bases[number], b.times(index, size)), distance)
                 b.prefetch(here, near, write)
 
     def _prefetch_distance(self, number: int) -> int:
-        """How far to look ahead: to the next row; past some, if rows are short."""
+        """Bytes to the row that is prefetched: the next one, or a later one if rows are short."""
         operand = self.kernel.operands[number]
         row = self.kernel.inner[-1] * operand.dtype.itemsize
         return operand.outer[-1] * -(-_PREFETCH_BYTES // row)
@@ -397,6 +418,7 @@ class _RowPhase:
         inner: Sequence[Value],
         linear: Value | None,
     ) -> VectorEmitter:
+        """The emitter for ``lanes`` iterations; without ``linear`` for code outside of the loop."""
         b, kernel = self.b, self.kernel
 
         def memory(number: int) -> Memory:
@@ -426,12 +448,12 @@ class _RowPhase:
 
 
 def _outer_values(body: Sequence[Statement], values: dict[str, Typed]) -> list[str]:
-    """Names of earlier stages that a body reads, in order."""
+    """Names of earlier phases that a body reads, in order."""
     return list(dict.fromkeys(n for s in body for n in reads(s) if n in values))
 
 
 def _aligned(kernel: Kernel, number: int, lanes: int) -> bool:
-    """Whether vectors of an operand start at multiples of their size, if its buffer does."""
+    """Whether all vectors of an operand are aligned to their size, provided that its buffer is."""
     operand = kernel.operands[number]
     width = lanes * operand.dtype.itemsize
     distances = (operand.offset, *operand.outer, *operand.inner[:-1])

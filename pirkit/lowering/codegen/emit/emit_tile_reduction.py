@@ -1,9 +1,8 @@
-"""Kernels whose folds stay in registers: a tile of rows and columns at a time.
+"""Emits the ``tiles`` strategy: reductions whose accumulators stay in registers.
 
-The lanes lie along the last outer axis; a tile is some vectors of it at some points of the axis
-before. What neighbouring rows or columns read in common is read once for all of them: products of
-matrices, convolutions, short sums. A product that is only summed up is added by one fused
-operation, rounded once.
+The lanes lie along the last outer axis; a register tile is some vectors of it at some iterations
+(rows) of the axis before. What rows or columns of a tile share is loaded once: small matmuls,
+convolutions, short sums. A sum of products is accumulated by FMA, rounded once per term.
 """
 
 from __future__ import annotations
@@ -32,13 +31,13 @@ from pirkit.lowering.codegen.ir.loopnest import Compute, Kernel, Reduce, Stateme
 from pirkit.lowering.codegen.math.primitives import Typed, element
 
 _WRITTEN_OUT: Final = 8
-"""Tiles of guarded columns up to which each is code of its own: LLVM knows its guards there."""
+"""Tiles with predicated loads up to which each is unrolled: LLVM then folds their predicates."""
 
 Body = Callable[[Value, list[Value]], Sequence[Value]]
 
 
 class TileEmitter:
-    """Emits the tiles of a range. Blocks are rows of tiles along the lanes' axis."""
+    """Emits a range of blocks; a block is a row of register tiles along the vectorized axis."""
 
     def __init__(self, b: Builder, plan: Schedule, scratch: Scratch) -> None:
         self.b, self.plan, self.kernel = b, plan, plan.kernel
@@ -48,10 +47,12 @@ class TileEmitter:
         (self.phase,) = plan.kernel.loop_phases
         self.reductions = [s for s in self.phase.body if isinstance(s, Reduce)]
         self.factors = _fused_multiply_adds(plan.kernel, self.reductions)
+        # These products exist only inside an FMA; they are not computed by themselves.
         added = {self.reductions[k].value for k in self.factors}
         self.body = [s for s in self.phase.body if getattr(s, "name", None) not in added]
 
     def emit(self) -> None:
+        """The loop over blocks: ``rows`` rows by all columns."""
         b, kernel = self.b, self.kernel
         pointers = [argument(b, k) for k in range(len(kernel.operands))]
         *others, extent, _ = kernel.outer
@@ -67,6 +68,7 @@ class TileEmitter:
             if extent % self.rows == 0:
                 self._columns(before, first, bases, self.rows)
                 return []
+            # Rows that do not fill a tile run as tiles of one row.
             left = b.emit(I64, f"sub i64 {extent}, {first.text}")
             full = b.compare("sge", left, self.rows)
 
@@ -93,7 +95,7 @@ class TileEmitter:
     def _columns(
         self, before: list[Value], row: Value, bases: list[Value], rows: int
     ) -> None:  # fmt: skip
-        """All tiles of some rows."""
+        """All tiles of some rows: whole ones, single vectors, and one masked vector."""
         b, lanes = self.b, self.lanes
         extent = self.kernel.outer[-1]
         full = extent // lanes
@@ -115,7 +117,7 @@ class TileEmitter:
             tile(1, mask)(Value(str(full * lanes), I64), [])
 
     def _over(self, end: int, step: int, body: Body) -> None:
-        """The columns from 0 on: written out where few of them decide what is read."""
+        """The tiles of columns ``0 .. end``; unrolled if few of them decide what is loaded."""
         columns = range(0, end, step)
         if len(columns) > _WRITTEN_OUT or not self.is_guarded:
             self.b.loop(0, end, step, [], body)
@@ -125,7 +127,7 @@ class TileEmitter:
 
 
 class _RegisterTile:
-    """Some rows and vectors of columns, with an accumulator for each fold at each of them."""
+    """Some rows by some vectors of columns, with an accumulator per reduction for each."""
 
     def __init__(
         self,
@@ -143,6 +145,7 @@ class _RegisterTile:
         self.places = list(product(range(shape[0]), range(shape[1])))
 
     def emit(self) -> None:
+        """The loops over the inner axes, then the statements after them for each vector."""
         sums = self._nest(
             [], [self._start(reduction) for reduction in self.tiles.reductions for _ in self.places]
         )
@@ -161,7 +164,7 @@ class _RegisterTile:
         return self.b.const(Type(element(dtype), self.lanes), identity(reduction.kind, dtype))
 
     def _nest(self, inner: list[Value], sums: Sequence[Value]) -> list[Value]:
-        """The loops over the inner axes; those of a few points are written out."""
+        """The loops over the inner axes; short ones are unrolled."""
         extents = self.kernel.inner[len(inner) :]
         if not extents:
             return self._point(inner, sums)
@@ -172,12 +175,14 @@ class _RegisterTile:
         return self.b.loop(0, extents[0], 1, sums, lambda i, c: self._nest([*inner, i], c))
 
     def _point(self, inner: list[Value], sums: Sequence[Value]) -> list[Value]:
+        """The body at one inner iteration for all vectors of the tile; the new accumulators."""
         b, result, count = self.b, list(sums), len(self.places)
         for k, (row, vector) in enumerate(self.places):
             emitter = self._vector_at(row, vector, inner)
             emitter.run([s for s in self.tiles.body if not isinstance(s, Reduce)])
             for n, reduction in enumerate(self.tiles.reductions):
                 slot, dtype = n * count + k, self.tiles.types[reduction.name]
+                # LLVM may not contract a multiply and an add by itself: fuse them here.
                 if n in self.tiles.factors:
                     x, y = (emitter.get(name)[0] for name in self.tiles.factors[n])
                     result[slot] = b.muladd(x, y, result[slot])
@@ -187,6 +192,7 @@ class _RegisterTile:
         return result
 
     def _vector_at(self, row: int, vector: int, inner: list[Value] | None) -> VectorEmitter:
+        """The emitter for one vector of the tile; without ``inner`` after the loops."""
         b, kernel, lanes = self.b, self.kernel, self.lanes
         column = b.plus(self.column, vector * lanes)
 
@@ -216,7 +222,7 @@ class _RegisterTile:
 def _fused_multiply_adds(
     kernel: Kernel, reductions: Sequence[Reduce]
 ) -> dict[int, tuple[str, str]]:
-    """The sums of products of floats that nothing else reads, by number of the fold."""
+    """The factors of sums of float products that nothing else reads, by number of the reduction."""
     used: dict[str, int] = {}
     made: dict[str, Statement] = {}
     for statement in kernel.statements():

@@ -26,8 +26,9 @@ PARAMETERS: Final = "ptr noalias readonly %args, i64 %slot, i64 %lo, i64 %hi"
 class Generated:
     """The text of a module with the function ``void SYMBOL(args, slot, lo, hi)``.
 
-    ``args`` points to the addresses of the operands and, last, of ``scratch`` bytes for each
-    thread; ``slot`` is the number of the thread; ``lo .. hi`` are blocks of all ``blocks``.
+    ``args`` points to the addresses of the operands and, last, of the scratch memory (``scratch``
+    bytes per thread); ``slot`` is the number of the thread; ``lo .. hi`` is a range of the
+    ``blocks`` blocks.
     """
 
     text: str
@@ -37,14 +38,14 @@ class Generated:
 
 
 def generate(kernel: Kernel, target: Target) -> Generated:
-    """Code for a kernel. Raises InternalError for a nest that is not well formed."""
+    """The code of a kernel. Raises InternalError for a nest that is not well formed."""
     b, plan, scratch = emit_body(kernel, target)
     text = module(b, len(plan.kernel.operands), scratch)
     return Generated(text, plan.blocks, scratch, plan)
 
 
 def module(b: Builder, operands: int, scratch: int) -> str:
-    """The text of a module whose function is what was written, as `Generated` tells it."""
+    """The text of a module whose only function has the body of a builder (see `Generated`)."""
     lines = [
         f"define void @{SYMBOL}({PARAMETERS}) {{",
         "entry:",
@@ -59,13 +60,15 @@ def module(b: Builder, operands: int, scratch: int) -> str:
 
 
 def emit_body(kernel: Kernel, target: Target) -> tuple[Builder, Schedule, int]:
-    """The body of a kernel's function, how it runs, and the bytes of scratch memory it needs."""
+    """The body of a kernel's function, its schedule, and its scratch memory in bytes."""
     kernel = with_composite_functions(kernel, target)
     plan = schedule(kernel, target)
     b = Builder(target.x86 and target.has("avx512f"), plan.kernel.fast, plan.blocks)
     streams = [k for k, o in enumerate(kernel.operands) if o.stream]
     if not streams:
         return b, plan, _emit(b, plan, target)
+    # Non-temporal stores must be aligned. Rows choose per phase, other strategies emit the whole
+    # kernel twice: with such stores and with ordinary ones.
     line_aligned = _line_alignment(b, streams)
     if plan.strategy == "rows":
         return b, plan, _emit(b, plan, target, line_aligned)
@@ -82,13 +85,14 @@ def emit_body(kernel: Kernel, target: Target) -> tuple[Builder, Schedule, int]:
 
 
 def _emit(b: Builder, plan: Schedule, target: Target, line_aligned: Value | None = None) -> int:
-    """Write the code of a schedule; the bytes of scratch memory that it needs."""
+    """Emit a schedule; returns the bytes of scratch memory that it needs."""
     scratch = Scratch()
     if plan.strategy == "rows":
         RowEmitter(b, plan, scratch, line_aligned).emit()
     else:
         (TileEmitter if plan.strategy == "tiles" else ColumnEmitter)(b, plan, scratch).emit()
     if target.x86 and any(o.stream for o in plan.kernel.operands):
+        # Non-temporal stores are weakly ordered: make them visible before the function returns.
         b.invoke("llvm.x86.sse.sfence")
     return scratch.size
 
@@ -102,7 +106,7 @@ def about_schedule(plan: Schedule) -> About:
 
 
 def _line_alignment(b: Builder, operands: Sequence[int]) -> Value:
-    """Whether all of some operands begin at cache lines."""
+    """Whether the buffers of all these operands begin at cache lines, as an i1."""
     begins = [b.cast("ptrtoint", argument(b, k), "i64") for k in operands]
     all_aligned = begins[0]
     for emit_prologue in begins[1:]:
@@ -111,7 +115,7 @@ def _line_alignment(b: Builder, operands: Sequence[int]) -> Value:
 
 
 def emit_prologue(operands: int, scratch: int) -> tuple[str, ...]:
-    """How a kernel's function begins: it finds the scratch memory of its thread."""
+    """The first lines of a kernel's function: the address of its thread's scratch memory."""
     return (
         f"  %scratch_slot = getelementptr i8, ptr %args, i64 {8 * operands}",
         "  %scratch_base = load ptr, ptr %scratch_slot, align 8",

@@ -1,7 +1,7 @@
-"""Instructions of several vectors side by side.
+"""Interleaves the instructions of independent vectors.
 
-Those of one vector wait for each other. A CPU looks ahead, but not far: it computes more at a time
-if the next instruction is another vector's.
+The instructions of one vector depend on each other, and the reorder window of a CPU is limited: it
+finds more parallelism if the next instruction belongs to another vector.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ _NAME: Final = re.compile(r"%\w+")
 
 
 def interleaved(b: Builder, bodies: Sequence[Callable[[], None]]) -> None:
-    """Write what bodies write: an instruction of each in turn, or one body after the other.
+    """Emit the bodies with one instruction of each in turn.
 
-    The latter where a body has branches. Nothing that a body stores may be read by another one.
+    Bodies with branches are emitted one after the other. No body may load what another one stores.
     """
     parts: list[list[str]] = []
     for body in bodies:
@@ -29,11 +29,12 @@ def interleaved(b: Builder, bodies: Sequence[Callable[[], None]]) -> None:
     if any(line.endswith(":") for part in parts for line in part):
         b.lines += [line for part in parts for line in part]
         return
+    # The names that these bodies define and that are not emitted yet.
     owners = {line.split(" ", 3)[2] for part in parts for line in part if " = " in line}
     queues = [[(line, _reads(line) & owners) for line in reversed(part)] for part in parts]
     while any(queues):
         for queue in queues:
-            # a later body may read what an earlier one has computed: then it waits
+            # A later body may use a value that an earlier one defines: it waits for it.
             if queue and not queue[-1][1] & owners:
                 line, _ = queue.pop()
                 b.lines.append(line)

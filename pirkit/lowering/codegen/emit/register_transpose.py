@@ -1,8 +1,9 @@
-"""What lies the other way, read square by square: turned in registers, and used there.
+"""Transposes strided operands in registers: VxV tiles are loaded, shuffled and reduced in place.
 
-Rows whose distance is a power of two share few sets of the caches, so only some dozens of them may
-wait there. Of the turned rows a strip of few lines is read at a time, from one to the next, and
-memory is asked for those that come soon.
+The transposed tiles never go through memory. Rows whose distance is a power of two map to few cache
+sets, so only some dozens of their lines can be resident. The loop therefore reads a strip of a few
+lines of each row, row after row, and prefetches the tiles that come `_PREFETCH_TILES` columns
+later.
 """
 
 from __future__ import annotations
@@ -19,17 +20,19 @@ from pirkit.lowering.codegen.ir.loopnest import Load, LoopPhase, Reduce
 from pirkit.lowering.codegen.math.primitives import Typed, stored, widen
 
 _STRIP: Final = 256
-"""Bytes of a row that are read at once: some lines, as neighbours come from memory sooner."""
+"""Bytes of a row in a strip: several lines, since memory delivers adjacent lines faster."""
 _PREFETCH_TILES: Final = 32
-"""Columns to look ahead."""
+"""Columns by which prefetches run ahead."""
 
 
 def columns_before_line(b: Builder, plan: Schedule, pointers: Sequence[Value]) -> Value | None:
-    """Columns before the first one whose vectors do not cross a cache line.
+    """Columns before the first one whose vectors do not cross a cache line, as an i64.
 
-    That is where an operand that lies right is; None where each of its rows would need another.
+    They are those of an operand that is contiguous along the lanes; None if there is none, or if
+    each of its rows needs another number.
     """
     kernel = plan.kernel
+    # Non-temporal stores need blocks that begin at multiples of a vector of the result.
     if any(o.stream for o in kernel.operands):
         return None
     for number in plan.prefetched:
@@ -44,7 +47,7 @@ def columns_before_line(b: Builder, plan: Schedule, pointers: Sequence[Value]) -
 
 
 class ColumnBlock(Protocol):
-    """Some columns that are swept together; their folds are in scratch memory."""
+    """Columns that loop over the inner axes together; their accumulators are in scratch."""
 
     plan: Schedule
     b: Builder
@@ -57,7 +60,7 @@ class ColumnBlock(Protocol):
     def copy(
         self, number: int, inner: list[Value], index: Value, count: Value, length: Value
     ) -> None:  # fmt: skip
-        """Copy what is turned of some columns to the tile."""
+        """Copy some columns of a transposed operand to its tile in scratch."""
         ...
 
     def reduced(
@@ -65,12 +68,12 @@ class ColumnBlock(Protocol):
         index: Value, mask: Value | None, sums: Sequence[Value],
         known_values: Sequence[dict[str, Typed]] = (),
     ) -> list[Value]:  # fmt: skip
-        """Folds so far and at some rows; ``known_values`` is what is known at each row."""
+        """The accumulators after some rows; ``known_values`` are values in registers, per row."""
         ...
 
 
 class RegisterTiles:
-    """Sweeps a stage along the last inner axis: a strip at a time, from column to column."""
+    """Runs a phase along the last inner axis: strip by strip, in each from column to column."""
 
     def __init__(
         self, block: ColumnBlock, phase: LoopPhase, reductions: list[Reduce], inner: list[Value],
@@ -89,14 +92,15 @@ class RegisterTiles:
         self.start = Value("0", I64) if block.shift is None else self._start(block.shift)
 
     def _start(self, shift: Value) -> Value:
-        """The first column of squares, so that whole ones begin at lines: before 0 in one block."""
+        """The first column of a tile, at most 0: whole tiles then begin at vector boundaries."""
         b = self.b
         head = b.select(b.compare("eq", self.block.first, 0), shift, Value("0", I64))
+        # In block 0 the columns before the boundary are a partial tile that begins before 0.
         missing = b.op("and", b.emit(I64, f"sub i64 0, {head.text}"), self.lanes - 1)
         return b.emit(I64, f"sub i64 0, {missing.text}")
 
     def traverse(self) -> None:
-        """Fold all squares."""
+        """Reduce all tiles."""
         b = self.b
 
         def strip(first: Value, _: list[Value]) -> Sequence[Value]:
@@ -114,7 +118,7 @@ class RegisterTiles:
         b.loop(0, self.last, self.strip, [], strip)
 
     def _columns(self, address: Value, first: Value, stop: Value) -> None:
-        """The squares of a strip one below the other."""
+        """The tiles of a strip at the same columns; the accumulators stay in registers along it."""
         b, lanes, scratch = self.b, self.lanes, self.block.scratch
         index, count = address, Value(str(lanes), I64)
         if not self.has_whole_tiles:
@@ -123,6 +127,7 @@ class RegisterTiles:
             count = b.emit(I64, f"sub {end}, {index.text}")
 
         def square(at: Value, sums: list[Value]) -> Sequence[Value]:
+            """One VxV tile: unrolled if it is whole, else through scratch memory."""
             self._prefetch(at, index)
             whole = self._inside(at, count)
             sums = b.branch(whole, lambda: self._whole_tile(at, index, sums), sums)
@@ -137,6 +142,7 @@ class RegisterTiles:
             scratch.store(b, reduction.name, index, total)
 
     def _whole_tile(self, at: Value, index: Value, sums: list[Value]) -> list[Value]:
+        """Reduce a tile whose rows and columns all exist, ``rows_per_step`` rows at a time."""
         known_values, step = self._transposed_rows(at, index), self.rows_per_step
         rows = [[*self.inner, self.b.plus(at, k)] for k in range(self.lanes)]
         for k in range(0, self.lanes, step):
@@ -147,7 +153,7 @@ class RegisterTiles:
         return sums
 
     def _edge_tile(self, at: Value, index: Value, count: Value, sums: list[Value]) -> list[Value]:
-        """A square of which some rows or columns do not exist, folded in the same order."""
+        """A tile at an edge goes through scratch; the order of the sums is the same."""
         b, step = self.b, self.rows_per_step
         left = b.emit(I64, f"sub i64 {self.last}, {at.text}")
         rows = b.binary("smin", left, Value(str(self.lanes), I64))
@@ -168,15 +174,16 @@ class RegisterTiles:
         totals = b.loop(at, even, step, sums, several(step))
         if self.last % step:
             totals = b.loop(even, b.plus(at, rows), 1, totals, several(1))
+        # Masked lanes hold accumulators of other tiles, which must not change.
         return [b.select(mask, new, old) for new, old in zip(totals, sums, strict=True)]
 
     @property
     def has_whole_tiles(self) -> bool:
-        """Whether there are whole squares of columns only."""
+        """Whether all tiles have V columns."""
         return self.start.text == "0" and self.plan.kernel.outer[-1] % self.lanes == 0
 
     def _inside(self, at: Value, count: Value) -> Value:
-        """Whether all rows and columns of a square exist."""
+        """Whether all rows and columns of a tile exist, as an i1."""
         b, lanes, last = self.b, self.lanes, self.last
         holds = Value("true", I1)
         if last % lanes:
@@ -187,7 +194,7 @@ class RegisterTiles:
         return holds
 
     def _transposed_rows(self, at: Value, index: Value) -> list[dict[str, Typed]]:
-        """What is loaded from turned operands at each row of a square."""
+        """The loads from transposed operands: for each row of a tile, its vector by name."""
         b = self.b
         found: list[dict[str, Typed]] = [{} for _ in range(self.lanes)]
         for number in self.packed:
@@ -205,7 +212,7 @@ class RegisterTiles:
         return found
 
     def _prefetch(self, at: Value, index: Value) -> None:
-        """Ask memory for a later square: of the next strip where the block ends."""
+        """Prefetch a later tile of the strip; at the end of a block, the next strip."""
         b, plan = self.b, self.plan
         if not plan.prefetched:
             return
@@ -221,5 +228,5 @@ class RegisterTiles:
             step = operand.outer[-1] if number in plan.packed else operand.inner[-1]
             for k in range(self.lanes):
                 b.prefetch(b.at(here, k * step))
-                if number in plan.packed:  # it may cross a line
+                if number in plan.packed:  # its vector may cross a cache line
                     b.prefetch(b.at(here, k * step + self.lanes * operand.dtype.itemsize - 1))

@@ -1,4 +1,4 @@
-"""Private functions of a module, each written once however often it is called."""
+"""Private functions of an LLVM module, each emitted once however often it is called."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pirkit.lowering.codegen.ir.llvm_text import Builder
 
 
 class Routines:
-    """Writes functions on demand; what two callers ask for by one key is one function."""
+    """Emits functions on demand; equal keys share one function."""
 
     def __init__(self, scalef: bool = False) -> None:
         self.scalef = scalef
@@ -21,7 +21,7 @@ class Routines:
         return Builder(scalef=self.scalef)
 
     def add(self, key: Hashable, parameters: str, write: Callable[[Builder], None]) -> str:
-        """The name of the function of a key; ``write`` makes its body if there is none yet."""
+        """The name of the function for a key; ``write`` emits its body at the first use."""
         if key not in self._names:
             name = f"part{len(self._names)}"
             self._names[key] = name
@@ -31,11 +31,11 @@ class Routines:
         return self._names[key]
 
     def define(self, head: str, b: Builder, first: tuple[str, ...] = ()) -> None:
-        """A function with the body that a builder holds, behind the lines ``first``."""
+        """Add a function whose body a builder holds, behind the lines ``first``."""
         lines = [f"define {head} {{", "entry:", *first, *b.lines, "  ret void", "}"]
         self._texts.append("\n".join(lines))
         self._declared |= b.declared
 
     def text(self) -> str:
-        """The module."""
+        """The text of the module."""
         return "\n".join([*self._texts, *self._declared.values(), "!0 = !{i32 1}"]) + "\n"

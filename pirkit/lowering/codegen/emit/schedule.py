@@ -1,9 +1,11 @@
-"""Decides how a loop nest runs: along which axis its lanes lie, and what stays in the caches.
+"""Chooses how a loop nest runs on a CPU: the vectorized axis, the block size, packing, prefetches.
 
-flat     no inner axes: a vector of outer points at a time.
-rows     lanes along an inner axis: a row at a time, kept values in a row of scratch memory.
-columns  lanes along an outer axis: a block of outer points at a time, swept along the inner axes,
-         its folds in scratch memory. Operands that lie the other way are turned in tiles.
+flat     no inner axes: elementwise, one vector of outer iterations at a time.
+rows     lanes along an inner axis: one outer iteration (a row) at a time; values that a later phase
+         reads are saved in a row of scratch memory.
+columns  lanes along an outer axis: a block of outer iterations loops over the inner axes together,
+         its accumulators are in scratch memory; strided operands are transposed in tiles.
+tiles    lanes along the last outer axis: a register tile of accumulators, as in a GEMM microkernel.
 """
 
 from __future__ import annotations
@@ -39,58 +41,67 @@ from pirkit.runtime.native.target import Target
 Strategy = Literal["flat", "rows", "columns", "tiles"]
 
 _FLAT_BLOCK = 8192
+"""Elements of a block of a flat kernel, the unit of work of a thread."""
 _COLUMN_BLOCK = 4096
+"""Columns of a block, at most."""
 _TRANSPOSED_BLOCK = 128
+"""Columns of a block whose strided operands are transposed; twice as many for large kernels."""
 _ENOUGH_BLOCKS = 16
-"""Blocks from which on they may be larger: threads share them."""
+"""Number of blocks from which they are made larger: enough of them remain for the threads."""
 _TILE_ROWS = 4
+"""Rows of a register tile."""
 _ACCUMULATORS = 16
+"""Vector registers that a tile may use for its accumulators."""
 _SHORT_REDUCTION = 64
+"""Inner iterations up to which a tile pays even if its iterations share no loads."""
 _MAX_UNROLLED = 64
+"""Body copies up to which the inner loops of a register tile are unrolled completely."""
 PREFETCH_DISTANCE: Final = 1 << 12
+"""Bytes by which a flat loop prefetches ahead."""
 TRANSPOSE_TILE: Final = 256
-"""Points along the swept axis that are turned at once."""
+"""Elements along the last inner axis that are transposed into scratch at once."""
 _HEAVY_BODY = 24
-"""Statements from which a body is not unrolled: its instructions fill the pipeline alone."""
+"""Weight from which a body is not unrolled: its own instructions fill the pipeline."""
 _COMPUTE_BOUND = 12
-"""Statements from which a CPU that computes does not look far enough ahead in memory."""
+"""Weight from which the reorder buffer does not reach the next loads: prefetch by software."""
 _MIN_TRANSPOSED_EXTENT = 16
-"""Points of axes from which on what lies along one is turned to lie along the other."""
+"""Extent of both axes from which operands are transposed to vectorize an outer axis."""
 _MAX_REGISTER_TILES = 2
-"""Operands that are turned in registers, which hold no more of them."""
+"""Operands that are transposed in registers; more of them would spill."""
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """A kernel in the order in which it runs; the lanes' axis is the last of its group."""
+    """A kernel with its axes in loop order; the vectorized axis is the last of its group."""
 
     kernel: Kernel
     strategy: Strategy
     lanes: int
     unroll: int
     block: int
-    """Outer points of a block along the lanes' axis; 1 for rows, but those that gather. The rows
-    of a tile."""
+    """Outer iterations of a block along the vectorized axis; for ``rows`` 1, or the iterations that
+    share an accumulator; for ``tiles`` the rows of a register tile.
+    """
     packed: tuple[int, ...] = ()
-    """Operands that are turned in tiles."""
+    """Operands that are transposed in tiles before the body reads them."""
     prefetch_phase: int | None = None
-    """The stage that asks for the next row of the operands ``prefetched``, while it computes. A
-    flat
-    loop asks for what is `PREFETCH_DISTANCE` bytes on, one that turns for what the next
-    `TRANSPOSE_TILE` reads."""
+    """The phase that prefetches the next row of the operands ``prefetched`` while it computes. A
+    flat loop prefetches `PREFETCH_DISTANCE` bytes ahead, one with transposed operands the next
+    `TRANSPOSE_TILE`.
+    """
     prefetched: tuple[int, ...] = ()
     store_prefetched: tuple[int, ...] = ()
-    """Operands that a later stage writes: it asks for them too."""
+    """Operands that a later phase writes: the same phase prefetches their lines for writing."""
     max_unrolled: int = 0
-    """Points of a tile up to which its inner loops are written out."""
+    """Body copies up to which the inner loops of a register tile are unrolled."""
     register_tiles: bool = False
-    """Whether the body is written out for squares that are turned in registers."""
+    """Whether the body is unrolled over VxV tiles that are transposed in registers."""
     accumulated: int = 0
-    """The last outer axes whose points gather: a block goes through some of them in order."""
+    """How many of the last outer axes accumulate; a block runs its part of them in order."""
 
     @property
     def blocks(self) -> int:
-        """Independent pieces of work; their results do not depend on who runs them."""
+        """Independent units of work; no bit of the result depends on which thread runs them."""
         if self.kernel.accumulations():
             first = len(self.kernel.outer) - self.accumulated
             iterations = math.prod(self.kernel.outer[first:])
@@ -104,7 +115,7 @@ class Schedule:
 
 
 def schedule(kernel: Kernel, target: Target) -> Schedule:
-    """Check a kernel and decide how it runs on a CPU."""
+    """Choose how a kernel runs on a CPU. Raises InternalError if it is not well formed."""
     check(kernel)
     kernel = canonical(kernel)
     rank = len(kernel.outer)
@@ -117,10 +128,13 @@ def schedule(kernel: Kernel, target: Target) -> Schedule:
     group.remove(axis)
     if kernel.accumulations():
         return _accumulating(kernel, inner, axis, lanes, target)
+    # Lanes along an inner axis: rows. A reduction then ends with one reduction of lanes per row.
     if axis >= rank:
         ordered = with_axes(kernel, outer, [*inner, axis])
         plan = Schedule(ordered, "rows", lanes, 1, 1)
         return _with_row_prefetch(plan, target)
+    # Lanes along an outer axis. If some operands are contiguous along another axis, that axis
+    # becomes the last inner one, and these operands are transposed in tiles.
     traversed = _transposed_axis(kernel, axis, inner or outer)
     if kernel.inner and traversed is None and (tiled := _tiled(kernel, axis, outer, inner, lanes)):
         return tiled
@@ -141,6 +155,7 @@ def schedule(kernel: Kernel, target: Target) -> Schedule:
     ordered = with_axes(kernel, [*outer, axis], inner)
     packed = _packed(ordered) if traversed is not None else ()
     unroll = 1 if _weight(kernel) > _HEAVY_BODY else 4
+    # Loops over transposed tiles jump from row to row, so they prefetch in software.
     memory_bound = _memory_bound_operands(ordered, target) if packed else ()
     register_tiles = bool(packed) and _fits_register_tiles(ordered, packed)
     block = _column_block(ordered, lanes, target, bool(packed), register_tiles)
@@ -159,10 +174,11 @@ def schedule(kernel: Kernel, target: Target) -> Schedule:
 def _accumulating(
     kernel: Kernel, inner: list[int], axis: int, lanes: int, target: Target
 ) -> Schedule:  # fmt: skip
-    """Rows whose blocks are the points that share what is gathered."""
+    """Rows in blocks that share an accumulator; one thread runs a block in order."""
     shared = accumulated_axes(kernel)
     others = [k for k in range(len(kernel.outer)) if k not in shared]
     ordered = with_axes(kernel, [*others, *shared], [*inner, axis])
+    # Without partial results all iterations that share an accumulator are one block.
     block_size = max(g.block_size for g in kernel.accumulations())
     block = block_size or max(1, math.prod([kernel.outer[k] for k in shared]))
     plan = Schedule(ordered, "rows", lanes, 1, block, accumulated=len(shared))
@@ -170,11 +186,12 @@ def _accumulating(
 
 
 def _fits_register_tiles(kernel: Kernel, packed: tuple[int, ...]) -> bool:
-    """Whether the body is light enough to be written out for a square, and only adds up."""
+    """Whether the body is light enough to be unrolled over a VxV tile, and only reduces."""
     light = len(packed) <= _MAX_REGISTER_TILES and _weight(kernel) <= _COMPUTE_BOUND
     body_statements = (s for phase in kernel.loop_phases for s in phase.body)
     return (
         light
+        # The body is emitted V times, for whole and for partial tiles: it only loads and reduces.
         and not saved_values(kernel)
         and not any(isinstance(s, (Store, RuntimeAssert)) for s in body_statements)
     )
@@ -183,7 +200,7 @@ def _fits_register_tiles(kernel: Kernel, packed: tuple[int, ...]) -> bool:
 def _tiled(
     kernel: Kernel, axis: int, outer: list[int], inner: list[int], lanes: int
 ) -> Schedule | None:  # fmt: skip
-    """A plan that keeps folds in registers: for short ones, and where tiles read in common."""
+    """A plan with accumulators in registers, if loads are shared or the reduction is short."""
     if len(kernel.loop_phases) != 1 or not outer:
         return None
     (phase,) = kernel.loop_phases
@@ -193,22 +210,25 @@ def _tiled(
     reduction_count = sum(isinstance(s, Reduce) for s in body)
 
     def shared(row: int) -> int:
-        """Reads that the points of a tile have in common, along its rows or its columns."""
+        """How many operands iterations of a tile share along its rows or its columns."""
         total = 0
         for k in {s.operand for s in body if isinstance(s, Load)}:
             o = kernel.operands[k]
             strides = (*o.outer, *o.inner)
+            # Windows of a convolution: neighboring rows read overlapping elements.
             sliding = strides[row] != 0 and strides[row] in o.inner
             total += strides[axis] == 0 or strides[row] == 0 or sliding
         return total
 
     row = max(outer, key=lambda k: (shared(k), kernel.outer[k] >= _TILE_ROWS, k))
     iterations = math.prod(kernel.inner)
+    # A long reduction whose iterations share no loads gains nothing from a register tile.
     if not reduction_count or (shared(row) < 2 and iterations > _SHORT_REDUCTION):
         return None
     ordered = with_axes(kernel, [*(k for k in outer if k != row), row, axis], inner)
     rows = min(_TILE_ROWS if shared(row) else 1, kernel.outer[row])
     vectors = min(2, max(1, kernel.outer[axis] // lanes))
+    # With one vector the inner loops can be unrolled completely, with two they cannot.
     if rows * iterations <= _MAX_UNROLLED < vectors * rows * iterations:
         vectors = 1
     if reduction_count * rows * vectors > _ACCUMULATORS:
@@ -217,11 +237,12 @@ def _tiled(
 
 
 def _with_row_prefetch(plan: Schedule, target: Target) -> Schedule:
-    """Some stages wait for memory, another one computes: the next row is asked for there."""
+    """Prefetch the next row in the phase that computes most, since other phases wait for memory."""
     kernel = plan.kernel
     along = varying_inside(kernel)
     weights = [_weight_of([s for s in x.body if defines(s) in along]) for x in kernel.loop_phases]
     prefetch_phase = max(range(len(weights)), key=lambda k: weights[k])
+    # The phase that computes most already streams the row: there is nothing to overlap.
     if not kernel.outer or prefetch_phase == 0:
         return plan
     read = {s.operand for phase in kernel.loop_phases for s in phase.body if isinstance(s, Load)}
@@ -235,6 +256,7 @@ def _with_row_prefetch(plan: Schedule, target: Target) -> Schedule:
     resident_types = [types[name] for name in saved_values(kernel)] + [
         kernel.operands[k].dtype for k in prefetched
     ]
+    # The next row must not evict the present one: together they get half of the L2 cache.
     if math.prod(kernel.inner) * sum(d.itemsize for d in resident_types) > target.l2_bytes // 2:
         return plan
     later = [line for phase in kernel.loop_phases[prefetch_phase + 1 :] for line in phase.body]
@@ -254,13 +276,13 @@ def _with_row_prefetch(plan: Schedule, target: Target) -> Schedule:
 
 
 def _memory_bound_operands(kernel: Kernel, target: Target) -> tuple[int, ...]:
-    """What comes from memory beyond the second-level cache."""
+    """Operands that move along the last inner axis and are larger than the L2 cache."""
     large = (k for k in sorted(_loaded(kernel)) if kernel.operands[k].size > target.l2_bytes)
     return tuple([k for k in large if kernel.operands[k].inner[-1]])
 
 
 def _streamed_operands(kernel: Kernel, target: Target) -> tuple[int, ...]:
-    """What comes from memory beyond the caches while a flat loop computes: it is asked for."""
+    """Contiguous operands larger than the L2 cache, if the body of a flat loop is compute-bound."""
     if _weight(kernel) < _COMPUTE_BOUND:
         return ()
     return tuple(
@@ -273,8 +295,9 @@ def _streamed_operands(kernel: Kernel, target: Target) -> tuple[int, ...]:
 
 
 def _lanes(kernel: Kernel, axis: int, target: Target) -> int:
-    """As many lanes as the widest element type that varies along them fills a register with."""
+    """The vector length: the widest element type that varies along the lanes fills a register."""
     names = varying(kernel, axis)
+    # Everything that varies along the lanes shares one vector length: the widest type counts.
     dtypes: list[DType] = []
     for statement in kernel.statements():
         match statement:
@@ -291,12 +314,13 @@ def _lanes(kernel: Kernel, axis: int, target: Target) -> int:
 
 
 def _lane_axis(kernel: Kernel) -> int | None:
-    """The axis along which most bytes lie side by side; of equal ones an outer one."""
+    """The axis along which most bytes are contiguous; of equal ones the last outer axis."""
     extents, has_accumulations = (*kernel.outer, *kernel.inner), bool(kernel.accumulations())
     if not extents:
         return None
 
     def worth(axis: int) -> tuple[float, int, bool, int]:
+        """Bytes per iteration that are contiguous along an axis, then ties."""
         total = 0.0
         for operand in kernel.operands:
             strides = (*operand.outer, *operand.inner)
@@ -309,8 +333,10 @@ def _lane_axis(kernel: Kernel) -> int | None:
             for s in kernel.statements()
             if isinstance(s, Store)
         )
+        # An outer axis may be one that accumulates; its iterations must stay in order.
         if has_accumulations and axis < len(kernel.outer):
             return -1.0, 0, False, 0
+        # Along a short axis most lanes of a vector would be masked off.
         is_wide = extents[axis] >= 8
         return (total if is_wide else 0.0, stores, axis < len(kernel.outer), axis)
 
@@ -321,9 +347,10 @@ def _lane_axis(kernel: Kernel) -> int | None:
 
 
 def _outer_lane_axis(kernel: Kernel, inner: int) -> int:
-    """The axis of the lanes if an inner one is best: an outer one, where that saves gathering.
+    """The vectorized axis if an inner one is best: an outer axis, if that avoids gathers.
 
-    What lies along it is read as it is then, and all else turned.
+    Operands that are strided along the inner axis but contiguous along the outer one are then
+    loaded as vectors, and all others are transposed.
     """
     bodies = [s for phase in kernel.loop_phases for s in phase.body]
     if kernel.accumulations() or saved_values(kernel) or any(isinstance(s, Store) for s in bodies):
@@ -344,14 +371,16 @@ def _outer_lane_axis(kernel: Kernel, inner: int) -> int:
 
 
 def _transposed_axis(kernel: Kernel, lane_axis: int, candidates: list[int]) -> int | None:
-    """The axis along which operands lie side by side that do not along the lanes."""
+    """The axis along which most operands are contiguous that are strided along the lanes."""
     counts = dict.fromkeys(candidates, 0)
     for number in _loaded(kernel):
         operand = kernel.operands[number]
         strides = (*operand.outer, *operand.inner)
         size = operand.dtype.itemsize
+        # Broadcast and contiguous operands need no transpose; a small stride is loaded by shuffles.
         if strides[lane_axis] in (0, size) or is_near(strides[lane_axis], size):
             continue
+        # A copy in a tile would not see what the kernel stores.
         if number in _stored(kernel):
             continue
         for axis in candidates:
@@ -361,7 +390,7 @@ def _transposed_axis(kernel: Kernel, lane_axis: int, candidates: list[int]) -> i
 
 
 def _packed(kernel: Kernel) -> tuple[int, ...]:
-    """Operands that lie side by side along the last inner axis and not along the lanes."""
+    """Operands that are contiguous along the last inner axis and strided along the lanes."""
     stored = _stored(kernel)
     return tuple(
         number
@@ -373,7 +402,7 @@ def _packed(kernel: Kernel) -> tuple[int, ...]:
 
 
 def _loaded(kernel: Kernel) -> set[int]:
-    """Operands that are read everywhere, and in no other place than their strides say."""
+    """Operands that are read unconditionally at their own strides: no gathers, no predicates."""
     loads = [s for s in kernel.statements() if isinstance(s, Load)]
     indirect = {s.operand for s in loads if s.at is not None or s.predicate is not None}
     return {s.operand for s in loads} - indirect
@@ -384,11 +413,13 @@ def _stored(kernel: Kernel) -> set[int]:
 
 
 def _weight(kernel: Kernel) -> int:
+    """Estimated instructions of the bodies."""
     return _weight_of(kernel.statements())
 
 
 def _weight_of(statements: Iterable[Statement]) -> int:
     return sum(
+        # An elementary function is a polynomial of about a dozen instructions.
         12 if is_costly(s.primitive) else 1
         for s in statements
         if isinstance(s, Compute)
@@ -396,7 +427,7 @@ def _weight_of(statements: Iterable[Statement]) -> int:
 
 
 def row_unroll(kernel: Kernel, body: Iterable[Statement]) -> int:
-    """Several accumulators hide the latency of adding up."""
+    """Copies of a row's body, with accumulators of their own: they hide the latency of adds."""
     row = kernel.inner[-1] if kernel.inner else 1
     if row < 128:
         return 1
@@ -406,14 +437,17 @@ def row_unroll(kernel: Kernel, body: Iterable[Statement]) -> int:
 def _column_block(
     kernel: Kernel, lanes: int, target: Target, packed: bool, register_tiles: bool
 ) -> int:  # fmt: skip
-    """Columns swept at once: what they keep from stage to stage must fit half the L2 cache."""
+    """Columns per block: rows and saved values of several phases must fit half of the L2 cache."""
     if packed:
         enough = (
             register_tiles and math.prod(kernel.outer) >= _ENOUGH_BLOCKS * 2 * _TRANSPOSED_BLOCK
         )
+        # Wide blocks read longer runs of contiguous operands; narrow ones keep threads busy.
         return max(2 * _TRANSPOSED_BLOCK if enough else _TRANSPOSED_BLOCK, lanes)
+    # Each later phase reads the operands and saved values of the block again: from L2, if they fit.
     traversed_operands = [o for o in kernel.operands if any(o.inner)]
     saved_bytes = 8 * len(saved_values(kernel))
+    # A single phase reads its operands once, so nothing has to stay in a cache.
     if len(kernel.loop_phases) == 1:
         return _COLUMN_BLOCK
     column = math.prod(kernel.inner) * (

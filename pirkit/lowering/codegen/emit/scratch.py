@@ -1,4 +1,4 @@
-"""Memory that a kernel needs while it runs: one piece for each thread, in fixed places."""
+"""Scratch memory of a kernel: one region per thread, with arrays at fixed offsets."""
 
 from __future__ import annotations
 
@@ -15,26 +15,28 @@ LINE: Final = 64
 
 @dataclass(slots=True)
 class Scratch:
-    """Gives out arrays of values, each starting at a cache line."""
+    """Allocates arrays of values; each begins at a cache line. ``size`` is in bytes."""
 
     size: int = 0
     arrays: dict[str, tuple[int, DType]] = field(default_factory=dict[str, tuple[int, DType]])
 
     def reserve(self, name: str, dtype: DType, count: int, lanes: int) -> None:
-        """An array of ``count`` values and whatever a vector may reach beyond."""
+        """An array of ``count`` values, with room for a vector that begins at the last one."""
         self.arrays[name] = self.size, dtype
         self.size += -(-(count + lanes) * dtype.itemsize // LINE) * LINE
 
     def memory(self, b: Builder, name: str, index: Value) -> Memory:
-        """Where a vector of values begins."""
+        """The memory of a vector of values from ``index`` on."""
         offset, dtype = self.arrays[name]
         base = b.at(Value("%scratch", PTR), offset)
         return Memory(b.at(base, b.times(index, dtype.itemsize)), dtype.itemsize)
 
     def load(self, b: Builder, name: str, index: Value, lanes: int) -> Typed:
+        """Load a vector of values, in the compute type."""
         dtype = self.arrays[name][1]
         return load(b, dtype, self.memory(b, name, index), lanes, None), dtype
 
     def store(self, b: Builder, name: str, index: Value, value: Value) -> None:
+        """Store a vector of values, unmasked."""
         dtype = self.arrays[name][1]
         store(b, narrow(b, value, dtype), dtype, self.memory(b, name, index), None)

@@ -1,4 +1,4 @@
-"""Where long rows keep values between their stages without memory of their own."""
+"""Scratch elision: long rows save values between phases in the buffers of results."""
 
 from __future__ import annotations
 
@@ -10,20 +10,22 @@ from pirkit.lowering.codegen.emit.vector_emit import types_of
 from pirkit.lowering.codegen.ir.loopnest import Kernel, Load, Operand, Store, reads, saved_values
 
 _MIN_ROW: Final = 1 << 16
-"""Bytes of a row from which it does not stay in the first-level cache between stages."""
+"""Bytes of a row that does not stay in the L1 cache, so that scratch would cost traffic."""
 
 
 def elided_scratch(kernel: Kernel) -> dict[str, int]:
-    """Long kept values that need no memory of their own: they lie where a result will be.
+    """Saved values that need no scratch, with the operand whose buffer holds them until it is
+    stored.
 
-    A result of their type that is written side by side, by a single store, at a point where they
-    are read for the last time.
+    The operand has their type, is contiguous, not read by the kernel, and stored only once: after,
+    or in, the statement that reads the value for the last time.
     """
     types = types_of(kernel)
     found: dict[str, int] = {}
     loaded = {s.operand for s in kernel.statements() if isinstance(s, Load)}
     stores = [s.operand for s in kernel.statements() if isinstance(s, Store)]
     for name in saved_values(kernel):
+        # Only the last phase that reads the value may overwrite its buffer.
         readers = [s for s in kernel.loop_phases if any(name in reads(line) for line in s.body)]
         size = types[name].itemsize
         if math.prod(kernel.inner) * size < _MIN_ROW:
@@ -42,7 +44,7 @@ def elided_scratch(kernel: Kernel) -> dict[str, int]:
 
 
 def _is_injective(kernel: Kernel, operand: Operand) -> Iterator[bool]:
-    """Whether no two points of an operand are one element, by axes from the nearest on."""
+    """Whether no two iterations of an operand address the same element, axis by axis by stride."""
     reach = operand.dtype.itemsize
     strides = zip((*operand.outer, *operand.inner), (*kernel.outer, *kernel.inner), strict=True)
     for stride, extent in sorted(strides):

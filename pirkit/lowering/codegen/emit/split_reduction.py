@@ -1,10 +1,9 @@
-"""Sums in parts: so that several threads share one.
+"""Splits long reductions into parts, so that several threads share one.
 
-Long folds of few outer points are decomposed, and what is gathered over outer points is gathered
-over some of them at a time.
-
-How many parts there are follows from the kernel alone, never from the number of threads, and the
-parts are folded in a fixed order: results do not depend on who computed them.
+A reduction with few outer iterations is split along its longest axis; an accumulation across outer
+iterations is split into blocks of them. A second kernel combines the partial results. The number of
+parts follows from the kernel alone, never from the number of threads, and they are combined in a
+fixed order: the bits of the result do not depend on who computed them.
 """
 
 from __future__ import annotations
@@ -31,15 +30,18 @@ from pirkit.lowering.codegen.ir.loopnest import (
 from pirkit.runtime.dtype import DType
 
 _ENOUGH_BLOCKS: Final = 16
+"""Blocks from which a kernel has enough parallelism without a split."""
 _WANTED_BLOCKS: Final = 32
+"""Blocks that a split aims at."""
 _MIN_ITERATIONS: Final = 1 << 14
+"""Iterations of a part at least, so that they outweigh the second kernel."""
 _MIN_ACCUMULATED_BLOCK: Final = 16
-"""Points that one part gathers at least: what it gathers into is read and written once more."""
+"""Outer iterations of a part at least: each part writes and reads an accumulator once more."""
 
 
 @dataclass(frozen=True, slots=True)
 class KernelStep:
-    """A kernel and which buffers its operands are: those of the whole, then temporaries."""
+    """A kernel and the buffer of each operand: the operands of the whole, then temporaries."""
 
     kernel: Kernel
     buffers: tuple[int, ...]
@@ -47,14 +49,18 @@ class KernelStep:
 
 @dataclass(frozen=True, slots=True)
 class SplitKernel:
-    """Kernels that, one after the other, do what one would; ``temporaries`` in bytes."""
+    """Kernels that, one after the other, compute what one would; ``temporaries`` in bytes."""
 
     steps: tuple[KernelStep, ...]
     temporaries: tuple[int, ...] = ()
 
 
 def split_reductions(kernel: Kernel, blocks: int) -> SplitKernel:
-    """A kernel that has that many blocks, decomposed if that is worth it."""
+    """Split a kernel that has ``blocks`` blocks, if that pays.
+
+    Kernels with several phases, with stores in the body, or that read the index of the split axis
+    are returned as they are.
+    """
     if kernel.accumulations():
         return _split_accumulation(kernel)
     whole = SplitKernel((KernelStep(kernel, tuple(range(len(kernel.operands)))),))
@@ -64,12 +70,14 @@ def split_reductions(kernel: Kernel, blocks: int) -> SplitKernel:
         return whole
     phase = kernel.loop_phases[0]
     axis = max(range(len(kernel.inner)), key=lambda k: kernel.inner[k])
+    # An index along the split axis would restart at 0 in each part.
     reads_axis = any(
         isinstance(s, Index) and s.axis == len(kernel.outer) + axis for s in phase.body
     )  # fmt: skip
     if reads_axis or any(isinstance(s, Store) for s in phase.body):
         return whole
     reductions = [s for s in phase.body if isinstance(s, Reduce)]
+    # Enough parts for all threads, but none so short that combining them dominates.
     part_count = min(-(-_WANTED_BLOCKS // max(blocks, 1)), kernel.iterations // _MIN_ITERATIONS)
     length = -(-kernel.inner[axis] // max(part_count, 1))
     count, rest = divmod(kernel.inner[axis], length)
@@ -81,6 +89,7 @@ def split_reductions(kernel: Kernel, blocks: int) -> SplitKernel:
 def _split(
     kernel: Kernel, reductions: Sequence[Reduce], axis: int, length: int, count: int, rest: int
 ) -> SplitKernel:
+    """Reduce ``count`` parts of ``length`` iterations and one of ``rest``, then combine them."""
     types = types_of(kernel)
     part_total = count + bool(rest)
     iterations = math.prod(kernel.outer)
@@ -88,6 +97,7 @@ def _split(
     first = len(kernel.operands)
     places = range(first, first + len(reductions))
     steps = [_partial_reductions(kernel, reductions, types, axis, (0, length, count), sizes)]
+    # The last, shorter part is a kernel of its own that writes behind the others.
     if rest:
         steps.append(
             _partial_reductions(kernel, reductions, types, axis, (count * length, rest, 1), sizes)
@@ -109,12 +119,18 @@ def _partial_reductions(
     cut: tuple[int, int, int],
     sizes: Sequence[int],
 ) -> Kernel:
-    """The folds of ``count`` pieces of the axis, from ``start`` on, into temporaries."""
+    """Reduce ``count`` parts of the axis from ``start`` on into temporaries.
+
+    ``cut`` is (start, length, count) in iterations; the parts become a new first outer axis.
+    """
     start, length, count = cut
     inner = tuple(length if k == axis else extent for k, extent in enumerate(kernel.inner))
     operands = [
         replace(
-            o, outer=(o.inner[axis] * length, *o.outer), offset=o.offset + start * o.inner[axis]
+            # The new outer axis steps over whole parts of the split axis.
+            o,
+            outer=(o.inner[axis] * length, *o.outer),
+            offset=o.offset + start * o.inner[axis],
         )
         for o in kernel.operands
     ]
@@ -130,7 +146,7 @@ def _partial_reductions(
 
 
 def _with_offsets(kernel: Kernel, places: Sequence[int], skipped_bytes: Sequence[int]) -> Kernel:
-    """The kernel with some of its operands further on in their buffers."""
+    """The kernel with byte offsets for some of its operands."""
     operands = list(kernel.operands)
     for place, distance in zip(places, skipped_bytes, strict=True):
         operands[place] = replace(operands[place], offset=distance)
@@ -141,7 +157,7 @@ def _combine_partials(
     kernel: Kernel, reductions: Sequence[Reduce], types: dict[str, DType], part_total: int,
     sizes: Sequence[int],
 ) -> Kernel:  # fmt: skip
-    """The pieces folded, and what follows the fold."""
+    """Reduce the partial results in order, then run what follows the reduction."""
     operands = [replace(o, inner=(0,)) for o in kernel.operands]
     body: list[Statement] = []
     iterations = math.prod(kernel.outer)
@@ -156,7 +172,7 @@ def _combine_partials(
 
 
 def _split_accumulation(kernel: Kernel) -> SplitKernel:
-    """Elements that some points share: of each part of the points for itself, then put together."""
+    """Accumulate blocks of outer iterations into temporaries, then combine these in order."""
     shared = accumulated_axes(kernel)
     others = [k for k in range(len(kernel.outer)) if k not in shared]
     count = math.prod([kernel.outer[k] for k in shared])
@@ -164,6 +180,7 @@ def _split_accumulation(kernel: Kernel) -> SplitKernel:
     block_size = max(_MIN_ACCUMULATED_BLOCK, -(-count // part_count))
     part_total = -(-count // block_size)
     results = [kernel.operands[g.operand].dtype for g in kernel.accumulations()]
+    # fp16 and bf16 accumulate in float32 temporaries and are rounded once, by the second kernel.
     exact = all(d is compute_type(d) for d in results)
     if part_total < 2 and exact:
         return SplitKernel((KernelStep(kernel, tuple(range(len(kernel.operands)))),))
@@ -174,6 +191,7 @@ def _split_accumulation(kernel: Kernel) -> SplitKernel:
     ends: dict[tuple[int, ...], list[Accumulate]] = {}
     for accumulation in kernel.accumulations():
         o, dtype = kernel.operands[accumulation.operand], types[accumulation.value]
+        # The accumulator of a part is dense over the axes along which the operand has a stride.
         combined = tuple([*others, *(rank + k for k, stride in enumerate(o.inner) if stride)])
         extents = [(*kernel.outer, *kernel.inner)[k] for k in combined]
         place = dict(zip(combined, _dense(extents, dtype), strict=True))
@@ -210,7 +228,7 @@ def _combine_accumulated(
     kernel: Kernel, combined: tuple[int, ...], accumulations: Sequence[Accumulate],
     operands: Sequence[Operand], partials: Mapping[Statement, Accumulate], part_total: int,
 ) -> KernelStep:  # fmt: skip
-    """What the parts gathered, folded part by part."""
+    """Reduce the accumulators of all parts, part by part."""
     body: list[Statement] = []
     after: list[Statement] = []
     used: list[Operand] = []
@@ -232,7 +250,7 @@ def _combine_accumulated(
 
 
 def _without_unused_operands(kernel: Kernel) -> KernelStep:
-    """The kernel without the operands that it does not need."""
+    """The kernel without operands that no statement uses."""
     numbers = sorted(
         {
             s.operand
@@ -258,11 +276,12 @@ def _without_unused_operands(kernel: Kernel) -> KernelStep:
 
 
 def _renumbered(statement: Statement) -> Statement:
-    """A new outer axis comes first."""
+    """The statement with axes moved up by one, for a new first outer axis."""
     if not isinstance(statement, Index):
         return statement
     return replace(statement, axis=statement.axis + 1)
 
 
 def _dense(extents: Sequence[int], dtype: DType) -> tuple[int, ...]:
+    """Row-major strides in bytes."""
     return tuple(dtype.itemsize * math.prod(extents[k + 1 :]) for k in range(len(extents)))

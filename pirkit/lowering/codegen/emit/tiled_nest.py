@@ -1,7 +1,8 @@
-"""Loop nests that go through tiles: what is read turned lives in scratch memory, in the caches.
+"""Loop nests that run over cache-sized tiles: values read transposed are staged in scratch tiles.
 
-A *turn* is a tile of the frame together with its images (`dialect/map_expr/tiling.py`). A phase is
-computed at all images of the turn before the next one is.
+A tile of the common iteration space is processed together with its *images*, the tiles that the
+axis permutations ``images`` map it to (`dialect/map_expr/tiling.py`): for ``x + x.T`` tile (i, j)
+together with tile (j, i). Each phase runs at all images of a group before the next phase does.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ Axes = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """A value in tiles: its axes are those of the frame, -1 where there is one element."""
+    """A value in scratch tiles; its axes are those of the iteration space, -1 for extent 1."""
 
     dtype: DType
     axes: Axes
@@ -36,7 +37,7 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class TileAccess:
-    """The tile that a phase reads or writes, as seen from the image where the phase is."""
+    """The tile that a phase reads or writes, relative to the image at which the phase runs."""
 
     tile: int
     image: int
@@ -44,9 +45,9 @@ class TileAccess:
 
 @dataclass(frozen=True, slots=True)
 class TilePhase:
-    """An elementwise nest over a tile; ``axes`` are those of the frame that its own go along.
+    """An elementwise nest over a tile; ``axes`` maps its axes to those of the iteration space.
 
-    ``places`` tell of each operand of the nest which of the whole it is, or which tile.
+    ``places`` gives for each operand of the nest an operand of the `TiledNest`, or a tile.
     """
 
     kernel: Kernel
@@ -56,7 +57,7 @@ class TilePhase:
 
 @dataclass(frozen=True, slots=True)
 class TiledNest:
-    """Phases over the tiles of a frame; in each of ``images`` its axes are in another order."""
+    """Phases over the tiles (``block``) of an iteration space (``extents``) and their images."""
 
     extents: tuple[int, ...]
     block: tuple[int, ...]
@@ -72,7 +73,7 @@ class TiledNest:
 
     @property
     def blocks(self) -> int:
-        """Independent pieces of work, those too that are images of others and so nothing."""
+        """Units of work, one per tile; of a tile and its images all but one do nothing."""
         return prod(self.counts)
 
     def statements(self) -> Iterator[Statement]:
@@ -80,16 +81,17 @@ class TiledNest:
             yield from phase.kernel.statements()
 
     def numbered(self) -> TiledNest:
-        """With numbers for names: nests that differ in names alone become equal."""
+        """The nest with numbers for names: nests that differ in names alone become equal."""
         phases = [replace(p, kernel=with_numbered_names(p.kernel)) for p in self.phases]
         return replace(self, phases=tuple(phases))
 
 
 def lanes_of(tiled: TiledNest, target: Target) -> int:
-    """As many lanes as the widest element type fills a register with."""
+    """The vector length: the widest element type fills a register."""
     found: set[DType] = {t.dtype for t in tiled.tiles} | {o.dtype for o in tiled.operands}
     for s in tiled.statements():
         if isinstance(s, (Compute, Constant, Index)):
             found.add(s.dtype)
+    # All tiles share one vector length, so their layouts agree.
     widest = max(4 if element(d) == "float" else d.itemsize for d in found)
     return max(2, target.vector_bits // (8 * widest))

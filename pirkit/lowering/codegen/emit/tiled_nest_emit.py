@@ -1,7 +1,7 @@
-"""Emits nests that go through tiles.
+"""Emits `TiledNest`: elementwise phases over tiles and their images.
 
-The lanes lie along the last axis of a phase; what lies the other way, a tile or memory, is turned
-in registers before the phase reads it.
+The lanes lie along the last axis of a phase. An operand that is strided along it, in memory or in a
+tile, is first transposed in registers into a tile of its own.
 """
 
 from __future__ import annotations
@@ -33,12 +33,13 @@ from pirkit.lowering.codegen.math.primitives import Typed
 from pirkit.runtime.dtype import DType
 
 _UNROLL: Final = 2
+"""Vectors per step of a row, if a tile is long enough."""
 _PREFETCH_ROWS: Final = 8
-"""Rows of a tile."""
+"""Rows of a tile by which prefetches run ahead."""
 
 
 class TiledNestEmitter:
-    """Emits the turns of a range of tiles."""
+    """Emits a range of tiles, each with its images."""
 
     def __init__(self, b: Builder, tiled: TiledNest, lanes: int, scratch: Scratch) -> None:
         self.b, self.tiled, self.lanes, self.scratch = b, tiled, lanes, scratch
@@ -57,7 +58,7 @@ class TiledNestEmitter:
         self.equal_tiles: list[Value] = []
 
     def _reserve_transposed(self) -> dict[str, tuple[DType, int]]:
-        """What is turned for one phase after the other lies in the same memory."""
+        """Transposed operands by name; phases run in turn and share scratch."""
         found: dict[str, tuple[DType, int]] = {}
         for phase in self.phases:
             for name, layout in phase.transposed.values():
@@ -66,12 +67,14 @@ class TiledNestEmitter:
         return found
 
     def emit(self) -> None:
+        """The loop over tiles; each runs with its images."""
         b, tiled = self.b, self.tiled
         pointers = [argument(b, k) for k in range(len(tiled.operands))]
 
         def run(number: Value, _: list[Value]) -> Sequence[Value]:
             at = split_index(b, number, tiled.counts)
             seen = [[at[a] for a in image] for image in tiled.images]
+            # Of a tile and its images only the lexicographically first processes the group.
             is_canonical: Value | None = None
             for other in seen[1:]:
                 holds = self._is_canonical(at, other)
@@ -93,7 +96,7 @@ class TiledNestEmitter:
         b.block_loop(run)
 
     def _is_canonical(self, at: Sequence[Value], other: Sequence[Value]) -> Value:
-        """Whether a tile comes before its image, or is it: it stands for both."""
+        """Whether a tile is lexicographically not after its image, as an i1."""
         b, holds = self.b, Value("true", I1)
         for own_index, other_index in reversed(list(zip(at, other, strict=True))):
             if own_index.text == other_index.text:
@@ -108,7 +111,7 @@ class TiledNestEmitter:
         return holds
 
     def _first_equal(self, seen: list[list[Value]], image: int) -> Value:
-        """The first image that is the same tile as one."""
+        """The first image that is the same tile as ``image``: on a diagonal several are."""
         b, found = self.b, Value(str(image), I64)
         for other in reversed(range(image)):
             is_same = Value("true", I1)
@@ -120,6 +123,7 @@ class TiledNestEmitter:
         return found
 
     def _turn(self, pointers: list[Value]) -> None:
+        """All phases at one tile and its images; images that are equal run once."""
         b, count = self.b, len(self.tiled.images)
         for phase in self.phases:
 
@@ -137,7 +141,7 @@ class TiledNestEmitter:
             b.loop(0, count, 1, [], at)
 
     def pick(self, image: Value, values: Sequence[Value]) -> Value:
-        """The value of an image."""
+        """``values[image]``, by selects if the image is not a constant."""
         if image.text.isdigit():
             return values[int(image.text)]
         found = values[0]
@@ -148,9 +152,9 @@ class TiledNestEmitter:
 
 
 class _TileLayout:
-    """How the elements of a tile lie: rows of whole vectors, in the order of some axes.
+    """The layout of a scratch tile: row-major in the order of ``axes``, in elements.
 
-    ``whole`` are more axes along which there is room for whole vectors.
+    The last axis with more than one element and the axes ``whole`` are padded to whole vectors.
     """
 
     def __init__(
@@ -166,12 +170,12 @@ class _TileLayout:
 
 
 def _lane_axis(axes: Axes) -> int:
-    """The last axis of more than one element."""
+    """The last axis with more than one element."""
     return max(k for k, a in enumerate(axes) if a >= 0)
 
 
 class _TilePhaseEmitter:
-    """One phase: what it turns first, and its loops."""
+    """One phase: the transposes of its operands, then its loops."""
 
     def __init__(self, whole: TiledNestEmitter, phase: TilePhase) -> None:
         self.whole, self.phase, self.kernel = whole, phase, phase.kernel
@@ -179,9 +183,9 @@ class _TilePhaseEmitter:
         self.lane = _lane_axis(phase.axes)
         self.block = [self.tiled.block[a] if a >= 0 else 1 for a in phase.axes]
         self.transposed: dict[int, tuple[str, _TileLayout]] = {}
-        """Operands that are turned, where to, and how they lie there."""
+        """Operands that are transposed: name and layout of the scratch tile."""
         self.along: dict[int, int] = {}
-        """The axis along which they lie side by side where they come from."""
+        """The axis along which such an operand is contiguous at its source."""
         for number in range(len(phase.places)):
             along = self._transposed_axis(number)
             if along is None:
@@ -192,12 +196,12 @@ class _TilePhaseEmitter:
             self.along[number] = along
 
     def tile_number(self, access: TileAccess) -> list[int]:
-        """The axis of the phase that each axis of a tile goes along."""
+        """For each axis of a tile, the axis of the phase that it follows; -1 for none."""
         image, layout = self.tiled.images[access.image], self.whole.tiles[access.tile].axes
         return [self.phase.axes.index(image[a]) if a >= 0 else -1 for a in layout]
 
     def strides_of(self, access: TileAccess) -> list[int]:
-        """How far apart neighbours along the axes of the phase are in a tile, in elements."""
+        """The strides of a tile along the axes of the phase, in elements."""
         layout = self.whole.tiles[access.tile]
         found = [0] * len(self.phase.axes)
         for step, k in zip(layout.steps, self.tile_number(access), strict=True):
@@ -206,9 +210,10 @@ class _TilePhaseEmitter:
         return found
 
     def _transposed_axis(self, number: int) -> int | None:
-        """The axis along which an operand lies side by side, if it is to be turned."""
+        """The axis along which an operand is contiguous, if it must be transposed; else None."""
         source = self.phase.places[number]
         loads = [s for s in self.kernel.statements() if getattr(s, "operand", None) == number]
+        # Gathers and predicated loads go to memory directly: a copy might leave the buffer.
         if not all(isinstance(s, Load) and s.at is None and s.predicate is None for s in loads):
             return None
         if isinstance(source, TileAccess):
@@ -217,6 +222,7 @@ class _TilePhaseEmitter:
             operand = self.kernel.operands[number]
             size = operand.dtype.itemsize
             strides = [n // size if n % size == 0 else 0 for n in operand.outer]
+            # Broadcast along the lanes: a scalar load serves a whole vector.
             if strides[self.lane] == 0:
                 return None
         if strides[self.lane] == 1:
@@ -225,7 +231,7 @@ class _TilePhaseEmitter:
         return nearest[0] if nearest else None
 
     def run(self, image: Value, pointers: list[Value]) -> None:
-        """The phase at an image."""
+        """The phase at one image: clip the tile to the iteration space, transpose, loop."""
         b, tiled = self.b, self.tiled
         first = self.whole.first
         self.start = [
@@ -246,11 +252,12 @@ class _TilePhaseEmitter:
         self._loops([])
 
     def _base(self, number: int, image: Value, pointers: list[Value]) -> Value:
-        """Where the tile of an operand begins."""
+        """The address of the first element of an operand's tile."""
         b, source = self.b, self.phase.places[number]
         if not isinstance(source, TileAccess):
             operand = self.kernel.operands[number]
             return address_at(b, b.at(pointers[source], operand.offset), operand.outer, self.start)
+        # The image of an image: compose the two permutations.
         images = self.tiled.images
         seen = [images.index(tuple([i[a] for a in images[source.image]])) for i in images]
         layout = self.whole.pick(image, [self.whole.equal_tiles[k] for k in seen])
@@ -258,14 +265,14 @@ class _TilePhaseEmitter:
         return self.whole.scratch.memory(b, f"tile {source.tile}", at).address
 
     def _steps(self, number: int) -> list[int]:
-        """How far apart neighbours along the axes of the phase are, in bytes."""
+        """The strides of an operand along the axes of the phase, in bytes."""
         operand, source = self.kernel.operands[number], self.phase.places[number]
         if isinstance(source, TileAccess):
             return [n * operand.dtype.itemsize for n in self.strides_of(source)]
         return list(operand.outer)
 
     def _turn(self, number: int) -> None:
-        """Copy what the phase reads of an operand into memory where it lies along the lanes."""
+        """Transpose what the phase reads of an operand into scratch, contiguous along the lanes."""
         b, along = self.b, self.along[number]
         name, layout = self.transposed[number]
         dtype = self.kernel.operands[number].dtype
@@ -275,6 +282,7 @@ class _TilePhaseEmitter:
         outer = [k for k in range(len(strides)) if k not in (along, self.lane)]
         inside = isinstance(self.phase.places[number], TileAccess)
         extent = self.tiled.extents[self.phase.axes[along]]
+        # A scratch tile is padded to whole vectors, so only memory needs a mask.
         ragged = not inside and bool(extent % self.lanes or self.block[along] % self.lanes)
 
         def nest(axes: Sequence[int], source: Value, target: Value) -> Sequence[Value]:
@@ -297,7 +305,7 @@ class _TilePhaseEmitter:
         nest(outer, base, dest)
 
     def _loops(self, at: list[Value]) -> None:
-        """The loops over all axes but that of the lanes; behind it there are only single ones."""
+        """The loops over the axes before the lanes' axis; those behind it have one iteration."""
         if len(at) == self.lane:
             self._row(at)
             return
@@ -309,6 +317,7 @@ class _TilePhaseEmitter:
         self.b.loop(0, self.count[len(at)], 1, [], body)
 
     def _row(self, at: list[Value]) -> None:
+        """One row of the tile: unrolled vectors, single vectors, a masked tail."""
         b, lanes, count = self.b, self.lanes, self.count[self.lane]
         length = self.block[self.lane]
         extent = self.tiled.extents[self.phase.axes[self.lane]]
@@ -344,8 +353,9 @@ class _TilePhaseEmitter:
         b.branch(b.compare("sgt", rest, 0), tail)
 
     def _prefetch(self, at: list[Value], index: Value) -> None:
-        """Ask memory for what a row of the tile further on reads and writes: rows are too short for
-        the CPU to see where they go.
+        """Prefetch what a later row of the tile loads and stores.
+
+        Rows of a tile are too short for the hardware prefetcher to detect their pattern.
         """
         b = self.b
         nearest = next((k for k in reversed(range(self.lane)) if self.block[k] > 1), None)
@@ -366,6 +376,7 @@ class _TilePhaseEmitter:
             b.prefetch(here, 3, number in stored)
 
     def _vector_at(self, at: list[Value], index: Value, mask: Value | None) -> VectorEmitter:
+        """The emitter for a vector of iterations of one row."""
         b, kernel, lanes = self.b, self.kernel, self.lanes
 
         def memory(number: int) -> Memory:

@@ -1,4 +1,4 @@
-"""Turns a tile of memory: what lies side by side along one axis then does along the other."""
+"""Transposes VxV tiles by shuffles, and packs strided columns into rows of a tile in memory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from pirkit.runtime.dtype import DType
 
 
 def transposed(b: Builder, rows: Sequence[Value]) -> list[Value]:
-    """A square of vectors, turned by exchanging halves, quarters... of pairs of rows."""
+    """The transpose of V vectors of V lanes, in log2(V) rounds of shuffles.
+
+    Each round exchanges blocks of V/2, V/4... lanes between pairs of rows.
+    """
     result = list(rows)
     lanes = len(result)
     distance = lanes // 2
@@ -20,6 +23,7 @@ def transposed(b: Builder, rows: Sequence[Value]) -> list[Value]:
         high = [k + distance if not k & distance else lanes + k for k in range(lanes)]
         for k in range(lanes):
             if not k & distance:
+                # Row k and its partner exchange one block of lanes: two shuffles.
                 x, y = result[k], result[k | distance]
                 result[k] = b.shuffle(x, y, low)
                 result[k | distance] = b.shuffle(x, y, high)
@@ -37,12 +41,11 @@ def pack(
     ragged: bool,
     prefetch_distance: int = 0,
 ) -> None:
-    """Copy ``count`` columns of ``length`` elements into rows of a tile.
+    """Copy ``count`` columns of ``length`` elements into rows of a tile, transposing VxV squares.
 
-    ``source`` is the address, the distance of columns in bytes, and their count; ``dest`` the
-    tile and how many elements its rows have. With ``ragged`` the length need not be a multiple
-    of the lanes. What lies ``prefetch_distance`` elements further on is asked for, if that is not
-    0.
+    ``source`` is the address, the distance of columns in bytes, and ``count``; ``dest`` the tile
+    and the length of its rows in elements. With ``ragged`` the length need not be a multiple of the
+    lanes. With ``prefetch_distance`` the elements so far ahead are prefetched.
     """
     address, distance, count = source
     tile, width = dest
@@ -54,7 +57,7 @@ def pack(
     def start(column: Value, k: int) -> Value:
         if is_whole:
             return b.at(b.at(address, b.times(column, distance)), k * distance)
-        # columns beyond the last one are read as the last one again, and never used
+        # Columns beyond the last one load the last one again; nobody reads their results.
         return b.at(address, b.times(b.binary("smin", b.plus(column, k), last), distance))
 
     def columns(column: Value, _: list[Value]) -> Sequence[Value]:

@@ -1,4 +1,4 @@
-"""Runs statements for one vector of points: loads, computes, folds, stores."""
+"""Emits statements for one vector of iterations: loads, arithmetic, reductions, stores."""
 
 from __future__ import annotations
 
@@ -37,20 +37,22 @@ from pirkit.lowering.codegen.math.vecmath import any_lane
 from pirkit.runtime.dtype import DType, float32, int64
 
 _SAFE_BITS: Final = 128
-"""LLVM 22 widens the one lane of a masked access to vectors narrower than a register on x86, and
-so writes beyond it: those are decomposed here. It does the same with one lane of numbers that it
-narrows while it stores them, whatever the width."""
+"""Bits of a vector below which masked accesses are split into scalar ones here: LLVM 22 on x86
+widens one with a single active lane to a whole register, and so writes beyond the mask. It does the
+same at any width if a store with a single active lane truncates its elements.
+"""
 _NEAR: Final = 4
-"""Elements between neighbouring lanes up to which vectors of all of them are read, and shuffled."""
+"""Strides, in elements, up to which whole vectors are loaded and deinterleaved by shuffles."""
 _NARROW: Final = 4
-"""Bytes of an element below which numbers may be narrowed when they are stored."""
+"""Bytes of an element below which LLVM may truncate values as part of a masked store."""
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Where the elements of an operand are at the points of a vector.
+    """The elements of an operand at a vector of iterations.
 
-    ``step`` is the distance of neighbouring lanes in bytes; 0 is one element for all.
+    ``step`` is the distance of neighboring lanes in bytes; 0 is one element for all lanes. With
+    ``stream`` stores are non-temporal and must be aligned.
     """
 
     address: Value
@@ -60,10 +62,11 @@ class Memory:
 
 @dataclass(slots=True)
 class VectorEmitter:
-    """One vector of points (or a single point: one lane), and what is known at it.
+    """One vector of iterations (or a single one: one lane) and the values computed for it.
 
-    ``memory`` gives the place of an operand, ``outer_value`` a value that is not defined here,
-    ``mask`` the lanes that exist, ``position`` the index along an axis.
+    ``memory`` gives the address of an operand, ``outer_value`` a value that is defined outside,
+    ``mask`` the active lanes, ``position`` the index along an axis. ``known`` are the values by
+    name, ``reduced`` the values that reductions take.
     """
 
     builder: Builder
@@ -77,6 +80,7 @@ class VectorEmitter:
     reduced: dict[str, Typed]
 
     def run(self, statements: Sequence[Statement]) -> None:
+        """Emit statements in order. Raises InternalError for a primitive without native code."""
         for statement in statements:
             match statement:
                 case Load(name):
@@ -107,7 +111,7 @@ class VectorEmitter:
                     self._assert(operand, self.raw(value)[0])
 
     def raw(self, name: str) -> Typed:
-        """A value: in one lane if it is the same in all."""
+        """A value as it is: in one lane if it is uniform."""
         if name not in self.known:
             self.known[name] = self.outer_value(name)
         return self.known[name]
@@ -118,13 +122,14 @@ class VectorEmitter:
         return self.builder.splat(value, self.lanes), dtype
 
     def _broadcast(self, names: Sequence[str]) -> list[Typed]:
-        """Values in as many lanes as the widest of them."""
+        """Operands with as many lanes as the widest of them; uniform arithmetic stays scalar."""
         found = [self.raw(name) for name in names]
         if all(value.type.lanes == 1 for value, _ in found):
             return found
         return [self.get(name) for name in names]
 
     def _load(self, statement: Load) -> Typed:
+        """A load at the operand's address, or a gather, under the mask and the predicate."""
         b = self.builder
         operand = self.kernel.operands[statement.operand]
         memory, mask = self.memory(statement.operand), self.mask
@@ -134,6 +139,8 @@ class VectorEmitter:
                 holds = b.splat(holds, self.lanes)
             mask = holds if mask is None else b.op("and", mask, holds)
         if statement.at is not None:
+            # An unsigned minimum clamps negative indices too: no load leaves the buffer, whatever
+            # the data. The nest asserts the index separately.
             at = b.binary("umin", *self._limits(statement.at, statement.limit))
             offsets = b.op("mul", at, operand.dtype.itemsize)
             if offsets.type.lanes > 1:
@@ -146,11 +153,13 @@ class VectorEmitter:
         return value, compute_type(operand.dtype)
 
     def _limits(self, name: str, limit: int) -> tuple[Value, Value]:
+        """The index of a gather as i64, and its limit."""
         at, dtype = self.raw(name)
         index64 = at if dtype is int64 else self.builder.cast("sext", at, "i64")
         return index64, self.builder.like(index64, limit)
 
     def _assert(self, operand: int, holds: Value) -> None:
+        """Set the flag of a runtime assert if a value is false in any active lane."""
         b = self.builder
         broken = b.op("xor", holds, True)
         if self.mask is not None:
@@ -170,8 +179,10 @@ class VectorEmitter:
         store(self.builder, narrow(self.builder, value, dest), dest, memory, self.mask)
 
     def _accumulate(self, operand: int, kind: ReduceKind, value: Value, dtype: DType) -> None:
+        """Combine a value with an element of an operand in memory."""
         b, memory, mask = self.builder, self.memory(operand), self.mask
         dest = self.kernel.operands[operand].dtype
+        # All lanes share one element: reduce them first; inactive lanes hold the identity.
         if memory.step == 0 and self.lanes > 1:
             if mask is not None:
                 value = b.select(mask, value, b.like(value, identity(kind, dtype)))
@@ -182,7 +193,7 @@ class VectorEmitter:
 
 
 def compute_type(dtype: DType) -> DType:
-    """The element type that values of an element type are computed in."""
+    """The element type of the arithmetic: float32 for fp16 and bf16, else the type itself."""
     return float32 if dtype.is_float and dtype.itemsize < 4 else dtype
 
 
@@ -193,9 +204,9 @@ def _as(b: Builder, position: Value, dtype: DType) -> Value:
 def load(
     b: Builder, dtype: DType, memory: Memory, lanes: int, mask: Value | None, guarded: bool = False
 ) -> Value:  # fmt: skip
-    """The elements at a vector of points, ready to compute with; in one lane if it is one.
+    """The elements at a vector of iterations in their compute type; one lane if they are uniform.
 
-    Without ``guarded`` the mask is that of a tail, whose points exist but for the vector.
+    Without ``guarded`` the mask is that of a tail: the first element may be loaded without a check.
     """
     elem, size = stored(dtype), dtype.itemsize
     address = memory.address
@@ -228,7 +239,7 @@ def load(
 def load_at_offsets(
     b: Builder, dtype: DType, memory: Memory, offsets: Value, mask: Value | None
 ) -> Value:  # fmt: skip
-    """Elements each of which is ``offsets`` bytes further on than its point is."""
+    """A gather: elements ``offsets`` bytes beyond the address of their lane."""
     lanes, size = offsets.type.lanes, dtype.itemsize
     if memory.step:
         offsets = b.op("add", offsets, Value(_ramp(lanes, memory.step), offsets.type))
@@ -238,12 +249,13 @@ def load_at_offsets(
 
 
 def masked_load(b: Builder, type_: Type, address: Value, size: int, mask: Value) -> Value:
-    """The lanes of a mask, and zeros."""
+    """The active lanes; zeros elsewhere."""
     zero = Value("zeroinitializer", type_)
     if type_.lanes * type_.bits >= _SAFE_BITS:
         name = f"llvm.masked.load.{type_.suffix}.p0"
         return b.call(name, type_, address, f"i32 {size}", mask, zero)
     scalar, value = Type(type_.elem), zero
+    # One scalar load per active lane, since LLVM would widen the vector.
     for lane in range(type_.lanes):
 
         def one(lane: int = lane, so_far: Value = value) -> list[Value]:
@@ -255,20 +267,19 @@ def masked_load(b: Builder, type_: Type, address: Value, size: int, mask: Value)
 
 
 def is_near(step: int, size: int) -> bool:
-    """Whether lanes are so near that vectors of all between them are read faster than each one."""
+    """Whether loading all elements between the lanes and shuffling is faster than a gather."""
     return step % size == 0 and 1 < step // size <= _NEAR
 
 
 def _is_wide(type_: Type, mask: Value | None) -> bool:
-    """Whether a vector is loaded as one, under a mask too."""
+    """Whether LLVM may load this vector as one, under a mask too."""
     return type_.lanes * type_.bits >= _SAFE_BITS and (mask is None or type_.bits // 8 >= _NARROW)
 
 
 def _deinterleaved(
     b: Builder, type_: Type, address: Value, apart: int, mask: Value | None
 ) -> Value:
-    """Every ``block_stride``-th element: vectors up to the last one that is wanted, and
-    shuffles."""
+    """Every ``apart``-th element: loads of the whole span, merged by shuffles."""
     lanes, size = type_.lanes, type_.bits // 8
     last = (lanes - 1) * (apart - 1)  # the last vector ends with the last lane's element
     value: Value | None = None
@@ -280,6 +291,7 @@ def _deinterleaved(
         else:
             lane_of = {e: lane for lane, e in wanted.items()}
             none = Value("zeroinitializer", mask.type)
+            # The mask of the wanted lanes, moved to where this vector loads them.
             there = b.shuffle(mask, none, [lane_of.get(e, lanes) for e in range(lanes)])
             part = masked_load(b, type_, begin, size, there)
         picks = [lanes + wanted[k] if k in wanted else k for k in range(lanes)]
@@ -298,6 +310,7 @@ def _addresses(b: Builder, memory: Memory, lanes: int) -> Value:
 
 
 def _gather(b: Builder, type_: Type, memory: Memory, size: int, mask: Value | None) -> Value:
+    """Load lanes at a constant distance."""
     return _masked_gather(b, type_, _addresses(b, memory, type_.lanes), size, mask)
 
 
@@ -308,7 +321,7 @@ def _masked_gather(b: Builder, type_: Type, address: Value, size: int, mask: Val
 
 
 def store(b: Builder, value: Value, dtype: DType, memory: Memory, mask: Value | None) -> None:
-    """Write elements as they lie in memory."""
+    """Store values in the element type of memory; strided ones are scattered."""
     size = dtype.itemsize
     if value.type.lanes == 1 or memory.step == size:
         if mask is not None:
@@ -325,6 +338,8 @@ def store(b: Builder, value: Value, dtype: DType, memory: Memory, mask: Value | 
 
 
 def _masked_store(b: Builder, value: Value, address: Value, size: int, mask: Value) -> None:
+    """Store the active lanes only."""
+    # A mask that is a constant with one lane.
     known = mask.text.strip("<>").split(", ")
     if size < _NARROW and known.count("i1 true") == 1:
         lane = known.index("i1 true")
@@ -346,7 +361,7 @@ def _masked_store(b: Builder, value: Value, address: Value, size: int, mask: Val
 
 
 def identity(kind: ReduceKind, dtype: DType) -> float | int | bool:
-    """What a fold starts with."""
+    """The neutral element of a reduction."""
     if kind in ("sum", "prod"):
         return int(kind == "prod")
     if dtype.is_float:
@@ -358,7 +373,7 @@ def identity(kind: ReduceKind, dtype: DType) -> float | int | bool:
 
 
 def combine(b: Builder, kind: ReduceKind, x: Value, y: Value, dtype: DType) -> Value:
-    """One step of a fold."""
+    """One step of a reduction."""
     if kind in ("max", "min"):
         return extremum(b, x, y, kind, dtype)
     floats = x.type.is_float
@@ -368,7 +383,7 @@ def combine(b: Builder, kind: ReduceKind, x: Value, y: Value, dtype: DType) -> V
 
 
 def tree_reduce(b: Builder, kind: ReduceKind, values: Sequence[Value], dtype: DType) -> Value:
-    """Values folded in pairs, in a fixed order."""
+    """Reduce values in pairs, in a fixed order."""
     items = list(values)
     while len(items) > 1:
         pairs = zip(items[::2], items[1::2], strict=False)
@@ -377,7 +392,7 @@ def tree_reduce(b: Builder, kind: ReduceKind, values: Sequence[Value], dtype: DT
 
 
 def reduce_lanes(b: Builder, kind: ReduceKind, vector: Value, dtype: DType) -> Value:
-    """The lanes of a vector folded in halves, in a fixed order."""
+    """Reduce the lanes of a vector by halves, in a fixed order; a scalar."""
     while vector.type.lanes > 1:
         half = vector.type.lanes // 2
         low = b.shuffle(vector, vector, range(half))
@@ -389,7 +404,7 @@ def reduce_lanes(b: Builder, kind: ReduceKind, vector: Value, dtype: DType) -> V
 
 
 def tail_mask(b: Builder, lanes: int, count: Value | int) -> Value:
-    """The first ``count`` lanes."""
+    """A mask of the first ``count`` lanes; a constant if the count is one."""
     if isinstance(count, Value) and count.text.isdigit():
         count = int(count.text)
     if isinstance(count, int):
@@ -400,13 +415,13 @@ def tail_mask(b: Builder, lanes: int, count: Value | int) -> Value:
 
 
 def lane_indices(b: Builder, index: Value, lanes: int) -> Value:
-    """index, index + 1...: the positions of a vector of points."""
+    """``index, index + 1...``: the index along the vectorized axis in each lane."""
     index64 = Type("i64", lanes)
     return b.op("add", b.splat(index, lanes), b.iota(index64)) if lanes > 1 else index
 
 
 def split_index(b: Builder, index: Value, extents: Sequence[int]) -> list[Value]:
-    """The positions along axes of a point's number."""
+    """The coordinates of a linear index along axes, row-major."""
     positions: list[Value] = []
     for extent in reversed(extents[1:]):
         positions.append(b.emit(I64, f"urem {index}, {extent}"))
@@ -417,13 +432,13 @@ def split_index(b: Builder, index: Value, extents: Sequence[int]) -> list[Value]
 
 
 def argument(b: Builder, number: int) -> Value:
-    """The pointer that a kernel is given in a place of its argument block."""
+    """The pointer in slot ``number`` of the argument block."""
     slot = b.at(Value("%args", PTR), 8 * number)
     return b.emit(PTR, f"load ptr, {slot}, align 8")
 
 
 def types_of(kernel: Kernel) -> dict[str, DType]:
-    """The element type of every name."""
+    """The compute type of every name."""
     types: dict[str, DType] = {}
     for statement in kernel.statements():
         match statement:
@@ -443,7 +458,7 @@ def types_of(kernel: Kernel) -> dict[str, DType]:
 def address_at(
     b: Builder, base: Value, strides: Sequence[int], positions: Sequence[Value]
 ) -> Value:
-    """An address moved along axes."""
+    """``base + sum(stride * position)``, strides in bytes."""
     offset = Value("0", I64)
     for stride, position in zip(strides, positions, strict=True):
         offset = b.plus(offset, b.times(position, stride))

@@ -1,8 +1,8 @@
-"""Where the elements are that a kernel reads: index expressions as strides and as statements.
+"""Lowers index expressions: affine parts to strides, the rest to integer statements.
 
-The part of a place that is a combination of loops becomes the strides of an operand. The rest,
-digits of numbers and what the data tell, is computed at each point. An index that is not proved to
-stay in its tensor is compared with the tensor's extent, and nothing is read where it leaves it.
+The part of an address that is affine in the loops becomes strides of an operand. Quotients,
+remainders and indices read from data are computed per iteration. An index that is not proved to
+stay in its tensor is compared with the extent, and nothing is loaded outside of it.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _INT32: Final = 2**31 - 1
 
 
 class OperandTable:
-    """Operands of one nest: of each array those parts that are read and written alike.
+    """The operands of one nest: one for each distinct access pattern of an array.
 
-    ``axes`` are the axes of the nest by iterator; the statement that is written decides.
+    ``axes`` maps iterators to axes of the nest; it belongs to the statement being lowered.
     """
 
     def __init__(self, kernel: MapExpr, outer: int, rank: int) -> None:
@@ -38,11 +38,14 @@ class OperandTable:
         self.operands: list[Operand] = []
         self.arrays: list[int] = []
         self.assertions: list[DataAssertion] = []
-        """What the flags tell of."""
+        """The runtime asserts, in the order of their flags."""
         self._numbers: dict[Any, int] = {}
 
     def operand(self, source: int, axes: Mapping[Iter, int], terms: Expr) -> int:
-        """The operand at a place of an array, counted in elements."""
+        """The operand for an affine index into an array, in elements.
+
+        Raises NotLowerableError for complex elements.
+        """
         meta = self.kernel.meta(source)
         if meta.dtype.is_complex:
             raise NotLowerableError("complex numbers have no native code")
@@ -65,7 +68,7 @@ class OperandTable:
         return self._numbers[key]
 
     def inside(self, key: Any, dtype: DType) -> int:
-        """An operand that is no part of an array: who runs the nest knows its elements by key."""
+        """An operand that is no part of an array; who runs the nest identifies it by ``key``."""
         if key not in self._numbers:
             self._numbers[key] = len(self.operands)
             outer, inner = (0,) * self.outer, (0,) * (self.rank - self.outer)
@@ -74,7 +77,7 @@ class OperandTable:
         return self._numbers[key]
 
     def assertion_operand(self, what: DataAssertion) -> int:
-        """An operand of one byte that tells whether a demand is broken."""
+        """The one-byte operand that flags a violated assertion."""
         if what not in self.assertions:
             self.assertions.append(what)
         number = len(self.kernel.inputs) + len(self.kernel.statements)
@@ -83,11 +86,11 @@ class OperandTable:
 
 
 class IndexLowering:
-    """Writes the index arithmetic of one statement.
+    """Emits the index arithmetic of one statement.
 
-    ``value`` gives the name of an element of an array. Numbers told by the data must lie in their
-    range, and a flag tells where they do not. With ``needed``, the name of a condition, that is so
-    where it holds; elsewhere such numbers are moved into their range.
+    ``value`` gives the name of an element of an array. Indices read from data must be in range; a
+    runtime assert flags them otherwise. With ``needed``, the name of a condition, that applies
+    where it holds; elsewhere such indices are clamped.
     """
 
     def __init__(
@@ -100,13 +103,14 @@ class IndexLowering:
         self.places, self.axes, self.lines, self.value = places, axes, lines, value
 
     def element(self, source: int, index: Sequence[Expr], needed: str | None) -> str:
-        """The element of an array at an index."""
+        """The element of an array at an index; raises NotLowerableError for dynamic shapes."""
         shape = self.places.kernel.meta(source).shape
         whole = flat(index, shape)
         _assertion_numbers(whole)
         chosen = {
             i for atom, _ in whole.terms if not isinstance(atom, Iter) for i in _iters(atom)
         }  # fmt: skip
+        # Iterators that occur in quotients or data-dependent terms stay in the computed part.
         nowhere = {i: const(0) for i in whole.iters if i not in chosen}
         rest = substitute(whole, nowhere)
         loops = whole - rest
@@ -119,6 +123,7 @@ class IndexLowering:
             return self.lines.load(operand, predicate=predicate)
         (low, high), (first, last) = rest.bounds, loops.bounds
         numel = self.places.kernel.meta(source).numel
+        # The parts stay in the array only together: compute the whole index.
         if low + first < 0 or high + last >= numel:
             loops, rest, low, high = const(0), whole, 0, numel - 1
         operand = self.places.operand(source, self.axes, loops + low)
@@ -142,7 +147,7 @@ class IndexLowering:
         return self.lines.compute("logical_not", [condition], dt.bool_)
 
     def inside(self, expr: Expr, bound: int, needed: str | None) -> str:
-        """Whether an index lies in [0, bound)."""
+        """Whether an index is in [0, bound)."""
         name, dtype = self.number(expr, needed)
         holds: str | None = None
         low, high = expr.bounds
@@ -159,7 +164,7 @@ class IndexLowering:
         return holds if holds is not None else self.lines.constant(True, dt.bool_)
 
     def number(self, expr: Expr, needed: str | None) -> tuple[str, DType]:
-        """An index expression as a number, int32 where no part of it can be larger."""
+        """The value of an index expression; int32 if no partial sum can exceed it."""
         _assertion_numbers(expr)
         dtype = dt.int32 if _size(expr) <= _INT32 else dt.int64
         lines = self.lines
@@ -182,17 +187,18 @@ class IndexLowering:
         return total, dtype
 
     def _last_axis(self, term: tuple[Atom, int]) -> int:
-        """What varies along the outermost axes comes first: it is the same in all lanes."""
+        """Terms of outer axes are added first: they are uniform across the lanes."""
         return max((self.axes[i] for i in _iters(term[0])), default=-1)
 
     def atom(self, atom: Atom, dtype: DType, needed: str | None) -> str:
+        """The value of one atom of an index expression."""
         lines = self.lines
         if isinstance(atom, Iter):
             return lines.index(self.axes[atom], dtype)
         if isinstance(atom, Read):
             return lines.cast(self.read(atom, needed), dt.int64, dtype)
         assert isinstance(atom, Floor)
-        # floor(e / n) = (e + k n) div n - k: no number below 0 is divided
+        # floor(e / n) = (e + k n) div n - k, so that no negative number is divided.
         low = atom.inner.bounds[0]
         shift = -(low // atom.by) if low < 0 else 0
         inner, have = self.number(atom.inner + shift * atom.by, needed)
@@ -202,7 +208,7 @@ class IndexLowering:
         return lines.cast(found, have, dtype)
 
     def read(self, atom: Read, needed: str | None) -> str:
-        """A number that the data tell, as int64, from 0 to the extent - 1."""
+        """An index read from data as int64 in [0, extent), asserted at run time."""
         lines, extent = self.lines, atom.extent
         have = self.places.kernel.meta(atom.source).dtype
         name = lines.cast(self.value(atom.source, atom.index, needed), have, dt.int64)
@@ -218,18 +224,20 @@ class IndexLowering:
         lines.assert_holds(DataAssertion(extent), holds, needed)
         if needed is None:
             return name
+        # The assert covers only the iterations that need the index: clamp it in the others.
         last = lines.constant(extent - 1, dt.int64)
         at_least_zero = lines.compute("maximum", [name, zero], dt.int64)
         return lines.compute("minimum", [at_least_zero, last], dt.int64)
 
 
 def _assertion_numbers(expr: Expr) -> None:
+    """Raises NotLowerableError for an expression with dynamic sizes."""
     if expr.sized:
-        raise NotLowerableError("its sizes are known only when it runs")
+        raise NotLowerableError("its shapes are dynamic")
 
 
 def _iters(atom: Atom) -> frozenset[Iter]:
-    """Iterators that an atom follows."""
+    """The iterators that an atom depends on."""
     match atom:
         case Iter():
             return frozenset((atom,))
@@ -238,11 +246,11 @@ def _iters(atom: Atom) -> frozenset[Iter]:
         case Read():
             return frozenset(i for e in atom.index for i in e.iters)
         case _:
-            raise NotLowerableError("an index of a kind that native code does not know")
+            raise NotLowerableError("native code does not support this kind of index")
 
 
 def _size(expr: Expr) -> int:
-    """A number that no partial sum of an expression exceeds."""
+    """An upper bound of the magnitude of all partial sums of an expression."""
     total = abs(expr.constant)
     for atom, factor in expr.terms:
         ends = atom.bounds

@@ -1,8 +1,8 @@
-"""Brings a loop nest into a plain form, so that few forms reach the code generator.
+"""Canonicalizes loop nests, so that the emitters see few forms.
 
-Axes of one element vanish, outer and inner axes are ordered from the farthest memory to the
-nearest, and neighbours that walk memory as one axis become one. An elementwise kernel becomes one
-stage. None of this changes what is computed but the order in which folds add up.
+Axes of extent 1 are dropped, outer and inner axes are sorted from the largest stride to the
+smallest, and axes that are contiguous to each other are merged. An elementwise kernel gets a single
+phase. Only the order of terms in reductions changes.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class _Axis:
     extent: int
     strides: tuple[int, ...]
     number: int | None
-    """Its number in the kernel, if a statement asks for the position along it."""
+    """Its number in the kernel, if a statement reads the index along it."""
 
 
 def canonical(kernel: Kernel) -> Kernel:
-    """An equal kernel in the plain form."""
+    """An equivalent kernel in canonical form."""
     indexed_axes = {s.axis for s in kernel.statements() if isinstance(s, Index)}
     written = {s.operand for s in kernel.statements() if isinstance(s, Store)}
     rank = len(kernel.outer)
@@ -42,9 +42,9 @@ def canonical(kernel: Kernel) -> Kernel:
 
 
 def with_axes(kernel: Kernel, outer: Sequence[int], inner: Sequence[int]) -> Kernel:
-    """The kernel with its axes in another order; numbers count outer axes first.
+    """The kernel with its axes permuted; numbers count outer axes first.
 
-    Axes may move between outer and inner only if the kernel is a single stage without folds.
+    Axes may move between outer and inner only in a single-phase kernel without reductions.
     """
     extents = (*kernel.outer, *kernel.inner)
     strides = [(*o.outer, *o.inner) for o in kernel.operands]
@@ -68,6 +68,8 @@ def _axes(
 
 
 def _sorted(axes: list[_Axis], written: set[int]) -> list[_Axis]:
+    """Axes by decreasing strides; those of stored operands count first."""
+
     def farness(axis: _Axis) -> tuple[int, int]:
         stores = sum(abs(axis.strides[k]) for k in written)
         return stores, sum(map(abs, axis.strides))
@@ -76,6 +78,10 @@ def _sorted(axes: list[_Axis], written: set[int]) -> list[_Axis]:
 
 
 def _merged(axes: list[_Axis]) -> list[_Axis]:
+    """Merge an axis into the one before if every operand is contiguous across them.
+
+    An axis whose index is read stays as it is.
+    """
     result: list[_Axis] = []
     for axis in axes:
         before = result[-1] if result else None
@@ -92,6 +98,7 @@ def _merged(axes: list[_Axis]) -> list[_Axis]:
 
 
 def _rebuilt(kernel: Kernel, outer: list[_Axis], inner: list[_Axis]) -> Kernel:
+    """The kernel with these axes; indices of dropped axes become the constant 0."""
     places = {
         axis.number: place
         for place, axis in enumerate((*outer, *inner))
@@ -101,6 +108,7 @@ def _rebuilt(kernel: Kernel, outer: list[_Axis], inner: list[_Axis]) -> Kernel:
     def renumber(statement: Statement) -> Statement:
         if not isinstance(statement, Index):
             return statement
+        # The axis had extent 1: its index is 0.
         if statement.axis not in places:
             return Constant(statement.name, statement.dtype, 0)
         return replace(statement, axis=places[statement.axis])
@@ -109,6 +117,7 @@ def _rebuilt(kernel: Kernel, outer: list[_Axis], inner: list[_Axis]) -> Kernel:
         LoopPhase(tuple(map(renumber, s.body)), tuple(map(renumber, s.after)))
         for s in kernel.loop_phases
     )
+    # A reduction needs a loop to end: give it one of one iteration.
     if not inner and any(isinstance(s, (Reduce, Accumulate)) for s in kernel.statements()):
         inner = [_Axis(1, (0,) * len(kernel.operands), None)]
     if not inner:

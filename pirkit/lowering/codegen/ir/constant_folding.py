@@ -1,7 +1,7 @@
-"""Integers that are known while code is written: what they decide is not written.
+"""Folds integer constants while LLVM IR is written.
 
-Extents are numbers in the code, and so are most bounds of loops. LLVM would find that out as well,
-after it was told of every loop that does not run.
+Extents are constants and so are most loop bounds. LLVM would fold them too, but only after parsing
+every loop that never runs.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ _COMPARISONS: Final[dict[str, Callable[[int, int], bool]]] = {
     "icmp ne": operator.ne,
 }
 _IDENTITIES: Final = frozenset({("add", 0), ("sub", 0), ("mul", 1), ("udiv", 1), ("and", -1)})
-"""Instructions with a second operand that leaves the first one as it is."""
+"""Instructions with a second operand that return the first one."""
 _CONSTANT: Final = frozenset({("mul", 0), ("and", 0), ("urem", 1)})
-"""Those with a second operand that makes 0 of any first one."""
+"""Instructions with a second operand that return 0."""
 _COMMUTE: Final = frozenset({"add", "mul", "and"})
 
 
 def constant_of(text: str) -> int | None:
-    """The number that an operand is; None for a register."""
+    """The integer of a constant operand; None for a register."""
     return int(text) if text.lstrip("-").isdigit() else None
 
 
 def fold_constant(text: str) -> str | None:
-    """The operand that an instruction on i64 gives, where that is known; else None."""
+    """The operand that an i64 instruction reduces to; None if it does not."""
     match = _BINARY.match(text)
     if match is None:
         return None
@@ -53,6 +53,7 @@ def fold_constant(text: str) -> str | None:
     a, b = constant_of(first), constant_of(second)
     if a is not None and b is not None:
         return _fold(name, a, b)
+    # Move a constant first operand of a commutative instruction to the second place.
     if name in _COMMUTE and b is None:
         first, b = second, a
     if (name, b) in _IDENTITIES:
@@ -61,10 +62,12 @@ def fold_constant(text: str) -> str | None:
 
 
 def _fold(name: str, a: int, b: int) -> str | None:
+    """The result for two constants; None if it does not fit i64 or is undefined."""
     if name in _COMPARISONS:
         return str(_COMPARISONS[name](a, b)).lower()
     if name in _ARITHMETIC:
         made = _ARITHMETIC[name](a, b)
+        # Out-of-range results wrap around in LLVM: leave these to it.
         return str(made) if -(1 << 63) <= made < 1 << 63 else None
     if name in _UNSIGNED and a >= 0 and b > 0:
         return str(_UNSIGNED[name](a, b))
@@ -72,7 +75,7 @@ def _fold(name: str, a: int, b: int) -> str | None:
 
 
 def trip_count(start: str, stop: str, step: int) -> int | None:
-    """How often a loop runs, where that is known."""
+    """The number of iterations of a loop with constant bounds; else None."""
     first, last = constant_of(start), constant_of(stop)
     if first is None or last is None:
         return None

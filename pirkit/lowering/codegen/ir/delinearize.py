@@ -1,7 +1,7 @@
-"""Loops of which index expressions take digits, as one loop for each digit.
+"""Delinearizes loops: splits an axis whose index is used by quotients and remainders.
 
-A reshape that joins or splits axes reads at ``i // 64`` and ``i % 64``. With a loop for each of the
-two, all places are strides again: nothing is computed at each point, nothing is gathered.
+A reshape that joins or splits axes loads at ``i // 64`` and ``i % 64``. With one loop for each of
+the two, all addresses are affine again: strides replace index arithmetic and gathers.
 """
 
 from __future__ import annotations
@@ -30,18 +30,19 @@ from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
 
 MIN_INNER_EXTENT: Final = 16
-"""Turns of the innermost loop from which it is worth being one."""
+"""Extent of the innermost new loop from which a split pays."""
 _INT32: Final = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
 class AffineIndex:
-    """An integer: some turns of the new loops, each times a factor, and a constant."""
+    """An affine integer: a sum of new loop indices times factors, plus a constant."""
 
     factors: Mapping[int, int]
     constant: int
 
     def plus(self, other: AffineIndex, sign: int) -> AffineIndex:
+        """``self + sign * other``."""
         axes = {*self.factors, *other.factors}
         factors = {a: self.factors.get(a, 0) + sign * other.factors.get(a, 0) for a in axes}
         return AffineIndex(
@@ -56,7 +57,7 @@ class AffineIndex:
 
 @dataclass(slots=True)
 class _DigitLoops:
-    """The new loops: of each old outer loop its digits, as (place, extent, weight)."""
+    """The new loops: for each old axis its parts as (new axis, extent, weight)."""
 
     kernel: Kernel
     digits: dict[int, list[tuple[int, int, int]]] = field(
@@ -65,12 +66,14 @@ class _DigitLoops:
     extents: list[int] = field(default_factory=list[int])
 
     def bounds(self, value: AffineIndex) -> tuple[int, int]:
+        """The least and the largest value of an index."""
         ends = [f * (self.extents[a] - 1) for a, f in value.factors.items()]
         low = value.constant + sum(e for e in ends if e < 0)
         return low, value.constant + sum(e for e in ends if e > 0)
 
     def divided(self, value: AffineIndex, by: int) -> AffineIndex | None:
-        """The quotient, if it is a sum as well."""
+        """The quotient, if it is affine: the remaining terms stay below the divisor."""
+        # Terms divisible by the divisor divide exactly; the rest must stay below it.
         whole = {a: f // by for a, f in value.factors.items() if f % by == 0}
         rest = AffineIndex({a: f for a, f in value.factors.items() if f % by}, value.constant % by)
         low, high = self.bounds(rest)
@@ -78,9 +81,9 @@ class _DigitLoops:
 
 
 def delinearized(kernel: Kernel, arrays: Sequence[int]) -> tuple[Kernel, tuple[int, ...]]:
-    """The kernel with loops for digits, and the array of each operand.
+    """The kernel with split loops, and the array of each operand.
 
-    It stays as it is where that does not make strides of all places.
+    It is returned unchanged if that does not make all gathers affine.
     """
     unchanged = kernel, tuple(arrays)
     loads = [s for s in kernel.statements() if isinstance(s, Load) and s.at is not None]
@@ -92,18 +95,20 @@ def delinearized(kernel: Kernel, arrays: Sequence[int]) -> tuple[Kernel, tuple[i
     for load in loads:
         if not made.place(load):
             return unchanged
+    # Index arithmetic may be int32; its partial sums must not overflow.
     if any(sum(map(abs, _terms(f, loops))) > _INT32 for f in affine_forms.values()):
         return unchanged
     return made.result()
 
 
 def _terms(affine: AffineIndex, loops: _DigitLoops) -> Iterator[int]:
+    """The largest magnitudes of the terms."""
     yield affine.constant
     yield from (f * loops.extents[a] for a, f in affine.factors.items())
 
 
 def _loops(kernel: Kernel) -> _DigitLoops | None:
-    """The loops, where an outer one has digits."""
+    """The split loops; None if no outer axis splits."""
     constants = {s.name: s.value for s in kernel.statements() if isinstance(s, Constant)}
     axes = {s.name: s.axis for s in kernel.statements() if isinstance(s, Index)}
     divisors: dict[int, set[int]] = {}
@@ -118,10 +123,12 @@ def _loops(kernel: Kernel) -> _DigitLoops | None:
         ends = [1, extent]
         if axis < len(kernel.outer):
             ends = sorted({1, extent, *(d for d in divisors.get(axis, ()) if d < extent)})
+        # Divisors must divide each other, and the innermost loop stay long enough for vectors.
         if any(b % a for a, b in pairwise(ends)) or (len(ends) > 2 and ends[1] < MIN_INNER_EXTENT):
             return None
         split = split or len(ends) > 2
         loops.digits[axis] = []
+        # Divisors 1 | d1 | d2 | extent give loops of extent/d2, d2/d1, d1, outermost first.
         for low, high in reversed(list(pairwise(ends)) if extent > 1 else [(1, extent)]):
             loops.digits[axis].append((len(loops.extents), high // low, low))
             loops.extents.append(high // low)
@@ -129,7 +136,7 @@ def _loops(kernel: Kernel) -> _DigitLoops | None:
 
 
 def _forms(kernel: Kernel, loops: _DigitLoops) -> dict[str, AffineIndex]:
-    """The integers that are sums of turns of loops."""
+    """The integer values that are affine in the new loops."""
     affine_forms: dict[str, AffineIndex] = {}
     for s in kernel.statements():
         match s:
@@ -152,6 +159,7 @@ def _forms(kernel: Kernel, loops: _DigitLoops) -> dict[str, AffineIndex]:
 def _computed(
     primitive: str, args: Sequence[AffineIndex], loops: _DigitLoops
 ) -> AffineIndex | None:
+    """The affine result of a primitive; None if it is not affine."""
     match primitive, args:
         case "add", [a, b]:
             return a.plus(b, 1)
@@ -168,6 +176,8 @@ def _computed(
 
 
 class _Rewriter:
+    """Rewrites a kernel for its split loops; operands are renumbered and merged if equal."""
+
     def __init__(
         self,
         kernel: Kernel,
@@ -181,6 +191,7 @@ class _Rewriter:
             loops,
             affine_forms,
         )
+        # New loops of outer axes precede those of inner axes.
         self.first_inner = loops.digits[len(kernel.outer)][0][0] if kernel.inner else None
         self.operands: dict[tuple[int, Operand], int] = {}
         self.placed: dict[str, int] = {}
@@ -189,7 +200,10 @@ class _Rewriter:
         self.fresh = (n for k in count() if (n := f"digit{k}") not in names)
 
     def operand(self, number: int, more: AffineIndex) -> int | None:
-        """The number of an operand that lies a sum of elements further on; None if it leaves."""
+        """The number of an operand displaced by an affine index, in elements.
+
+        None if it would leave its buffer.
+        """
         old = self.kernel.operands[number]
         size = old.dtype.itemsize
         strides = [0] * len(self.loops.extents)
@@ -201,15 +215,16 @@ class _Rewriter:
         made = replace(old, outer=tuple(strides[:cut]), inner=tuple(strides[cut:]), offset=offset)
         reach = [s * (e - 1) for s, e in zip(strides, self.loops.extents, strict=True)]
         low, high = offset + sum(r for r in reach if r < 0), offset + sum(r for r in reach if r > 0)
+        # Undisplaced operands were checked before.
         if more != AffineIndex({}, 0) and (low < 0 or high + size > old.size):
             return None
         return self.operands.setdefault((self.arrays[number], made), len(self.operands))
 
     def place(self, load: Load) -> bool:
-        """Find the operand of an element further on; False where no strides lead there.
+        """Turn a gather into a load with strides; False if that is not possible.
 
-        Elements of an array that the kernel stores stay: equal operands become one, and one that is
-        stored is no other's.
+        Arrays that the kernel stores are left alone: operands are merged if equal, and a stored
+        operand must stay the only one of its memory.
         """
         affine = self.affine_forms.get(load.at or "")
         is_stored = self.arrays[load.operand] in self.stored
@@ -223,6 +238,7 @@ class _Rewriter:
         return True
 
     def result(self) -> tuple[Kernel, tuple[int, ...]]:
+        """The kernel with the new loops and without dead index arithmetic."""
         loop_phases = [
             LoopPhase(self.lines(s.body), self.lines(s.after)) for s in self.kernel.loop_phases
         ]
@@ -245,7 +261,7 @@ class _Rewriter:
         return kernel, tuple([array for array, _ in self.operands])
 
     def lines(self, statements: Sequence[Statement]) -> tuple[Statement, ...]:
-        """The statements of a body, or behind it, with sums of turns written anew."""
+        """The statements of a body, with affine indices rewritten in the new loops."""
         written_indices: dict[tuple[int, str], str] = {}
         found: list[Statement] = []
         for s in statements:
@@ -273,7 +289,7 @@ class _Rewriter:
         dtype: DType,
         written_indices: dict[tuple[int, str], str],
     ) -> list[Statement]:
-        """Statements that compute a sum under its name."""
+        """Statements that compute an affine index under its old name."""
         found: list[Statement] = []
         total: str | None = None
 
@@ -299,7 +315,7 @@ class _Rewriter:
 
 
 def _used(statements: Iterator[Statement]) -> set[str]:
-    """Names that something is made of that is stored or folded."""
+    """Names on which stores and reductions depend."""
     found: set[str] = set()
     for s in reversed(list(statements)):
         if _is_live(s, found):

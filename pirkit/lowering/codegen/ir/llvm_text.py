@@ -1,6 +1,6 @@
 """Writes LLVM IR as text: typed values, one line per instruction, loops with carried values.
 
-Nothing a user wrote reaches the text: names are numbers, constants are bit patterns.
+No user text reaches the module: names are numbers and constants are bit patterns.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from pirkit.runtime.native.object_compiler import SIMPLIFY
 _BITS: Final = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "half": 16, "float": 32,
                 "double": 64, "ptr": 64}  # fmt: skip
 _EFFECTS: Final = ("load", "call", "phi", "atomicrmw", "cmpxchg")
-"""What reads memory, or more: two of the same text may give two results."""
+"""Instructions that read memory or more: two with the same text may have different results."""
 _EXTREMA: Final = {"smin": min, "umin": min, "smax": max, "umax": max}
 _SUFFIX: Final = {"half": "f16", "float": "f32", "double": "f64", "ptr": "p0"}
 
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """An element type of LLVM, in ``lanes`` lanes; one lane is a scalar."""
+    """An LLVM element type in ``lanes`` lanes; one lane is a scalar."""
 
     elem: str
     lanes: int = 1
@@ -48,12 +48,12 @@ class Type:
         return name if self.lanes == 1 else f"v{self.lanes}{name}"
 
     def of(self, elem: str) -> Type:
-        """As many lanes of another element type."""
+        """A type with as many lanes of another element type."""
         return replace(self, elem=elem)
 
     @property
     def integer(self) -> Type:
-        """The integers of the same size."""
+        """The integer type of the same size."""
         return self.of(f"i{self.bits}")
 
     @property
@@ -78,18 +78,19 @@ class Value:
 
 
 def constant_text(elem: str, value: float | int | bool) -> str:
-    """A scalar constant as LLVM spells it: floats by their bits, so that nothing is rounded."""
+    """A scalar constant in LLVM syntax; floats by their bits, so nothing is rounded."""
     if elem == "i1":
         return "true" if value else "false"
     if elem in ("float", "double"):
         if elem == "float":
+            # LLVM writes float constants with the bits of the equal double.
             value = struct.unpack("f", struct.pack("f", value))[0]
         return f"0x{struct.unpack('Q', struct.pack('d', value))[0]:016X}"
     return str(int(value))
 
 
 def constant_value(value: Value) -> float | None:
-    """The number that a constant float is, in all lanes; None for what is computed."""
+    """The value of a constant float (in all lanes); None for a register."""
     text = value.text.removeprefix("splat (").removeprefix(f"{value.type.elem} ").removesuffix(")")
     if not value.type.is_float or not text.startswith("0x"):
         return None
@@ -99,9 +100,8 @@ def constant_value(value: Value) -> float | None:
 class Builder:
     """Appends instructions to one function of a module.
 
-    ``scalef`` says that the CPU scales 512-bit vectors by powers of two in one instruction,
-    ``fast`` that elementary functions may err more (docs/native.md), ``blocks`` how many blocks
-    the function has, if that is known.
+    ``scalef`` says that the CPU has AVX-512 `vscalef`, ``fast`` that elementary functions may have
+    larger errors (docs/native.md), ``blocks`` how many blocks the function has, 0 if unknown.
     """
 
     def __init__(self, scalef: bool = False, fast: bool = False, blocks: int = 0) -> None:
@@ -113,19 +113,21 @@ class Builder:
         self.label = "entry"
         self._count = 0
         self._here: dict[str, Value] = {}
-        """Instructions of the present block by their text."""
+        """Instructions of the current basic block by their text (local value numbering)."""
         self._sums: dict[str, tuple[Value, int]] = {}
-        """Addresses and indices that are another one and a number. The number goes last, so what
-        lies some elements apart is one address, and instructions hold the distance."""
+        """Addresses and indices of the form base + constant. The constant is added last, so that
+        addresses at constant distances share a register and use the displacement of the
+        instruction.
+        """
 
     def fresh(self) -> int:
         self._count += 1
         return self._count
 
     def emit(self, type_: Type, text: str) -> Value:
-        """An instruction; one without effects that its block holds already is not repeated.
+        """Append an instruction; one without side effects is emitted once per basic block.
 
-        None is written for an integer that is known.
+        Integer instructions that fold to a constant are not emitted.
         """
         if text in self._here:
             return self._here[text]
@@ -138,21 +140,24 @@ class Builder:
         return value
 
     def emit_void(self, text: str) -> None:
+        """Append an instruction without a result."""
         self.lines.append(f"  {text}")
 
     # constants, lanes and conversions
 
     def const(self, type_: Type, value: float | int | bool) -> Value:
+        """A constant of a type, in all lanes."""
         text = constant_text(type_.elem, value)
         if type_.lanes > 1:
             text = f"splat ({type_.elem} {text})"
         return Value(text, type_)
 
     def like(self, value: Value, constant: float | int | bool) -> Value:
+        """A constant of the type of a value."""
         return self.const(value.type, constant)
 
     def splat(self, value: Value, lanes: int) -> Value:
-        """A scalar in all lanes; a vector is itself."""
+        """A scalar broadcast to all lanes; a vector with these lanes is returned as it is."""
         if value.type.lanes == lanes:
             return value
         type_ = Type(value.type.elem, lanes)
@@ -165,20 +170,23 @@ class Builder:
         )
 
     def iota(self, type_: Type) -> Value:
+        """The constant 0, 1, 2..."""
         if type_.lanes == 1:
             return self.const(type_, 0)
         lanes = ", ".join(f"{type_.elem} {i}" for i in range(type_.lanes))
         return Value(f"<{lanes}>", type_)
 
     def cast(self, op: str, value: Value, elem: str) -> Value:
+        """A conversion (``trunc``, ``fpext``, ``sitofp``...) to another element type."""
         type_ = value.type.of(elem)
         return self.emit(type_, f"{op} {value} to {type_}")
 
     def bits(self, value: Value, elem: str) -> Value:
-        """The same bits as another type of the same size."""
+        """Bitcast to another type of the same size."""
         return self.cast("bitcast", value, elem)
 
     def shuffle(self, a: Value, b: Value, picks: Sequence[int]) -> Value:
+        """The lanes ``picks`` of the concatenation of two vectors."""
         type_ = Type(a.type.elem, len(picks))
         mask = ", ".join(f"i32 {i}" for i in picks)
         return self.emit(type_, f"shufflevector {a}, {b}, <{len(picks)} x i32> <{mask}>")
@@ -209,48 +217,53 @@ class Builder:
         return self.emit(a.type, f"fneg {a}")
 
     def compare(self, predicate: str, a: Value, b: Value | float | int) -> Value:
+        """A mask; ``predicate`` is that of `fcmp` for floats, of `icmp` for integers."""
         other = b if isinstance(b, Value) else self.like(a, b)
         name = "fcmp" if a.type.is_float else "icmp"
         return self.emit(a.type.mask, f"{name} {predicate} {a}, {other.text}")
 
     def select(self, mask: Value, a: Value, b: Value) -> Value:
+        """``a`` where the mask is true, else ``b``."""
         if mask.text in ("true", "false"):
             return a if mask.text == "true" else b
         return self.emit(a.type, f"select {mask}, {a}, {b}")
 
     def call(self, name: str, result: Type, *args: Value | str) -> Value:
-        """A function that is declared where the module ends; ``void`` results use `invoke`."""
+        """Call a function, which the module declares; `invoke` is for ``void`` results."""
         texts = [str(arg) for arg in args]
         self.declared[name] = f"declare {result} @{name}({', '.join(map(_kind, texts))})"
         return self.emit(result, f"call {result} @{name}({', '.join(texts)})")
 
     def invoke(self, name: str, *args: Value | str) -> None:
+        """Call a function without a result, which the module declares."""
         texts = [str(arg) for arg in args]
         self.declared[name] = f"declare void @{name}({', '.join(map(_kind, texts))})"
         self.emit_void(f"call void @{name}({', '.join(texts)})")
 
     def simplify(self) -> None:
-        """Have LLVM simplify the module's instructions, which takes a tenth of its time."""
+        """Request instruction combining for this module: about a tenth of LLVM's time."""
         self.declared[SIMPLIFY] = SIMPLIFY
 
     def prefetch(self, address: Value, level: int = 2, to_write: bool = False) -> None:
-        """Ask for a line of memory, from the first (3) or the second cache (2) on; any address."""
+        """Prefetch a cache line into L1 (``level`` 3) or L2 (2); any address is valid."""
         self.invoke("llvm.prefetch.p0", address, f"i32 {to_write:d}", f"i32 {level}", "i32 1")
 
     def unary(self, intrinsic: str, a: Value) -> Value:
+        """An LLVM intrinsic of one operand, such as ``sqrt``."""
         return self.call(f"llvm.{intrinsic}.{a.type.suffix}", a.type, a)
 
     def binary(self, intrinsic: str, a: Value, b: Value) -> Value:
+        """An LLVM intrinsic of two operands, such as ``smin``."""
         if intrinsic in _EXTREMA and a.text.isdigit() and b.text.isdigit():
             return Value(str(_EXTREMA[intrinsic](int(a.text), int(b.text))), a.type)
         return self.call(f"llvm.{intrinsic}.{a.type.suffix}", a.type, a, b)
 
     def fma(self, a: Value, b: Value | float, c: Value | float) -> Value:
-        """a * b + c, rounded once: a call of the C library for each lane where a CPU has no FMA."""
+        """a * b + c rounded once; without FMA in the CPU, one call of the C library per lane."""
         return self._multiply_add("fma", a, b, c)
 
     def muladd(self, a: Value, b: Value | float, c: Value | float) -> Value:
-        """a * b + c, rounded once where that is one instruction, else twice."""
+        """a * b + c, rounded once if the CPU has FMA, else twice."""
         return self._multiply_add("fmuladd", a, b, c)
 
     def _multiply_add(self, name: str, a: Value, b: Value | float, c: Value | float) -> Value:
@@ -260,15 +273,17 @@ class Builder:
     # memory and control
 
     def at(self, base: Value, offset: Value | int) -> Value:
+        """The address ``offset`` bytes after ``base``."""
         distance = offset if isinstance(offset, int) else whole(offset.text)
         if distance is not None:
             return self._offset_by(base, distance, "getelementptr i8,")
         assert isinstance(offset, Value)
+        # (base + c1) + (offset + c2) = (base + offset) + (c1 + c2): the constant moves last.
         (base, first), (offset, second) = self._sum(base), self._sum(offset)
         return self.at(self.emit(PTR, f"getelementptr i8, {base}, {offset}"), first + second)
 
     def times(self, index: Value, factor: int) -> Value:
-        """An index times a constant, in i64."""
+        """``index * factor`` in i64."""
         if factor == 0 or index.text == "0":
             return Value("0", I64)
         known = whole(index.text)
@@ -280,6 +295,7 @@ class Builder:
         return self.plus(self.emit(I64, f"mul {index}, {factor}"), more * factor)
 
     def plus(self, a: Value, b: Value | int) -> Value:
+        """``a + b`` in i64."""
         first = whole(a.text)
         second = b if isinstance(b, int) else whole(b.text)
         if first is not None and second is not None:
@@ -293,11 +309,11 @@ class Builder:
         return self.plus(self.emit(I64, f"add {a}, {b.text}"), first + second)
 
     def _sum(self, value: Value) -> tuple[Value, int]:
-        """A value as another one and a number."""
+        """A value as base and constant."""
         return self._sums.get(value.text, (value, 0))
 
     def _offset_by(self, value: Value, distance: int, how: str) -> Value:
-        """What lies so far from an address or an index."""
+        """``value`` plus a constant."""
         value, more = self._sum(value)
         distance += more
         if distance == 0:
@@ -308,7 +324,9 @@ class Builder:
         return made
 
     def begin(self, label: str) -> None:
+        """Begin a basic block."""
         self.lines.append(f"{label}:")
+        # Values of other blocks need not dominate this one: forget them.
         self.label = label
         self._here = {}
 
@@ -320,9 +338,9 @@ class Builder:
         carried: Sequence[Value],
         body: Callable[[Value, list[Value]], Sequence[Value]],
     ) -> list[Value]:
-        """``for i in range(start, stop, step)``; ``body`` gets and returns the carried values.
+        """``for i in range(start, stop, step)``; ``body`` takes and returns the carried values.
 
-        There is no loop where it would run once, and nothing where it would not run.
+        With constant bounds a loop of one iteration is its body, and one of none is nothing.
         """
         first, last = (v if isinstance(v, Value) else Value(str(v), I64) for v in (start, stop))
         count = trip_count(first.text, last.text, step)
@@ -335,6 +353,7 @@ class Builder:
         self.emit_void(f"br label %head{tag}")
         self.begin(f"head{tag}")
         index = Value(f"%i{tag}", I64)
+        # The phis are inserted here once the body has defined what they carry.
         slot = len(self.lines)
         phis = [Value(f"%c{tag}_{k}", v.type) for k, v in enumerate(carried)]
         more = self.emit(I1, f"icmp slt {index}, {last.text}")
@@ -354,15 +373,16 @@ class Builder:
         return phis
 
     def opaque(self, count: Value) -> Value:
-        """A count as it goes to the next round of a loop.
+        """The counter of a loop, hidden from loop strength reduction.
 
-        LLVM would try many ways to count (loop strength reduction), which takes longer than all
-        that comes after and gains nothing here: it does not look through a hint, which is no code.
+        LSR would try many ways to rewrite addresses, which takes longer than the rest of code
+        generation and gains nothing here. It does not look through `llvm.expect`, which generates
+        no code.
         """
         return self.call("llvm.expect.i64", I64, count, Value("0", I64))
 
     def block_loop(self, body: Callable[[Value, list[Value]], Sequence[Value]]) -> None:
-        """The blocks that the function is called for: a range, or the only one."""
+        """The loop over the blocks of this call: a range, or the only one."""
         if self.blocks == 1:
             body(Value("0", I64), [])
         else:
@@ -370,7 +390,7 @@ class Builder:
 
     def branch(self, condition: Value, body: Callable[[], Sequence[Value]],
                otherwise: Sequence[Value] = ()) -> list[Value]:  # fmt: skip
-        """``body()`` where the scalar ``condition`` holds, else the values given."""
+        """``body()`` if the scalar ``condition`` is true, else the values ``otherwise``."""
         if condition.text in ("true", "false"):
             return list(body() if condition.text == "true" else otherwise)
         tag = self.fresh()
@@ -388,7 +408,7 @@ class Builder:
 
 
 def _kind(argument: str) -> str:
-    """The type of an argument spelled ``type value`` (vector types hold spaces)."""
+    """The type of an argument spelled ``type value`` (vector types contain spaces)."""
     if argument.startswith("<"):
         return argument[: argument.index(">") + 1]
     return argument.split(" ", 1)[0]

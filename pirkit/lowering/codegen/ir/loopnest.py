@@ -1,15 +1,17 @@
-"""What the code generator is given: a loop nest over strided memory, as plain data.
+"""The input of the code generator: a loop nest over strided memory, as plain data.
 
-A kernel runs its stages at every point of the ``outer`` axes, which are independent of each other.
-A stage sweeps the ``inner`` axes: its body runs at every inner point, its folds add up over them,
-and what is in ``after`` runs once, when the sweep is over. Softmax of rows is three stages: the
-largest element; the sum of exponentials; the quotients. An elementwise kernel has no inner axes.
+A kernel runs its loop phases at every iteration of the ``outer`` axes, which are independent of
+each other. A phase loops over the ``inner`` axes: its body runs at every inner iteration, `Reduce`
+combines values across them, and the statements ``after`` run once after the loops. A row softmax
+has three phases: the maximum; the exponentials and their sum; the quotients. An elementwise kernel
+has no inner axes.
 
-A `Accumulate` is the other way about: it adds up over outer points, in memory, and nobody reads it.
+`Accumulate` reduces across outer iterations into a memory operand, for example a weight gradient;
+the kernel cannot read its result.
 
-Statements define a name each, in order. A body may read what `after` of an earlier stage defined
-(one value per outer point), and what an earlier body defined: that is then kept for the whole
-sweep. To compute it again instead, repeat the statements.
+Each statement defines a name, in order. A body may read what ``after`` of an earlier phase defined
+(one value per outer iteration) and what an earlier body defined: such a value is saved for all
+inner iterations. To recompute it instead, repeat its statements.
 """
 
 from __future__ import annotations
@@ -27,10 +29,10 @@ ReduceKind = Literal["sum", "prod", "max", "min"]
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """Strided memory: the element at a point is at ``offset + sum(index * stride)``, in bytes.
+    """Strided memory: the element of an iteration is at ``offset + sum(index * stride)``, in bytes.
 
-    A stride of 0 repeats. ``size`` is how many bytes the buffer holds. With ``stream`` the stores
-    go past the caches, if the buffer begins at a cache line: for results larger than they are.
+    A stride of 0 broadcasts. ``size`` is the size of the buffer in bytes. With ``stream`` stores
+    are non-temporal if the buffer begins at a cache line: for results larger than the caches.
     """
 
     dtype: DType
@@ -43,12 +45,11 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """The element of an operand. Half-width floats are widened to float32.
+    """The element of an operand; fp16 and bf16 are widened to float32.
 
-    ``at`` is how many elements further on it is, a number from 0 to ``limit``; any other one
-    counts as ``limit``. Where ``predicate`` does not hold nothing is read, and the element is 0:
-    such
-    an operand may leave its buffer at those points.
+    With ``at`` the load is a gather: the element is ``at`` elements further on, where indices
+    outside ``0 .. limit`` count as ``limit``. If ``predicate`` is false nothing is loaded and the
+    value is 0; such an operand may leave its buffer at those iterations.
     """
 
     name: str
@@ -60,7 +61,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A number of the given element type."""
+    """A constant of the given element type."""
 
     name: str
     dtype: DType
@@ -69,7 +70,7 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """The position along an axis, outer axes first, as int64 or int32."""
+    """The index along an axis, outer axes first, as int64 or int32."""
 
     name: str
     axis: int
@@ -88,7 +89,7 @@ class Compute:
 
 @dataclass(frozen=True, slots=True)
 class Reduce:
-    """Adds up a value over the inner axes; only in a body, read only after it."""
+    """Reduces a value over the inner axes; only in a body, and readable only after the loops."""
 
     name: str
     kind: ReduceKind
@@ -97,7 +98,7 @@ class Reduce:
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """Writes a value to an operand; floats are rounded to its width once."""
+    """Stores a value to an operand, rounded once to its element type."""
 
     operand: int
     value: str
@@ -105,13 +106,12 @@ class Store:
 
 @dataclass(frozen=True, slots=True)
 class Accumulate:
-    """Puts a value together with an element of an operand, at all points that have that element.
+    """Combines a value with an element of an operand, over all iterations that address the element.
 
-    These are the points along the outer axes where the operand has no stride; they are the same
-    axes for all of a kernel. What was in the operand before does not count. With ``block_size``,
-    so many
-    points that follow each other share an element, and the next ones have one ``block_stride``
-    bytes on.
+    They are the outer axes along which the operand has stride 0, the same axes for all
+    accumulations of a kernel. The previous content of the operand is ignored. With ``block_size``
+    so many consecutive iterations share an element, and the next ones use the element
+    ``block_stride`` bytes further on.
     """
 
     operand: int
@@ -123,9 +123,9 @@ class Accumulate:
 
 @dataclass(frozen=True, slots=True)
 class RuntimeAssert:
-    """Writes 1 to an operand where a bool value does not hold, and nothing elsewhere.
+    """Stores 1 to an operand if a bool value is false, and nothing otherwise.
 
-    All points may share the one byte: they write the same.
+    All iterations may share the one byte, since they store the same value.
     """
 
     operand: int
@@ -137,7 +137,7 @@ Statement = Load | Constant | Index | Compute | Reduce | Store | Accumulate | Ru
 
 @dataclass(frozen=True, slots=True)
 class LoopPhase:
-    """One sweep of the inner axes, and what follows it."""
+    """One loop over the inner axes, and the statements after it."""
 
     body: tuple[Statement, ...] = ()
     after: tuple[Statement, ...] = ()
@@ -147,7 +147,7 @@ class LoopPhase:
 class Kernel:
     """A loop nest. Two operands never overlap unless they are the same operand.
 
-    ``fast`` allows elementary functions larger errors (docs/native.md).
+    ``fast`` allows larger errors of elementary functions (docs/native.md).
     """
 
     outer: tuple[int, ...]
@@ -158,15 +158,17 @@ class Kernel:
 
     @property
     def iterations(self) -> int:
+        """Outer times inner iterations."""
         return math.prod(self.outer) * math.prod(self.inner)
 
     def statements(self) -> Iterator[Statement]:
+        """All statements in order: for each phase its body, then what follows its loops."""
         for phase in self.loop_phases:
             yield from phase.body
             yield from phase.after
 
     def accumulations(self) -> list[Accumulate]:
-        """What it adds up over outer points."""
+        """The statements that reduce across outer iterations."""
         return [s for s in self.statements() if isinstance(s, Accumulate)]
 
 
@@ -184,13 +186,14 @@ def reads(statement: Statement) -> tuple[str, ...]:
 
 
 def defines(statement: Statement) -> str | None:
-    """The name that a statement defines."""
+    """The name that a statement defines, if any."""
     return None if isinstance(statement, (Store, Accumulate, RuntimeAssert)) else statement.name
 
 
 def varying(kernel: Kernel, axis: int) -> set[str]:
-    """Names whose values differ along an axis; outer axes are counted first."""
+    """Names whose values differ along an axis; axes count outer ones first."""
     found: set[str] = set()
+    # A reduction is invariant along inner axes and varies with what it reduces along outer ones.
     inner = axis >= len(kernel.outer)
     for statement in kernel.statements():
         own = any(name in found for name in reads(statement))
@@ -212,7 +215,7 @@ def varying(kernel: Kernel, axis: int) -> set[str]:
 
 
 def varying_inside(kernel: Kernel) -> set[str]:
-    """Names whose values differ along an inner axis."""
+    """Names whose values differ along some inner axis."""
     first = len(kernel.outer)
     found = [varying(kernel, first + k) for k in range(len(kernel.inner))]
     return set[str]().union(*found)
@@ -255,7 +258,7 @@ def renamed(statement: Statement, number: Callable[[str], str]) -> Statement:
 
 
 def saved_values(kernel: Kernel) -> tuple[str, ...]:
-    """Values of a body that the body of a later stage reads, in order of definition."""
+    """Values of a body that the body of a later phase reads, in order of definition."""
     found: list[str] = []
     bodies: set[str] = set()
     for phase in kernel.loop_phases:
@@ -264,13 +267,15 @@ def saved_values(kernel: Kernel) -> tuple[str, ...]:
         bodies |= {
             name
             for s in phase.body
+            # A reduction is one value per outer iteration, a constant needs no storage.
             if (name := defines(s)) is not None and not isinstance(s, (Reduce, Constant))
         }
     return tuple(found)
 
 
 def accumulated_axes(kernel: Kernel) -> tuple[int, ...]:
-    """The outer axes of which all points share the elements of a `Accumulate`."""
+    """The outer axes whose iterations share the elements of an `Accumulate`."""
+    # Axes with stride 0 are those that an accumulation reduces.
     found = {
         tuple(k for k, stride in enumerate(kernel.operands[s.operand].outer) if not stride)
         for s in kernel.accumulations()
@@ -280,9 +285,9 @@ def accumulated_axes(kernel: Kernel) -> tuple[int, ...]:
 
 
 def check(kernel: Kernel) -> None:
-    """Prove that the kernel is well formed and never leaves its buffers; else InternalError.
+    """Verify that a kernel is well formed and stays inside its buffers. Raises InternalError.
 
-    What is read only in places is taken on trust: those places are what `Load.predicate` says.
+    Predicated loads are trusted: `Load.predicate` guards them.
     """
     axes = (*kernel.outer, *kernel.inner)
     _require(all(extent >= 0 for extent in axes), "an extent is negative")
@@ -297,6 +302,7 @@ def check(kernel: Kernel) -> None:
         reach = [(extent - 1) * stride for extent, stride in zip(axes, strides, strict=True)]
         low = operand.offset + sum(r for r in reach if r < 0)
         high = operand.offset + sum(r for r in reach if r > 0)
+        # A gather reaches up to its limit beyond the iteration's element.
         high += operand.dtype.itemsize * (1 + further[number])
         _require(low >= 0 and high <= operand.size, f"operand {number} leaves its buffer")
     known: set[str] = set()
@@ -304,6 +310,7 @@ def check(kernel: Kernel) -> None:
         inside: set[str] = set()
         reductions: set[str] = set()
         for place in (phase.body, phase.after):
+            # After the loops, values of single inner iterations no longer exist.
             if place is phase.after and kernel.inner:
                 known -= inside
             for statement in place:
@@ -321,7 +328,7 @@ def check(kernel: Kernel) -> None:
 
 
 def _max_offsets(kernel: Kernel) -> dict[int, int]:
-    """Operands that are read or written everywhere; how many elements further on, at most."""
+    """For unconditionally accessed operands: the largest gather index, in elements."""
     found: dict[int, int] = {}
     for statement in kernel.statements():
         match statement:

@@ -1,4 +1,4 @@
-"""Statements of a loop nest in the making: what is written already is not written again."""
+"""Builds the statements of a loop nest; equal ones are emitted once (value numbering)."""
 
 from __future__ import annotations
 
@@ -20,15 +20,14 @@ from pirkit.runtime.native.data_assertions import DataAssertion
 
 
 class NotLowerableError(Exception):
-    """No loop nest computes this; the message is for those who ask why."""
+    """No loop nest computes this; the message is the reason that is reported."""
 
 
 class StatementBuilder:
     """The statements of one body, or of what follows it.
 
-    ``numbers`` make names, ``assertion_operand`` gives the operand that tells whether a demand is
-    broken. With
-    ``excess`` results of float16 and bfloat16 stay in float32, in which they are computed.
+    ``numbers`` supplies names, ``assertion_operand`` the flag of an assertion. With ``excess``
+    results in float16 and bfloat16 stay in float32, in which they are computed.
     """
 
     def __init__(
@@ -38,13 +37,13 @@ class StatementBuilder:
         self.statements: list[Statement] = []
         self.known: dict[Any, str] = {}
         self.wide: dict[str, str] = {}
-        """Values that were rounded, and what they were before: a store rounds it just so."""
+        """Rounded values and their value before rounding, which a store rounds in the same way."""
 
     def fresh(self) -> str:
         return f"n{next(self.numbers)}"
 
     def constant(self, value: Any, dtype: DType) -> str:
-        """A number; raises Unknown for a complex one."""
+        """A constant; raises NotLowerableError for a complex one."""
         if dtype.is_complex:
             raise NotLowerableError("complex numbers have no native code")
         held = constant(value, dtype).item()
@@ -53,14 +52,16 @@ class StatementBuilder:
         return self._once(key, lambda name: Constant(name, dtype, number))
 
     def compute(self, op: str, args: Sequence[str], dtype: DType) -> str:
+        """A primitive of names; equal ones are emitted once."""
         given = tuple(args)
         return self._once((op, given, dtype.name), lambda name: Compute(name, op, given, dtype))
 
     def cast(self, name: str, source: DType, dtype: DType) -> str:
+        """A value converted to an element type; itself if it has that type."""
         return name if source is dtype else self.compute("cast", [name], dtype)
 
     def rounded(self, name: str, dtype: DType) -> str:
-        """A value that was computed in float32, as float16 or bfloat16 holds it."""
+        """A float32 value rounded to float16 or bfloat16."""
         if self.excess:
             return name
         made = self.compute("cast", [name], dtype)
@@ -72,11 +73,12 @@ class StatementBuilder:
 
     def load(self, operand: int, at: str | None = None, limit: int = 0,
              predicate: str | None = None) -> str:  # fmt: skip
+        """A load (see `loopnest.Load`)."""
         key = ("load", operand, at, limit, predicate)
         return self._once(key, lambda name: Load(name, operand, at, limit, predicate))
 
     def assert_holds(self, what: DataAssertion, holds: str, needed: str | None = None) -> None:
-        """Tell if a value does not hold somewhere, of the places where it is needed."""
+        """Assert a value at run time, at the iterations where it is ``needed``."""
         if needed is not None:
             holds = self.either(holds, self.compute("logical_not", [needed], dt.bool_))
         key = (what, holds)
@@ -85,13 +87,13 @@ class StatementBuilder:
             self.statements.append(RuntimeAssert(self.assertion_operand(what), holds))
 
     def both(self, first: str | None, second: str) -> str:
-        """Whether one condition holds, and another."""
+        """The conjunction of two conditions."""
         if first is None:
             return second
         return self.compute("logical_and", [first, second], dt.bool_)
 
     def either(self, first: str, second: str) -> str:
-        """Whether one condition holds, or another, or both."""
+        """The disjunction of two conditions."""
         return self.compute("logical_or", [first, second], dt.bool_)
 
     def _once(self, key: Any, make: Callable[[str], Statement]) -> str:

@@ -1,8 +1,8 @@
-"""Functions of polynomials that have tables of their own.
+"""Matches functions of polynomials that have lookup tables of their own.
 
-`gelu` takes the tanh of a cubic, or the erf of a multiple. Such a curve, taken as one function of
-the value below it, costs no more than the function alone, and what rounding the polynomial would
-have lost is not lost. It is known by what is computed, however it is written down.
+`gelu` takes tanh of a cubic, or erf of a multiple of x. As one function of x, such a composite
+costs no more than the function alone and avoids the rounding of the polynomial. The match is on
+computed values, so it does not depend on how the polynomial is written.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from pirkit.runtime.dtype import float32
 from pirkit.runtime.native.target import Target
 
 _TOLERANCE: Final = 2.0**-22
-"""How exactly coefficients agree: products of constants in float32 do."""
+"""Relative error up to which coefficients agree; products of float32 constants stay below it."""
 _DEGREE: Final = 3
 _MAX_COEFFICIENT: Final = 12
-"""Operations between a curve and the value below it."""
+"""Values between the function and its argument at most."""
 Polynomial = dict[int, float]
 
 
 @dataclass(frozen=True, slots=True)
 class CompositeFunction:
-    """``primitive(x)`` is ``function(inner(x))``; ``inner`` has coefficients by power."""
+    """``primitive(x) = function(inner(x))``; ``inner`` has coefficients by power."""
 
     function: str
     inner: Mapping[int, float]
@@ -49,7 +49,7 @@ COMPOSITE_FUNCTIONS: Final = (
 
 
 def with_composite_functions(kernel: Kernel, target: Target) -> Kernel:
-    """The kernel with the primitives of `COMPOSITE_FUNCTIONS`, for CPUs that look them up."""
+    """The kernel with primitives of `COMPOSITE_FUNCTIONS`, on CPUs that have tables."""
     if target.vector_bits < 512 or not target.has("avx512f"):
         return kernel
     loop_phases = tuple(
@@ -73,6 +73,7 @@ def _replaced(statements: Sequence[Statement]) -> tuple[Statement, ...]:
 def _match(
     statement: Compute, made: Mapping[str, Compute | Constant], names: set[str]
 ) -> Compute | None:  # fmt: skip
+    """The composite primitive that computes a statement; None if there is none."""
     curves = [c for c in COMPOSITE_FUNCTIONS if c.function == statement.primitive]
     if not curves or statement.dtype is not float32:
         return None
@@ -88,7 +89,7 @@ def _match(
 
 
 def _operands_of(name: str, made: Mapping[str, Compute | Constant]) -> list[str]:
-    """The values that a value is computed of by way of sums and products, the nearest first."""
+    """The values that a value depends on through sums and products, nearest first."""
     found = [name]
     for operands in found:
         statement = made.get(operands)
@@ -103,9 +104,10 @@ def _polynomial(
     name: str, operands: Sequence[str], made: Mapping[str, Compute | Constant],
     known: dict[str, Polynomial | None],
 ) -> Polynomial | None:  # fmt: skip
-    """A value as a polynomial in the one that is known to be the polynomial x."""
+    """A value as a polynomial in the candidate argument; None if it is none."""
     if name in known or name not in operands:
         return known.get(name)
+    # Marks the value as visited; the recursion ends at it.
     known[name] = None
     statement = made.get(name)
     if isinstance(statement, Constant):
@@ -119,7 +121,7 @@ def _polynomial(
 
 
 def _sum(p: Polynomial, q: Polynomial) -> Polynomial | None:
-    """None where parts may cancel: of infinities they do not."""
+    """None if coefficients may cancel: for infinite arguments the original gives NaN then."""
     if any(p[k] * q[k] <= 0 for k in p.keys() & q.keys()):
         return None
     return {k: p.get(k, 0.0) + q.get(k, 0.0) for k in {*p, *q}}
@@ -169,7 +171,7 @@ def _is_close(found: Polynomial | None, wanted: Mapping[int, float]) -> bool:
 
 
 def _without_dead_values(loop_phases: Sequence[LoopPhase]) -> tuple[LoopPhase, ...]:
-    """Stages without what was computed for nobody."""
+    """The phases without values that nobody reads."""
     read = {name for s in loop_phases for line in (*s.body, *s.after) for name in reads(line)}
     while True:
         live = [

@@ -1,10 +1,9 @@
-"""From a MapExpr to loop nests that native code is generated from.
+"""Cuts a MapExpr kernel into loop nests.
 
-The loops that all statements share become the outer axes, what is left of their spaces the inner
-ones; a reduction ends a sweep. Where statements do not go into one nest, those that follow each
-other and do share one, each of the others gets one of its own, with the values between them in
-memory. Statements that go through tiles together are a nest of their own kind. What no nest holds
-is left to the interpreter, with the reason.
+The loops that all statements share become the outer axes of one nest, the rest of their iteration
+spaces the inner ones. Statements that do not fit one nest are cut into runs that do, or else become
+nests of their own, with the values between them in memory. Tiled statements and scatters are nests
+of their own kind. What no nest computes is left to the interpreter, with the reason.
 """
 
 from __future__ import annotations
@@ -24,10 +23,10 @@ from pirkit.lowering.codegen.scatter.scatter import without_scatters
 
 
 def nests_of(kernel: MapExpr) -> tuple[Nest, ...] | str:
-    """The loop nests of a kernel in order, or why there are none."""
+    """The loop nests of a kernel in order, or the reason why there are none."""
     metas = (*kernel.inputs, *(s.meta for s in kernel.statements))
     if kernel.is_sized:
-        return "its sizes are known only when it runs"
+        return "its shapes are dynamic"
     if any(m.numel == 0 for m in metas):
         return "there is nothing to compute"
     nests: list[Nest] = []
@@ -38,6 +37,7 @@ def nests_of(kernel: MapExpr) -> tuple[Nest, ...] | str:
         while start < last:
             if start in split.scatters:
                 scatter, *made = split.scatters[start]
+                # The operands of the scatter, then the scatter, then the rounding of its result.
                 nests += [StatementNestBuilder(split.kernel, (k,), None).nest() for k in made]
                 nests.append(Nest(scatter, tuple([len(kernel.inputs) + k for k in made])))
                 if start not in made:
@@ -61,9 +61,7 @@ def nests_of(kernel: MapExpr) -> tuple[Nest, ...] | str:
 
 
 def _longest_fusible(kernel: MapExpr, start: int, limit: int) -> tuple[Nest, int]:
-    """A nest of as many statements from ``start`` on as share one, up to a limit, and where it
-    ends.
-    """
+    """The nest of the longest run of statements from ``start`` on, and the end of the run."""
     end = start
     while end < limit and kernel.statements[end].rows is not None:
         end += 1
@@ -72,6 +70,7 @@ def _longest_fusible(kernel: MapExpr, start: int, limit: int) -> tuple[Nest, int
             return StatementNestBuilder(kernel, tuple(range(start, stop)), kernel.rows).nest(), stop
         except NotLowerableError:
             continue
+    # No run shares the kernel's loops: try the statements with the same iteration space.
     same_space = _same_space(kernel, start)[: limit - start]
     for stop in range(start + len(same_space), start + 1, -1):
         merged = (
@@ -89,10 +88,10 @@ def _longest_fusible(kernel: MapExpr, start: int, limit: int) -> tuple[Nest, int
 
 
 def _same_space(kernel: MapExpr, start: int) -> tuple[Statement, ...]:
-    """Statements from ``start`` on that go through the same space, without sharing loops by rows.
+    """Elementwise statements from ``start`` on with the same shape and no iteration mapping.
 
-    A kernel whose values have no loops in common, such as scalars and what they multiply, still
-    computes what has the same shape in one sweep.
+    Even in a kernel whose values share no loops, such as scalars and what they multiply, they run
+    in one loop.
     """
     shape = kernel.statements[start].meta.shape
     found = takewhile(

@@ -1,4 +1,4 @@
-"""Scalar ops of a MapExpr as statements of a loop nest."""
+"""Lowers scalar ops of a MapExpr to statements of a loop nest."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
 
 NON_TRAPPING: Final = frozenset({"axis"})
-"""Attributes of scalar ops that say nothing about single elements."""
+"""Attributes of scalar ops that do not concern single elements."""
 
 
 def is_supported(node: Apply) -> bool:
-    """Whether there may be native code for an op; `apply` knows for its operands."""
+    """Whether there may be native code for an op; `apply` decides for its operands."""
     op = node.op.partition(".")[2]
     return not node.dtype.is_complex and (op in _SPECIAL or primitives.has_primitive(op))
 
@@ -41,11 +41,11 @@ def apply(
     lines: StatementBuilder,
     needed: str | None,
 ) -> str:
-    """The name of what an op gives for operands of some names and element types.
+    """The name of the result of an op for operands with these names and element types.
 
-    With ``needed``, the name of a condition, it demands something of its operands only where that
-    holds. An op of float16 or bfloat16 computes in float32, and its result is rounded once.
-    Raises Unknown for an op that no primitive computes.
+    With ``needed``, the name of a condition, runtime asserts on the operands apply only where it
+    holds. An op in float16 or bfloat16 is computed in float32 and rounded once. Raises
+    NotLowerableError for an op without a primitive.
     """
     if any(d.is_complex for d in (node.dtype, *dtypes)):
         raise NotLowerableError("complex numbers have no native code")
@@ -53,6 +53,7 @@ def apply(
         return lines.cast(args[0], dtypes[0], node.dtype)
     wide = replace(node, dtype=compute_type(node.dtype))
     name = _applied(wide, args, [compute_type(d) for d in dtypes], lines, needed)
+    # Exact ops (such as `maximum`) return one of their operands: nothing to round.
     if wide.dtype is node.dtype or (
         has_trait(node.op, EXACT) and {*dtypes} <= {node.dtype, dt.bool_}
     ):
@@ -67,6 +68,7 @@ def _applied(
     lines: StatementBuilder,
     needed: str | None,
 ) -> str:
+    """The result in the compute type, before it is rounded to fp16 or bf16."""
     op, dtype = node.op.partition(".")[2], node.dtype
     special = _SPECIAL.get(op)
     whole = dtype.is_integer and (op == "scale" or (op == "pow" and _is_small_power(node)))
@@ -74,11 +76,13 @@ def _applied(
         return special(node, args, dtypes, lines)
     if not primitives.has_primitive(op) or not NON_TRAPPING.issuperset(node.attrs):
         raise NotLowerableError(f"`{node.op}` has no native code")
+    # `floor`, `ceil`... of integers is the identity.
     if has_trait(node.op, INTEGRAL) and not dtype.is_float:
         return args[0]
     if op in primitives.FLOATS and not dtype.is_float:
         raise NotLowerableError(f"`{node.op}` of integers has no native code")
     given = _promoted(node, args, dtypes, lines)
+    # Integer division by 0 is an error at run time, where the result is needed.
     if divides(node):
         some = lines.compute("not_equal", [given[1], lines.constant(0, dtype)], dt.bool_)
         lines.assert_holds(DataAssertion(), some, needed)
@@ -86,16 +90,16 @@ def _applied(
 
 
 def _common(a: DType, b: DType) -> DType:
-    """As numpy, which has no type for float16 and bfloat16 together: that is float32 here."""
+    """The common type as in numpy; float16 and bfloat16 together are float32."""
     return wider(a, b) if a.is_float and b.is_float else dt.BY_NUMPY[np.result_type(a.np, b.np)]
 
 
 def _promoted(
     node: Apply, args: Sequence[str], dtypes: Sequence[DType], lines: StatementBuilder
 ) -> Sequence[str]:  # fmt: skip
-    """The operands, but for a condition, of one element type, as numpy takes them.
+    """The operands (except the condition of `where`) cast to one element type, as in numpy.
 
-    Integers are of the type of a result that is none.
+    Integer operands of a float result are cast to the type of the result.
     """
     skip = int(node.op == "pd_op.where")
     whole = not any(d.is_float for d in dtypes[skip:])
@@ -112,6 +116,7 @@ def _promoted(
 def _scale(
     node: Apply, args: Sequence[str], dtypes: Sequence[DType], lines: StatementBuilder
 ) -> str:
+    """``scale * x + bias``, or ``scale * (x + bias)``."""
     dtype, attrs = node.dtype, node.attrs
     factor, shift = lines.constant(attrs["scale"], dtype), attrs["bias"]
     x = args[0]
@@ -126,6 +131,7 @@ def _scale(
 def _power(
     node: Apply, args: Sequence[str], dtypes: Sequence[DType], lines: StatementBuilder
 ) -> str:
+    """A constant power: multiplications for small integers, roots, else `elementwise_pow`."""
     x, dtype, exponent = args[0], node.dtype, float(node.attrs["y"])
     if dtype.is_integer:
         result = lines.constant(1, dtype) if exponent == 0 else x
@@ -144,7 +150,7 @@ def _power(
 
 
 def _is_small_power(node: Apply) -> bool:
-    """Whether a power is a few products, which wrap around as it does."""
+    """Whether an integer power is a few multiplications, which wrap around in the same way."""
     return float(node.attrs["y"]) in range(_MAX_MULTIPLICATIONS + 1)
 
 

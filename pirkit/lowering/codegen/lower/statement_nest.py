@@ -1,7 +1,7 @@
-"""One loop nest of some statements of a MapExpr.
+"""Lowers statements of a MapExpr to one loop nest.
 
-The loops that the statements share become the outer axes, what is left of their spaces the inner
-ones; a reduction ends a sweep.
+The loops that the statements share become the outer axes, the rest of their iteration spaces the
+inner ones. A reduction ends a loop phase.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from pirkit.runtime.dtype import DType
 
 
 def combiner_of(reduction: str) -> ReduceKind | None:
-    """How a reduction combines elements, or None if native code has no reduction of that name."""
+    """How a reduction combines elements; None if native code has no such reduction."""
     return cast("ReduceKind | None", lookup(reduction).combiner or None)
 
 
@@ -52,11 +52,10 @@ ARG_REDUCTIONS: Final[dict[str, ReduceKind]] = {"pd_op.argmax": "max", "pd_op.ar
 
 @dataclass(frozen=True, slots=True)
 class Nest:
-    """A loop nest, or one that goes through tiles, or what puts elements at data-dependent
-    indices; and for each of its operands the number of the array.
+    """A loop nest, tiled nest or scatter, and the array number of each of its operands.
 
-    Inputs come first, then values (those of `laid_out`), then one flag of a byte for each of
-    ``assertions``: what is 0 before a run is 1 after it if the data do not keep to the demand.
+    Inputs come first, then values (those of `laid_out`), then one flag byte for each of
+    ``assertions``: 0 before a run, 1 after it if the data violate the assertion.
     """
 
     kernel: Kernel | Scatter | TiledNest
@@ -65,20 +64,21 @@ class Nest:
 
 
 class PhaseBuilder:
-    """A stage in the making."""
+    """A loop phase under construction."""
 
     def __init__(self, numbers: count[int], places: OperandTable) -> None:
         excess = places.kernel.excess
         self.body = StatementBuilder(numbers, places.assertion_operand, excess=excess)
         self.after = StatementBuilder(numbers, places.assertion_operand, excess=excess)
         self.closed: set[int] = set()
-        """Values that are known only when the sweep is over."""
+        """Values that exist only after the loops of the phase."""
 
 
 class StatementNestBuilder:
-    """One nest of some statements of a kernel; without ``rows`` a statement has all loops outside.
+    """Builds one nest of some statements of a kernel.
 
-    Values of other statements are read from memory.
+    Without ``rows`` there is one statement, and the axes of its result are the outer loops. Values
+    of other statements are read from memory. Raises NotLowerableError with the reason.
     """
 
     def __init__(
@@ -101,14 +101,14 @@ class StatementNestBuilder:
         self.values: dict[int, str] = {}
         self.constants: dict[int, Constant] = {}
         self.accumulations: dict[int, Accumulate] = {}
-        """Values that are known when the nest is over."""
+        """Values that exist only after the nest."""
         self.numbers = count(1)
         self.phase_builders = [PhaseBuilder(self.numbers, self.places)]
 
     # --- axes ---
 
     def assign_axes(self, rows: tuple[int, ...] | None) -> None:
-        """Give each iterator of each statement its axis of the nest."""
+        """Map the iterators of each statement to axes of the nest."""
         if rows is None:
             (only,) = self.statements
             statement = self.kernel.statements[only]
@@ -121,7 +121,7 @@ class StatementNestBuilder:
             self.axes[number] = self.axes_of(self.kernel.statements[number])
 
     def axes_of(self, statement: Statement) -> dict[Iter, int]:
-        """The axes of a statement's iterators: those of the common loops, then its own."""
+        """The axes of a statement's iterators: shared loops first, then its own."""
         found: dict[Iter, int] = {}
         for axis, e in enumerate(statement.rows or ()):
             if e.iter is not None and e.iter.extent == self.outer[axis]:
@@ -133,20 +133,24 @@ class StatementNestBuilder:
         whole = (*space(statement.meta.shape), *space(statement.extents, "r"))
         left = [e.iter for e in whole if e.iter is not None and e.iter not in found]
         extents = tuple([i.extent for i in left])
+        # All phases loop over the same inner axes.
         if extents and self.inner and extents != self.inner:
             raise NotLowerableError("statements traverse different iteration spaces")
         self.inner = self.inner or extents
+        # Inner axes of a reduction must be exactly the axes that it reduces.
         folded = not statement.is_gathered and len([n for n in statement.extents if n > 1])
         if statement.reduction and folded is not False and len(left) != folded:
             raise NotLowerableError("a reduction is read inside its own loop")
         return found | {i: axis for axis, i in enumerate(left, len(self.outer))}
 
     def iterates_inner(self, number: int) -> bool:
+        """Whether a statement has inner axes."""
         return any(axis >= len(self.outer) for axis in self.axes[number].values())
 
     # --- statements ---
 
     def nest(self) -> Nest:
+        """The nest of all statements."""
         for number in self.statements:
             self.statement(number, self.kernel.statements[number])
         loop_phases = tuple(
@@ -160,11 +164,13 @@ class StatementNestBuilder:
             tuple(map(bool, places.operands[s.operand].outer)) for s in self.accumulations.values()
         }
         if len(common) > 1:
-            raise NotLowerableError("sums over different ones of the common loops")
+            raise NotLowerableError("accumulations reduce over different shared loops")
         kernel = Kernel(self.outer, self.inner, tuple(places.operands), loop_phases)
         return Nest(kernel, tuple(places.arrays), tuple(places.assertions))
 
     def statement(self, number: int, statement: Statement) -> None:
+        # A statement that reads a finished reduction starts the next phase.
+        """Lower one statement: its expression, its reduction, its store."""
         inner = self.iterates_inner(number) or not self.inner
         read = {source - self.inputs for source in source_arrays(statement)}
         if inner and read & self.phase_builders[-1].closed:
@@ -191,7 +197,7 @@ class StatementNestBuilder:
             lines.statements.append(loopnest.Store(operand, lines.wide.get(name, name)))
 
     def reduced(self, number: int, statement: Statement, name: str, inner: bool) -> str:
-        """What a reduction gives, from the name of an element."""
+        """The result of a reduction, from the name of an element."""
         phase_builder, have, want = (
             self.phase_builders[-1],
             self.dtype_of(statement.body),
@@ -204,20 +210,21 @@ class StatementNestBuilder:
             if combiner_of(statement.reduction):
                 return lines.cast(name, have, want)
         if not inner:
-            raise NotLowerableError("a reduction reads a reduction")
+            raise NotLowerableError("a reduction of values that have no loop of their own")
         if statement.reduction in ARG_REDUCTIONS:
             return self.arg_extremum(number, statement, name)
         combiner = combiner_of(statement.reduction)
         if combiner is None:
-            raise NotLowerableError(f"`{statement.reduction}` is no reduction of native code")
+            raise NotLowerableError(f"`{statement.reduction}` has no native code as a reduction")
         name = self.reduce(lines, combiner, lines.cast(name, have, want))
+        # A sum in fp16 or bf16 is computed in float32 and rounded once.
         exact = combiner in ("max", "min") or compute_type(want) is want
         return name if exact else self.phase_builders[-1].after.rounded(name, want)
 
     def accumulate(
         self, number: int, statement: Statement, name: str, lines: StatementBuilder
     ) -> None:
-        """A reduction over the common loops: it is in memory when they are over."""
+        """A reduction across shared loops: its result is in memory after the nest."""
         kind, want = combiner_of(statement.reduction), statement.meta.dtype
         if kind is None:
             raise NotLowerableError(f"`{statement.reduction}` cannot be accumulated in parts")
@@ -228,9 +235,9 @@ class StatementNestBuilder:
         lines.statements.append(self.accumulations[number])
 
     def arg_extremum(self, number: int, statement: Statement, name: str) -> str:
-        """Where the extremum is: first its value, then the first place that has it.
+        """The index of the extremum: one phase for the value, one for the first index that has it.
 
-        NaN is never an extremum: it counts as the infinity that loses.
+        NaN is never the extremum: it is replaced by the infinity that loses.
         """
         extents, want = statement.extents, statement.meta.dtype
         kind, have = ARG_REDUCTIONS[statement.reduction], self.dtype_of(statement.body)
@@ -246,6 +253,7 @@ class StatementNestBuilder:
         extremum = self.reduce(lines, kind, number_or_worst(lines, name))
         self.phase_builders.append(PhaseBuilder(self.numbers, self.places))
         lines = self.phase_builders[-1].body
+        # Recompute the element in the second phase rather than save a row of them.
         again = number_or_worst(lines, self.tree(number, statement, lines))
         hit = lines.compute("equal", [again, extremum], dt.bool_)
         indexing = self.indexing(number, lines)
@@ -255,6 +263,7 @@ class StatementNestBuilder:
         return self.phase_builders[-1].after.cast(first, counted, want)
 
     def reduce(self, lines: StatementBuilder, kind: ReduceKind, name: str) -> str:
+        """Emit a `Reduce`; the name of its result."""
         folded = lines.fresh()
         lines.statements.append(Reduce(folded, kind, name))
         return folded
@@ -262,6 +271,7 @@ class StatementNestBuilder:
     # --- trees ---
 
     def tree(self, number: int, statement: Statement, lines: StatementBuilder) -> str:
+        """Lower the expression of a statement; the name of its value."""
         names: dict[int, str] = {}
         indexing = self.indexing(number, lines)
         needed = needs(statement.body, indexing)
@@ -270,6 +280,8 @@ class StatementNestBuilder:
         return names[id(statement.body)]
 
     def indexing(self, number: int, lines: StatementBuilder) -> IndexLowering:
+        """The index arithmetic of a statement, emitted to ``lines``."""
+
         def value(source: int, index: Sequence[Expr], needed: str | None) -> str:
             return self.load(number, source, index, here, needed)
 
@@ -279,6 +291,7 @@ class StatementNestBuilder:
     def node(
         self, node: Node, names: Mapping[int, str], indexing: IndexLowering, needed: str | None
     ) -> str:  # fmt: skip
+        """Lower one node whose operands have ``names``; the name of its value."""
         lines = indexing.lines
         match node:
             case Load():
@@ -299,6 +312,7 @@ class StatementNestBuilder:
                 return apply(node, args, [self.dtype_of(a) for a in node.args], lines, needed)
 
     def dtype_of(self, node: Node) -> DType:
+        """The element type of a node."""
         match node:
             case Load():
                 return self.kernel.meta(node.source).dtype
@@ -311,19 +325,21 @@ class StatementNestBuilder:
         self, number: int, source: int, index: Sequence[Expr], indexing: IndexLowering,
         needed: str | None,
     ) -> str:  # fmt: skip
+        """The value of an array at an index: of this nest, or from memory."""
         value = source - self.inputs
         if value in self.accumulations:
-            raise NotLowerableError("a value is read before the common loops are over")
+            raise NotLowerableError("a value is read inside the shared loops that accumulate it")
         if value not in self.values:
             return indexing.element(source, index, needed)
         self.load_same_iteration(number, value, index)
+        # A constant is emitted in each phase that uses it.
         if value in self.constants:
             again = self.constants[value]
             return indexing.lines.constant(again.value, again.dtype)
         return self.values[value]
 
     def load_same_iteration(self, number: int, value: int, index: Sequence[Expr]) -> None:
-        """A value of an earlier statement is read where the loops are, or not in this nest."""
+        """Check that a value of an earlier statement is read in the iteration that computes it."""
         value_axes = {axis: i for i, axis in self.axes[value].items()}
         own = self.axes[number]
         for e, own_extent in zip(
@@ -339,7 +355,7 @@ class StatementNestBuilder:
 
 
 def source_arrays(statement: Statement) -> set[int]:
-    """Arrays that a statement reads, those of index tensors too."""
+    """Arrays that a statement reads, including index tensors."""
     found: set[int] = set()
     for node in walk(statement.body):
         match node:

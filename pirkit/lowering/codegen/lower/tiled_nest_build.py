@@ -1,4 +1,4 @@
-"""Statements that go through tiles together, as a nest: phase after phase over each tile."""
+"""Lowers the statements of a tiling frame to a `TiledNest`: phase after phase over each tile."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pirkit.lowering.codegen.lower.statement_nest import Nest, StatementNestBuil
 
 
 def tiled_nest_of(kernel: MapExpr, frame: Frame) -> Nest:
-    """The nest of a frame. Raises Unknown for what native code does not compute."""
+    """The nest of a frame. Raises NotLowerableError for what native code does not compute."""
     frame_statements = frame.statements
     statements = list(kernel.statements)
     for k in frame_statements:
@@ -26,6 +26,7 @@ def tiled_nest_of(kernel: MapExpr, frame: Frame) -> Nest:
     whole = replace(kernel, statements=tuple(statements))
     runs = list(_fusible_runs(kernel, frame))
     where = {k: place for place, run in enumerate(runs) for k in run}
+    # Values that another phase reads go through scratch tiles.
     read = {
         load.source - len(kernel.inputs)
         for k in frame_statements
@@ -53,7 +54,7 @@ def tiled_nest_of(kernel: MapExpr, frame: Frame) -> Nest:
             places.append(len(operands))
             operands.append(operand)
             array = made.places.arrays[number]
-            if array >= flags:  # flags are counted by phase
+            if array >= flags:  # each phase numbers its own flags
                 assertion = made.places.assertions[array - flags]
                 if assertion not in assertions:
                     assertions.append(assertion)
@@ -68,7 +69,7 @@ def tiled_nest_of(kernel: MapExpr, frame: Frame) -> Nest:
 
 
 def _fusible_runs(kernel: MapExpr, frame: Frame) -> list[list[int]]:
-    """Statements that follow each other and read each other point by point: one phase."""
+    """Consecutive statements that read each other at the same iteration: one phase each."""
     found: list[list[int]] = []
     for k in frame.statements:
         if found and _can_fuse(kernel, frame, found[-1], k):
@@ -79,6 +80,7 @@ def _fusible_runs(kernel: MapExpr, frame: Frame) -> list[list[int]]:
 
 
 def _can_fuse(kernel: MapExpr, frame: Frame, run: Sequence[int], number: int) -> bool:
+    """Whether a statement reads those of a run only at its own iteration."""
     statement, first = kernel.statements[number], kernel.statements[run[0]]
     if frame.axes[number] != frame.axes[run[0]] or statement.meta.shape != first.meta.shape:
         return False
@@ -90,8 +92,7 @@ def _can_fuse(kernel: MapExpr, frame: Frame, run: Sequence[int], number: int) ->
 
 
 class _TilePhaseBuilder(StatementNestBuilder):
-    """The statements of a phase; what is in tiles has operands of its own, the
-    ``tile_operands``."""
+    """The statements of one phase; ``tile_operands`` are operands for values in tiles."""
 
     def __init__(
         self, kernel: MapExpr, run: Sequence[int], frame: Frame, tiles: dict[int, int]
@@ -105,13 +106,14 @@ class _TilePhaseBuilder(StatementNestBuilder):
         }
 
     def tile_operand(self, number: int, image: int) -> int:
-        """The operand of a tile."""
+        """The operand for the tile of a value at an image."""
         dtype = compute_type(self.kernel.statements[number].meta.dtype)
         operand = self.places.inside(("tile", number, image), dtype)
         self.tile_operands[operand] = TileAccess(self.tiles[number], image)
         return operand
 
     def statement(self, number: int, statement: Statement) -> None:
+        """Lower a statement, and store its value to its tile if another phase reads it."""
         super().statement(number, statement)
         if number in self.tiles:
             store = Store(self.tile_operand(number, 0), self.values[number])
@@ -121,6 +123,7 @@ class _TilePhaseBuilder(StatementNestBuilder):
         self, number: int, source: int, index: Sequence[Expr], indexing: IndexLowering,
         needed: str | None,
     ) -> str:  # fmt: skip
+        """A value of this phase or from memory, as in any nest; else from a tile."""
         value = source - self.inputs
         if value in self.values or value not in self.frame.axes:
             return super().load(number, source, index, indexing, needed)

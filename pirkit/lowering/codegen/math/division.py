@@ -1,4 +1,4 @@
-"""Quotients rounded down, and remainders; integers divided by 0 give 0, as numpy has it."""
+"""Floor division and remainders; integer division by 0 gives 0, as in numpy."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from pirkit.runtime.dtype import DType
 Typed = tuple[Value, DType]
 
 _WHOLE: Final = {"float": 2.0**22, "double": 2.0**51}
-"""Quotients below are rounded to less than 1."""
+"""Magnitude of quotients below which their rounding error is less than 1."""
 
 
 def _fmod(b: Builder, x: Value, y: Value) -> Value:
-    """What an integer of y leaves of x, exactly, with the sign of x."""
+    """The exact remainder of truncated division, with the sign of x."""
     a, c = b.unary("fabs", x), b.unary("fabs", y)
     count = b.div(a, c)
     rest = b.fma(b.neg(b.unary("trunc", count)), c, a)
-    # a quotient that was rounded up to an integer is one too many
+    # If the quotient was rounded up to an integer, it is one too large.
     rest = b.select(b.compare("olt", rest, 0.0), b.add(rest, c), rest)
     rest = b.binary("copysign", b.select(b.compare("olt", a, c), a, rest), x)
+    # Large quotients lose their last bits: the C library computes those lanes.
     large = b.op("and", b.compare("olt", a, math.inf), b.compare("ogt", c, 0.0))
     large = b.op("and", large, b.compare("oge", count, _WHOLE[x.type.elem]))
     return b.branch(
@@ -34,7 +35,10 @@ def _fmod(b: Builder, x: Value, y: Value) -> Value:
 
 
 def _safe_quotient(b: Builder, x: Value, y: Value, signed: bool) -> tuple[Value, Value, Value]:
-    """Quotient, remainder and whether the divisor is 0; without the two traps of the CPU."""
+    """Quotient, remainder, and whether the divisor is 0, without the traps of x86.
+
+    `idiv` traps for division by 0 and for the smallest integer divided by -1.
+    """
     zero = b.compare("eq", y, 0)
     trap = b.op("or", zero, b.compare("eq", y, -1)) if signed else zero
     divisor = b.select(trap, b.like(y, 1), y)
@@ -47,11 +51,12 @@ def _safe_quotient(b: Builder, x: Value, y: Value, signed: bool) -> tuple[Value,
 
 
 def _floor_parts(b: Builder, args: Sequence[Typed]) -> tuple[Value, Value]:
-    """The quotient of integers rounded down, and what is left, with the sign of the divisor."""
+    """The floor of an integer quotient, and the remainder with the sign of the divisor."""
     (x, kind), (y, _) = args
     signed = kind.kind == "int"
     quotient, rest, zero = _safe_quotient(b, x, y, signed)
     if signed:
+        # Truncated and floor division differ if the signs do and the remainder is not 0.
         differ = b.compare("slt", b.op("xor", x, y), 0)
         below = b.op("and", b.compare("ne", rest, 0), differ)
         quotient = b.select(below, b.op("sub", quotient, 1), quotient)
@@ -72,7 +77,7 @@ def remainder(b: Builder, args: Sequence[Typed], dtype: DType) -> Value:
 
 
 def floor_divide(b: Builder, args: Sequence[Typed], dtype: DType) -> Value:
-    """The quotient rounded down, as numpy corrects it."""
+    """The quotient rounded down, corrected as in numpy."""
     x, y = args[0][0], args[1][0]
     if not x.type.is_float:
         return _floor_parts(b, args)[0]
@@ -82,6 +87,7 @@ def floor_divide(b: Builder, args: Sequence[Typed], dtype: DType) -> Value:
     below = b.op("and", b.compare("une", rest, 0.0), differ)
     found = b.select(below, b.sub(found, b.like(found, 1.0)), found)
     down = b.unary("floor", found)
+    # (x - rest) / y is an integer up to rounding: take the nearest one.
     near = b.compare("ogt", b.sub(found, down), 0.5)
     down = b.select(near, b.add(down, b.like(down, 1.0)), down)
     down = b.select(b.compare("oeq", found, 0.0), b.binary("copysign", b.like(x, 0.0), whole), down)
@@ -89,7 +95,7 @@ def floor_divide(b: Builder, args: Sequence[Typed], dtype: DType) -> Value:
 
 
 def quotient(b: Builder, args: Sequence[Typed], dtype: DType) -> Value:
-    """Of numbers from 0 on, by one from 1 on: what index arithmetic divides."""
+    """Unsigned division of index arithmetic: x >= 0, y >= 1."""
     (x, _), (y, _) = args
-    # lanes beyond the last point may hold anything, but must not trap
+    # Masked lanes may hold any value, but must not trap.
     return b.op("udiv", x, b.select(b.compare("eq", y, 0), b.like(y, 1), y))

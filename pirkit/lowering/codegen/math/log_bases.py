@@ -1,4 +1,4 @@
-"""Logarithms to the bases 2 and 10: sums of two numbers, rounded once."""
+"""Logarithms to the bases 2 and 10, in double-word arithmetic and rounded once."""
 
 from __future__ import annotations
 
@@ -17,10 +17,12 @@ _TEN: Final = {
     "double": (0.4342944819032518, 1.098319650216765e-17, 0.30102999566383914,
                1.42050232272661e-13),
 }  # fmt: skip
-"""The logarithms of e and of 2, as sums; an exponent times the first part of that of 2 is exact."""
+"""log(e), log(2) in the base as sums of two floats; exponents times the first part are exact."""
 
 
 def _to_base(base: dict[str, tuple[float, ...]]) -> Callable[[Builder, Value], Value]:
+    """n log(2) + log(1 + f) in a base; each product and sum carries its rounding error along."""
+
     def emit(b: Builder, x: Value) -> Value:
         n, f = vecmath.split_exponent(b, x)
         unit, unit_low, step, step_low = base[f.type.elem]

@@ -1,7 +1,7 @@
-"""Elementary functions by looking polynomials up: for 16 float32 on CPUs with AVX-512.
+"""Elementary functions by piecewise polynomials, for 16 float32 with AVX-512.
 
-One instruction takes a coefficient for each lane from a table of 32 in two registers, so a short
-polynomial for each of 32 pieces costs less than a quotient or an exponential.
+`vpermi2ps` looks up a coefficient per lane in a table of 32 that fits two registers, so a short
+polynomial for each of 32 segments costs less than a division or an exponential.
 """
 
 from __future__ import annotations
@@ -26,51 +26,56 @@ _LOOK_UP_16: Final = "llvm.x86.avx512.permvar.sf.512"
 TANH_END: Final = 9.5
 ERF_END: Final = 3.93
 COMPOSITE_END: Final = 5.5
-"""From there on they are 1."""
+"""Arguments from which the functions round to 1."""
 _QUARTERS: Final = 1.5 * 2.0**21
 _EIGHTHS: Final = 1.5 * 2.0**20
 _SIXTEENTHS: Final = 1.5 * 2.0**19
-"""Added to a number, they leave it in such parts in the last bits."""
+"""Added to a float, these constants round it to quarters, eighths or sixteenths and leave the
+integer in its last bits.
+"""
 _LOG2E: Final = 1.4426950408889634
 _LN2: Final = (0.693359375, -2.12194440e-4)
-"""As a sum; what the first number, times sixteenths, takes away is exact."""
+"""ln 2 as a sum; its first part times a multiple of 1/16 is exact."""
 
 
 def has_tables(b: Builder, type_: Type) -> bool:
-    """Whether there are tables for vectors of a type."""
+    """Whether a vector type has lookup tables."""
     return b.scalef and type_ == _SIXTEEN
 
 
 def tanh(b: Builder, x: Value) -> Value:
-    """The hyperbolic tangent from 0 to `TANH_END`.
+    """The hyperbolic tangent in 0 .. `TANH_END`.
 
-    The pieces get longer from octave to octave of x + 1; each begins where its polynomial has 0.
+    Segments double in length with each octave of x + 1; the argument of a polynomial is the
+    distance from the begin of its segment.
     """
     bits = b.bits(b.add(x, 1.0), "i32")
+    # The exponent and three bits of the mantissa of x + 1: eight segments per octave.
     begin = b.sub(b.bits(b.op("and", bits, -1 << 20), "float"), 1.0)
     return _polynomial(b, _coefficients(b, TANH, b.op("lshr", bits, 20)), b.sub(x, begin))
 
 
 def erf(b: Builder, x: Value) -> Value:
-    """The error function from 0 to `ERF_END`: pieces around the eighths.
+    """The error function in 0 .. `ERF_END`; segments are centered at multiples of 1/8.
 
-    The first polynomial, whose constant is 0, is that of erf x - x, for more exact a slope than a
-    float32. The constants of the others are beyond any distance from an eighth.
+    The first polynomial is that of erf x - x, whose slope needs more bits than float32; its
+    constant is 0. The constants of the others exceed any distance, which tells the segments apart.
     """
     rounded = b.add(x, _EIGHTHS)
     distance = b.sub(x, b.sub(rounded, _EIGHTHS))
     constant, *rest = _coefficients(b, ERF, b.bits(rounded, "i32"))
+    # In the first segment the constant becomes x itself: erf x = x + (erf x - x).
     constant = b.select(b.compare("ogt", distance, constant), distance, constant)
     return _polynomial(b, [constant, *rest], distance)
 
 
 def tanh_of_cubic(b: Builder, x: Value) -> Value:
-    """tanh(sqrt(2 / pi) (x + 0.044715 x**3)) from 0 to `COMPOSITE_END`."""
+    """tanh(sqrt(2 / pi) (x + 0.044715 x**3)) in 0 .. `COMPOSITE_END`."""
     return _odd_around_quarters(b, TANH_OF_CUBIC, x)
 
 
 def erf_of_root(b: Builder, x: Value) -> Value:
-    """erf(x / sqrt(2)) from 0 to `COMPOSITE_END`."""
+    """erf(x / sqrt(2)) in 0 .. `COMPOSITE_END`."""
     return _odd_around_quarters(b, ERF_OF_ROOT, x)
 
 
@@ -81,20 +86,20 @@ def _odd_around_quarters(b: Builder, table: Sequence[Sequence[float]], x: Value)
 
 
 def exp(b: Builder, x: Value) -> tuple[Value, Value]:
-    """y and n with e**x = y 2**floor(n), for x that are in range: 2**(k/16) times e**r."""
+    """y and n with e**x = y 2**floor(n), for x in range: y = 2**(k/16) e**r."""
     root, _, rest, n = _exp_parts(b, x)
     return b.fma(root, rest, root), n
 
 
 def exact_exp(b: Builder, x: Value) -> tuple[Value, Value, Value]:
-    """The same with y as a sum of two, where what rounding 2**(k/16) lost counts too."""
+    """The same with y as a sum of two floats, including the rounding error of 2**(k/16)."""
     root, index, rest, n = _exp_parts(b, x)
     residual = b.call(_LOOK_UP_16, _SIXTEEN, _vector(ROOTS_RESIDUAL), index)
     return root, b.fma(root, rest, residual), n
 
 
 def _exp_parts(b: Builder, x: Value) -> tuple[Value, Value, Value, Value]:
-    """2**(k/16), in the last bits k, e**r - 1, and n."""
+    """2**(k/16), an integer whose last bits are k, e**r - 1, and n."""
     sixteenths = b.fma(x, _LOG2E, _SIXTEENTHS)
     n = b.sub(sixteenths, _SIXTEENTHS)
     r = b.fma(n, -_LN2[1], b.fma(n, -_LN2[0], x))
@@ -105,8 +110,9 @@ def _exp_parts(b: Builder, x: Value) -> tuple[Value, Value, Value, Value]:
 
 
 def _coefficients(b: Builder, table: Sequence[Sequence[float]], index: Value) -> list[Value]:
-    """Those of the piece whose number is in the last five bits of an index."""
+    """The coefficients of the segment whose number is in the last five bits of the index."""
     return [
+        # The instruction uses the last five bits of each index lane and ignores the others.
         b.call(_LOOK_UP, _SIXTEEN, _vector(column[:16]), index, _vector(column[16:]))
         for column in table
     ]

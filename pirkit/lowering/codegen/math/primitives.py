@@ -1,8 +1,8 @@
-"""The primitives that native code knows, each as a few instructions.
+"""The primitives of native code, each a few LLVM instructions.
 
-The names are those of the dialect's ops. A primitive is written for one vector of values; whether
-lanes are many or one is the same to it. Integers wrap around, division by zero gives 0, and
-floats outside an integer's range become its smallest number, as numpy does on x86.
+Names are those of the dialect's ops. A primitive is emitted for a vector or a scalar alike.
+Integers wrap around, integer division by 0 gives 0, and floats outside the range of an integer type
+become its smallest number, as in numpy on x86.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ELEMENT: Final = {
 
 
 def element(dtype: DType) -> str:
-    """The LLVM type that values of an element type are computed in."""
+    """The LLVM type in which values of an element type are computed."""
     if dtype.name not in _ELEMENT:
         raise InternalError(f"native code for {dtype.name}")
     return _ELEMENT[dtype.name]
@@ -39,18 +39,18 @@ FLOATS: Final = frozenset(
     "divide elementwise_pow copysign atan2 sqrt rsqrt floor ceil trunc round exp expm1 log log1p "
     "sin cos tanh sigmoid erf tan asin acos atan sinh cosh asinh acosh atanh log2 log10".split()
 )
-"""Those that take floats only."""
+"""Primitives that take floats only."""
 
 
 @cache
 def is_costly(name: str) -> bool:
-    """Whether a primitive is a long chain of instructions, as transcendental functions are."""
+    """Whether a primitive is a long chain of instructions, such as a transcendental function."""
     definition = find(f"pd_op.{_PARTS.get(name, name)}") if name in TABLE else None
     return definition is not None and definition.cost >= COSTLY
 
 
 _PARTS: Final = {"tanh_of_cubic": "tanh", "erf_of_root": "erf"}
-"""Functions that are an op behind a polynomial, and that op."""
+"""Composites of an op and a polynomial, and that op."""
 
 
 def has_primitive(name: str) -> bool:
@@ -69,6 +69,7 @@ def _intrinsic(name: str) -> Emit:
 def _arithmetic(for_floats: str, for_ints: str) -> Emit:
     def emit(b: Builder, args: Sequence[Typed], dtype: DType) -> Value:
         (x, _), (y, _) = args
+        # The sum of bools is their disjunction, as in numpy.
         if x.type.elem == "i1" and for_ints == "add":
             return b.op("or", x, y)
         return b.op(for_floats if x.type.is_float else for_ints, x, y)
@@ -81,6 +82,7 @@ def _compare(ordered: str, integer: str) -> Emit:
         (x, kind), (y, _) = args
         if x.type.is_float:
             return b.compare(ordered, x, y)
+        # `slt` becomes `ult`; equality has no sign.
         unsigned = kind.kind in ("uint", "bool") and integer not in ("eq", "ne")
         return b.compare(integer.replace("s", "u", 1) if unsigned else integer, x, y)
 
@@ -88,12 +90,12 @@ def _compare(ordered: str, integer: str) -> Emit:
 
 
 def select_extremum(b: Builder, x: Value, y: Value, kind: str) -> Value:
-    """The larger or smaller of two floats, the second if one of them is NaN: one instruction."""
+    """The larger or smaller of two floats, the second one if either is NaN: one x86 instruction."""
     return b.select(b.compare("ogt" if kind == "max" else "olt", x, y), x, y)
 
 
 def extremum(b: Builder, x: Value, y: Value, kind: str, dtype: DType) -> Value:
-    """The larger or smaller of two values (``max``, ``min``); NaN if one of them is."""
+    """The larger or smaller of two values (``max``, ``min``); NaN if either is."""
     if x.type.is_float:
         return b.select(b.compare("uno", x, x), x, select_extremum(b, x, y, kind))
     if x.type.elem == "i1":
@@ -106,7 +108,7 @@ def _extremum(kind: str) -> Emit:
 
 
 def _quiet_extremum(kind: str) -> Emit:
-    """The larger or smaller number; NaN only if both are."""
+    """The larger or smaller value that is not NaN; NaN only if both are."""
 
     def emit(b: Builder, args: Sequence[Typed], dtype: DType) -> Value:
         (x, _), (y, _) = args
@@ -150,6 +152,7 @@ def _abs(b: Builder, args: Sequence[Typed], dtype: DType) -> Value:
 def _sign(b: Builder, args: Sequence[Typed], dtype: DType) -> Value:
     (x, kind), *_ = args
     if x.type.is_float:
+        # x + 0.0 is +0.0 for both zeros and NaN for NaN.
         one = b.binary("copysign", b.like(x, 1.0), x)
         return b.select(b.compare("one", x, 0.0), one, b.add(x, b.like(x, 0.0)))
     positive = b.compare("ugt" if kind.kind == "uint" else "sgt", x, 0)
@@ -188,7 +191,7 @@ def _bitwise_not(b: Builder, args: Sequence[Typed], dtype: DType) -> Value:
 
 
 def _is(predicate: str, against: float) -> Emit:
-    """A question about the size of a float; integers are numbers, and finite."""
+    """A classification of floats by magnitude; integers are always finite and not NaN."""
 
     def emit(b: Builder, args: Sequence[Typed], dtype: DType) -> Value:
         x = args[0][0]
@@ -200,8 +203,9 @@ def _is(predicate: str, against: float) -> Emit:
 
 
 def cast(b: Builder, x: Value, source: DType, dtype: DType) -> Value:
-    """A value as another element type."""
+    """A value converted to another element type."""
     elem = element(dtype)
+    # Values of these types are held in float32, so rounding means to narrow and widen again.
     if dtype.name in ("float16", "bfloat16"):
         to_odd = x.type.elem == "double" and dtype.name == "float16"
         single = _rounded_to_odd(b, x) if to_odd else cast(b, x, source, float32)
@@ -228,13 +232,15 @@ def cast(b: Builder, x: Value, source: DType, dtype: DType) -> Value:
 
 
 def _rounded_to_odd(b: Builder, x: Value) -> Value:
-    """A double as a float whose last bit is set if it is inexact: to round it again then is to
-    round once. Without AVX512-FP16 there is no instruction from double to half.
+    """A double rounded to float with round-to-odd: a second rounding to half is then exact.
+
+    Without AVX512-FP16 there is no instruction from double to half.
     """
     near = b.cast("fptrunc", x, "float")
     again, bits = b.cast("fpext", near, "double"), b.bits(near, "i32")
     even = b.compare("eq", b.op("and", bits, 1), 0)
     wrong = b.op("and", even, b.compare("one", again, x))
+    # Step the last bit toward the exact value if the conversion was inexact and even.
     outside = b.compare("ogt", b.unary("fabs", again), b.unary("fabs", x))
     odd = b.op("add", bits, b.select(outside, b.like(bits, -1), b.like(bits, 1)))
     return b.bits(b.select(wrong, odd, bits), "float")
@@ -242,6 +248,7 @@ def _rounded_to_odd(b: Builder, x: Value) -> Value:
 
 def _float_to_int(b: Builder, x: Value, elem: str) -> Value:
     wide = elem if elem in ("i32", "i64") else "i32"
+    # `fptosi` is undefined outside of the range: replace such values first.
     limit = 2.0**31 if wide == "i32" else 2.0**63
     inside = b.op("and", b.compare("oge", x, -limit), b.compare("olt", x, limit))
     whole = b.cast("fptosi", b.select(inside, x, b.like(x, 0.0)), wide)
@@ -250,27 +257,28 @@ def _float_to_int(b: Builder, x: Value, elem: str) -> Value:
 
 
 def narrow(b: Builder, x: Value, dtype: DType) -> Value:
-    """A computed value as it lies in memory: fp16 and bf16 rounded once, bool as bytes."""
+    """A value in its memory format: fp16 and bf16 rounded once, bool as a byte."""
     if dtype.name == "bool":
         return b.cast("zext", x, "i8")
     if dtype.name == "float16":
         return b.cast("fptrunc", x, "half")
     if dtype.name == "bfloat16":
         rounded = b.op("lshr", _nearest_upper(b, x), 16)
+        # Rounding could carry a NaN into infinity: set the quiet bit instead.
         quiet = b.op("or", b.op("lshr", b.bits(x, "i32"), 16), 0x40)
         return b.cast("trunc", b.select(b.compare("uno", x, x), quiet, rounded), "i16")
     return x
 
 
 def _nearest_upper(b: Builder, x: Value) -> Value:
-    """The bits of a number, of which the upper half is the nearest bfloat16."""
+    """The bits of a float, rounded (ties to even) so that the upper half is a bfloat16."""
     bits = b.bits(x, "i32")
     even = b.op("add", b.op("and", b.op("lshr", bits, 16), 1), 0x7FFF)
     return b.op("add", bits, even)
 
 
 def widen(b: Builder, x: Value, dtype: DType) -> Value:
-    """What lies in memory as it is computed with; the inverse of `narrow`."""
+    """A value loaded from memory in its compute type; the inverse of `narrow`."""
     if dtype.name == "bool":
         return b.compare("ne", x, 0)
     if dtype.name == "float16":

@@ -1,15 +1,14 @@
-"""Quotients of a row by its sum, as in softmax, taken after the products that they go into.
+"""Deferred softmax normalization: GEMMs multiply exponentials, each output row is scaled by 1/sum.
 
-``sum_j (e_j / s) v_jk`` is ``(sum_j e_j v_jk) / s``: a quotient for each element of a row of the
-product, instead of one for each element of a row of the kernel, and no sweep of the row that waits
-for ``s``. What is linear in the quotients is computed of the ``e_j`` likewise.
+``sum_j (e_j / s) v_jk = (sum_j e_j v_jk) / s``, as in FlashAttention (Dao et al., 2022). The
+divisions move from the row of the kernel to the row of the GEMM result, and no loop over the row
+waits for ``s``. Whatever is linear in the quotients is computed from the ``e_j`` in the same way.
 
-This is done where ``e`` is the exponential of a value minus the largest one in its row: then ``s``
-is NaN or lies between 1 and the length of the row. What is added up is ``e`` times the largest
-power of 2 with which ``s`` is at most 1, so that no row of a product overflows that would not with
-quotients. What sums over rows add up is multiplied with the reciprocal of that power: it overflows
-from the largest float by the length of a row on.
-If an element is NaN then so is ``s``, and all that is multiplied with its reciprocal.
+It is applied if ``e`` is the exponential of a value minus the row maximum: then ``s`` is NaN or
+lies between 1 and the row length n. The GEMM takes ``e`` times the largest power of 2 with which
+``s`` is at most 1, so that no GEMM overflows that would not with quotients. Accumulations over rows
+are multiplied by the reciprocal of that power, which overflows within a factor n of the largest
+float. If an element is NaN, so is ``s``, and every result that is scaled by its reciprocal.
 """
 
 from __future__ import annotations
@@ -49,12 +48,13 @@ from pirkit.runtime import dtype as dt
 from pirkit.runtime.native.target import Target
 
 _MAX_ROW: Final = (2.0**-10, 2.0**10)
-"""Constants between these join the factor of a row."""
+"""Constant factors of a row within this range are merged into its scale."""
 _LINEAR: Final = frozenset({"add", "subtract"})
+"""Binary primitives that are linear in both operands."""
 
 
 def with_deferred_scales(group: RowBlocks, target: Target) -> RowBlocks:
-    """The group with factors of rows at its products, where they were quotients before."""
+    """The group with `row_scale` on its GEMMs, if a nest divides by row sums before them."""
     for number, step in enumerate(group.steps):
         if isinstance(step, RowNest):
             group = _with_deferred_scale(group, number, step, target)
@@ -62,6 +62,7 @@ def with_deferred_scales(group: RowBlocks, target: Target) -> RowBlocks:
 
 
 def _with_deferred_scale(group: RowBlocks, number: int, step: RowNest, target: Target) -> RowBlocks:
+    """The group with deferred scales for one nest, if its results only feed GEMMs."""
     results = {
         k: where
         for k, where in enumerate(step.operands)
@@ -77,6 +78,7 @@ def _with_deferred_scale(group: RowBlocks, number: int, step: RowNest, target: T
     tiles = (*group.tiles, *[1] * (len(operands) - len(step.operands)))
     nest = RowNest(found.kernel, operands)
     rows = prod(group.batch) * group.rows
+    # The rewrite must not change the schedule on which the fused blocks rely.
     if not runs_by_rows(
         with_scratch_strides(nest, tiles, tile_shape(group.dtype, target)), rows, target
     ):
@@ -93,7 +95,7 @@ def _with_deferred_scale(group: RowBlocks, number: int, step: RowNest, target: T
 
 
 def _feeds_gemms_only(group: RowBlocks, nest: int, tile: ScratchRows) -> bool:
-    """Whether a tile is the left factor of products, and nothing else but a result of a nest."""
+    """Whether a tile is only the left operand of GEMMs, and a result of one nest."""
     for number, step in enumerate(group.steps):
         if isinstance(step, RowNest):
             if step.operands.count(tile) != (number == nest):
@@ -105,10 +107,9 @@ def _feeds_gemms_only(group: RowBlocks, nest: int, tile: ScratchRows) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Deferred:
-    """A kernel without quotients by a sum of its row.
+    """A kernel that stores unnormalized values.
 
-    ``scales`` are the operands, one element for each row, by which those are to be multiplied
-    that the kernel writes without.
+    ``scales`` maps an operand with such values to an operand with one scale per row.
     """
 
     kernel: Kernel
@@ -116,17 +117,19 @@ class Deferred:
 
 
 def deferred(kernel: Kernel, results: frozenset[int], inside: bool) -> Deferred | None:
-    """The kernel, of which the results ``results`` may lack a factor; None if there is none to
-    take.
+    """The kernel with unnormalized ``results``, or None if there are none.
 
-    Where something is not linear in the quotients they are products with the reciprocal, if nobody
-    sees results of the kernel: it is ``inside`` a group.
+    If some use is not linear in the quotients, they are computed as products with the reciprocal;
+    this is allowed only if all results of the kernel stay ``inside`` a group, since it changes
+    rounding.
     """
     numbering = _ValueNumbering(kernel)
     loaded = {s.operand for s in kernel.statements() if isinstance(s, Load)}
     stored = [s.operand for s in kernel.statements() if isinstance(s, Store)]
+    # The kernel updates an operand in place: its loads would see unnormalized values.
     if loaded.intersection(stored):
         return None
+    # A result that is stored twice would need one scale for both values.
     once = frozenset(k for k in results if stored.count(k) == 1)
     for phase in kernel.loop_phases:
         for reduction in phase.body:
@@ -142,13 +145,13 @@ def deferred(kernel: Kernel, results: frozenset[int], inside: bool) -> Deferred 
 
 
 class _ValueNumbering:
-    """What names stand for: names of equal values have one number."""
+    """Value numbering: names with equal values have equal numbers."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.of: dict[str, int] = {}
         self.numbers: dict[object, int] = {}
         self.made: list[tuple[str, tuple[int, ...]]] = []
-        """The function and the arguments behind a number."""
+        """The primitive and the operand numbers of each value number."""
         for s in kernel.statements():
             match s:
                 case Load(name, operand, at, limit, where):
@@ -172,7 +175,7 @@ class _ValueNumbering:
         self.of[name] = number
 
     def is_softmax_numerator(self, name: str) -> bool:
-        """Whether a value is the exponential of another one minus the largest in its row."""
+        """Whether a value is ``exp(x - max(x))`` over its row."""
         match self.made[self.of[name]]:
             case ("exp", (difference,)):
                 what, args = self.made[difference]
@@ -182,11 +185,11 @@ class _ValueNumbering:
 
 
 class _NotLinearError(Exception):
-    """A quotient goes where its factor cannot follow."""
+    """A quotient is used where its scale cannot be deferred."""
 
 
 class _Rewriter:
-    """The kernel with what is linear in the quotients computed without their divisor."""
+    """Rewrites a kernel so that values linear in the quotients omit the division."""
 
     def __init__(
         self,
@@ -202,16 +205,18 @@ class _Rewriter:
         self.softmax_values = {
             n for n, what in numbering.of.items() if what == numbering.of[total.value]
         }
+        # The power of 2 that keeps the sum of n exponentials, each at most 1, at most 1.
         self.part = 2.0 ** -(prod(kernel.inner) - 1).bit_length()
         self.unnormalized: dict[str, tuple[str, float]] = {}
-        """Names without their factor, and the number that it has beside the reciprocal."""
+        """Per name: its value without the scale, and its constant factor beside 1/sum."""
         self.numbers: dict[str, float] = {}
         self.scales: dict[float, str] = {}
         self.stored: dict[int, float] = {}
         self.whole: dict[str, str] = {}
-        """Names of values with their factor."""
+        """Names of values with their scale."""
 
     def found(self) -> Deferred | None:
+        """The rewritten kernel; None if some use is not linear or no result is deferred."""
         if self.dtype not in (dt.float32, dt.float64) or not self._reads_fit():
             return None
         loop_phases: list[LoopPhase] = []
@@ -230,6 +235,7 @@ class _Rewriter:
         numbers = list(dict.fromkeys(self.stored.values()))
         count = len(self.given.operands)
         places = {number: count + k for k, number in enumerate(numbers)}
+        # The scales are stored right after the loop that computes the sum.
         lines = [*self._reciprocals(), *[Store(places[n], self.scales[n]) for n in numbers]]
         loop_phases[first] = LoopPhase(loop_phases[first].body, (*lines, *loop_phases[first].after))
         row_outputs = [
@@ -243,7 +249,7 @@ class _Rewriter:
         return Deferred(kernel, {k: places[number] for k, number in self.stored.items()})
 
     def _reads_fit(self) -> bool:
-        """Whether exponentials go only into the sum and the quotients, and the sum into these."""
+        """Whether only the sum and the quotients read exponentials, and only these the sum."""
         for s in self.given.statements():
             read = reads(s)
             if s == self.total or self._is_quotient(s):
@@ -260,7 +266,7 @@ class _Rewriter:
                 return False
 
     def _line(self, s: Statement, after: list[Statement]) -> Sequence[Statement]:
-        """What stands for a statement of a body, and what has to be behind the sweep."""
+        """The statements that replace one of a body; ``after`` takes those that follow the loop."""
         if s == self.total:
             return [replace(self.total, value=f"{self.total.value} part")]
         if self._is_quotient(s):
@@ -275,6 +281,7 @@ class _Rewriter:
         return self._linear(s, after)
 
     def _part(self, name: str) -> Sequence[Statement]:
+        """The exponential times the power of 2."""
         number = Constant(f"{name} share", self.dtype, self.part)
         return [
             number,
@@ -282,12 +289,14 @@ class _Rewriter:
         ]
 
     def _linear(self, s: Statement, after: list[Statement]) -> Sequence[Statement]:
+        """The replacement of a statement that reads unnormalized values."""
         match s:
             case Compute(name, "multiply", (x, y)) if (x in self.unnormalized) != (
                 y in self.unnormalized
             ):
                 unnormalized, other = (x, y) if x in self.unnormalized else (y, x)
                 core, number = self.unnormalized[unnormalized]
+                # A constant factor joins the scale and costs nothing per element.
                 if _MAX_ROW[0] <= abs(number * self.numbers.get(other, 0)) <= _MAX_ROW[1]:
                     self.unnormalized[name] = core, number * self.numbers[other]
                     return []
@@ -326,7 +335,10 @@ class _Rewriter:
         return self._with_normalized(s)
 
     def _with_normalized(self, s: Statement) -> Sequence[Statement]:
-        """A statement that needs the quotients themselves."""
+        """A statement that needs the normalized values: multiply them by the scale first.
+
+        Raises _NotLinearError outside of a group, where this would change results that others see.
+        """
         if not self.inside:
             raise _NotLinearError
         made: list[Statement] = []
@@ -339,33 +351,36 @@ class _Rewriter:
         return [*made, renamed(s, lambda name: self.whole.get(name, name))]
 
     def _computed(self, s: Compute, args: tuple[str, ...], number: float) -> Sequence[Statement]:
+        """The statement on unnormalized operands; its result has the factor ``number`` pending."""
         if s.dtype is not self.dtype:
             raise _NotLinearError
         self.unnormalized[s.name] = s.name, number
         return [replace(s, args=args)]
 
     def _factor(self, number: float) -> str:
-        """The name of a number by the sum."""
+        """The name of ``number / sum``."""
         return self.scales.setdefault(number, f"{self.total.name} factor {len(self.scales)}")
 
     def _reciprocals(self) -> Iterator[Statement]:
+        """Compute all scales; they follow the loop that computes the sum."""
         for number, name in self.scales.items():
             yield Constant(f"{name} number", self.dtype, number)
             args = f"{name} number", self.total.name
             yield Compute(name, "divide", args, self.dtype)
 
     def _column(self) -> Operand:
-        """One element for each row."""
+        """An operand with one element per row."""
         outer, size = self.given.outer, self.dtype.itemsize
         strides = [prod(outer[k + 1 :]) * size for k in range(len(outer))]
         return Operand(self.dtype, tuple(strides), (0,) * len(self.given.inner), prod(outer) * size)
 
 
 def _fused(loop_phases: Sequence[LoopPhase], first: int) -> list[LoopPhase]:
-    """Stages behind the first one as one sweep with those before, where nothing waits for it."""
+    """Merge phases behind the first one into the phase before, unless they read its reductions."""
     found = list(loop_phases[: first + 1])
     for phase in loop_phases[first + 1 :]:
         before = found[-1]
+        # Without the division, later phases no longer depend on the sum.
         defined = {s.name for s in before.body if isinstance(s, Reduce)}
         defined |= {name for s in before.after if (name := defines(s)) is not None}
         if any(defined.intersection(reads(s)) for s in phase.body):
@@ -376,10 +391,11 @@ def _fused(loop_phases: Sequence[LoopPhase], first: int) -> list[LoopPhase]:
 
 
 def _reloading(loop_phases: Sequence[LoopPhase], stored: Collection[int]) -> list[LoopPhase]:
-    """Stages that read what an earlier one has stored anyway, instead of keeping it elsewhere."""
+    """Phases that load what an earlier one has stored anyway, instead of saving it in scratch."""
     reloaded: dict[str, int] = {}
     found: list[LoopPhase] = []
     for phase in loop_phases:
+        # A fresh name per phase, since each phase loads the value again.
         names = {n: f"{n} {len(found)}" for s in phase.body for n in reads(s) if n in reloaded}
         loads = [Load(names[name], reloaded[name]) for name in names]
         body = [renamed(s, lambda name, names=names: names.get(name, name)) for s in phase.body]

@@ -1,14 +1,14 @@
-"""Products and row kernels, some rows at a time: what lies between them never leaves the caches.
+"""Fuses GEMMs and row kernels over blocks of rows, so that values between them stay in cache.
 
-Attention is a product, a kernel of rows, and a product: whole, the scores between them are the
-largest array of all. Here a block of rows goes through all steps before the next one does:
+Attention is a GEMM, a row kernel (softmax) and a GEMM; its scores are the largest array of all.
+Here a block of rows runs through all steps before the next block does:
 
-`RowGemm`   rows of x times a matrix: rows of the result.
-`RowAccumulation`       rows of x, turned, times rows of y: a matrix that grows with each block.
-`RowNest`      a loop nest whose outer points are the rows.
+`RowGemm`          rows of x times a matrix: rows of the result.
+`RowAccumulation`  rows of x, transposed, times rows of y: accumulated over all blocks.
+`RowNest`          a loop nest whose outer iterations are the rows.
 
-Values that only these steps read are tiles in scratch memory. A matrix of the batch is done by one
-thread if there are sums, else a block of rows: the bits do not depend on the number of threads.
+Values between steps are tiles in scratch memory. With accumulations one thread computes a whole
+matrix of the batch, else a block of rows: the bits do not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -52,11 +52,15 @@ from pirkit.runtime.native.target import Target, host
 
 LINE: Final = 64
 _MAX_DEPTH: Final = 512
-"""Rows of a panel that are swept at a time."""
+"""Depth of a panel that is multiplied at a time."""
 _MAX_ROWS: Final = 96
+"""Rows of a block at most."""
 _BLOCKS: Final = 8
+"""Units of work from which threads are busy."""
 _MAX_SHARED_PANELS: Final = 1 << 18
+"""Bytes of packed panels that each thread may pack again."""
 _MULTIPLICATIONS_PER_NS: Final = 3
+"""Vector FMAs per ns, for the estimate of work."""
 
 
 def native_rows(group: RowBlocks) -> NativeFunction:
@@ -65,7 +69,7 @@ def native_rows(group: RowBlocks) -> NativeFunction:
 
 
 def row_blocks_draft(group: RowBlocks, target: Target) -> Draft:
-    """The function of a group, not yet compiled."""
+    """The module of a group, not yet compiled."""
     group = with_row_max(with_deferred_scales(group, target), _MAX_DEPTH, target)
     writer = _Writer(group, target)
     writer.emit()
@@ -75,7 +79,7 @@ def row_blocks_draft(group: RowBlocks, target: Target) -> Draft:
 
 
 def block_rows(group: RowBlocks, target: Target) -> int:
-    """Rows at once: their tiles fill half of the L2 cache, or more if rows are long."""
+    """Rows of a block: their tiles fill half of the L2 cache, but at least two register tiles."""
     shape = tile_shape(group.dtype, target)
     row = sum(copied_row_bytes(shape, columns) for columns in group.tiles)
     fitting = target.l2_bytes // 2 // max(row, 1) // shape.rows * shape.rows
@@ -84,9 +88,9 @@ def block_rows(group: RowBlocks, target: Target) -> int:
 
 
 def is_profitable(group: RowBlocks, target: Target) -> bool:
-    """Whether there are enough matrices, if each is one thread's, and rows for what is packed.
+    """Whether there are enough matrices or rows to occupy the threads.
 
-    Each part of the blocks that a thread takes packs right factors again.
+    Each range of blocks that a thread takes packs the right operands again.
     """
     matrices = prod(group.batch)
     if group.sums:
@@ -99,6 +103,8 @@ def is_profitable(group: RowBlocks, target: Target) -> bool:
 
 
 class _Writer:
+    """Emits one function: units of work, the steps of a block; nests are private functions."""
+
     def __init__(self, group: RowBlocks, target: Target) -> None:
         self.group, self.target = group, target
         self.shape = tile_shape(group.dtype, target)
@@ -124,11 +130,13 @@ class _Writer:
             self._prepare(number, step)
 
     def _reserve(self, nbytes: int) -> int:
+        """The offset of ``nbytes`` of scratch."""
         offset = self.scratch
         self.scratch += -(-nbytes // LINE) * LINE
         return offset
 
     def _prepare(self, number: int, step: RowStep) -> None:
+        """Reserve the scratch of a step and emit its nest as a private function."""
         group, shape = self.group, self.shape
         rows = self.matrices * group.rows
         match step:
@@ -140,8 +148,9 @@ class _Writer:
                 self.work += rows * across * columns // (_MULTIPLICATIONS_PER_NS * shape.lanes)
             case RowNest():
                 kernel = with_scratch_strides(step, group.tiles, shape)
+                # Blocks of the nest are called by row number, so its schedule must match.
                 if not runs_by_rows(kernel, rows, self.target):
-                    raise InternalError("a nest in blocks of rows does not run by rows")
+                    raise InternalError("a nest of fused row blocks is not scheduled by rows")
                 b, plan, scratch = emit_body(kernel, self.target)
                 name = f"nest{number}"
                 count = len(kernel.operands)
@@ -150,6 +159,7 @@ class _Writer:
                 self.work += kernel_work(kernel, plan)
 
     def emit(self) -> None:
+        """Define the function; ``%block`` holds the argument block of the nests."""
         b, group = self.b, self.group
         self.pointers = [argument(b, k) for k in range(len(group.sizes))]
         max_rows = max([len(s.operands) for s in group.steps if isinstance(s, RowNest)], default=0)
@@ -163,6 +173,7 @@ class _Writer:
         )
 
     def _body(self) -> Builder:
+        """The loop over the units of work."""
         b, group = self.b, self.group
 
         def matrix_of_sums(number: Value, _: list[Value]) -> Sequence[Value]:
@@ -179,6 +190,7 @@ class _Writer:
         def block_of_rows(number: Value, carried: list[Value]) -> Sequence[Value]:
             matrix, row_block = split_index(b, number, [self.matrices, self.down])
             positions = split_index(b, matrix, group.batch)
+            # Consecutive blocks of one matrix reuse its panels: the loop carries the packed matrix.
             other = b.emit(Type("i1"), f"icmp ne {matrix}, {carried[0].text}")
 
             def pack() -> Sequence[Value]:
@@ -197,7 +209,7 @@ class _Writer:
         return b
 
     def _pack(self, positions: list[Value]) -> None:
-        """The right factors of products, which all blocks of a matrix have in common."""
+        """Pack the right operands of the GEMMs, which all blocks of a matrix share."""
         b = self.b
         for number, step in enumerate(self.group.steps):
             if not isinstance(step, RowGemm):
@@ -214,6 +226,7 @@ class _Writer:
         return self.b.at(Value("%scratch", PTR), offset)
 
     def _block(self, matrix: Value, positions: list[Value], row_block: Value) -> None:
+        """All steps for one block of rows."""
         b, group = self.b, self.group
         first = b.times(row_block, self.block_sizes)
         count = Value(str(self.block_sizes), I64)
@@ -235,7 +248,7 @@ class _Writer:
                     self._nest(number, step, row, count)
 
     def _prefetch_address(self, what: Prefetch, matrix: Value, row_block: Value) -> Value:
-        """Where that lies which tiles ask for; beyond the last block it may be anywhere."""
+        """The address that tiles prefetch from; beyond the last block it may be invalid."""
         b, operand = self.b, what.operand
         if what.next_matrix:
             matrix = b.binary("smin", b.plus(matrix, 1), Value(str(self.matrices - 1), I64))
@@ -246,7 +259,7 @@ class _Writer:
         return b.at(base, b.times(row_block, what.nbytes))
 
     def _rows(self, rows: Rows, positions: list[Value], first: Value) -> tuple[Value, Strides]:
-        """Where the rows of the present block begin, and their strides."""
+        """The address of the first row of the present block, and the strides."""
         b = self.b
         if isinstance(rows, ScratchRows):
             strides = (self.pitch[rows.number], self.group.dtype.itemsize)
@@ -258,6 +271,7 @@ class _Writer:
         self, number: int, step: RowGemm, positions: list[Value], first: Value, count: Value,
         prefetch_lines: Sequence[tuple[Prefetch, Value]],
     ) -> None:  # fmt: skip
+        """``out = x y`` in parts of the depth, then the maxima or scales of its rows."""
         x, strides = self._rows(step.x, positions, first)
         out, (c_row, _) = self._rows(step.out, positions, first)
         rest = (self.group.rows % self.shape.rows, step.columns % self.shape.columns)
@@ -278,6 +292,7 @@ class _Writer:
         others = "".join([f", {location}" for location in more])
         panels = self._scratch(self.panels[number])
         depth_parts = -(-step.depth // _MAX_DEPTH)
+        # Parts of about equal depth, at most `_MAX_DEPTH` each.
         part_depth = -(-step.depth // depth_parts)
 
         def one(k: Value, _: list[Value]) -> Sequence[Value]:
@@ -305,6 +320,7 @@ class _Writer:
     def _sum(
         self, number: int, step: RowAccumulation, positions: list[Value], first: Value, count: Value
     ) -> None:
+        """Pack the block's rows of y, scaled, and accumulate ``x' y``."""
         b, depth = self.b, self.block_sizes
         x, (x_row, x_column) = self._rows(step.x, positions, first)
         y, strides = self._rows(step.y, positions, first)
@@ -339,7 +355,11 @@ class _Writer:
         )
 
     def _nest(self, number: int, step: RowNest, row: Value, count: Value) -> None:
-        """The nest is given addresses from which row 0 would lie as far as it does in memory."""
+        """Call the nest for the rows of the block.
+
+        It addresses row r at ``base + r * stride``; the base of a tile is moved back so that the
+        first row of the block falls on the tile's first row.
+        """
         b, (name, scratch) = self.b, self.nests[number]
         block = Value("%block", PTR)
         for k, location in enumerate(step.operands):

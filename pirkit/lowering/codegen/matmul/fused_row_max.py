@@ -1,9 +1,9 @@
-"""The largest element in a row of a product, found while its tiles are in registers.
+"""The row maximum of a GEMM result, computed while its tiles are in registers.
 
-Where the first sweep of a kernel does nothing but find it, as in softmax, the sweep is not written:
-each tile of the product notes a vector of largest elements for its rows, and what is left to do
-is to fold its lanes. A positive factor between product and fold is applied to the result: rounding
-keeps the order, so the bits are those of the sweep.
+If the first phase of a row kernel only computes the maximum, as in softmax, that phase is dropped:
+each tile of the GEMM updates a vector of maxima per row, and only its lanes remain to be reduced. A
+positive factor between the GEMM and the maximum is applied to the maximum: rounding is monotone, so
+the bits are the same.
 """
 
 from __future__ import annotations
@@ -44,12 +44,11 @@ from pirkit.lowering.codegen.matmul.row_block_plan import (
 from pirkit.runtime.native.target import Target
 
 _MIN_COLUMNS: Final = 1 << 22
-"""Elements of a product from which it pays to compile tiles of its own."""
+"""Elements of a result from which compiling separate tile functions pays."""
 
 
 def with_row_max(group: RowBlocks, max_depth: int, target: Target) -> RowBlocks:
-    """The group with products that find the largest elements, where sums have ``max_depth``
-    terms."""
+    """The group with GEMMs that compute row maxima, if their depth is at most ``max_depth``."""
     for number, step in enumerate(group.steps):
         if isinstance(step, RowNest):
             group = _with_one_row_max(group, number, step, max_depth, target)
@@ -59,6 +58,7 @@ def with_row_max(group: RowBlocks, max_depth: int, target: Target) -> RowBlocks:
 def _with_one_row_max(
     group: RowBlocks, number: int, step: RowNest, max_depth: int, target: Target
 ) -> RowBlocks:
+    """The group with the first phase of one nest replaced by a maximum from its GEMM."""
     found = _max_phase(step.kernel)
     if found is None:
         return group
@@ -68,9 +68,11 @@ def _with_one_row_max(
     if made is None or not isinstance(source, ScratchRows) or operand.dtype is not group.dtype:
         return group
     product, columns = made
+    # The tile functions with a maximum are not shared with other GEMMs.
     if prod(group.batch) * group.rows * columns < _MIN_COLUMNS:
         return group
     if (
+        # A deeper GEMM runs in parts; its partial sums have no meaningful maximum.
         product.depth > max_depth
         or product.row_max
         or not _is_contiguous_row(step.kernel, operand, columns)
@@ -101,7 +103,7 @@ def _with_one_row_max(
 
 
 def _max_phase(kernel: Kernel) -> tuple[Load, list[Statement]] | None:
-    """What a first sweep loads, if it only finds the largest; and what makes that of an element."""
+    """The load of a phase that only computes a maximum, and statements for its value."""
     body = kernel.loop_phases[0].body
     loads = [s for s in body if isinstance(s, Load)]
     reductions = [s for s in body if isinstance(s, Reduce)]
@@ -114,6 +116,7 @@ def _max_phase(kernel: Kernel) -> tuple[Load, list[Statement]] | None:
             case Load() | Constant():
                 continue
             case Compute(name, "multiply", (x, y)) if value in (x, y):
+                # Only a finite positive constant keeps the order.
                 if not 0 < numbers.get(y if x == value else x, 0) < inf:
                     return None
                 value = name
@@ -124,13 +127,14 @@ def _max_phase(kernel: Kernel) -> tuple[Load, list[Statement]] | None:
     if saved_values(kernel) and not {defines(s) for s in body}.isdisjoint(saved_values(kernel)):
         return None
     given = replace(loads[0], operand=len(kernel.operands))
+    # The same statements after the loops: they now load the maximum instead of an element.
     lines = [given if s is loads[0] else s for s in body if s is not reductions[0]]
     found = [renamed(s, lambda n: reductions[0].name if n == value else n) for s in lines]
     return loads[0], found
 
 
 def _producing_gemm(group: RowBlocks, nest: int, source: object) -> tuple[RowGemm, int] | None:
-    """The product that makes a tile which nothing else writes, and the columns of the tile."""
+    """The only GEMM that writes a tile, and the columns of the tile; None if nests use it too."""
     made: list[RowGemm] = []
     for number, s in enumerate(group.steps):
         if isinstance(s, RowNest):
@@ -146,7 +150,7 @@ def _producing_gemm(group: RowBlocks, nest: int, source: object) -> tuple[RowGem
 
 
 def _is_contiguous_row(kernel: Kernel, operand: Operand, columns: int) -> bool:
-    """Whether an operand is a row of so many elements, side by side."""
+    """Whether an operand is a dense row of ``columns`` elements per outer iteration."""
     size, outer = operand.dtype.itemsize, kernel.outer
     dense = tuple([prod(outer[k + 1 :]) * columns * size for k in range(len(outer))])
     return (
@@ -157,7 +161,7 @@ def _is_contiguous_row(kernel: Kernel, operand: Operand, columns: int) -> bool:
 
 
 def init_row_max(made: Routines, shape: TileShape, stride: int) -> str:
-    """The function ``(row_max, count)``: what is noted for rows before the first tile."""
+    """The function ``(row_max, count)`` that sets the maxima of the rows to -inf."""
 
     def write(b: Builder) -> None:
         def row(number: Value, _: list[Value]) -> Sequence[Value]:
@@ -171,7 +175,7 @@ def init_row_max(made: Routines, shape: TileShape, stride: int) -> str:
 
 
 def end_row_max(made: Routines, shape: TileShape, stride: int) -> str:
-    """The function ``(row_max, count)``: the first lane of each row becomes its largest element."""
+    """The function ``(row_max, count)`` that reduces the lanes of each row into its first lane."""
     size = shape.dtype.itemsize
 
     def write(b: Builder) -> None:

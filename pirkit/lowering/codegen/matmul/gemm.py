@@ -1,9 +1,9 @@
-"""Products of matrices as native functions, blocked for the caches and shared among threads.
+"""GEMM as a native function: cache blocking after Goto and BLIS, one block of C per task.
 
-The result is made in blocks of rows and columns, each by one thread: a part of B is packed into
-panels, then rows of A, as many as the L2 cache holds, are swept over them, for some of the depth at
-a time. An element is a sum of sums over these depths, always in the same order: its bits depend on
-the depth of the product, not on the blocks or the threads.
+For each block of C a part of B is packed into panels, and as many rows of A as half of the L2 cache
+holds are multiplied by all panels, for at most `MAX_DEPTH` of the depth at a time. An element of C
+is a sum of partial sums over these depths in a fixed order: its bits depend on the depth of the
+matmul, not on the blocks or the threads.
 """
 
 from __future__ import annotations
@@ -39,19 +39,18 @@ from pirkit.runtime.native.pool import thread_count
 from pirkit.runtime.native.target import Target, host
 
 MAX_DEPTH: Final = 768
-"""Most elements of a sum that is made at once: C is read and written once for so many."""
+"""Depth of a packed panel at most; C is loaded and stored once per such depth."""
 _MAX_COLUMNS: Final = 1024
-"""Columns of panels that are held at a time."""
+"""Columns of B that are packed at a time."""
 _PACKING: Final = 10
-"""What packing an element costs, in multiplications."""
+"""Cost of packing an element, in multiplications."""
 _FAR_ROWS: Final = 2048
-"""Rows that lie a multiple of this apart push each other out of the caches."""
+"""Bytes of which a multiple as stride makes rows conflict in the cache."""
 
 
 @dataclass(frozen=True, slots=True)
 class MatrixBatch:
-    """Matrices of an operand: bytes from one to the next along each axis of the batch, and in
-    one."""
+    """The matrices of an operand: strides and the ``size`` of the buffer, in bytes."""
 
     batch: tuple[int, ...]
     strides: Strides
@@ -60,10 +59,9 @@ class MatrixBatch:
 
 @dataclass(frozen=True, slots=True)
 class Gemm:
-    """``c = a b``, of ``rows`` by ``columns``, for each point of the batch.
+    """``c = a b`` of ``rows`` by ``columns`` for each element of the batch; operands are a, b, c.
 
-    Elements of b lie side by side along one of its axes, those of a as well, and those of c along
-    rows. Operands are a, b, c.
+    a and b are contiguous along one of their axes, c along rows.
     """
 
     batch: tuple[int, ...]
@@ -82,9 +80,9 @@ class Gemm:
 
 @dataclass(frozen=True, slots=True)
 class Blocking:
-    """How much of a product is done at once: a block of the result, and how deep.
+    """The block sizes: ``rows`` by ``columns`` of C per task, ``depth`` of a panel.
 
-    ``inner`` rows of a block are swept over all its panels before the next ones are.
+    ``inner`` rows of A at a time are multiplied by all panels of the block.
     """
 
     rows: int
@@ -94,27 +92,29 @@ class Blocking:
 
 
 def copies_transposed_a(p: Gemm) -> bool:
-    """Whether rows of a turned A push each other out of the caches, and are read in a copy.
+    """Whether A is column-major with a stride that makes its columns conflict in the cache.
 
-    Where A is not turned, a tile reads whole lines of it and needs none of them for long.
+    A contiguous copy is read then. A row-major A needs none: a tile uses whole cache lines of it at
+    once.
     """
     row, column = p.a.strides
     return row == p.dtype.itemsize and column != row and column % _FAR_ROWS == 0
 
 
 def blocking(p: Gemm, shape: TileShape, target: Target, threads: int) -> Blocking:
-    """The blocks that cost least; their depth follows from that of the product alone."""
+    """The cheapest blocks by `_estimated_time`; the depth follows from that of the matmul alone."""
     depth = -(-p.depth // -(-p.depth // MAX_DEPTH))
     rows, columns = min(
         _candidates(p, shape, threads), key=lambda block: _estimated_time(p, *block, threads)
     )
+    # The rows of A take half of the L2 cache; the panel and C share the rest.
     fitting = target.l2_bytes // 2 // (depth * p.dtype.itemsize)
     inner = _even_blocks(rows, max(fitting // shape.rows, 4) * shape.rows, shape.rows)
     return Blocking(rows, columns, depth, inner)
 
 
 def _candidates(p: Gemm, shape: TileShape, threads: int) -> Iterator[tuple[int, int]]:
-    """Rows and columns of blocks, so many that each thread has one to four."""
+    """Rows and columns of blocks such that each thread has one to four of them."""
     widest = _even_blocks(p.columns, _MAX_COLUMNS, shape.columns)
     yield _even_blocks(p.rows, p.rows, shape.rows), widest
     if threads == 1:
@@ -128,8 +128,9 @@ def _candidates(p: Gemm, shape: TileShape, threads: int) -> Iterator[tuple[int, 
 
 
 def _estimated_time(p: Gemm, rows: int, columns: int, threads: int) -> float:
-    """The time of the thread that has most to do; few blocks are hard to share evenly."""
+    """Relative time of the busiest thread; few blocks are harder to balance."""
     count = _block_counts(p, rows, columns)
+    # Packing B is amortized over the rows of a block, copying A over its columns.
     packing = _PACKING / rows + copies_transposed_a(p) * _PACKING / columns
     uneven = 1 + 0.1 * threads / count if threads > 1 else 1
     return -(-count // threads) * rows * columns * (1 + packing) * uneven
@@ -140,7 +141,7 @@ def _block_counts(p: Gemm, rows: int, columns: int) -> int:
 
 
 def _even_blocks(extent: int, max_block: int, unit: int) -> int:
-    """Pieces of an extent that are about equal: multiples of a unit, about ``max_block`` long."""
+    """The size of about equal blocks, a multiple of ``unit``, close to ``max_block``."""
     block_count = -(-extent // max(max_block, unit))
     return -(-extent // block_count // unit) * unit
 
@@ -156,13 +157,13 @@ class GemmModule:
 
 
 def native_gemm(p: Gemm) -> NativeFunction:
-    """The function of a product of matrices, with a, b and c for operands."""
+    """The function of a GEMM with operands a, b, c."""
     threads = thread_count()
     return function_of(key_of((p, threads), host()), lambda: gemm_draft(p, host(), threads))
 
 
 def gemm_draft(p: Gemm, target: Target, threads: int) -> Draft:
-    """The function of a product for so many threads, not yet compiled."""
+    """The module of a GEMM for a number of threads, not yet compiled."""
     made = generate_gemm(p, target, threads)
     sizes = (p.a.size, p.b.size, p.c.size)
     shape = tile_shape_for(p.dtype, target)
@@ -174,7 +175,7 @@ def gemm_draft(p: Gemm, target: Target, threads: int) -> Draft:
 
 
 def generate_gemm(p: Gemm, target: Target, threads: int) -> GemmModule:
-    """The module of a product."""
+    """The text of the module of a GEMM."""
     shape = tile_shape_for(p.dtype, target)
     block_sizes = blocking(p, shape, target, threads)
     made = Routines()
@@ -183,11 +184,14 @@ def generate_gemm(p: Gemm, target: Target, threads: int) -> GemmModule:
     writer.emit()
     made.define(f"void @{SYMBOL}({PARAMETERS})", b, emit_prologue(3, writer.scratch))
     blocks = _block_counts(p, block_sizes.rows, block_sizes.columns)
+    # About three vector FMAs per ns.
     work = int(p.multiplications / shape.lanes / 3)
     return GemmModule(made.text(), blocks, writer.scratch, work)
 
 
 class _Writer:
+    """Emits the loops around the macrokernel: blocks, depth, chunks of rows, panels."""
+
     def __init__(
         self, p: Gemm, shape: TileShape, block_sizes: Blocking, made: Routines, b: Builder
     ) -> None:  # fmt: skip
@@ -200,6 +204,7 @@ class _Writer:
         self.a_strides: Strides = (size, self.copied_row) if self.copies_a else p.a.strides
 
     def emit(self) -> None:
+        """The loop over blocks of C."""
         p, b, block_sizes = self.p, self.b, self.block_sizes
         pointers = [argument(b, k) for k in range(3)]
         across = -(-p.columns // block_sizes.columns)
@@ -228,6 +233,7 @@ class _Writer:
         b.loop(Value("%lo", I64), Value("%hi", I64), 1, [], block)
 
     def _remaining(self, extent: int, first: Value, max_block: int) -> Value:
+        """The size of a block that begins at ``first``."""
         b = self.b
         if extent % max_block == 0:
             return Value(str(max_block), I64)
@@ -237,6 +243,7 @@ class _Writer:
         return self.b.binary("smin", Value(str(max_block), I64), left)
 
     def _depths(self, a: Value, other: Value, c: Value, rows: Value, columns: Value) -> None:
+        """The loops over depth and over chunks of ``inner`` rows."""
         p, b, step, inner = self.p, self.b, self.block_sizes.depth, self.block_sizes.inner
 
         def depths(k: Value, _: list[Value]) -> Sequence[Value]:
@@ -265,12 +272,14 @@ class _Writer:
         self, left: Value, column_block: Value, c: Value, extents: tuple[Value, Value, Value],
         fresh: Value, row: Value,
     ) -> None:  # fmt: skip
-        """Some rows times all panels, which are packed when the first rows meet them."""
+        """A chunk of rows times all panels; the first chunk of a block packs them."""
         p, b, shape, made, step = self.p, self.b, self.shape, self.made, self.block_sizes.depth
         rows, columns, block_depth = extents
         rest = (p.rows % shape.rows, p.columns % shape.columns)
         tiles = max(1, self.block_sizes.inner // shape.rows)
+        # If B is row-major, the first tile (if it has all rows) packs while it multiplies.
         packs = p.b.strides[1] == p.dtype.itemsize and self._fewest() >= shape.rows
+        # Two versions of the loop: later chunks reuse the panels.
         again, anew = (
             panel_loop(
                 made,
@@ -324,6 +333,7 @@ class _Writer:
         return self._clamped(self.shape.columns, self.b.emit(I64, f"sub {columns}, {column.text}"))
 
     def _copied_rows(self, left: Value, rows: Value, block_depth: Value) -> Value:
+        """Copy a chunk of a column-major A to scratch."""
         b = self.b
         c_block = b.at(Value("%scratch", PTR), self.panels)
         copy = copy_function(self.made, self.shape, self.p.a.strides[1], self.copied_row)

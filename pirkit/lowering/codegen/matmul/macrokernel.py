@@ -1,13 +1,11 @@
-"""Products of matrices out of pieces that lie in the caches.
+"""The macrokernel of a GEMM: register tiles over packed panels (Goto; BLIS).
 
-``C = A B`` is made of tiles: some rows of A by some vectors of columns of B, with an accumulator in
-a register for each. An element of A is spread over a vector, so A may lie in any order. B is read
-from panels: as many columns as a tile has, side by side, row after row.
+``C = A B`` is computed in tiles of some rows of A by some vectors of columns of B, with one
+register per vector for the accumulators. Elements of A are broadcast, so A may have any strides. B
+is read from panels of as many columns as a tile has, packed row by row.
 
-`panel_bytes` says how large panels are, `panel_packing.py` makes them, `panel_loop` adds all
-tiles of a
-part. All are functions of a module; strides are numbers in their code, extents are given when they
-are called.
+`TileShape` gives the sizes of panels, `panel_packing.py` packs them, `panel_loop` runs the tiles.
+All are functions of one LLVM module; strides are constants of their code, extents are arguments.
 """
 
 from __future__ import annotations
@@ -27,12 +25,12 @@ Strides = tuple[int, int]
 """Bytes from a row to the next one, and from a column to the next one."""
 
 _FIRST, _SECOND = 3, 2
-"""Levels of the cache, as LLVM counts them; CPUs drop what the first one cannot wait for."""
+"""Locality hints of `llvm.prefetch` for L1 and L2; CPUs drop those beyond L1's pending misses."""
 
 
 @dataclass(frozen=True, slots=True)
 class TileShape:
-    """Elements of a tile: ``rows`` of A, ``vectors`` of ``lanes`` columns of B."""
+    """The register tile: ``rows`` of A by ``vectors`` of ``lanes`` columns of B."""
 
     dtype: DType
     lanes: int
@@ -48,19 +46,23 @@ class TileShape:
         return Type(element(self.dtype), self.lanes)
 
     def panel_rows(self, depth: int) -> int:
-        """Rows of a panel of ``depth`` rows, with those that a turned square writes beyond."""
+        """Rows allocated for a panel of ``depth`` rows: packing writes whole VxV transposes."""
         return -(-depth // self.lanes) * self.lanes
 
     def panel_bytes(self, depth: int) -> int:
+        """Bytes of one panel."""
         return self.panel_rows(depth) * self.columns * self.dtype.itemsize
 
     def panels_bytes(self, depth: int, columns: int) -> int:
-        """All panels of a part of B."""
+        """Bytes of all panels for ``columns`` columns of B."""
         return -(-columns // self.columns) * self.panel_bytes(depth)
 
 
 def tile_shape_for(dtype: DType, target: Target) -> TileShape:
-    """A tile that leaves registers for what is read; enough accumulators to hide their latency."""
+    """8 x 2 vectors of 32 registers with AVX-512, else 4 x 3 of 16.
+
+    The rest holds the vectors of B and a broadcast; the accumulators hide the latency of FMA.
+    """
     lanes = target.vector_bits // (8 * dtype.itemsize)
     rows, vectors = (8, 2) if target.vector_bits == 512 else (4, 3)
     return TileShape(dtype, lanes, rows, vectors)
@@ -71,9 +73,10 @@ def tile_shape_for(dtype: DType, target: Target) -> TileShape:
 
 @dataclass(frozen=True, slots=True)
 class PackSource:
-    """Where B lies that a new panel is made of: its strides, and how many tiles are to be made.
+    """The part of B from which a new panel is packed: its strides, and the number of tiles of the
+    panel.
 
-    ``packs`` says that the first tile, which is a full one, copies the panel while it reads it.
+    With ``packs`` the first tile, which has all rows, stores the panel while it reads B.
     """
 
     strides: Strides
@@ -86,16 +89,16 @@ def panel_loop(
     source: PackSource | None = None, shared: bool = False, prefetch_lines: Sequence[int] = (),
     row_max_stride: int = 0, accumulates: bool = True,
 ) -> str:  # fmt: skip
-    """The function ``(a, panels, c, m, n, k, fresh)``: C of m by n is A times panels, or grows by
-    it.
+    """The function ``(a, panels, c, m, n, k, fresh)``: ``C = A B`` of m by n, or ``C += A B`` if
+    not fresh.
 
-    ``depth`` is that of panels; ``rest`` are the rows and columns beyond full tiles that m and n
-    have, unless they have none. With a ``source`` there is one new panel, which lies at a last
-    parameter ``source``; memory is asked for the panel behind it. With ``shared`` the tiles are
-    those of all products of the module, which tell them their strides. Each of ``prefetch_lines``
-    has a parameter more: memory that is asked for, as many lines with each tile. With ``row_max``
-    there is one more, for a vector of the largest elements of each row, so many bytes apart.
-    Without ``accumulates`` C never does: it is always fresh.
+    ``depth`` is the allocated depth of panels, ``rest`` the rows and columns beyond full tiles if m
+    and n have such a rest. With a ``source`` there is one panel, packed from a last parameter
+    ``source``, and tiles prefetch what the next panel is packed from. With ``shared`` the tile
+    functions take strides as arguments, so that all GEMMs of a module share them. Each of
+    ``prefetch_lines`` adds a parameter: an address from which each tile prefetches that many cache
+    lines. With ``row_max_stride`` a last parameter points to one vector of maxima per row, so many
+    bytes apart. Without ``accumulates`` C is always fresh.
     """
     rows_left, columns_left = rest
     packs = source is not None and source.packs
@@ -113,6 +116,7 @@ def panel_loop(
             def call(number: Value, rows: int, packs: bool = False) -> None:
                 if source is not None:
                     _prefetch_share(b, shape, source, depth, number)
+                # Tiles are numbered over all panels: each prefetches its own lines.
                 position = b.plus(b.op("mul", panel, whole), number) if prefetch_lines else number
                 for k, lines in enumerate(prefetch_lines):
                     prefetch_address = b.at(
@@ -120,6 +124,7 @@ def panel_loop(
                     )
                     prefetch_bytes(b, prefetch_address, lines * LINE, _SECOND)
                 row = source.strides[0] if source is not None and packs else None
+                # A tile that packs or tracks maxima serves one GEMM: constant strides cost nothing.
                 strides = None if shared and not packs and not row_max_stride else (*a, c_row)
                 name = _tile_function(
                     made, shape, strides, (rows, columns), row, row_max_stride, accumulates
@@ -190,7 +195,7 @@ def panel_loop(
 def _prefetch_share(
     b: Builder, shape: TileShape, source: PackSource, depth: int, tile: Value
 ) -> None:
-    """Ask memory for the part of the next panel that falls to a tile."""
+    """Prefetch the tile's share of the source of the next panel."""
     row, column = source.strides
     size = shape.dtype.itemsize
     is_contiguous = column == size
@@ -214,11 +219,13 @@ def _tile_function(
     made: Routines, shape: TileShape, strides: tuple[int, int, int] | None, extent: tuple[int, int],
     b_row: int | None, row_max_stride: int, may_grow: bool,
 ) -> str:  # fmt: skip
-    """The function ``(a, panel, c, k, fresh)`` for a tile of ``extent`` rows and columns.
+    """The function ``(a, panel, c, k, fresh)`` of a tile of ``extent`` rows and columns: the
+    microkernel.
 
-    ``strides`` are those of A and from row to row of C: last parameters, unless they are known.
-    With B in rows ``b_row`` bytes apart at a last parameter ``source``, the panel is made of it.
-    With ``row_max``, a vector of the largest elements of each row is kept at a last parameter.
+    ``strides`` are those of A and the row stride of C; if None, they are last parameters. With
+    ``b_row`` B is read from rows so many bytes apart at a last parameter ``source``, and the panel
+    is stored from it. With ``row_max_stride`` the maxima of each row are updated at a last
+    parameter.
     """
     rows, columns = extent
     size, lanes, vector = shape.dtype.itemsize, shape.lanes, shape.vector
@@ -231,6 +238,7 @@ def _tile_function(
         masks = [None] * (vectors - 1) + [mask]
 
         def b_vectors(k: Value) -> list[Value]:
+            """The vectors of row ``k`` of B: from the panel, or from B and packed."""
             right = b.at(pb, b.times(k, shape.columns * size))
             places = [b.at(right, v * lanes * size) for v in range(vectors)]
             if b_row is None:
@@ -243,6 +251,7 @@ def _tile_function(
             return found
 
         def added(k: Value, lines: Sequence[Value], sums: Sequence[Value]) -> list[Value]:
+            """One step of the depth: a broadcast and ``vectors`` FMAs per row."""
             right = b_vectors(k)
             result: list[Value] = []
             for r, line in enumerate(lines):
@@ -254,6 +263,8 @@ def _tile_function(
             return result
 
         def known(a_row: int, a_column: int) -> list[Value]:
+            """The loop over the depth with constant strides."""
+
             def step(k: Value, sums: list[Value]) -> Sequence[Value]:
                 left = b.at(pa, b.times(k, a_column))
                 return added(k, [b.at(left, r * a_row) for r in range(rows)], sums)
@@ -261,7 +272,8 @@ def _tile_function(
             return b.loop(0, Value("%k", I64), 1, start, step)
 
         def tile_sums(a_row: Value, a_column: Value) -> list[Value]:
-            # counted from two places: few distances stay in registers
+            # Rows are addressed from two bases, so half as many offsets occupy integer registers.
+            """The loop over the depth with strides as arguments."""
             half = rows - rows // 2
             row_offsets = [b.emit(I64, f"mul {a_row}, {r}") for r in range(half + 1)]
             starts = pa, b.at(pa, row_offsets[half])
@@ -280,6 +292,7 @@ def _tile_function(
             rows_out = [b.at(pc, b.emit(I64, f"mul i64 %apart, {r}")) for r in range(rows)]
         else:
             rows_out = [b.at(pc, r * strides[2]) for r in range(rows)]
+        # The lines of C arrive while the loop over the depth runs.
         for line in rows_out:
             prefetch_bytes(b, line, vectors * lanes * size, to_write=True)
         if strides is None:
@@ -291,6 +304,7 @@ def _tile_function(
         ]
 
         def grown() -> Sequence[Value]:
+            """The accumulators added to the present C."""
             return [
                 b.add(read_vector(b, vector, address, size, lanes_on), total)
                 for (address, lanes_on), total in zip(places, sums, strict=True)
@@ -305,6 +319,7 @@ def _tile_function(
             place = b.at(Value("%largest", PTR), r * row_max_stride)
             known_one = read_vector(b, vector, place, size, None)
             for total, lanes_on in zip(totals[r * vectors :], masks, strict=False):
+                # Columns beyond the matrix must not count: their lanes keep the old maximum.
                 larger = extremum(b, total, known_one, "max", shape.dtype)
                 known_one = larger if lanes_on is None else b.select(lanes_on, larger, known_one)
             write_vector(b, known_one, place, size, None)
@@ -326,20 +341,20 @@ def _tile_function(
 def prefetch_bytes(
     b: Builder, address: Value, nbytes: int, level: int = _FIRST, to_write: bool = False
 ) -> None:
-    """Ask memory for what will be needed soon: rows are too short for the CPU to see a pattern."""
+    """Prefetch ``nbytes``: rows of a block are too short for the hardware prefetcher."""
     for line in range(0, nbytes, LINE):
         b.prefetch(b.at(address, line), level, to_write)
 
 
 def read_vector(b: Builder, vector: Type, address: Value, size: int, mask: Value | None) -> Value:
-    """A vector in memory; 0 where the mask does not hold."""
+    """Load a vector; 0 in lanes that the mask excludes."""
     if mask is None:
         return b.emit(vector, f"load {vector}, {address}, align {size}")
     return masked_load(b, vector, address, size, mask)
 
 
 def write_vector(b: Builder, value: Value, address: Value, size: int, mask: Value | None) -> None:
-    """Store a vector where the mask holds."""
+    """Store the lanes of a vector that the mask includes."""
     if mask is None:
         b.emit_void(f"store {value}, {address}, align {size}")
         return

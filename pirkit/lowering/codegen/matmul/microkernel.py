@@ -1,4 +1,4 @@
-"""The innermost loop of products: a tile of sums in registers."""
+"""The innermost loop of convolutions: a register tile of accumulators over the terms."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ MAX_VECTORS: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class TileOperand:
-    """What a tile reads: an address, the bytes from there to its elements and between steps.
+    """An operand of a tile: an address, the byte offsets of its elements, and its strides in bytes.
 
-    There is a step for each of the nested loops over the terms of the sums.
+    There is one stride for each of the nested loops over the terms of the sums.
     """
 
     address: Value
@@ -28,14 +28,16 @@ class TileOperand:
 
 
 def fits_registers(rows: int, vectors: int, target: Target) -> bool:
-    """Whether a tile and what it reads find room in the registers."""
+    """Whether accumulators, the vectors of one term and a broadcast fit the registers."""
+    # AVX-512 and AArch64 have 32 vector registers, AVX2 has 16.
     registers = 32 if target.vector_bits == 512 or not target.x86 else 16
     return rows * vectors + vectors + 1 < registers
 
 
 def estimated_cost(rows: int, vectors: int) -> float:
-    """How long a product takes: reads, and sums too few to hide what adding takes."""
+    """Relative time per multiplication: loads, or FMA latency if accumulators are few."""
     reads = (rows + vectors) / (rows * vectors)
+    # Fewer than about eight accumulators do not hide the latency of FMA.
     return max(8 / (rows * vectors), 0.9 + 0.2 * reads)
 
 
@@ -48,10 +50,10 @@ def multiply_accumulate(
     sums: Sequence[Value],
     counts: Sequence[Value],
 ) -> None:
-    """Add products to a tile of sums in memory, whose vectors are at ``sums``, row by row.
+    """Accumulate outer products into a tile in memory, whose vectors are at ``sums``, row by row.
 
-    ``factors`` has an element for each row, ``panel`` has vectors. ``counts`` are the terms, by
-    nested loop. Products are added in order, each rounded once together with its sum.
+    ``factors`` has one scalar per row, ``panel`` has vectors; ``counts`` are the extents of the
+    nested loops over the terms. Terms are added in order by FMA, rounded once each.
     """
     scalar = Type(element(dtype))
     vector = Type(scalar.elem, lanes)
@@ -62,6 +64,7 @@ def multiply_accumulate(
             return products(left, right, carried)
 
         def step(k: Value, inner: list[Value]) -> Sequence[Value]:
+            # Both operands advance together, with strides of their own in each loop.
             next_factor = b.at(left, b.times(k, factors.steps[axis]))
             return terms(next_factor, b.at(right, b.times(k, panel.steps[axis])), axis + 1, inner)
 

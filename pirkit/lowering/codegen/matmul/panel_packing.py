@@ -1,9 +1,8 @@
-"""Copies of factors of products: panels, rows that do not meet in the caches, rows times a number.
+"""Copies of GEMM operands: packed panels of B, contiguous rows of A, scaled rows.
 
-`pack_function` copies a part of B into panels, `copy_function` a part of A to where rows do not
-push each other
-out of the cache, and `scale_function` multiplies rows. All are functions of a module, as in
-`macrokernel.py`.
+`pack_function` packs a part of B into panels, `copy_function` copies a part of A to rows that do
+not conflict in the cache, `scale_function` scales rows in place. All are functions of the module of
+the GEMM, as in `macrokernel.py`.
 """
 
 from __future__ import annotations
@@ -24,13 +23,13 @@ from pirkit.lowering.codegen.matmul.macrokernel import (
 )
 
 _PREFETCH_ROWS = 4
-"""Rows ahead that are asked for while one is copied."""
+"""Rows by which prefetches run ahead of a copy."""
 _MASKS_ARE_FREE = 64
-"""Bytes of a vector from which it is read with a mask as fast as without."""
+"""Bytes of a vector (AVX-512) whose masked loads cost as much as plain ones."""
 
 
 def divisibility(shape: TileShape, columns: int, *depths: int) -> tuple[bool, bool]:
-    """Whether all depths of parts of B fill vectors, and its columns fill panels."""
+    """Whether all depths are multiples of the lanes, and the columns a multiple of a panel."""
     return all(d % shape.lanes == 0 for d in depths), columns % shape.columns == 0
 
 
@@ -38,12 +37,12 @@ def pack_function(
     made: Routines, shape: TileShape, b_strides: Strides, depth: int, divisible: tuple[bool, bool],
     scales: int = 0,
 ) -> str:  # fmt: skip
-    """The function ``(b, panels, k, n)``: k by n elements of B into panels of ``depth`` rows.
+    """The function ``(b, panels, k, n)``: packs k by n elements of B into panels of ``depth`` rows.
 
-    One of the strides is that of an element. Columns beyond n in the last panel are of no use.
-    ``divisible`` says whether k is a multiple of vectors, and n one of panels. With ``scales`` B
-    is in
-    rows, which are multiplied by what a last parameter has for each, so many bytes apart.
+    One of the strides of B is the size of an element. Columns beyond n in the last panel are
+    undefined. ``divisible`` says whether k is a multiple of the lanes, and n of a panel. With
+    ``scales`` B is row-major and its rows are multiplied by scalars at a last parameter, so many
+    bytes apart.
     """
     size = shape.dtype.itemsize
 
@@ -60,7 +59,7 @@ def pack_function(
 def _pack_rows(
     b: Builder, shape: TileShape, row: int, depth: int, divisible: bool, scales: int
 ) -> None:  # fmt: skip
-    """B lies in rows: pieces of them as long as a panel is wide."""
+    """B is row-major: copy each row in segments as wide as a panel."""
     size, lanes, vector = shape.dtype.itemsize, shape.lanes, shape.vector
     width = shape.columns * size
     n = Value("%n", I64)
@@ -103,7 +102,7 @@ def _pack_rows(
 def _pack_columns(
     b: Builder, shape: TileShape, column: int, depth: int, divisible: tuple[bool, bool]
 ) -> None:  # fmt: skip
-    """B lies in columns: squares of them are turned."""
+    """B is column-major: transpose VxV squares in registers."""
     size, lanes, vector = shape.dtype.itemsize, shape.lanes, shape.vector
     k, n = Value("%k", I64), Value("%n", I64)
     last = b.emit(I64, f"sub {n}, 1")
@@ -115,6 +114,7 @@ def _pack_columns(
             start = b.at(Value("%b", PTR), b.times(first, column))
             starts = [b.at(start, j * column) for j in range(lanes)]
         else:
+            # Columns beyond the last one load the last one again; their products are not stored.
             clamped_rows = [b.binary("smin", b.plus(first, j), last) for j in range(lanes)]
             starts = [b.at(Value("%b", PTR), b.times(line, column)) for line in clamped_rows]
         panel = b.emit(I64, f"udiv {number}, {shape.vectors}")
@@ -133,6 +133,7 @@ def _pack_columns(
             square(at, tail_mask(b, lanes, b.emit(I64, f"sub {k}, {at.text}")))
             return []
 
+        # One loop with masks is smaller code than a loop and a tail.
         if lanes * size == _MASKS_ARE_FREE and not divisible[0]:
             b.loop(0, k, lanes, [], masked)
         else:
@@ -143,7 +144,7 @@ def _pack_columns(
 
 
 def copy_function(made: Routines, shape: TileShape, from_row: int, to_row: int) -> str:
-    """The function ``(from, to, rows, length)``: rows of so many elements, side by side."""
+    """The function ``(from, to, rows, length)``: copies rows of ``length`` contiguous elements."""
     size, lanes, vector = shape.dtype.itemsize, shape.lanes, shape.vector
 
     def write(b: Builder) -> None:
@@ -169,9 +170,9 @@ def copy_function(made: Routines, shape: TileShape, from_row: int, to_row: int) 
 
 
 def scale_function(made: Routines, shape: TileShape, row: int, scales: int) -> str:
-    """The function ``(rows, scales, count, length)``: rows times what is there for each of them.
+    """The function ``(rows, scales, count, length)``: multiplies each row by its scalar, in place.
 
-    Rows are ``row`` bytes apart, and ``scales`` what they are multiplied by.
+    Rows are ``row`` bytes apart, their scalars ``scales`` bytes.
     """
     size, vector = shape.dtype.itemsize, shape.vector
 
@@ -195,6 +196,7 @@ def scale_function(made: Routines, shape: TileShape, row: int, scales: int) -> s
 
 
 def _row_scale(b: Builder, shape: TileShape, number: Value, stride: int) -> Value:
+    """The scalar of a row, broadcast."""
     scalar, size = Type(shape.vector.elem), shape.dtype.itemsize
     place = b.at(Value("%factors", PTR), b.times(number, stride))
     return b.splat(b.emit(scalar, f"load {scalar}, {place}, align {size}"), shape.lanes)
@@ -204,7 +206,7 @@ def _by_vectors(
     b: Builder, length: Value, lanes: int, divisible: bool,
     body: Callable[[Value, Value | None], None],
 ) -> None:  # fmt: skip
-    """``body(first, mask)`` for all vectors of a length; only one that is not full has a mask."""
+    """Emit ``body(first, mask)`` for all vectors of a length; only a partial one has a mask."""
 
     def whole(at: Value, _: list[Value]) -> Sequence[Value]:
         body(at, None)
@@ -222,10 +224,11 @@ def _by_vectors(
 
 
 def copied_row_bytes(shape: TileShape, length: int) -> int:
-    """Bytes between copied rows: whole vectors, and rows do not meet in one set of the cache."""
+    """Row stride of a copy: whole vectors plus a cache line, so that rows map to different sets."""
     return -(-length // shape.lanes) * shape.lanes * shape.dtype.itemsize + LINE
 
 
 def _lane_offsets(b: Builder, first: int, lanes: int) -> Value:
+    """The constant ``first, first + 1...``."""
     panel_count = Type("i64", lanes)
     return Value("<" + ", ".join(f"i64 {first + k}" for k in range(lanes)) + ">", panel_count)

@@ -1,7 +1,7 @@
-"""What blocks of rows ask memory for while they multiply: what the next ones will read.
+"""Chooses what fused row blocks prefetch while they multiply: the operands of later blocks.
 
-Tiles of a product ask for some lines each, so memory works all the time: the rows of the next
-block, and of the right factor of the next matrix a part in each block of this one.
+Each tile of a GEMM prefetches a few lines, so memory is busy all the time: the rows of the next
+block, and, spread over the blocks of this matrix, the right operand of the next one.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from pirkit.lowering.codegen.matmul.row_block_plan import MemoryRows, RowBlocks,
 from pirkit.runtime.native.target import Target
 
 _MAX_LINES: Final = 64
-"""Lines that a tile asks for at most."""
+"""Cache lines that a tile prefetches at most."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prefetch:
-    """Memory that tiles ask for, ``lines`` each: ``nbytes`` for each block of an operand's matrix.
+    """Memory that tiles prefetch, ``lines`` each: ``nbytes`` of an operand per block.
 
-    With ``next_matrix`` those of the next one, else those of the next block.
+    With ``next_matrix`` it belongs to the next matrix of the batch, else to the next block of rows.
     """
 
     operand: MemoryRows
@@ -34,7 +34,8 @@ class Prefetch:
 def prefetches(
     group: RowBlocks, at_once: int, shape: TileShape, target: Target
 ) -> dict[int, tuple[Prefetch, ...]]:  # fmt: skip
-    """What each product asks for, by the number of its step; each operand is asked for once."""
+    """The prefetches of each GEMM by the number of its step; each operand is prefetched once."""
+    # Everything stays in L2 anyway.
     if sum(group.sizes) <= target.l2_bytes:
         return {}
     size, down = shape.dtype.itemsize, -(-group.rows // at_once)

@@ -1,4 +1,4 @@
-"""What blocks of rows go through, as plain data: see `fused_row_blocks.py`."""
+"""The plan of fused row blocks as plain data; `fused_row_blocks.py` emits it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pirkit.runtime.native.target import Target
 
 @dataclass(frozen=True, slots=True)
 class MemoryRows:
-    """Rows in memory: the operand, bytes from one matrix to the next, and in a matrix."""
+    """Rows of an operand in memory: its number, batch strides and matrix strides in bytes."""
 
     operand: int
     batch: tuple[int, ...]
@@ -25,7 +25,7 @@ class MemoryRows:
 
 @dataclass(frozen=True, slots=True)
 class ScratchRows:
-    """Rows of the present block, in scratch memory."""
+    """Rows of the present block in scratch, by the number of the tile."""
 
     number: int
 
@@ -35,11 +35,12 @@ Rows = MemoryRows | ScratchRows
 
 @dataclass(frozen=True, slots=True)
 class RowGemm:
-    """``out = x y``: ``depth`` elements in a row of x, ``columns`` in one of the result.
+    """``out = x y`` for the rows of a block; ``depth`` elements per row of x, ``columns`` per row
+    of out.
 
-    Each row is multiplied by what ``row_scale`` has for it, in its one column. The largest
-    element of
-    a row is put into the first column of ``row_max``, which has one for each lane of a vector.
+    With ``row_scale`` each row of the result is multiplied by the scalar in that one-column tile.
+    With ``row_max`` the maximum of each row is stored to the first column of that tile, which has a
+    column per lane of a vector.
     """
 
     x: Rows
@@ -53,9 +54,9 @@ class RowGemm:
 
 @dataclass(frozen=True, slots=True)
 class RowAccumulation:
-    """``out = x' y`` over all rows: ``rows`` elements in a row of x, ``columns`` in one of y.
+    """``out += x' y`` over all blocks; ``rows`` elements per row of x, ``columns`` per row of y.
 
-    Each row of y is multiplied by what ``row_scale`` has for it.
+    With ``row_scale`` each row of y is multiplied by the scalar in that tile.
     """
 
     x: Rows
@@ -68,9 +69,9 @@ class RowAccumulation:
 
 @dataclass(frozen=True, slots=True)
 class RowNest:
-    """A kernel in which a row of the batch is an outer point; where each of its operands is.
+    """A loop nest whose outer iterations are the rows of the batch, and where its operands are.
 
-    An operand in a tile is dense: its strides are those of an array in memory.
+    Operands in tiles are dense: their strides are those of an array of all rows in memory.
     """
 
     kernel: Kernel
@@ -82,7 +83,10 @@ RowStep = RowGemm | RowAccumulation | RowNest
 
 @dataclass(frozen=True, slots=True)
 class RowBlocks:
-    """``steps`` for ``rows`` rows of each matrix of the batch; ``tiles`` are elements of a row."""
+    """``steps`` for blocks of the ``rows`` rows of each matrix of the batch.
+
+    ``sizes`` are bytes of the operands, ``tiles`` the columns of the scratch tiles.
+    """
 
     batch: tuple[int, ...]
     rows: int
@@ -93,16 +97,17 @@ class RowBlocks:
 
     @property
     def sums(self) -> bool:
+        """Whether a step accumulates over rows, so that blocks of a matrix run in order."""
         return any(isinstance(s, RowAccumulation) for s in self.steps)
 
 
 def tile_shape(dtype: DType, target: Target) -> TileShape:
-    """Tiles like those of large products, of which rows of 32, 64... columns leave no rest."""
+    """The tile of GEMM; row lengths of 32, 64... are multiples of its columns."""
     return tile_shape_for(dtype, target)
 
 
 def with_scratch_strides(step: RowNest, columns: Sequence[int], shape: TileShape) -> Kernel:
-    """The kernel of a nest with the rows of its tiles as far apart as those of scratch memory."""
+    """The kernel of a nest with the row stride of scratch for its tiles."""
     operands = [
         _restrided(o, columns[where.number], shape) if isinstance(where, ScratchRows) else o
         for o, where in zip(step.kernel.operands, step.operands, strict=True)
@@ -111,19 +116,21 @@ def with_scratch_strides(step: RowNest, columns: Sequence[int], shape: TileShape
 
 
 def _restrided(o: Operand, columns: int, shape: TileShape) -> Operand:
+    # Outer strides are multiples of a dense row: rescale them to the padded rows of scratch.
     row, pitch = columns * o.dtype.itemsize, copied_row_bytes(shape, columns)
     outer = tuple([stride // row * pitch for stride in o.outer])
     return replace(o, outer=outer, size=o.size // row * pitch)
 
 
 def runs_by_rows(kernel: Kernel, rows: int, target: Target) -> bool:
-    """Whether the blocks of a kernel are its rows, counted as they lie in memory."""
+    """Whether a kernel is scheduled by ``rows``, one block per row, in the order of memory."""
     plan = schedule(kernel, target)
     if plan.strategy != "rows" or plan.blocks != rows or kernel.accumulations():
         return False
     outer = plan.kernel.outer
     stored = {s.operand for s in plan.kernel.statements() if isinstance(s, Store)}
     found = [plan.kernel.operands[k].outer for k in stored]
+    # Rows must be numbered as in memory; a stored operand shows the order of the outer axes.
     return any(
         strides == tuple([strides[-1] * prod(outer[k + 1 :]) for k in range(len(outer))])
         for strides in found

@@ -1,10 +1,9 @@
-"""Products of small matrices of any sizes and strides: one function for each element type.
+"""GEMM for small matrices of any sizes and strides: one function per element type.
 
-Its sizes are operands, so that no product is compiled: what costs more than the arithmetic of a
-small product is the way to it. The result is made in tiles of four rows and a vector, which stay in
-registers for all of the depth; where columns of the right factor do not lie side by side, the
-columns of a tile are put into a panel first. An element is a sum in the order of the depth, each
-product added by one fused operation, and the bias behind it: its bits depend on nothing else.
+Sizes are arguments, so that no matmul has to be compiled: for small ones the overhead exceeds the
+arithmetic. C is computed in tiles of four rows by one vector, which stay in registers along the
+whole depth; if columns of B are strided, those of a tile are packed first. Terms are added in order
+by FMA, then the bias: the bits of an element depend on nothing else.
 """
 
 from __future__ import annotations
@@ -27,20 +26,23 @@ ARGUMENT_WORDS: Final = (
     "count", "rows", "columns", "depth", "x_row", "x_depth", "y_depth", "y_column", "out_row",
     "biased",
 )  # fmt: skip
-"""Sizes, and bytes from one element to the next; then three offsets for each of ``count`` products:
-those of the factors and of the result. Columns of the result lie side by side."""
+"""Sizes, and strides in bytes; then three offsets in bytes for each of ``count`` matmuls: those of
+x, y and the result. Rows of the result are contiguous.
+"""
 
 MAX_DEPTH: Final = 1024
-"""Most elements of a sum: a panel of so many rows is on the stack of a thread's scratch memory."""
+"""Depth at most: the scratch memory of a thread holds a panel of so many rows."""
 _ROWS: Final = 4
+"""Rows of a tile."""
 _WORK_NS: Final = 1000
+"""Nominal time of a call; it always runs on one thread."""
 
 
 def native_small_gemm(dtype: DType) -> NativeFunction:
-    """The function, with x, y, the result, the bias and the words for operands.
+    """The function with operands x, y, result, bias and argument words.
 
-    The bias is a row as long as those of the result; without one any address serves. The caller
-    answers for a depth of at most `MAX_DEPTH`.
+    The bias is a row of the result; without one any address will do. The caller ensures a depth of
+    at most `MAX_DEPTH`.
     """
     key = key_of(("small products", dtype), host())
     return function_of(key, lambda: _draft(dtype, host()))
@@ -59,6 +61,8 @@ def _draft(dtype: DType, target: Target) -> Draft:
 
 
 class _Writer:
+    """Emits the loops over matmuls, vectors of columns, rows and depth."""
+
     def __init__(self, b: Builder, vector: Type, size: int) -> None:
         self.b, self.vector, self.size = b, vector, size
 
@@ -66,7 +70,9 @@ class _Writer:
         b, size, lanes = self.b, self.size, self.vector.lanes
         x, y, out, bias, words = (argument(b, k) for k in range(5))
         w = {name: _argument_word(b, words, k) for k, name in enumerate(ARGUMENT_WORDS)}
+        # The offsets of each matmul follow the sizes.
         table = b.at(words, 8 * len(ARGUMENT_WORDS))
+        # Contiguous rows of y are read in place.
         packs = b.compare("ne", w["y_column"], size)
 
         def product(n: Value, _: list[Value]) -> Sequence[Value]:
@@ -93,7 +99,7 @@ class _Writer:
         b.loop(0, w["count"], 1, [], product)
 
     def pack(self, source: Value, w: dict[str, Value], mask: Value) -> Sequence[Value]:
-        """Columns that lie apart, put side by side in scratch memory."""
+        """Gather the strided columns of a tile to scratch; the panel and its row stride."""
         b, size, lanes, vector = self.b, self.size, self.vector.lanes, self.vector
         panel, lane_offsets, pointers = (
             Value("%scratch", PTR),
@@ -126,7 +132,7 @@ class _Writer:
         w: dict[str, Value],
         mask: Value,
     ) -> None:
-        """All rows by the columns of a panel, whose rows are ``line`` bytes apart."""
+        """All rows of x times a panel whose rows are ``line`` bytes apart."""
         b, size, lanes, vector = self.b, self.size, self.vector.lanes, self.vector
         scalar = Type(vector.elem)
         biased = b.compare("ne", w["biased"], 0)
@@ -162,6 +168,7 @@ class _Writer:
 
             return tile
 
+        # Rows that do not fill a tile run one by one.
         whole = b.emit(I64, f"and {w['rows']}, {-_ROWS}")
         b.loop(0, whole, _ROWS, [], rows(_ROWS))
         b.loop(whole, w["rows"], 1, [], rows(1))

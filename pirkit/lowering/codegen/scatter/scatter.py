@@ -1,5 +1,5 @@
-"""Writing at data-dependent indices: what is written and where comes from loop nests; the writing
-itself is one loop on one thread, in the order of the elements.
+"""Scatter: updates and indices are computed by vectorized loop nests; one single-threaded loop
+applies them in order, so that duplicate indices are deterministic.
 """
 
 from __future__ import annotations
@@ -33,21 +33,22 @@ UPDATES_OPERAND: Final = {
     dt.float64: "double",
     **{d: f"i{8 * d.itemsize}" for d in _INDEX_TYPES},
 }
-"""The element types that are written, as LLVM has them."""
+"""The element types of updates, as LLVM types."""
 
 RESULT_OPERAND: Final = frozenset({*UPDATES_OPERAND, dt.float16, dt.bfloat16})
-"""The element types of results: fp16 and bf16 are put together as float32, and rounded once."""
+"""The element types of results; fp16 and bf16 are combined in float32 and rounded once."""
 
 _NS: Final = 2
-"""A guess of how long one element takes."""
+"""Estimated ns per element."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scatter:
-    """Rows of ``row`` elements that are put into a result of ``size`` elements, ``count`` of them.
+    """``count`` rows of ``row`` elements that are combined into a result of ``size`` elements.
 
-    The operands are the result, the places in it, and what is put there. What has no place in it is
-    passed by: the nest that made the places tells of it.
+    ``how`` is assign, add, mul, amin or amax. The operands are the result, the index of each row's
+    first element (int64), and the updates. Rows outside of the result are skipped: the nest that
+    computed the index has flagged them.
     """
 
     how: str
@@ -58,7 +59,7 @@ class Scatter:
 
     @property
     def operands(self) -> tuple[Operand, ...]:
-        """As those of a loop nest."""
+        """The operands, as those of a loop nest."""
         written = self.count * self.row
         kinds = ((self.dtype, self.size), (dt.int64, self.count), (self.dtype, written))
         return tuple([Operand(d, (), (), n * d.itemsize) for d, n in kinds])
@@ -66,11 +67,11 @@ class Scatter:
 
 @dataclass(frozen=True, slots=True)
 class SplitKernel:
-    """A kernel whose statements loop nests may hold, and what is put into which of its values.
+    """A kernel without scatters, and the scatters into its values.
 
-    A landing comes with its operands: what is written into, places and elements, which are values
-    behind those of the kernel and count as outputs. A value that is not written into itself is made
-    of what was, afterwards.
+    Each scatter comes with its operands: the values it combines into, indices and updates. They are
+    appended to the values of the kernel and count as outputs. A result of narrower type is computed
+    from its float32 copy afterwards.
     """
 
     kernel: MapExpr
@@ -78,9 +79,9 @@ class SplitKernel:
 
 
 def without_scatters(kernel: MapExpr) -> SplitKernel:
-    """A kernel without statements that write at data-dependent indices.
+    """The kernel with each scatter replaced by statements for its operands.
 
-    Raises Unknown for one that writes complex numbers.
+    Raises NotLowerableError for complex elements.
     """
     statements, more = list(kernel.statements), list[Statement]()
     scatters: dict[int, tuple[Scatter, int, int, int]] = {}
@@ -93,15 +94,18 @@ def without_scatters(kernel: MapExpr) -> SplitKernel:
         if statement.start is None:
             continue
         meta, extents = statement.meta, statement.extents
+        # Complex elements have no native loop.
         if meta.dtype not in RESULT_OPERAND:
-            raise NotLowerableError(f"{meta.dtype.name} is an indirect store")
+            raise NotLowerableError(f"a scatter of {meta.dtype.name} has no native code")
         dtype, first_nest = compute_type(meta.dtype), k
         at = bindings(space(extents, "r"), space(extents))
         whole = _whole_axes(statement)
         rows, row = extents[: len(extents) - whole], prod(extents[len(extents) - whole :])
+        # The index of a row's first element: complete axes start at 0.
         first = (*statement.index[: len(meta.shape) - whole], *[0] * whole)
         place = substitute(flat(first, meta.shape), at)
         body = _over_iterators(statement.body, at)
+        # Combine in place, or in a float32 copy that is rounded once at the end.
         if dtype is meta.dtype:
             statements[k] = _plain(statement, meta, statement.start)
         else:
@@ -121,7 +125,7 @@ def without_scatters(kernel: MapExpr) -> SplitKernel:
 
 
 def _whole_axes(statement: Statement) -> int:
-    """How many of the last axes are written from end to end wherever something is."""
+    """The number of last axes that are written completely at every index: they form a row."""
     index, shape, extents = statement.index, statement.meta.shape, statement.extents
     points = space(extents, "r")
     found = 0
@@ -143,7 +147,7 @@ def _as(node: Node, dtype: DType) -> Node:
 
 
 def _over_iterators(root: Node, at: Mapping[Iter, Expr]) -> Node:
-    """A tree over other iterators."""
+    """A tree with its iterators substituted."""
     made: dict[int, Node] = {}
     for node in walk(root):
         match node:
@@ -163,7 +167,7 @@ def _over_iterators(root: Node, at: Mapping[Iter, Expr]) -> Node:
 
 
 def native_scatter(scatter: Scatter) -> NativeSequence:
-    """What runs a landing."""
+    """The callable of a scatter."""
     function = function_of(key_of(scatter, host()), lambda: _draft(scatter))
     return NativeSequence(((function, (0, 1, 2)),), 3, ())
 
@@ -176,7 +180,9 @@ def _draft(scatter: Scatter) -> Draft:
 
 
 def scatter_text(scatter: Scatter) -> str:
-    """The code of a landing, as text."""
+    """The LLVM module of a scatter: a loop over rows, in order, and one over their elements."""
+    # The unsigned comparison rejects negative indices too; `row` elements from the index on must
+    # fit.
     element = UPDATES_OPERAND[scatter.dtype]
     return f"""\
 define void @{SYMBOL}(ptr noalias readonly %args, i64 %slot, i64 %lo, i64 %hi) {{
@@ -218,12 +224,13 @@ end:
 
 
 def _combine_text(how: str, element: str, dtype: DType) -> str:
-    """What makes ``%new`` of ``%old`` and ``%value``; NaN stays NaN, as with numpy."""
+    """Instructions for ``%new`` from ``%old`` and ``%value``; NaN stays NaN, as in numpy."""
     prefix = "f" if dtype.is_float else ""
     if how == "assign":
         return f"  %new = select i1 true, {element} %value, {element} %old"
     if how in ("add", "mul"):
         return f"  %new = {prefix}{how} {element} %old, %value"
+    # `%new` is the old value if it wins or is NaN, else the update, which may be NaN itself.
     order = "le" if how == "amin" else "ge"
     if not dtype.is_float:
         sign = "u" if dtype in (dt.uint8, dt.bool_) else "s"
