@@ -1,4 +1,5 @@
-"""Chooses how a program becomes one piece of native code, or tells why it does not."""
+"""Chooses the form of a native program (batch lanes or kernel sequence), or reports why none fits.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +12,13 @@ from pirkit.runtime.native.program import NativeProgram
 from pirkit.runtime.plan import Plan
 
 SEPARATE: Final = "functionalize,decompose,constant-fold,absorb-attributes,canonicalize,cse,dce"
-"""Passes before `batch_lane_program`: ops are decomposed, and pure."""
+"""Passes before `batch_lane_program`, which needs pure primitive ops."""
 JOINT: Final = "fuse{single=true}"
-"""Passes after them, before `sequence_program`."""
+"""Passes after `SEPARATE` and before `sequence_program`, which needs fused kernels."""
 
 
 def batch_lane_form(plan: Plan) -> NativeProgram | str:
-    """A program with points in lanes, or why there is none."""
+    """The program with one batch row in each lane, or why there is none."""
     try:
         return batch_lane_program(graph_of(plan))
     except NotNativeError as reason:
@@ -25,7 +26,7 @@ def batch_lane_form(plan: Plan) -> NativeProgram | str:
 
 
 def kernel_form(plan: Plan) -> NativeProgram | str:
-    """A program of fused kernels, or why there is none."""
+    """The program as a sequence of fused kernels, or why there is none."""
     try:
         return sequence_program(plan)
     except NotNativeError as reason:
@@ -33,10 +34,9 @@ def kernel_form(plan: Plan) -> NativeProgram | str:
 
 
 def explain(plan: Plan) -> str:
-    """What a plan would be as one native call as it stands, or why it is none.
+    """A summary of the plan as one native call, or why it has none.
 
-    `compile_whole` first takes the operations of a program apart, so it may have one where this
-    plan has none. Nothing is compiled but nests.
+    `compile_whole` first decomposes the program, so it may succeed where this plan does not.
     """
     try:
         return f"one native call, {describe(graph_of(plan))}"
