@@ -1,6 +1,4 @@
-"""Why two ops of a block are not in one kernel: for every pair a refusal that says what it would
-take.
-"""
+"""Explains for any two ops of a block why they are not in one kernel, and what would fuse them."""
 
 from __future__ import annotations
 
@@ -20,7 +18,7 @@ from pirkit.lowering.fusion.refusal import Refusal
 
 
 class Explainer:
-    """Answers for the pairs of one block; ``names`` are what values are called in remedies."""
+    """Answers for pairs of ops of one block; ``names`` are the printed names of values."""
 
     def __init__(
         self,
@@ -78,9 +76,8 @@ class Explainer:
 
 
 def alias_refusal(pair: tuple[PirOp, PirOp]) -> Refusal:
-    """The refusal of a pair that an op which writes in place keeps apart: one of the two stands
-    behind it, or gives what is written. It names an op that reads the storage afterwards, if there
-    is one.
+    """The refusal of a pair that an in-place write separates: one of the two follows it, or its
+    result is written. Names an op that reads the storage afterwards, if there is one.
     """
     top: Operation = pair[0]
     while (parent := top.parent_op()) is not None and not isinstance(top, ProgramOp):

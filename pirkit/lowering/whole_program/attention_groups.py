@@ -360,8 +360,7 @@ class _GroupFinder:
 
 
 def _by_rows(kernel: Kernel, rows: int) -> Kernel | None:
-    """The kernel with rows as outer iterations; the last axis of an elementwise one goes inside.
-    """
+    """The kernel with rows as outer iterations; the last axis of an elementwise one goes inside."""
     if prod(kernel.outer) == rows and kernel.inner:
         return kernel
     if kernel.inner or not kernel.outer or prod(kernel.outer[:-1]) != rows:

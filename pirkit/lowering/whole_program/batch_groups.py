@@ -1,10 +1,10 @@
 """Emits the loops over one batch: parts (for threads), blocks of vectors, vectors of rows.
 
-    for part in lo..hi:                   # one part per thread at a time
-      for block in part:                  # rows that reductions read stay in L2
-        for vector in block:              # one batch row in each lane
-          all loops of the body           # values stay in L1
-        reduce the block into the part's partial sums
+for part in lo..hi:                   # one part per thread at a time
+  for block in part:                  # rows that reductions read stay in L2
+    for vector in block:              # one batch row in each lane
+      all loops of the body           # values stay in L1
+    reduce the block into the part's partial sums
 """
 
 from __future__ import annotations

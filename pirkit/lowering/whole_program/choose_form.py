@@ -1,5 +1,4 @@
-"""Chooses the form of a native program (batch lanes or kernel sequence), or reports why none fits.
-"""
+"""Chooses the form of a native program (batch lanes or kernels), or reports why none fits."""
 
 from __future__ import annotations
 

@@ -19,8 +19,7 @@ MAX_BYTES_IN_TILES: Final = 1 << 24
 
 
 def constant_of(call: Call, meta: TensorMeta) -> Array | None:
-    """The elements of a call without operands; None if it has operands or the result is too large.
-    """
+    """The elements of a call without operands; None if it has any, or the result is too large."""
     definition = find(call.kernel)
     if any(i is not None for i in call.inputs) or definition is None:
         return None

@@ -304,8 +304,7 @@ class LoopEmitter:
         return Memory(b.at(start, b.times(column, size)), width)
 
     def masked(self, value: int, made: Value) -> Value:
-        """The value as stored in scratch: 0 in lanes without a batch row if a reduction reads it.
-        """
+        """The value as stored in scratch: 0 in invalid lanes if a reduction reads it."""
         if value not in self.summed:
             return made
         return self.b.select(self.mask, made, self.b.like(made, 0.0))
