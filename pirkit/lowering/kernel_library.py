@@ -1,4 +1,4 @@
-"""The kernels that a program may be bound to: those of a backend, then the reference rules."""
+"""Selects kernels: those of a backend, then decompositions, the CPU, and the reference rules."""
 
 from __future__ import annotations
 
@@ -45,18 +45,18 @@ class KernelLibrary:
     falls_back: bool = True
     """False: an op without a kernel on the device is refused instead of run on the CPU."""
     certifies: bool = False
-    """True: the certificate of a kernel of fused ops is derived anew before each launch."""
+    """True: the certificate of each fused kernel is checked again before each launch."""
     _choices: dict[tuple[str, DType, str], tuple[Choice, ...]] = field(
         default_factory=dict[tuple[str, DType, str], "tuple[Choice, ...]"]
     )
 
     @property
     def device(self) -> Device:
-        """Where operands and results are."""
+        """The device of operands and results."""
         return self.registry.device(self.backend)
 
     def infer(self, op: str, inputs: Metas, attrs: Mapping[str, Any]) -> Metas:
-        """Metas of the results; raises ConstraintError for a call that the op does not allow."""
+        """The metas of the results. Raises ConstraintError if the call violates a constraint."""
         if op in REWRITTEN:
             return attrs["results"]
         definition = lookup(op)
@@ -85,10 +85,10 @@ class KernelLibrary:
         return any(True for b in backends for _ in self.registry.kernels(name, backend=b))
 
     def choices(self, op: str, dtype: DType, attrs: Mapping[str, Any]) -> Sequence[Choice]:
-        """Kernels that may serve the op, best first.
+        """The kernels for an op and element type, best first.
 
-        Those of the backend and of other libraries on its device, then those of the CPU, with
-        copies there and back if the device has its own memory, at last the reference rule.
+        Kernels of the backend and of other libraries on its device come first, then those of the
+        CPU (with copies if the device has its own memory), then the reference rule.
         """
         layout = str(attrs.get("data_format", ANY))
         layout = layout if layout in LAYOUTS else ANY
@@ -176,7 +176,7 @@ class KernelLibrary:
         yield Choice(kernel, (f"decomposed when its shapes and attributes are known: {reason}",))
 
     def _parts_alone(self, program: ProgramOp) -> Executable | None:
-        """A part of a program by itself; None if another device has to help, and may."""
+        """An executable of a decomposed op; None if a part would fall back to another device."""
         from pirkit.lowering.composite import called  # noqa: PLC0415  seldom
         from pirkit.lowering.plan_writer import write_plan  # noqa: PLC0415  which asks for kernels
         from pirkit.runtime.executor import Executable  # noqa: PLC0415  seldom
@@ -187,7 +187,7 @@ class KernelLibrary:
         return Executable(write_plan(program, library=self), self)
 
     def grouped(self, plan: Plan, bound_inputs: Mapping[int, Meta]) -> Plan:
-        """The plan with the native calls that stand for several, for inputs of these metas."""
+        """The plan with groups of calls replaced by native calls, for inputs of these metas."""
         if self.backend != CPU or self.certifies:
             return plan
         kernels = {i.kernel for i in plan.body if isinstance(i, Call)}
@@ -198,7 +198,7 @@ class KernelLibrary:
         return grouped(plan, self, bound_inputs)
 
     def overwrites(self, kernel: Kernel) -> Mapping[int, tuple[int, ...]]:
-        """Result -> operands whose memory the kernel may write it to, by position."""
+        """For each result, the operands whose memory it may overwrite, all by position."""
         if not kernel.inplace:
             return {}
         definition = lookup(kernel.op)

@@ -1,4 +1,4 @@
-"""Ops that native code may run, and what binds them; the code is imported when one is met."""
+"""The ops that native code may run, with their binders, which are imported at first use."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ NAME: Final = NATIVE
 FUSED: Final = "pir.map_expr"
 MATMUL: Final = "pd_op.matmul"
 ROWS: Final = "pir.rows"
-"""Calls of a rewritten plan that stand for products and kernels between them."""
+"""Call of a rewritten plan: matmuls and the row kernels between them."""
 SMALL_GEMM: Final = "pir.product"
-"""Calls of a rewritten plan that stand for a small matmul and what is added to it."""
+"""Call of a rewritten plan: a small matmul with an optional bias row."""
 _CONVOLUTION: Final = (
     "pirkit.lowering.native_conv:bind_convolution",
     "native code for these sizes",
@@ -38,12 +38,12 @@ NATIVE_KERNELS: Final[dict[str, tuple[str, str]]] = {
     ),
     SMALL_GEMM: ("pirkit.lowering.gemm_kernel:bind_small_gemm", "a small matmul"),
 }
-"""What binds ops to native code, as module and function, and in words."""
+"""For each op its binder, as `module:function`, and a description for `--why-kernel`."""
 REWRITTEN: Final = frozenset({ROWS, SMALL_GEMM})
-"""Those of them that are in no program: plans get them when their sizes are known."""
+"""Ops that exist only in plans: `row_grouping.py` creates them once shapes are known."""
 
 
 def binder(op: str) -> Bind:
-    """What binds an op to native code."""
+    """The binder of an op."""
     module, _, function = NATIVE_KERNELS[op][0].partition(":")
     return getattr(imported(module), function)

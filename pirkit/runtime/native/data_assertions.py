@@ -1,4 +1,4 @@
-"""What native code demands of data while it runs, and the errors where they do not keep to it."""
+"""Runtime assertions of native code on data, such as index bounds, and their errors."""
 
 from __future__ import annotations
 
@@ -9,15 +9,12 @@ from pirkit.diag.errors import ConstraintError, PirkitError, RuntimeFault
 
 @dataclass(frozen=True, slots=True)
 class DataAssertion:
-    """What data must keep to: numbers that say where to read lie in [0, extent).
-
-    Without an extent: integers that divide are not 0.
-    """
+    """An assertion on data: indices lie in [0, extent); with extent None, divisors are not 0."""
 
     extent: int | None = None
 
     def error(self) -> PirkitError:
-        """What the interpreter raises for data that do not."""
+        """The error of a violation, the same as the interpreter raises."""
         if self.extent is None:
             return RuntimeFault("integer division by zero")
         return ConstraintError("bounds", f"an index does not lie in [0, {self.extent})")
