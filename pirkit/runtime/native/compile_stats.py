@@ -11,7 +11,7 @@ from typing import Final
 
 @dataclass(slots=True)
 class CompileStats:
-    """Functions ``compiled`` and ``read`` from the disk cache, and the wall time of both in seconds.
+    """Functions ``compiled`` and ``read`` from the disk cache, and the wall time of both, in s.
 
     ``costs`` are the CPU seconds of each function that this thread emitted and compiled,
     ``linking`` those of linking the ``linked`` images.

@@ -73,7 +73,7 @@ _forking = ExitStack()
 
 
 def _stop_compiling() -> None:
-    """Before a fork: take the locks, else a child could deadlock on one that another thread held."""
+    """Before a fork: take the locks, else the child could inherit one that is held for ever."""
     _forking.enter_context(_lock)
     _forking.enter_context(LLVM_LOCK)
 

@@ -150,7 +150,7 @@ class LaunchSegment:
         return dense
 
     def call(self, failed: Failed) -> Callable[[], object]:
-        """The call that runs all steps; ``failed`` is called with the error of a step, and raises."""
+        """The call that runs all steps; ``failed`` gets the error of a step, and raises it."""
         go, copies = self.launch.over_cells(self.values, self.found), self.copies
         if not self.found and not self.launch.flags.size and not copies:
             return go
