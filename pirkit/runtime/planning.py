@@ -147,7 +147,7 @@ def _is_small(meta: Meta) -> bool:
 
 
 def _escaping_slots(plan: Plan, library: Library) -> set[int]:
-    """Slots whose memory escapes to the caller: outputs, written inputs, and bases of such views."""
+    """Slots whose memory escapes to the caller: outputs, written inputs, and bases of views."""
     escaping = {o.source for o in plan.outputs if isinstance(o.source, int)}
     escaping |= {p.slot for p in (*plan.inputs, *plan.params) if p.name in plan.written}
     for instruction in reversed(plan.body):

@@ -37,11 +37,11 @@ class Traffic(Counters):
 class BoundPlan:
     """A plan with its kernels, bound to slots of scopes.
 
-    ``slots`` are the scope's slots for the plan's inputs and parameters, in order, ``results`` those
-    for its outputs; names are resolved once, here. ``variables`` are slots whose tensors belong to
-    the caller: the plan writes them in place, visible to everyone who shares them. Other inputs are
-    never written. Outputs are new tensors that later runs do not change. Thread-safe, with one
-    scope per thread.
+    ``slots`` are the scope's slots for the plan's inputs and parameters, in order, ``results``
+    those for its outputs; names are resolved once, here. ``variables`` are slots whose tensors
+    belong to the caller: the plan writes them in place, visible to everyone who shares them. Other
+    inputs are never written. Outputs are new tensors that later runs do not change. Thread-safe,
+    with one scope per thread.
     """
 
     def __init__(
@@ -163,7 +163,7 @@ class _Target:
 
 
 def _write_back(session: Session, targets: Sequence[_Target]) -> int:
-    """Copy values that were computed elsewhere into their variables; returns the number of copies."""
+    """Copy values computed elsewhere into their variables; returns the number of copies."""
     deferred: list[tuple[_Target, Any]] = []
     for target in targets:
         slot = target.port.slot

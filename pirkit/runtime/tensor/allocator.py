@@ -58,7 +58,7 @@ class Allocator(Protocol):
         ...
 
     def trim(self, keep: int = 0) -> int:
-        """Unmap cached blocks until at most ``keep`` bytes are cached; returns the bytes released."""
+        """Unmap cached blocks until at most ``keep`` bytes remain; returns the bytes released."""
         ...
 
     @property
@@ -77,7 +77,7 @@ class _Block:
 
 
 class _Lease:
-    """A block in use: the base object of the arrays over it, which returns it when they are gone."""
+    """A block in use: the base object of the arrays over it, which returns it after them."""
 
     __slots__ = ("__array_interface__", "_block", "_returned")
 
@@ -126,7 +126,7 @@ class CachingAllocator:
         return np.ndarray(shape, dtype, self._bytes(nbytes).data)
 
     def trim(self, keep: int = 0) -> int:
-        """Unmap cached blocks until at most ``keep`` bytes are cached; returns the bytes released."""
+        """Unmap cached blocks until at most ``keep`` bytes remain; returns the bytes released."""
         with self._lock:
             self._collect()
             return self._shrink(keep)
