@@ -65,7 +65,7 @@ class Storage:
 
     ``owner`` is ``caller`` (an input, never written), ``variable`` (an input that is written),
     ``arena`` (a range of the session's arena), ``fresh`` (allocated in each run, as it escapes to
-    the caller), ``heap`` (returned by a kernel), or ``once`` (computed when the session is created).
+    the caller), ``heap`` (returned by a kernel), or ``once`` (computed with the session).
     """
 
     owner: Owner

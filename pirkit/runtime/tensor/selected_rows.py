@@ -38,7 +38,7 @@ class SelectedRows:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """That of the whole tensor."""
+        """The shape of the dense tensor."""
         return (self.height, *self.value.shape[1:])
 
     @property
@@ -46,12 +46,12 @@ class SelectedRows:
         return self.value.dtype
 
     def merged(self) -> SelectedRows:
-        """Each row number once, in rising order, with the sum of its rows."""
+        """Each row index once, in ascending order, with the sum of its rows."""
         rows, value = sum_duplicates(self.rows, self.value.array)
         return SelectedRows(rows, DenseTensor(value), self.height)
 
     def to_dense(self) -> DenseTensor:
-        """The whole tensor."""
+        """The dense tensor."""
         merged = self.merged()
         out = np.zeros(self.shape, self.value.array.dtype)
         out[merged.rows] = merged.value.array
