@@ -49,6 +49,7 @@ def is_small(x: TensorMeta, y: TensorMeta, out: TensorMeta, attrs: Mapping[str, 
     if not fits or not 0 < out.numel * depth <= MAX_SIZE:
         return False
     size = out.dtype.itemsize
+    # a model of the native time: tiles of four rows, then single rows, over vectors of columns
     lines = count * -(-columns * size * 8 // host().vector_bits) * depth
     own_ns = lines * ((rows // 4 + rows % 4) * _STEP_NS + transposed[1] * _PACKED_NS)
     work = out.numel * depth * size / 4 / _PER_NS

@@ -83,6 +83,7 @@ def native_form(b: Binding) -> NativeSequence | WeightGrad:
     g = geometry(b, sizes, b.attrs["dilations"])
     sides = g.lengths, g.sizes, g.positions, g.strides, g.dilations, g.before
     s = ConvSizes(b.input().shape[0], groups, group_filters, depth, b.dtype, *sides)
+    # a filter larger than the result: the forward convolution of a weight gradient
     if (
         not is_transposed
         and prod(sizes) > prod(g.positions)

@@ -142,6 +142,7 @@ def _can_sink(plan: Plan, group: RowGroup) -> bool:
             continue
         nested = list(instructions((instruction,)))
         touched = {s for i in nested for s in (*reads(i), *writes(i))}
+        # values internal to the group are never materialized, so nobody else may access them
         if touched & (inside - set(written)):
             return False
         between = first < number < last

@@ -84,6 +84,7 @@ class _Evaluation:
         before = _Evaluation(plain, self.arrays).run()
         if 0 in self.shape:
             return before
+        # indices of the writes must be in bounds everywhere, unlike loads under a choice
         self.clips, self.needed = False, None
         index = [np.broadcast_to(self.index(e), self.shape) for e in statement.index]
         places = np.ravel_multi_index(index, before.shape).reshape(-1)

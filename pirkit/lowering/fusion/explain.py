@@ -49,7 +49,7 @@ class Explainer:
                 message = f"`{op.name}`: {reason.reason}" + (f": {space}" if space else "")
                 return Refusal(reason.kind, (first, second), message)
             if self.equations.units[op].is_free:
-                return None  # it is made anew in every kernel that reads it
+                return None  # every kernel that reads it rematerializes it
         groups = (self.parts.of[first], self.parts.of[second])
         if groups[0] is groups[1] or first.results[0] in groups[1].copies:
             return None

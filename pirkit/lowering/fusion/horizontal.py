@@ -104,6 +104,7 @@ def _is_wide(loops: Loops, groups: tuple[Group, Group], policy: Policy) -> bool:
 def _unite(parts: Partition, host: Group, group: Group, loops: Loops) -> None:
     host.take(group, parts.of)
     host.loops = loops
+    # a tiled nest has no reductions: their operands are recomputed instead
     if any(u.is_reduction for u in host.units.values()):
         host.tiles = {}
 
@@ -127,6 +128,7 @@ def _common(one: Group, other: Group) -> Loops | None:
     seeds = {v: outer.loops.seen[v] for v in guest.inputs if v in outer.loops.seen}
     if not seeds:
         return None
+    # shared inputs stand for values of the first kernel; they are removed again after solving
     rows = {**outer.loops.rows, **seeds}
     seen = {**guest.loops.seen, **outer.loops.seen}
     work = max(one.loops.work, other.loops.work)

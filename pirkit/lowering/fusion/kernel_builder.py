@@ -98,6 +98,7 @@ def generate(
         tile_more(group, wanted, found.is_free)
     builder, made = _written(group, found, wanted, chosen, policy)
     sizes = found.shapes.sizes
+    # with dynamic shapes, tensors that only determine sizes are added as inputs if needed
     kernel = sized(made, sizes) if made.is_sized else made
     if kernel is None and builder.take_shapes():
         kernel = sized(builder.kernel(_name(units), outputs), sizes)
@@ -199,6 +200,8 @@ def _name(units: Sequence[Unit]) -> str:
 
 def _stored(units: list[Unit], outputs: set[SSAValue], group: Group) -> set[SSAValue]:
     """Values that are materialized, at least for one iteration of the common loops."""
+    # in reverse order, so that the statements that read a value are known when it is visited; a
+    # costly value is stored only within an iteration of common loops, where that is cheap
     stored = {u.result for u in units if u.is_reduction} | outputs
     by_value = {u.result: u for u in units}
     readers: dict[SSAValue, set[SSAValue]] = {}
@@ -334,6 +337,7 @@ class _Builder:
         unit = self.group.units.get(value)
         if unit is None:
             return Load(self.inputs.setdefault(value, len(self.inputs)), index)
+        # a reduction, or a tile read transposed, is complete only in the next stage
         waits = unit.is_reduction or (value in self.tiles and index != space(self.reader))
         later = self.stages[value] + (1 if waits else 0)
         self.at_most = max(self.at_most, later)

@@ -102,7 +102,7 @@ def solve(
             continue
         source = space(read.shape)
         own_iters = {e.iter for e in source}
-        # what is gathered is known when the loops are over
+        # an accumulated value is complete only after these loops, so a reader cannot share them
         dropped |= {a for a, e in group.rows[read.source].items() if not own_iters >= e.iters}
         at = bindings(source, read.index)
         rows = {a: e for a, e in group.rows[read.source].items() if a in group.extents}
@@ -121,6 +121,8 @@ def solve(
                 own[number] = e
                 extents[number] = e.iter.extent
         return JoinedLoops(own, {}, extents, True, work)
+    # a loop stays common if all reads agree on the iteration and it does not depend on the
+    # iterators that this op reduces
     agreed: IterationMap = {}
     same: dict[int, int] = {}
     for rows in found:
@@ -130,6 +132,7 @@ def solve(
             else:
                 agreed[axis] = iteration
     agreed = {a: t for a, t in agreed.items() if a not in dropped}
+    # loops of two groups with one iteration expression are the same loop
     by_iteration: dict[Expr, int] = {}
     for axis, iteration in list(agreed.items()):
         if iteration in by_iteration and iteration.terms:
@@ -159,6 +162,7 @@ def gathered(unit: Unit, loops: Loops) -> IterationMap | None:
     value = unit.value
     if not isinstance(value, Reduction) or not lookup(value.op).combiner or not loops.extents:
         return None
+    # all operands must be computed at one iteration, else there is none at which to accumulate
     found: IterationMap | None = None
     for read in unit.reads:
         held = loops.rows.get(read.source)
@@ -187,6 +191,7 @@ def gathered(unit: Unit, loops: Loops) -> IterationMap | None:
         return None
     if elements([i.extent for i in own - taken if i is not None]) > MAX_GATHERED:
         return None
+    # a reduction along the contiguous axis vectorizes better in a kernel of its own
     for read in unit.reads:
         last = read.index[-1].iters if read.index else frozenset[Iter]()
         if not taken.isdisjoint(last) and any(not taken >= e.iters for e in read.index):

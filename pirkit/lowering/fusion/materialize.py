@@ -84,6 +84,7 @@ def choose(reader: Reader, needs: Needs, limit: int, allowed: bool) -> Choice:
     is_allowed = cost <= limit
     reads = ((needs.sizes[v], len(at) - 1) for v, at in needs.others.items())
     again = cost + sum((size * MEMORY_BYTE + PERMUTED_READ) * n for size, n in reads)
+    # the cost of a store: one write, two reads (one of them strided), and a launch per kernel
     tiled = reader.needs(tile=True)
     why = "not allowed" if not allowed else _why_no_tile(reader, tiled, limit)
     values = [] if tiled is None or why else tiled.tiles

@@ -64,7 +64,7 @@ class _Partitioner:
             elif op.name != "pir.combine":
                 values = list(sources_of(op))
                 level = self.base(values) + 1
-                if op.definition.effects != PURE:  # what acts on the world keeps its order
+                if op.definition.effects != PURE:  # ops with effects keep their order
                     level = self.last_effect = max(level, self.last_effect)
                 self.level[op] = level
                 self.is_read(values, level)
@@ -102,6 +102,7 @@ class _Partitioner:
         overlap = self.overlap(unit)
         refusal = self.join(unit, near, level) if near and overlap is None else None
         is_in = bool(near) and refusal is None and overlap is None
+        # if raising lower kernels is not possible, those on the op's own level may still join
         if not is_in and same and same != near and overlap is None:
             is_in = self.join(unit, same, level) is None
         if overlap is not None:
@@ -189,6 +190,7 @@ class _Partitioner:
                 joined = _serialized(unit, groups, joined)
             if joined is None:
                 return refusal
+        # values that are used as indices must be complete before any element is addressed
         if any(r.decides and r.source in members for r in unit.reads):
             return self.waits_for_indices(unit, members)
         sink = next((members[v] for v in unit.tensors if v in members and members[v].is_sink), None)

@@ -17,9 +17,10 @@ Array = np.ndarray[Any, Any]
 class SelectedRows:
     """Rows of a tensor of ``height`` rows; all others are zero (Paddle's ``SelectedRows``).
 
-    ``rows`` are row numbers (int64), ``value`` holds one row for each. A number may occur more than
-    once: its rows count together, and are added up by :meth:`merged` and :meth:`to_dense`.
-    Raises UsageError for numbers outside of ``height``, or as many as there are no rows.
+    ``rows`` are row indices (int64), ``value`` has one row for each. Rows with equal indices are
+    summed, which :meth:`merged` and :meth:`to_dense` do.
+    Raises UsageError for indices outside of ``[0, height)``, or another number of them than of
+    rows.
     """
 
     __slots__ = ("height", "rows", "value")
