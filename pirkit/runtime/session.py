@@ -123,7 +123,7 @@ class Session:
             elif self._limit is None:
                 self._mode.run(self._slot_table, self._steps)
             else:
-                with at_most(self._limit):  # what is bound while it runs keeps to it as well
+                with at_most(self._limit):  # also limits code that is bound during the run
                     self._mode.run(self._slot_table, self._steps)
 
     def value(self, operand: Operand) -> Any:

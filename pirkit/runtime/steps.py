@@ -195,7 +195,7 @@ def _bound(env: Env, node: Bound) -> Do | None:
         except (ConstraintError, *KERNEL_FAULTS):
             return _writing_step(
                 env, node.step, ins, outs, fresh
-            )  # refused when it runs, if it does
+            )  # the run reports the error, if it gets here
         return None
     return _writing_step(env, node.step, ins, outs, fresh)
 

@@ -118,7 +118,7 @@ def _worth_making(made: list[Generated], parts: Partition, spare: set[PirOp]) ->
     """The kernels that are profitable and have native code; operands of rejected kernels are
     removed from ``spare``.
 
-    A kernel is always kept if another one recomputes its values, if it recomputes values of
+    A kernel is always emitted if another one recomputes its values, if it recomputes values of
     others, or if it rebuilds a constant whose shape operand was erased: the plan relies on it.
     """
     again = {v for g in parts.groups for v in g.copies}

@@ -126,7 +126,7 @@ PRESERVES_STORAGE: Final = frozenset({PURE, IO, RANDOM})
 
 
 def _keeps_order(op: PirOp) -> bool:
-    """True for an op that keeps its order without writing storage itself."""
+    """True for an op that has effects for its order only, and writes no storage itself."""
     return bool(op.regions) or declares(op, STACK)
 
 

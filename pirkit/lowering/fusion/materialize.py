@@ -84,7 +84,6 @@ def choose(reader: Reader, needs: Needs, limit: int, allowed: bool) -> Choice:
     is_allowed = cost <= limit
     reads = ((needs.sizes[v], len(at) - 1) for v, at in needs.others.items())
     again = cost + sum((size * MEMORY_BYTE + PERMUTED_READ) * n for size, n in reads)
-    # the cost of a store: one write, two reads (one of them strided), and a launch per kernel
     tiled = reader.needs(tile=True)
     why = "not allowed" if not allowed else _why_no_tile(reader, tiled, limit)
     values = [] if tiled is None or why else tiled.tiles
@@ -95,6 +94,7 @@ def choose(reader: Reader, needs: Needs, limit: int, allowed: bool) -> Choice:
     in_tiles = sum(PERMUTED_READ + TILED_ELEMENT + TILED_BYTE * n for n in sizes)
     tile = None if why or tiled is None else in_tiles + reader.additions(tiled)
     count = max(1, expected(prod(reader.unit.meta.shape)))
+    # each stored byte is written once and read at two indices, one of them strided
     cut = sum(PERMUTED_READ + 3 * MEMORY_BYTE * n for n in sizes) + LAUNCH / count
     if is_allowed:
         way = "again" if tile is None or again <= tile else "tile"
