@@ -464,6 +464,7 @@ def _sized_floor(expr: Expr, by: int) -> Expr:
     rest = _make({a: k for a, _, k in over}, constant)
     if rest is not expr:
         return _make({a: k for a, k, _ in over}, entire) + floor(rest, by)
+    # the lowest digit is dropped, as in `_floor`, if it provably is one
     for step in _steps(rest, by):
         parts = [(a, *divided(k, step)) for a, k in rest.terms]
         high, low = divided(rest.constant, step)
@@ -495,12 +496,15 @@ def _floor(expr: Expr, by: int) -> Expr:
         return _make({atom: (expr.constant + k) // by - first}, first)
     if expr.terms[0][1] < 0:  # of floor(-e / by) and floor(e / by), one is enough
         return floor((by - 1) - expr, by) * -1
+    # integer multiples of `by` come out of the floor, so that remainders cancel
     rest = _make({a: k % by for a, k in expr.terms}, expr.constant % by)
     if rest is not expr:
         over = {a: k // by for a, k in expr.terms}
         return _make(over, expr.constant // by) + floor(rest, by)
     if by == 2 and expr.constant == 1:  # floor((e + 1) / 2) = e - floor(e / 2)
         return expr - 1 - floor(expr - 1, 2)
+    # floor((step * h + l) / by) = floor(h / (by / step)) if 0 <= l < step: the lowest digit is
+    # dropped
     for step in _shared_factors(rest, by):
         low_part = _make({a: k for a, k in rest.terms if k % step}, rest.constant % step)
         if 0 <= low_part.bounds[0] and low_part.bounds[1] < step:

@@ -99,6 +99,7 @@ def inverse(index: Index, outer: Index, extents: Sequence[int]) -> Index | None:
     if any(e.iter is not None and e.iter not in found for e in outer):
         return None
     values = tuple([found[e.iter] if e.iter is not None else const(0) for e in outer])
+    # the solution is a guess of digits: it counts only if the composition is the identity
     return values if compose(index, bindings(outer, values)) == here else None
 
 
@@ -114,9 +115,10 @@ def _solve(expr: Expr, axis: Expr, extent: int, found: dict[Iter, Expr]) -> bool
         if not isinstance(atom, Iter) or atom in found or side is None:
             return False
         step = k * side
+        # the digits of a mixed radix number: extent times stride is the stride of the next digit
         if left != atom.extent * step:
             return False
-        if side < 0:
+        if side < 0:  # a reversed axis: its digit is extent - 1 - i
             rest = rest + step * (atom.extent - 1)
         digit = floor(rest, step)
         found[atom] = digit if side > 0 else atom.extent - 1 - digit

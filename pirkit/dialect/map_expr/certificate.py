@@ -77,6 +77,7 @@ class _Derived:
         self.values: list[Value] = []
         for k, origin in enumerate(kernel.ops):
             self.operands.append(tuple(_flat(origin.operands)))
+            # ops may read only earlier ones, so the derivation below is well-founded
             if any(isinstance(o, int) and o >= self.count + k for o in self.operands[-1]):
                 raise _Differs(f"o{k} reads what is computed after it")
             self.values.append(self.value(k, origin))

@@ -191,6 +191,7 @@ def _frame(
                 if source not in axes:
                     axes[source] = permuted
                     stack.append(source)
+                # a second path to the value: the difference of the two orders generates images
                 held = {a: t for a, t in zip(axes[source], permuted, strict=True) if a >= 0}
                 orders.add(tuple([held[a] for a in range(len(places))]))
             else:
