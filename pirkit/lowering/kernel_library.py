@@ -117,6 +117,7 @@ class KernelLibrary:
         for choice in self.registry.candidates(name, dtype, backend=self.backend, layout=layout):
             count += 1
             yield choice
+        # another device prefers a decomposition, whose parts stay there, to copies to the CPU
         if backend.device != CPU:
             for choice in self._composite(definition, dtype, count, self):
                 count += 1

@@ -29,6 +29,7 @@ def without_dead_calls(body: Body, live_out: Iterable[Operand], droppable: Colle
 
     def visit(body: Body) -> Body:
         live: list[Instruction] = []
+        # backwards: removing a call may leave the calls that it reads from dead
         for instruction in reversed(body):
             if (
                 isinstance(instruction, Call)

@@ -30,7 +30,7 @@ class Arena:
             if size > nbytes:
                 insort(self._free, (offset + nbytes, size - nbytes))
             return offset
-        if self._free and sum(self._free[-1]) == self.size:  # the last stretch can grow
+        if self._free and sum(self._free[-1]) == self.size:  # the last free range can grow
             offset, _ = self._free.pop()
         else:
             offset = self.size

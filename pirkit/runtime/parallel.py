@@ -51,6 +51,7 @@ def dependencies(accesses: Sequence[Access | None]) -> Graph:
             writer.clear()
             readers.clear()
         else:
+            # read after write and write after write, then write after read
             before = {writer[r] for r in access.reads | access.writes if r in writer}
             before |= {i for w in access.writes for i in readers[w]}
             before |= {barrier} if barrier >= 0 else set()

@@ -24,6 +24,7 @@ def written_back(plan: Plan, pinned: Container[int]) -> dict[int, int]:
     Only values without a use after the copy, for which nothing reads or writes the variable between
     the instruction that computes the value and the copy. Slots in ``pinned`` are excluded.
     """
+    # one pass: the last access of each slot, and the single instruction that defines it
     touched: dict[int, int] = {}
     maker: dict[int, int | None] = {}
     found: dict[int, int] = {}

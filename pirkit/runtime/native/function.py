@@ -48,6 +48,8 @@ class Code:
 
 def thread_share(code: Code) -> tuple[int, int]:
     """The number of threads for a call, and the number of blocks that a thread takes at a time."""
+    # below some 20 us of work, waking the threads costs more than they gain; several chunks per
+    # thread balance the load
     worth = AVAILABLE and code.work > _MIN_SHARED_NS and code.blocks > 1
     threads = min(pool().threads, allowed_threads()) if worth else 1
     return threads, max(1, code.blocks // (threads * _CHUNKS_PER_THREAD))
@@ -116,11 +118,12 @@ class NativeFunction:
         """A call, and the argument block from which it reads the addresses of its operands."""
         code = self.code
         threads, chunk = thread_share(code)
+        # cache-line aligned, so that threads do not share lines
         scratch = ctypes.create_string_buffer(code.scratch * threads + _LINE)
         start = -(-ctypes.addressof(scratch) // _LINE) * _LINE
         count = len(code.sizes)
         block = (ctypes.c_size_t * (count + 1))(*[0] * count, start)
-        # what must live as long as the call does
+        # native code has only addresses, so the call keeps these objects alive
         owned = (*owned, scratch, block, self.library)
         address = ctypes.addressof(block)
         if threads == 1:

@@ -87,6 +87,7 @@ class Launch:
             first += len(part.flags)
         self.records = (ctypes.c_size_t * max(len(words), 1))(*words)
         self.count = len(words) // len(RECORD)
+        # a short launch on one thread is faster than releasing and taking the GIL
         self.holds_gil = not self.uses_pool and self.work < GIL_HOLD_NS
 
     def _record(self, part: int, work: LaunchFunction, first: int) -> tuple[int, ...]:
@@ -97,6 +98,7 @@ class Launch:
         scratch = ctypes.create_string_buffer(code.scratch * threads + _LINE)
         start = -(-ctypes.addressof(scratch) // _LINE) * _LINE
         count = len(work.operands)
+        # the argument block: the addresses of operands, filled in later, then that of the scratch
         block = (ctypes.c_size_t * (count + 1))(*[0] * count, start)
         address = ctypes.addressof(block)
         for position, operand in enumerate(work.operands):

@@ -68,6 +68,7 @@ def _start_threads(run: Callable[[], None], count: int) -> list[threading.Thread
 def worker_count(texts: Sequence[str]) -> int:
     """The number of workers that pay for these texts."""
     max_workers = min(thread_count() - 1, len(texts) - 1, _MAX_WORKERS)
+    # LLVM's time is about linear in the number of lines
     expected = sum(_MODULE_MS + _LINE_MS * text.count("\n") for text in texts)
     useful_workers = min(max_workers, int(expected / _MIN_MS_PER_WORKER) - 1)
     return useful_workers if useful_workers > 0 and can_start() else 0

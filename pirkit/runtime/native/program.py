@@ -183,6 +183,7 @@ class _Session:
         work = program.work
         library = _library()
         self.library = library
+        # ctypes releases the GIL in calls of CFUNCTYPE, and keeps it in those of PYFUNCTYPE
         brief = work < GIL_HOLD_NS and not self.uses_pool
         kinds = (_CALL_BRIEF, _RUN_BRIEF) if brief else (_CALL, _RUN)
         self._call: Callable[[int, Any, Any], int] = kinds[0](library.addresses[FUNCTIONS[1]])
@@ -215,6 +216,7 @@ class _Session:
         """Run once. Operands with another layout are copied; those of another type are refused."""
         if self.uses_pool:
             self.attach_pool()
+        # native code checks the arrays; only if one does not fit, Python finds out why
         known = self.is_known and len(arrays) == self.inputs
         if not known or self._call(self.header_address, arrays, results):
             self._bind_and_call(arrays, results)

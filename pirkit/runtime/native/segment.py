@@ -170,6 +170,7 @@ class LaunchSegment:
         """Run with contiguous copies of the operands that need them, for this call only."""
         values, written = self.values, self._written()
         wrong = [c for c in dict.fromkeys(self.found.values()) if not is_contiguous(values[c])]
+        # results that are not contiguous need a copy back, which only the step by step path does
         if not written.isdisjoint(wrong):
             self._run_copied(failed)
             return DONE
