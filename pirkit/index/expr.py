@@ -1,16 +1,16 @@
-"""Index expressions in a normal form in which equal functions are, as a rule, the same object.
+"""Quasi-affine index expressions, in a normal form in which most equal functions are one object.
 
-An expression is an integer combination of atoms plus a constant. An atom is an iterator, the floor
-of an expression over a number, an expression along an axis that may have one element only, or a
-number that only the data tell. There is no `mod`: `a mod c` is ``a - c * floor(a / c)``, so that
-digits and their composition cancel by themselves. Expressions are made once (hash-consed): equality
-is identity.
+An expression is an integer combination of atoms plus a constant. An atom is an iterator, a floor
+division of an expression, an expression along an axis that is possibly broadcast, or a
+data-dependent number (an element of an index tensor). There is no `mod`: ``a mod c`` is
+``a - c * floor(a / c)``, so that delinearization followed by linearization cancels. Expressions are
+hash-consed: equality is identity.
 
-Numbers may be sizes that are known only when the program runs (`extent.py`). What is simplified
-then holds for all sizes from 1 on; where one is 0, there is no element that an index would be of.
+Coefficients and extents may be symbolic sizes (`extent.py`). Simplifications then hold for all
+sizes of at least 1; if a size is 0, there is no element to index.
 
-The form is sound: two expressions that are one object are one function. That it finds most equal
-functions is measured, by enumeration, in ``tests/index``.
+The normal form is sound: expressions that are one object are one function. It is not complete; how
+many equal functions it identifies is measured by enumeration in ``tests/index``.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from pirkit.index.extent import Undecided, divided, expected, is_sized, reaches,
 from pirkit.index.extent import order as order_of
 
 Bounds = tuple[int, int]
-"""Smallest and largest value, both included."""
+"""The smallest and the largest value, both inclusive."""
 
 Limits = tuple[int | None, int | None]
-"""Bounds of which either may not be known, and may be sizes."""
+"""Bounds, either of which may be unknown (None) or symbolic."""
 
 Order = tuple[Any, ...]
-"""What sorts atoms and expressions: their structure, nested; equal only for the same one."""
+"""A sort key of atoms and expressions: their nested structure, so that it is unique."""
 
 
 class Atom:
-    """What combinations are made of; compared by identity, ordered by what it says.
+    """A term of a combination; compared by identity, ordered by structure.
 
-    ``order`` does not tell when the atom was made: one program gives one text, whatever this
-    process did before.
+    ``order`` does not depend on when the atom was created, so the text of a program does not depend
+    on what the process did before.
     """
 
     __slots__ = ("limits", "order", "sized")
@@ -45,7 +45,7 @@ class Atom:
         self.limits = limits
         self.order = order
         self.sized = sized
-        """True if a size in it is known only when the program runs."""
+        """True if it contains a symbolic size."""
         _count("atoms")
 
     @property
@@ -55,7 +55,7 @@ class Atom:
 
 
 class Iter(Atom):
-    """An iterator: runs from 0 to ``extent`` - 1. Two iterators of one name and extent are one."""
+    """An iterator over 0 to ``extent`` - 1; it is identified by its name and extent."""
 
     __slots__ = ("extent", "name")
 
@@ -88,7 +88,7 @@ class Floor(Atom):
 
 
 class Broadcast(Atom):
-    """``inner`` along an axis of ``extent`` elements; 0 if the axis turns out to have one only."""
+    """``inner`` along an axis of symbolic ``extent``; 0 if that is 1 at run time (broadcast)."""
 
     __slots__ = ("extent", "inner")
 
@@ -102,9 +102,9 @@ class Broadcast(Atom):
 
 
 class Read(Atom):
-    """A number that the data tell: an element of tensor ``source``, from 0 to ``extent`` - 1.
+    """A data-dependent index: an element of tensor ``source``, in [0, ``extent``).
 
-    With ``from_end`` it may be negative in the data, and is counted from the end then.
+    With ``from_end`` the element may be negative and then counts from the end.
     """
 
     __slots__ = ("extent", "from_end", "index", "source")
@@ -127,7 +127,7 @@ class Read(Atom):
 
 
 class Expr:
-    """A combination: ``constant + sum(coefficient * atom)``. Made with the functions below."""
+    """``constant + sum(coefficient * atom)``. Created only by the functions below."""
 
     __slots__ = ("_limits", "constant", "has_reads", "iters", "order", "sized", "terms")
 
@@ -160,7 +160,7 @@ class Expr:
 
     @property
     def limits(self) -> Limits:
-        """Smallest and largest value, or numbers beyond them; None where none is seen."""
+        """Lower and upper bound, not always tight; None for an unknown one."""
         if self._limits is None:
             self._limits = _limits(self) if self.sized else _bounds(self.terms, self.constant)
             if not self.sized:
@@ -199,7 +199,7 @@ class Expr:
 
     @property
     def iter(self) -> Iter | None:
-        """The iterator that the expression is, if it is one."""
+        """The iterator, if the expression is exactly one."""
         if self.constant == 0 and len(self.terms) == 1 and self.terms[0][1] == 1:
             atom = self.terms[0][0]
             return atom if isinstance(atom, Iter) else None
@@ -229,10 +229,10 @@ def _number(number: int) -> str:
 
 
 MAX_FLOORS: Final = 4
-"""Floors of an expression up to which its bounds are looked at closely."""
+"""Largest number of floors in an expression for which tighter bounds are computed."""
 
 COUNTS: Final[dict[str, int]] = {"atoms": 0, "expressions": 0, "simplifications": 0}
-"""What has been made so far; tests read it to see that work grows with the program only."""
+"""Counts of created objects; tests use them to check that work is linear in the program."""
 
 _ITERS: Final[dict[tuple[str, int], Expr]] = {}
 _FLOORS: Final[dict[tuple[Expr, int], Expr]] = {}
@@ -254,7 +254,7 @@ def _known(limits: Limits) -> Bounds:
 
 
 def _along(extent: int) -> Limits:
-    """Limits of what goes along an axis."""
+    """The limits of an index along an axis."""
     return 0, extent - 1 if is_sized(extent) else max(extent - 1, 0)
 
 
@@ -263,7 +263,7 @@ def _floors(bounds: Bounds, by: int) -> Bounds:
 
 
 def _limits_of_floor(inner: Expr, by: int) -> Limits:
-    """Limits of a floor among sizes; numbers divide each limit, sizes tell the sign only."""
+    """Limits of a symbolic floor; for a symbolic divisor only the sign is known."""
     low, high = inner.limits
     if is_sized(by):
         return 0 if reaches(low, 0) else None, high if reaches(high, 0) else None
@@ -276,7 +276,7 @@ def _limits_of_floor(inner: Expr, by: int) -> Limits:
 
 
 def _limits(expr: Expr) -> Limits:
-    """Limits of a combination among sizes; knows remainders as `_bounds` does."""
+    """Limits of a symbolic combination; recognizes remainders as `_bounds` does."""
     left, constant = dict(expr.terms), expr.constant
     low: int | None = 0
     high: int | None = 0
@@ -307,7 +307,7 @@ def _limits(expr: Expr) -> Limits:
 
 
 def _bounds(terms: tuple[tuple[Atom, int], ...], constant: int) -> Bounds:
-    """Bounds of a combination; knows that ``e - c * floor(e / c)`` lies in [0, c)."""
+    """Bounds of a combination; recognizes that ``e - c * floor(e / c)`` is in [0, c)."""
     left = dict(terms)
     low = high = constant
     for atom, factor in terms:
@@ -333,7 +333,7 @@ def _bounds(terms: tuple[tuple[Atom, int], ...], constant: int) -> Bounds:
 
 
 def _sharper(expr: Expr, known: Bounds) -> Bounds:
-    """Bounds that see remainders whose two parts were simplified in different ways."""
+    """Bounds that also recognize remainders whose two terms were simplified differently."""
     low, high = known
     floors = [(a, k) for a, k in expr.terms if isinstance(a, Floor)]
     if not 0 < len(floors) <= MAX_FLOORS or len(expr.terms) == 1:
@@ -354,7 +354,7 @@ def _sharper(expr: Expr, known: Bounds) -> Bounds:
 
 
 def _remainder_of(atom: Floor, entire: int, left: Mapping[Atom, int]) -> Expr | None:
-    """The expression whose remainder is in the combination, if all of it is."""
+    """The expression whose remainder is contained in the combination; None if there is none."""
     inner = atom.inner
     if all(left.get(a) == entire * k for a, k in inner.terms):
         return inner
@@ -390,7 +390,7 @@ def as_expr(value: Expr | int) -> Expr:
 
 
 def iterator(name: str, extent: int) -> Expr:
-    """The iterator of that name; one that runs once is 0."""
+    """The iterator of a name and extent; 0 for an extent of 1."""
     if extent == 1:
         return const(0)
     found = _ITERS.get((name, extent))
@@ -400,7 +400,7 @@ def iterator(name: str, extent: int) -> Expr:
 
 
 def read(source: int, index: Iterable[Expr], extent: int, from_end: bool = True) -> Expr:
-    """An element of an index tensor; equal if tensor and place are."""
+    """An element of an index tensor; one object for each tensor and index."""
     key = source, tuple(index), extent, from_end
     found = _READS.get(key)
     if found is None:
@@ -422,7 +422,7 @@ def combine(*parts: tuple[Expr, int]) -> Expr:
 
 
 def broadcast(expr: Expr, extent: int) -> Expr:
-    """The place along an axis that is repeated if it has one element only."""
+    """An index along an axis that is broadcast if its extent is 1."""
     if not is_sized(extent):
         return const(0) if extent == 1 else expr
     if within(expr, extent):
@@ -434,7 +434,7 @@ def broadcast(expr: Expr, extent: int) -> Expr:
 
 
 def within(expr: Expr, extent: int) -> bool:
-    """True if an expression is seen to lie in ``[0, extent)``."""
+    """True if the limits prove that an expression is in ``[0, extent)``."""
     low, high = expr.limits
     return reaches(low, 0) and high is not None and reaches(extent - 1 - high, 0)
 
@@ -453,7 +453,7 @@ def floor(expr: Expr, by: int) -> Expr:
 
 
 def _sized_floor(expr: Expr, by: int) -> Expr:
-    """As `_floor`, with sizes: the same laws, each where it is seen to hold for all of them."""
+    """As `_floor`, with symbolic sizes: each rule applies if it provably holds for all sizes."""
     for entire in (0, -1):
         if within(expr - by * entire, by):
             return const(entire)
@@ -464,6 +464,7 @@ def _sized_floor(expr: Expr, by: int) -> Expr:
     rest = _make({a: k for a, _, k in over}, constant)
     if rest is not expr:
         return _make({a: k for a, k, _ in over}, entire) + floor(rest, by)
+    # the lowest digit is dropped, as in `_floor`, if it provably is one
     for step in _steps(rest, by):
         parts = [(a, *divided(k, step)) for a, k in rest.terms]
         high, low = divided(rest.constant, step)
@@ -479,7 +480,7 @@ def _sized_floor(expr: Expr, by: int) -> Expr:
 
 
 def _steps(expr: Expr, by: int) -> list[int]:
-    """Products that divide ``by`` and some coefficients, largest first."""
+    """Common factors of ``by`` and some coefficients, largest first."""
     found = dict.fromkeys(shared(k, by) for _, k in expr.terms)
     left = [step for step in found if is_sized(step) or step > 1]
     return sorted(left, key=expected, reverse=True)
@@ -489,18 +490,21 @@ def _floor(expr: Expr, by: int) -> Expr:
     low, high = expr.bounds
     if low // by == high // by:
         return const(low // by)
-    if len(expr.terms) == 1 and expr.terms[0][0].bounds == (0, 1):  # two values lie on a line
+    if len(expr.terms) == 1 and expr.terms[0][0].bounds == (0, 1):  # a 0/1 atom: linear in it
         atom, k = expr.terms[0]
         first = expr.constant // by
         return _make({atom: (expr.constant + k) // by - first}, first)
     if expr.terms[0][1] < 0:  # of floor(-e / by) and floor(e / by), one is enough
         return floor((by - 1) - expr, by) * -1
+    # integer multiples of `by` come out of the floor, so that remainders cancel
     rest = _make({a: k % by for a, k in expr.terms}, expr.constant % by)
     if rest is not expr:
         over = {a: k // by for a, k in expr.terms}
         return _make(over, expr.constant // by) + floor(rest, by)
     if by == 2 and expr.constant == 1:  # floor((e + 1) / 2) = e - floor(e / 2)
         return expr - 1 - floor(expr - 1, 2)
+    # floor((step * h + l) / by) = floor(h / (by / step)) if 0 <= l < step: the lowest digit is
+    # dropped
     for step in _shared_factors(rest, by):
         low_part = _make({a: k for a, k in rest.terms if k % step}, rest.constant % step)
         if 0 <= low_part.bounds[0] and low_part.bounds[1] < step:
@@ -524,13 +528,13 @@ def _held_floor(rest: Expr, by: int) -> Expr:
 
 
 def _shared_factors(expr: Expr, by: int) -> list[int]:
-    """Numbers > 1 that divide ``by`` and some coefficients, largest first."""
+    """Common factors > 1 of ``by`` and some coefficients, largest first."""
     found = {gcd(k, by) for _, k in expr.terms}
     found |= {gcd(a, b) for a in found for b in found}
     return sorted((f for f in found if f > 1), reverse=True)
 
 
 def forget() -> None:
-    """Drop all expressions. Those still held stay right, but equal new ones are other objects."""
+    """Clear the tables. Existing expressions stay valid, but equal new ones are other objects."""
     for table in (_ITERS, _FLOORS, _FLOOR_ATOMS, _BROADCASTS, _READS, _EXPRS):
         table.clear()

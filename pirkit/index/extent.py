@@ -1,9 +1,8 @@
-"""Sizes that are known only when the program runs: polynomials of named sizes.
+"""Symbolic sizes: integer polynomials of named symbols, for dynamic shapes.
 
-``named("s0")`` adds and multiplies like the number that it stands for, so that shapes, steps and
-bounds may hold either; to the type checker it is an int. A name stands for one size everywhere.
-Sums and products that are equal for all sizes are equal; comparing with ``<`` answers where the
-answer is the same for all sizes, and raises :class:`Undecided` elsewhere.
+``named("s0")`` supports the arithmetic of an int, so shapes, strides and bounds can contain either;
+to the type checker it is an int. Equal polynomials are equal objects. ``<`` returns a bool if the
+answer is the same for all sizes, and raises :class:`Undecided` otherwise.
 """
 
 from __future__ import annotations
@@ -15,18 +14,18 @@ from math import gcd
 from typing import Any, Final, cast
 
 Monomial = tuple[str, ...]
-"""Names that are multiplied, sorted; none for the number 1."""
+"""The symbols of a product, sorted; empty for 1."""
 
 EXPECTED: Final = 64
-"""What choices that only cost time take a size to be."""
+"""The value assumed for a symbolic size in decisions that affect only performance."""
 
 
 class Undecided(Exception):
-    """A question about sizes that has no answer for all of them; the message is the question."""
+    """A comparison whose answer depends on the sizes; the message is the question."""
 
 
 class Extent:
-    """A polynomial that is no number, with integer factors. Made with :func:`named`."""
+    """A non-constant polynomial with integer coefficients, created by :func:`named`."""
 
     __slots__ = ("terms",)
 
@@ -64,7 +63,7 @@ class Extent:
     __rmul__ = __mul__
 
     def __bool__(self) -> bool:
-        """It is not 0 for all sizes."""
+        """True: a non-constant polynomial is not identically 0."""
         return True
 
     def __eq__(self, other: object) -> bool:
@@ -98,7 +97,7 @@ def _shown(term: tuple[Monomial, int]) -> str:
 
 
 def named(name: str) -> int:
-    """The size of that name."""
+    """The symbol of a name."""
     return _made({(name,): 1})
 
 
@@ -121,17 +120,17 @@ def _made(terms: Mapping[Monomial, int]) -> int:
 
 
 def is_sized(number: int) -> bool:
-    """True for a size that is known only when the program runs."""
+    """True for a symbolic size."""
     return isinstance(number, Extent)
 
 
 def order(number: int) -> tuple[Any, ...]:
-    """What sorts numbers and sizes together."""
+    """A sort key for integers and symbolic sizes."""
     return (1, number.terms) if isinstance(number, Extent) else (0, number)
 
 
 def names_of(numbers: Iterable[int]) -> list[str]:
-    """The names that sizes are made of, each once, as they are met."""
+    """The symbols in some sizes, each once, in order of occurrence."""
     found: dict[str, None] = {}
     for number in numbers:
         if isinstance(number, Extent):
@@ -140,7 +139,7 @@ def names_of(numbers: Iterable[int]) -> list[str]:
 
 
 def at(number: int, sizes: Mapping[str, int]) -> int:
-    """The number with names replaced by sizes; others stay."""
+    """The size with symbols substituted; symbols without a value stay."""
     if not isinstance(number, Extent):
         return number
     total = 0
@@ -152,14 +151,15 @@ def at(number: int, sizes: Mapping[str, int]) -> int:
 
 
 def expected(number: int) -> int:
-    """A number for choices that only cost time."""
+    """The value with every symbol ``EXPECTED``, for decisions that affect only performance."""
     return at(number, dict.fromkeys(names_of((number,)), EXPECTED))
 
 
 def least(number: int, each: int = 1) -> int | None:
-    """A number that a size is never below, if every named size is at least ``each`` (0 or 1).
+    """A lower bound of a size if every symbol is at least ``each`` (0 or 1); None if unknown.
 
-    None where none is seen. With ``each`` 1, a size is taken as 1 + something that is not negative.
+    With ``each`` 1, every symbol ``s`` is replaced by ``1 + t`` with ``t >= 0``; the bound is the
+    constant term if all other coefficients are non-negative.
     """
     if not isinstance(number, Extent):
         return number
@@ -172,20 +172,20 @@ def least(number: int, each: int = 1) -> int | None:
 
 
 def reaches(number: int | None, bound: int) -> bool:
-    """True if a number is seen to be at least ``bound`` where every named size is at least 1."""
+    """True if a number is provably at least ``bound`` for all symbols of at least 1."""
     lowest = None if number is None else least(number - bound)
     return lowest is not None and lowest >= 0
 
 
 def sign(number: int) -> int | None:
-    """1 for a number that is never negative, -1 for one that is never positive, else None."""
+    """1 for a provably non-negative number, -1 for a non-positive one, else None."""
     if reaches(number, 0):
         return 1
     return -1 if reaches(-number, 0) else None
 
 
 def larger(one: int, other: int) -> int:
-    """The larger of two numbers. Raises Undecided where either may be."""
+    """The larger of two numbers. Raises Undecided if that depends on the sizes."""
     for first, second in ((one, other), (other, one)):
         lowest = least(first - second, 0)
         if lowest is not None and lowest >= 0:
@@ -194,12 +194,14 @@ def larger(one: int, other: int) -> int:
 
 
 def smaller(one: int, other: int) -> int:
-    """The smaller of two numbers. Raises Undecided where either may be."""
+    """The smaller of two numbers. Raises Undecided if that depends on the sizes."""
     return one + other - larger(one, other)
 
 
 def _compared(difference: int, bound: int, question: str) -> bool:
-    """Whether a difference is at least ``bound`` for all sizes, zeros included."""
+    """Whether a difference is at least ``bound`` for all symbols of at least 0; may raise
+    Undecided.
+    """
     lowest, highest = least(difference, 0), least(-difference, 0)
     if lowest is not None and lowest >= bound:
         return True
@@ -209,10 +211,7 @@ def _compared(difference: int, bound: int, question: str) -> bool:
 
 
 def divided(number: int, by: int) -> tuple[int, int]:
-    """Quotient and rest: ``number == by * quotient + rest``, the rest without multiples of ``by``.
-
-    Of numbers, the floor and what is left.
-    """
+    """Polynomial division: ``number == by * quotient + rest``; for integers, `divmod`."""
     if not isinstance(number, Extent) and not isinstance(by, Extent):
         return divmod(number, by)
     lead, unit = max(_terms(by).items(), key=lambda t: _by_degree(t[0]))
@@ -230,14 +229,14 @@ def divided(number: int, by: int) -> tuple[int, int]:
 
 
 def _without(names: Monomial, less: Monomial) -> Monomial | None:
-    """A product divided by another; None if that is no divisor."""
+    """The quotient of two monomials; None if the second does not divide the first."""
     left = Counter(names)
     left.subtract(Counter(less))
     return tuple(sorted(left.elements())) if min(left.values(), default=0) >= 0 else None
 
 
 def shared(one: int, other: int) -> int:
-    """The largest product of a number and names that divides every term of both."""
+    """The largest monomial, with coefficient, that divides every term of both numbers."""
     terms = [*_terms(one).items(), *_terms(other).items()]
     if not terms:
         return 0

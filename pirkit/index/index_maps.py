@@ -1,8 +1,8 @@
-"""Index maps: from the iterators of one space to the elements of a tensor.
+"""Index maps: from an iteration space to the elements of a tensor.
 
-A map is a tuple of expressions, one for each axis of the tensor, over the iterators of a *space*.
-Spaces are numbered sets of iterators ``i0, i1...`` with their extents: the canonical space of a
-tensor is that of its own axes, so that equal maps of different ops are the same objects.
+A map is a tuple of expressions, one for each axis of the tensor, over the iterators of a *space*,
+a list of iterators ``i0, i1...`` with their extents. The canonical space of a tensor has one
+iterator for each axis; since all maps use it, equal maps of different ops are the same objects.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Index = tuple[Expr, ...]
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """Holds where ``0 <= value < bound``."""
+    """The condition ``0 <= value < bound``."""
 
     value: Expr
     bound: int
@@ -44,27 +44,27 @@ class Guard:
 
 
 def space(extents: Sequence[int], letter: str = "i") -> Index:
-    """The iterators of a space as expressions: of a tensor, each element once."""
+    """The iterators of a space as expressions: the identity map of a tensor of these extents."""
     return tuple([iterator(f"{letter}{k}", n) for k, n in enumerate(extents)])
 
 
 def bindings(outer: Index, values: Index) -> dict[Iter, Expr]:
-    """What each iterator of a space stands for, given the value on each axis."""
+    """The substitution of a space's iterators by the values on its axes."""
     return {e.iter: v for e, v in zip(outer, values, strict=True) if e.iter is not None}
 
 
 def compose(index: Index, values: Mapping[Iter, Expr]) -> Index:
-    """A map after another: iterators of the first are values of the second."""
+    """Function composition: the iterators of ``index`` are substituted by ``values``."""
     return tuple([substitute(e, values) for e in index])
 
 
 def at_sizes(index: Index, sizes: Mapping[str, int]) -> Index:
-    """A map with named sizes replaced."""
+    """A map with symbolic sizes substituted."""
     return tuple([resized(e, sizes) for e in index])
 
 
 def flat(index: Sequence[Expr | int], extents: Sequence[int]) -> Expr:
-    """Row-major position of an element: the inverse of delinearization."""
+    """Linearization: the row-major position of an element."""
     found = const(0)
     for value, n in zip(index, extents, strict=True):
         found = found * n + as_expr(value)
@@ -72,7 +72,7 @@ def flat(index: Sequence[Expr | int], extents: Sequence[int]) -> Expr:
 
 
 def digits(position: Expr, extents: Sequence[int]) -> Index:
-    """The index of the element at a row-major position, which is one of a tensor's elements."""
+    """Delinearization: the index of the element at a row-major position, which is in range."""
     found: list[Expr] = []
     for n in extents[:0:-1]:
         found.append(position % n if n else const(0))
@@ -83,22 +83,23 @@ def digits(position: Expr, extents: Sequence[int]) -> Index:
 
 
 def inverse(index: Index, outer: Index, extents: Sequence[int]) -> Index | None:
-    """The map back, over the canonical space of a tensor; None where the map is no bijection.
+    """The inverse map, over the canonical space of a tensor; None if it is not found.
 
-    The digits of the tensor's axes have to be digits of the iterators: each iterator is met whole,
-    on one axis, alone or as one of the digits of the axis; steps of 1 and -1 only.
+    It is found for bijections in which each iterator occurs entirely on one axis, alone or as one
+    of the axis' mixed-radix digits, in either direction.
     """
     if prod(extents) != prod(_extent(e) for e in outer):
         return None
     here = space(extents)
     found: dict[Iter, Expr] = {}
     if not all(_solve(e, a, n, found) for e, a, n in zip(index, here, extents, strict=True)):
-        found = {}  # digits that are no iterators, put together, may be
+        found = {}  # linearized, the digits of several axes may be whole iterators
         if not _solve(flat(index, extents), flat(here, extents), prod(extents), found):
             return None
     if any(e.iter is not None and e.iter not in found for e in outer):
         return None
     values = tuple([found[e.iter] if e.iter is not None else const(0) for e in outer])
+    # the solution is a guess of digits: it counts only if the composition is the identity
     return values if compose(index, bindings(outer, values)) == here else None
 
 
@@ -107,16 +108,17 @@ def _extent(expr: Expr) -> int:
 
 
 def _solve(expr: Expr, axis: Expr, extent: int, found: dict[Iter, Expr]) -> bool:
-    """Read the iterators of one axis off its value, those of the largest steps first."""
+    """Solve one axis for its iterators, those with the largest strides first."""
     rest, left = axis - expr.constant, extent
     for atom, k in sorted(expr.terms, key=lambda t: -abs(expected(t[1]))):
         side = sign(k)
         if not isinstance(atom, Iter) or atom in found or side is None:
             return False
         step = k * side
+        # the digits of a mixed radix number: extent times stride is the stride of the next digit
         if left != atom.extent * step:
             return False
-        if side < 0:
+        if side < 0:  # a reversed axis: its digit is extent - 1 - i
             rest = rest + step * (atom.extent - 1)
         digit = floor(rest, step)
         found[atom] = digit if side > 0 else atom.extent - 1 - digit
@@ -125,7 +127,7 @@ def _solve(expr: Expr, axis: Expr, extent: int, found: dict[Iter, Expr]) -> bool
 
 
 def image_size(index: Index, extents: Sequence[int]) -> int:
-    """How many elements of a tensor a map touches, at most; of a tensor whose sizes are known."""
+    """An upper bound of the number of elements that a map touches, for static sizes."""
     bound = prod(extents)
     iters = {i for e in index for i in e.iters}
     reached = prod(i.extent for i in iters)
@@ -134,7 +136,7 @@ def image_size(index: Index, extents: Sequence[int]) -> int:
 
 
 def evaluate(expr: Expr, values: Mapping[Iter, int]) -> int:
-    """The value of an expression without reads at one point, which tells its named sizes too."""
+    """The value of an expression without reads, for values of its iterators and symbols."""
     if expr.sized:
         sizes = {i.name: n for i, n in values.items()}
         expr = resized(expr, {name: sizes[name] for name in names_of(expr)})
@@ -150,7 +152,7 @@ def evaluate(expr: Expr, values: Mapping[Iter, int]) -> int:
 
 
 def points(iters: Iterable[Iter], limit: int) -> Iterator[dict[Iter, int]]:
-    """Points of a space, at most ``limit``: all if it is small, else those near its corners."""
+    """Points of a space, at most ``limit``: all of a small one, else those near its corners."""
     ordered = sorted(iters, key=lambda i: i.order)
     size = prod(i.extent for i in ordered)
     if size <= limit:
@@ -165,13 +167,13 @@ def points(iters: Iterable[Iter], limit: int) -> Iterator[dict[Iter, int]]:
 
 
 TRIED: Final = (5, 2, 3, EXPECTED)
-"""What sizes that are not known are taken to be in the search for a witness."""
+"""The values tried for symbolic sizes in the search for a witness."""
 
 
 def witness(left: Index, right: Index, limit: int = 4096) -> dict[Iter, int] | None:
-    """A point where two maps differ; None if none was found. Opaque numbers are not compared.
+    """A point at which two maps differ; None if none was found, or if they depend on data.
 
-    Where sizes are not known, the point tells them too: they are iterators of no extent.
+    The point also assigns values to symbolic sizes, as iterators without extent.
     """
     if any(e.has_reads for e in (*left, *right)):
         return None

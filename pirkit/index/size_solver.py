@@ -1,4 +1,4 @@
-"""What is known of named sizes: those that tensors tell, and those that follow from others."""
+"""Solves for symbolic sizes, given the shapes of tensors and derivations between sizes."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pirkit.diag.errors import ConstraintError
 from pirkit.index.extent import Extent, at, is_sized, names_of
 
 UNKNOWN: Final = -1
-"""Given for a size that is not known yet."""
+"""The value of a size that is not known yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Derived:
-    """A size that follows from others: ``name = rule(*args)``."""
+    """A size derived from others: ``name = rule(*args)``."""
 
     name: str
     rule: str
@@ -28,7 +28,7 @@ class Derived:
         return self.rule in SYMMETRIC
 
     def value(self, sizes: Mapping[str, int]) -> int | None:
-        """The size; None if one of its arguments is not known. ConstraintError if there is none."""
+        """The size; None if an argument is unknown. Raises ConstraintError if the rule fails."""
         args = [at(n, sizes) for n in self.args]
         return None if any(map(is_sized, args)) else RULES[self.rule](args)
 
@@ -37,7 +37,7 @@ class Derived:
 
 
 def _broadcast(sizes: Sequence[int]) -> int:
-    """The size to which axes of these sizes are spread."""
+    """The broadcast size of axes of these sizes."""
     wide = set(sizes) - {1}
     if len(wide) > 1:
         raise ConstraintError("sizes", f"axes of {sorted(wide)} elements are not equal")
@@ -45,7 +45,7 @@ def _broadcast(sizes: Sequence[int]) -> int:
 
 
 def _quotient(sizes: Sequence[int]) -> int:
-    """How often the second goes into the first: elements of an axis that takes what is left."""
+    """The exact quotient of the sizes, as for the axis -1 of a reshape."""
     total, part = sizes
     if part and total % part:
         raise ConstraintError("sizes", f"{total} elements are no multiple of {part}")
@@ -53,20 +53,20 @@ def _quotient(sizes: Sequence[int]) -> int:
 
 
 def _equal(sizes: Sequence[int]) -> int:
-    """The size that two are, which have to be one."""
+    """The common value of two sizes that must be equal."""
     if len(set(sizes)) > 1:
         raise ConstraintError("sizes", f"{sizes[0]} is not {sizes[1]}")
     return sizes[0]
 
 
 def _steps(sizes: Sequence[int]) -> int:
-    """How many elements there are in steps over some."""
+    """The number of elements of a slice with a step: the quotient rounded up."""
     count, step = sizes
     return -(-max(count, 0) // step)
 
 
 def _reduced_size(sizes: Sequence[int]) -> int:
-    """How many elements of an axis are reduced to one of another, which has as many or 1."""
+    """The number of elements reduced to one, for a target axis of 1 or as many elements."""
     count, target = sizes
     if target not in (1, count):
         raise ConstraintError("sizes", f"{count} elements are not reduced to {target}")
@@ -82,19 +82,19 @@ RULES: Final[dict[str, Callable[[Sequence[int]], int]]] = {
     "steps": _steps,
     "folded": _reduced_size,
 }
-"""Ways in which a size follows from others."""
+"""The derivation rules of sizes."""
 
 SYMMETRIC: Final = frozenset({"broadcast", "smaller", "larger", "equal"})
-"""Those for which the order of the arguments does not matter."""
+"""The commutative rules."""
 
 
 def solve(
     dims: Iterable[int], given: Iterable[int], derived: Sequence[Derived] = ()
 ) -> dict[str, int]:
-    """The named sizes in dimensions that turn out to be numbers, and what follows from them.
+    """The values of symbols, given the actual values of dimensions, and of derived sizes.
 
-    Raises ConstraintError where the numbers do not fit together. Those that are ``UNKNOWN`` tell
-    nothing; names of which nothing is told are left out.
+    ``UNKNOWN`` values are ignored, and symbols that are not determined are left out. Raises
+    ConstraintError if the values contradict each other.
     """
     left = [(d, n) for d, n in zip(dims, given, strict=True) if n != UNKNOWN]
     known: dict[str, int] = {}
@@ -120,7 +120,7 @@ def solve(
 
 
 def determined(dims: Sequence[int], derived: Sequence[Derived] = ()) -> set[str]:
-    """The names that `solve` finds once every dimension is known, whatever it is."""
+    """The symbols that `solve` determines for any values of the dimensions."""
     known: set[str] = set()
     count = -1
     while len(known) != count:
@@ -133,7 +133,7 @@ def determined(dims: Sequence[int], derived: Sequence[Derived] = ()) -> set[str]
 
 
 def _lone(dim: int, known: AbstractSet[str]) -> str | None:
-    """The one name of a dimension that is not known, if only a number stands before it."""
+    """The only unknown symbol of a dimension, if it occurs as a single linear term."""
     left = [name for name in names_of((dim,)) if name not in known]
     if len(left) != 1 or not isinstance(dim, Extent):
         return None

@@ -1,4 +1,4 @@
-"""Expressions made of others by putting something in the place of their parts."""
+"""Substitution in index expressions: of iterators, tensor numbers and symbolic sizes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from pirkit.index.extent import names_of as names_in
 
 
 def substitute(expr: Expr, values: Mapping[Iter, Expr]) -> Expr:
-    """The expression with iterators replaced."""
+    """The expression with iterators substituted."""
     if not any(i in values for i in expr.iters):
         return expr
 
@@ -37,7 +37,7 @@ def substitute(expr: Expr, values: Mapping[Iter, Expr]) -> Expr:
 
 
 def renumber(expr: Expr, source_of: Callable[[int], int]) -> Expr:
-    """The expression with the tensors that it reads numbered anew."""
+    """The expression with the tensors that it reads renumbered."""
     if not expr.has_reads:
         return expr
 
@@ -51,9 +51,9 @@ def renumber(expr: Expr, source_of: Callable[[int], int]) -> Expr:
 
 
 def resized(expr: Expr, sizes: Mapping[str, int]) -> Expr:
-    """The expression with named sizes replaced, those of iterators too.
+    """The expression with symbolic sizes substituted, also in the extents of iterators.
 
-    A floor over a size that is 0 is 0: there is no element that it would be the place of.
+    A floor division by a size of 0 becomes 0, as there is no element to index.
     """
     if not expr.sized:
         return expr
@@ -70,7 +70,7 @@ def resized(expr: Expr, sizes: Mapping[str, int]) -> Expr:
 def _inside(
     atom: Atom, change: Callable[[Expr], Expr], number: Callable[[int], int] = lambda n: n
 ) -> Expr:
-    """An atom with what is inside of it changed."""
+    """An atom with its operands transformed."""
     match atom:
         case Floor():
             by = number(atom.by)
@@ -85,7 +85,7 @@ def _inside(
 
 
 def reads_of(expr: Expr) -> list[Read]:
-    """The numbers in the expression that the data tell, inner ones first."""
+    """The data-dependent atoms in an expression, inner ones first."""
     found: list[Read] = []
     for atom, _ in expr.terms:
         for e in _parts(atom):
@@ -96,7 +96,7 @@ def reads_of(expr: Expr) -> list[Read]:
 
 
 def numbers_of(expr: Expr) -> Iterator[int]:
-    """Every factor, constant and extent in an expression."""
+    """All coefficients, constants and extents in an expression."""
     yield expr.constant
     for atom, factor in expr.terms:
         yield factor
@@ -109,7 +109,7 @@ def numbers_of(expr: Expr) -> Iterator[int]:
 
 
 def names_of(expr: Expr) -> list[str]:
-    """The named sizes in an expression, each once."""
+    """The symbols in an expression, each once."""
     return names_in(numbers_of(expr)) if expr.sized else []
 
 

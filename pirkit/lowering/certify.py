@@ -1,4 +1,4 @@
-"""A debug mode: each kernel of fused ops is solved again before each of its launches."""
+"""Debug mode: checks the certificate of each fused kernel again before each of its launches."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ REASON = "its certificate is checked before each launch"
 
 
 def certified(choice: Choice) -> Choice:
-    """A choice whose kernel launches only what follows from the ops that it stands for."""
+    """A choice whose kernel checks its certificate before each launch."""
     return Choice(_certified(choice.kernel), (*choice.reasons, REASON))
 
 
@@ -42,10 +42,10 @@ def _certified(kernel: Kernel) -> Kernel:
 
 
 def check(text: str, shapes: Sequence[Shape]) -> None:
-    """Derive a kernel anew. ConstraintError if it does not follow, or reads beyond these shapes.
+    """Check that a kernel follows from its ops and stays in bounds for these shapes.
 
-    What is derived for all sizes holds for each. It is not derived for these alone: an axis of one
-    element is read at 0 then, where the kernel says the same in other words.
+    Raises ConstraintError otherwise. The check is symbolic in the sizes: with concrete shapes, an
+    axis of one element would be indexed by 0, which differs textually from the kernel's index.
     """
     kernel = parse_kernel(text)
     wrong = next(chain(problems(kernel, shapes), differences(kernel)), None)

@@ -1,8 +1,7 @@
-"""Kernels of ops that have none: what the op is decomposed into, as a program of its own.
+"""Kernels of ops that have none: the op's decomposition, compiled as a program of its own.
 
-An op whose shapes and attributes are known when the program is lowered is decomposed there (see
-`legalize`). Where they are known only when it runs, its kernel is made then, once for each
-combination of them.
+An op whose shapes and attributes are known at compile time is decomposed by `legalize`. Otherwise
+its decomposition is compiled at run time, once for each combination of shapes and attributes.
 """
 
 from __future__ import annotations
@@ -44,10 +43,10 @@ def composite(
     lower: Callable[[ProgramOp], Executable | None],
     take: Callable[[Any], Any],
 ) -> Bind:
-    """What binds the decomposition of an op.
+    """A binder for the decomposition of an op.
 
-    ``lower`` makes programs run, or tells that it does not; ``take`` brings arrays of the host to
-    where results are to be. Raises UnsupportedError for a call that its rule cannot decompose.
+    ``lower`` compiles a program, or returns None if it cannot; ``take`` copies host arrays to the
+    device of the results. Raises UnsupportedError for a call that its rule cannot decompose.
     """
 
     def bind(b: Binding) -> Step | None:
@@ -88,7 +87,7 @@ def composite(
 
 
 def _emit(b: Builder, definition: OpDef, operands: Sequence[Any], binding: Binding) -> Any:
-    """The op with the results that are wanted, its attributes as attributes."""
+    """Create the op with the bound attributes and only the results that the binding has."""
     given = iter(operands)
     slots = [next(given, None) if s.kind is None else None for s in definition.operands]
     values = [None if v is None else cast(Value, v).ssa for v in slots]
@@ -118,7 +117,7 @@ def _items(b: Builder, value: Value) -> Sequence[Value]:
 
 
 def _count(meta: Meta | None) -> int | None:
-    """How many arrays a result is: -1 for a tensor, None for one that nobody wants."""
+    """The number of elements of a list result; -1 for a tensor, None for an absent result."""
     if meta is None:
         return None
     return len(meta) if isinstance(meta, VecMeta) else -1

@@ -1,4 +1,4 @@
-"""Tells, for each call of a plan, which kernel runs it, why that one, and where its results go."""
+"""Reports for each call of a plan which kernel runs it, why, and where its results are stored."""
 
 from __future__ import annotations
 
@@ -38,8 +38,7 @@ from pirkit.runtime.registry import CPU, NATIVE, REFERENCE, Choice
 def why_kernels(plan: Plan, library: KernelLibrary) -> str:
     """One paragraph for each call, for inputs of the declared shapes.
 
-    Where dimensions are unknown the kernel is chosen when the shapes are; then the candidates are
-    listed.
+    A call with dynamic shapes gets its kernel at run time; its candidates are listed instead.
     """
     library = NotingLibrary(library.backend, library.registry, library.falls_back)
     rewritten, layout = layout_of(plan, library)
@@ -52,13 +51,13 @@ def why_kernels(plan: Plan, library: KernelLibrary) -> str:
 
 @dataclass
 class _NativeCallNumbers:
-    """Which steps run as one native call, in the order in which they are told of."""
+    """Numbers the native calls: consecutive native steps are launched as one call."""
 
     number: int = 0
     is_dynamic: bool = False
 
     def explained(self, node: Bound) -> Iterator[str]:
-        """In which call a step is, or why it is in none; views and constants are between them."""
+        """The native call of a step, or why it is in none; views and constants do not split one."""
         if isinstance(node.step, NativeStep):
             self.number += not self.is_dynamic
             self.is_dynamic = True

@@ -1,4 +1,7 @@
-"""Small products of matrices as native steps of a plan, with the row that is added behind them."""
+"""Small matmuls as native steps of a plan, with an optional bias row in the epilogue.
+
+A call of numpy costs about a microsecond; for a small matmul the call is most of the time.
+"""
 
 from __future__ import annotations
 
@@ -19,24 +22,24 @@ from pirkit.runtime.native.target import host
 Array = np.ndarray[Any, Any]
 
 MAX_SIZE: Final = 1 << 18
-"""Multiplications from which a BLAS shares a product among threads."""
+"""Largest number of multiplications; above it a BLAS uses several threads."""
 _STEP_NS: Final = 1.5
-"""What a tile of four rows, or a row, takes for each element of the depth."""
+"""Time of a tile (four rows or one, by a vector of columns) for each element of the depth."""
 _PACKED_NS: Final = 6
-"""What it takes to put the elements of a line of a tile side by side."""
+"""Time to pack one strided line of a tile into a vector, if ``y`` is transposed."""
 _CALL_NS: Final = 1000
 _VIEW_NS: Final = 700
 _MATRIX_NS: Final = 100
 _PER_NS: Final = 55
-"""What numpy takes for a call, more for a factor that is turned, for each matrix of a batch; and
-multiplications of float32 that a BLAS does in a ns. All of this is measured, on one thread."""
+"""Costs of numpy, in ns: of a call, of a transposed operand, of each matrix of a batch; and the
+float32 multiplications that a BLAS does in one ns. All measured on one thread."""
 _MAX_MATRICES: Final = 4096
-"""Matrices of a batch for which a list of places is kept."""
+"""Largest batch: the step stores an offset for each of its matrices."""
 _X, _Y = 0, 1
 
 
 def is_small(x: TensorMeta, y: TensorMeta, out: TensorMeta, attrs: Mapping[str, Any]) -> bool:
-    """Whether a product is such a step: those that numpy does in less time are left to it."""
+    """Whether a matmul becomes such a step; false if the cost model expects numpy to be faster."""
     if min(x.rank, y.rank) < 2 or out.dtype not in (dt.float32, dt.float64):
         return False
     transposed = bool(attrs["transpose_x"]), bool(attrs["transpose_y"])
@@ -46,6 +49,7 @@ def is_small(x: TensorMeta, y: TensorMeta, out: TensorMeta, attrs: Mapping[str, 
     if not fits or not 0 < out.numel * depth <= MAX_SIZE:
         return False
     size = out.dtype.itemsize
+    # a model of the native time: tiles of four rows, then single rows, over vectors of columns
     lines = count * -(-columns * size * 8 // host().vector_bits) * depth
     own_ns = lines * ((rows // 4 + rows % 4) * _STEP_NS + transposed[1] * _PACKED_NS)
     work = out.numel * depth * size / 4 / _PER_NS
@@ -53,12 +57,12 @@ def is_small(x: TensorMeta, y: TensorMeta, out: TensorMeta, attrs: Mapping[str, 
 
 
 def bind_small_gemm(b: Binding) -> NativeStep:
-    """What runs a small product."""
+    """Bind a small matmul."""
     return SmallGemm(b.input(), b.input(1), len(b.inputs) > 2, b.attrs)
 
 
 class SmallGemm(NativeStep):
-    """``x y``, or ``x y + bias``; factors may have any strides."""
+    """``x y`` or ``x y + bias``, batched; operands may have any strides, in bytes."""
 
     strided = frozenset({_X, _Y})
 
@@ -109,7 +113,7 @@ class SmallGemm(NativeStep):
 
 
 def _strides(array: Array | None, meta: TensorMeta, transposed: bool) -> tuple[int, ...]:
-    """Bytes from one element to the next along each axis, the last two exchanged if turned."""
+    """Strides in bytes, with the last two exchanged for a transposed operand."""
     size = meta.dtype.itemsize
     dense = tuple([prod(meta.shape[k + 1 :]) * size for k in range(meta.rank)])
     strides = dense if array is None else array.strides
@@ -117,7 +121,7 @@ def _strides(array: Array | None, meta: TensorMeta, transposed: bool) -> tuple[i
 
 
 def _matrix_offsets(batch: Sequence[int], shape: Sequence[int], strides: Sequence[int]) -> Array:
-    """Where the matrices of a factor begin, for each point of the batch."""
+    """The byte offset of each matrix of an operand, over the broadcast batch."""
     found = np.zeros(tuple(batch), np.int64)
     first = len(batch) - len(shape)
     for axis, (extent, stride) in enumerate(zip(shape, strides, strict=True), first):

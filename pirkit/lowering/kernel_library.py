@@ -1,4 +1,4 @@
-"""The kernels that a program may be bound to: those of a backend, then the reference rules."""
+"""Selects kernels: those of a backend, then decompositions, the CPU, and the reference rules."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class KernelLibrary:
 
     @property
     def device(self) -> Device:
-        """Where operands and results are."""
+        """The device of operands and results."""
         return self.registry.device(self.backend)
 
     def infer(self, op: str, inputs: Metas, attrs: Mapping[str, Any]) -> Metas:
@@ -96,10 +96,10 @@ class KernelLibrary:
         return any(True for b in backends for _ in self.registry.kernels(name, backend=b))
 
     def choices(self, op: str, dtype: DType, attrs: Mapping[str, Any]) -> Sequence[Choice]:
-        """Kernels that may serve the op, best first.
+        """The kernels for an op and element type, best first.
 
-        Those of the backend and of other libraries on its device, then those of the CPU, with
-        copies there and back if the device has its own memory, at last the reference rule.
+        Kernels of the backend and of other libraries on its device come first, then those of the
+        CPU (with copies if the device has its own memory), then the reference rule.
         """
         layout = str(attrs.get("data_format", ANY))
         layout = layout if layout in LAYOUTS else ANY
@@ -132,6 +132,7 @@ class KernelLibrary:
         for choice in self.registry.candidates(name, dtype, backend=self.backend, layout=layout):
             count += 1
             yield choice
+        # another device prefers a decomposition, whose parts stay there, to copies to the CPU
         if backend.device != CPU:
             for choice in self._composite(definition, dtype, count, self):
                 count += 1
@@ -191,7 +192,7 @@ class KernelLibrary:
         yield Choice(kernel, (f"decomposed when its shapes and attributes are known: {reason}",))
 
     def _parts_alone(self, program: ProgramOp) -> Executable | None:
-        """A part of a program by itself; None if another device has to help, and may."""
+        """An executable of a decomposed op; None if a part would fall back to another device."""
         from pirkit.lowering.composite import called  # noqa: PLC0415  seldom
         from pirkit.lowering.plan_writer import write_plan  # noqa: PLC0415  which asks for kernels
         from pirkit.runtime.executor import Executable  # noqa: PLC0415  seldom
@@ -213,7 +214,7 @@ class KernelLibrary:
         return grouped(plan, self, bound_inputs)
 
     def overwrites(self, kernel: Kernel) -> Mapping[int, tuple[int, ...]]:
-        """Result -> operands whose memory the kernel may write it to, by position."""
+        """For each result, the operands whose memory it may overwrite, all by position."""
         if not kernel.inplace:
             return {}
         definition = lookup(kernel.op)

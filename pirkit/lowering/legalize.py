@@ -1,4 +1,4 @@
-"""Operations without a kernel on a backend are decomposed into ones that have kernels there."""
+"""Decomposes operations without a kernel on a backend into operations that have one."""
 
 from __future__ import annotations
 
@@ -23,15 +23,14 @@ NAME: Final = "legalize"
 
 
 def legalized(program: ProgramOp, library: KernelLibrary) -> ProgramOp:
-    """The program itself if the library runs all of it as it stands, else a copy that it runs.
+    """The program itself if the library has a kernel for every operation, else a legalized copy.
 
-    In the order of selection this comes behind the kernels of the backend and in front of a
-    fallback to the CPU: an operation is decomposed if no kernel of the backend serves it, unless
-    its parts have none either. On the CPU a reference rule counts as a kernel. An operation that
-    writes in place is made pure first. One whose parts depend on sizes or attributes that the
-    program leaves open is not decomposed; its kernel is made when they are known (see `composite`).
+    Decomposition is preferred to a fallback to the CPU: an operation without a kernel on the
+    backend is decomposed, unless its parts have none either. On the CPU a reference rule counts as
+    a kernel. In-place operations are made pure first. An operation whose decomposition depends on
+    dynamic shapes or attributes is left as it is; it is decomposed at run time (see `composite`).
 
-    Raises UnsupportedError for an operation of which the rule does not know a part.
+    Raises UnsupportedError for an operation that its rule cannot decompose.
     """
     wanted = _NeedsDecomposition(library)
     lacking = [op for op in operations(program.block) if wanted(op)]
@@ -47,7 +46,7 @@ def legalized(program: ProgramOp, library: KernelLibrary) -> ProgramOp:
 
 
 class _NeedsDecomposition:
-    """Tells which operations are to be decomposed for a library."""
+    """A predicate: which operations must be decomposed for a library."""
 
     def __init__(self, library: KernelLibrary) -> None:
         self.library = library
@@ -56,7 +55,7 @@ class _NeedsDecomposition:
 
     def __call__(self, op: PirOp) -> bool:
         definition, library = op.definition, self.library
-        # the kernels of a backend are imported where one is asked for
+        # `is_native` imports the kernels of the backend, so the cheap test comes first
         if decompose.get(definition) is None or library.is_native(definition):
             return False
         if op.definition.writes:
@@ -72,9 +71,9 @@ class _NeedsDecomposition:
         return self.parted[op.name]
 
     def parts(self, op: PirOp) -> list[PirOp] | None:
-        """What an operation becomes, seen on a copy; None if it cannot be decomposed.
+        """The decomposition of an operation, tried on a copy; None if it cannot be decomposed.
 
-        Nothing, if all it gives are its operands.
+        Empty if all of its results are operands.
         """
         trial = ProgramOp.build("trial")
         b = Builder(trial.block)
@@ -88,7 +87,7 @@ class _NeedsDecomposition:
 
 
 def _copied(value: SSAValue, b: Builder) -> SSAValue:
-    """A constant, or a list, made again; else an argument."""
+    """A copy of a constant or list; else a block argument of the same type."""
     owner = value.owner
     if isinstance(owner, PirOp) and owner.name == "pir.combine":
         return b.combine([b.wrap(_copied(v, b)) for v in owner.operands]).ssa

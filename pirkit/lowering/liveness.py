@@ -1,4 +1,4 @@
-"""When slots are needed: drops calls that nobody reads, and frees slots behind their last use."""
+"""Liveness of slots: removes dead calls, and frees slots after their last use."""
 
 from __future__ import annotations
 
@@ -23,12 +23,13 @@ Body = tuple[Instruction, ...]
 
 
 def without_dead_calls(body: Body, live_out: Iterable[Operand], droppable: Collection[str]) -> Body:
-    """The body without calls of droppable kernels whose results nothing reads."""
+    """The body without calls of ``droppable`` (pure) kernels whose results are dead."""
     pinned = set(slots_of(live_out))
     needed = Counter(s for i in instructions(body) for s in reads(i))
 
     def visit(body: Body) -> Body:
         live: list[Instruction] = []
+        # backwards: removing a call may leave the calls that it reads from dead
         for instruction in reversed(body):
             if (
                 isinstance(instruction, Call)
@@ -44,7 +45,7 @@ def without_dead_calls(body: Body, live_out: Iterable[Operand], droppable: Colle
 
 
 def with_frees(body: Body, live_out: Iterable[Operand]) -> Body:
-    """The body with each slot freed behind its last use, in the block that first writes it."""
+    """The body with each slot freed after its last use, in the block that first writes it."""
     pinned = frozenset(slots_of(live_out))
     return _free_block(body, pinned)
 

@@ -1,4 +1,6 @@
-"""Convolutions in native code: as products in blocks, or as a nest where groups are narrow."""
+"""Binds convolutions to native code: blocked implicit GEMM, a weight-gradient kernel, or a loop
+nest for grouped convolutions with few channels.
+"""
 
 from __future__ import annotations
 
@@ -27,19 +29,22 @@ from pirkit.runtime.tensor.buffer import address_of
 Array = np.ndarray[Any, Any]
 
 MIN_MULTIPLICATIONS: Final = 1 << 18
-"""Multiplications of a call from which compiling a kernel for its sizes pays soon."""
+"""Smallest number of multiplications of a call for which compiling a specialized kernel pays."""
 
 MIN_CHANNELS: Final = 8
-"""Filters or channels of a group below which tiles of products are mostly empty."""
+"""Filters or channels per group below which the register tiles of a GEMM are mostly empty."""
 
 
 def bind_convolution(b: Binding) -> Step | None:
-    """What runs a convolution; None for small ones, and for those that others run faster."""
+    """Bind a convolution; None for small ones and those without native form.
+
+    float16 and bfloat16 operands are computed in float32.
+    """
     return (widened(_bind) if b.dtype in HALF_TYPES else _bind)(b)
 
 
 def why_never_native(b: Binding) -> str | None:
-    """What native code does not know of a convolution; None if there is nothing."""
+    """Why a convolution has no native form at any size; None if it may have one."""
     if b.dtype not in (dt.float32, dt.float64, *HALF_TYPES):
         return f"its elements are {b.dtype}"
     if b.attrs["data_format"] in CHANNELS_LAST:
@@ -48,7 +53,7 @@ def why_never_native(b: Binding) -> str | None:
 
 
 def why_not_native(b: Binding) -> str | None:
-    """Why a convolution is left to others; None for one that is native code."""
+    """Why a convolution does not run as native code; None if it does."""
     reason = why_never_native(b)
     if reason is not None:
         return reason
@@ -59,7 +64,7 @@ def why_not_native(b: Binding) -> str | None:
 
 
 def multiplications(b: Binding) -> int:
-    """Elements of what the filter moves over, times what each of them meets."""
+    """The multiplications of a convolution; 0 if an operand or the result is empty."""
     met = b.input() if has_trait(b.op, TRANSPOSED) else b.output()
     if not met.shape[1] or not b.output().numel or not b.input().numel:
         return 0
@@ -67,13 +72,18 @@ def multiplications(b: Binding) -> int:
 
 
 def native_form(b: Binding) -> NativeSequence | WeightGrad:
-    """Functions of images, filter and result, all of them dense; or the correlation that it is."""
+    """The functions of a convolution over contiguous images, filter and result.
+
+    A convolution whose "filter" is larger than its result is a weight gradient in disguise (as
+    autodiff writes it): a `WeightGrad` is returned for it.
+    """
     groups, is_transposed = b.attrs["groups"], has_trait(b.op, TRANSPOSED)
     first, second, *sizes = b.input(1).shape
     group_filters, depth = (second, first // groups) if is_transposed else (first // groups, second)
     g = geometry(b, sizes, b.attrs["dilations"])
     sides = g.lengths, g.sizes, g.positions, g.strides, g.dilations, g.before
     s = ConvSizes(b.input().shape[0], groups, group_filters, depth, b.dtype, *sides)
+    # a filter larger than the result: the forward convolution of a weight gradient
     if (
         not is_transposed
         and prod(sizes) > prod(g.positions)
@@ -97,7 +107,7 @@ def _bind(b: Binding) -> Step | None:
 
 
 def _conv_step(b: Binding, sequence: NativeSequence) -> Step:
-    """The step of functions of images, filter and result, all of them dense."""
+    """The step of a convolution; operands that are not contiguous are copied."""
     call, result = sequence.at_addresses(), b.output()
 
     def step(x: Array, filter: Array, out: Array) -> None:
@@ -111,7 +121,7 @@ def _conv_step(b: Binding, sequence: NativeSequence) -> Step:
 
 
 def _weight_grad_step(b: Binding, c: WeightGrad) -> Step:
-    """The step of a correlation: images and filters may be views that exchange their axes."""
+    """The step of a weight gradient; both operands may be views with exchanged first axes."""
     call, result = native_weight_grad(c).at_addresses(), b.output()
     table = np.empty(4, np.int64)
 
@@ -127,7 +137,7 @@ def _weight_grad_step(b: Binding, c: WeightGrad) -> Step:
 
 
 def _with_dense_rows(a: Array) -> Array:
-    """An array whose elements of one channel follow each other, copied if they do not."""
+    """The array if the elements of each channel are contiguous, else a contiguous copy."""
     dense = [prod(a.shape[k + 1 :]) * a.itemsize for k in range(2, a.ndim)]
     axes = zip(a.shape[2:], a.strides[2:], dense, strict=True)
     follow = all(extent == 1 or stride == step for extent, stride, step in axes)
@@ -135,7 +145,7 @@ def _with_dense_rows(a: Array) -> Array:
 
 
 def _nest(s: ConvSizes, is_transposed: bool) -> NativeSequence | None:
-    """Groups of few channels or filters, for strides of 1."""
+    """A loop nest for groups of few channels or filters; None for strides other than 1."""
     if prod(s.strides) != 1:
         return None
     before = s.before

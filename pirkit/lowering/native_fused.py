@@ -1,4 +1,4 @@
-"""Kernels of fused ops in native code."""
+"""Binds fused kernels (MapExpr) to native code."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ def _nests(text: str, shapes: tuple[Shape, ...]) -> tuple[MapExpr, tuple[Nest, .
 
 
 def why_not_native(text: str, shapes: tuple[Shape, ...]) -> str | None:
-    """Why native code does not run a kernel for inputs of these shapes; None if it does."""
+    """Why a kernel has no native code for inputs of these shapes; None if it has."""
     nests = _nests(text, shapes)[1]
     return nests if isinstance(nests, str) else None
 
 
 def bind_native(b: Binding) -> Step | None:
-    """What runs a kernel of fused ops; None for one that loop nests do not hold."""
+    """Bind a fused kernel; None if it cannot be expressed as loop nests."""
     shapes = tuple([b.input(k).shape for k in range(len(b.inputs))])
     kernel, nests = _nests(b.attrs["kernel"], shapes)
     return None if isinstance(nests, str) else FusedKernel(kernel, nests)
 
 
 def bind_interpreted(b: Binding) -> Step | None:
-    """What interprets the loop nests of a kernel of fused ops; None where there are none."""
+    """Bind a fused kernel to the interpreter of its loop nests; None without nests."""
     shapes = tuple([b.input(k).shape for k in range(len(b.inputs))])
     kernel, nests = _nests(b.attrs["kernel"], shapes)
     return (
@@ -58,7 +58,7 @@ def bind_interpreted(b: Binding) -> Step | None:
 
 
 class FusedKernel(NativeStep):
-    """The nests of a kernel, one after the other; values between them have memory of their own."""
+    """The nests of a kernel in order; values between them have temporaries of their own."""
 
     def __init__(self, kernel: MapExpr, nests: tuple[Nest, ...]) -> None:
         self.inputs = len(kernel.inputs)
@@ -78,18 +78,18 @@ class FusedKernel(NativeStep):
         self.sequences = [
             _nest_sequence(nest, self._large(k, nest)) for k, nest in enumerate(nests)
         ]
-        """The functions of the nests: all wait now to be compiled together."""
+        """The functions of the nests; they are queued, to be compiled in one batch."""
 
     def _large(self, number: int, nest: Nest) -> tuple[int, ...]:
-        """Operands that go past the caches, which they would only empty."""
+        """Results to write with non-temporal stores: large, and not read by a later nest."""
         read_later = {k for later in self.nests[number + 1 :] for k in later.arrays}
         return large_results(nest, self.outputs.keys() - read_later)
 
     def launch_part(self, pinned: Mapping[int, Array]) -> LaunchPart:
-        """All nests.
+        """The launch of all nests.
 
-        Operands are the arrays of the kernel, then a mark for each demand, then what parts of a
-        nest hand to each other.
+        Its operands are the arrays of the kernel, then one flag byte for each runtime assertion,
+        then the temporaries between the functions of one nest.
         """
         works: list[LaunchFunction] = []
         own = {k: new_array(meta) for k, meta in self.between.items()}
@@ -111,12 +111,12 @@ class FusedKernel(NativeStep):
         )
 
     def error(self, flag: int) -> Exception:
-        """What the interpreter raises for data that do not keep to what is demanded."""
+        """The error that the interpreter raises for the same violation."""
         return self.assertions[flag].error()
 
 
 def large_results(nest: Nest, results: AbstractSet[int]) -> tuple[int, ...]:
-    """Operands of a nest that are among some arrays and larger than what the caches hold well."""
+    """The operands of a nest that are among ``results`` and larger than half of L3."""
     if isinstance(nest.kernel, Scatter | TiledNest):
         return ()
     pairs = zip(nest.arrays, nest.kernel.operands, strict=True)
@@ -125,7 +125,7 @@ def large_results(nest: Nest, results: AbstractSet[int]) -> tuple[int, ...]:
 
 
 def _nest_sequence(nest: Nest, large: Sequence[int]) -> NativeSequence:
-    """What runs a nest, some of whose results go past the caches."""
+    """The functions of a nest; operands in ``large`` use non-temporal stores."""
     if isinstance(nest.kernel, Scatter):
         return native_scatter(nest.kernel)
     if isinstance(nest.kernel, TiledNest):
@@ -134,7 +134,7 @@ def _nest_sequence(nest: Nest, large: Sequence[int]) -> NativeSequence:
 
 
 def with_streaming_stores(kernel: Kernel, large: Sequence[int]) -> Kernel:
-    """A kernel some of whose results go past the caches."""
+    """The kernel with non-temporal stores to the operands in ``large``."""
     operands = list(kernel.operands)
     for k in large:
         operands[k] = replace(operands[k], stream=True)

@@ -1,4 +1,4 @@
-"""Large products of matrices as native steps of a plan, which the pool runs, and no BLAS."""
+"""Large matmuls as native steps of a plan: a blocked GEMM on the thread pool, without BLAS."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Array = np.ndarray[Any, Any]
 
 
 def bind_matmul(b: Binding) -> NativeStep | None:
-    """What runs a large matmul; None for one that is left to numpy."""
+    """Bind a large matmul; None for one that numpy runs."""
     transposed = bool(b.attrs.get("transpose_x")), bool(b.attrs.get("transpose_y"))
     metas = b.input(), b.input(1), b.output()
     if not metas[0].dtype == metas[1].dtype == metas[2].dtype:
@@ -34,7 +34,7 @@ def bind_matmul(b: Binding) -> NativeStep | None:
 
 
 class LargeProduct(NativeStep):
-    """``x y``; factors that stay may be transposed views or parts of larger arrays."""
+    """``x y``; operands may be transposed or strided views, specialized when they are pinned."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class LargeProduct(NativeStep):
         self.function = native_gemm(product)
 
     def accepts(self, operand: int, array: Any) -> bool:
-        """Factors whose elements follow each other along a row or a column are read in place."""
+        """True also for views with unit stride along a row or a column: packing reads these."""
         return super().accepts(operand, array) or (
             operand < self.inputs
             and type(array) is np.ndarray
@@ -69,7 +69,7 @@ class LargeProduct(NativeStep):
         return native_gemm(replace(self.product, a=a, b=b))
 
     def _matrices(self, operand: int, array: Array) -> MatrixBatch | None:
-        """Where the matrices of a factor lie in an array; None where native code reads a copy."""
+        """The layout of an operand as a batch of matrices; None if it must be copied."""
         dense = (self.product.a, self.product.b)[operand]
         if array.flags.c_contiguous:
             return dense
@@ -83,7 +83,9 @@ class LargeProduct(NativeStep):
 
 
 def _folded(array: Array, batch: int, is_left: bool) -> Sequence[int] | None:
-    """Strides along the batch and in a matrix, where leading axes may be rows of one matrix."""
+    """Strides along the batch and within a matrix. Leading axes of a left operand without a batch
+    are collapsed into rows; None if their strides do not allow that.
+    """
     lead = array.ndim - 2
     if is_left and lead > batch:
         rows = array.shape[:-1]

@@ -1,4 +1,4 @@
-"""Ops that native code may run, and what binds them; the code is imported when one is met."""
+"""The ops that native code may run, with their binders, which are imported at first use."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NESTS: Final = "nest"
 FUSED_BY: Final = (NAME, NESTS, "interpret")
 """What may run fused kernels: native code, the interpreter of loop nests, that of MapExpr."""
 SMALL_GEMM: Final = "pir.product"
-"""Calls of a rewritten plan that stand for a small matmul and what is added to it."""
+"""Call of a rewritten plan: a small matmul with an optional bias row."""
 _CONVOLUTION: Final = (
     "pirkit.lowering.native_conv:bind_convolution",
     "native code for these sizes",
@@ -54,6 +54,6 @@ def nest_interpreter() -> Bind:
 
 
 def binder(op: str) -> Bind:
-    """What binds an op to native code."""
+    """The binder of an op."""
     module, _, function = NATIVE_KERNELS[op][0].partition(":")
     return getattr(imported(module), function)

@@ -1,8 +1,9 @@
 """Lowers a program to a plan: values become slots, attributes become Python values.
 
-An alias class gets one slot: the result of an in-place op is the slot of the operand it writes. A
-list value is the slots of its elements, so ``pir.combine``, ``pir.split`` and ``pir.slice`` cost
-nothing at run time. Loop arguments and loop results share slots, which each iteration overwrites.
+An alias class gets one slot: the result of an in-place op has the slot of the operand it writes. A
+list is lowered to the slots of its elements, so ``pir.combine``, ``pir.split`` and ``pir.slice``
+cost nothing at run time. Loop arguments and loop results share slots, which each iteration
+overwrites.
 """
 
 from __future__ import annotations
@@ -53,8 +54,8 @@ V = TypeVar("V")
 def write_plan(program: ProgramOp, *, library: KernelLibrary | None = None) -> Plan:
     """Lower a verified program.
 
-    Raises UnsupportedError, with the op's location, for an op that ``library`` (by default: that of
-    the CPU) has no kernel for and that cannot be decomposed.
+    Raises UnsupportedError, with the op's location, for an op that has no kernel in ``library``
+    (default: that of the CPU) and that cannot be decomposed.
     """
     library = library or KernelLibrary()
     program = legalized(program, library)
@@ -188,7 +189,9 @@ class _Writer:
         attrs: dict[str, Any],
         host: list[HostArgument],
     ) -> None:
-        """An operand that is an attribute to the kernel: its value if known, else where to read."""
+        """Lower an operand that the kernel takes as an attribute: to its value if it is constant,
+        else to a slot that is read at run time.
+        """
         is_array = slot.kind == "intarray"
         if value is None:
             if slot.name in op.properties:
@@ -198,14 +201,14 @@ class _Writer:
             return
         known = constant_array(value) if is_array else constant_scalar(value)
         if self.classes.is_written(value):
-            known = None  # a constant that the program overwrites is only where it starts
+            known = None  # the program overwrites it: the constant is only its initial value
         if known is None or (is_array and None in known):
             host.append(HostArgument(slot.name, self.operand_of[value], _host_kind(slot)))
         else:
             attrs[slot.name] = int(known) if slot.kind in INT_KINDS else known
 
     def results(self, op: PirOp, definition: OpDef) -> tuple[Operand, ...]:
-        """Slots of the results; a result that aliases an operand takes the operand's."""
+        """The slots of the results; a result that aliases an operand has the operand's slot."""
         aliases = {**definition.views, **(definition.inplace if definition.writes else {})}
         outputs: list[Operand] = []
         for slot, value in _slots_with_values(definition.results, op.result_slots):
@@ -229,7 +232,7 @@ def _slots_with_values(slots: Sequence[S], values: Sequence[V]) -> Iterator[tupl
 
 
 def _enclosing_op(op: PirOp) -> str:
-    """The op that this one is a part of, by its name without the dialect."""
+    """The name, without the dialect, of the op that was decomposed into this one."""
     source = op.attributes.get(SOURCE)
     return source.data if isinstance(source, StringAttr) else ""
 
@@ -349,7 +352,7 @@ def _create_array(w: _Writer, op: PirOp, body: list[Instruction]) -> None:
 
 
 def _on_array(action: str, *names: str) -> Any:
-    """An action on the array that is the first operand, with some attributes as numbers."""
+    """Lowers an op on a tensor array, its first operand; ``names`` are integer attributes."""
 
     def lower(w: _Writer, op: PirOp, body: list[Instruction]) -> None:
         array, *rest = op.operands
@@ -359,7 +362,7 @@ def _on_array(action: str, *names: str) -> Any:
                 w.operand_of.update({} if result is None else {result: w.operand_of[array]})
             elif result is None:
                 outputs.append(None)
-            else:  # Paddle's programs state sizes of what they read, and state them wrongly
+            else:  # the types that Paddle's programs declare for array elements are wrong
                 meta = cast(TensorMeta, meta_of(result.type))
                 w.operand_of[result] = w.new_slot(meta.with_shape((UNKNOWN,) * meta.rank))
                 outputs.append(w.operand_of[result])
@@ -372,7 +375,7 @@ def _on_array(action: str, *names: str) -> Any:
 
 
 def _nothing(w: _Writer, op: PirOp, body: list[Instruction]) -> None:
-    """The op around the block reads what is yielded."""
+    """Emits nothing: the enclosing op reads the operands of the terminator."""
 
 
 _STRUCTURAL: dict[str, Any] = {
@@ -404,5 +407,5 @@ _STRUCTURAL: dict[str, Any] = {
 
 
 def is_structural(name: str) -> bool:
-    """True for an op that becomes no call but a part of the plan: a port, a branch, a list."""
+    """True for an op that is lowered to plan structure (port, branch, list) instead of a call."""
     return name in _STRUCTURAL

@@ -1,10 +1,11 @@
-"""Which pipeline a program gets that names none, and the switch that decomposes operators first.
+"""The default pipelines, and the switch that decomposes operators before them.
 
-``PIRKIT_PRIM=1`` turns it on for everything that is compiled in the process, as ``PRIM=1`` does for
-DeepXDE on Paddle; ``forward`` or ``backward`` in the place of 1 for one half of a program (Paddle's
-``FLAGS_prim_forward`` and ``FLAGS_prim_backward``). ``PIRKIT_PRIM_KEEP=softmax;matmul_grad`` keeps
-those ops whole (``FLAGS_prim_forward_blacklist`` and ``FLAGS_prim_backward_blacklist``),
-``PIRKIT_PRIM_ONLY`` all others. Arguments of a call go before the environment.
+``PIRKIT_PRIM=1`` enables it for everything that is compiled in the process, as ``PRIM=1`` does for
+DeepXDE on Paddle; the values ``forward`` and ``backward`` select one half of a program (Paddle's
+``FLAGS_prim_forward`` and ``FLAGS_prim_backward``). ``PIRKIT_PRIM_KEEP=softmax;matmul_grad`` lists
+ops that are not decomposed (``FLAGS_prim_forward_blacklist``, ``FLAGS_prim_backward_blacklist``),
+``PIRKIT_PRIM_ONLY`` the only ones that are. Arguments of a call take precedence over the
+environment.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ ONLY: Final = "PIRKIT_PRIM_ONLY"
 _DECOMPOSE: Final = frozenset({"@default", "@storage"})
 
 HALF_PIPELINES: Final = {"1": "", "forward": "backward=false", "backward": "forward=false"}
-"""What the switch says, and the option of `decompose` for it."""
+"""For each value of the switch, the option of `decompose`."""
 
 
 def default_pipeline(backend: str, *, watched: bool = False) -> str:
-    """What a program gets that names no pipeline: kernels of fused operators where they are native.
+    """The pipeline of a program that names none; on the CPU it fuses operators into native kernels.
 
-    That is on the CPU. ``watched`` is for those whose writes in place have to stay such. Raises
-    UsageError for an unknown backend.
+    ``watched`` is for programs whose in-place writes must stay in place. Raises UsageError for an
+    unknown backend.
     """
     if KERNELS.backend(backend).device != CPU or backend == REFERENCE:
         return "@simplify"
@@ -38,9 +39,9 @@ def default_pipeline(backend: str, *, watched: bool = False) -> str:
 
 
 def with_prim(pipeline: str, prim: bool | None, keep: Sequence[str] | None) -> str:
-    """The pipeline, behind a decomposition if it is asked for.
+    """The pipeline, preceded by a decomposition if the switch is on.
 
-    Raises UsageError if the environment says something else than 0, 1, forward or backward.
+    Raises UsageError if the environment variable is not one of 0, 1, forward and backward.
     """
     said = "1" if prim else "0" if prim is not None else os.environ.get(SWITCH) or "0"
     if said == "0":
@@ -51,8 +52,8 @@ def with_prim(pipeline: str, prim: bool | None, keep: Sequence[str] | None) -> s
     given = [f"{name}={','.join(ops)}" for name, ops in lists.items() if ops]
     given += [HALF_PIPELINES[said]] if HALF_PIPELINES[said] else []
     options = f"{{{','.join(given)}}}" if given else ""
-    first = f"functionalize,decompose{options}"  # a twin that writes cannot be decomposed
-    if pipeline in _DECOMPOSE:  # what is to be kept whole stays so
+    first = f"functionalize,decompose{options}"  # in-place twins have no decomposition
+    if pipeline in _DECOMPOSE:  # these would decompose again, also the ops in KEEP
         pipeline = "@simplify,fuse{profitable-only=true}"
     return f"{first},{pipeline}" if pipeline else first
 

@@ -1,4 +1,4 @@
-"""Groups of rows as native steps of a plan."""
+"""Row groups (matmuls and row kernels fused by blocks of rows) as native steps of a plan."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ Array = np.ndarray[Any, Any]
 
 
 def bind_rows(b: Binding) -> NativeStep:
-    """What runs a group of rows."""
+    """Bind a row group."""
     blocks: RowBlocks = b.attrs["blocks"]
     return RowBlockStep(blocks, b.attrs["numbers"], len(b.inputs), b.attrs["results"])
 
 
 class RowBlockStep(NativeStep):
-    """The one function of a group: operands that are read come first."""
+    """The native function of a row group; operands that it reads precede those that it writes."""
 
     def __init__(
         self,

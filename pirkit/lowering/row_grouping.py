@@ -1,9 +1,9 @@
-"""Rewrites a plan for inputs of known shapes: products of matrices and what is between them become
-calls of native code, where that pays.
+"""Rewrites a plan for known input shapes: attention-like groups of matmuls and row kernels, and
+small matmuls with a bias, become native calls if that pays.
 
-Only plans with fused kernels are rewritten, whose sums are in an order of their own anyway. Nothing
-is moved but to where the last call of a group stands, and only if nothing in between writes what
-the group reads or touches what it writes.
+Only plans with fused kernels are rewritten, as these already change the order of additions. The
+calls of a group are sunk to the position of its last call, and only if no instruction between
+writes what the group reads or accesses what it writes.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ if TYPE_CHECKING:
 
 _NOTHING: Final = Copy((), ())
 _MIN_MULTIPLICATIONS: Final = 1 << 12
-"""Elements of a product below which groups of rows are not looked for."""
+"""Elements of the largest matmul result below which no row groups are searched."""
 
 
 def grouped(plan: Plan, library: Library, bound_inputs: Mapping[int, Meta]) -> Plan:
-    """The plan with groups of rows, for inputs and parameters of these metas by slot."""
+    """The rewritten plan; ``bound_inputs`` are the metas of inputs and parameters, by slot."""
     kernels = {i.kernel for i in plan.body if isinstance(i, Call)}
     if MATMUL not in kernels:
         return plan
@@ -71,7 +71,7 @@ def grouped(plan: Plan, library: Library, bound_inputs: Mapping[int, Meta]) -> P
 def known_metas(
     plan: Plan, library: Library, bound_inputs: Mapping[int, Meta]
 ) -> list[TensorMeta | None]:
-    """What each slot has that one call writes, once; None where that is not known."""
+    """The static meta of each slot that is written once; None for all other slots."""
     known: dict[int, Meta | None] = dict(bound_inputs)
     count = Counter(s for i in instructions(plan.body) for s in writes(i))
     for instruction in plan.body:
@@ -82,7 +82,7 @@ def known_metas(
             here = all(g is not None or o is None for g, o in pairs)
             try:
                 found = library.infer(instruction.kernel, given, instruction.attrs) if here else ()
-            except ConstraintError:  # told when the call is planned
+            except ConstraintError:  # reported when the call is planned
                 found = ()
         known |= dict.fromkeys(writes(instruction))
         if isinstance(instruction, Call):
@@ -108,7 +108,9 @@ def _meta(known: Mapping[int, Meta | None], operand: Operand) -> Meta | None:
 
 
 def _groups(plan: Plan, metas: Sequence[TensorMeta | None]) -> dict[int, RowGroup]:
-    """Groups among the calls whose operands are all known; what others read is kept for them."""
+    """Row groups among calls with static operands. Slots that other instructions access count as
+    live outputs, so that a group materializes them.
+    """
     products = [i for i in plan.body if _is_plain(i, metas) and cast(Call, i).kernel == MATMUL]
     outs = [metas[s] for i in products for s in writes(i)]
     if not any(m.numel >= _MIN_MULTIPLICATIONS for m in outs if m is not None):
@@ -131,7 +133,7 @@ def _is_plain(instruction: Instruction, metas: Sequence[TensorMeta | None]) -> b
 
 
 def _can_sink(plan: Plan, group: RowGroup) -> bool:
-    """Whether the calls of a group can all run where the last of them stands."""
+    """Whether all calls of a group can run at the position of the last one."""
     read, written = _operands_and_results(plan, group)
     inside = {s for k in group.members for s in writes(plan.body[k])}
     first, last = min(group.members), max(group.members)
@@ -140,6 +142,7 @@ def _can_sink(plan: Plan, group: RowGroup) -> bool:
             continue
         nested = list(instructions((instruction,)))
         touched = {s for i in nested for s in (*reads(i), *writes(i))}
+        # values internal to the group are never materialized, so nobody else may access them
         if touched & (inside - set(written)):
             return False
         between = first < number < last
@@ -149,7 +152,7 @@ def _can_sink(plan: Plan, group: RowGroup) -> bool:
 
 
 def _operands_and_results(plan: Plan, group: RowGroup) -> tuple[list[int], list[int]]:
-    """The operands of a group that it reads, and those that it writes."""
+    """The slots that a group reads from outside, and those that it writes."""
     inside = {s for k in group.members for s in writes(plan.body[k])}
     read = [s for s in group.operands if s not in inside]
     return read, [s for s in group.operands if s in inside]
@@ -170,7 +173,7 @@ def _call(plan: Plan, group: RowGroup, metas: Sequence[TensorMeta | None]) -> Ca
     return Call(ROWS, tuple(read), tuple(written), attrs, span=middle.span, origin=middle.origin)
 
 
-# --- small products ------------------------------------------------------------------------------
+# --- small matmuls -------------------------------------------------------------------------------
 
 
 def _small_gemms(
@@ -179,9 +182,10 @@ def _small_gemms(
     claimed: Collection[int],
     views: Collection[int],
 ) -> Iterator[tuple[int, frozenset[int], Call]]:
-    """Small products, where they stand or where a row is added to them: position, calls, call.
+    """Small matmuls, fused with a following bias addition if it is their only reader.
 
-    Those that read ``views`` would copy them in each run.
+    Yields the position of the new call, the positions that it replaces, and the call. Matmuls that
+    read ``views`` are left out: such an operand would be copied in each run.
     """
     readers = Counter(s for i in instructions(plan.body) for s in reads(i))
     readers.update(slots_of(o.source for o in plan.outputs))
@@ -212,7 +216,7 @@ def _is_static(meta: Meta) -> TypeGuard[TensorMeta]:
 
 
 def _moving_views(plan: Plan, library: Library) -> frozenset[int]:
-    """Views of arrays that lie somewhere else in each run: of large inputs, and of outputs."""
+    """Views of arrays whose address changes from run to run: of large inputs, and of outputs."""
     found = {s for o in plan.outputs for s in slots_of((o.source,))}
     for port in (*plan.inputs, *plan.params):
         size = port.meta.numel * port.meta.dtype.itemsize if _is_static(port.meta) else None
@@ -247,7 +251,7 @@ def _is_add(instruction: Instruction, metas: Sequence[TensorMeta | None]) -> boo
 def _bias_row(
     plan: Plan, position: int, product: int, metas: Sequence[TensorMeta | None]
 ) -> int | None:
-    """The slot of a row that is added to all rows of a product, if it is one."""
+    """The slot of the bias row that an addition adds to a matmul's result; None if it is none."""
     call = cast(Call, plan.body[position])
     (other,) = [cast(int, s) for s in call.inputs if s != product]
     row, whole = cast(TensorMeta, metas[other]), cast(TensorMeta, metas[product])

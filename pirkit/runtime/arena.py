@@ -1,4 +1,4 @@
-"""Where results live: offsets in one block of memory, reused as soon as nobody reads them."""
+"""The arena allocator: offsets in one block of memory, by live range."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ ALIGNMENT: Final = 64
 
 @dataclass
 class Arena:
-    """Offsets handed out best fit first; with ``reuse=False`` no byte is handed out twice."""
+    """A best-fit allocator of offsets; with ``reuse=False`` no byte is allocated twice."""
 
     reuse: bool = True
     size: int = 0
-    """Bytes needed so far."""
+    """The size of the arena so far, in bytes."""
     _free: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
-    """Free stretches as (offset, bytes), by offset, never adjacent."""
+    """Free ranges as (offset, bytes), sorted by offset; adjacent ones are merged."""
 
     def take(self, nbytes: int) -> int:
-        """Offset of a free stretch of that many bytes."""
+        """Allocate a range; returns its offset."""
         nbytes = _aligned(nbytes)
         fitting = [(size, offset) for offset, size in self._free if size >= nbytes]
         if fitting:
@@ -30,7 +30,7 @@ class Arena:
             if size > nbytes:
                 insort(self._free, (offset + nbytes, size - nbytes))
             return offset
-        if self._free and sum(self._free[-1]) == self.size:  # the last stretch can grow
+        if self._free and sum(self._free[-1]) == self.size:  # the last free range can grow
             offset, _ = self._free.pop()
         else:
             offset = self.size
@@ -38,7 +38,7 @@ class Arena:
         return offset
 
     def give(self, offset: int, nbytes: int) -> None:
-        """Hand a stretch back."""
+        """Free a range."""
         nbytes = _aligned(nbytes)
         if not self.reuse or not nbytes:
             return
@@ -61,15 +61,15 @@ Owner = Literal["caller", "variable", "arena", "fresh", "heap", "once"]
 
 @dataclass(eq=False)
 class Storage:
-    """Memory that slots refer to.
+    """A buffer that slots refer to.
 
-    ``caller``: fed in, never written. ``variable``: fed in to be written. ``arena``: a stretch of
-    the session's memory. ``fresh``: made anew in each run, since the caller keeps it. ``heap``:
-    whatever a kernel returned. ``once``: written when the session is made.
+    ``owner`` is ``caller`` (an input, never written), ``variable`` (an input that is written),
+    ``arena`` (a range of the session's arena), ``fresh`` (allocated in each run, as it escapes to
+    the caller), ``heap`` (returned by a kernel), or ``once`` (computed with the session).
     """
 
     owner: Owner
     offset: int = 0
     nbytes: int = 0
     slots: set[int] = field(default_factory=set[int])
-    """Slots whose value lies in it."""
+    """The slots whose values are in it."""

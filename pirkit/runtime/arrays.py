@@ -1,4 +1,4 @@
-"""What instructions do to arrays of tensors, which programs fill and read by number."""
+"""Tensor arrays of programs, and the actions of instructions on them."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from pirkit.runtime.plan import Stack
 
 
 class TensorList(list[Any]):
-    """Tensors by place; None where nothing was written."""
+    """Tensors by index; None where nothing was written."""
 
     def at(self, place: int, span: Span | None) -> Any:
-        """The tensor at a place. Raises RuntimeFault (PK0904) if it was not written."""
+        """The tensor at an index. Raises RuntimeFault (PK0904) if it was not written."""
         found = self[place] if 0 <= place < len(self) else None
         if found is None:
             raise RuntimeFault(
@@ -72,4 +72,4 @@ ACTIONS: Final[dict[str, Callable[..., Any]]] = {
     "take": _take,
     "join": _join,
 }
-"""Action of a `Stack` instruction -> what it does to an array, with array module and inputs."""
+"""The function of each action of a `Stack` instruction on a tensor array."""

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all."""
+"""Atomic replacement of files."""
 
 from __future__ import annotations
 
@@ -15,12 +15,10 @@ from pirkit.diag.span import Span
 
 @contextmanager
 def atomic_write(path: str, *, durable: bool = True) -> Generator[IO[bytes]]:
-    """A file that takes the place of ``path`` when the block ends, and vanishes if it raises.
+    """A temporary file that replaces ``path`` when the block ends, and is deleted if it raises.
 
-    What is not ``durable`` may be torn where the machine, not the process, stops: then its reader
-    has to notice.
-
-    A device or a pipe, which nothing can take the place of, is written directly. Raises
+    If not ``durable``, there is no fsync: after a crash of the machine (not of the process) the
+    file may be torn, which its reader must detect. A device or a pipe is written directly. Raises
     ArtifactError (PK0506) if writing is impossible.
     """
     target = Path(os.path.realpath(path))

@@ -18,7 +18,7 @@ _ASYMPTOTIC_TERMS: Final = 25
 # Bernoulli numbers B(2k) / (2k)!, for k = 1...
 _BERNOULLI: Final = (1 / 12, -1 / 720, 1 / 30240, -1 / 1209600, 1 / 47900160, -691 / 1307674368000)
 _ZETA_SHIFT: Final = 12
-"""Terms of the zeta function that are added one by one."""
+"""Number of terms of the zeta function that are summed directly."""
 
 # M. J. Wichura, Algorithm AS 241: the percentage points of the normal distribution, Applied
 # Statistics 37 (1988). Highest power first: centre, then tails up to sqrt(-log p) = 5, and beyond.
@@ -92,7 +92,7 @@ def polygamma(x: Array, order: int) -> Array:
 def _zeta(s: int, x: Array) -> Array:
     """Sum of ``(x + k) ** -s`` over k >= 0.
 
-    Left of 0 the terms before the first positive one are themselves a difference of two such sums.
+    For negative ``x`` the terms before the first positive one are a difference of two such sums.
     """
     fraction = x - np.floor(x)
     negative = (-1.0) ** s * (_zeta_positive(s, 1 - fraction) - _zeta_positive(s, 1 - x))
@@ -101,7 +101,7 @@ def _zeta(s: int, x: Array) -> Array:
 
 
 def _zeta_positive(s: int, x: Array) -> Array:
-    """Euler and Maclaurin: some terms, the integral over the others, and its corrections."""
+    """The Euler-Maclaurin formula: some terms, the integral of the rest, and its corrections."""
     total = np.zeros_like(x)
     for k in range(_ZETA_SHIFT):
         total += (x + k) ** -s
@@ -124,12 +124,12 @@ def erfinv(x: Array) -> Array:
 
 
 def normal_quantile(probability: Array) -> Array:
-    """The number below which that share, in (0, 1), of a standard normal law lies; in float64."""
+    """The quantile function of the standard normal distribution, on (0, 1), in float64."""
     return _quantile(probability - 0.5, np.minimum(probability, 1 - probability))
 
 
 def _quantile(half: Array, tail: Array) -> Array:
-    """Of the share ``half + 1/2``; ``tail`` is the smaller of that and what it leaves."""
+    """The normal quantile of ``p = half + 1/2``; ``tail`` is the smaller of ``p`` and ``1 - p``."""
     depth = np.sqrt(-np.log(tail))
     middle = half * _ratio(_CENTRE, 0.180625 - half * half)
     outer = np.where(depth <= 5, _ratio(_TAIL, depth - 1.6), _ratio(_FAR_TAIL, depth - 5))

@@ -1,4 +1,4 @@
-"""What is put into the slots of inputs and parameters, checked against what the plan declares."""
+"""Checks inputs and parameters against the types that the plan declares."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pirkit.runtime.plan import Port
 
 
 def bound_input(port: Port, value: Any, what: str, device: Device) -> tuple[Any, Meta | None]:
-    """What is put into the slot of a port, and its meta; a value that is no tensor has none.
+    """The array to store in the slot of a port, and its meta (None for a non-tensor).
 
     Raises RuntimeFault for a missing value (PK0902) and for one of another shape or dtype than
     declared (PK0903). ``what`` is the port's kind, for the message.
@@ -40,5 +40,5 @@ def bound_input(port: Port, value: Any, what: str, device: Device) -> tuple[Any,
 
 
 def _is_unset(declared: TensorMeta, actual: Meta) -> bool:
-    """True for a buffer that was never filled: Paddle declares it without dimensions."""
+    """True for an empty buffer that was never initialized: Paddle declares it as a scalar."""
     return not declared.shape and actual == declared.with_shape((0,))

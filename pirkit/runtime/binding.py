@@ -1,8 +1,8 @@
-"""What a kernel is told when it is bound to one instruction.
+"""Binding of a kernel to one instruction.
 
-A kernel is bound once for given shapes, element types and attributes, and gives a *step*: the
-callable that runs. Everything that does not depend on the elements is decided while binding (axes,
-constants, scratch memory, which BLAS call), so a step is only the computation::
+A kernel is bound once for given shapes, element types and attributes, and returns a *step*, the
+callable that runs. Everything that does not depend on the elements is computed while binding (axes,
+constants, scratch memory, the choice of a BLAS routine), so a step is only the computation::
 
     @kernel("pd_op.scale", dtypes=dt.NUMBERS, inplace={"out": "x"})
     def scale(b: Binding) -> Step:
@@ -12,9 +12,9 @@ constants, scratch memory, which BLAS call), so a step is only the computation::
             np.add(out, offset, out)
         return step
 
-A step of form ``out`` takes the operands by slot and then the results by slot: arrays, lists of
-arrays, None where an operand is absent or a result is not wanted. It writes every element of every
-result, never writes into an operand, and is right for operands of any strides.
+A step of form ``out`` takes the operands and then the results, in order: arrays, lists of arrays,
+or None for an absent operand or result. It writes every element of every result, never writes an
+operand, and is correct for operands of any strides.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from pirkit.runtime.meta import Meta, TensorMeta, VecMeta
 Array = np.ndarray[Any, Any]
 Step = Callable[..., Any]
 Bind = Callable[["Binding"], Step | None]
-"""Gives the step of an instruction, or None for one that the kernel does not serve."""
+"""Returns the step of an instruction; None if the kernel does not support it."""
 Scratch = Callable[[Sequence[int], "np.dtype[Any]"], Array]
 
 
 KERNEL_FAULTS: Final = (ArithmeticError, LookupError, MemoryError, TypeError, ValueError)
-"""What numpy raises when a kernel's arguments do not fit together."""
+"""The exceptions that numpy raises for inconsistent arguments of a kernel."""
 
 
 def _fresh(shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
@@ -51,13 +51,12 @@ def _fresh(shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
 class Binding:
     """The instruction that a kernel is bound to.
 
-    ``inputs`` and ``outputs`` are metas by slot: None for an operand that is absent or a result
-    that nobody wants, a VecMeta for a list. Shapes of inputs are known; those of outputs are,
-    unless they depend on elements. ``attrs`` holds every attribute by name, operands that stand
-    for attributes included. ``xp`` is the array module. ``scratch(shape, dtype)`` gives memory that
-    belongs to this instruction alone and keeps its content from call to call; it is undefined at
-    first. ``generator()`` gives the random numbers of the present call; None for an op that
-    draws none.
+    ``inputs`` and ``outputs`` are metas, None for an absent operand or result, a VecMeta for a
+    list. Shapes of inputs are static; those of outputs too, unless they depend on data. ``attrs``
+    has every attribute by name, including those passed as operands. ``xp`` is the array module.
+    ``scratch(shape, dtype)`` allocates memory private to this instruction, which keeps its content
+    between calls and is uninitialized at first. ``generator()`` returns the random generator of the
+    current call; it is None for an op that draws no random numbers.
     """
 
     inputs: tuple[Meta | None, ...]
@@ -70,11 +69,11 @@ class Binding:
     generator: Callable[[], np.random.Generator] | None = None
 
     def input(self, index: int = 0) -> TensorMeta:
-        """The meta of a tensor operand that is there."""
+        """The meta of a tensor operand that is present."""
         return cast(TensorMeta, self.inputs[index])
 
     def output(self, index: int = 0) -> TensorMeta:
-        """The meta of a tensor result that is wanted."""
+        """The meta of a tensor result that is present."""
         return cast(TensorMeta, self.outputs[index])
 
     def items(self, index: int = 0) -> tuple[TensorMeta, ...]:
@@ -88,19 +87,19 @@ class Binding:
         return found if found is not None else dt.float32
 
     def constant(self, name: str, dtype: DType | None = None) -> Array:
-        """A scalar attribute as a 0-D array of ``dtype``, by default the one of the call.
+        """A scalar attribute as a 0-D array of ``dtype``, by default that of the call.
 
-        It is a number of that type, and no array, where arrays are not numpy's.
+        For array modules other than numpy it is a scalar of that type.
         """
         found = constant(self.attrs[name], dtype or self.dtype)
         return found if self.xp is np else found[()]
 
     def workspace(self, shape: Sequence[int], dtype: DType | None = None) -> Array:
-        """Scratch memory that belongs to this instruction."""
+        """Scratch memory private to this instruction."""
         return self.scratch(tuple(shape), (dtype or self.dtype).np)
 
     def axes(self, name: str = "axis", index: int = 0) -> tuple[int, ...]:
-        """The axes of a reduction, counted from the front; all of them for an empty list."""
+        """The axes of a reduction, non-negative and sorted; all axes for an empty list."""
         rank = self.input(index).rank
         given = self.attrs[name]
         listed = (given,) if isinstance(given, int) else tuple(given or range(rank))
@@ -108,7 +107,7 @@ class Binding:
 
 
 class PlacedStep(ABC):
-    """A step that can be told once where its arrays will be, to be run without arguments."""
+    """A step that can be bound to cells of a list, to run without arguments."""
 
     @abstractmethod
     def __call__(self, *given: Any) -> None:
@@ -118,15 +117,15 @@ class PlacedStep(ABC):
     def at(
         self, values: list[Any], cells: Sequence[int], moving: AbstractSet[int]
     ) -> Callable[[], object]:
-        """The step on what is in these cells of a list, operands and then results.
+        """The step bound to cells of a list, those of operands and then of results.
 
-        Cells that do not belong to the ``moving`` ones hold now what they hold in each run: an
-        array, or None where an operand is absent or a result is not wanted.
+        Cells outside ``moving`` already hold the array of every run, or None for an absent operand
+        or result.
         """
 
 
 def first_dtype(metas: Sequence[Meta | None]) -> DType | None:
-    """The element type of the first tensor, lists decomposed."""
+    """The element type of the first tensor, or of the first element of a list."""
     for meta in metas:
         if isinstance(meta, TensorMeta):
             return meta.dtype
@@ -139,7 +138,7 @@ HALF_TYPES = (dt.float16, dt.bfloat16)
 
 
 def widened(bind: Bind) -> Bind:
-    """The kernel for half precision made of the one for float32: cast, compute, round once."""
+    """A kernel for float16 and bfloat16 from one for float32: cast, compute, round once."""
 
     def widened_bind(b: Binding) -> Step | None:
         inner = replace(
@@ -177,7 +176,7 @@ def _wide_meta(meta: Meta | None) -> Meta | None:
 
 
 def _reader(b: Binding, meta: Meta | None) -> Callable[[Any], Any]:
-    """What turns an operand into float32 if it is narrower."""
+    """A function that converts an operand to float32 if it is narrower."""
     if isinstance(meta, VecMeta):
         readers = [_reader(b, m) for m in meta.items]
         return lambda arrays: [read(x) for read, x in zip(readers, arrays, strict=True)]
@@ -193,7 +192,7 @@ def _reader(b: Binding, meta: Meta | None) -> Callable[[Any], Any]:
 
 
 def _target(b: Binding, meta: Meta | None) -> Any:
-    """Where the float32 step writes; None where it may write into the result itself."""
+    """The float32 buffer for a result; None if the step can write the result itself."""
     if isinstance(meta, VecMeta):
         spaces = [_target(b, m) for m in meta.items]
         return spaces if any(s is not None for s in spaces) else None

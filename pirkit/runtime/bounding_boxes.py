@@ -1,6 +1,6 @@
-"""Boxes ``(x1, y1, x2, y2)`` of detectors: sizes, overlaps, and what is made of them.
+"""Detection ops on boxes ``(x1, y1, x2, y2)``: areas, overlaps, suppression, proposals, priors.
 
-The number of boxes that stay depends on the boxes, so these functions return new arrays.
+The number of selected boxes depends on the data, so these functions return new arrays.
 """
 
 from __future__ import annotations
@@ -50,7 +50,9 @@ def suppress(
     *,
     per_class: bool = False,
 ) -> list[int]:
-    """Indices of the boxes that stay, at most ``limit``; ``boxes [R, 4]`` are sorted by score."""
+    """Non-maximum suppression: the indices of the selected boxes, at most ``limit``; ``boxes
+    [R, 4]`` are sorted by score.
+    """
     selected: list[int] = []
     area = areas(boxes, pixel_offset)
     left = np.arange(len(boxes))
@@ -70,7 +72,7 @@ def suppress(
 
 
 def decoded(anchors: Array, deltas: Array, pixel_offset: bool) -> Array:
-    """Boxes ``[R, 4]``: anchors moved by ``deltas`` of centre and of logarithmic size."""
+    """Boxes ``[R, 4]``: anchors shifted and scaled by ``deltas`` of centre and logarithmic size."""
     kind = anchors.dtype.type
     extra = kind(pixel_offset)
     sizes = anchors[:, 2:] - anchors[:, :2] + extra

@@ -20,11 +20,11 @@ _NARROW_INTS: Final = (dt.uint8, dt.int8, dt.int16)
 
 
 def convert(x: Array, dtype: DType) -> Array:
-    """``x`` as ``dtype``: C conversion, made the same on every machine.
+    """``x`` as ``dtype``: C conversion, with the same result on every machine.
 
-    A float becomes an integer by truncation; one outside the range (NaN, infinities) becomes the
-    smallest int32 or int64, and narrower integers keep the low bits of that int32. Complex to
-    real keeps the real part; anything but zero is true.
+    Floats are truncated to integers; those out of range (also NaN and infinities) become the
+    smallest int32 or int64, and narrower integers get the low bits of that int32. Complex to real
+    takes the real part; any non-zero value is true.
     """
     if x.dtype == dtype.np:
         return x
@@ -47,7 +47,7 @@ def _truncated(x: Array, dtype: DType) -> Array:
 
 
 def constant(value: complex, dtype: DType) -> Array:
-    """A Python number as a 0-D tensor. Integers stay exact in int64 and wrap in narrower types."""
+    """A Python number as a 0-D array. Integers are exact in int64 and wrap in narrower types."""
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
         value = float(value)
     x = np.asarray(value)
@@ -55,19 +55,19 @@ def constant(value: complex, dtype: DType) -> Array:
 
 
 def arithmetic_dtype(x: Array) -> DType:
-    """The element type that arithmetic on ``x`` is done in."""
+    """The element type in which arithmetic on ``x`` is computed."""
     return dt.float32 if x.dtype in HALF_TYPES else dt.of_array(x)
 
 
 def widened(x: Array) -> Array:
-    """``x`` in float32 if it is narrower, else as it is."""
+    """``x`` in float32 if it is float16 or bfloat16, else unchanged."""
     return x.astype(np.float32) if x.dtype in HALF_TYPES else x
 
 
 def in_f32(function: Callable[..., Any]) -> Callable[..., Array]:
-    """``function`` of arrays, computed in float32 and rounded once where they are narrower.
+    """``function``, computed in float32 and rounded once if its arrays are float16 or bfloat16.
 
-    The result is an array also where numpy would give a scalar.
+    The result is always an array, even if numpy would return a scalar.
     """
 
     @wraps(function)

@@ -1,7 +1,7 @@
-"""Devices: where arrays live, and how they get there and back.
+"""Devices: allocation of arrays, and transfers to and from the host.
 
-A device has an array module with numpy's functions (``xp``); kernels that ask it for every function
-serve any such device.
+A device has an array module with numpy's API (``xp``); kernels that use only functions of ``xp``
+run on every device.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from pirkit.runtime.tensor.allocator import SMALL
 
 Array = np.ndarray[Any, Any]
 Carve = Callable[[Sequence[int], "np.dtype[Any]", int], Any]
-"""Makes an array of a shape and an element type at an offset of a block of memory."""
+"""Creates an array of a shape and element type at a byte offset of a block of memory."""
 
 
 class Device(Protocol):
-    """What running needs of a device."""
+    """The interface of a device."""
 
     @property
     def name(self) -> str:
-        """How backends and places call it."""
+        """Its name in backends and places."""
         ...
 
     @property
@@ -38,19 +38,19 @@ class Device(Protocol):
         ...
 
     def empty(self, shape: Sequence[int], dtype: np.dtype[Any]) -> Any:
-        """A new array with undefined content."""
+        """A new uninitialized array."""
         ...
 
     def maker(self, shape: Sequence[int], dtype: np.dtype[Any]) -> Callable[[], Any]:
-        """What makes such arrays again and again."""
+        """A function that allocates such arrays, for repeated use."""
         ...
 
     def block(self, nbytes: int) -> Carve:
-        """A block of memory, aligned for vector loads, of which arrays are carved."""
+        """Allocate a block of memory, aligned for vector loads; returns its `Carve` function."""
         ...
 
     def take(self, value: Any) -> Any:
-        """An array of the device, without a copy where the value lies there already."""
+        """The value as an array of the device, without a copy if it is there already."""
         ...
 
     def to_host(self, array: Any) -> Array:
@@ -65,16 +65,16 @@ class HostDevice:
     xp: Any = np
 
     def empty(self, shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
-        """As `numpy.empty`, with big blocks from the caching allocator."""
+        """As `numpy.empty`, with large blocks from the caching allocator."""
         return self.maker(shape, dtype)()
 
     def maker(self, shape: Sequence[int], dtype: np.dtype[Any]) -> Callable[[], Array]:
-        """As `empty`, for small arrays without asking the allocator each time."""
+        """As `empty`; small arrays bypass the allocator."""
         make = np.empty if prod(shape) * dtype.itemsize < SMALL else allocator.HOST.empty
         return partial(make, shape, dtype)
 
     def block(self, nbytes: int) -> Carve:
-        """Memory that begins at a multiple of the alignment."""
+        """A block that starts at a multiple of the alignment."""
         raw = allocator.plain_bytes(nbytes + ALIGNMENT)
         start = -raw.ctypes.data % ALIGNMENT
 
@@ -131,7 +131,7 @@ class CupyDevice:
         return partial(self.xp.empty, shape, dtype)
 
     def block(self, nbytes: int) -> Carve:
-        """A stretch of cupy's memory pool."""
+        """A block from cupy's memory pool."""
         cupy = self.xp
         memory = cupy.cuda.alloc(max(nbytes, 1))
 

@@ -1,4 +1,4 @@
-"""Where random numbers come from."""
+"""Reproducible random number generators for the random ops of a run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _WORD: Final = (1 << 64) - 1
 
 @dataclass
 class Draws:
-    """Where random numbers come from: the seed, the run, and how often each op drew in it."""
+    """The generator state of a run: the seed, the run number, and how often each op has drawn."""
 
     seed: int = 0
     run: int = 0
@@ -27,7 +27,10 @@ class Draws:
         self.repeats.clear()
 
     def generator(self, call: Call) -> Callable[[], np.random.Generator]:
-        """Draws that depend on seed, run and op, or on the op's own seed; repeats go on."""
+        """A factory of generators that depend on seed, run and op, or on the op's own seed.
+
+        Repeated calls of one op in a run, as in a loop, draw different numbers.
+        """
         own = int(call.attrs.get("seed") or 0)
         which = call.random or 0
 

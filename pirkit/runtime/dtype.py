@@ -90,6 +90,6 @@ REAL_OF: Final = {v: k for k, v in COMPLEX_OF.items()}
 def of_array(array: np.ndarray[Any, Any]) -> DType:
     """The DType of a numpy array.
 
-    Raises KeyError for a numpy dtype that no program can hold (strings, objects, uint64).
+    Raises KeyError for a numpy dtype without an element type (strings, objects, uint64).
     """
     return BY_NUMPY[array.dtype]

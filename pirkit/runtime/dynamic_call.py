@@ -1,6 +1,6 @@
-"""Calls whose shapes or attributes are known only when they run.
+"""Dynamic calls: their shapes or attributes are known only at run time.
 
-Each new combination of operand metas and attribute values is bound once and remembered.
+Each new combination of operand metas and attribute values is bound once and cached.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from pirkit.runtime.plan import Call, HostArgument
 
 Array = np.ndarray[Any, Any]
 MAX_CACHED_SHAPES: Final = 64
-"""Combinations that one call remembers."""
+"""Largest number of combinations cached by one call."""
 
 
 class CallCounters(Protocol):
-    """What a late call counts."""
+    """The counters of a dynamic call."""
 
     binds: int
     infer_meta: int
@@ -31,7 +31,7 @@ class CallCounters(Protocol):
 
 
 class DynamicCall:
-    """Runs a call on any operands."""
+    """Runs a call on operands of any shape."""
 
     def __init__(
         self,
@@ -102,7 +102,7 @@ class DynamicCall:
 
 
 def host_value(host: HostArgument, value: Any, call: Call, device: Device) -> Any:
-    """An attribute that was computed: a tuple of ints, an int, or a number."""
+    """A computed attribute: a tuple of ints, an int, or a number, by ``host.kind``."""
     items = cast("list[Any]", value) if isinstance(value, list) else [value]
     numbers = [x for item in items for x in device.to_host(item).reshape(-1).tolist()]
     if host.kind == "array":

@@ -1,8 +1,8 @@
-"""Runs plans.
+"""The executor: runs plans.
 
-An executable keeps a pool of sessions, one for each run that happens at the same time; a session is
-bound to the shapes of inputs and parameters. What a caller gets is his: no later run writes it, and
-no run writes what a caller feeds.
+An executable has a pool of sessions, one for each concurrent run; a session is bound to the shapes
+of inputs and parameters. Outputs belong to the caller: no later run writes them, and no run writes
+its inputs.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ Array = np.ndarray[Any, Any]
 
 @dataclass
 class Executable:
-    """A plan with its kernels: call it with inputs by name, get outputs by name.
+    """A plan with its kernels: called with inputs by name, returns outputs by name.
 
-    Outputs are numpy arrays. ``params`` holds the model's parameters and buffers, on the device of
+    Outputs are numpy arrays. ``params`` are the model's parameters and buffers, on the device of
     the kernels; a run replaces those that the program writes. ``seed`` and the number of the run
-    decide what random ops draw. ``reuse=False`` gives every result memory of its own. May be called
-    from many threads at once; runs of a program that writes parameters take turns.
+    determine what random ops draw. ``reuse=False`` gives every result memory of its own.
+    Thread-safe; runs of a program that writes parameters are serialized.
 
     Raises RuntimeFault for missing, unknown or ill-shaped inputs (PK0902, PK0903) and for a kernel
     that refuses its arguments (PK0901, with the op and its span).
@@ -55,7 +55,7 @@ class Executable:
     """Values of the written inputs and parameters after the last run."""
     reuse: bool = True
     threads: int | None = None
-    """Threads that one run may use, native code and BLAS included; None for those of the pool."""
+    """Largest number of threads of a run, including native code and BLAS; None for all."""
     counters: Counters = field(default_factory=Counters)
     reasons: tuple[str, ...] = ()
     """Why the program is not one native call, as far as that was tried."""
@@ -80,16 +80,16 @@ class Executable:
         return self.run(inputs)
 
     def run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """As a call; for names that are no Python identifiers."""
+        """Run once; for input names that are not Python identifiers."""
         if not self._writes_params:
             return self._run(inputs)
         with self._turns:
             return self._run(inputs)
 
     def trace(self, inputs: Mapping[str, Any]) -> Trace:
-        """Run once, noting each instruction with its shapes and its time.
+        """Run once, and record each instruction with its shapes and time.
 
-        Nothing is kept of the run: parameters, updates and the number of runs stay as they were.
+        The run has no side effects: parameters, updates and the number of runs do not change.
         """
         trace = Trace()
         self.watch(inputs, Mode(self.reuse, run=trace.run))
@@ -159,7 +159,7 @@ class Executable:
     # --- feeding ---
 
     def refuse_unknown(self, inputs: Mapping[str, Any]) -> None:
-        """Raise RuntimeFault (PK0902) if an input is none of the program's."""
+        """Raise RuntimeFault (PK0902) for an unknown input name."""
         if not self._names.issuperset(inputs):
             _refuse_unknown(inputs, self.plan)
 
@@ -216,7 +216,7 @@ def native_program(plan: Plan) -> NativeProgram | None:
 
 
 def _each(value: Any, change: Callable[[Any], Any]) -> Any:
-    """A value with each array in it changed; tokens and stacks stay as they are."""
+    """A value with each of its arrays transformed; tokens and stacks are unchanged."""
     if type(value) is list:
         return [change(v) for v in cast("list[Any]", value)]
     return change(value) if hasattr(value, "dtype") else value

@@ -1,4 +1,4 @@
-"""Kernels of the CPU on another device: operands are copied to the host, results back."""
+"""Fallback to CPU kernels for another device: operands are copied to the host, results back."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from pirkit.runtime.meta import Meta, TensorMeta, VecMeta
 from pirkit.runtime.registry import Backend, Kernel
 
 FALLBACKS: Final[Counter[str]] = Counter()
-"""How often a call of an op was bound to the CPU because its device has no kernel."""
+"""For each op, how many calls were bound to the CPU because the device has no kernel."""
 
 
 class FallbackWarning(UserWarning):
-    """An op runs on the CPU, since the device that was asked for has no kernel for it."""
+    """An op runs on the CPU, since the requested device has no kernel for it."""
 
 
 def fallback(kernel: Kernel, backend: Backend, device: Device) -> Kernel:

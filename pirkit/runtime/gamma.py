@@ -15,9 +15,9 @@ _TINY: Final = 1e-300
 
 
 def gammaincc(a: Array, x: Array) -> Array:
-    """The share of the gamma function of ``a`` above ``x``; 1 where ``a`` or ``x`` is not positive.
+    """The regularized upper incomplete gamma function Q(a, x); 1 if ``a`` or ``x`` is not positive.
 
-    Below ``a + 1`` it is 1 less a power series, above a continued fraction (DLMF 8.7.1, 8.9.2).
+    For ``x < a + 1`` it is 1 minus a power series, else a continued fraction (DLMF 8.7.1, 8.9.2).
     """
     a, x = (np.asarray(v, np.float64) for v in np.broadcast_arrays(a, x))
     found = np.where(np.isnan(a) | np.isnan(x), np.nan, 1.0)
@@ -46,7 +46,7 @@ def _below(a: Array, x: Array) -> Array:
 
 
 def _above(a: Array, x: Array) -> Array:
-    """By the method of Lentz."""
+    """The continued fraction, by Lentz's method."""
     b = x + 1 - a
     c, d = np.full_like(b, 1 / _TINY), 1 / b
     fraction = d.copy()
@@ -63,5 +63,5 @@ def _above(a: Array, x: Array) -> Array:
 
 
 def _away(x: Array) -> Array:
-    """``x`` away from zero."""
+    """``x``, with values near 0 replaced by a tiny number, so that Lentz's method can divide."""
     return np.where(np.abs(x) < _TINY, _TINY, x)

@@ -1,4 +1,4 @@
-"""Which elements an op reads or writes: bounds as Python slices, and indices that are checked."""
+"""Slices and indices of ops: Paddle's bounds as Python slices, and bounds checks of indices."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ Array = np.ndarray[Any, Any]
 def places(size: int, start: int, end: int, step: int) -> slice:
     """The Python slice of Paddle's ``start``, ``end`` and ``step``.
 
-    Both clamp. With a negative step an end of -1 and less counts from the end, as elsewhere, and
-    one that falls before the first element takes everything down to it.
+    Both clamp. With a negative step a negative end counts from the end of the axis; if it is before
+    the first element, the slice includes the first element.
     """
     if step < 0:
         stop = end + size if end < 0 else end
@@ -31,7 +31,7 @@ def window(
     ends: Sequence[int],
     steps: Sequence[int] | None = None,
 ) -> list[slice]:
-    """The index of a part: one slice per dimension, those of ``axes`` bounded."""
+    """The index of a slice op: one Python slice for each dimension, bounded along ``axes``."""
     cut = [slice(None)] * len(shape)
     for axis, start, end, step in zip(axes, starts, ends, steps or [1] * len(axes), strict=True):
         cut[axis] = places(shape[axis], start, end, step)
@@ -39,7 +39,7 @@ def window(
 
 
 def check_index(index: Array, size: int, constraint: str, *, from_end: bool = True) -> bool:
-    """Raise ConstraintError unless each index lies in ``[-size, size)``; True if one is negative.
+    """Raise ConstraintError unless each index is in ``[-size, size)``; True if one is negative.
 
     Without ``from_end`` no index may be negative.
     """
@@ -54,10 +54,10 @@ def check_index(index: Array, size: int, constraint: str, *, from_end: bool = Tr
 def part_shown(
     shape: Sequence[int], decrease_axes: Sequence[int], none_axes: Sequence[int]
 ) -> tuple[Any, ...]:
-    """The index that shows a part as indexing does; the result is a view, also of one element.
+    """The index that reshapes a slice as Python indexing does; it always gives a view.
 
-    It lacks the dimensions of ``decrease_axes`` and has a new one before each dimension that
-    ``none_axes`` names, dropped ones counted.
+    Dimensions in ``decrease_axes`` are dropped, and a new one is inserted before each dimension in
+    ``none_axes``, which counts dropped dimensions.
     """
     dimensions = range(len(shape))
     gone = {dimensions[axis] for axis in decrease_axes}
@@ -70,7 +70,7 @@ def part_shown(
 
 
 def fitted(value: Array, rank: int) -> Array:
-    """``value`` without those leading dimensions of 1 that a part of that rank does not have."""
+    """``value`` reshaped to ``rank`` by dropping extra leading dimensions of 1."""
     extra = value.ndim - rank
     if extra > 0 and all(size == 1 for size in value.shape[:extra]):
         return value.reshape(value.shape[extra:])

@@ -1,4 +1,4 @@
-"""Which elements, with which weights, an interpolated element is drawn from."""
+"""Interpolation: the source elements of each result element, and their weights."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 Array = np.ndarray[Any, Any]
 Taps = list[tuple[Array, Array | None]]
-"""For each element of the result: which elements to add up, with which weights (None: one)."""
+"""For each tap the source index of each result element, and its weight (None: 1)."""
 
 
 def taps_along(
@@ -21,7 +21,7 @@ def taps_along(
 ) -> Taps:
     """Neighbours and weights along one dimension.
 
-    The ratio of the sizes is in float32, as in Paddle, so that the same neighbours are found.
+    The ratio of the sizes is computed in float32, as in Paddle, to select the same neighbours.
     """
     f32 = np.float32
     i = np.arange(size, dtype=f32)

@@ -1,8 +1,8 @@
-"""Steps of native code that stand next to each other become one call.
+"""Fuses consecutive native steps of a session into one launch.
 
-While the callables of a session are built, native steps are held back until something comes that is
-none; then all of them run as one segment, in their order. What stands between them and moves no
-elements goes before the segment: new memory for results, and views.
+While the callables of a session are built, native steps are collected until another kind of step
+follows; then they become one segment, which runs them in order. Allocations of results and views,
+which move no elements, do not end a segment: they are hoisted before it.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ from pirkit.runtime.slots import SlotTable
 Array = np.ndarray[Any, Any]
 Do = Callable[[], object]
 Maker = tuple[int, Callable[[], Any]]
-"""A cell, and what makes the array for it in each run."""
+"""A cell, and the function that allocates its array in each run."""
 
 
 @dataclass
 class PendingLaunch:
-    """Native steps that wait to become one call, and what comes before it."""
+    """Native steps that will be one launch, and the calls hoisted before it."""
 
     slot_table: SlotTable
     members: list[SegmentMember] = field(default_factory=list[SegmentMember])
     calls: list[Call] = field(default_factory=list[Call])
     before: list[tuple[Do, Call]] = field(default_factory=list[tuple[Do, Call]])
     read_cells: set[int] = field(default_factory=set[int])
-    """Cells whose present array is an operand or a result of these steps."""
+    """Cells whose current array is an operand or a result of these steps."""
     written: dict[int, Array | None] = field(default_factory=dict[int, "Array | None"])
-    """Moving cells that these steps write: an array that lies as theirs will, None if unknown."""
+    """Moving cells that these steps write, each with an array of the same layout, if known."""
 
     def can_allocate_early(self, cells: Collection[int]) -> bool:
-        """Whether these cells can get their arrays before all of the steps."""
+        """Whether the allocation of these cells can be hoisted before all steps."""
         return self.read_cells.isdisjoint(cells)
 
     def can_read(self, step: NativeStep, cells: Sequence[int]) -> bool:
-        """Whether a step can be one of these: what it has to copy must be there before them."""
+        """Whether a step can join: operands that it must copy have to exist before the segment."""
         values = self.slot_table.values
         made = [array for c in cells if (array := self.written.get(c)) is not None]
         if not all(map(is_contiguous, made)):
@@ -55,7 +55,7 @@ class PendingLaunch:
     def add(
         self, call: Call, step: NativeStep, cells: Sequence[int], makers: Sequence[Maker]
     ) -> None:
-        """One more step; the cells with makers are such as may be renewed."""
+        """Add a step; the cells with makers get new arrays in each run."""
         self.members.append(SegmentMember(step, tuple(cells)))
         self.calls.append(call)
         self.read_cells.update(cells)
@@ -68,11 +68,11 @@ class PendingLaunch:
     def views(
         self, call: Call, do: Do, cells: Sequence[int], made: Callable[[Array], Sequence[Array]]
     ) -> bool:
-        """Let views of arrays that move go before the steps; False where they may be copies.
+        """Hoist views of moving arrays before the steps; False if they may be copies.
 
-        ``cells`` are those of the operands and of the results, ``made`` gives the results for the
-        first operand. Views of what the steps do not write are right before all of them: while a
-        value is read, nothing else is written where it lies.
+        ``cells`` are those of the operand and of the results; ``made`` computes the results from
+        the operand. Hoisting a view of an array that the steps do not write is always valid, as
+        memory is not reused while a value in it is live.
         """
         source, *results = cells
         if not self.can_allocate_early(results):
@@ -87,7 +87,7 @@ class PendingLaunch:
         return True
 
     def calls_with_instructions(self) -> Iterator[tuple[Do, Call]]:
-        """The callables of what was held, and the calls that they belong to."""
+        """The hoisted callables and the launch, each with the call that it belongs to."""
         yield from self.before
         if self.members:
             moving = self.slot_table.moving_cells({c for m in self.members for c in m.cells})
@@ -101,7 +101,7 @@ class PendingLaunch:
 
 
 def array_maker(values: list[Any], makers: Sequence[Maker]) -> Do:
-    """What puts new arrays into cells."""
+    """A function that allocates new arrays into cells."""
     if len(makers) == 1:
         ((cell, make),) = makers
 

@@ -1,4 +1,4 @@
-"""What running asks about ops, and how a kernel is bound to a call."""
+"""The interface between the runtime and the op table: shape inference, kernels, binding."""
 
 from __future__ import annotations
 
@@ -20,32 +20,32 @@ Metas = tuple[Meta | None, ...]
 
 
 class Library(Protocol):
-    """What planning and running ask about ops: the shapes of results, and kernels."""
+    """What planning and execution need of ops: result shapes, and kernels."""
 
     @property
     def backend(self) -> str:
-        """Name of the backend that kernels are looked for on."""
+        """The name of the backend whose kernels are used."""
         ...
 
     @property
     def device(self) -> Device:
-        """Where operands and results are."""
+        """The device of operands and results."""
         ...
 
     def infer(self, op: str, inputs: Metas, attrs: Mapping[str, Any]) -> Metas:
-        """Metas of the results; raises ConstraintError for a call that the op does not allow."""
+        """The metas of the results. Raises ConstraintError if the call violates a constraint."""
         ...
 
     def choices(self, op: str, dtype: DType, attrs: Mapping[str, Any]) -> Sequence[Choice]:
-        """Kernels that may serve the op, best first."""
+        """The kernels for an op and element type, best first."""
         ...
 
     def grouped(self, plan: Plan, bound_inputs: Mapping[int, Meta]) -> Plan:
-        """A plan that does the same for inputs and parameters of these metas, in fewer calls."""
+        """An equivalent plan for inputs and parameters of these metas, with fewer calls."""
         ...
 
     def overwrites(self, kernel: Kernel) -> Mapping[int, tuple[int, ...]]:
-        """Result -> operands whose memory the kernel may write it to, by position."""
+        """For each result, the operands whose memory it may overwrite, all by position."""
         ...
 
 
@@ -58,10 +58,10 @@ def bind_call(
     generator: Callable[[], np.random.Generator],
     attrs: Mapping[str, Any],
 ) -> tuple[Choice, Step] | None:
-    """The first kernel that serves the call, and its step.
+    """The first kernel that supports the call, and its step.
 
-    None if only kernels that need to know the shapes of results are there, and they are not known.
-    Raises UnsupportedError if there is no kernel at all.
+    None if all kernels need static result shapes and these are unknown. Raises UnsupportedError if
+    there is no kernel at all.
     """
     dtype = first_dtype(inputs) or first_dtype(outputs)
     if dtype is None:
@@ -98,7 +98,7 @@ def bind_call(
 
 
 def call_fault(call: Call, message: str, note: str | None, help: str | None) -> RuntimeFault:
-    """The error of a call, with where the user wrote it."""
+    """The error of a call, with its source location."""
     return RuntimeFault(
         f"`{call.kernel}`: {message}",
         code="PK0901",
@@ -109,7 +109,7 @@ def call_fault(call: Call, message: str, note: str | None, help: str | None) -> 
 
 
 def is_static(meta: Meta | None) -> bool:
-    """True if every dimension is known; what is no tensor has none."""
+    """True if every dimension is known; also for a value without dimensions."""
     if isinstance(meta, VecMeta):
         return all(m.is_static for m in meta.items)
     return not isinstance(meta, TensorMeta) or meta.is_static

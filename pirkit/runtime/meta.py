@@ -1,4 +1,4 @@
-"""What is known of a value before it is computed: its shape and element type."""
+"""Metas (abstract values): shape and element type of a value, without its elements."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
 
 UNKNOWN: Final = -1
-"""A dimension whose size is not known until the program runs."""
+"""A dynamic dimension: its size is known only at run time."""
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
@@ -66,7 +66,7 @@ def is_addressable(meta: Meta | None) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class VecMeta:
-    """A list of tensors, made by ``builtin.combine`` and decomposed by ``builtin.split``."""
+    """A list of tensors, created by ``builtin.combine`` and unpacked by ``builtin.split``."""
 
     items: tuple[TensorMeta, ...]
 
@@ -79,7 +79,7 @@ class VecMeta:
 
 @dataclass(frozen=True, slots=True)
 class TokenMeta:
-    """A value that is no tensor: ``stack``, ``inlet``, ``outlet`` of a gradient stack."""
+    """A value other than a tensor: ``stack``, ``inlet`` or ``outlet`` of a gradient stack."""
 
     kind: str
 
@@ -108,14 +108,14 @@ def of_value(value: Any) -> Meta:
 
 
 def of_array(array: np.ndarray[Any, Any]) -> TensorMeta:
-    """The meta of an array; KeyError for a numpy dtype that no program can hold."""
+    """The meta of an array. Raises KeyError for a numpy dtype without an element type."""
     return TensorMeta(tuple(array.shape), dt.of_array(array))
 
 
 def compatible(declared: Meta | None, actual: Meta | None) -> bool:
-    """True if a value of meta ``actual`` may stand where ``declared`` is promised.
+    """True if a value of meta ``actual`` conforms to the declared type ``declared``.
 
-    Unknown dimensions on either side agree with everything.
+    Unknown dimensions on either side match any size.
     """
     if isinstance(declared, TensorMeta) and isinstance(actual, TensorMeta):
         return (

@@ -1,4 +1,4 @@
-"""What a detector reports: of each class the best of boxes that overlap."""
+"""Multi-class non-maximum suppression."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ def report(
     nms_eta: float,
     background_label: int,
 ) -> tuple[Array, Array, Array]:
-    """The rule of ``pd_op.multiclass_nms3``: rows, their numbers, and how many of each image.
+    """The rule of ``pd_op.multiclass_nms3``: rows, their indices, and the row count of each image.
 
-    An image has its rows by class and score, or by class and number if ``rois_num`` is given.
+    The rows of an image are sorted by class and score, or by class and index if ``rois_num`` is
+    given.
     """
     rows: list[Array] = []
     numbers: list[Array] = []
@@ -63,7 +64,7 @@ def report(
 def _images(
     bboxes: Array, scores: Array, rois_num: Array | None
 ) -> list[tuple[Array, Array, Array]]:
-    """Of each image boxes by class, scores by class, and the numbers of both among all."""
+    """For each image its boxes and scores by class, and their indices among those of all images."""
     if rois_num is None:
         images, classes, per_image = scores.shape
         shared = np.broadcast_to(bboxes[:, None], (images, classes, per_image, 4))

@@ -1,7 +1,7 @@
-"""Planned instructions: calls with their steps, and where each result goes.
+"""Planned instructions: calls bound to kernels, with the buffer of each result.
 
-A layout is what :mod:`pirkit.runtime.planning` makes of a plan for inputs of known shapes, and what
-:mod:`pirkit.runtime.session` turns into callables.
+:mod:`pirkit.runtime.planning` computes a layout from a plan, for inputs of known shapes;
+:mod:`pirkit.runtime.session` builds callables from it.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.plan import Call, Copy, If, Instruction, Stack, While
 from pirkit.runtime.registry import Choice
 
-# --- where a result goes -------------------------------------------------------------------------
+# --- the buffer of a result -----------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class InArena:
-    """A stretch of the session's memory."""
+    """A range of the session's arena, at a byte ``offset``."""
 
     meta: TensorMeta
     offset: int
@@ -27,28 +27,28 @@ class InArena:
 
 @dataclass(frozen=True, slots=True)
 class NewArray:
-    """New memory in each run, which the caller keeps."""
+    """An array allocated in each run, which escapes to the caller."""
 
     meta: TensorMeta
 
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """Memory of its own, written when the session is made and never again."""
+    """An array of the session, computed when the session is created and constant from then on."""
 
     meta: TensorMeta
 
 
 @dataclass(frozen=True, slots=True)
 class InPlace:
-    """The array that is in a slot already."""
+    """The array that is already in a slot."""
 
     slot: int
 
 
 @dataclass(frozen=True, slots=True)
 class Detour:
-    """A stretch of memory under another slot, to be moved to the result's own place."""
+    """A temporary in the arena, under another slot; a `Move` copies it to the destination."""
 
     slot: int
     place: InArena
@@ -63,11 +63,11 @@ Targets = tuple["Target | tuple[Target, ...]", ...]
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A call with its step; ``targets`` are where the results go, empty if the step makes them.
+    """A call with its step; ``targets`` are the buffers of its results, empty if the step returns
+    arrays itself.
 
-    ``detach`` says that results must share no memory with operands; results in ``destinations``
-    are copied
-    to where the slot is.
+    With ``detach``, results must not share memory with operands; results in ``destinations`` are
+    copied into the slot's fixed buffer.
     """
 
     call: Call
@@ -80,7 +80,7 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Dynamic:
-    """A call whose shapes, or attributes, are known only when it runs."""
+    """A call whose shapes or attributes are known only at run time."""
 
     call: Call
     destinations: frozenset[int] = frozenset()
@@ -88,9 +88,10 @@ class Dynamic:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """Copies elements into targets that stay where they are: loop state.
+    """Copies values into fixed buffers, such as loop state.
 
-    A place of None makes a new array. ``overlapping`` says that a source may lie in a target.
+    A place of None allocates a new array. With ``overlapping``, a source may share memory with
+    another target, so all sources are read first.
     """
 
     instruction: Instruction
@@ -102,7 +103,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Rename:
-    """Gives slots the arrays of others; no element moves."""
+    """Assigns the arrays of some slots to others, without copying elements."""
 
     instruction: Copy | Call
     sources: tuple[int, ...]
@@ -128,14 +129,14 @@ class Loop:
 
 @dataclass(frozen=True, slots=True)
 class StackNode:
-    """Acts on a stack of saved values."""
+    """An action on a stack of saved values, or on a tensor array."""
 
     instruction: Stack
 
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """Drops arrays that a run made."""
+    """Drops references to arrays allocated by the run."""
 
     instruction: Instruction
     slots: tuple[int, ...]
@@ -146,7 +147,7 @@ Node = Bound | Dynamic | Move | Rename | Branch | Loop | StackNode | Release
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Slots and memory that a node reads and writes, each known by its identity."""
+    """The slots and storages that a node reads and writes, for parallel execution."""
 
     reads: frozenset[Storage | int]
     writes: frozenset[Storage | int]
@@ -154,13 +155,13 @@ class Access:
 
 @dataclass(frozen=True)
 class Layout:
-    """What one session executes: planned instructions and the size of the arena they use.
+    """What one session executes: planned instructions, and the arena size ``nbytes``.
 
-    ``owned`` names the output slots whose arrays the caller may keep as they are. ``copied`` are
-    small inputs and parameters that get a place in the arena. ``accesses`` tell
-    which nodes may run at the same time; None for one that waits for all before it, and that all
-    behind it wait for. ``in_place`` are the variables whose last value lies in their own memory;
-    ``copies`` counts the calls that copy a value into a variable.
+    ``owned`` are the output slots whose arrays can be given to the caller without a copy.
+    ``copied`` are small inputs and parameters that are copied into the arena. ``accesses``
+    determine which nodes may run concurrently; None is a barrier. ``in_place`` are the variables
+    whose final value is computed in their own buffer; ``copies`` is the number of calls that copy
+    a value into a variable.
     """
 
     nodes: tuple[Node, ...]

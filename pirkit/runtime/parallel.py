@@ -1,7 +1,7 @@
-"""Runs the steps of a block on several threads, as far as they do not depend on each other.
+"""Runs independent steps of a block on several threads.
 
-A step waits for those that write what it reads or writes, and for those that read what it writes.
-Results do not depend on the number of threads: each element is computed by one step, in one way.
+A step waits for its dependences: read-after-write, write-after-write and write-after-read. Results
+do not depend on the number of threads, as each element is computed by one step, in a fixed order.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Graph:
-    """For each step, how many it waits for and which ones wait for it."""
+    """For each step, the number of its predecessors, and its successors."""
 
     waits: tuple[int, ...]
     followers: tuple[tuple[int, ...], ...]
 
 
 def dependencies(accesses: Sequence[Access | None]) -> Graph:
-    """The order that steps need; None stands for a step that needs all before it."""
+    """The dependence graph of steps; None is a barrier."""
     writer: dict[Hashable, int] = {}
     readers: defaultdict[Hashable, list[int]] = defaultdict(list)
     waits: list[int] = []
@@ -51,6 +51,7 @@ def dependencies(accesses: Sequence[Access | None]) -> Graph:
             writer.clear()
             readers.clear()
         else:
+            # read after write and write after write, then write after read
             before = {writer[r] for r in access.reads | access.writes if r in writer}
             before |= {i for w in access.writes for i in readers[w]}
             before |= {barrier} if barrier >= 0 else set()
@@ -78,7 +79,7 @@ class _Run:
     changed: threading.Condition = field(default_factory=threading.Condition)
 
     def work(self) -> None:
-        """Take ready steps, first ones first, until none is left."""
+        """Run ready steps, the earliest first, until none is left."""
         with np.errstate(all="ignore"), at_most(self.threads):
             while (index := self.take()) is not None:
                 error: Exception | None = None
@@ -111,7 +112,7 @@ _LOCK: Final = renewed(threading.Lock())
 
 
 def _pool(threads: int) -> ThreadPoolExecutor:
-    """The pool of that many threads, made once."""
+    """The pool of a number of threads, created once."""
     from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  slow to import
 
     with _LOCK:
@@ -126,9 +127,9 @@ if hasattr(os, "register_at_fork"):
 
 
 def execute_parallel(slot_table: SlotTable, steps: BlockSteps, graph: Graph, threads: int) -> None:
-    """Run a block on that many threads, the calling one included.
+    """Run a block on a number of threads, including the calling one.
 
-    Raises RuntimeFault for a kernel that refuses its arguments: that of the earliest step.
+    Raises RuntimeFault for a kernel that refuses its arguments; if several do, for the earliest.
     """
     waits = list(graph.waits)
     ready = [i for i, count in enumerate(waits) if not count]

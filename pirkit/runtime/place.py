@@ -1,4 +1,4 @@
-"""Where a tensor lives, and how its axes are ordered there."""
+"""Places (devices) of tensors, and layouts of their axes."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ CPU: Final = Place("cpu")
 
 
 class DataLayout(StrEnum):
-    """What the axes of a dense tensor mean.
+    """The meaning of a dense tensor's axes.
 
-    How elements are stored (dense, rows, sparse) is the ``kind`` of a tensor, and in which order
-    its strides; Paddle mixes the three in one enumeration.
+    The storage format (dense, selected rows, sparse) is the ``kind`` of a tensor, and the order in
+    memory its strides; Paddle's enumeration mixes the three.
     """
 
     ANY = "any"

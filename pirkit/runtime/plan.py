@@ -1,8 +1,8 @@
-"""A plan: the instructions that run a program, as plain data over numbered slots.
+"""Plans: the instructions of a program, as plain data over numbered slots.
 
-A slot is the storage of one alias class: an in-place op has its operand and its result in one slot.
-An instruction names its op; the kernel is bound when the plan runs, so that the data can be printed
-and compared without it.
+A slot is the storage of one alias class: the operand and the result of an in-place op have one
+slot. An instruction names its op; kernels are bound when the plan runs, so a plan can be printed,
+compared and serialized.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Operand = int | tuple[int, ...] | None
 
 @dataclass(frozen=True, slots=True)
 class HostArgument:
-    """An attribute whose value is only known at run time: read from slots before each call.
+    """An attribute that is computed at run time: it is read from slots before each call.
 
     ``kind`` is ``array`` (a tuple of ints), ``int`` (one int) or ``scalar`` (one number).
     """
@@ -38,10 +38,10 @@ class HostArgument:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Runs one kernel. ``outputs`` are slots by result, None where a result is not wanted.
+    """Runs one kernel. ``outputs`` are the slots of the results, None for an unused one.
 
-    ``random`` numbers the call among the random ones, so that its draws can be replayed. ``origin``
-    are notes on where the user wrote it, for messages.
+    ``random`` is the call's number among the random calls, which makes its draws reproducible.
+    ``origin`` are notes on the source location, for messages.
     """
 
     kernel: str
@@ -52,7 +52,7 @@ class Call:
     frees: tuple[int, ...] = ()
     random: int | None = None
     is_ordered: bool = False
-    """True if calls of this kind happen in the order of the plan: they act on the world outside."""
+    """True for calls with side effects, which must keep the order of the plan."""
     span: Span | None = None
     origin: tuple[str, ...] = ()
     part_of: str = ""
@@ -61,7 +61,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """Gives each target slot the value of its source, all at once."""
+    """Assigns the value of each source to its target slot; all sources are read first."""
 
     sources: tuple[Operand, ...]
     targets: tuple[Operand, ...]
@@ -82,7 +82,7 @@ class If:
 
 @dataclass(frozen=True, slots=True)
 class While:
-    """Runs the body while the slot ``condition`` holds; the body sets it anew."""
+    """Runs the body while the slot ``condition`` is true; the body updates it."""
 
     condition: int
     body: tuple[Instruction, ...]
@@ -92,7 +92,7 @@ class While:
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """Acts on the stack, or the array of tensors, in ``slot``.
+    """An action on the stack, or the tensor array, in ``slot``.
 
     ``action`` is ``create``, ``push`` (the inputs), ``pop`` or ``test`` (to the outputs) for a
     stack; for an array ``make`` and those of `runtime.arrays`, with ``numbers`` as attributes.
@@ -112,7 +112,7 @@ Instruction = Call | Copy | If | While | Stack
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """A named value that comes into a plan."""
+    """A named input or parameter of a plan."""
 
     name: str
     slot: int
@@ -121,7 +121,7 @@ class Port:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """A named value that a plan gives back."""
+    """A named output of a plan."""
 
     name: str
     source: Operand
@@ -130,9 +130,9 @@ class Output:
 
 @dataclass(frozen=True)
 class Plan:
-    """What the executor needs of a program.
+    """A lowered program, as the executor runs it.
 
-    ``written`` names the parameters and inputs whose storage the program changes.
+    ``written`` are the names of parameters and inputs that the program writes in place.
     """
 
     name: str
@@ -148,11 +148,11 @@ class Plan:
 
 
 _CHANGING: Final = frozenset({"create", "make", "write", "take"})
-"""Actions behind which a stack or an array is another than before."""
+"""Actions that modify a stack or a tensor array."""
 
 
 def slots_of(operands: Iterable[Operand]) -> Iterator[int]:
-    """The slots of some operands, lists decomposed."""
+    """The slots of some operands, including those of list elements."""
     for operand in operands:
         if isinstance(operand, int):
             yield operand
@@ -161,7 +161,7 @@ def slots_of(operands: Iterable[Operand]) -> Iterator[int]:
 
 
 def reads(instruction: Instruction) -> Iterator[int]:
-    """Slots the instruction itself reads, those read inside its blocks left out."""
+    """The slots that an instruction itself reads, without its blocks."""
     match instruction:
         case Call():
             yield from slots_of((*instruction.inputs, *(h.source for h in instruction.host)))
@@ -176,7 +176,7 @@ def reads(instruction: Instruction) -> Iterator[int]:
 
 
 def writes(instruction: Instruction) -> Iterator[int]:
-    """Slots the instruction itself writes."""
+    """The slots that an instruction itself writes, without its blocks."""
     match instruction:
         case Call() | Stack():
             yield from slots_of(instruction.outputs)
@@ -189,7 +189,7 @@ def writes(instruction: Instruction) -> Iterator[int]:
 
 
 def instructions(body: tuple[Instruction, ...]) -> Iterator[Instruction]:
-    """Every instruction, those inside blocks included, outer ones first."""
+    """All instructions, including those in blocks, outer ones first."""
     for instruction in body:
         yield instruction
         for block in blocks(instruction):

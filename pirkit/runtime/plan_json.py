@@ -1,7 +1,7 @@
-"""Plans as plain data: what a cache keeps of them.
+"""Serializes plans as JSON data, for the cache.
 
-`pack_plan` and `unpack_plan` are inverses. What is read is the caller's own (see `native/cache.py`)
-and is looked at nevertheless: what does not hold together counts as absent.
+`pack_plan` and `unpack_plan` are inverses. Entries are authenticated (see `native/cache.py`) and
+still validated: an inconsistent one counts as a miss.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from pirkit.runtime.plan import (
 
 
 class NotSerializableError(Exception):
-    """A plan holds a value for which there is no form here; says of which type it is."""
+    """A plan contains a value that cannot be serialized; the message names its type."""
 
 
 def pack_plan(plan: Plan) -> dict[str, Any]:
-    """A plan as plain data. Raises NotPlainError for values that are no plain data."""
+    """A plan as JSON data. Raises NotSerializableError for other values."""
     return {
         "name": plan.name,
         "slots": [_meta(m) for m in plan.slots],
@@ -52,7 +52,7 @@ def pack_plan(plan: Plan) -> dict[str, Any]:
 
 
 def unpack_plan(data: Any) -> Plan | None:
-    """The inverse of `pack_plan`, of data that were JSON; None for anything else."""
+    """The inverse of `pack_plan`; None for invalid data."""
     try:
         plan = Plan(
             name=_text(data["name"]),
@@ -69,7 +69,7 @@ def unpack_plan(data: Any) -> Plan | None:
 
 
 def _is_consistent(plan: Plan) -> bool:
-    """Whether every slot that is named is there."""
+    """Whether every slot number is in range."""
     ports = (*plan.inputs, *plan.params)
     used = {p.slot for p in ports} | set(slots_of(o.source for o in plan.outputs))
     for instruction in instructions(plan.body):
@@ -186,7 +186,7 @@ def _read_output(data: Any) -> Output:
 
 
 def _value(value: Any) -> Any:
-    """An attribute: numbers, texts and tuples stand for themselves, others in a table."""
+    """An attribute: numbers, strings and tuples as they are, other types as a tagged object."""
     kind = cast("type[Any]", type(value))
     if value is None or kind in (bool, int, str):
         return value
@@ -233,7 +233,7 @@ _VALUES: Final[dict[str, Callable[[Any], Any]]] = {
 
 
 def _meta(meta: Meta) -> list[Any]:
-    """A tensor as its element type and sizes; a list and a token begin with a mark."""
+    """A tensor as its element type and sizes; a list and a token begin with a tag."""
     match meta:
         case TensorMeta():
             return [meta.dtype.name, *meta.shape]

@@ -1,10 +1,10 @@
-"""Plans the memory and binds the kernels of a plan, for inputs of known shapes.
+"""Memory planning and kernel binding for a plan, for inputs of known shapes.
 
-One walk over the instructions, in which every slot has a meta and the storages that its value lies
-in. A result with a known shape gets a stretch of the arena, or the memory of an operand that dies
-here; what the caller keeps is made anew in each run; results whose shape depends on elements are
-left to the run. What is written in place is written over its old content only when nobody else
-reads that.
+A single pass over the instructions tracks the meta of every slot and the storages that its value
+may use. A result of static shape gets a range of the arena, or the memory of an operand that dies
+at this call. Results that escape to the caller are allocated in each run, and results of dynamic
+shape at run time. An in-place write reuses its destination buffer only if no other value in that
+buffer is still live.
 """
 
 from __future__ import annotations
@@ -63,10 +63,10 @@ from pirkit.runtime.storage_tracking import StorageTracker
 from pirkit.runtime.write_back import copied, written_back
 
 MAX_COPIED_BYTES: Final = 4096
-"""Bytes up to which inputs and parameters are copied into the arena."""
+"""Largest input or parameter, in bytes, that is copied into the arena."""
 
 MAX_CONSTANT_BYTES: Final = 1 << 16
-"""Bytes up to which a session keeps what does not depend on its inputs."""
+"""Largest total size, in bytes, of a call's constant results that a session precomputes."""
 
 
 def plan_memory(
@@ -82,13 +82,11 @@ def plan_memory(
 ) -> Layout:
     """Lay out one session of a plan.
 
-    ``bound_inputs`` holds the actual metas of inputs and parameters by slot; those in
-    ``variables`` are
-    written where they are, if the program writes them at all. ``fuses_launches`` tells that
-    native steps
-    become one call, and what is the same in each run is computed once. Raises RuntimeFault (PK0901,
-    with the op and its span) for shapes that an op refuses, UnsupportedError for an op without a
-    kernel.
+    ``bound_inputs`` are the actual metas of inputs and parameters, by slot; those in ``variables``
+    are written in place, if the program writes them. With ``fuses_launches``, consecutive native
+    steps will be one launch, and constant results are computed once for the session. Raises
+    RuntimeFault (PK0901, with the op and its span) for shapes that an op refuses, UnsupportedError
+    for an op without a kernel.
     """
     planner = _Planner(plan, Arena(reuse), library=library, device=device, generator=generator)
     planner.escaping, planner.precomputes_constants = (
@@ -128,7 +126,7 @@ def plan_memory(
 
 
 def _native_only_slots(plan: Plan, library: Library) -> set[int]:
-    """Slots that only native code reads: it finds where the caller's array is by itself."""
+    """Slots that only native code reads, which gets the address of the caller's array itself."""
     native, others = set[int](), set[int]()
     for instruction in instructions(plan.body):
         read = set(reads(instruction))
@@ -142,14 +140,14 @@ def _native_only_slots(plan: Plan, library: Library) -> set[int]:
 
 
 def _is_small(meta: Meta) -> bool:
-    """True if copying costs less than looking up in each step where the caller's array is."""
+    """True if copying into the arena is cheaper than looking up the caller's array in each step."""
     if not isinstance(meta, TensorMeta) or not meta.is_static:
         return False
     return meta.numel * meta.dtype.itemsize <= MAX_COPIED_BYTES
 
 
 def _escaping_slots(plan: Plan, library: Library) -> set[int]:
-    """Slots whose memory the caller gets: outputs, written inputs, and what those are views of."""
+    """Slots whose memory escapes to the caller: outputs, written inputs, and bases of views."""
     escaping = {o.source for o in plan.outputs if isinstance(o.source, int)}
     escaping |= {p.slot for p in (*plan.inputs, *plan.params) if p.name in plan.written}
     for instruction in reversed(plan.body):
@@ -172,25 +170,25 @@ class _Planner(StorageTracker):
     device: Device = field(kw_only=True)
     generator: Callable[[Call], Callable[[], np.random.Generator]] = field(kw_only=True)
     destinations: set[int] = field(default_factory=set[int])
-    """Slots that a region writes in place: their array must stay where it is."""
+    """Slots that a region writes in place: their buffer must not change within it."""
     escaping: set[int] = field(default_factory=set[int])
     write_backs: dict[int, int] = field(default_factory=dict[int, int])
-    """Slots of values that are written back -> slots of the variables they are written to."""
+    """From the slot of a value that is later stored to a variable, to the variable's slot."""
     in_destination: set[int] = field(default_factory=set[int])
-    """Those of them that are computed in the variable."""
+    """Slots of such values that are computed directly in the variable's buffer."""
     copies: int = 0
-    """Write-backs that copy."""
+    """Number of write-backs that copy."""
     precomputes_constants: bool = False
-    """Whether what is the same in each run is computed once."""
+    """Whether constant results are computed once for the session."""
     written: frozenset[Storage | int] = frozenset()
-    """What the latest instruction wrote."""
+    """What the previous instruction wrote."""
 
     def __post_init__(self) -> None:
         loops = [i for i in instructions(self.plan.body) if isinstance(i, While)]
         self.state = {s for loop in loops for s in slots_of(cast(Copy, loop.body[-1]).targets)}
 
     def owned(self) -> Iterator[int]:
-        """Output slots whose memory nothing else refers to once the run is over."""
+        """Output slots whose memory nothing else references after the run."""
         sources = [o.source for o in self.plan.outputs]
         written = {p.slot for p in (*self.plan.inputs, *self.plan.params)}
         for slot in {*(s for s in sources if isinstance(s, int)), *(self.escaping & written)}:
@@ -280,7 +278,7 @@ class _Planner(StorageTracker):
             self.drop(source)
 
     def is_constant(self, call: Call, wanted: Metas) -> bool:
-        """Whether a call gives the same in each run, in little memory that nobody else gets."""
+        """Whether a call has the same small results in each run, in memory that does not escape."""
         slots = set(slots_of(call.outputs))
         reads = any(o is not None for o in call.inputs) or call.random is not None
         if not self.precomputes_constants or reads or call.is_ordered or not slots:
@@ -319,7 +317,7 @@ class _Planner(StorageTracker):
             ) from error
 
     def unknown(self, host: HostArgument) -> tuple[None, ...] | None:
-        """What is known of a value that the run computes: of a list, its length at most."""
+        """A placeholder for an attribute computed at run time: for a list, its length if known."""
         if host.kind != "array":
             return None
         meta = self.meta(host.source)
@@ -338,7 +336,7 @@ class _Planner(StorageTracker):
         return Dynamic(call, frozenset(self.destinations.intersection(slots_of(call.outputs))))
 
     def alias_results(self, call: Call, wanted: Metas, *, detached: bool, is_view: bool) -> None:
-        """Results of steps that return arrays: they may lie in any operand."""
+        """Record the results of a step that returns arrays: they may alias any operand."""
         sources = {s for slot in slots_of(call.inputs) for s in self.storages.get(slot, ())}
         storages_of_slot = set[Storage]() if detached else sources
         for output, meta in zip(call.outputs, wanted, strict=False):
@@ -366,7 +364,7 @@ class _Planner(StorageTracker):
             )
 
     def overwritable(self, call: Call, choice: Choice) -> dict[int, tuple[int, ...]]:
-        """Result -> operand slots whose memory the kernel may write it to."""
+        """For each result, the operand slots whose memory the kernel may overwrite with it."""
         flat = list(slots_of(call.inputs))
         found: dict[int, tuple[int, ...]] = {}
         for result, operands in self.library.overwrites(choice.kernel).items():
@@ -425,9 +423,11 @@ class _Planner(StorageTracker):
     def place_in_destination(
         self, call: Call, slot: int, meta: TensorMeta, operands: tuple[int, ...]
     ) -> Target:
-        """A value that will be written back: in the variable, or where it can be handed over.
+        """The target of a value that is later stored to a variable.
 
-        None if it has to be copied: the variable is read elsewhere, or has another shape.
+        It is the variable's buffer if nobody else reads that, else (for one that is not the
+        caller's) a fresh array that is swapped in. None if the value must be copied: the variable
+        is read elsewhere, or has another shape.
         """
         destination = self.write_backs[slot]
         if destination in self.destinations:
@@ -446,7 +446,10 @@ class _Planner(StorageTracker):
         return InPlace(destination)
 
     def elide_write_back(self, call: Call) -> tuple[Node, ...] | None:
-        """Writes back without a copy: nothing to do, or a new array handed over. None: copies."""
+        """Lower a write-back without a copy: to nothing, or to swapping in a fresh array.
+
+        None if it has to copy.
+        """
         pair = copied(call)
         if pair is None:
             return None
@@ -477,7 +480,9 @@ class _Planner(StorageTracker):
         return slot not in self.escaping or storage.owner in ("fresh", "variable")
 
     def detour(self, destination: int, meta: TensorMeta, moves: list[tuple[int, int]]) -> Target:
-        """A kernel that cannot write over its operand: elsewhere first, then to the home."""
+        """A target for a kernel that cannot overwrite its operand: a temporary, then a copy to the
+        destination buffer.
+        """
         extra = -1 - len(self.metas)
         moves.append((extra, destination))
         return Detour(extra, cast(InArena, self.new(extra, meta)))
@@ -496,7 +501,7 @@ class _Planner(StorageTracker):
     # --- control flow ---
 
     def settle(self, region: If | While) -> Iterator[Node]:
-        """Gives slots that the region writes in place memory that they keep throughout."""
+        """Give slots that a region writes in place a fixed buffer for the whole region."""
         writes = [i for b in blocks(region) for i in instructions(b) if isinstance(i, Call)]
         slots = {s for w in writes for s in slots_of(w.outputs) if s in self.storages}
         for slot in sorted(slots - self.destinations):
@@ -570,7 +575,7 @@ def _results(branch: If) -> Iterator[int]:
 
 
 def _join_metas(one: Meta, other: Meta) -> Meta:
-    """What is known of a value that is one of two."""
+    """The meta of a value that is either of two; sizes in which they differ are unknown."""
     if not isinstance(one, TensorMeta) or not isinstance(other, TensorMeta) or one == other:
         return other
     if one.rank != other.rank:
@@ -581,7 +586,7 @@ def _join_metas(one: Meta, other: Meta) -> Meta:
 
 
 def _with_dynamic_shape(meta: Meta | None) -> Meta | None:
-    """The same without sizes: those that a program states may be others when it runs."""
+    """The meta with all sizes unknown: sizes that a program declares may differ at run time."""
     if isinstance(meta, VecMeta):
         return VecMeta(tuple([cast(TensorMeta, _with_dynamic_shape(m)) for m in meta.items]))
     return meta.with_shape((UNKNOWN,) * meta.rank) if isinstance(meta, TensorMeta) else meta

@@ -1,9 +1,9 @@
 """The registry of kernels: which callable computes an op, on which device, for which elements.
 
-After Paddle's PHI (`paddle/phi/core/kernel_factory.h`, PR 34425): a kernel is found by its name
-and a key of backend, layout and element type. Unlike there, a kernel may be replaced on purpose
-(``override=True``), the reason of a choice is kept, and choosing happens once, when a plan is
-bound.
+After Paddle's PHI (`paddle/phi/core/kernel_factory.h`, PR 34425): a kernel is selected by its op
+and a key of backend, layout and element type. Unlike there, a kernel may be replaced explicitly
+(``override=True``), the reasons of a choice are recorded, and selection happens only once, when a
+plan is bound.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from pirkit.runtime.device import HOST, CupyDevice, Device
 from pirkit.runtime.dtype import DType
 
 PLUGINS: Final = "pirkit.kernels"
-"""Entry point group: each entry is a function that takes the registry and adds to it."""
+"""Entry point group of plug-ins: each entry is a function that extends the registry."""
 
 ANY: Final = "any"
-"""The layout of a kernel that serves every layout."""
+"""The layout of a kernel that supports every layout."""
 
 Form = Literal["out", "view", "new"]
-"""How a step gives its results: writes into given arrays, as a view of its first input, or as new
-arrays (which may share memory with inputs)."""
+"""How a step returns its results: written into given arrays, as a view of its first input, or as
+new arrays (which may share memory with inputs)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """Kernels that belong together: one library on one device.
+    """A library of kernels for one device.
 
-    ``priority`` orders the backends of a device: the highest that has a kernel is taken, unless
-    another one was asked for. ``load`` names the modules that register its kernels.
+    ``priority`` orders the backends of a device: unless another one is requested, the highest one
+    that has a kernel is used. ``modules`` are the modules that register its kernels.
     """
 
     name: str
@@ -50,7 +50,7 @@ class Backend:
 
 @dataclass(frozen=True, slots=True)
 class KernelKey:
-    """What a kernel serves: a backend, a layout (or ``any``), an element type."""
+    """The selection key of a kernel: a backend, a layout (or ``any``), an element type."""
 
     backend: str
     layout: str
@@ -62,10 +62,10 @@ class KernelKey:
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """Where one operand or result of a kernel has to be, where it differs from the key.
+    """Device, layout and element type of an operand or result, where they differ from the key.
 
-    ``device`` is ``host`` for a tensor that the kernel reads while it is bound or on the CPU;
-    ``dtype`` is the element type of a result that does not have the one of the key.
+    ``device`` is ``host`` for a tensor that the kernel reads during binding or on the CPU;
+    ``dtype`` is the element type of a result, if it is not that of the key.
     """
 
     name: str
@@ -78,8 +78,8 @@ class Argument:
 class Kernel:
     """One registered kernel.
 
-    ``inplace`` maps a result to the operands whose memory it may be given: the step has to be right
-    also when both are the same array. ``kind`` is the class of tensors it takes (``dense``,
+    ``inplace`` maps a result to the operands whose memory it may overwrite: the step must be
+    correct if both are the same array. ``kind`` is the kind of tensors that it takes (``dense``,
     ``selected_rows``, ``sparse_coo``, ``sparse_csr``, ``string``).
     """
 
@@ -91,7 +91,7 @@ class Kernel:
     arguments: tuple[Argument, ...] = ()
     kind: str = "dense"
     portable: bool = False
-    """True if the kernel asks ``Binding.xp`` for every function, so that it also serves GPUs."""
+    """True if the kernel uses only functions of ``Binding.xp``, so that it also runs on GPUs."""
     source: str = ""
     """Module and name of the function that binds it."""
 
@@ -101,7 +101,7 @@ class Kernel:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A kernel and why it was taken: one line for each step of the selection."""
+    """A kernel and why it was selected: one line for each step of the selection."""
 
     kernel: Kernel
     reasons: tuple[str, ...]
@@ -120,7 +120,7 @@ _Slot = tuple[str, str]
 
 
 class Registry:
-    """Kernels by op and key. One per process is enough (:data:`KERNELS`); tests make their own."""
+    """Kernels by op and key. A process has one (:data:`KERNELS`); tests create their own."""
 
     def __init__(
         self, backends: Iterable[Backend] = (), devices: Iterable[Device] = (HOST,)
@@ -133,7 +133,7 @@ class Registry:
         self._plugins_loaded = self._is_extending = False
         self._lock = renewed(RLock())
 
-    # --- filling ---
+    # --- registration ---
 
     def add_device(self, device: Device) -> None:
         """Add a device. Raises ValueError for a name that is taken."""
@@ -155,8 +155,8 @@ class Registry:
     def add(self, kernel: Kernel, *, override: bool = False) -> None:
         """Register a kernel.
 
-        Raises ValueError if another one has its op, key and kind, unless ``override``, and for a
-        backend that does not exist.
+        Raises ValueError for an unknown backend, and, unless ``override``, if there is a kernel
+        with the same op, key and kind.
         """
         if kernel.key.backend not in self._backends:
             raise ValueError(f"{kernel.op}: there is no backend {kernel.key.backend!r}")
@@ -188,8 +188,8 @@ class Registry:
     ) -> Callable[[Bind], Bind]:
         """Decorator: register a binding function for some ops and element types.
 
-        ``widen`` makes the kernels for float16 and bfloat16 compute in float32 and
-        round once. Op names without a dialect are those of ``pd_op``.
+        With ``widen`` the kernels for float16 and bfloat16 compute in float32 and round once. Op
+        names without a dialect are in ``pd_op``.
         """
         pairs = {k: (v,) if isinstance(v, str) else v for k, v in (inplace or {}).items()}
 
@@ -214,7 +214,7 @@ class Registry:
 
         return register
 
-    # --- looking ---
+    # --- lookup ---
 
     @property
     def backends(self) -> tuple[Backend, ...]:
@@ -222,7 +222,7 @@ class Registry:
         return tuple(self._backends.values())
 
     def backend(self, name: str) -> Backend:
-        """The backend of that name. Raises UsageError, with those there are, for another name."""
+        """The backend of a name. Raises UsageError, listing all backends, for an unknown name."""
         self._load_plugins()
         found = self._backends.get(name)
         if found is None:
@@ -265,9 +265,9 @@ class Registry:
     ) -> Iterator[Choice]:
         """Kernels for an op on a backend, best first: exact layout, any layout, another library.
 
-        A kernel may turn out not to serve a certain call, so there may be a next one. What follows
-        when there is none (decompose the op, go to the CPU) is the caller's decision, since only
-        it can see the program.
+        A kernel may refuse a call when it is bound, so the caller tries the next one. If there is
+        none, the caller decides (decomposition, fallback to the CPU), since only it has the
+        program.
         """
         requested = self.backend(backend)
         reasons: list[str] = []
@@ -314,22 +314,22 @@ class Registry:
         if backend.name in self._loaded:
             return
         for module in backend.modules:
-            imported(module)  # where another thread does so, this one waits for it
-        if all(map(is_imported, backend.modules)):  # it is not where a kernel's module asks
+            imported(module)  # waits if another thread is importing it
+        if all(map(is_imported, backend.modules)):  # false within the import of a kernel's module
             self._loaded.add(backend.name)
 
     def _load_plugins(self) -> None:
         if self._plugins_loaded:
             return
-        # they are imported before the lock is taken: an import may wait for one that asks for it
+        # import before taking the lock: an import may wait for a thread that waits for the lock
         found: list[Callable[[Registry], None]] = [entry.load() for entry in plugins(PLUGINS)]
         with self._lock:
             if not (self._plugins_loaded or self._is_extending):
                 self._extend(found)
 
     def _extend(self, plugins: Sequence[Callable[[Registry], None]]) -> None:
-        """Let plug-ins add to the registry: all of them, or nothing where one is interrupted."""
-        self._is_extending = True  # what they ask the registry for is what there is so far
+        """Run all plug-ins; if one is interrupted, the registry is restored."""
+        self._is_extending = True  # plug-ins that use the registry see its current state
         before = dict(self._devices), dict(self._backends), dict(self._origins)
         kernels = {slot: dict(kernels_of_op) for slot, kernels_of_op in self._kernels.items()}
         try:
@@ -355,11 +355,11 @@ KERNELS: Final = Registry(
 """The kernels of this process."""
 
 kernel: Final = KERNELS.kernel
-"""Registers in :data:`KERNELS`; for the CPU unless a backend is given."""
+"""The decorator of :data:`KERNELS`; it registers for the CPU unless a backend is given."""
 
 
 def missing_kernel(op: str, dtype: DType, backend: str, reasons: Sequence[str]) -> UnsupportedError:
-    """What to raise for an op that no kernel, library or decomposition serves."""
+    """The error for an op without a kernel or decomposition."""
     return UnsupportedError(
         f"`{op}` has no kernel for {dtype} on `{backend}`",
         code="PK0402",

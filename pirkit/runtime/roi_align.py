@@ -1,4 +1,4 @@
-"""Average pooling of regions whose edges lie between the elements of an image."""
+"""RoIAlign: average pooling of regions with fractional edges, by bilinear interpolation."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def align_regions(
 ) -> None:
     """The rule of ``pd_op.roi_align``, written to ``out [R, C, pooled_height, pooled_width]``.
 
-    The points of a bin form a grid, so that pooling a box is a product with a matrix of weights for
-    each dimension.
+    The sample points of a bin form a grid, so pooling is separable: a matmul with a weight matrix
+    along each dimension.
     """
     counts = np.array([len(boxes)]) if boxes_num is None else boxes_num
     kind = x.dtype.type
@@ -46,9 +46,9 @@ def align_regions(
 def _bin_weights(
     start: np.floating[Any], size: np.floating[Any], bins: int, sampling_ratio: int, length: int
 ) -> tuple[int, Array]:
-    """How much each element along one dimension counts in each bin.
+    """The weights of elements along one dimension, for each bin.
 
-    Returns the first element that counts and the weights ``[bins, elements]`` from there on.
+    Returns the first element with a weight, and the weights ``[bins, elements]`` from there on.
     """
     kind = start.dtype.type
     step = size / kind(bins)

@@ -1,4 +1,4 @@
-"""Runs the callables of a block, and tells which instruction one that failed belongs to."""
+"""Runs the callables of a block, and attributes an error to its instruction."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class BlockSteps:
-    """The callables of a block, and the instruction that each one belongs to.
+    """The callables of a block, each with the instruction that it belongs to.
 
-    A call is a function with its arguments, and no partial function: a tuple lies in one or two
-    cache lines, a partial function in five.
+    A call is a tuple of a function and its arguments rather than a `partial`: a tuple occupies one
+    or two cache lines, a `partial` five.
     """
 
     calls: tuple[tuple[Any, ...], ...]
     instructions: tuple[Instruction, ...]
     accesses: tuple[Access | None, ...] = ()
-    """What each one reads and writes, where that was asked for."""
+    """What each call reads and writes, if the run is parallel."""
     is_native: bool = False
-    """Whether numpy computes nothing here, and so warns of nothing."""
+    """Whether all calls are native, so that numpy's warnings need not be disabled."""
 
     @cached_property
     def ended(self) -> tuple[tuple[Any, ...], ...]:
-        """The calls and one that does nothing: if it was reached, none before it ended the loop."""
+        """The calls and a no-op sentinel: if it was consumed, no call ended the loop early."""
         return (*self.calls, (tuple,))
 
 
@@ -54,20 +54,20 @@ _consume: Final = deque[object](maxlen=0).extend
 def execute(slot_table: SlotTable, steps: BlockSteps) -> None:
     """Run a block. Raises RuntimeFault for a kernel that refuses its arguments.
 
-    The interpreter takes no part in what comes between two kernels: a loop in C costs less.
+    The loop over calls runs in C (`starmap`), which is cheaper than one in Python.
     """
     left = iter(steps.ended)
     try:
         _consume(starmap(apply, left))
         if length_hint(left):
-            raise LookupError("a kernel raised StopIteration")  # which C takes for the end
+            raise LookupError("a kernel raised StopIteration")  # it ends a loop in C silently
     except (ConstraintError, *KERNEL_FAULTS) as error:
         index = len(steps.ended) - length_hint(left) - 1
         raise fault(slot_table, steps.instructions[index], error) from error
 
 
 def fault(slot_table: SlotTable, failed: Instruction, error: Exception) -> RuntimeFault:
-    """The error of an instruction, with the op and what it was called with."""
+    """The error of an instruction, with its op and operands."""
     if isinstance(error, ConstraintError) and isinstance(failed, Call):
         note = f"constraint {error.constraint}"
         return call_fault(failed, error.message, note, error.help)

@@ -1,4 +1,4 @@
-"""A session: the memory of one run at a time, and the callables that run the instructions on it."""
+"""A session: the memory of one run at a time, and the callables that run its instructions."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from pirkit.runtime.steps import Env, build
 
 @dataclass
 class Counters:
-    """What happened since the executable was made; a steady run adds to none but ``runs``."""
+    """Counters since the executable was created; a run with known shapes changes only ``runs``."""
 
     runs: int = 0
     sessions: int = 0
     binds: int = 0
     infer_meta: int = 0
     allocations: int = 0
-    """Arrays made while running whose size was not known before."""
+    """Arrays of dynamic shape that were allocated during runs."""
 
 
 @dataclass(frozen=True)
 class Mode:
-    """How sessions run: with memory reused or not, on how many threads, by which runner.
+    """How sessions run: with or without reuse of memory, on how many threads, by which runner.
 
-    ``limit`` is None where each step may use the whole pool; steps then run one after the other.
+    With ``limit`` None, steps run in order and each may use the whole thread pool.
     """
 
     reuse: bool = True
@@ -47,12 +47,12 @@ class Mode:
 
     @property
     def threads(self) -> int:
-        """Steps that run at the same time."""
+        """Largest number of concurrent steps."""
         return self.limit or 1
 
 
 class Session:
-    """One frame of slots, bound to inputs and parameters of known shapes."""
+    """A slot table and callables, for inputs and parameters of known shapes. Not thread-safe."""
 
     def __init__(
         self,
@@ -80,11 +80,11 @@ class Session:
         )
         self.nbytes = layout.nbytes
         self.owned = layout.owned
-        """Slots whose arrays the caller may keep."""
+        """Slots whose arrays can be given to the caller without a copy."""
         self.copies = layout.copies
-        """Values that a run copies into inputs or parameters, instead of computing them there."""
+        """Number of values that a run copies into variables, instead of computing them there."""
         self.in_place = layout.in_place
-        """Variables that are written where they are; others are to be replaced after the run."""
+        """Variables that are written in place; others must be replaced after the run."""
         self._limit = mode.limit
         self._slot_table = SlotTable(len(plan.slots), layout.nbytes, library.device)
         for slot, place in layout.copied:
@@ -128,7 +128,7 @@ class Session:
             elif self._limit is None:
                 self._mode.run(self._slot_table, self._steps)
             else:
-                with at_most(self._limit):  # what is bound while it runs keeps to it as well
+                with at_most(self._limit):  # also limits code that is bound during the run
                     self._mode.run(self._slot_table, self._steps)
 
     def value(self, operand: Operand) -> Any:
@@ -136,7 +136,7 @@ class Session:
         return self._slot_table.value(operand)
 
     def forget(self) -> None:
-        """Drop what belongs to the caller, so that the session keeps nothing of it alive."""
+        """Drop all references to arrays of the caller."""
         values = self._slot_table.values
         for slot in self._varying:
             values[slot] = None

@@ -1,4 +1,4 @@
-"""Sessions that wait for the next run with inputs of their shapes."""
+"""A pool of sessions, by the shapes of inputs."""
 
 from __future__ import annotations
 
@@ -16,18 +16,17 @@ from pirkit.runtime.session import Counters, Mode, Session
 from pirkit.runtime.tensor.allocator import no_memory
 
 MAX_CACHED_SHAPES: Final = 8
-"""Combinations of input shapes for which sessions are kept."""
+"""Number of combinations of input shapes whose sessions are cached."""
 
 Key = tuple[Meta | None, ...]
-"""The metas of inputs and parameters, in the order of the plan; None for what is no tensor."""
+"""The metas of inputs and parameters, in the order of the plan; None for a non-tensor."""
 
 
 @dataclass
 class SessionPool:
-    """The sessions of one plan: one for each run that happens at the same time.
+    """The sessions of one plan: one for each concurrent run.
 
-    ``variables`` are slots of inputs and parameters that the caller wants to be written where they
-    are. May be used from many threads.
+    ``variables`` are the slots of inputs and parameters that runs write in place. Thread-safe.
     """
 
     plan: Plan
@@ -38,14 +37,14 @@ class SessionPool:
         default_factory=OrderedDict[Key, list[Session]], repr=False
     )
     _latest: tuple[Key | None, list[Session]] = field(default=(None, []), repr=False)
-    """What was used last; comparing with it costs less than looking it up."""
+    """The last key and its sessions: comparing is cheaper than a hash lookup."""
     _lock: threading.Lock = field(default_factory=lambda: renewed(threading.Lock()), repr=False)
 
     def __post_init__(self) -> None:
         self._slots = [p.slot for p in (*self.plan.inputs, *self.plan.params)]
 
     def take(self, key: Key, mode: Mode) -> Session:
-        """A session for inputs of these metas; it belongs to the caller until it is given back."""
+        """A session for inputs of these metas; it belongs to the caller until ``give``."""
         with self._lock:
             known, idle = self._latest
             if key != known:
@@ -64,7 +63,7 @@ class SessionPool:
             raise no_memory(error) from error
 
     def give(self, key: Key, session: Session) -> None:
-        """Take a session back. Those of the shapes that were not seen for longest are dropped."""
+        """Return a session. Sessions of the least recently used shapes are dropped."""
         with self._lock:
             known, idle = self._latest
             if key == known:

@@ -1,4 +1,4 @@
-"""The cells that the callables of one session read and write."""
+"""The slot table of a session: the cells that its callables read and write."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from pirkit.runtime.nodes import Constant, Detour, InArena, InPlace, NewArray, T
 from pirkit.runtime.plan import Operand
 
 Cells = int | tuple[int, ...]
-"""Where in the frame an operand is; the cells of a list."""
+"""The cell of an operand; for a list, the cells of its elements."""
 
 
 class SlotTable:
-    """A cell for each slot, one for what is absent, and one for each array that never moves.
+    """A cell for each slot, one for absent operands, and one for each fixed array.
 
-    While the callables are built, the frame knows which slots stay at a place: ``cells`` maps them
-    to the cell of their array. The value of any other slot is put into its own cell by each run.
+    While the callables are built, the table tracks which slots are *fixed* (the same array in every
+    run): these map to the cell of their array. Any other slot is *moving*: each run stores its
+    value in the slot's own cell.
     """
 
     def __init__(self, slots: int, nbytes: int, device: Device) -> None:
@@ -29,7 +30,7 @@ class SlotTable:
         self._cells: dict[int, int] = {}
 
     def cell(self, slot: int) -> int:
-        """The cell in which a slot's value is."""
+        """The cell of a slot's value."""
         return self._cells.get(slot, slot)
 
     def cells(self, operand: Operand) -> Cells:
@@ -41,40 +42,40 @@ class SlotTable:
         return tuple([self.cell(i) for i in operand])
 
     def current(self, cells: Cells) -> Any:
-        """What is in the cells now."""
+        """The current content of cells."""
         values = self.values
         return [values[c] for c in cells] if isinstance(cells, tuple) else values[cells]
 
     def value(self, operand: Operand) -> Any:
-        """The value of an operand now: an array, a list of them, or None."""
+        """The current value of an operand: an array, a list of arrays, or None."""
         return self.current(self.cells(operand))
 
     def is_fixed(self, cells: Iterable[Cells]) -> bool:
-        """True if what is in these cells is the same in every run."""
+        """True if these cells hold the same arrays in every run."""
         flat = (c for cell in cells for c in (cell if isinstance(cell, tuple) else (cell,)))
         return all(c >= self.slots for c in flat)
 
     def moving_cells(self, cells: Iterable[int]) -> set[int]:
-        """Those of these cells in which each run puts another array."""
+        """The cells that get another array in each run."""
         return {c for c in cells if c < self.slots}
 
     def is_moving(self, slot: int) -> bool:
-        """True if each run puts the slot's value into the slot's own cell."""
+        """True if each run stores the slot's value in the slot's own cell."""
         return slot not in self._cells
 
     def fix(self, slot: int, array: Any) -> None:
-        """The slot's value is at this place from here on."""
+        """From here on the slot is fixed to this array."""
         self._cells[slot] = len(self.values)
         self.values.append(array)
 
     def set_moving(self, slot: int) -> None:
-        """The slot's value is put into its cell by each run from here on."""
+        """From here on each run stores the slot's value in the slot's own cell."""
         self._cells.pop(slot, None)
 
     def result_cell(self, slot: int, target: Target, fresh: list[tuple[int, TensorMeta]]) -> int:
-        """The cell in which the array for a result is, when its step runs.
+        """The cell that holds the array of a result when its step runs.
 
-        Notes in ``fresh`` the slots that need a new array in each run.
+        Slots that need a new array in each run are appended to ``fresh``.
         """
         match target:
             case InArena(meta, offset):

@@ -10,7 +10,7 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 
 _BLOCK: Final = 1 << 14
-"""Elements per pass: the temporaries of a polynomial then stay in the cache."""
+"""Elements per block, so that the temporaries of a polynomial stay in cache."""
 
 # W. J. Cody, Rational Chebyshev approximations for the error function, Math. Comp. 23 (1969).
 # Highest power first.

@@ -1,8 +1,8 @@
-"""The callables that run planned instructions.
+"""Builds the callables that run planned instructions.
 
-A callable knows its arrays. Where all operands and results stay at the same place it is just the
-kernel's step applied to them; where some change from run to run (inputs, outputs, results whose
-size depends on elements) it picks them from the frame.
+If all arrays of a call are fixed for the session, its callable is the kernel's step with bound
+arguments. Arrays that change from run to run (inputs, outputs, results of dynamic shape) are read
+from the cells of the slot table when the callable runs.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ Do = Callable[[], object]
 
 @dataclass(frozen=True)
 class Env:
-    """What the callables of one session share. ``run`` runs the blocks inside of instructions."""
+    """What the callables of one session share. ``run`` runs the blocks of branches and loops."""
 
     slot_table: SlotTable
     device: Device
@@ -61,11 +61,11 @@ class Env:
     counters: CallCounters
     run: Runner
     fuses_launches: bool = False
-    """Whether native steps that stand together may be one callable."""
+    """Whether consecutive native steps are fused into one launch."""
 
 
 def build(env: Env, nodes: Sequence[Node], accesses: Sequence[Access | None] = ()) -> BlockSteps:
-    """The callables of planned instructions; views of what stays at its place need none."""
+    """The callables of planned instructions; views of fixed arrays are computed here, once."""
     builder = _Builder(env, PendingLaunch(env.slot_table))
     for node, access in zip_longest(nodes, accesses):
         builder.node(node, access)
@@ -79,7 +79,7 @@ def build(env: Env, nodes: Sequence[Node], accesses: Sequence[Access | None] = (
 
 @dataclass
 class _Builder:
-    """Callables with their instructions, and native steps that are held back."""
+    """Collects callables with their instructions; ``current`` are the pending native steps."""
 
     env: Env
     current: PendingLaunch
@@ -87,10 +87,10 @@ class _Builder:
         default_factory=list["tuple[Do, Instruction, Access | None]"]
     )
     fused_count: int = 0
-    """How many of them came of what was held back."""
+    """The number of callables that came from pending launches."""
 
     def close(self) -> None:
-        """What was held back stands here."""
+        """Emit the pending launch."""
         done = [(do, call, None) for do, call in self.current.calls_with_instructions()]
         self.made += done
         self.fused_count += len(done)
@@ -106,7 +106,7 @@ class _Builder:
             self.made.append((do, owner, access))
 
     def fuses_launches(self, node: Bound) -> bool:
-        """Holds a call back, where it is a native step or a view of what moves."""
+        """Add a call to the pending launch, if it is a native step or a view of a moving array."""
         env, step = self.env, node.step
         cells = [env.slot_table.cells(o) for o in node.call.inputs]
         ins = [c for c in cells if not isinstance(c, tuple)]
@@ -156,7 +156,7 @@ def _is_plain(do: Do) -> TypeGuard[partial[object]]:
 
 
 def picker(slot_table: list[Any], cells: Sequence[Cells]) -> Callable[[], tuple[Any, ...]]:
-    """What gives the arguments of a step out of the frame."""
+    """A function that reads the arguments of a step from their cells."""
     if any(isinstance(c, tuple) for c in cells):
         return lambda: tuple(
             [[slot_table[i] for i in c] if isinstance(c, tuple) else slot_table[c] for c in cells]
@@ -195,7 +195,7 @@ def _bound(env: Env, node: Bound) -> Do | None:
         except (ConstraintError, *KERNEL_FAULTS):
             return _writing_step(
                 env, node.step, ins, outs, fresh
-            )  # refused when it runs, if it does
+            )  # the run reports the error, if it gets here
         return None
     return _writing_step(env, node.step, ins, outs, fresh)
 
@@ -236,7 +236,7 @@ def _makers(env: Env, fresh: Sequence[tuple[int, TensorMeta]]) -> list[Maker]:
 
 
 def _with_new_arrays(slot_table: list[Any], makers: Sequence[Maker], do: Do) -> Do:
-    """A step that finds its arrays itself, behind what makes those of its results."""
+    """A step that reads its cells itself, preceded by the allocation of its results."""
     if not makers:
         return do
     make = array_maker(slot_table, makers)
@@ -249,7 +249,7 @@ def _with_new_arrays(slot_table: list[Any], makers: Sequence[Maker], do: Do) -> 
 
 
 def _applied(step: Step, slot_table: list[Any], cells: list[Cells]) -> Do:
-    """The step on what is in the cells; of the usual number of cells without a detour."""
+    """The step applied to the content of cells; specialized for two and three arguments."""
     flat = [c for c in cells if not isinstance(c, tuple)]
     if len(flat) == len(cells) == 2:
         a, b = flat
@@ -262,9 +262,9 @@ def _applied(step: Step, slot_table: list[Any], cells: list[Cells]) -> Do:
 
 
 def _returning(env: Env, node: Bound, ins: list[Cells]) -> Do | None:
-    """Steps that return arrays. A view of what stays at its place is made once, here.
+    """A callable for a step that returns arrays; None for a view of a fixed array, computed here.
 
-    A reshape that needs a copy keeps the memory of the first one.
+    A reshape of a fixed array that needs a copy reuses the memory of the first copy.
     """
     call, step = node.call, node.step
     outputs = tuple(slots_of(call.outputs))
@@ -289,12 +289,12 @@ def _returning(env: Env, node: Bound, ins: list[Cells]) -> Do | None:
 
 
 def _same_elements(copy: Array, source: Array) -> bool:
-    """True for what a reshape has to copy; it gives the elements in row-major order."""
+    """True if a result is a row-major copy of the operand, as of a reshape that must copy."""
     return (copy.size, copy.dtype) == (source.size, source.dtype) and copy.flags.c_contiguous
 
 
 def _flat(found: Any, outputs: Sequence[Operand]) -> Iterable[Array]:
-    """The arrays that a step returned, for the slots that are wanted."""
+    """The arrays that a step returned, without those of absent outputs."""
     results = cast("tuple[Any, ...]", found if isinstance(found, tuple) else (found,))
     for output, value in zip(outputs, results, strict=False):
         if isinstance(output, int):
@@ -306,7 +306,7 @@ def _flat(found: Any, outputs: Sequence[Operand]) -> Iterable[Array]:
 def _store(
     env: Env, outputs: Sequence[Operand], detach: bool, destinations: frozenset[int]
 ) -> Callable[[Any], None]:
-    """What puts the results of a step into the frame."""
+    """A function that stores the results of a step in their cells."""
     slot_table = env.slot_table.values
     slots = tuple(slots_of(outputs))
     copyto = env.device.xp.copyto
@@ -463,7 +463,7 @@ def _on_stack(env: Env, node: StackNode) -> Do:
 
 
 def _saved(value: Any) -> Any:
-    """A value that later iterations do not overwrite; a stack that is kept on another is itself."""
+    """A copy that later iterations cannot overwrite; a stack on a stack is not copied."""
     if isinstance(value, SavedValues):
         return value
     if isinstance(value, list):

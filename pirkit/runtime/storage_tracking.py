@@ -1,4 +1,4 @@
-"""Which memory the value of each slot lies in, while a plan is laid out."""
+"""Tracks, during memory planning, the storages that the value of each slot may be in."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from pirkit.runtime.plan import Operand, Plan
 
 @dataclass
 class StorageTracker:
-    """The metas of slots and the storages that their values lie in, at one point of the plan."""
+    """The metas of slots and the storages of their values, at one point of the plan."""
 
     plan: Plan
     arena: Arena
     metas: dict[int, Meta] = field(default_factory=dict[int, Meta])
     storages: dict[int, set[Storage]] = field(default_factory=dict[int, set[Storage]])
     fills_storage: set[int] = field(default_factory=set[int])
-    """Slots whose array is all of its storage."""
+    """Slots whose array covers its entire storage."""
     retired: list[Storage] = field(default_factory=list[Storage])
 
     def meta(self, operand: Operand) -> Meta | None:
@@ -31,7 +31,7 @@ class StorageTracker:
         return VecMeta(tuple([cast(TensorMeta, self.meta(i)) for i in operand]))
 
     def declared(self, operand: Operand) -> Meta | None:
-        """What the program says of an operand: it may be more than what makes it tells."""
+        """The declared meta of an operand, which may be more precise than the inferred one."""
         if operand is None:
             return None
         if isinstance(operand, int):
@@ -44,7 +44,7 @@ class StorageTracker:
             storage.slots.add(slot)
 
     def feed(self, slot: int, meta: Meta, *, is_variable: bool) -> None:
-        """The caller puts a value into the slot."""
+        """Record that the slot has a value of the caller."""
         self.metas[slot] = meta
         self.refer(slot, Storage("variable" if is_variable else "caller"))
         if is_variable:
@@ -54,18 +54,20 @@ class StorageTracker:
         return any(s.owner == "variable" for s in self.storages.get(slot, ()))
 
     def is_in_place(self, slot: int) -> bool:
-        """True if the value lies in the memory of the variable that was fed."""
+        """True if the slot's value is in the buffer of the caller's variable."""
         return self.is_variable(slot) and slot in self.fills_storage
 
     def retire(self, slot: int) -> None:
-        """The slot gets another value; the step that makes it may still read the present one."""
+        """The slot gets a new value. Its storage is freed only by ``collect``, as the step that
+        computes the new value may read the old one.
+        """
         for storage in self.storages.pop(slot, ()):
             storage.slots.discard(slot)
             self.retired.append(storage)
         self.fills_storage.discard(slot)
 
     def collect(self) -> None:
-        """Hand back the memory of retired values that nobody refers to."""
+        """Free the memory of retired values that no slot refers to."""
         for storage in dict.fromkeys(self.retired):
             if not storage.slots and storage.owner == "arena":
                 self.arena.give(storage.offset, storage.nbytes)
@@ -76,12 +78,12 @@ class StorageTracker:
         self.collect()
 
     def touched(self, slots: Iterable[int]) -> frozenset[Storage | int]:
-        """Slots, and the memory that their values lie in."""
+        """Slots, and the storages of their values."""
         found = tuple(slots)
         return frozenset((*found, *(s for i in found for s in self.storages.get(i, ()))))
 
     def only_storage(self, slot: int) -> Storage | None:
-        """The storage of a slot that fills it alone and that a run may write, or None."""
+        """The writable storage that the slot fills and shares with no other slot, or None."""
         storages_of_slot = self.storages.get(slot, set())
         if len(storages_of_slot) != 1 or slot not in self.fills_storage:
             return None

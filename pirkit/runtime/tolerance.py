@@ -1,4 +1,4 @@
-"""How far a computed number may be from the expected one, by element type: the one table."""
+"""The tolerances of numerical comparisons, by element type; all tests use this table."""
 
 from __future__ import annotations
 
@@ -43,23 +43,23 @@ def tolerance(dtype: DType) -> Tolerance:
 
 
 DRIFT: Final = 10
-"""How many times the tolerance of one operation a whole program may use up."""
+"""Tolerance of a whole program, as a multiple of that of one operation."""
 
 
 def difference(actual: Array, expected: Array, loosest: DType | None = None) -> str | None:
-    """What is wrong with the result of one operation, in one line, or None if it is close enough.
+    """A one-line message if the result of one operation is outside the tolerance, else None.
 
-    NaN equals NaN, and infinities equal those of the same sign. ``loosest`` is the coarsest element
-    type that took part in the computation, when it is not that of the result.
+    NaN equals NaN, and infinities equal those of the same sign. ``loosest`` is the least precise
+    element type of the computation, if it is not that of the result.
     """
     bound = _bound(expected, loosest)
     return _form(actual, expected) or _values(actual, expected, bound.rtol, bound.atol)
 
 
 def drift(actual: Array, expected: Array, loosest: DType | None = None) -> str | None:
-    """As `difference`, for the result of a whole program that was computed in another way.
+    """As `difference`, for the result of a whole program that was computed differently.
 
-    Errors add up over a program, and sums cancel: floats may differ by ``DRIFT`` times the
+    Errors accumulate over a program, and sums cancel: floats may differ by ``DRIFT`` times the
     tolerance, relative to the largest element.
     """
     bound = _bound(expected, loosest)
@@ -68,7 +68,7 @@ def drift(actual: Array, expected: Array, loosest: DType | None = None) -> str |
 
 
 def loosest_of(dtypes: Iterable[DType]) -> DType | None:
-    """The coarsest of the element types that round, or None if none does."""
+    """The least precise of the rounding element types; None if all are exact."""
     rounding = [d for d in dtypes if d in TOLERANCES]
     return max(rounding, key=lambda d: TOLERANCES[d].rtol, default=None)
 
@@ -169,7 +169,7 @@ def _largest(expected: Array) -> float:
 
 
 def _comparable(x: Array) -> Array:
-    """Types that numpy cannot compare or subtract exactly, as wider ones that it can."""
+    """The array in float32 if numpy cannot compare its type exactly, else unchanged."""
     if x.dtype.itemsize < 4 and dt.of_array(x).is_float:
         return x.astype(np.float32)
     return x

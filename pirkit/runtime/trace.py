@@ -1,4 +1,4 @@
-"""What a run did: one entry for each instruction that was executed, with its time."""
+"""Traces: one entry for each executed instruction, with its wall time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pirkit.runtime.slots import SlotTable
 
 @dataclass(frozen=True)
 class Entry:
-    """One executed instruction. ``seconds`` of a branch or a loop include what is inside."""
+    """One executed instruction. ``seconds`` of a branch or a loop include its body."""
 
     what: str
     span: Span | None
@@ -33,13 +33,13 @@ class Entry:
 
 @dataclass
 class Trace:
-    """The entries of one run, in the order in which they began."""
+    """The entries of one run, in order of their start."""
 
     entries: list[Entry] = field(default_factory=list[Entry])
     depth: int = 0
 
     def run(self, slot_table: SlotTable, steps: BlockSteps) -> None:
-        """Run a block, one step at a time, and note each."""
+        """Run a block, one step at a time, and record each."""
         for call, instruction in zip(steps.calls, steps.instructions, strict=True):
             inputs = operands(instruction)
             before = tuple(_metas(slot_table, inputs))

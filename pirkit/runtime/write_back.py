@@ -1,8 +1,8 @@
-"""Values that are computed only to be written into a variable: they may be computed there.
+"""Finds values that can be computed directly in the buffer of the variable they are stored to.
 
-A program that was made pure computes the new content of a parameter or buffer as a value of its
-own, and copies it into the variable at the end. Where nobody looks at the variable in between, the
-value can have the variable's memory from the beginning, and nothing is copied.
+A functionalized program computes the new content of a parameter or buffer as a separate value and
+copies it into the variable at the end. If nothing accesses the variable between the computation and
+the copy, the value can have the variable's buffer, and the copy is elided.
 """
 
 from __future__ import annotations
@@ -15,15 +15,16 @@ from pirkit.runtime.plan import Call, Instruction, Plan, blocks, reads, writes
 Access = Callable[[Instruction], Iterator[int]]
 
 WRITE_BACK: Final = "pd_op.assign_out_"
-"""Copies its first operand into its second."""
+"""The op that copies its first operand into its second."""
 
 
 def written_back(plan: Plan, pinned: Container[int]) -> dict[int, int]:
-    """Slot of a value -> slot of the variable that it is copied into.
+    """From the slot of a value to the slot of the variable that it is copied into.
 
-    Only where the value has no other use behind the copy, and from the instruction that computes
-    it to the copy nothing reads or writes the variable. Slots in ``pinned`` are left out.
+    Only values without a use after the copy, for which nothing reads or writes the variable between
+    the instruction that computes the value and the copy. Slots in ``pinned`` are excluded.
     """
+    # one pass: the last access of each slot, and the single instruction that defines it
     touched: dict[int, int] = {}
     maker: dict[int, int | None] = {}
     found: dict[int, int] = {}
@@ -38,7 +39,7 @@ def written_back(plan: Plan, pinned: Container[int]) -> dict[int, int]:
         for slot in _all(reads, instruction):
             touched[slot] = index
         for slot in _all(writes, instruction):
-            # What is written twice, or inside a branch or a loop, has no one place of its own.
+            # A slot written twice, or inside a branch or a loop, has no single definition.
             is_first = slot not in maker and isinstance(instruction, Call)
             maker[slot] = index if is_first else None
             touched[slot] = index + 1
@@ -46,7 +47,7 @@ def written_back(plan: Plan, pinned: Container[int]) -> dict[int, int]:
 
 
 def copied(instruction: Instruction) -> tuple[int, int] | None:
-    """The value and the variable, if the instruction copies the one into the other."""
+    """The value and the variable, if the instruction is a write-back; else None."""
     if not isinstance(instruction, Call) or instruction.kernel != WRITE_BACK:
         return None
     match instruction.inputs, instruction.outputs:

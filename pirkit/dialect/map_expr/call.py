@@ -1,4 +1,4 @@
-"""The call of an op as index rules see it, and the question that asks them."""
+"""The call of an op as index rules see it, and the query for an op's index maps."""
 
 from __future__ import annotations
 
@@ -26,11 +26,10 @@ NO_TENSOR: Final = Opaque("an operand or result is no dense tensor")
 
 
 class MapCall:
-    """Operands, results and attributes of a call; sizes are numbers, or names of such.
+    """Operands, results and attributes of a call; sizes are integers or symbolic.
 
-    ``sizes`` names sizes that follow from others. Tensor operands are numbered in order, the
-    elements of a list one by one, absent ones not at all; that is what the ``source`` of a load
-    means.
+    ``sizes`` creates symbols for derived sizes. Tensor operands are numbered in order (the
+    ``source`` of a load); elements of lists count separately, absent operands do not count.
     """
 
     def __init__(
@@ -58,7 +57,7 @@ class MapCall:
 
     @property
     def is_known(self) -> bool:
-        """True if every size is a number or has a name."""
+        """True if every size is an integer or a symbol."""
         operands = (m for items in self._metas.values() for m in items)
         return all(m is None or m.is_static for m in (*operands, *self.results))
 
@@ -72,7 +71,7 @@ class MapCall:
         return self._metas[name][item]
 
     def count(self, name: str) -> int:
-        """How many tensors an operand is."""
+        """The number of tensors of an operand."""
         return len(self._metas[name])
 
     def source(self, name: str, item: int = 0) -> int:
@@ -89,7 +88,7 @@ class MapCall:
 
 
 def tensors_of(op: PirOp) -> list[SSAValue]:
-    """The tensor operands of an op as index rules number them; lists are decomposed."""
+    """The tensor operands of an op in the numbering of index rules; lists are expanded."""
     found: list[SSAValue] = []
     slots = op.definition.operands
     for position, value in enumerate(op.operand_slots):
@@ -105,20 +104,20 @@ def tensors_of(op: PirOp) -> list[SSAValue]:
 
 
 Metas = Callable[[SSAValue], Meta | None]
-"""What is known of a value; a TensorMeta may have named sizes."""
+"""The meta of a value, if known; its sizes may be symbolic."""
 
 
 def declared(value: SSAValue) -> Meta | None:
-    """What the type of a value tells."""
+    """The meta of a value's declared type."""
     return meta_of(value.type)
 
 
 Numbers = Callable[[SSAValue], tuple[int, ...] | None]
-"""The sizes that a list of integers holds, as far as they have names; None if one has none."""
+"""The elements of an integer tensor as sizes; None if one is not known symbolically."""
 
 
 def no_numbers(value: SSAValue) -> tuple[int, ...] | None:
-    """Nothing is known of lists that the program computes."""
+    """None: the elements of computed tensors are unknown."""
     return None
 
 
@@ -129,7 +128,7 @@ def call_of(
     numbers: Numbers = no_numbers,
     sizes: Sizes | None = None,
 ) -> MapCall | Opaque:
-    """The call that an op is, or why rules have nothing to say of it."""
+    """The `MapCall` of an op, or why index rules do not apply to it."""
     definition = op.definition
     operands = [
         None if v is None else operand(v)
@@ -156,7 +155,7 @@ def maps_of(
     numbers: Numbers = no_numbers,
     sizes: Sizes | None = None,
 ) -> tuple[Value | None, ...] | Opaque:
-    """The value of each result of an op, or why there are no index maps."""
+    """The value of each result of an op as an expression tree, or why it has no index maps."""
     definition = op.definition
     rule = index_maps.get(definition)
     if rule is None or definition.writes:
@@ -176,14 +175,14 @@ def maps_of(
 
 
 def undecided(question: Undecided) -> Opaque:
-    """The refusal of an op whose elements depend on how a question about sizes is answered."""
+    """The reason for an op whose index maps depend on an undecided comparison of sizes."""
     return Opaque(f"only the program's inputs determine whether {question}", "guard")
 
 
 def _attributes(op: PirOp, numbers: Numbers) -> dict[str, Any] | None:
-    """Values of the attributes, those that are passed as operands too; None if one is open.
+    """The attribute values, including those passed as operands; None if one is unknown.
 
-    A shape may be one that the program computes of shapes: index rules read it off the result.
+    A ``shape`` may be computed from other shapes: index rules take it from the result.
     """
     attrs = op.attribute_values()
     slots = {s.name: s for s in op.definition.operands}
@@ -254,4 +253,4 @@ OPAQUE: Final[dict[str, Opaque]] = {
         for name in ("parameter", "constant", "combine", "split", "slice", "yield", "map_expr")
     },
 }
-"""Ops without index maps that no pass writes in others, and why they have none."""
+"""Ops without index maps that no pass decomposes, and the reasons."""

@@ -1,8 +1,8 @@
-"""The certificate of a kernel: every index of it follows from the ops that it stands for.
+"""The certificate of a kernel: a proof that its indices follow from the ops that it replaces.
 
-A kernel says which ops of the program it computes. Their index rules are asked anew, without the
-program, the partition or the generator; each statement then has to be what the rules give, with
-indices composed: the same scalar ops, reading the same elements of the same tensors.
+A kernel records the ops of the program that it computes. The check evaluates their index rules
+again, independently of the program, the partitioner and the kernel builder; each statement must
+equal the composition of the rules: the same scalar ops on the same elements of the same tensors.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ from pirkit.index.substitution import renumber, substitute
 from pirkit.runtime.meta import Meta, TensorMeta, VecMeta, compatible
 
 REFUSED: Final = (ConstraintError, Undecided, LookupError, TypeError, ValueError, ArithmeticError)
-"""What rules raise for calls that the op does not allow."""
+"""Exceptions that rules raise for invalid calls."""
 
 
 class _Differs(Exception):
-    """A statement is not what its op's equations say; the message says where."""
+    """A statement differs from what its op's index rule gives; the message says where."""
 
 
 def differences(kernel: MapExpr) -> Iterator[str]:
-    """Statements that do not follow from the kernel's ops, in words; nothing if all do."""
+    """Messages for the statements that do not follow from the kernel's ops; empty if all do."""
     try:
         derived = _Derived(kernel)
     except _Differs as why:
@@ -57,7 +57,7 @@ def differences(kernel: MapExpr) -> Iterator[str]:
 
 
 def admits(kernel: MapExpr) -> bool:
-    """True if the ops that a kernel stands for allow its shapes."""
+    """True if the ops that a kernel replaces allow its shapes."""
     try:
         _Derived(kernel)
     except _Differs:
@@ -66,7 +66,7 @@ def admits(kernel: MapExpr) -> bool:
 
 
 class _Derived:
-    """The values of a kernel's ops by their rules."""
+    """The values of a kernel's ops, derived by their index rules."""
 
     def __init__(self, kernel: MapExpr) -> None:
         self.kernel = kernel
@@ -77,6 +77,7 @@ class _Derived:
         self.values: list[Value] = []
         for k, origin in enumerate(kernel.ops):
             self.operands.append(tuple(_flat(origin.operands)))
+            # ops may read only earlier ones, so the derivation below is well-founded
             if any(isinstance(o, int) and o >= self.count + k for o in self.operands[-1]):
                 raise _Differs(f"o{k} reads what is computed after it")
             self.values.append(self.value(k, origin))
@@ -88,7 +89,7 @@ class _Derived:
         return self.kernel.inputs[operand] if known else self.kernel.ops[operand - self.count].meta
 
     def value(self, k: int, origin: Origin) -> Value:
-        """The tree of an op, from its index rule."""
+        """The expression tree of an op, from its index rule."""
         definition = find(origin.op)
         rule = None if definition is None else index_maps.get(definition)
         if definition is None or rule is None:
@@ -112,7 +113,7 @@ class _Derived:
         return cast(Value, found)
 
     def inferred(self, k: int, call: MapCall, origin: Origin) -> None:
-        """Compare sizes that follow from others with those that the op tells."""
+        """Compare the derived sizes of a result with those that the op's shape rule infers."""
         definition = call.definition
         rule = result_shapes.get(definition)
         kinds = (slot.name for slot in definition.operands if slot.kind is not None)
@@ -157,7 +158,7 @@ class _Derived:
 
 
 class _Comparison:
-    """Nodes of a statement against nodes of rules, whose iterators stand for indices."""
+    """Compares nodes of a statement with nodes of rules, whose iterators are bound to indices."""
 
     def __init__(self, derived: _Derived, node: Node, rule: Node, origin: int) -> None:
         self.derived = derived
@@ -206,7 +207,7 @@ class _Comparison:
         self.made(node, operand - self.derived.count, index)
 
     def made(self, node: Node, number: int, index: Index) -> None:
-        """An element of an op's result: stored by a statement, or computed here."""
+        """Compare a node with an element of an op's result: a load of it, or its inlined tree."""
         if isinstance(node, Load) and node.source >= self.derived.count:
             stored = self.kernel.statements[node.source - self.derived.count]
             if stored.origin == number:
@@ -241,7 +242,7 @@ class _Comparison:
 
 
 def renumbered(derived: _Derived, index: Index, origin: int) -> Index:
-    """An index of an op's rule with the tensors that decide it numbered as in the kernel."""
+    """An index of an op's rule, with its index tensors renumbered as in the kernel."""
 
     def source_of(number: int) -> int:
         operand = derived.operands[origin][number]
@@ -253,7 +254,7 @@ def renumbered(derived: _Derived, index: Index, origin: int) -> Index:
 
 
 def _gives(definition: OpDef, metas: list[Meta | None], origin: Origin) -> bool:
-    """True if the op gives such a result, as far as its attributes are told."""
+    """True if the op infers this result type; also if not all of its attributes are recorded."""
     if not origin.attrs.keys() >= {a.name for a in definition.attrs}:
         return True
     found = infer_meta.of(definition)(*metas, **origin.attrs)

@@ -1,4 +1,4 @@
-"""A kernel as CINN's strong-constraint branch printed it (Paddle PR 58719): loops around ops.
+"""Prints a kernel in the form of CINN's strong-constraint branch (Paddle PR 58719): loops and ops.
 
 ::
 
@@ -14,9 +14,9 @@
       }
     }
 
-The anchor is the value of the largest space: from its index those of all others follow. This form
-leaves out the indices; the text of `pir.map_expr` has them. ``where t_var_1: keep(l1)`` behind the
-last line says what is held in tiles.
+The anchor is the value with the largest iteration space, whose index determines all others. This
+form omits the indices; the text of `pir.map_expr` has them. A last line ``where t_var_1: keep(l1)``
+lists the values held in tiles.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ NAMES: Final = {
     "divide": "elementwise_div",
     **{name: f"reduce_{name}" for name in ("sum", "max", "min", "prod", "all", "any")},
 }
-"""Names of ops in CINN, where they are not Paddle's."""
+"""CINN's names of ops, where they differ from Paddle's."""
 
 
 def outline(kernel: MapExpr, inputs: Sequence[str] = ()) -> str:
-    """The kernel in the seed's form; ``inputs`` are names of its inputs."""
+    """The kernel in CINN's form; ``inputs`` are names of its inputs."""
     return "\n".join(_Outline(kernel, inputs).lines()) + "\n"
 
 
@@ -54,7 +54,7 @@ def _short(op: str) -> str:
 
 @dataclass
 class _Nest:
-    """Ops under some loops, and nests inside."""
+    """Loops around ops and inner nests."""
 
     loops: list[str]
     lines: list[str | _Nest] = field(default_factory=list["str | _Nest"])
@@ -125,7 +125,7 @@ class _Outline:
         return [nest] if nest.loops else nest.lines
 
     def body(self, statement: Statement, is_reduced: bool) -> tuple[str, list[str | _Nest]]:
-        """The value of the body and the ops that make it."""
+        """The value of the body, and the lines of the ops that compute it."""
         named: dict[int, str] = {}
         lines: list[str | _Nest] = []
         for node in statement.nodes():

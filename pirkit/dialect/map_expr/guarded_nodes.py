@@ -1,7 +1,7 @@
-"""Where the nodes of a tree are needed: a choice looks at one of its sides only.
+"""Under which conditions the nodes of a tree are evaluated: a choice evaluates one side only.
 
-What the data say has to be right where it is needed, and only there: numbers that say where to
-read, and integers that divide.
+Assertions on data (indices in bounds, integer divisors not 0) must hold exactly where the node is
+evaluated.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from typing import Final, Protocol, TypeVar
 from pirkit.dialect.map_expr.tree import Apply, Choose, Load, Node, Position, children, walk
 
 DIVIDES: Final = frozenset({"pd_op.floor_divide", "pd_op.remainder"})
-"""Ops that ask their second operand not to be 0, where it is an integer."""
+"""Ops whose second operand, if it is an integer, must not be 0."""
 
 C = TypeVar("C")
 
 
 class Conditions(Protocol[C]):
-    """How conditions are combined, whatever they are."""
+    """An algebra of conditions: arrays in the interpreter, predicates in generated code."""
 
     def holds(self, choice: Choose, needed: C | None) -> C:
-        """Whether all guards of a choice hold that is needed where ``needed`` holds."""
+        """The condition that all guards of a choice hold, which is evaluated where ``needed``."""
         ...
 
     def both(self, first: C | None, second: C) -> C: ...
@@ -29,14 +29,14 @@ class Conditions(Protocol[C]):
 
 
 def divides(node: Node) -> bool:
-    """Whether a node divides integers."""
+    """Whether a node is an integer division."""
     return isinstance(node, Apply) and node.op in DIVIDES and not node.dtype.is_float
 
 
 def needs(root: Node, conditions: Conditions[C]) -> dict[int, C | None]:
-    """For nodes that ask something of the data the condition where they are needed.
+    """The condition under which each node is evaluated; None means always.
 
-    None is everywhere. Nodes that ask nothing, nor anything below them, are left out.
+    Only nodes that have an assertion, or contain a node that has one, are included.
     """
     order = list(walk(root))
     conditional = set[int]()

@@ -1,7 +1,7 @@
-"""Runs a MapExpr with numpy: each statement over its whole space at once.
+"""Interprets a MapExpr with numpy: each statement over its whole iteration space at once.
 
-Scalar ops are the reference rules of the op table on arrays. It is the oracle of every generator of
-code, and what runs where there is none.
+Scalar ops are the reference rules of the op table, applied to arrays. The interpreter is the oracle
+of the code generators, and runs kernels that have no native code.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def run(kernel: MapExpr, inputs: Sequence[Array]) -> list[Array]:
 
 
 def run_known(kernel: MapExpr, inputs: Sequence[Array]) -> list[Array]:
-    """The outputs of a kernel whose sizes are numbers."""
+    """The outputs of a kernel with static sizes."""
     arrays: list[Array] = list(inputs)
     for statement in kernel.statements:
         arrays.append(_Evaluation(statement, arrays).run())
@@ -39,7 +39,7 @@ def run_known(kernel: MapExpr, inputs: Sequence[Array]) -> list[Array]:
 
 
 class _Evaluation:
-    """One statement; the arrays of its iterators broadcast over its space."""
+    """Evaluates one statement; its iterators are arrays that broadcast over the space."""
 
     def __init__(self, statement: Statement, arrays: Sequence[Array]) -> None:
         self.statement = statement
@@ -52,7 +52,7 @@ class _Evaluation:
         }
         self.known: dict[int, Array] = {}
         self.needed: Array | None = None
-        """Where the node that is computed is needed, if a choice passes by it elsewhere."""
+        """The mask of iterations that need the current node; None for all (see guarded_nodes)."""
 
     def run(self) -> Array:
         statement = self.statement
@@ -66,7 +66,7 @@ class _Evaluation:
         return found.astype(statement.meta.dtype.np, copy=False)
 
     def elements(self) -> Array:
-        """What the body is at each point of the space; nothing is read where there is none."""
+        """The body at each point of the space; an empty space reads nothing."""
         if 0 in self.shape:
             return np.empty(self.shape, self.statement.meta.dtype.np)
         clipped = _under_choices(self.statement.body)
@@ -78,12 +78,13 @@ class _Evaluation:
         return np.broadcast_to(self.known[id(self.statement.body)], self.shape)
 
     def written(self, found: Array, start: Node) -> Array:
-        """The elements in their places, one after the other in the order of the space."""
+        """The result of a scatter: elements are applied in the order of the space."""
         statement = self.statement
         plain = replace(statement, body=start, reduction="", extents=(), start=None, index=())
         before = _Evaluation(plain, self.arrays).run()
         if 0 in self.shape:
             return before
+        # indices of the writes must be in bounds everywhere, unlike loads under a choice
         self.clips, self.needed = False, None
         index = [np.broadcast_to(self.index(e), self.shape) for e in statement.index]
         places = np.ravel_multi_index(index, before.shape).reshape(-1)
@@ -152,7 +153,7 @@ class _Evaluation:
         return view if view is not None else self.picked(array, load.index)
 
     def picked(self, array: Array, index: Index) -> Array:
-        """Elements by number; where a choice may pass by, numbers stop at the ends."""
+        """A gather. Indices of nodes under a choice are clipped, as they may be out of bounds."""
         found = [self.index(e) for e in index]
         if self.clips:
             ends = [max(n - 1, 0) for n in array.shape]
@@ -160,7 +161,7 @@ class _Evaluation:
         return array[tuple(found)]
 
     def view(self, array: Array, index: Index) -> Array | None:
-        """The load as a view, where each axis follows one iterator; None where it does not."""
+        """The load as a strided view; None if an axis is indexed by more than one iterator."""
         slices: list[Any] = []
         order: list[int] = []
         for e, n in zip(index, array.shape, strict=True):
@@ -208,7 +209,7 @@ class _Evaluation:
 
 @lru_cache(maxsize=512)
 def _under_choices(root: Node) -> frozenset[int]:
-    """Nodes that a choice may pass by: their loads must not fail outside of the tensor."""
+    """The nodes under a choice, whose loads may be out of bounds where they are not needed."""
     found: set[int] = set()
     for node in walk(root):
         if isinstance(node, Choose):

@@ -1,27 +1,26 @@
-"""MapExpr: a kernel as statements over iteration spaces, with every index solved.
+"""MapExpr: a kernel as statements over iteration spaces, with explicit index expressions.
 
-A kernel has *inputs* and *statements*, each of which gives one stored value; some values are
-outputs, the others are temporaries of the kernel. ``Load.source`` counts inputs first, then values.
-A generator of code finds here, without asking anything else:
+A kernel has *inputs* and *statements*, each of which defines one materialized value; some values
+are outputs, the others are temporaries. ``Load.source`` numbers inputs first, then values. A code
+generator needs nothing else:
 
-- the space of a statement: ``meta.shape`` (iterators ``i0...``) and, of a reduction, ``extents``
-  (``r0...``) with the op that reduces elements; of one that writes at data-dependent indices, what
-  is written ranges over ``r0...`` alone, and ``start`` and ``index`` say into what, and where;
-- its body: a tree of scalar ops over loads with normalised indices;
-- its ``stage``: statements of one stage read no value of each other but point by point;
-- the loops that statements share: ``rows`` of the kernel are their extents, ``rows`` of a statement
-  say at which iteration of them an element is computed. Statements with rows that follow each
-  other may share the loops: between them, every read of a temporary is of the same iteration, so
-  that it need not live longer than that. The iteration may be that of an element which a reduction
-  combines: its result is known when all iterations are over, and no statement with rows reads it.
-  A statement without rows has loops of its own: what it reads is complete
-  before it starts, and it is complete before the next one does;
-- its ``tile``: statements that read a value held in tiles go through tiles together with it, so
-  that no more of it than some tiles exists at a time.
+- the iteration space of a statement: ``meta.shape`` (iterators ``i0...``) and, for a reduction,
+  ``extents`` (``r0...``) with the reducing op. A scatter iterates over ``r0...`` only; ``start`` is
+  the initial content of its value, and ``index`` where each element is written;
+- the body: a tree of scalar ops over loads with normalized indices;
+- the ``stage``: statements of one stage read each other's values only elementwise;
+- the common loops: ``rows`` of the kernel are their extents, and ``rows`` of a statement is its
+  iteration mapping, the iteration of these loops that computes each element. Consecutive statements
+  with a mapping can share the loops: each read of a temporary is in the iteration that computed it,
+  so a temporary lives for one iteration only. A reduction may also have the mapping of the elements
+  that it combines: then it accumulates over the common loops, its result is complete after the last
+  iteration, and no statement with a mapping reads it. A statement without a mapping has loops of
+  its own, with a barrier before and after it;
+- the ``tile``: a value with tiles and the statements that read it are computed tile by tile, so
+  that only a few tiles of it exist at a time.
 
-A size may be a name, or a polynomial of names, for a number that only the shapes of inputs tell
-(`pirkit.index.extent`); ``sizes`` are those that follow from others. `specialize.py` makes it a
-kernel without names.
+Sizes may be symbolic (`pirkit.index.extent`): determined by the shapes of inputs, or derived from
+others by ``sizes``. `specialize.py` substitutes actual shapes.
 """
 
 from __future__ import annotations
@@ -43,9 +42,9 @@ from pirkit.runtime.meta import TensorMeta
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Statement:
-    """One stored value: ``body`` for each element, reduced by ``reduction`` if there is one.
+    """One materialized value: ``body`` for each element, reduced by ``reduction`` if that is set.
 
-    ``op`` is the op of the program that the value is the result of.
+    ``op`` is the name of the op of the program whose result the value is.
     """
 
     meta: TensorMeta
@@ -57,41 +56,41 @@ class Statement:
     stage: int = 0
     rows: tuple[Expr, ...] | None = None
     origin: int = -1
-    """Which of the kernel's ``ops`` it is; -1 if the kernel does not tell."""
+    """The position of its op in the kernel's ``ops``; -1 if that is not recorded."""
     start: Node | None = None
-    """Of a value into which elements are written at data-dependent indices, what it is before."""
+    """For a scatter, the initial content of the value."""
     index: Index = ()
-    """And where they are written, over ``r0...``."""
+    """For a scatter, the index at which each element is written, over ``r0...``."""
     tile: tuple[int, ...] = ()
-    """Of a value that is held in tiles, how many elements one has along each axis (`tiling.py`)."""
+    """For a value held in tiles, the shape of a tile (`tiling.py`)."""
 
     @property
     def roots(self) -> tuple[Node, ...]:
-        """Its trees: that of what it is before, if there is one, and its body."""
+        """Its expression trees: the initial content of a scatter, and the body."""
         return (self.body,) if self.start is None else (self.start, self.body)
 
     def nodes(self) -> Iterator[Node]:
-        """The nodes of its trees, each once in each."""
+        """The nodes of its trees, each once per tree."""
         for root in self.roots:
             yield from walk(root)
 
     @property
     def work(self) -> int:
-        """How often the body is computed."""
+        """The number of evaluations of the body."""
         return prod(self.meta.shape) * prod(self.extents)
 
     @property
     def is_gathered(self) -> bool:
-        """True if the common loops go through what it reduces."""
+        """True for a reduction over the common loops, which accumulates in each iteration."""
         inner = {e.iter for e in space(self.extents, "r")}
         return any(not inner.isdisjoint(e.iters) for e in self.rows or ())
 
     def loads(self) -> Iterator[Load]:
-        """What the body reads, each node once."""
+        """The loads of its trees, each node once."""
         return (node for node in self.nodes() if isinstance(node, Load))
 
     def exprs(self) -> Iterator[Expr]:
-        """The indices, positions and guards of its trees, and where it writes."""
+        """All index expressions: of loads, positions, guards, and of a scatter's writes."""
         yield from self.index
         for node in self.nodes():
             if isinstance(node, Load):
@@ -103,15 +102,15 @@ class Statement:
 
 
 Operand = int | TensorMeta | None | tuple["int | TensorMeta", ...]
-"""An operand of an op that a kernel stands for: inputs are counted first, then ops. Of what is not
-read only the shape is known; a list has several."""
+"""An operand of a replaced op: the number of an input or (after the inputs) of an op; only a meta
+for a tensor that is not read; a tuple for a list."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Origin:
-    """An op of the program that a kernel stands for: its call, and what it gives.
+    """An op of the program that a kernel replaces: its call, and the meta of its result.
 
-    From the index rules of these ops every index of the kernel follows.
+    Every index of the kernel follows from the index rules of these ops (`certificate.py`).
     """
 
     op: str
@@ -122,7 +121,7 @@ class Origin:
 
 @dataclass(frozen=True, eq=False)
 class MapExpr:
-    """A kernel. ``outputs`` are numbers of statements; ``ops`` are those that it stands for."""
+    """A kernel. ``outputs`` are numbers of statements; ``ops`` are the ops that it replaces."""
 
     name: str
     inputs: tuple[TensorMeta, ...]
@@ -132,16 +131,16 @@ class MapExpr:
     sizes: tuple[Derived, ...] = ()
     ops: tuple[Origin, ...] = ()
     excess: bool = False
-    """Whether results of float16 and bfloat16 may stay in float32 until they are stored or cast;
-    else each op rounds its result to the element type that it states."""
+    """Whether float16 and bfloat16 results may stay in float32 until they are stored or cast;
+    else each op rounds its result to its declared element type."""
 
     @cached_property
     def is_sized(self) -> bool:
-        """True if a number in it is known only when the kernel runs."""
+        """True if it has symbolic sizes."""
         return any(map(is_sized, self.numbers()))
 
     def numbers(self) -> Iterator[int]:
-        """Every number in it that may be a named size, but those that only its ops know."""
+        """All numbers that may be symbolic, except those only in ``ops``."""
         for meta in self.inputs:
             yield from meta.shape
         yield from self.rows
@@ -159,14 +158,14 @@ class MapExpr:
         return tuple([self.statements[k].meta for k in self.outputs])
 
     def meta(self, source: int) -> TensorMeta:
-        """The meta of an input or of a stored value."""
+        """The meta of an input or of a statement's value."""
         count = len(self.inputs)
         return self.inputs[source] if source < count else self.statements[source - count].meta
 
     def traffic(self) -> int:
-        """Bytes between the kernel and memory: what it reads of each input, and its outputs.
+        """The memory traffic in bytes: the elements read of each input, and the outputs.
 
-        Of a kernel whose sizes are known.
+        Only for a kernel with static sizes.
         """
         touched: dict[int, int] = {}
         seen: set[tuple[int, Index]] = set()

@@ -1,4 +1,7 @@
-"""What ops compute that a library runs: no part of kernels, but their equations are known."""
+"""Iteration spaces of ops that a library runs; they are not fused, but their equations are known.
+
+Refusals print them.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +24,13 @@ from pirkit.index.extent import Undecided
 
 library_spaces: Final = RuleTable("library_spaces", "pirkit.dialect.rules.index_maps")
 """``rule(call) -> Reduction``: the iteration space of an op that a library runs, and the elements
-that it reads at each point. Takes a :class:`pirkit.dialect.map_expr.call.MapCall`; may raise
+that it reads at each iteration. Takes a :class:`pirkit.dialect.map_expr.call.MapCall`; may raise
 Undecided.
 """
 
 
 def library_space_text(op: PirOp, metas: Metas) -> str:
-    """What an op computes that a library runs, in words; nothing for others."""
+    """The iteration space of an op that a library runs, as text; empty for other ops."""
     rule = library_spaces.get(op.definition)
     call = None if rule is None else call_of(op, metas, metas)
     if rule is None or call is None or isinstance(call, Opaque) or not call.is_known:

@@ -1,4 +1,4 @@
-"""Kernels for sizes: one text serves all, and becomes a kernel without names for given shapes."""
+"""Specializes a kernel with symbolic sizes to given shapes."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ Shape = tuple[int, ...]
 
 
 def specialised(kernel: MapExpr, shapes: Sequence[Shape]) -> MapExpr:
-    """A kernel for inputs of these shapes. Raises ConstraintError if they do not fit."""
+    """The kernel for inputs of these shapes. Raises ConstraintError if they do not fit."""
     return with_sizes(kernel, sizes_at(kernel, shapes)) if kernel.is_sized else kernel
 
 
 def sizes_at(kernel: MapExpr, shapes: Sequence[Shape]) -> dict[str, int]:
-    """The sizes that a kernel has for inputs of these shapes, as far as they are known."""
+    """The values of a kernel's symbols for inputs of these shapes, as far as they are known."""
     dims = [n for meta in kernel.inputs for n in meta.shape]
     return solve(dims, [n for shape in shapes for n in shape], kernel.sizes)
 
 
 def results_at(kernel: MapExpr, shapes: Sequence[Shape]) -> tuple[TensorMeta, ...]:
-    """The metas of a kernel's outputs for inputs of shapes that may be known in part.
+    """The metas of a kernel's outputs for inputs of possibly partly known shapes.
 
-    Raises ConstraintError if a value is too large for memory, also one that is never stored: the
-    ops that the kernel stands for are refused then, and it could not count its elements.
+    Raises ConstraintError if a value is larger than any memory, even one that is not materialized:
+    the unfused ops would be refused too, and the number of its elements would overflow.
     """
     sizes = sizes_at(kernel, shapes)
     for origin in kernel.ops if kernel.is_sized else ():
@@ -48,12 +48,12 @@ def _known(meta: TensorMeta, sizes: Mapping[str, int]) -> TensorMeta:
 
 
 def meta_at(meta: TensorMeta, sizes: Mapping[str, int]) -> TensorMeta:
-    """A meta with named sizes replaced."""
+    """A meta with symbolic sizes substituted."""
     return meta.with_shape(at(n, sizes) for n in meta.shape)
 
 
 def with_sizes(kernel: MapExpr, sizes: Mapping[str, int]) -> MapExpr:
-    """A kernel with named sizes replaced, by numbers or by others."""
+    """A kernel with symbols substituted by integers or other sizes."""
     return MapExpr(
         kernel.name,
         tuple([meta_at(m, sizes) for m in kernel.inputs]),
@@ -112,7 +112,7 @@ def _node(node: Node, sizes: Mapping[str, int], made: Mapping[int, Node]) -> Nod
 
 
 def decided(guards: Sequence[Guard], yes: Node, no: Node) -> Node:
-    """A choice without the guards that always hold; the other side if one never does."""
+    """A choice without guards that always hold; its ``no`` side if a guard never holds."""
     if any(g.is_false for g in guards):
         return no
     left = tuple([g for g in guards if not g.is_true])

@@ -1,4 +1,4 @@
-"""Sizes get names: equal ones one name, as far as the ops of a block tell."""
+"""Symbolic sizes of a block: shape rules infer which sizes are equal or derived from others."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ from pirkit.index.extent import Undecided, divided, is_sized, larger, named, ord
 from pirkit.index.size_solver import SYMMETRIC, Derived
 
 result_shapes: Final = RuleTable("result_shapes", "pirkit.dialect.rules.index_maps")
-"""``rule(call, sizes) -> list of shapes``: those of the results, in sizes of the operands.
+"""``rule(call, sizes) -> list of shapes``: the shapes of the results, in terms of operand sizes.
 
-Takes a :class:`pirkit.dialect.map_expr.call.MapCall` whose operands may have named sizes. A size of
-which nothing is known is None; ops without a rule have new sizes. May raise Undecided.
+Takes a :class:`pirkit.dialect.map_expr.call.MapCall` whose operands may have symbolic sizes. An
+unknown size is None; the results of ops without a rule get new symbols. May raise Undecided.
 """
 
 Dims = tuple[int | None, ...]
 
 
 class Sizes:
-    """The named sizes of a block: new ones, and those that follow from others."""
+    """Creates the symbols of a block: new ones, and those derived from others."""
 
     def __init__(self) -> None:
         self.count = 0
         self.derived: list[Derived] = []
         self.checks: list[Derived] = []
-        """What the ops ask of sizes besides; their names stand for nothing."""
+        """Constraints on sizes that ops impose; the names of these entries are not used."""
         self._known: dict[tuple[str, tuple[int, ...]], int] = {}
 
     def new(self) -> int:
-        """A size of which nothing is known."""
+        """A new symbol."""
         self.count += 1
         return named(f"s{self.count - 1}")
 
     def broadcast(self, *sizes: int) -> int:
-        """The size to which axes are spread: that of all but the ones of a single element."""
+        """The broadcast size of axes: the common size of those that are not 1."""
         left = [n for n in dict.fromkeys(sizes) if is_sized(n) or n != 1]
         wide = [n for n in left if not is_sized(n)]
         if wide:
@@ -47,13 +47,13 @@ class Sizes:
         return self._follows("broadcast", tuple(sorted(left, key=order)))
 
     def check(self, rule: str, *args: int) -> None:
-        """Note that sizes have to go together as a rule says."""
+        """Record a constraint: a derivation rule must succeed for these sizes."""
         if (rule, args) not in self._known and not (rule == "equal" and args[0] == args[1]):
             found = self._known[rule, args] = self.new()
             self.checks.append(Derived(repr(found), rule, args))
 
     def quotient(self, total: int, part: int) -> int:
-        """How often one size goes into another, which it divides."""
+        """The exact quotient of two sizes."""
         found, rest = divided(total, part)
         return (
             found if not is_sized(rest) and rest == 0 else self._follows("quotient", (total, part))
@@ -74,16 +74,14 @@ class Sizes:
             return self._follows("larger", (one, other))
 
     def steps(self, count: int, step: int) -> int:
-        """How many elements there are in steps over some."""
+        """The number of elements of a slice with a step: the quotient rounded up."""
         if step == 1:
             return count
         found = Derived("", "steps", (count, step)).value({})
         return self._follows("steps", (count, step)) if found is None else found
 
     def reduced(self, count: int, target: int) -> int:
-        """How many elements of an axis are reduced to one of another, which has as many, or
-        one.
-        """
+        """The number of elements reduced to one, for a target axis of 1 or as many elements."""
         if count == target or target == 1:
             return 1 if count == target else count
         return self._follows("folded", (count, target))
@@ -102,7 +100,7 @@ class Sizes:
 
 
 class DeclaredSizes(Sizes):
-    """The sizes that a kernel says follow from others; what else follows has names of its own."""
+    """The derived sizes that a kernel declares; further derivations create new symbols."""
 
     def __init__(self, declared: Iterable[Derived]) -> None:
         super().__init__()
@@ -115,19 +113,21 @@ class DeclaredSizes(Sizes):
 
 
 ENDLESS: Final = 2**31 - 1
-"""The end of a slice that goes to the end of its axis, or any larger number."""
+"""The end of a slice from which on it means the end of the axis."""
 
 
 def place_of(n: int, bound: int, sizes: Sizes) -> int:
-    """Where a bound of a slice lies on an axis; one below 0 counts from the end.
+    """The position of a slice bound on an axis of ``n`` elements, clamped; a negative one counts
+    from the end.
 
-    A size that follows from others is taken off the end: laws of indices hold for sizes from 1 on.
+    For a negative bound, the derived size is subtracted from ``n``: rewrite rules of indices assume
+    sizes of at least 1.
     """
     return n - sizes.smaller(-bound, n) if bound < 0 else sizes.smaller(bound, n)
 
 
 def bounds_of(n: int, start: int, end: int, sizes: Sizes) -> tuple[int, int]:
-    """First and last, excluded, of the elements that a slice of an axis takes."""
+    """The first (inclusive) and last (exclusive) position of a slice of an axis."""
     first = place_of(n, start, sizes)
     if end >= ENDLESS:
         return first, n

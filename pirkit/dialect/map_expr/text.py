@@ -1,4 +1,4 @@
-"""The text of a kernel, without loss: what the op `pir.map_expr` holds.
+"""The lossless text form of a kernel: the attribute of the op `pir.map_expr`.
 
 ::
 
@@ -11,12 +11,12 @@
       give t0
     output v0
 
-``x0...`` are inputs, ``o0...`` the ops of the program that the kernel stands for, ``v0...`` stored
-values, ``t0...`` nodes of a tree. Expressions have Python's
-syntax, ``//`` being the floor of a division. ``s0...`` are sizes that the shapes of inputs tell; a
-line ``size s1 = broadcast(s0, s2)`` behind the first says how one follows from others. An op rounds
-its result to the element type that ends its line, unless the first line ends in
-``excess-precision``: then native code may keep float16 and bfloat16 in float32 until it stores.
+``x0...`` are inputs, ``o0...`` the ops of the program that the kernel replaces, ``v0...``
+materialized values, ``t0...`` nodes of a tree. Expressions have Python's syntax, where ``//`` is
+floor division. ``s0...`` are symbolic sizes, determined by the shapes of inputs; a line
+``size s1 = broadcast(s0, s2)`` after the first one derives a size from others. An op rounds its
+result to the element type at the end of its line, unless the first line ends in
+``excess-precision``: then native code may leave float16 and bfloat16 in float32 until the store.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def _operand(operand: Operand, count: int) -> str:
 
 
 def _unread(meta: TensorMeta) -> str:
-    """A meta as an expression: that of a number has an empty tuple."""
+    """A meta as an expression; a scalar has an empty tuple as its shape."""
     return _meta(meta) if meta.shape else f"{meta.dtype.name}[()]"
 
 
@@ -109,7 +109,7 @@ def _list(exprs: Any, count: int) -> str:
 
 
 def _index(exprs: Any, count: int) -> str:
-    """An index in brackets; that of a number is an empty tuple."""
+    """An index in brackets; that of a scalar is an empty tuple."""
     return f"[{_list(exprs, count)}]" if exprs else "[()]"
 
 
@@ -202,7 +202,7 @@ _OUTPUT: Final = re.compile(r"output v(\d+)")
 
 @lru_cache(maxsize=1024)
 def parse_kernel(text: str) -> MapExpr:
-    """The kernel of a text. Raises ConstraintError (C1) for what is none."""
+    """The kernel of a text. Raises ConstraintError (C1) for an invalid text."""
     reader = _Reader(text)
     try:
         return reader.kernel()
@@ -341,7 +341,7 @@ class _Reader:
         )
 
     def after(self, word: str) -> ast.expr | None:
-        """What stands behind a word at the beginning of the line, if it is there."""
+        """The expression after a word at the beginning of the current line; None if it differs."""
         if self.at >= len(self.lines) or not self.lines[self.at].startswith(word):
             return None
         self.at += 1

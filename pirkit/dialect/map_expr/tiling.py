@@ -1,11 +1,11 @@
-"""Statements that go through tiles together: what is read transposed and kept in no memory.
+"""Tiled nests: statements that are computed tile by tile, for values that are read transposed.
 
-A value held in tiles is made tile by tile, and what reads it is computed while a tile is there. Its
-readers need it at permutations of their own iterators, and nothing else. So the statements that are
-tied by such reads have one *frame*: axes that each of them goes through in its own order. Where a
-value is read in two orders, as in ``v[i0, i1] + v[i1, i0]``, one tile does not do: the frame has
-*images*, permutations of its axes, and a *turn* of the statements is a tile together with all its
-images, computed before any of them is read. So each element is computed once::
+A value held in tiles is computed one tile at a time, and its readers run while the tile is in
+cache. Readers may access it only at permutations of their own iterators, so statements that are
+linked by such reads have a common *frame*: a set of axes over which each statement iterates in its
+own order. If a value is read in two orders, as in ``v[i0, i1] + v[i1, i0]``, one tile is not
+enough: the frame has *images*, a group of permutations of its axes. One tiled iteration computes a
+tile together with all its images before any of them is read, so each element is computed once::
 
     value float32[8, 8] of o1 stage 0 tile [4, 4]
       t0 = pd_op.tanh(x0[i0, i1], {}, float32)
@@ -14,7 +14,7 @@ images, computed before any of them is read. So each element is computed once::
       t0 = pd_op.add(v0[i0, i1], v0[i1, i0], {}, float32)
       give t0
 
-goes through tiles at (0, 0); at (0, 1) and (1, 0); at (1, 1).
+has the tiled iterations (0, 0); (0, 1) with (1, 0); (1, 1).
 """
 
 from __future__ import annotations
@@ -30,25 +30,25 @@ from pirkit.index.extent import is_sized
 from pirkit.index.index_maps import Index, space
 
 Axes = tuple[int, ...]
-"""Of each axis, another one: -1 where there is one element."""
+"""A map from axes to axes; -1 for an axis of one element."""
 
 
 MAX_BYTES_IN_TILES: Final = 1 << 23
-"""Of the tiles that are there at once."""
+"""Largest size in bytes of all tiles that are live at once."""
 MAX_IMAGES: Final = 6
-"""Tiles of a value that are there at once."""
+"""Largest number of tiles of one value that are live at once."""
 
 
 class Untiled(Exception):
-    """Statements do not go through tiles together; the message says why."""
+    """Statements cannot be in one tiled nest; the message is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """Statements that follow each other and go through tiles together.
+    """Consecutive statements that are in one tiled nest.
 
-    ``axes`` are those of the frame that the axes of each statement go along. In image ``k`` the
-    place of axis ``a`` is that which ``images[k][a]`` has in the first one.
+    ``axes`` maps the axes of each statement to axes of the frame. In image ``k``, the tile
+    coordinate of axis ``a`` is the one that axis ``images[k][a]`` has in the first image.
     """
 
     extents: tuple[int, ...]
@@ -57,23 +57,23 @@ class Frame:
 
     @property
     def statements(self) -> list[int]:
-        """Numbers of its statements, in order."""
+        """The numbers of its statements, in order."""
         return sorted(self.axes)
 
     def image_of(self, reader: int, number: int, index: Index) -> int:
-        """The image of a value that the first image of a reader needs."""
+        """The image of a value that a reader accesses from its first image."""
         permuted = _order(index, self.axes[reader])
         held = {a: t for a, t in zip(self.axes[number], permuted, strict=True) if a >= 0}
         return self.images.index(tuple([held[a] for a in range(len(self.extents))]))
 
     def after(self, image: int, other: int) -> int:
-        """The image that is ``other`` as seen from ``image``."""
+        """The composition of two images."""
         return self.images.index(_after(self.images[image], self.images[other]))
 
 
 def permutes(reader: Sequence[int], index: Index, shape: Sequence[int]) -> bool:
-    """True if an index of what has a shape goes once through all loops of a reader's shape, and
-    through all elements.
+    """True if an index is a permutation of the reader's iterators and covers all elements of
+    ``shape``; axes of one element are ignored.
     """
     here = [e for e in space(reader) if e.iter is not None]
     held = [(e, n) for e, n in zip(index, shape, strict=True) if n != 1]
@@ -83,16 +83,12 @@ def permutes(reader: Sequence[int], index: Index, shape: Sequence[int]) -> bool:
 
 
 def is_plain(statement: Statement) -> bool:
-    """True if a statement has a value for each iteration of its own loops, and shares none by
-    rows."""
+    """True for an elementwise statement (no reduction, no scatter) without an iteration mapping."""
     return not statement.reduction and statement.start is None and statement.rows is None
 
 
 def frames_of(kernel: MapExpr, tiled: Collection[int]) -> list[Frame]:
-    """The frames of the values that are held in tiles, in order.
-
-    Raises Untiled where a value is read in other ways than tiles allow.
-    """
+    """The frames of tiled values, in order. Raises Untiled if a read is not a permutation."""
     if not all(map(is_plain, _tiled_statements(kernel, tiled))):
         raise Untiled("what is reduced, or shares loops of rows, is not held in tiles")
     if any(is_sized(n) for s in _tiled_statements(kernel, tiled) for n in s.meta.shape):
@@ -120,7 +116,7 @@ def frames_of(kernel: MapExpr, tiled: Collection[int]) -> list[Frame]:
 
 
 def tiles_of(kernel: MapExpr) -> list[Frame]:
-    """The frames of a kernel, as it says which values are held in tiles. Raises Untiled."""
+    """The frames of a kernel, by the ``tile`` of its statements. Raises Untiled."""
     tiled = [k for k, s in enumerate(kernel.statements) if s.tile]
     frames = frames_of(kernel, tiled) if tiled else []
     for frame in frames:
@@ -129,8 +125,8 @@ def tiles_of(kernel: MapExpr) -> list[Frame]:
 
 
 def block_of(kernel: MapExpr, frame: Frame) -> tuple[int, ...]:
-    """How many elements a tile has along each axis of a frame. Raises Untiled if tiles differ, or
-    are too large.
+    """The tile shape along the axes of a frame. Raises Untiled if the tiles of its statements
+    differ or are too large.
     """
     found: dict[int, int] = {}
     for number, axes in frame.axes.items():
@@ -152,7 +148,7 @@ def block_of(kernel: MapExpr, frame: Frame) -> tuple[int, ...]:
 
 
 def problems_of_tiles(kernel: MapExpr) -> Iterator[str]:
-    """What is wrong with the tiles of a kernel, in words."""
+    """Messages about invalid tiles of a kernel."""
     try:
         tiles_of(kernel)
     except Untiled as why:
@@ -168,7 +164,7 @@ def _tiled_loads(statement: Statement, count: int, tiled: Collection[int]) -> It
 
 
 def _order(index: Index, axes: Axes) -> Axes:
-    """The frame's axis that each axis of what is read goes along, by a reader's own."""
+    """The frame's axis of each axis of a value, given the reader's axes."""
     own = {f"i{k}": a for k, a in enumerate(axes)}
     return tuple([own[e.iter.name] if e.iter is not None else -1 for e in index])
 
@@ -180,7 +176,7 @@ def _after(first: Axes, then: Axes) -> Axes:
 def _frame(
     kernel: MapExpr, start: int, ties: dict[int, list[tuple[int, int, Index]]]
 ) -> Frame:  # fmt: skip
-    """The frame of what is tied to a statement, in whose order its axes are."""
+    """The frame of a statement and all statements tied to it, with the axes in its order."""
     shape = kernel.statements[start].meta.shape
     places = [k for k, n in enumerate(shape) if n != 1]
     if not places:
@@ -195,6 +191,7 @@ def _frame(
                 if source not in axes:
                     axes[source] = permuted
                     stack.append(source)
+                # a second path to the value: the difference of the two orders generates images
                 held = {a: t for a, t in zip(axes[source], permuted, strict=True) if a >= 0}
                 orders.add(tuple([held[a] for a in range(len(places))]))
             else:
@@ -207,9 +204,8 @@ def _frame(
 
 
 def closed(orders: Iterable[Axes], rank: int) -> tuple[Axes, ...]:
-    """All that permutations give when they follow each other, the one that moves nothing first.
-
-    Raises Untiled for too many.
+    """The group generated by some permutations, the identity first. Raises Untiled if it has more
+    than ``MAX_IMAGES`` elements.
     """
     found = {tuple(range(rank)): None}
     stack = list(found)
@@ -225,7 +221,9 @@ def closed(orders: Iterable[Axes], rank: int) -> tuple[Axes, ...]:
 
 
 def _check_order(kernel: MapExpr, frame: Frame, tiled: Collection[int]) -> None:
-    """Statements of a frame follow each other, and read of each other only what is in tiles."""
+    """Check that the statements of a frame are consecutive and read only tiled values of each
+    other. Raises Untiled.
+    """
     numbers: Sequence[int] = frame.statements
     if numbers[-1] - numbers[0] >= len(numbers):
         raise Untiled(f"a statement that has no tiles is between v{numbers[0]} and v{numbers[-1]}")

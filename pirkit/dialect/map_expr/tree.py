@@ -1,8 +1,8 @@
-"""What an element of a result is: a tree of scalar ops over elements of operands.
+"""Expression trees: an element of a result as scalar ops on elements of operands.
 
-A rule of :data:`pirkit.dialect.opdef.index_maps` gives such a tree for each result of an op, over
-the canonical iterators ``i0, i1...`` of the result. Trees of one op have loads of its operands, by
-position; those of a kernel have loads of its inputs and of values that it has stored.
+A rule of :data:`pirkit.dialect.opdef.index_maps` returns such a tree for each result of an op, over
+the canonical iterators ``i0, i1...`` of the result. In the tree of an op, loads refer to its
+operands by position; in a kernel, to the kernel's inputs and materialized values.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Fill:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Position:
-    """The value of an index expression, as a number."""
+    """The value of an index expression, as an element of type ``dtype`` (as in `arange`)."""
 
     index: Expr
     dtype: DType
@@ -42,7 +42,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Choose:
-    """``yes`` where every guard holds, else ``no``; the other one is not looked at."""
+    """``yes`` where every guard holds, else ``no``; the other side is not evaluated."""
 
     guards: tuple[Guard, ...]
     yes: Node
@@ -51,7 +51,7 @@ class Choose:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Apply:
-    """An op of the table on scalars, with the attributes of the op; gives ``dtype``."""
+    """A scalar op of the op table with its attributes; the result type is ``dtype``."""
 
     op: str
     args: tuple[Node, ...]
@@ -64,10 +64,10 @@ Node = Load | Fill | Position | Choose | Apply
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reduction:
-    """``op`` over an inner space: ``body`` ranges over ``i0...`` and, ``extents`` wide, ``r0...``.
+    """A reduction by ``op`` over ``r0...`` (of these ``extents``); ``body`` uses ``i0...`` too.
 
-    ``op`` says how elements are reduced and what the result of none is: it is applied to the
-    trailing axes. ``attrs`` are its attributes, axes left out.
+    ``op`` defines the combiner and its neutral element: it is applied to the trailing axes.
+    ``attrs`` are its attributes, without axes.
     """
 
     op: str
@@ -78,11 +78,10 @@ class Reduction:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scatter:
-    """A result that begins as ``start``, over ``i0...``, into which elements are written where the
-    data say: for each point of ``r0...``, ``extents`` wide, ``body`` at ``index``, one after the
-    other.
+    """A scatter into ``start`` (over ``i0...``): for each point of ``r0...``, in order, ``body`` is
+    combined into the element at the data-dependent ``index``.
 
-    ``how`` is what `put_along_axis` calls it: assign, add, mul, amin or amax.
+    ``how`` is the combiner, as in `put_along_axis`: assign, add, mul, amin or amax.
     """
 
     how: str
@@ -102,7 +101,7 @@ Value = Node | Reduction | Scatter
 
 
 def roots(value: Value) -> tuple[Node, ...]:
-    """The trees of a value."""
+    """The expression trees of a value."""
     match value:
         case Reduction():
             return (value.body,)
@@ -114,14 +113,14 @@ def roots(value: Value) -> tuple[Node, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """An op that index maps do not describe, and why; ``kind`` is that of the refusal."""
+    """The reason why an op has no index maps; ``kind`` is the kind of the refusal."""
 
     reason: str
     kind: str = "opaque"
 
 
 def walk(root: Node) -> Iterator[Node]:
-    """Every node of a tree once, operands before what is made of them."""
+    """Every node of a tree once, in post-order."""
     seen: set[int] = set()
     stack: list[tuple[Node, bool]] = [(root, False)]
     while stack:
@@ -137,7 +136,7 @@ def walk(root: Node) -> Iterator[Node]:
 
 
 def children(node: Node) -> tuple[Node, ...]:
-    """The nodes that a node is made of."""
+    """The operands of a node."""
     if isinstance(node, Apply):
         return node.args
     return (node.yes, node.no) if isinstance(node, Choose) else ()

@@ -1,4 +1,4 @@
-"""What holds of every kernel: checked of its text alone, without the program it was made from."""
+"""Verifies a kernel from its text alone, without the program that it was built from."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from pirkit.index.extent import is_sized, names_of
 from pirkit.index.index_maps import Guard, bindings, compose, evaluate, points, space
 
 VISIT_LIMIT: Final = 4096
-"""Points at which an index is tried whose bounds do not tell."""
+"""Largest number of points at which an index is evaluated if its bounds prove nothing."""
 
 TRIED: Final = (1, 2, 3, 8)
-"""What sizes are tried that a kernel leaves open."""
+"""The values tried for a kernel's symbolic sizes."""
 
 WIDE: Final = 4
-"""Sizes of which each is tried as the one that differs."""
+"""The number of symbols that are tried as 1 while all others are equal (broadcasts)."""
 
 
 @lru_cache(maxsize=1024)
 def problem_of(text: str) -> str | None:
-    """The first thing that is wrong with the kernel of a text, its certificate included; None if
-    nothing is. Raises ConstraintError (C1) for what is no kernel.
+    """The first problem of the kernel of a text, including its certificate; None if it is valid.
+    Raises ConstraintError (C1) for a text that is no kernel.
     """
     kernel = parse_kernel(text)
     return next(chain(problems(kernel), differences(kernel)), None)
@@ -41,8 +41,8 @@ def problem_of(text: str) -> str | None:
 def kernel_at(text: str, shapes: tuple[Shape, ...]) -> MapExpr:
     """The kernel of a text for inputs of these shapes.
 
-    Raises ConstraintError if they do not fit, or if it would read outside of tensors of these
-    shapes: an element that a program names need not be there.
+    Raises ConstraintError if they do not fit, or if the kernel would read out of bounds for these
+    shapes (a constant index of the program may be too large).
     """
     general = parse_kernel(text)
     kernel = specialised(general, shapes)
@@ -55,11 +55,10 @@ def kernel_at(text: str, shapes: tuple[Shape, ...]) -> MapExpr:
 
 
 def problems(kernel: MapExpr, shapes: Sequence[Shape] | None = None) -> Iterator[str]:
-    """What is wrong with a kernel, in words; nothing if all holds.
+    """Messages about the problems of a kernel; empty if it is valid.
 
-    The order of what it does is checked for all sizes at once. That it reads inside of its tensors
-    is shown by bounds for all sizes too, where they tell, and else tried for some, or for those
-    that inputs of these ``shapes`` tell.
+    The order of statements is checked for all sizes at once. In-bounds access is proved by bounds
+    for all sizes where possible, else tested for sample sizes, or for those of these ``shapes``.
     """
     yield from _problems(kernel)
     if kernel.is_sized:
@@ -69,7 +68,7 @@ def problems(kernel: MapExpr, shapes: Sequence[Shape] | None = None) -> Iterator
 
 
 def _samples(kernel: MapExpr) -> Iterator[dict[str, int]]:
-    """Sizes that a kernel may have: equal ones, different ones, some of 1; and what follows."""
+    """Sample values of a kernel's symbols: equal ones, different ones, some of 1."""
     follow = {derived.name for derived in kernel.sizes}
     free = [n for n in names_of(kernel.numbers()) if n not in follow]
     for chosen in _chosen(len(free)):
@@ -86,13 +85,13 @@ def _samples(kernel: MapExpr) -> Iterator[dict[str, int]]:
 
 
 def _chosen(count: int) -> Iterator[tuple[int, ...]]:
-    """What to try for so many sizes that nothing ties to each other."""
+    """Sample values for a number of independent symbols."""
     yield from ((size,) * count for size in TRIED)
     if count > 1:
         upwards = range(2, 2 + count)
         yield tuple(upwards)
         yield tuple(reversed(upwards))
-        for one in range(min(count, WIDE)):  # it is spread to the others, or they to it
+        for one in range(min(count, WIDE)):  # as if this axis were broadcast
             yield tuple([1 if k == one else 3 for k in range(count)])
             yield tuple([4 if k == one else 1 for k in range(count)])
 
@@ -135,8 +134,7 @@ def _problems(kernel: MapExpr, with_order: bool = True) -> Iterator[str]:
 
 
 def _writing(k: int, statement: Statement) -> Iterator[str]:
-    """A statement that writes at data-dependent indices writes inside of its value, in no
-    iterations."""
+    """Problems of a scatter: it must write in bounds and have no iteration mapping."""
     if statement.start is None:
         return
     shape = statement.meta.shape
@@ -147,10 +145,10 @@ def _writing(k: int, statement: Statement) -> Iterator[str]:
 
 
 def _leaves(expr: Expr, extent: int) -> bool:
-    """True if an index is seen to leave an axis.
+    """True if an index is found to be out of bounds.
 
-    Bounds prove most that do not; where they are too wide, points of the space decide: all of a
-    small one, corners of a large one.
+    Bounds prove most indices correct; if they are too wide, the index is evaluated at all points of
+    a small space, or near the corners of a large one.
     """
     guard = Guard(expr, extent)
     if expr.sized or is_sized(extent):
@@ -168,7 +166,9 @@ def _congruent_point(statement: Statement, load: Load) -> bool:
 
 
 def _order(kernel: MapExpr, k: int, statement: Statement, load: Load) -> Iterator[str]:
-    """A temporary is of an earlier stage, or read point by point; and of the same iteration."""
+    """Problems of a read of a temporary: it must be of an earlier stage or elementwise, and in the
+    iteration that computed it.
+    """
     source = kernel.statements[load.source - len(kernel.inputs)]
     waits = source.reduction or (source.tile and not _congruent_point(statement, load))
     if source.stage + bool(waits) > statement.stage:

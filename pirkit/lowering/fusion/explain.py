@@ -1,6 +1,4 @@
-"""Why two ops of a block are not in one kernel: for every pair a refusal that says what it would
-take.
-"""
+"""Explains for any two ops of a block why they are not in one kernel, and what would fuse them."""
 
 from __future__ import annotations
 
@@ -20,7 +18,7 @@ from pirkit.lowering.fusion.refusal import Refusal
 
 
 class Explainer:
-    """Answers for the pairs of one block; ``names`` are what values are called in remedies."""
+    """Answers for pairs of ops of one block; ``names`` are the printed names of values."""
 
     def __init__(
         self,
@@ -51,7 +49,7 @@ class Explainer:
                 message = f"`{op.name}`: {reason.reason}" + (f": {space}" if space else "")
                 return Refusal(reason.kind, (first, second), message)
             if self.equations.units[op].is_free:
-                return None  # it is made anew in every kernel that reads it
+                return None  # every kernel that reads it rematerializes it
         groups = (self.parts.of[first], self.parts.of[second])
         if groups[0] is groups[1] or first.results[0] in groups[1].copies:
             return None
@@ -78,9 +76,8 @@ class Explainer:
 
 
 def alias_refusal(pair: tuple[PirOp, PirOp]) -> Refusal:
-    """The refusal of a pair that an op which writes in place keeps apart: one of the two stands
-    behind it, or gives what is written. It names an op that reads the storage afterwards, if there
-    is one.
+    """The refusal of a pair that an in-place write separates: one of the two follows it, or its
+    result is written. Names an op that reads the storage afterwards, if there is one.
     """
     top: Operation = pair[0]
     while (parent := top.parent_op()) is not None and not isinstance(top, ProgramOp):

@@ -1,4 +1,4 @@
-"""The pass that fuses ops into kernels."""
+"""The pass `fuse`: partitions each block, builds kernels, and replaces ops by `pir.map_expr`."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ from pirkit.runtime.meta import TensorMeta
 
 @dataclass(frozen=True)
 class Fused:
-    """What became of one block."""
+    """The fusion plan of one block."""
 
     equations: Equations
     partition: Partition
     kernels: tuple[Generated, ...]
     spare: frozenset[PirOp]
-    """Ops of which nobody needs the results any more: the kernels that do compute them."""
+    """Ops that become dead, as all of their readers are kernels that rematerialize them."""
 
 
 def plan_fusion(
@@ -52,10 +52,10 @@ def plan_fusion(
     storage: AliasClasses | None = None,
     wrong: AbstractSet[SSAValue] | None = None,
 ) -> Fused:
-    """The kernels of a block; the block stays as it is.
+    """Plan the kernels of a block, without changing it.
 
-    ``storage`` is needed of a program that writes in place. ``wrong`` are the values that have not
-    the types that the program states; by default they are looked for in this block.
+    ``storage`` are the alias classes of a program that writes in place. ``wrong`` are the values
+    whose declared type is mismatched; by default they are computed for this block.
     """
     wrong = mismatched_values(block) if wrong is None else wrong
     pairs, unknown_sizes = tuple(forced), set[PirOp]()
@@ -74,7 +74,7 @@ def plan_fusion(
 
 
 def _planned(found: Equations, policy: Policy, pairs: tuple[Pair, ...]) -> Fused | set[PirOp]:
-    """The kernels; or ops that cannot be in any, as nothing that they read tells their sizes."""
+    """The plan; or the ops that must stay out of kernels, as no input determines their sizes."""
     parts = partition(found, policy, pairs)
     if policy.horizontal:
         join_neighbours(parts, policy)
@@ -100,7 +100,7 @@ def _planned(found: Equations, policy: Policy, pairs: tuple[Pair, ...]) -> Fused
 def _generated(
     found: Equations, parts: Partition, policy: Policy
 ) -> tuple[list[Generated], set[PirOp], set[PirOp]]:
-    """The kernels, the ops whose results nobody needs any more, and those of untold sizes."""
+    """The kernels, the dead ops, and the ops whose sizes no kernel input determines."""
     made: list[Generated] = []
     spare, unknown_sizes = idle(found, parts), set[PirOp]()
     for group in parts.groups:
@@ -115,11 +115,11 @@ def _generated(
 
 
 def _worth_making(made: list[Generated], parts: Partition, spare: set[PirOp]) -> list[Generated]:
-    """The kernels that save something and that native code runs; ``spare`` keeps no op of others.
+    """The kernels that are profitable and have native code; operands of rejected kernels are
+    removed from ``spare``.
 
-    What another kernel computes again, or a kernel that computes others' values again, is made
-    in any case, and one that makes a constant anew that is determined by what is no value any
-    more: the rest of the program counts on it.
+    A kernel is always emitted if another one recomputes its values, if it recomputes values of
+    others, or if it rebuilds a constant whose shape operand was erased: the plan relies on it.
     """
     again = {v for g in parts.groups for v in g.copies}
     found: list[Generated] = []
@@ -139,7 +139,7 @@ def _worth_making(made: list[Generated], parts: Partition, spare: set[PirOp]) ->
 
 
 def _makers(op: PirOp) -> Iterator[PirOp]:
-    """The ops whose results an op reads, one by one or in a list, attributes among them."""
+    """The ops that define the operands of an op, including elements of lists and attributes."""
     owners = [v.owner for v in op.operands if isinstance(v.owner, PirOp)]
     for owner in owners:
         if owner.name == "pir.combine":
@@ -148,14 +148,14 @@ def _makers(op: PirOp) -> Iterator[PirOp]:
 
 
 def _is_native(made: Generated) -> bool:
-    """Whether native code runs a kernel; one whose sizes the inputs tell is taken to."""
+    """Whether a kernel has native code; one with dynamic sizes is assumed to."""
     if made.kernel.is_sized:
         return True
     return why_not_native(made.text, tuple([m.shape for m in made.kernel.inputs])) is None
 
 
 def _saves(made: Generated) -> bool:
-    """Whether a kernel costs less than its ops one by one."""
+    """Whether a kernel is cheaper than its ops as separate calls."""
     sized = made.kernel.is_sized
     alone = sum((_alone(u, sized) for u in made.units if not u.is_free), Cost(0))
     kernel = Cost(1, 0 if sized else made.kernel.traffic())
@@ -165,8 +165,7 @@ def _saves(made: Generated) -> bool:
 
 
 def _alone(unit: Unit, sized: bool) -> Cost:
-    """What an op costs as a call of its own; of sizes that only inputs determine, nothing
-    counts."""
+    """The cost of an op as a separate call; bytes with dynamic sizes count as 0."""
     if sized:
         return cost_alone(unit.op.name, 0)
     operands = [m for v in unit.tensors if isinstance(m := meta_of(v.type), TensorMeta)]
@@ -177,11 +176,11 @@ def _alone(unit: Unit, sized: bool) -> Cost:
 class FusePass(Pass):
     """Fuse ops into kernels that read and write memory once.
 
-    An op whose elements are functions of single elements of its operands is fused with those that
-    it reads from and those that read it, as long as the equations of their indices have a solution:
-    each kernel then knows, for each element that it gives, which elements it reads. Kernels are
-    operations `pir.map_expr`, whose text says all of that; sizes that are known only at run time
-    have names in it. What stands behind an op that writes in place stays as it is.
+    An op with index maps (elementwise, data movement, reduction, scatter) is fused with its
+    producers and consumers as long as their index maps compose: each element of a result then has
+    a closed form over elements of the inputs. A kernel is an operation `pir.map_expr`, whose text
+    holds these expressions; dynamic sizes are named symbols in it. Ops after the first in-place
+    write of a program are not fused.
 
     ::
 
@@ -287,15 +286,15 @@ class FusePass(Pass):
 
 
 def _bytes(unit: Unit) -> int:
-    """Bytes that an op moves when it runs alone."""
+    """Bytes that an op reads and writes as a separate call."""
     metas = [meta_of(v.type) for v in (*unit.tensors, unit.result)]
     return sum(m.numel * m.dtype.itemsize for m in metas if isinstance(m, TensorMeta))
 
 
 def _replace(made: Generated, moved: dict[SSAValue, SSAValue]) -> PirOp:
-    """The op of a kernel, its results in the place of those of the ops.
+    """Create the `pir.map_expr` of a kernel and replace the uses of its outputs.
 
-    ``moved`` holds what stands for results of ops that are replaced already.
+    ``moved`` maps results that were already replaced, and gets those of this kernel.
     """
     last = made.units[-1].op
     kernel = create(
@@ -313,24 +312,24 @@ def _replace(made: Generated, moved: dict[SSAValue, SSAValue]) -> PirOp:
 
 
 def first_write(program: ProgramOp) -> PirOp | None:
-    """An op that writes in place, if a program has one."""
+    """The first op that writes in place; None if there is none."""
     return next((op for op in program.operations if writes(op)), None)
 
 
 def storage_of(program: ProgramOp) -> AliasClasses | None:
-    """What shares storage, of a program that writes in place."""
+    """The alias classes of a program that writes in place; None for a pure program."""
     return None if first_write(program) is None else alias_classes(program)
 
 
 def blocks_of(program: ProgramOp) -> Iterator[Block]:
-    """Every block, inner ones first."""
+    """All blocks of a program's regions."""
     for op in program.walk():
         for region in op.regions:
             yield from region.blocks
 
 
 def _lists_read_by(nodes: AbstractSet[Operation]) -> set[Operation]:
-    """Lists that nobody reads but ops that are fused."""
+    """Lists (`pir.combine`) that only fused ops read."""
     found: set[Operation] = set()
     for op in nodes:
         for value in op.operands:
@@ -342,7 +341,7 @@ def _lists_read_by(nodes: AbstractSet[Operation]) -> set[Operation]:
 
 
 def _unread_lists(block: Block) -> set[Operation]:
-    """Lists that nobody reads; they would keep what is in them."""
+    """Lists without readers; their uses would keep their elements alive."""
     lists = (op for op in block.ops if op.name == "pir.combine")
     return {op for op in lists if op.results[0].first_use is None}
 
@@ -350,7 +349,10 @@ def _unread_lists(block: Block) -> set[Operation]:
 def _in_order(
     block: Block, nodes: Mapping[Operation, Generated], gone: AbstractSet[Operation]
 ) -> Iterator[Operation | Generated]:
-    """Ops and kernels, each behind what it reads, else in the order of the program."""
+    """Ops and kernels in topological order; ties are broken by the order of the program.
+
+    Ops with effects keep their order, and the terminator stays last.
+    """
     items: list[Operation | Generated] = []
     number: dict[object, int] = {}
     for op in block.ops:

@@ -1,4 +1,4 @@
-"""What the partitioner makes: kernels in the making, and what they may be."""
+"""The data of the partitioner: the fusion policy, groups of ops, and the partition of a block."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ Pair = tuple[PirOp, PirOp]
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What a kernel may be."""
+    """Limits and switches of the fusion; the options of the pass `fuse`."""
 
     recompute: int = 16
-    """Scalar additions per element that computing values again may cost; 0 forbids it."""
+    """Largest cost of recomputation, in additions per element; 0 forbids it."""
     inputs: int = 64
-    """Tensors that a kernel may read."""
+    """Largest number of input tensors of a kernel."""
     ops: int = 512
-    """Ops of a kernel."""
+    """Largest number of ops of a kernel."""
     tile: bool = True
-    """Whether values that are needed in several orders of loops may be held in tiles."""
+    """Whether values that are needed in several loop orders may be held in tiles."""
     parallel_iterations: int = 64
-    """Turns of the common loops that keep processors busy; fewer are fine for little work."""
+    """Iterations of the common loops that keep all threads busy; fewer only for small work."""
     small_work: int = 1 << 16
-    """Elements that one processor reduces in no time."""
+    """Reductions of at most this many elements need no parallel loop."""
     horizontal: bool = True
-    """Whether kernels that only share inputs are joined."""
+    """Whether kernels that only share inputs are joined (horizontal fusion)."""
     excess: bool = False
-    """Whether results of float16 and bfloat16 may stay in float32 inside of kernels."""
+    """Whether float16 and bfloat16 intermediates may stay in float32 inside kernels."""
     profitable_only: bool = False
     """Whether ops and kernels that native code does not run, or that save nothing, are left out."""
     native: bool = False
@@ -50,21 +50,21 @@ DEFAULT: Final = Policy()
 
 @dataclass(eq=False)
 class Group:
-    """The ops of one kernel so far."""
+    """The ops of a kernel that is being formed."""
 
     level: int
     units: dict[SSAValue, Unit] = field(default_factory=dict[SSAValue, Unit])
     inputs: dict[SSAValue, None] = field(default_factory=dict[SSAValue, None])
     copies: dict[SSAValue, None] = field(default_factory=dict[SSAValue, None])
-    """Values that another kernel gives, too: this one computes them again for itself."""
+    """Values that belong to other kernels and that this one recomputes for its own use."""
     loops: Loops = field(default_factory=Loops)
     tiles: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
-    """Values that are held in tiles, and how many additions per element it saves."""
+    """Tiled values, each with the additions per element that its tile saves."""
     choices: list[Choice] = field(default_factory=list[Choice])
     is_straight: bool = True
-    """Whether its ops read each other point by point: what an op needs of them, at one index."""
+    """Whether its ops read each other only elementwise: a reader needs each value at one index."""
     ceiling: float = inf
-    """The lowest level of what reads the kernel: it can rise to below that."""
+    """The lowest level on which the kernel is read: its own level must stay below."""
 
     @property
     def ordered(self) -> list[Unit]:
@@ -73,7 +73,9 @@ class Group:
 
     @property
     def chosen(self) -> list[Choice]:
-        """What was chosen for values that are needed at several indices, and still holds."""
+        """The choices for values needed at several indices, with tiles that were dropped since
+        shown as recomputed.
+        """
         held = self.tiles.keys()
         return [
             c if c.way != "tile" or not held.isdisjoint(u.result for u in c.values)
@@ -83,11 +85,11 @@ class Group:
 
     @property
     def own(self) -> list[Unit]:
-        """The ops that no other kernel is given for."""
+        """The ops that this kernel defines, without recomputed ones."""
         return [u for v, u in self.units.items() if v not in self.copies]
 
     def take(self, other: Group, of: dict[PirOp, Group]) -> None:
-        """Take the ops of another kernel over."""
+        """Merge another group into this one."""
         for unit in other.own:
             of[unit.op] = self
         self.units |= other.units
@@ -102,24 +104,26 @@ class Group:
 
 @dataclass
 class Partition:
-    """Groups of ops, and why ops that could have been fused were not."""
+    """The groups of a block, and the refusals of pairs of ops that were not fused."""
 
     groups: list[Group]
     of: dict[PirOp, Group]
     refusals: dict[Pair, Refusal]
     effects: Mapping[PirOp, PirOp]
-    """Of each op that acts on the world, or draws numbers, the one before it: their order stays."""
+    """For each op with effects (I/O, random numbers) the previous one: their order is fixed."""
     sized_by: set[SSAValue] = field(default_factory=set[SSAValue])
-    """What kernels have for its sizes, though no op reads it that stays."""
+    """Values that kernels read only for their sizes; they must be materialized."""
 
     @cached_property
     def read_again(self) -> frozenset[SSAValue]:
-        """What kernels read, once all are made, that compute values of other kernels again."""
+        """The inputs of kernels that recompute values of other kernels; valid when partitioning is
+        complete.
+        """
         return frozenset(v for g in self.groups if g.copies for v in g.inputs)
 
 
 def too_large(inputs: int, ops: int, policy: Policy) -> tuple[str, str] | None:
-    """Why a kernel of that size is not made, and the option that allows it."""
+    """The reason why a kernel exceeds a limit, and the option that allows it; None if it fits."""
     if inputs > policy.inputs:
         reason = f"the kernel would read more than {policy.inputs} tensors"
         return reason, f"fuse{{inputs={inputs}}}"

@@ -1,10 +1,9 @@
-"""Kernels that are joined after each op has found its own: those that read the same tensors.
+"""Horizontal fusion: after partitioning, joins independent kernels that read the same tensors.
 
-Where kernels have common loops, those of the two have to be the same: each kernel tells at which
-turn it reads an element of a shared tensor, and loops whose turns agree are one. Kernels without
-common loops go through their elements in any order; they join those of the same size, or take over
-the loops of the other. Loops that are lost are counted as where an op joins: few iterations are
-fine for little work only.
+The common loops of the two kernels must correspond: two loops are one if both kernels read an
+element of a shared tensor at the same iteration. A kernel without common loops can iterate in any
+order, so it joins one of equal size, or adopts the loops of the other. If loops are dropped, the
+same limit applies as in the partitioner: few parallel iterations are accepted only for little work.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ from pirkit.lowering.fusion.loop_solver import Loops, elements, gathered, readin
 from pirkit.lowering.fusion.partition import sources_of
 
 TRIED: Final = 4
-"""Kernels that read the same tensor which a kernel is tried to be joined with."""
+"""For each tensor, with how many of the latest kernels that read it a join is tried."""
 
 
 def join_neighbours(parts: Partition, policy: Policy) -> None:
-    """Join kernels of one level that read a tensor in common."""
+    """Join kernels on one level that share an input."""
     latest: dict[tuple[int, SSAValue], deque[Group]] = {}
     for group in list(parts.groups):
         keys = [(group.level, value) for value in group.inputs]
@@ -41,7 +40,7 @@ def join_neighbours(parts: Partition, policy: Policy) -> None:
 
 
 def join_pairs(parts: Partition, pairs: Iterable[Pair]) -> None:
-    """Put pairs of ops into one kernel whatever it costs, but where one would wait for itself."""
+    """Join the kernels of pairs of ops regardless of cost, unless that creates a cycle."""
     for first, second in pairs:
         one, other = parts.of.get(first), parts.of.get(second)
         if one is None or other is None or one is other or between(parts, one, other):
@@ -52,12 +51,12 @@ def join_pairs(parts: Partition, pairs: Iterable[Pair]) -> None:
 
 
 def between(parts: Partition, one: Group, other: Group) -> Operation | None:
-    """An op of neither kernel that needs one of them and that the other one needs, if any."""
+    """An op outside both kernels on a dependence path between them; None if there is none."""
     return _reached(parts, one, other) or _reached(parts, other, one)
 
 
 def why_not_joined(one: Group, other: Group, policy: Policy) -> tuple[str, str, str]:
-    """Why two kernels that do not depend on each other are two: kind, reason and option."""
+    """Why two independent kernels were not joined: refusal kind, reason, and pass option."""
     inputs = {*one.inputs, *other.inputs} - {*one.units, *other.units}
     reason = too_large(len(inputs), len(one.units) + len(other.units), policy)
     if reason is not None:
@@ -105,26 +104,31 @@ def _is_wide(loops: Loops, groups: tuple[Group, Group], policy: Policy) -> bool:
 def _unite(parts: Partition, host: Group, group: Group, loops: Loops) -> None:
     host.take(group, parts.of)
     host.loops = loops
+    # a tiled nest has no reductions: their operands are recomputed instead
     if any(u.is_reduction for u in host.units.values()):
         host.tiles = {}
 
 
 def _loses_tiles(host: Group, group: Group, policy: Policy) -> bool:
-    """Whether too much would be computed again, as reductions go through no tiles."""
+    """Whether joining loses tiles (kernels with a reduction have none) and would recompute more
+    than the policy allows.
+    """
     again = sum(cost for g in (host, group) for cost in g.tiles.values())
     reduces = any(u.is_reduction for g in (host, group) for u in g.units.values())
     return reduces and again > policy.recompute
 
 
 def _common(one: Group, other: Group) -> Loops | None:
-    """The loops of two kernels put together; None if those of one cannot be those of both.
+    """The loops of the joined kernel; None if the loops of one cannot serve both.
 
-    The other kernel is solved anew, as if what both read were made at the iterations of the first.
+    The second kernel is solved again, with shared inputs treated as values that the first kernel
+    computes at the iterations at which it reads them.
     """
     outer, guest = (one, other) if one.loops.rows else (other, one)
     seeds = {v: outer.loops.seen[v] for v in guest.inputs if v in outer.loops.seen}
     if not seeds:
         return None
+    # shared inputs stand for values of the first kernel; they are removed again after solving
     rows = {**outer.loops.rows, **seeds}
     seen = {**guest.loops.seen, **outer.loops.seen}
     work = max(one.loops.work, other.loops.work)
@@ -145,7 +149,7 @@ def _common(one: Group, other: Group) -> Loops | None:
 
 
 def _gathering(outer: Group, guest: Group) -> Loops | None:
-    """The loops of a kernel, if what the other one reduces is gathered while they run."""
+    """The loops of ``outer``, if the reductions of ``guest`` can accumulate over them."""
     if not outer.loops.extents or not any(u.is_reduction for u in guest.units.values()):
         return None
     seen = reading(outer.ordered, outer.loops)
@@ -168,9 +172,9 @@ def _gathering(outer: Group, guest: Group) -> Loops | None:
 
 
 def _reached(parts: Partition, start: Group, end: Group) -> Operation | None:
-    """An op outside that needs the start and that the end needs.
+    """An op outside both groups that depends on ``start`` and on which ``end`` depends.
 
-    An op that acts on the world needs the one that does so before it.
+    Ops with effects depend on the previous op with effects.
     """
     goal = {u.op for u in start.own}
     stack: list[Operation | Group] = [end]

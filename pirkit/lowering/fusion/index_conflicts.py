@@ -1,7 +1,7 @@
-"""The discriminator: does one evaluation of each value serve all that read it?
+"""Finds index conflicts: values that an op would need at two different indices.
 
-Where an op reads one value of the group by two derivations with different indices, the equations
-have no single solution: the value has to be computed twice, or stored.
+If an op reaches one value of the group on two paths whose composed indices differ, one evaluation
+per element is not enough: the value must be computed twice, or stored.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from pirkit.lowering.fusion.index_equations import Unit
 _Point = tuple[SSAValue, Index]
 
 VISIT_LIMIT: Final = 512
-"""Pairs of value and index that are followed before a conflict is given up as too large."""
+"""Largest number of (value, index) pairs that are followed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A value on the way from a reader to what it needs, and the index at which it is needed."""
+    """A value on the path from a reader to a value that it needs, and the index there."""
 
     unit: Unit
     index: Index
 
 
 Derivation = tuple[Step, ...]
-"""From the reader, at its own iterators, op by op to a value."""
+"""A path from the reader, at its own iterators, op by op to a value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """A value that is needed at two indices, and how each of them comes about."""
+    """A value needed at several indices (``instances``), and the derivations of two of them."""
 
     unit: Unit
     first: Derivation
@@ -44,7 +44,7 @@ class Conflict:
 
 
 def conflicts(unit: Unit, members: Mapping[SSAValue, Unit]) -> list[Conflict] | None:
-    """Values of a group that an op needs at several indices; None if there are too many to tell."""
+    """The values of a group that an op needs at several indices; None beyond ``VISIT_LIMIT``."""
     reached: dict[SSAValue, list[Index]] = {}
     readers: dict[_Point, _Point | None] = {}
     stack: list[tuple[_Point, _Point | None]] = [((r.source, r.index), None) for r in unit.reads]
@@ -78,12 +78,12 @@ def conflicts(unit: Unit, members: Mapping[SSAValue, Unit]) -> list[Conflict] | 
 
 
 def recompute_cost(found: Iterable[Conflict]) -> int:
-    """Scalar ops per element that computing again costs, in additions."""
+    """The cost of recomputing conflicting values, in additions per element."""
     return sum(cost_of(c.unit) * (c.instances - 1) for c in found)
 
 
 def cost_of(unit: Unit) -> int:
-    """What computing an element costs, in additions."""
+    """The cost of computing one element, in additions."""
     if not unit.computes:
         return 0
     return unit.op.definition.base.cost

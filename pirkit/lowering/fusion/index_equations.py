@@ -1,7 +1,7 @@
-"""The equations of a block: for each op, which elements of its operands a result is made from.
+"""The index equations of a block: for each op, which operand elements a result element reads.
 
-The seed's *joiner* ties an unknown index to each argument of each op. Here the result's index is
-given and every operand's follows from it, so that the equations of a block are substitutions.
+The index of the result is given and those of the operands are functions of it (index maps), so
+solving the equations along a chain of ops is substitution.
 """
 
 from __future__ import annotations
@@ -39,9 +39,8 @@ from pirkit.runtime.meta import TensorMeta
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Read:
-    """An operand's element that a result's element needs. ``decides`` an index: not a value.
-
-    ``shape`` is that of the operand.
+    """An element of an operand that a result's element reads. With ``decides`` it is used as an
+    index (data-dependent addressing), not as a value. ``shape`` is that of the operand.
     """
 
     source: SSAValue
@@ -67,23 +66,22 @@ class Unit:
 
     @property
     def roots(self) -> tuple[Node, ...]:
-        """The trees of its value."""
+        """The expression trees of its value."""
         return roots(self.value)
 
     @property
     def is_reduction(self) -> bool:
-        """True if several elements are reduced to one, so that it is stored."""
+        """True for a reduction or scatter, whose result must be materialized."""
         return isinstance(self.value, Reduction | Scatter)
 
     @property
     def is_sink(self) -> bool:
-        """True if it writes at data-dependent indices: nothing of it is known before all of it
-        is."""
+        """True for a scatter: no element of the result is final before all are written."""
         return isinstance(self.value, Scatter)
 
     @property
     def is_free(self) -> bool:
-        """True if the value is known without reading anything: it is made anew where it is read."""
+        """True if the value reads no tensor (a fill or an index): each reader rematerializes it."""
         return isinstance(self.value, Fill | Position)
 
     @property
@@ -96,7 +94,7 @@ class Unit:
 
 @dataclass
 class Equations:
-    """The ops of a block: those with index maps, and why the others have none."""
+    """The ops of a block: those with index maps (``units``), and for the others the reason."""
 
     units: dict[PirOp, Unit] = field(default_factory=dict[PirOp, Unit])
     opaque: dict[PirOp, Opaque] = field(default_factory=dict[PirOp, Opaque])
@@ -104,12 +102,12 @@ class Equations:
     shapes: Shapes = field(default_factory=Shapes)
 
     def unit_of(self, value: SSAValue) -> Unit | None:
-        """The unit that a value is the result of."""
+        """The unit that defines a value, if any."""
         owner = value.owner
         return self.units.get(owner) if isinstance(owner, PirOp) else None
 
     def is_free(self, value: SSAValue) -> bool:
-        """True if a value is known without reading anything."""
+        """True if a value is defined by a unit that reads no tensor."""
         unit = self.unit_of(value)
         return unit is not None and unit.is_free
 
@@ -128,7 +126,7 @@ PRESERVES_STORAGE: Final = frozenset({PURE, IO, RANDOM})
 
 
 def _keeps_order(op: PirOp) -> bool:
-    """True for an op that keeps its order without writing storage itself."""
+    """True for an op that has effects for its order only, and writes no storage itself."""
     return bool(op.regions) or declares(op, STACK)
 
 
@@ -144,12 +142,12 @@ def equations(
     storage: AliasClasses | None = None,
     mismatched_values: AbstractSet[SSAValue] = frozenset(),
 ) -> Equations:
-    """The equations of the ops of a block, those in inner blocks left out.
+    """The equations of the ops of a block, without inner blocks.
 
-    Ops whose sizes are ``unknown_sizes`` by what a kernel would read are opaque. Where the program
-    writes in place, ``storage`` tells which values share it: kernels keep no order of storage, so
-    that ops behind the first that writes are opaque, and ops whose results are written. Those that
-    read or make values that are ``misstated`` are opaque, too.
+    Opaque (never fused) are ops in ``unknown_sizes``, ops that read or define a value in
+    ``mismatched_values``, and, if the program writes in place, ops after the first write and ops
+    whose result is written later: kernels do not preserve the order of accesses to shared storage,
+    which ``storage`` describes.
     """
     has_written = False
     found = Equations()
@@ -186,9 +184,8 @@ def equations(
 
 
 def _renames(op: PirOp, found: Equations) -> bool:
-    """Whether a reshape would only have a kernel store once more what is in memory anyway.
-
-    Those who read it are no kernels, and its operand is stored for others.
+    """Whether fusing a reshape would only store a copy of what is in memory anyway: no kernel
+    reads the reshape, and its operand is materialized for other readers.
     """
     if op.name != "pd_op.reshape" or not op.results[0].uses:
         return False

@@ -1,7 +1,8 @@
-"""The generator: the kernel of a group.
+"""Builds the MapExpr kernel of a group.
 
-Values that are outputs, reductions, or costly and read by several statements are stored; every
-other one is put into the trees of its readers, its indices composed with theirs.
+Outputs, reductions, tiled values, and costly values with several readers are materialized: each
+gets a statement. Every other value is inlined into the expression trees of its readers, with its
+index maps composed with theirs.
 """
 
 from __future__ import annotations
@@ -45,32 +46,30 @@ from pirkit.runtime.meta import TensorMeta
 
 @dataclass(frozen=True, eq=False)
 class Generated:
-    """A kernel with the values of the program that it reads and gives, and the ops that it stands
-    for.
-    """
+    """A kernel, the SSA values that it reads and defines, and the ops that it replaces."""
 
     kernel: MapExpr
     inputs: tuple[SSAValue, ...]
     outputs: tuple[SSAValue, ...]
     units: tuple[Unit, ...]
     copies: int = 0
-    """Ops of other kernels that are computed again."""
+    """Number of ops of other kernels that this kernel recomputes."""
 
     @cached_property
     def text(self) -> str:
-        """The kernel as the program holds it."""
+        """The kernel's text form, the attribute of `pir.map_expr`."""
         return print_kernel(self.kernel)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UnknownSizes:
-    """Ops of which no kernel is made, as what it would read does not determine all of its sizes."""
+    """Ops that cannot be in a kernel: its inputs would not determine all of its dynamic sizes."""
 
     units: tuple[Unit, ...]
 
 
 def idle(found: Equations, parts: Partition) -> set[PirOp]:
-    """Ops that only kernels of several ops read, all of which make the values anew."""
+    """Constant-like ops (`is_free`) whose readers are all in kernels, which rematerialize them."""
     several = {op for op, group in parts.of.items() if len(group.units) > 1}
     free = [u for u in found.units.values() if u.is_free]
     free = [u for u in free if u.result not in parts.sized_by]
@@ -84,9 +83,9 @@ def generate(
     spare: AbstractSet[PirOp],
     policy: Policy = DEFAULT,
 ) -> Generated | UnknownSizes | None:
-    """The kernel of a group; None if nobody reads what it computes but ops that are ``spare``.
+    """The kernel of a group; None if all readers of its values are ``spare`` (dead) ops.
 
-    Raises Untiled for tiles that do not go together, if too much would be computed without them.
+    Raises Untiled if its tiles are incompatible and recomputing instead exceeds the policy.
     """
     units = group.ordered
     own = [u for u in units if u.result not in group.copies]
@@ -99,6 +98,7 @@ def generate(
         tile_more(group, wanted, found.is_free)
     builder, made = _written(group, found, wanted, chosen, policy)
     sizes = found.shapes.sizes
+    # with dynamic shapes, tensors that only determine sizes are added as inputs if needed
     kernel = sized(made, sizes) if made.is_sized else made
     if kernel is None and builder.take_shapes():
         kernel = sized(builder.kernel(_name(units), outputs), sizes)
@@ -116,8 +116,8 @@ def _written(
     chosen: Mapping[SSAValue, int],
     policy: Policy,
 ) -> tuple[_Builder, MapExpr]:
-    """The kernel with its tiles; with those alone that were ``chosen`` before, if they do not go
-    together; with none, if what they save may be computed again.
+    """The kernel with all its tiles; if these are incompatible, with the ``chosen`` ones only; else
+    with none, if the policy allows the recomputation.
     """
     units, outputs = group.ordered, tuple([u.result for u in wanted])
     needed = _needed(wanted, group)
@@ -146,7 +146,7 @@ def _built(
     group: Group,
     outputs: Sequence[SSAValue],
 ) -> _Builder:
-    """The statements of a kernel, those of values that are to be held in tiles among them."""
+    """A builder with the statements of a kernel, including those of tiled values."""
     stored = _stored(units, {*outputs, *group.tiles}, group)
     builder = _Builder(group, found, stored, group.tiles.keys())
     for unit in units:
@@ -156,7 +156,7 @@ def _built(
 
 
 def _needed(wanted: Sequence[Unit], group: Group) -> set[SSAValue]:
-    """The values of a kernel that some of them are made of."""
+    """The values of a kernel on which the ``wanted`` ones depend."""
     found = {u.result for u in wanted}
     stack = list(wanted)
     while stack:
@@ -168,7 +168,7 @@ def _needed(wanted: Sequence[Unit], group: Group) -> set[SSAValue]:
 
 
 def _is_wanted(unit: Unit, group: Group, parts: Partition, spare: AbstractSet[PirOp]) -> bool:
-    """True if something reads a value that is not the kernel, and does not make it itself."""
+    """True if a value has a reader outside of the kernel that does not recompute it."""
     value = unit.result
     if value in parts.read_again or value in parts.sized_by:
         return True
@@ -182,7 +182,7 @@ def _is_wanted(unit: Unit, group: Group, parts: Partition, spare: AbstractSet[Pi
 
 
 def _readers(unit: Unit) -> list[Operation]:
-    """Ops that read a result; a list counts as the ops that read the list."""
+    """The ops that read a result, directly or as an element of a list."""
     found: list[Operation] = []
     for use in unit.result.uses:
         reader = use.operation
@@ -199,7 +199,9 @@ def _name(units: Sequence[Unit]) -> str:
 
 
 def _stored(units: list[Unit], outputs: set[SSAValue], group: Group) -> set[SSAValue]:
-    """Values that get memory, at least for one iteration of the common loops."""
+    """Values that are materialized, at least for one iteration of the common loops."""
+    # in reverse order, so that the statements that read a value are known when it is visited; a
+    # costly value is stored only within an iteration of common loops, where that is cheap
     stored = {u.result for u in units if u.is_reduction} | outputs
     by_value = {u.result: u for u in units}
     readers: dict[SSAValue, set[SSAValue]] = {}
@@ -219,7 +221,9 @@ _Point = tuple[SSAValue, Index]
 
 
 class _Builder:
-    """Inputs are numbered as they are met; stored values, for now, from -1 downwards."""
+    """Builds statements. Inputs are numbered in order of first use, materialized values from -1
+    downwards until `_placed` renumbers them after the inputs.
+    """
 
     def __init__(
         self,
@@ -230,7 +234,7 @@ class _Builder:
     ) -> None:
         self.tiles = tiles
         self.reader: tuple[int, ...] = ()
-        """The shape of the value whose statement is made."""
+        """The shape of the value whose statement is being built."""
         self.group = group
         self.equations = found
         self.stored = stored
@@ -276,8 +280,8 @@ class _Builder:
         )
 
     def rows(self, unit: Unit, body: Node) -> tuple[Expr, ...] | None:
-        """The iterations of a statement; None if it reads a temporary at other iterations, or if
-        some of its elements belong to no iteration.
+        """The iteration mapping of a statement; None if it reads a materialized value at another
+        iteration, or if the mapping leaves the range of a loop.
         """
         held = self.group.loops.rows.get(unit.result)
         if held is None or not all(a in held for a in self.axes):
@@ -294,7 +298,7 @@ class _Builder:
         return rows
 
     def value(self, value: SSAValue, index: Index) -> Node:
-        """The element of a value at an index; chains of ops may be long, so without recursion."""
+        """The expression of a value at an index. Iterative, as chains of ops may be long."""
         stack = [(value, index)]
         while stack:
             place = stack[-1]
@@ -315,7 +319,7 @@ class _Builder:
         return self.known[value, index]
 
     def expanded(self, value: SSAValue, index: Index) -> Unit | None:
-        """The op whose tree stands for an element; None for one that is read."""
+        """The op to inline for an element; None if the element is loaded."""
         unit = self.group.units.get(value)
         if unit is None:
             free = self.equations.unit_of(value)
@@ -329,21 +333,22 @@ class _Builder:
         return held and (unit.is_reduction or self.is_local(unit, index))
 
     def load(self, value: SSAValue, index: Index) -> Load:
-        """The element of an input, or of a value that is stored."""
+        """A load from an input or a materialized value."""
         unit = self.group.units.get(value)
         if unit is None:
             return Load(self.inputs.setdefault(value, len(self.inputs)), index)
+        # a reduction, or a tile read transposed, is complete only in the next stage
         waits = unit.is_reduction or (value in self.tiles and index != space(self.reader))
         later = self.stages[value] + (1 if waits else 0)
         self.at_most = max(self.at_most, later)
         return Load(self.places[value], index)
 
     def is_local(self, unit: Unit, index: Index) -> bool:
-        """True if reading the stored value needs no more than the iteration of the reader."""
+        """True if the reader needs only elements of its own iteration."""
         return unit.result in self.group.loops.rows or index == space(unit.meta.shape)
 
     def loads(self, unit: Unit, at: Mapping[Iter, Expr]) -> dict[int, _Point]:
-        """What each load of a unit's tree reads, its iterators replaced."""
+        """What each load of a unit's tree reads, with its iterators substituted."""
         return {
             id(n): (
                 unit.tensors[n.source],
@@ -355,7 +360,7 @@ class _Builder:
         }
 
     def numbers(self, unit: Unit) -> Callable[[int], int]:
-        """The kernel's numbers of the tensors of a unit that decide indices."""
+        """Maps the unit's index tensors to kernel input numbers."""
 
         def number(source: int) -> int:
             return self.inputs.setdefault(unit.tensors[source], len(self.inputs))
@@ -365,7 +370,7 @@ class _Builder:
     def tree(
         self, root: Node, unit: Unit, at: Mapping[Iter, Expr], loads: Mapping[int, _Point]
     ) -> Node:
-        """A tree of a unit with its iterators replaced; made without recursion over the unit."""
+        """A tree of a unit with its iterators substituted; iterative, as trees may be deep."""
         made: dict[int, Node] = {}
         for node in walk(root):
             if isinstance(node, Load):
@@ -397,9 +402,7 @@ class _Builder:
                 return Apply(node.op, args, node.dtype, node.attrs)
 
     def take_shapes(self) -> bool:
-        """Let the kernel have tensors of which it needs nothing but the sizes that they tell; False
-        if there are none.
-        """
+        """Add inputs that are read only for their dynamic sizes; False if there are none to add."""
         count = len(self.inputs)
         for value in self.origins.outside():
             meta = self.equations.shapes.named(value)
@@ -418,7 +421,7 @@ class _Builder:
 
 
 def _placed(statement: Statement, inputs: int) -> Statement:
-    """A statement whose loads of stored values are counted after the inputs."""
+    """A statement whose materialized values are numbered after the inputs."""
     made: dict[int, Node] = {}
     for node in statement.nodes():
         done: Node = node

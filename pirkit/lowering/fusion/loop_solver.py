@@ -1,10 +1,11 @@
-"""The solver: which of the kernel's common loops each value belongs to.
+"""Solves for the common outer loops of a kernel and the iteration mapping of each value.
 
-A temporary that is complete at one iteration of the outer loops and read at the same iteration
-needs no barrier. So a group has *loops*, and each value of it *rows*: for each loop, the iteration
-at which an element is computed, as an expression over the element's own index. A read at map m of
-a value with rows R is at turn R after m: that has to be the reader's own. Where it is not, the
-loop is not common, and is given up; the group keeps the loops on which all its values agree.
+Producer and consumer can share a loop without a barrier if the consumer iteration that reads an
+element is the producer iteration that computed it. A group therefore has *loops*, and each of its
+values an *iteration mapping* (``rows``): for each loop, the iteration that computes an element, as
+an expression over the element's index. If a reader accesses a value with mapping ``R`` through the
+index map ``m``, it reads at iteration ``R o m``, which must be its own mapping. A loop for which
+two reads disagree is dropped; the group keeps the loops on which all its values agree.
 """
 
 from __future__ import annotations
@@ -26,41 +27,41 @@ from pirkit.index.substitution import substitute
 from pirkit.lowering.fusion.index_equations import Unit
 
 IterationMap = dict[int, Expr]
-"""Loop -> turn, over the canonical iterators of a value."""
+"""From loop number to the iteration, an expression over the canonical iterators of a value."""
 
 _NUMBERS: Final = count()
 
 
 MAX_GATHERED: Final = 1 << 16
-"""Elements that are gathered in each iteration at most: they had better stay in a cache."""
+"""Largest number of elements that each iteration accumulates into: they must stay in cache."""
 
 VISIT_LIMIT: Final = 256
-"""Pairs of value and index that are followed to an input."""
+"""Largest number of (value, index) pairs that are followed on the way to an input."""
 
 
 def elements(extents: Iterable[int]) -> int:
-    """Points of a space; sizes that are not known are taken to be what is expected."""
+    """The number of elements; dynamic sizes count as their expected value."""
     return expected(prod(extents))
 
 
 @dataclass
 class Loops:
-    """Loops of a group and the rows of its values."""
+    """The common loops of a group (``extents``) and the iteration mappings of its values."""
 
     extents: dict[int, int] = field(default_factory=dict[int, int])
     rows: dict[SSAValue, IterationMap] = field(default_factory=dict[SSAValue, IterationMap])
     seen: dict[SSAValue, IterationMap] = field(default_factory=dict[SSAValue, IterationMap])
-    """Of inputs that a reduction reads, the rows at which it does; they bind nobody."""
+    """The iterations at which a reduction reads inputs: hints for later joins, no constraints."""
     work: int = 0
-    """Elements of the largest space that is reduced."""
+    """Number of elements of the largest reduction, result times reduced axes."""
 
     @property
     def parallel_iterations(self) -> int:
-        """How often the common loops iterate: that many processors have something to do."""
+        """The number of iterations of the common loops, which threads can share."""
         return elements(self.extents.values())
 
     def rename(self, same: Mapping[int, int]) -> None:
-        """Take loops for others that are the same."""
+        """Merge loops: each key of ``same`` becomes its value."""
         for held in (self.rows, self.seen) if same else ():
             for value, rows in held.items():
                 held[value] = {same.get(a, a): e for a, e in rows.items()}
@@ -68,7 +69,10 @@ class Loops:
 
 @dataclass(frozen=True, slots=True)
 class JoinedLoops:
-    """What becomes of the loops when an op joins: rows of the op, same loops, those given up."""
+    """The loops after an op joins: the op's mapping, merged loops, and the extents that are left.
+
+    ``new`` is true if the op defines the loops, as the first reduction of a group does.
+    """
 
     rows: IterationMap | None
     same: dict[int, int]
@@ -80,7 +84,7 @@ class JoinedLoops:
 def solve(
     unit: Unit, groups: Iterable[Loops], members: Mapping[SSAValue, Unit] | None = None
 ) -> JoinedLoops:
-    """The loops that an op and the groups it reads from, with their members, have in common."""
+    """The loops that an op has in common with the groups that it reads from."""
     held = list(groups)
     extents = {axis: n for g in held for axis, n in g.extents.items()}
     work = max((g.work for g in held), default=0)
@@ -98,7 +102,7 @@ def solve(
             continue
         source = space(read.shape)
         own_iters = {e.iter for e in source}
-        # what is gathered is known when the loops are over
+        # an accumulated value is complete only after these loops, so a reader cannot share them
         dropped |= {a for a, e in group.rows[read.source].items() if not own_iters >= e.iters}
         at = bindings(source, read.index)
         rows = {a: e for a, e in group.rows[read.source].items() if a in group.extents}
@@ -117,6 +121,8 @@ def solve(
                 own[number] = e
                 extents[number] = e.iter.extent
         return JoinedLoops(own, {}, extents, True, work)
+    # a loop stays common if all reads agree on the iteration and it does not depend on the
+    # iterators that this op reduces
     agreed: IterationMap = {}
     same: dict[int, int] = {}
     for rows in found:
@@ -126,6 +132,7 @@ def solve(
             else:
                 agreed[axis] = iteration
     agreed = {a: t for a, t in agreed.items() if a not in dropped}
+    # loops of two groups with one iteration expression are the same loop
     by_iteration: dict[Expr, int] = {}
     for axis, iteration in list(agreed.items()):
         if iteration in by_iteration and iteration.terms:
@@ -145,13 +152,17 @@ def solve(
 
 
 def gathered(unit: Unit, loops: Loops) -> IterationMap | None:
-    """Rows of a reduction that is accumulated iteration by iteration, known when all are over;
-    None for one that is not, or that had better go its own way: along memory, or into very many
-    elements.
+    """The iteration mapping of a reduction over the common loops themselves.
+
+    It accumulates into memory in each iteration, and its result is complete after the last one
+    (for example a bias gradient next to row-wise ops). None if the reduction does not run over the
+    common loops, or if a kernel of its own is better: it reduces along the contiguous axis, or
+    accumulates into more than ``MAX_GATHERED`` elements.
     """
     value = unit.value
     if not isinstance(value, Reduction) or not lookup(value.op).combiner or not loops.extents:
         return None
+    # all operands must be computed at one iteration, else there is none at which to accumulate
     found: IterationMap | None = None
     for read in unit.reads:
         held = loops.rows.get(read.source)
@@ -180,6 +191,7 @@ def gathered(unit: Unit, loops: Loops) -> IterationMap | None:
         return None
     if elements([i.extent for i in own - taken if i is not None]) > MAX_GATHERED:
         return None
+    # a reduction along the contiguous axis vectorizes better in a kernel of its own
     for read in unit.reads:
         last = read.index[-1].iters if read.index else frozenset[Iter]()
         if not taken.isdisjoint(last) and any(not taken >= e.iters for e in read.index):
@@ -188,7 +200,9 @@ def gathered(unit: Unit, loops: Loops) -> IterationMap | None:
 
 
 def _by_inputs(unit: Unit, held: list[Loops], members: Mapping[SSAValue, Unit]) -> IterationMap:
-    """Rows of a reduction whose members have none: it goes through an input as others do."""
+    """The mapping of a reduction whose operands have none, from an input that it shares with
+    another reduction of the group.
+    """
     extents = unit.value.extents if isinstance(unit.value, Reduction) else ()
     inner = {e.iter for e in space(extents, "r") if e.iter is not None}
     stack = [(r.source, r.shape, r.index) for r in unit.reads]
@@ -219,7 +233,7 @@ def _by_inputs(unit: Unit, held: list[Loops], members: Mapping[SSAValue, Unit]) 
 
 
 def reading(units: Iterable[Unit], loops: Loops) -> dict[SSAValue, IterationMap]:
-    """The rows of all that the ops of a group, in their order, read: where one op tells."""
+    """The iteration at which each value is read, by inverting the index maps of its readers."""
     found = dict(loops.rows)
     for unit in reversed(list(units)):
         extents = unit.value.extents if isinstance(unit.value, Reduction) else ()
@@ -236,8 +250,9 @@ def reading(units: Iterable[Unit], loops: Loops) -> dict[SSAValue, IterationMap]
 
 
 def propagate(unit: Unit, rows: IterationMap, members: dict[SSAValue, Unit], loops: Loops) -> None:
-    """Give the values that a reduction goes over the rows that it has, where they have none, and
-    note those of inputs."""
+    """Propagate the mapping of a reduction backwards to the values that it reads, and record the
+    iterations at which inputs are read (``seen``).
+    """
     stack: list[tuple[Unit, IterationMap]] = [(unit, rows)]
     while stack:
         reader, parallel_iterations = stack.pop()

@@ -1,6 +1,6 @@
-"""What becomes of values that are needed at several indices: computed again, held in tiles, stored.
+"""Chooses for a value needed at several indices: recompute it, hold it in tiles, or store it.
 
-The three are compared by what they cost for each element, counted in scalar additions.
+The choice compares the costs per element, in units of one scalar addition.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ from pirkit.lowering.fusion.index_equations import Unit
 from pirkit.lowering.fusion.uses import Needs, Reader
 
 MEMORY_BYTE: Final = 0.5
-"""A byte that is read from memory, or written."""
+"""Cost of one byte read from or written to memory."""
 PERMUTED_READ: Final = 2.0
-"""An element that is strided when it is read."""
+"""Cost of a strided read of one element."""
 TILED_ELEMENT: Final = 2.0
-"""An element that is kept in a tile."""
+"""Cost of writing one element to a tile and reading it."""
 TILED_BYTE: Final = 0.375
-"""A byte of it."""
+"""Additional cost for each byte of such an element."""
 LAUNCH: Final = 8000.0
-"""A kernel more, whatever its size."""
+"""Cost of one more kernel launch."""
 TILE_EDGE: Final = 64
-"""Elements of a tile along an axis."""
+"""Largest number of elements of a tile along an axis."""
 WIDE_TILE_EDGE: Final = 1024
-"""The same where nothing is transposed."""
+"""The same, if no access is transposed."""
 MIN_TILE_EDGE: Final = 16
-"""Tiles of fewer elements are not worth it."""
+"""Tiles with fewer elements along an axis do not pay."""
 CACHE_SHARE: Final = 1 << 18
-"""Bytes of all tiles that are there at once: their share of a second-level cache."""
+"""Largest size in bytes of all tiles that are live at once: their share of L2."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What was decided of values that a reader needs at several indices.
+    """The decision for values that ``reader`` needs at several indices.
 
-    ``way`` is one of ``again``, ``tile`` and ``cut``. The costs are additions for each element;
-    that of ``tile`` is None where tiles do not serve, and ``why`` tells why.
+    ``way`` is ``again`` (recompute), ``tile``, or ``cut`` (store, which splits the kernel). Costs
+    are additions per element; ``tile`` is None if tiles are not possible, for the reason ``why``.
     """
 
     way: str
@@ -53,14 +53,14 @@ class Choice:
     reader: Unit
     again: float
     is_allowed: bool
-    """Whether as much may be computed again."""
+    """Whether the cost of recomputation is within the policy's limit."""
     tile: float | None
     cut: float
     why: str = ""
 
     @property
     def costs(self) -> str:
-        """The three costs in words."""
+        """The three costs as text."""
         again = f"compute again {_shown(self.again)}{'' if self.is_allowed else ' (too many)'}"
         tile = f"none ({self.why})" if self.tile is None else _shown(self.tile)
         return f"additions per element: {again}, tiles {tile}, store {_shown(self.cut)}"
@@ -77,8 +77,8 @@ def _shown(cost: float) -> str:
 
 
 def choose(reader: Reader, needs: Needs, limit: int, allowed: bool) -> Choice:
-    """The cheapest way; ``limit`` are the additions that computing again may cost, ``allowed``
-    says whether tiles are.
+    """The cheapest choice. ``limit`` bounds the additions per element of a recomputation; tiles
+    are considered only if ``allowed``.
     """
     cost = reader.additions(needs)
     is_allowed = cost <= limit
@@ -94,6 +94,7 @@ def choose(reader: Reader, needs: Needs, limit: int, allowed: bool) -> Choice:
     in_tiles = sum(PERMUTED_READ + TILED_ELEMENT + TILED_BYTE * n for n in sizes)
     tile = None if why or tiled is None else in_tiles + reader.additions(tiled)
     count = max(1, expected(prod(reader.unit.meta.shape)))
+    # each stored byte is written once and read at two indices, one of them strided
     cut = sum(PERMUTED_READ + 3 * MEMORY_BYTE * n for n in sizes) + LAUNCH / count
     if is_allowed:
         way = "again" if tile is None or again <= tile else "tile"
@@ -105,11 +106,11 @@ def choose(reader: Reader, needs: Needs, limit: int, allowed: bool) -> Choice:
 def choose_for(
     value: Unit, last: Unit, again: Needs, members: Mapping[SSAValue, Unit], times: int
 ) -> Choice:
-    """What becomes of a value that several results need, each in its own order of loops, if it
-    takes ``again`` to compute it once more; ``last`` is one of them.
+    """The choice between tiles and recomputation for a value that several results need, each in
+    its own loop order; ``again`` are the reads of one recomputation, ``last`` one of the results.
 
-    One that is needed in one order alone, another one than its own, is made of what is read
-    transposed: each tensor for itself, or the value in tiles.
+    A value needed in a single order other than its own would read its operands transposed: then
+    the cost of these strided reads is compared with one transposition through a tile.
     """
     chain = (members[v] for v in again.members)
     once = cost_of(value) + sum(cost_of(u) for u in chain if not u.is_reduction)
@@ -127,7 +128,7 @@ def choose_for(
 
 
 def _why_no_tile(reader: Reader, tiled: Needs | None, limit: int) -> str:
-    """Why tiles do not serve what is needed at several indices; empty if they do."""
+    """Why tiles cannot hold what is needed at several indices; empty if they can."""
     shape = reader.unit.meta.shape
     if reader.reduces:
         return "the kernel reduces elements"
@@ -156,14 +157,13 @@ def _why_no_tile(reader: Reader, tiled: Needs | None, limit: int) -> str:
 
 
 def _transposition(first: Axes, other: Axes) -> Axes:
-    """The permutation of axes that makes one order of them another one."""
+    """The permutation that maps one order of axes to another."""
     held = dict(zip(first, other, strict=True))
     return tuple([held[a] for a in range(len(first))])
 
 
 def several_along(images: Sequence[Axes], lanes: Collection[int]) -> list[int]:
-    """Axes along which a tile has several elements: those that are transposed, and those of
-    lanes."""
+    """Axes along which a tile has several elements: permuted axes, and those in vector lanes."""
     return [a for a in range(len(images[0])) if a in lanes or any(i[a] != a for i in images)]
 
 
@@ -174,7 +174,9 @@ def edge_of(
     sizes: Iterable[int],
     edge: int = TILE_EDGE,
 ) -> int:
-    """Elements of tiles along the axes where they have several; ``sizes`` are bytes of elements."""
+    """The largest edge, up to ``edge``, with which all tiles fit `CACHE_SHARE`; ``sizes`` are the
+    element sizes in bytes.
+    """
     along, held = several_along(images, lanes), len(images) * sum(sizes)
     while edge > 1 and held * prod([min(edge, extents[a]) for a in along]) > CACHE_SHARE:
         edge //= 2

@@ -1,4 +1,4 @@
-"""What native code runs: ops that it does not know keep no others from being fused."""
+"""Excludes ops without native code, so that one such op does not make a whole kernel non-native."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _is_open(unit: Unit) -> bool:
 
 
 def why_not(unit: Unit) -> Opaque | None:
-    """Why there is no native code of an op, as far as it tells by itself."""
+    """Why an op by itself has no native code; None if it may have."""
     metas = [meta_of(v.type) for v in (*unit.tensors, unit.result)]
     if any(isinstance(m, TensorMeta) and m.dtype.is_complex for m in metas):
         return COMPLEX

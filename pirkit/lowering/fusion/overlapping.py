@@ -1,7 +1,8 @@
-"""What windows that overlap would compute several times, if it were not stored.
+"""The cost of fusing a producer into overlapping windows, as of pooling.
 
-Several windows read one element of a pooled value. Ops that only move elements are repeated in each
-window; ops that compute are stored first, once repeating them costs more than a kernel may spend.
+Several windows read one element of the pooled value, so a fused producer is recomputed in each of
+them. Data movement is always repeated; a computing producer is stored first if recomputing it costs
+more than the policy allows.
 """
 
 from __future__ import annotations
@@ -16,17 +17,16 @@ from pirkit.lowering.fusion.index_conflicts import cost_of
 from pirkit.lowering.fusion.index_equations import Equations, Unit
 
 _OFTEN = 1.5
-"""How often an element is met where windows overlap; padding meets nothing more."""
+"""Reads per element from which windows count as overlapping; padding alone stays below."""
 _JOINED = 2
-"""Additions that choosing between one more tensor costs, as where some are joined."""
+"""Cost, in additions, of a select for each further operand of a `concat`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Overlap:
-    """A value that a reduction meets several times: ``moves`` are the ops between the two.
+    """A value that a reduction over windows reads several times, through the ops ``moves``.
 
-    ``cost`` are the additions for each result that computing the value in each window takes more
-    than computing it once.
+    ``cost`` is the cost of recomputing it in each window instead of once, in additions per result.
     """
 
     value: Unit
@@ -35,7 +35,7 @@ class Overlap:
 
 
 def overlap_of(unit: Unit, found: Equations) -> Overlap | None:
-    """What a reduction of overlapping windows reads; None for other ops, and for stored values."""
+    """The overlap of a windowed reduction; None for other ops, and for materialized operands."""
     if not isinstance(unit.value, Reduction) or len(unit.tensors) != 1:
         return None
     moves: list[Unit] = []
@@ -53,7 +53,7 @@ def overlap_of(unit: Unit, found: Equations) -> Overlap | None:
 
 
 def _chain(value: Unit, found: Equations) -> Iterator[Unit]:
-    """Ops that make a value element by element, but for what is the same for many elements."""
+    """The ops that compute a value, without operands that are broadcast (much smaller)."""
     stack, seen = [value], set[Unit]()
     while stack:
         unit = stack.pop()

@@ -1,11 +1,10 @@
-"""The partitioner: which ops become one kernel.
+"""Partitions the ops of a block into kernels, greedily and in one pass over the block.
 
-Ops are looked at once, in order. Each has a *level*: kernels of one level do not depend on each
-other, and an op that joins the kernels of its operands stays on theirs, so that no cycle can come
-about. A kernel that nobody else waits for yet rises to the level of an op that wants to join it. An
-op joins all kernels of its operands that are on its level, or none of them: then it starts a new
-one, a level higher, and a `Refusal` says why. Afterwards kernels that read the same tensors are
-joined too (`horizontal.py`).
+Each kernel has a *level*, which is larger than that of every kernel that it reads: kernels on one
+level are independent, so joining them cannot create a cycle. An op joins the kernels of its
+operands on the highest level (a kernel below may be raised if its readers allow), all of them or
+none. If it cannot, it starts a new kernel one level higher, and a `Refusal` records why. Afterwards
+kernels that read the same tensors are joined (`horizontal.py`).
 """
 
 from __future__ import annotations
@@ -31,17 +30,16 @@ from pirkit.lowering.fusion.uses import Reader
 
 
 def partition(found: Equations, policy: Policy = DEFAULT, forced: Iterable[Pair] = ()) -> Partition:
-    """Divide the ops with index maps into kernels.
+    """Partition the ops with index maps into kernels.
 
-    Pairs of ops that are to be ``forced`` are put into one kernel whatever it costs, where that
-    is possible at all.
+    Pairs in ``forced`` are fused regardless of cost, if that is possible at all.
     """
     return _Partitioner(found, policy, frozenset(forced)).run()
 
 
 @dataclass(frozen=True, slots=True)
 class _Materialized:
-    """What a kernel keeps in tiles once an op has joined it, and what was chosen for that op."""
+    """The tiles of a kernel after an op has joined it, and the choice made for that op."""
 
     tiles: dict[SSAValue, int]
     choice: Choice | None = None
@@ -66,7 +64,7 @@ class _Partitioner:
             elif op.name != "pir.combine":
                 values = list(sources_of(op))
                 level = self.base(values) + 1
-                if op.definition.effects != PURE:  # what acts on the world keeps its order
+                if op.definition.effects != PURE:  # ops with effects keep their order
                     level = self.last_effect = max(level, self.last_effect)
                 self.level[op] = level
                 self.is_read(values, level)
@@ -86,11 +84,11 @@ class _Partitioner:
         return self.level.get(value.owner, 0) if isinstance(value.owner, PirOp) else 0
 
     def at(self, value: SSAValue) -> Group | None:
-        """The kernel that makes a value."""
+        """The kernel that computes a value."""
         return self.group.get(value.owner) if isinstance(value.owner, PirOp) else None
 
     def is_read(self, values: Iterable[SSAValue], level: int, by: Group | None = None) -> None:
-        """Note that something on a level reads values."""
+        """Record that values are read on a level: their kernels must stay below it."""
         for value in values:
             group = self.at(value)
             if group is not None and group is not by:
@@ -104,6 +102,7 @@ class _Partitioner:
         overlap = self.overlap(unit)
         refusal = self.join(unit, near, level) if near and overlap is None else None
         is_in = bool(near) and refusal is None and overlap is None
+        # if raising lower kernels is not possible, those on the op's own level may still join
         if not is_in and same and same != near and overlap is None:
             is_in = self.join(unit, same, level) is None
         if overlap is not None:
@@ -121,7 +120,7 @@ class _Partitioner:
                 self.refusals[cast(PirOp, value.owner), unit.op] = cast(Refusal, refusal)
 
     def overlap(self, unit: Unit) -> Overlap | None:
-        """What overlapping windows would compute too often; it is stored before them."""
+        """The value that overlapping windows would recompute beyond the policy's limit, if any."""
         found = overlap_of(unit, self.equations)
         if found is None or found.cost <= self.policy.recompute:
             return None
@@ -129,7 +128,7 @@ class _Partitioner:
         return None if any((u.op, unit.op) in self.forced for u in chain) else found
 
     def start(self, unit: Unit, refusal: Refusal | None, overlap: Overlap | None = None) -> None:
-        """Begin a kernel with an op, and with what it had better compute again."""
+        """Start a kernel with an op and the producers that it is cheaper to recompute."""
         group = Group(0)
         if overlap is not None:
             self.copy(overlap.moves, group)
@@ -142,7 +141,7 @@ class _Partitioner:
         self.enter(unit, group, solve(unit, ()))
 
     def copy(self, units: Iterable[Unit], group: Group) -> None:
-        """Let a kernel compute what others compute, too."""
+        """Add ops of other kernels to a group, which recomputes them."""
         for unit in units:
             if unit.result not in group.units:
                 group.units[unit.result] = unit
@@ -152,7 +151,7 @@ class _Partitioner:
                 self.reads(unit, group)
 
     def reads(self, unit: Unit, group: Group) -> None:
-        """Note what an op of a kernel reads from outside."""
+        """Record the inputs of a group that an op adds."""
         for value in unit.tensors:
             source = self.equations.unit_of(value)
             if value not in group.units and not (source is not None and source.is_free):
@@ -170,7 +169,7 @@ class _Partitioner:
         self.group[unit.op] = group
 
     def join(self, unit: Unit, groups: list[Group], level: int) -> Refusal | None:
-        """Put an op and groups together; or say why not, and change nothing."""
+        """Join an op with groups; if that is not possible, change nothing and return a refusal."""
         members = groups[0].units
         if len(groups) > 1:
             members = {v: u for g in groups for v, u in g.units.items()}
@@ -191,6 +190,7 @@ class _Partitioner:
                 joined = _serialized(unit, groups, joined)
             if joined is None:
                 return refusal
+        # values that are used as indices must be complete before any element is addressed
         if any(r.decides and r.source in members for r in unit.reads):
             return self.waits_for_indices(unit, members)
         sink = next((members[v] for v in unit.tensors if v in members and members[v].is_sink), None)
@@ -236,7 +236,7 @@ class _Partitioner:
     def materialized(
         self, unit: Unit, groups: list[Group], members: dict[SSAValue, Unit]
     ) -> _Materialized | Refusal:
-        """How the kernel serves an op that needs members at several indices; or why it does not."""
+        """How the kernel provides members that an op needs at several indices; or a refusal."""
         tiled = {v: cost for g in groups for v, cost in g.tiles.items()}
         inside = [r for r in unit.reads if r.source in members]
         at = {r.index for r in inside if not members[r.source].is_reduction}
@@ -264,7 +264,9 @@ class _Partitioner:
     def without_tiles(
         self, unit: Unit, members: dict[SSAValue, Unit], tiled: dict[SSAValue, int]
     ) -> _Materialized | Refusal:
-        """What is held in tiles is computed again, as tiles do not serve an op that joins."""
+        """Recompute all tiled values, as the joining op cannot read tiles; a refusal if that costs
+        more than the policy allows.
+        """
         reader = Reader(unit, members, (), self.equations.is_free)
         needs = reader.needs()
         cost = max(sum(tiled.values()), 0 if needs is None else reader.additions(needs))
@@ -281,7 +283,7 @@ class _Partitioner:
         tiled: dict[SSAValue, int],
         choice: Choice,
     ) -> Refusal:
-        """Why an op does not join whose operands would have to be computed several times."""
+        """The refusal of an op whose operands would have to be computed several times."""
         found = conflicts(unit, {v: u for v, u in members.items() if v not in tiled})
         ops = (choice.values[0].op, unit.op)
         if found is None:
@@ -296,7 +298,7 @@ class _Partitioner:
     def conflict(
         self, unit: Unit, found: Conflict, remedy: str, choice: Choice
     ) -> Refusal | None:  # fmt: skip
-        """The refusal of a conflict; None if no point is found that shows it."""
+        """The refusal of an index conflict; None if no witness of it is found."""
         point = witness(found.first[-1].index, found.second[-1].index)
         if point is None:
             return None
@@ -332,7 +334,7 @@ class _Partitioner:
 
 
 def _reads_straight(unit: Unit, members: Mapping[SSAValue, Unit]) -> bool:
-    """True if an op reads members point by point; what was reduced is stored anyway."""
+    """True if an op reads members only elementwise, or as materialized reductions."""
     if unit.is_reduction:
         return True
     here = space(unit.meta.shape)
@@ -341,7 +343,7 @@ def _reads_straight(unit: Unit, members: Mapping[SSAValue, Unit]) -> bool:
 
 
 def _serialized(unit: Unit, groups: list[Group], joined: JoinedLoops) -> JoinedLoops | None:
-    """How a reduction joins that is accumulated over the common loops, if it can."""
+    """The loops after joining a reduction that accumulates over them; None if it cannot."""
     held = [g.loops for g in groups if g.loops.rows]
     rows = gathered(unit, held[0]) if len(held) == 1 else None
     if rows is None:
@@ -356,13 +358,13 @@ def _overlaps(unit: Unit, found: Overlap) -> Refusal:
 
 
 def _first(unit: Unit, groups: list[Group]) -> PirOp:
-    """An operand's op that is in one of the groups."""
+    """The first op that defines an operand in one of the groups; else the op itself."""
     found = (g.units[v].op for v in unit.tensors for g in groups if v in g.units)
     return next(found, unit.op)
 
 
 def sources_of(op: Operation) -> Iterator[SSAValue]:
-    """What an op reads, also inside of its regions; of a list, its elements."""
+    """The operands of an op and of ops in its regions; a list stands for its elements."""
     for inner in op.walk():
         for value in inner.operands:
             owner = value.owner

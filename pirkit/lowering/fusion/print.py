@@ -1,4 +1,4 @@
-"""Kernels as text, and why two ops are not in one."""
+"""Prints the kernels of a module, and explains why two ops are not in one kernel."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pirkit.passes.base import PassContext
 
 
 def print_map_exprs(module: ModuleOp) -> str:
-    """Every kernel of a module in the seed's form; a module that has none is fused first."""
+    """All kernels of a module in the text form of CINN; a module without kernels is fused first."""
     if not any(True for _ in _kernels(module)):
         module = module.clone()
         FusePass(single=True).run(PassContext("fuse", ops=1 << 20), module)
@@ -32,7 +32,7 @@ def print_map_exprs(module: ModuleOp) -> str:
 
 
 def _kernels(module: ModuleOp) -> Iterator[tuple[Mapping[SSAValue, str], PirOp]]:
-    """The kernels of a module, each with the names of its program's values."""
+    """The kernels of a module, each with the value names of its program."""
     for program in module.ops:
         if isinstance(program, ProgramOp):
             names = names_of(program)
@@ -42,11 +42,11 @@ def _kernels(module: ModuleOp) -> Iterator[tuple[Mapping[SSAValue, str], PirOp]]
 
 
 def why_not_fused(module: ModuleOp, first: str, second: str, policy: Policy = DEFAULT) -> str:
-    """Whether the ops that make two values are in one kernel; if not, the refusal as text.
+    """Whether the ops that define two values are in one kernel; if not, the refusal as text.
 
-    Of two that are in one kernel it is told what was chosen, if one needs the other at several
-    indices. Values are named as in the program, without ``%``. Raises UsageError for one that is
-    not there.
+    For two ops in one kernel, the text includes the choice that was made if one needs the other at
+    several indices. Values are named as in the program, without ``%``. Raises UsageError for a name
+    that does not exist.
     """
     for program in module.ops:
         if not isinstance(program, ProgramOp):

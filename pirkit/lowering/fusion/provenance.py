@@ -1,4 +1,4 @@
-"""The ops that a kernel stands for, as its text tells them: its certificate is derived of these."""
+"""The ops that a kernel replaces, as recorded in its text; the certificate is checked from them."""
 
 from __future__ import annotations
 
@@ -19,10 +19,7 @@ PLAIN: Final = (type(None), bool, int, float, complex, str, DType)
 
 
 class Origins:
-    """The ops of a group, those that it makes anew too, in the order of the program.
-
-    ``inputs`` are the numbers of what the kernel reads.
-    """
+    """The ops of a group in program order, including the constants that it rematerializes."""
 
     def __init__(self, units: Mapping[SSAValue, Unit], found: Equations) -> None:
         self.shapes = found.shapes
@@ -38,12 +35,12 @@ class Origins:
         self.number = {u.result: k for k, u in enumerate(self.units)}
 
     def outside(self) -> Iterator[SSAValue]:
-        """The tensors that the ops have from elsewhere."""
+        """The tensors that the ops read and no op of the group defines."""
         for unit in self.units:
             yield from (value for value in unit.tensors if value not in self.number)
 
     def listed(self, inputs: Mapping[SSAValue, int]) -> tuple[Origin, ...]:
-        """The ops, given the numbers of what the kernel reads."""
+        """The ops as data; ``inputs`` are the kernel's input numbers."""
         return tuple([self._origin(u, inputs) for u in self.units])
 
     def _origin(self, unit: Unit, inputs: Mapping[SSAValue, int]) -> Origin:
@@ -70,7 +67,7 @@ class Origins:
 
 
 def _known_value(value: Any) -> Any:
-    """An attribute as text can tell it; ``...`` for one that it cannot, like a device."""
+    """An attribute in a form that the text can hold; ``...`` if there is none, as for a device."""
     if isinstance(value, np.generic):
         return cast(Any, value.item())
     if isinstance(value, PLAIN):

@@ -1,4 +1,4 @@
-"""Which values a kernel had better compute again than read from another one."""
+"""Chooses values that a kernel recomputes instead of reading them from another kernel."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ def again(
     found: Equations,
     most: int,
 ) -> list[Unit]:
-    """Ops that the kernel of an op had better compute again than read some of ``values``.
+    """The ops to recompute in the kernel of ``unit`` instead of reading some of ``values``.
 
-    They cost at most so many additions per element, and read fewer bytes beyond what the kernel
-    reads anyway (``held``); a few more where nobody else reads the value, as then it need not be
-    written, nor waited for.
+    They cost at most ``most`` additions per element and read fewer bytes than the value has, not
+    counting what the kernel reads anyway (``held``). If nobody else reads the value, up to 2.25
+    times its bytes are allowed, as it is then neither written nor waited for.
     """
     made: dict[SSAValue, Unit] = {}
     decide = {r.source for r in unit.reads if r.decides}
@@ -47,8 +47,8 @@ def again(
 def _chain(
     unit: Unit, found: Equations, held: Mapping[SSAValue, None], most: int
 ) -> tuple[list[Unit], set[SSAValue], int] | None:
-    """The ops that make a value of what is stored, or read (``held``), anyway, what they read and
-    what they cost; None if that is more than ``most`` additions per element.
+    """The ops that compute a value from materialized ones, what they read, and their cost in
+    additions per element; None if that exceeds ``most`` or needs a reduction.
     """
     chain: dict[SSAValue, Unit] = {}
     reads: set[SSAValue] = set()
@@ -73,6 +73,6 @@ def _chain(
 
 
 def _size(value: SSAValue, found: Equations) -> int:
-    """Bytes of a value; sizes that are not known are taken to be what is expected."""
+    """Bytes of a value; dynamic sizes count as their expected value."""
     meta = cast(TensorMeta, found.shapes.named(value))
     return expected(meta.numel) * meta.dtype.itemsize

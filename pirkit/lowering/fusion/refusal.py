@@ -1,4 +1,4 @@
-"""Why two ops are not in one kernel, as data that can be checked."""
+"""Refusals: why two ops are not in one kernel, as data that can be verified."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ KINDS: Final = (
 class Refusal:
     """Why ``ops`` were not fused.
 
-    Of an index conflict, ``path1`` and ``path2`` are the two derivations, from one element of the
-    reader, of the indices at which it needs ``tensor``, and ``witness`` is a point where these
-    differ; ``costs`` are those of what could have been done. ``remedy`` is what fuses the two all
-    the same, as options of the pass.
+    For an index conflict, ``path1`` and ``path2`` derive the two indices at which one element of
+    the reader needs ``tensor``, ``witness`` is an assignment of the iterators for which they
+    differ, and ``costs`` are the costs of the alternatives. ``remedy`` are pass options with which
+    the two are fused.
     """
 
     kind: str
@@ -41,12 +41,12 @@ class Refusal:
 
     @property
     def indices(self) -> tuple[Index, Index]:
-        """Where the two derivations end."""
+        """The indices at which the two derivations end."""
         return (self.path1[-1].index, self.path2[-1].index) if self.path1 else ((), ())
 
     @property
     def difference(self) -> Index:
-        """The two indices, one subtracted from the other, in normal form."""
+        """The difference of the two indices, in normal form."""
         return tuple([a - b for a, b in zip(*self.indices, strict=True)])
 
     def holds(self) -> bool:

@@ -1,4 +1,4 @@
-"""Reshapes of one value that are stored all: each but the first one is a name for the first."""
+"""Chains several reshapes of one value, so that a kernel stores the value only once."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pirkit.lowering.fusion.index_equations import Equations, equations
 
 
 def alias_reshapes(block: Block) -> None:
-    """Let reshapes that no kernel reads take the first reshape of their operand for operand.
+    """Make reshapes that no kernel reads alias the first reshape of their operand.
 
-    A value that a kernel computes would be stored once for each shape in which products read it.
+    Otherwise a kernel would store the value once for each shape in which matmuls read it.
     """
     reshapes: dict[SSAValue, list[PirOp]] = {}
     for op in _reshapes(block):
@@ -30,7 +30,7 @@ def alias_reshapes(block: Block) -> None:
 
 
 def _reshapes(block: Block) -> Iterator[PirOp]:
-    """Those whose shape tells every extent without their operand's."""
+    """Reshapes whose shape attribute gives every extent without the operand's shape."""
     for op in block.ops:
         if not isinstance(op, PirOp) or op.name != "pd_op.reshape" or not op.results[0].first_use:
             continue

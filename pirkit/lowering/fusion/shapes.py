@@ -1,4 +1,4 @@
-"""The shapes of a block's values: sizes that are known only when the program runs have names."""
+"""Symbolic shape inference for a block: every dynamic size is a named symbol."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pirkit.runtime.meta import UNKNOWN, Meta, TensorMeta, VecMeta
 
 
 class Shapes:
-    """Metas of values. Ops are visited in order; what no rule tells of a shape gets new names."""
+    """Metas of values. Ops are visited in order; a size that no rule infers gets a new symbol."""
 
     def __init__(self) -> None:
         self.sizes = Sizes()
@@ -26,7 +26,7 @@ class Shapes:
         self._numbers: dict[SSAValue, tuple[int, ...] | None] = {}
 
     def visit(self, op: PirOp) -> Opaque | None:
-        """Find out the shapes of an op's results; or say what they depend on."""
+        """Infer the result shapes of an op; returns the reason if they depend on unknown data."""
         rule = result_shapes.get(op.definition)
         metas = [None if r is None else declared(r) for r in op.result_slots]
         in_program = (*metas, *map(declared, op.operands))
@@ -45,7 +45,7 @@ class Shapes:
         return None
 
     def _agreed(self, in_program: int, inferred: int | None) -> int:
-        """The size that a type states, or else the one that the rules tell."""
+        """The declared size, else the inferred one; their equality is recorded as a check."""
         if inferred is None:
             return in_program
         if in_program != UNKNOWN:
@@ -53,11 +53,11 @@ class Shapes:
         return inferred if in_program == UNKNOWN else in_program
 
     def inferred(self, value: SSAValue) -> Meta | None:
-        """What the type and the rules tell of a value; sizes may be UNKNOWN."""
+        """The declared type refined by inference; sizes may be UNKNOWN."""
         return self._known_value.get(value) or declared(value)
 
     def named(self, value: SSAValue) -> Meta | None:
-        """The meta of a value, every size of it a number or a name."""
+        """The meta of a value, with an integer or a symbol for every size."""
         owner = value.owner
         if isinstance(owner, PirOp) and owner.name == "pir.combine":
             return VecMeta(tuple([cast(TensorMeta, self.named(v)) for v in owner.operands]))
@@ -70,7 +70,7 @@ class Shapes:
         return self._named[value]
 
     def numbers(self, value: SSAValue) -> tuple[int, ...] | None:
-        """The sizes that a list of integers holds, if it is made of shapes; else None."""
+        """The elements of an integer tensor that is computed from shapes; else None."""
         if value not in self._numbers:
             known = constant_array(value)
             if known is None or None in known:
@@ -138,4 +138,4 @@ NUMBERS: Final[dict[str, Callable[[Shapes, PirOp], tuple[int, ...] | None]]] = {
     "pd_op.scale": _scaled,
     "pd_op.multiply": _product,
 }
-"""Ops that make lists of sizes of others."""
+"""Ops on integer tensors that compute shapes from shapes."""

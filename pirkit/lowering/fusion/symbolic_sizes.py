@@ -1,5 +1,6 @@
-"""The named sizes of a kernel: each is determined by the shapes of its inputs, or follows from
-such."""
+"""The symbols of a kernel with dynamic shapes: each is determined by its inputs' shapes, or derived
+from such.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +17,9 @@ from pirkit.runtime.meta import TensorMeta
 
 
 def sized(kernel: MapExpr, sizes: Sizes) -> MapExpr | None:
-    """The kernel with what its sizes follow from, their names numbered from ``s0``.
+    """The kernel with the derivations of its sizes, and symbols renamed to ``s0``, ``s1``...
 
-    ``sizes`` are those of the block. None where a size is needed that the inputs do not tell.
+    ``sizes`` are those of the block. None if the inputs do not determine a size that it needs.
     """
     determined_names = determined(_dims(kernel))
     checks = [d for d in sizes.checks if determined_names.issuperset(names_of(d.args))]
@@ -36,7 +37,7 @@ def sized(kernel: MapExpr, sizes: Sizes) -> MapExpr | None:
 
 
 def _of_ops(kernel: MapExpr) -> Iterator[int]:
-    """The sizes that only the ops know which the kernel stands for."""
+    """The sizes in the metas of the ops that the kernel replaces."""
     for origin in kernel.ops:
         yield from origin.meta.shape
         for operand in origin.operands:
@@ -49,14 +50,12 @@ def _dims(kernel: MapExpr) -> list[int]:
 
 
 def _symbolic(kernel: MapExpr) -> set[str]:
-    """Names that the inputs do not tell."""
+    """Symbols that the inputs do not determine."""
     return {*names_of(kernel.numbers())} - determined(_dims(kernel), kernel.sizes)
 
 
 def _needed(kernel: MapExpr, derived: Sequence[Derived]) -> tuple[Derived, ...]:
-    """The sizes of a kernel that follow from others, and those that follow from the inputs only
-    because these follow from others.
-    """
+    """The derivations that the kernel's sizes need, directly or through other derivations."""
     determined_names = determined(_dims(kernel))
     needed = set(names_of((*_dims(kernel), *kernel.numbers())))
     found: list[Derived] = []
@@ -70,14 +69,14 @@ def _needed(kernel: MapExpr, derived: Sequence[Derived]) -> tuple[Derived, ...]:
 
 
 def _product(dim: int) -> tuple[str, ...]:
-    """The names of a size that is nothing but a product of them."""
+    """The symbols of a size that is a product of distinct symbols; else none."""
     if not isinstance(dim, Extent) or len(dim.terms) > 1:
         return ()
     return next((names for names, _ in dim.terms if 1 < len(names) == len(set(names))), ())
 
 
 def _are_tied(kernel: MapExpr, names: Sequence[str]) -> bool:
-    """True if names are met in the kernel only as the product of all of them."""
+    """True if the symbols occur in the kernel only as the product of all of them."""
     if not names:
         return False
     for number in (*kernel.numbers(), *_of_ops(kernel)):

@@ -1,4 +1,4 @@
-"""Which values of a kernel are held in tiles, how large these are, and in which order they go."""
+"""Selects the values that a kernel holds in tiles, the tile sizes, and the order of statements."""
 
 from __future__ import annotations
 
@@ -26,15 +26,16 @@ from pirkit.lowering.fusion.materialize import (
 from pirkit.lowering.fusion.uses import Reader
 
 VISIT_LIMIT: Final = 2048
-"""Ops of a kernel by its results, up to which is looked for what several of them need."""
+"""Largest product of a kernel's ops and results for which shared values are searched."""
 
 
 def tile_more(
     group: Group, wanted: Sequence[Unit], is_free: Callable[[SSAValue], bool]
 ) -> None:  # fmt: skip
-    """Keep in tiles what results of a kernel need in different orders of loops, where that is worth
-    it: a result that another one reads turned, what two of them are made of, or what is made of
-    many tensors that would be read transposed.
+    """Add tiles for values that the results need in different loop orders, where that pays.
+
+    Candidates are a result that another one reads transposed, a common operand of two results, and
+    a value whose many operands would each be read transposed.
     """
     if group.is_straight or len(wanted) * len(group.units) > VISIT_LIMIT:
         return
@@ -52,7 +53,7 @@ def _tile_one(
     visited: set[SSAValue],
     is_free: Callable[[SSAValue], bool],
 ) -> bool:
-    """Keep the last value in tiles that it is worth it for; False if there is none."""
+    """Tile the last value for which it pays; False if there is none."""
     units = group.units
     for value in sorted(found.keys() - visited, key=lambda v: -units[v].order):
         visited.add(value)
@@ -71,8 +72,8 @@ def _tile_one(
 def _in_orders(
     wanted: Sequence[Unit], group: Group, is_free: Callable[[SSAValue], bool]
 ) -> dict[SSAValue, tuple[Unit, int]]:  # fmt: skip
-    """Values that results need in several orders of their loops, or in another one than their own:
-    the last of these results, and how many orders.
+    """Values that results need in several loop orders, or in an order other than their own, with
+    the last of these results and the number of orders.
     """
     indices: dict[SSAValue, dict[Index, None]] = {}
     readers: dict[SSAValue, Unit] = {}
@@ -100,15 +101,15 @@ def _in_orders(
 
 
 def _is_permuted(reader: Sequence[int], indices: Iterable[Index]) -> bool:
-    """Whether an index goes along another axis last than the reader does."""
+    """Whether the last axis of some index is not the reader's last axis (a strided access)."""
     last = [e.iter for e in space(reader) if e.iter is not None][-1:]
     return any([e.iter for e in index if e.iter is not None][-1:] != last for index in indices)
 
 
 def with_tiles(kernel: MapExpr, in_tiles: Collection[int]) -> MapExpr:
-    """The kernel with some of its values held in tiles, and those that go through tiles with them.
+    """The kernel with the given statements, and those tied to them, computed tile by tile.
 
-    Statements that go through tiles together follow each other. Raises Untiled.
+    Statements of one tiled nest are moved next to each other. Raises Untiled.
     """
     ties = _ties(kernel)
     tied = _tied(in_tiles, ties)
@@ -129,7 +130,9 @@ def with_tiles(kernel: MapExpr, in_tiles: Collection[int]) -> MapExpr:
 
 
 def _ties(kernel: MapExpr) -> list[tuple[int, int]]:
-    """Statements that read a value only in loops of their own, and the values."""
+    """Pairs of a statement and a statement that it reads by a permutation of its loops; both can
+    then be in one tiled nest.
+    """
     count = len(kernel.inputs)
     found: dict[tuple[int, int], None] = {}
     excluded: set[int] = set()
@@ -147,7 +150,7 @@ def _ties(kernel: MapExpr) -> list[tuple[int, int]]:
 
 
 def _tied(in_tiles: Collection[int], ties: list[tuple[int, int]]) -> list[set[int]]:
-    """The statements that are tied to what is kept, those together that are tied to each other."""
+    """The connected components of the ties that contain a tiled statement."""
     near: dict[int, list[int]] = {}
     for one, other in ties:
         near.setdefault(one, []).append(other)
@@ -167,7 +170,7 @@ def _tied(in_tiles: Collection[int], ties: list[tuple[int, int]]) -> list[set[in
 
 
 def _block(kernel: MapExpr, frame: Frame, held: Collection[int]) -> list[int]:
-    """Elements of a tile along the axes of a frame."""
+    """The tile shape along the axes of a frame."""
     lanes = {next(a for a in reversed(axes) if a >= 0) for axes in frame.axes.values()}
     sizes = [kernel.statements[k].meta.dtype.itemsize for k in frame.axes if k in held]
     along = several_along(frame.images, lanes)
@@ -178,7 +181,7 @@ def _block(kernel: MapExpr, frame: Frame, held: Collection[int]) -> list[int]:
 
 
 def _ordered(kernel: MapExpr, order: list[int]) -> MapExpr:
-    """The kernel with its statements in another order."""
+    """The kernel with its statements reordered."""
     count = len(kernel.inputs)
     places = {count + k: count + place for place, k in enumerate(order)}
     statements = tuple([_renumbered(kernel.statements[k], places) for k in order])

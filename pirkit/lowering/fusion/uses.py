@@ -1,4 +1,6 @@
-"""At which indices an op needs the values of its kernel, and what tiles could serve of them."""
+"""Computes at which indices an op needs the values of its kernel, and which of them tiles could
+provide.
+"""
 
 from __future__ import annotations
 
@@ -17,15 +19,15 @@ from pirkit.lowering.fusion.index_equations import Unit
 from pirkit.runtime.meta import TensorMeta
 
 Indices = dict[Index, None]
-"""Different indices, in the order in which they were met."""
+"""Distinct indices, in order of first use."""
 
 
 @dataclass
 class Needs:
-    """The indices at which an op needs members of its kernel, and other values.
+    """The indices at which an op needs members of its kernel, and values from outside.
 
-    ``sizes`` are the bytes of an element of the others; ``tiles`` members that tiles can serve, if
-    that was asked for.
+    ``sizes`` are the element sizes in bytes of the latter; ``tiles`` are members that tiles can
+    provide (only with ``tile=True``).
     """
 
     members: dict[SSAValue, Indices] = field(default_factory=dict[SSAValue, Indices])
@@ -35,9 +37,9 @@ class Needs:
 
 
 class Reader:
-    """An op that is to join a kernel of some members, of which some are held in tiles.
+    """An op that may join a kernel with some members, of which some are tiled.
 
-    What is known without reading anything (``is_free``) is made anew wherever it is needed.
+    Constant-like values (``is_free``) are rematerialized at each use and never counted.
     """
 
     def __init__(
@@ -50,9 +52,9 @@ class Reader:
         self.unit, self.members, self.in_tiles, self.is_free = unit, members, in_tiles, is_free
 
     def needs(self, tile: bool = False) -> Needs | None:
-        """What the op needs; None if that is too much to follow.
+        """What the op needs; None if there are more than ``VISIT_LIMIT`` indices.
 
-        What is held in tiles is not looked behind, nor, with ``tile``, what tiles can serve.
+        The search stops at tiled values and, with ``tile``, at values that tiles can provide.
         """
         found, left = Needs(), list[tuple[int, SSAValue]]()
         self._add(self.unit, {space(self.unit.meta.shape): None}, found, left)
@@ -74,8 +76,8 @@ class Reader:
     def _add(
         self, reader: Unit, at: Indices, found: Needs, left: list[tuple[int, SSAValue]]
     ) -> None:
-        """What one op needs at some indices; those that come later in a program are looked at
-        first, so that all is known of an op that is.
+        """Add what one op needs at some indices. Members are visited in reverse program order, so
+        that all indices of a member are known when it is visited.
         """
         here = [bindings(space(reader.meta.shape), index) for index in at]
         for read in reader.reads:
@@ -90,28 +92,26 @@ class Reader:
                 found.others.setdefault(value, {}).update(indices)
 
     def permute(self, member: Unit, indices: Iterable[Index]) -> bool:
-        """Whether indices of a member go through all loops of the op, in some order."""
+        """Whether each index of a member is a permutation of the op's loops."""
         return all(permutes(self.unit.meta.shape, i, member.meta.shape) for i in indices)
 
     def additions(self, needs: Needs) -> int:
-        """Scalar ops per element that it costs to compute members at all their indices."""
+        """The cost of recomputing members at their further indices, in additions per element."""
         found = ((self.members[v], len(at) - 1) for v, at in needs.members.items())
         again = ((u, n) for u, n in found if not u.is_reduction and u not in needs.tiles)
         return sum(cost_of(u) * n for u, n in again if u.result not in self.in_tiles)
 
     @property
     def reduces(self) -> bool:
-        """True if the op, or a member, reduces elements."""
+        """True if the op or a member is a reduction."""
         return self.unit.is_reduction or any(u.is_reduction for u in self.members.values())
 
     def reads_tiles_directly(self, needs: Needs) -> bool:
-        """Whether the op can join what is held in tiles: it reads it in the loops that it has."""
+        """Whether the op can join a tiled kernel: it reads tiles by permutations of its loops."""
         held = ((v, at) for v, at in needs.members.items() if v in self.in_tiles)
         return not self.reduces and all(self.permute(self.members[v], at) for v, at in held)
 
     def orders(self, indices: Indices) -> list[Axes]:
-        """The axes of the op that the axes of a value go along, by index; single elements have
-        none.
-        """
+        """For each index, the op's axis of each axis of the value (without axes of one element)."""
         own = [e.iter.name for e in space(self.unit.meta.shape) if e.iter is not None]
         return [tuple([own.index(e.iter.name) for e in i if e.iter is not None]) for i in indices]

@@ -1,4 +1,4 @@
-"""Values by the names that they have when the program is printed."""
+"""Names of values as the printer shows them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pirkit.dialect.operation import PirOp, ProgramOp
 
 
 def names_of(program: ProgramOp) -> dict[SSAValue, str]:
-    """The name of each value without ``%``: its hint, told apart by a number, or a number."""
+    """The name of each value, without ``%``: its hint, made unique by a suffix, or a number."""
     found: dict[SSAValue, str] = {}
     used: Counter[str] = Counter()
     unnamed = 0
@@ -27,7 +27,7 @@ def names_of(program: ProgramOp) -> dict[SSAValue, str]:
 
 
 def named_ops(program: ProgramOp) -> dict[str, PirOp]:
-    """The op that makes the value of a name."""
+    """The op that defines the value of each name."""
     return {
         name: value.owner
         for value, name in names_of(program).items()
@@ -36,7 +36,7 @@ def named_ops(program: ProgramOp) -> dict[str, PirOp]:
 
 
 def _values(program: ProgramOp) -> Iterator[SSAValue]:
-    """Every value in the order of the text."""
+    """All values in the order of the text."""
     for op in program.walk():
         yield from op.results
         for region in op.regions:

@@ -1,1 +1,1 @@
-"""Whole programs as one piece of native code."""
+"""Lowers a whole program to native code that runs as one call."""

@@ -1,4 +1,11 @@
-"""Finds kernels of rows between products, whose rows can go through all of them in blocks."""
+"""Finds row kernels between matmuls, as in attention, that can run block of rows by block of rows.
+
+A group is a fused kernel whose rows depend only on equal rows (softmax, for example), the matmuls
+that produce its operands, and matmuls that consume its results. It runs as one kernel: each block
+of rows goes through all members, so the matrices between them (the attention scores) are tiles in
+cache and never in memory. A consumer may be a matmul of these rows (``P V``) or an accumulation
+over them (``P^T dO`` in the backward).
+"""
 
 from __future__ import annotations
 
@@ -36,18 +43,22 @@ from pirkit.runtime.plan import Call, Plan
 
 MATMUL_OP: Final = "pd_op.matmul"
 MIN_ROWS: Final = 1 << 14
-"""Elements between two products from which it pays not to write them to memory."""
+"""Smallest number of elements between two matmuls for which it pays not to materialize them."""
 
 MAX_PANELS: Final = 1 << 22
-"""Bytes of a right factor that is packed by each thread, and read again for each block of rows."""
+"""Largest size in bytes of a packed right operand: each thread packs it once and reads it again for
+each block of rows, so it must stay in cache."""
 
 Buffer = int | str
-"""A slot of the plan, or the name of a value that only the group has."""
+"""A slot of the plan, or the name of a value internal to the group."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowGroup:
-    """Calls that run as one, where the last of ``members`` stands; operands are these slots."""
+    """Calls that run as one kernel, at the position of the last of ``members``.
+
+    ``operands`` are the slots that the kernel reads and writes.
+    """
 
     blocks: RowBlocks
     operands: tuple[int, ...]
@@ -57,9 +68,9 @@ class RowGroup:
 def find_row_groups(
     plan: Plan, meta: Callable[[int], TensorMeta], views: Mapping[int, int]
 ) -> dict[int, RowGroup]:  # fmt: skip
-    """The groups of a plan by the position at which they run.
+    """The groups of a plan, by the position at which they run.
 
-    ``views`` are slots that are other ones under another name.
+    ``views`` maps each slot that aliases another one to that slot.
     """
     flow = _DefUse(plan, views)
     found: dict[int, RowGroup] = {}
@@ -75,7 +86,7 @@ def find_row_groups(
 
 
 class _DefUse:
-    """Who writes and who reads each slot."""
+    """Use-def information: the call that writes each slot, and the calls that read it."""
 
     def __init__(self, plan: Plan, views: Mapping[int, int]) -> None:
         self.views = views
@@ -95,7 +106,7 @@ class _DefUse:
         return self.views.get(slot, slot)
 
     def matmul(self, number: int) -> tuple[int, int, int, bool, bool] | None:
-        """The slots of a product, and whether its factors are turned."""
+        """The slots ``x, y, out`` of a matmul, and whether ``x`` and ``y`` are transposed."""
         call = self.calls[number]
         if call is None or call.kernel != MATMUL_OP:
             return None
@@ -106,7 +117,7 @@ class _DefUse:
 
 @dataclass(slots=True)
 class _GroupOperands:
-    """The operands of a group, and the values that become tiles."""
+    """The operands of a group in memory, and its values that live in cache-resident tiles."""
 
     operands: list[int] = field(default_factory=list[int])
     sizes: list[int] = field(default_factory=list[int])
@@ -125,7 +136,7 @@ class _GroupOperands:
 
 
 class _GroupFinder:
-    """The group around one fused kernel."""
+    """Builds the group around the fused kernel at position ``middle``."""
 
     def __init__(
         self, flow: _DefUse, meta: Callable[[int], TensorMeta], middle: int, grouped: set[int]
@@ -173,7 +184,7 @@ class _GroupFinder:
             return None
         return RowGroup(blocks, tuple(values.operands), members)
 
-    # --- which calls ---
+    # --- members: a matmul joins if moving it to the group's position keeps the order of uses ---
 
     def _find_matmul(self, number: int) -> tuple[int, int, int, bool, bool]:
         return cast("tuple[int, int, int, bool, bool]", self.flow.matmul(number))
@@ -251,10 +262,13 @@ class _GroupFinder:
     def _is_sum(self, number: int) -> bool:
         return self._find_matmul(number)[3]
 
-    # --- what they are ---
+    # --- the members as steps over tiles and memory ---
 
     def _tiles(self, members: frozenset[int], kernel: MapExpr, nests: Sequence[Nest]) -> bool:
-        """Note values in rows that nobody else reads; False if no tile holds one between nests."""
+        """Assign a tile to each value that only the group reads.
+
+        Returns False if a value between two nests does not fit a tile.
+        """
         made = [self._find_matmul(k)[2] for k in self.before] + self.results
         for slot in made:
             readers = self.flow.readers.get(slot, ())
@@ -276,7 +290,7 @@ class _GroupFinder:
         return True
 
     def _fits_scratch(self, meta: TensorMeta) -> bool:
-        """Whether a tile, which has the element type of the products, has room for a value."""
+        """Whether a value fits a tile, whose element size is that of the matmuls."""
         return meta.dtype.itemsize <= self._dtype().itemsize
 
     def _rows_of(self, slot: int, transposed: bool = False) -> Rows:
@@ -303,7 +317,7 @@ class _GroupFinder:
         return RowAccumulation(self._rows_of(x), self._rows_of(y), dest, rows, columns)
 
     def _nest(self, kernel: MapExpr, nest: Nest) -> RowNest | None:
-        """The nest with a row as its outer point; None if it is no such nest."""
+        """The nest with rows as its outer iterations; None if it mixes rows."""
         if isinstance(nest.kernel, Scatter | TiledNest):
             return None
         by_rows = _by_rows(nest.kernel, prod(self.rows))
@@ -327,7 +341,7 @@ class _GroupFinder:
         return self.meta_of(self._find_matmul(self.before[0])[2]).dtype
 
     def _value(self, kernel: MapExpr, array: int) -> tuple[Buffer, bool]:
-        """What an array of a nest is, and whether the group makes it."""
+        """The value that an array of a nest is, and whether the group computes it."""
         if array < len(kernel.inputs):
             slot = self.bound[array]
             return slot, self._is_internal(slot)
@@ -346,7 +360,7 @@ class _GroupFinder:
 
 
 def _by_rows(kernel: Kernel, rows: int) -> Kernel | None:
-    """The kernel with its rows for outer points; an elementwise one gets its last axis inside."""
+    """The kernel with rows as outer iterations; the last axis of an elementwise one goes inside."""
     if prod(kernel.outer) == rows and kernel.inner:
         return kernel
     if kernel.inner or not kernel.outer or prod(kernel.outer[:-1]) != rows:
@@ -358,7 +372,7 @@ def _by_rows(kernel: Kernel, rows: int) -> Kernel | None:
 
 
 def _preserves_rows(kernel: Kernel, operand: Operand, columns: int) -> bool:
-    """Whether an operand is read and written in the row of the point only."""
+    """Whether each outer iteration accesses an operand only in its own row."""
     row = columns * operand.dtype.itemsize
     loads = [s for s in kernel.statements() if isinstance(s, Load)]
     moved = any(

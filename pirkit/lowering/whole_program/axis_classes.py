@@ -1,9 +1,9 @@
-"""Which axes of a program's values run over the same things, and which of them are points.
+"""Partitions the axes of a program's values into equivalence classes, and finds the batch axes.
 
-Every op says which axes of its operands and its result belong together: those of a sum of two
-tensors one by one, the inner ones of a product of matrices. Axes that belong together have one
-name. The points of a program are the axis along which most of its elements lie, if every value has
-it in front or not at all: rows that do not know of each other.
+Each op relates axes of its operands and its result: corresponding axes of an elementwise op, the
+contracted axes of a matmul. A union-find over these pairs gives the classes. A class can be the
+batch of the program if every value has it as its leading axis or not at all: then no batch row
+reads another one. The class with most elements is chosen.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ Axis = tuple[int, int]
 """A value and the number of one of its axes."""
 
 ELEMENTWISE: Final = frozenset(TABLE) | {"scale", "pow", "expand"}
-"""Ops whose elements are functions of single elements."""
+"""Ops that compute each element from single elements of their operands."""
 
 
 class AxisClasses:
-    """Axes that belong together."""
+    """A union-find over the axes of all values. Fills have no axes: they fit any shape."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -37,7 +37,7 @@ class AxisClasses:
                     self._above[first] = second
 
     def find(self, axis: Axis) -> Axis:
-        """The name of an axis."""
+        """The representative of the class of an axis."""
         above = self._above
         while axis in above:
             nearer = above[axis]
@@ -46,9 +46,9 @@ class AxisClasses:
         return axis
 
     def batch(self) -> list[Axis]:
-        """Names of axes of points: that which most elements lie along, and those of other rows.
+        """The batch axes: the class with most elements, and the row axes of other matmul results.
 
-        Values have them in front only. Rows are what is multiplied by a matrix.
+        They occur only as leading axes. Raises NotNativeError if no class does.
         """
         worth: dict[Axis, int] = defaultdict(int)
         values = {*self.graph.inputs, *(op.out for op in self.graph.ops)}
@@ -69,7 +69,7 @@ class AxisClasses:
 
 
 def _axis_pairs(graph: Graph, op: Op) -> Iterator[tuple[Axis, Axis]]:
-    """Pairs of axes of an op that belong together."""
+    """The pairs of axes that an op relates. Raises NotNativeError for an op that has no rule."""
     shape = graph.metas[op.out].shape
     if op.name in ELEMENTWISE:
         for arg in op.args:
@@ -123,7 +123,7 @@ def _of_matmul(graph: Graph, op: Op) -> Iterator[tuple[Axis, Axis]]:
 
 
 def summed(graph: Graph, op: Op) -> tuple[int, ...]:
-    """The axes that a sum is over."""
+    """The axes that a `sum` reduces, sorted and non-negative."""
     rank = graph.metas[op.args[0]].rank
     axes = tuple(op.attrs["axis"] or range(rank))
     return tuple(sorted({a % rank for a in axes})) if rank else ()

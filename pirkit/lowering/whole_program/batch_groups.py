@@ -1,4 +1,11 @@
-"""Writes what the points of a group go through: parts of them, blocks of vectors, vectors."""
+"""Emits the loops over one batch: parts (for threads), blocks of vectors, vectors of rows.
+
+for part in lo..hi:                   # one part per thread at a time
+  for block in part:                  # rows that reductions read stay in L2
+    for vector in block:              # one batch row in each lane
+      all loops of the body           # values stay in L1
+    reduce the block into the part's partial sums
+"""
 
 from __future__ import annotations
 
@@ -14,14 +21,15 @@ from pirkit.lowering.whole_program.scheduling import BatchSum
 from pirkit.runtime.dtype import DType
 
 _MIN_PART_VECTORS: Final = 4
-"""Vectors of points that a part has at least."""
+"""Smallest number of vectors of batch rows in a part."""
 _MAX_PARTS: Final = 16
 
 
 class BatchGroupEmitter:
-    """The points of a group, in ``parts`` that threads may share.
+    """Emits one batch group, in ``parts`` that threads may run in any order.
 
-    The sums over them are numbers from ``numbers`` on in the workspace, as many for each part.
+    The partial sums of part ``k`` are ``sums.count`` elements at byte
+    ``numbers + k * sums.count * size`` of the workspace.
     """
 
     def __init__(self, order: FusedProgram, loops: GroupLoops, lanes: int, dtype: DType) -> None:
@@ -34,22 +42,22 @@ class BatchGroupEmitter:
         )  # even shares for even numbers of threads
         self.scratch = loops.scratch
         self.is_block = loops.vectors <= self.parts * loops.block
-        """Whether no part has more than one block: its sums begin with what that gives."""
+        """True if each part is one block: its reductions then store instead of accumulating."""
         self.numbers = order.reserve(self.parts * self.sums.count * self.size)
 
     def place_sums(self, w: LoopEmitter) -> None:
-        """Tell the writer where the sums are."""
+        """Register the addresses of the reductions with the emitter."""
         for batch_sum in self.loops.group.sums:
             place = self.numbers + self.sums.first[batch_sum.out] * self.size
             w.place_in_workspace(batch_sum.out, place)
 
     def total(self, w: LoopEmitter) -> None:
-        """Add up what the parts have given."""
+        """Reduce the partial sums of the parts."""
         if self.parts > 1 and self.sums.count:
             self.sums.total(w, self.parts, self.numbers)
 
     def write(self, w: LoopEmitter) -> None:
-        """The parts from ``%lo`` to ``%hi``."""
+        """Emit the loop over the parts ``%lo`` to ``%hi``."""
         self._parts(w)
         w.here = VectorPosition()
 
@@ -85,7 +93,7 @@ class BatchGroupEmitter:
         return w.b.at(w.workspace, self.numbers)
 
     def _block(self, w: LoopEmitter, first: Value, high: Value, sums: Value) -> None:
-        """Some vectors of points through all loops, then what they give to the sums."""
+        """Emit one block: each of its vectors through all loops, then the reductions over it."""
         b, block_vectors = w.b, self.loops.block
         left = b.emit(I64, f"sub i64 {high.text}, {first.text}")
         count = (
@@ -115,7 +123,7 @@ class BatchGroupEmitter:
             w.outlined(lambda: self.sums.add(w, batch_sum, sums, vectors))
 
     def _vector(self, w: LoopEmitter) -> None:
-        """One vector of points through all loops."""
+        """Emit all loops for one vector of batch rows."""
         for item in self.loops.body:
             if item.sum is not None:
                 self._sum(w, item.sum, self._sums(w), None)

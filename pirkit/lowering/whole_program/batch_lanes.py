@@ -1,8 +1,9 @@
-"""A program with points in lanes: everything that a step of training does, as one function.
+"""Lowers a program to one function that computes one batch row in each lane.
 
-Small dense networks, their derivatives, and the update of their weights are rows that do not know
-of each other, sums over them, and a few values that are no rows. A vector of points goes through
-the whole network with its values in the nearest caches; the weights are read from where they are.
+For small dense networks a whole training step (forward, derivatives, weight update) consists of
+independent batch rows, reductions over them, and a few values without a batch axis. A vector of
+rows runs through the whole network while its values stay in L1; weights are read in place, as
+broadcast scalars.
 """
 
 from __future__ import annotations
@@ -30,12 +31,13 @@ from pirkit.runtime.native.target import Target, host
 
 _VECTORS_PER_NS: Final = 3.0
 _MAX_INPUT_COLUMNS: Final = 4096
-"""Elements of rows that may be decomposed into columns where no product makes that worth it."""
+"""Largest number of elements of multi-column inputs and results without a matmul: their strided
+column accesses cost more than vectorizing along the columns."""
 
 
 @dataclass(frozen=True, slots=True)
 class _FunctionText:
-    """A function in the making: its text, its independent blocks, a guess of its time in ns."""
+    """The LLVM text of a function, its number of parallel blocks, and its estimated time in ns."""
 
     text: str
     blocks: int
@@ -43,7 +45,7 @@ class _FunctionText:
 
 
 class _ProgramEmitter:
-    """The functions of a graph."""
+    """Schedules a graph and emits its functions."""
 
     def __init__(self, graph: Graph, target: Target, fast_math: bool = True) -> None:
         self.target = target
@@ -59,13 +61,13 @@ class _ProgramEmitter:
 
     @property
     def is_single_function(self) -> bool:
-        """Whether there is nothing that threads may share."""
+        """Whether no group has parts that threads could share."""
         return all(group.parts == 1 for group in self.batch)
 
     def functions(self) -> list[_FunctionText]:
-        """One function, or where threads may share points one before, one a group, one after.
+        """One function; with parts for threads, one before, one for each group, one after.
 
-        The result is the same.
+        The numerical result is the same.
         """
         steps = self.schedule_to_run()
         if self.is_single_function:
@@ -74,7 +76,7 @@ class _ProgramEmitter:
         return [_FunctionText(self.function([f]), blocks, work) for f, blocks, work in steps]
 
     def schedule_to_run(self) -> list[tuple[Callable[[LoopEmitter], None], int, int]]:
-        """What comes before the points, the points, what comes after; blocks; a guess in ns."""
+        """Emitters in execution order, each with its parallel blocks and estimated time in ns."""
         steps: list[tuple[Callable[[LoopEmitter], None], int, int]] = []
         if self.order.before:
             steps.append((self.before, 1, _estimated_time(self.order.before, 1)))
@@ -115,7 +117,7 @@ class _ProgramEmitter:
     def graph(self) -> Graph:
         return self.schedule.graph
 
-    # --- what comes before the points, and after them ---
+    # --- loops without a batch axis, before and after the batch groups ---
 
     def before(self, w: LoopEmitter) -> None:
         self._elementwise_loops(w, self.order.before)
@@ -136,7 +138,7 @@ class _ProgramEmitter:
 def batch_lane_program(
     graph: Graph, target: Target | None = None, *, fast_math: bool = True
 ) -> NativeProgram:
-    """The native program of a graph. Raises Refused for a graph that has none.
+    """The native program of a graph. Raises NotNativeError if this form does not support it.
 
     ``fast_math`` takes common factors out of sums (see `factor_common_matmuls.py`).
     """
@@ -160,7 +162,7 @@ def batch_lane_program(
 
 
 def describe(graph: Graph) -> str:
-    """What the native program of a graph would be. Raises Refused for a graph that has none."""
+    """A one-line summary of the native program. Raises NotNativeError if there is none."""
     program = _ProgramEmitter(graph, host())
     return _summary(program, 1 if program.is_single_function else len(program.schedule_to_run()))
 
@@ -179,10 +181,10 @@ def _summary(program: _ProgramEmitter, count: int) -> str:
 
 
 def _in_place(program: _ProgramEmitter) -> frozenset[tuple[int, int]]:
-    """Pairs of a result and an input that may be one array.
+    """Pairs of a result and an input that may share one array.
 
-    Nothing reads the input behind the operation that writes the result, nor another element of it
-    in the same loop. What is no row is written after the points, when all rows have been read.
+    Nothing reads the input after the operation that writes the result, nor another element of it
+    in the same loop. A value without a batch axis is written after the last batch row was read.
     """
     graph, rows = program.graph, program.schedule.rows
     pairs: set[tuple[int, int]] = set()
@@ -210,8 +212,8 @@ def _in_place(program: _ProgramEmitter) -> frozenset[tuple[int, int]]:
 
 
 def _refuse_columns(steps: ProgramSchedule) -> None:
-    """Refuse what is little more than reading rows of several columns, an element of each at a
-    time: kernels read them as they lie.
+    """Refuse programs without a matmul whose cost is mostly strided access to wide rows: kernels
+    that vectorize along the columns read these contiguously.
     """
     graph = steps.graph
     input_columns = sum(
@@ -224,7 +226,7 @@ def _refuse_columns(steps: ProgramSchedule) -> None:
 
 
 def _float_of(steps: ProgramSchedule) -> DType:
-    """The float type that a program computes in. Raises Refused where there are several."""
+    """The one float type of a program, float32 or float64. Raises NotNativeError otherwise."""
     graph = steps.graph
     used = {*graph.inputs, *(op.out for op in graph.ops), *graph.fills}
     used |= {a for op in graph.ops for a in op.args}
@@ -241,7 +243,7 @@ def _float_of(steps: ProgramSchedule) -> DType:
 
 
 def _estimated_time(items: list[FusedLoop], times: int) -> int:
-    """A guess of the time of some loops on one thread, in ns."""
+    """The estimated time of some loops on one thread, in ns."""
     vectors = 0
     for item in items:
         if item.sum is not None:

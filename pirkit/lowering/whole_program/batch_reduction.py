@@ -1,7 +1,10 @@
-"""Sums over all points: a vector for each element of a tile, whose lanes are added behind a block.
+"""Reduces over the batch: ``a^T b`` (a weight gradient) or a sum of rows, with a register tile.
 
-Points are shared out in parts whose number follows from the program alone, and the parts are added
-in their order: the result does not depend on the number of threads.
+Batch rows are in lanes, so each element of the tile has one vector accumulator. After the last
+vector of a block its lanes are reduced and added to the partial sum in memory.
+
+Threads share the batch in parts whose number depends on the program alone, and the partial sums
+are added in a fixed order: the result does not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -18,24 +21,24 @@ from pirkit.lowering.whole_program.op_graph import Graph
 from pirkit.lowering.whole_program.scheduling import BatchGroup, BatchSum
 
 SUM_TILE: Final = (4, 4)
-"""Rows and columns of a product that are added up at once."""
+"""Rows and columns of the register tile: 16 accumulators."""
 
 
 @dataclass(frozen=True, slots=True)
 class VectorRange:
-    """``count`` vectors of points; ``more`` says that there is something to add to."""
+    """``count`` vectors of batch rows; with ``more`` their sum is added to what memory holds."""
 
     count: Value
     more: bool
 
 
 class BatchSums:
-    """Where the sums over some points are: numbers in the workspace, as many for each part."""
+    """The layout of a group's reductions in the workspace: ``count`` elements for each part."""
 
     def __init__(self, graph: Graph, group: BatchGroup, lanes: int) -> None:
         self.lanes = lanes
         self.first: dict[int, int] = {}
-        """The place of the first number of each sum."""
+        """The index of the first element of each reduction, within a part."""
         self.count = 0
         for batch_sum in group.sums:
             self.first[batch_sum.out] = self.count
@@ -43,7 +46,7 @@ class BatchSums:
             self.count += -(-numel // lanes) * lanes
 
     def clear(self, w: LoopEmitter, start: Value) -> None:
-        """Begin with zeros."""
+        """Set the partial sums of a part to zero."""
         b, size = w.b, w.dtype.itemsize
         zero = b.const(w.type_of(w.dtype, self.lanes), 0.0)
 
@@ -56,7 +59,7 @@ class BatchSums:
     def add(
         self, w: LoopEmitter, batch_sum: BatchSum, start: Value, vectors: VectorRange | None
     ) -> None:
-        """Add what some vectors of points give, or begin with that."""
+        """Reduce some vectors of batch rows (one if ``vectors`` is None) into the partial sums."""
         b = w.b
         left = batch_sum.terms[0][0]
         rows = 1 if left is None else w.schedule.columns(left) if left in w.schedule.rows else 0
@@ -119,14 +122,17 @@ class BatchSums:
         for_tiles(b, rows, tile_height, line)
 
     def _numbers(self, w: LoopEmitter, totals: Sequence[Value]) -> list[Value]:
-        """The lanes of each vector added up, as lanes of as few vectors as can hold them."""
+        """The sum of the lanes of each accumulator, packed into as few vectors as possible."""
         missing = -len(totals) % self.lanes
         padded_totals = [*totals, *[w.b.like(totals[0], 0.0)] * missing]
         groups = range(0, len(padded_totals), self.lanes)
         return [w.transpose_reduce(padded_totals[k : k + self.lanes]) for k in groups]
 
     def total(self, w: LoopEmitter, parts: int, target: int) -> None:
-        """Add up the parts, into the first of them: all are asked for before one is waited for."""
+        """Add the partial sums of all parts into those of the first.
+
+        All loads of a vector are issued before the first addition, so that misses overlap.
+        """
         b, size = w.b, w.dtype.itemsize
         base = b.at(w.workspace, target)
 
@@ -148,7 +154,7 @@ class BatchSums:
 def _lane_segments(
     b: Builder, vectors: Sequence[Value], start: int, count: int
 ) -> Iterator[tuple[int, Value]]:
-    """Lanes that lie side by side in a row of vectors, vector by vector, and where each begins."""
+    """The lanes ``start`` to ``start + count`` of consecutive vectors, split at vector bounds."""
     lanes, end = vectors[0].type.lanes, start + count
     while start < end:
         vector, lane = vectors[start // lanes], start % lanes

@@ -1,4 +1,4 @@
-"""Chooses how a program becomes one piece of native code, or tells why it does not."""
+"""Chooses the form of a native program (batch lanes or kernels), or reports why none fits."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pirkit.runtime.native.program import NativeProgram
 from pirkit.runtime.plan import Plan
 
 SEPARATE: Final = "functionalize,decompose,constant-fold,absorb-attributes,canonicalize,cse,dce"
-"""Passes before `batch_lane_program`: ops are decomposed, and pure."""
+"""Passes before `batch_lane_program`, which needs pure primitive ops."""
 JOINT: Final = "fuse{single=true}"
 """Passes after them, before `sequence_program`."""
 SINGLE: Final = "fuse{single=true,native=true}"
@@ -19,7 +19,7 @@ SINGLE: Final = "fuse{single=true,native=true}"
 
 
 def batch_lane_form(plan: Plan, fast_math: bool) -> NativeProgram | str:
-    """A program with points in lanes, or why there is none."""
+    """A program with one batch row in each lane, or why there is none."""
     try:
         return batch_lane_program(graph_of(plan), fast_math=fast_math)
     except NotNativeError as reason:
@@ -27,7 +27,7 @@ def batch_lane_form(plan: Plan, fast_math: bool) -> NativeProgram | str:
 
 
 def explain(plan: Plan) -> str:
-    """What a plan would be as one native call as it stands, or why it is none.
+    """A summary of the plan as one native call, or why it has none.
 
     `compile` first gives a kernel to each operation that is in none, so it may have one where this
     plan has none. Nothing is compiled but nests.

@@ -1,4 +1,6 @@
-"""Values of a program that no input has a part in: they are computed when native code is made."""
+"""Constant folding for native programs: values that depend on no input are computed at compile
+time, by the op's reference.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +15,11 @@ from pirkit.runtime.plan import Call
 Array = np.ndarray[Any, Any]
 
 MAX_BYTES_IN_TILES: Final = 1 << 24
-"""Bytes of a constant up to which its elements are a part of the program."""
+"""Largest constant, in bytes, whose elements are stored in the program."""
 
 
 def constant_of(call: Call, meta: TensorMeta) -> Array | None:
-    """The elements of a call without operands; None for one that has some, or that is too large."""
+    """The elements of a call without operands; None if it has any, or the result is too large."""
     definition = find(call.kernel)
     if any(i is not None for i in call.inputs) or definition is None:
         return None

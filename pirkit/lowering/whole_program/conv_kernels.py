@@ -1,4 +1,9 @@
-"""Convolutions in programs that are one native call."""
+"""Convolutions in native programs; their weight gradients read operands without a transposition.
+
+The weight gradient of a convolution is a convolution of two tensors whose first two axes (batch and
+channels) were exchanged. Instead of materializing these transposes, the native weight gradient
+reads their sources with exchanged strides.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +33,8 @@ Metas = Callable[[int], TensorMeta]
 def convolution_of(call: Call, meta: Metas, exchanged: Collection[int]) -> NativeSequence:
     """The functions of a convolution, over its operands and its result.
 
-    Operands that are ``exchanged`` lie with their first two axes in the other order. Raises Refused
-    where there is no native form.
+    Operands in ``exchanged`` are given by their sources, whose first two axes are exchanged.
+    Raises NotNativeError if there is no native form.
     """
     b = _binding(call, meta)
     form = _form(b)
@@ -44,10 +49,10 @@ def convolution_of(call: Call, meta: Metas, exchanged: Collection[int]) -> Nativ
 
 
 def transposed_slots(plan: Plan, meta: Metas, left_out: Collection[int]) -> dict[int, int]:
-    """Slots that are others with their first two axes exchanged, which only correlations read.
+    """Slots that equal another slot with its first two axes exchanged, each with that source.
 
-    These read the others instead, and nobody has to write them. Calls that are ``left_out``, by
-    number, write theirs.
+    Only weight gradients of convolutions read them; they read the source instead, so the transpose
+    is never materialized. Calls in ``left_out`` (positions) are not considered.
     """
     found: dict[int, int] = {}
     for number, call in enumerate(plan.body):
@@ -62,7 +67,7 @@ def transposed_slots(plan: Plan, meta: Metas, left_out: Collection[int]) -> dict
 
 
 def fused_kernel(call: Call, meta: Metas) -> MapExpr:
-    """The kernel of a call for the sizes of its operands."""
+    """The kernel of a call, specialized to the shapes of its operands."""
     return kernel_at(call.attrs["kernel"], tuple([meta(i).shape for i in _operands(call)]))
 
 

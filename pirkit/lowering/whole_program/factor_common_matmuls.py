@@ -1,9 +1,9 @@
-"""Takes common factors out of sums: ``a W + b W`` becomes ``(a + b) W``.
+"""Factors sums of products by the distributive law: ``a W + b W`` becomes ``(a + b) W``.
 
-Where a network is differentiated along several directions, its values belong to all of them, and
-the reverse pass brings one cotangent for each. They meet only at the weights, as sums of products
-with the same factor. Taken out there, the sum moves up to the layer that the cotangents come from,
-where it is a sum of products with a common factor again: one reverse pass is left.
+If a network is differentiated along several directions, the reverse sweep propagates one cotangent
+for each, and they are summed only at the weights, as products with a common factor. Factoring there
+moves the sum one layer up, where it is again a sum of products with a common factor, and so on: one
+reverse sweep is left.
 """
 
 from __future__ import annotations
@@ -16,15 +16,14 @@ from typing import Final
 from pirkit.lowering.whole_program.op_graph import Graph, Op
 
 _RANK: Final = {"matmul": 0, "sum": 1, "multiply": 2, "scale": 3}
-"""Ops that are linear in an operand, the dearest first."""
+"""Ops that are linear in an operand; the costliest are factored first."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Factor:
-    """What products must share to be one: the op, all it reads but one operand, its attributes.
+    """What terms must have in common to be factored: op, attributes, all operands but one.
 
-    ``at`` is the position of the operand that they do not share, the last one where the order
-    means nothing.
+    ``at`` is the position of the operand that differs; the last one for a commutative op.
     """
 
     name: str
@@ -34,10 +33,10 @@ class _Factor:
 
 
 def without_common_factors(graph: Graph) -> Graph:
-    """The graph with fewer products, if it has products of matrices; else as it is.
+    """The graph with common factors taken out of its sums; unchanged if it has no matmul.
 
-    Sums are added up in another order than before, and what overflows or multiplies an infinity may
-    differ: ``0 f + b f`` is NaN where ``f`` is infinite, ``(0 + b) f`` is not.
+    The order of additions changes, and so may overflow and the treatment of infinities:
+    ``0 f + b f`` is NaN where ``f`` is infinite, ``(0 + b) f`` is not.
     """
     if all(op.name != "matmul" for op in graph.ops):
         return graph
@@ -48,9 +47,9 @@ def without_common_factors(graph: Graph) -> Graph:
 
 
 def _once(graph: Graph, settled: set[tuple[Op, ...]]) -> list[Op] | None:
-    """The ops when factors are taken out of all sums, None where there are none to take out.
+    """One rewrite of all sums; None if no sum has a common factor.
 
-    Sums of terms that are ``settled`` have none.
+    ``settled`` are sums already known to have none; new ones are added.
     """
     uses = Counter([*graph.outputs, *(a for op in graph.ops for a in op.args)])
     alone = {op.out: op for op in graph.ops if uses[op.out] == 1}
@@ -79,7 +78,7 @@ def _once(graph: Graph, settled: set[tuple[Op, ...]]) -> list[Op] | None:
 
 
 def _with_merged_sums(ops: list[Op], graph: Graph) -> list[Op]:
-    """The ops with one sum for those of the same two values."""
+    """The ops with equal additions merged (CSE of `add`)."""
     merged_values: dict[int, int] = {}
     known: dict[tuple[int, ...], int] = {}
     left: list[Op] = []
@@ -96,7 +95,7 @@ def _with_merged_sums(ops: list[Op], graph: Graph) -> list[Op]:
 
 
 def _terms(graph: Graph, total: Op, alone: dict[int, Op]) -> tuple[list[int], set[int]]:
-    """What a sum adds up, and the sums that are only terms of it."""
+    """The terms of a tree of additions, and its inner additions, which nobody else reads."""
     found: list[int] = []
     inner: set[int] = set()
     pending = [*reversed(total.args)]
@@ -112,7 +111,7 @@ def _terms(graph: Graph, total: Op, alone: dict[int, Op]) -> tuple[list[int], se
 
 
 def _groups(graph: Graph, total: int, terms: list[Op]) -> dict[_Factor, list[Op]]:
-    """Terms with a common factor; each in one group, and none alone."""
+    """Groups of at least two terms with a common factor; each term is in at most one group."""
     found: dict[_Factor, list[Op]] = defaultdict(list)
     names = Counter(op.name for op in terms)
     for op in terms:
@@ -131,7 +130,7 @@ def _groups(graph: Graph, total: int, terms: list[Op]) -> dict[_Factor, list[Op]
 
 
 def _factors(graph: Graph, op: Op) -> Iterator[_Factor]:
-    """What may be taken out of an op: it is linear in the operand that is left."""
+    """The factors that may be taken out of an op, one for each operand in which it is linear."""
     if op.name == "scale" and op.attrs["bias"]:
         return
     for at, operand in enumerate(op.args):
@@ -142,7 +141,7 @@ def _factors(graph: Graph, op: Op) -> Iterator[_Factor]:
 
 
 def _operand(op: Op, factor: _Factor) -> int:
-    """What a product does not share with others."""
+    """The operand of a term that is not part of the common factor."""
     is_swapped = op.name == "multiply" and op.args[0] not in factor.others
     return op.args[0 if is_swapped else factor.at]
 
@@ -150,7 +149,7 @@ def _operand(op: Op, factor: _Factor) -> int:
 def _factored_sum(
     graph: Graph, total: int, left: list[int], groups: dict[_Factor, list[Op]]
 ) -> Iterator[Op]:
-    """The sum of what is left and of one product for each group."""
+    """Emit the factored sum: one product for each group, plus the terms without a group."""
     terms = list(left)
     for factor, factored_terms in groups.items():
         operands = [_operand(op, factor) for op in factored_terms]
@@ -166,7 +165,7 @@ def _factored_sum(
 
 
 def _sum(graph: Graph, terms: list[int], out: int) -> Iterator[Op]:
-    """The sum of some values, one after the other."""
+    """Emit the additions of some values, from left to right."""
     so_far = terms[0]
     for term in terms[1:-1]:
         made = graph.new(graph.metas[out])

@@ -1,4 +1,4 @@
-"""A program of fused kernels as a list of native functions over memory that is planned at once."""
+"""Lowers a plan of fused kernels to a sequence of native functions over one planned arena."""
 
 from __future__ import annotations
 
@@ -46,25 +46,25 @@ from pirkit.runtime.plan import Call, Plan
 
 @dataclass(slots=True)
 class _SequenceBuilder:
-    """Steps over buffers: slots of the plan, then temporaries of kernels."""
+    """Collects steps over buffers. Buffer numbers are slots of the plan, then temporaries."""
 
     plan: Plan
     steps: list[tuple[NativeFunction, tuple[int, ...]]] = field(
         default_factory=list["tuple[NativeFunction, tuple[int, ...]]"]
     )
     nests: list[Kernel | None] = field(default_factory=list["Kernel | None"])
-    """The nest that a step is, None for one that is a part of it."""
+    """For each step the nest that it computes; None if it is not exactly one nest."""
     sizes: dict[int, int] = field(default_factory=dict[int, int])
     aliases: dict[int, int] = field(default_factory=dict[int, int])
     outputs: list[int] = field(default_factory=list[int])
     live_out: frozenset[int] = frozenset()
-    """Slots that are results and that no instruction reads."""
+    """Slots of results that no instruction reads: candidates for non-temporal stores."""
     constants: dict[int, Array] = field(default_factory=dict[int, Array])
-    """Buffers whose content is known, and that nobody writes."""
+    """Read-only buffers whose content is known at compile time."""
     assertions: dict[int, DataAssertion] = field(default_factory=dict[int, DataAssertion])
-    """Buffers of one byte that a step sets where data do not keep to what is demanded."""
+    """Buffers of one byte that a step sets if its data violate an assertion."""
     transposed: dict[int, int] = field(default_factory=dict[int, int])
-    """Slots that nobody writes (see `transposed_slots`)."""
+    """Slots that are never written; their readers read the source (see `transposed_slots`)."""
 
     def buffer(self, slot: int) -> int:
         return self.aliases.get(slot, slot)
@@ -130,7 +130,7 @@ class _SequenceBuilder:
         self.constants[out] = found
 
     def rows(self, group: RowGroup) -> None:
-        """Calls that go through blocks of rows together."""
+        """Add a group of calls that run together on blocks of rows."""
         self.steps.append((native_rows(group.blocks), group.operands))
         self.nests.append(None)
 
@@ -191,7 +191,7 @@ class _SequenceBuilder:
         self.functions(found, [self.buffer(self.transposed.get(s, s)) for s in slots])
 
     def copy(self, source: int, meta: TensorMeta) -> int:
-        """The elements of a buffer in another one."""
+        """Copy a buffer into a new temporary."""
         dtype = REAL_OF.get(meta.dtype, meta.dtype)  # a complex number is copied as its parts
         size, nbytes = dtype.itemsize, meta.numel * meta.dtype.itemsize
         operand = Operand(dtype, (size,), (), nbytes)
@@ -280,7 +280,11 @@ def _with_results(made: _SequenceBuilder) -> NativeProgram:
 
 
 def _allocated(made: _SequenceBuilder, inputs: list[int], results: list[int]) -> NativeProgram:
-    """Give all buffers but inputs and results a place in one stretch of memory."""
+    """Allocate all buffers except inputs and results in one arena, by live range.
+
+    Constants and assertion flags live for the whole program. The flags are contiguous, so that a
+    step can be checked by looking at a range of bytes.
+    """
     number = {slot: k for k, slot in enumerate((*inputs, *results))}
     last = {b: k for k, (_, buffers) in enumerate(made.steps) for b in buffers}
     arena, offsets, steps = Arena(), list[int](), list[ProgramStep]()
@@ -328,10 +332,10 @@ def _allocated(made: _SequenceBuilder, inputs: list[int], results: list[int]) ->
 def _in_place(
     made: _SequenceBuilder, inputs: Sequence[int], results: Sequence[int]
 ) -> Iterator[tuple[int, int]]:
-    """Pairs of a result and an input that may be one array.
+    """Pairs of a result and an input that may share one array.
 
-    No step behind the one that writes the result reads the input, and that one reads each element
-    only where it writes it.
+    No step after the one that writes the result reads the input, and that step reads each element
+    only in the iteration that overwrites it.
     """
     last = {b: k for k, (_, buffers) in enumerate(made.steps) for b in buffers}
     writers = {b: k for k in reversed(range(len(made.steps))) for b in made.steps[k][1]}
@@ -348,7 +352,9 @@ def _in_place(
 
 
 def _is_elementwise_in_place(made: _SequenceBuilder, step: int, result: int, source: int) -> bool:
-    """Whether a step is one sweep that reads each element of a buffer where it writes another."""
+    """Whether a step is one elementwise loop that reads ``source`` only in the iteration that
+    writes the same element of ``result``, and before the first store.
+    """
     nest, buffers = made.nests[step], made.steps[step][1]
     if nest is None or nest.inner or len(nest.loop_phases) != 1:
         return False

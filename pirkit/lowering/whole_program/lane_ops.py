@@ -1,4 +1,4 @@
-"""Single operations on vectors of points."""
+"""Elementwise ops on vectors of batch rows."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from pirkit.runtime.dtype import DType
 
 _CONTRACTED: Final = {"add": "fadd", "subtract": "fsub", "multiply": "fmul"}
 _POWERS: Final = (-2.0, -1.0, 1.0, 2.0, 3.0)
-"""Exponents of products and quotients that err by no more than 1.5 ULP."""
+"""Exponents computed by multiplications and a division, with an error of at most 1.5 ULP."""
 
 
 def moved_columns(op: Op, rank: int, given: int) -> tuple[int, int, float]:
-    """First of ``bound`` columns that is read, first that is written, what is in the others."""
+    """The first column that a `slice` or `pad` reads, the first that it writes, and the value of
+    the other columns.
+    """
     if op.name == "pad":
         paddings = op.attrs["paddings"]
         return 0, paddings[2] if len(paddings) > 2 else 0, float(op.attrs["pad_value"])
@@ -37,7 +39,7 @@ def _power(b: Builder, x: Value, exponent: int) -> Value:
 def apply_op(
     b: Builder, op: Op, given: Sequence[Typed], dtype: DType, contracts: bool = False
 ) -> Value:
-    """An op of single elements; with ``contracts`` a product and a sum are rounded once."""
+    """Emit an elementwise op; with ``contracts`` LLVM may fuse a multiply and an add (FMA)."""
     if op.name in ("same", "expand"):
         return given[0][0]
     if contracts and dtype.is_float and op.name in _CONTRACTED:

@@ -1,4 +1,4 @@
-"""Pieces of loops: the lanes that hold points, and tiles that are alike."""
+"""Tail masks and even tilings of loops."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pirkit.lowering.codegen.ir.llvm_text import I64, Builder, Type, Value
 
 
 def lane_mask(b: Builder, lanes: int, left: Value | None) -> Value:
-    """The first lanes, as many as there are ``left``, which are all where nothing is said."""
+    """A mask of the first ``left`` lanes; all lanes if it is None."""
     if left is None or left.text.isdigit():
         return tail_mask(b, lanes, lanes if left is None else int(left.text))
     count = b.cast("trunc", b.binary("umin", left, Value(str(lanes), I64)), "i32")
@@ -19,12 +19,12 @@ def lane_mask(b: Builder, lanes: int, left: Value | None) -> Value:
 
 
 def even_width(count: int, max_width: int) -> int:
-    """The width of tiles that are alike, none wider than ``max_width``."""
+    """The width of the fewest tiles of at most ``max_width`` that are as equal as possible."""
     return -(-count // -(-count // max_width))
 
 
 def for_tiles(b: Builder, count: int, width: int, tile: Callable[[Value, int], None]) -> None:
-    """``tile`` for each piece of ``count``, the last one may be narrower."""
+    """Emit a loop of tiles over ``count``, and the narrower remainder, each by ``tile``."""
     whole, rest = divmod(count, width)
     if whole == 1:
         tile(Value("0", I64), width)

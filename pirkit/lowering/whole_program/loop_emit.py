@@ -1,4 +1,10 @@
-"""Writes the loops of a program with points in lanes."""
+"""Emits the loops of a program that computes one batch row in each lane.
+
+Batch rows (``rows``) in scratch memory are stored column by column, one vector of lanes for each
+column. Inputs and results have the row-major layout of their tensors, so one of their columns is a
+strided (gather) load or a strided store. Values without a batch axis are read as scalars and
+broadcast. The last vector may be partial: its loads and stores from tensors have a tail mask.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +28,8 @@ _ZERO: Final = Value("0", I64)
 
 @dataclass(frozen=True, slots=True)
 class VectorPosition:
-    """A vector of points: its first, which vector of a block it is, how many there are from it on.
-
-    All its lanes hold points where nothing is said of how many are ``left``.
+    """The vector that is computed: its first batch ``row``, its ``number`` in the block, and how
+    many rows are ``left`` from there; None if all lanes are valid.
     """
 
     row: Value = _ZERO
@@ -33,7 +38,7 @@ class VectorPosition:
 
 
 class LoopEmitter:
-    """The functions of one program. Operands are inputs, results, and the workspace."""
+    """Emits the body of one function. Its operands are inputs, results, and the workspace."""
 
     def __init__(
         self,
@@ -45,19 +50,20 @@ class LoopEmitter:
     ) -> None:
         self.b, self.order, self.lanes, self.dtype = b, order, lanes, dtype
         self.shared = shared
-        """Where loops become functions; None where each is written where it runs."""
+        """Collects loops as functions of their own; None if each loop is emitted inline."""
         self.loop: OutlinedLoop | None = None
-        """The one that is being written."""
+        """The function that is emitted now."""
         self.schedule, self.graph = order.schedule, order.schedule.graph
         graph = self.graph
         operands = (*graph.inputs, *graph.outputs)
         self.workspace = argument(b, len(operands))
         self.places = {value: (number, 0) for number, value in enumerate(operands)}
-        """The operand, and the byte in it, where a value begins that is in no register nor row."""
+        """The operand and byte offset of each input, result and value without a batch axis."""
         for value, offset in order.whole.items():
             self.places.setdefault(value, (len(operands), offset))
         self.known: dict[int, Value] = {}
-        """Addresses that were read once and for all; loops that are called are given them."""
+        """Addresses computed once, at the function's entry; outlined loops get them as
+        arguments instead."""
         if shared is None:
             self.known = {value: self._begin(value) for value in self.places}
         self.scratch = Value("%scratch", PTR)
@@ -65,10 +71,10 @@ class LoopEmitter:
         self.summed = {v for s in self.schedule.sums for pair in s.terms for v in pair}
         self.contracts = self.schedule.has_matmul
 
-    # --- what a loop is given ---
+    # --- addresses and other arguments of a loop ---
 
     def outlined(self, body: Callable[[], None]) -> None:
-        """Write a loop as a function, and its call."""
+        """Emit a loop as a function (shared with equal loops) and a call of it."""
         if self.shared is None:
             body()
             return
@@ -85,7 +91,7 @@ class LoopEmitter:
         caller.emit_void(f"call void {name}({loop.arguments()})")
 
     def place_in_workspace(self, value: int, offset: int) -> None:
-        """Say where a value is."""
+        """Register that a value is at a byte offset of the workspace."""
         self.places[value] = len(self.graph.inputs) + len(self.graph.outputs), offset
         if self.shared is None:
             self.known[value] = self._begin(value)
@@ -95,21 +101,21 @@ class LoopEmitter:
         return self.known.get(value) or self.b.at(argument(self.b, number), offset)
 
     def pointer(self, value: int) -> Value:
-        """Where an input, a result or what is no row begins."""
+        """The address of an input, a result, or a value without a batch axis."""
         if self.loop is None:
             return self._begin(value)
         return self.loop.pointer(value, lambda: self._begin(value))
 
     def number(self, key: Hashable, made: Value) -> Value:
-        """A number that the loops around this one know."""
+        """An integer of the enclosing loops; an argument of an outlined loop."""
         return made if self.loop is None else self.loop.number(key, lambda: made)
 
     def place(self, key: Hashable, made: Callable[[], Value]) -> Value:
-        """An address that the loops around this one know."""
+        """An address of the enclosing loops; an argument of an outlined loop."""
         return made() if self.loop is None else self.loop.pointer(key, made)
 
     def moved(self, number: Value) -> VectorPosition:
-        """The vector that is ``number`` vectors behind the present one."""
+        """The position ``number`` vectors after the current one."""
         b, here = self.b, self.here
         vector_start = b.times(number, self.lanes)
         left = here.left
@@ -119,26 +125,26 @@ class LoopEmitter:
 
     @property
     def mask(self) -> Value:
-        """The lanes that hold points."""
+        """The tail mask: the lanes that hold a batch row."""
         return lane_mask(self.b, self.lanes, self.here.left)
 
     def type_of(self, dtype: DType, lanes: int) -> Type:
         return Type(element(dtype), lanes)
 
     def fill(self, value: int, lanes: int) -> Value:
-        """A value all of whose elements are one number."""
+        """A constant fill as a vector."""
         return self.b.const(self.type_of(self.graph.dtype(value), lanes), self.graph.fills[value])
 
     def only_element(self, value: int, lanes: int) -> Value:
-        """The only element of a value, in all lanes."""
+        """The single element of a value, broadcast to all lanes."""
         dtype = self.graph.dtype(value)
         one = load(self.b, dtype, Memory(self.pointer(value), 0), 1, None)
         return self.b.splat(one, lanes)
 
-    # --- values that are no rows ---
+    # --- values without a batch axis ---
 
     def whole(self, item: FusedLoop) -> None:
-        """Ops on the elements of values of one size."""
+        """Emit elementwise ops over values of one size, vectorized along the elements."""
         b, (numel,) = self.b, item.first.key
         lanes, count = 1 if numel == 1 else self.lanes, Value(str(numel), I64)
         if lanes > 1:
@@ -172,7 +178,7 @@ class LoopEmitter:
         b.loop(0, count, lanes, [], one_vector)
 
     def reduce_all(self, node: Node) -> None:
-        """All elements of a value added up."""
+        """Emit the sum of all elements of a value."""
         b, (count,), (arg,) = self.b, node.key, node.op.args
         lanes, dtype = self.lanes, self.graph.dtype(arg)
         size = dtype.itemsize
@@ -195,7 +201,12 @@ class LoopEmitter:
         return lane_mask(self.b, self.lanes, self.b.emit(I64, f"sub i64 {count}, {index.text}"))
 
     def transpose_reduce(self, vectors: Sequence[Value]) -> Value:
-        """As many vectors as lanes; lane k of the result is the sum of the lanes of vector k."""
+        """Reduce the lanes of as many vectors as there are lanes: lane k of the result is the sum
+        of vector k.
+
+        A butterfly: step ``s`` adds two vectors after exchanging lanes at distance ``s``, which
+        halves the number of vectors, with log2(lanes) levels in total.
+        """
         found, lanes, step = list(vectors), self.lanes, 1
         while len(found) > 1:
             low = [p if not p & step else p - step + lanes for p in range(lanes)]
@@ -217,7 +228,7 @@ class LoopEmitter:
         lanes: int,
         contracts: bool = False,
     ) -> Value:
-        """An op of single elements; operands that are not in ``values`` are read and put there."""
+        """Emit an elementwise op; operands missing from ``values`` are loaded and added to it."""
         b, given = self.b, list[Typed]()
         for arg in op.args:
             if arg in self.graph.fills:
@@ -231,7 +242,7 @@ class LoopEmitter:
     # --- rows ---
 
     def row_address(self, value: int, column: Value) -> Value:
-        """Where a column of a value that lies in scratch memory is."""
+        """The address of a column of a value in scratch memory."""
         b, frame = self.b, self.order.frames[value]
 
         def frame_of_caller() -> Value:
@@ -245,18 +256,18 @@ class LoopEmitter:
         return b.at(base, b.times(column, self._step(value)))
 
     def _start(self, value: int) -> Value:
-        """Bytes from the place of a row to its vector."""
+        """Bytes from a value's scratch memory to the current vector of the block."""
         if value not in self.order.blocks:
             return _ZERO
         return self.b.times(self.here.number, self.lanes * self.graph.dtype(value).itemsize)
 
     def _step(self, value: int) -> int:
-        """Bytes from one column to the next."""
+        """Bytes from one column to the next in scratch memory."""
         size = self.lanes * self.graph.dtype(value).itemsize
         return size * self.order.blocks[value].column_stride if value in self.order.blocks else size
 
     def read_row(self, value: int, column: Value) -> Value:
-        """A column of a value at all points of the vector."""
+        """Load a column of a value for all rows of the vector."""
         dtype = self.graph.dtype(value)
         if value in self.graph.fills:
             return self.fill(value, self.lanes)
@@ -266,14 +277,14 @@ class LoopEmitter:
         return self.input_row(value, column)
 
     def masked_row(self, value: int, column: Value) -> Value:
-        """A column of a value that is summed; 0 in lanes that hold no point."""
+        """Load a column of a reduction's operand, with 0 in lanes without a batch row."""
         made = self.read_row(value, column)
         if value in self.graph.fills:
             return self.b.select(self.mask, made, self.b.like(made, 0.0))
         return made  # inputs and what `store_row` has stored are 0 there
 
     def input_row(self, value: int, column: Value) -> Value:
-        """A column of an input."""
+        """Load a column of an input, strided by the row length; masked lanes are 0."""
         return load(
             self.b, self.graph.dtype(value), self._outside(value, column), self.lanes, self.mask
         )
@@ -293,7 +304,7 @@ class LoopEmitter:
         return Memory(b.at(start, b.times(column, size)), width)
 
     def masked(self, value: int, made: Value) -> Value:
-        """What rows hold of a value: 0 in lanes that hold no point, if it is summed."""
+        """The value as stored in scratch: 0 in invalid lanes if a reduction reads it."""
         if value not in self.summed:
             return made
         return self.b.select(self.mask, made, self.b.like(made, 0.0))
@@ -319,14 +330,14 @@ class LoopEmitter:
         self.b.loop(0, count, 1, [], one)
 
     def emit_row_loop(self, item: FusedLoop) -> None:
-        """What points go through but for products and sums over them."""
+        """Emit one loop over batch rows, other than a matmul or a reduction over the batch."""
         if item.first.kind == "map":
             self.rows(item)
         else:
             self.single_node(item.first)
 
     def rows(self, item: FusedLoop) -> None:
-        """Ops on the columns of rows of one width."""
+        """Emit elementwise ops in one loop over the columns; invariant operands are hoisted."""
         b, (count,) = self.b, item.first.key
         outside: dict[int, Value] = {}
         for value in sorted(item.reads() - item.defines()):
@@ -358,7 +369,7 @@ class LoopEmitter:
         self.column_loop(count, column)
 
     def single_node(self, node: Node) -> None:
-        """An op on rows with loops of its own."""
+        """Emit a node that needs a loop of its own."""
         match node.kind:
             case "across":
                 self._reduce_columns(node.op)
@@ -368,7 +379,7 @@ class LoopEmitter:
                 self._gather_columns(node.op)
 
     def _reduce_columns(self, op: Op) -> None:
-        """The columns of a row added up."""
+        """Emit the sum of the columns of each row."""
         b, (x,) = self.b, op.args
         total = self.read_row(x, Value("0", I64))
         count = self.schedule.columns(x)
@@ -381,7 +392,7 @@ class LoopEmitter:
         self.store_row(op.out, Value("0", I64), total)
 
     def _gather_columns(self, op: Op) -> None:
-        """Columns at other places, and constants between them."""
+        """Emit a slice or pad of columns: copied columns, and constants around them."""
         b, x = self.b, op.args[0]
         given, count = self.schedule.columns(x), self.schedule.columns(op.out)
         start, before, constant = moved_columns(op, self.graph.metas[x].rank, given)
@@ -397,7 +408,7 @@ class LoopEmitter:
             self.store_row(op.out, Value(str(k), I64), made)
 
     def _concat_columns(self, op: Op) -> None:
-        """The columns of several rows side by side."""
+        """Emit a concatenation along the columns."""
         before = 0
         for arg in op.args:
 

@@ -1,4 +1,4 @@
-"""Loops in order, and where the values between them are."""
+"""Fuses scheduled nodes into loops and allocates scratch memory for the values between loops."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from pirkit.lowering.whole_program.scheduling import BatchGroup, BatchSum, Node,
 _LINE: Final = 64
 _MAX_BLOCK_VECTORS: Final = 8
 _BLOCK_BYTES: Final = 1 << 19
-"""Rows of a block, which stay in the second cache between the loops and the sums."""
+"""Bytes of the rows that the reductions of a block read: they must stay in L2 until then."""
 _MIN_SPLIT: Final = 4096
-"""CPUs fetch ahead up to the end of a page: what lies behind belongs to another thread."""
+"""Alignment of the scratch memory of a thread, a page: hardware prefetchers stop at the end of a
+page, so they do not fetch lines that another thread writes."""
 _MIN_TAIL: Final = 12
-"""Operations behind a slow function that are worth a loop of their own."""
+"""Operations after a costly function (such as `tanh`) that are worth a loop of their own."""
 
 
 @dataclass(slots=True, eq=False)
 class FusedLoop:
-    """Nodes that share a loop, products with one matrix, a single node, or a sum over points."""
+    """Elementwise nodes in one loop, matmuls by one matrix, one other node, or a `BatchSum`."""
 
     nodes: tuple[Node, ...] = ()
     sum: BatchSum | None = None
@@ -37,7 +38,7 @@ class FusedLoop:
         return {a for n in self.nodes for a in n.op.args}
 
     def first_read(self, value: int) -> int:
-        """The position of the node that reads a value; those behind it find it in a register."""
+        """The position of the first node that reads a value; later ones have it in a register."""
         return next((j for j, n in enumerate(self.nodes) if value in n.op.args), 0)
 
     @property
@@ -47,12 +48,13 @@ class FusedLoop:
 
 @dataclass(slots=True)
 class GroupLoops:
-    """What the points of a group go through.
+    """The loops of one batch group, tiled by blocks of vectors.
 
-    ``block`` vectors of points go through the loops ``body`` one by one, then the ``sums`` over
-    them follow for all of these vectors at once. A group of one vector has its sums ``body``.
-    A thread needs ``scratch`` bytes for rows between the loops. Rows that sums read are there for
-    all vectors of a block: a column of one is ``column_stride`` vectors behind the column before.
+    Each of ``block`` vectors of batch rows runs through the loops ``body``; then the ``sums``
+    reduce all vectors of the block at once, so that each tile of accumulators is loaded and stored
+    once a block. A group of a single vector has its sums in ``body``.
+    A thread needs ``scratch`` bytes for rows between the loops. Rows that sums read are
+    materialized for the whole block; consecutive columns are ``column_stride`` vectors apart.
     """
 
     group: BatchGroup
@@ -64,7 +66,7 @@ class GroupLoops:
 
     @property
     def column_stride(self) -> int:
-        """An odd number: the columns of one vector are in all sets of a cache."""
+        """An odd number of vectors, so that the columns of one vector map to all cache sets."""
         return self.block | 1
 
     def items(self) -> list[FusedLoop]:
@@ -73,13 +75,14 @@ class GroupLoops:
 
 @dataclass(slots=True)
 class FusedProgram:
-    """Loops ``before`` the points, those of each group, and ``after`` them.
+    """The loops of a program, with the storage of each value that lives between loops.
 
-    ``rows`` are bytes of scratch memory at which rows lie between loops, those in ``blocks`` for
-    all vectors of a block; rows of one loop lie behind each other in ``frames``. ``whole`` are
-    bytes of the workspace; what is in none of them is in registers, an input or a result.
-    ``materialized``
-    are the values that somebody outside of their own loop reads.
+    ``before`` and ``after`` are the loops over values without a batch axis, ``groups`` those over
+    batch rows. ``materialized`` are the values that a loop other than their own reads. ``rows``
+    gives their byte offset in the scratch memory of a thread; those in ``blocks`` are stored for
+    all vectors of a block, and ``frames`` is the offset of the first row of the same loop.
+    ``whole`` gives the byte offset in the workspace of a value without a batch axis. A value in
+    none of these is an input, a result, or only in registers.
     """
 
     schedule: ProgramSchedule
@@ -99,19 +102,19 @@ class FusedProgram:
         yield from self.after
 
     def batch(self) -> Iterator[FusedLoop]:
-        """What points go through, group by group."""
+        """The loops over batch rows, group by group."""
         for loops in self.groups:
             yield from loops.items()
 
     def reserve(self, nbytes: int) -> int:
-        """Bytes of the workspace, whole lines and one more for vectors that reach beyond."""
+        """Reserve cache lines of the workspace, and one more that a last vector may overrun."""
         start = self.whole_bytes
         self.whole_bytes += -(-nbytes // _LINE) * _LINE + _LINE
         return start
 
 
 def fuse_loops(schedule: ProgramSchedule, lanes: int) -> FusedProgram:
-    """Put stages into loops and give every value a place."""
+    """Fuse the nodes of each level into loops, and allocate what outlives its loop."""
     groups = [_loops(group, lanes) for group in schedule.groups if group.body or group.sums]
     before, after = (
         _elementwise_loops(schedule, nodes) for nodes in (schedule.before, schedule.after)
@@ -150,7 +153,9 @@ def _row_loops(nodes: Sequence[Node]) -> list[FusedLoop]:
 
 
 def _elementwise_loops(schedule: ProgramSchedule, nodes: Sequence[Node]) -> list[FusedLoop]:
-    """Loops over what is no row; networks update each of their weights in one of its own."""
+    """Loops over values without a batch axis; with matmuls, one for each independent component,
+    such as the update of one weight.
+    """
     items = _row_loops(nodes)
     if not schedule.has_matmul:
         return items
@@ -158,7 +163,7 @@ def _elementwise_loops(schedule: ProgramSchedule, nodes: Sequence[Node]) -> list
 
 
 def _components(schedule: ProgramSchedule, item: FusedLoop) -> list[FusedLoop]:
-    """Nodes that read the same elements, or what others of them define, apart from the others."""
+    """The connected components of a loop: nodes linked by a value that they define or read."""
     if item.first.kind != "map" or item.first.key == (1,):
         return [item]
     graph = schedule.graph
@@ -181,7 +186,7 @@ def _loops(group: BatchGroup, lanes: int) -> GroupLoops:
 
 
 def _with_sums(items: list[FusedLoop], sums: Sequence[BatchSum]) -> list[FusedLoop]:
-    """Loops over rows, each sum over points as soon as all that it reads is there."""
+    """Loops over rows; each reduction runs as soon as all of its operands are computed."""
     producers = {v: k for k, item in enumerate(items) for v in item.defines()}
     ready_at: dict[int, list[FusedLoop]] = defaultdict(list)
     for component in sums:
@@ -194,10 +199,10 @@ def _with_sums(items: list[FusedLoop], sums: Sequence[BatchSum]) -> list[FusedLo
 
 
 def _split_loop(item: FusedLoop) -> Iterator[FusedLoop]:
-    """A loop in two where much follows slow functions.
+    """Split a loop after its costly functions if many operations follow them.
 
-    A CPU looks ahead over some hundred instructions: it hides how long a function takes behind
-    other columns only while the rest of a column is short.
+    The out-of-order window holds some hundred instructions: the latency of a function overlaps
+    with the next columns only if the rest of the loop body is short.
     """
     slow = [n for n in item.nodes if is_costly(n.op.name)]
     first: set[int] = {n.op.out for n in slow}
@@ -213,14 +218,14 @@ def _split_loop(item: FusedLoop) -> Iterator[FusedLoop]:
 
 
 def _allocate_rows(made: FusedProgram, loops: GroupLoops, lanes: int) -> None:
-    """Give rows that outlive their loop a place, which others get when nobody reads them more."""
+    """Allocate scratch for rows that outlive their loop; frames of dead rows are reused."""
 
     def size(value: int) -> int:
         graph = made.schedule.graph
         return made.schedule.columns(value) * lanes * graph.dtype(value).itemsize
 
     def room(value: int) -> int:
-        """An odd number of lines: the same column of many rows is not in one set of a cache."""
+        """An odd number of cache lines, so that one column of many rows maps to many sets."""
         return -(-size(value) // _LINE) * _LINE | _LINE
 
     summed = {v for item in loops.sums for v in item.reads()}

@@ -1,4 +1,4 @@
-"""Products of matrices in native code: small ones as loop nests, others in blocks."""
+"""Lowers matmuls: small or thin ones to loop nests, others to the blocked GEMM."""
 
 from __future__ import annotations
 
@@ -21,16 +21,19 @@ from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import TensorMeta
 
 MAX_NEST_SIZE: Final = 1 << 18
-"""Multiplications of a product of two matrices that a loop nest does as well as blocks."""
+"""Multiply-adds of a matmul up to which a loop nest is as fast as the blocked GEMM."""
 MAX_THIN_EXTENT: Final = 8
-"""Rows or columns of a result below which nothing that is packed would be read again."""
+"""Rows or columns of a result below which packing does not pay: no panel would be reused."""
 
 
 def matmul_of(
     a: TensorMeta, b: TensorMeta, c: TensorMeta, transposed: tuple[bool, bool]
 ) -> Gemm | Kernel:  # fmt: skip
-    """``c = a b``, each of the two ``transposed`` or not. Raises Refused where there is no native
-    form."""
+    """``c = a b`` over batches of matrices, each operand ``transposed`` or not.
+
+    Raises NotNativeError for operands of rank below 2, empty ones, types other than floats, and
+    large matmuls of types other than float32 and float64.
+    """
     if a.rank < 2 or b.rank < 2 or not c.dtype.is_float:
         raise NotNativeError("a matmul of operands other than float matrices has no native form")
     if c.numel == 0 or a.numel == 0:
@@ -59,7 +62,7 @@ def matmul_of(
 
 
 def matrix_batch(meta: TensorMeta, batch: Sequence[int], transposed: bool) -> MatrixBatch:
-    """Where the matrices of an operand lie, for each point of a batch."""
+    """The strides, in bytes, of an operand as a batch of matrices; broadcast axes have stride 0."""
     size = meta.dtype.itemsize
     last = meta.shape[-1] * size
     own = meta.shape[:-2] if batch else ()

@@ -1,4 +1,4 @@
-"""A plan as a graph of pure ops over values, each of which is written once."""
+"""A plan as an SSA graph of pure ops: each value is defined once."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _CONSTANT_FILLS: Final = frozenset({"full", "full_like"})
 
 
 class NotNativeError(Exception):
-    """No native program computes this; the message is for those who ask why."""
+    """A program has no native form; the message is the reason, for `explain`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Op:
-    """An op by its name without the dialect; values are numbers."""
+    """An op by its name without the dialect prefix; ``args`` and ``out`` are value numbers."""
 
     name: str
     args: tuple[int, ...]
@@ -37,7 +37,7 @@ class Op:
 
 @dataclass(slots=True)
 class Graph:
-    """Ops in order. ``fills`` are values all of whose elements are one number."""
+    """Ops in execution order. ``fills`` are values whose elements all equal one constant."""
 
     metas: dict[int, TensorMeta]
     inputs: tuple[int, ...]
@@ -47,7 +47,7 @@ class Graph:
     fills: dict[int, float] = field(default_factory=dict[int, float])
 
     def new(self, meta: TensorMeta) -> int:
-        """A new value."""
+        """Add a value."""
         number = max(self.metas, default=0) + 1
         self.metas[number] = meta
         return number
@@ -65,7 +65,11 @@ class Graph:
 
 
 def graph_of(plan: Plan) -> Graph:
-    """The graph of a plan. Raises Refused for a plan that has none."""
+    """The graph of a plan.
+
+    Raises NotNativeError for writes in place, control flow, lists, random or ordered ops, dynamic
+    shapes and empty values.
+    """
     ports = (*plan.inputs, *plan.params)
     metas = {k: m for k, m in enumerate(plan.slots) if isinstance(m, TensorMeta)}
     inputs = tuple([p.slot for p in ports])
@@ -138,7 +142,9 @@ def _ops(instruction: Instruction, graph: Graph, views: dict[int, int]) -> Itera
 
 
 def _constant(call: Call, graph: Graph, out: int) -> Op | None:
-    """Numbers of a program: one for all elements, or one for each column."""
+    """Lower `assign_value`: a fill if all elements are equal, a `concat` of fills if each column is
+    constant. Raises NotNativeError for other contents.
+    """
     values = np.asarray(call.attrs["values"]).reshape(call.attrs["shape"])
     if not values.size:
         raise NotNativeError("a value has no elements")

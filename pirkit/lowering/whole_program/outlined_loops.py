@@ -1,8 +1,8 @@
-"""Loops that are alike are one function of the module, which is called with other places.
+"""Outlines loops into functions, and merges equal ones.
 
-Layers of one shape do the same with rows that lie elsewhere. What a loop is told apart by, such as
-where its rows and weights are, becomes arguments; two whose texts are then equal are one, so LLVM
-sees the loops of a layer once, however many layers there are.
+Layers of one shape run equal loops on different addresses. Each address or count in which they
+differ becomes an argument; loops whose text is then equal become one function. LLVM compiles the
+loops of a layer once, whatever the number of layers.
 """
 
 from __future__ import annotations
@@ -15,14 +15,18 @@ from pirkit.lowering.codegen.ir.llvm_text import I64, PTR, Builder, Type, Value
 
 @dataclass(slots=True)
 class OutlinedLoop:
-    """A function in the making: what it is given, and what tells its caller what to give."""
+    """The parameters of a function that is being emitted.
+
+    ``bound`` maps the key of each parameter to its name, the callback by which the caller computes
+    the argument, and its LLVM attribute.
+    """
 
     bound: dict[Hashable, tuple[Value, Callable[[], Value], str]] = field(
         default_factory=dict[Hashable, "tuple[Value, Callable[[], Value], str]"]
     )
 
     def pointer(self, key: Hashable, place: Callable[[], Value], alone: bool = False) -> Value:
-        """An address; ``alone`` says that no other argument leads to the same memory."""
+        """A pointer parameter; ``alone`` means that no other parameter aliases it (`noalias`)."""
         return self._value(key, PTR, place, " noalias" if alone else "")
 
     def number(self, key: Hashable, made: Callable[[], Value]) -> Value:
@@ -38,19 +42,19 @@ class OutlinedLoop:
         return ", ".join(f"{v.type}{note} {v.text}" for v, _, note in self.bound.values())
 
     def arguments(self) -> str:
-        """Written by the caller, who works out what is given."""
+        """The arguments of the call, computed in the builder of the caller."""
         return ", ".join(str(made()) for _, made, _ in self.bound.values())
 
 
 class OutlinedLoops:
-    """The functions of a module besides the one that is called from outside."""
+    """The internal functions of a module, merged by text."""
 
     def __init__(self) -> None:
         self._names: dict[str, str] = {}
         self._declared: dict[str, str] = {}
 
     def name_of(self, parameters: str, b: Builder) -> str:
-        """The function with the body that a builder holds."""
+        """The name of the function with this builder's body; an equal one is reused."""
         text = "\n".join([f"({parameters}) {{", "entry:", *b.lines, "  ret void", "}"])
         self._declared |= b.declared
         return self._names.setdefault(text, f"@loop{len(self._names)}")

@@ -1,8 +1,9 @@
-"""Writes products of rows and matrices: each element of a matrix is used for a vector of points.
+"""Emits matmuls of batch rows by a weight matrix, with one batch row in each lane.
 
-Networks that are differentiated multiply many rows by the same weights. Some rows by some columns
-are added up at once, so that a row that is read serves all of these columns, and a weight all of
-these rows.
+The accumulator of one output column is a vector over batch rows; each weight is loaded as a scalar,
+broadcast, and multiplied by a column of the input. Derivatives multiply several values (operands
+of several matmuls) by the same weights, so the register tile is matmuls x output columns: an input
+column that is loaded serves all columns of the tile, and a weight all matmuls of the tile.
 """
 
 from __future__ import annotations
@@ -18,16 +19,17 @@ from pirkit.lowering.whole_program.loop_emit import LoopEmitter
 from pirkit.lowering.whole_program.op_graph import Op
 
 _ROWS: Final = 5
-"""Rows that are added up at once."""
+"""Largest number of matmuls in a register tile."""
 _SUMS: Final = {512: 20}
-"""Sums in registers, by the width of vectors; ``_MIN_SUMS`` where there are 16 registers."""
+"""Accumulators in registers by vector bits: 20 of 32 with AVX-512; else ``_MIN_SUMS`` of 16."""
 _MIN_SUMS: Final = 12
 _CHAINS: Final = 4
-"""Sums side by side that hide how long an addition takes."""
+"""Independent accumulators that hide the latency of an addition: the inner loop of a small tile is
+unrolled until it has as many."""
 
 
 def multiply(w: LoopEmitter, ops: Sequence[Op]) -> None:
-    """Rows times the matrix that the products have in common."""
+    """Emit matmuls that share their right operand."""
     rows_per_tile = even_width(len(ops), _ROWS)
     for start in range(0, len(ops), rows_per_tile):
         w.outlined(partial(_emit_block, w, ops[start : start + rows_per_tile]))

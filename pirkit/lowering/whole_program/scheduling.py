@@ -1,11 +1,13 @@
-"""What runs in which order: rows of points, sums over them, and what comes before and after.
+"""Schedules a graph: per-row work, reductions over the batch, and what runs before and after.
 
-Values of a program with points are *rows*, one for each point, or *whole*. Rows are computed a
-vector of points at a time, all ops one after the other, so that nothing but inputs, results and
-sums leaves the cache. Sums over all points end that; what depends on them comes after it.
+A value either has the batch as its leading axis (``rows``) or has no batch axis at all. Batch rows
+are processed one vector at a time (one row in each lane), through all ops in order, so that only
+inputs, results and reductions leave the cache. What depends on a reduction over the batch can run
+only after the last row, so it goes into ``after``; batch-free ops that rows read go into
+``before``.
 
-Ops whose elements lie in the same places share a loop. An op runs as late as its readers allow,
-so that what it gives is in registers or in the nearest cache when it is read.
+Elementwise ops of one shape share a loop. Each op is scheduled as late as its readers allow, to
+shorten live ranges: its result is then in registers or in L1 when it is read.
 """
 
 from __future__ import annotations
@@ -23,9 +25,9 @@ from pirkit.lowering.whole_program.factor_common_matmuls import without_common_f
 from pirkit.lowering.whole_program.op_graph import Graph, NotNativeError, Op
 
 MAX_COLUMNS: Final = 256
-"""Elements of a row; wider ones are better served by kernels that share their columns."""
+"""Largest number of elements of a row; kernels that vectorize along columns serve wider rows."""
 MAX_WHOLE_ELEMENTS: Final = 1 << 16
-"""Elements of a value that is no row."""
+"""Largest number of elements of a value without a batch axis."""
 
 Key = tuple[int, ...]
 Kind = Literal["map", "matmul", "across", "columns", "joined", "whole_sum"]
@@ -33,7 +35,9 @@ Kind = Literal["map", "matmul", "across", "columns", "joined", "whole_sum"]
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """An op and its stage. Nodes of kind `map` and equal ``key`` share loops in one stage."""
+    """An op with its ``level`` in the schedule; nodes of kind `map`, one level and one ``key``
+    (the iteration count) share a loop.
+    """
 
     op: Op
     kind: Kind
@@ -43,7 +47,9 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class BatchSum:
-    """A sum over all points: of ``a`` transposed times ``b`` for each pair, or of ``b`` alone."""
+    """A reduction over the batch: the sum of ``a^T b`` over all terms ``(a, b)``, where ``a`` None
+    stands for a plain sum of the rows of ``b``.
+    """
 
     out: int
     terms: tuple[tuple[int | None, int], ...]
@@ -51,7 +57,7 @@ class BatchSum:
 
 @dataclass(slots=True)
 class BatchGroup:
-    """Some points: what is computed for each of them, and sums over them."""
+    """One batch axis: the nodes that run for each of its ``batch`` rows, and the reductions."""
 
     batch: int
     body: list[Node] = field(default_factory=list[Node])
@@ -60,10 +66,10 @@ class BatchGroup:
 
 @dataclass(slots=True)
 class ProgramSchedule:
-    """A program in order: ``before``, then groups of points one after the other, ``after``.
+    """A program in execution order: ``before``, each of ``groups``, then ``after``.
 
-    ``rows`` are the values of points, each with its group; ``has_matmul`` says whether rows are
-    multiplied by matrices.
+    ``rows`` maps each value with a batch axis to its group; ``has_matmul`` is true if some node
+    multiplies rows by a weight matrix.
     """
 
     graph: Graph
@@ -75,12 +81,12 @@ class ProgramSchedule:
 
     @property
     def body(self) -> list[Node]:
-        """What is computed for points of all groups."""
+        """The per-row nodes of all groups."""
         return [node for group in self.groups for node in group.body]
 
     @property
     def sums(self) -> list[BatchSum]:
-        """The sums of all groups."""
+        """The reductions over the batch, of all groups."""
         return [batch_sum for group in self.groups for batch_sum in group.sums]
 
     def is_row(self, value: int) -> bool:
@@ -108,7 +114,7 @@ def schedule_of(graph: Graph, fast_math: bool = True) -> ProgramSchedule:
 
 
 def _without_views(graph: Graph) -> Graph:
-    """The graph with one value for what lies in memory in the same way."""
+    """The graph without reshapes that only add or remove axes of one element: they are aliases."""
     views: dict[int, int] = {}
     ops: list[Op] = []
     for op in graph.ops:
@@ -124,7 +130,7 @@ def _without_views(graph: Graph) -> Graph:
 
 
 def _with_stores(made: ProgramSchedule) -> None:
-    """Give each result an op of its own that computes it."""
+    """Make each output the result of a `map` node of its own; others are copied by one."""
     graph = made.graph
     nodes = (*made.before, *made.body, *made.after)
     ready = {n.op.out for n in nodes if n.kind == "map" and n.op.name != "load"}
@@ -175,7 +181,7 @@ def _sort_by_level(made: ProgramSchedule) -> None:
 
 
 def _sink_epilogue(made: ProgramSchedule) -> None:
-    """Compute what only the last operations read beside them: there it stays in registers."""
+    """Move nodes of ``before`` that only ``after`` reads into ``after``, where loops can fuse."""
     needed_early = {a for n in made.body for a in n.op.args}
     needed_early.update(
         a for batch_sum in made.sums for pair in batch_sum.terms for a in pair if a is not None
@@ -226,7 +232,10 @@ def _sum_over_points(made: ProgramSchedule, op: Op) -> BatchSum:
 
 
 def _fused_sums(made: ProgramSchedule, ops: Sequence[Op]) -> list[Op]:
-    """The ops that are left when sums of sums are one sum."""
+    """Merge ``sum1 + sum2`` over one batch into one `BatchSum` with both terms.
+
+    Returns the ops that are left. A sum is merged only if nobody else reads it.
+    """
     graph = made.graph
     uses = Counter([*graph.outputs, *(arg for op in ops for arg in op.args)])
     found = {s.out: s for s in made.sums}
@@ -281,14 +290,14 @@ def _row_node(made: ProgramSchedule, op: Op) -> Node:
 
 
 def _knows_attributes(op: Op) -> None:
-    """Refuse an op whose primitive does not know what its attributes ask for."""
+    """Refuse an op with attributes that its scalar primitive does not implement."""
     given = {name for name, value in op.attrs.items() if (name, value) != ("decimals", 0)}
     if op.name in TABLE and op.name != "cast" and not given <= NON_TRAPPING:
         raise NotNativeError(f"`{op.name}` with attributes that have no native form")
 
 
 def _broadcasts(made: ProgramSchedule, arg: int, count: int) -> None:
-    """Refuse an operand that is neither one element, nor one a column, nor a row."""
+    """Refuse a broadcast other than of one element, of one element per column, or per row."""
     meta = made.graph.metas[arg]
     if arg in made.graph.fills or meta.numel == 1:
         return
@@ -314,7 +323,7 @@ def _whole_node(made: ProgramSchedule, op: Op) -> Node:
 
 
 def _schedule(nodes: list[Node]) -> None:
-    """Number the stages, then sort."""
+    """Assign levels (ASAP, then `map` nodes as late as their readers allow), and sort by them."""
     made_by = {n.op.out: n for n in nodes}
     readers: dict[int, list[Node]] = defaultdict(list)
     for node in sorted(nodes, key=lambda n: n.op.name != "load"):
@@ -331,7 +340,7 @@ def _schedule(nodes: list[Node]) -> None:
 
 
 def _level_distance(first: Node, second: Node) -> int:
-    """How many stages one node must be behind another that it reads."""
+    """The smallest difference of levels between a node and a reader of it: 0 if they can fuse."""
     if second.kind != "map":
         return 1
     return int(first.kind == "map" and first.key != second.key)

@@ -1,9 +1,8 @@
-"""The BLAS that numpy brings: whether it is known, and for which CPU its kernels are.
+"""Identifies numpy's BLAS and the CPU that its kernels are written for.
 
-Native code has products of its own (`lowering/codegen/matmul/gemm.py`); plans leave small ones to
-numpy.
-An OpenBLAS chooses kernels for the CPU when it is loaded, or those that
-``OPENBLAS_CORETYPE`` names: older ones take twice as long and more, which nobody sees.
+Native code has its own GEMM (`lowering/codegen/matmul/gemm.py`); plans call numpy for small
+matmuls. OpenBLAS selects its kernels when it is loaded, by the CPU or by ``OPENBLAS_CORETYPE``;
+kernels for an older CPU take at least twice as long, without any message.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ BITS: Final = {
     "steamroller": 256, "excavator": 256, "haswell": 256, "zen": 256, "skylakex": 512,
     "cooperlake": 512, "sapphirerapids": 512,
 }  # fmt: skip
-"""Bits of the vectors in OpenBLAS's kernels for a core."""
+"""Vector width, in bits, of OpenBLAS's kernels for each core type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +39,7 @@ class Blas:
 
 @cache
 def blas() -> Blas | str:
-    """The OpenBLAS that numpy loaded, or why it is not known."""
+    """The OpenBLAS that numpy loaded, or the reason why it cannot be identified."""
     root = Path(np.__file__).parent
     places = (root.parent / "numpy.libs", root / ".dylibs")
     paths = sorted(p for place in places for p in place.glob("*openblas*"))
@@ -80,7 +79,7 @@ def warn_of_old_kernels() -> None:
 
 
 def _vector_bits() -> int:
-    """Bits of this CPU's vectors as numpy sees them, which does not take LLVM to know."""
+    """The vector width of this CPU in bits, from numpy: this avoids importing LLVM."""
     config = cast("dict[str, Any]", np.show_config(mode="dicts"))
     simd = cast("dict[str, list[str]]", config.get("SIMD Extensions", {}))
     names = " ".join([*simd.get("baseline", []), *simd.get("found", [])]).upper()

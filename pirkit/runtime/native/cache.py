@@ -1,9 +1,9 @@
-"""Object code on disk, so that a second process need not compile.
+"""A cache of object code on disk, so that later processes need not compile.
 
-Machine code that somebody else could have written is never run: the directory belongs to the user
-and nobody else may write there, and each entry carries a keyed hash of a secret that only the user
-can read. An entry that is damaged, foreign or of another version is deleted and counts as absent.
-Without such a directory there is no cache, which costs time and nothing else.
+Machine code that another user could have written is never run: the directory belongs to the user,
+nobody else may write there, and each entry has a keyed hash (MAC) with a secret that only the user
+can read. An entry that is damaged, forged or of another version is deleted and counts as a miss.
+Without such a directory there is no cache, which costs only time.
 """
 
 from __future__ import annotations
@@ -32,14 +32,15 @@ _TAG_BYTES: Final = 32
 _DEFAULT_LIMIT: Final = 256 << 20
 _LOCK_SECONDS: Final = 2.0
 _TRIM_EVERY: Final = 256
-"""One of so many keys: whoever writes under it looks at all entries. Keys are hashes."""
+"""A write triggers a trim for one key in this many; keys are hashes, so this is a random sample."""
 
 
 @dataclass(slots=True)
 class ObjectCache:
-    """Entries of a directory; `key` names one, `limit` bounds the bytes of all.
+    """A directory of entries, one file for each key; `limit` bounds the bytes of all entries.
 
-    ``sources`` are the files that make entries: once they change nothing is put and nothing got.
+    ``sources`` are the source files that compute entries: once they change on disk, the cache
+    neither reads nor writes, as this process runs the old code.
     """
 
     folder: Path
@@ -48,7 +49,7 @@ class ObjectCache:
     sources: Sources | None = None
 
     def get(self, key: str) -> bytes | None:
-        """What was put under a key, a hexadecimal number; None if nothing can be trusted."""
+        """The payload of a key, a hexadecimal number; None if there is no valid entry."""
         if self.sources and self.sources.changed:
             return None
         path = self._path(key)
@@ -67,11 +68,11 @@ class ObjectCache:
         return None
 
     def put(self, key: str, payload: bytes) -> None:
-        """Keep a payload. What cannot be written is not kept."""
+        """Store a payload. Errors of the file system are ignored."""
         self.put_all([(key, payload)])
 
     def put_all(self, entries: Iterable[tuple[str, bytes]]) -> None:
-        """Keep payloads under their keys."""
+        """Store payloads under their keys."""
         if self.sources and not self.sources.unchanged():
             return
         for key, payload in entries:
@@ -82,7 +83,7 @@ class ObjectCache:
         try:
             if path.exists() and not path.is_file():  # a pipe is written to, and waits for a reader
                 path.unlink()
-            # the tag tells an entry that is torn: there is nothing to wait for
+            # the tag reveals a torn entry, so no fsync is needed
             with atomic_write(str(path), durable=False) as file:
                 file.write(_MAGIC + self._tag(key, payload) + payload)
         except (ArtifactError, OSError):
@@ -91,7 +92,7 @@ class ObjectCache:
             self.trim()
 
     def trim(self) -> None:
-        """Delete what was not used for longest until the limit holds."""
+        """Delete the least recently used entries until the limit holds."""
         from filelock import FileLock, Timeout  # noqa: PLC0415  slow to import, and seldom needed
 
         try:
@@ -121,7 +122,7 @@ def open_cache(
     limit: int = _DEFAULT_LIMIT,
     sources: Sources | None = None,
 ) -> ObjectCache | None:
-    """The cache in a directory; None if others may write there or no secret can be kept."""
+    """The cache in a directory; None if others may write there or no secret can be stored."""
     try:
         if not (_private(folder) and _private(secret_folder)):
             return None
@@ -133,9 +134,9 @@ def open_cache(
 
 @cache
 def user_cache() -> ObjectCache | None:
-    """The cache of this user. ``PIRKIT_NATIVE_CACHE=off`` turns it off.
+    """The cache of this user, for object code and compiled programs.
 
-    It keeps object code and what was made of programs.
+    ``PIRKIT_NATIVE_CACHE=off`` disables it: then this is None.
     """
     if os.environ.get("PIRKIT_NATIVE_CACHE") == "off":
         return None
@@ -147,12 +148,12 @@ def user_cache() -> ObjectCache | None:
 
 
 def _is_ours(name: str) -> bool:
-    """Whether a file is an entry, or what a process left that ended while it wrote one."""
+    """Whether a file is an entry, or the temporary file of a process that died while writing."""
     return name.endswith(".o") or name.startswith(".")
 
 
 def _of_file(path: Path) -> bytes:
-    """What is in a file. Raises OSError for what is none: a pipe, say, that would wait for ever."""
+    """The content of a regular file. Raises OSError for others: a read from a pipe would block."""
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     with os.fdopen(handle, "rb") as file:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
@@ -161,7 +162,7 @@ def _of_file(path: Path) -> bytes:
 
 
 def _private(folder: Path) -> bool:
-    """Whether a directory, made if need be, is ours and only ours to write."""
+    """Whether a directory (created if missing) is owned by us and not writable by others."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     status = folder.lstat()
     if not stat.S_ISDIR(status.st_mode):
@@ -171,7 +172,7 @@ def _private(folder: Path) -> bool:
 
 
 def _secret(path: Path) -> bytes | None:
-    """The user's secret, made at the first call; None if others may read it."""
+    """The user's secret, created at the first call; None if others may read it."""
     if not path.exists():
         fresh = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
         handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

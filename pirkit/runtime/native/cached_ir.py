@@ -1,4 +1,4 @@
-"""Native code that is one text for all programs: compiled once by a user, then read."""
+"""Compiles modules that are the same for all programs (pool, launcher), through the disk cache."""
 
 from __future__ import annotations
 
@@ -31,5 +31,5 @@ def compile_cached_ir(text: str) -> bytes:
 
 @cache
 def toolchain_hash() -> str:
-    """A hash of how texts become object code: what an older pirkit made is not used."""
+    """A hash of the code that compiles modules, so that another version of it has other keys."""
     return SOURCES.contents([Path(object_compiler.__file__)])

@@ -1,4 +1,4 @@
-"""How much was compiled in this process, and how long that took."""
+"""Counts and times of native compilation in this process."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Final
 
 @dataclass(slots=True)
 class CompileStats:
-    """Functions that were compiled, those that were ``read`` from the disk, seconds for both.
+    """Functions ``compiled`` and ``read`` from the disk cache, and the wall time of both, in s.
 
-    ``costs`` are the CPU seconds of each function that this thread wrote and compiled, ``linking``
-    those for the ``linked`` images.
+    ``costs`` are the CPU seconds of each function that this thread emitted and compiled,
+    ``linking`` those of linking the ``linked`` images.
     """
 
     compiled: int = 0
@@ -26,7 +26,7 @@ class CompileStats:
 
     @contextmanager
     def timed(self) -> Generator[None]:
-        """Count the time of a block."""
+        """Add the wall time of a block."""
         start = time.perf_counter()
         try:
             yield
@@ -34,7 +34,7 @@ class CompileStats:
             self.seconds += time.perf_counter() - start
 
     def since(self, before: CompileStats) -> CompileStats:
-        """What came on top of an earlier copy."""
+        """The difference from an earlier copy."""
         return CompileStats(
             self.compiled - before.compiled,
             self.read - before.read,
@@ -45,7 +45,7 @@ class CompileStats:
         )
 
     def copy(self) -> CompileStats:
-        """The numbers as they are now."""
+        """A snapshot."""
         return replace(self, costs=list(self.costs))
 
     def __str__(self) -> str:

@@ -1,7 +1,6 @@
-"""Processes that compile: LLVM as llvmlite has it serves one thread at a time.
+"""Worker processes that compile in parallel: llvmlite serializes all calls within one process.
 
-A process lives as long as there is something to compile, and ends when its input does: so it does
-not outlive its parent, whatever becomes of that. Its input and output are pipes of its own.
+A worker ends at the end of its input pipe, so it never outlives its parent, even one that crashes.
 """
 
 from __future__ import annotations
@@ -27,16 +26,16 @@ _FOLDER: Final = Path(_llvmlite.__file__ or "").parents[1]
 
 
 class WorkerEndedError(Exception):
-    """A process that compiles ended, or said what it never should."""
+    """A worker process ended, or sent a malformed answer."""
 
 
 class CompileWorker:
-    """A process that compiles for a CPU. Raises OSError if it cannot be started."""
+    """A worker process for one target CPU. Raises OSError if it cannot be started."""
 
     def __init__(self, target: Target) -> None:
         self._process = subprocess.Popen(
-            # isolated and without `site`: neither the environment nor the folder that we are in
-            # decides what it imports
+            # isolated and without `site`: neither the environment nor the current directory
+            # determines what it imports
             [sys.executable, "-I", "-S", str(_SCRIPT), str(_FOLDER)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -50,7 +49,7 @@ class CompileWorker:
         self._knows_target = False
 
     def compile(self, text: str) -> Made:
-        """Object code of a text, or the error that it gives. Raises ChildEndedError."""
+        """Compile LLVM IR text to object code, or to an error. Raises WorkerEndedError."""
         try:
             if not self._knows_target:
                 object_compiler.send(self._asked, self._target)
@@ -67,24 +66,24 @@ class CompileWorker:
         raise WorkerEndedError
 
     def kill(self) -> None:
-        """End the process, whatever it does; who waits for its answer gets ChildEndedError."""
+        """Kill the process; a pending `compile` raises WorkerEndedError."""
         self._process.kill()
 
     def end(self) -> None:
-        """End the process and give its pipes back; nobody may wait for an answer."""
+        """Kill the process and close its pipes. No `compile` may be pending."""
         self.kill()
         for stream in (self._asked, self._told):
             try:
                 stream.close()
             except OSError:
-                pass  # what was not sent is nobody's any more
+                pass  # an unsent request is dropped
         self._process.wait()
 
 
 def can_start() -> bool:
-    """Whether this process runs in a Python that can be started once more.
+    """Whether ``sys.executable`` is a Python interpreter that can be started as a worker.
 
-    In a program that holds Python, ``sys.executable`` may be that program, or nothing.
+    In a program that embeds Python it may be that program, or empty.
     """
     name = Path(sys.executable or "").name.lower()
     is_own = name.startswith(_PYTHONS) and not getattr(sys, "frozen", False)

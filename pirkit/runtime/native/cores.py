@@ -1,8 +1,8 @@
-"""Who owns the cores during a run: the pool, with as many threads as the run may use.
+"""Avoids oversubscription: during a run the cores belong to pirkit's thread pool.
 
-numpy's BLAS has threads of its own, which wait for their next call by spinning. Beside the pool
-they would take its CPUs, so BLAS has one thread while a run is in numpy. The setting is one of the
-process: the first run saves it and the last one restores it.
+The threads of numpy's BLAS spin while they wait for the next call, and would compete with the pool.
+So BLAS is limited to one thread during runs. The limit is process-wide: the first of several
+concurrent runs saves the old value and the last one restores it.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _PAIRS: Final = (
     ("MKL_Get_Max_Threads", "MKL_Set_Num_Threads"),
     ("bli_thread_get_num_threads", "bli_thread_set_num_threads"),
 )
-"""Functions of a BLAS: how many threads it uses, and how many it is to use."""
+"""Pairs of functions that get and set the number of threads of a BLAS."""
 
 
 @dataclass(frozen=True, slots=True)
 class BlasThreads:
-    """How many threads a BLAS uses, and what sets that."""
+    """The functions that get and set the number of threads of a BLAS."""
 
     get: Callable[[], int]
     set: Callable[[int], None]
@@ -41,13 +41,13 @@ class BlasThreads:
 
 @cache
 def blas_threads() -> BlasThreads | None:
-    """The setting of the BLAS that numpy is linked with; None for one without such functions.
+    """The thread setting of numpy's BLAS; None if it has no such functions.
 
-    A symbol is looked up in numpy's own module and in what that is linked with.
+    Symbols are looked up in numpy's extension module, and so in the libraries it is linked with.
     """
     core: Any = np.linalg._umath_linalg  # type: ignore[attr-defined]  # pyright: ignore
     try:
-        library = ctypes.PyDLL(core.__file__)  # its calls are shorter than to release the GIL
+        library = ctypes.PyDLL(core.__file__)  # calls are too short to release the GIL
     except (OSError, AttributeError, TypeError):
         return None
     for names in _PAIRS:
@@ -60,7 +60,7 @@ def blas_threads() -> BlasThreads | None:
 
 
 class _OneBlasThread:
-    """A context in which BLAS has one thread; entered by any number of runs at a time."""
+    """A re-entrant context, shared by concurrent runs, in which BLAS has one thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -88,7 +88,7 @@ class _OneBlasThread:
                 threads.set(self._before)
 
     def after_fork(self) -> None:
-        """In the child of a fork: runs of other threads will never end, so they count no more."""
+        """In the child of a fork: drop the runs of threads that do not exist here."""
         self._lock = threading.Lock()
         running, self._runs = self._runs, 0
         threads = blas_threads() if running and self._before > 1 else None
@@ -103,7 +103,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class _Allowed(threading.local):
-    """Threads that native code bound or run by this thread may use."""
+    """The thread limit for native code that is bound or run by the current thread."""
 
     threads = MAX_WORKERS + 1
 
@@ -112,12 +112,12 @@ _ALLOWED: Final = _Allowed()
 
 
 def allowed_threads() -> int:
-    """Threads that native code which is bound now may use, whatever the pool has."""
+    """The current thread limit for native code, independent of the pool's size."""
     return _ALLOWED.threads
 
 
 class at_most:
-    """A context in which native code is bound to at most so many threads; None for all."""
+    """A context that limits native code to a number of threads; None for no limit."""
 
     def __init__(self, threads: int | None) -> None:
         self._threads = threads

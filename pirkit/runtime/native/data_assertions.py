@@ -1,4 +1,4 @@
-"""What native code demands of data while it runs, and the errors where they do not keep to it."""
+"""Runtime assertions of native code on data, such as index bounds, and their errors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class DataAssertion:
     origin: tuple[str, ...] = ()
 
     def error(self) -> PirkitError:
-        """What the interpreter raises for data that do not."""
+        """The error of a violation, the same as the interpreter raises."""
         if self.extent is None:
             found: PirkitError = RuntimeFault("integer division by zero")
         else:

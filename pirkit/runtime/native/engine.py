@@ -1,4 +1,4 @@
-"""From LLVM IR to functions in memory, one thread at a time."""
+"""Compiles LLVM IR to object code and links it into this process; one thread at a time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _names = count()
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """Code in memory, for as long as this object lives."""
+    """Linked code; it stays in memory as long as this object lives."""
 
     addresses: dict[str, int]
     handle: Any
@@ -64,7 +64,9 @@ def refused(why: str) -> InternalError:
 
 
 def load(image: bytes, symbols: Sequence[str]) -> Library:
-    """Link object code into this process; symbols of the C library are found by themselves."""
+    """Link object code into this process. Undefined symbols resolve to those of the process, such
+    as the C library.
+    """
     with _lock:
         start = time.thread_time()
         linker = _linker(host())
@@ -81,7 +83,7 @@ _forking = ExitStack()
 
 
 def _stop_compiling() -> None:
-    """Before a fork: the child would wait for ever for a thread that was inside LLVM."""
+    """Before a fork: take the locks, else the child could inherit one that is held for ever."""
     _forking.enter_context(_lock)
     _forking.enter_context(LLVM_LOCK)
 

@@ -1,4 +1,9 @@
-"""Native functions, and calls of them that are bound to memory."""
+"""Native functions, and calls of them that are bound to memory.
+
+A function has the C signature ``void f(void **args, int64 slot, int64 lo, int64 hi)``: ``args`` are
+the addresses of its operands followed by that of the scratch memory, ``slot`` is the number of the
+thread (which selects its part of the scratch memory), and it computes the blocks ``lo`` to ``hi``.
+"""
 
 from __future__ import annotations
 
@@ -27,10 +32,11 @@ _KERNEL: Final = ctypes.CFUNCTYPE(None, ctypes.c_void_p, *[ctypes.c_int64] * 3)
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """Object code of one kernel and what its callers must know; plain data, for caches.
+    """The object code of a function and its calling information; plain data, for caches.
 
-    ``blocks`` are its independent pieces, ``scratch`` the bytes each thread needs, ``work`` an
-    estimate of its time on one thread in ns, ``sizes`` the bytes of its operands.
+    ``blocks`` is the number of independent blocks that threads can share, ``scratch`` the bytes of
+    scratch memory per thread, ``work`` the estimated time on one thread in ns, ``sizes`` the bytes
+    of each operand.
     """
 
     image: bytes
@@ -42,14 +48,16 @@ class Code:
 
 
 def thread_share(code: Code) -> tuple[int, int]:
-    """How many threads a call of a kernel is worth, and how many blocks one takes at a time."""
+    """The number of threads for a call, and the number of blocks that a thread takes at a time."""
+    # below some 20 us of work, waking the threads costs more than they gain; several chunks per
+    # thread balance the load
     worth = AVAILABLE and code.work > _MIN_SHARED_NS and code.blocks > 1
     threads = min(pool().threads, allowed_threads()) if worth else 1
     return threads, max(1, code.blocks // (threads * _CHUNKS_PER_THREAD))
 
 
 class NativeFunction:
-    """A kernel in memory, where it is put when it is first needed."""
+    """A native function; its code is linked at first use."""
 
     def __init__(self, code: Code | None = None) -> None:
         self._code = code
@@ -63,7 +71,7 @@ class NativeFunction:
 
     @property
     def library(self) -> Library:
-        """Its code in memory."""
+        """Its linked code."""
         symbol = self.code.symbol
         found = self._loaded.get(symbol)
         if found is None:  # of two threads that load it one wins, for both
@@ -72,15 +80,14 @@ class NativeFunction:
 
     @property
     def address(self) -> int:
-        """Where its code is, for as long as this object lives."""
+        """The address of its code, valid as long as this object lives."""
         return self.library.addresses[self.code.symbol]
 
     def bind(self, arrays: Sequence[Array]) -> Callable[[], None]:
-        """A call on these arrays; nothing is allocated or looked up when it runs.
+        """A call on fixed arrays; running it allocates and looks up nothing.
 
         Operands are addressed from the first byte of their array. Raises InternalError if an
-        array is smaller than the kernel's operand.
-        One such call must not run twice at a time: its scratch memory is its own.
+        array is smaller than the operand. The call is not re-entrant: it owns its scratch memory.
         """
         code = self.code
         if len(arrays) != len(code.sizes):
@@ -93,10 +100,9 @@ class NativeFunction:
         return call
 
     def at_addresses(self) -> Callable[[Sequence[int]], None]:
-        """A call on operands that lie somewhere else each time, given by their addresses.
+        """A call on operands given by their addresses, which may differ from call to call.
 
-        The caller answers for sizes, alignment and life of the memory. One such call must not run
-        twice at a time.
+        The caller guarantees size, alignment and lifetime of the memory. Not re-entrant.
         """
         made: list[tuple[Callable[[], None], Any, int]] = []
 
@@ -110,14 +116,15 @@ class NativeFunction:
         return run
 
     def _call(self, owned: tuple[Any, ...]) -> tuple[Callable[[], None], Any]:
-        """A call, and the block in which it finds the addresses of its operands."""
+        """A call, and the argument block from which it reads the addresses of its operands."""
         code = self.code
         threads, chunk = thread_share(code)
+        # cache-line aligned, so that threads do not share lines
         scratch = ctypes.create_string_buffer(code.scratch * threads + _LINE)
         start = -(-ctypes.addressof(scratch) // _LINE) * _LINE
         count = len(code.sizes)
         block = (ctypes.c_size_t * (count + 1))(*[0] * count, start)
-        # what must live as long as the call does
+        # native code has only addresses, so the call keeps these objects alive
         owned = (*owned, scratch, block, self.library)
         address = ctypes.addressof(block)
         if threads == 1:
@@ -127,7 +134,10 @@ class NativeFunction:
 
 @dataclass(frozen=True, slots=True)
 class NativeSequence:
-    """Functions that run one after the other, over operands and temporaries of their own."""
+    """Functions that run in order, over ``operands`` operands and temporaries of these sizes.
+
+    Each step is a function with the numbers of its operands; temporaries follow the operands.
+    """
 
     steps: tuple[tuple[NativeFunction, tuple[int, ...]], ...]
     operands: int
@@ -192,8 +202,10 @@ class _MultiThreaded:
 
 
 def new_array(meta: TensorMeta) -> Array:
-    """Memory for a result. That of large ones is used again once nobody has them, since fresh pages
-    cost more than most kernels, and begins at a page: stores can go past the caches.
+    """An uninitialized array for a result.
+
+    Memory of large arrays is pooled, since page faults on fresh pages cost more than most kernels,
+    and page-aligned, as non-temporal stores need aligned vectors.
     """
     return array_maker(meta)()
 
@@ -205,7 +217,7 @@ def array_maker(meta: TensorMeta) -> Callable[[], Array]:
 
 
 def _span(array: Array) -> int:
-    """Bytes from the first element to the end of the last one, where strides are not negative."""
+    """Bytes from the first element to the end of the last one, for non-negative strides."""
     if array.size == 0:
         return 0
     pairs = zip(array.shape, array.strides, strict=True)

@@ -1,8 +1,8 @@
-"""Launches: steps of a plan, several native functions in one call.
+"""Launches: several native functions of a plan's steps in one call from Python.
 
-Operands that stay where they are are written into the blocks of arguments once. Of those that lie
-somewhere else in each call native code itself finds the address: it looks into the arrays in the
-cells of a list (`launch_ir.py`). So a launch costs about as much as a call of numpy.
+The addresses of pinned operands are written into the argument blocks once. For operands whose array
+changes from run to run, native code reads the address from the numpy array in a cell of a Python
+list (`launch_ir.py`). A launch therefore costs about as much as one call of numpy.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ LaunchCall = Callable[[], int]
 _LINE: Final = 64
 _CALL: Final = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.py_object)
 _CALL_BRIEF: Final = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.py_object)
-"""The second argument is for Python alone: what has to live as long as the call."""
+"""The second argument is ignored by native code; it keeps Python objects alive."""
 
 _ITEMS: Final = object.__basicsize__ + 8
-"""Where a list keeps the address of its elements: behind the head of an object and its length."""
+"""Offset in a list object of the pointer to its elements: after the object header and length."""
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchFunction:
-    """A function with the numbers of its operands; behind it some marks are looked at."""
+    """A function with the numbers of its operands, and the assertion flags to check after it."""
 
     function: NativeFunction
     operands: tuple[int, ...]
@@ -48,10 +48,10 @@ class LaunchFunction:
 
 @dataclass(frozen=True, slots=True)
 class LaunchPart:
-    """What one step hands to a launch: its functions, over operands that it has numbered.
+    """The contribution of one step to a launch: functions over the operands that it numbers.
 
-    ``own`` are operands that it brings itself; ``flags`` those that are bytes which functions set
-    where data do not keep to what is demanded, as many as its works look at.
+    ``own`` are arrays of the step itself, such as temporaries; ``flags`` are the operands that are
+    assertion flags, bytes that a function sets if its data violate an assertion.
     """
 
     works: tuple[LaunchFunction, ...]
@@ -60,13 +60,13 @@ class LaunchPart:
 
 
 Key = tuple[int, int]
-"""An operand of a launch: the piece and its number there."""
+"""An operand of a launch: the number of the part, and of the operand in it."""
 
 
 class Launch:
-    """The functions of some pieces, one after the other, until one sets a mark.
+    """Runs the functions of some parts in order, until one sets an assertion flag.
 
-    Not to be run twice at a time: scratch memory and arguments are its own.
+    Not re-entrant: it owns its scratch memory and argument blocks.
     """
 
     def __init__(self, parts: Sequence[LaunchPart]) -> None:
@@ -87,6 +87,7 @@ class Launch:
             first += len(part.flags)
         self.records = (ctypes.c_size_t * max(len(words), 1))(*words)
         self.count = len(words) // len(RECORD)
+        # a short launch on one thread is faster than releasing and taking the GIL
         self.holds_gil = not self.uses_pool and self.work < GIL_HOLD_NS
 
     def _record(self, part: int, work: LaunchFunction, first: int) -> tuple[int, ...]:
@@ -97,6 +98,7 @@ class Launch:
         scratch = ctypes.create_string_buffer(code.scratch * threads + _LINE)
         start = -(-ctypes.addressof(scratch) // _LINE) * _LINE
         count = len(work.operands)
+        # the argument block: the addresses of operands, filled in later, then that of the scratch
         block = (ctypes.c_size_t * (count + 1))(*[0] * count, start)
         address = ctypes.addressof(block)
         for position, operand in enumerate(work.operands):
@@ -107,7 +109,7 @@ class Launch:
         return work.function.address, address, code.blocks, chunk, threads, flags, marked
 
     def fix_operand(self, operand: Key, array: Array) -> None:
-        """An operand is in this array from here on. The caller answers for its size."""
+        """Pin an operand to an array. The caller guarantees its size."""
         self.owned.append(array)
         self._write(operand, address_of(array))
 
@@ -116,16 +118,16 @@ class Launch:
             ctypes.c_size_t.from_address(place).value = address
 
     def first_failed(self) -> int:
-        """The first mark that is set; they are as new then."""
+        """The number of the first flag that is set; all flags are cleared."""
         first = int(np.flatnonzero(self.flags)[0])
         self.flags[...] = 0
         return first
 
     def over_cells(self, values: list[Any], cells: Mapping[Key, int]) -> LaunchCall:
-        """A call that finds operands in cells of a list, which it runs over again and again.
+        """A call that reads the operands in ``cells`` from a list at each run.
 
-        It gives DONE, or BROKEN where a function set a mark, or UNFIT, having done nothing, where
-        an array does not lie in rows.
+        It returns DONE, ASSERTION_FAILED if a function set a flag, or NOT_CONTIGUOUS, without
+        having run anything, if an array is not C-contiguous and aligned.
         """
         patches = [(place, c) for k, c in cells.items() for place in self.places.get(k, ())]
         header = (ctypes.c_size_t * len(HEADER))()
@@ -149,7 +151,7 @@ class Launch:
         return go if _list_layout_is_known() else partial(self._bind_and_call, go, values, cells)
 
     def _bind_and_call(self, go: LaunchCall, values: list[Any], cells: Mapping[Key, int]) -> int:
-        """Find the operands as numpy tells them."""
+        """Get the addresses through numpy, where the layout of lists or arrays is unknown."""
         for operand, cell in cells.items():
             array = values[cell]
             if not (array.flags.c_contiguous and array.flags.aligned):
@@ -159,7 +161,7 @@ class Launch:
 
 
 def _attach_pool(header: Any, go: LaunchCall) -> int:
-    """Run with the pool of this process: a child of a fork has another one."""
+    """Run with the current pool: after a fork the child has another one."""
     current = pool()
     header[HEADER["share"]] = current.run_address
     header[HEADER["pool"]] = current.address
@@ -173,7 +175,7 @@ def _library() -> Library:
 
 @cache
 def _list_layout_is_known() -> bool:
-    """Whether lists and arrays lie in memory as we think, seen from some that we know."""
+    """Whether lists and arrays have the expected memory layout, tested on known objects."""
     if not memory_layout_is_known():
         return False
     held: list[Any] = [HEADER, _CALL]

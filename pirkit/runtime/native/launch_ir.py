@@ -1,8 +1,8 @@
-"""The code that launches kernels of a plan, as LLVM IR: one text for all of them.
+"""The launcher for the native functions of a plan, as LLVM IR: one module for all plans.
 
-A launch is a list of records. Where operands lie somewhere else in each call, they are in the cells
-of a list: the code looks at what numpy keeps in the arrays there and writes their addresses into
-the blocks.
+A launch is a list of records. Operands whose array changes from run to run are in cells of a Python
+list: the launcher reads the address from the numpy array object in the cell and writes it into the
+argument blocks, then runs the records.
 """
 
 from __future__ import annotations
@@ -18,18 +18,17 @@ FUNCTION: Final = "pirkit_launch"
 HEADER: Final = RUN_HEADER | {
     "cells": 4, "patches": 5, "patched": 6, "array": 7,
 }  # fmt: skip
-"""Words of the header of a launch.
+"""Words of the header of a launch, after those of `RUN_HEADER`.
 
-Behind those of `RUN_HEADER`: ``patches`` are ``patched`` pairs of a place and the number of the
-cell, of the list ``cells``, with the array whose address goes there; ``array`` is the type of numpy
-arrays.
+``patches`` are ``patched`` pairs of a location in an argument block and the index of the cell (of
+the list ``cells``) that holds the array whose address goes there; ``array`` is ``np.ndarray``.
 """
 
 DONE: Final = 0
 NOT_CONTIGUOUS: Final = 1
-"""An operand does not lie in rows, and nothing has run."""
+"""An operand is not a C-contiguous, aligned array; nothing has run."""
 ASSERTION_FAILED: Final = 2
-"""A mark is set, and nothing has run behind the function that set it."""
+"""An assertion flag is set; no function after the one that set it has run."""
 
 _TEXT: Final = Template("""
 define i64 @pirkit_launch(ptr %header, ptr %owned) {
@@ -88,7 +87,7 @@ next:
 
 
 def launch_text(items: int) -> str:
-    """The module; ``items`` is where a list keeps the address of its elements."""
+    """The module; ``items`` is the offset in a list object of the pointer to its elements."""
     words = {name: str(word) for name, word in HEADER.items()}
     places = {f"at_{name}": str(offset) for name, offset in LAYOUT.items()}
     launch = _TEXT.substitute(

@@ -1,5 +1,6 @@
-"""llvmlite, which comes without types: `object_compiler.py` alone, which runs by itself, imports
-it too."""
+"""llvmlite, which has no type annotations. Only `object_compiler.py`, which also runs as a script,
+imports it elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -12,4 +13,4 @@ import llvmlite.binding as _binding  # pyright: ignore[reportMissingTypeStubs]
 llvm: Any = _binding
 LLVMLITE_VERSION: Final[str] = _llvmlite.__version__
 LLVM_LOCK: Final[AbstractContextManager[object]] = getattr(llvm.ffi.lib, "_lock", nullcontext())
-"""What llvmlite holds during each of its calls, those of other packages included."""
+"""The lock that llvmlite holds during each of its calls."""

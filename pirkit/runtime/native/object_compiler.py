@@ -1,9 +1,8 @@
-"""From the text of an LLVM module to object code: all that a process which only compiles needs.
+"""Compiles the text of an LLVM module to object code; also the main program of compile workers.
 
-It is imported like any module, and it is also run by its path, in a process of its own (see
-`compile_workers.py`). So it imports nothing of pirkit, and neither numpy nor anything else that
-is slow to
-import. What it reads and writes there are messages: a length of eight bytes, then as many bytes.
+It is imported as a module, and run as a script in worker processes (see `compile_workers.py`). To
+start fast, it imports neither pirkit nor numpy. Workers exchange messages over pipes: a length of
+eight bytes (little endian), then the payload.
 """
 
 from __future__ import annotations
@@ -16,9 +15,9 @@ from typing import IO, Any, Final
 LENGTH: Final = 8
 DONE: Final = b"+"
 REFUSED: Final = b"-"
-"""First byte of an answer: object code, or why LLVM refuses the text."""
+"""First byte of an answer: object code follows, or the error message of LLVM."""
 SIMPLIFY: Final = "!simplify = !{}"
-"""A line of a module whose instructions LLVM is to simplify first."""
+"""A line of a module that requests LLVM's instruction combining before code generation."""
 _HALVES: Final = """
 define hidden float @__extendhfsf2(half %x) {
   %bits = bitcast half %x to i16
@@ -67,9 +66,9 @@ define hidden half @__truncsfhf2(float %x) {
   ret half %y
 }
 """
-"""What LLVM calls to convert float16 where a CPU has no instruction for it (x86-64 without F16C).
+"""The functions that LLVM calls to convert float16 on a CPU without F16C (older x86-64).
 
-Compilers bring these functions in a library that a Python process need not have loaded."""
+Compilers provide them in their runtime library, which a Python process need not have loaded."""
 
 
 @cache
@@ -79,11 +78,11 @@ def machine(triple: str, cpu: str, features: str) -> Any:
 
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    if triple != llvm.get_process_triple():  # code for another architecture is not to run here
+    if triple != llvm.get_process_triple():  # cross compilation
         llvm.initialize_all_targets()
         llvm.initialize_all_asmprinters()
-    # more than level 1 would put instructions in order once more, which costs time where a block is
-    # long and gains none: CPUs do that while they run
+    # levels above 1 add another instruction scheduling pass, which is slow for long blocks and
+    # gains nothing on out-of-order CPUs
     return llvm.Target.from_triple(triple).create_target_machine(  # pyright: ignore
         cpu=cpu, features=features, opt=1, reloc="pic", jit=True
     )
@@ -92,8 +91,8 @@ def machine(triple: str, cpu: str, features: str) -> Any:
 def object_code(text: str, triple: str, cpu: str, features: str) -> bytes:
     """Object code of a module. Raises RuntimeError for a module that LLVM refuses.
 
-    No pass of LLVM's optimiser is run, unless a module asks for one: the code comes vectorised,
-    unrolled and with its loops in order, and addresses are written as instructions take them.
+    No IR pass of LLVM runs, unless the module has the line `SIMPLIFY`: the generated code is
+    already vectorized, unrolled and tiled, with addresses in the form of addressing modes.
     """
     module, chosen = _parsed(text, triple, cpu, features)
     return chosen.emit_object(module)
@@ -132,13 +131,13 @@ def _simplify(llvm: Any, module: Any, chosen: Any) -> None:
 
 
 def send(stream: IO[bytes], message: bytes) -> None:
-    """Write a message. Raises OSError if nobody reads it."""
+    """Write a message. Raises OSError if the reader is gone."""
     stream.write(len(message).to_bytes(LENGTH, "little") + message)
     stream.flush()
 
 
 def receive(stream: IO[bytes]) -> bytes | None:
-    """The next message; None where the stream ends."""
+    """The next message; None at the end of the stream."""
     head = stream.read(LENGTH)
     if len(head) < LENGTH:
         return None
@@ -148,7 +147,7 @@ def receive(stream: IO[bytes]) -> bytes | None:
 
 
 def answer(text: bytes, target: list[str]) -> bytes:
-    """What a process that compiles says to a text."""
+    """The answer of a worker to a text."""
     try:
         return DONE + object_code(text.decode(), *target)
     except RuntimeError as error:
@@ -156,7 +155,7 @@ def answer(text: bytes, target: list[str]) -> bytes:
 
 
 def main(folder: str) -> None:
-    """Compile what is asked for until nobody asks; llvmlite is in ``folder``."""
+    """Answer requests until the end of standard input; llvmlite is imported from ``folder``."""
     sys.path.append(folder)
     requests, replies = sys.stdin.buffer, sys.stdout.buffer
     target = json.loads(receive(requests) or b"null")
@@ -164,7 +163,7 @@ def main(folder: str) -> None:
         try:
             send(replies, answer(text, target))
         except OSError:
-            return  # whoever asked is gone
+            return  # the parent is gone
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""Several texts compiled at once: by this process, and by others where that pays.
+"""Compiles several modules in parallel: in this process, and in workers if that pays.
 
-Object code does not depend on who makes it.
+The object code does not depend on the process that compiles it.
 """
 
 from __future__ import annotations
@@ -19,22 +19,20 @@ from pirkit.runtime.native.target import Target
 _LINE_MS: Final = 0.025
 _MODULE_MS: Final = 1.5
 _MIN_MS_PER_WORKER: Final = 120.0
-"""Work that a process takes off our hands at least: it takes 70 ms to start."""
+"""Least work for a worker in ms, as one takes 70 ms to start."""
 _MAX_WORKERS: Final = 7
 _PATIENCE_S: Final = 120.0
-"""How long a process may take for what is left, before we do that ourselves."""
+"""Seconds to wait for the last answers of workers before this process compiles the rest."""
 
 
 def compile_all(
     texts: Sequence[str], target: Target, progress: Callable[[int], None] = lambda done: None,
     cpu_seconds: Callable[[int, float], None] = lambda number, seconds: None,
 ) -> list[Made]:  # fmt: skip
-    """Object code of each text, or the error that `compile_ir` raises for it.
+    """The object code of each text, or the error that `compile_ir` raises for it.
 
-    ``progress`` is called by this thread, every now and then, with the number of those that are
-    done,
-    ``cpu_seconds`` with the number of a text that this thread has compiled and its CPU time for
-    that.
+    ``progress`` is called by this thread, from time to time, with the number of finished texts;
+    ``cpu_seconds`` with the index of each text that this thread has compiled and its CPU time.
     """
     work = _WorkQueue(texts, target)
     threads = _start_threads(work.by_worker, worker_count(texts))
@@ -55,7 +53,7 @@ def compile_all(
 
 
 def _start_threads(run: Callable[[], None], count: int) -> list[threading.Thread]:
-    """Threads that run; fewer where there can be no more."""
+    """Start threads; fewer than ``count`` if the system allows no more."""
     threads: list[threading.Thread] = []
     for _ in range(count):
         thread = threading.Thread(target=run, daemon=True)
@@ -68,8 +66,9 @@ def _start_threads(run: Callable[[], None], count: int) -> list[threading.Thread
 
 
 def worker_count(texts: Sequence[str]) -> int:
-    """How many processes help to compile texts."""
+    """The number of workers that pay for these texts."""
     max_workers = min(thread_count() - 1, len(texts) - 1, _MAX_WORKERS)
+    # LLVM's time is about linear in the number of lines
     expected = sum(_MODULE_MS + _LINE_MS * text.count("\n") for text in texts)
     useful_workers = min(max_workers, int(expected / _MIN_MS_PER_WORKER) - 1)
     return useful_workers if useful_workers > 0 and can_start() else 0
@@ -83,7 +82,7 @@ def _compiled(text: str, target: Target) -> Made:
 
 
 class _WorkQueue:
-    """Texts that are taken by whoever is free, the longest first."""
+    """A queue of texts, the longest first, shared by this thread and the workers' threads."""
 
     def __init__(self, texts: Sequence[str], target: Target) -> None:
         self._texts, self._target = texts, target
@@ -94,7 +93,7 @@ class _WorkQueue:
         self._stopped = False
 
     def numbers(self) -> Iterator[int]:
-        """Numbers of texts that are the caller's to compile, while there are any."""
+        """Take indices of texts from the queue until it is empty."""
         while True:
             with self._lock:
                 if not self._left or self._stopped:
@@ -110,7 +109,7 @@ class _WorkQueue:
         self.made[number] = made
 
     def by_worker(self) -> None:
-        """Let a process compile until nothing is left, or until it ends."""
+        """Drive one worker process until the queue is empty or the process ends."""
         try:
             worker = CompileWorker(self._target)
         except OSError:
@@ -121,12 +120,12 @@ class _WorkQueue:
             for number in self.numbers():
                 self.put(number, worker.compile(self._texts[number]))
         except WorkerEndedError:
-            return  # its text is missing: whoever waits compiles it
+            return  # the caller of `compile_all` compiles the missing text
         finally:
             worker.end()
 
     def stop(self) -> None:
-        """Nothing more is taken; processes that still compile are ended."""
+        """Stop handing out texts, and kill workers that still compile."""
         with self._lock:
             self._stopped = True
             worker_count = list(self._children)

@@ -1,8 +1,8 @@
-"""One pool of threads for native code, shared by all callers of a process.
+"""The thread pool for native code, one for each process.
 
-The threads know nothing of Python: they run generated code (`pool_ir.py`) and sleep when idle. A
-caller that finds the pool taken runs its work alone. After a fork the child starts a pool of its
-own when it first needs one; before the interpreter ends the threads are ended.
+Its threads never enter Python: they run generated code (`pool_ir.py`) and sleep when idle. A caller
+that finds the pool busy runs its work alone. After a fork the child starts a pool of its own at
+first use; the threads are joined when the interpreter exits.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LINE: Final = 64
 _lock = threading.Lock()
 
 AVAILABLE: Final = os.name == "posix"
-"""Whether there are threads of the kind the pool is made of; elsewhere callers run alone."""
+"""Whether the system has POSIX threads; elsewhere callers run alone."""
 
 Run = Callable[[int, int, int, int, int, int], None]
 _RUN: Final = ctypes.CFUNCTYPE(
@@ -38,9 +38,9 @@ _STOP: Final = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
 
 
 def thread_count() -> int:
-    """Threads to use: PIRKIT_NUM_THREADS, else OMP_NUM_THREADS, else the CPUs we may run on.
+    """The number of threads: PIRKIT_NUM_THREADS, else OMP_NUM_THREADS, else the available CPUs.
 
-    Raises UsageError for a value that is not a positive number.
+    Raises UsageError (PK0705) for a value that is not a positive number.
     """
     for name in ("PIRKIT_NUM_THREADS", "OMP_NUM_THREADS"):
         text = os.environ.get(name, "").partition(",")[0].strip()
@@ -55,7 +55,7 @@ def thread_count() -> int:
 
 
 class Pool:
-    """Workers, and the memory they share with those who call them."""
+    """The worker threads, and the state that they share with callers."""
 
     def __init__(self, threads: int) -> None:
         self._library = _library()
@@ -67,7 +67,7 @@ class Pool:
         self.run: Run = _RUN(self.run_address)
         self._stop = _STOP(addresses["pirkit_pool_stop"])
         start = _START(addresses["pirkit_pool_start"])
-        # workers inherit the mask: signals are for the threads of Python
+        # workers inherit the mask, so that signals are delivered to threads of Python only
         before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         try:
             self._workers = start(self.address, threads - 1)
@@ -76,22 +76,22 @@ class Pool:
 
     @property
     def threads(self) -> int:
-        """Threads that take part in a run, the caller included."""
+        """The number of threads in a run, including the caller."""
         return self._workers + 1
 
     @property
     def sleepers(self) -> int:
-        """Workers that are asleep right now."""
+        """The number of workers that are asleep now."""
         return ctypes.c_int64.from_address(self.address + FIELDS["sleepers"]).value
 
     def stop(self) -> None:
-        """End the workers; a run that comes later is run by its caller alone."""
+        """Stop the workers; later runs are executed by their caller alone."""
         self._stop(self.address, self._workers)
         self._workers = 0
 
 
 class _Shared:
-    """The pool of this process, if it has one, and those that were replaced but may be in use."""
+    """The pool of this process, if it has one."""
 
     pool: Pool | None = None
 
@@ -102,7 +102,7 @@ def _library() -> Library:
 
 
 def pool() -> Pool:
-    """The pool of this process, made at the first call."""
+    """The pool of this process, created at the first call."""
     if _Shared.pool is None:
         with _lock:
             if _Shared.pool is None:
@@ -111,7 +111,7 @@ def pool() -> Pool:
 
 
 def _forget() -> Literal[None]:
-    """In the child of a fork: its parent's threads are not here, nor whoever held the locks."""
+    """In the child of a fork: the parent's workers and lock holders do not exist here."""
     global _lock
     _lock = threading.Lock()
     _Shared.pool = None

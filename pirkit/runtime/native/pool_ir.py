@@ -1,9 +1,10 @@
-"""The thread pool as LLVM IR: no C compiler is needed where pirkit runs.
+"""The thread pool as LLVM IR, so that no C compiler is needed where pirkit runs.
 
-One piece of memory, given to every function, holds the state; `FIELDS` says where. A run writes
-what is to be done, opens the door (clears CLOSED) and raises `generation`. Workers see that,
-count themselves in, take chunks until none is left, and count themselves out. The caller takes
-chunks too, closes the door, and waits for those inside: never for one that still sleeps.
+The state is one block of memory with the layout `FIELDS`. A run writes its job, clears the bit
+CLOSED of `inside`, and increments `generation`. A worker that sees the new generation increments
+`inside`, takes chunks (by an atomic counter) until none is left, and decrements it. The caller
+takes chunks too, sets CLOSED, and waits until `inside` is otherwise 0: it waits for workers that
+entered, never for one that still sleeps.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ FIELDS: Final = {
     "mutex": 384, "condition": 448,
     "threads": 512,
 }  # fmt: skip
-"""Bytes from the start; what is written by different threads lies on different cache lines."""
+"""Byte offsets; fields that different threads write are on different cache lines."""
 
 MAX_WORKERS: Final = 1024
 POOL_BYTES: Final = FIELDS["threads"] + 8 * MAX_WORKERS
@@ -260,7 +261,7 @@ done:
 
 
 def pool_text(triple: str) -> str:
-    """The module of the pool; how to wait a moment depends on the CPU."""
+    """The module of the pool; the spin-wait hint depends on the CPU architecture."""
     pause, declaration = "", ""
     if triple.startswith("x86_64"):
         pause = "call void @llvm.x86.sse2.pause()"

@@ -1,8 +1,8 @@
-"""Whole programs in native code: one call runs all functions, with nothing of Python in between.
+"""Native programs: one call from Python runs all functions of a program.
 
-The memory between the functions is planned when the program is made: one stretch for each call that
-runs at a time, in which temporaries have fixed places. Inputs and results are numpy arrays; where
-they are those that the program wants, native code itself looks up their addresses.
+Temporaries have fixed offsets in an arena, planned when the program is compiled; each concurrent
+call has an arena of its own. Inputs and results are numpy arrays; if they have the expected type
+and layout, native code reads their addresses from the array objects itself.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _CALL_BRIEF: Final = ctypes.PYFUNCTYPE(
     ctypes.c_int64, ctypes.c_void_p, ctypes.py_object, ctypes.py_object
 )
 GIL_HOLD_NS: Final = 50_000
-"""Calls shorter than this keep Python's lock: to give it away and get it back costs more."""
+"""Calls shorter than this keep the GIL, as releasing and taking it again costs more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +58,12 @@ class ProgramStep:
     function: NativeFunction
     operands: tuple[int, ...]
     flags: range = range(0)
-    """Bytes of the memory that it sets where data do not keep to what is demanded."""
+    """The assertion flags, as bytes of the arena, that it may set."""
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """Bytes that lie in the memory of a program at ``offset``, and that nobody changes."""
+    """Constant bytes at ``offset`` of a program's arena."""
 
     offset: int
     content: bytes
@@ -71,14 +71,14 @@ class Content:
 
 @dataclass(eq=False, repr=False)
 class NativeProgram:
-    """Functions in order, over inputs, results and temporaries.
+    """A compiled program: functions in order, over inputs, results and temporaries.
 
-    ``temporaries`` are offsets in ``memory`` bytes; ``names`` are those of inputs and results. A
-    call gives new arrays; calls from several threads run at the same time. ``summary`` tells what
-    the program is made of.
+    ``temporaries`` are byte offsets in an arena of ``memory`` bytes; ``names`` are the names of
+    inputs and results; ``summary`` is one line of text. A call returns new arrays, and may run in
+    several threads at once.
 
-    Raises RuntimeFault (PK0902, PK0903) for operands that the program was not made for, and what
-    `DataAssertion` tells for data.
+    A call raises RuntimeFault (PK0902, PK0903) if the number, shape or element type of the operands
+    is wrong, and the error of a `DataAssertion` that data violate.
     """
 
     inputs: tuple[TensorMeta, ...]
@@ -89,7 +89,7 @@ class NativeProgram:
     names: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
     summary: str = ""
     in_place: frozenset[tuple[int, int]] = frozenset()
-    """Pairs of a result and an input that may be one array."""
+    """Pairs of a result and an input that may share one array."""
     contents: tuple[Content, ...] = ()
     flags: int = 0
     assertions: tuple[DataAssertion, ...] = ()
@@ -144,10 +144,11 @@ class NativeProgram:
             return _Session(self)
 
     def bind(self, arrays: Sequence[Array], results: Sequence[Array]) -> Callable[[], None]:
-        """A call on these arrays, whatever is in them when it is made.
+        """A call on fixed arrays, which reads their content at each run.
 
-        A result may be an input: then it is written when nothing reads the input any more, so that
-        what a step updates stays where it is. One such call must not run twice at a time.
+        A result may be the same array as an input (an update in place): it is then written after
+        the last read of the input. The call is not re-entrant. Raises RuntimeFault (PK0903) for
+        arrays of another type or layout, read-only results, and results that overlap.
         """
         for given, metas in ((arrays, self.inputs), (results, self.results)):
             if len(given) != len(metas):
@@ -173,7 +174,7 @@ def _is_in_rows(array: Any, meta: TensorMeta) -> bool:
 
 
 class _Session:
-    """The memory of one call at a time."""
+    """The arena and argument blocks of one call at a time."""
 
     def __init__(self, program: NativeProgram) -> None:
         self.program = program
@@ -187,7 +188,7 @@ class _Session:
         self.header = (ctypes.c_size_t * len(HEADER))()
         self.owned: list[Any] = []
         self.places: list[list[int]] = [[] for _ in (*program.inputs, *program.results)]
-        """For each input and result, where its address belongs."""
+        """For each input and result, the argument words that hold its address."""
         self.uses_pool = False
         for number, step in enumerate(steps):
             self._record(number, step)
@@ -210,6 +211,7 @@ class _Session:
         work = program.work
         library = _library()
         self.library = library
+        # ctypes releases the GIL in calls of CFUNCTYPE, and keeps it in those of PYFUNCTYPE
         brief = work < GIL_HOLD_NS and not self.uses_pool
         kinds = (_CALL_BRIEF, _RUN_BRIEF) if brief else (_CALL, _RUN)
         self._call: Callable[[int, Any, Any], int] = kinds[0](library.addresses[FUNCTIONS[1]])
@@ -247,6 +249,7 @@ class _Session:
         """One call; operands that are not as they should be are put right, or refused."""
         if self.uses_pool:
             self.attach_pool()
+        # native code checks the arrays; only if one does not fit, Python finds out why
         known = self.is_known and len(arrays) == self.inputs
         if not known or self._call(self.header_address, arrays, results):
             self._bind_and_call(others(), results)
@@ -274,7 +277,7 @@ class _Session:
         return True
 
     def refuse(self) -> None:
-        """Raise what data that do not keep to what is demanded are told."""
+        """Raise the error of the first violated assertion, if any."""
         if self.flags.any():
             first = int(np.flatnonzero(self.flags)[0])
             self.flags[...] = 0
@@ -289,14 +292,14 @@ class _Session:
         self._run(self.header_address)
 
     def place(self, arrays: Sequence[Array]) -> None:
-        """Write the addresses of all arrays where they belong."""
+        """Write the addresses of all arrays into the argument blocks."""
         for array, places in zip(arrays, self.places, strict=True):
             address = address_of(array)
             for place in places:
                 ctypes.c_size_t.from_address(place).value = address
 
     def _fits(self, number: int, result: Array, arrays: Sequence[Array]) -> bool:
-        """Whether a result may be written while the inputs are still there."""
+        """Whether a result can be written directly, given the inputs that it overlaps."""
         shared = [k for k, a in enumerate(arrays) if np.may_share_memory(result, a)]
         return all(
             (number, k) in self.program.in_place and address_of(result) == address_of(arrays[k])
@@ -304,7 +307,7 @@ class _Session:
         )
 
     def bound(self, arrays: Sequence[Array], results: Sequence[Array]) -> Callable[[], None]:
-        """A call on these arrays; results that are inputs are written at the end."""
+        """A call on these arrays; results that overlap inputs unsafely are copied at the end."""
         temporaries = [
             r if self._fits(k, r, arrays) else np.empty(m.shape, m.dtype.np)
             for k, (r, m) in enumerate(zip(results, self.program.results, strict=True))
@@ -314,7 +317,7 @@ class _Session:
         return _Bound(self._run, self.header_address, self, (*arrays, *temporaries), moved)
 
     def attach_pool(self) -> None:
-        """The pool may be another one since the last call: that of a child of a fork."""
+        """Set the current pool: after a fork the child has another one."""
         current = pool()
         self._set("share", current.run_address)
         self._set("pool", current.address)
@@ -322,7 +325,7 @@ class _Session:
 
 @dataclass(frozen=True, slots=True)
 class _Bound:
-    """A call on arrays, which live as long as it does."""
+    """A call on fixed arrays, which it keeps alive."""
 
     run: Callable[[int], None]
     header_address: int
@@ -341,9 +344,9 @@ class _Bound:
 
 
 def _lines(nbytes: int) -> tuple[Any, int]:
-    """Memory that starts at a cache line, and where it does.
+    """A buffer, and the address of its first cache line.
 
-    It is numpy's, which asks for large pages where there is much of it.
+    numpy allocates it, as numpy requests huge pages for large buffers.
     """
     operands = plain_bytes(nbytes + _LINE)
     return operands, -(-address_of(operands) // _LINE) * _LINE
@@ -370,7 +373,10 @@ def _expected_metas(metas: Sequence[TensorMeta]) -> Any:
 
 
 def _checked_operands(program: NativeProgram, arrays: Sequence[Any]) -> list[Array]:
-    """The operands in rows. Raises RuntimeFault for those that the program was not made for."""
+    """The operands, copied if they are not C-contiguous and aligned.
+
+    Raises RuntimeFault for a wrong count (PK0902), shape or element type (PK0903).
+    """
     if len(arrays) != len(program.inputs):
         raise RuntimeFault(
             f"{len(arrays)} arrays for {len(program.inputs)} inputs", code="PK0902"
@@ -393,7 +399,7 @@ def _library() -> Library:
 
 @cache
 def memory_layout_is_known() -> bool:
-    """Whether tuples and arrays lie in memory as we think, seen from some that we know."""
+    """Whether tuples and arrays have the expected memory layout, tested on known objects."""
     if ctypes.sizeof(ctypes.c_void_p) != 8 or sys.implementation.name != "cpython":
         return False
     pair = (LAYOUT, HEADER)

@@ -1,8 +1,8 @@
-"""The code that runs native programs, as LLVM IR: one text for all programs.
+"""The driver of native programs, as LLVM IR: one module for all programs.
 
-A program is a list of records; the code walks over it, so that nothing of Python runs between two
-functions. Where operands lie somewhere else in each call it first finds them: it is given numpy
-arrays, looks at what numpy keeps in them, and writes their addresses into the blocks of arguments.
+A program is a list of records, which the driver runs without returning to Python. A call passes
+tuples of numpy arrays: the driver first compares the fields of each array object with the expected
+type, shape and layout, and writes the data addresses into the argument blocks.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ HEADER: Final = RUN_HEADER | {
     "patched": 9,
     "array": 10,
 }
-"""Words of the header of a program.
+"""Words of the header of a program, after those of `RUN_HEADER`.
 
-Behind those of `RUN_HEADER`: a call has ``number`` arrays, the first ``inputs`` of them in one
-tuple and the results in another, ``items`` bytes from where the tuple begins; ``expected`` is what
-they must be; ``patches`` are ``patched`` pairs of a place and the number of the array whose address
-goes there; ``array`` is the type of numpy arrays.
+A call has ``number`` arrays: ``inputs`` of them in one tuple and the results in another; the items
+of a tuple are ``items`` bytes after its start. ``wanted`` is the expected type of each array;
+``patches`` are ``patched`` pairs of a location in an argument block and the number of the array
+whose address goes there; ``array`` is ``np.ndarray``.
 """
 
 MAX_AXES: Final = 8
 WANTED: Final = ("dtype", "rank", *[f"extent{k}" for k in range(MAX_AXES)])
-"""Words of what an array must be."""
+"""Words of the expected type of an array."""
 
 LAYOUT: Final = {"type": 8, "data": 16, "rank": 24, "extents": 32, "dtype": 56, "flags": 64}
-"""Where numpy keeps what it knows of an array, in bytes from the object: the public struct
-`PyArrayObject_fields` of its C interface, on 64-bit machines."""
+"""Byte offsets of the fields of an array object: the public struct `PyArrayObject_fields` of
+numpy's C API, on 64-bit machines."""
 
 CONTIGUOUS_AND_ALIGNED: Final = 0x101
 
@@ -164,7 +164,7 @@ run:
 
 
 def program_text() -> str:
-    """The module."""
+    """The text of the module."""
     words = {name: str(word) for name, word in HEADER.items()}
     places = {f"at_{name}": str(offset) for name, offset in LAYOUT.items()}
     calls = _TEXT.substitute(

@@ -1,7 +1,7 @@
-"""Native programs as plain data: what a cache keeps of them beside the code of their functions.
+"""Serializes native programs for the cache, without the code of their functions.
 
-Functions go by their keys. What is read is the caller's own (see `cache.py`) and is looked at
-nevertheless: what does not hold together counts as absent.
+Functions are referenced by their cache keys. Entries are authenticated (see `cache.py`) and still
+validated: an inconsistent one counts as a miss.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pirkit.runtime.plan_json import pack_span, read_span
 
 
 def pack_program(program: NativeProgram, keys: Sequence[str]) -> dict[str, Any]:
-    """A program as plain data; ``keys`` are those of the functions of its steps."""
+    """A program as JSON data; ``keys`` are the cache keys of its steps' functions."""
     return {
         "inputs": [_meta(m) for m in program.inputs],
         "results": [_meta(m) for m in program.results],
@@ -43,7 +43,7 @@ def pack_program(program: NativeProgram, keys: Sequence[str]) -> dict[str, Any]:
 def unpack_program(
     data: Any, function_of: Callable[[str], NativeFunction | None]
 ) -> NativeProgram | None:
-    """The inverse of `pack_program`; None for anything else, and if a function is missing."""
+    """The inverse of `pack_program`; None for invalid data, or if a function is missing."""
     try:
         steps: list[ProgramStep] = []
         for key, operands, first, last in data["steps"]:
@@ -71,7 +71,7 @@ def unpack_program(
 
 
 def _is_consistent(program: NativeProgram) -> bool:
-    """Whether each operand is there, and each function gets as many as it takes."""
+    """Whether all operands and offsets are in range, and operand counts match the functions."""
     count = len(program.inputs) + len(program.results) + len(program.temporaries)
     places = [(offset, 0) for offset in program.temporaries]
     places += [(c.offset, len(c.content)) for c in program.contents]

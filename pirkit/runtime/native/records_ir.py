@@ -1,7 +1,7 @@
-"""The code that runs a list of records, as LLVM IR.
+"""The loop that runs a list of records, as LLVM IR.
 
-A record is a native function with the block of its arguments, how its work is shared, and the bytes
-that it sets where data do not keep to what is demanded: behind such a record nothing more runs.
+A record is a native function with its argument block, how threads share its work, and its assertion
+flags. After a record that set a flag, no other one runs.
 """
 
 from __future__ import annotations
@@ -12,17 +12,16 @@ from typing import Final
 RUN_HEADER: Final = {"records": 0, "count": 1, "share": 2, "pool": 3}
 """The first words of a header.
 
-``records`` are ``count`` records; ``attach_pool`` is the function that shares work among the
-threads of
-``pool``.
+``records`` is the address of ``count`` records; ``share`` is the function that distributes blocks
+over the threads of ``pool``.
 """
 
 RECORD: Final = ("function", "arguments", "blocks", "chunk", "threads", "marks", "marked")
-"""Words of a record; ``flags`` are ``marked`` bytes."""
+"""Words of a record; ``marks`` is the address of ``marked`` assertion flags (bytes)."""
 
 ALL: Final = 0
 STOPPED: Final = 1
-"""What the code gives: all records have run, or a mark was set and those behind it have not."""
+"""Return values: all records have run, or a flag was set and later records have not."""
 
 _TEXT: Final = Template("""
 define $linkage i64 @$name(ptr %header) {
@@ -88,7 +87,7 @@ done:
 
 
 def run_text(name: str, linkage: str = "") -> str:
-    """A function that runs the records of a header."""
+    """The text of a function that runs the records of a header."""
     words = {word: str(number) for word, number in RUN_HEADER.items()}
     numbers = {"record_bytes": str(8 * len(RECORD)), "ALL": str(ALL), "STOPPED": str(STOPPED)}
     return _TEXT.substitute(words, **numbers, name=name, linkage=linkage)

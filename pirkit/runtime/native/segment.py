@@ -1,4 +1,4 @@
-"""Steps of native code that run as one call: one of them, or several that stand together."""
+"""Native steps, and segments of consecutive native steps that run as one launch."""
 
 from __future__ import annotations
 
@@ -20,54 +20,55 @@ from pirkit.runtime.native.launch_ir import ASSERTION_FAILED, DONE, NOT_CONTIGUO
 
 Array = np.ndarray[Any, Any]
 Failed = Callable[[int, Exception], NoReturn]
-"""Raises for the error of a step, by its number in the segment."""
+"""Raises the error of a step, given its number in the segment."""
 
 
 class NativeStep(PlacedStep):
-    """A step that is native functions over its operands.
+    """A step that runs native functions over its operands.
 
-    ``inputs`` is how many operands it reads; ``outputs`` are the numbers of the operands that it
-    writes, with their places among the results, and ``results`` what those are.
+    ``inputs`` is the number of operands that it reads; ``outputs`` maps the operands that it writes
+    to their positions among the results, whose metas are ``results``.
     """
 
     inputs: int
     outputs: Mapping[int, int]
     results: tuple[TensorMeta, ...]
     strided: AbstractSet[int] = frozenset()
-    """Operands that it can read where they lie, in rows or not."""
+    """Operands that it can read with any strides, without a copy."""
 
     @abstractmethod
     def launch_part(self, pinned: Mapping[int, Array]) -> LaunchPart:
-        """Its part of a launch, with memory of its own that no other part has.
+        """The contribution to a launch, with temporaries of its own.
 
-        ``pinned`` are the operands that are in the same array in each run; others lie in rows.
+        ``pinned`` are the operands that have the same array in each run, which the functions may
+        be specialized for; all others are C-contiguous.
         """
 
     @abstractmethod
     def error(self, flag: int) -> Exception:
-        """What is wrong with the data where a mark of the piece is set."""
+        """The error of an assertion, by the number of its flag in the part."""
 
     def operands(self, cells: Sequence[int]) -> Iterator[tuple[int, int]]:
-        """Inputs and results by number, with their cells."""
+        """The numbers of inputs and results, each with its cell."""
         yield from enumerate(cells[: self.inputs])
         for operand, place in self.outputs.items():
             yield operand, cells[self.inputs + place]
 
     def accepts(self, operand: int, array: Any) -> bool:
-        """Whether an operand can be in an array that stays, as it lies."""
+        """Whether a pinned operand can be used without a copy."""
         return is_contiguous(array) or (operand in self.strided and has_known_strides(array))
 
     def writes_contiguous(
         self, values: Sequence[Any], cells: Sequence[int], moving: AbstractSet[int]
     ) -> bool:
-        """Whether results that stay lie in rows, so that a launch can be given them as they are."""
+        """Whether pinned results are C-contiguous, so that a launch can write them directly."""
         results = [c for k, c in self.operands(cells) if k in self.outputs and c not in moving]
         return all(values[c] is None or is_contiguous(values[c]) for c in results)
 
     def at(
         self, values: list[Any], cells: Sequence[int], moving: AbstractSet[int]
     ) -> Callable[[], object]:
-        """The launch over arrays in cells; those that do not lie in rows are copied."""
+        """The launch over arrays in cells; arrays that are not contiguous are copied."""
         if not self.writes_contiguous(values, cells, moving):
             return partial(self._run_copied, values, cells)
         return LaunchSegment(values, [SegmentMember(self, tuple(cells))], moving).call(
@@ -79,14 +80,14 @@ class NativeStep(PlacedStep):
 
     @cached_property
     def given(self) -> tuple[list[Any], Callable[[], object]]:
-        """Cells of its own, and the launch over them, for calls on arrays from anywhere."""
+        """A private list of cells and the launch over it, for calls on arbitrary arrays."""
         cells = range(self.inputs + len(self.results))
         values: list[Any] = [None] * len(cells)
         segment = LaunchSegment(values, [SegmentMember(self, tuple(cells))], frozenset(cells))
         return values, segment.call(_unchanged_error)
 
     def __call__(self, *given: Any) -> None:
-        """Run on arrays from anywhere; those that do not lie in rows are copied."""
+        """Run on arbitrary arrays; those that are not contiguous are copied."""
         targets = given[self.inputs :]
         arrays = [a if is_contiguous(a) else np.array(a, order="C") for a in given[: self.inputs]]
         whole = [
@@ -115,8 +116,8 @@ class SegmentMember:
 class LaunchSegment:
     """Steps in order, over arrays in the cells of a list.
 
-    Cells that are not among the ``moving`` ones hold now what they hold in each run. Operands that
-    stay and do not lie in rows are copied before all steps.
+    Cells outside ``moving`` are pinned: they already hold the array of every run. Pinned operands
+    that a step does not accept are copied into contiguous buffers before the first step.
     """
 
     def __init__(
@@ -149,7 +150,7 @@ class LaunchSegment:
         return dense
 
     def call(self, failed: Failed) -> Callable[[], object]:
-        """What runs all steps. ``failed`` is told of the error of a step, and raises."""
+        """The call that runs all steps; ``failed`` gets the error of a step, and raises it."""
         go, copies = self.launch.over_cells(self.values, self.found), self.copies
         if not self.found and not self.launch.flags.size and not copies:
             return go
@@ -166,9 +167,10 @@ class LaunchSegment:
         return run
 
     def _run_on_copies(self, go: Callable[[], int], failed: Failed) -> int:
-        """Run with operands that do not lie in rows in copies that do, for this call alone."""
+        """Run with contiguous copies of the operands that need them, for this call only."""
         values, written = self.values, self._written()
         wrong = [c for c in dict.fromkeys(self.found.values()) if not is_contiguous(values[c])]
+        # results that are not contiguous need a copy back, which only the step by step path does
         if not written.isdisjoint(wrong):
             self._run_copied(failed)
             return DONE
@@ -187,7 +189,7 @@ class LaunchSegment:
         return {cell for step, operand, cell in operands if operand in step.outputs}
 
     def _run_copied(self, failed: Failed) -> None:
-        """One step after the other, on arrays that do not lie in rows."""
+        """Run the steps one by one, on arrays that are not contiguous."""
         values = self.values
         for number, member in enumerate(self.members):
             try:
@@ -207,10 +209,10 @@ def _unchanged_error(number: int, error: Exception) -> NoReturn:
 
 
 def is_contiguous(array: Any) -> bool:
-    """Whether native code can be given an array as it is."""
+    """Whether an array is an aligned, C-contiguous numpy array."""
     return has_known_strides(array) and array.flags.c_contiguous
 
 
 def has_known_strides(array: Any) -> bool:
-    """Whether native code can be given an array whose strides it knows."""
+    """Whether an array is an aligned numpy array, of any strides."""
     return type(array) is np.ndarray and array.flags.aligned

@@ -1,4 +1,4 @@
-"""The CPU that native code is made for."""
+"""The CPU that native code is compiled for."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _L3_WHEN_UNKNOWN = 1 << 24
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What code generation needs to know of a CPU; ``vector_bits`` are those of its registers."""
+    """The properties of a CPU that code generation uses; ``vector_bits`` is the vector width."""
 
     triple: str
     cpu: str
@@ -41,7 +41,7 @@ _LEVEL_FEATURES: Final[Mapping[str, frozenset[str]]] = {
     "x86-64-v3": frozenset("avx avx2 bmi bmi2 f16c fma lzcnt movbe xsave".split()),
     "x86-64-v4": frozenset("avx512bw avx512cd avx512dq avx512f avx512vl".split()),
 }
-"""What each level of the x86-64 psABI adds to the one before, as LLVM names features."""
+"""The features (LLVM names) that each level of the x86-64 psABI adds to the one before."""
 LEVELS: Final = tuple(_LEVEL_FEATURES)
 _LEVEL_BITS: Final = dict(zip(LEVELS, (128, 128, 256, 512), strict=True))
 _WIDTHS: Final = ("128", "256", "512")
@@ -49,12 +49,12 @@ _WIDTHS: Final = ("128", "256", "512")
 
 @cache
 def host() -> Target:
-    """The CPU this process runs on, or the part of it that the environment allows.
+    """The CPU of this process, restricted by the environment.
 
-    512-bit vectors are used where the CPU has them and does not pay for them with its clock:
-    AMD from Zen 4 on, Intel from Sapphire Rapids on (which have bfloat16 instructions).
-    ``PIRKIT_TARGET`` names the x86-64 level that code may use, and ``PIRKIT_VECTOR_BITS`` the
-    widest vectors. Raises UsageError (PK0705) for values that are unknown or that this CPU lacks.
+    512-bit vectors are used on CPUs that do not lower their clock for them: AMD from Zen 4 on,
+    Intel from Sapphire Rapids on, recognized by their bfloat16 instructions. ``PIRKIT_TARGET`` is
+    the x86-64 level that code may use, ``PIRKIT_VECTOR_BITS`` the largest vector width. Raises
+    UsageError (PK0705) for values that are unknown or that this CPU does not support.
     """
     text: str = llvm.get_host_cpu_features().flatten()
     on = frozenset([name[1:] for name in text.split(",") if name.startswith("+")])
@@ -77,7 +77,7 @@ def _vector_bits(on: frozenset[str]) -> int:
 
 
 def _level(level: str, triple: str, on: frozenset[str]) -> frozenset[str]:
-    """All features of an x86-64 level that this CPU must have."""
+    """All features of an x86-64 level; raises UsageError if this CPU lacks one."""
     if level not in LEVELS:
         raise _refused("PIRKIT_TARGET", level, f"the levels are {', '.join(LEVELS)}")
     if not triple.startswith("x86_64"):
@@ -104,7 +104,7 @@ def _refused(variable: str, value: str, why: str) -> UsageError:
 
 @cache
 def l3_bytes() -> int:
-    """Bytes of the cache that CPUs share; a small guess where nobody tells."""
+    """Bytes of the L3 cache; a default where the system does not report it."""
     return _cache_bytes(3, _L3_WHEN_UNKNOWN)
 
 
@@ -113,7 +113,7 @@ def _l2_bytes() -> int:
 
 
 def _cache_bytes(level: int, unknown: int) -> int:
-    """Bytes of one cache of a level, as Linux tells them."""
+    """Bytes of the cache of a level, from Linux's sysfs."""
     if platform.system() != "Linux":
         return unknown
     path = Path(f"/sys/devices/system/cpu/cpu0/cache/index{level}/size")

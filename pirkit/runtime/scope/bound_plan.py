@@ -1,4 +1,4 @@
-"""A plan that runs in scopes: its inputs and outputs are slots."""
+"""A plan bound to scopes: its inputs and outputs are slots of a scope."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ _DEFAULT: Final = Mode()
 
 @dataclass
 class Traffic(Counters):
-    """What runs did, beside what sessions count."""
+    """Counters of runs, in addition to those of sessions."""
 
     copies: int = 0
-    """Values that were computed elsewhere and copied into the variable that they belong in."""
+    """Values that were copied into their variable, instead of being computed in its buffer."""
 
 
 class BoundPlan:
     """A plan with its kernels, bound to slots of scopes.
 
-    ``slots`` are those of the plan's inputs and parameters, in its order, ``results`` those of its
-    outputs; names are looked up here and never again. ``variables`` are slots that belong to the
-    caller for good: what the plan writes there is written where it is, and seen by all who share
-    it. Anything else that comes in is never written. Outputs are new, and stay as they are when
-    the plan runs again. May be used from many threads, each with a scope of its own.
+    ``slots`` are the scope's slots for the plan's inputs and parameters, in order, ``results``
+    those for its outputs; names are resolved once, here. ``variables`` are slots whose tensors
+    belong to the caller: the plan writes them in place, visible to everyone who shares them. Other
+    inputs are never written. Outputs are new tensors that later runs do not change. Thread-safe,
+    with one scope per thread.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class BoundPlan:
     def by_name(
         cls, plan: Plan, library: Library, labels: Labels, variables: Iterable[str] = ()
     ) -> BoundPlan:
-        """Bind a plan to the slots that have its names. UsageError for a name that none has."""
+        """Bind a plan to slots by name. Raises UsageError for a name without a slot."""
         slots = [labels.slot(p.name) for p in (*plan.inputs, *plan.params)]
         results = [labels.slot(o.name) for o in plan.outputs]
         return cls(plan, library, slots, results, frozenset(map(labels.slot, variables)))
@@ -86,9 +86,9 @@ class BoundPlan:
     def run(self, scope: Scope, *, seed: int = 0, number: int = 0, mode: Mode = _DEFAULT) -> None:
         """Run once: read the scope's slots, write variables, put outputs into their slots.
 
-        ``seed`` and ``number`` decide what random ops draw. Raises RuntimeFault for a slot that is
-        empty (PK0904) or holds what the program refuses (PK0903, PK0901), and for a variable that
-        shares memory with another value while it is written (PK0908).
+        ``seed`` and ``number`` (of the run) determine what random ops draw. Raises RuntimeFault for
+        an empty slot (PK0904), a value that the program refuses (PK0903, PK0901), and a written
+        variable that shares memory with another value (PK0908).
         """
         arrays: list[Any] = []
         metas: list[Meta | None] = []
@@ -117,7 +117,7 @@ class BoundPlan:
             self.counters.copies += copies
 
     def _targets(self, scope: Scope, arrays: list[Any]) -> list[_Target]:
-        """The variables that the run writes; what it gets for them is put among ``arrays``."""
+        """The variables that the run writes; ``arrays`` gets the arrays that it writes for them."""
         if not self.writes:
             return []
         held = ((port.name, scope.get(slot), written) for port, slot, written in self._feeds)
@@ -146,10 +146,10 @@ class BoundPlan:
 
 
 class _Target:
-    """A variable that a run writes: where it is, and the array that the run gets for it.
+    """A variable that a run writes, and the array that the run writes for it.
 
-    They are the same, unless kernels could not write there: elements that do not lie in order, or
-    on another device.
+    The two are the same, unless kernels cannot write the variable: it is not contiguous, or on
+    another device.
     """
 
     __slots__ = ("array", "port", "variable")
@@ -163,7 +163,7 @@ class _Target:
 
 
 def _write_back(session: Session, targets: Sequence[_Target]) -> int:
-    """Copy what was written elsewhere into the variables; the number of copies."""
+    """Copy values computed elsewhere into their variables; returns the number of copies."""
     deferred: list[tuple[_Target, Any]] = []
     for target in targets:
         slot = target.port.slot
@@ -191,7 +191,7 @@ def _assign(target: _Target, value: Any) -> None:
 
 
 class _Placeholders(dict[TensorMeta, Any]):
-    """Arrays for values of which only shape and dtype are read: one element, and it is NaN."""
+    """Arrays for values of which only shape and dtype are used: a single NaN (or 0), broadcast."""
 
     def __init__(self, device: Device) -> None:
         super().__init__()
@@ -206,7 +206,7 @@ class _Placeholders(dict[TensorMeta, Any]):
 
 
 def _is_small_part(array: Any) -> bool:
-    """True for a view that would keep more than twice its own memory alive."""
+    """True for a view whose base is more than twice its own size."""
     return getattr(array.base, "nbytes", 0) > 2 * array.nbytes
 
 

@@ -1,4 +1,4 @@
-"""Names on slots. A slot is one storage; it may have many names, and no name ever moves."""
+"""Labels: names of slots. A slot is one storage; it may have several names, which never move."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from pirkit.diag.errors import UsageError
 class Labels:
     """The names of a scope's slots.
 
-    Made once for a program, then only read: what runs again and again uses the numbers. Names that
-    stand for one storage (a parameter and the result that is written into it) are labels on one
-    slot, so that giving a value a second name does not take away the first.
+    Built once for a program and then read-only; runs use slot numbers. Several names of one storage
+    (a parameter, and the result that is written into it) are labels of one slot.
     """
 
     def __init__(self) -> None:
@@ -21,7 +20,7 @@ class Labels:
         self._first: list[str] = []
 
     def add(self, name: str) -> int:
-        """The slot of that name, a new one if the name is new."""
+        """The slot of a name; a new slot for a new name."""
         slot = self._slots.get(name)
         if slot is None:
             slot = self._slots[name] = len(self._first)
@@ -29,7 +28,7 @@ class Labels:
         return slot
 
     def alias(self, name: str, slot: int) -> int:
-        """Put another name on a slot. Raises UsageError if the name is on a different one."""
+        """Add a name to a slot. Raises UsageError if another slot has the name."""
         held = self._slots.setdefault(name, slot)
         if held != slot:
             raise UsageError(
@@ -40,7 +39,7 @@ class Labels:
         return slot
 
     def slot(self, name: str) -> int:
-        """The slot of a name. Raises UsageError for a name that is none."""
+        """The slot of a name. Raises UsageError for an unknown name."""
         slot = self._slots.get(name)
         if slot is None:
             near = difflib.get_close_matches(name, self._slots, n=1)

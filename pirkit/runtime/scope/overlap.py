@@ -1,4 +1,4 @@
-"""Whether tensors share memory that a run is about to write."""
+"""Detects variables that share memory with other values of a run that writes them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pirkit.runtime.tensor.buffer import is_numpy
 from pirkit.runtime.tensor.dense import DenseTensor
 
 Bounds = tuple[int, int]
-"""The first address of some memory, and the first behind it."""
+"""The first address of a memory range, and the first after it."""
 
 
 def refuse_overlap(values: Sequence[tuple[str, DenseTensor, bool]]) -> None:
@@ -35,7 +35,9 @@ def refuse_overlap(values: Sequence[tuple[str, DenseTensor, bool]]) -> None:
 def _conflict(
     values: Sequence[tuple[str, DenseTensor, bool]], bounds: Callable[[DenseTensor], Bounds]
 ) -> tuple[str, str] | None:
-    """The names of a written tensor and one whose bounds meet its own, if there are such."""
+    """The names of a written tensor and of one whose address range overlaps it; None if there are
+    none.
+    """
     known = sorted((*bounds(held), name, is_written) for name, held, is_written in values)
     any_high = written_high = 0
     any_name = written_name = ""

@@ -1,4 +1,4 @@
-"""A scope: the variables of one run, and of the runs that go on from it."""
+"""A scope: the variables of a forward run and of the backward runs that continue it."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from pirkit.runtime.steps import SavedValues
 from pirkit.runtime.tensor.dense import DenseTensor
 
 Value = Any
-"""What a slot holds: a tensor, or its meta alone; a list of arrays; a stack; or None."""
+"""The content of a slot: a tensor, or only its meta; a list of arrays; a stack; or None."""
 
 
 class Scope:
-    """A value for each slot, shared with whoever put it there.
+    """A value for each slot, shared with the caller that stored it.
 
-    Nothing is copied on the way in: a tensor in a scope is the caller's, and so is its version.
-    ``keep`` notes versions, ``verify`` tells whether there was a write since. One thread at a time
-    may use a scope.
+    Values are not copied when they are stored: a tensor in a scope is the caller's tensor, with its
+    version counter. ``keep`` records versions, ``verify`` detects writes since then. Not
+    thread-safe.
     """
 
     __slots__ = ("__weakref__", "_values", "_versions", "labels")
@@ -32,11 +32,11 @@ class Scope:
     # --- by slot ---
 
     def share(self, slot: int, value: Value) -> None:
-        """Put a value into a slot. Nothing is copied."""
+        """Store a value in a slot, without a copy."""
         self._values[slot] = value
 
     def get(self, slot: int) -> Value:
-        """What is in a slot. RuntimeFault (PK0904) if nothing is."""
+        """The value of a slot. Raises RuntimeFault (PK0904) if it is empty."""
         value = self._values[slot]
         if value is None:
             raise RuntimeFault(f"the variable {self.labels.name(slot)!r} is empty", code="PK0904")
@@ -53,7 +53,7 @@ class Scope:
     ) -> None:
         """Keep these slots and empty all others; of ``shapes`` keep the meta only.
 
-        Notes the versions of the ``watched`` ones, so that ``verify`` can compare.
+        Records the versions of the ``watched`` ones for ``verify``.
         """
         held = [(slot, self._values[slot]) for slot in slots]
         held += [(slot, _without_data(self._values[slot])) for slot in shapes]
@@ -64,7 +64,7 @@ class Scope:
             self._versions[slot] = self._values[slot].version
 
     def verify(self) -> None:
-        """Raise RuntimeFault (PK0907) if a tensor was written after it was kept."""
+        """Raise RuntimeFault (PK0907) if a watched tensor was written since ``keep``."""
         for slot, version in self._versions.items():
             now = self._values[slot].version
             if now != version:
@@ -76,13 +76,13 @@ class Scope:
                 )
 
     def clear(self) -> None:
-        """Empty the scope: it keeps nothing alive."""
+        """Empty all slots."""
         self._values = [None] * len(self._values)
         self._versions.clear()
 
     @property
     def nbytes(self) -> int:
-        """Bytes that the values keep alive, memory that two of them share counted once."""
+        """Bytes of the buffers that the values keep alive; shared buffers count once."""
         blocks: dict[int, int] = {}
         for value in self._values:
             for array in _arrays(value):
@@ -92,7 +92,7 @@ class Scope:
                 )
         return sum(blocks.values())
 
-    # --- by name, for people ---
+    # --- by name ---
 
     def __getitem__(self, name: str) -> Value:
         return self.get(self.labels.slot(name))
@@ -120,10 +120,10 @@ def _arrays(value: Value) -> Iterable[Any]:
 
 
 class Thawed(dict[int, SavedValues]):
-    """Copies of stacks that one run may use up; several tokens may stand for one stack."""
+    """Copies of saved stacks, one for each run, as a run pops them; by identity of the stack."""
 
     def of(self, value: Value) -> Value:
-        """The run's own copy of a stack, what lies on it shared; any other value itself."""
+        """A shallow copy of a stack, the same one at each call; any other value itself."""
         if not isinstance(value, SavedValues):
             return value
         copy = self.get(id(value))

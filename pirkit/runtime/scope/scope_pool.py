@@ -1,4 +1,4 @@
-"""Scopes that wait for the next run."""
+"""A pool of scopes."""
 
 from __future__ import annotations
 
@@ -12,37 +12,37 @@ from pirkit.runtime.scope.labels import Labels
 from pirkit.runtime.scope.scope import Scope
 
 MAX_IDLE_SCOPES: Final = 2
-"""Scopes that a pool keeps when nobody uses them."""
+"""Largest number of idle scopes in a pool."""
 
 
 @dataclass(frozen=True, slots=True)
 class PoolCount:
-    """How many scopes a pool has lent and keeps, and what those that it lent hold."""
+    """The number of scopes in use and idle, and the bytes that those in use keep alive."""
 
     live: int
     idle: int
     made: int
-    """Since the pool was made."""
+    """Scopes created since the pool was created."""
     nbytes: int
 
 
 class ScopePool:
-    """As many scopes as are in use at the same time, and at most two more.
+    """Lends scopes, and keeps at most two idle ones.
 
-    A scope that is lost instead of given back is forgotten: the pool holds those that it lent
-    weakly. May be used from many threads.
+    The pool has only weak references to lent scopes, so one that is dropped instead of returned is
+    garbage collected. Thread-safe.
     """
 
     def __init__(self, labels: Labels) -> None:
         self.labels = labels
-        # The collector may give a scope back in the middle of a call of the same thread.
+        # Re-entrant: the garbage collector may return a scope during a call of the same thread.
         self._lock = renewed(threading.RLock())
         self._idle: list[Scope] = []
         self._live: dict[int, weakref.ref[Scope]] = {}
         self._made = 0
 
     def take(self) -> Scope:
-        """An empty scope; it belongs to the caller until it is given back."""
+        """An empty scope, which belongs to the caller until it is returned by ``give``."""
         with self._lock:
             if self._idle:
                 scope = self._idle.pop()
@@ -54,7 +54,7 @@ class ScopePool:
             return scope
 
     def give(self, scope: Scope) -> None:
-        """Take a scope back and empty it; giving back the same one again does nothing."""
+        """Return a scope, which is emptied; returning it twice has no effect."""
         with self._lock:
             if self._live.pop(id(scope), None) is None:
                 return
@@ -63,7 +63,7 @@ class ScopePool:
                 self._idle.append(scope)
 
     def count(self) -> PoolCount:
-        """What the pool has now. Counting bytes takes a walk over all scopes that are in use."""
+        """The current counts. Counting bytes visits all values of the scopes in use."""
         with self._lock:
             live = [scope for ref in list(self._live.values()) if (scope := ref()) is not None]
             nbytes = sum(scope.nbytes for scope in live)

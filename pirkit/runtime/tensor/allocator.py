@@ -1,4 +1,4 @@
-"""Memory for tensors. Big blocks are kept when they come back, since fresh pages are dear."""
+"""A caching allocator for tensors: large blocks are reused, as page faults are expensive."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pirkit.runtime.place import CPU, Place
 from pirkit.runtime.tensor.buffer import Array, address_of, interface
 
 SMALL: Final = 1 << 18
-"""Requests below so many bytes go to numpy, which is quicker there than any cache in Python."""
+"""Smaller requests, in bytes, go to numpy, which is faster than any cache written in Python."""
 
 _PAGE: Final = mmap.PAGESIZE
 _CLASSES_PER_DOUBLING_LOG2: Final = 3
@@ -28,37 +28,37 @@ _CLASSES_PER_DOUBLING_LOG2: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """What an allocator has done. Small requests count as requests and nowhere else."""
+    """Counters of an allocator. Small requests count only as ``requests``."""
 
     requests: int = 0
     hits: int = 0
-    """Big requests that a kept block served."""
+    """Large requests served by a cached block."""
     fresh: int = 0
-    """Big requests that took new pages from the system."""
+    """Large requests that mapped new pages."""
     live: int = 0
     """Bytes of the blocks in use."""
     cached: int = 0
-    """Bytes of the blocks kept for later."""
+    """Bytes of the cached blocks."""
     peak: int = 0
-    """The most that ``live`` ever was."""
+    """The maximum of ``live`` so far."""
 
 
 class Allocator(Protocol):
-    """Gives memory at a place. It comes back by itself when the last array over it is gone."""
+    """Allocates memory at a place; it is released with the last array that uses it."""
 
     @property
     def place(self) -> Place: ...
 
     def allocate(self, nbytes: int) -> Array:
-        """That many bytes, of any content."""
+        """Uninitialized bytes."""
         ...
 
     def empty(self, shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
-        """A contiguous array of any content."""
+        """An uninitialized C-contiguous array."""
         ...
 
     def trim(self, keep: int = 0) -> int:
-        """Return kept memory to the system until ``keep`` bytes are left; says how many went."""
+        """Unmap cached blocks until at most ``keep`` bytes remain; returns the bytes released."""
         ...
 
     @property
@@ -77,7 +77,7 @@ class _Block:
 
 
 class _Lease:
-    """A block in use: what the arrays over it hold, and what gives it back after them."""
+    """A block in use: the base object of the arrays over it, which returns it after them."""
 
     __slots__ = ("__array_interface__", "_block", "_returned")
 
@@ -87,16 +87,16 @@ class _Lease:
         self._returned = returned
 
     def __del__(self) -> None:
-        # It may run in the midst of anything, the allocator's own critical section included,
-        # so it takes no lock.
+        # The garbage collector may run this anywhere, even within the allocator's critical
+        # section, so it takes no lock.
         self._returned.append(self._block)
 
 
 class CachingAllocator:
-    """Memory of the CPU. Blocks of ``SMALL`` bytes and more begin at a page and are reused.
+    """Memory of the CPU. Blocks of at least ``SMALL`` bytes are page-aligned and reused.
 
-    ``limit`` bounds the bytes kept for later; beyond it, the size classes that were not used for
-    longest are returned to the system. Any number of threads may share an allocator.
+    ``limit`` bounds the cached bytes; beyond it, blocks of the least recently used size classes are
+    unmapped. Thread-safe.
     """
 
     @property
@@ -108,16 +108,16 @@ class CachingAllocator:
         self._lock = Lock()
         self._returned: deque[_Block] = deque()
         self._free: dict[int, list[_Block]] = {}
-        """By size class; the class used last is the last one."""
+        """Cached blocks by size class, the most recently used class last."""
         self._requests = self._hits = self._fresh = 0
         self._live = self._cached = self._peak = 0
 
     def allocate(self, nbytes: int) -> Array:
-        """That many bytes, of any content. Raises MemoryError if the system has none."""
+        """Uninitialized bytes. Raises MemoryError if the system has none."""
         return self._bytes(nbytes)[:nbytes]
 
     def empty(self, shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
-        """A contiguous array of any content. Raises MemoryError if the system has no memory."""
+        """An uninitialized C-contiguous array. Raises MemoryError if the system has no memory."""
         nbytes = prod(shape) * dtype.itemsize
         if nbytes < SMALL:
             with self._lock:
@@ -126,7 +126,7 @@ class CachingAllocator:
         return np.ndarray(shape, dtype, self._bytes(nbytes).data)
 
     def trim(self, keep: int = 0) -> int:
-        """Return kept memory to the system until ``keep`` bytes are left; says how many went."""
+        """Unmap cached blocks until at most ``keep`` bytes remain; returns the bytes released."""
         with self._lock:
             self._collect()
             return self._shrink(keep)
@@ -140,7 +140,7 @@ class CachingAllocator:
             )
 
     def after_fork(self) -> None:
-        """Make the allocator usable in a child process, whatever its threads did in the parent."""
+        """In the child of a fork: replace the lock, which another thread may have held."""
         self._lock = Lock()
 
     def _bytes(self, nbytes: int) -> Array:
@@ -175,7 +175,7 @@ class CachingAllocator:
         return block
 
     def _collect(self) -> None:
-        """Keep the blocks that came back since last time."""
+        """Move returned blocks into the cache."""
         while self._returned:
             block = self._returned.popleft()
             free_blocks = self._free.pop(block.nbytes, [])
@@ -199,14 +199,14 @@ class CachingAllocator:
 
 
 def size_class(nbytes: int) -> int:
-    """The size of the block for a request: whole pages, at most an eighth too much beside that."""
+    """The block size for a request: a multiple of the page size, with at most 1/8 of waste."""
     step = 1 << max((nbytes - 1).bit_length() - 1 - _CLASSES_PER_DOUBLING_LOG2, 0)
     step = max(step, _PAGE)
     return -(-nbytes // step) * step
 
 
 def no_memory(error: MemoryError) -> RuntimeFault:
-    """The error of a program whose values do not fit into the memory of the machine."""
+    """The error of a program whose values do not fit into memory."""
     return RuntimeFault(
         f"the program needs more memory than there is: {error}" if str(error) else "out of memory",
         code="PK0901",
@@ -215,7 +215,7 @@ def no_memory(error: MemoryError) -> RuntimeFault:
 
 
 def plain_bytes(nbytes: int) -> Array:
-    """That many bytes of numpy's. Raises MemoryError if the system has none."""
+    """Uninitialized bytes allocated by numpy. Raises MemoryError if the system has none."""
     if nbytes > MAX_BYTES_IN_TILES:
         raise MemoryError(f"no memory for {nbytes:,} bytes")
     return np.empty(nbytes, np.uint8)

@@ -1,4 +1,4 @@
-"""The functions of the array API standard on tensors: numpy's (or cupy's), with tensors around.
+"""The functions of the array API standard on tensors: wrappers of numpy's (or cupy's) functions.
 
 ``xp = t.__array_namespace__()`` gives a namespace whose functions take and return tensors and
 whose dtypes are those of pirkit.
@@ -41,18 +41,19 @@ FUNCTIONS: Final = frozenset(
     where zeros zeros_like finfo iinfo
     """.split()
 )
-"""The names of the standard of 2024, but for ``from_dlpack``, which is pirkit's own."""
+"""The names of the 2024 standard, except ``from_dlpack``, which pirkit implements itself."""
 
 
 SUMS: Final = (
     *("cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "mean", "prod", "std", "sum"),
     *("var", "vecdot"),
 )
-"""Functions that would lose half precision bit by bit; they compute in float32 and round once."""
+"""Functions that would accumulate rounding errors in float16 and bfloat16; they compute in float32
+and round once."""
 
 
 class Wrapped:
-    """Base of classes whose instances stand for their ``array``."""
+    """Base of classes whose instances wrap an ``array``."""
 
     __slots__ = ()
 
@@ -60,7 +61,7 @@ class Wrapped:
 
 
 def unwrap(value: Any) -> Any:
-    """The value with arrays for tensors and numpy's dtypes for pirkit's, inside lists as well."""
+    """The value with tensors and dtypes unwrapped to those of numpy, also inside lists."""
     if isinstance(value, Wrapped):
         return value.array
     if isinstance(value, DType):
@@ -76,7 +77,7 @@ def unwrap(value: Any) -> Any:
 
 
 def wrap(value: Any, tensor: Callable[[Any], Any]) -> Any:
-    """The value with tensors for arrays and for numpy's scalars, in lists and tuples as well."""
+    """The value with arrays and numpy scalars wrapped as tensors, also inside lists and tuples."""
     held = cast("list[Any]", value) if isinstance(value, list | tuple) else []
     items: list[Any] = [wrap(v, tensor) for v in held]
     match value:
@@ -90,13 +91,13 @@ def wrap(value: Any, tensor: Callable[[Any], Any]) -> Any:
         case np.generic():
             return wrap(np.asarray(cast(Any, value)), tensor)
         case np.ndarray() if cast(Any, value).dtype == np.uint64:
-            return tensor(cast(Any, value).astype(np.int64))  # sums of uint8: no tensor has uint64
+            return tensor(cast(Any, value).astype(np.int64))  # sums of uint8; uint64 has no DType
         case _:
             return tensor(value) if hasattr(value, "ndim") else value
 
 
 class Namespace:
-    """The array API for tensors, over the module that computes with their arrays."""
+    """The array API for tensors, over the array module of their arrays."""
 
     def __init__(self, module: ModuleType, tensor: Callable[[Any], Any]) -> None:
         self._module = module
@@ -123,9 +124,9 @@ class Namespace:
 
 @cache
 def lifted(function: Callable[..., Any], tensor: Callable[[Any], Any]) -> Callable[..., Any]:
-    """A function of arrays as one of tensors."""
+    """A function of arrays as a function of tensors."""
     if function is np.matmul:
-        return function  # `__array_ufunc__` of tensors knows how to round it
+        return function  # `DenseTensor.__array_ufunc__` rounds its result
     exact = in_f32(function) if function.__name__ in SUMS else function
 
     def apply_to_arrays(*arguments: Any, **options: Any) -> Any:
@@ -139,7 +140,7 @@ def lifted(function: Callable[..., Any], tensor: Callable[[Any], Any]) -> Callab
 
 @cache
 def of(module: ModuleType, tensor: Callable[[Any], Any], version: str | None) -> Namespace:
-    """The namespace of tensors. Raises UnsupportedError for a version that is not known."""
+    """The namespace of tensors. Raises UnsupportedError for an unknown version."""
     if version is not None and version not in VERSIONS:
         raise UnsupportedError(
             f"version {version} of the array API", help=f"known are {', '.join(VERSIONS)}"

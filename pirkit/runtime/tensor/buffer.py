@@ -1,4 +1,4 @@
-"""The memory behind tensors: whose it is, and how often it was written."""
+"""Buffers of tensors: owner, address range, and version counter."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(slots=True, eq=False)
 class Buffer:
-    """A stretch of memory that tensors share.
+    """A memory range shared by a tensor and its views.
 
-    ``owner`` is the object that keeps the memory alive. ``version`` counts the writes made through
-    tensors, so whoever saved a tensor can tell whether it was written since. Tensors made
-    separately from one array have a buffer each: only views of a tensor share its count.
+    ``owner`` is the object that keeps the memory alive. ``version`` counts the writes through
+    tensors, so a write after a tensor was saved can be detected. Tensors created separately from
+    one array have separate buffers: only views of a tensor share its version.
     """
 
     owner: object
@@ -31,7 +31,7 @@ class Buffer:
 
     @classmethod
     def of_array(cls, array: Any) -> Buffer:
-        """The memory that an array lies in, up to the bounds of the array it is a view of."""
+        """The buffer of an array: the memory of its base array."""
         if not is_numpy(array):
             return cls._on_device(array)
         root = cast("Array", array)
@@ -50,24 +50,24 @@ class Buffer:
 
 
 def is_numpy(array: Any) -> bool:
-    """True for an array of the CPU; those of cupy look the same, but live elsewhere."""
+    """True for a numpy array; cupy arrays have the same API but are on a GPU."""
     return isinstance(array, np.ndarray)
 
 
 def address_of(array: Any) -> int:
-    """Where the first element of an array is."""
+    """The address of the first element of an array."""
     if is_numpy(array):
         return int(array.__array_interface__["data"][0])
     return int(array.data.ptr)
 
 
 def place_of(array: Any) -> Place:
-    """Where an array lives: numpy's on the CPU, cupy's on their device."""
+    """The place of an array: the CPU for numpy, else the device of a cupy array."""
     return CPU if is_numpy(array) else Place("gpu", int(array.device.id))
 
 
 class _Borrowed:
-    """Foreign memory, as numpy asks for it. Arrays made of it hold it, and so the owner."""
+    """Foreign memory with numpy's array interface; arrays over it keep the owner alive."""
 
     __slots__ = ("__array_interface__", "owner")
 
@@ -77,7 +77,7 @@ class _Borrowed:
 
 
 def interface(address: int, nbytes: int, writable: bool = True) -> dict[str, object]:
-    """Bytes at an address, in the words of numpy's array interface."""
+    """The description of bytes at an address in numpy's array interface."""
     return {
         "version": 3,
         "typestr": "|u1",
@@ -87,8 +87,8 @@ def interface(address: int, nbytes: int, writable: bool = True) -> dict[str, obj
 
 
 def borrow(address: int, nbytes: int, owner: object, *, writable: bool = False) -> Array:
-    """The bytes at an address as an array that keeps their owner alive and copies nothing.
+    """The bytes at an address as an array, without a copy; it keeps ``owner`` alive.
 
-    The caller vouches that the memory is readable for as long as ``owner`` lives.
+    The caller guarantees that the memory is readable as long as ``owner`` lives.
     """
     return np.asarray(_Borrowed(address, nbytes, owner, writable))

@@ -19,7 +19,7 @@ from pirkit.runtime.tensor.dense import DenseTensor
 from pirkit.runtime.tensor.meta_cache import DTypeLike, element_type
 
 _DEFAULTS: Final = {dt.float64: dt.float32, dt.complex128: dt.complex64}
-"""What numpy makes of Python's numbers -> what Paddle does."""
+"""From numpy's default element types of Python numbers to Paddle's."""
 
 
 def tensor(data: Any, dtype: DTypeLike | None = None, place: Place = CPU) -> DenseTensor:
@@ -44,7 +44,7 @@ def _copied(data: Any) -> Array:
 
 
 def _wanted(data: Any, held: DType) -> DType:
-    """Arrays keep their element type, alone and in lists; Python's numbers have none to keep."""
+    """The element type of arrays, also in lists; for Python's numbers the default of Paddle."""
     first: Any = data
     while isinstance(first, list | tuple) and first:
         first = cast("list[Any]", first)[0]
@@ -54,7 +54,7 @@ def _wanted(data: Any, held: DType) -> DType:
 def from_numpy(array: Array) -> DenseTensor:
     """A tensor that shares an array's memory; it is read-only if the array is.
 
-    Raises UnsupportedError for elements that no tensor has.
+    Raises UnsupportedError for unsupported element types.
     """
     element_type(array.dtype)
     return DenseTensor(np.asarray(array))
@@ -63,8 +63,8 @@ def from_numpy(array: Array) -> DenseTensor:
 def from_dlpack(x: Any, /, *, device: Place | None = None, copy: bool | None = None) -> DenseTensor:
     """A tensor that shares the memory of another framework's tensor, and keeps it alive.
 
-    ``copy=True`` copies always, ``copy=False`` never (BufferError if it were needed). Raises
-    UsageError for what knows no DLPack, UnsupportedError for elements that no tensor has.
+    ``copy=True`` always copies, ``copy=False`` never (BufferError if a copy is needed). Raises
+    UsageError for an object without DLPack support, UnsupportedError for unsupported element types.
     """
     made = DenseTensor(dlpack.read(x, copy))
     element_type(made.array.dtype)
@@ -76,7 +76,7 @@ def from_dlpack(x: Any, /, *, device: Place | None = None, copy: bool | None = N
 
 
 def empty(meta: TensorMeta, allocator: Allocator = HOST) -> DenseTensor:
-    """A tensor of any content. Raises InputError if a dimension is unknown."""
+    """An uninitialized tensor. Raises InputError if a dimension is unknown."""
     if not meta.is_static:
         raise InputError(f"the size of {meta} is not known")
     return DenseTensor(allocator.empty(meta.shape, meta.dtype.np))

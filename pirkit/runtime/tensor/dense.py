@@ -1,4 +1,4 @@
-"""The dense tensor: an array with a meta, a place, and memory whose writes are counted."""
+"""The dense tensor: an array with a meta, a place, and a buffer with a version counter."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _WRITABLE: Final = 1
 
 
 class DenseTensor(array_api.Wrapped, NDArrayOperatorsMixin, TensorMethods):
-    """Elements of one type in memory of one place.
+    """A dense tensor: elements of one type in the memory of one place.
 
-    Making one costs three assignments: meta and buffer come into being when they are asked for.
-    ``array`` is numpy's or cupy's, and is what kernels get; a tensor never changes its array.
-    Whoever writes through :meth:`mutable` (as ``t[...] = x`` and ``t += x`` do) is counted in
-    ``version``, which views share. Operators are those of numpy; ``pirkit.ops`` has Paddle's.
+    Creating one is cheap: meta and buffer are computed on demand. ``array`` is the numpy or cupy
+    array that kernels get; a tensor never changes its array. Writes through :meth:`mutable` (as in
+    ``t[...] = x`` and ``t += x``) increment ``version``, which views share. Operators have numpy's
+    semantics; ``pirkit.ops`` has Paddle's.
     """
 
     __slots__ = ("__weakref__", "_buffer", "_meta", "array")
@@ -49,7 +49,7 @@ class DenseTensor(array_api.Wrapped, NDArrayOperatorsMixin, TensorMethods):
         self._buffer = buffer
         self._meta = meta
 
-    # --- what it is ---
+    # --- properties ---
 
     @property
     def meta(self) -> TensorMeta:
@@ -82,7 +82,7 @@ class DenseTensor(array_api.Wrapped, NDArrayOperatorsMixin, TensorMethods):
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """Bytes from one element to the next, for each axis."""
+        """The strides in bytes, for each axis."""
         return self.array.strides
 
     @property
@@ -94,10 +94,10 @@ class DenseTensor(array_api.Wrapped, NDArrayOperatorsMixin, TensorMethods):
 
     @property
     def is_contiguous(self) -> bool:
-        """True if the elements lie in the order of the axes, without gaps."""
+        """True if the elements are C-contiguous."""
         return self.array.flags.c_contiguous
 
-    # --- its memory ---
+    # --- memory ---
 
     @property
     def buffer(self) -> Buffer:
@@ -109,7 +109,7 @@ class DenseTensor(array_api.Wrapped, NDArrayOperatorsMixin, TensorMethods):
 
     @property
     def address(self) -> int:
-        """Where its first element is."""
+        """The address of the first element."""
         return address_of(self.array)
 
     @property
@@ -123,11 +123,11 @@ class DenseTensor(array_api.Wrapped, NDArrayOperatorsMixin, TensorMethods):
 
     @property
     def version(self) -> int:
-        """How often it or a tensor that shares its buffer was written."""
+        """The number of writes to its buffer, through it or another tensor."""
         return self.buffer.version
 
     def mutable(self) -> Array:
-        """The array, to be written; counts as one write. RuntimeFault if it is read-only."""
+        """The array, for writing; counts as one write. Raises RuntimeFault if it is read-only."""
         if not self.writable:
             raise RuntimeFault(
                 "a read-only tensor is to be written", help="write to a `copy()` of it"
@@ -147,7 +147,7 @@ class DenseTensor(array_api.Wrapped, NDArrayOperatorsMixin, TensorMethods):
         """Indexing as numpy's; always a tensor, and a view where numpy gives one."""
         key: tuple[Any, ...] = array_api.unwrap(index if isinstance(index, tuple) else (index,))
         if not any(part is Ellipsis for part in key):
-            key = (*key, Ellipsis)  # without it, a single element would come as a copy
+            key = (*key, Ellipsis)  # without it, numpy returns a single element as a copy
         return self.view_of(self.array[key])
 
     def __setitem__(self, index: Any, value: Any) -> None:
@@ -164,15 +164,15 @@ class DenseTensor(array_api.Wrapped, NDArrayOperatorsMixin, TensorMethods):
         return DenseTensor(self.array.flatten())
 
     def copy(self) -> DenseTensor:
-        """The same elements in memory of its own."""
+        """A copy with memory of its own."""
         return DenseTensor(self.array.copy())
 
     def contiguous(self) -> DenseTensor:
-        """Itself if its elements lie in order, else a copy in which they do."""
+        """Itself if it is C-contiguous, else a C-contiguous copy."""
         return self if self.is_contiguous else DenseTensor(self.array.copy(order="C"))
 
     def astype(self, dtype: DTypeLike) -> DenseTensor:
-        """The elements converted as Paddle's cast does; itself if they have that type."""
+        """The elements converted as by Paddle's `cast`; itself if it has that type already."""
         wanted = element_type(dtype)
         if wanted.np == self.array.dtype:
             return self
@@ -181,7 +181,7 @@ class DenseTensor(array_api.Wrapped, NDArrayOperatorsMixin, TensorMethods):
     def to(self, place: Place) -> DenseTensor:
         """The tensor at a place: itself if it is there, else a copy.
 
-        Raises UnsupportedError for a GPU where cupy is not installed.
+        Raises UnsupportedError for a GPU if cupy is not installed.
         """
         if place == self.place:
             return self
@@ -198,14 +198,14 @@ class DenseTensor(array_api.Wrapped, NDArrayOperatorsMixin, TensorMethods):
     # --- Python values ---
 
     def numpy(self) -> Array:
-        """The elements for numpy: the memory itself on the CPU, else a copy.
+        """The elements as a numpy array, which shares memory on the CPU and is a copy otherwise.
 
         Writes into the result are not counted.
         """
         return self.to(CPU).array
 
     def item(self) -> Any:
-        """The only element, as a Python number. ValueError if there are more or none."""
+        """The only element, as a Python number. Raises ValueError if there is not exactly one."""
         return self.numpy().item()
 
     def tolist(self) -> Any:
@@ -241,7 +241,7 @@ class DenseTensor(array_api.Wrapped, NDArrayOperatorsMixin, TensorMethods):
         return f"Tensor(shape={shape}, dtype={self.dtype}, place={self.place},\n       {elements})"
 
     def __hash__(self) -> int:
-        # `==` compares elements, so it cannot be what a set or a dict asks.
+        # `==` is elementwise, so sets and dicts compare tensors by identity.
         return id(self)
 
     # --- protocols ---
@@ -255,7 +255,7 @@ class DenseTensor(array_api.Wrapped, NDArrayOperatorsMixin, TensorMethods):
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
-        # The interface cannot name the types of `ml_dtypes`; without it numpy asks `__array__`.
+        # The interface cannot express the types of `ml_dtypes`; numpy then uses `__array__`.
         if not is_numpy(self.array) or self.array.dtype.kind not in "biufc":
             raise AttributeError("__array_interface__")
         return self.array.__array_interface__
@@ -267,10 +267,10 @@ class DenseTensor(array_api.Wrapped, NDArrayOperatorsMixin, TensorMethods):
         return self.array.__cuda_array_interface__
 
     def __buffer__(self, flags: int, /) -> memoryview:
-        """The memory for Python's buffer protocol, which asks classes like this from 3.12 on.
+        """The memory for Python's buffer protocol (for Python classes since 3.12).
 
-        One that may write counts as a write. Raises BufferError for memory of a GPU, for read-only
-        memory that is to be written, and for element types that the protocol cannot name.
+        A writable buffer counts as a write. Raises BufferError for memory of a GPU, for a writable
+        buffer of read-only memory, and for element types that the protocol cannot express.
         """
         if not is_numpy(self.array):
             raise BufferError("the memory of a GPU is no buffer")
@@ -308,7 +308,7 @@ class DenseTensor(array_api.Wrapped, NDArrayOperatorsMixin, TensorMethods):
     def __array_ufunc__(
         self, ufunc: np.ufunc, method: str, *inputs: Any, out: tuple[Any, ...] = (), **options: Any
     ) -> Any:
-        """Numpy's functions on tensors give tensors; what they write to is counted as written."""
+        """Numpy's functions on tensors return tensors; writes to ``out`` tensors are counted."""
         if not all(_is_operand(value) for value in (*inputs, *out)):
             return NotImplemented
         if out:
@@ -330,18 +330,20 @@ class DenseTensor(array_api.Wrapped, NDArrayOperatorsMixin, TensorMethods):
 
     @property
     def _module(self) -> ModuleType:
-        """The module whose functions take its array."""
+        """The array module of its array: numpy or cupy."""
         return np if is_numpy(self.array) else import_module("cupy")
 
 
 def _rounded(product: Array, arrays: Sequence[Array]) -> Array:
-    """A product in the type of its factors, where `ml_dtypes` leaves it wider."""
+    """A matmul result in the type of its operands, as `ml_dtypes` leaves it in a wider type."""
     left, right = (getattr(a, "dtype", None) for a in arrays)
     return product.astype(left) if left == right and left in HALF_TYPES else product
 
 
 def _with_weak_floats(operands: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Python's floats in a type of `ml_dtypes`, which numpy would leave for float32."""
+    """Python floats converted to the `ml_dtypes` type of the other operands, else numpy would
+    promote the result to float32.
+    """
     types: list[np.dtype[Any]] = [x.dtype for x in operands if hasattr(x, "dtype")]
     narrow = next((t for t in types if t in BY_NUMPY and t.kind not in "biufc"), None)
     if narrow is None:
@@ -354,7 +356,7 @@ def _mutable(value: Any) -> Any:
 
 
 def _is_operand(value: Any) -> bool:
-    """False for what has ideas of its own about numpy's functions."""
+    """False for an object with its own ``__array_ufunc__``."""
     known = (np.ndarray.__array_ufunc__, DenseTensor.__array_ufunc__)
     return getattr(cast(Any, type(value)), "__array_ufunc__", known[0]) in known
 
@@ -371,4 +373,4 @@ def _cupy(place: Place) -> Any:
 
 
 Tensor = DenseTensor
-"""What `pirkit.Tensor` is: the tensor that users have to do with."""
+"""The public name, `pirkit.Tensor`."""

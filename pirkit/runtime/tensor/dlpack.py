@@ -1,8 +1,8 @@
-"""Arrays to and from other frameworks by DLPack, without copying.
+"""Zero-copy exchange of arrays with other frameworks by DLPack.
 
-Numpy makes and reads the capsules, and knows who frees what. It refuses the element types of
-``ml_dtypes``, so these travel through it as unsigned integers of the same width, and only the type
-inside the capsule is rewritten before the consumer sees it.
+Numpy creates and reads the capsules, including ownership. It does not support the element types of
+``ml_dtypes``, so these are passed as unsigned integers of the same width, and the type in the
+capsule is rewritten before the consumer sees it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pirkit.runtime import dtype as dt
 from pirkit.runtime.tensor.buffer import Array
 
 VERSION: Final = (1, 0)
-"""The newest version of the protocol that is asked for; the read-only bit came with it."""
+"""The newest supported version of the protocol, the first with a read-only flag."""
 
 CPU_DEVICE: Final = (1, 0)
 _HOST_KINDS: Final = (1, 3)
@@ -31,7 +31,7 @@ _EXTRA_TYPES: Final = {
     (10, 8): dt.float8_e4m3fn.np,
     (12, 8): dt.float8_e5m2.np,
 }
-"""(Code, bits) in the capsule -> the dtypes that numpy does not pass on."""
+"""From (code, bits) in a capsule to the dtypes that numpy does not support."""
 _EXTRA_CODES: Final = {dtype: key for key, dtype in _EXTRA_TYPES.items()}
 _CARRIERS: Final = {1: np.dtype(np.uint8), 2: np.dtype(np.uint16)}
 
@@ -77,7 +77,7 @@ _pointer.argtypes, _pointer.restype = (ctypes.py_object, ctypes.c_char_p), ctype
 
 
 def _described(capsule: object) -> _Tensor | None:
-    """The tensor that an unused capsule describes, in place; None for anything else."""
+    """The tensor struct in an unused capsule, by reference; None for anything else."""
     if _is_capsule(capsule, _VERSIONED_NAME):
         address = cast(int, _pointer(capsule, _VERSIONED_NAME))
         return _Tensor.from_address(address + _Versioned.tensor.offset)
@@ -96,9 +96,9 @@ def export(
 ) -> object:
     """A capsule for an array of the CPU, with the arguments of ``__dlpack__``.
 
-    Memory is shared unless the consumer could misread it: with negative or odd strides, which
-    make some of them abort, or read-only without a version that can say so. Then it is copied, or
-    BufferError raised if ``copy`` is False.
+    Memory is shared unless the consumer could misread it: strides that are negative or not a
+    multiple of the element size (some consumers abort), or read-only memory with a protocol version
+    without the read-only flag. Then it is copied, or BufferError is raised if ``copy`` is False.
     """
     versioned = max_version is not None and tuple(max_version) >= VERSION
     if not _readable_by_all(array) or not (array.flags.writeable or versioned):
@@ -128,12 +128,12 @@ def _readable_by_all(array: Array) -> bool:
 
 
 def read(producer: Any, copy: bool | None = None) -> Any:
-    """The array that a producer (or a bare capsule) describes: numpy's, or cupy's for a GPU.
+    """The array of a producer (or a bare capsule): numpy's, or cupy's for a GPU.
 
-    It shares the producer's memory, and keeps it, unless ``copy`` is True. An array of read-only
-    memory is read-only, as is one from a capsule too old to tell. Raises UsageError for what is no
-    producer, UnsupportedError for elements that pirkit has no type for; BufferError is the
-    producer's own refusal (a tensor that needs gradients, ``copy=False``).
+    It shares the producer's memory and keeps it alive, unless ``copy`` is True. An array of
+    read-only memory is read-only, and so is one from a capsule without the read-only flag. Raises
+    UsageError for an object that is no producer, UnsupportedError for unsupported element types;
+    BufferError comes from the producer (a tensor that requires gradients, ``copy=False``).
     """
     capsule = producer
     if hasattr(producer, "__dlpack__"):
@@ -185,7 +185,7 @@ def _read_on_device(producer: Any, copy: bool | None) -> Any:
 
 
 class _Carrier:
-    """Hands numpy a capsule that was looked into already."""
+    """A producer that passes an already inspected capsule to numpy."""
 
     __slots__ = ("_capsule",)
 

@@ -1,4 +1,4 @@
-"""One object for each shape and element type that a live tensor has."""
+"""Interned metas: one object for each shape and element type of live tensors."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ _LOCK: Final = renewed(Lock())
 def meta_of(shape: tuple[int, ...], dtype: np.dtype[Any]) -> TensorMeta:
     """The meta of arrays of that shape and numpy dtype.
 
-    As long as a meta is held, asking again gives the same object, so a cache may use ``id(meta)``
-    as key if its entry holds the meta. Raises UnsupportedError for a dtype that no program holds.
+    While a meta is alive, equal calls return the same object, so a cache may use ``id(meta)`` as a
+    key if its entry references the meta. Raises UnsupportedError for an unsupported dtype.
     """
     meta = _RECENT.get((shape, dtype))
     return meta if meta is not None else _interned((shape, dtype))
@@ -47,9 +47,9 @@ def _interned(key: _Key) -> TensorMeta:
 
 
 def element_type(dtype: DTypeLike) -> DType:
-    """The element type that is meant.
+    """The element type of a name or numpy dtype.
 
-    Raises UnsupportedError for what no program can hold: strings, objects, swapped bytes.
+    Raises UnsupportedError for other dtypes: strings, objects, swapped byte order.
     """
     if isinstance(dtype, DType):
         return dtype

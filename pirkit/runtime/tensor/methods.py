@@ -1,7 +1,7 @@
-"""What eager tensors and traced values have in common: numpy's methods and properties.
+"""Numpy's methods and properties, for eager tensors and traced values.
 
-The class below is the table. Every method hands numpy's function of that name to ``_apply``: a
-tensor computes it, a traced value records it.
+Every method calls ``_apply`` with the name of numpy's function: a tensor computes it, a traced
+value records it.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ Axis = int | Sequence[int] | None
 class TensorMethods:
     """Methods of numpy's arrays, with numpy's parameters.
 
-    ``out`` is there because numpy's functions pass it (``np.sum(t)`` calls ``t.sum(out=None)``);
-    UsageError refuses any other value. ``keepdim`` is Paddle's spelling of ``keepdims``.
+    ``out`` exists because numpy's functions pass it (``np.sum(t)`` calls ``t.sum(out=None)``); any
+    other value raises UsageError. ``keepdim`` is Paddle's spelling of ``keepdims``.
     """
 
     __slots__ = ()
 
     def _apply(self, name: str, *arguments: Any, **options: Any) -> Any:
-        """The function of numpy of that name, of this value and the arguments."""
+        """Apply numpy's function of a name to this value and the arguments."""
         raise NotImplementedError
 
     @property
@@ -155,24 +155,24 @@ class TensorMethods:
         return self._reduced("all", axis, keepdims, out)
 
     def argmax(self, axis: int | None = None, out: None = None, keepdims: bool = False) -> Self:
-        """Where the first largest element is, in the flat order by default."""
+        """The index of the first largest element, of the flattened value by default."""
         return self._reduced("argmax", axis, keepdims, out)
 
     def argmin(self, axis: int | None = None, out: None = None, keepdims: bool = False) -> Self:
-        """Where the first smallest element is, in the flat order by default."""
+        """The index of the first smallest element, of the flattened value by default."""
         return self._reduced("argmin", axis, keepdims, out)
 
     def cumsum(
         self, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None
     ) -> Self:
-        """The running sum along an axis, of all elements in order by default."""
+        """The cumulative sum along an axis, of the flattened value by default."""
         _without("cumsum", out)
         return self._apply("cumsum", axis=axis, **_typed(dtype))
 
     def cumprod(
         self, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None
     ) -> Self:
-        """The running product along an axis, of all elements in order by default."""
+        """The cumulative product along an axis, of the flattened value by default."""
         _without("cumprod", out)
         return self._apply("cumprod", axis=axis, **_typed(dtype))
 
@@ -205,15 +205,15 @@ class TensorMethods:
         return self._apply("squeeze", axis=axis)
 
     def take(self, indices: Any, axis: int | None = None) -> Self:
-        """The elements at integer places along an axis."""
+        """The elements at integer indices along an axis."""
         return self._apply("take", indices, axis=axis)
 
     def repeat(self, repeats: int, axis: int | None = None) -> Self:
-        """Each element several times, one after the other."""
+        """Each element repeated several times."""
         return self._apply("repeat", repeats, axis=axis)
 
     def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Self:
-        """The elements whose places along two axes differ by the offset."""
+        """The elements whose indices along two axes differ by ``offset``."""
         return self._apply("diagonal", offset, axis1, axis2)
 
     def trace(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Self:
@@ -223,17 +223,17 @@ class TensorMethods:
     # --- elements ---
 
     def clip(self, min: Any = None, max: Any = None, out: None = None) -> Self:
-        """The elements brought between two limits, of which either may be None."""
+        """The elements clipped to an interval; either limit may be None."""
         _without("clip", out)
         return self._apply("clip", min, max)
 
     def round(self, decimals: int = 0, out: None = None) -> Self:
-        """The elements rounded, halves to the even neighbor."""
+        """The elements rounded, ties to even."""
         _without("round", out)
         return self._apply("round", decimals)
 
     def dot(self, other: Any) -> Self:
-        """The inner product of vectors, the product of matrices, as numpy's ``dot``."""
+        """The inner product of vectors or the matmul of matrices, as numpy's ``dot``."""
         return self._apply("dot", other)
 
     def conj(self) -> Self:
@@ -241,7 +241,7 @@ class TensorMethods:
         return self._apply("conj") if self.dtype.is_complex else self
 
     def argsort(self, axis: int = -1) -> Self:
-        """The places of the elements in ascending order along an axis."""
+        """The indices that sort the elements in ascending order along an axis."""
         return self._apply("argsort", axis=axis)
 
     def __round__(self, ndigits: int | None = None) -> Self:

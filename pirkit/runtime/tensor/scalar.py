@@ -14,14 +14,14 @@ from pirkit.runtime.tensor.dense import DenseTensor
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """A number; ``from_tensor`` tells that it was read from a tensor of one element."""
+    """A number; ``from_tensor`` is true if it was read from a tensor of one element."""
 
     value: bool | int | float | complex
     from_tensor: bool = False
 
     @classmethod
     def of(cls, source: Any) -> Scalar:
-        """The number that a Python number or a tensor of one element holds."""
+        """From a Python number or a tensor of one element."""
         if isinstance(source, Scalar):
             return source
         if isinstance(source, bool | int | float | complex):
@@ -34,7 +34,7 @@ class Scalar:
 
 @dataclass(frozen=True, slots=True)
 class IntArray:
-    """Integers; ``from_tensor`` tells that they were read from tensors."""
+    """Integers; ``from_tensor`` is true if they were read from tensors."""
 
     values: tuple[int, ...]
     from_tensor: bool = False

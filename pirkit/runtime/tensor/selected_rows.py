@@ -17,9 +17,10 @@ Array = np.ndarray[Any, Any]
 class SelectedRows:
     """Rows of a tensor of ``height`` rows; all others are zero (Paddle's ``SelectedRows``).
 
-    ``rows`` are row numbers (int64), ``value`` holds one row for each. A number may occur more than
-    once: its rows count together, and are added up by :meth:`merged` and :meth:`to_dense`.
-    Raises UsageError for numbers outside of ``height``, or as many as there are no rows.
+    ``rows`` are row indices (int64), ``value`` has one row for each. Rows with equal indices are
+    summed, which :meth:`merged` and :meth:`to_dense` do.
+    Raises UsageError for indices outside of ``[0, height)``, or another number of them than of
+    rows.
     """
 
     __slots__ = ("height", "rows", "value")
@@ -38,7 +39,7 @@ class SelectedRows:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """That of the whole tensor."""
+        """The shape of the dense tensor."""
         return (self.height, *self.value.shape[1:])
 
     @property
@@ -46,12 +47,12 @@ class SelectedRows:
         return self.value.dtype
 
     def merged(self) -> SelectedRows:
-        """Each row number once, in rising order, with the sum of its rows."""
+        """Each row index once, in ascending order, with the sum of its rows."""
         rows, value = sum_duplicates(self.rows, self.value.array)
         return SelectedRows(rows, DenseTensor(value), self.height)
 
     def to_dense(self) -> DenseTensor:
-        """The whole tensor."""
+        """The dense tensor."""
         merged = self.merged()
         out = np.zeros(self.shape, self.value.array.dtype)
         out[merged.rows] = merged.value.array

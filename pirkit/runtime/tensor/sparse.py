@@ -1,4 +1,4 @@
-"""Sparse tensors: by coordinates, and by compressed rows."""
+"""Sparse tensors: COO (coordinates) and CSR (compressed rows)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Array = np.ndarray[Any, Any]
 class SparseCooTensor:
     """Values at coordinates: ``indices [sparse dims, n]`` and ``values [n, *dense dims]``.
 
-    A coordinate may occur more than once unless ``coalesced``; its values count together. Raises
+    Unless ``coalesced``, a coordinate may occur more than once, and its values are summed. Raises
     UsageError for indices that do not fit the shape.
     """
 
@@ -67,7 +67,7 @@ class SparseCooTensor:
         return self.values.dtype
 
     def coalesce(self) -> SparseCooTensor:
-        """Each coordinate once, in the order of the axes."""
+        """Each coordinate once, in row-major order, with summed values."""
         if self.coalesced:
             return self
         dims = self.shape[: self.indices.shape[0]]
@@ -84,7 +84,7 @@ class SparseCooTensor:
         return DenseTensor(out)
 
     def to_csr(self) -> SparseCsrTensor:
-        """By compressed rows; for matrices and stacks of them, without dense dimensions."""
+        """As CSR; for matrices and batches of matrices without dense dimensions."""
         merged = self.coalesce()
         if len(self.shape) not in (2, 3) or merged.indices.shape[0] != len(self.shape):
             raise UsageError(f"a tensor of shape {self.shape} has no compressed rows")
@@ -102,10 +102,10 @@ class SparseCooTensor:
 
 
 class SparseCsrTensor:
-    """A matrix by rows, or a stack of matrices one behind the other.
+    """A matrix, or a batch of concatenated matrices, in CSR format.
 
-    ``crows`` says where each row begins in ``cols`` and ``values``, counted anew for each matrix.
-    Raises UsageError for parts that do not fit together.
+    ``crows`` are the offsets of rows in ``cols`` and ``values``, starting at 0 for each matrix.
+    Raises UsageError for inconsistent parts.
     """
 
     __slots__ = ("cols", "crows", "shape", "values")
@@ -139,7 +139,7 @@ class SparseCsrTensor:
         return self.values.dtype
 
     def to_coo(self) -> SparseCooTensor:
-        """By coordinates."""
+        """As COO."""
         batches, rows = prod(self.shape[:-2]), self.shape[-2]
         counts = np.diff(self.crows.reshape(batches, rows + 1), axis=1)
         row = np.concatenate([np.repeat(np.arange(rows), c) for c in counts] or [self.cols[:0]])

@@ -13,7 +13,7 @@ Array = np.ndarray[Any, Any]
 
 
 class _Cases(dict[int, str]):
-    """What becomes of each character, for ``str.translate``; filled as characters are met."""
+    """A lazy translation table for ``str.translate``."""
 
     def __init__(self, change: Callable[[str], str]) -> None:
         super().__init__()
@@ -34,8 +34,8 @@ def _upper(letter: str) -> str:
     return next((s for s in (letter.upper(), letter.title()) if len(s) == 1), letter)
 
 
-# Paddle changes each character into one character, where Python may make two of one (`ŉ`, `İ`)
-# and looks at the neighbours of a sigma.
+# Paddle maps each character to one character, while Python may map one to two (`ŉ`, `İ`) and
+# considers the neighbours of a sigma.
 _LOWER: Final = _Cases(_lower)
 _UPPER: Final = _Cases(_upper)
 _ASCII_LOWER: Final = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}

@@ -1,4 +1,4 @@
-"""Values that share a number: added up, once for each number."""
+"""Sums values with equal keys."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ Array = np.ndarray[Any, Any]
 
 
 def sum_duplicates(numbers: Array, values: Array) -> tuple[Array, Array]:
-    """The numbers that occur, in rising order, and the sum of the values of each.
+    """The distinct ``numbers``, in ascending order, and the sum of the values of each.
 
-    ``values`` has one entry on its first axis for each number. Half precision is added up in
-    float32 and rounded once.
+    ``values`` has one entry on its first axis for each number. float16 and bfloat16 values are
+    summed in float32 and rounded once.
     """
     unique, group = np.unique(numbers, return_inverse=True)
     wide = widened(values)

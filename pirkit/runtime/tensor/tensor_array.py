@@ -1,4 +1,4 @@
-"""A list of tensors that grows, as loops of programs use it."""
+"""Tensor arrays: growing lists of tensors, as loops of programs use them."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from pirkit.runtime.tensor.dense import DenseTensor
 
 
 class TensorArray:
-    """Tensors by number; writing behind the end makes it longer.
+    """Tensors by index; writing beyond the end extends the array.
 
-    Raises RuntimeFault (PK0904) for reading what was not written.
+    Raises RuntimeFault (PK0904) for reading an index that was not written.
     """
 
     __slots__ = ("_items",)
@@ -31,7 +31,7 @@ class TensorArray:
         return (self.read(i) for i in range(len(self)))
 
     def write(self, index: int, tensor: DenseTensor) -> None:
-        """Put a tensor at an index."""
+        """Store a tensor at an index."""
         if index < 0:
             raise RuntimeFault(f"a tensor array has no index {index}", code="PK0904")
         self._items += [None] * (index + 1 - len(self._items))
@@ -48,19 +48,19 @@ class TensorArray:
         return found
 
     def push(self, tensor: DenseTensor) -> None:
-        """Put a tensor at the end."""
+        """Append a tensor."""
         self._items.append(tensor)
 
     def pop(self) -> DenseTensor:
-        """Take the last tensor."""
+        """Remove and return the last tensor."""
         found = self.read(len(self._items) - 1)
         self._items.pop()
         return found
 
     def stack(self, axis: int = 0) -> DenseTensor:
-        """All tensors along a new axis."""
+        """All tensors stacked along a new axis."""
         return DenseTensor(np.stack([t.array for t in self], axis))
 
     def concat(self, axis: int = 0) -> DenseTensor:
-        """All tensors along an axis they have."""
+        """All tensors concatenated along an existing axis."""
         return DenseTensor(np.concatenate([t.array for t in self], axis))
