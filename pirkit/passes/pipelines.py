@@ -1,4 +1,4 @@
-"""Named pipelines, and which passes should come after which."""
+"""Named pipelines, and the rules for the order of passes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _SIMPLIFY: Final = (
     "inline-vec,absorb-attributes,constant-fold,absorb-attributes,canonicalize,cse,dce"
 )
 _PARTS: Final = "constant-fold,cse,dce"
-"""What is done to the parts of operators, where laws would find little."""
+"""Cleanup of decomposed ops; canonicalize is left out because it rarely applies to them."""
 
 _FUSE: Final = f"decompose{{profitable-only=true}},{_PARTS},fuse{{profitable-only=true}}"
 
@@ -20,17 +20,17 @@ PIPELINES: Final[dict[str, str]] = {
     "simplify": _SIMPLIFY,
     "fused": f"{_SIMPLIFY},functionalize,decompose,constant-fold,canonicalize,cse,dce,fuse",
 }
-"""What ``@name`` stands for. `@simplify` leaves the results of every program unchanged, bit by bit.
-`@default` also fuses operators into kernels, which run in native code, and decomposes
-those of which that makes something; `@storage` is the same for programs whose storage is watched:
-what writes in place still does, and nothing behind it is fused. `@fused` decomposes all."""
+"""The pipelines behind ``@name``. `@simplify` preserves the results of every program, bit by bit.
+`@default` also decomposes ops where that is profitable and fuses ops into native kernels.
+`@storage` does the same for programs whose storage others observe: ops that write in place stay so,
+and nothing that follows them is fused. `@fused` decomposes all ops."""
 
 
 @dataclass(frozen=True, slots=True)
 class OrderRule:
-    """If both passes occur, ``second`` must stand behind the last ``first``.
+    """If both passes occur, ``second`` must follow the last ``first``.
 
-    A strict rule makes other orders an error, one that is not strict only a remark.
+    Violating a strict rule is an error; violating one that is not strict is only a remark.
     """
 
     first: str
