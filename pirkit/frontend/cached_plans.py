@@ -1,4 +1,4 @@
-"""Plans that `compile` wrote, cached for later processes (see `compile_cache.py`)."""
+"""Plans of `compile`, cached on disk for later processes (see `compile_cache.py`)."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _FORM: Final = "plan"
 def plan_key(
     program: Program, pipeline: str, entry: str | None, library: KernelLibrary
 ) -> str | None:
-    """What decides about the plan of a program; None where nothing is kept.
+    """The cache key of a program's plan, or None if the plan is not cached.
 
-    Other devices and other tables of kernels may be anybody's.
+    Plans for other devices or other tables of kernels are not cached: those may change unnoticed.
     """
     if library.backend != CPU or library.registry is not KERNELS:
         return None
@@ -27,13 +27,13 @@ def plan_key(
 
 
 def cached_plan(key: str) -> Plan | None:
-    """The plan that was written under a key; None where nobody keeps it."""
+    """The plan that is stored under a key, or None."""
     found = compile_cache.load_entry(key)
     return unpack_plan(found) if found is not None else None
 
 
 def store_plan(key: str, plan: Plan) -> None:
-    """Keep a plan, unless others had a say in it or it holds what is no plain data."""
+    """Store a plan, unless other packages influence it or it contains more than plain data."""
     try:
         data = pack_plan(plan)
     except NotSerializableError:

@@ -1,4 +1,4 @@
-"""What `compile_whole` made of a program, cached for later processes (see `compile_cache.py`)."""
+"""Results of `compile_whole`, cached on disk for later processes (see `compile_cache.py`)."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from pirkit.runtime.native.program import NativeProgram
 from pirkit.runtime.native.program_json import pack_program, unpack_program
 
 Made = tuple[NativeProgram | None, tuple[str, ...]]
-"""A native program, None where there is none, and the reasons that were told."""
+"""A native program or None, and the reasons why there is none."""
 
 _FORM: Final = "native program"
 
 
 def program_key(program: Program, pipeline: str) -> str | None:
-    """What decides about the native form of a program; None where nothing is kept."""
+    """The cache key of the native form of a program, or None if it is not cached."""
     return compile_cache.cache_key(_FORM, program, pipeline)
 
 
 def load_entry(key: str) -> Made | None:
-    """What was made under a key; None where nobody keeps it, or a part of it is gone."""
+    """The result that is stored under a key; None if there is none, or part of its code is gone."""
     found = compile_cache.load_entry(key)
     if not isinstance(found, dict):
         return None
@@ -37,7 +37,7 @@ def load_entry(key: str) -> Made | None:
 
 
 def save_entry(key: str, made: Made) -> None:
-    """Keep what was made under a key, unless others had a say in it."""
+    """Store a result under a key, unless other packages influence it."""
     native, reasons = made
     entry: dict[str, Any] = {"reasons": list(reasons), "program": None}
     if native is not None:

@@ -1,4 +1,4 @@
-"""From a program to something that runs."""
+"""From a program to an executable."""
 
 from __future__ import annotations
 
@@ -58,15 +58,15 @@ def compile(
 ) -> Executable:
     """Lower a program to an executable: ``exe(**inputs)`` gives its outputs by name.
 
-    Without a ``pipeline`` it is `@default` on the CPU, where fused operators have native code, and
+    ``pipeline`` defaults to `@default` on the CPU, where fused ops have native code, and to
     `@simplify` on other devices; ``pipeline=""`` binds the program as it is. ``params`` replaces
-    the program's own weights. ``cpu`` runs the kernels of the registry, ``reference`` the reference
-    rules of the op table, ``gpu`` cupy kernels; plug-ins add backends. Ops without a kernel on a
-    device run on the CPU, with one warning each, unless ``fallback=False``. One run may use
-    ``threads`` threads, by default those of the pool (``PIRKIT_NUM_THREADS``). ``prim`` takes
-    operators apart into primitives first, but for those in ``prim_keep``; by default the
-    environment decides (``PIRKIT_PRIM=1``, ``PIRKIT_PRIM_KEEP=softmax;gelu``). ``certify`` solves
-    the indices of each fused kernel again before each launch, and launches none that differs. The
+    the program's own weights. The backend ``cpu`` runs the kernels of the registry, ``reference``
+    the reference rules of the op table, ``gpu`` cupy kernels; plug-ins add backends. Ops without a
+    kernel on a device run on the CPU, with one warning each, unless ``fallback=False``. One run may
+    use ``threads`` threads, by default those of the pool (``PIRKIT_NUM_THREADS``). ``prim``
+    decomposes ops into primitives first, except those in ``prim_keep``; by default the environment
+    decides (``PIRKIT_PRIM=1``, ``PIRKIT_PRIM_KEEP=softmax;gelu``). ``certify`` derives the indices
+    of each fused kernel again before each launch, and refuses to launch a kernel that differs. The
     plan is cached on disk for later processes (see `compile_cache.py`).
 
     Raises UsageError for an unknown backend, UnsupportedError for an op without a kernel and for a
@@ -82,7 +82,7 @@ def compile(
 
 
 def _plan(program: Program, pipeline: str, entry: str | None, library: KernelLibrary) -> Plan:
-    """The plan that is kept of a program, or a new one, which is kept then."""
+    """The cached plan of a program, or a new one, which is then cached."""
     key = plan_key(program, pipeline, entry, library)
     plan = cached_plan(key) if key is not None else None
     if plan is None:

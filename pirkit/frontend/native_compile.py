@@ -1,4 +1,4 @@
-"""What `compile_whole` makes of a program that no cache has."""
+"""Compilation of a program for `compile_whole`, after a cache miss."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from pirkit.lowering.whole_program.choose_form import JOINT, SEPARATE, batch_lan
 from pirkit.runtime.native.program import NativeProgram
 
 GRADIENTS: Final = "taylor,expand-gradients"
-"""Passes that a recorded program needs before any other."""
+"""Passes that a traced program needs before any other."""
 
 
 def compile_native(program: Program, pipeline: str) -> tuple[NativeProgram | None, tuple[str, ...]]:
-    """One native function, or None, and why there is none of each kind that was tried.
+    """Compile to one native function; returns it, or None and the reason for each attempted form.
 
-    Raises what `run_passes` raises.
+    Raises the errors of `run_passes`.
     """
     decomposed = run_passes(program, ",".join(filter(None, (GRADIENTS, pipeline, SEPARATE))))
     if mismatched_values(decomposed.entry(None).block):

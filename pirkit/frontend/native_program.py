@@ -1,4 +1,4 @@
-"""Programs that run as one piece of native code, with the interpreter where they cannot."""
+"""Programs as a single native call, or else run instruction by instruction."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 SIMPLIFY: Final = "@simplify"
-"""The passes that a program gets that names none, before it is decomposed."""
+"""The default pipeline, which runs before the program is decomposed."""
 
 
 @dataclass(eq=False)
 class CompiledProgram:
-    """A program that is one native call where it can be.
+    """A program compiled to one native call, if that is possible.
 
-    ``native`` is that call, None where there is none; then ``reasons`` say why, and ``executable``
-    runs the program instruction by instruction. Both are called with inputs by name.
+    ``native`` is that call or None; if it is None, ``reasons`` say why, and ``executable`` runs the
+    program instruction by instruction. Both take inputs by name.
     """
 
     program: Program
@@ -44,7 +44,7 @@ class CompiledProgram:
 
     @property
     def executable(self) -> Executable:
-        """What runs the program where it is no single call; compiled when it is asked for."""
+        """Runs the program instruction by instruction; compiled at the first access."""
         return self._executable()
 
     def _compiled(self) -> Executable:
@@ -72,7 +72,7 @@ class CompiledProgram:
 
     @cached_property
     def _names(self) -> Set[str]:
-        """The inputs of the native call that are no parameters."""
+        """The inputs of the native call that are not parameters."""
         return frozenset(self.native.names[0] if self.native else ()) - self.params.keys()
 
     def _refuse(self, inputs: Mapping[str, Any]) -> None:
@@ -87,9 +87,9 @@ def compile_whole(
 ) -> CompiledProgram:
     """Compile a program into one native function, all of it or nothing.
 
-    ``pipeline`` runs first, then the operators are decomposed. Where that fails, the reasons are
-    told and the program runs as `compile` lets it. What is made of a program is cached on disk for
-    later processes (see `cached_programs.py`). Raises what `compile` raises.
+    ``pipeline`` runs first, then ops are decomposed. If no native function is possible, the result
+    holds the reasons and runs the program as `compile` does. Results are cached on disk for later
+    processes (see `cached_programs.py`). Raises the errors of `compile`.
     """
     weights = dict(program.params if params is None else params)
     key = program_key(program, pipeline)

@@ -1,8 +1,8 @@
-"""Python functions of tensors as programs: a function is run once on values that are recorded.
+"""Tracing of Python functions of tensors into programs: a function runs once on traced values.
 
 The values are those of :mod:`pirkit.dialect.build`; ``pirkit.ops`` functions, called on one of
-them, emit an op. Arrays that the function takes from around it become inputs of the program, so
-that nothing of their content is built in.
+them, emit an op. Arrays from the function's closure become inputs of the program, so that their
+content is not part of it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Array = np.ndarray[Any, Any]
 
 
 class Recorder(Recording):
-    """A builder that takes part in calls of ``pirkit.ops`` functions."""
+    """A builder that records calls of ``pirkit.ops`` functions."""
 
     value_type = TracedValue
 
@@ -51,11 +51,11 @@ class Recorder(Recording):
         self._captures: dict[int, Value] = {}
 
     def input(self, name: str, meta: TensorMeta) -> Value:
-        """An input of the program."""
+        """Add an input to the program."""
         return self("pd_op.data", name=name, shape=meta.shape, dtype=meta.dtype, place=UNDEFINED)
 
     def call(self, definition: OpDef, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
-        """A call of an op on recorded values, arrays and numbers. Raises UsageError as eagerly."""
+        """Record a call of an op on values, arrays and numbers. Raises UsageError if it is wrong."""
         attributes = {k: v for k, v in keywords.items() if not isinstance(v, Value)}
         dynamic = {k: v for k, v in keywords.items() if isinstance(v, Value)}
         kinds = {o.name for o in definition.operands if o.kind is not None}
@@ -83,7 +83,7 @@ class Recorder(Recording):
         return values[0] if len(values) == 1 else tuple(values)
 
     def value(self, given: Any, like: Value | None = None) -> Any:
-        """What an operand is: a value of this program, or an array from around it."""
+        """An operand: a value of this program, or an input for an array from outside."""
         if given is None:
             return None
         if isinstance(given, Value):
@@ -96,14 +96,14 @@ class Recorder(Recording):
         return self.capture(given)
 
     def const(self, number: Number, dtype: DType, shape: Sequence[int] = ()) -> Value:
-        """As a builder's; a complex number, which no attribute holds, becomes an input."""
+        """A constant; a complex number, which an attribute cannot hold, becomes an input."""
         if not isinstance(number, complex):
             return super().const(number, dtype, shape)
         made = self.capture(np.asarray(number, dtype.np))
         return made if not shape else self("pd_op.expand", made, shape=tuple(shape))
 
     def capture(self, array: Any) -> Value:
-        """An array from around the function, as an input."""
+        """Make an array from outside the function an input."""
         known = self._captures.get(id(array))
         if known is not None:
             return known
@@ -115,7 +115,7 @@ class Recorder(Recording):
 
 
 _BARE: Final[dict[type, DType]] = {float: dt.float32, complex: dt.complex64}
-"""What a Python number is beside a tensor that cannot hold it, as in Paddle."""
+"""The type of a Python number next to a tensor that cannot represent it, as in Paddle."""
 
 
 def _fits(number: Any, dtype: DType) -> bool:
@@ -145,8 +145,8 @@ def trace(
     """Record what a function does with arguments like these (trees of tensors and arrays).
 
     Inputs are called ``x0``, ``x1``... in the order of the leaves. With ``run``, the program is
-    for these very arguments: the function may ask for the truth of a value, or for an integer.
-    Raises UsageError if the result holds what is no tensor.
+    valid for these arguments only: the function may use the truth of a value, or an integer.
+    Raises UsageError if the result contains anything but tensors.
     """
     program = ProgramOp.build("main")
     recorder = Recorder(program)
@@ -167,7 +167,7 @@ def trace(
 
 
 def leaf_meta(leaf: Any) -> TensorMeta:
-    """Shape and element type of an argument. Raises UsageError for what is no array."""
+    """Shape and element type of an argument. Raises UsageError if it is not an array."""
     if isinstance(leaf, DenseTensor):
         return leaf.meta
     array = np.asarray(leaf)
@@ -179,7 +179,7 @@ def leaf_meta(leaf: Any) -> TensorMeta:
 
 
 def bound_input(leaf: Any) -> Any:
-    """The array of an argument, of the type that :func:`leaf_meta` tells."""
+    """The array of an argument, of the type that :func:`leaf_meta` returns."""
     if isinstance(leaf, DenseTensor):
         return leaf.array
     array = np.asarray(leaf)
@@ -187,7 +187,7 @@ def bound_input(leaf: Any) -> Any:
 
 
 def fingerprint(program: ProgramOp) -> Hashable:
-    """Equal for programs that do the same in the same order, written at the same lines."""
+    """Equal for programs with the same operations in the same order, from the same source lines."""
     numbers: dict[SSAValue, int] = {}
     rows: list[Hashable] = []
     for op in program.block.walk():

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 Shape = Any
-"""What is left of a tree when its leaves are taken out: hashable, and enough to rebuild it."""
+"""The structure of a tree without its leaves: hashable, and sufficient to rebuild the tree."""
 
 LEAF = "*"
 
