@@ -1,6 +1,6 @@
-"""What ``pirkit-opt --help`` tells of passes and named pipelines: see `passes_help.pass_rows`.
+"""The passes and named pipelines in ``pirkit-opt --help``: see `passes_help.pass_rows`.
 
-A table, since the passes themselves take half a second to import. A test compares the two.
+It is a table because importing the passes takes half a second. A test compares the two.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The ``pirkit-reduce`` command: makes a program small that shows a bug."""
+"""The ``pirkit-reduce`` command: minimizes a program that shows a bug."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def _oracle(module: ModuleOp, arguments: argparse.Namespace) -> Oracle:
 
 
 def _attempt(module: ModuleOp, arguments: argparse.Namespace) -> None:
-    """Verify, run the passes and, for `numbers`, compare. Raises what is wrong."""
+    """Verify, run the passes and, for `numbers`, compare. Raises the error that it finds."""
     from pirkit.dialect.verify import verify_module  # noqa: PLC0415  imports xDSL
     from pirkit.frontend.numeric_check import NumberCheck  # noqa: PLC0415
     from pirkit.passes import run_pipeline  # noqa: PLC0415

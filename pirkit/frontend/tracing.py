@@ -55,7 +55,7 @@ class Recorder(Recording):
         return self("pd_op.data", name=name, shape=meta.shape, dtype=meta.dtype, place=UNDEFINED)
 
     def call(self, definition: OpDef, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
-        """Record a call of an op on values, arrays and numbers. Raises UsageError if it is wrong."""
+        """Record a call of an op on values, arrays and numbers. Raises UsageError if wrong."""
         attributes = {k: v for k, v in keywords.items() if not isinstance(v, Value)}
         dynamic = {k: v for k, v in keywords.items() if isinstance(v, Value)}
         kinds = {o.name for o in definition.operands if o.kind is not None}
