@@ -1,4 +1,4 @@
-"""Reads at places that tensors give: one place per element, by coordinates, or by a mask."""
+"""Gathers: reads at computed indices, by element, by coordinates, or by a mask."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads at given places: slice, strided_slice, and the gathers with a place per slice."""
+"""Slices: slice, strided_slice, and the gathers with one index per slice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes to computed places: scatter, scatter_nd_add, put_along_axis."""
+"""Scatters: writes at computed indices by scatter, scatter_nd_add, put_along_axis."""
 
 from __future__ import annotations
 

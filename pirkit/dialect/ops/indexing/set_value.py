@@ -1,4 +1,4 @@
-"""Writes to a part of a tensor: by slices, or at places that tensors give."""
+"""Writes to a part of a tensor: by slices, or at computed indices."""
 
 from __future__ import annotations
 

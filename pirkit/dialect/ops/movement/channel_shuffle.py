@@ -1,4 +1,4 @@
-"""Channels moved between groups, pixels and frames; the greatest channel of each group."""
+"""Channels moved between groups, pixels and frames; the maximum over each group of channels."""
 
 from __future__ import annotations
 

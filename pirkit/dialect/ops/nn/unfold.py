@@ -1,4 +1,4 @@
-"""Windows of an image as columns, and an image of columns."""
+"""im2col and col2im: the windows of an image as columns, and back."""
 
 from __future__ import annotations
 

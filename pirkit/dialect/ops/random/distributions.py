@@ -1,4 +1,4 @@
-"""Random numbers whose law depends on a tensor, and those that are written in place."""
+"""Random numbers with a distribution given by a tensor, and those written in place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Signals as overlapping frames, and back: what short-time Fourier transforms are made of."""
+"""Signals as overlapping frames, and back, for short-time Fourier transforms."""
 
 from __future__ import annotations
 

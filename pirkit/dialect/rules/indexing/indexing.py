@@ -1,4 +1,4 @@
-"""Reading at places that tensors name, in terms of `gather` and its relatives; choosing."""
+"""Reads at computed indices, in terms of `gather` and related ops; selection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writing at places, in terms of `put_along_axis` and `scatter_nd_add`."""
+"""Writes at computed indices, in terms of `put_along_axis` and `scatter_nd_add`."""
 
 from __future__ import annotations
 

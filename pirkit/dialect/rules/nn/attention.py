@@ -1,4 +1,4 @@
-"""Attention as products around a softmax."""
+"""Attention as matmuls around a softmax."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dropout: its derivative reads the mask that was drawn, and draws nothing itself."""
+"""Dropout: its derivative reads the mask that the forward drew, and draws nothing itself."""
 
 from __future__ import annotations
 

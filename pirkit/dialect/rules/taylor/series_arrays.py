@@ -1,4 +1,4 @@
-"""Taylor series of ops on arrays: products of several elements, and choices among them.
+"""Taylor series of ops on arrays: products of several elements, and selections among them.
 
 A choice follows the elements that are chosen; where several attain a maximum, their coefficients
 are averaged, as their derivatives are.

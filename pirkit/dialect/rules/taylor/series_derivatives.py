@@ -1,4 +1,4 @@
-"""Taylor series of functions whose derivative is easily told, and that of the derivative.
+"""Taylor series of functions with a simple derivative, and of that derivative.
 
 ``y' = s x'`` for ``y = f(x)``, where the series of the slope ``s = f'(x)`` is told by those of
 ``x`` and ``y``. To first order ``y`` changes by ``s`` times the change of ``x``, as series: that is

@@ -1,4 +1,4 @@
-"""Reading images between their elements: at the places of a grid, and in the bins of boxes."""
+"""Interpolated reads of images: at the positions of a grid, and in the bins of boxes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The loss of a detector on a grid: all cells beside all true boxes."""
+"""The loss of a detector on a grid: all cells against all true boxes."""
 
 from __future__ import annotations
 
