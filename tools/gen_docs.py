@@ -123,7 +123,7 @@ def kernels_page() -> str:
 
 
 def _on_host() -> str:
-    """What of the primitives has no kernel for devices, as a list by reason."""
+    """The primitives without a device kernel, as a list by reason."""
     reasons: dict[str, list[str]] = {}
     for op, reason in ON_HOST.items():
         reasons.setdefault(reason, []).append(f"`{op}`")
@@ -273,7 +273,7 @@ def _pass(cls: type[Pass]) -> Iterator[str]:
 
 
 def _markdown(doc: str) -> Iterator[str]:
-    """A docstring with its example in a fence."""
+    """A docstring with its example in a fenced block."""
     text, _, example = doc.partition("\n::\n\n")
     yield text.rstrip()
     if example:
@@ -305,7 +305,7 @@ PAGES = {
     "primitives.md": primitives_page,
     "op-classes.md": classes_page,
 }
-"""Page -> what makes it."""
+"""Page -> the function that writes it."""
 
 
 if __name__ == "__main__":

@@ -64,6 +64,7 @@ class _Finder:
     def root(self, element: int) -> int:
         parents = self.parents
         while parents[element] != element:
+            # path halving keeps the trees flat
             parents[element] = parents[parents[element]]
             element = parents[element]
         return element

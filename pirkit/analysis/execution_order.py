@@ -45,6 +45,7 @@ class Order:
         operations after ``last`` run before it in the next iteration.
         """
         ranges = [(self.positions[first], self.positions[last])]
+        # In a loop around `last` only, its whole body may run between `first` and a run of `last`.
         for loop in loops_around(last) - loops_around(first):
             ranges.append((self.positions[loop], self.ends[loop]))
         return any(bisect_right(middle, low) < bisect_left(middle, high) for low, high in ranges)

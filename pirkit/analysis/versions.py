@@ -142,6 +142,8 @@ class _Walk:
 
     def loop(self, op: PirOp) -> None:
         body = op.regions[0].block
+        # The head gets a new version because it is reached from before the loop and from the
+        # previous iteration; so does the end, which is reached with or without an iteration.
         inner = (o for o in operations(body) if o.definition.writes)
         changed = sorted({e for o in inner for e in written_classes(o, self.classes)})
         for element in changed:

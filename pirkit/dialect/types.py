@@ -1,8 +1,8 @@
 """Types of the IR: MLIR's tensors, and the values for which MLIR has no type.
 
 Element types map to MLIR's builtin ones: ``u8`` is ``ui8``, ``b`` is ``i1``, ``c64`` is
-``complex<f32>``. A dynamic dimension is ``?``. The tensor's encoding holds a layout other than NCHW,
-or the symbolic sizes of dynamic dimensions: ``tensor<?x8xf32, #pir.dims<["N", ""]>>``.
+``complex<f32>``. A dynamic dimension is ``?``. The tensor's encoding holds a layout other than
+NCHW, or the symbolic sizes of dynamic dimensions: ``tensor<?x8xf32, #pir.dims<["N", ""]>>``.
 """
 
 from __future__ import annotations

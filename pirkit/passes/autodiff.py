@@ -82,6 +82,7 @@ def append_backward(
     moved: dict[SSAValue, SSAValue] = {}
     paths, targets, wrt = _prepared(program.block, targets, wrt, moved, paddle_residuals)
     seeds = [None if c is None else latest(c, moved) for c in cotangents or [None] * len(targets)]
+    # Ops of an earlier sweep carry their order, so that a derivative of a derivative is one higher.
     order = 1 + max((_order(op) for op in paths.ops), default=0)
     check("derivative_order", order, None)
     b = Builder(program.block, before)
@@ -174,6 +175,8 @@ class Backward:
         held = [None if r is None else self.total(r) for r in slots]
         if all(h is None for h in held) and not has_pushes(self.shared, op):
             return
+        # All users of the results have been visited, so their cotangents are complete and can be
+        # dropped; those of `wrt` are read when the sweep is over.
         for result in slots:
             if result is not None and result not in self.shared.wrt:
                 self.grads.pop(result, None)

@@ -218,6 +218,7 @@ def _decompose_if_profitable(
             replace(op, [by_result.get(k) for k in range(len(op.results))])
             return count
         refused[op] = why
+    # The op stays, so the trial is erased.
     for part in reversed(parts):
         part.detach()
         part.erase(safe_erase=False)

@@ -156,6 +156,7 @@ class _Versions:
         for region in op.regions:
             block, self.content = region.block, dict(before)
             if declares(op, LOOP):
+                # An iteration reads what the previous one wrote, so the loop carries the content.
                 arguments = [block.insert_arg(v.type, len(block.args)) for v in first]
                 self.content.update(zip(written, arguments, strict=True))
                 self.storage.update(zip(arguments, written, strict=True))
@@ -223,6 +224,8 @@ class _Versions:
             if (target := op.operand_named(operand)) is not None
         }
         pure = _pure_form(op)
+        # A write-back at the end is what this pass emits itself; it stays unless an earlier write
+        # has changed its target.
         if op in self.tail and not any(t in self.content for t in targets.values()):
             return
         beyond = [t for t in targets.values() if block_of(t) is not op.parent]

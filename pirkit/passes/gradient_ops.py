@@ -304,6 +304,7 @@ class _Gradient:
         """Move the live ops of the scope in front of the gradient op."""
         block, b = self.scope.program.block, self.call.b
         live = {v.ssa for v in results}
+        # Dead ops go first: a draw of random numbers matters only if something reads it.
         for op in reversed(list(cast("Sequence[PirOp]", block.ops))):
             if not any(r in live or r.first_use is not None for r in op.results):
                 op.detach()

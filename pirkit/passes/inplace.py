@@ -61,6 +61,8 @@ def update_in_place(program: ProgramOp, ctx: PassContext) -> None:
     for op in backs:
         if op.parent is None or is_named(op.operands[0]):
             continue
+        # An op with several in-place results must write them all in place; only an op with one
+        # may be the end of a longer chain.
         same_target = facts.write_backs_to_target(op)
         chain = facts.update(op) if len(same_target) == 1 else [cast(PirOp, op.operands[0].owner)]
         if not chain or not same_target:

@@ -94,6 +94,7 @@ def split(joint: Joint, mode: str, budget: int | None, notes: Sequence[str] = ()
         notes += moves
     else:
         joint = floated(joint, contents, demand)
+    # Operations have moved, so versions and reads are computed again.
     contents = Contents(joint)
     demand = demand_of(joint, contents)
     chooser = Chooser(joint, contents, demand)

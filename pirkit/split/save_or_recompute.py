@@ -82,6 +82,7 @@ class Chooser:
         found = self._all()
         if found.bytes <= budget:
             return found
+        # The cheapest class first: expensive operations are repeated only if the budget needs it.
         for effort in (RecomputeCost.FREE, RecomputeCost.CHEAP, RecomputeCost.EXPENSIVE):
             found = self._least(effort)
             if found.bytes <= budget:
@@ -130,6 +131,7 @@ class Chooser:
             seen.update(fresh)
             pending += fresh
         order = [op for op in self.joint.forward if op in again]
+        # Values that are one input or parameter are one storage, and are counted once.
         held = {(need.stale, source_of(need.value) or need.value): need for need in taken}
         return Choice(frozenset(taken), tuple(order), sum(map(self.bytes_of, held.values())))
 
@@ -212,6 +214,9 @@ class _Cut:
                 pending += self.enter(wanted)
                 for other in wanted:
                     self.network.edge(self.gates[other][1], self.work[op], INFINITE)
+            # Infinite edges lead from the versions that an op reads to the op, and on to its
+            # result. So a cut crosses a version (which is saved) or the edge from the source to
+            # an op (which is repeated).
             self.network.edge(self.work[op], enter, INFINITE)
         after_cut = self.network.sink_side(source, sink)
         return frozenset(
