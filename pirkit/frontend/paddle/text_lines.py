@@ -121,7 +121,7 @@ class Lines:
         return self.lines[line - 1].strip()
 
     def _dump(self, at: int) -> tuple[int, Dump]:
-        """Read the program whose first line after the ``{`` is ``at``; returns the next line too."""
+        """Read the program whose first line after the ``{`` is ``at``; returns where it ends."""
         dump = Dump()
         depth = 1
         while at <= len(self.lines):

@@ -46,7 +46,7 @@ class ArrayRead:
 
 @op
 class ArrayLength:
-    """How many places `x` has, of shape [1]."""
+    """The length of `x`, of shape [1]."""
 
     name = "pd_op.array_length"
     signature = "x -> out"

@@ -54,7 +54,7 @@ def _(x: Array, index: Array) -> Array:
 
 @op
 class IndexSample:
-    """From each row of `x` the elements at the places of that row of `index`.
+    """From each row of `x` the elements at the indices in that row of `index`.
 
     C1: `x` and `index` are matrices with as many rows, `index` of int32 or int64.
     C2: each index lies in `[0, columns)`.

@@ -170,7 +170,7 @@ def _(
 
 @op
 class IndexPut:
-    """`x` with `value` written, or with `accumulate` added, at the places of `indices`.
+    """`x` with `value` written, or with `accumulate` added, at `indices`.
 
     The list holds coordinates that broadcast together, or masks.
 

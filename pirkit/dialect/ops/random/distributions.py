@@ -65,7 +65,7 @@ class StandardGamma:
 
 @op
 class Dirichlet:
-    """Shares that add up to 1 along the last dimension, of the law with parameters `alpha`.
+    """Dirichlet-distributed numbers with parameters `alpha`: sums along the last dimension are 1.
 
     C1: `alpha` is a float tensor.
     C2: `alpha` has at least one dimension.

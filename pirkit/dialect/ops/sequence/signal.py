@@ -36,7 +36,7 @@ class Frame:
 
 @op
 class OverlapAdd:
-    """The sum of frames that stand `hop_length` apart: takes what `frame` gives.
+    """The sum of overlapping frames at a distance of `hop_length`: the transpose of `frame`.
 
     C1: `x` has at least two dimensions.
     C2: `axis` is 0 or -1.
