@@ -40,7 +40,7 @@ pirkit-opt program.txt -p 'infer-meta{bind=x:4x3},@default'
 program = pirkit.run_passes(program, "constant-fold,cse,dce")
 ```
 
-This page is made from the passes themselves: `python tools/gen_docs.py`.
+This page is generated from the passes themselves: `python tools/gen_docs.py`.
 """
 
 
@@ -65,9 +65,9 @@ def _lines() -> Iterator[str]:
         yield ""
         yield from _pass(cls)
     yield ""
-    yield "## Laws of `canonicalize`"
+    yield "## Rewrite rules of `canonicalize`"
     yield ""
-    yield "| op | law |"
+    yield "| op | rule |"
     yield "|---|---|"
     yield from (
         f"| `{rewrite_rule.op}` | {rewrite_rule.equation} |" for rewrite_rule in every_law()
@@ -89,7 +89,7 @@ cupy that refuses to mix in arrays of numpy, and none on a GPU.
 
 {on_host}
 
-This page is made from the tables themselves: `python tools/gen_docs.py`.
+This page is generated from the tables themselves: `python tools/gen_docs.py`.
 
 | op | cpu | reference |
 |---|---|---|
@@ -156,7 +156,7 @@ shapes only. `pirkit-opt --list-ops --primitives --json` is this page for progra
 attributes, types, kernels and derivatives of each member, and where their rules stand. Which ops of
 real programs are primitive, and which are decomposed, tells [op-classes.md](op-classes.md).
 
-This page is made from `pirkit/dialect/primitives.py`: `python tools/gen_docs.py`.
+This page is generated from `pirkit/dialect/primitives.py`: `python tools/gen_docs.py`.
 """
 
 

@@ -1,4 +1,4 @@
-"""Algebraic laws, and branches whose condition is known."""
+"""Algebraic rewrite rules, and branches whose condition is constant."""
 
 from __future__ import annotations
 
