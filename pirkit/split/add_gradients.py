@@ -36,7 +36,7 @@ def differentiated(program: ProgramOp, *, paddle_residuals: bool = True) -> tupl
     With ``paddle_residuals`` derivatives read no more than Paddle's gradient ops, where those can
     be decomposed. Without it, operations that have no derivative of their own are decomposed first.
 
-    No gradient flows through an op that has no derivative by its nature, such as a comparison; the
+    No gradient flows through an op that has neither a gradient op nor a rule to derive one; the
     notes name these ops. Raises UnsupportedError (PK0402) for an op whose derivative is unknown.
     """
     ctx = PassContext("split", sum(1 for _ in operations(program.block)))
