@@ -1,9 +1,9 @@
 """Fits the piecewise polynomials of the vector math and prints
 pirkit/lowering/codegen/math/piecewise_poly_tables.py.
 
-Needs mpmath, which pirkit does not. A piece is fitted by least squares in units in the last place
-of the function. Its coefficients are rounded in turn, each before the next ones are fitted, so
-that these make up for what rounding it lost.
+Requires mpmath, which pirkit itself does not. The polynomial of a segment is fitted by least
+squares in units in the last place (ULP) of the function. Its coefficients are rounded one by one,
+each before the following ones are fitted, so that these compensate its rounding error.
 
     python tools/fit_pieces.py > pirkit/lowering/codegen/math/piecewise_poly_tables.py
 """
@@ -68,7 +68,7 @@ def piece(
 
 
 def tanh_pieces() -> list[list[mpf | float]]:
-    """By the exponent's last two bits and the mantissa's first three of x + 1."""
+    """Segments by the last 2 bits of the exponent and the first 3 of the mantissa of x + 1."""
     table = [[1.0] + [0.0] * DEGREE for _ in range(PIECES)]
     for octave in range(4):
         width = mpf(2) ** octave / 8
@@ -80,7 +80,7 @@ def tanh_pieces() -> list[list[mpf | float]]:
 
 
 def erf_pieces() -> list[list[mpf | float]]:
-    """By x in eighths, rounded; the first is that of erf x - x."""
+    """Segments by x rounded to eighths; the first one is for erf x - x."""
     reach = mpf(1) / 16
     slope = 2 / sqrt(pi)
     first = piece(erf, mpf(0), mpf(0), reach, (slope,))
@@ -95,7 +95,7 @@ def erf_pieces() -> list[list[mpf | float]]:
 
 
 def curve_pieces(f: Function) -> list[list[mpf | float]]:
-    """By x in quarters, rounded."""
+    """Segments by x rounded to quarters."""
     table: list[list[mpf | float]] = [[1.0] + [0.0] * DEGREE for _ in range(PIECES)]
     for k in range(CURVE_PIECES):
         middle, reach = mpf(k) / 4, mpf(1) / 8

@@ -1,8 +1,9 @@
 """Fits the polynomials of the vector math and prints
 pirkit/lowering/codegen/math/vecmath_tables.py.
 
-Needs mpmath, which pirkit does not. Each polynomial interpolates at Chebyshev nodes, which is
-within a small factor of the best one, and the error is then spread by a few Remez exchanges.
+Requires mpmath, which pirkit itself does not. Each polynomial interpolates at Chebyshev nodes,
+which is within a small factor of the minimax polynomial, and a few Remez exchanges then level the
+error.
 
     python tools/fit_vecmath.py > pirkit/lowering/codegen/math/vecmath_tables.py
 """
@@ -50,9 +51,9 @@ def fit(f: Function, weight: Function, low: mpf, high: mpf, degree: int) -> list
 
 
 def rational(f: Function, end: mpf, over: int, under: int) -> tuple[list[mpf], list[mpf]]:
-    """p / q close to f on 0 .. end in relative error, with q(0) = 1.
+    """p / q that approximates f on 0 .. end in relative error, with q(0) = 1.
 
-    Least squares of f q - p, weighted by the q of the round before and by where it was worst.
+    Iterated least squares of f q - p, weighted by the previous q and by the previous error.
     """
     count = 240
     nodes = [end / 2 * (1 - cos(pi * (k + mpf(1) / 2) / count)) for k in range(count)]

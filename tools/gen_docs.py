@@ -40,7 +40,7 @@ pirkit-opt program.txt -p 'infer-meta{bind=x:4x3},@default'
 program = pirkit.run_passes(program, "constant-fold,cse,dce")
 ```
 
-This page is made from the passes themselves: `python tools/gen_docs.py`.
+This page is generated from the passes themselves: `python tools/gen_docs.py`.
 """
 
 
@@ -65,9 +65,9 @@ def _lines() -> Iterator[str]:
         yield ""
         yield from _pass(cls)
     yield ""
-    yield "## Laws of `canonicalize`"
+    yield "## Rewrite rules of `canonicalize`"
     yield ""
-    yield "| op | law |"
+    yield "| op | rule |"
     yield "|---|---|"
     yield from (
         f"| `{rewrite_rule.op}` | {rewrite_rule.equation} |" for rewrite_rule in every_law()
@@ -124,7 +124,7 @@ def kernels_page() -> str:
 
 
 def _on_host() -> str:
-    """What of the primitives has no kernel for devices, as a list by reason."""
+    """The primitives without a device kernel, as a list by reason."""
     reasons: dict[str, list[str]] = {}
     for op, reason in ON_HOST.items():
         reasons.setdefault(reason, []).append(f"`{op}`")
@@ -278,7 +278,7 @@ def _pass(cls: type[Pass]) -> Iterator[str]:
 
 
 def _markdown(doc: str) -> Iterator[str]:
-    """A docstring with its example in a fence."""
+    """A docstring with its example in a fenced block."""
     text, _, example = doc.partition("\n::\n\n")
     yield text.rstrip()
     if example:
@@ -310,7 +310,7 @@ PAGES = {
     "primitives.md": primitives_page,
     "op-classes.md": classes_page,
 }
-"""Page -> what makes it."""
+"""Page -> the function that writes it."""
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Measures the vector math over every float32 and prints the table of docs/native.md.
 
-What is exact is computed by the same functions in float64, whose own errors (a few units in the
-last of 53 bits, tested against wider floats in tests/codegen) do not show in the last of 24.
+The exact values are computed by the same functions in float64, whose own errors (a few units in the
+last of 53 bits, tested against wider floats in tests/codegen) are invisible in 24 bits.
 
     python tools/measure_vecmath.py [--step N] [FUNCTION...]
 """

@@ -2,8 +2,8 @@
 
     python tools/test_levels.py [arguments of pytest]
 
-``PIRKIT_TARGET`` caps pirkit's own code. What numpy and its BLAS choose when they are loaded is
-capped as well, since results of reference rules, and the warnings that numpy gives, depend on it.
+``PIRKIT_TARGET`` caps pirkit's own code. The CPU dispatch of numpy and its BLAS is capped as well,
+because the results of reference rules, and numpy's warnings, depend on it.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ TESTS: Final = ("tests/codegen",)
 AVX512: Final = ("X86_V4", "AVX512", "AVX10")
 AVX2: Final = ("X86_V3", "AVX", "FMA", "F16C", "XOP")
 BEYOND: Final = {"x86-64-v2": (*AVX2, *AVX512), "x86-64-v3": AVX512, "x86-64-v4": ()}
-"""Features of numpy, by the beginnings of their names, that a level has not."""
+"""The CPU features of numpy, by prefixes of their names, that a level does not have."""
 CORES: Final = {"x86-64-v2": "Nehalem", "x86-64-v3": "Haswell"}
-"""The CPU of a level for OpenBLAS."""
+"""Level -> the core type for OpenBLAS."""
 
 
 def environment(level: str) -> dict[str, str]:
-    """The variables of a process that behaves as on a CPU of this level."""
+    """The environment of a process that behaves as on a CPU of this level."""
     config = cast("dict[str, Any]", np.show_config(mode="dicts"))
     found: list[str] = config.get("SIMD Extensions", {}).get("found", [])
     disabled = [name for name in found if BEYOND[level] and name.startswith(BEYOND[level])]
@@ -43,7 +43,7 @@ def environment(level: str) -> dict[str, str]:
 
 
 def lacking(level: str) -> str:
-    """Why this CPU does not run a level; an empty text if it does."""
+    """Why this CPU cannot run a level; the empty string if it can."""
     os.environ["PIRKIT_TARGET"] = level
     target.host.cache_clear()
     try:

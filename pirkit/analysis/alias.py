@@ -1,8 +1,8 @@
 """Alias classes: which values may share storage, and which operations write it.
 
-Classes are found over the whole region tree by union-find, in near linear time. A list value has
+Classes are computed over the whole region tree by union-find, in near linear time. A list value has
 one class per element. Values that cross the border of a region (captured, yielded, carried by a
-loop) count as aliases of what they become, whether or not a backend copies them there.
+loop) alias what they become, whether or not a backend copies them there.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ Elements = tuple[int, ...]
 
 @dataclass(frozen=True)
 class AliasClasses:
-    """The answer for one program.
+    """The alias classes of one program, as of the time of the analysis.
 
-    A value that did not exist when the program was analysed is an alias of nothing. Erasing
-    operations keeps the answer true, if more cautious than needed.
+    A value that was created later aliases nothing. Erasing operations keeps the result correct, but
+    more conservative than necessary.
     """
 
     elements: dict[SSAValue, Elements]
     writers: dict[int, list[Operation]]
     """The operations that write storage of a class, in the order of the program."""
     host: frozenset[int]
-    """Classes of which the host owns the storage, or has a name for it."""
+    """Classes whose storage the host owns or has a name for."""
 
     def of(self, value: SSAValue) -> Elements:
         """The class of a value; of a list, those of its elements."""
@@ -44,7 +44,7 @@ class AliasClasses:
 
 
 def alias_classes(program: ProgramOp) -> AliasClasses:
-    """Find the alias classes of a program in one walk."""
+    """Compute the alias classes of a program in one traversal."""
     finder = _Finder()
     for argument in program.block.args:
         finder.define(argument)
@@ -64,12 +64,13 @@ class _Finder:
     def root(self, element: int) -> int:
         parents = self.parents
         while parents[element] != element:
+            # path halving keeps the trees flat
             parents[element] = parents[parents[element]]
             element = parents[element]
         return element
 
     def join(self, a: SSAValue, b: SSAValue) -> None:
-        """Let two values share storage, the root being the older one."""
+        """Merge the classes of two values; the older one is the root."""
         for x, y in zip(self.elements[a], self.elements[b], strict=False):
             older, younger = sorted((self.root(x), self.root(y)))
             self.parents[younger] = older
@@ -116,7 +117,7 @@ class _Finder:
                 self.elements[result] = (element,)
 
     def leave(self, op: PirOp) -> None:
-        """A yield: what it hands out are the results, or the next arguments, of the op around."""
+        """A yield: its operands alias the results, or the next arguments, of the enclosing op."""
         around = op.parent_op()
         if around is not None:
             values = op.operands[1:] if around.name == "pd_op.while" else op.operands
@@ -127,7 +128,7 @@ class _Finder:
             self.join(a, b)
 
     def share(self, op: PirOp) -> None:
-        """Results that the op declares to share storage with an operand, and its writes."""
+        """Record the results that the op declares as aliases of operands, and its writes."""
         definition = op.definition
         written: Mapping[str, str] = definition.inplace if definition.writes else {}
         for result_name, operand_name in (*definition.views.items(), *written.items()):

@@ -1,4 +1,4 @@
-"""Values that the program itself tells."""
+"""Values and attributes that are constant in the program."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class _Unknown:
 
 
 UNKNOWN_VALUE: Final = _Unknown()
-"""Stands for an attribute whose value only the running program knows."""
+"""Marks an attribute whose value is known only at run time."""
 
 
 def is_constant(value: SSAValue, classes: AliasClasses) -> bool:
@@ -35,7 +35,7 @@ def is_constant(value: SSAValue, classes: AliasClasses) -> bool:
 
 
 def array_of(value: SSAValue, classes: AliasClasses, max_elements: int) -> Array | None:
-    """The content of a constant of at most that many elements, else None."""
+    """The content of a constant of at most ``max_elements`` elements, else None."""
     meta = meta_of(value.type)
     if not is_constant(value, classes) or not isinstance(meta, TensorMeta):
         return None
@@ -47,9 +47,9 @@ def array_of(value: SSAValue, classes: AliasClasses, max_elements: int) -> Array
 
 
 def splat_of(value: SSAValue, classes: AliasClasses) -> Array | None:
-    """The element that a constant repeats, as a 0-D array; None if it holds several or none.
+    """The element that a constant repeats, as a 0-D array; None if it has several elements or none.
 
-    A constant that is only spread or named anew repeats the same one.
+    Views of a constant, such as a broadcast or a reshape, repeat the same element.
     """
     owner = value.owner
     while isinstance(owner, PirOp) and owner.definition.kind == VIEW and owner.operands:
@@ -71,7 +71,7 @@ def splat_of(value: SSAValue, classes: AliasClasses) -> Array | None:
 def attribute_of(op: PirOp, name: str, classes: AliasClasses) -> Any:
     """The value of an attribute that may be an operand, or UNKNOWN_VALUE.
 
-    A list is a tuple of numbers; it is unknown if one of them is.
+    A list is a tuple of numbers; the attribute is unknown if one of them is.
     """
     slot = next(o for o in op.definition.operands if o.name == name)
     value = op.operand_named(name)

@@ -1,6 +1,6 @@
-"""Which values may have another type than the program states.
+"""Which values may have a type that differs from the declared one.
 
-Paddle states wrong types for some calls, and what it states for their readers follows from these.
+Paddle declares wrong types for some calls, and derives the types of their users from these.
 """
 
 from __future__ import annotations
@@ -16,9 +16,11 @@ from pirkit.dialect.operation import PirOp
 
 
 def mismatched_values(block: Block) -> Set[SSAValue]:
-    """Results in a block, or those inside, that are stated wrongly, and all that is made of them.
+    """The results in a block with a wrong declared type, and all values that depend on them.
 
-    Work is linear in the block.
+    Regions are included.
+
+    Time is linear in the size of the block.
     """
     stack: list[SSAValue] = []
     for op in block.walk():
@@ -33,7 +35,7 @@ def mismatched_values(block: Block) -> Set[SSAValue]:
             for op in (reader, around) if around is not None else (reader,):
                 made += op.results
                 if op.name == "pir.tuple_push" and (holder := stack_of(op.operands[0])) is not None:
-                    made.append(holder.results[2])  # what is popped is made of it
+                    made.append(holder.results[2])  # a popped value depends on the push
                 made += [a for region in op.regions for b in region.blocks for a in b.args]
             stack += [value for value in made if value not in found]
             found.update(made)

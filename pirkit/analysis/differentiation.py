@@ -1,7 +1,7 @@
-"""Which values a gradient flows through: they depend on some values, and others depend on them.
+"""Which values a gradient flows through: those that depend on inputs and that targets depend on.
 
-Branches, loops and stacks are followed: what a loop yields is what its arguments become, and what
-is popped from a stack is what was pushed onto it.
+Dependence is followed through branches, loops and stacks: what a loop yields becomes its next
+arguments, and what is popped from a stack is what was pushed onto it.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from pirkit.dialect.types import meta_of
 from pirkit.runtime.meta import TensorMeta, VecMeta
 
 Item = tuple[Operation, int]
-"""Place in what a push puts onto a stack, which is named by the op that creates it."""
+"""An index among the operands of a push, with the op that creates the stack."""
 
 
 @dataclass(frozen=True)
 class Paths:
-    """The ways from ``wrt`` to the targets.
+    """The ops and values between ``wrt`` and the targets.
 
-    ``ops`` are the ops of the block on the way, in order. ``active`` are the values, those inside
-    regions included, through which a gradient to ``wrt`` flows; ``needed`` are those that the
-    targets are computed from.
+    ``ops`` are the ops of the block that lie between, in order. ``active`` are the values through
+    which a gradient to ``wrt`` flows, including values inside regions. ``needed`` are the values
+    that the targets depend on.
     """
 
     ops: list[PirOp]
@@ -40,7 +40,7 @@ class Paths:
 
 
 def paths_between(block: Block, targets: Iterable[SSAValue], wrt: Iterable[SSAValue]) -> Paths:
-    """Find the ways from ``wrt`` to the targets in one block and the regions inside."""
+    """Find the ops and values between ``wrt`` and the targets, in a block and its regions."""
     demand = _Demand(set(targets))
     found = demand.block(block)
     flow = _Flow(set(wrt))
@@ -65,7 +65,7 @@ def is_differentiable(value: SSAValue) -> bool:
 
 
 def stops_gradient(value: SSAValue) -> bool:
-    """True if the program says that no gradient flows through the value."""
+    """True if the program marks the value so that no gradient flows through it."""
     owner = value.owner
     if isinstance(owner, PirOp):
         flags = owner.stop_gradient
@@ -80,15 +80,15 @@ def stops_gradient(value: SSAValue) -> bool:
 
 
 def is_cut(result: SSAValue, sources: Sequence[SSAValue]) -> bool:
-    """True if the program says that no gradient flows here, though one reaches the op.
+    """True if the mark on a result stops a gradient that would otherwise flow through the op.
 
-    Where all operands are marked as well, the mark only says that nobody asked for gradients.
+    If all operands are marked as well, the mark only says that no gradient was requested.
     """
     return stops_gradient(result) and not all(map(stops_gradient, sources))
 
 
 def block_of(value: SSAValue) -> Block | None:
-    """The block in which a value is made."""
+    """The block in which a value is defined."""
     owner = value.owner
     return owner.parent if isinstance(owner, Operation) else owner
 
@@ -96,7 +96,7 @@ def block_of(value: SSAValue) -> Block | None:
 def stack_of(token: SSAValue) -> PirOp | None:
     """The op that creates the stack of a token; None for a stack from outside the program.
 
-    A token that was kept on another stack is followed to its push.
+    A token that was itself saved on another stack is traced to its push.
     """
     owner = token.owner
     while isinstance(owner, PirOp) and owner.name == "pir.tuple_pop":
@@ -118,7 +118,7 @@ def push_of(stack: PirOp) -> PirOp | None:
 
 @dataclass
 class _Demand:
-    """What values are computed from, users before what they use."""
+    """Backward dependence: what some values depend on, users before definitions."""
 
     needed: set[SSAValue]
     popped: set[Item] = field(default_factory=set[Item])
@@ -181,7 +181,7 @@ class _Demand:
 
 @dataclass
 class _Flow:
-    """What depends on some values, in the order of execution."""
+    """Forward dependence: what depends on some values, in execution order."""
 
     active: set[SSAValue]
     pushed: set[Item] = field(default_factory=set[Item])
@@ -250,7 +250,7 @@ class _Flow:
 
 
 def _passes_on(op: PirOp, sources: Sequence[SSAValue]) -> bool:
-    """False for ops without a derivative by their nature, or with none for these sources."""
+    """False for ops without a derivative by their nature, or with none for these operands."""
     primitive = PRIMITIVES.get(op.name)
     if primitive is not None and not primitive.differentiable:
         return False

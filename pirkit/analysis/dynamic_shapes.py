@@ -1,4 +1,4 @@
-"""What a program leaves open until it runs."""
+"""Which operations have sizes or attributes that are known only at run time."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pirkit.runtime.meta import TensorMeta, VecMeta
 
 
 def is_dynamic_call(op: PirOp) -> bool:
-    """True if sizes of operands or results, or attributes, are known only when the program runs.
+    """True if sizes of operands or results, or attributes, are known only at run time.
 
-    Sizes that Paddle states wrongly are not known before.
+    A size that Paddle declares wrongly counts as unknown.
     """
     metas = [meta_of(v.type) for v in (*op.operands, *op.results)]
     tensors = [t for m in metas for t in (m.items if isinstance(m, VecMeta) else (m,))]

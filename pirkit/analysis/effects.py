@@ -1,4 +1,4 @@
-"""What an operation does besides computing its results."""
+"""The effects of an operation besides computing its results."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from pirkit.dialect.opdef import PURE, WRITE
 from pirkit.dialect.operation import REGIONS, PirOp, declares
 
 WRITE_BACK: Final = "pd_op.assign_out_"
-"""The op that lets the host see the last content of an input or parameter."""
+"""The op that writes the last content of an input or parameter back to the host's storage."""
 
 _INTERFACE: Final = frozenset({SOURCE, SINK, TERMINATOR})
 
 
 def is_pure(op: Operation) -> bool:
-    """True if running the op changes nothing and reads nothing but its operands.
+    """True if the op has no effect and reads nothing but its operands.
 
-    Such an op may be dropped, repeated, and merged with an equal one. Ops with regions, and those
-    that connect a program or a block with what is around it, are not pure.
+    Such an op may be erased, repeated, and merged with an equal one. Ops with regions are not pure,
+    nor are those that connect a program or a block with what surrounds it.
     """
     if not isinstance(op, PirOp) or not _INTERFACE.isdisjoint(op.definition.traits) or op.regions:
         return False
@@ -29,9 +29,9 @@ def is_pure(op: Operation) -> bool:
 
 
 def is_quiet(op: PirOp) -> bool:
-    """True if only the results of the op tell that it ran.
+    """True if nothing but the results of the op shows that it ran.
 
-    A region op is quiet if everything inside is. A loop that never ends is not taken as a result.
+    An op with regions is quiet if everything inside is. Nontermination does not count as an effect.
     """
     if op.name not in REGIONS:
         return is_pure(op)
@@ -43,15 +43,15 @@ def is_quiet(op: PirOp) -> bool:
 
 
 def only_writes(op: PirOp) -> bool:
-    """True if all that the op does besides its results is to write the operands it declares."""
+    """True if the only effect of the op is to write the operands that it declares."""
     return op.definition.writes and op.definition.base.effects in (PURE, WRITE)
 
 
 def assigns_itself(op: PirOp) -> bool:
-    """True if the op gives storage the content that it has: batch norm in inference leaves such."""
+    """True if the op writes a storage's own content to it, as batch norm in inference does."""
     return op.name == WRITE_BACK and op.operands[0] is op.operands[1]
 
 
 def is_named(value: SSAValue) -> bool:
-    """True if the host gets the value by a name."""
+    """True if the host receives the value under a name."""
     return any(declares(use.operation, SINK) for use in value.uses)

@@ -1,4 +1,4 @@
-"""Order of execution: where operations stand, and which may run between two others."""
+"""Execution order: positions of operations, and which may run between two others."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from pirkit.dialect.operation import PirOp, ProgramOp, declares
 
 
 def operations(block: Block) -> Iterator[PirOp]:
-    """Every operation of a block and of the regions inside, an operation before its regions.
+    """Iterate over the operations of a block and its regions; an operation precedes its regions.
 
-    The operation that was handed out last may be erased or replaced; what stands in its place is
-    not handed out.
+    The caller may erase or replace the operation that was yielded last; its replacement is not
+    yielded.
     """
     stack = [block.first_op]
     while stack:
@@ -32,26 +32,27 @@ def operations(block: Block) -> Iterator[PirOp]:
 
 @dataclass(frozen=True)
 class Order:
-    """Positions of the operations of one program; stays true while operations are only erased."""
+    """Positions of the operations of one program; valid while operations are only erased."""
 
     positions: dict[Operation, int]
     ends: dict[Operation, int]
-    """Of each loop: the position behind everything inside."""
+    """Loop -> the position after everything inside it."""
 
     def may_come_between(self, first: Operation, middle: Sequence[int], last: Operation) -> bool:
         """True if one of the positions, which ascend, may run after ``first`` and before ``last``.
 
-        ``first`` dominates ``last``. In a loop around the last but not around the first, what
-        stands behind the last runs before it in the next turn.
+        ``first`` must dominate ``last``. In a loop that contains ``last`` but not ``first``,
+        operations after ``last`` run before it in the next iteration.
         """
         ranges = [(self.positions[first], self.positions[last])]
+        # In a loop around `last` only, its whole body may run between `first` and a run of `last`.
         for loop in loops_around(last) - loops_around(first):
             ranges.append((self.positions[loop], self.ends[loop]))
         return any(bisect_right(middle, low) < bisect_left(middle, high) for low, high in ranges)
 
 
 def order_of(program: ProgramOp) -> Order:
-    """Positions of all operations of a program, in one walk."""
+    """Number all operations of a program in one traversal."""
     positions: dict[Operation, int] = {}
     ends: dict[Operation, int] = {}
     open_loops: list[Operation] = []
@@ -66,7 +67,7 @@ def order_of(program: ProgramOp) -> Order:
 
 
 def loops_around(op: Operation) -> set[Operation]:
-    """The loops in which an operation stands."""
+    """The loops that contain an operation."""
     found: set[Operation] = set()
     parent = op.parent_op()
     while parent is not None:

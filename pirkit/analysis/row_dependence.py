@@ -1,4 +1,7 @@
-"""Which values depend on a variable row by row: row i of the value on row i of the variable."""
+"""Whether a value depends on a variable row by row: row i on row i only.
+
+Then the derivative of the sum of the value is the derivative of each row (see `passes/taylor.py`).
+"""
 
 from __future__ import annotations
 
@@ -24,22 +27,22 @@ from pirkit.index.index_maps import space
 from pirkit.runtime.meta import UNKNOWN, Meta, TensorMeta, VecMeta
 
 _SOME_SIZE: Final = 7919
-"""Stands for a size that only the running program knows: a prime, which no reshape divides."""
+"""The number used for all dynamic sizes: a prime, so that no reshape of static sizes splits it."""
 
 
 @dataclass(frozen=True)
 class Mixed:
-    """Rows are mixed, or there is more than one number in a row of the variable."""
+    """Why rows are not independent, and the op that mixes them."""
 
     reason: str
     op: PirOp | None = None
 
 
 def depends_by_rows(root: SSAValue, variable: SSAValue) -> Mixed | None:
-    """None if row i of ``root`` depends on the one number in row i of ``variable`` only.
+    """Return None if row i of ``root`` depends only on the one element in row i of ``variable``.
 
-    Rows are numbered by the first axis. A variable without axes has one row, and so does any value
-    that depends on it.
+    Rows are the indices of the first axis. A variable with one element has one row, and every value
+    that depends on it trivially depends on that row.
     """
     held = meta_of(variable.type)
     assert isinstance(held, TensorMeta)
@@ -64,7 +67,7 @@ def depends_by_rows(root: SSAValue, variable: SSAValue) -> Mixed | None:
 
 
 def _leads_to(op: PirOp, root: SSAValue) -> bool:
-    """True if the root is computed from the op."""
+    """True if the root depends on the op."""
     pending, seen = [root], set[SSAValue]()
     results = set(op.results)
     while pending:
@@ -79,10 +82,10 @@ def _leads_to(op: PirOp, root: SSAValue) -> bool:
 
 
 def _preserves_rows(op: PirOp, active: set[SSAValue], rows: int) -> bool:
-    """True if row i of each result is computed from row i of the active operands only.
+    """True if row i of each result depends only on row i of the active operands.
 
-    Index maps answer the question where there are any. Other ops are elementwise by their record,
-    or keep rows apart if their decomposition does.
+    The index maps decide, where the op has any. Otherwise the op is elementwise by its record, or
+    its decomposition preserves rows.
     """
     results = [meta for result in op.results for meta in _tensors(result)]
     if not all(_has_rows(meta, rows) for meta in results):
@@ -109,7 +112,7 @@ def _has_rows(meta: TensorMeta, rows: int) -> bool:
 
 
 def _elements(op: PirOp) -> Sequence[Element | None] | None:
-    """What an element of each result is made from, by the op's index maps; None without maps."""
+    """What each result element is computed from, by the op's index maps; None without maps."""
     rule = library_spaces.get(op.definition)
     try:
         if rule is None:
@@ -122,7 +125,7 @@ def _elements(op: PirOp) -> Sequence[Element | None] | None:
 
 
 def _sized(value: SSAValue) -> Meta | None:
-    """The meta of a value, with one number for all unknown sizes."""
+    """The meta of a value with `_SOME_SIZE` for every dynamic size."""
     meta = meta_of(value.type)
     if isinstance(meta, VecMeta):
         return VecMeta(tuple([_with_sizes(item) for item in meta.items]))
@@ -136,7 +139,7 @@ def _with_sizes(meta: Any) -> Any:
 
 
 def _reads_own_row(op: PirOp, element: Element, active: set[SSAValue], rows: int) -> bool:
-    """True if the element reads active operands at its own first index only."""
+    """True if the element reads active operands only in its own row."""
     if isinstance(element, Scatter):
         return False
     operands = tensors_of(op)
@@ -150,9 +153,9 @@ def _reads_own_row(op: PirOp, element: Element, active: set[SSAValue], rows: int
 
 
 def _parts_keep_rows(op: PirOp, active: set[SSAValue], rows: int) -> bool:
-    """True if the op has a decomposition that keeps rows apart.
+    """True if the op has a decomposition that preserves rows.
 
-    The parts are built in front of the op, looked at, and erased again.
+    The decomposition is emitted before the op, analysed, and erased again.
     """
     rule, block = decompose.get(op.definition), op.parent
     if rule is None or block is None or op.definition.writes:

@@ -1,12 +1,12 @@
-"""Versions: which content of a storage a value means, at each point of a program.
+"""Versions: which content of its storage a value has, at each point of a program.
 
-A storage is an alias class; its content has number 0 at first and a new number after each write.
-Where branches leave different contents the storage has a new number behind them, and so it has at
-the head of a loop that writes it, and behind that loop. Two reads with equal numbers see equal
-content, except inside a loop that writes the storage, where the number of the head stands for the
-content of each turn.
+A storage is an alias class. Its content has version 0 at first and a new version after each write.
+If branches leave different contents, the storage gets a new version after them, and a loop that
+writes it gives it a new version at its head and after it. Two reads of equal versions read equal
+content, except inside a loop that writes the storage: there the version at the head stands for the
+content in every iteration.
 
-The walk is linear in the size of the program, times the depth of its regions.
+Time is linear in the size of the program, times the depth of its regions.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from pirkit.dialect.kinds import LOOP
 from pirkit.dialect.operation import PirOp, ProgramOp, declares
 
 Content: TypeAlias = tuple[int, int]
-"""An alias class and the number of a version."""
+"""An alias class and a version number."""
 
 
 @dataclass(frozen=True)
 class Link:
-    """One value of a chain, with the version of its storage when it was made."""
+    """A value of a chain, with the version of its storage at its definition."""
 
     value: SSAValue
     version: int
@@ -36,36 +36,36 @@ class Link:
 
 @dataclass(frozen=True)
 class Versions:
-    """The answer for one program; true as long as the program is not changed."""
+    """The versions in one program; valid as long as the program is not changed."""
 
     classes: AliasClasses
     made: dict[SSAValue, tuple[Content, ...]]
-    """The contents of each value where it is defined, one for each element of a list; in the order
-    in which values are made."""
+    """The version of each value at its definition, one for each element of a list; in order of
+    definition."""
     reads: dict[tuple[Operation, int], tuple[Content, ...]]
-    """The contents that each operand of each op means."""
+    """Operation and operand index -> the version that the operand reads."""
     makers: dict[Content, Operation]
-    """What makes each version but the first: a write, or the op around several."""
+    """Version -> the op that creates it: a write, or a branch or loop; version 0 has none."""
     last: dict[int, int]
-    """The version of each written class when the program ends."""
+    """Written class -> its version at the end of the program."""
 
     def read(self, op: Operation, index: int) -> tuple[Content, ...]:
-        """The contents that an operand means where the op runs."""
+        """The versions that an operand reads, one for each element of a list."""
         return self.reads[op, index]
 
     def is_last(self, content: Content) -> bool:
-        """True if the storage still has this content when the program ends."""
+        """True if this is the version of its storage at the end of the program."""
         element, version = content
         return self.last.get(element, 0) == version
 
     def overwriter(self, content: Content) -> Operation | None:
-        """What ends a version: the op that makes the next one, or the op around that."""
+        """The op that creates the next version, or the op around it; None for the last version."""
         element, version = content
         return self.makers.get((element, version + 1))
 
 
 def versions_of(program: ProgramOp, *, until: Operation | None = None) -> Versions:
-    """Find the versions in one walk; before the op ``until`` the program counts as ended."""
+    """Compute the versions in one traversal; with ``until``, the program ends before that op."""
     walk = _Walk(alias_classes(program), until)
     for argument in program.block.args:
         walk.define(argument)
@@ -75,7 +75,7 @@ def versions_of(program: ProgramOp, *, until: Operation | None = None) -> Versio
 
 
 def chains(versions: Versions) -> dict[int, list[Link]]:
-    """The values of each class in the order in which they are made, the source first."""
+    """The values of each class in order of definition, the source first."""
     found: dict[int, list[Link]] = {}
     for value, contents in versions.made.items():
         for element, version in contents:
@@ -142,6 +142,8 @@ class _Walk:
 
     def loop(self, op: PirOp) -> None:
         body = op.regions[0].block
+        # The head gets a new version because it is reached from before the loop and from the
+        # previous iteration; so does the end, which is reached with or without an iteration.
         inner = (o for o in operations(body) if o.definition.writes)
         changed = sorted({e for o in inner for e in written_classes(o, self.classes)})
         for element in changed:
@@ -154,7 +156,7 @@ class _Walk:
 
 
 def written_classes(op: PirOp, classes: AliasClasses) -> Iterator[int]:
-    """The alias classes whose storage the op writes itself."""
+    """The alias classes whose storage the op itself writes."""
     if op.definition.writes:
         for name in op.definition.inplace.values():
             target = op.operand_named(name)

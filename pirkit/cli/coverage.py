@@ -42,7 +42,7 @@ def training_kinds() -> list[str]:
 
 
 def list_missing(as_json: bool) -> int:
-    """Print the kinds that a program may not hold, since nothing runs them; 1 if there are any."""
+    """Print the ops of real programs that nothing runs; returns 1 if there are any."""
     wanted = dict.fromkeys((*kinds(), *training_kinds()))
     missing = [name for name in wanted if not _runs(name)]
     if as_json:

@@ -1,4 +1,4 @@
-"""What this machine has: versions, BLAS, vector units, GPU, and where the cache is."""
+"""The properties of this machine: versions, BLAS, vector units, GPU, location of the cache."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ VECTOR_BITS: Final[Mapping[str, int]] = {
     "neon": 128,
     "sse2": 128,
 }
-"""Width of the vector registers that a CPU feature stands for, the widest first."""
+"""CPU feature -> width of its vector registers, the widest first."""
 
 
 def examine() -> Report:
-    """Everything that the doctor knows, as plain text facts."""
+    """All sections of the report, as text."""
     return {
         "pirkit": {"version": VERSION, "folder": str(Path(__file__).parents[1])},
         "python": {
@@ -139,7 +139,7 @@ def _cache() -> dict[str, str]:
 
 
 def _try_import(module: str, use: Callable[[Any], dict[str, str]]) -> dict[str, str]:
-    """The facts that a module tells, or why it cannot be imported. Names come from this file."""
+    """The facts of a module, or why it cannot be imported. Module names come from this file."""
     try:
         return use(importlib.import_module(module))
     except ImportError as error:

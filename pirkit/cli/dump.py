@@ -17,7 +17,7 @@ from pirkit.passes.base import Pass
 class Dump:
     """A watcher of a pipeline that writes ``NNN_pass.mlir``, its diff, and ``index.json``.
 
-    ``000_input.mlir`` is the program before the first pass. Each file is written whole.
+    ``000_input.mlir`` is the program before the first pass. Files are written atomically.
     """
 
     def __init__(self, folder: str, module: ModuleOp) -> None:

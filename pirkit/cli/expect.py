@@ -1,4 +1,4 @@
-"""``pirkit-opt --expect-diagnostics``: compares what is reported with comments of the file.
+"""``pirkit-opt --expect-diagnostics``: compares diagnostics with comments of the file.
 
 ::
 
@@ -29,7 +29,7 @@ _PLACES: Final = {"below": 1, "above": -1}
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """A kind, a line (0: none) and a text: what is expected, or what came."""
+    """An expected or reported diagnostic: its kind, line (0: none) and text."""
 
     kind: str
     line: int
@@ -56,7 +56,7 @@ def expected_in(text: str) -> Iterator[Diagnostic]:
 
 
 def found_in(error: PirkitError | None, remarks: Sequence[Remark]) -> list[Diagnostic]:
-    """What a run reported: its remarks, and the error that ended it."""
+    """The diagnostics of a run: its remarks, and the error that ended it."""
     found = [Diagnostic("remark", _line(r.span), str(r)) for r in remarks]
     if error is not None:
         found.append(Diagnostic("error", _line(error.span), f"[{error.code}] {error.message}"))
@@ -64,7 +64,7 @@ def found_in(error: PirkitError | None, remarks: Sequence[Remark]) -> list[Diagn
 
 
 def differences(expected: Sequence[Diagnostic], found: Sequence[Diagnostic]) -> list[str]:
-    """What did not come, and which errors came unexpected; remarks may come without a comment."""
+    """The missing diagnostics and the unexpected errors; remarks need no comment."""
     rest = list(found)
     missing: list[str] = []
     for wanted in expected:

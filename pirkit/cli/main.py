@@ -1,4 +1,4 @@
-"""The ``pirkit`` command: explains errors, and tells what this machine has."""
+"""The ``pirkit`` command: explains errors, and shows the properties of this machine."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What ``pirkit-opt --help`` tells of passes and named pipelines: see `passes_help.pass_rows`.
+"""The passes and named pipelines in ``pirkit-opt --help``: see `passes_help.pass_rows`.
 
-A table, since the passes themselves take half a second to import. A test compares the two.
+It is a table because importing the passes takes half a second. A test compares the two.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ ROWS: Final = (
     ),
     (
         "print-alias",
-        "Tell which values share storage, in which order they came to be, and who wrote when.",
+        "Report which values share storage, in which order they were defined, and what wrote when.",
     ),
     (
         "print-origins",
-        "Tell which operations rules have made, and from which operation of the source.",
+        "Report which operations rules have emitted, and from which source operation.",
     ),
     (
         "split",
-        "Put two programs in the place of one: `@forward`, and `@backward` for its gradients.",
+        "Split a program into `@forward` and `@backward`, which computes its gradients.",
     ),
     (
         "taylor",

@@ -15,7 +15,7 @@ def pass_rows() -> list[tuple[str, str]]:
 
 
 def list_passes(as_json: bool) -> None:
-    """Print what `pass_rows` gives."""
+    """Print the rows of `pass_rows`."""
     rows = pass_rows()
     if as_json:
         print(json.dumps([{"name": name, "help": line} for name, line in rows]))

@@ -1,4 +1,4 @@
-"""Runs the pipeline of ``pirkit-opt`` with what its flags ask for around it."""
+"""Runs the pipeline of ``pirkit-opt`` with the instrumentation that its flags select."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def run_passes(
     read_again: Callable[[], ModuleOp],
     more: Sequence[Watcher] = (),
 ) -> PipelineResult:
-    """Run the passes in place; what they tell goes to standard error."""
+    """Run the passes in place; remarks, counters and times go to standard error."""
     passes = parse_pipeline(arguments.pipeline)
     is_shown = RemarkFilter(arguments.remarks or "")
     watchers: list[Watcher] = [*more]

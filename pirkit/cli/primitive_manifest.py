@@ -1,4 +1,4 @@
-"""The manifest of the primitive set: what a backend or another compiler has to know of it."""
+"""The manifest of the primitive set, for backends and other compilers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pirkit.runtime.kernels.cupy.host_fallback import ON_HOST
 from pirkit.runtime.registry import CPU, GPU, KERNELS
 
 BY_PLAN: Final = "the plan"
-"""What runs an op that is no call: inputs, outputs, branches, loops, lists."""
+"""The executor of ops without a kernel: inputs, outputs, branches, loops, lists."""
 FALLBACK: Final = "the CPU, with copies"
 NO_GRADIENT: Final = "no gradient"
 LINEAR_IN_FIRST: Final = "linear"
@@ -139,7 +139,7 @@ def _jvp(definition: OpDef) -> str:
 
 
 def _place(rule: Any) -> str:
-    """Where a rule stands, as ``file:line``; the name of a function of numpy."""
+    """The location of a rule as ``file:line``; for a numpy function, its name."""
     while hasattr(rule, "func"):
         rule = rule.func
     code = getattr(rule, "__code__", None)

@@ -1,4 +1,4 @@
-"""The ``pirkit-reduce`` command: makes a program small that shows a bug."""
+"""The ``pirkit-reduce`` command: minimizes a program that shows a bug."""
 
 from __future__ import annotations
 

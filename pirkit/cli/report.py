@@ -1,4 +1,4 @@
-"""``pirkit-opt --report``: what a pipeline did, as one page that needs no network."""
+"""``pirkit-opt --report``: what a pipeline did, as one self-contained page."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ $parts
 
 @dataclass(frozen=True)
 class _Step:
-    """The module behind a pass: operations of each program, and how the text changed."""
+    """The module after a pass: operations of each program, and how the text changed."""
 
     name: str
     counts: dict[str, int]

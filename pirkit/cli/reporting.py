@@ -1,4 +1,4 @@
-"""What a pipeline has to tell, as lines for people or as a trace for Perfetto."""
+"""The results of a pipeline, as readable lines or as a trace for Perfetto."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _KINDS: Final = ("passed", "missed", "analysis", "all", "")
 
 
 class RemarkFilter:
-    """Which remarks to show: ``missed``, ``missed:fuse``, ``:fuse``; nothing stands for all.
+    """Which remarks to show: ``missed``, ``missed:fuse``, ``:fuse``; empty for all.
 
     Raises UsageError (PK0701, PK0702) for a kind or pass that does not exist.
     """

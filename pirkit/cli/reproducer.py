@@ -1,4 +1,4 @@
-"""Reproducers: what is needed to see a failing pass fail again, in one file.
+"""Reproducers: one file with everything that is needed to repeat the failure of a pass.
 
 ::
 
@@ -31,7 +31,7 @@ _FIELD: Final = re.compile(r"^// (pipeline|seed|check): (.*)$", re.M)
 
 
 class Reproducing:
-    """Around a pipeline: a failure writes a reproducer, and its file is noted in the error.
+    """A context around a pipeline: a failure writes a reproducer, and the error names its file.
 
     It holds the module before the pass that failed, and that pass alone. Also a watcher.
     """

@@ -134,7 +134,7 @@ def _run_program(arguments: argparse.Namespace) -> int:
 
 
 def _random_inputs(exe: Executable, seed: str) -> dict[str, Any]:
-    """Random inputs; weights that the program came without are drawn too."""
+    """Random inputs, and random weights if the program has none."""
     from pirkit.frontend.random_inputs import (  # noqa: PLC0415  not for --version
         random_inputs,
         random_weights,
@@ -216,7 +216,7 @@ def _check_programs(arguments: argparse.Namespace) -> int:
 
 
 def _folders(paths: list[str]) -> Iterator[str]:
-    """The paths without plain files, which ``corpus/*`` also names; each is told of."""
+    """The paths without plain files, which ``corpus/*`` also matches; each one is reported."""
     for path in paths:
         if os.path.isfile(path):
             print(f"skipping {path}: a case is a folder", file=sys.stderr)

@@ -10,7 +10,7 @@ _SPLIT: Final = re.compile(r"^// -----[ \t]*$", re.MULTILINE)
 
 
 def parts_of(text: str, split: bool) -> Iterator[str]:
-    """The text, or its parts; blank lines keep each part's line numbers those of the file."""
+    """The text or its parts, padded with blank lines so that line numbers agree with the file."""
     if not split:
         yield text
         return

@@ -18,7 +18,7 @@ PIPE_CLOSED: Final = 128 + 13
 
 
 def run_main(main: Callable[[], int | None], *, as_json: bool | None = None) -> int:
-    """Run a command and return its exit code; no exception and no traceback leaves it.
+    """Run a command and return its exit code; no exception and no traceback escapes.
 
     A PirkitError is shown on standard error, as JSON if ``as_json`` or, by default, if ``--json``
     is among the arguments. A closed pipe is silent. Everything unforeseen is shown as an
@@ -91,7 +91,7 @@ def _as_internal_error(error: Exception) -> InternalError:
 
 
 def _innermost_frame(error: Exception) -> str:
-    """Where in pirkit the error comes from, as " in passes/cse.py:41", or nothing."""
+    """The place in pirkit that raised the error, as " in passes/cse.py:41", or empty."""
     frames = traceback.walk_tb(error.__traceback__)
     marker = f"{os.sep}pirkit{os.sep}"
     inside = [(f.f_code.co_filename, line) for f, line in frames if marker in f.f_code.co_filename]
@@ -124,7 +124,7 @@ def _writable(stream: TextIO | None) -> TextIO:
 
 
 def _discard_output() -> None:
-    """Point standard output to nowhere, so that Python's own flush at exit stays silent."""
+    """Redirect standard output to the null device, so that Python's flush at exit is silent."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, sys.stdout.fileno())
     os.close(null)

@@ -90,7 +90,7 @@ class UnsupportedError(InputError):
 
 
 class DynamicShapeError(UnsupportedError):
-    """A rule has to know what the program leaves open: an attribute, or sizes."""
+    """A rule needs an attribute or a size that is known only at run time."""
 
     default_code = "PK0406"
 

@@ -1,4 +1,4 @@
-"""Locks and forks: a child has no thread but the one that forked, and so no other holds a lock.
+"""Locks across forks: a child process has only the thread that forked.
 
 A lock that another thread held in the parent would stay locked for ever. What it guards has to be
 in order after each bytecode instruction, because the fork may come at any of them; where it is not,

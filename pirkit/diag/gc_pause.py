@@ -1,4 +1,4 @@
-"""Work without the cycle collector."""
+"""Pausing Python's cycle collector."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ T = TypeVar("T")
 
 @contextmanager
 def collection_paused() -> Generator[None]:
-    """No cycle collector inside: for what reads or transforms programs.
+    """Pause the cycle collector in the body: for code that reads or transforms programs.
 
-    It makes objects most of which stay. Each collection would walk them for nothing, more of them
-    every time, and the cost would grow faster than the program.
+    Such code allocates objects most of which survive. Each collection would traverse them in vain,
+    more of them every time, and the cost would grow faster than the program.
     """
     was_enabled = gc.isenabled()
     gc.disable()
@@ -33,36 +33,36 @@ def collection_paused() -> Generator[None]:
 
 @contextmanager
 def importing() -> Generator[None]:
-    """The same for imports, whose objects count as old at once: all of them stay.
+    """Pause the collector for an import, and move the new objects to the oldest generation.
 
-    Else the first two collections after that would walk them. Where nothing is imported nothing
-    ages: what others made meanwhile would wait for a full collection, which may never come.
+    Otherwise the first two collections after the import would traverse them. If no module was
+    imported, no object is moved: garbage among them would wait for a full collection.
     """
     with collection_paused():
         known = len(sys.modules)
         try:
             yield
         finally:
-            # what the program froze is its own business
+            # unfreezing would also release objects that the caller has frozen
             if len(sys.modules) != known and gc.get_freeze_count() == 0:
                 gc.freeze()
                 gc.unfreeze()
 
 
 def imported(name: str) -> ModuleType:
-    """A module, imported without the cycle collector."""
+    """Import a module with the cycle collector paused."""
     with importing():
         return import_module(name)
 
 
 def is_imported(name: str) -> bool:
-    """Whether a module is imported to its end, and not just now by this thread or another."""
+    """True if a module is imported completely, not currently being imported by some thread."""
     module = sys.modules.get(name)
     return module is not None and not getattr(module.__spec__, "_initializing", False)
 
 
 def uncollected(work: Callable[P, T]) -> Callable[P, T]:
-    """The same work, with Python's cycle collector paused."""
+    """Decorator: run a function with Python's cycle collector paused."""
 
     @wraps(work)
     def without(*args: P.args, **kwargs: P.kwargs) -> T:

@@ -1,4 +1,4 @@
-"""Limits that stand in front of the parser, the readers and the drivers of passes.
+"""Limits that the parser, the readers and the pass drivers check.
 
 A limit turns a program that is too large for its own good into a coded error, within time and
 memory that do not depend on the program. ``--limits`` selects a profile; Python code writes::
@@ -126,14 +126,14 @@ def check(name: Knob, value: int, span: Span | None = None) -> None:
 
 
 def read_at_most(file: BinaryIO) -> bytes:
-    """What a file holds, or a little more of it than ``input_bytes`` admits, which `check` refuses.
+    """Read a file, or a little more of it than ``input_bytes`` admits, which `check` then refuses.
 
-    Pipes and devices do not say how much they hold, and some never end.
+    The size of pipes and devices is unknown, and some never end.
     """
     most = current_limits().input_bytes
     return file.read() if most >= sys.maxsize else file.read(most + 1)
 
 
 def _shown(value: int) -> str:
-    # Python refuses to print integers of thousands of digits, and nobody wants to read them.
+    # Python refuses to print integers of thousands of digits.
     return f"{value:,}" if value.bit_length() <= 128 else f"a {value.bit_length()}-bit number of"

@@ -1,4 +1,4 @@
-"""What a process makes once and holds until it ends: code, threads, handles.
+"""Objects that a process creates once and keeps until it ends: code, threads, handles.
 
 `functools.cache` lets several threads make such a thing at once and forgets all but one of them. A
 thread that took an address from a forgotten one calls code that is no longer mapped.
@@ -17,9 +17,9 @@ T = TypeVar("T")
 
 
 class once(Generic[T]):
-    """Decorator: the result of a function without arguments, made by one thread, for all.
+    """Decorator: cache the result of a function without arguments, computed by one thread for all.
 
-    A call that raises or is interrupted leaves nothing; the next one starts anew.
+    A call that raises or is interrupted caches nothing; the next one computes again.
     """
 
     def __init__(self, make: Callable[[], T]) -> None:

@@ -1,7 +1,7 @@
-"""What other packages add to pirkit's tables: ops, rules, kernels.
+"""Additions of other packages to pirkit's tables: ops, rules, kernels.
 
-What pirkit itself does with a program depends on its sources alone, so that it can be kept from one
-process to the next. What others add may change from one process to the next.
+The behaviour of pirkit alone depends only on its sources, so compiled programs can be cached across
+processes. The additions of other packages may change from one process to the next.
 """
 
 from __future__ import annotations

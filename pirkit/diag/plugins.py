@@ -1,4 +1,4 @@
-"""Packages that say they extend pirkit, in their entry points.
+"""Packages that declare plug-ins for pirkit in their entry points.
 
 `importlib.metadata` finds them, but takes longer to import than all there is to read. So it is
 asked only where some package names the group, or where packages lie elsewhere than in folders.

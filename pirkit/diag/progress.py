@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 def track(items: Iterable[T], what: str, *, total: int | None = None) -> Iterator[T]:
-    """Yield the items, with a bar on standard error that ``what`` stands beside.
+    """Yield the items, with a progress bar on standard error that is labelled ``what``.
 
     Nothing is written if standard error is not a terminal. The bar disappears when it is full.
     """
@@ -30,7 +30,7 @@ def track(items: Iterable[T], what: str, *, total: int | None = None) -> Iterato
 
 @contextmanager
 def delayed_bar(what: str, total: int, *, after: float) -> Generator[Callable[[int], None]]:
-    """What is to be told how many of ``total`` are done.
+    """A callback that reports how many of ``total`` items are done.
 
     A bar appears on standard error when that took ``after`` seconds and something is left, and
     disappears at the end. Nothing is written if standard error is not a terminal.

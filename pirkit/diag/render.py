@@ -35,7 +35,7 @@ DEFAULT_WIDTH: Final = 80
 
 TAB: Final = "    "
 HIDDEN: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
-"""Unicode categories that a terminal would obey, reorder or drop, rather than show."""
+"""Unicode categories that a terminal would interpret, reorder or drop instead of showing."""
 
 
 def escape(text: str) -> str:
@@ -123,7 +123,7 @@ def _excerpt(span: Span, gutter: str, width: int) -> Iterator[Text]:
 
 
 def _window(line: str, span: Span, room: int) -> tuple[str, str, str]:
-    """What is shown before, under and after the carets; at most ``room`` columns together."""
+    """The text before, above and after the carets; at most ``room`` columns together."""
     start = min(max(span.column - 1, 0), len(line))
     end = min(start + max(span.length, 1), len(line)) if span.column else start
     # The columns are cut before they are escaped: a line may be 64 MiB long.
@@ -183,7 +183,7 @@ def _paragraph(
 
 
 def _words(text: str, room: int) -> Iterable[str]:
-    """The words of a text; one that is wider than a line comes in pieces."""
+    """The words of a text; a word that is wider than a line is split."""
     for word in text.split(" "):
         rest = word
         while cell_len(rest) > room:

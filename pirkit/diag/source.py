@@ -14,16 +14,16 @@ from typing import Final
 from pirkit.diag.limits import DEFAULT
 
 CACHED_TEXTS: Final = 8
-"""Registered texts that are kept; a long-lived process reads many programs."""
+"""Number of registered texts that are retained; a long-lived process reads many programs."""
 
 _texts: Final[dict[str, str]] = {}
 _trusted: Final[set[str]] = set()
 
 
 def register_source(name: str, text: str) -> None:
-    """Make a text that is not in a file (standard input, a string) known under a name.
+    """Register a text that is not in a file (standard input, a string) under a name.
 
-    Only the latest few texts stay known: an excerpt is shown soon after its text was read.
+    Only the latest texts are retained: an excerpt is shown soon after its text was read.
     """
     _texts.pop(name, None)
     _texts[name] = text

@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 def parse_op(cls: type[PirOp], parser: Parser) -> Operation:
-    """Read everything behind the op's name."""
+    """Read everything after the op's name."""
     from pirkit.dialect.operation import ARG_ATTRS, REGIONS, create  # noqa: PLC0415
 
     definition = cls.definition
@@ -82,7 +82,7 @@ def _slot(parser: Parser, parse: Callable[[], T]) -> T | None:
 
 
 def print_op(op: PirOp, printer: Printer) -> None:
-    """Write everything behind the op's name."""
+    """Write everything after the op's name."""
     from pirkit.dialect.operation import OPERAND_SEGMENTS, RESULT_SEGMENTS  # noqa: PLC0415
 
     operands = list(op.operand_slots)
@@ -123,7 +123,7 @@ def _print_slot(printer: Printer, item: T | None, write: Callable[[T], Any]) -> 
 
 
 def parse_program(cls: type[Operation], parser: Parser) -> Operation:
-    """Read a program behind the word ``pir.program``."""
+    """Read a program after the word ``pir.program``."""
     from pirkit.dialect.operation import ARG_ATTRS, KEYWORD  # noqa: PLC0415
 
     symbol = parser.parse_symbol_name()
@@ -156,7 +156,7 @@ def parse_program(cls: type[Operation], parser: Parser) -> Operation:
 
 
 def print_program(op: Operation, printer: Printer) -> None:
-    """Write a program behind the word ``pir.program``."""
+    """Write a program after the word ``pir.program``."""
     from pirkit.dialect.operation import KEYWORD, ProgramOp  # noqa: PLC0415
 
     program = cast(ProgramOp, op)

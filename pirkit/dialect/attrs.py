@@ -1,7 +1,7 @@
 """Attributes: the kinds that signatures name, and how each maps to MLIR attributes and Python.
 
-A kind is one row of ``KINDS``. ``encode`` makes the MLIR attribute of a Python value, ``decode``
-is its inverse. Encoded attributes are shared, since programs repeat a few of them endlessly.
+A kind is one row of ``KINDS``. ``encode`` converts a Python value to the MLIR attribute, ``decode``
+is its inverse. Encoded attributes are shared, because programs repeat a few of them very often.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ Decode = Callable[[Attribute], Any]
 
 @dataclass(frozen=True)
 class Kind:
-    """How values of one kind are held. ``decode`` returns None for an attribute of another kind."""
+    """How values of one kind are represented. ``decode`` returns None for another kind."""
 
     name: str
     encode: Encode
@@ -155,9 +155,9 @@ def _double(value: Any) -> Attribute:
 
 
 def _single(value: Any) -> Attribute:
-    """In single precision what fits; programs of our own hold in double what does not.
+    """Use f32 if the number fits, and f64 if it does not, for pirkit's own programs.
 
-    Paddle's readers and writers round: there it is a float.
+    Paddle's readers and writers round instead: in Paddle the attribute is a float.
     """
     number = float(value)
     held = in_single(number)
@@ -166,9 +166,9 @@ def _single(value: Any) -> Attribute:
 
 
 def in_single(value: float) -> float:
-    """The number as Paddle holds it in an attribute of kind `f32`.
+    """The number as Paddle stores it in an attribute of kind `f32`.
 
-    Raises ValueError where it is too large for that.
+    Raises ValueError if it is too large for that.
     """
     try:
         return mlir.FloatAttr(value, mlir.f32).value.data
@@ -177,9 +177,9 @@ def in_single(value: float) -> float:
 
 
 def as_single(held: Attribute) -> Attribute:
-    """An attribute of kind `f32` as Paddle holds it.
+    """An attribute of kind `f32` as Paddle stores it.
 
-    Raises UnsupportedError (PK0403) where the number is too large for that.
+    Raises UnsupportedError (PK0403) if the number is too large for that.
     """
     if not KINDS["f64"].accepts(held):
         return held
@@ -362,14 +362,14 @@ _OTHERS: Final = frozenset(
         "with_quant_attr",
     }
 )
-"""More of them, whose kind nobody asks for."""
+"""Further such attributes, whose kind nothing reads."""
 
 
 def is_discardable(name: str) -> bool:
     """True for an attribute that any op may carry, whether it is declared or not.
 
-    Those of frameworks are listed above; one with a prefix (``pir.id``, ``mine.note``) belongs to
-    the dialect or the tool of that name.
+    The attributes of frameworks are listed above; one with a prefix (``pir.id``, ``mine.note``)
+    belongs to the dialect or the tool of that name.
     """
     return name in DISCARDABLE or name in _OTHERS or "." in name
 

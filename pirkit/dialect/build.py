@@ -1,14 +1,14 @@
 """Building programs from Python: values with operators, and a builder that emits ops.
 
-Rules of decomposition and differentiation are written in this language, and traced functions are
-recorded in it::
+Rules of decomposition and differentiation are written with it, and traced functions are recorded
+with it::
 
     def softmax(b: Builder, x: Value) -> Value:
         e = b.exp(x - b.max(x, axis=[-1], keepdim=True))
         return e / b.sum(e, axis=[-1], keepdim=True)
 
-What is emitted is typed at once by ``infer_meta``. Obvious waste (``x * 1``, a sum over nothing, a
-cast to the same type, a second equal constant) is not emitted at all.
+Each emitted op gets its types from ``infer_meta`` at once. Redundant ops (``x * 1``, a sum over no
+axis, a cast to the same type, a second equal constant) are not emitted.
 """
 
 from __future__ import annotations
@@ -34,23 +34,23 @@ from pirkit.runtime.dtype import DType
 from pirkit.runtime.meta import UNKNOWN, VecMeta
 
 SOURCE: Final = "comp_op_name"
-"""Attribute with the op that an op was made from, as Paddle calls it."""
+"""Attribute that names the op from which an op was derived, as in Paddle."""
 RULE: Final = "comp_rule"
-"""Attribute with the rule that made an op: ``decompose``, ``vjp``, ``jvp``, ``jet``."""
+"""Attribute that names the rule that emitted an op: ``decompose``, ``vjp``, ``jvp``, ``jet``."""
 ORDER: Final = "comp_order"
-"""Attribute with how many derivatives were taken on the way."""
+"""Attribute with the order of the derivative to which an op belongs."""
 
 
 class Builder:
     """Emits ops in front of an op, or at the end of a block.
 
-    ``b.exp(x)`` is ``b("pd_op.exp", x)``: operands that are tensors by position, in the order of
-    the signature; attributes, and operands that may be attributes, by name (a `Value` makes the
-    latter an operand). Gives a Value, or a tuple of them with None for an empty slot.
+    ``b.exp(x)`` is ``b("pd_op.exp", x)``: tensor operands by position, in the order of the
+    signature; attributes, and operands that may be attributes, by name (a `Value` makes the latter
+    an operand). Returns a Value, or a tuple of them with None for an empty slot.
     """
 
     value_type: type[Value] = Value
-    """The class of the values that it gives."""
+    """The class of the values that it returns."""
 
     def __init__(
         self,
@@ -322,7 +322,7 @@ class Builder:
 
 
 def _identity(op: str, x: Value, y: Value) -> Value | None:
-    """The operand that a binary op gives back unchanged, if it does."""
+    """The operand that a binary op returns unchanged, or None."""
     if op == "pd_op.multiply":
         for one, other in ((x, y), (y, x)):
             if _is_filled(one, 1) and _broadcasts_to(one, other):

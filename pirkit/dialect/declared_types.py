@@ -1,6 +1,6 @@
-"""Which types a program may state for the results of an operation.
+"""Which types a program may declare for the results of an operation.
 
-Paddle states some types that its kernels do not make. Programs that do so are accepted as they are,
+Paddle declares some types that its kernels do not produce. Such programs are accepted as they are,
 so that they can be read, run and written back.
 """
 
@@ -18,9 +18,9 @@ from pirkit.runtime.meta import Meta, TensorMeta, VecMeta, compatible
 
 
 def may_declare(op: PirOp, slot: int, made: Meta) -> bool:
-    """True if the result in ``slot`` may have its type although ``infer_meta`` says ``made``.
+    """True if the result in ``slot`` may have its declared type.
 
-    An empty slot may, and a type that agrees with ``made``.
+    ``made`` is the type by ``infer_meta``. An empty slot may have any type.
     """
     result = op.result_slots[slot]
     if result is None:
@@ -37,14 +37,14 @@ def may_declare(op: PirOp, slot: int, made: Meta) -> bool:
 
 
 def is_unset_by_product(op: PirOp, slot: int, made: Meta) -> bool:
-    """True for a by-product that is made without elements, and stated without dimensions."""
+    """True for a by-product that has no elements, and is declared without dimensions."""
     result, results = op.result_slots[slot], op.definition.results
     is_by_product = results[min(slot, len(results) - 1)].intermediate
     return is_by_product and result is not None and _is_unset(meta_of(result.type), made)
 
 
 def _is_unset(declared: Meta, made: Meta) -> bool:
-    """True for a by-product that is left empty: Paddle's JSON states it without dimensions."""
+    """True for a by-product that is left empty: Paddle's JSON declares it without dimensions."""
     if isinstance(declared, VecMeta) and isinstance(made, VecMeta):
         return len(declared) == len(made) and all(map(_is_unset, declared.items, made.items))
     if not isinstance(declared, TensorMeta) or not isinstance(made, TensorMeta):
@@ -63,7 +63,7 @@ def _are_numbers(declared: Meta, made: Meta) -> bool:
 
 
 def _is_part(op: PirOp, slot: int, declared: Meta, made: Meta) -> bool:
-    """True for a part, with its true type or left empty, of a list stated with another type."""
+    """True for a part, with its true type or left empty, of a list declared with another type."""
     if op.name == "pir.split" and _is_unset(declared, made):
         return True
     maker = op.operand_slots[0].owner if op.name == "pir.split" and op.operand_slots[0] else None
@@ -76,7 +76,7 @@ def _is_part(op: PirOp, slot: int, declared: Meta, made: Meta) -> bool:
 
 
 def parts_agree(vec: SSAValue, made: Meta) -> bool:
-    """True if a list is only decomposed, into values that state what ``made`` holds."""
+    """True if a list is only unpacked, into values whose declared types agree with ``made``."""
     splits = [use.operation for use in vec.uses]
     return isinstance(made, VecMeta) and all(
         isinstance(op, PirOp)
@@ -90,7 +90,7 @@ def parts_agree(vec: SSAValue, made: Meta) -> bool:
 
 
 def is_true(value: SSAValue) -> bool:
-    """False for a result that has another type than Paddle states for it."""
+    """False for a result whose true type differs from the type that Paddle declares for it."""
     owner = value.owner
     if not isinstance(owner, PirOp) or paddle_meta.get(owner.definition) is None:
         return True
@@ -100,9 +100,9 @@ def is_true(value: SSAValue) -> bool:
 
 
 def _starts_loop(op: PirOp) -> bool:
-    """True for the number that Paddle puts where a variable that the loop defines has no value yet.
+    """True for the number that Paddle uses for a loop variable that has no value yet.
 
-    It states the type that the variable has inside the loop.
+    Its declared type is the type that the variable has inside the loop.
     """
     if op.name != "pd_op.full" or op.attribute("shape"):
         return False
@@ -110,19 +110,19 @@ def _starts_loop(op: PirOp) -> bool:
 
 
 def _paddle_says_so(op: PirOp, slot: int, declared: Meta) -> bool:
-    """True if a result has the type that Paddle states for it, though its kernel gives another."""
+    """True if a result has Paddle's declared type, though its kernel produces another."""
     theirs = _theirs(op, slot)
     return theirs is not None and (compatible(declared, theirs) or _is_unset(declared, theirs))
 
 
 def is_left_empty(op: PirOp, slot: int) -> bool:
-    """True for a result to which Paddle gives no sizes, because the call does not change it."""
+    """True for a result that Paddle declares without sizes, because the call does not change it."""
     theirs = _theirs(op, slot)
     return isinstance(theirs, TensorMeta) and theirs.shape == (0,)
 
 
 def _theirs(op: PirOp, slot: int) -> Meta | None:
-    """What Paddle states for a result, where that is known to differ from what is made."""
+    """The type that Paddle declares for a result, if it is known to differ from the true one."""
     definition = op.definition
     if paddle_meta.get(definition) is None:
         return None
@@ -131,10 +131,10 @@ def _theirs(op: PirOp, slot: int) -> Meta | None:
 
 
 def has_mismatched_type(op: PirOp) -> bool:
-    """True for a gradient op whose operands tell that Paddle stated their forward op wrongly.
+    """True for a gradient op whose operands show that Paddle declared its forward op wrongly.
 
-    What is behind a result that was stated wrongly is stated wrongly too; the sizes are known when
-    the program runs.
+    Everything computed from a wrongly declared result is declared wrongly too; the sizes are known
+    at run time.
     """
     forward = forward_of(op.definition)
     if forward is None or paddle_meta.get(forward) is None:

@@ -1,4 +1,4 @@
-"""Two modules have one fingerprint if passes cannot tell them apart."""
+"""Fingerprints of modules: equal if no pass can distinguish the modules."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ _BYTES: Final = 32
 
 
 def fingerprint_of(module: ModuleOp, *, places: bool = False) -> str:
-    """A hash of all that a module says; of where its operations were written only with ``places``.
+    """A hash of the content of a module; source locations count only with ``places``.
 
-    Operations in their order and nesting, operands, types, attributes, and what values are called
-    count. It is the same in every process.
+    It covers operations in their order and nesting, operands, types, attributes, and the names of
+    values. It is the same in every process.
     """
     rows = _RowTable(module, places).rows
     return blake2b("\n".join(rows).encode(), digest_size=_BYTES).hexdigest()
 
 
 class _RowTable:
-    """A module as text that is made to be hashed: one row for each operation and block."""
+    """Text for hashing a module: one row for each operation and block."""
 
     def __init__(self, module: ModuleOp, places: bool) -> None:
         self.places = places

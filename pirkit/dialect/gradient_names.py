@@ -1,4 +1,4 @@
-"""What the operands and results of Paddle's gradient ops mean, which their names tell."""
+"""The roles of operands and results of Paddle's gradient ops, which follow from their names."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pirkit.dialect.ops.gradient.gradients import SOURCES, SUFFIX, forward_name
 
 
 class Spelling:
-    """How the operands and results of an op are called by its gradient op.
+    """The names that a gradient op uses for the operands and results of its forward op.
 
     ``operands`` and ``results``: forward name -> operand of the gradient op that holds it.
     ``seeds``: result of the forward op -> operand with its cotangent. ``wanted``: result of the
@@ -44,18 +44,18 @@ class Spelling:
 
 
 def _spellings(name: str) -> list[str]:
-    """How Paddle may call a value in the op one order higher, the most particular first."""
+    """The names that Paddle may use for a value in the op one order higher, most specific first."""
     prefixed_grad = [f"grad_{name.removesuffix(SUFFIX)}"] if name.endswith(SUFFIX) else []
     prefixed = [f"fwd_{n}" for n in (*prefixed_grad, name)]
     return [*prefixed, f"{name}_forward", *prefixed_grad, name]
 
 
 ALONE = {"pd_op.sync_batch_norm_grad": "pd_op.batch_norm"}
-"""Gradient ops of ops that talk to other devices, and what those are on one device."""
+"""Gradient ops of ops that communicate with other devices, and their equivalent on one device."""
 
 
 def forward_of(gradient: OpDef) -> OpDef | None:
-    """The op that a gradient op belongs to."""
+    """The forward op of a gradient op."""
     dialect, _, name = gradient.base.name.partition(".")
     forward = forward_name(name)
     if gradient.base.name not in SOURCES:

@@ -1,7 +1,7 @@
 """Result types of an operation, from its operands and attributes.
 
-Answers are remembered: a program repeats the same call with the same types many times, and a rule
-is a pure function of them.
+Results are cached: a program repeats the same call with the same types many times, and a rule is a
+pure function of them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pirkit.runtime.meta import UNKNOWN, Meta, TensorMeta, VecMeta
 
 Rule = Callable[..., Any]
 RULE_FAULTS: Final = (ArithmeticError, LookupError, TypeError, ValueError)
-"""What Python raises when a rule computes with arguments that do not fit together."""
+"""Exceptions that Python raises if a rule computes with arguments that do not fit together."""
 Constant = Any
 """A Python number, a tuple of numbers with None for unknown elements, or None if unknown."""
 
@@ -49,7 +49,7 @@ def infer_result_types(
 def constants_of(
     definition: OpDef, operands: Sequence[SSAValue | None], properties: Mapping[str, Attribute]
 ) -> tuple[tuple[str, Constant], ...]:
-    """What the rules see of operands that Paddle may pass in place of an attribute, by name."""
+    """The values of operands that Paddle may pass in place of an attribute, by name."""
     return tuple(
         [
             (slot.name, _constant_slot(slot, value, properties))
@@ -67,7 +67,7 @@ def infer_call(
     constants: tuple[tuple[str, Constant], ...],
     properties: tuple[tuple[str, Attribute], ...],
 ) -> tuple[Attribute | None, ...]:
-    """As `infer_result_types`, for operands of which only the metas are given."""
+    """Like `infer_result_types`, for operands of which only the metas are given."""
     results = metas_of_call(definition, rule, metas, constants, properties)
     return tuple([None if m is None else type_of(m) for m in results])
 
@@ -79,7 +79,7 @@ def metas_of_call(
     constants: tuple[tuple[str, Constant], ...],
     properties: tuple[tuple[str, Attribute], ...],
 ) -> tuple[Meta | None, ...]:
-    """As `infer_call`, in metas, whose sizes may be larger than any memory."""
+    """Like `infer_call`, but returns metas, whose sizes may exceed any memory."""
     keywords = dict(constants)
     held = dict(properties)
     for attr in definition.attrs:
@@ -118,7 +118,7 @@ def infer_metas(
 
 @lru_cache(maxsize=4096)
 def default_value(kind: str, default: Any) -> Any:
-    """A declared default as the rules see it."""
+    """A declared default in the form that rules get."""
     return decode(kind, encode(kind, default))
 
 
@@ -137,9 +137,9 @@ def _constant_slot(
 
 
 def constant_array(value: SSAValue) -> Constant:
-    """The integers of a value used as axis or shape, as far as the program tells them.
+    """The integers of a value used as axis or shape, as far as the program determines them.
 
-    A tuple with None for unknown elements; None if not even the length is known.
+    A tuple with None for unknown elements; None if even the length is unknown.
     """
     owner = value.owner
     if isinstance(owner, Operation):
@@ -163,7 +163,7 @@ def constant_array(value: SSAValue) -> Constant:
 
 
 def _joined(concat: Operation) -> Constant:
-    """The integers of lists that are joined."""
+    """The integers of lists that are concatenated."""
     source = concat.operands[0].owner
     if not isinstance(source, Operation) or source.name != "pir.combine":
         return None
@@ -172,13 +172,13 @@ def _joined(concat: Operation) -> Constant:
 
 
 def is_dynamic(value: SSAValue) -> bool:
-    """True if the program does not tell the attribute that a value stands for."""
+    """True if the program does not determine the attribute that a value represents."""
     array = constant_array(value)
     return constant_scalar(value) is None and (array is None or None in array)
 
 
 def fill_value(value: SSAValue) -> Constant:
-    """The number that every element of a value is, as far as `full` or `full_like` tells it."""
+    """The number that fills a value, if it comes from `full` or `full_like`; else None."""
     owner = value.owner
     if not isinstance(owner, Operation) or owner.name not in ("pd_op.full", "pd_op.full_like"):
         return None
@@ -187,7 +187,7 @@ def fill_value(value: SSAValue) -> Constant:
 
 
 def constant_scalar(value: SSAValue) -> Constant:
-    """The number a one-element value holds, or None if the program does not tell."""
+    """The number in a one-element value, or None if the program does not determine it."""
     owner = value.owner
     if not isinstance(owner, Operation):
         return None
@@ -205,7 +205,7 @@ def constant_scalar(value: SSAValue) -> Constant:
 
 
 def _rounded(number: complex, dtype: DType) -> Constant:
-    """The number as a tensor of that dtype holds it: 0.1 in float32 is 0.10000000149011612."""
+    """The number rounded to that dtype: 0.1 in float32 is 0.10000000149011612."""
     if number != number:
         return number
     element = constant(number, dtype)

@@ -1,15 +1,16 @@
-"""Names of the unknown dimensions of results, found by asking the rules.
+"""Symbolic sizes of results, found by evaluating the shape rules at sample sizes.
 
-The rules of ops know numbers only. So a rule is asked at many points, each of which gives every
-symbol of the operands a number, and a result dimension gets a name where one sum of symbols gives
-the rule's answer at all of them. The points are far apart and unrelated: ones, small numbers,
-primes, numbers with many divisors, and sizes beyond any tensor; ascending and descending, since a
-rule may take a minimum. A dimension stays unnamed if the rule refuses an ordinary point (a
-broadcast of ``N`` with ``M``), if the answer is no sum of symbols (``N/2``), or if one answer
-differs (``min(N, 512)``).
+Shape rules compute with numbers only. So a rule is evaluated for many assignments of numbers to the
+symbols of its operands, and a result dimension gets a symbolic size if one sum of symbols agrees
+with the rule for all of them. The assignments are far apart and unrelated: ones, small numbers,
+primes, numbers with many divisors, and sizes beyond any tensor; ascending and descending, because a
+rule may take a minimum. A dimension stays without a symbolic size if the rule refuses an ordinary
+assignment (a broadcast of ``N`` with ``M``), if the result is no sum of symbols (``N/2``), or if
+one assignment disagrees (``min(N, 512)``).
 
-So a name is tested, not proved: a rule that departs from the sum only between the points deceives
-it. Nothing is computed from names of results, hence a wrong one misleads a reader but no program.
+So a symbolic size is tested, not proved: a rule that differs from the sum only between the samples
+goes unnoticed. Nothing is computed from symbolic sizes of results, so a wrong one misleads a reader
+but no program.
 """
 
 from __future__ import annotations
@@ -29,17 +30,17 @@ from pirkit.runtime.meta import UNKNOWN, Meta, TensorMeta, VecMeta
 
 Point: TypeAlias = Mapping[str, int]
 Shapes: TypeAlias = tuple[tuple[int, ...], ...]
-"""The shape of each tensor of a result slot; UNKNOWN for what the rule does not tell."""
+"""The shape of each tensor of a result slot; UNKNOWN where the rule does not determine a size."""
 
 MAX_SYMBOLS: Final = 8
-"""More than the operands of one operation have in real programs; each costs two questions."""
+"""More symbols than operands of one operation have in practice; each costs two evaluations."""
 
 _START: Final = (1009, 24)
 _ORDINARY: Final = ((131, 2), (5040, -120), (30011, -1000), (1_999_999_973, -98))
-"""The number of the first symbol, and the distance to that of the next one."""
+"""The number for the first symbol, and the distance to the number for the next one."""
 
 _SMALL: Final = (1, 2, 3, 5, 8, 16, 33, 64)
-"""A rule may refuse these: a window of 7 does not fit into 3 pixels."""
+"""Assignments that a rule may refuse: a window of 7 does not fit into 3 pixels."""
 
 
 def infer_sizes(
@@ -48,10 +49,10 @@ def infer_sizes(
     properties: Mapping[str, Attribute],
     sizes: Sequence[Sizes],
 ) -> tuple[Sizes, ...] | None:
-    """Sizes of the tensors of each result slot, given those of each operand slot.
+    """Symbolic sizes of the tensors of each result slot, given those of each operand slot.
 
-    None if there is nothing to tell: the op has no rule, its operands have no symbols, or the rule
-    refuses an ordinary point.
+    None if nothing can be determined: the op has no rule, its operands have no symbols, or the rule
+    refuses an ordinary assignment.
     """
     symbols = {n for slot in sizes for dims in slot for s in dims if s for n in s.symbols}
     if infer_meta.get(definition) is None or not 0 < len(symbols) <= MAX_SYMBOLS:
@@ -89,7 +90,7 @@ def _infer(
 
 
 def _at(meta: Meta | None, sizes: Sizes, point: Point) -> Meta | None:
-    """The meta of an operand at a point."""
+    """The meta of an operand under an assignment."""
     if isinstance(meta, TensorMeta) and sizes:
         return meta.with_shape(_number(size, point) for size in sizes[0])
     if isinstance(meta, VecMeta):
@@ -131,7 +132,7 @@ def _may_refuse(symbols: tuple[str, ...]) -> Iterator[Point]:
 
 
 def _fit(infer_at: Callable[[Point], Any], symbols: tuple[str, ...]) -> tuple[Sizes, ...] | None:
-    """The sums of symbols that give the answers at all points."""
+    """The sums of symbols that agree with the rule under all assignments."""
     start = _points(symbols, *_START)
     base = infer_at(start)
     steps = {name: infer_at({**start, name: start[name] + 1}) for name in symbols}

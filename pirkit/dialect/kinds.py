@@ -1,8 +1,8 @@
 """What kind of computation an op is, and what follows from the kind.
 
-An op states its kind, its scalar cost and its traits in its record (`opdef.py`), or its family
-states the kind for all of its ops (``KIND = "reduction"`` at the top of the file). Passes, split,
-fusion and code generation ask the record, so an op of a plug-in is treated as one of ours.
+The record of an op (`opdef.py`) declares its kind, its scalar cost and its traits, or its family
+declares the kind for all of its ops (``KIND = "reduction"`` at the top of the file). Passes, split,
+fusion and code generation read the record, so an op of a plug-in is treated like pirkit's own.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from typing import Final
 
 
 class RecomputeCost(IntEnum):
-    """How much work an operation is; the split recomputes operations up to an effort."""
+    """How expensive an operation is; the split recomputes operations up to a given cost."""
 
     NOTHING = 0
-    """Making a list: no data moves."""
+    """Building a list: no data moves."""
     FREE = 1
-    """Constants, casts, broadcasts, views: as quick as reading the result."""
+    """Constants, casts, broadcasts, views: as fast as reading the result."""
     CHEAP = 2
-    """A pass over the elements, or a few."""
+    """One traversal of the elements, or a few."""
     EXPENSIVE = 3
-    """Contractions, sorting, regions, and whatever nobody has classified."""
+    """Contractions, sorting, regions, and everything that is not classified."""
     NEVER = 4
-    """Operations with an effect; random ones, because a second draw is another one."""
+    """Operations with an effect, and random ones: a second draw gives other numbers."""
 
 
 UNSTATED: Final = ""
@@ -53,7 +53,7 @@ KINDS: Final[dict[str, RecomputeCost]] = {
     "algorithm": RecomputeCost.EXPENSIVE,
     "structure": RecomputeCost.EXPENSIVE,
 }
-"""Each kind, and the effort of an op of that kind whose record does not say that it is free."""
+"""Each kind, and the cost class of an op of that kind unless its record says that it is free."""
 
 DATA_MOVEMENT: Final = frozenset({VIEW, MOVEMENT, "gather", "scatter"})
 """Kinds of ops that move elements, whatever their type is."""
@@ -103,8 +103,8 @@ TRAITS: Final[dict[str, str]] = {
     EXACT: "the result is an element, or has no more digits than one: nothing is rounded",
     INTEGRAL: "the result is an integer of the operand's element type",
 }
-"""Each trait, and what an op promises that has it."""
+"""Each trait, and what it guarantees about an op."""
 
 COSTLY: Final = 10
-"""Scalar cost, in additions, from which recomputing an element is expensive: transcendental
-functions."""
+"""Scalar cost, in additions, from which an elementwise op counts as expensive to recompute:
+transcendental functions."""

@@ -1,4 +1,4 @@
-"""Numbers of operations that stay with them, to follow an operation through passes."""
+"""Persistent numbers of operations, to follow an operation through passes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import ModuleOp
 from pirkit.dialect.operation import PirOp
 
 OP_ID: Final = "op_id"
-"""The attribute that holds the number. What stands in for an operation takes over its number."""
+"""The attribute with the number. The replacement of an operation takes over its number."""
 
 
 def give_ids(module: ModuleOp) -> None:

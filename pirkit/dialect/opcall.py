@@ -1,4 +1,4 @@
-"""The call of an op as rules see it: operands, results and attributes by name."""
+"""The call of an op as rules get it: operands, results and attributes by name."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from pirkit.dialect.types import meta_of
 
 
 class DynamicAttribute(Value):
-    """The value of an attribute that is known only when the program runs.
+    """The value of an attribute that is known only at run time.
 
-    As an operand it is as good as any; a rule that has to know it raises OpenError (PK0406).
+    It can be used as an operand; a rule that needs its number raises OpenError (PK0406).
     """
 
     __slots__ = ("name", "op")
@@ -44,10 +44,10 @@ class OpCall:
     """One op of a program, for a rule that emits ops in its place or because of it.
 
     Names of the signature are attributes: ``call.x`` is an operand (None if absent, a tuple of
-    values for a list), ``call.out`` a result, ``call.axis`` the Python value of an attribute. A
-    name that is an operand and a result is asked for with :meth:`operand` and :meth:`result`. An
-    operand that stands for an attribute is its Python value where the program tells it, else a
-    Value. ``wanted`` names the operands of which somebody asks for the cotangent.
+    values for a list), ``call.out`` a result, ``call.axis`` the Python value of an attribute. If an
+    operand and a result have the same name, use :meth:`operand` and :meth:`result`. An operand in
+    place of an attribute is its Python value if the program determines it, else a Value. ``wanted``
+    names the operands whose cotangents are needed.
     """
 
     def __init__(self, b: Builder, op: PirOp, wanted: frozenset[str] | None = None) -> None:

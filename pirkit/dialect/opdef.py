@@ -53,7 +53,7 @@ EFFECTS: Final = (PURE, RANDOM, IO, WRITE)
 
 @dataclass(frozen=True, eq=False)
 class OpDef:
-    """Everything static that is known of one op.
+    """Everything static that is known about one op.
 
     ``inplace`` maps a result to the operand whose storage it takes; an op whose name does not end
     in ``_`` then also has a twin that does (``relu_``) and that writes. ``views`` maps a result to
@@ -93,7 +93,7 @@ class OpDef:
     host_name: str = ""
     family: str = ""
     pure: OpDef | None = None
-    """For an in-place twin: the op that it is the twin of."""
+    """For an in-place twin: its pure op."""
 
     @cached_property
     def signature(self) -> Signature:
@@ -273,7 +273,7 @@ def _load_families() -> None:
 
 
 def load_plugins() -> None:
-    """What other packages add to the table, where they say so in their entry points."""
+    """Import the packages that declare plug-ins in their entry points."""
     _load_families()
     if not _Loaded.plugins:
         entries = plugins(PLUGINS)
@@ -354,7 +354,7 @@ so that it can be read and written back as it is.
 """
 
 reference: Final = RuleTable("reference")
-"""``rule(*arrays, **attributes) -> array | tuple of arrays``: the plain statement of the meaning.
+"""``rule(*arrays, **attributes) -> array | tuple of arrays``: the definition of the op in numpy.
 
 Same calling convention with numpy arrays, lists of arrays for vec operands, and all attribute
 values known. Never writes into its arguments: an in-place op returns the new content. May return
@@ -364,8 +364,8 @@ views of its arguments.
 draws: Final = RuleTable("draws")
 """``rule(attributes) -> bool``: whether a call of a random op draws; without a rule it does.
 
-Draws are numbered, so a call that draws nothing takes no number: decomposed or not, the calls
-behind it draw the same.
+Draws are numbered, so a call that draws nothing takes no number: the calls after it draw the same
+numbers whether it is decomposed or not.
 """
 
 
@@ -380,15 +380,14 @@ _RULES: Final = "pirkit.dialect.rules"
 decompose: Final = RuleTable("decompose", _RULES)
 """``rule(call) -> value | tuple of values``: the op as a composition of simpler ops.
 
-Gives a value for each result slot that is used, with the type that the op states.
+Returns a value for each result slot that is used, with the declared type.
 """
 
 vjp: Final = RuleTable("vjp", _RULES)
 """``rule(call, *cotangents) -> cotangent | tuple of cotangents``: reverse mode.
 
-Takes the cotangent of each result slot (None for one that is zero) and gives one for each tensor
-operand slot (None for zero; a list for a list). Written in ops of the dialect, so it can be
-differentiated again.
+Takes the cotangent of each result slot (None for zero) and returns one for each tensor operand slot
+(None for zero; a list for a list). It emits ops of the dialect, so it can be differentiated again.
 """
 
 jet: Final = RuleTable("jet", _RULES)
@@ -400,15 +399,15 @@ A series is a list of the Taylor coefficients 1, 2... of a value along a directi
 local_derivatives: Final = RuleTable("local_derivatives", _RULES)
 """``rule(call, x, y) -> series``: the derivative of a function of one operand along a curve.
 
-Takes the coefficients 0, 1... of operand and result, and gives as many. With it a reverse sweep
-goes over the series of a function at once.
+Takes the coefficients 0, 1... of operand and result, and returns as many. With it a reverse sweep
+differentiates the series of a function as one unit.
 """
 
 index_maps: Final = RuleTable("index_maps", f"{_RULES}.index_maps")
-"""``rule(call) -> value | tuple of values | Opaque``: what each element of a result is made from.
+"""``rule(call) -> value | tuple of values | Opaque``: how each result element is computed.
 
-Takes a :class:`pirkit.dialect.map_expr.call.MapCall` and gives a tree, or a reduction, for each
-result; or says why none can be given. Fusion is built on it.
+Takes a :class:`pirkit.dialect.map_expr.call.MapCall` and returns an expression tree, or a
+reduction, for each result; or the reason why there is none. Fusion is based on it.
 """
 
 samples: Final = RuleTable("samples")

@@ -1,9 +1,9 @@
-"""The IR operations: one xDSL class per declared op, made when it is first needed.
+"""The IR operations: one xDSL class per declared op, created at its first use.
 
 Operands and results of an op are *slots*, in the order of its signature. A slot may be empty (an
-absent optional operand, a gradient that nobody asked for); ops whose signature allows that say
+absent optional operand, a gradient that is not needed); ops whose signature allows that record
 which slots are filled in ``operandSegmentSizes`` and ``resultSegmentSizes``, as in MLIR. Declared
-attributes are MLIR properties; everything else (``stop_gradient``, ``struct_name``) is discardable.
+attributes are MLIR properties; all others (``stop_gradient``, ``struct_name``) are discardable.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ RESULT_SEGMENTS: Final = "resultSegmentSizes"
 ARG_ATTRS: Final = "arg_attrs"
 KEYWORD: Final = "keyword"
 STRUCTURAL: Final = frozenset({OPERAND_SEGMENTS, RESULT_SEGMENTS, ARG_ATTRS})
-"""Properties that hold the form of an op, not its meaning."""
+"""Properties that describe the form of an op, not its meaning."""
 
 _FRAME: Final = re.compile(r'File "([^"]+)", line (\d+)')
 
@@ -219,7 +219,7 @@ _CLASSES: Final[dict[str, type[PirOp]]] = {}
 
 
 def class_of(definition: OpDef) -> type[PirOp]:
-    """The xDSL operation class of a declared op; made once."""
+    """The xDSL operation class of a declared op; cached."""
     found = _CLASSES.get(definition.name)
     if found is None:
         base = _PureOp if definition.effects == PURE and not definition.writes else PirOp
@@ -249,7 +249,7 @@ def create(
     location: mlir.LocationAttr | None = None,
     regions: Sequence[Region] = (),
 ) -> PirOp:
-    """Make an operation from its slots; None stands for an empty operand or result slot."""
+    """Create an operation from its slots; None for an empty operand or result slot."""
     if isinstance(definition, str):
         definition = lookup(definition)
     cls = _CLASSES.get(definition.name) or class_of(definition)
@@ -279,7 +279,7 @@ def make(
     attributes: Mapping[str, Attribute] | None = None,
     location: mlir.LocationAttr | None = None,
 ) -> PirOp:
-    """Make an operation from Python attribute values, with result types from ``infer_meta``.
+    """Create an operation from Python attribute values, with result types from ``infer_meta``.
 
     Raises ConstraintError if the op's constraints do not hold.
     """
@@ -296,7 +296,7 @@ def make(
 
 
 def span_of(op: Operation) -> Span | None:
-    """Where the op was read or traced, or None if it does not say."""
+    """Where the op was read or traced, or None if it has no location."""
     location = op.location
     if isinstance(location, mlir.FileLineColLoc):
         return Span(location.filename.data, location.line.data, location.column.data)
@@ -333,7 +333,7 @@ def location_of(file: str, line: int, column: int = 0) -> mlir.LocationAttr:
 
 
 def describe(value: SSAValue) -> str:
-    """How messages name a value: by its hint, or by what makes it."""
+    """How messages name a value: by its name hint, or by the op that defines it."""
     if value.name_hint:
         return f"%{value.name_hint}"
     if isinstance(value, BlockArgument):

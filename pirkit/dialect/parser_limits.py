@@ -1,4 +1,4 @@
-"""Limits in front of the readers of text: what would cost them stack, time or memory.
+"""Limits for the readers of text, against input that would exhaust stack, time or memory.
 
 Each scan is linear, and the cheap counts come first. `guard_characters` is for text of any format,
 `guard` for our own, which xDSL's parser reads; that parser has no limits of its own.

@@ -1,11 +1,11 @@
 """The primitive set: the ops that programs consist of after `decompose`.
 
-The set is closed. Every other op has a ``decompose`` rule that ends here or is *opaque*, a whole of
-its own that no rule decomposes; every primitive has a ``vjp`` rule in ops that end here too, or is
+The set is closed. Every other op has a ``decompose`` rule that ends here, or is *opaque*: a single
+kernel that no rule decomposes. Every primitive has a ``vjp`` rule in ops that end here too, or is
 not differentiable: its result is discrete, piecewise constant, or about shapes only. An op is a
-primitive if no composition of others computes it as well: as exactly, for as many inputs, in as few
-passes over memory. What closes families under differentiation (`pow` with a number, `rsqrt`,
-`sigmoid`) is in, so that repeated derivatives grow linearly.
+primitive if no composition of others computes it as well: as accurately, for as many inputs, in as
+few passes over memory. Ops that close families under differentiation (`pow` with a number, `rsqrt`,
+`sigmoid`) are in the set, so that repeated derivatives grow linearly.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pirkit.dialect.operation import PirOp
 
 @dataclass(frozen=True, slots=True)
 class Primitive:
-    """A member of the set: why it is one, in which group, and whether it has a derivative."""
+    """A member of the set: the reason, its group, and whether it has a derivative."""
 
     name: str
     group: str

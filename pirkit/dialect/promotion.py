@@ -1,4 +1,4 @@
-"""Which element type the two operands of a binary op meet in, as in Paddle 3.3.1."""
+"""Type promotion of the two operands of a binary op, as in Paddle 3.3.1."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _INT_ORDER: Final = (dt.bool_, dt.uint8, dt.int8, dt.int16, dt.int32, dt.int64)
 def promote(x: TensorMeta, y: TensorMeta, constraint: str) -> DType:
     """The common element type of two operands.
 
-    Floats meet in the wider one (float16 and bfloat16 in float32), anything meets a complex number
-    in a complex type. A 0-D operand gives way to a tensor of the same category and meets one of
-    another category in the higher of the two. Raises ConstraintError for the rest: Paddle refuses
-    to mix integers of different width, or integers and floats, silently.
+    Floats promote to the wider one (float16 and bfloat16 to float32), and everything promotes with
+    a complex number to a complex type. A 0-D operand does not promote a tensor of the same
+    category; with another category the higher of the two wins. Raises ConstraintError otherwise:
+    Paddle refuses to mix integers of different width, or integers and floats, silently.
     """
     a, b = x.dtype, y.dtype
     if a is b:
@@ -40,7 +40,7 @@ def promote(x: TensorMeta, y: TensorMeta, constraint: str) -> DType:
 
 
 def wider(a: DType, b: DType) -> DType:
-    """The element type in which values of both are computed; float32 for two unlike of 16 bits."""
+    """The element type in which both can be computed; float32 for float16 with bfloat16."""
     if a.is_complex or b.is_complex:
         return _COMPLEX_OF.get(a) or _COMPLEX_OF.get(b) or dt.complex64
     if a.is_float and b.is_float:

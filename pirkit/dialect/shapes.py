@@ -120,7 +120,7 @@ def show(shape: Sequence[int]) -> str:
 
 
 def requested(sizes: Sequence[int | None] | None, constraint: str = "C1") -> Shape:
-    """The shape that an ``intarray`` asks for, with None for sizes not known yet.
+    """The shape that an ``intarray`` describes, with None for sizes that are not known yet.
 
     A list of unknown length counts as one unknown size, as in Paddle. Raises ConstraintError for a
     negative size.

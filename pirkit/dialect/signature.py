@@ -14,9 +14,9 @@
     KIND      = bool i32 i64 f32 f64 str intarray scalar dtype place layout
               | bool[] i32[] i64[] f32[] f64[] str[] scalar[]
 
-Operands stand in Paddle's order; Paddle turns an attribute that may be computed (``axis``,
-``shape``, ``k``) into an operand, so those stand among the operands, with their kind. Attributes
-stand in Paddle's declared order, which is the order in its JSON files.
+Operands are in Paddle's order; Paddle turns an attribute that may be computed (``axis``, ``shape``,
+``k``) into an operand, so those are among the operands, with their kind. Attributes are in Paddle's
+declared order, which is the order in its JSON files.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class _Required:
 
 
 REQUIRED: Final = _Required()
-"""Stands for the default of an attribute that has none."""
+"""Marks an attribute without a default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,7 @@ def parse_signature(text: str) -> Signature:
 
 
 def _split(text: str) -> list[str]:
-    """Split at commas that stand outside brackets and quotes."""
+    """Split at commas outside brackets and quotes."""
     parts: list[str] = []
     depth, quoted, start = 0, False, 0
     for i, c in enumerate(text):

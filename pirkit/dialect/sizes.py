@@ -1,7 +1,8 @@
-"""Sizes in terms of named dimensions: ``N``, ``2*N+1``; and the attribute by which types hold them.
+"""Symbolic sizes: sums of symbols such as ``N``, ``2*N+1``, and the attribute that holds them.
 
-A name stands for one size, at least 1, in the whole program: dimensions of equal name have equal
-size. Names tell a reader what belongs together. Rules, kernels and the executor do not read them.
+A symbol is one size, at least 1, in the whole program: dimensions with equal symbols have equal
+size. Symbols inform a reader about related dimensions. Rules, kernels and the executor do not read
+them.
 """
 
 from __future__ import annotations
@@ -86,20 +87,20 @@ def _factor(factor: int) -> str:
 
 
 def symbol(name: str) -> Size:
-    """The size that is called so."""
+    """The size that consists of this symbol."""
     return Size(((name, 1),))
 
 
 def number(value: int) -> Size:
-    """A size that is known."""
+    """A constant size."""
     return Size((), value)
 
 
 @irdl_attr_definition
 class DimsAttr(Data[tuple[Size | None, ...]]):
-    """What the unknown dimensions of a tensor are called: ``#pir.dims<["N", "", "2*N+1"]>``.
+    """The symbolic sizes of a tensor's dynamic dimensions: ``#pir.dims<["N", "", "2*N+1"]>``.
 
-    One entry for each dimension; an empty one for a dimension that is known or has no name.
+    There is one entry for each dimension; it is empty for a static dimension or one without symbol.
     """
 
     name = "pir.dims"

@@ -116,9 +116,9 @@ class Combine:
 
 @op
 class Split:
-    """Takes a list value apart.
+    """Splits a list value into its elements.
 
-    A result may be absent: Paddle leaves out the gradient of an element that needs none.
+    A result may be absent: Paddle omits the gradient of an element that needs none.
     """
 
     name = "pir.split"
@@ -154,7 +154,7 @@ class Constant:
 
 @op
 class Yield:
-    """Ends a block and hands its values to the op around it."""
+    """Ends a block and passes its values to the enclosing op."""
 
     name = "pir.yield"
     traits = (TERMINATOR,)
@@ -184,7 +184,7 @@ class TuplePush:
 
 @op
 class TuplePop:
-    """Takes back the values of the last push."""
+    """Pops the values of the last push."""
 
     name = "pir.tuple_pop"
     traits = (STACK,)
@@ -194,7 +194,7 @@ class TuplePop:
 
 @op
 class HasElements:
-    """True while the stack holds something; of shape [1]."""
+    """True while the stack is not empty; of shape [1]."""
 
     name = "pir.has_elements"
     traits = (STACK,)

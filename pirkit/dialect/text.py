@@ -1,4 +1,4 @@
-"""Our own text: MLIR's generic form and the readable form of `assembly`, both exact."""
+"""pirkit's own text: MLIR's generic form and the readable form of `assembly`, both exact."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ _CODES: Final = (
     (re.compile(r"attribute|too large"), "PK0106"),
     (re.compile(r"end of (?:file|input)|EOF"), "PK0102"),
 )
-"""What xDSL's message is about -> our code."""
+"""The subject of xDSL's message -> pirkit's code."""
 
 _REFUSED: Final = {
     **dict.fromkeys(("vector", "memref", "tuple"), "PK0105"),
     **dict.fromkeys(("dense", "dense_resource", "opaque", "strided"), "PK0106"),
     **dict.fromkeys(("affine_map", "affine_set"), "PK0106"),
 }
-"""Builtin types and attributes of MLIR that programs have no use for -> the code that says so."""
+"""Builtin types and attributes of MLIR that programs do not use -> the code of the error."""
 
 _ALIAS_COST: Final = 64
 """Bytes, about, that one character of an alias costs wherever the alias stands: aliases are shared
@@ -61,7 +61,7 @@ _PARSER_FAULTS: Final = (
     TypeError,
     ValueError,
 )
-"""What xDSL's parser raises on malformed text besides its own ParseError."""
+"""Exceptions of xDSL's parser on malformed text besides its own ParseError."""
 
 
 def dialects() -> tuple[Dialect, Dialect]:
@@ -76,7 +76,7 @@ def dialects() -> tuple[Dialect, Dialect]:
 
 
 def context() -> Context:
-    """A context for our parser; operation classes are made when a name first occurs."""
+    """A context for pirkit's parser; operation classes are created when a name first occurs."""
     ctx = Context()
     ctx.load_dialect(Builtin)
     ctx.load_dialect(Dialect("pir", [ProgramOp], [*ATTRIBUTES, *types()]))
@@ -87,7 +87,7 @@ def context() -> Context:
 def parse_mlir(text: str, file: str = "<text>") -> mlir.ModuleOp:
     """Read a module in generic or readable form; operations know their line. Not verified.
 
-    Raises ParseError, UnsupportedError or LimitError with the place in the text.
+    Raises ParseError, UnsupportedError or LimitError with the location in the text.
     """
     guard(text, file)
     try:
@@ -116,7 +116,7 @@ def _parse_error(error: Exception, span: Span) -> ParseError:
 
 
 class _Parser(Parser):
-    """xDSL's parser with operations made on demand and located where they stand.
+    """xDSL's parser with operation classes created on demand, and locations set.
 
     Types and attribute dictionaries repeat, so each spelling is parsed once.
     """

@@ -1,9 +1,8 @@
-"""Types of the IR: MLIR's tensors, and the values that MLIR has no type for.
+"""Types of the IR: MLIR's tensors, and the values for which MLIR has no type.
 
 Element types map to MLIR's builtin ones: ``u8`` is ``ui8``, ``b`` is ``i1``, ``c64`` is
-``complex<f32>``. A dimension that is unknown until run time is ``?``. The tensor's encoding holds
-a layout other than NCHW, or what the unknown dimensions are called: ``tensor<?x8xf32,
-#pir.dims<["N", ""]>>``.
+``complex<f32>``. A dynamic dimension is ``?``. The tensor's encoding holds a layout other than
+NCHW, or the symbolic sizes of dynamic dimensions: ``tensor<?x8xf32, #pir.dims<["N", ""]>>``.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from pirkit.runtime.meta import (
 
 AnyTensor: TypeAlias = "mlir.TensorType[Attribute]"
 Sizes: TypeAlias = tuple[tuple[Size | None, ...], ...]
-"""Sizes of the dimensions of each tensor of a list, or of one tensor; None for an unnamed one."""
+"""Symbolic sizes of each tensor of a list, or of one tensor; None where there is none."""
 
 
 @irdl_attr_definition
@@ -95,28 +94,28 @@ class StackType(ParametrizedAttribute, TypeAttribute):
 
 @irdl_attr_definition
 class InletType(ParametrizedAttribute, TypeAttribute):
-    """The end of a stack that values are pushed into."""
+    """The end of a stack onto which values are pushed."""
 
     name = "pir.inlet"
 
 
 @irdl_attr_definition
 class OutletType(ParametrizedAttribute, TypeAttribute):
-    """The end of a stack that values are taken from."""
+    """The end of a stack from which values are popped."""
 
     name = "pir.outlet"
 
 
 @irdl_attr_definition
 class UndefinedType(ParametrizedAttribute, TypeAttribute):
-    """The element type of a tensor that Paddle leaves open."""
+    """The element type of a tensor that Paddle leaves undefined."""
 
     name = "pir.undefined"
 
 
 @irdl_attr_definition
 class OpaqueType(ParametrizedAttribute, TypeAttribute):
-    """The type of an argument that the program does not tell: Paddle's text has none there."""
+    """The type of an argument that the program does not determine: Paddle's text omits it."""
 
     name = "pir.opaque"
 
@@ -185,7 +184,7 @@ def tensor_type(
 
 
 def _addressable(meta: TensorMeta) -> TensorMeta:
-    """The meta. Raises LimitError (PK0305) if no machine has addresses for such a tensor."""
+    """The meta. Raises LimitError (PK0305) if such a tensor exceeds the address space."""
     if is_addressable(meta):
         return meta
     raise LimitError(
@@ -197,7 +196,7 @@ def _addressable(meta: TensorMeta) -> TensorMeta:
 
 @lru_cache(maxsize=65536)
 def meta_of(type_: Attribute) -> Meta:
-    """What a type says of its values. Raises VerifyError for a type outside the dialect."""
+    """The meta of a type's values. Raises VerifyError for a type outside the dialect."""
     if isinstance(type_, mlir.TensorType):
         tensor = cast(AnyTensor, type_)
         if tensor.element_type == UNDEFINED:
@@ -235,7 +234,7 @@ def vec_type(items: Sequence[Attribute]) -> VecType:
 
 @lru_cache(maxsize=65536)
 def sizes_of(type_: Attribute) -> Sizes:
-    """The size of each dimension as far as the type tells it; empty for what is no tensor."""
+    """The size of each dimension as far as the type determines it; empty if it is not a tensor."""
     if isinstance(type_, VecType):
         items = [sizes_of(item) for item in type_.items]
         return tuple([item[0] for item in items]) if all(items) else ()
@@ -248,15 +247,15 @@ def sizes_of(type_: Attribute) -> Sizes:
 
 
 def names_of(tensor: AnyTensor) -> tuple[Size | None, ...]:
-    """What the dimensions are called; None for one that has no name."""
+    """The symbolic sizes of the dimensions; None for one that has none."""
     encoding = tensor.encoding
     return encoding.data if isinstance(encoding, DimsAttr) else (None,) * tensor.get_num_dims()
 
 
 def named(type_: Attribute, sizes: Sizes) -> Attribute:
-    """The type with its unknown dimensions called by these sizes, and no other names.
+    """The type with these symbolic sizes on its dynamic dimensions, and no others.
 
-    A tensor whose encoding holds a layout has no place for names and stays as it is.
+    A tensor whose encoding holds a layout cannot hold symbolic sizes and is returned unchanged.
     """
     if not sizes:
         return type_
@@ -275,7 +274,7 @@ def named(type_: Attribute, sizes: Sizes) -> Attribute:
 
 
 def retyped(type_: Attribute, meta: Meta) -> Attribute:
-    """The type of values with that meta that keeps names, and the layout, of ``type_``."""
+    """The type of values with that meta that preserves symbolic sizes and layout of ``type_``."""
     if isinstance(type_, VecType) and isinstance(meta, VecMeta):
         return vec_type([retyped(t, m) for t, m in zip(type_.items, meta.items, strict=True)])
     if not isinstance(type_, mlir.TensorType) or not isinstance(meta, TensorMeta):
@@ -288,7 +287,7 @@ def retyped(type_: Attribute, meta: Meta) -> Attribute:
 
 @lru_cache(maxsize=65536)
 def check_names(type_: Attribute) -> None:
-    """Raise VerifyError unless names stand on unknown dimensions only, one entry for each.
+    """Raise VerifyError unless symbolic sizes are on dynamic dimensions only, one entry for each.
 
     Raises LimitError (PK0305) for a type that is too large for memory.
     """

@@ -16,7 +16,7 @@ Number = bool | int | float | complex
 
 
 class Arithmetic(Protocol):
-    """What a value asks of the builder that it belongs to."""
+    """The interface of the builder to which a value belongs."""
 
     def __call__(self, op: str | OpDef, *operands: Any, **attrs: Any) -> Any:
         """Emit an op."""
@@ -63,7 +63,7 @@ class Value:
 
     __slots__ = ("b", "ssa")
     __array_ufunc__ = None
-    """Numpy leaves operators with arrays on the left to this class."""
+    """Makes numpy leave operators with an array on the left to this class."""
 
     def __init__(self, b: Arithmetic, ssa: SSAValue) -> None:
         self.b = b

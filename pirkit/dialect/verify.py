@@ -1,4 +1,4 @@
-"""The verifier. One linear walk, without recursion, that checks what xDSL leaves open.
+"""The verifier: one linear walk, without recursion, that checks what xDSL does not check.
 
 Per program: every use is dominated by its definition, blocks end in one ``pir.yield``, input names
 are unique, stacks have one push and one pop. Per op: slots, attribute kinds, result types against
@@ -102,13 +102,13 @@ def verify_op(op: PirOp) -> None:
 
 @dataclass(slots=True)
 class _Frame:
-    """A block that is being walked."""
+    """A block during the walk."""
 
     ops: Iterator[Operation]
     depth: int
     defined: list[SSAValue]
     makes: Sequence[SSAValue] = ()
-    """What becomes visible behind the block: the results of the op that it ends."""
+    """The values that become visible after the block: the results of the op that it ends."""
 
 
 class _Walk:
@@ -309,7 +309,7 @@ def _check_writes(op: PirOp, definition: OpDef) -> None:
 
 
 def _fits(new: Meta, old: Meta) -> bool:
-    """True if a write may turn storage of one meta into the other: not by broadcasting up."""
+    """True if a write may change storage from ``old`` to ``new``; it must not broadcast up."""
     if not isinstance(new, TensorMeta) or not isinstance(old, TensorMeta):
         return True
     return new.numel == old.numel or not new.is_static or not old.is_static
@@ -348,7 +348,7 @@ def _check_result_types(op: PirOp, definition: OpDef) -> None:
 
 
 def _constraint(op: PirOp, error: ConstraintError) -> tuple[str, ...]:
-    """The sentence of the docstring that the constraint's number stands for."""
+    """The sentence of the docstring with the constraint's number."""
     prefix = f"{error.constraint}:"
     for line in op.definition.doc.splitlines():
         if line.strip().startswith(prefix):

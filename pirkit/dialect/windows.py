@@ -1,4 +1,4 @@
-"""Geometry of sliding windows, which convolution and pooling share."""
+"""Geometry of sliding windows, shared by convolution and pooling."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pirkit.runtime.meta import UNKNOWN
 Array = np.ndarray[Any, Any]
 
 ALGORITHMS: Final = ("EXPLICIT", "SAME", "VALID")
-"""Who says how much padding there is: the ``paddings`` attribute, the sizes, or nobody (none)."""
+"""What determines the padding: the ``paddings`` attribute, the sizes, or nothing (none)."""
 
 CHANNELS_FIRST: Final = ("NCHW", "NCDHW", "NCL", "NCW", "NC")
 CHANNELS_LAST: Final = ("NHWC", "NDHWC", "NLC", "NWC")
@@ -155,7 +155,7 @@ def patches(x: Array, moves: Sequence[Slide]) -> Array:
 
 
 def scatter_patches(windows: Array, moves: Sequence[Slide], lengths: Sequence[int]) -> Array:
-    """The transpose of :func:`patches`: add windows ``[*lead, *sizes, *positions]`` up.
+    """The transpose of :func:`patches`: accumulate the windows ``[*lead, *sizes, *positions]``.
 
     The result is ``[*lead, *lengths]``.
     """

@@ -1,4 +1,4 @@
-"""Programs in and out. Importing the package imports what all of it needs, in one sweep."""
+"""Programs in and out. Importing the package imports everything that it needs at once."""
 
 from pirkit.diag.gc_pause import importing
 

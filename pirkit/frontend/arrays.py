@@ -1,4 +1,4 @@
-"""Named arrays in ``.npz`` files, read with the sizes checked first and written whole or not."""
+"""Named arrays in ``.npz`` files: read after a check of their sizes, written atomically."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from pirkit.runtime.dtype import BY_NAME, DType, bfloat16
 Array = np.ndarray[Any, Any]
 
 MAX_BYTES: Final = 16 << 30
-"""Bytes that the members of one file may unpack to."""
+"""Most bytes to which the members of one file may unpack."""
 MAX_RATIO: Final = 2000
-"""How much larger than the file they may be: more is a zip bomb."""
+"""Most bytes per byte of the file to which they may unpack: above it the file is a zip bomb."""
 
 _DAMAGE: Final = (
     EOFError,
@@ -38,13 +38,13 @@ _DAMAGE: Final = (
     zipfile.BadZipFile,
     zlib.error,
 )
-"""What ``zipfile`` and ``numpy`` raise on files that are not what they say."""
+"""What ``zipfile`` and ``numpy`` raise for damaged or mislabelled files."""
 
 
 def read_npz(path: str, dtypes: Mapping[str, str] | None = None) -> dict[str, Array]:
     """The arrays of a file by name.
 
-    ``dtypes`` names the true dtype of members that numpy cannot store (bfloat16 is kept as its
+    ``dtypes`` names the true dtype of members that numpy cannot store (bfloat16 is stored as its
     bits in uint16). Raises ArtifactError for a missing or damaged file, objects, or a zip bomb.
     """
     try:

@@ -17,10 +17,10 @@ from pirkit.passes import Pass, run_pipeline
 
 @dataclass(frozen=True)
 class Culprit:
-    """What broke the module: a pass of the pipeline, and a rewrite of it, counted from 1.
+    """The rewrite that broke the module: a pass of the pipeline, and its rewrite, counted from 1.
 
-    ``rewrite`` is None if the pass failed as a whole, and 0 if it had broken the module before its
-    first rewrite.
+    ``rewrite`` is None if the pass failed as a whole, and 0 if the module was broken before the
+    first rewrite of the pass.
     """
 
     pass_: Pass
@@ -47,10 +47,11 @@ class Culprit:
 
 
 def bisect(module: ModuleOp, passes: Sequence[Pass], seed: int = 0) -> Culprit | None:
-    """The first pass, and its first rewrite, behind which the verifier refuses the module or its
-    numbers differ; None if all is well. The module is left as it was.
+    """Find the first pass, and its first rewrite, after which the module is invalid or computes
+    other numbers.
 
-    Raises VerifyError for a bad module, and whatever running it on random inputs raises.
+    Returns None if no pass breaks the module, which is not changed. Raises VerifyError for an
+    invalid module, and whatever running it on random inputs raises.
     """
     check = NumberCheck.of(module, seed)
     run_pipeline(module.clone(), ())
@@ -65,7 +66,7 @@ def bisect(module: ModuleOp, passes: Sequence[Pass], seed: int = 0) -> Culprit |
 
 
 class _Trial:
-    """One pass on copies of one module, ended after some rewrites."""
+    """Runs one pass on copies of one module, up to a number of rewrites."""
 
     def __init__(self, before: ModuleOp, pass_: Pass, check: NumberCheck) -> None:
         self.before = before
@@ -93,7 +94,7 @@ class _Trial:
 
 
 def _culprit(trial: _Trial, position: int, reason: str) -> Culprit:
-    """Halves the rewrites: behind ``low`` of them all is well, behind ``high`` it is not."""
+    """Bisect the rewrites: the module is correct after ``low`` of them, broken after ``high``."""
     if trial.failed:
         return Culprit(trial.pass_, position, reason)
     rewrites = list(trial.rewrites)

@@ -1,4 +1,4 @@
-"""Calls of ops from Python: arguments by position or name, sorted into tensors and attributes."""
+"""Python calls of ops: arguments by position or name, sorted into tensors and attributes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def sort_arguments(
 ) -> Arguments:
     """Sort the arguments of a Python call by the signature of the op: operands, then attributes.
 
-    Attributes named in ``dynamic`` are left out: the caller has them.
+    Attributes named in ``dynamic`` are omitted: the caller passes them as operands.
 
     Raises UsageError (PK0701), naming the op and its parameters, for too many, unknown, repeated or
     missing arguments and for an attribute of a wrong type.
@@ -67,7 +67,7 @@ def _check_name(definition: OpDef, name: str, names: Sequence[str]) -> None:
 
 
 def _unpacked(definition: OpDef, args: Sequence[Any], keywords: Mapping[str, Any]) -> Arguments:
-    """An op that takes any number of tensors."""
+    """The arguments of an op that takes any number of tensors."""
     for name in keywords:
         _check_name(definition, name, list(definition.attr_kinds))
     filled = _filled(definition, dict(keywords), skip=True)
@@ -126,7 +126,7 @@ def _attribute(definition: OpDef, slot: Operand | Attr, kind: str, value: Any) -
 
 
 def _plain(kind: str, given: Any) -> Any:
-    """A Python value for what users pass: numpy's numbers and dtypes, tensors, one for a list."""
+    """Convert numpy scalars and dtypes, tensors and single values to the attribute's kind."""
     value: Any = given
     if kind == "dtype":
         return None if value is None else element_type(value)

@@ -32,7 +32,7 @@ _META: Final = {
 _NAMES: Final = {"fx": [str], "fp": [str], "fo": [str]}
 _TRAINING_META: Final = {"learning_rate": float}
 _TRAINING_NAMES: Final = {"bo_g": [str], "bx_g": [str], "bp_g": [str]}
-"""What is read of the tables: a table, a list of equals, a type, or the values that there are."""
+"""The required form of the tables: a table, a list with one form, a type, or allowed values."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Tolerance:
 
 @dataclass(frozen=True)
 class Case:
-    """One folder, opened."""
+    """One case folder, opened."""
 
     folder: Path
     meta: Mapping[str, Any]

@@ -1,4 +1,4 @@
-"""How a captured case is run: what is computed in each step, beside what Paddle computed."""
+"""Execution of a captured case: the arrays of each step, next to those that Paddle computed."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ _EXPORTED_INPUT: Final = re.compile(r"x(\d+)\Z")
 
 @dataclass(frozen=True)
 class Comparison:
-    """One group of arrays: what was computed, and what it should be.
+    """One group of arrays: the computed ones and the expected ones.
 
-    Gradients that are ``zero_if_missing`` may be left out by the program.
+    Gradients with ``zero_if_missing`` may be omitted by the program.
     """
 
     group: str
@@ -46,10 +46,10 @@ class Comparison:
 
 @dataclass
 class _Training:
-    """Two steps with parameters and buffers carried over.
+    """Two training steps with parameters and buffers carried over.
 
     ``run`` takes inputs, parameters (which it updates where the program writes them) and output
-    gradients, each by name, and gives outputs and gradients by name.
+    gradients, each by name, and returns outputs and gradients by name.
     """
 
     case: Case
@@ -128,7 +128,7 @@ def _evaluation(case: Case, program: Program, pipeline: str, backend: str) -> Ru
 def _picked(
     case: Case, given: Arrays, exe: Executable, file: str, prefix: str = ""
 ) -> dict[str, Any]:
-    """What a program takes. Raises ArtifactError (PK0602) if the case does not have it."""
+    """The inputs of a program. Raises ArtifactError (PK0602) if the case lacks one of them."""
     names = [p.name for p in exe.plan.inputs]
     for name in names:
         if name not in given:
@@ -175,16 +175,16 @@ def split_steps(case: Case, pipeline: str, backend: str) -> Iterator[Comparison]
 
 
 def _on_host(exe: Executable, arrays: Mapping[str, Any]) -> dict[str, Any]:
-    """Arrays of an executable's device as arrays of numpy, which the recorded ones are.
+    """Arrays of an executable's device as numpy arrays, since the recorded arrays are numpy arrays.
 
-    Stacks stay as they are: only another program of the same backend reads them.
+    Stacks are not converted: only another program of the same backend reads them.
     """
     to_host = exe.library.device.to_host
     return {n: v if isinstance(v, list) else to_host(v) for n, v in arrays.items()}
 
 
 def _by_position(case: Case, found: Arrays) -> dict[str, Any]:
-    """Outputs by their number in ``fo``: found by name, and kept under that number."""
+    """Outputs that were found by name, stored under their number in ``fo``."""
     return {str(i): found[name] for i, name in enumerate(case.names["fo"]) if name in found}
 
 
@@ -230,4 +230,4 @@ SOURCES: Final[Mapping[str, tuple[str, Callable[[Case, str, str], Iterator[Compa
     "split": ("forward.txt", split_steps),
     "json": ("model.json", json_steps),
 }
-"""From what a case is run: the file it begins with, and how."""
+"""The ways to run a case: the file that each starts from, and the function."""

@@ -23,7 +23,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass
 class Report:
-    """What checking a case found. ``errors`` is the largest error of each group of arrays."""
+    """The result of checking a case. ``errors`` is the largest error of each group of arrays."""
 
     name: str
     status: str = "pass"

@@ -1,9 +1,8 @@
 """The compile cache: plans that `compile` made of programs, cached on disk for later processes.
 
-What is kept holds as long as everything that has a say is the same: the program, pirkit's sources,
-the packages that are installed, the CPU, the limits. Where another package has added ops, rules,
-kernels or passes nothing is kept, and nothing that was kept is used: what they do may change
-unseen.
+The key covers everything that an entry depends on: the program, pirkit's sources, the installed
+packages, the CPU, and the limits. If another package has added ops, rules, kernels or passes,
+nothing is stored and no entry is used, because that package may change without a change of the key.
 """
 
 from __future__ import annotations
@@ -41,9 +40,9 @@ _ARITHMETIC: Final = (
     "NPY_ENABLE_CPU_FEATURES",
     "OPENBLAS_CORETYPE",
 )
-"""What decides about the last bits of constants that numpy folds."""
+"""Environment variables on which the last bits of constants computed by numpy depend."""
 _TABLES: Final = "pirkit.passes.registry"
-"""The module that knows all passes. What nobody has imported nobody has changed."""
+"""The module with the table of passes; before it is imported, no package can have changed it."""
 
 
 Made = tuple[Plan, tuple[str, ...]]
@@ -58,7 +57,7 @@ def cache_key(program: Program, library: KernelLibrary, *settings: object) -> st
     if library.backend != CPU or library.registry is not KERNELS:
         return None
     load_plugins()
-    _ = KERNELS.backends  # theirs, which other packages add to
+    _ = KERNELS.backends  # loads the packages that add backends
     sources = SOURCES.known()
     if FOREIGN or not _own_passes() or sources is None or store() is None:
         return None
@@ -154,20 +153,20 @@ def from_bytes(data: bytes) -> Any:
 
 
 def store() -> ObjectCache | None:
-    """The user's cache. ``PIRKIT_NATIVE_CACHE=objects`` keeps code of functions there only."""
+    """The user's cache, or None: ``PIRKIT_NATIVE_CACHE=objects`` limits it to code of functions."""
     only_objects = os.environ.get("PIRKIT_NATIVE_CACHE") == "objects"
     return None if only_objects else user_cache()
 
 
 def _own_passes() -> bool:
-    """Whether passes and pipelines are those of pirkit."""
+    """True if all passes and named pipelines are pirkit's own."""
     tables: Any = sys.modules.get(_TABLES)
     return tables is None or tables.are_own()
 
 
 @cache
 def _distributions(path: tuple[str, ...]) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """The packages that are installed, with their versions, by the folders that say so."""
+    """The installed packages with their versions, by folder of ``sys.path``."""
     found: list[tuple[str, tuple[str, ...]]] = []
     for folder in path:
         try:

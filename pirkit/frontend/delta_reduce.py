@@ -1,7 +1,7 @@
-"""Makes a program smaller as long as it stays interesting: delta debugging on operations.
+"""Makes a program smaller while it stays interesting: delta debugging on operations.
 
-A step takes out outputs, whole programs, or operations. The results of an operation that is taken
-out become inputs of the program, so that everything that only it needed can go as well.
+A step removes outputs, whole programs, or operations. The results of a removed operation become
+inputs of the program, so that everything that only it needed can be removed as well.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ Oracle = Callable[[ModuleOp], bool]
 
 @dataclass
 class Reduction:
-    """The smallest interesting module so far, and how many were tried."""
+    """The smallest interesting module so far, and how many candidates were tried."""
 
     module: ModuleOp
     tried: int = 0
 
 
 def reduce(module: ModuleOp, oracle: Oracle, seconds: float = 60.0) -> Reduction:
-    """A smaller module that the oracle finds interesting; the given one stays as it is.
+    """Find a smaller module that the oracle finds interesting; the given one is not changed.
 
-    Stops when nothing more can be taken out, or after about that many seconds.
+    Stops when nothing more can be removed, or after about ``seconds`` seconds.
     """
     return _Reducer(Reduction(module.clone()), oracle, time.monotonic() + seconds).run()
 
@@ -56,7 +56,7 @@ class _Reducer:
         return self.found
 
     def shrink(self, candidates: Candidates, remove: Removal) -> None:
-        """Take out runs of candidates, halving their length until it is one."""
+        """Remove runs of candidates, halving the length of the runs down to one."""
         length = len(candidates(self.found.module))
         while length and not self.is_over_time():
             start = 0
@@ -66,7 +66,7 @@ class _Reducer:
             length //= 2
 
     def without(self, candidates: Candidates, remove: Removal, which: slice) -> bool:
-        """Try to take out a run of candidates; True if the module became smaller."""
+        """Try to remove a run of candidates; True if the module became smaller."""
         trial = self.found.module.clone()
         for op in candidates(trial)[which]:
             if op.parent is not None and all(a.parent is not None for a in _around(op)):
@@ -89,7 +89,7 @@ class _Reducer:
 
 
 def size(module: ModuleOp) -> int:
-    """Operations of a module."""
+    """The number of operations of a module."""
     return sum(1 for _ in module.walk())
 
 
@@ -102,7 +102,7 @@ def _outputs(module: ModuleOp) -> list[Operation]:
 
 
 def _computations(module: ModuleOp) -> list[Operation]:
-    """Operations that can be taken out, the last first: what they need goes with them."""
+    """Operations that can be removed, the last first, so that their operands become dead."""
     return [
         op
         for op in reversed(list(_inside(module)))
@@ -117,7 +117,7 @@ def _inside(module: ModuleOp) -> Iterator[PirOp]:
 
 
 def _cut(op: Operation) -> None:
-    """Erase an operation; its used results become inputs of the program around."""
+    """Erase an operation; its used results become inputs of the enclosing program."""
     program = next((a for a in _around(op) if isinstance(a, ProgramOp)), None)
     for result in op.results:
         if result.uses and program is not None:
@@ -136,7 +136,7 @@ def _pass_by(op: Operation) -> None:
 
 
 def _around(op: Operation) -> Iterator[Operation]:
-    """The operations around an operation, without the module."""
+    """The operations that enclose an operation, without the module."""
     parent = op.parent_op()
     while parent is not None and not isinstance(parent, ModuleOp):
         yield parent
@@ -152,7 +152,7 @@ def _new_input(program: ProgramOp, type_: Attribute) -> SSAValue:
 
 
 def _drop_unused(module: ModuleOp) -> None:
-    """Erase operations without effect, and inputs, that nothing uses."""
+    """Erase unused operations without effect, and unused inputs."""
     for program in module.ops:
         if not isinstance(program, ProgramOp):
             continue

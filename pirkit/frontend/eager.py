@@ -1,7 +1,7 @@
-"""Ops on tensors, computed at once: ``pirkit.ops.scale(x, scale=2.0, bias=1.0)``.
+"""Ops on tensors, computed immediately: ``pirkit.ops.scale(x, scale=2.0, bias=1.0)``.
 
-A call goes through the same shape rules and the same registry as a program. What it binds is kept
-by the metas of its tensors and its attributes, so a repeated call only allocates and computes.
+A call uses the same shape rules and the same registry as a program. The bound kernel is cached by
+the metas of the tensors and the attributes, so a repeated call only allocates and computes.
 """
 
 from __future__ import annotations
@@ -35,23 +35,23 @@ from pirkit.runtime.tensor.meta_cache import meta_of
 
 Result = Any
 Run = Callable[[Any], Result]
-"""From the tensors of a call, by operand slot, to its results."""
+"""Computes the results of a call from its tensors, by operand slot."""
 
 REMEMBERED: Final = 1024
-"""Calls that one op remembers."""
+"""Bound calls that one op caches."""
 
 LIBRARY: Final = KernelLibrary()
 DRAWS: Final = Draws()
-"""Where random ops called eagerly draw from."""
+"""The source of random numbers for eager ops."""
 
 
 def seed(number: int) -> None:
-    """Start the random numbers of eager ops anew."""
+    """Seed the random numbers of eager ops."""
     DRAWS.begin(number, 0)
 
 
 class _Calls(local):
-    """The calls of an op that a thread has bound: each has memory of its own for one run."""
+    """The calls of an op that a thread has bound: each owns scratch memory for one run."""
 
     def __init__(self) -> None:
         self.bound: dict[Any, Run] = {}
@@ -62,10 +62,10 @@ class _Calls(local):
 class EagerOp:
     """One op as a Python function of tensors.
 
-    Parameters are the op's operands and then its attributes, by position or by name. numpy arrays
-    stand for tensors, numbers for tensors without dimensions. Gives a tensor, or a tuple of them;
-    results that only a gradient needs are left out. Raises UsageError for wrong arguments and
-    RuntimeFault, naming the constraint, for what the op does not allow.
+    Parameters are the op's operands and then its attributes, by position or by name. A numpy array
+    counts as a tensor, a number as a 0-D tensor. Returns a tensor, or a tuple of tensors; results
+    that only a gradient reads are omitted. Raises UsageError for wrong arguments, and RuntimeFault,
+    naming the constraint, for a call that the op does not allow.
     """
 
     def __init__(self, definition: OpDef) -> None:
@@ -77,7 +77,7 @@ class EagerOp:
 
     @property
     def __signature__(self) -> Signature:
-        """What ``inspect.signature`` shows: defaults are those of Paddle's Python functions."""
+        """The signature for ``inspect``: defaults are those of Paddle's Python functions."""
         return signature_of(self.definition)
 
     def __call__(self, *args: Any, **keywords: Any) -> Result:
@@ -150,14 +150,14 @@ class EagerOp:
 
 
 def _hashable(value: Any) -> Any:
-    """A part of a key; for a traced value a list, which no dict looks up."""
+    """A part of a key; a traced value becomes a list, which is not hashable."""
     if hasattr(value, "__pirkit_call__"):
         return [value]
     return tuple(cast("list[Any]", value)) if type(value) is list else value
 
 
 def _each(values: Iterable[Any]) -> Iterator[Any]:
-    """The arguments of a call, with those in a list one by one."""
+    """The arguments of a call, with lists flattened."""
     for value in values:
         if isinstance(value, list | tuple):
             yield from cast("list[Any]", value)
@@ -198,7 +198,7 @@ def kind_of(tensors: Iterable[Any]) -> str:
 
 
 def call_kind(op: str, kind: str, tensors: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
-    """An op on tensors of which one is no dense one.
+    """Call an op on tensors of which at least one is not dense.
 
     Raises UnsupportedError, naming the kinds that the op takes, if there is no kernel.
     """
@@ -216,7 +216,7 @@ def call_kind(op: str, kind: str, tensors: Sequence[Any], attrs: Mapping[str, An
 
 
 class KindOp:
-    """A function of tensors that are not dense, for which there is no op on dense ones."""
+    """A function of sparse and other tensors for which there is no op on dense ones."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -232,7 +232,7 @@ KINDS: Final = ("dense", "selected_rows", "sparse_coo", "sparse_csr", "string")
 
 
 def bind_eager(definition: OpDef, metas: tuple[Meta | None, ...], attrs: Mapping[str, Any]) -> Run:
-    """What computes the op on tensors of these metas.
+    """Bind the op for tensors of these metas.
 
     Raises RuntimeFault, naming the constraint, if the op does not allow the call.
     """
@@ -268,7 +268,7 @@ def _arrays(tensors: Any) -> list[Any]:
 
 
 class _Quiet(local):
-    """What runs a step without numpy's warnings, as programs do. Entering it is cheap."""
+    """A context without numpy's warnings, as in programs. Entering it is cheap."""
 
     def __init__(self) -> None:
         with np.errstate(all="ignore"):
@@ -328,7 +328,7 @@ def _returning(step: Any, shown: list[int], count: int, *, copies: bool) -> Run:
 
 
 def _owned(value: Any, source: DenseTensor | None, operands: list[Any], copies: bool) -> Any:
-    """A result as a tensor; a view shares the buffer of its source, others share nothing."""
+    """A result as a tensor; a view shares the buffer of its source, other results share nothing."""
     if isinstance(value, list | tuple):
         return [_owned(v, source, operands, copies) for v in cast("list[Any]", value)]
     array: Any = np.asarray(value)

@@ -1,4 +1,4 @@
-"""Programs in files: which format a text has, and how each is read and written."""
+"""Programs in files: detection of the format, reading and writing."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Writer = Callable[[mlir.ModuleOp], str]
 
 @dataclass
 class Program:
-    """A module of programs, with the weights that came with it.
+    """A module of programs, with its weights.
 
     ``str(program)`` is its text; ``program.main`` the first program of the module.
     """
@@ -59,7 +59,7 @@ class Program:
         return self.entry(None)
 
     def entry(self, name: str | None) -> ProgramOp:
-        """The program of that name, or the first. Raises UsageError if there is none."""
+        """The program of that name, or the first one. Raises UsageError if there is none."""
         programs = self.programs
         if name is None and programs:
             return next(iter(programs.values()))
@@ -137,9 +137,9 @@ _SUFFIXES: Final = {".json": "paddle-json", ".mlir": "mlir", ".txt": "paddle-tex
 
 
 def detect_format(text: str, name: str = "") -> str:
-    """The format of a text: by how it begins, else by the file's suffix.
+    """Detect the format of a text by its beginning, or else by the suffix of the file.
 
-    Raises ParseError (PK0405) if neither tells.
+    Raises ParseError (PK0405) if neither identifies it.
     """
     start = text.lstrip()[:4096]
     if start.startswith("{"):
@@ -204,7 +204,7 @@ def _read_bytes(path: str) -> bytes:
 
 
 def parse(text: str, *, format: str = "auto", name: str = "<text>") -> mlir.ModuleOp:
-    """Read and verify a text. Raises InputError with the place."""
+    """Read and verify a text. Raises InputError with the location."""
     if format == "auto":
         format = detect_format(text, name)
     module = READERS[format](text, name)
@@ -258,8 +258,8 @@ def save(
 
     ``params`` names a ``.safetensors`` or ``.npz`` file for the weights, by name.
 
-    The format follows the suffix (``.mlir``, ``.txt``, ``.json``) unless given. Each file appears
-    whole or not at all.
+    The format follows the suffix (``.mlir``, ``.txt``, ``.json``) unless given. Files are written
+    atomically.
     """
     name = os.fspath(path)
     if format == "auto":
@@ -290,7 +290,7 @@ def save_params(path: str, params: Mapping[str, Array]) -> None:
 
 
 def write_file(path: str, text: str) -> None:
-    """Write a text to a file, whole or not at all. Raises ArtifactError if that is impossible."""
+    """Write a text to a file, atomically. Raises ArtifactError if that is impossible."""
     data = text.encode("utf-8")
     with atomic_write(path) as file:
         file.write(data)

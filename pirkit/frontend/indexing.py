@@ -1,8 +1,8 @@
-"""Indexing of traced values, as numpy has it, refused where numpy refuses.
+"""numpy indexing of traced values; an index that numpy refuses is refused.
 
-numpy itself judges the index, on an array without memory. What is no basic index becomes a gather
-of places that numpy computes, so the index has to be known: traced integers and masks are looked
-up where the arguments of the call are at hand.
+numpy itself checks the index, on an array without memory. Advanced indexing becomes a gather at
+positions that numpy computes, so the index must be known while tracing: traced integers and masks
+are evaluated if the arguments of the call are available.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _HELP: Final = (
 
 
 def subscript(b: Builder, x: Value, index: tuple[Any, ...]) -> Value:
-    """``x[index]``. Raises TraceError where numpy refuses, and for an index that is unknown."""
+    """``x[index]``. Raises TraceError if numpy refuses the index or its value is unknown."""
     parts = tuple([_plain(part) for part in index])
     is_basic = all(map(_is_basic, parts))
     if UNKNOWN in x.shape:
@@ -57,7 +57,7 @@ def _is_basic(part: Any) -> bool:
 
 
 def _plain(given: Any) -> Any:
-    """Integers of numpy and tensors as Python's, slices with such bounds."""
+    """numpy integers and tensors as Python integers, also in the bounds of slices."""
     part: Any = given
     if isinstance(given, slice):
         bounds = cast("slice[Any, Any, Any]", given)
@@ -83,14 +83,14 @@ def _bound(value: Any) -> Any:
 
 
 def _known(part: Any) -> Any:
-    """Arrays for traced values, also in a list; refused with the line if they are not known."""
+    """Replace traced values by arrays, in lists too. Raises TraceError if a value is unknown."""
     if isinstance(part, list | tuple):
         return [_known(p) for p in cast("list[Any]", part)]
     return np.asarray(cast(Any, part)) if isinstance(part, Value) else part
 
 
 def _basic(b: Builder, x: Value, parts: tuple[Any, ...]) -> Value:
-    """Slices with negative steps are slices of the flipped axis."""
+    """Basic indexing; a slice with a negative step is a slice of the flipped axis."""
     count = sum(p is not None and p is not Ellipsis for p in parts)
     at = parts.index(Ellipsis) if Ellipsis in parts else len(parts)
     full = (*parts[:at], *[slice(None)] * (x.rank - count), *parts[at + 1 :])

@@ -1,7 +1,7 @@
-"""The numbers behind traced values, where the arguments of the traced call are at hand.
+"""The concrete numbers of traced values, if the arguments of the traced call are available.
 
-``if v`` inside ``grad(f)`` asks for one. The operations that ``v`` depends on are computed by the
-eager kernels, each once for a trace, so that a loop costs no more than its iterations.
+``if v`` inside ``grad(f)`` needs one. The operations that ``v`` depends on are run by the eager
+kernels, each once per trace, so that the cost of a loop stays linear in its iterations.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pirkit.runtime.tensor.dense import DenseTensor
 
 Array = np.ndarray[Any, Any]
 RunPart = Callable[[ProgramOp, Mapping[str, Any]], list[Array]]
-"""Compiles a program and runs it: what gives the values of derivatives."""
+"""Compiles and runs a program; used for the values of derivatives."""
 
 
 class KnownValues:
@@ -45,10 +45,10 @@ class KnownValues:
         self._found: dict[SSAValue, Any] = {}
 
     def array(self, value: SSAValue) -> Array:
-        """What the value is at the arguments of this call.
+        """The value at the arguments of this call.
 
-        Raises TraceError for one that depends on random numbers or on a write in place, which
-        computing it a second time would repeat.
+        Raises TraceError for a value that depends on random numbers or on an in-place write, which
+        would take place a second time.
         """
         stack = [value]
         while stack:

@@ -23,7 +23,7 @@ a native form; all of the program if that is possible; the last with ``fast_math
 RunPasses = Callable[[Program, str], Program]
 
 GRADIENTS: Final = "taylor,expand-gradients"
-"""Passes that a recorded program needs before any other."""
+"""Passes that a traced program needs before any other."""
 
 _DEFAULT: Final = "@default"
 _SIMPLIFY: Final = "@simplify"

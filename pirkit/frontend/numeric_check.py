@@ -1,4 +1,4 @@
-"""Whether a changed module still computes the same numbers: runs both on random inputs."""
+"""Checks that a changed module computes the same numbers, by running both on random inputs."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from pirkit.runtime.tolerance import drift, loosest_of
 
 Array = np.ndarray[Any, Any]
 Effect = dict[str, Array]
-"""What the host sees of one run: outputs, and inputs and parameters that were written."""
+"""What the host observes of a run: outputs, and written inputs and parameters."""
 
 BACKEND: Final = "reference"
 
 
 @dataclass(frozen=True)
 class Difference:
-    """In what the changed module differs: the program, and what is wrong, in one line."""
+    """A difference of the changed module: the program, and what is wrong, in one line."""
 
     program: str
     what: str
@@ -44,7 +44,7 @@ class Difference:
 
 @dataclass
 class NumberCheck:
-    """Compares modules with the one that it was made from.
+    """Compares modules with the original module that they were derived from.
 
     Programs are matched by name; one that only one of the modules has is not compared. Inputs and
     weights are drawn from ``seed``.
@@ -60,13 +60,13 @@ class NumberCheck:
 
     @classmethod
     def of(cls, module: ModuleOp, seed: int = 0) -> NumberCheck:
-        """A check against the module as it is now."""
+        """A check against the module in its present state."""
         return cls(seed, dict(_programs(module.clone())))
 
     def difference(self, module: ModuleOp) -> Difference | None:
         """The first difference, or None.
 
-        Raises whatever running the original on random inputs raises, with a note that says so.
+        Raises whatever running the original on random inputs raises, with a note about the cause.
         """
         for name, program in _programs(module):
             if name in self.programs:
@@ -76,7 +76,7 @@ class NumberCheck:
         return None
 
     def require_equal(self, module: ModuleOp, culprit: str) -> None:
-        """Raise PassError (PK0804), blaming the culprit, if there is a difference."""
+        """Raise PassError (PK0804), which blames ``culprit``, if there is a difference."""
         found = self.difference(module)
         if found is not None:
             raise PassError(
@@ -127,7 +127,7 @@ class NumberCheck:
 
 
 class CheckEach:
-    """A watcher of a pipeline that raises PassError (PK0804) behind a pass that changed numbers."""
+    """A watcher of a pipeline that raises PassError (PK0804) after a pass that changed numbers."""
 
     def __init__(self, check: NumberCheck) -> None:
         self.check = check

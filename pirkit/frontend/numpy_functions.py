@@ -1,7 +1,7 @@
-"""Numpy's functions of whole arrays on traced values: ``v.sum(axis=0)``, ``np.stack([v, w])``.
+"""numpy functions of whole arrays on traced values: ``v.sum(axis=0)``, ``np.stack([v, w])``.
 
-Parameters are numpy's. Each function takes the builder and then what numpy's takes; the table
-serves methods of values, ``__array_function__`` and the namespace of the array API.
+Each function takes the builder, then the parameters of the numpy function. The table serves methods
+of values, ``__array_function__`` and the namespace of the array API.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from pirkit.runtime.tensor.meta_cache import DTypeLike, element_type
 from pirkit.runtime.tensor.methods import Axis
 
 FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {}
-"""By numpy's name, and by that of the array API."""
+"""By the name in numpy, and by that in the array API."""
 
 
 def _function(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -43,7 +43,7 @@ def _function(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 def apply_function(b: Builder, name: str, arguments: Sequence[Any], options: Any) -> Any:
-    """``numpy.name(*arguments, **options)`` recorded.
+    """Record ``numpy.name(*arguments, **options)``.
 
     Raises TraceError for a function that is not in the table, for parameters that it does not
     take, and for axes that the value does not have.
@@ -69,14 +69,14 @@ def apply_function(b: Builder, name: str, arguments: Sequence[Any], options: Any
 
 
 def _value(b: Builder, given: Any) -> Value:
-    """A value of the program; arrays and numpy's scalars become inputs of it."""
+    """A value of the program; arrays and numpy scalars become inputs of it."""
     if is_number(given):
         return b.const(given, element_type(np.asarray(given).dtype))
     return recorded(b, given)
 
 
 def _together(b: Builder, *given: Any) -> list[Value]:
-    """Operands in the type in which numpy joins them."""
+    """Operands cast to the type to which numpy promotes them."""
     try:
         kinds = [type(g)(0) if is_number(g) else dtype_of(g).np for g in given]
         common = element_type(np.result_type(*kinds))
@@ -99,7 +99,7 @@ def _typed(b: Builder, x: Value, dtype: DTypeLike | None) -> Value:
 
 
 def _wide(dtype: DType) -> DType:
-    """In which type numpy adds up elements."""
+    """The type in which numpy accumulates a sum of such elements."""
     return dt.int64 if dtype is dt.bool_ or dtype.is_integer else dtype
 
 
@@ -455,7 +455,7 @@ def _ones_like(b: Builder, x: Any, dtype: DTypeLike | None = None) -> Value:
     return _full_like(b, x, 1, dtype)
 
 
-# --- products and places -------------------------------------------------------------------------
+# --- products and indices ------------------------------------------------------------------------
 
 
 @_function("dot")

@@ -1,6 +1,6 @@
-"""Numpy's elementwise functions on traced values: one table for operators and for ``np.sin(v)``.
+"""numpy's elementwise functions on traced values: one table for operators and for ``np.sin(v)``.
 
-Element types are those of numpy's loops, so a traced expression has the type of an eager one.
+Element types are those of numpy's inner loops, so a traced expression has the type of an eager one.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from pirkit.runtime.tensor.dense import DenseTensor
 from pirkit.runtime.tensor.meta_cache import element_type
 
 Rule = Callable[..., Any]
-"""From a builder and the operands, of the loop's types, to the result."""
+"""Emits the result from a builder and operands that have the types of the loop."""
 
 NUMBERS: Final = (bool, int, float, complex)
-"""Python's numbers: they take the type of what they meet. numpy's scalars have their own."""
+"""Python numbers: they take the type of the other operand. numpy scalars have their own type."""
 
 _UNARY: Final = """
     sin cos tan arcsin:asin arccos:acos arctan:atan sinh cosh tanh arcsinh:asinh
@@ -41,7 +41,7 @@ _BINARY: Final = """
 
 
 def refused(what: str, help: str) -> TraceError:
-    """What is raised for a function of numpy that is not recorded."""
+    """The error for a numpy function that cannot be recorded."""
     return TraceError(what, span=user_span(), help=help)
 
 
@@ -49,12 +49,12 @@ def refused(what: str, help: str) -> TraceError:
 
 
 def is_number(value: Any) -> bool:
-    """True for Python's numbers, which are weak; ``np.float64`` is a tensor without dimensions."""
+    """True for Python numbers, which promote weakly; ``np.float64`` is a 0-D tensor."""
     return type(value) in NUMBERS
 
 
 def dtype_of(value: Any) -> DType:
-    """The element type of an operand that is no Python number."""
+    """The element type of an operand that is not a Python number."""
     if isinstance(value, Value | DenseTensor):
         return value.dtype
     if isinstance(value, list | tuple) and any(
@@ -79,9 +79,9 @@ def operand(b: Builder, value: Any, dtype: DType) -> Value:
 
 
 def loop_types(ufunc: np.ufunc, inputs: Sequence[Any]) -> tuple[DType, ...]:
-    """The types in which numpy computes: of the operands, then of the results.
+    """The types of numpy's inner loop: of the operands, then of the results.
 
-    Raises TraceError where numpy has no loop.
+    Raises TraceError if numpy has no loop for them.
     """
     types = [None if is_number(x) else dtype_of(x) for x in inputs]
     narrow = next((t for t in types if t and t.np.kind not in "biufc"), None)  # of `ml_dtypes`
@@ -90,7 +90,7 @@ def loop_types(ufunc: np.ufunc, inputs: Sequence[Any]) -> tuple[DType, ...]:
 
 
 def _weak(number: bool | int | float | complex, narrow: DType | None) -> Any:
-    """How numpy is asked about a Python number."""
+    """The placeholder for a Python number when numpy resolves the types."""
     if isinstance(number, bool):
         return np.dtype(bool)
     return narrow.np if isinstance(number, float) and narrow else type(number)
@@ -101,7 +101,7 @@ def _loop(ufunc: np.ufunc, *kinds: Any) -> tuple[DType, ...]:
     if isinstance(found, str):
         raise refused(f"`numpy.{ufunc.__name__}`: {found}", "cast the operands with `astype`")
     if ufunc is np.matmul and len(set(kinds)) == 1 and kinds[0] in HALF_TYPES:
-        return (element_type(kinds[0]),) * 3  # `ml_dtypes` leaves the product wider
+        return (element_type(kinds[0]),) * 3  # `ml_dtypes` gives the product a wider type
     return found
 
 
@@ -202,11 +202,11 @@ UFUNCS: Final[dict[np.ufunc, Rule]] = {
     getattr(np, name): rule
     for name, rule in {**_named(_UNARY, _unary), **_named(_BINARY, _binary), **_SPECIAL}.items()
 }
-"""Every ufunc that is recorded. Operators of values are these, by numpy's operator mixin."""
+"""Every ufunc that can be recorded. Operators of values call these, by numpy's operator mixin."""
 
 
 def apply_ufunc(b: Builder, ufunc: np.ufunc, inputs: Sequence[Any]) -> Any:
-    """``ufunc(*inputs)`` recorded. Raises TraceError for a function that has no op."""
+    """Record ``ufunc(*inputs)``. Raises TraceError for a function that has no op."""
     rule = UFUNCS.get(ufunc)
     if rule is None:
         raise refused(

@@ -1,4 +1,4 @@
-"""What Paddle's Python functions fill in where the op itself has no default."""
+"""Defaults of Paddle's Python functions for attributes without a default in the op."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Final
 
 @dataclass(frozen=True)
 class SameAs:
-    """The value of another parameter of the call."""
+    """The default is the value of another parameter of the call."""
 
     name: str
 
@@ -84,10 +84,10 @@ DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "pd_op.unfold": _WINDOWS,
     "pd_op.uniform": {"dtype": "float32", "min": -1.0, "max": 1.0},
 }
-"""By op and parameter. ``seed`` is 0 everywhere: the program's own generator draws."""
+"""By op and parameter. ``seed`` is always 0: the generator of the program draws."""
 
 SPREAD: Final = {"pd_op.pool2d": 2, "pd_op.pool3d": 3}
-"""Ops whose sizes may be one number for all so many axes."""
+"""Ops whose sizes may be one number for all axes; the value is the number of axes."""
 SIZES: Final = ("kernel_size", "strides", "paddings")
 
 EVERYWHERE: Final[Mapping[str, Any]] = {"seed": 0}

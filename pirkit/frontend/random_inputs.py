@@ -1,4 +1,4 @@
-"""Inputs and weights drawn from a seed, for programs that came without any."""
+"""Inputs and weights drawn from a seed, for programs that have none."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from pirkit.runtime.plan import Port
 Array = np.ndarray[Any, Any]
 
 DYNAMIC_DIMENSION: Final = 2
-"""Size that is drawn for a dimension that the program does not determine."""
+"""Size that is used for a dimension that the program does not determine."""
 
 
 def random_inputs(ports: Iterable[Port], seed: int, integers: int = 2) -> dict[str, Array]:
     """An input for each port: standard normal numbers, or integers below ``integers``.
 
-    What a port gets depends on its name, type and the seed alone. Raises UsageError for a port
-    that is no tensor.
+    The values depend only on the name and type of the port and on the seed. Raises UsageError for a
+    port that is not a tensor.
     """
     return {port.name: _draw(port.name, port.meta, seed, integers) for port in ports}
 
 
 def random_weights(ports: Iterable[Port], seed: int, integers: int = 2) -> dict[str, Array]:
-    """A weight for each port, such that networks give finite numbers.
+    """A weight for each port, scaled so that networks compute finite numbers.
 
     Vectors, which may be variances, are near 1; matrices and filters are scaled by the number of
-    terms that they sum up. Raises UsageError for a port that is no tensor.
+    terms in their sums. Raises UsageError for a port that is not a tensor.
     """
     drawn = random_inputs(ports, seed, integers)
     return {name: _as_weight(array) for name, array in drawn.items()}

@@ -1,4 +1,4 @@
-"""The builder behind traced values: it knows the user's line, and when its trace is over."""
+"""The builder behind traced values: it knows the user's line and when its trace has ended."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SERIALS: Final = count()
 
 
 class OuterValueError(TraceError):
-    """A value of a trace around this one: both are recorded into the outer program instead."""
+    """A value of an enclosing trace: the call is recorded into the outer program instead."""
 
     outer: Recording
 
@@ -30,9 +30,9 @@ class Recording(Builder):
         self.program = program
         self.is_dynamic = True
         self.serial = next(_SERIALS)
-        """Traces that begin inside another have a higher number."""
+        """Nesting level: a trace inside another one has a higher number."""
         self.known: KnownValues | None = None
-        """Numbers behind the values; None where the program is for inputs that come later."""
+        """Concrete numbers of values; None if the arguments are not available while tracing."""
 
     def insert(self, op: PirOp) -> PirOp:
         """Emit an op at the user's line. Raises TraceError if the trace is over."""
@@ -49,7 +49,7 @@ class Recording(Builder):
         attrs: Mapping[str, Any],
         wanted: Container[str] | None = None,
     ) -> Any:
-        """As a builder's; errors say where the user called."""
+        """Emit an op; errors carry the user's line."""
         try:
             return super().emit(definition, operands, attrs, wanted)
         except PirkitError as error:
@@ -61,7 +61,7 @@ class Recording(Builder):
             raise
 
     def own(self, value: Value) -> Value:
-        """A value of this program. Raises TraceError for one of another."""
+        """A value of this program. Raises TraceError for a value of another one."""
         if value.b is self:
             if not self.is_dynamic:
                 raise self.leaked(value)
@@ -79,7 +79,7 @@ class Recording(Builder):
         raise (other if isinstance(other, Recording) else self).leaked(value)
 
     def leaked(self, value: Value | None = None) -> TraceError:
-        """What is raised for a value whose trace is over."""
+        """The error for a value whose trace has ended."""
         owner = value.ssa.owner if value is not None else None
         made = span_of(owner) if isinstance(owner, PirOp) else None
         return TraceError(

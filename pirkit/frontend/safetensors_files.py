@@ -74,7 +74,7 @@ def _array(path: str, name: str, tensor: Mapping[str, Any]) -> Array:
 
 
 def write_safetensors(path: str, arrays: Mapping[str, Array]) -> None:
-    """Write named arrays, whole or not at all. Raises ArtifactError (PK0506) if impossible."""
+    """Write named arrays, atomically. Raises ArtifactError (PK0506) if that is impossible."""
     data = save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
     with atomic_write(path) as file:
         file.write(data)

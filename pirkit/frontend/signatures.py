@@ -1,4 +1,4 @@
-"""Signatures of ``pirkit.ops`` functions as Python has them."""
+"""Python signatures of ``pirkit.ops`` functions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pirkit.frontend.python_defaults import DEFAULTS, EVERYWHERE
 
 
 def python_default(definition: OpDef, slot: Operand | Attr) -> Any:
-    """What a call that leaves a parameter out means; ``Parameter.empty`` if it may not."""
+    """The default of a parameter; ``Parameter.empty`` if it is required."""
     if isinstance(slot, Operand) and slot.kind is None:
         return None if slot.optional else Parameter.empty
     if slot.default is not REQUIRED:
@@ -25,8 +25,8 @@ def python_default(definition: OpDef, slot: Operand | Attr) -> Any:
 def signature_of(definition: OpDef) -> Signature:
     """The parameters of an op: operands, then attributes.
 
-    All may be given by position. Behind the first that may be left out, those that may not are
-    shown as keywords, since Python has no other word for them.
+    All may be passed by position. A required parameter after an optional one is shown as
+    keyword-only, because Python signatures cannot express it otherwise.
     """
     return Signature(list(_parameters(definition)))
 
@@ -46,5 +46,5 @@ def _parameters(definition: OpDef) -> Iterator[Parameter]:
 
 
 def _spelled(name: str) -> str:
-    """Names that are words of Python can only be passed as ``**{"lambda": 20.0}``."""
+    """The parameter name; Python keywords can only be passed as ``**{"lambda": 20.0}``."""
     return f"{name}_" if name in ("lambda", "from", "in", "is") else name

@@ -1,7 +1,7 @@
 # pyright: reportIncompatibleMethodOverride=false, reportIncompatibleVariableOverride=false
-"""A value of a traced function: an eager tensor's interface, recorded.
+"""A value of a traced function: the interface of an eager tensor, recorded.
 
-Whatever Python asks of it is recorded, right by value, or refused with the user's line.
+Each use of it in Python is recorded, evaluated, or refused with the user's line.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ ACCUMULATIONS: Final[dict[np.ufunc, str]] = {np.add: "cumsum", np.multiply: "cum
 class TracedValue(NDArrayOperatorsMixin, TensorMethods, Value):
     """A tensor of a program under construction.
 
-    Operators and numpy's functions are recorded with numpy's element types. Under ``grad`` and the
-    other transforms, which trace at every call, ``if v``, ``int(v)`` and an index are right by
-    value; what would drop a derivative (``float(v)``, ``math.sin(v)``) raises TraceError.
+    Operators and numpy functions are recorded with numpy's element types. Under ``grad`` and the
+    other transforms, which trace at every call, ``if v``, ``int(v)`` and an index are evaluated; a
+    use that would drop a derivative (``float(v)``, ``math.sin(v)``) raises TraceError.
     """
 
     __slots__ = ("_meta",)
@@ -71,7 +71,7 @@ class TracedValue(NDArrayOperatorsMixin, TensorMethods, Value):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Sizes, ``UNKNOWN`` where the program does not tell."""
+        """Sizes; ``UNKNOWN`` for a dynamic dimension."""
         return self.meta.shape
 
     @property
@@ -86,7 +86,7 @@ class TracedValue(NDArrayOperatorsMixin, TensorMethods, Value):
     def __array_ufunc__(
         self, ufunc: np.ufunc, method: str, *inputs: Any, out: tuple[Any, ...] = (), **options: Any
     ) -> Any:
-        """Operators and ufuncs. ``x += y`` gives a new value, under the same name."""
+        """Record an operator or ufunc. ``x += y`` creates a new value and binds it to ``x``."""
         if not all([isinstance(x, TracedValue) or _is_operand(x) for x in inputs]):
             return self._without_operand(ufunc, inputs)
         if out and out[0] is not self:
@@ -127,7 +127,7 @@ class TracedValue(NDArrayOperatorsMixin, TensorMethods, Value):
     # --- elements and indices ---
 
     def __getitem__(self, index: Any) -> TracedValue:
-        """Indexing as numpy's. Raises TraceError for an index out of range."""
+        """Index as numpy does. Raises TraceError for an index out of range."""
         parts = cast("tuple[Any, ...]", index if isinstance(index, tuple) else (index,))
         return cast(TracedValue, subscript(self._recording, self, parts))
 
@@ -163,7 +163,7 @@ class TracedValue(NDArrayOperatorsMixin, TensorMethods, Value):
         return cast(TracedValue, self._recording.cast(self, element_type(dtype)))
 
     def copy(self) -> TracedValue:
-        """The value itself, which nothing can write."""
+        """The value itself, because values are immutable."""
         return self
 
     # --- Python's numbers ---
@@ -253,7 +253,7 @@ _CHOOSE: Final = (
 
 
 def _is_operand(value: Any) -> bool:
-    """What may stand beside a value: other classes get their turn, strings and None have none."""
+    """True for operands that operators accept; for others they return NotImplemented."""
     known = isinstance(value, Value | DenseTensor | np.ndarray | np.generic | list | tuple)
     return known or is_number(value) or hasattr(value, "__array__")
 
@@ -261,8 +261,8 @@ def _is_operand(value: Any) -> bool:
 def where(condition: Any, x: Any, y: Any) -> Any:
     """Elements of ``x`` where the condition holds, else of ``y``; the three are broadcast.
 
-    On tensors and arrays it computes, on traced values it is recorded, with gradients for ``x``
-    and ``y``. The element type is numpy's for the two.
+    Tensors and arrays are computed; traced values are recorded, with gradients for ``x`` and ``y``.
+    The element type is numpy's for the two.
     """
     traced = next((v for v in (condition, x, y) if isinstance(v, TracedValue)), None)
     if traced is not None:

@@ -1,8 +1,8 @@
-"""Python functions of tensors as programs: a function is run once on values that are recorded.
+"""Tracing of Python functions of tensors into programs: a function runs once on traced values.
 
 The values are those of :mod:`pirkit.dialect.build`; ``pirkit.ops`` functions, called on one of
-them, emit an op. Arrays that the function takes from around it become inputs of the program, so
-that nothing of their content is built in.
+them, emit an op. Arrays from the function's closure become inputs of the program, so that their
+content is not part of it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Array = np.ndarray[Any, Any]
 
 
 class Recorder(Recording):
-    """A builder that takes part in calls of ``pirkit.ops`` functions."""
+    """A builder that records calls of ``pirkit.ops`` functions."""
 
     value_type = TracedValue
 
@@ -84,7 +84,7 @@ class Recorder(Recording):
         return self.own(value).ssa if isinstance(value, Value) else super()._operand(value)
 
     def call(self, definition: OpDef, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
-        """A call of an op on recorded values, arrays and numbers. Raises UsageError as eagerly."""
+        """Record a call of an op on values, arrays and numbers. Raises UsageError if wrong."""
         attributes = {k: v for k, v in keywords.items() if not isinstance(v, Value)}
         dynamic = {k: v for k, v in keywords.items() if isinstance(v, Value)}
         kinds = {o.name for o in definition.operands if o.kind is not None}
@@ -112,7 +112,7 @@ class Recorder(Recording):
         return values[0] if len(values) == 1 else tuple(values)
 
     def value(self, given: Any, like: Value | None = None) -> Any:
-        """What an operand is: a value of this program, or an array from around it."""
+        """An operand: a value of this program, or an input for an array from outside."""
         if given is None:
             return None
         if isinstance(given, Value):
@@ -134,7 +134,7 @@ class Recorder(Recording):
         return made if not shape else self("pd_op.expand", made, shape=tuple(shape))
 
     def capture(self, array: Any) -> Value:
-        """An array from around the function, as an input."""
+        """Make an array from outside the function an input."""
         known = self._captures.get(id(array))
         if known is not None:
             return known
@@ -148,7 +148,7 @@ class Recorder(Recording):
 
 
 _BARE: Final[dict[type, DType]] = {float: dt.float32, complex: dt.complex64}
-"""What a Python number is beside a tensor that cannot hold it, as in Paddle."""
+"""The type of a Python number next to a tensor that cannot represent it, as in Paddle."""
 
 
 def _fits(number: Any, dtype: DType) -> bool:
@@ -211,7 +211,7 @@ def trace(
 
 
 def leaf_meta(leaf: Any) -> TensorMeta:
-    """Shape and element type of an argument. Raises UsageError for what is no array."""
+    """Shape and element type of an argument. Raises UsageError if it is not an array."""
     if isinstance(leaf, DenseTensor):
         return leaf.meta
     array = np.asarray(leaf)
@@ -229,7 +229,7 @@ def leaf_meta(leaf: Any) -> TensorMeta:
 
 
 def bound_input(leaf: Any) -> Any:
-    """The array of an argument, of the type that :func:`leaf_meta` tells."""
+    """The array of an argument, of the type that :func:`leaf_meta` returns."""
     if isinstance(leaf, DenseTensor):
         return leaf.array
     array = np.asarray(leaf)
@@ -237,7 +237,7 @@ def bound_input(leaf: Any) -> Any:
 
 
 def fingerprint(program: ProgramOp) -> Hashable:
-    """Equal for programs that do the same in the same order, written at the same lines."""
+    """Equal for programs with the same operations in the same order, from the same source lines."""
     numbers: dict[SSAValue, int] = {}
     rows: list[Hashable] = []
     for op in program.block.walk():

@@ -1,9 +1,9 @@
-"""Derivatives of Python functions, nested freely.
+"""Derivatives of Python functions; transforms may be nested freely.
 
-A transformed function, called on tensors, is recorded as a program (once more for each call, so it
-may depend on anything Python), differentiated there, compiled, and run; programs that are the same
-share one executable. Called inside another transformed function it is recorded into the same
-program, which is how ``grad(grad(f))`` works.
+A transformed function, called on tensors, is traced into a program (again at each call, so it may
+depend on any Python state), differentiated, compiled and run; equal programs share one executable.
+Called inside another transformed function, it is recorded into the program of that one, which is
+how ``grad(grad(f))`` works.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def grad(f: Function, argnums: Argnums = 0, *, has_aux: bool = False) -> Functio
 
     The result has the shape of the argument ``argnums`` (a tuple for several; arguments may be
     nested lists and dicts of tensors). With ``has_aux`` the function returns a pair, whose second
-    part is handed through. Raises UsageError if the result is not one floating number.
+    element is passed through. Raises UsageError if the result is not one floating number.
     """
     both = value_and_grad(f, argnums, has_aux=has_aux)
 
@@ -59,7 +59,7 @@ def grad(f: Function, argnums: Argnums = 0, *, has_aux: bool = False) -> Functio
 
 
 def value_and_grad(f: Function, argnums: Argnums = 0, *, has_aux: bool = False) -> Function:
-    """As :func:`grad`, giving the function's result as well."""
+    """Like :func:`grad`, but returns the function's result as well."""
 
     @wraps(f, updated=())
     def both(*args: Any, **kwargs: Any) -> Any:
@@ -84,7 +84,7 @@ def value_and_grad(f: Function, argnums: Argnums = 0, *, has_aux: bool = False) 
 
 
 def vjp(f: Function, *primals: Any) -> tuple[Any, Function]:
-    """The result of a function, and the function from cotangents of it to those of the primals."""
+    """The result of a function, and the function from its cotangents to those of the primals."""
     y = _transformed(f, ())(*primals)
 
     def pullback(cotangents: Any) -> Any:
@@ -101,10 +101,10 @@ def vjp(f: Function, *primals: Any) -> tuple[Any, Function]:
 def jvp(f: Function, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
     """The result of a function at ``primals``, and its derivative along ``tangents``.
 
-    One sweep forward, by the Taylor rules at order 1; through an op that has none, reverse mode
-    twice. Which it was is a remark of the pass `expand-gradients`.
+    One forward sweep by the Taylor rules at order 1; through an op without such a rule, reverse
+    mode twice. A remark of the pass `expand-gradients` says which.
 
-    A number as a tangent is that number everywhere. Raises ConstraintError for a tensor of another
+    A number as a tangent fills the whole tensor. Raises ConstraintError for a tensor of another
     shape or dtype than its primal.
     """
     count = len(primals)
@@ -159,8 +159,8 @@ def jet(f: Function, primals: Sequence[Any], series: Sequence[Sequence[Any]]) ->
     """The result of a function and its derivatives of order 1 to K along a curve, in one sweep.
 
     ``series[i]`` holds the derivatives of order 1 to K of argument ``i`` along the curve, as in
-    ``jax.experimental.jet``: ``(1, 0, 0)`` asks for derivatives up to the third along the argument
-    itself. The cost grows with the square of K.
+    ``jax.experimental.jet``: ``(1, 0, 0)`` requests the derivatives up to the third along the
+    argument itself. The cost grows quadratically with K.
 
     Raises PassError, caused by PK0402, for an op without a Taylor series at order 2 and above.
     """
@@ -180,10 +180,10 @@ def jet(f: Function, primals: Sequence[Any], series: Sequence[Sequence[Any]]) ->
 
 
 def _transformed(f: Function, argnums: Argnums) -> Function:
-    """``f`` as users call it: recorded and run on tensors, recorded in place on values.
+    """``f`` as users call it: traced and run on tensors, recorded in place on traced values.
 
-    ``f`` gets fresh values for the arguments that are differentiated, so that a derivative with
-    respect to an argument is not one with respect to what the caller calls the same.
+    ``f`` gets fresh values for the arguments to differentiate, so that a derivative with respect to
+    an argument is separate from one with respect to the caller's value of the same name.
     """
     which = {argnums} if isinstance(argnums, int) else set(argnums)
 
@@ -249,7 +249,7 @@ def _run_part(program: ProgramOp, inputs: Mapping[str, Any]) -> list[Any]:
 
 
 def _run_program(program: Program, inputs: Mapping[str, Any]) -> list[Any]:
-    """The outputs ``y0``, ``y1``... of a program, compiled once for all that are the same."""
+    """The outputs ``y0``, ``y1``... of a program; equal programs are compiled once."""
     key = (PIPELINE, with_prim("", None, None), fingerprint(program.entry(None)))
     exe = _EXECUTABLES.get(key)
     if exe is None:
@@ -270,7 +270,7 @@ def _chosen(args: Sequence[Any], argnums: Argnums) -> list[Any]:
 
 
 def _check_inputs(args: Sequence[Any]) -> None:
-    """Raises UsageError for an argument of integers, which has no derivative."""
+    """Raise UsageError for an argument of integers, which has no derivative."""
     for leaf in tree.flatten(tuple(args))[0]:
         if not is_differentiable(leaf.ssa):
             raise UsageError(
@@ -325,7 +325,7 @@ def _pushforward(result: Any, args: Sequence[Any], tangents: Sequence[Any]) -> A
 def _derivatives(
     targets: Sequence[Value], wrt: Sequence[Value], curves: Sequence[Sequence[Any]], order: int
 ) -> tuple[Value, ...]:
-    """Of each target, its derivatives 1 to ``order``, given those of ``wrt``."""
+    """The derivatives 1 to ``order`` of each target, given those of ``wrt``."""
     b = cast(Recorder, targets[0].b)
     pairs = zip(wrt, curves, strict=True)
     given = [[_direction(d, w) for d in c] for w, c in pairs]
@@ -340,10 +340,10 @@ def _is_number(value: Any) -> bool:
 
 
 def _direction(given: Any, like: Value) -> Value:
-    """A derivative of ``like`` along a curve; a number is that number everywhere.
+    """A derivative of ``like`` along a curve; a number fills the shape of ``like``.
 
-    What only the run tells to be of the same shape is spread to the shape of ``like``; `pir.jet`
-    refuses all others.
+    A tensor whose shape is dynamic is broadcast to the shape of ``like``; `pir.jet` refuses a
+    tensor of another static shape.
     """
     b = cast(Recorder, like.b)
     if isinstance(given, complex | np.complexfloating):
@@ -387,7 +387,7 @@ def _dense(b: Any, value: Any, like: Value) -> Value:
 
 
 def _basis(b: Any, like: Value) -> list[Value]:
-    """The unit tensors of the shape of a value."""
+    """The unit tensors (one 1, else 0) in the shape of a value."""
     count = like.meta.numel
     if count < 0:
         raise UsageError("a Jacobian needs a tensor of known shape", code="PK0701")

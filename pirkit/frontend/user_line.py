@@ -13,7 +13,7 @@ from pirkit.diag.span import Span
 from pirkit.dialect.operation import location_of
 
 _INSIDE: Final = (f"{Path(__file__).parents[1]}/", f"{Path(np.__file__).parent}/", "<frozen ")
-"""Where code lies that calls tensors on behalf of the user: numpy's operators call back."""
+"""Folders of code that calls tensors on behalf of the user; numpy's operators call back."""
 
 _IS_USER: Final[dict[str, bool]] = {}
 _LOCATIONS: Final[dict[tuple[str, int], LocationAttr]] = {}
@@ -35,13 +35,13 @@ def user_line() -> tuple[str, int] | None:
 
 
 def user_span() -> Span | None:
-    """The place of :func:`user_line`, for messages."""
+    """The location of :func:`user_line`, for messages."""
     found = user_line()
     return None if found is None else Span(*found)
 
 
 def user_location() -> LocationAttr:
-    """The place of :func:`user_line`, for operations."""
+    """The location of :func:`user_line`, for operations."""
     found = user_line()
     if found is None:
         return UnknownLoc()

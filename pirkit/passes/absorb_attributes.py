@@ -19,8 +19,8 @@ from pirkit.passes.replace_ops import replace, semantic_properties, successor
 class AbsorbAttributesPass(Pass):
     """Turn constant operands that stand for an attribute into that attribute.
 
-    Paddle passes `axis`, `shape`, `scale` and their like as operands. Every rule of pirkit reads
-    the attribute. Writing a program for Paddle puts the operands back.
+    Paddle passes `axis`, `shape`, `scale` and the like as operands, while every rule of pirkit
+    reads an attribute. A program that is written for Paddle gets the operands back.
 
     ::
 

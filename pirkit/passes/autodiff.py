@@ -1,8 +1,8 @@
-"""Reverse-mode differentiation on the program: the backward is ordinary ops of the dialect.
+"""Reverse-mode differentiation on the program: the backward consists of ordinary ops.
 
-Rules are written in ops that can be differentiated themselves, so order n+1 is the derivative of
-order n and there is no highest order. A derivative that is zero is known to be zero until it leaves
-the program, where it becomes zeros of the right type.
+Derivative rules emit ops that have derivative rules themselves, so the derivative of order n+1 is
+the derivative of the derivative of order n, and there is no highest order. A zero cotangent is
+represented by None and costs no op; it becomes a tensor of zeros only where it leaves the program.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from pirkit.passes.gradient_calls import call_gradient, serves
 from pirkit.runtime.meta import VecMeta
 
 Cotangent = Any
-"""A Value, a list of them for a list value, or None for zero."""
+"""A Value, a list of cotangents for a list value, or None for zero."""
 
 
 def append_backward(
@@ -64,22 +64,26 @@ def append_backward(
 ) -> list[SSAValue | None]:
     """Append the ops that compute the derivatives of ``targets`` with respect to ``wrt``.
 
-    ``cotangents`` are those of the targets, ones by default. The ops stand in front of ``before``,
-    by default at the end, where inputs and parameters have not been written back yet. Gives one
-    value for each of ``wrt``, with its type; None for one that the targets do not depend on. An op
-    whose rule has to know sizes or attributes that the program does not determine gets one of
-    Paddle's gradient ops for its derivative, unless ``defer=False``. With ``paddle_residuals`` an
-    op of which Paddle has a gradient op is not decomposed, and its derivative reads no more than
-    that op reads, as far as that can be decomposed itself. Series in ``series_steps`` are swept
-    over at once.
+    ``cotangents`` are the cotangents of the targets; they default to ones. The new ops are inserted
+    before ``before``, which defaults to the end of the program, ahead of the write-backs to inputs
+    and parameters. Returns one value for each of ``wrt``, of the same type; None for one that no
+    target depends on.
 
-    Raises UnsupportedError (PK0402), naming the op and its location, for an op on the way that has
-    no derivative or that writes in place, UsageError for a target that is no float.
+    If the rule of an op needs a size or an attribute that is known only at run time, its derivative
+    is one of Paddle's gradient ops, which is decomposed later; with ``defer=False`` that is an
+    error. With ``paddle_residuals`` an op for which Paddle has a gradient op is not decomposed, and
+    its derivative reads no more forward values than the gradient op does, if that can be
+    decomposed. The ops of each series in ``series_steps`` are differentiated as a unit
+    (`autodiff_taylor`).
+
+    Raises UnsupportedError (PK0402), with the name and location of the op, if an op between has no
+    derivative or writes in place; UsageError if a target does not have a floating type.
     """
     before = before or next(iter(write_backs(program)), None)
     moved: dict[SSAValue, SSAValue] = {}
     paths, targets, wrt = _prepared(program.block, targets, wrt, moved, paddle_residuals)
     seeds = [None if c is None else latest(c, moved) for c in cotangents or [None] * len(targets)]
+    # Ops of an earlier sweep carry their order, so that a derivative of a derivative is one higher.
     order = 1 + max((_order(op) for op in paths.ops), default=0)
     check("derivative_order", order, None)
     b = Builder(program.block, before)
@@ -106,7 +110,10 @@ def _prepared(
     moved: dict[SSAValue, SSAValue],
     paddle_residuals: bool,
 ) -> tuple[Paths, list[SSAValue], list[SSAValue]]:
-    """The ways between, their ops without a derivative decomposed into ops that have one."""
+    """The ops from ``wrt`` to the targets, after those without a vjp rule have been decomposed.
+
+    Returns the new paths, targets and wrt: decomposition may replace any of these values.
+    """
     paths = paths_between(block, targets, wrt)
     inner = [o for op in paths.ops for region in op.regions for o in operations(region.block)]
     wanted = [o for o in (*paths.ops, *inner) if any(r in paths.active for r in o.results)]
@@ -119,7 +126,7 @@ def _prepared(
 
 
 def _may_defer(op: PirOp, error: UnsupportedError) -> None:
-    """The derivative may be an op that is decomposed when all is known: that is seen later."""
+    """Accept a refusal: a gradient op may serve instead, which the sweep finds out later."""
 
 
 def _lacks_vjp(op: PirOp) -> bool:
@@ -128,7 +135,7 @@ def _lacks_vjp(op: PirOp) -> bool:
 
 
 def latest(value: SSAValue, moved: Mapping[SSAValue, SSAValue]) -> SSAValue:
-    """What stands for a value now."""
+    """The value that replaces a value after decomposition."""
     while value in moved:
         value = moved[value]
     return value
@@ -136,7 +143,7 @@ def latest(value: SSAValue, moved: Mapping[SSAValue, SSAValue]) -> SSAValue:
 
 @dataclass
 class Backward:
-    """The reverse sweep over one block, whose derivatives ``b`` emits."""
+    """The reverse sweep over one block; ``b`` emits the derivatives."""
 
     b: Builder
     shared: Shared
@@ -149,7 +156,7 @@ class Backward:
     )
 
     def inside(self) -> Backward:
-        """The sweep over a block inside, with cotangents of its own."""
+        """A sweep over a nested block, with cotangents of its own."""
         return replace(self, grads={})
 
     def over(self, shared: Shared) -> Backward:
@@ -157,14 +164,14 @@ class Backward:
         return replace(self, shared=shared, grads={})
 
     def sweep(self, ops: Sequence[PirOp]) -> None:
-        """Visit ops, users before what they use."""
+        """Visit the ops in reverse order: users before the ops that define their operands."""
         location, attributes = self.b.location, self.b.attributes
         for op in reversed(ops):
             self.visit(op)
         self.b.location, self.b.attributes = location, attributes
 
     def visit(self, op: PirOp) -> None:
-        """Hand the cotangents of an op's results on to its operands."""
+        """Propagate the cotangents of an op's results to its operands."""
         if self.curves.holds(op):
             self.b.location, self.b.attributes = op.location, _provenance(op, self.order)
             if self.curves.pull_back(self, op):
@@ -173,6 +180,8 @@ class Backward:
         held = [None if r is None else self.total(r) for r in slots]
         if all(h is None for h in held) and not has_pushes(self.shared, op):
             return
+        # All users of the results have been visited, so their cotangents are complete and can be
+        # dropped; those of `wrt` are read when the sweep is over.
         for result in slots:
             if result is not None and result not in self.shared.wrt:
                 self.grads.pop(result, None)
@@ -185,7 +194,7 @@ class Backward:
             self.apply(op, held)
 
     def apply(self, op: PirOp, held: list[Cotangent]) -> None:
-        """Apply the rule of an op."""
+        """Apply the vjp rule of an op, or its gradient op."""
         if op.definition.writes:
             raise _no_derivative(op)
         tensors = [
@@ -205,7 +214,7 @@ class Backward:
     def derivative(
         self, op: PirOp, wanted: frozenset[str], held: list[Cotangent], given: list[Cotangent]
     ) -> Any:
-        """What the rule of an op gives; its gradient op, if the rule has to know what is open."""
+        """The operands' cotangents: by the vjp rule, or by a gradient op for a dynamic call."""
         rule = vjp.get(op.definition)
         try:
             found = self.gradient_op_derivative(op, wanted, held)
@@ -227,9 +236,9 @@ class Backward:
     def gradient_op_derivative(
         self, op: PirOp, wanted: frozenset[str], held: list[Cotangent]
     ) -> Any | None:
-        """What the parts of Paddle's gradient op give; None where the rule of the op is to serve.
+        """The decomposition of Paddle's gradient op; None if the vjp rule of the op is used.
 
-        Raises UnsupportedError if the gradient op is not decomposed, and the op has no rule.
+        Raises UnsupportedError if the gradient op cannot be decomposed and the op has no vjp rule.
         """
         if not self.paddle_residuals or not serves(op, self.shared.paths):
             return None
@@ -241,7 +250,7 @@ class Backward:
             return None
 
     def add(self, value: SSAValue, cotangent: Cotangent) -> None:
-        """One more contribution to the cotangent of a value."""
+        """Add a contribution to the cotangent of a value."""
         owner = value.owner
         if isinstance(cotangent, tuple):
             cotangent = list(cast("tuple[Any, ...]", cotangent))
@@ -261,12 +270,12 @@ class Backward:
         return [self.b.total(parts) for parts in zip(*lists, strict=True)]
 
     def marked_total(self, value: SSAValue) -> Cotangent:
-        """As `total`, for a value whose cotangent leaves the sweep."""
+        """Like `total`, for a value whose cotangent leaves the sweep; sets the provenance first."""
         self.mark(value)
         return self.total(value)
 
     def mark(self, value: SSAValue) -> None:
-        """Let what is emitted next come from the op that makes a value."""
+        """Give the ops that are emitted next the location and provenance of the op of a value."""
         owner = value.owner
         if isinstance(owner, PirOp):
             self.b.location = owner.location
@@ -275,15 +284,15 @@ class Backward:
             self.b.attributes = _marks(mlir.StringAttr("data"), self.order)
 
     def captured(self, block: Block) -> list[SSAValue]:
-        """The values from outside a block that have got cotangents."""
+        """The values from outside a block that have a cotangent in this sweep."""
         return [v for v in self.grads if block_of(v) is not block]
 
 
 def _require_unwritten(program: ProgramOp, values: Iterable[SSAValue]) -> None:
-    """Raises UnsupportedError if one of the values is written in place.
+    """Raise UnsupportedError if one of the values is written in place.
 
-    Those are the values through which gradients flow, and those that derivatives read: what they
-    hold has to be what they held when they were made.
+    The values are those through which gradients flow and those that derivatives read. The backward
+    reads them later than the forward did, so their content must not change in between.
     """
     back = set(write_backs(program))
     writers = [op for op in operations(program.block) if op.definition.writes and op not in back]
@@ -369,6 +378,6 @@ _STRUCTURE: Final[dict[str, Callable[[Backward, PirOp, list[Cotangent]], None]]]
     "pir.tuple_pop": differentiate_pop,
     "pir.tuple_push": differentiate_push,
 }
-"""Ops whose derivative is about the form of the program, not about numbers."""
+"""Ops that only rearrange values or own regions; each has a handler instead of a vjp rule."""
 
 __all__ = ["Backward", "append_backward", "between", "is_differentiable", "latest"]

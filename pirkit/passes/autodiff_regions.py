@@ -1,12 +1,13 @@
 """Derivatives of branches, loops and stacks.
 
-The derivative of a branch is a branch on the same condition, that of a loop a loop that runs as
-often, backwards. What their bodies need of the forward ones is pushed onto a stack there, and
-popped here: last in, first out is the order of a reverse sweep, however deep the nesting. A stack
-that is made inside a loop is itself kept on the stack of the loop around.
+The derivative of a branch is a branch on the same condition. The derivative of a loop is a loop
+with the same trip count that runs backwards. The values that the backward body reads are pushed
+onto a stack by the forward body and popped here: last in, first out is the order of a reverse
+sweep at any depth of nesting. The stack of an inner loop is itself pushed onto the stack of the
+outer loop.
 
-Stacks differentiate like everything else. The cotangents of what is popped from a stack are pushed
-onto another one; the reverse of the push, which runs in the opposite order, pops them.
+Stacks are differentiable, which gives higher orders. The cotangents of popped values are pushed
+onto a second stack; the reverse of the push, which runs in the opposite order, pops them.
 """
 
 from __future__ import annotations
@@ -32,16 +33,17 @@ Cotangent = Any
 
 @dataclass
 class Shared:
-    """What the sweeps over a block and over the blocks inside have in common."""
+    """State that the sweep over a block shares with the sweeps over nested blocks."""
 
     top: Builder
-    """Emits in front of all that the outermost sweep emits from now on."""
+    """Emits at the top level, before everything that the outermost sweep will emit."""
     paths: Paths
     wrt: frozenset[SSAValue]
     returns: dict[PirOp, tuple[SSAValue, tuple[int, ...]]] = field(
         default_factory=dict[PirOp, "tuple[SSAValue, tuple[int, ...]]"]
     )
-    """Of each stack whose pop has been visited: where the cotangents of which items come from."""
+    """For each stack whose pop has been visited: the outlet of the stack with the cotangents, and
+    which of the popped items have one."""
 
 
 class Sweep(Protocol):
@@ -52,15 +54,15 @@ class Sweep(Protocol):
     grads: dict[SSAValue, list[Cotangent]]
 
     def inside(self) -> Sweep:
-        """The sweep over a block inside, with cotangents of its own."""
+        """A sweep over a nested block, with cotangents of its own."""
         ...
 
     def sweep(self, ops: Sequence[PirOp]) -> None:
-        """Visit ops, users before what they use."""
+        """Visit the ops in reverse order: users before the ops that define their operands."""
         ...
 
     def add(self, value: SSAValue, cotangent: Cotangent) -> None:
-        """One more contribution to the cotangent of a value."""
+        """Add a contribution to the cotangent of a value."""
         ...
 
     def total(self, value: SSAValue) -> Cotangent:
@@ -68,13 +70,13 @@ class Sweep(Protocol):
         ...
 
     def captured(self, block: Block) -> list[SSAValue]:
-        """The values from outside a block that have got cotangents."""
+        """The values from outside a block that have a cotangent in this sweep."""
         ...
 
 
 @dataclass(frozen=True)
 class Tokens:
-    """A stack: what creates it, where it is filled, where it is emptied."""
+    """The tokens of a stack: the op that creates it, the end to push to, the end to pop from."""
 
     stack: SSAValue
     inlet: SSAValue
@@ -87,7 +89,7 @@ def new_stack(b: Builder) -> Tokens:
 
 
 def pop(b: Builder, outlet: SSAValue, like: Sequence[SSAValue]) -> tuple[SSAValue, ...]:
-    """Take back what was pushed last: values of the types of ``like``."""
+    """Pop the values that were pushed last; their types are those of ``like``."""
     return tuple(b.insert(create("pir.tuple_pop", (outlet,), [v.type for v in like])).results)
 
 
@@ -97,7 +99,7 @@ def push(b: Builder, inlet: SSAValue, values: Iterable[SSAValue]) -> None:
 
 
 def has_pushes(shared: Shared, op: PirOp) -> bool:
-    """True if the reverse of the op, or of one inside it, has to take cotangents from a stack."""
+    """True if the op, or an op nested in it, is a push whose reverse pops cotangents."""
     if not shared.returns:
         return False
     inner = (o for region in op.regions for o in operations(region.block))
@@ -109,7 +111,7 @@ def has_pushes(shared: Shared, op: PirOp) -> bool:
 
 
 def differentiate_if(back: Sweep, op: PirOp, held: list[Cotangent]) -> None:
-    """A branch each way, with the cotangents of everything that either reads from outside."""
+    """Emit a branch whose two regions yield the cotangents of every captured value."""
     blocks: list[Block] = []
     sweeps: list[Sweep] = []
     for region in op.regions:
@@ -140,8 +142,8 @@ def differentiate_if(back: Sweep, op: PirOp, held: list[Cotangent]) -> None:
 
 
 def differentiate_while(back: Sweep, op: PirOp, held: list[Cotangent]) -> None:
-    """A loop that carries cotangents of the forward loop's arguments, and sums up those of what it
-    reads from outside."""
+    """Emit a loop that carries the cotangents of the forward loop's arguments and accumulates those
+    of the values that the loop captures."""
     b, forward = back.b, op.regions[0].block
     last = cast(Operation, forward.last_op)
     paths = back.shared.paths
@@ -189,7 +191,7 @@ def differentiate_while(back: Sweep, op: PirOp, held: list[Cotangent]) -> None:
 
 
 def differentiate_pop(back: Sweep, op: PirOp, held: list[Cotangent]) -> None:
-    """Push the cotangents of what was popped, for the reverse of the push."""
+    """Push the cotangents of the popped values, for the reverse of the push."""
     stack = stack_of(op.operands[0])
     if stack is None:
         return
@@ -202,7 +204,7 @@ def differentiate_pop(back: Sweep, op: PirOp, held: list[Cotangent]) -> None:
 
 
 def differentiate_push(back: Sweep, op: PirOp, held: list[Cotangent]) -> None:
-    """Pop the cotangents of what was pushed."""
+    """Pop the cotangents of the pushed values."""
     stack = stack_of(op.operands[0])
     assert stack is not None
     outlet, places = back.shared.returns[stack]
@@ -215,9 +217,10 @@ def differentiate_push(back: Sweep, op: PirOp, held: list[Cotangent]) -> None:
 def _save(
     back: Sweep, op: PirOp, forward: Block, backward: Block, tokens: Tokens | None = None
 ) -> None:
-    """Let the backward block have what it reads of the forward one.
+    """Make the forward values that the backward block reads available in it.
 
-    Constants are made again; everything else goes over a stack, which stands in front of ``op``.
+    Constants are cloned into the backward block. All other values go over a stack, which is created
+    in front of ``op`` unless ``tokens`` are given.
     """
     saved_uses: dict[SSAValue, list[tuple[Operation, int]]] = {}
     for user in backward.walk():
@@ -241,7 +244,7 @@ def _save(
 
 
 def _in_front_of(op: Operation | None, back: Sweep) -> Builder:
-    """A builder whose ops stand in front of an op and are marked as those of the sweep are."""
+    """A builder that inserts before an op and marks ops with the provenance of the sweep."""
     place = cast(PirOp, op)
     block = cast(Block, place.parent)
     return Builder(block, place, location=place.location, attributes=back.b.attributes)
@@ -252,12 +255,12 @@ def _is_constant(value: SSAValue) -> bool:
     return isinstance(owner, Operation) and not owner.operands and is_pure(owner)
 
 
-# --- what comes from outside ---------------------------------------------------------------------
+# --- captured values -----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class _Place:
-    """A tensor from outside a block, or an element of a list from there, that has a cotangent."""
+    """A captured tensor, or an element of a captured list, that has a cotangent."""
 
     value: SSAValue
     index: int | None = None
@@ -270,12 +273,12 @@ class _Place:
         return b.zeros_like(self.like(b))
 
     def take(self, sweep: Sweep) -> Value | None:
-        """The cotangent that a sweep has found."""
+        """The cotangent of this place in a sweep over a region."""
         found = sweep.total(self.value)
         return found if self.index is None or found is None else found[self.index]
 
     def give(self, back: Sweep, cotangent: Value) -> None:
-        """Hand a cotangent to the sweep around."""
+        """Add a cotangent to the enclosing sweep."""
         if self.index is None:
             back.add(self.value, cotangent)
             return
@@ -284,7 +287,7 @@ class _Place:
 
 
 def _places(back: Sweep, sweeps: Sequence[Sweep], op: PirOp) -> list[_Place]:
-    """The places that sweeps over the regions of an op have found cotangents for, in order."""
+    """The captured places for which the sweeps over the regions have a cotangent, in order."""
     found: dict[_Place, None] = {}
     for sweep, region in zip(sweeps, op.regions, strict=True):
         for value in sweep.captured(region.block):

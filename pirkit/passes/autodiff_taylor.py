@@ -1,9 +1,10 @@
-"""Reverse sweeps over the series of a function at once.
+"""Reverse mode over a whole Taylor series at once, instead of op by op.
 
-Op by op, the reverse of a series costs twice what the series cost. But ``y = f(x)`` changes by
-``f'(x)`` times the change of ``x``, as series along the curve, and most of the series of ``f'(x)``
-is there already: coefficient j of the cotangent of ``x`` is the sum over k of those of ``y`` times
-coefficient k - j of ``f'(x)``.
+Op by op, the reverse of a series costs about twice the series. For ``y = f(x)`` it can be had for
+less: along the curve, a change of ``x`` changes ``y`` by ``f'(x)`` times that change, as a product
+of power series, and the forward series has computed most coefficients of ``f'(x)`` already. So the
+cotangent of coefficient j of ``x`` is the sum over k >= j of the cotangent of coefficient k of
+``y`` times coefficient k - j of ``f'(x)``.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ from pirkit.passes.autodiff_regions import Sweep
 
 @dataclass(frozen=True, eq=False)
 class SeriesStep:
-    """The series of a function of one operand: coefficients 1.. of operand and result.
+    """The series of an elementwise function of one operand: coefficients 1.. of ``x`` and ``y``.
 
-    ``made`` are the ops that compute those of the result.
+    ``made`` are the ops that compute the coefficients of the result.
     """
 
     op: PirOp
@@ -35,7 +36,7 @@ class SeriesStep:
 
 
 class Curves:
-    """The series that a sweep meets. ``moved`` tells what stands for values that are gone."""
+    """The series steps that a reverse sweep meets; ``moved`` maps replaced values to new ones."""
 
     def __init__(
         self, series_steps: Sequence[SeriesStep], moved: Mapping[SSAValue, SSAValue]
@@ -45,13 +46,14 @@ class Curves:
         self._done: set[SeriesStep] = set()
 
     def holds(self, op: PirOp) -> bool:
-        """Whether an op is part of a series."""
+        """True if an op is part of a series step."""
         return op in self._of
 
     def pull_back(self, back: Sweep, op: PirOp) -> bool:
-        """Hand cotangents on to the operand of the series that an op is part of.
+        """Propagate cotangents through a series step, all coefficients at once.
 
-        False for one whose ops are to be visited one by one: what is inside is read elsewhere.
+        Returns False if the ops of the step have to be visited one by one, because an intermediate
+        value of the step has a cotangent of its own.
         """
         found = self._of[op]
         if found in self._done:
@@ -77,10 +79,11 @@ class Curves:
         return True
 
     def _cotangents(self, back: Sweep, found: SeriesStep) -> list[Value | None]:
-        """Those of the coefficients of the result, each of which is taken once.
+        """The cotangents of the coefficients of the result; each value is taken once.
 
-        A coefficient may be the one before, or the result itself, where that of the operand is 1:
-        then its cotangent belongs to that.
+        Two coefficients may be one value, or a coefficient may not be computed by this step at all
+        (it is then an earlier value, for instance where the operand's coefficient is 1). Such a
+        value keeps its cotangent for the op that defines it.
         """
         left = {r for op in found.made for r in op.results}
         cotangents: list[Value | None] = []
@@ -94,9 +97,10 @@ class Curves:
         return cotangents
 
     def _serves(self, back: Sweep, found: SeriesStep) -> bool:
-        """Whether nobody asks for what the ops of a series hand on to each other.
+        """True if no intermediate value of the step has a cotangent or is in ``wrt``.
 
-        Cotangents of complex numbers are conjugates, which rules of slopes know nothing of.
+        Complex functions are excluded: their cotangents are conjugated, which the rules for local
+        derivatives do not do.
         """
         if found.op.parent is None or back.b.wrap(found.op.results[0]).dtype.is_complex:
             return False

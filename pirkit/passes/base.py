@@ -1,4 +1,4 @@
-"""What a pass is, and what it may tell while it runs.
+"""The interface of a pass, and what it may count and report while it runs.
 
 ::
 
@@ -38,7 +38,7 @@ RewriteListener = Callable[[str, Operation], None]
 O = TypeVar("O", bound=Operation)  # noqa: E741
 
 REMEMBERED: Final = 100
-"""Latest rewrites that are looked at to tell which rules keep firing."""
+"""How many of the latest rewrites are examined to name the rules that keep firing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,20 +56,20 @@ class Remark:
 
 
 class EnoughRewrites(Exception):
-    """Ends a pass that has made as many rewrites as it may; the manager expects it."""
+    """Stops a pass after its allowed number of rewrites; the manager catches it."""
 
 
 class Stats(dict[str, str]):
-    """What a pass counts: name -> meaning."""
+    """The counters of a pass: name -> meaning."""
 
 
 def option(default: Any, help: str) -> Any:
-    """A field of a pass that users may set in a pipeline string."""
+    """Declare a field of a pass that users may set in a pipeline string."""
     return dataclasses.field(default=default, metadata={"help": help})
 
 
 def require_names(known: Iterable[str], names: Iterable[str], what: str) -> None:
-    """Raise UsageError (PK0703) for a name in an option that nothing of the program has."""
+    """Raise UsageError (PK0703) for a name in an option that does not occur in the program."""
     held = list(known)
     for name in names:
         if name not in held:
@@ -85,23 +85,23 @@ def require_names(known: Iterable[str], names: Iterable[str], what: str) -> None
 
 @dataclass
 class PassContext:
-    """What one run of a pass counts, remarks and is allowed."""
+    """The state of one run of a pass: its counters, remarks and limits."""
 
     pass_name: str
     ops: int
-    """Operations of the module before the pass; the limit of rewrites is relative to it."""
+    """Number of operations of the module before the pass; the rewrite limit is relative to it."""
     stats: Counter[str] = field(default_factory=Counter[str])
     remarks: list[Remark] = field(default_factory=list[Remark])
     current: Operation | None = None
-    """The operation that the pass looks at, for diagnostics."""
+    """The operation that the pass works on, for diagnostics."""
     rewrites: int = 0
     stop_after: int | None = None
-    """Rewrites after which the pass is to end; None is without end."""
+    """Number of rewrites after which the pass stops; None for no limit."""
     listeners: tuple[RewriteListener, ...] = ()
     latest: deque[str] = field(default_factory=lambda: deque[str](maxlen=REMEMBERED))
 
     def each(self, ops: Iterable[O]) -> Iterator[O]:
-        """The operations, each noted as the current one."""
+        """Iterate over operations and record each as the current one."""
         for op in ops:
             self.current = op
             yield op
@@ -114,16 +114,16 @@ class PassContext:
                 yield op
 
     def count(self, stat: str, amount: int = 1) -> None:
-        """Add to a statistic that the pass declares."""
+        """Add to a counter that the pass declares."""
         self.stats[stat] += amount
 
     def remark(self, kind: RemarkKind, message: str, op: Operation | None = None) -> None:
-        """Tell the user something; it is shown on request."""
+        """Report something to the user; `--remarks` shows it."""
         span = span_of(op) if op is not None else None
         self.remarks.append(Remark(kind, self.pass_name, message, span))
 
     def rewrote(self, rule: str, op: Operation) -> None:
-        """Note a rewrite that is about to happen: call this before the program is changed.
+        """Record a rewrite that is about to happen; call this before the program is changed.
 
         Raises PassError (PK0803), naming the rules that keep firing, when there are more than the
         limit ``rewrites_per_op`` allows for the size of the module, and EnoughRewrites when
@@ -152,8 +152,8 @@ class PassContext:
 class Pass(ABC):
     """A transformation of a module; derived classes are frozen dataclasses.
 
-    A pass takes a verified module and leaves a verified one with the same results, without
-    printing, reading the environment or depending on the order of a set.
+    A pass takes a verified module and leaves a verified one with the same results. It does not
+    print, read the environment or depend on the iteration order of a set.
     """
 
     name: ClassVar[str]
@@ -174,7 +174,7 @@ class Pass(ABC):
         return (cls.__doc__ or "").strip().partition("\n")[0]
 
     def __str__(self) -> str:
-        """The pass as it is written in a pipeline, options that differ from the default only."""
+        """The pass in pipeline syntax, with only the options that differ from their defaults."""
         held = [(f, getattr(self, f.name)) for f in self.options()]
         shown = [
             f"{f.name.replace('_', '-')}={_spelled(value)}"

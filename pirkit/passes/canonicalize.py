@@ -1,4 +1,4 @@
-"""Algebraic laws, and branches whose condition is known."""
+"""Algebraic rewrite rules, and branches whose condition is constant."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from pirkit.passes.rewrite_rules import RewriteRule, rules_by_op
 class CanonicalizePass(Pass):
     """Apply algebraic rewrites until none applies, and take branches whose condition is known.
 
-    The laws are the table of `pirkit.passes.rewrite_rules`; they hold bit by bit, NaN and -0.0
-    included. No law is applied where storage of a value that it speaks of is written in place,
-    where gradients would flow differently, or where one value would get two names of the host.
+    The rewrite rules are the table in `pirkit.passes.rewrite_rules`; they preserve every bit, NaN
+    and -0.0 included. A rule is not applied if the storage of a value that it mentions is written
+    in place, if gradients would flow differently, or if one value would get two external names.
 
     ::
 
@@ -44,8 +44,8 @@ class CanonicalizePass(Pass):
 
 
 class _Sweep:
-    """One walk over a program. New values are aliases of nothing, since nothing they replace is
-    written."""
+    """One traversal of a program. A value that a rewrite creates has no aliases, because a rewrite
+    is refused if a value that it replaces is written."""
 
     def __init__(self, ctx: PassContext, program: ProgramOp) -> None:
         self.ctx = ctx
@@ -57,7 +57,7 @@ class _Sweep:
         before = self.ctx.rewrites
         for op in self.ctx.each(operations(self.program.block)):
             if self.wrong and not self.wrong.isdisjoint((*op.operands, *op.results)):
-                continue  # laws ask for types
+                continue  # rules match on types
             if op.name in table:
                 self.apply(op, table[op.name])
             elif op.name == "pd_op.if":
@@ -78,12 +78,12 @@ class _Sweep:
             if not new and not may_replace(value, op.results[0], self.classes):
                 continue
             self.ctx.rewrote(rewrite_rule.name, op)
-            self.ctx.count("laws")
+            self.ctx.count("rules")
             replace(op, [value], new)
             return
 
     def decide_branch(self, op: PirOp) -> None:
-        """Put the operations of the branch that is taken in the place of an `if`."""
+        """Replace an `if` whose condition is constant by the operations of the branch taken."""
         condition = splat_of(op.operands[0], self.classes)
         if condition is None:
             return
@@ -104,7 +104,7 @@ class _Sweep:
         replace(op, values)
 
     def decide_loop(self, op: PirOp) -> None:
-        """A loop whose condition is false from the start hands on its initial values."""
+        """Replace a loop whose condition is false from the start by its initial values."""
         condition = splat_of(op.operands[0], self.classes)
         if condition is None or condition or not self.all_replaceable(op.operands[1:], op):
             return

@@ -1,4 +1,4 @@
-"""Operations on constants are computed by the compiler."""
+"""Evaluation of operations on constants at compile time."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ Array = np.ndarray[Any, Any]
 class ConstantFoldPass(Pass):
     """Compute pure operations on constants, and write down the result.
 
-    Operands are constants if `pd_op.full`, `pd_op.full_int_array` or `pd_op.assign_value` makes
-    them and nothing writes their storage; for operands of which an op reads only the size, a static
+    An operand is constant if `pd_op.full`, `pd_op.full_int_array` or `pd_op.assign_value` defines
+    it and nothing writes its storage. For an operand of which the op reads only the shape, a static
     type is enough. The op's `reference` rule computes the result, which becomes one of the same
-    three ops; it stays an operation if none of them holds it bit by bit.
+    three ops; the operation stays if none of them represents the result bit by bit.
 
     ::
 
@@ -81,7 +81,7 @@ class ConstantFoldPass(Pass):
     def results(
         self, op: PirOp, classes: AliasClasses, wrong: AbstractSet[SSAValue]
     ) -> list[Array] | None:
-        """What the op computes, if it is known, small, and all its results are tensors."""
+        """The results of the op, if they are known and small, and all of them are tensors."""
         definition = op.definition
         rule = reference.get(definition)
         if rule is None or infer_meta.get(definition) is None or not op.results:
@@ -114,7 +114,7 @@ class ConstantFoldPass(Pass):
         *,
         meta_only: bool,
     ) -> Array | list[Array] | None:
-        """An operand as the rule takes it, or None if it is not known."""
+        """An operand in the form that the reference rule takes, or None if it is not constant."""
         meta = meta_of(value.type)
         if meta_only and isinstance(meta, TensorMeta) and meta.is_static and value not in wrong:
             return np.broadcast_to(np.zeros((), meta.dtype.np), meta.shape)
@@ -136,7 +136,7 @@ class ConstantFoldPass(Pass):
             with np.errstate(all="ignore"):
                 found = rule(*arguments, **keywords)
         except (ConstraintError, *KERNEL_FAULTS):
-            return None  # the program meets the error when, and only if, it runs the operation
+            return None  # the program raises the error, but only if it runs the operation
         values = cast("tuple[Any, ...]", found) if isinstance(found, tuple) else (found,)
         slots = zip(op.result_slots, values, strict=True)
         return [np.asarray(value) for slot, value in slots if slot is not None]
@@ -150,7 +150,7 @@ def _meta(constant: PirOp) -> Meta:
 
 
 def _constant(array: Array, op: PirOp, index: int) -> PirOp | None:
-    """An operation that holds exactly these elements, or None if there is none."""
+    """A constant op with exactly these elements, or None if no constant op can represent them."""
     dtype = dt.of_array(array)
     elements = array.reshape(-1)
     attributes = {k: v for k, v in op.attributes.items() if k != "stop_gradient"}

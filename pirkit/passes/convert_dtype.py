@@ -1,4 +1,4 @@
-"""A program computes in another element type."""
+"""Conversion of a program from one element type to another."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _POP: Final = "pir.tuple_pop"
 
 
 def _hands_on(op: PirOp) -> bool:
-    """True for an op that hands values to where the type is fixed: host, region result, stack."""
+    """True for an op that passes values to where the type is fixed: host, region result, stack."""
     return declares(op, SINK) or declares(op, TERMINATOR) or op.name == _PUSH
 
 
@@ -43,12 +43,12 @@ def _hands_on(op: PirOp) -> bool:
 class ConvertDtypePass(Pass):
     """Compute in another element type: half precision, or double.
 
-    Inputs, parameters, constants, casts and outputs of element type `of` get type `to`, but for
-    the inputs and parameters that `keep` names. What an op computes in a wider type for itself,
-    like the statistics of a norm in half precision, keeps that type between ops. An op that does
-    not take `to` computes in `of`, between casts; casts from `to` to `of` stay. Weights that come
-    with the program are the caller's to convert. Operations that write in place become pure first,
-    as by `functionalize`.
+    Inputs, parameters, constants, casts and outputs of element type `of` get type `to`, except the
+    inputs and parameters that `keep` names. A result that an op computes in a wider type on
+    purpose, such as the statistics of a norm on float16, keeps that type between ops. An op that
+    does not support `to` computes in `of`, with casts around it; casts from `to` to `of` stay. The
+    caller converts the weights that come with the program. Operations that write in place become
+    pure first, as by `functionalize`.
 
     ::
 
@@ -97,13 +97,13 @@ def _floating(name: str) -> DType:
 
 @dataclass
 class _Conversion:
-    """One walk over a program, in the order in which values are made."""
+    """One traversal of a program in the order of execution."""
 
     ctx: PassContext
     old: DType
     new: DType
     tail: PirOp | None = None
-    """The first of the write-backs at the end, which stay together."""
+    """The first of the write-backs at the end of the program, which have to stay last."""
 
     def run(self, program: ProgramOp, keep: Sequence[str]) -> None:
         excluded = {v for name, v in sources(program).items() if name in keep}
@@ -169,7 +169,7 @@ class _Conversion:
     # --- operations ---
 
     def compute(self, op: PirOp) -> None:
-        """Infer the types of the results, with casts in front where the op asks for them."""
+        """Infer the result types again, and insert casts in front if the op needs them."""
         if infer_meta.get(op.definition) is None:
             self.retype_results(op)
             return
@@ -191,7 +191,7 @@ class _Conversion:
         if wanted is self.new:
             self.ctx.count("converted", int(any(self.is_new(v) for v in op.results)))
             return
-        self.ctx.count("kept")
+        self.ctx.count("excluded")
         self.ctx.remark("missed", f"`{op.name}` does not take {self.new}: {self.old}", op)
         for result in list(op.results):
             self.cast_result(result, op)
@@ -199,9 +199,9 @@ class _Conversion:
     def inferred(
         self, op: PirOp, given: DType | None, wanted: DType, *, strict: bool = True
     ) -> Types | None:
-        """The types of the results with operands of type ``given`` cast; None if that is refused.
+        """The result types if operands of type ``given`` are cast; None if the op refuses them.
 
-        Without ``strict`` a refusal is raised.
+        Without ``strict`` the refusal is raised as an error.
         """
         definition = op.definition
         slots = op.operand_slots
@@ -221,9 +221,9 @@ class _Conversion:
             raise
 
     def attributes(self, op: PirOp, wanted: DType) -> Properties:
-        """The attributes that name the old type, which the op may have by default."""
+        """The attributes that name the old type, explicitly or by default, with the new one."""
         if wanted is self.old or (op.name == "pd_op.cast" and self.is_new(op.operands[0])):
-            return {}  # what is widened on purpose stays wide
+            return {}  # a result that is wider on purpose stays so
         found: Properties = {}
         for attr in op.definition.attrs:
             if attr.kind != "dtype":
@@ -237,7 +237,7 @@ class _Conversion:
     # --- casts ---
 
     def cast(self, value: SSAValue, given: DType, wanted: DType, before: PirOp) -> SSAValue:
-        """The value with tensors of type ``given`` cast, in front of an op."""
+        """The value, its tensors of type ``given`` cast by an op in front of ``before``."""
         meta = meta_of(value.type)
         changed = _with(meta, given, wanted)
         if changed == meta or before.parent is None:
@@ -254,7 +254,7 @@ class _Conversion:
         return b.combine(items).ssa
 
     def cast_result(self, result: SSAValue, op: PirOp) -> None:
-        """Give what reads a result of the old type one of the new type."""
+        """Cast a result of the old type to the new type for its users."""
         following = op.next_op
         if not self.is_old(result) or not result.first_use or not isinstance(following, PirOp):
             return
@@ -278,7 +278,7 @@ def _tensors(meta: Meta) -> Iterator[TensorMeta]:
 
 
 def _with(meta: Meta, old: DType, new: DType) -> Meta:
-    """The meta with another element type for tensors of type ``old``."""
+    """The meta with element type ``new`` for each tensor of type ``old``."""
     if isinstance(meta, TensorMeta) and meta.dtype is old:
         return meta.with_dtype(new)
     if isinstance(meta, VecMeta):
@@ -287,7 +287,7 @@ def _with(meta: Meta, old: DType, new: DType) -> Meta:
 
 
 def _like(declared: Attribute, made: Meta) -> Attribute:
-    """The stated type with the element types that are made."""
+    """The declared type with the element types of the inferred meta."""
     meta = meta_of(declared)
     if isinstance(meta, TensorMeta) and isinstance(made, TensorMeta):
         return retyped(declared, meta.with_dtype(made.dtype))
@@ -298,7 +298,7 @@ def _like(declared: Attribute, made: Meta) -> Attribute:
 
 
 def _takes(op: PirOp, metas: Sequence[Meta | None], old: DType, new: DType) -> bool:
-    """False if the op computes the old type, but not the new one that its first tensor has."""
+    """False if the op supports the old type, but not the new one that its first tensor has."""
     known = op.definition.dtypes
     first = next((m for m in metas if m is not None), None)
     has_new = first is not None and any(m.dtype is new for m in _tensors(first))
@@ -306,7 +306,7 @@ def _takes(op: PirOp, metas: Sequence[Meta | None], old: DType, new: DType) -> b
 
 
 def _is_number(op: PirOp) -> bool:
-    """True for a constant that stands for an attribute of another op."""
+    """True for a constant that is an operand in place of an attribute of another op."""
     if op.operands or not op.results or op.regions:
         return False
     return any(_stands_for_attribute(use.operation, use.index) for use in op.results[0].uses)

@@ -1,13 +1,12 @@
-"""What fusion gains, by calls and bytes: the one place where that is decided.
+"""The cost model of fusion and decomposition, in calls and bytes; nothing else decides these.
 
-A kernel is worth making if it costs less than its operations one by one. An operation alone is
-worth one where a library's call takes much longer than native code (`library_cost.py`).
+A fused kernel is emitted if it costs less than its operations as separate calls. A single operation
+gets a native kernel if the library call takes much longer than native code (`library_cost.py`).
 
-An operator is worth decomposing if its parts go into kernels, where they cost no calls of their
-own. What a library has to compute in either case (a product, a factorisation, random numbers) is no
-loss. But a part that only moves elements to places that depend on the data, sorts them, or goes
-over them one by one is a call that the operator as a whole does not need, with tensors of indices
-in memory: there the whole is the better kernel.
+A composite op is decomposed if its parts fuse into kernels, since they then cost no calls of their
+own. A library call that both forms need (matmul, factorization, random numbers) cancels out. But a
+part that gathers, scatters, sorts or scans is an extra call, with index tensors in memory, that the
+kernel of the composite does not need: such an op is not decomposed.
 """
 
 from __future__ import annotations
@@ -31,24 +30,24 @@ from pirkit.runtime.meta import UNKNOWN, TensorMeta
 from pirkit.runtime.registry import CPU, KERNELS
 
 NEEDED: Final = frozenset({"products", "linear algebra", "random numbers", "complex numbers"})
-"""Groups of primitives that the operator as a whole computes just so."""
+"""Groups of primitives that need a library call in either form, so that they cancel out."""
 
 
 DATA_DEPENDENT: Final = frozenset({"indexing", "complex numbers"})
-"""Groups of which the call tells whether there are index maps; elsewhere the op does."""
+"""Groups for which the call decides whether there are index maps; for others the op decides."""
 
 MAX_CALLS: Final = 16
-"""Calls of a library that an operator may become; a recurrence over a long sequence is many."""
+"""Library calls that a decomposition may have; a recurrence over a long sequence exceeds it."""
 
 _WRITE_BACK: Final = "pd_op.assign_out_"
 _CALL_NS: Final = 300.0
 _BYTE_NS: Final = 0.1
-"""What a call costs whatever it computes, and a byte that moves."""
+"""The fixed cost of a call, and the cost of a byte of memory traffic, in nanoseconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Calls from a plan, bytes that they move, and what they take longer than native code."""
+    """Calls in a plan, bytes that they read and write, and their excess time over native code."""
 
     calls: int
     nbytes: int = 0
@@ -56,7 +55,7 @@ class Cost:
 
     @property
     def ns(self) -> float:
-        """A guess of the time, for comparisons."""
+        """Estimated time in nanoseconds; only comparisons of estimates are meaningful."""
         return self.calls * _CALL_NS + self.nbytes * _BYTE_NS + self.excess_ns
 
     def __add__(self, other: Cost) -> Cost:
@@ -65,7 +64,7 @@ class Cost:
 
 
 def alone(op: str, nbytes: int, excess_ns: float = 0.0) -> Cost:
-    """The cost of an operation as a call; one that gives a view moves nothing."""
+    """The cost of an operation as a call of its own; a view costs nothing."""
     return Cost(0) if _is_view(op) else Cost(1, nbytes, excess_ns)
 
 
@@ -75,7 +74,7 @@ def _is_view(name: str) -> bool:
 
 
 def has_kernel(op: PirOp) -> bool:
-    """Whether there is anything to run an operator as a whole."""
+    """True if the op can run undecomposed: it has a library kernel or a reference rule."""
     return reference.get(op.definition.base) is not None or _is_in_library(op)
 
 
@@ -84,10 +83,10 @@ def _is_in_library(op: PirOp) -> bool:
 
 
 def why_keep_composite(op: PirOp, parts: Sequence[PirOp], given: Iterable[SSAValue]) -> str | None:
-    """Why an operator with a kernel should not be decomposed than become these parts, if it had.
+    """Why a composite op should not be decomposed into these parts; None if it should.
 
-    ``given`` are the values in the place of what is read of it. Of an operator that only its
-    reference rule computes, parts that write at data-dependent indices may be kernels alone.
+    ``given`` are the values that replace the used results of the op. If the op has no library
+    kernel, only a reference rule, a scatter among its parts may become a kernel by itself.
     """
     alone = not _is_in_library(op)
     calls = 0
@@ -109,13 +108,13 @@ def why_keep_composite(op: PirOp, parts: Sequence[PirOp], given: Iterable[SSAVal
 
 
 def _group(part: PirOp) -> str:
-    """The group of a primitive; of an operator that was not decomposed, none."""
+    """The group of a primitive; the empty string for an op that is not a primitive."""
     known = PRIMITIVES.get(part.name)
     return known.group if known is not None else ""
 
 
 def _needed(parts: Sequence[PirOp], given: Iterable[SSAValue]) -> list[PirOp]:
-    """Those parts that values depend on, and those that act; in order."""
+    """The parts that ``given`` depends on or that have an effect, in order; the rest is dead."""
     found: set[Operation] = set()
     read = set(given)
     for part in reversed(parts):
@@ -134,11 +133,11 @@ def _fuses(part: PirOp, group: str, alone: bool) -> bool:
         return maps is UNKNOWN_SIZE
     if not any(isinstance(value, Scatter) for value in maps):
         return True
-    return alone and _is_slow(part)  # no reader joins its kernel
+    return alone and _is_slow(part)  # the result of a scatter cannot be fused into its user
 
 
 def _is_slow(part: PirOp) -> bool:
-    """Whether the library is so slow that an op is a kernel alone."""
+    """True if the library is so slow that a kernel with this single op is worth it."""
     metas = [meta_of(v.type) for v in (*part.operands, part.results[0])]
     known = [m for m in metas if isinstance(m, TensorMeta) and UNKNOWN not in m.shape]
     return len(known) == len(metas) and slower_ns(part.name, known[:-1], known[-1]) > 0

@@ -22,7 +22,7 @@ PROVENANCE = frozenset(
         "sym_shape_str", "origin_id", "op_id", "comp_rule", "comp_order",
     }
 )  # fmt: skip
-"""Attributes that tell where an operation comes from; equal operations may differ in them."""
+"""Attributes that record where an operation comes from; equal operations may differ in them."""
 
 
 @dataclass(frozen=True)
@@ -30,9 +30,9 @@ class CsePass(Pass):
     """Merge operations that compute the same value.
 
     Two pure operations are merged if they have the same operands, attributes and types, and the
-    first stands in the same block or in one around it. Not if storage of an operand may be written
-    between them, if storage of a result is written at all (each needs its own), or if the host has
-    a name for both results.
+    first is in the same block or an enclosing one. They are not merged if storage of an operand may
+    be written between them, if storage of a result is written at all (each needs its own), or if
+    both results have external names.
 
     ::
 
@@ -50,7 +50,7 @@ class CsePass(Pass):
 
 
 class _Merge:
-    """One walk over a program with the operations that are known at each point."""
+    """One traversal of a program with the operations that are available at each point."""
 
     def __init__(self, ctx: PassContext, program: ProgramOp) -> None:
         self.ctx = ctx
@@ -84,7 +84,7 @@ class _Merge:
         stack.append((block.first_op, {}))
 
     def leave(self, hidden: dict[Hashable, PirOp | None]) -> None:
-        """Forget what a block has made known, which nothing behind it may use."""
+        """Remove what a block has made available: nothing after the block may use it."""
         for key, previous in hidden.items():
             if previous is None:
                 del self.known[key]
@@ -105,7 +105,7 @@ class _Merge:
         self.known[key] = op
 
     def is_equal_later(self, first: PirOp, op: PirOp) -> bool:
-        """True if no operand can have changed since the first operation has run."""
+        """True if no operand can have changed since the first operation ran."""
         return not any(
             self.order.may_come_between(first, self.writes[element], op)
             for operand in op.operands
@@ -125,7 +125,7 @@ def _key(op: PirOp) -> Hashable:
 
 
 def _exact(attribute: Attribute) -> Hashable:
-    """What tells an attribute from every other: complex numbers that differ in a sign are equal."""
+    """A key by bits: complex attributes that differ in the sign of a zero compare equal."""
     return str(attribute) if isinstance(attribute, ComplexAttr) else attribute
 
 

@@ -23,11 +23,11 @@ class DcePass(Pass):
     """Remove operations whose results nobody uses.
 
     Inputs, parameters and outputs stay: they are the program's interface. So do operations with an
-    effect, random ones among them, because draws are numbered in the order of execution. An
-    in-place operation goes only if nothing can read what it has written: no alias of its storage
-    is read later, belongs to the host or has a name. One that gives storage the content that it
-    has, as batch norm in inference does with its statistics, goes always. Results of `pd_op.if`
-    that nobody uses are not yielded any more.
+    effect, random ones included, because draws are numbered in the order of execution. An in-place
+    operation is removed only if nothing can read what it has written: no alias of its storage is
+    read later, belongs to the host or has an external name. An operation that writes the content
+    which the storage already has, as batch norm in inference does with its statistics, is always
+    removed. Results of `pd_op.if` that nobody uses are no longer yielded.
 
     ::
 
@@ -45,10 +45,11 @@ class DcePass(Pass):
 
 
 class _Sweep:
-    """One walk over a program, users before what they use.
+    """One traversal of a program, users before definitions.
 
-    ``read`` holds the alias classes that operations behind the current one read, ``loop_reads``
-    how many operands of each class an operation in a loop reads, there or in loops inside.
+    ``read`` holds the alias classes that operations after the current one read. ``loop_reads``
+    counts, for each loop, the reads of each class inside it: such a read may come before or after
+    the current operation.
     """
 
     def __init__(self, ctx: PassContext, program: ProgramOp) -> None:
@@ -91,7 +92,7 @@ class _Sweep:
         return is_quiet(op) or (only_writes(op) and not self.is_observed(op))
 
     def is_observed(self, op: PirOp) -> bool:
-        """True if something may tell whether the op has written its operands."""
+        """True if something may observe whether the op has written its operands."""
         targets = [op.operand_named(name) for name in op.definition.inplace.values()]
         written = {e for target in targets if target for e in self.classes.of(target)}
         if written & self.classes.host or written & self.read:
@@ -123,9 +124,9 @@ class _Sweep:
 
 
 def _backwards(block: Block) -> Iterator[PirOp]:
-    """Every operation of a block and its regions from the last to the first.
+    """Every operation of a block and its regions, from the last to the first.
 
-    An operation comes before those of its regions; it may be erased or replaced.
+    An operation comes before those in its regions; it may be erased or replaced meanwhile.
     """
     stack: list[Operation | None] = [block.last_op]
     while stack:

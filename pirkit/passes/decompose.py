@@ -36,15 +36,16 @@ from pirkit.runtime.meta import compatible
 class DecomposePass(Pass):
     """Replace operators by compositions of primitives.
 
-    Every op that is no primitive has a rule; rules are applied until none is left. An op that
-    writes in place and has a pure twin is not decomposed: `functionalize` makes it pure. One that
-    has none, like a step of an optimizer, ends in `assign_out_`, which writes the new values.
-    ``keep`` names ops that are not decomposed, ``only`` the ops that are decomposed, both without
-    their dialect; ``forward`` and ``backward`` choose one half: derivatives are gradient ops, and
-    what autodiff has made. With ``profitable_only``, an op that has a kernel is not decomposed
-    where fusion gains nothing by its parts. New ops carry the location of the op they come from,
-    and its name as ``comp_op_name``. A remark tells of each op that is not decomposed, and why: a
-    rule may have to know a size or an attribute that the program does not determine.
+    Every op that is not a primitive has a rule; rules are applied until only primitives are left.
+    An op that writes in place and has a pure twin is not decomposed: `functionalize` replaces it.
+    One that has no twin, such as a step of an optimizer, becomes pure ops and an `assign_out_` that
+    writes the new values. ``keep`` names ops that are not decomposed, ``only`` the ops that are,
+    both without their dialect. ``forward`` and ``backward`` restrict the pass to one half, where
+    the backward is gradient ops and ops that autodiff has emitted. With ``profitable_only``, an op
+    that has a kernel stays if its parts would not gain from fusion. New ops carry the location of
+    the op they come from, and its name as ``comp_op_name``. A remark names each op that is not
+    decomposed and the reason: a rule may need a size or an attribute that the program does not
+    determine.
 
     ::
 
@@ -88,11 +89,11 @@ class DecomposePass(Pass):
                     ctx.count("decomposed", rewrite(op, wanted, on_refusal=left))
             for op in operations(program.block):
                 if not is_primitive(op):
-                    ctx.count("kept")
+                    ctx.count("remaining")
                     self.report(ctx, op, refused.get(op))
 
     def spared(self, op: PirOp) -> str | None:
-        """The option by which an op is not decomposed, or None."""
+        """The option that excludes the op from decomposition, or None."""
         short = op.name.partition(".")[2]
         if short in self.keep:
             return "keep"
@@ -132,12 +133,12 @@ def decompose_op(
     moved: dict[SSAValue, SSAValue] | None = None,
     on_refusal: Callable[[PirOp, UnsupportedError], None] | None = None,
 ) -> int:
-    """Replace an op, and what it becomes, by compositions; how many ops were replaced.
+    """Decompose an op, and recursively its parts; returns how many ops were replaced.
 
-    Zero if the op has no rule or holds what a rule cannot take. ``moved`` is told which value
-    stands for each result that is gone. ``on_refusal`` is told of each op that is not decomposed
-    because its rule has to know sizes or attributes that the program does not determine; without
-    it, that is an error.
+    Returns 0 if the op has no rule or the rule does not support this call. ``moved`` receives the
+    value that replaces each erased result. ``on_refusal`` is called for each op that stays because
+    its rule needs a size or an attribute that the program does not determine; without it, that is
+    an UnsupportedError.
     """
     rule = decompose.get(op.definition)
     if rule is None or _has_pure_twin(op):
@@ -185,7 +186,7 @@ def _decompose_if_profitable(
     wanted: Callable[[PirOp], bool],
     on_refusal: Callable[[PirOp, UnsupportedError], None],
 ) -> int:
-    """As `decompose_op`, but for ops that should not be decomposed: ``refused`` is told why."""
+    """Like `decompose_op`, but only if profitable; ``refused`` receives the reasons if not."""
     block = op.parent
     if block is None or decompose.get(op.definition) is None:
         return 0
@@ -199,7 +200,7 @@ def _decompose_if_profitable(
     trial = op.clone()
     block.insert_op_before(trial, op)
     used = [k for k, result in enumerate(op.results) if result.first_use is not None]
-    # rules ask which results are read
+    # a rule may emit less if some results are unused, so the trial has the uses of the original
     read = [trial.results[k] for k in used]
     reader = create("pir.combine", read, [vec_type([value.type for value in read])])
     block.insert_op_after(reader, op)
@@ -217,6 +218,7 @@ def _decompose_if_profitable(
             replace(op, [by_result.get(k) for k in range(len(op.results))])
             return count
         refused[op] = why
+    # The op stays, so the trial is erased.
     for part in reversed(parts):
         part.detach()
         part.erase(safe_erase=False)
@@ -224,7 +226,7 @@ def _decompose_if_profitable(
 
 
 def _between(block: Block, before: Operation | None, after: Operation | None) -> list[PirOp]:
-    """The ops of a block from behind one to in front of another."""
+    """The ops of a block between two ops, both excluded; None stands for the ends of the block."""
     found: list[PirOp] = []
     op = block.first_op if before is None else before.next_op
     while op is not after:
@@ -234,7 +236,7 @@ def _between(block: Block, before: Operation | None, after: Operation | None) ->
 
 
 def _undo(op: PirOp, operands: Sequence[SSAValue], b: Builder) -> None:
-    """Leave an op as it was before its rule emitted anything."""
+    """Restore an op and erase what its rule has emitted."""
     op.operands = operands
     for made in reversed(b.emitted):
         made.detach()
@@ -242,7 +244,7 @@ def _undo(op: PirOp, operands: Sequence[SSAValue], b: Builder) -> None:
 
 
 def _cut_gradients(op: PirOp, b: Builder) -> None:
-    """Keep gradients from flowing where the op lets none through, but its parts would."""
+    """Stop gradients at operands that have none by the op's definition, but would by its parts."""
     for slot in op.definition.operands:
         value = op.operand_named(slot.name) if slot.name in op.definition.no_gradient else None
         if value is None or not is_differentiable(value) or stops_gradient(value):
@@ -253,7 +255,7 @@ def _cut_gradients(op: PirOp, b: Builder) -> None:
 
 
 def _written(op: PirOp, values: Sequence[Any], b: Builder) -> list[Any]:
-    """The values after those that the op writes are in the storage of its operands."""
+    """The result values after the in-place results have been written to their operands."""
     found: list[Any] = []
     for slot, value in zip(op.definition.results, values, strict=True):
         target = op.definition.inplace.get(slot.name)
@@ -273,9 +275,9 @@ def _write(b: Builder, value: Value, into: Value) -> Value:
 
 
 def _results(op: PirOp, values: list[Any], b: Builder) -> list[SSAValue | None] | None:
-    """One value for each result that is there, of the type that the op states.
+    """One value for each result that the op has, of the declared type.
 
-    None if somebody reads one of a type that the op only states, and does not make.
+    None if a result is used whose declared type is wrong and does not fit the value.
     """
     given: list[SSAValue | None] = []
     slots = op.result_slots
@@ -296,7 +298,7 @@ def _results(op: PirOp, values: list[Any], b: Builder) -> list[SSAValue | None] 
                 return None
             if result.first_use is not None:
                 raise _unlike(op, result, value)
-            given.append(None)  # programs state any type for what nobody reads
+            given.append(None)  # an unused result may have any declared type
             continue
         given.append(value.ssa)
     return given

@@ -1,4 +1,4 @@
-"""The pass that appends the backward of a program."""
+"""The pass that appends the derivatives of a program's outputs to the program."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.place import UNDEFINED
 
 GRAD = "_grad"
-"""What is put behind the name of a value to name its derivative."""
+"""The suffix that turns the name of a value into the name of its derivative."""
 
 
 @dataclass(frozen=True)
 class AutodiffPass(Pass):
     """Append the backward of each program: derivatives of its outputs, as further outputs.
 
-    ``targets`` names the outputs to differentiate, all floating ones by default; ``wrt`` the inputs
+    ``targets`` names the outputs to differentiate, by default all floating ones; ``wrt`` the inputs
     and parameters, by default all that do not stop gradients. The derivative with respect to ``x``
-    is the output ``x_grad``; it is zeros where the outputs do not depend on ``x``. The cotangent of
-    an output ``y`` is ones, with ``seeds`` the input ``y_grad``. With ``paddle_residuals`` or
-    ``seeds`` an op of which Paddle has a gradient op is not decomposed, and its derivative reads
-    no more than that op does, as far as that can be decomposed itself.
+    is the output ``x_grad``; it is zeros if no target depends on ``x``. The cotangent of an output
+    ``y`` is ones; with ``seeds`` it is the input ``y_grad``. With ``paddle_residuals`` or ``seeds``
+    an op for which Paddle has a gradient op is not decomposed, and its derivative reads no more
+    forward values than the gradient op does, if that can be decomposed.
 
     ::
 
@@ -107,7 +107,7 @@ def inputs_of(program: ProgramOp) -> dict[str, SSAValue]:
 
 
 def _picked(values: Mapping[str, SSAValue], names: Iterable[str], what: str) -> dict[str, SSAValue]:
-    """The values of those names, all if there are none. Raises UsageError for another name."""
+    """The values of these names; all if ``names`` is empty. UsageError for an unknown name."""
     require_names(values, names, what)
     return {n: values[n] for n in names} or dict(values)
 

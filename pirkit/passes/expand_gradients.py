@@ -1,4 +1,4 @@
-"""Expansion of derivatives that are asked for into ops that compute them."""
+"""Expansion of requested derivatives into the ops that compute them."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ GRADIENT = "pir.gradient"
 class ExpandGradientsPass(Pass):
     """Replace `pir.gradient` ops by the reverse sweep that computes them, inner ones first.
 
-    A `pir.jet`, which asks for derivatives along a curve, is replaced by a series through the ops
-    between. ``--remarks`` tells where one of them has no series, and reverse mode runs twice.
+    A `pir.jet`, which requests derivatives along a curve, is replaced by a Taylor series through
+    the ops between. ``--remarks`` reports where an op has no series, so that reverse mode runs
+    twice.
 
     ::
 
@@ -51,7 +52,7 @@ class ExpandGradientsPass(Pass):
                     ctx.count("expanded")
                 elif op.name == JET:
                     series_steps += expand_jet(program, op, partial(_report, ctx, op))
-                    ctx.count("pushed")
+                    ctx.count("series_steps")
             if self.last:
                 for op in list(operations(program.block)):
                     if op.name == CUSTOM:
@@ -65,9 +66,10 @@ def _report(ctx: PassContext, op: PirOp, kind: RemarkKind, message: str) -> None
 def expand(
     program: ProgramOp, op: PirOp, series_steps: Sequence[SeriesStep] = ()
 ) -> dict[SSAValue, SSAValue]:
-    """Replace one `pir.gradient`, whose inner ones are expanded already.
+    """Replace one `pir.gradient`; the ones that it depends on have been replaced before.
 
-    Gives what stands for each of its results. ``series_steps`` are series that lie before it.
+    Returns the value that replaces each of its results. ``series_steps`` are the series of Taylor
+    mode that precede it in the program.
     """
     count: int = op.attribute("targets")
     values = list(op.operands)

@@ -1,8 +1,8 @@
-"""Expansion of `pir.jet`: derivatives along a curve, in one sweep forward.
+"""Expansion of `pir.jet`: derivatives along a curve, in one forward sweep (Taylor mode).
 
-An op of which no rule pushes a series is decomposed; if one is left that way, first derivatives
-are taken by reverse mode twice: the pullback is linear in the cotangent, so its own pullback is the
-derivative forward.
+An op without a series rule is decomposed. If a part still has none, first derivatives are computed
+by reverse mode twice: the pullback is linear in the cotangent, so the pullback of the pullback is
+the forward derivative.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from pirkit.passes.taylor_series import has_series, no_series, prepared, push
 
 JET = "pir.jet"
 Report = Callable[[RemarkKind, str], None]
-"""Takes the kind of a remark and what it says."""
+"""Called with the kind and the text of a remark."""
 
 
 @dataclass
 class _Curve:
-    """What one `pir.jet` asks for. ``given`` are derivatives by value; None is zero."""
+    """The operands of one `pir.jet`. ``given`` maps inputs to their derivatives; None is zero."""
 
     program: ProgramOp
     op: PirOp
@@ -42,11 +42,11 @@ class _Curve:
 
 
 def expand_jet(program: ProgramOp, op: PirOp, report: Report) -> list[SeriesStep]:
-    """Replace one `pir.jet`, in front of which no derivative is left unexpanded.
+    """Replace one `pir.jet`; no derivative before it is left unexpanded.
 
-    Gives the functions that a reverse sweep may go over at once.
+    Returns the series steps that a later reverse sweep can differentiate as units.
 
-    Raises UnsupportedError (PK0402) if it asks for second derivatives through an op without a
+    Raises UnsupportedError (PK0402) if second or higher derivatives go through an op without a
     series.
     """
     curve = _read(program, op)

@@ -1,4 +1,4 @@
-"""In-place operations become pure ones, so that every value has one content."""
+"""Replacement of in-place operations by pure ones, so that every value has one content."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ PURE_FORMS: Final = {
     "pd_op.full_": "pd_op.full",
     "pd_op.sync_batch_norm_": "pd_op.batch_norm",  # which it is on one device
 }
-"""Ops whose pure form has another name; the operand that they write has no part in it."""
+"""Ops whose pure form has another name, and does not read the operand that the op writes."""
 
 
 def _carries(op: Operation) -> bool:
-    """True if an op with regions can hand on what is written inside."""
+    """True if an op with regions can yield the content that is written inside."""
     return op.name == _IF or declares(op, LOOP)
 
 
@@ -43,10 +43,11 @@ def _carries(op: Operation) -> bool:
 class FunctionalizePass(Pass):
     """Replace in-place operations by their pure twins.
 
-    What reads the written storage later, under any name, reads the new value. If the storage is
-    that of an input or parameter, one `assign_out_` at the end of the program gives it the last
-    value; outputs that show it come behind the last write. What a branch or loop writes outside
-    becomes a result of it. Operations that have no pure twin stay as they are.
+    Later reads of the written storage, through any alias, read the new value. If the storage is
+    that of an input or parameter, one `assign_out_` at the end of the program writes the last value
+    to it, and outputs that show the storage are moved behind the last write. Storage from outside
+    that a branch or loop writes becomes a further result of it. Operations without a pure twin
+    stay.
 
     ::
 
@@ -86,9 +87,9 @@ def write_backs(program: ProgramOp) -> list[PirOp]:
 
 @dataclass
 class _Versions:
-    """One walk over a program that knows the content of each storage at each point.
+    """One traversal of a program that tracks the content of each storage.
 
-    A storage is named by the first value that has it.
+    A storage is represented by the first value that has it.
     """
 
     ctx: PassContext
@@ -96,7 +97,7 @@ class _Versions:
     storage: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     content: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     carried: frozenset[SSAValue] = frozenset()
-    """Storages from outside of which the branches and loops around hand on the content."""
+    """Storages from outside whose content the enclosing branches and loops yield."""
     outputs: list[PirOp] = field(default_factory=list[PirOp])
 
     def run(self) -> None:
@@ -108,7 +109,7 @@ class _Versions:
         return self.storage.get(value, value)
 
     def now(self, value: SSAValue, reader: Operation) -> SSAValue:
-        """The value that holds what ``value`` would, had the writes so far been in place."""
+        """The value that holds the current content of the storage of ``value``."""
         owner = value.owner
         if not isinstance(value.type, VecType):
             return self.content.get(self.storage_of(value), value)
@@ -141,7 +142,7 @@ class _Versions:
                 op.operands[index] = current
 
     def inside(self, op: PirOp) -> None:
-        """The regions of an operation, each with contents of its own."""
+        """Process the regions of an operation, each with the contents at its entry."""
         if not _carries(op):
             around, self.carried = self.carried, frozenset()
             for region in op.regions:
@@ -155,6 +156,7 @@ class _Versions:
         for region in op.regions:
             block, self.content = region.block, dict(before)
             if declares(op, LOOP):
+                # An iteration reads what the previous one wrote, so the loop carries the content.
                 arguments = [block.insert_arg(v.type, len(block.args)) for v in first]
                 self.content.update(zip(written, arguments, strict=True))
                 self.storage.update(zip(arguments, written, strict=True))
@@ -185,7 +187,7 @@ class _Versions:
         return [s for s in found if block_of(s) not in blocks]
 
     def hand_on(self, op: PirOp, written: list[SSAValue], first: list[SSAValue]) -> None:
-        """Give a branch or loop the contents that it writes for further results."""
+        """Append results for the written contents to a branch or loop."""
         types = [*(r.type for r in op.results), *(v.type for v in first)]
         operands = [*op.operands, *(first if declares(op, LOOP) else ())]
         regions = [op.detach_region(region) for region in list(op.regions)]
@@ -201,7 +203,7 @@ class _Versions:
             self.content[storage] = result
 
     def share(self, op: PirOp) -> None:
-        """Results that are the storage of an operand, or of an element of a list."""
+        """Record the results that alias an operand, or an element of a list."""
         owner = op.operands[0].owner if op.operands else None
         if declares(op, LIST) and isinstance(owner, PirOp):
             if owner.name == "pir.combine":
@@ -222,6 +224,8 @@ class _Versions:
             if (target := op.operand_named(operand)) is not None
         }
         pure = _pure_form(op)
+        # A write-back at the end is what this pass emits itself; it stays unless an earlier write
+        # has changed its target.
         if op in self.tail and not any(t in self.content for t in targets.values()):
             return
         beyond = [t for t in targets.values() if block_of(t) is not op.parent]
@@ -249,7 +253,7 @@ class _Versions:
                 self.content[target] = made
 
     def finish(self) -> None:
-        """Outputs show the last content; inputs and parameters get it."""
+        """Let outputs show the last contents, and write these back to inputs and parameters."""
         block = self.program.block
         current = [self.content.get(self.storage_of(op.operands[0])) for op in self.outputs]
         if any(
@@ -271,12 +275,12 @@ class _Versions:
 
 
 def _is_alike(value: SSAValue, target: SSAValue) -> bool:
-    """False where the storage takes another shape or dtype, as by ``reshape_`` and ``cast_``."""
+    """False if a write has changed the shape or dtype, such as ``reshape_`` and ``cast_``."""
     return compatible(meta_of(target.type), meta_of(value.type))
 
 
 def _carried_operations(op: PirOp, blocks: set[Block | None]) -> Iterator[PirOp]:
-    """The operations inside a branch or loop, and in those inside it; adds their blocks."""
+    """The operations inside a branch or loop, at any depth; adds their blocks to ``blocks``."""
     for region in op.regions:
         blocks.add(region.block)
         for inner in region.block.ops:
@@ -286,7 +290,7 @@ def _carried_operations(op: PirOp, blocks: set[Block | None]) -> Iterator[PirOp]
 
 
 def _is_source(value: SSAValue) -> bool:
-    """True if the host provides the value."""
+    """True if the host provides the value: an input, a parameter or an argument."""
     owner = value.owner
     if isinstance(value, BlockArgument):
         return isinstance(value.owner.parent_op(), ProgramOp)
@@ -299,7 +303,7 @@ def _pure_form(op: PirOp) -> OpDef | None:
 
 
 def _pure_twin(op: PirOp, pure: OpDef) -> PirOp:
-    """The pure operation, with a result for everything that ``op`` writes."""
+    """The pure operation; it has a result for every operand that ``op`` writes."""
     definition = op.definition
     types: list[Attribute | None] = [None if r is None else r.type for r in op.result_slots]
     for index, slot in enumerate(definition.results):

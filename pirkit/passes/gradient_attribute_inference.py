@@ -1,7 +1,7 @@
-"""Attributes of gradient ops that are computed elsewhere, and what the stated shapes tell of them.
+"""Possible values of a gradient op's dynamic attribute, inferred from the declared shapes.
 
-In a backward program that stands alone, the axis of a `concat_grad` is an input of the program. The
-shapes leave few values possible, most often one.
+In a backward program that is compiled on its own, an attribute such as the axis of a `concat_grad`
+is an input of the program. The shapes of the other operands leave few values, most often one.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ from pirkit.runtime.meta import UNKNOWN, TensorMeta, VecMeta
 Choice = int | tuple[int, ...]
 
 MOST: Final = 9
-"""How many values of an attribute are tried and told apart; one of more is not looked for."""
+"""Most candidates among which the program selects at run time; with more, inference fails."""
 
 
 def dynamic_attribute(c: OpCall) -> DynamicAttribute | None:
-    """The attribute that is known only when the program runs, if it is one and of a known kind."""
+    """The only attribute that is known at run time and can be inferred here, or None."""
     found = [c.operand(s.name) for s in c.definition.operands if s.kind is not None]
     dynamic = [v for v in found if isinstance(v, DynamicAttribute)]
     return dynamic[0] if len(dynamic) == 1 and dynamic[0].name in _DOMAINS else None
 
 
 def possible(c: OpCall, dynamic: DynamicAttribute) -> Iterator[Choice]:
-    """Values that the attribute may have, as far as ranks and sizes of single dimensions tell."""
+    """The values of the attribute that agree with the static shapes; none if a shape is dynamic."""
     shapes = [_shape(c, s.name) for s in c.definition.operands if s.kind is None]
     if all(s is not None and UNKNOWN not in s for s in shapes):
         yield from _DOMAINS[dynamic.name](c, dynamic)
 
 
 def is_value(b: Builder, dynamic: DynamicAttribute, value: Choice, x: Value) -> Value:
-    """Whether the attribute has one of the possible values, as a truth value of the program."""
+    """A boolean tensor: whether the attribute equals ``value`` at run time."""
     held = b.cast(b.reshape(dynamic, (-1,)), dt.int64)
     wanted = value if isinstance(value, tuple) else (value,)
-    if dynamic.name == "axis":  # in any order, and counted from either end
+    if dynamic.name == "axis":  # in any order: compare the sets of axes as bit masks
         powers = b.integers([1 << i for i in range(x.rank)])
         held = b.gather(powers, from_front(b, held, x), axis=0)
         held, wanted = b.sum(held, (0,), keepdim=True), (sum(1 << a for a in wanted),)
@@ -51,7 +51,7 @@ def is_value(b: Builder, dynamic: DynamicAttribute, value: Choice, x: Value) -> 
 
 
 def _shape(c: OpCall, name: str) -> tuple[int, ...] | None:
-    """All sizes of an operand, of a list one element after the other; none of an absent one."""
+    """The sizes of an operand, those of a list concatenated; () if absent, None if no tensors."""
     value = c.op.operand_named(name)
     if value is None:
         return ()
@@ -63,7 +63,7 @@ def _shape(c: OpCall, name: str) -> tuple[int, ...] | None:
 
 
 def differentiated(c: OpCall) -> Value:
-    """The operand of the forward op, or its first element, that the gradient op is about."""
+    """The forward operand that the gradient op differentiates, or the first element of a list."""
     source = next(iter(SOURCES[c.definition.name].values()))
     value: Any = c.operand(source)
     return cast("tuple[Value, ...]", value)[0] if isinstance(value, tuple) else value
@@ -79,7 +79,7 @@ def _axes(c: OpCall, dynamic: DynamicAttribute) -> Iterator[Choice]:
 
 
 def _windows(c: OpCall, dynamic: DynamicAttribute) -> Iterator[Choice]:
-    """Sizes of windows: where they do not follow from strides, all that give as many windows."""
+    """Window sizes that give the declared output shape with these strides and paddings."""
     x, out = differentiated(c), c.out_grad
     first = 1 if c.data_format in CHANNELS_LAST else 2
     lengths, counts = (v.shape[first : first + v.rank - 2] for v in (x, out))

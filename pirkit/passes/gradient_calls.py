@@ -1,7 +1,7 @@
-"""Derivatives that stay ops of Paddle: their rules have to know what the program leaves open.
+"""Derivatives emitted as calls of Paddle's gradient ops, for rules that need more than is known.
 
-A derivative of `batch_norm` over a batch of unknown size is a `batch_norm_grad`, which is taken
-apart when the size is known (`gradient_ops`, `lowering/composite`).
+For example, the derivative of `batch_norm` over a batch of dynamic size is a `batch_norm_grad`,
+which is decomposed when the size is known (`gradient_ops`, `lowering/composite`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _ENDINGS = (SUFFIX, "_double_grad", "_triple_grad")
 
 
 def gradient_of(forward: OpDef) -> OpDef | None:
-    """The gradient op of an op, if Paddle has one."""
+    """The gradient op of an op, or None if Paddle has none."""
     name = forward.base.name.removesuffix("_")
     names = [f"{name}{SUFFIX}"]
     for lower, higher in pairwise(_ENDINGS):
@@ -39,7 +39,11 @@ def gradient_of(forward: OpDef) -> OpDef | None:
 
 
 def serves(op: PirOp, paths: Paths) -> bool:
-    """True if a gradient op can be called: it takes all cotangents that come, gives all wanted."""
+    """True if the gradient op can be called here.
+
+    It must accept every cotangent that arrives, produce every cotangent that is wanted, and have
+    all its required operands among the operands and results that the forward operation has.
+    """
     definition, gradient = op.definition, gradient_of(op.definition)
     if gradient is None or gradient.name in LOSSY or definition.writes:
         return False
@@ -78,11 +82,11 @@ def call_gradient(
     *,
     decomposed: bool = False,
 ) -> Any:
-    """The cotangents of an op's operands by one call of its gradient op, by slot.
+    """The cotangents of an op's operands by one call of its gradient op, one for each tensor slot.
 
-    ``held`` are the cotangents of the results, None for zero. None if there is no such op, or if it
-    does not take one of these cotangents or gives one that is wanted. With ``decomposed`` the
-    gradient op is decomposed at once; UnsupportedError if it cannot be.
+    ``held`` are the cotangents of the results; None is zero. Returns None if there is no gradient
+    op, or if it does not accept one of these cotangents or produce one of ``wanted``. With
+    ``decomposed`` the call is decomposed at once; UnsupportedError if that is impossible.
     """
     gradient = gradient_of(op.definition)
     if gradient is None:
@@ -123,7 +127,7 @@ def call_gradient(
 
 
 def _decomposed(b: Builder, op: PirOp) -> Any:
-    """What the rule of a gradient op gives, which stands in its place."""
+    """Decompose a gradient op that was just emitted, erase it, and return the results."""
     rule = decompose.get(op.definition)
     try:
         found = NotImplemented if rule is None else rule(OpCall(b, op))

@@ -1,13 +1,13 @@
-"""Paddle's gradient ops, decomposed through the derivatives of what they are the gradients of.
+"""Decomposition of Paddle's gradient ops through the derivatives of their forward ops.
 
-``relu_grad(out, out_grad)`` becomes what the reverse sweep through ``relu`` computes. So no
-gradient op needs a rule of its own, and a gradient of a gradient (``tanh_double_grad``) is the
+``relu_grad(out, out_grad)`` is decomposed into what the reverse sweep through ``relu`` emits. So no
+gradient op needs a rule of its own, and the gradient of a gradient (``tanh_double_grad``) is the
 reverse sweep through ``tanh_grad``.
 
-Which operand means what follows from the names. To an op that computes ``out`` from ``x``, the
-operands of its gradient are ``x``, ``out`` and ``out_grad``, and its result is ``x_grad``. Where
-the forward op is a gradient itself, its ``out_grad`` is called ``grad_out``. What a gradient op
-leaves out, because Paddle's kernel gets by without, is told by two tables.
+Operands are matched by name. For an op that computes ``out`` from ``x``, the gradient op has the
+operands ``x``, ``out`` and ``out_grad`` and the result ``x_grad``. If the forward op is a gradient
+op itself, its ``out_grad`` is called ``grad_out``. Paddle's kernels omit operands that they can do
+without; the tables FROM_RESULT and STANDS_FOR say how to compute or replace those.
 """
 
 from __future__ import annotations
@@ -39,24 +39,25 @@ from pirkit.passes.gradient_attribute_inference import (
 )
 
 Given = Any
-"""What an operand is: a Value, a list of Values, None, or the Python value of an attribute."""
+"""An operand: a Value, a list of Values, None, or the Python value of an attribute."""
 
 
 @dataclass
 class _Scope:
-    """The forward op and its derivative, in a program of their own.
+    """The forward op and its derivative, in a temporary program of their own.
 
-    There no value is computed from another, so that derivatives are those of this op alone.
+    All operands are arguments of that program, so none depends on another and the derivatives are
+    those of this op alone.
     """
 
     call: OpCall
     program: ProgramOp
     b: Builder
     outside: dict[SSAValue, Value] = field(default_factory=dict[SSAValue, Value])
-    """What an argument of the program is outside."""
+    """Argument of the temporary program -> the value outside that it represents."""
 
     def enter(self, given: Given) -> Given:
-        """A value from outside, as an argument."""
+        """Make an argument for a value from outside."""
         if isinstance(given, tuple | list):
             return [self.enter(item) for item in cast("Sequence[Given]", given)]
         if not isinstance(given, Value):
@@ -71,10 +72,10 @@ class _Scope:
 
 
 def decompose_gradient(c: OpCall) -> Any:
-    """The results of a gradient op, each None that nobody asks for.
+    """The results of a gradient op; None for a result that the operation does not have.
 
-    Raises UnsupportedError (PK0402) if the forward op has no derivative, or needs what the gradient
-    op does not have.
+    Raises UnsupportedError (PK0402) if the forward op has no derivative, or if the derivative reads
+    a value that the gradient op does not hold.
     """
     forward = forward_of(c.definition)
     if forward is None:
@@ -99,7 +100,7 @@ def decompose_gradient(c: OpCall) -> Any:
 
 
 def _gradient(c: OpCall, forward: OpDef, known: Mapping[str, Any] | None = None) -> _Gradient:
-    """The op with some attributes known."""
+    """The gradient op in a scope of its own, with some attributes given by ``known``."""
     program = ProgramOp.build("gradient")
     scope = _Scope(c, program, Builder(program.block, location=c.op.location))
     held = {s.name: scope.enter(c.operand(s.name)) for s in c.definition.operands}
@@ -107,7 +108,7 @@ def _gradient(c: OpCall, forward: OpDef, known: Mapping[str, Any] | None = None)
 
 
 def _chosen(c: OpCall, forward: OpDef, dynamic: DynamicAttribute, every: Sequence[Any]) -> Any:
-    """The results for the value that the attribute has, if it is one of several."""
+    """Select at run time among the results for the possible values of a dynamic attribute."""
     *others, found = [_gradient(c, forward, {dynamic.name: v}).results() for v in every]
     b, like = c.b, differentiated(c)
     for value, other in zip(every, others, strict=False):
@@ -123,7 +124,7 @@ def _each(pick: Callable[[Value, Value], Value], x: Given, y: Given) -> Given:
 
 
 class _Gradient:
-    """One gradient op in its scope. ``held`` are its operands inside, by name."""
+    """One gradient op in its scope. ``held`` are its operands inside the scope, by name."""
 
     def __init__(self, scope: _Scope, forward: OpDef, held: Mapping[str, Given]) -> None:
         self.scope = scope
@@ -131,11 +132,11 @@ class _Gradient:
         self.forward = forward
         self.held = held
         self.lacking: dict[SSAValue, str] = {}
-        """Arguments that the gradient op has no operand for, and their names."""
+        """Argument -> name, for forward operands that the gradient op does not hold."""
         self.names = Spelling(self.call.definition, forward)
 
     def agrees(self) -> bool:
-        """True if the results of the forward op have the types that their cotangents have."""
+        """True if the forward results have the types of their cotangents."""
         try:
             made = self.emit(self.forward, {s.name: self.operand(s) for s in self.forward.operands})
         except ConstraintError:
@@ -150,7 +151,7 @@ class _Gradient:
         return all(m is None or not isinstance(s, Value) or m == s.any_meta for m, s in seeds)
 
     def results(self) -> Any:
-        """Differentiate, carry the result out, and give it by slot."""
+        """Differentiate, move the result out of the scope, and return it by slot."""
         c, b = self.call, self.scope.b
         operands = {s.name: self.operand(s) for s in self.forward.operands}
         made = self.emit(self.forward, operands)
@@ -196,17 +197,17 @@ class _Gradient:
     # --- operands of the forward op ---
 
     def __getattr__(self, name: str) -> Given:
-        """For formulas: see `_given`."""
+        """Attribute access for the formulas in the tables: see `_given`."""
         return self._given(name)
 
     def _given(self, name: str) -> Given:
-        """An operand inside the scope, or an attribute, of the gradient op."""
+        """An operand of the gradient op inside the scope, or one of its attributes."""
         if name in self.__dict__.get("held", {}):
             return self.held[name]
         return getattr(self.call, name)
 
     def operand(self, slot: Operand) -> Given:
-        """What the forward op is called with."""
+        """The value for a slot of the forward op: held, recomputed, replaced, or a placeholder."""
         name, op = slot.name, self.call.definition.name
         spelled = self.names.operands.get(name)
         is_wanted = name in self.names.wanted.values()
@@ -232,7 +233,7 @@ class _Gradient:
         raise _lacks(self.call, name)
 
     def unknown(self, name: str) -> Given:
-        """An argument that stands for an operand that the gradient op does not have."""
+        """A placeholder argument for a forward operand that the gradient op does not hold."""
         c = self.call
         result = next(r for r, n in self.names.wanted.items() if n == name)
         value = c.op.result_named(result)
@@ -248,9 +249,12 @@ class _Gradient:
         return made
 
     def computed(self, inner: OpDef, name: str) -> Given:
-        """A result of the op that the forward op is the gradient of, if its operands are there.
+        """Recompute a result of the op behind a forward op that is a gradient op itself.
 
-        It is computed, so that the derivative knows what it depends on.
+        None if an operand of that op is missing.
+
+        An argument would be a constant to the derivative; the recomputed value carries its
+        dependence.
         """
         operands = {s.name: self.held.get(s.name) for s in inner.operands}
         for other in STANDS_FOR.get(self.forward.name, {}):
@@ -274,7 +278,7 @@ class _Gradient:
         ]
 
     def emit(self, op: OpDef, operands: Mapping[str, Given]) -> Any:
-        """The forward op, with the attributes that the gradient op has, else the defaults."""
+        """Emit an op with the attributes of the gradient op, or else the defaults."""
         c = self.call
         ours = {o.name for o in c.definition.operands} | set(c.definition.attr_kinds)
         attrs = ATTRIBUTES.get(c.definition.name, lambda _: {})(self)
@@ -284,10 +288,11 @@ class _Gradient:
         tensors = [operands[s.name] for s in op.operands if s.kind is None]
         return self.scope.b(op, *tensors, **attrs)
 
-    # --- from the scope into the program ---
+    # --- from the scope into the program
+    # -----------------------------------------------------------
 
     def use_given_results(self, gradient_op: PirOp, results: Mapping[str, Any]) -> None:
-        """Results of the forward op that the gradient op holds are not computed again."""
+        """Replace recomputed results of the forward op by the ones that the gradient op holds."""
         if gradient_op.parent is None:
             return
         for name, spelled in self.names.results.items():
@@ -296,9 +301,10 @@ class _Gradient:
                 value.ssa.replace_all_uses_with(given.ssa)
 
     def carry_out(self, results: Sequence[Value]) -> None:
-        """Move what the results are computed from in front of the gradient op."""
+        """Move the live ops of the scope in front of the gradient op."""
         block, b = self.scope.program.block, self.call.b
         live = {v.ssa for v in results}
+        # Dead ops go first: a draw of random numbers matters only if something reads it.
         for op in reversed(list(cast("Sequence[PirOp]", block.ops))):
             if not any(r in live or r.first_use is not None for r in op.results):
                 op.detach()
@@ -317,7 +323,7 @@ class _Gradient:
             b.insert(op)
 
     def outer(self, argument: SSAValue) -> Value:
-        """What takes the place of an argument of the scope."""
+        """The value that replaces an argument of the scope."""
         found = self.scope.outside.get(argument)
         if found is None:
             found = self.recovered(argument)
@@ -338,7 +344,7 @@ class _Gradient:
 
 
 def _pair(b: Builder, value: Given, seed: Given, targets: list[Value], seeds: list[Value]) -> None:
-    """A result of the forward op and its cotangent, if there are both; lists item by item."""
+    """Append a forward result and its cotangent, if both exist; lists element by element."""
     if value is None or seed is None:
         return
     values = b.split_vec(value) if isinstance(seed, list) else [value]

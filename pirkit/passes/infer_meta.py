@@ -1,4 +1,4 @@
-"""Result types are inferred anew from the types of the inputs."""
+"""Inference of the result types from the types of the inputs."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ from pirkit.runtime.meta import UNKNOWN, Meta, TensorMeta, VecMeta, compatible
 class InferMetaPass(Pass):
     """Infer every result type again, and give unknown dimensions the sizes that follow.
 
-    Types only become more precise. Results of branches get what both yields agree on, arguments of
-    loops what holds in every turn. `bind` gives shapes to inputs, so that a program for any batch
-    becomes one for a certain batch; `?` leaves a dimension open.
+    Types only become more precise. Results of a branch get what both regions agree on, arguments of
+    a loop what holds in every iteration. `bind` gives shapes to inputs, so that a program for any
+    batch becomes one for a certain batch; `?` leaves a dimension dynamic.
 
-    Dimensions that stay unknown get names: `symbols` gives them to inputs, and results get the sums
-    of names, such as `2*N+1`, that agree with the rule of their op wherever it was asked. Equal
-    names mean equal sizes, of at least 1. `bind` takes the size of a name as well.
+    Dynamic dimensions get symbols: `symbols` gives them to inputs, and results get sizes in these
+    symbols, such as `2*N+1`, which the rule of their op confirmed for several sample sizes. Equal
+    symbols mean equal sizes, of at least 1. `bind` also accepts the size of a symbol.
 
     ::
 
@@ -105,7 +105,7 @@ class InferMetaPass(Pass):
 
 
 class _Inference:
-    """One walk over a program; loops are walked until their types hold."""
+    """One traversal of a program; a loop is repeated until its types are a fixed point."""
 
     def __init__(self, ctx: PassContext) -> None:
         self.ctx = ctx
@@ -165,7 +165,7 @@ class _Inference:
                 self.refine(result, meta)
 
     def loop(self, op: PirOp) -> None:
-        """Arguments start as precise as the initial values, and widen until the yields fit."""
+        """Start arguments as precise as the initial values, and widen them until the yields fit."""
         block = op.regions[0].block
         declared = _types(block)
         limits = [meta_of(a.type) for a in block.args]
@@ -190,7 +190,7 @@ class _Inference:
             self.refine(op.results[index], meta)
 
     def refine(self, value: SSAValue, meta: Meta) -> None:
-        """Make the type of a value as precise as ``meta``; PassError if they contradict."""
+        """Make the type of a value as precise as ``meta``; PassError if the two contradict."""
         if value.type == OPAQUE:
             return
         declared = meta_of(value.type)
@@ -205,7 +205,7 @@ class _Inference:
 
 
 def refine(declared: Meta, meta: Meta) -> Meta:
-    """``declared`` with the dimensions that ``meta`` knows; the two are compatible."""
+    """``declared`` with the dimensions that ``meta`` knows; the two must be compatible."""
     if isinstance(declared, TensorMeta) and isinstance(meta, TensorMeta):
         pairs = zip(declared.shape, meta.shape, strict=True)
         return declared.with_shape(b if a == UNKNOWN else a for a, b in pairs)
@@ -216,7 +216,7 @@ def refine(declared: Meta, meta: Meta) -> Meta:
 
 
 def join(a: Meta, b: Meta) -> Meta:
-    """What two metas agree on; ``a`` where they cannot agree, which the verifier then tells."""
+    """What two metas agree on; ``a`` if they are incompatible, which the verifier reports."""
     if isinstance(a, TensorMeta) and isinstance(b, TensorMeta) and a.rank == b.rank:
         pairs = zip(a.shape, b.shape, strict=True)
         return a.with_shape(x if x == y else UNKNOWN for x, y in pairs)
@@ -232,7 +232,7 @@ def _yielded(block: Block) -> list[Meta]:
 
 
 def _types(block: Block) -> list[list[Attribute]]:
-    """The types of all values of a block and the blocks inside, by position."""
+    """The types of all values of a block and its nested blocks, by position."""
     found = [[a.type for a in block.args]]
     for op in operations(block):
         found.append([r.type for r in op.results])
@@ -241,7 +241,7 @@ def _types(block: Block) -> list[list[Attribute]]:
 
 
 def _restore(block: Block, types: Sequence[Sequence[Attribute]]) -> None:
-    """Give the values of a block the types that `_types` has found."""
+    """Set the types of a block's values to those that `_types` returned."""
     groups: list[Sequence[SSAValue]] = [list(block.args)]
     for op in operations(block):
         groups.append(list(op.results))

@@ -1,4 +1,4 @@
-"""Lists that are made and unpacked again."""
+"""Forwarding of list elements to where the list is unpacked."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ COMBINE: Final = "pir.combine"
 class InlineVecPass(Pass):
     """Use the elements of a list directly where it is unpacked again.
 
-    An element of a list is the same storage as the value that was put in, so this holds whatever
-    is written.
+    An element of a list has the storage of the value from which the list was made, so this is
+    correct whatever is written in place.
 
     ::
 
@@ -45,7 +45,7 @@ class InlineVecPass(Pass):
 
 
 def _elements(op: PirOp) -> Sequence[SSAValue] | None:
-    """The values that a `pir.split` or `pir.slice` of a `pir.combine` gives."""
+    """The values that a `pir.split` or `pir.slice` of a `pir.combine` selects."""
     if not declares(op, LIST) or op.name == COMBINE:
         return None
     combine = op.operands[0].owner

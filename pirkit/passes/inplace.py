@@ -1,4 +1,4 @@
-"""Pure operations become in-place ones where nothing can tell."""
+"""Replacement of pure operations by in-place ones where nothing can observe it."""
 
 from __future__ import annotations
 
@@ -27,11 +27,12 @@ WRITE_BACK: Final = "pd_op.assign_out_"
 class InplacePass(Pass):
     """Replace operations by their in-place twins where the operand is not needed any more.
 
-    The result takes the storage of the operand, if the two agree in dtype and, provably, in size;
-    if the operand occurs once, was made in the same block, and neither it nor an alias of it is
-    read later, belongs to the host or is known to a region. Inputs, parameters and outputs are
-    not touched, but for this: where a program computes from a parameter what it writes back into
-    it, and does not need the old content meanwhile, it writes the parameter at once.
+    The result reuses the storage of the operand if the two agree in dtype and provably in shape,
+    the operand occurs once in the operation and was computed in the same block, and neither it nor
+    an alias of it is read later, belongs to the host or crosses the border of a region. Inputs,
+    parameters and outputs are not overwritten, with one exception: if a program computes a new
+    value of a parameter and writes it back, and does not read the old content in between, the new
+    value is computed in the storage of the parameter.
 
     ::
 
@@ -52,7 +53,7 @@ class InplacePass(Pass):
 
 
 def update_in_place(program: ProgramOp, ctx: PassContext) -> None:
-    """Compute in the storage of a parameter what the program writes back into it."""
+    """Compute a new value of a parameter in its storage, and drop the write-back."""
     backs = [op for op in program.operations if op.name == WRITE_BACK]
     if not backs:
         return
@@ -60,6 +61,8 @@ def update_in_place(program: ProgramOp, ctx: PassContext) -> None:
     for op in backs:
         if op.parent is None or is_named(op.operands[0]):
             continue
+        # An op with several in-place results must write them all in place; only an op with one
+        # may be the end of a longer chain.
         same_target = facts.write_backs_to_target(op)
         chain = facts.update(op) if len(same_target) == 1 else [cast(PirOp, op.operands[0].owner)]
         if not chain or not same_target:
@@ -75,7 +78,7 @@ def update_in_place(program: ProgramOp, ctx: PassContext) -> None:
 
 
 def _reuse(program: ProgramOp, ctx: PassContext) -> None:
-    """One walk: an operand that dies hands its storage to the result."""
+    """One traversal: a result takes the storage of an operand that nothing reads later."""
     facts = _Facts(program)
     for op in ctx.each(list(operations(program.block))):
         pairs = pairs_of(op)
@@ -84,9 +87,9 @@ def _reuse(program: ProgramOp, ctx: PassContext) -> None:
 
 
 def pairs_of(op: PirOp) -> Mapping[SSAValue, SSAValue]:
-    """Result -> operand whose storage the in-place twin gives it; nothing if it may not.
+    """Result -> operand whose storage the in-place twin reuses; empty if reuse is not possible.
 
-    Each must be there, agree in dtype and in size, and be no other operand as well.
+    Each operand must be present, agree with the result in dtype and shape, and occur only once.
     """
     definition = op.definition
     if definition.writes or not definition.inplace or find(op.name + "_") is None:
@@ -103,7 +106,7 @@ def pairs_of(op: PirOp) -> Mapping[SSAValue, SSAValue]:
 
 
 def _fits(operand: SSAValue, result: SSAValue) -> bool:
-    """True if both have one dtype and provably one shape."""
+    """True if both have the same dtype and provably the same shape."""
     a, b = meta_of(operand.type), meta_of(result.type)
     if not isinstance(a, TensorMeta) or not isinstance(b, TensorMeta) or a.dtype is not b.dtype:
         return False
@@ -127,7 +130,7 @@ def _write_in_place(op: PirOp, ctx: PassContext) -> PirOp:
 
 
 class _Facts:
-    """Where the values of each storage are read, in one program as it is now."""
+    """Alias classes, positions and reads of one program; kept up to date while it changes."""
 
     def __init__(self, program: ProgramOp) -> None:
         found = alias_classes(program)
@@ -143,7 +146,7 @@ class _Facts:
         }
 
     def join(self, old: PirOp, new: PirOp, pairs: Mapping[SSAValue, SSAValue]) -> None:
-        """Note that the results of an operation now have the storage of operands."""
+        """Record that the results of an operation now have the storage of operands."""
         self.positions[new] = self.positions[old]
         for before, after in zip(old.results, new.results, strict=True):
             self.classes[after] = self.classes.pop(before)
@@ -166,7 +169,7 @@ class _Facts:
                 self.host.add(into)
 
     def forget(self, op: PirOp) -> None:
-        """Note that an operation is about to go."""
+        """Record that an operation is about to be erased."""
         for result in op.results:
             for element in self.classes.pop(result):
                 self.members[element].remove(result)
@@ -177,7 +180,7 @@ class _Facts:
             yield from self.members[element]
 
     def dies(self, op: PirOp, operand: SSAValue) -> bool:
-        """True if nothing can see the storage of an operand behind the op."""
+        """True if nothing can read the storage of an operand after the op."""
         if any(element in self.host for element in self.classes[operand]):
             return False
         return self.is_local(operand, op) and not any(
@@ -185,7 +188,7 @@ class _Facts:
         )
 
     def is_local(self, value: SSAValue, op: PirOp) -> bool:
-        """True if all aliases of a value are made and read in the block of the op itself."""
+        """True if all aliases of a value are defined and read in the op's own block."""
         block = op.parent
         makers = [v.owner for v in self.aliases(value)]
         readers = list(self.readers(value))
@@ -200,10 +203,10 @@ class _Facts:
                 yield use.operation
 
     def update(self, back: PirOp) -> list[PirOp]:
-        """The operations that may compute in the storage that a write-back writes, first to last.
+        """The chain of operations that can run in the storage that a write-back writes, in order.
 
-        They lead from the old content of an input or parameter to the new one, each reading the
-        result of the one before for the last time. Nothing if there is no such chain.
+        The chain leads from the old content of an input or parameter to the new one; each operation
+        reads the result of the previous one for the last time. Empty if there is no such chain.
         """
         value, target = back.operands
         if not declares(target.owner, SOURCE):
@@ -225,9 +228,9 @@ class _Facts:
         return chain
 
     def write_backs_to_target(self, back: PirOp) -> list[PirOp]:
-        """A write-back, and those of the other results of an operation that updates several.
+        """A write-back, and those of the other results if its operation updates several targets.
 
-        Nothing if such an operation may not write all of them in place.
+        Empty if the operation cannot write all of them in place.
         """
         op = back.operands[0].owner
         if not isinstance(op, PirOp):
@@ -247,7 +250,7 @@ class _Facts:
         return found
 
     def is_touched_between(self, target: SSAValue, first: PirOp, back: PirOp) -> bool:
-        """True if the target is read between two operations, or written behind the first one."""
+        """True if the target is read between two operations, or written after the first one."""
         start, end = self.positions[first], self.positions[back]
         readers = (op for op in self.readers(target) if op is not back and not declares(op, SINK))
         writers = (op for (e,) in [self.classes[target]] for op in self.writers.get(e, ()))
@@ -256,7 +259,7 @@ class _Facts:
         )
 
     def ends(self, value: SSAValue, following: PirOp, back: PirOp) -> bool:
-        """True if a link of a chain is read by the next link last; the final one by anybody."""
+        """True if ``following`` reads a link last; the final link may have later readers."""
         if not self.is_local(value, back):
             return False
         if any(element in self.host for element in self.classes[value]):

@@ -1,8 +1,8 @@
-"""What takes a library's call longer than native code, element by element.
+"""The excess time of a library call over native code, per element.
 
-numpy converts fp16 and bf16 one by one, computes some functions without vectors or in several
-sweeps over memory, and goes over small pieces where operands are broadcast or the axis that is put
-together is not the last one. Everything else is as fast either way: both wait for memory.
+numpy converts float16 and bfloat16 one by one, computes some functions without vectors or in
+several loops over memory, and runs short inner loops if operands are broadcast or if the reduced
+axis is not the last one. All other ops are bound by memory bandwidth either way, and cost the same.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ HALF_TYPES: Final = frozenset({"float16", "bfloat16"})
 _FP16_NS: Final = 1.5
 _TO_INT_NS: Final = 2.4
 _BROADCAST_NS: Final = 0.15
-"""What it takes longer for an element that is computed in fp16 and bf16, a float that becomes a
-integer, or an operand that is repeated."""
+"""Excess nanoseconds per element for float16 and bfloat16, for a cast from float to integer, and
+for an elementwise op with a broadcast operand."""
 
 _EACH_NS: Final[dict[str, dict[str, float]]] = {
     "erf": {"float32": 2.4, "float64": 14.0},
@@ -38,32 +38,34 @@ _EACH_NS: Final[dict[str, dict[str, float]]] = {
     "pad": {"float32": 0.35},
     "sum": {"int32": 0.2, "int64": 0.15},
 }
-"""Ops that numpy computes slower than native code, by the type of their first operand. This and
-what follows is measured on 33,000 to 1,000,000 elements, on one thread with AVX-512."""
+"""Excess per element of ops that numpy computes slower than native code, by dtype of the first
+operand. These and the following constants were measured on 33,000 to 1,000,000 elements, on one
+thread with AVX-512."""
 
 _WRITTEN_NS: Final[dict[str, float]] = {"scatter_nd_add": 1.4, "put_along_axis": 1.5}
-"""For each element that is written at data-dependent indices."""
+"""Excess per element that is written at a data-dependent index."""
 
 _BY_ROWS: Final = {"max": 0.25, "min": 0.25, "amax": 0.25, "amin": 0.25}
 _BY_COLUMNS: Final = {"argmax": 0.5, "argmin": 0.5}
-"""Reductions that are slower but where they put together a last axis: a short one, or any."""
+"""Excess per element of reductions that are fast only over a last axis of fewer than _SHORT
+elements, and of reductions that are fast over any last axis."""
 _SHORT: Final = 16
 
 _PER_RUN: Final = {
     "max": 33.0, "min": 33.0, "amax": 33.0, "amin": 33.0, "sum": 14.0, "prod": 15.0,
 }  # fmt: skip
-"""Reductions that begin anew for each run of elements that are next to each other in memory."""
+"""Excess per run of reductions whose inner loop restarts for each contiguous run of elements."""
 _LONG_RUN: Final = 64
-"""Elements of a run from which on that is nothing."""
+"""Length of a run in elements from which on the restart does not matter."""
 
 _LEAST_NS: Final = 2000.0
-"""What a call has to take longer for a kernel of its own to be worth compiling."""
+"""The least excess of a call for which compiling a kernel for this op alone pays."""
 
 
 def slower_ns(op: str, operands: Sequence[TensorMeta], result: TensorMeta) -> float:
-    """How much longer the library takes for a call of one op; 0 where that is not worth a kernel.
+    """The excess time of one call in nanoseconds; 0 if it is too small to be worth a kernel.
 
-    Of tensors whose sizes are known.
+    All sizes of the operands and of the result must be known.
     """
     name = op.removeprefix("pd_op.")
     if name in _WRITTEN_NS:
@@ -101,7 +103,7 @@ def _is_elementwise(name: str) -> bool:
 
 
 def _run(x: TensorMeta, result: TensorMeta) -> int:
-    """Elements that lie next to each other and are reduced together: those of the last axes."""
+    """The number of contiguous elements that are reduced together: those of the last axes."""
     last = next((n for n in reversed(result.shape) if n != 1), None)
     run = 1
     for n in reversed(x.shape):

@@ -1,4 +1,4 @@
-"""Runs pipelines: order, verification, timing, printing, and what happens when a pass fails."""
+"""Runs pipelines: order, verification, timing, printing and the report of a failed pass."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ Watcher = Callable[[str, Pass, ModuleOp], None]
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """How long one pass ran, and how long the module took to verify behind it.
+    """How long one pass ran and how long the module took to verify after it, in seconds.
 
-    ``start`` is when it began, by ``time.perf_counter``, and ``rewrites`` how many it made.
+    ``start`` is when it began, by ``time.perf_counter``; ``rewrites`` is how many it made.
     """
 
     pass_name: str
@@ -41,7 +41,7 @@ class Timing:
 
 @dataclass(frozen=True)
 class PipelineResult:
-    """What a pipeline has to tell: times in order, statistics by pass, remarks in order."""
+    """The outcome of a pipeline: times in order, counters by pass, remarks in order."""
 
     timings: tuple[Timing, ...]
     stats: Mapping[str, Mapping[str, int]]
@@ -62,14 +62,15 @@ def run_pipeline(
 ) -> PipelineResult:
     """Run the passes of a pipeline on a module, in place.
 
-    ``verify`` checks the module before the first pass and after each, or without ``verify_each``
-    after the last. ``print_ir`` prints the
-    module to ``stream``: ``after-change``, ``all``, ``before:PASS``, ``after:PASS``. ``watchers``
-    are called before and after each pass, ``listeners`` before each rewrite. ``stop_after`` ends
-    each pass after that many rewrites.
+    ``verify`` checks the module before the first pass and after each one, or without
+    ``verify_each`` only after the last. ``print_ir`` prints the module to ``stream``:
+    ``after-change``, ``all``, ``before:PASS``, ``after:PASS``. ``watchers`` are called before and
+    after each pass, ``listeners`` before each rewrite. ``stop_after`` stops each pass after that
+    many rewrites.
 
-    Raises UsageError for a bad pipeline or request, VerifyError for a bad module, and PassError:
-    PK0801 if a pass fails, PK0802 if it leaves a bad module, PK0803 if it does not come to an end.
+    Raises UsageError for a bad pipeline or request, VerifyError for an invalid module, and
+    PassError: PK0801 if a pass fails, PK0802 if it leaves an invalid module, PK0803 if it does not
+    terminate.
     """
     passes = parse_pipeline(pipeline) if isinstance(pipeline, str) else list(pipeline)
     watching = (*watchers, *_printers(print_ir, stream))
@@ -137,9 +138,9 @@ class _Run:
 
 
 class _Naming:
-    """Turns whatever a pass raises into a PassError that names the pass and its operation.
+    """Converts any exception of a pass into a PassError that names the pass and its operation.
 
-    EnoughRewrites ends the pass and nothing else.
+    EnoughRewrites is not an error; it only stops the pass.
     """
 
     def __init__(self, ctx: PassContext) -> None:

@@ -39,7 +39,7 @@ class _Token:
 
 @dataclass
 class _Option:
-    """An option as it is written; without values it is a flag."""
+    """An option as written in the string; one without values is a flag."""
 
     name: _Token
     values: list[_Token]
@@ -58,13 +58,13 @@ def parse_pipeline(text: str) -> list[Pass]:
 
 
 def order_remarks(passes: Sequence[Pass], rules: Sequence[OrderRule] = ORDER) -> list[OrderRule]:
-    """The rules of order that the passes do not keep."""
+    """The ordering rules that the passes violate."""
     names = [p.name for p in passes]
     return [rule for rule in rules if not rule.holds(names)]
 
 
 def check_order(passes: Sequence[Pass], rules: Sequence[OrderRule] = ORDER) -> None:
-    """Raise UsageError (PK0704) if a strict rule of order does not hold."""
+    """Raise UsageError (PK0704) if a strict ordering rule is violated."""
     for rule in order_remarks(passes, rules):
         if rule.strict:
             raise UsageError(str(rule), code="PK0704")
@@ -185,7 +185,7 @@ def _unknown_option(cls: type[Pass], name: _Token, known: list[str]) -> NoReturn
 
 
 def _convert(type_: Any, option: _Option) -> Any:
-    """The values of an option as its field wants them."""
+    """The values of an option, converted to the type of its field."""
     if not option.values and type_ is not bool:
         _bad_option(f"option `{option.name.text}` needs a value", option.name.span)
     if type_ is bool:

@@ -1,4 +1,4 @@
-"""Named pipelines, and which passes should come after which."""
+"""Named pipelines, and the rules for the order of passes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _DERIVATIVES: Final = "taylor,expand-gradients"
 """What a recorded program needs before all else; others pass through as they are."""
 
 _PARTS: Final = "constant-fold,cse,dce"
-"""What is done to the parts of operators, where laws would find little."""
+"""Cleanup of decomposed ops; canonicalize is left out because it rarely applies to them."""
 
 _FUSE: Final = f"decompose{{profitable-only=true}},{_PARTS},fuse{{profitable-only=true}}"
 
@@ -34,9 +34,9 @@ what writes in place still does, and nothing behind it is fused. `@fused` decomp
 
 @dataclass(frozen=True, slots=True)
 class OrderRule:
-    """If both passes occur, ``second`` must stand behind the last ``first``.
+    """If both passes occur, ``second`` must follow the last ``first``.
 
-    A strict rule makes other orders an error, one that is not strict only a remark.
+    Violating a strict rule is an error; violating one that is not strict is only a remark.
     """
 
     first: str

@@ -1,4 +1,4 @@
-"""Which values share storage, told in remarks."""
+"""Remarks about which values share storage."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from pirkit.passes.base import Pass, PassContext, Stats
 
 @dataclass(frozen=True)
 class PrintAliasPass(Pass):
-    """Tell which values share storage, in which order they came to be, and who wrote when.
+    """Report which values share storage, in which order they were defined, and what wrote when.
 
-    One remark (``--remarks=analysis``) for each storage that several values share or that is
-    written: its *chain*, the source first, then each further value with the version of the content
-    that it was made with. The program stays as it is.
+    There is one remark (``--remarks=analysis``) for each storage that several values share or that
+    is written. It shows the *chain* of the storage: the source first, then each further value with
+    the version of the content at its definition. The program is not changed.
 
     ::
 
@@ -55,7 +55,7 @@ def _owner(value: SSAValue) -> Operation | None:
 
 
 def _source(value: SSAValue) -> str:
-    """Whose storage it is: that of an input or parameter by its name, else nobody's."""
+    """The owner of a storage as remarks name it; empty if it is neither input nor parameter."""
     owner = value.owner
     if isinstance(value, BlockArgument):
         program = value.owner.parent_op()
@@ -68,7 +68,7 @@ def _source(value: SSAValue) -> str:
 
 
 class _Names:
-    """Values as the text of the program calls them."""
+    """Names of values as in the text of the program."""
 
     def __init__(self, program: ProgramOp) -> None:
         self.printer = Printer(StringIO())

@@ -1,4 +1,4 @@
-"""What the operations of a program were made from, told in remarks."""
+"""Remarks about the source operations from which the operations of a program come."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _RULES: Final = {"decompose": "parts of", "vjp": "derivative of", "jet": "series
 
 @dataclass(frozen=True)
 class PrintOriginsPass(Pass):
-    """Tell which operations rules have made, and from which operation of the source.
+    """Report which operations rules have emitted, and from which source operation.
 
-    The dump folds back: one remark (``--remarks=analysis``) for each stretch of operations of one
-    origin, which names the operation that they come from, the rule and, for a derivative, its
-    order. Inputs are left out, and outputs. The program stays as it is.
+    There is one remark (``--remarks=analysis``) for each run of operations with one origin. It
+    names the operation that they come from, the rule and, for a derivative, its order. Inputs and
+    outputs are omitted. The program is not changed.
 
     ::
 

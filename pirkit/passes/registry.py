@@ -1,4 +1,4 @@
-"""The table of passes; a pass is imported when it is first asked for."""
+"""The table of passes; a pass is imported at its first use."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ PASSES: Final[dict[str, str]] = {
     "taylor": "pirkit.passes.taylor:TaylorPass",
     "verify-primitive": "pirkit.passes.verify_primitive:VerifyPrimitivePass",
 }
-"""Name of each pass -> its module and class. Packages outside pirkit may add theirs."""
+"""Name of each pass -> its module and class. Other packages may add theirs."""
 
 _OWN: Final = (dict(PASSES), dict(PIPELINES))
 
 
 def are_own() -> bool:
-    """Whether passes and named pipelines are those of pirkit, and no others."""
+    """True if all passes and named pipelines are pirkit's own."""
     return (PASSES, PIPELINES) == _OWN
 
 

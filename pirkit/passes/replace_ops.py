@@ -1,4 +1,4 @@
-"""The one way in which passes replace operations: names, places and attributes are kept."""
+"""Replacement of operations, for all passes: names, locations and attributes carry over."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def successor(
     properties: Mapping[str, Attribute] | None = None,
     regions: Sequence[Region] = (),
 ) -> PirOp:
-    """An operation to stand in for ``op``: the same but for what is given, at the same place.
+    """A copy of ``op`` at the same location that differs only in what is given.
 
-    A successor with as many results keeps all discardable attributes, another one those that do
-    not speak of single results.
+    If the number of results is the same, all discardable attributes carry over; otherwise those
+    that do not refer to single results.
     """
     types = [None if r is None else r.type for r in op.result_slots]
     if result_types is None:
@@ -51,18 +51,16 @@ def successor(
 
 
 def semantic_properties(op: PirOp) -> dict[str, Attribute]:
-    """The properties of an operation but for those that hold its form."""
+    """The properties of an operation without its segment sizes."""
     form = (OPERAND_SEGMENTS, RESULT_SEGMENTS)
     return {k: v for k, v in op.properties.items() if k not in form}
 
 
 def replace(op: PirOp, values: Sequence[SSAValue | None], new: Sequence[PirOp] = ()) -> None:
-    """Put ``new`` in front of ``op``, let ``values`` take the place of its results, and erase it.
+    """Insert ``new`` before ``op``, replace the results of ``op`` by ``values``, and erase ``op``.
 
-    A result that nobody uses may have None in its place.
-
-    New values take over the names of the results, new operations the place of ``op`` in the source
-    if they have none.
+    A result without uses may have None in ``values``. The new values take over the names of the
+    results, and new operations without a location take over the location of ``op``.
     """
     block = op.parent
     if block is not None and new:
@@ -80,7 +78,7 @@ def replace(op: PirOp, values: Sequence[SSAValue | None], new: Sequence[PirOp] =
 
 
 def erase(op: Operation) -> None:
-    """Take out an operation whose results nobody uses any more."""
+    """Erase an operation whose results have no uses."""
     op.detach()
     op.erase()
 
@@ -88,8 +86,8 @@ def erase(op: Operation) -> None:
 def may_replace(value: SSAValue, result: SSAValue, classes: AliasClasses) -> bool:
     """True if every use of ``result`` may use ``value`` instead, given that both hold equal data.
 
-    Not if one of them is written somewhere, if gradients would flow differently, if the type says
-    less, or if the host has a name for both.
+    False if one of them is written anywhere, if gradients would flow differently, if the type of
+    ``value`` is less precise, or if both have external names.
     """
     return (
         not classes.is_written(value)

@@ -1,8 +1,8 @@
-"""The laws of `canonicalize`: equations between programs that hold bit by bit.
+"""The rewrite rules of `canonicalize`: equations between programs that hold bit by bit.
 
-A law says which value stands in for the result of an op, and when. Laws hold for every element,
-NaN, infinities and the sign of zero included; so `x + 0.0 = x` is none (-0.0 + 0.0 is 0.0), while
-`x + (-0.0) = x` is one.
+A rule says which value replaces the result of an op, and under which condition. It holds for every
+element, NaN, infinities and the sign of zero included; so `x + 0.0 = x` is not a rule, because
+-0.0 + 0.0 is 0.0, while `x + (-0.0) = x` is one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from pirkit.runtime.dtype import DType
 from pirkit.runtime.meta import TensorMeta
 
 Found = SSAValue | PirOp | None
-"""What stands in for the only result of an op: a value, or the result of a new op."""
+"""The replacement of the only result of an op: a value, or an op whose result it is."""
 
 Action = Callable[[PirOp, AliasClasses], Found]
 Guard = Callable[[PirOp, AliasClasses], bool]
@@ -35,7 +35,7 @@ Guard = Callable[[PirOp, AliasClasses], bool]
 
 @dataclass(frozen=True)
 class RewriteRule:
-    """One equation, for the ops of that name."""
+    """One equation, for the ops named ``op``."""
 
     op: str
     equation: str
@@ -46,11 +46,11 @@ class RewriteRule:
         return f"{self.op}: {self.equation}"
 
 
-# --- what stands in -------------------------------------------------------------------------------
+# --- replacements --------------------------------------------------------------------------------
 
 
 def operand(name: str, guard: Guard) -> Action:
-    """The operand of that name, where the guard holds."""
+    """Replace by the operand of that name, if the guard holds."""
 
     def action(op: PirOp, classes: AliasClasses) -> Found:
         return op.operand_named(name) if guard(op, classes) else None
@@ -59,7 +59,7 @@ def operand(name: str, guard: Guard) -> Action:
 
 
 def inner_result(guard: Guard) -> Action:
-    """The first operand, if the same op made it: the op is idempotent."""
+    """Replace by the first operand, if the same op defines it: the op is idempotent."""
 
     def action(op: PirOp, classes: AliasClasses) -> Found:
         inner = _maker(op.operands[0])
@@ -74,7 +74,7 @@ def inner_result(guard: Guard) -> Action:
 
 
 def inner_operand(guard: Guard) -> Action:
-    """The operand of the op that made the first operand, if it is the same op: an involution."""
+    """Replace by the operand of the same op that defines the first operand: an involution."""
 
     def action(op: PirOp, classes: AliasClasses) -> Found:
         inner = _maker(op.operands[0])
@@ -85,7 +85,7 @@ def inner_operand(guard: Guard) -> Action:
 
 
 def past_inner(guard: Guard) -> Action:
-    """The same op on the operand of the same op before it, which then does not matter."""
+    """Skip the same op that defines the first operand: its effect is overridden."""
 
     def action(op: PirOp, classes: AliasClasses) -> Found:
         inner = _maker(op.operands[0])
@@ -99,7 +99,7 @@ def past_inner(guard: Guard) -> Action:
 
 
 def _maker(value: SSAValue) -> PirOp | None:
-    """The op that made a value, unless gradients stop there."""
+    """The op that defines a value, unless the value stops gradients."""
     owner = value.owner
     if not isinstance(owner, PirOp) or not owner.operands:
         return None
@@ -149,19 +149,19 @@ HELD: Final[dict[str, tuple[str, ...]]] = {
         *("int32", "int16", "int8", "uint8", "bool"),
     ),
 }
-"""Element types -> those of which they hold every value."""
+"""Element type -> the types of which it represents every value exactly."""
 
 
-# --- when -----------------------------------------------------------------------------------------
+# --- conditions ----------------------------------------------------------------------------------
 
 
 def always(op: PirOp, classes: AliasClasses) -> bool:
-    """No condition."""
+    """Always true."""
     return True
 
 
 def filled(name: str, is_neutral: Callable[[Any, DType], bool]) -> Guard:
-    """The operand of that name repeats one element, which is neutral."""
+    """The operand of that name is filled with one element, which is neutral."""
 
     def guard(op: PirOp, classes: AliasClasses) -> bool:
         value = op.operand_named(name)
@@ -172,7 +172,7 @@ def filled(name: str, is_neutral: Callable[[Any, DType], bool]) -> Guard:
 
 
 def same(first: str, second: str) -> Guard:
-    """Two operands are one value."""
+    """Two operands are the same value."""
 
     def guard(op: PirOp, classes: AliasClasses) -> bool:
         return op.operand_named(first) is op.operand_named(second)
@@ -192,12 +192,12 @@ def same_dtype(op: PirOp, classes: AliasClasses) -> bool:
 
 
 def on_bools(op: PirOp, classes: AliasClasses) -> bool:
-    """The operand is boolean, so that its truth is itself."""
+    """The operand is boolean, so that conversion to bool changes nothing."""
     return _dtype(op.operands[0]) is dt.bool_
 
 
 def integer_scale(op: PirOp, classes: AliasClasses) -> bool:
-    """`x * 1 + b` with `b` that adds nothing: 0 for integers, -0.0 for floats."""
+    """`x * 1 + b` where adding `b` changes nothing: 0 for integers, -0.0 for floats."""
     scale = attribute_of(op, "scale", classes)
     dtype = _dtype(op.operands[0])
     if scale is UNKNOWN_VALUE or scale != 1 or dtype.is_complex:
@@ -206,24 +206,24 @@ def integer_scale(op: PirOp, classes: AliasClasses) -> bool:
 
 
 def to_first_power(op: PirOp, classes: AliasClasses) -> bool:
-    """The exponent of integers is 1; that of floats goes through a library function."""
+    """The exponent is an integer 1; with floats, the result depends on a library function."""
     return op.attribute("y") == 1 and _dtype(op.operands[0]).is_integer
 
 
 def in_order(op: PirOp, classes: AliasClasses) -> bool:
-    """The permutation leaves every axis where it is."""
+    """The permutation is the identity."""
     perm = op.attribute("perm")
     return all(axis % len(perm) == i for i, axis in enumerate(perm))
 
 
 def shape_without_copies(op: PirOp, classes: AliasClasses) -> bool:
-    """The shape asked for does not speak of the operand's, as a 0 would."""
+    """No entry of the shape refers to a dimension of the operand, as 0 does."""
     shape = attribute_of(op, "shape", classes)
     return shape is not UNKNOWN_VALUE and 0 not in shape
 
 
 def preserves_rank(op: PirOp, classes: AliasClasses) -> bool:
-    """All repeats are 1 and there are not more of them than dimensions."""
+    """All repeats are 1 and there are no more of them than dimensions."""
     repeats = attribute_of(op, "repeat_times", classes)
     meta = meta_of(op.operands[0].type)
     known = repeats is not UNKNOWN_VALUE and isinstance(meta, TensorMeta)
@@ -245,12 +245,12 @@ def is_zero_to_subtract(number: Any, dtype: DType) -> bool:
 
 
 def is_one(number: Any, dtype: DType) -> bool:
-    """1 of a real dtype: a complex product mixes the parts, and NaN and infinity with them."""
+    """1 of a real dtype: complex multiplication mixes the parts, and spreads NaN and infinity."""
     return not dtype.is_complex and bool(number == 1)
 
 
 def is_float_one(number: Any, dtype: DType) -> bool:
-    """1.0; the quotient of integers is rounded in its own way."""
+    """1.0; integer division has its own rounding."""
     return dtype.is_float and bool(number == 1)
 
 
@@ -288,18 +288,18 @@ REWRITE_RULES: Final = (
     RewriteRule("pd_op.tile", "x once = x", operand("x", preserves_rank)),
     RewriteRule("pd_op.concat", "concat of one = it", _only_element),
 )
-"""In the order in which they are tried. A law applies only where `may_replace` allows it."""
+"""The rules in the order in which they are tried. `may_replace` must allow each replacement."""
 
 OF_TRAITS: Final = {
     SELECTIVE: ("f(x, x) = x", operand("x", same("x", "y"))),
     IDEMPOTENT: ("f(f(x)) = f(x)", inner_result(always)),
     INVOLUTION: ("f(f(x)) = x", inner_operand(always)),
 }
-"""The law that every op with a trait follows, those of plug-ins included."""
+"""Trait -> the rule that holds for every op with the trait, those of plug-ins included."""
 
 
 def every_law() -> Iterator[RewriteRule]:
-    """The laws of the table, then those that follow from the traits of the ops."""
+    """The rules of the table, then those that follow from the traits of the ops."""
     yield from REWRITE_RULES
     for definition in all_ops():
         for trait, (equation, find) in OF_TRAITS.items():
@@ -308,7 +308,7 @@ def every_law() -> Iterator[RewriteRule]:
 
 
 def rules_by_op() -> dict[str, tuple[RewriteRule, ...]]:
-    """The laws of each op."""
+    """The rules by the name of their op."""
     table: dict[str, tuple[RewriteRule, ...]] = {}
     for rewrite_rule in every_law():
         table[rewrite_rule.op] = (*table.get(rewrite_rule.op, ()), rewrite_rule)

@@ -1,4 +1,4 @@
-"""Every rewrite of a pipeline with its rule and what stood there before and after."""
+"""A trace of the rewrites of a pipeline: the rule, and the operations before and after."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pirkit.passes.base import Pass
 
 @dataclass(frozen=True)
 class _Before:
-    """A place that is about to be rewritten."""
+    """The state of a place that is about to be rewritten."""
 
     op: Operation
     previous: Operation | None
@@ -33,7 +33,7 @@ class RewriteTracer:
         -   %2 = pd_op.multiply(%0, %1) : ...
         +   %0
 
-    Values are called as in the text of the program before the pass.
+    Values have the names that they have in the text of the program before the pass.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -43,14 +43,14 @@ class RewriteTracer:
         self.open: _Before | None = None
 
     def __call__(self, when: str, pass_: Pass, module: ModuleOp) -> None:
-        """Watch the beginning and the end of a pass."""
+        """Start at the beginning of a pass, and flush at its end."""
         self.close()
         self.pass_name = pass_.name
         if when == "before":
             self.printers = {op: _naming(op) for op in module.ops if isinstance(op, ProgramOp)}
 
     def rewrote(self, rule: str, op: Operation) -> None:
-        """Note a rewrite that is about to happen."""
+        """Record a rewrite that is about to happen."""
         self.close()
         span = span_of(op)
         where = f" at {span}" if span is not None else ""
@@ -59,7 +59,7 @@ class RewriteTracer:
         self.open = _Before(op, op.prev_op, op.next_op, uses)
 
     def close(self) -> None:
-        """Write what has come of the last rewrite."""
+        """Write the outcome of the last rewrite."""
         before, self.open = self.open, None
         if before is None:
             return
@@ -68,7 +68,7 @@ class RewriteTracer:
         self.stream.writelines(f"+ {line}\n" for line in lines)
 
     def values(self, before: _Before) -> list[str]:
-        """The values that the users of the operation use instead."""
+        """The values that replaced the results of the operation at its users."""
         names: list[str] = []
         for use in before.uses:
             operation = use.operation
@@ -94,7 +94,7 @@ class RewriteTracer:
 
 
 def _naming(program: ProgramOp) -> Printer:
-    """A printer that calls the values of a program as its text does."""
+    """A printer that names the values of a program as its text does."""
     printer = Printer(StringIO())
     for argument in program.block.args:
         printer.print_ssa_value(argument)
@@ -104,7 +104,7 @@ def _naming(program: ProgramOp) -> Printer:
 
 
 def _between(before: _Before) -> list[Operation]:
-    """The operations that now stand where the operation was."""
+    """The operations that are now where the operation was."""
     anchor = before.previous
     if anchor is not None and anchor.parent is not None:
         op = anchor.next_op

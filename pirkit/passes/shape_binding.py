@@ -1,4 +1,4 @@
-"""Sizes that a user gives to inputs and to named dimensions."""
+"""Sizes that a user binds to inputs and to symbols."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Shape: TypeAlias = tuple[int, ...]
 
 
 def read_bindings(options: Iterable[str]) -> dict[str, Shape]:
-    """The shapes of option ``bind``. Raises PassError for what is none."""
+    """The shapes of option ``bind``. Raises PassError for text that is not a shape."""
     return dict(_binding(text) for text in options)
 
 
@@ -33,10 +33,10 @@ def _binding(text: str) -> tuple[str, Shape]:
 
 
 def numbers_of(program: ProgramOp, bindings: Mapping[str, Shape]) -> dict[str, int]:
-    """The sizes of symbols: those that are bound, and those that follow from shapes of inputs.
+    """The sizes of symbols: those that are bound, and those that follow from the bound shapes.
 
-    Raises PassError if a named dimension cannot have the size that it is given, or a symbol is
-    given more than one.
+    Raises PassError if a dimension cannot have the size that it is bound to, or if a symbol gets
+    more than one size.
     """
     inputs, symbols = sources(program), symbols_of(program)
     numbers: dict[str, int] = {}
@@ -60,7 +60,7 @@ def numbers_of(program: ProgramOp, bindings: Mapping[str, Shape]) -> dict[str, i
 def _solve(
     program: ProgramOp, name: str, size: Size, dim: int, numbers: Mapping[str, int]
 ) -> dict[str, int]:
-    """The number of the last open symbol of ``size``, if one is open."""
+    """Solve ``size`` = ``dim`` for its last unknown symbol, if exactly one is unknown."""
     left = size.at(numbers)
     if len(left.terms) > 1:
         return {}
@@ -85,7 +85,7 @@ def _cannot(
 def shapes_of(
     program: ProgramOp, bindings: Mapping[str, Shape], numbers: Mapping[str, int]
 ) -> dict[str, Shape]:
-    """The shapes that inputs get: their own, with sizes of symbols where those leave one open."""
+    """The shapes of the inputs: as bound, or with the sizes of the symbols inserted."""
     found: dict[str, Shape] = {}
     for name, value in sources(program).items():
         shape = _at(program, name, value, numbers) if numbers else None
@@ -99,7 +99,7 @@ def shapes_of(
 
 
 def _at(program: ProgramOp, name: str, value: SSAValue, numbers: Mapping[str, int]) -> Shape | None:
-    """The shape of an input at these sizes; None if none of them occurs in it."""
+    """The shape of an input for these sizes of symbols; None if none of them occurs in it."""
     held = sizes_of(value.type)
     if len(held) != 1 or isinstance(value.type, VecType):
         return None

@@ -1,4 +1,4 @@
-"""Names of unknown dimensions: given to inputs, carried through a program, replaced by numbers."""
+"""Symbols of dynamic dimensions: given to inputs, propagated, replaced by numbers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NONE: Final = "none"
 _DIM: Final = re.compile(rf"\?|\d+|{SYMBOL.pattern}", re.ASCII)
 
 Names: TypeAlias = Mapping[str, tuple[str, ...]]
-"""What the dimensions of inputs are to be called; what is no symbol leaves a dimension alone."""
+"""Input -> names for its dimensions; a name that is not a symbol leaves a dimension as it is."""
 
 
 def sources(program: ProgramOp) -> dict[str, SSAValue]:
@@ -38,7 +38,7 @@ def sources(program: ProgramOp) -> dict[str, SSAValue]:
 
 
 def symbols_of(program: ProgramOp) -> set[str]:
-    """All symbols that types of the program mention."""
+    """All symbols that occur in types of the program."""
     return {
         name
         for value in _values(program)
@@ -50,7 +50,7 @@ def symbols_of(program: ProgramOp) -> set[str]:
 
 
 def read_names(options: Iterable[str]) -> Names:
-    """The names of option ``symbols``. Raises PassError for what names no dimensions."""
+    """The names of option ``symbols``. Raises PassError for text that names no dimensions."""
     found: dict[str, tuple[str, ...]] = {}
     for text in options:
         if text in (AUTO, NONE):
@@ -68,9 +68,9 @@ def read_names(options: Iterable[str]) -> Names:
 
 
 def name_inputs(program: ProgramOp, names: Names) -> None:
-    """Call the unknown dimensions of inputs by these names.
+    """Give the dynamic dimensions of inputs these names.
 
-    Raises PassError if an input has another rank.
+    Raises PassError if the number of names differs from the rank of the input.
     """
     for name, value in sources(program).items():
         held = sizes_of(value.type)
@@ -89,7 +89,7 @@ def name_inputs(program: ProgramOp, names: Names) -> None:
 
 
 def name_the_rest(program: ProgramOp) -> None:
-    """Give each unknown dimension of an input that has no name one of its own: S0, S1..."""
+    """Give each dynamic dimension of an input that has no symbol a new one: S0, S1..."""
     used = symbols_of(program) | set(sources(program))
     fresh = (name for i in count() if (name := f"S{i}") not in used)
     for value in sources(program).values():
@@ -101,14 +101,14 @@ def name_the_rest(program: ProgramOp) -> None:
 
 
 def replace_symbols(program: ProgramOp, numbers: Mapping[str, int]) -> None:
-    """Replace symbols by numbers in all names; a dimension left without symbol loses its name."""
+    """Replace symbols by numbers; a size without a symbol left is removed from the type."""
     for value in list(_values(program)):
         held = sizes_of(value.type)
         rename(value, tuple([tuple([s and s.at(numbers) for s in dims]) for dims in held]))
 
 
 def rename(value: SSAValue, sizes: Sizes) -> bool:
-    """Call the unknown dimensions of a value by these sizes; True if that changes its type."""
+    """Set the symbolic sizes of a value's dynamic dimensions; True if that changes its type."""
     type_ = named(value.type, sizes)
     if type_ == value.type:
         return False
@@ -117,7 +117,7 @@ def rename(value: SSAValue, sizes: Sizes) -> bool:
 
 
 def set_type(value: SSAValue, type_: Any) -> None:
-    """Give a value another type; its name in the text stays."""
+    """Set the type of a value; its name in the text is preserved."""
     hint = value.name_hint
     Rewriter.replace_value_with_new_type(cast("OpResult[Any] | BlockArgument[Any]", value), type_)
     owner, index = value.owner, cast("OpResult[Any] | BlockArgument[Any]", value).index
@@ -126,9 +126,9 @@ def set_type(value: SSAValue, type_: Any) -> None:
 
 
 def propagate_names(ctx: PassContext, program: ProgramOp) -> None:
-    """Carry the names of inputs to all values for which the rules of ops tell them.
+    """Propagate the symbols of inputs to all values whose sizes the ops' rules determine.
 
-    A name that the program states stays where the rules tell none.
+    A declared symbolic size stays where no rule determines one.
     """
     if not symbols_of(program):
         return
@@ -142,7 +142,7 @@ def propagate_names(ctx: PassContext, program: ProgramOp) -> None:
 
 
 class _Walk:
-    """The sizes of all values, in the order of execution; loops are walked until theirs hold."""
+    """The symbolic sizes of all values, in execution order; loops are repeated to a fixed point."""
 
     def __init__(self, ctx: PassContext) -> None:
         self.ctx = ctx
@@ -184,7 +184,7 @@ class _Walk:
                     self.define(result, found[slot] if found is not None else ())
 
     def loop(self, op: PirOp) -> None:
-        """A name of an argument holds if each turn yields what it was given."""
+        """A size of an argument holds if each iteration yields the size that it was given."""
         block = op.regions[0].block
         carried = [self.sizes[v] for v in op.operands[1:]]
         while True:
@@ -205,7 +205,7 @@ class _Walk:
 
 
 def _meet(a: Sizes, b: Sizes) -> Sizes:
-    """The sizes that two values have in common; nothing if their ranks differ."""
+    """The sizes on which two values agree; empty if their ranks differ."""
     if _form(a) != _form(b):
         return ()
     return tuple(

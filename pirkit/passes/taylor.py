@@ -1,13 +1,12 @@
-"""Nested derivatives in one direction as Taylor series.
+"""Nested derivatives along one variable, computed as a Taylor series.
 
-``u_xxxx`` by four nested reverse sweeps costs a number of ops that grows exponentially with the
-order; the coefficients of ``u(x + t)`` cost a number that grows with its square. The pass finds
-nests of `pir.gradient` that ask for derivatives of the same value along the same variable, and
-computes all of them from one series.
+The number of ops of ``u_xxxx`` by four nested reverse sweeps grows exponentially with the order;
+that of the coefficients of ``u(x + t)`` grows quadratically. The pass finds nests of `pir.gradient`
+that differentiate one value along one variable, and computes them all from one series.
 
-A nest is a chain in which each gradient differentiates the sum of the one before (or spreads ones
-over it), and each row of the innermost value depends on the same row of the variable only, so that
-the derivative of the sum is the derivative of each row.
+A nest is a chain in which each gradient differentiates the sum of the previous one (or has a
+cotangent of ones), and each row of the innermost value depends only on the same row of the
+variable. Then the derivative of the sum is the derivative of each row.
 """
 
 from __future__ import annotations
@@ -38,8 +37,8 @@ from pirkit.runtime.meta import TensorMeta
 class TaylorPass(Pass):
     """Replace nests of `pir.gradient` along one variable by a Taylor series, where it is cheaper.
 
-    Nests of order ``least`` and more are replaced. What was chosen, and why not, is told by
-    ``--remarks taylor``.
+    Nests of order ``least`` and more are replaced. ``--remarks taylor`` reports what was replaced,
+    and why a nest was not.
     """
 
     name = "taylor"
@@ -101,7 +100,7 @@ def _derivative(b: Builder, coefficient: Value | None, order: int, variable: Val
 
 @dataclass
 class Nest:
-    """Gradients of rising order of one value along one variable."""
+    """Gradients of ascending order of one value along one variable."""
 
     root: SSAValue
     variable: SSAValue
@@ -132,7 +131,7 @@ def _nests(program: ProgramOp) -> list[Nest]:
 
 
 def _summed(target: SSAValue, cotangent: SSAValue) -> SSAValue | None:
-    """The value of which the gradient differentiates the sum, or None."""
+    """The value whose sum the gradient differentiates, or None if the cotangent is not ones."""
     if not _is_one(cotangent):
         return None
     meta = meta_of(target.type)
@@ -154,7 +153,10 @@ def _is_one(value: SSAValue) -> bool:
 
 
 def _same_variable(variable: SSAValue, nest: Nest, value: SSAValue) -> bool:
-    """True if the value depends on the variable only through the variable of the nest."""
+    """True if the value depends on ``variable`` only through the variable of the nest.
+
+    The variable of the nest may be a copy of ``variable``, by a chain of `assign`.
+    """
     if variable is nest.variable:
         return True
     inner: SSAValue = nest.variable

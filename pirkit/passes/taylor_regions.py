@@ -1,7 +1,8 @@
 """Taylor series through branches and loops.
 
-The branch, or the loop, is repeated with the coefficients of what it gives beside the values; a
-loop carries them from turn to turn. That is only done where nothing inside has an effect.
+The branch or loop is emitted a second time, with the Taylor coefficients of its results as further
+results; a loop carries them from iteration to iteration. This requires that nothing inside has an
+effect.
 """
 
 from __future__ import annotations
@@ -24,18 +25,18 @@ Known = dict[SSAValue, Any]
 
 @dataclass(frozen=True)
 class Sweep:
-    """How series are pushed through the ops of a block, up to an order."""
+    """How to propagate series up to an order through the ops of a block."""
 
     b: Builder
     order: int
     prepare: Callable[[Sequence[PirOp]], None]
-    """decomposes ops that have no series."""
+    """Decomposes ops that have no series rule."""
     push: Callable[[Sequence[PirOp], Known], Known]
-    """The series of what ops compute, and those that are given."""
+    """Returns the given series together with those of all values that the ops compute."""
 
 
 def push_if(sweep: Sweep, op: PirOp, known: Known) -> None:
-    """The series of what a branch gives."""
+    """Compute the series of the results of a branch."""
     b, order = sweep.b, sweep.order
     _require_quiet(op)
     blocks: list[Block] = []
@@ -65,7 +66,7 @@ def push_if(sweep: Sweep, op: PirOp, known: Known) -> None:
 
 
 def push_while(sweep: Sweep, op: PirOp, known: Known) -> None:
-    """The series of what a loop gives: it carries its values and their coefficients."""
+    """Compute the series of the results of a loop, which carries values and coefficients."""
     b, order = sweep.b, sweep.order
     _require_quiet(op)
     old = op.regions[0].block
@@ -102,7 +103,7 @@ REGIONS: Final[dict[str, Callable[[Sweep, PirOp, Known], None]]] = {
     "pd_op.if": push_if,
     "pd_op.while": push_while,
 }
-"""Ops with regions through which series are pushed."""
+"""Ops with regions through which series can be propagated."""
 
 
 def _require_quiet(op: PirOp) -> None:
@@ -119,9 +120,9 @@ def _require_quiet(op: PirOp) -> None:
 def _repeated(
     sweep: Sweep, old: Block, replacement: dict[SSAValue, SSAValue], block: Block, known: Known
 ) -> list[SSAValue]:
-    """Copy a block without its last op, with the ops on the way decomposed that have no series.
+    """Copy a block without its terminator, and decompose active ops that have no series rule.
 
-    Gives what the last op yields in the copy. ``replacement`` has the copies of the arguments.
+    Returns the operands of the terminator in the copy. ``replacement`` maps the block's arguments.
     """
     for op in old.ops:
         block.add_op(op.clone(value_mapper=replacement))
@@ -134,7 +135,7 @@ def _repeated(
 
 
 def _active(block: Block, known: Known) -> list[PirOp]:
-    """The ops of a block that depend on values with a series."""
+    """The ops of a block that depend on a value with a series."""
     reached = set(known)
     found: list[PirOp] = []
     for op in block.ops:
@@ -149,7 +150,7 @@ def _depends(op: PirOp, reached: set[SSAValue]) -> bool:
 
 
 def _carried(op: PirOp, known: Known) -> list[int]:
-    """The arguments of a loop that have a series, in the first turn or a later one."""
+    """The arguments of a loop that have a series in any iteration: a fixed point."""
     block = op.regions[0].block
     yielded = cast(PirOp, block.last_op).operands[1:]
     found = {i for i, v in enumerate(op.operands[1:]) if v in known and is_differentiable(v)}

@@ -1,4 +1,4 @@
-"""Taylor series through a stretch of a program."""
+"""Propagation of Taylor series through the ops between an input and a target."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ AnySeries = Any
 
 
 def has_series(op: PirOp) -> bool:
-    """True if a series can be pushed through the op as it is."""
+    """True if a series rule exists for the op, or the op is linear or structural."""
     short = op.name.removeprefix("pd_op.")
     held = short in LINEAR or declares(op, LIST) or op.name in REGIONS
     return held or jet.get(op.definition) is not None
 
 
 def no_series(op: PirOp) -> UnsupportedError:
-    """What to raise for an op of which `has_series` is false."""
+    """The error for an op for which `has_series` is false."""
     return UnsupportedError(
         f"`{op.name}` has no Taylor series",
         code="PK0402",
@@ -46,7 +46,10 @@ def no_series(op: PirOp) -> UnsupportedError:
 def prepared(
     targets: Sequence[SSAValue], wrt: Sequence[SSAValue]
 ) -> tuple[list[PirOp], list[SSAValue]]:
-    """The ops from ``wrt`` to the targets, those without a series decomposed; the targets then."""
+    """Decompose the ops from ``wrt`` to the targets that have no series.
+
+    Returns the ops between and the targets after that.
+    """
     owners = (t.owner for t in targets)
     block = next((o.parent if isinstance(o, PirOp) else o for o in owners), None)
     moved: dict[SSAValue, SSAValue] = {}
@@ -56,14 +59,14 @@ def prepared(
 
 
 def _decompose_all(ops: Sequence[PirOp], moved: dict[SSAValue, SSAValue] | None = None) -> None:
-    """decompose ops that have no series; ``moved`` is told what stands for their results."""
+    """Decompose ops that have no series; ``moved`` receives the replaced results."""
     for op in ops:
         if not has_series(op) and decompose.get(op.definition):
             decompose_op(op, lambda made: not has_series(made), moved=moved, on_refusal=_defer)
 
 
 def _defer(op: PirOp, error: UnsupportedError) -> None:
-    """An op that cannot be decomposed has no series: that is told by whom asks for one."""
+    """Accept that an op is not decomposed; the caller reports that it has no series."""
 
 
 def push(
@@ -73,11 +76,12 @@ def push(
     order: int,
     series_steps: list[SeriesStep] | None = None,
 ) -> dict[SSAValue, AnySeries]:
-    """The series of all values that the ops compute, from the given ones.
+    """The given series together with those of all values that the ops compute.
 
-    ``series_steps`` is told of functions whose slope is known along the curve, too.
+    Coefficients are 1 to ``order``; None is zero. ``series_steps`` receives the elementwise
+    functions that a reverse sweep can differentiate as one unit.
 
-    Raises UnsupportedError, naming the op and its location, for an op without a series.
+    Raises UnsupportedError, with the name and location of the op, for an op without a series.
     """
     known = dict(given)
     for op in ops:
@@ -135,7 +139,7 @@ def _of(value: SSAValue | None, known: dict[SSAValue, AnySeries], order: int) ->
 
 
 def _linear(call: OpCall, series: list[AnySeries], order: int) -> tuple[AnySeries, ...]:
-    """The op on each coefficient of its first operand."""
+    """Apply a linear op to each coefficient of its first operand."""
     tensors = call.tensors()
     first, rest = tensors[0], tensors[1:]
     rows = [_applied(call, first, rest, series[0], k) for k in range(order)]
@@ -148,7 +152,7 @@ def _linear(call: OpCall, series: list[AnySeries], order: int) -> tuple[AnySerie
 
 
 def _by_element(call: OpCall, result: SSAValue | None, column: Sequence[Value | None]) -> AnySeries:
-    """The coefficients of a result; of each element, if it is a list."""
+    """The coefficients of a result; for a list, those of each element."""
     meta = None if result is None else meta_of(result.type)
     if not isinstance(meta, VecMeta):
         return column

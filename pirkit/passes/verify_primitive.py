@@ -1,4 +1,4 @@
-"""Proof that a program is inside the primitive set."""
+"""Check that a program consists of primitives."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class VerifyPrimitivePass(Pass):
     """Check that every operation is a primitive.
 
     The set is listed in docs/primitives.md. ``allow`` names further ops that may occur, without
-    their dialect. The error shows the first operation that is none, and counts the others.
+    their dialect. The error names the first operation that is not a primitive, and counts the rest.
 
     ::
 

@@ -1,4 +1,4 @@
-"""From one program with its gradient to two, and the values that the first keeps for the second."""
+"""Splits a program with its gradient into a forward and a backward program."""
 
 from pirkit.split.joint import Roles
 from pirkit.split.partition import forward_backward

@@ -1,4 +1,4 @@
-"""Takes the gradients of a program that comes without them."""
+"""Appends gradients to a program that has none."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ from pirkit.split.joint import Roles, at, name_fetched, source_of, sources_of
 def differentiated(program: ProgramOp, *, paddle_residuals: bool = True) -> tuple[Roles, list[str]]:
     """Append the gradients of all outputs with respect to all inputs and parameters.
 
-    In-place operations become pure ones before. Names are those of Paddle: ``output_grad_0``,
-    ``input_grad_0``, ``param_grad_0``, numbered by the positions of what they are gradients of.
+    In-place operations become pure ones first. Names are Paddle's: ``output_grad_0``,
+    ``input_grad_0``, ``param_grad_0``, numbered by the positions of the outputs, inputs and sorted
+    parameters. Returns the roles of these names, and notes about ops that stop gradients.
 
-    With ``paddle_residuals`` derivatives read no more than Paddle's gradient ops, as far as those
-    can be decomposed; without, operations that have no derivative of their own are decomposed
-    before.
+    With ``paddle_residuals`` derivatives read no more than Paddle's gradient ops, where those can
+    be decomposed. Without it, operations that have no derivative of their own are decomposed first.
 
-    No gradient flows through an op that has none by its nature; the notes that come with the roles
-    name those. Raises UnsupportedError (PK0402) for an op whose derivative is not known.
+    No gradient flows through an op that has neither a gradient op nor a rule to derive one; the
+    notes name these ops. Raises UnsupportedError (PK0402) for an op whose derivative is unknown.
     """
     ctx = PassContext("split", sum(1 for _ in operations(program.block)))
     name_fetched(program)
@@ -83,7 +83,10 @@ def differentiated(program: ProgramOp, *, paddle_residuals: bool = True) -> tupl
 
 
 def _cut(program: ProgramOp) -> list[str]:
-    """Mark the results of ops for which there is no gradient op, nor a rule to derive one from."""
+    """Stop gradients at ops that have no gradient op, no vjp rule and no decomposition.
+
+    Returns one note for each such op.
+    """
     notes: list[str] = []
     for op in operations(program.block):
         definition = op.definition
@@ -110,7 +113,7 @@ def _storage(program: ProgramOp) -> dict[str, str]:
 
 
 def _positions(outputs: Mapping[str, SSAValue], storage: Mapping[str, str]) -> dict[str, int]:
-    """The position of each output in a list that has each output once."""
+    """The position of each output in a list in which each storage occurs once."""
     first: dict[SSAValue | str, int] = {}
     return {n: first.setdefault(storage.get(n, v), len(first)) for n, v in outputs.items()}
 

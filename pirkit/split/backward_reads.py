@@ -1,4 +1,4 @@
-"""What the backward reads of the forward: which contents, and whether their data or their shape."""
+"""Which versions of forward values the backward reads, and whether it reads data or only shapes."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ Place: TypeAlias = tuple[PirOp, int]
 
 @dataclass(frozen=True)
 class Demand:
-    """What the backward reads, each content once, in the order of the backward."""
+    """What the backward reads: each version once, in the order of the first read."""
 
     data: tuple[Need, ...]
-    """Contents of which some operation reads the data."""
+    """Versions of which some operation reads the data."""
     shapes: tuple[Need, ...]
-    """Contents of which only shapes and dtypes are read."""
+    """Versions of which only shape and dtype are read."""
     uses: dict[Place, Need]
-    """The operands of backward operations that are forward values."""
+    """Operand of a backward operation -> the version of the forward value that it reads."""
     given: dict[str, Need]
-    """Input or parameter -> its gradient, where that is a forward value."""
+    """Input or parameter -> its gradient, if that is a forward value."""
 
 
 def demand_of(joint: Joint, contents: Contents) -> Demand:
@@ -45,7 +45,7 @@ def demand_of(joint: Joint, contents: Contents) -> Demand:
                     found[need] = found.get(need, False) or reads_data(inner, index)
     lent = {need: Need(need.value) for need, is_data in found.items() if need.stale and not is_data}
     uses = {place: lent.get(need, need) for place, need in uses.items()}
-    for need, shape in lent.items():  # a shape outlives what was stored in it
+    for need, shape in lent.items():  # a later write changes the data, but not the shape
         del found[need]
         found.setdefault(shape, False)
     given = {n: contents.made(v) for n, v in joint.gradients.items() if v in forward}
@@ -56,25 +56,25 @@ def demand_of(joint: Joint, contents: Contents) -> Demand:
 
 
 def forward_values(joint: Joint) -> set[SSAValue]:
-    """The values that the forward program has: sources, and results of its operations."""
+    """The values of the forward program: inputs, parameters and results of its operations."""
     made = {r for op in joint.forward for r in op.results}
     return {*joint.inputs.values(), *joint.params.values(), *made}
 
 
 def with_inner(op: PirOp) -> Iterator[PirOp]:
-    """An operation and all inside its regions."""
+    """An operation, and all operations inside its regions."""
     yield op
     for region in op.regions:
         yield from operations(region.block)
 
 
 def read_by(contents: Contents, op: PirOp, index: int) -> Need:
-    """What an operand of a forward operation means; of a mere shape any content will do."""
+    """The version that a forward operand reads; an arbitrary one if only its shape is read."""
     return contents.read(op, index) if reads_data(op, index) else Need(op.operands[index])
 
 
 def captured(op: PirOp) -> Iterator[Place]:
-    """The operands of an operation, and those inside its regions that come from outside of it."""
+    """The operands of an operation, and the values from outside that its regions read."""
     for inner in with_inner(op):
         for index, value in enumerate(inner.operands):
             if inner is op or not op.is_ancestor(_parent_operation(value)):
@@ -82,9 +82,10 @@ def captured(op: PirOp) -> Iterator[Place]:
 
 
 def reads_data(op: PirOp, index: int) -> bool:
-    """True if an operand is read for more than its shape and dtype, here or by what it becomes.
+    """True if an operand is read for more than its shape and dtype, directly or through aliases.
 
-    Regions are entered: what a loop or branch hands on counts as read if its readers read it.
+    The analysis follows aliases, yields and loop arguments: an operand that a loop or branch passes
+    on counts as read only if a user of the result reads it.
     """
     pending, seen = [(op, index)], {(op, index)}
     while pending:
@@ -102,7 +103,7 @@ def reads_data(op: PirOp, index: int) -> bool:
 
 
 def _becomes(op: PirOp, index: int) -> list[SSAValue] | None:
-    """The values that are what an operand is; None if its data is read here."""
+    """The values that alias an operand after the op; None if the op reads its data."""
     if declares(op, ALIAS):
         return list(op.results)
     if op.name == "pir.yield":
@@ -116,7 +117,7 @@ def _becomes(op: PirOp, index: int) -> list[SSAValue] | None:
         return None if index == 0 else [op.results[index - 1], op.regions[0].block.args[index - 1]]
     definition, name = op.definition, _slot_name(op, index)
     if definition.writes and name in definition.inplace.values():
-        return None  # the storage itself is needed, to be written
+        return None  # the op writes the storage, so it needs the storage itself
     return [] if name in definition.reads_meta_only else None
 
 

@@ -1,4 +1,4 @@
-"""Builds the forward and the backward program of a joint program."""
+"""Builds the forward and the backward program from a joint program and a choice."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from pirkit.split.storage_versions import Contents, Need
 
 
 def saved_values(joint: Joint, contents: Contents, demand: Demand, choice: Choice) -> list[Need]:
-    """The contents that the backward program takes, for their data or their shape."""
+    """The versions that the backward program takes as arguments, for their data or their shape."""
     steps = Steps(contents, choice)
     taken: dict[Need, None] = {}
     seen: set[Need] = set()
@@ -44,7 +44,7 @@ def saved_values(joint: Joint, contents: Contents, demand: Demand, choice: Choic
 
 @dataclass
 class Steps:
-    """Which operation of the forward the backward repeats to have a content."""
+    """The forward operations that the backward repeats, and what they read."""
 
     contents: Contents
     choice: Choice
@@ -54,20 +54,20 @@ class Steps:
         self.again = frozenset(self.choice.again)
 
     def producer(self, need: Need) -> PirOp | None:
-        """The operation to repeat; None if the content is handed over."""
+        """The operation to repeat for a version; None if the version is an argument."""
         op = need.value.owner
         if not isinstance(op, PirOp) or (op.name != LIST and need in self.choice.saved):
             return None
         return op if op in self.again or op.name == LIST else None
 
     def reads(self, op: PirOp) -> list[Need]:
-        """The contents that an operation reads, data or shape."""
+        """The versions that a repeated operation reads, as data or shape."""
         found = (read_by(self.contents, user, index) for user, index in reads(op))
         return list(dict.fromkeys(found))
 
 
 def wanted_early(joint: Joint, choice: Choice, labels: Labels) -> frozenset[PirOp]:
-    """The operations of the forward program, with those floating ones whose results are saved."""
+    """The operations of the forward program, including floating ones whose results are saved."""
     pending = [need.value.owner for need in (*choice.saved, *labels.middles)]
     found: set[PirOp] = {op for op in joint.forward if op not in joint.floating}
     while pending:
@@ -81,7 +81,7 @@ def wanted_early(joint: Joint, choice: Choice, labels: Labels) -> frozenset[PirO
 def forward_half(
     joint: Joint, contents: Contents, labels: Labels, wanted: frozenset[PirOp]
 ) -> ProgramOp:
-    """The forward program: its operations, copies of what is overwritten, and its outputs."""
+    """Build the forward program: its operations, copies of overwritten versions, its outputs."""
     source = joint.program
     seeds = set(joint.seeds.values())
     remaining = [i for i, a in enumerate(source.block.args) if a not in seeds]
@@ -121,7 +121,8 @@ def forward_half(
 def backward_half(
     joint: Joint, contents: Contents, demand: Demand, choice: Choice, labels: Labels
 ) -> ProgramOp:
-    """The backward program: arguments, repeated operations where they are used, and gradients."""
+    """Build the backward program: its arguments, the operations, each repeated forward operation
+    before its first use, and the gradients."""
     arguments = labels.arguments()
     program = ProgramOp.build(
         BACKWARD, list(arguments.values()), [{KEYWORD: mlir.StringAttr(n)} for n in arguments]
@@ -146,9 +147,9 @@ class _Backward:
     taken: Mapping[Need, tuple[str, ...]]
     given: Mapping[str, BlockArgument]
     values: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
-    """What backward values have become."""
+    """Backward value of the joint program -> its value in the new program."""
     held: dict[Need, SSAValue] = field(default_factory=dict[Need, SSAValue])
-    """What contents of forward values have become."""
+    """Version of a forward value -> its value in the new program."""
 
     def add(self, op: PirOp) -> None:
         wanted = {
@@ -168,7 +169,7 @@ class _Backward:
         return self.values[value]
 
     def bring(self, need: Need) -> None:
-        """Make a content available: an argument, or what is computed again."""
+        """Make a version available: as an argument, or by repeating its operation."""
         pending = [need]
         while pending:
             need = pending[-1]
@@ -208,7 +209,7 @@ class _Backward:
         reads: Mapping[Place, Need],
         values: dict[SSAValue, SSAValue],
     ) -> PirOp:
-        """A copy of an operation, at the end, in which forward values are what they have become."""
+        """Append a copy of an operation whose operands are mapped to the new program."""
         copy = op.clone(values)
         pairs = zip(with_inner(op), with_inner(copy), strict=True)
         for old, new in pairs:
@@ -221,7 +222,7 @@ class _Backward:
 
 
 def _elements(block: Block, value: SSAValue) -> Sequence[SSAValue]:
-    """A tensor, or the elements of a list."""
+    """A tensor as a sequence of one, or the elements of a list."""
     if not isinstance(value.type, VecType):
         return [value]
     split = create("pir.split", [value], list(value.type.items))
@@ -235,5 +236,5 @@ def _name(block: Block, value: SSAValue, name: str) -> None:
 
 
 def _hint(name: str) -> str | None:
-    """The name of an argument in the text, where it is one that a text may have."""
+    """A name hint for an argument, if the name is legal in the text form."""
     return name if SSAValue.is_valid_name(name) else None

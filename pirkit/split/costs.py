@@ -1,4 +1,4 @@
-"""What it costs to keep a value, and to compute an operation again."""
+"""What it costs to save a value (bytes), and to recompute an operation (element operations)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LIST: Final = "pir.combine"
 
 
 def recompute_cost_of(op: PirOp) -> RecomputeCost:
-    """How much work an operation is."""
+    """How expensive recomputing an operation is, as a class."""
     if op.name == LIST:
         return RecomputeCost.NOTHING
     if op.regions:
@@ -29,7 +29,7 @@ def recompute_cost_of(op: PirOp) -> RecomputeCost:
 
 
 def work_of(op: PirOp) -> int:
-    """About how many element operations it takes to run the operation once."""
+    """About how many element operations running the operation once takes."""
     effort = recompute_cost_of(op)
     made = sum(elements(r.type) for r in op.results)
     if effort <= RecomputeCost.FREE:
@@ -41,7 +41,7 @@ def work_of(op: PirOp) -> int:
 
 
 def bytes_of(type_: Attribute) -> int:
-    """The memory that a value takes; an unknown dimension counts as 1."""
+    """The size of a value in bytes; an unknown dimension counts as 1."""
     return sum(_count(m) * m.dtype.np.itemsize for m in _tensors(type_))
 
 
@@ -51,7 +51,7 @@ def elements(type_: Attribute) -> int:
 
 
 def is_token(type_: Attribute) -> bool:
-    """True for what stands for a stack."""
+    """True for the type of the tokens of a stack."""
     return isinstance(meta_of(type_), TokenMeta)
 
 

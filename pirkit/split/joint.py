@@ -1,4 +1,4 @@
-"""A program with its gradient in it, and which of its names belong to each other."""
+"""A joint program (forward and gradient in one), and the roles of its inputs and outputs."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from pirkit.passes.functionalize import write_backs
 class Roles:
     """Which outputs of a joint program are gradients, and which inputs are gradients of outputs.
 
-    Whatever no list names belongs to the forward program.
+    Inputs and outputs without a role belong to the forward program.
     """
 
     seeds: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Output -> the input with its gradient."""
+    """Output -> the input that holds its gradient."""
     gradients: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Input or parameter -> the output with its gradient."""
+    """Input or parameter -> the output that holds its gradient."""
     storage: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Output -> the input or parameter that it is, where the values do not tell."""
+    """Output -> the input or parameter whose storage it has, if the values do not show it."""
     forward_ops: int | None = None
-    """How many operations at the beginning are the forward program; None if the seeds tell."""
+    """Number of leading operations that are the forward program; None: derived from the seeds."""
 
 
 @dataclass(frozen=True)
 class Joint:
-    """A joint program decomposed into its operations; the program is the split's own copy."""
+    """A joint program with its operations sorted; the program is the split's own copy."""
 
     program: ProgramOp
     roles: Roles
@@ -45,18 +45,18 @@ class Joint:
     gradients: dict[str, SSAValue]
     """Input or parameter -> its gradient."""
     forward: tuple[PirOp, ...]
-    """The operations of the forward program, without those that make seeds and name outputs."""
+    """The operations of the forward program, without those that define seeds or name outputs."""
     backward: tuple[PirOp, ...]
     is_exact: bool
-    """True if each value has one content, so that the backward means what it reads: nothing writes
-    but what gives inputs and parameters their last content at the end."""
+    """True if each value has a single version, so that the backward reads what it names: nothing
+    writes except the write-backs to inputs and parameters at the end."""
     floating: frozenset[PirOp] = frozenset()
-    """Operations among the forward ones that may as well run in the backward, because nothing but
-    the backward reads their results."""
+    """Those of the forward operations that could also run in the backward, because only the
+    backward reads their results."""
 
 
 def roles_by_name(program: ProgramOp) -> Roles:
-    """The roles that names tell, as ``autodiff{seeds=true}`` gives them: ``y``, ``y_grad``."""
+    """The roles by the names that ``autodiff{seeds=true}`` gives: ``y`` and ``y_grad``."""
     inputs, outputs = inputs_of(program), outputs_of(program)
     return Roles(
         {name: name + GRAD for name in outputs if name + GRAD in inputs},
@@ -65,11 +65,11 @@ def roles_by_name(program: ProgramOp) -> Roles:
 
 
 def joint_of(program: ProgramOp, roles: Roles) -> Joint:
-    """Sort the operations and names of a joint program.
+    """Sort the operations and names of a joint program into forward and backward.
 
-    The backward begins with the first operation that depends on a seed, or with the operation that
-    makes a seed behind the forward ones. Behind it, what names outputs and writes parameters back
-    without reading a gradient still belongs to the forward program.
+    The backward starts at the first operation that depends on a seed, or at the operation after the
+    forward ones that defines a seed. After that point, operations that name outputs, and
+    write-backs that read no gradient, still belong to the forward program.
     """
     name_fetched(program)
     sources = inputs_of(program)
@@ -152,13 +152,13 @@ def _is_source(value: SSAValue) -> bool:
 
 
 def at(op: Operation) -> str:
-    """Where an operation stands, as messages say it."""
+    """The location of an operation, as messages print it."""
     span = span_of(op)
     return f" at {span}" if span is not None else ""
 
 
 def name_fetched(program: ProgramOp) -> None:
-    """What inference programs fetch becomes outputs by name, in the order of the columns."""
+    """Turn the fetches of an inference program into named outputs, in order of their columns."""
     fetches = [op for op in program.operations if op.name == "pd_op.fetch"]
     for op in sorted(fetches, key=lambda op: op.attribute("col")):
         (value,) = op.operands
@@ -199,7 +199,7 @@ def _check(
     sources: Mapping[str, SSAValue],
     outputs: Mapping[str, SSAValue],
 ) -> None:
-    """Raises UsageError for a role of a name that the program does not have."""
+    """Raise UsageError for a role with a name that the program does not have."""
     for what, names, known in (
         ("output", [*roles.seeds, *roles.gradients.values()], outputs),
         ("input", [*roles.seeds.values(), *roles.gradients], sources),

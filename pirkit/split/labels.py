@@ -1,4 +1,4 @@
-"""The names of a split: each storage has one, however many values stand for it."""
+"""The names of a split: each storage has one name, however many values alias it."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ from pirkit.split.storage_versions import Contents, Need
 
 @dataclass(frozen=True)
 class Labels:
-    """The names of what both halves take and give."""
+    """The names of everything that both programs take and return."""
 
     names: SplitNames
     returns: tuple[tuple[str, int], ...]
     sources: dict[str, SSAValue]
     """The inputs and parameters of the forward program."""
     outputs: dict[str, SSAValue]
-    """What the forward program gives under which name; an input or parameter under its own."""
+    """Name -> output of the forward program; an input or parameter has its own name."""
     middles: dict[Need, tuple[str, ...]]
-    """Further contents that the backward takes, in the order in which they are made. A list has a
-    name for each element; what is stored in an input or parameter has its name."""
+    """Other versions that the backward takes, in order of definition. A list has a name for each
+    element; a value that is stored in an input or parameter has the name of that."""
     taken: dict[Need, tuple[str, ...]]
-    """All contents that the backward takes."""
+    """All versions that the backward takes."""
     seeds: dict[str, SSAValue]
     """The gradients of outputs that the backward takes."""
     gradients: dict[str, SSAValue | Need]
-    """What the backward program gives."""
+    """Name -> gradient that the backward program returns."""
 
     def arguments(self) -> dict[str, Attribute]:
-        """What the backward program takes, with its types: outputs, sources, middles, gradients."""
+        """The arguments of the backward program with types: outputs, sources, middles, seeds."""
         types = {n: t for need, names in self.taken.items() for n, t in _typed(need, names)}
         first = (*self.names.bo, *self.names.bx, *self.names.bp, *self.names.bm)
         order = dict.fromkeys(name for name in first if name is not None)
@@ -49,7 +49,7 @@ class Labels:
 def labels_of(
     joint: Joint, contents: Contents, demand: Demand, taken: Iterable[Need], data: frozenset[Need]
 ) -> Labels:
-    """Name everything that the backward takes; ``data`` is that of which it reads the data."""
+    """Name everything that the backward takes; ``data`` are the versions whose data it reads."""
     sources = {**joint.inputs, **joint.params}
     named = {value: name for name, value in sources.items()}
     outputs, returns = _outputs(joint, named)
@@ -95,7 +95,7 @@ def labels_of(
 def _outputs(
     joint: Joint, named: dict[SSAValue, str]
 ) -> tuple[dict[str, SSAValue], tuple[tuple[str, int], ...]]:
-    """Each distinct output under one name, and which one stands for each of the program's."""
+    """Each distinct output under one name, and the position there of each of the program's."""
     sources = {name: value for value, name in named.items()}
     found: dict[SSAValue, str] = {}
     returns: list[tuple[str, int]] = []
@@ -133,9 +133,9 @@ def _seeds(
 def _gradients(
     joint: Joint, demand: Demand, labels: dict[Need, tuple[str, ...]]
 ) -> tuple[dict[str, SSAValue | Need], dict[str, str]]:
-    """What the backward gives: each value under one name; and the name for each source.
+    """The results of the backward program under distinct names, and the name for each source.
 
-    A gradient that is an argument of the backward program has the name of that.
+    A gradient that is also an argument of the backward program has the name of the argument.
     """
     seeds = {value: name for name, value in joint.seeds.items()}
     found: dict[SSAValue | Need, str] = {}
@@ -152,7 +152,7 @@ def _gradients(
 def _shapes_only(
     contents: Contents, labels: dict[Need, tuple[str, ...]], data: frozenset[Need]
 ) -> tuple[str, ...]:
-    """Names of storages of which no alias is read."""
+    """Names of storages of which the backward reads no alias's data."""
     classes = contents.versions.classes
     read = {e for need in data if not need.stale for e in classes.of(need.value)}
     needed = {name for need in data for name in labels.get(need, ())}
@@ -171,7 +171,7 @@ def _among(names: Iterable[str], used: set[str]) -> Names:
 
 
 def _is_used(joint: Joint, seed: SSAValue) -> bool:
-    """True if the backward reads the gradient of an output, or hands it on."""
+    """True if the backward reads or returns the gradient of an output."""
     returned = any(value is seed for value in joint.gradients.values())
     return returned or any(not declares(use.operation, OUTPUT) for use in seed.uses)
 
@@ -184,13 +184,13 @@ def _typed(need: Need, names: tuple[str, ...]) -> list[tuple[str, Attribute]]:
 
 @dataclass
 class _Fresh:
-    """Gives middles their names: ``middle_0``, ``middle_1``, as Paddle numbers them."""
+    """Allocates names for middles: ``middle_0``, ``middle_1``, in Paddle's numbering."""
 
     used: set[str]
     count: int = 0
 
     def several(self, type_: Attribute) -> tuple[str, ...]:
-        """A name for a tensor, or one for each element of a list."""
+        """One name for a tensor, or one for each element of a list."""
         size = len(type_.items) if isinstance(type_, VecType) else 1
         return tuple([self.one() for _ in range(size)])
 

@@ -1,4 +1,4 @@
-"""The halves of a split, lowered to plans that run in scopes."""
+"""The programs of a split, lowered to plans that run in scopes."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from pirkit.split.split_result import SplitParts
 
 
 class Halves:
-    """Both halves on one backend, each lowered when it is first needed.
+    """Both programs on one backend; each is lowered at its first use.
 
-    Raises what lowering raises: UnsupportedError for an op without a kernel, UsageError for an
+    Raises the errors of lowering: UnsupportedError for an op without a kernel, UsageError for an
     unknown backend or pass.
     """
 
@@ -40,7 +40,7 @@ class Halves:
 
     @classmethod
     def of(cls, parts: SplitParts, wiring: Wiring, backend: str, pipeline: str) -> Halves:
-        """The halves of a split; for equal programs and names, the same ones."""
+        """The lowered programs of a split; splits with equal programs and names share them."""
         texts = [print_mlir(m, locations=True) for m in (parts.forward, parts.backward)]
         texts.append(repr(parts.names))
         key = (sha256("\0".join(texts).encode()).digest(), backend, pipeline)
@@ -52,7 +52,7 @@ class Halves:
 
     @property
     def training(self) -> Training:
-        """Both halves: who runs the one will run the other."""
+        """Both programs, lowered together: a forward run will be followed by its backward."""
         with self._lock:
             if self._training is None:
                 forward = self._lowered(self._parts.forward, self._wiring.forward)
@@ -64,7 +64,7 @@ class Halves:
 
     @property
     def inference(self) -> BoundPlan:
-        """The forward without what only a backward reads."""
+        """The forward program without the outputs that only a backward reads."""
         with self._lock:
             if self._inference is None:
                 names = self._parts.names
@@ -80,12 +80,12 @@ class Halves:
 
 @dataclass(frozen=True)
 class Training:
-    """The halves of a training step."""
+    """The two plans of a training step."""
 
     forward: BoundPlan
     backward: BoundPlan
     runs_exclusively: bool
-    """True if the backward touches variables that runs write."""
+    """True if the backward accesses variables that a run writes, so that runs must not overlap."""
 
 
 _LOCK: Final = renewed(threading.Lock())
@@ -99,7 +99,7 @@ def lowered(
     library: KernelLibrary,
     pipeline: str,
 ) -> BoundPlan:
-    """The program of a module, which stays as it is, bound to the slots of its names.
+    """Lower the program of a module, which is not changed, and bind it to the slots of its names.
 
     Raises UnsupportedError for an op without a kernel, UsageError for an unknown pass.
     """
@@ -113,7 +113,7 @@ def lowered(
 
 
 def without_outputs(module: ModuleOp, names: Iterable[str]) -> ModuleOp:
-    """A copy of a module whose program does not give back these outputs."""
+    """A copy of a module whose program does not return these outputs."""
     copy = module.clone()
     unwanted = frozenset(names)
     for op in list(_program(copy).operations):

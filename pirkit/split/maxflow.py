@@ -1,4 +1,4 @@
-"""The cheapest cut of a network: maximum flow by blocking flows (Dinic), in integers."""
+"""Minimum cut of a network: maximum flow by blocking flows (Dinic), in exact integers."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from typing import Final
 
 INFINITE: Final = 1 << 200
-"""More than all other capacities of a network may add up to."""
+"""Larger than any sum of the finite capacities of a network."""
 
 
 @dataclass
 class Network:
     """A directed graph with capacities; nodes are numbered from 0, edges from 0 in pairs.
 
-    Edge ``2 k`` has ``2 k + 1`` for its reverse, whose capacity is the flow through it.
+    Edge ``2 k + 1`` is the reverse of edge ``2 k``, and its capacity is the flow through that edge.
     """
 
     heads: list[int] = field(default_factory=list[int])
@@ -23,19 +23,19 @@ class Network:
     """The edges that leave each node."""
 
     def node(self) -> int:
-        """A new node."""
+        """Add a node."""
         self.edges.append([])
         return len(self.edges) - 1
 
     def edge(self, tail: int, head: int, capacity: int) -> None:
-        """A new edge."""
+        """Add an edge."""
         for start, end, room in ((tail, head, capacity), (head, tail, 0)):
             self.edges[start].append(len(self.heads))
             self.heads.append(end)
             self.room.append(room)
 
     def sink_side(self, source: int, sink: int) -> frozenset[int]:
-        """The nodes behind the cheapest cut; of several cheapest ones, that nearest to the sink."""
+        """The nodes on the sink side of a minimum cut; of several, the cut nearest to the sink."""
         while levels := self._levels(source, sink):
             following = [0] * len(self.edges)
             while self._augment(source, sink, levels, following):
@@ -43,7 +43,7 @@ class Network:
         return frozenset(self._reaching(sink))
 
     def _levels(self, source: int, sink: int) -> list[int]:
-        """Distances from the source; nothing if the sink is out of reach."""
+        """Distances from the source; empty if the sink cannot be reached."""
         levels = [-1] * len(self.edges)
         levels[source] = 0
         queue = deque([source])
@@ -57,7 +57,7 @@ class Network:
         return levels if levels[sink] >= 0 else []
 
     def _augment(self, source: int, sink: int, levels: list[int], following: list[int]) -> bool:
-        """Send flow along one shortest way; ``following`` is the next edge to try at each node."""
+        """Send flow along one shortest path; ``following`` is the next edge to try at each node."""
         way: list[int] = []
         node = source
         while node != sink:
@@ -82,7 +82,7 @@ class Network:
         return True
 
     def _reaching(self, sink: int) -> set[int]:
-        """The nodes from which the sink can still be reached."""
+        """The nodes from which the sink can be reached in the residual network."""
         found = {sink}
         queue = deque([sink])
         while queue:

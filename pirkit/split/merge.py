@@ -1,4 +1,4 @@
-"""Puts two halves back together: the inverse of a split."""
+"""Joins two programs into one: the inverse of a split."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from pirkit.split.split_result import SplitNames
 
 
 def joined(forward: ProgramOp, backward: ProgramOp, names: SplitNames) -> tuple[ProgramOp, Roles]:
-    """One program that does what the forward and then the backward program do, and its roles.
+    """Concatenate a forward and a backward program; returns the joint program and its roles.
 
-    Gradients of outputs become its arguments. The halves stay as they are; those that Paddle made
-    will do as well. Raises UsageError if the backward takes what the forward does not give.
+    Gradients of outputs become its arguments. The two programs are not changed; those that Paddle
+    produces work as well. Raises UsageError if the backward takes what the forward does not return.
     """
     seeds = [name for name in names.bo_g if name is not None and name in inputs_of(backward)]
     seeds = list(dict.fromkeys(seeds))

@@ -1,4 +1,4 @@
-"""Splits a program with its gradient into a forward and a backward program."""
+"""The entry of the split: from a program to a forward and a backward program."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ FORWARD_LISTS: Final = ("fx", "fp", "fm", "fo")
 
 
 class HasModule(Protocol):
-    """Something that holds a module, such as a program read from a file."""
+    """An object that holds a module, such as a program read from a file."""
 
     @property
     def module(self) -> ModuleOp:
@@ -52,21 +52,21 @@ def forward_backward(
     roles: Roles | None = None,
     forward_ops: int | None = None,
 ) -> SplitParts:
-    """Split a program into a forward and a backward program; it stays as it is.
+    """Split a program into a forward and a backward program; ``prog`` is not changed.
 
-    A program that holds its gradient says so by ``roles``, or by names as ``autodiff{seeds=true}``
-    gives them (``y_grad`` is an input and ``x_grad`` an output); of any other the gradients of all
-    outputs are taken first. ``forward_ops`` is the number of operations at the beginning that are
-    the forward program, where gradients of outputs do not tell.
+    The gradients of a joint program are identified by ``roles``, or by names as
+    ``autodiff{seeds=true}`` gives them (``y_grad`` is an input and ``x_grad`` an output). For any
+    other program the gradients of all outputs are appended first. ``forward_ops`` is the number of
+    leading operations that are the forward program, where the seeds do not determine it.
 
-    ``mode`` says what is kept: ``save-all`` everything that the backward reads, ``free`` not what
-    takes no work to compute again, ``min-cut`` the fewest bytes from which everything else follows
-    by element-wise work and reductions. With a ``budget``, in bytes, as little work is done again
-    as a search finds, contractions and regions included.
+    ``mode`` selects what is saved: ``save-all`` everything that the backward reads; ``free`` the
+    fewest bytes if only constants, casts, broadcasts and views are recomputed; ``min-cut`` the
+    fewest bytes if elementwise work and reductions are recomputed as well. With a ``budget`` in
+    bytes, a search minimizes the recomputed work, contractions and regions included.
 
-    Raises PassError (PK0806), naming the op, if a content that the backward needs is overwritten
-    and can not be kept, (PK0807) for a budget that is too small, with the smallest possible one;
-    UnsupportedError (PK0402) for an op without a derivative.
+    Raises PassError (PK0806), naming the op, if a version that the backward needs is overwritten
+    and cannot be saved; PassError (PK0807) with the smallest possible budget if ``budget`` is too
+    small; UnsupportedError (PK0402) for an op without a derivative.
     """
     program = _own_copy(prog)
     notes: list[str] = []
@@ -85,7 +85,7 @@ def forward_backward(
 
 
 def split(joint: Joint, mode: str, budget: int | None, notes: Sequence[str] = ()) -> SplitParts:
-    """Split a joint program, which is used up."""
+    """Split a joint program, which is consumed."""
     contents = Contents(joint)
     demand = demand_of(joint, contents)
     notes = list(notes)
@@ -94,6 +94,7 @@ def split(joint: Joint, mode: str, budget: int | None, notes: Sequence[str] = ()
         notes += moves
     else:
         joint = floated(joint, contents, demand)
+    # Operations have moved, so versions and reads are computed again.
     contents = Contents(joint)
     demand = demand_of(joint, contents)
     chooser = Chooser(joint, contents, demand)
@@ -134,7 +135,7 @@ def split(joint: Joint, mode: str, budget: int | None, notes: Sequence[str] = ()
 
 
 def _own_copy(prog: ModuleOp | ProgramOp | HasModule) -> ProgramOp:
-    """A copy of the only program of a module. Raises UsageError if there are several."""
+    """A copy of the only program of a module. Raises UsageError if there are several programs."""
     if isinstance(prog, ProgramOp):
         program = prog.clone()
         ModuleOp([program])
@@ -153,7 +154,7 @@ def _own_copy(prog: ModuleOp | ProgramOp | HasModule) -> ProgramOp:
 
 
 def _reader(need: Need, joint: Joint, uses: dict[tuple[PirOp, int], Need]) -> PirOp:
-    """The operation that an error about a content points at."""
+    """The operation at which an error about a version points."""
     found = next((op for (op, _), other in uses.items() if other == need), None)
     return found or joint.backward[0]
 
@@ -165,7 +166,7 @@ def _copied(need: Need, contents: Contents) -> str:
 
 
 def _saved(labels: Labels, choice: Choice, chooser: Chooser) -> list[Saved]:
-    """What is kept, by name."""
+    """The saved values, by name."""
     found: dict[str, Saved] = {}
     for need, names in labels.taken.items():
         is_data = need in choice.saved
@@ -190,7 +191,7 @@ def _how(need: Need, name: str, labels: Labels, is_data: bool) -> str:
 
 
 def _state(program: ProgramOp, names: SplitNames, *, is_forward: bool) -> None:
-    """Write the lists of a half into its attributes; what is not there is ``unit``."""
+    """Write the name lists of a program to its attributes; None becomes ``unit``."""
     for key, listed in names.items():
         if (key in FORWARD_LISTS) == is_forward:
             items: list[Attribute] = [

@@ -1,8 +1,8 @@
-"""What an operation reads when the backward repeats it.
+"""Which operands an operation reads when the backward recomputes it.
 
-The statistics that training keeps have no part in what a normalisation gives: only their own
-update reads them. Repeated for anything else, the operation gets zeros in their place, so that
-their old content, which the update has overwritten, need not be kept.
+A batch norm in training reads its running statistics only to update them; its other results do not
+depend on them. If the backward recomputes one of those, it passes zeros for the statistics, so that
+their old version, which the update has overwritten, need not be saved.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from pirkit.split.backward_reads import Place, captured
 _SAVED_STATISTICS: Final[dict[str, dict[str, str]]] = {
     "pd_op.batch_norm": {"mean": "mean_out", "variance": "variance_out"},
 }
-"""Op -> operand -> the only result that reads it in training."""
+"""Op -> operand -> the only result that depends on it in training."""
 
 
 def reads(op: PirOp) -> Iterator[Place]:
-    """The operands of an operation that is repeated, and those that its regions capture."""
+    """The operands that a recomputed operation reads, and the values that its regions capture."""
     idle = {value for value, _ in _updates(op)}
     return (
         place for place in captured(op) if place[0] is not op or op.operands[place[1]] not in idle
@@ -33,12 +33,12 @@ def reads(op: PirOp) -> Iterator[Place]:
 
 
 def gives(op: PirOp, value: SSAValue) -> bool:
-    """True if an operation that is repeated gives this result."""
+    """True if a recomputed operation computes this result correctly."""
     return all(value is not updated for _, updated in _updates(op))
 
 
 def placeholders(op: PirOp, b: Builder) -> Iterator[tuple[int, SSAValue]]:
-    """Zeros for the operands that a repeated operation does not read, by position."""
+    """Zeros for the operands that a recomputed operation does not read, with their positions."""
     idle = {value for value, _ in _updates(op)}
     for index, value in enumerate(op.operands):
         if value in idle:
@@ -48,7 +48,7 @@ def placeholders(op: PirOp, b: Builder) -> Iterator[tuple[int, SSAValue]]:
 
 
 def _updates(op: PirOp) -> Iterator[tuple[SSAValue, SSAValue | None]]:
-    """Operands that are not read, each with the result that would be another one."""
+    """Operands that are not read, each with the result that is wrong for it."""
     named = _SAVED_STATISTICS.get(op.name)
     if named is None or not _is_training(op):
         return

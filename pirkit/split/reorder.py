@@ -1,4 +1,4 @@
-"""Moves work between the halves: what no gradient takes part in may be done in either."""
+"""Moves operations that depend on no gradient between the two programs."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from pirkit.split.storage_versions import Contents, Need
 
 
 def floated(joint: Joint, contents: Contents, demand: Demand) -> Joint:
-    """The joint program with every backward operation that may as well run in the forward.
+    """Mark every backward operation that may also run in the forward program as floating.
 
-    It reads no gradient, and reads at its place what it means. Nothing moves: such operations stand
-    behind those of the forward program.
+    Such an operation depends on no gradient, and the version that it reads is the one at the end of
+    the forward program. No operation changes its place.
     """
     floating: set[PirOp] = set()
     for op in joint.backward:
@@ -39,11 +39,11 @@ def floated(joint: Joint, contents: Contents, demand: Demand) -> Joint:
 
 
 def reordered(joint: Joint, contents: Contents, demand: Demand) -> tuple[Joint, list[str]]:
-    """The joint program with some backward operations moved into the forward; and notes on that.
+    """Move some backward operations into the forward program; returns notes about them.
 
-    What is overwritten before the backward begins can be copied. Where all that the backward does
-    with it is the same in the forward, because no gradient takes part, and its result is not
-    larger, that is done there, in front of the write.
+    If a version is overwritten before the backward begins, it would have to be copied. An operation
+    that depends on no gradient can instead run in front of the write. This is done if all readers
+    of the version in the backward can be moved, and their results are no larger than the version.
     """
     by_need: dict[Need, list[PirOp]] = {}
     for (op, _), need in demand.uses.items():
@@ -66,7 +66,7 @@ def reordered(joint: Joint, contents: Contents, demand: Demand) -> tuple[Joint, 
 
 
 def _may_move(op: PirOp, writer: PirOp, contents: Contents, demand: Demand) -> bool:
-    """True if the operation reads only forward contents that stand in front of the write."""
+    """True if the operation reads only forward versions that exist in front of the write."""
     if not is_pure(op) or op.parent is not contents.joint.program.block:
         return False
     needs = [demand.uses.get((op, index)) for index in range(len(op.operands))]

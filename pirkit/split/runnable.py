@@ -1,4 +1,4 @@
-"""What a dynamic-to-static converter embeds: both halves of a split, ready to run."""
+"""The object that a dynamic-to-static converter embeds: both programs of a split, runnable."""
 
 from __future__ import annotations
 
@@ -36,21 +36,20 @@ _GPU: Final = "gpu"
 
 
 class RunnableProgram:
-    """A split program as one object: ``forward`` gives outputs, ``backward`` gradients.
+    """A split program as one object: ``forward`` returns outputs, ``backward`` gradients.
 
-    Inputs and parameters come as sequences in the order of ``names.fx`` and ``names.fp``; they are
-    shared, never copied, and those that the program writes are written where they are. Outputs
-    come as the program before the split had them: one that is an input or a parameter is that
-    very tensor.
+    Inputs and parameters are sequences in the order of ``names.fx`` and ``names.fp``. They are
+    shared, never copied; the program updates those that it writes in place. Outputs are those of
+    the program before the split: an output that is an input or a parameter is that very tensor.
 
-    A forward run can go back as long as what ``forward`` returned, or an output in it, is alive;
-    several may wait for their backward, in any order. Kept is what the backward reads, and nothing
-    else.
+    The values that the backward reads are saved, and nothing else, as long as the tuple that
+    ``forward`` returned, or an output in it, is alive. Several runs may wait for their backward, in
+    any order.
 
-    Each half is lowered by ``pipeline``, by default `@storage` where fused operators have native
-    code and else `@simplify`, once for each kind of device; the program fixes dtypes and ranks, and
-    sizes that it leaves open cost a new session, not a new plan. May be used from many threads;
-    runs that write parameters take turns. One run may use ``threads`` threads.
+    Each program is lowered by ``pipeline``, once for each kind of device. The default is `@storage`
+    where fused operators have native code, else `@simplify`. The program fixes dtypes and ranks;
+    new values of dynamic sizes need a new session, not a new plan. The object may be used from many
+    threads; runs that write parameters are serialized. One run may use ``threads`` threads.
     """
 
     def __init__(
@@ -82,14 +81,14 @@ class RunnableProgram:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], **options: Any) -> RunnableProgram:
-        """The program that ``save`` wrote, in this process or another.
+        """Load the program that ``save`` wrote, in this process or another.
 
         Raises InputError for a file that is missing, damaged, or holds other programs.
         """
         return cls(load_parts(path), **options)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write both programs and their names to one file, whole or not at all; no weights."""
+        """Write both programs and their names to one file, atomically; weights are not written."""
         save_parts(self.parts, path)
 
     # --- running ---
@@ -97,11 +96,11 @@ class RunnableProgram:
     def forward(
         self, x: Sequence[Any] = (), params: Sequence[Any] = (), *, training: bool = True
     ) -> Outputs:
-        """Run the forward program. Without ``training``, nothing is kept for a backward.
+        """Run the forward program. Without ``training``, nothing is saved for a backward.
 
-        Raises UsageError for a wrong number of tensors; RuntimeFault for one of a wrong shape or
-        dtype (PK0903), a written one that shares memory with another (PK0908) or is read-only,
-        and for a kernel that refuses its arguments (PK0901).
+        Raises UsageError for a wrong number of tensors; RuntimeFault for a tensor of a wrong shape
+        or dtype (PK0903), for a written tensor that shares memory with another (PK0908) or is
+        read-only, and for a kernel that refuses its arguments (PK0901).
         """
         wiring = self._wiring
         tensors = [
@@ -142,17 +141,17 @@ class RunnableProgram:
         *,
         retain_graph: bool = False,
     ) -> tuple[Gradients, Gradients]:
-        """Gradients of the inputs and of the parameters; None where there is none.
+        """Compute the gradients of the inputs and of the parameters; None where there is none.
 
-        ``out_grads`` are the gradients of the outputs, in the order of ``forward``; None stands
-        for zeros. Gradients of outputs that are one tensor are added up. ``outputs`` is what
-        ``forward`` returned, by default the latest of this thread. What was kept is let go, unless
+        ``out_grads`` are the gradients of the outputs, in the order of ``forward``; None stands for
+        zeros. Gradients of outputs that are one tensor are added. ``outputs`` is what ``forward``
+        returned, by default its latest result in this thread. The saved values are released, unless
         ``retain_graph`` is set.
 
         Raises UsageError for a wrong number of gradients and for outputs of another object;
-        RuntimeFault if nothing was kept or it is used up (PK0906), if an input, parameter
-        or output that is needed was written since (PK0907), or for a gradient of a wrong shape or
-        dtype (PK0903).
+        RuntimeFault if nothing was saved or it was released (PK0906), if an input, parameter or
+        output that the backward reads was written since (PK0907), or for a gradient of a wrong
+        shape or dtype (PK0903).
         """
         graph = self._graph(outputs)
         wiring, halves = self._wiring, self._lowered(graph.backend)
@@ -177,11 +176,11 @@ class RunnableProgram:
         return of_inputs, of_params
 
     def count(self) -> PoolCount:
-        """How many scopes are in use and idle, and the bytes that those in use keep alive."""
+        """The numbers of scopes in use and idle, and the bytes that those in use keep alive."""
         return self._pool.count()
 
     def plans(self, backend: str = _CPU) -> tuple[BoundPlan, BoundPlan]:
-        """Both halves as they run on a backend, with counters of what their runs did."""
+        """The forward and the backward plan on a backend, with counters of their runs."""
         training = self._lowered(backend).training
         return training.forward, training.backward
 
@@ -222,7 +221,7 @@ class RunnableProgram:
     def _seeds(
         self, gradients: Sequence[Any], graph: Graph, device: Device
     ) -> list[tuple[int, DenseTensor]]:
-        """The gradients that the backward takes, by slot: those of one tensor added up."""
+        """The gradients that the backward takes, by slot; those of one tensor are added."""
         if len(gradients) != len(self._returned):
             raise UsageError(
                 f"{len(gradients)} gradients for {len(self._returned)} outputs",
@@ -249,7 +248,7 @@ class RunnableProgram:
         return list(given.items())
 
     def _exclusive(self, is_needed: bool) -> AbstractContextManager[Any]:
-        """While it lasts, nobody else writes parameters."""
+        """A lock against other writers of parameters, if it is needed."""
         return self._run_lock if is_needed else nullcontext()
 
 
@@ -268,7 +267,7 @@ def _tensors(values: Sequence[Any], names: Sequence[str], what: str) -> Iterator
 
 
 def _tensor(value: Any) -> DenseTensor:
-    """The value as a tensor that shares its memory; numbers and lists become new ones."""
+    """The value as a tensor that shares its memory; a number or list becomes a new tensor."""
     if isinstance(value, DenseTensor):
         return value
     if isinstance(value, np.ndarray):
@@ -277,9 +276,10 @@ def _tensor(value: Any) -> DenseTensor:
 
 
 def _read(scope: Scope, slots: Slots, shared: set[int]) -> Gradients:
-    """The gradients of a list, each in memory of its own, so that the caller may add to it.
+    """The gradients of a list, each in memory of its own: the caller may add to it in place.
 
-    Slots in ``shared`` hold what others have as well; those that are read join them.
+    Gradients in ``shared`` slots are copied because others hold them too; slots that are read here
+    are added to ``shared``.
     """
     found: list[DenseTensor | None] = []
     for slot in slots:
@@ -292,7 +292,7 @@ def _read(scope: Scope, slots: Slots, shared: set[int]) -> Gradients:
 
 
 def _twin(held: DenseTensor) -> DenseTensor:
-    """Another tensor with the same array and version; it does not keep the first one alive."""
+    """A tensor with the same array and version, which does not keep the original alive."""
     return DenseTensor(held.array, held.buffer)
 
 

@@ -1,8 +1,8 @@
-"""Which values to keep for the backward, and which to compute again from those.
+"""Which values the forward saves, and which the backward recomputes from those: a minimum cut.
 
-The choice is a cut between what only the forward has and what the backward reads. Keeping a value
-costs its bytes, computing it again its work; a list of parts or a constant costs nothing. A region
-is one node. What the backward computes again it computes of contents that nothing has overwritten.
+The cut separates what only the forward program has from what the backward reads. Saving a version
+costs its bytes; recomputing an operation costs its work; lists and constants are free. An operation
+with regions is one node. Recomputation reads only versions that nothing has overwritten.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ MODES: Final = (SAVE_ALL, FREE, MIN_CUT)
 
 _EFFORTS: Final = {FREE: RecomputeCost.FREE, MIN_CUT: RecomputeCost.CHEAP}
 _STEPS: Final = 12
-"""How often the price of a byte is halved in search of less work within a budget."""
+"""Bisection steps over the price of a byte, in search of less work within a budget."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What the backward program takes, and what it computes again."""
+    """What the backward program takes, and what it recomputes."""
 
     saved: frozenset[Need]
-    """The contents of which it takes the data."""
+    """The versions whose data it takes."""
     again: tuple[PirOp, ...]
     """The operations that it repeats, in the order of the forward program."""
     bytes: int
@@ -47,17 +47,17 @@ class Choice:
 
 @dataclass(frozen=True)
 class Chooser:
-    """The choices that one joint program allows."""
+    """Computes choices for one joint program."""
 
     joint: Joint
     contents: Contents
     demand: Demand
 
     def choose(self, mode: str, budget: int | None) -> Choice:
-        """The choice of a mode; with a budget, one with little work that keeps to it.
+        """The choice of a mode; with a budget, a choice within it that recomputes little work.
 
-        Raises UsageError (PK0701) for an unknown mode, PassError (PK0807) for a budget that is too
-        small, with the smallest possible one.
+        Raises UsageError (PK0701) for an unknown mode, PassError (PK0807) with the smallest
+        possible budget if ``budget`` is too small.
         """
         if mode not in MODES:
             raise UsageError(
@@ -68,17 +68,21 @@ class Chooser:
         return self._all() if mode == SAVE_ALL else self._least(_EFFORTS[mode])
 
     def _all(self) -> Choice:
-        """What Paddle keeps: everything that the backward reads, but lists by their elements."""
+        """Everything that the backward reads, as Paddle saves it; of a list, its elements."""
         return self._made(frozenset(self.demand.data), RecomputeCost.NOTHING)
 
     def _least(self, effort: RecomputeCost) -> Choice:
-        """The fewest bytes, then the least work."""
+        """The fewest bytes; among those choices, the least work.
+
+        One byte is priced above the work of the whole forward program.
+        """
         return self._cut(effort, 1 + sum(map(self.work_of, self.joint.forward)))
 
     def _within(self, budget: int) -> Choice:
         found = self._all()
         if found.bytes <= budget:
             return found
+        # The cheapest class first: expensive operations are repeated only if the budget needs it.
         for effort in (RecomputeCost.FREE, RecomputeCost.CHEAP, RecomputeCost.EXPENSIVE):
             found = self._least(effort)
             if found.bytes <= budget:
@@ -92,7 +96,7 @@ class Chooser:
         )
 
     def _with_less_work(self, best: Choice, effort: RecomputeCost, budget: int) -> Choice:
-        """Lower the price of a byte against work as long as the budget holds."""
+        """Bisect the price of a byte, to recompute less work while the budget holds."""
         high = 1 + sum(map(self.work_of, self.joint.forward))
         low = 0
         for _ in range(_STEPS):
@@ -111,7 +115,7 @@ class Chooser:
         return self._made(cut.saved(), effort)
 
     def _made(self, saved: frozenset[Need], effort: RecomputeCost) -> Choice:
-        """Follow the needs from what is read to what is saved."""
+        """Follow the reads backward until they reach saved versions."""
         taken: set[Need] = set()
         again: set[PirOp] = set()
         pending = list(self.demand.data)
@@ -127,18 +131,19 @@ class Chooser:
             seen.update(fresh)
             pending += fresh
         order = [op for op in self.joint.forward if op in again]
+        # Values that are one input or parameter are one storage, and are counted once.
         held = {(need.stale, source_of(need.value) or need.value): need for need in taken}
         return Choice(frozenset(taken), tuple(order), sum(map(self.bytes_of, held.values())))
 
     def producer(self, need: Need, effort: RecomputeCost) -> PirOp | None:
-        """The operation that the backward may repeat to have a content; None if there is none."""
+        """The operation that the backward may repeat to recompute a version, or None."""
         op = need.value.owner
         if not isinstance(op, PirOp):
             return None
         if recompute_cost_of(op) > effort and op not in self.joint.floating:
             return None
         if self.contents.made(need.value) != need:
-            return None  # an operation behind has written what is needed
+            return None  # a later in-place operation has written this version
         if not gives(op, need.value):
             return None
         for user, index in reads(op):
@@ -147,14 +152,14 @@ class Chooser:
         return op
 
     def wants(self, op: PirOp) -> list[Need]:
-        """The contents of which an operation reads the data."""
+        """The versions whose data an operation reads when it is repeated."""
         found = [
             self.contents.read(user, index) for user, index in reads(op) if reads_data(user, index)
         ]
         return list(dict.fromkeys(found))
 
     def bytes_of(self, need: Need) -> int:
-        """What keeping a content costs: nothing for a parameter, which is there anyway."""
+        """The bytes that saving a version costs: 0 for a parameter, which is in memory anyway."""
         if is_token(need.value.type):
             return self.push_cost(need.value)
         source = None if need.stale else source_of(need.value)
@@ -163,11 +168,11 @@ class Chooser:
         return 0 if is_parameter else bytes_of(need.value.type)
 
     def work_of(self, op: PirOp) -> int:
-        """What it costs to leave an operation to the backward: nothing if only that needs it."""
+        """The cost of running an operation in the backward: 0 if only the backward needs it."""
         return 0 if op in self.joint.floating else work_of(op)
 
     def push_cost(self, token: SSAValue) -> int:
-        """What one turn puts onto the stack of an outlet; the other tokens count nothing."""
+        """The bytes that one iteration pushes onto a stack, counted at its outlet token only."""
         stack = token.owner
         if not isinstance(stack, PirOp) or token is not stack.results[-1]:
             return 0
@@ -178,7 +183,10 @@ class Chooser:
 
 @dataclass
 class _Cut:
-    """The network of a choice: each content has an entrance and an exit, each operation a node."""
+    """The network of a cut: each version has an entry and an exit node, each operation one node.
+
+    The edge from entry to exit costs the bytes, the edge from the source to an operation its work.
+    """
 
     chooser: Chooser
     effort: RecomputeCost
@@ -206,6 +214,9 @@ class _Cut:
                 pending += self.enter(wanted)
                 for other in wanted:
                     self.network.edge(self.gates[other][1], self.work[op], INFINITE)
+            # Infinite edges lead from the versions that an op reads to the op, and on to its
+            # result. So a cut crosses a version (which is saved) or the edge from the source to
+            # an op (which is repeated).
             self.network.edge(self.work[op], enter, INFINITE)
         after_cut = self.network.sink_side(source, sink)
         return frozenset(
@@ -215,7 +226,7 @@ class _Cut:
         )
 
     def enter(self, needs: Iterable[Need]) -> list[Need]:
-        """Gates for contents that have none; gives those."""
+        """Add nodes for versions that have none; returns those versions."""
         fresh = [n for n in dict.fromkeys(needs) if n not in self.gates]
         for need in fresh:
             enter, exit_node = self.network.node(), self.network.node()

@@ -1,4 +1,4 @@
-"""What a forward run keeps until its backward: a graph, and the outputs that hold it."""
+"""The values that a forward run saves until its backward, and the outputs that own them."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from pirkit.runtime.tensor.dense import DenseTensor
 
 
 class Graph:
-    """One forward run that can go back.
+    """One forward run that can run backward.
 
-    It lives as long as somebody holds it: the tuple that ``forward`` returned, or an output in it.
-    When nobody does, what it kept is let go, with or without a backward.
+    It is alive as long as the tuple that ``forward`` returned, or an output in it, is referenced.
+    After the last reference it releases what it saved, with or without a backward.
     """
 
     __slots__ = (
@@ -44,17 +44,17 @@ class Graph:
         self.backend = backend
         self.number = number
         self.metas = metas
-        """Of the outputs."""
+        """The types of the outputs."""
         self.lock = threading.Lock()
         self.why = ""
-        """Why there is nothing to go back with any more."""
+        """The reason why a backward is no longer possible."""
         self._scope: Scope | None = scope
         self._let_go = weakref.finalize(self, pool.give, scope)
         self._let_go.atexit = False
 
     @property
     def scope(self) -> Scope:
-        """What was kept. RuntimeFault (PK0906) if it has been released."""
+        """The scope with the saved values. Raises RuntimeFault (PK0906) if it has been released."""
         if self._scope is None:
             raise RuntimeFault(
                 f"the forward run {self.why}",
@@ -68,7 +68,7 @@ class Graph:
         return self._scope is None
 
     def release(self, why: str = "was released") -> None:
-        """Let go of what was kept. Doing it again changes nothing."""
+        """Release the saved values. Further calls have no effect."""
         if self._scope is not None:
             self.why = why
             self._scope = None
@@ -76,17 +76,17 @@ class Graph:
 
 
 class Outputs(tuple[DenseTensor, ...]):
-    """The outputs of a forward run. ``graph`` is None if it ran without gradients."""
+    """The outputs of a forward run. ``graph`` is None if the run saved nothing for a backward."""
 
     graph: Graph | None = None
 
 
 def attach_graph(outputs: Iterable[DenseTensor], graph: Graph) -> None:
-    """Let a graph live as long as any of these tensors."""
+    """Keep a graph alive as long as any of these tensors."""
     for tensor in outputs:
         holder = weakref.finalize(tensor, _nothing, graph)
         holder.atexit = False
 
 
 def _nothing(graph: Graph) -> None:
-    """The last step of an output: its hold on the graph ends with it."""
+    """The finalizer of an output; its reference to the graph ends with it."""

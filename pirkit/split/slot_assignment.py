@@ -1,4 +1,4 @@
-"""Where the names of a split lie in a scope: both halves run in one, over the same slots."""
+"""Slots of the names of a split: both programs run in one scope, over the same slots."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ Slots = tuple[int | None, ...]
 
 @dataclass(frozen=True)
 class Wiring:
-    """The slots of all names, found once; what runs knows numbers only.
+    """The slots of all names, looked up once; a run uses numbers only.
 
-    A list of ``names`` and the tuple of its slots have the same positions.
+    Position i of a tuple of slots belongs to position i of the list of ``names``.
     """
 
     labels: Labels
     forward: Mapping[str, int]
-    """Names of the forward program."""
+    """Name of the forward program -> slot."""
     backward: Mapping[str, int]
-    """Names of the backward program."""
+    """Name of the backward program -> slot."""
     inputs: tuple[int, ...]
     params: tuple[int, ...]
     outputs: tuple[int, ...]
@@ -30,11 +30,11 @@ class Wiring:
     input_grads: Slots
     param_grads: Slots
     saved: tuple[int, ...]
-    """What the backward reads of the forward."""
+    """Slots that the forward saves for the backward."""
     shapes: tuple[int, ...]
-    """What it reads of the forward, but without the data."""
+    """Slots of which the backward reads the shape, but not the data."""
     watched: tuple[int, ...]
-    """What it reads and others can write: inputs, parameters and outputs."""
+    """Slots that the backward reads and the caller may write: inputs, parameters and outputs."""
 
     @property
     def variables(self) -> frozenset[int]:
@@ -43,10 +43,10 @@ class Wiring:
 
 
 def slot_wiring(names: SplitNames) -> Wiring:
-    """Give each storage of a split a slot, and each of its names a label on it.
+    """Assign a slot to each storage of a split; each of its names is a label on that slot.
 
-    What the backward program takes is on the slot of its partner in the forward program, whatever
-    it is called there.
+    An argument of the backward program has the slot of its partner in the forward program, even if
+    their names differ.
     """
     labels = Labels()
     forward = {n: labels.add(n) for n in (*names.fx, *names.fp, *names.fm, *names.fo)}

@@ -1,4 +1,4 @@
-"""Splits in files: both programs as text, their names, and what was reported about them."""
+"""Splits in files: both programs as text, their names, and the report."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _NEVER_NULL: Final = ("fx", "fp", "fm", "fo", "no_need_buffers")
 
 
 def save_parts(parts: SplitParts, path: str | os.PathLike[str]) -> None:
-    """Write a split to a file, whole or not at all. Raises ArtifactError if that is impossible."""
+    """Write a split to a file, atomically. Raises ArtifactError if that is impossible."""
     held = {
         "pirkit_split": VERSION,
         "forward": print_mlir(parts.forward, locations=True),
@@ -54,7 +54,7 @@ def load_parts(path: str | os.PathLike[str]) -> SplitParts:
     """Read a split from a file.
 
     Raises ArtifactError for a file that is missing, damaged or of another version, or whose names
-    do not fit its programs; ParseError and VerifyError for a program that is none.
+    do not fit its programs; ParseError and VerifyError for a program that is not valid.
     """
     name = os.fspath(path)
     held = _Held(name, _json(name))
@@ -113,7 +113,7 @@ def _module(name: str, half: str, text: str) -> ModuleOp:
 
 
 class _Held:
-    """An object of the file; what is taken from it is checked."""
+    """A JSON object of the file; each access checks the type of the value."""
 
     def __init__(self, path: str, value: Any) -> None:
         if not isinstance(value, dict):
@@ -163,7 +163,7 @@ class _Held:
 
 
 def _check_names(path: str, parts: SplitParts) -> None:
-    """Every name that a program takes or gives is in the lists, and partners are as long."""
+    """Check that each name of a program is in a list, and that partner lists are equally long."""
     lists: Mapping[str, Sequence[str | None]] = dict(parts.names.items())
     for ours, theirs in _PARTNERS:
         if len(lists[ours]) != len(lists[theirs]):

@@ -1,4 +1,4 @@
-"""The pass that puts a forward and a backward program in the place of one."""
+"""The pass that replaces a program by a forward and a backward program."""
 
 from __future__ import annotations
 
@@ -18,18 +18,19 @@ NONE: Final = -1
 
 @dataclass(frozen=True)
 class SplitPass(Pass):
-    """Put two programs in the place of one: `@forward`, and `@backward` for its gradients.
+    """Split a program into `@forward` and `@backward`, which computes its gradients.
 
-    A program as ``autodiff{seeds=true}`` leaves it is decomposed; of any other the gradients of
-    all outputs with respect to all inputs and parameters are taken first. What the backward needs
-    of the forward are outputs of the one and arguments of the other. The lists of both are
-    attributes: inputs, parameters, middles, outputs (``fx fp fm fo``), which of them the backward
-    takes (``bx bp bm bo``), gradients in (``bo_g``) and out (``bx_g bp_g``), and what only lends
-    its shape; ``unit`` stands where there is nothing. What shares storage has one name.
+    A joint program, such as ``autodiff{seeds=true}`` leaves, is split as it is; for any other
+    program the gradients of all outputs with respect to all inputs and parameters are appended
+    first. Values that the backward needs are outputs of the forward and arguments of the backward.
+    The name lists are attributes: inputs, parameters, middles, outputs (``fx fp fm fo``); which of
+    them the backward takes (``bx bp bm bo``); gradients in (``bo_g``) and out (``bx_g bp_g``); and
+    values of which only the shape is read. ``unit`` marks an empty position. Values that share
+    storage have one name.
 
-    ``mode=save-all`` keeps what the backward reads, ``free`` not what takes no work to compute
-    again, ``min-cut`` the fewest bytes from which the rest follows without contractions; ``budget``
-    does little work within so many bytes. Remarks tell what is kept, copied and moved.
+    ``mode=save-all`` saves what the backward reads; ``free`` recomputes what costs no work;
+    ``min-cut`` saves the fewest bytes if everything but contractions may be recomputed; ``budget``
+    recomputes little work within that many bytes. Remarks report what is saved, copied and moved.
 
     ::
 
@@ -87,5 +88,5 @@ class SplitPass(Pass):
 
 
 def is_half(program: ProgramOp) -> bool:
-    """True for a program that a split has made."""
+    """True for a program that a split has produced."""
     return "fo" in program.attributes or "bo_g" in program.attributes

@@ -1,4 +1,4 @@
-"""What a split gives: two programs, their name lists, and what the first keeps for the second."""
+"""The result of a split: two programs, their name lists, and the saved values."""
 
 from __future__ import annotations
 
@@ -18,12 +18,11 @@ BACKWARD: Final = "backward"
 
 @dataclass(frozen=True)
 class SplitNames:
-    """Names of what goes in and out of both halves; None stands where there is nothing.
+    """The names of arguments and results of both programs; None marks an empty position.
 
     Position i of a list belongs to position i of its partners: ``fx`` ``bx`` ``bx_g``, ``fp``
-    ``bp`` ``bp_g``, ``fm`` ``bm``, ``fo`` ``bo`` ``bo_g``. A name that stands in several lists is
-    the same storage: an output that is a parameter, or was written into it, has the parameter's
-    name.
+    ``bp`` ``bp_g``, ``fm`` ``bm``, ``fo`` ``bo`` ``bo_g``. A name in several lists is one storage:
+    an output that is a parameter, or was written into one, has the name of the parameter.
     """
 
     fx: tuple[str, ...]
@@ -31,35 +30,35 @@ class SplitNames:
     fp: tuple[str, ...]
     """Parameters and buffers of the forward program, sorted."""
     fm: tuple[str, ...]
-    """Middles: what the forward program hands to the backward program alone."""
+    """Middles: what the forward program saves for the backward program alone."""
     fo: tuple[str, ...]
-    """Outputs, each once."""
+    """Outputs, each storage once."""
     bx: Names
     """Inputs that the backward program takes."""
     bp: Names
     bm: Names
     bo: Names
     bo_g: Names
-    """Under which name the gradient of each output enters the backward program."""
+    """The argument of the backward program with the gradient of each output."""
     bx_g: Names
-    """Under which name the backward program gives the gradient of each input."""
+    """The result of the backward program with the gradient of each input."""
     bp_g: Names
     no_need_buffers: tuple[str, ...]
-    """Of what the backward program takes: those of which it reads only shape and dtype."""
+    """Arguments of the backward program of which it reads only shape and dtype."""
 
     def items(self) -> Iterator[tuple[str, Names]]:
-        """The lists by name, in the order of their declaration."""
+        """The lists with their names, in the order of declaration."""
         for field in fields(self):
             yield field.name, getattr(self, field.name)
 
 
 @dataclass(frozen=True)
 class Saved:
-    """A value that is kept from the forward program for the backward program.
+    """A value that the forward program saves for the backward program.
 
-    ``how`` is ``middle``, ``output``, ``input`` or ``param`` for what is kept as it is, ``copy``
-    for the content before a later write, ``stack`` for the token of a stack, ``shape`` for what
-    only lends its shape.
+    ``how`` is ``middle``, ``output``, ``input`` or ``param`` for a value that is saved as it is,
+    ``copy`` for a copy made before a later write, ``stack`` for the token of a stack, ``shape`` for
+    a value of which only the shape is read.
     """
 
     name: str
@@ -69,15 +68,15 @@ class Saved:
 
 @dataclass(frozen=True)
 class SplitReport:
-    """What a split cost, and what it had to do."""
+    """What a split saves and recomputes, and what it changed to make that correct."""
 
     mode: str
     bytes: int
-    """Memory that is kept for the backward program alone; an unknown dimension counts as 1."""
+    """Bytes saved for the backward program alone; an unknown dimension counts as 1."""
     recomputed: tuple[str, ...]
-    """Names of the ops that the backward program computes again, in order."""
+    """Names of the ops that the backward program recomputes, in order."""
     notes: tuple[str, ...]
-    """What was done so that each value has the content that was used: copies, reorderings."""
+    """Copies and moves that were needed so that the backward reads the right versions."""
 
     def __str__(self) -> str:
         again = len(self.recomputed)
@@ -87,7 +86,7 @@ class SplitReport:
 
 @dataclass(frozen=True)
 class SplitParts:
-    """The halves of a program with its gradient; both are ordinary programs in modules."""
+    """The two programs of a split; both are ordinary programs in modules."""
 
     forward: ModuleOp
     backward: ModuleOp

@@ -1,9 +1,9 @@
-"""Which content of each forward value the backward means, and whether it is still there by then.
+"""Which version of each forward value the backward reads, and whether it still exists by then.
 
-What the backward reads of a storage that has been written since is not what the forward computed
-with. The content that was used is known: where every value has one content it is that; elsewhere it
-is what the forward operation read of which the backward operation is the gradient, or what all
-forward operations read.
+If a storage is written after the forward has read it, the backward would read different data. The
+version that the forward used is determined as follows. In a program without in-place writes each
+value has one version. Otherwise it is the version that the forward op read of which the backward op
+is the gradient, by name; if there is none, the version that all forward operations read.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ _GRADIENT: Final = "_grad"
 
 @dataclass(frozen=True)
 class Need:
-    """A content of a forward value that the backward may want."""
+    """A version of a forward value that the backward may read."""
 
     value: SSAValue
     stale: tuple[Content, ...] = ()
-    """The contents that something overwrites before the backward begins; none if all stand."""
+    """The versions (one for each list element) that are overwritten before the backward begins."""
 
 
 class Contents:
-    """The contents of the values of one joint program."""
+    """The versions of the values of one joint program."""
 
     def __init__(self, joint: Joint) -> None:
         self.joint = joint
         self.versions = versions_of(joint.program)
         forward, backward = set(joint.forward), set(joint.backward)
         self.top_writers = {c: self._top(maker) for c, maker in self.versions.makers.items()}
-        """Each version but the first, and the operation of the program's block that makes it."""
+        """Version -> the top-level operation that writes it; first versions are not in it."""
         self.last: dict[int, int] = {}
-        """The version of each written class when the forward program ends."""
+        """Written alias class -> its version at the end of the forward program."""
         self.backward_writes: set[Content] = set()
-        """The versions that the backward makes."""
+        """The versions that the backward writes."""
         for (element, number), top_writer in self.top_writers.items():
             if top_writer in forward:
                 self.last[element] = max(number, self.last.get(element, 0))
@@ -58,9 +58,9 @@ class Contents:
                     self.readers.setdefault(value, []).append((inner, index))
 
     def meant(self, op: PirOp, index: int) -> Need:
-        """What an operand of a backward operation means.
+        """The version that an operand of a backward operation should read.
 
-        Raises PassError (PK0806) if that is not one content.
+        Raises PassError (PK0806) if it is ambiguous.
         """
         value = op.operands[index]
         literal = self.versions.read(op, index)
@@ -70,23 +70,23 @@ class Contents:
         return self._need(value, self._used(op, value))
 
     def read(self, op: PirOp, index: int) -> Need:
-        """What an operand of a forward operation means."""
+        """The version that an operand of a forward operation reads."""
         return self._need(op.operands[index], self.versions.read(op, index))
 
     def made(self, value: SSAValue) -> Need:
-        """A value as it was made."""
+        """The version of a value at its definition."""
         return self._need(value, self.versions.made[value])
 
     def can_be_had(self, op: PirOp, index: int) -> bool:
-        """True if the backward may have what an operand of a forward op read, whenever it looks."""
+        """True if the version that a forward operand read is available anywhere in the backward."""
         rewritten = {element for element, _ in self.backward_writes}
         contents = self.versions.read(op, index)
         return self.can_keep(self.read(op, index)) and not any(e in rewritten for e, _ in contents)
 
     def overwriter(self, need: Need) -> PirOp | None:
-        """The forward operation in front of which a stale content still stands.
+        """The forward operation in front of which an overwritten version can be copied.
 
-        None if it stands only inside a region.
+        None if the version exists only inside a region.
         """
         for element, number in need.stale:
             top_writer = self.top_writers.get((element, number + 1))
@@ -98,11 +98,11 @@ class Contents:
         return None
 
     def can_keep(self, need: Need) -> bool:
-        """True if the content can be handed to the backward, as it is or by a copy."""
+        """True if the version can be saved for the backward, as it is or by a copy."""
         return not need.stale or self.overwriter(need) is not None
 
     def refuse(self, need: Need, reader: Operation) -> NoReturn:
-        """Raise PassError (PK0806): the content that ``reader`` needs is lost."""
+        """Raise PassError (PK0806): the version that ``reader`` needs is lost."""
         self._refuse(cast(PirOp, reader), need.value, need.stale)
 
     def _need(self, value: SSAValue, contents: tuple[Content, ...]) -> Need:
@@ -115,7 +115,7 @@ class Contents:
         )
 
     def _used(self, op: PirOp, value: SSAValue) -> tuple[Content, ...]:
-        """What the forward used of a value of which ``op`` computes a gradient."""
+        """The version that the forward used of a value of which ``op`` computes a gradient."""
         source = _forward_name(op)
         made = self.versions.made[value]
         read = [(o, self.versions.read(o, i)) for o, i in self.readers.get(value, ())]
@@ -141,7 +141,7 @@ class Contents:
         )
 
     def _top(self, op: Operation) -> Operation:
-        """The operation of the program's own block in which an operation stands."""
+        """The operation in the program's own block that contains an operation."""
         while op.parent is not self.joint.program.block:
             op = cast(Operation, op.parent_op())
         return op
@@ -154,7 +154,7 @@ def _with_inner(op: PirOp) -> Iterator[PirOp]:
 
 
 def _forward_name(op: PirOp) -> str:
-    """The name of the op of which this one is the gradient."""
+    """The name of the forward op of a gradient op; empty for other ops."""
     name = op.name.rstrip("_")
     return name.removesuffix(_GRADIENT) if name.endswith(_GRADIENT) else ""
 

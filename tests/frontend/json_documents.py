@@ -1,4 +1,4 @@
-"""Small programs in Paddle's JSON form, made by hand."""
+"""Small handwritten programs in Paddle's JSON form."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Paddle's JSON: what is read is written again byte for byte."""
+"""Paddle's JSON: reading and writing reproduces a file byte for byte."""
 
 from __future__ import annotations
 

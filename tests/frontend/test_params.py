@@ -1,4 +1,4 @@
-"""``.pdiparams`` files: bit-exact both ways. What is refused stands in ``tests/attacks``."""
+"""``.pdiparams`` files: bit-exact both ways. Refusals are tested in ``tests/attacks``."""
 
 from __future__ import annotations
 

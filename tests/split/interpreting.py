@@ -1,4 +1,4 @@
-"""Runs a program op by op on arrays: what is written in place is written into the array given.
+"""Runs a program op by op on arrays; in-place writes go into the given array.
 
 Much quicker than compiling for programs that run once, and stricter: what shares storage shares
 memory. It knows programs without regions and lists.

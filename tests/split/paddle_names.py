@@ -1,4 +1,4 @@
-"""Name lists of Paddle and of ours, made comparable: middles are numbered in different orders."""
+"""Name lists of Paddle and of pirkit, made comparable: middles are numbered in different orders."""
 
 from __future__ import annotations
 

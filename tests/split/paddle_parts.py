@@ -1,4 +1,4 @@
-"""Splits that Paddle made, as it dumped them."""
+"""Splits by Paddle, as it printed them."""
 
 from __future__ import annotations
 

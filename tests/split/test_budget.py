@@ -1,4 +1,4 @@
-"""What a budget promises: it is kept, and what is called the smallest possible one is that.
+"""Budgets: a split does not exceed its budget, and the reported minimum is the true one.
 
 The choice is compared with all choices: every set of contents from which the rest can be computed.
 """

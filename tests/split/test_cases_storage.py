@@ -1,4 +1,4 @@
-"""Cases of storage that is written, shared and returned; numbers are those of docs/split.md."""
+"""Cases of written, shared and returned storage, numbered as in docs/split.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a branch or a loop hands out is a value of its own, as Paddle's executor makes it.
+"""The result of a branch or a loop is a value of its own, as in Paddle's executor.
 
 A variable from outside that is yielded may be written afterwards, and so may the result: neither
 shows in the other. Plain execution and pure programs agree on that.

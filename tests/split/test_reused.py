@@ -1,4 +1,4 @@
-"""Programs that write in place where they may: what is freed is poisoned, and nothing changes."""
+"""Programs after `inplace`: freed memory is poisoned, and no result changes."""
 
 from __future__ import annotations
 

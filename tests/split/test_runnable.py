@@ -1,4 +1,4 @@
-"""The embedder's object: graphs that wait, versions, threads, what is kept and what is let go."""
+"""The embedder's object: waiting graphs, versions, threads, saved and released values."""
 
 from __future__ import annotations
 

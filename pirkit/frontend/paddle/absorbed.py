@@ -1,8 +1,8 @@
-"""Puts attributes back where Paddle has operands.
+"""Restores operands that Paddle expects in place of attributes.
 
-Paddle passes ``axis``, ``shape`` and their like as operands. A program may hold them as attributes
+Paddle passes ``axis``, ``shape`` and the like as operands. A program may hold them as attributes
 (``absorb-attributes`` turns constant operands into attributes); before a program is written for
-Paddle each such attribute becomes a ``full_int_array`` or ``full`` again.
+Paddle, each such attribute becomes a ``full_int_array`` or ``full`` again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pirkit.runtime.place import CPU
 
 
 def with_operands_restored(module: mlir.ModuleOp) -> mlir.ModuleOp:
-    """The module itself if no op holds an absorbed attribute, else a copy that holds none."""
+    """The module itself if no op holds an absorbed attribute, else a copy in which none does."""
     if not any(_absorbed(op) for op in module.walk()):
         return module
     copy = module.clone()

@@ -1,7 +1,7 @@
-"""Attributes as Paddle's JSON spells them. Both directions.
+"""Attributes in Paddle's JSON, read and written.
 
-JSON says the kind of every attribute, and so does the op table. Where they differ (a file of an
-older Paddle has f32 where f64 is declared now) a value is converted if nothing is lost.
+JSON states the kind of every attribute, and so does the op table. Where they differ (a file of an
+older Paddle has f32 where f64 is declared now), a value is converted if nothing is lost.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ _VALUES: Final[dict[str, dict[str, _Read]]] = {
     "place": {"1.a_place": _place},
     "layout": {"1.a_layout": _layout},
 }
-"""Declared kind -> kinds in JSON that it may be read from, and how."""
+"""Declared kind -> the JSON kinds from which it may be read, and the reader of each."""
 
 _PLAIN: Final = {
     "0.a_bool": "bool",
@@ -163,19 +163,19 @@ _PLAIN: Final = {
     "1.a_place": "place",
     "1.a_layout": "layout",
 }
-"""Kind in JSON -> our kind that says the same."""
+"""Kind in JSON -> the equivalent kind of pirkit."""
 
 _SCALARS: Final = frozenset({"0.a_bool", *_INTEGERS, *_FLOATS})
 _STORED_AS_JSON: Final = frozenset({"0.a_c64", "0.a_tensorname", "1.a_intarray", "1.a_scalar"})
-"""Kinds that only an op's declaration can tell from others; elsewhere they stay JSON."""
+"""Kinds that only the declaration of an op can interpret; in other places they stay JSON."""
 
 # --- reading: attributes -------------------------------------------------------------------------
 
 
 def read_attribute(node: Any, declared: str | None, depth: int = 0) -> Attribute:
-    """The attribute that a JSON object states; ``declared`` is its kind in the op table, if any.
+    """The attribute of a JSON object; ``declared`` is its kind in the op table, if any.
 
-    Raises Malformed for one that is damaged or does not fit the declaration.
+    Raises Malformed for an object that is damaged or does not fit the declaration.
     """
     found = member(node, "#", str)
     check_depth(depth)
@@ -218,7 +218,7 @@ def _list(node: Any, found: str, declared: str) -> Attribute:
 
 
 def _scalar(node: Any, found: str) -> Attribute:
-    """A number of whatever type; Paddle writes most scalars as plain numbers."""
+    """A number of any type; Paddle writes most scalars as plain numbers."""
     if found in _SCALARS:
         kind = _PLAIN[found]
         return encode(kind, _VALUES[kind][found](node))
@@ -263,7 +263,7 @@ def _as_found(node: Any, found: str, depth: int) -> Attribute:
 
 
 def _check_stored(node: Any, found: str) -> None:
-    """Check an attribute that is kept as it is."""
+    """Check an attribute that is stored as JSON."""
     if found == "0.a_tensorname":
         _string(node)
     elif found == "1.a_intarray":
@@ -344,7 +344,7 @@ def write_attribute(attribute: Attribute, declared: str | None = None) -> Json:
 
 
 def _stored_json(attribute: JsonAttr) -> Json:
-    """The object that the attribute holds, if it is one that reading gives."""
+    """The object that the attribute holds, if reading could have produced it."""
     node = parse_json(attribute.data, "#pir.json")
     if read_attribute(node, None) != attribute:
         raise _no_spelling(attribute)

@@ -1,6 +1,6 @@
 """Reads the JSON that ``paddle.jit.save`` writes for a program.
 
-Every operation, value and attribute is checked before it is used; an error names its place as a
+Every operation, value and attribute is checked before it is used; an error states its position as a
 path, ``program.regions[0].blocks[0].ops[12].I[1]``. Operations keep that path as their location.
 """
 
@@ -36,7 +36,7 @@ from pirkit.frontend.paddle.json_syntax import Malformed, expect, member, parse_
 from pirkit.frontend.paddle.json_types import read_op_name, read_type
 
 VERSION: Final = 4
-"""The newest version of the format; in it some attributes that were f32 are f64."""
+"""The newest version of the format; it stores as f64 some attributes that were f32 before."""
 
 PARAMETER_FLAGS: Final = ("is_distributed", "is_parameter", "need_clip")
 PARAMETER_RESULT_FLAGS: Final = ("persistable", "stop_gradient", "trainable")
@@ -54,7 +54,7 @@ def read_paddle_json(data: str | bytes, file: str = "<json>") -> mlir.ModuleOp:
     """Read a program in Paddle's JSON form, as ``@main``. The result is not verified.
 
     Raises ArtifactError for a damaged file, UnsupportedError for an op or a form that pirkit does
-    not know, LimitError for a file that is too large; each names the place in the file.
+    not support, LimitError for a file that is too large; each states the position in the file.
     """
     reader = _Reader(file)
     try:
@@ -146,7 +146,7 @@ class _Reader:
         return types, ids, attrs
 
     def _operations(self, opened: _Opened) -> None:
-        """Read a block and all blocks inside it; its own stack instead of recursion."""
+        """Read a block and all nested blocks, with an explicit stack instead of recursion."""
         stack = [opened]
         while stack:
             top = stack[-1]
@@ -187,7 +187,7 @@ class _Reader:
     # --- operations ---------------------------------------------------------------------------
 
     def _operation(self, node: Any) -> tuple[PirOp, list[int]]:
-        """An operation, its blocks still empty, and the numbers of its results."""
+        """An operation with empty blocks, and the numbers of its results."""
         word = member(node, "#", str)
         if word == "p":
             return self._parameter(node)
@@ -331,7 +331,7 @@ def _check_fields(node: dict[str, Any], known: frozenset[str]) -> None:
 
 
 def _argument_type(node: Any) -> Attribute:
-    """Null stands for the type of an argument that nothing in the program tells."""
+    """Null is the type of an argument that nothing in the program determines."""
     try:
         return read_type(node) or OPAQUE
     except Malformed as error:

@@ -1,7 +1,7 @@
-"""Strict JSON within limits: what the standard parser would let through or stumble over.
+"""Strict JSON within limits, which the standard parser does not enforce.
 
-Sizes and nesting are measured on the bytes, before anything is built from them. Duplicate keys,
-``NaN`` and its like, and text that is not UTF-8 are refused.
+Size and nesting are measured on the bytes, before any object is created. Duplicate keys, ``NaN``
+and the like, and text that is not UTF-8 are refused.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ _STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _NOT_BRACKETS: Final = bytes(c for c in range(256) if c not in b"[]{}")
 _OPEN, _CLOSE = b"\x01", b"\xff"
 _DIRECTION: Final = bytes.maketrans(b"[{]}", _OPEN * 2 + _CLOSE * 2)
-"""Makes +1 and -1, as signed bytes, of brackets."""
+"""Maps brackets to +1 and -1, as signed bytes."""
 
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
 class Malformed(ArtifactError):
-    """Something wrong inside a JSON document; ``path`` grows as the error passes outwards."""
+    """An error inside a JSON document; ``path`` is extended as the error propagates outwards."""
 
     def __init__(self, message: str, path: str = "", code: str = "PK0502") -> None:
         super().__init__(message, code=code)
         self.path = path
 
     def within(self, path: str) -> Malformed:
-        """The error, with ``path`` put in front of the place that it is about."""
+        """The error, with ``path`` put in front of its position."""
         self.path = path + self.path
         return self
 
@@ -112,7 +112,7 @@ _KIND_NAMES: Final[dict[type, str]] = {
 
 
 def expect(value: Any, kind: type, path: str = "") -> Any:
-    """``value`` if it is of that very type. Raises Malformed, which says what it is instead."""
+    """``value`` if it is of exactly that type. Raises Malformed with the type that it has."""
     if type(value) is not kind:
         found = _KIND_NAMES[type(value)]
         raise Malformed(f"expected {_KIND_NAMES[kind]}, found {found}", path)
@@ -129,7 +129,7 @@ def member(node: Any, key: str, kind: type) -> Any:
 
 
 def text(value: Any, path: str = "") -> str:
-    """A string of whole characters: lone surrogates cannot be written in any encoding."""
+    """A string without lone surrogates, which no encoding can represent."""
     word: str = expect(value, str, path)
     if _SURROGATE.search(word):
         raise Malformed("a string holds half a character (a lone surrogate)", path)
@@ -145,7 +145,7 @@ def integer(value: Any, bits: int, path: str = "") -> int:
 
 
 def real(value: Any, path: str = "") -> float:
-    """A finite number; JSON may write a whole one without its point."""
+    """A finite number; JSON may write an integral one without a decimal point."""
     if type(value) is int and abs(value) <= 1 << 53:
         return float(value)
     number: float = expect(value, float, path)

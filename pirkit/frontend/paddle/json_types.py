@@ -1,6 +1,6 @@
-"""Types and ids as Paddle's JSON spells them. Both directions, one table each.
+"""Types and ids in Paddle's JSON, read and written by one table each.
 
-An id is ``dialect.word``; the dialects that every Paddle has are numbered.
+An id is ``dialect.word``; the built-in dialects of Paddle are numbered.
 """
 
 from __future__ import annotations
@@ -46,18 +46,18 @@ DIALECTS: Final = {
 _NUMBERS: Final = {name: number for number, name in DIALECTS.items()}
 
 DEEPEST_VALUE: Final = 32
-"""Types and attributes that may stand inside each other; Paddle nests three."""
+"""Deepest nesting of types and attributes; Paddle nests three levels."""
 
 
 def read_op_name(word: str) -> str:
-    """Our name of an op: ``1.relu`` is ``pd_op.relu``, ``2.yield`` is ``pir.yield``."""
+    """pirkit's name of an op: ``1.relu`` is ``pd_op.relu``, ``2.yield`` is ``pir.yield``."""
     number, _, name = word.partition(".")
     paddle = f"{DIALECTS.get(number, number)}.{name}"
     return PADDLE_NAMES.get(paddle, paddle)
 
 
 def write_op_name(name: str) -> str:
-    """Paddle's id of one of our ops."""
+    """Paddle's id of one of pirkit's ops."""
     dialect, _, word = OUR_NAMES.get(name, name).partition(".")
     return f"{_NUMBERS.get(dialect, dialect)}.{word}"
 
@@ -96,7 +96,7 @@ _LAYOUT, _NONZERO, _PARTS = "layout", "nonzero_dims", "parts"
 
 
 def read_type(node: Any, depth: int = 0) -> Attribute | None:
-    """The type that a JSON object states; None for the null type. Raises Malformed."""
+    """The type of a JSON object; None for the null type. Raises Malformed."""
     word = member(node, "#", str)
     check_depth(depth)
     fixed = _ELEMENTS.get(word) or _TOKENS.get(word)
@@ -114,7 +114,7 @@ def read_type(node: Any, depth: int = 0) -> Attribute | None:
 
 
 def check_depth(depth: int) -> None:
-    """Raise LimitError for a type or attribute too deep inside others."""
+    """Raise LimitError for a type or attribute that is nested too deeply."""
     if depth > DEEPEST_VALUE:
         raise LimitError(
             f"more than {DEEPEST_VALUE} types or attributes inside each other", code="PK0301"
@@ -301,7 +301,7 @@ def _write_csr(type_: AnyTensor) -> list[Any]:
 def _sparse_parts(type_: AnyTensor) -> tuple[str, Any, list[Json]]:
     """Layout, all entries of the encoding, and the types of the parts.
 
-    Paddle's text says nothing of the parts, so a program that was read from text has none.
+    Paddle's text does not state the parts, so a program that was read from text has none.
     """
     if not isinstance(type_.encoding, mlir.DictionaryAttr):
         raise _no_spelling(type_)

@@ -35,7 +35,7 @@ _OURS: Final = {
     "pir.gradient": "run the pass `expand-gradients` first",
     "pir.jet": "run the pass `expand-gradients` first",
 }
-"""Ops that Paddle does not have, and what to do before a program that holds them is written."""
+"""Ops that Paddle does not have, and the pass to run before writing a program that holds them."""
 
 _DISTRIBUTED: Final = ("op_dist_attr", "op_role")
 _UNWRITTEN: Final = frozenset({ID, "op_callstack", *_OF_RESULTS})
@@ -44,10 +44,10 @@ _UNWRITTEN: Final = frozenset({ID, "op_callstack", *_OF_RESULTS})
 def write_paddle_json(module: mlir.ModuleOp) -> str:
     """The JSON of a module that holds one program.
 
-    Values are numbered in program order, blocks inside included. Paddle's own reader does not
-    accept a NaN attribute, and it forgets keyword arguments, ``comp_op_name`` and attributes of
-    loop arguments; all are written nevertheless, so that pirkit reads back what it wrote. An
-    argument whose type nothing tells has the null type. ``op_callstack`` is not written.
+    Values are numbered in program order, nested blocks included. Paddle's own reader does not
+    accept a NaN attribute, and it drops keyword arguments, ``comp_op_name`` and attributes of loop
+    arguments; all are written nevertheless, so that pirkit reads back what it wrote. An argument of
+    unknown type has the null type. ``op_callstack`` is not written.
 
     Raises UnsupportedError for a module with several programs, or for an op, a type or an attribute
     that Paddle does not have.
@@ -76,7 +76,7 @@ class _Writer:
         self.blocks = 0
 
     def region(self, op: PirOp | ProgramOp, index: int, depth: int = 1) -> Json:
-        """A region with its one block; regions inside follow by recursion."""
+        """A region with its one block; nested regions follow by recursion."""
         check("nesting", depth * _BRACKETS_PER_REGION // BRACKETS_PER_LEVEL, span_of(op))
         number = self.blocks
         self.blocks += 1
@@ -154,7 +154,7 @@ class _Writer:
         return number
 
     def result(self, value: SSAValue | None) -> Json:
-        """A result; an empty slot takes a number too."""
+        """A result; an empty slot gets a number too."""
         self.results += 1
         if value is not None:
             self.numbers[value] = self.results
@@ -180,7 +180,7 @@ def _of_results(op: PirOp) -> Iterator[tuple[str, Attribute]]:
 
 
 def _attributes(op: PirOp) -> list[Json]:
-    """Declared attributes in declared order, defaults filled in; then all others."""
+    """Declared attributes in declared order, with defaults; then all others."""
     written: list[Json] = []
     for attr in op.definition.attrs:
         if attr.name in _OF_RESULTS:

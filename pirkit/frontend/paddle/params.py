@@ -1,12 +1,12 @@
 """Reads and writes ``.pdiparams``: the values of a program's parameters.
 
-The file holds one tensor behind the other, sorted by name, without names and without a header;
+The file holds the tensors one after the other, sorted by name, without names and without a header;
 little endian. A tensor is::
 
     u32 0   u64 levels   per level: u64 bytes, offsets   u32 0   i32 n   n bytes   elements
 
 where the n bytes are a protobuf message: field 1 the element type, field 2 one dimension each.
-Nothing is allocated before its size is known to lie inside the file.
+Nothing is allocated before its size is known to fit into the file.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def parameter_metas(module: mlir.ModuleOp) -> dict[str, TensorMeta]:
 
 
 def unfilled_parameters(module: mlir.ModuleOp) -> dict[str, Array]:
-    """The parameters that no file holds because nothing ever fills them, as empty arrays.
+    """The parameters that no file holds because they are never initialized, as empty arrays.
 
     An example is the state of a dropout that is switched off. They are not persistable, and Paddle
     declares them without dimensions.
@@ -84,7 +84,7 @@ def _is_persistable(op: PirOp) -> bool:
 def read_params(path: str | Path, metas: Mapping[str, TensorMeta]) -> dict[str, Array]:
     """The tensors of a file, by name; ``metas`` says which ones it holds.
 
-    Raises ArtifactError, naming the parameter and the place in the file, if the file is missing,
+    Raises ArtifactError, with the parameter and the position in the file, if the file is missing,
     damaged, or belongs to another program.
     """
     span = Span(str(path))
@@ -175,7 +175,7 @@ class _File:
             )
 
     def description(self, message: bytes) -> tuple[DType, tuple[int, ...]]:
-        """Element type and shape out of the protobuf message."""
+        """Element type and shape from the protobuf message."""
         code: int | None = None
         dims: list[int] = []
         at = 0
@@ -225,8 +225,8 @@ class _File:
 def write_params(path: str | Path, arrays: Mapping[str, Array]) -> None:
     """Write tensors so that Paddle reads them as the parameters of those names.
 
-    The file appears whole or not at all. Raises ArtifactError for an array of a dtype that Paddle
-    does not have, or if the file cannot be written.
+    The file is written atomically. Raises ArtifactError for an array of a dtype that Paddle does
+    not have, or if the file cannot be written.
     """
     headers = {name: _header(name, arrays[name]) for name in sorted(arrays)}
     with atomic_write(str(path)) as file:

@@ -1,4 +1,4 @@
-"""How Paddle's dumps spell types and attribute values. Both directions, one table each."""
+"""Types and attribute values in the text that Paddle prints, read and written."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ _TENSOR: Final = re.compile(r"(?:builtin\.|pd_op\.)?tensor<((?:-?\d+x)*)(\w+)>\Z
 
 @lru_cache(maxsize=65536)
 def read_type(text: str) -> Attribute | None:
-    """The type of a spelling; None for the null type. Raises ParseError."""
+    """The type of a text; None for the null type. Raises ParseError."""
     m = _TENSOR.match(text)
     if m is not None:
         dims = tuple([_dim(d) for d in m[1].split("x")[:-1]])
@@ -117,7 +117,7 @@ def read_types(text: str) -> tuple[Attribute | None, ...]:
 
 @lru_cache(maxsize=65536)
 def write_type(type_: Attribute | None) -> str:
-    """The spelling of a type. Raises ParseError for a type that Paddle does not have."""
+    """The text of a type. Raises ParseError for a type that Paddle does not have."""
     if type_ is None:
         return NULL_TYPE
     if isinstance(type_, mlir.TensorType):
@@ -139,7 +139,7 @@ def _write_tensor_body(type_: mlir.TensorType[Any]) -> str:
 
 
 def check_nesting(text: str) -> None:
-    """Raise LimitError for a list in lists in lists..., which takes a recursion to read."""
+    """Raise LimitError for deeply nested lists, which are read by recursion."""
     limit, depth = current_limits().nesting, 0
     for c in _BRACKET.findall(text):
         depth += 1 if c == "[" else -1
@@ -148,7 +148,7 @@ def check_nesting(text: str) -> None:
 
 
 def split_list(text: str) -> list[str]:
-    """Split at commas outside brackets and strings; blanks around items are dropped."""
+    """Split at commas outside brackets and strings; blanks around items are removed."""
     if not any(c in text for c in '[<"('):
         return [t.strip() for t in text.split(",")] if text.strip() else []
     items: list[str] = []
@@ -193,8 +193,8 @@ _LAYOUTS: Final = frozenset(
 def read_attributes(text: str, kinds: dict[str, str]) -> dict[str, Attribute]:
     """The attributes of the text between the braces.
 
-    ``kinds`` says what kind each known attribute has; others are read by their spelling.
-    Raises ParseError for text that is no attribute list.
+    ``kinds`` gives the kind of each known attribute; others are recognized by their text.
+    Raises ParseError for text that is not an attribute list.
     """
     entries: dict[str, Attribute] = {}
     for item in split_list(text):
@@ -212,7 +212,7 @@ def read_attributes(text: str, kinds: dict[str, str]) -> dict[str, Attribute]:
 
 
 def read_value(text: str, kind: str | None) -> Attribute:
-    """The attribute of a spelling; by its looks when the kind is not known. Raises ParseError."""
+    """The attribute of a text; without a kind, recognized by its form. Raises ParseError."""
     cast_prefix = _CAST.match(text)
     if cast_prefix is not None:  # "(Float)1", "(pd_op.IntArray)[3,4]" of older builds
         text = text[cast_prefix.end() :]
@@ -323,8 +323,8 @@ def _list(items: Sequence[Attribute]) -> Attribute:
 def read_string(text: str) -> str:
     """The content of a quoted string.
 
-    Paddle escapes the quote and nothing else, so a backslash that stands before a quote by itself
-    cannot be told from an escape; it is taken as one.
+    Paddle escapes only quotes, so a literal backslash before a quote cannot be distinguished from
+    an escape; it is taken as one.
     """
     inner = text[1:-1].replace('\\"', "")
     if len(text) < 2 or text[0] != '"' or text[-1] != '"' or '"' in inner or inner.endswith("\\"):
@@ -339,7 +339,7 @@ def write_attributes(entries: dict[str, Attribute]) -> str:
 
 @lru_cache(maxsize=65536)
 def write_value(attribute: Attribute) -> str:
-    """The spelling of an attribute. Raises ParseError for one that Paddle cannot hold."""
+    """The text of an attribute. Raises ParseError for one that Paddle cannot represent."""
     match attribute:
         case mlir.IntegerAttr():
             number = cast("mlir.IntegerAttr[Any]", attribute)

@@ -1,6 +1,6 @@
-"""Cuts the text that Paddle prints for a program into records, one for each operation.
+"""Splits the text that Paddle prints for a program into records, one for each operation.
 
-No operation is looked at here; what a record says is checked when it is built.
+Operations are not interpreted here; a record is checked when its operation is built.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Argument:
 
 @dataclass(slots=True)
 class Record:
-    """An operation: the texts of its parts. Types are None where the text states none."""
+    """An operation as the texts of its parts. Types are None where the text has none."""
 
     line: int
     name: str
@@ -85,7 +85,7 @@ class Dump:
 
 
 class Lines:
-    """The lines of a file, counted from 1, and errors that point into them."""
+    """The lines of a file, counted from 1, and errors that point to them."""
 
     def __init__(self, text: str, file: str) -> None:
         guard_characters(text, file)
@@ -93,9 +93,9 @@ class Lines:
         self.lines = text.split("\n")
 
     def dumps(self) -> Iterator[Dump]:
-        """The programs of the file, which stand behind each other.
+        """The programs of the file, one after the other.
 
-        Raises ParseError, UnsupportedError or LimitError with the place.
+        Raises ParseError, UnsupportedError or LimitError with the location.
         """
         found, at = False, 1
         while at <= len(self.lines):
@@ -121,7 +121,7 @@ class Lines:
         return self.lines[line - 1].strip()
 
     def _dump(self, at: int) -> tuple[int, Dump]:
-        """The program whose first line behind the ``{`` is ``at``; the line behind it."""
+        """Read the program whose first line after the ``{`` is ``at``; returns where it ends."""
         dump = Dump()
         depth = 1
         while at <= len(self.lines):
@@ -159,7 +159,7 @@ class Lines:
         return [Argument(at, m[1], m[2]) for m in _ARG.finditer(text)]
 
     def _record(self, start: int, line: str) -> tuple[int, Record]:
-        """The operation that starts at a line, and the line behind it."""
+        """Read the operation that starts at a line; also returns the line after it."""
         m = _HEAD.match(line)
         if m is None:
             self.fail(
@@ -189,7 +189,7 @@ class Lines:
         return at, record
 
     def _join_lines(self, start: int, line: str, tail: int) -> tuple[int, str]:
-        """The operation's text to its end: a string attribute may hold line breaks."""
+        """Join the lines of an operation: a string attribute may contain line breaks."""
         parts = [line]
         is_dynamic = _opens_string(line[tail:])
         at = start + 1
@@ -204,7 +204,7 @@ class Lines:
         return at, "\n".join(parts)
 
     def _body(self, record: Record, body: str, tail: int) -> None:
-        """Cut the attributes and types of an operation apart."""
+        """Split the attributes and types of an operation."""
         if not body.startswith("{"):
             self.fail(record.line, "expected `{attributes}` behind the operands", tail + 1)
         if _is_branch(record.name):
@@ -225,12 +225,12 @@ class Lines:
         record.attrs = body[1:close]
 
     def find(self, line: int, word: str) -> Span:
-        """The place of a word in a line, or the line."""
+        """The location of a word in a line, or of the line."""
         column = self.lines[line - 1].find(word) + 1
         return Span(self.file, line, column, len(word) if column else 1)
 
     def whole(self, line: int, column: int = 1) -> Span:
-        """The place of a line's content, from a column of the content on."""
+        """The location of a line's content, from a column of the content on."""
         text = self.lines[line - 1]
         indent = len(text) - len(text.lstrip())
         return Span(self.file, line, indent + column, max(1, len(text) - indent - column + 1))

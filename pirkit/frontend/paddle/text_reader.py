@@ -1,9 +1,9 @@
 """Reads the text that Paddle prints for a program.
 
-`text_lines` cuts the text into records, one for each operation; here they become operations. That
-takes two passes, because the dump states no types for keyword arguments, loop arguments and loop
-results; they come from the operations that use them. Attribute lists and type lists repeat, so
-each distinct spelling is read once.
+`text_lines` splits the text into records, one for each operation; here they become operations. That
+takes two passes, because the text has no types for keyword arguments, loop arguments and loop
+results; they are inferred from the operations that use them. Attribute lists and type lists repeat,
+so each distinct text is parsed once.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ _DIALECTS: Final = frozenset({"builtin", "cf", "pd_op", "pir"})
 
 @uncollected
 def read_paddle_text(text: str, file: str = "<text>") -> mlir.ModuleOp:
-    """Read one or several dumps that stand behind each other.
+    """Read one or several programs that follow each other.
 
     The first becomes ``@main``, further ones ``@main_1``... The result is not verified.
-    Raises ParseError, UnsupportedError or LimitError with the place in the text.
+    Raises ParseError, UnsupportedError or LimitError with the location in the text.
     """
     programs = _Reader(text, file).programs()
     return mlir.ModuleOp(cast(Any, programs))
 
 
 class _Reader:
-    """What all programs of a file share: its lines, and what was read before."""
+    """State shared by all programs of a file: its lines, and parsed texts."""
 
     def __init__(self, text: str, file: str) -> None:
         self.lines = Lines(text, file)
@@ -150,7 +150,7 @@ class _Reader:
 
 
 class _Builder:
-    """Builds the operations of one program; its own stack, so that nesting costs no recursion."""
+    """Builds the operations of one program, with an explicit stack instead of recursion."""
 
     def __init__(
         self, reader: _Reader, declared: dict[str, Attribute], values: dict[str, SSAValue]
@@ -285,7 +285,7 @@ class _Builder:
 
 
 def _propagate(declared: dict[str, Attribute], links: list[tuple[str, str]]) -> None:
-    """Give an argument that is only handed on the type of where it comes from or goes."""
+    """Infer the type of an argument that is only passed on from where it comes from or goes."""
     neighbours: dict[str, list[str]] = {}
     for a, b in links:
         neighbours.setdefault(a, []).append(b)

@@ -25,10 +25,10 @@ _INDENT: Final = "    "
 
 
 def write_paddle_text(module: mlir.ModuleOp) -> str:
-    """The dumps of all programs of a module, one behind the other.
+    """The texts of all programs of a module, one after the other.
 
-    Raises ParseError for an attribute or a type that Paddle's text cannot hold, and
-    UnsupportedError for a number that is too large for an attribute in single precision.
+    Raises ParseError for an attribute or a type that Paddle's text cannot represent, and
+    UnsupportedError for a number that is too large for an f32 attribute.
     """
     module = with_operands_restored(module)
     programs = (op for op in module.ops if isinstance(op, ProgramOp))
@@ -58,7 +58,7 @@ class _Writer:
         yield "}\n"
 
     def block(self, block: Block) -> Iterator[str]:
-        """Lines of a block and of all blocks inside; its own stack instead of recursion."""
+        """Lines of a block and of all nested blocks; an explicit stack instead of recursion."""
         stack: list[tuple[Iterator[Operation], str, list[str]]] = [(iter(block.ops), _INDENT, [])]
         while stack:
             ops, indent, endings = stack[-1]
@@ -94,7 +94,7 @@ class _Writer:
         yield f"{head} : ({operand_types}) -> {types}\n"
 
     def define(self, op: PirOp) -> list[str]:
-        """Number the results of an op; an empty slot takes a number too."""
+        """Number the results of an op; an empty slot gets a number too."""
         if op.name == "pir.stack_create":
             words = [f"%{word}_{self.stacks}" for word in ("stack", "inlet", "outlet")]
             self.stacks += 1

@@ -1,4 +1,4 @@
-"""The op that a kernel of fused ops is."""
+"""The op that represents a fused kernel in a program."""
 
 from __future__ import annotations
 

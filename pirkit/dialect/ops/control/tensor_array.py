@@ -1,4 +1,4 @@
-"""Growing lists of tensors, which loops of Paddle's programs fill and read by number.
+"""Growing lists of tensors, which loops of Paddle's programs write and read by index.
 
 An array is a value that is changed in place: whoever reads it behind a write finds what was
 written. So its ops have no `infer_meta`, which tells results from operands: what is read has the
@@ -46,7 +46,7 @@ class ArrayRead:
 
 @op
 class ArrayLength:
-    """How many places `x` has, of shape [1]."""
+    """The length of `x`, of shape [1]."""
 
     name = "pd_op.array_length"
     signature = "x -> out"

@@ -232,7 +232,7 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
 
 @op
 class Empty:
-    """A tensor whose elements nobody may rely on; here they are 0.
+    """A tensor with undefined elements; here they are 0.
 
     C1: no size is negative.
     """
@@ -264,7 +264,7 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
 
 @op
 class EmptyLike:
-    """A tensor of the shape of `x` whose elements nobody may rely on; here they are 0."""
+    """A tensor of the shape of `x` with undefined elements; here they are 0."""
 
     name = "pd_op.empty_like"
     signature = "x ; dtype: dtype = None, place: place = undefined -> out"

@@ -188,7 +188,7 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
 
 @op
 class Eye:
-    """Ones on the diagonal of a matrix of zeros; -1 columns stand for as many as rows.
+    """Ones on the diagonal of a matrix of zeros; -1 columns means as many as rows.
 
     C1: no size is negative.
     """

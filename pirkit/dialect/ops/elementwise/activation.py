@@ -1,4 +1,4 @@
-"""Activation functions made of exponentials; the piecewise ones are in ``piecewise``."""
+"""Activation functions composed of exponentials; the piecewise ones are in ``piecewise``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Comparisons, logic and bits: ops that answer yes or no, or work bit by bit."""
+"""Comparisons and logical ops, whose results are booleans."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Activation functions made of pieces: clipped, thresholded and shrunk lines."""
+"""Piecewise activation functions: clipped, thresholded and shrunk lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rounding, signs and squares: unary ops that keep the element type."""
+"""Rounding, signs and squares: unary ops that preserve the element type."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Choosing between tensors, element by element."""
+"""Elementwise selection between tensors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values of the gradients of matmul.
+"""Reference values of the gradients of matmul.
 
 Programs that take derivatives inside (physics-informed networks) hold these ops in their forward
 part, because Paddle does not decompose them by default. Every order is written with the product

@@ -1,4 +1,4 @@
-"""Reads at places that tensors give: one place per element, by coordinates, or by a mask."""
+"""Gathers: reads at computed indices, by element, by coordinates, or by a mask."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _(x: Array, index: Array) -> Array:
 
 @op
 class IndexSample:
-    """From each row of `x` the elements at the places of that row of `index`.
+    """From each row of `x` the elements at the indices in that row of `index`.
 
     C1: `x` and `index` are matrices with as many rows, `index` of int32 or int64.
     C2: each index lies in `[0, columns)`.

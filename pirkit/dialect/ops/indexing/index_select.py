@@ -1,4 +1,4 @@
-"""Rows added at indices, rows chosen between tensors, indices of one shard."""
+"""Rows added at indices, rows selected between tensors, indices of one shard."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads at given places: slice, strided_slice, and the gathers with a place per slice."""
+"""Slices: slice, strided_slice, and the gathers with one index per slice."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ def _(x: Array, index: Array, *, axis: int) -> Array:
 
 @op
 class IndexSelect:
-    """The slices of `x` at the places of the 1-D `index` along `axis`.
+    """The slices of `x` at the indices in the 1-D `index` along `axis`.
 
     C1: `axis` names a dimension of `x`.
     C2: `index` is 1-D, of int32 or int64.

@@ -1,4 +1,4 @@
-"""Writes to computed places: scatter, scatter_nd_add, put_along_axis."""
+"""Scatters: writes at computed indices by scatter, scatter_nd_add, put_along_axis."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _(x: Array, index: Array, updates: Array, *, overwrite: bool) -> Array:
 
 @op
 class ScatterNdAdd:
-    """`x` plus `updates` at the places that the last dimension of `index` names.
+    """`x` plus `updates` at the coordinates in the last dimension of `index`.
 
     C1: `index` has at least one dimension, the last no longer than the rank of `x`.
     C2: `updates` has the shape of what `gather_nd` reads at `index`.

@@ -1,4 +1,4 @@
-"""Writes to a part of a tensor: by slices, or at places that tensors give."""
+"""Writes to a part of a tensor: by slices, or at computed indices."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def _(
 
 @op
 class IndexPut:
-    """`x` with `value` written, or with `accumulate` added, at the places of `indices`.
+    """`x` with `value` written, or with `accumulate` added, at `indices`.
 
     The list holds coordinates that broadcast together, or masks.
 

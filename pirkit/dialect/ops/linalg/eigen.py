@@ -193,7 +193,7 @@ def _(x: Array, y: Array, *, rcond: float, driver: str) -> tuple[Array, ...]:
 
 
 def _separated(s: SampleMaker, *batch: int) -> Array:
-    """Matrices whose eigenvalues are real and far apart."""
+    """Matrices with real, well separated eigenvalues."""
     small = s.tensor(*batch, 3, 3, low=-0.25, high=0.25)
     return small + s.array(np.diag([1.0, 2.5, 4.0]))
 

@@ -1,4 +1,4 @@
-"""Matrix products and their relatives."""
+"""Matmul and related products."""
 
 from __future__ import annotations
 

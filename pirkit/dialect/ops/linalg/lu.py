@@ -1,4 +1,4 @@
-"""Triangular factors with exchanged rows, and what is computed from them.
+"""LU factorization with row exchanges, and what is computed from the factors.
 
 Leading dimensions are a batch of matrices. Rows are counted from 1, as in LAPACK: pivot number i is
 the row that was exchanged with row i when column i was eliminated.

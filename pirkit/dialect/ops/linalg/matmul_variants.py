@@ -1,4 +1,4 @@
-"""Products of several matrices, and products with a bias."""
+"""Matmul of several matrices, and matmul with a bias."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ NEVER: Final = -1e30
 
 @op
 class WarpCtc:
-    """Minus the logarithm of the probability of labels, over all ways to spread them over time.
+    """Minus the logarithm of the probability of labels, over all their alignments in time.
 
     `logits [T, N, C]` are made probabilities by a softmax. `label [N, L]` holds classes other than
     `blank`; `logits_length` and `labels_length` tell how many steps and labels of a sequence count.

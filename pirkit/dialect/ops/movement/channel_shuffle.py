@@ -1,4 +1,4 @@
-"""Channels moved between groups, pixels and frames; the greatest channel of each group."""
+"""Channels moved between groups, pixels and frames; the maximum over each group of channels."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
 
 @op
 class PixelUnshuffle:
-    """Blocks of pixels turned into channels: the inverse of `pixel_shuffle`.
+    """Blocks of pixels rearranged to channels: the inverse of `pixel_shuffle`.
 
     C1: `x` is a batch of images, and `data_format` is NCHW or NHWC.
     C2: `downscale_factor` is positive and divides height and width.

@@ -100,7 +100,7 @@ def _(x: Sequence[Array], *, axis: int) -> Array:
 
 @op
 class Split:
-    """`x` cut along `axis` into pieces of the sizes `sections`, of which one may be -1.
+    """`x` split along `axis` into parts of the sizes `sections`, of which one may be -1.
 
     C1: `axis` names a dimension of `x`.
     C2: the sizes add up to the dimension, and at most one is -1.
@@ -144,7 +144,7 @@ def _(x: Array, *, sections: Sequence[int], axis: int) -> list[Array]:
 
 @op
 class SplitWithNum:
-    """`x` cut along `axis` into `num` equal pieces.
+    """`x` split along `axis` into `num` equal parts.
 
     C1: `axis` names a dimension of `x`.
     C2: `num` is positive and divides the dimension.

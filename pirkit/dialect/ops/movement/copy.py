@@ -1,4 +1,4 @@
-"""Ops that hand on their input: copies, aliases and conversions."""
+"""Ops that return their input: copies, aliases and conversions."""
 
 from __future__ import annotations
 

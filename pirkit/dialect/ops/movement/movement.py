@@ -220,7 +220,7 @@ def _(x: Array, repeats: Array, *, axis: int, output_size: int) -> Array:
 
 @op
 class PixelShuffle:
-    """Channels turned into space: every `upscale_factor`² of them into a square of pixels.
+    """Channels rearranged to space: every `upscale_factor`² of them become a square of pixels.
 
     C1: `x` has four dimensions.
     C2: the square of `upscale_factor` divides the channels.

@@ -1,4 +1,4 @@
-"""Elements put around a tensor: pad, pad3d."""
+"""Padding around a tensor: pad, pad3d."""
 
 from __future__ import annotations
 

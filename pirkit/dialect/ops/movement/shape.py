@@ -1,4 +1,4 @@
-"""Other views of the same elements: reshape, transpose, squeeze, expand."""
+"""Views with another shape or axis order: reshape, transpose, squeeze, expand."""
 
 from __future__ import annotations
 

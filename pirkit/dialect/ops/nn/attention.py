@@ -1,4 +1,4 @@
-"""Attention as one operator."""
+"""Attention as a single op."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ Rng = np.random.Generator
 
 @op
 class Dropout:
-    """Each element dropped (made 0) with probability `p`, and which ones were kept.
+    """Each element set to 0 with probability `p`, and the mask of the other elements.
 
     Mode `upscale_in_train` divides the kept elements by `1 - p` and is the identity when
     `is_test`; mode `downgrade_in_infer` keeps them as they are and multiplies by `1 - p` when

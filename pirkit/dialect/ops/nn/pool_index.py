@@ -1,4 +1,4 @@
-"""Maximum pooling that also tells where the maximum was."""
+"""Maximum pooling that also returns the index of each maximum."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Activations that look at more than one element: softmax, gated and parametric ones."""
+"""Activations that read more than one element: softmax, gated and parametric ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Windows of an image as columns, and an image of columns."""
+"""im2col and col2im: the windows of an image as columns, and back."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Unfold:
 
 @op
 class Fold:
-    """The columns of `x [N, C * kernel, windows]` added up where the windows of an image lie.
+    """col2im: the columns of `x [N, C * kernel, windows]` accumulated into the windows of an image.
 
     `paddings` are top, left, bottom, right.
 

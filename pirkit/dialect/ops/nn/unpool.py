@@ -1,4 +1,4 @@
-"""The inverse of maximum pooling: elements go back to where they were found."""
+"""The inverse of maximum pooling: elements are written back at the index of the maximum."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ Array = np.ndarray[Any, Any]
 
 @op
 class CheckFiniteAndUnscale:
-    """Divides gradients by `scale` and tells whether one is infinite or NaN.
+    """Divides gradients by `scale` and reports whether one is infinite or NaN.
 
     From the first tensor that has such an element on, all are multiplied by 0 instead.
 

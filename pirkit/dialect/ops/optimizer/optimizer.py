@@ -1,4 +1,4 @@
-"""Optimizer steps: a parameter and its state, written over by their next values.
+"""Optimizer steps: a parameter and its state are overwritten by their next values.
 
 With a master parameter, a float32 copy of one that is stored in half precision, the arithmetic is
 done on that and rounded once. The adaptive ones with two moments are in ``adam``.

@@ -1,4 +1,4 @@
-"""Random numbers whose law depends on a tensor, and those that are written in place."""
+"""Random numbers with a distribution given by a tensor, and those written in place."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class StandardGamma:
 
 @op
 class Dirichlet:
-    """Shares that add up to 1 along the last dimension, of the law with parameters `alpha`.
+    """Dirichlet-distributed numbers with parameters `alpha`: sums along the last dimension are 1.
 
     C1: `alpha` is a float tensor.
     C2: `alpha` has at least one dimension.

@@ -36,13 +36,13 @@ def in_training(attrs: Mapping[str, Any]) -> bool:
 
 
 def generator(seed: int, position: int = 0) -> Rng:
-    """The counter-based generator of one call: ``position`` tells apart calls under one seed."""
+    """The counter-based generator of one call; ``position`` distinguishes calls with one seed."""
     return np.random.Generator(np.random.Philox(key=[seed % 2**64, position % 2**64]))
 
 
 @op
 class Uniform:
-    """Numbers spread evenly over [`min`, `max`).
+    """Uniformly distributed numbers in [`min`, `max`).
 
     C1: no size is negative.
     C2: `dtype` is a float type.
@@ -154,7 +154,7 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
 
 @op
 class TruncatedGaussianRandom:
-    """Normally distributed numbers, given that they lie in [`a`, `b`].
+    """Numbers of the normal distribution truncated to [`a`, `b`].
 
     C1: no size is negative.
     C2: `a` is below `b`.

@@ -1,4 +1,4 @@
-"""Reductions to the greatest or least element.
+"""Reductions to the maximum or minimum element.
 
 An empty list of axes means all of them.
 """

@@ -1,4 +1,4 @@
-"""The k-th, the middle and the most frequent element, and running extrema."""
+"""The k-th smallest, median and most frequent element, and cumulative extrema."""
 
 from __future__ import annotations
 

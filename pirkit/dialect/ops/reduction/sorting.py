@@ -1,4 +1,4 @@
-"""Orders and positions: argmax, argsort, topk.
+"""Sorting and indices of extrema: argmax, argsort, topk.
 
 Between equal elements the first one wins.
 """

@@ -243,7 +243,7 @@ def _(x: Array, y: Array, src: Array, dst: Array, *, message_op: str) -> Array:
 
 
 def _combined(x: Array, y: Array, message_op: str) -> Array:
-    """Rows combined, those with fewer dimensions spread as in broadcasting."""
+    """Rows combined, those with fewer dimensions broadcast."""
     rank = max(x.ndim, y.ndim)
     x, y = (v.reshape(v.shape[0], *(1,) * (rank - v.ndim), *v.shape[1:]) for v in (x, y))
     return _MESSAGES[message_op](x, y)

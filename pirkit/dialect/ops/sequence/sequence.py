@@ -1,4 +1,4 @@
-"""Which elements of padded sequences count, parts of tensors, and shifts along time."""
+"""Masks of padded sequences, slices of tensors, and shifts along time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Signals as overlapping frames, and back: what short-time Fourier transforms are made of."""
+"""Signals as overlapping frames, and back, for short-time Fourier transforms."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Frame:
 
 @op
 class OverlapAdd:
-    """The sum of frames that stand `hop_length` apart: takes what `frame` gives.
+    """The sum of overlapping frames at a distance of `hop_length`: the transpose of `frame`.
 
     C1: `x` has at least two dimensions.
     C2: `axis` is 0 or -1.

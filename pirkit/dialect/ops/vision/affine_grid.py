@@ -1,4 +1,4 @@
-"""Grids of positions that an affine map moves, as `grid_sample` reads them."""
+"""Sampling grids transformed by an affine map, as `grid_sample` reads them."""
 
 from __future__ import annotations
 

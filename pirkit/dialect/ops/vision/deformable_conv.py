@@ -1,4 +1,4 @@
-"""Convolution whose windows are bent by learned offsets."""
+"""Convolution whose windows are deformed by learned offsets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Boxes that detectors propose: distribution over levels, and non-maximum suppression."""
+"""Proposed boxes of detectors: distribution over levels, and non-maximum suppression."""
 
 from __future__ import annotations
 

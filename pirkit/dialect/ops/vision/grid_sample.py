@@ -1,4 +1,4 @@
-"""Reading images at positions between their elements."""
+"""Interpolated reads of images at fractional positions."""
 
 from __future__ import annotations
 

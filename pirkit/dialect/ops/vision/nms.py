@@ -1,4 +1,4 @@
-"""The best of boxes that overlap."""
+"""Non-maximum suppression of overlapping boxes."""
 
 from __future__ import annotations
 

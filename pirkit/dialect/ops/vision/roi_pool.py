@@ -1,4 +1,4 @@
-"""Pooling of boxes whose edges are rounded to elements: the greatest of a bin, or its mean."""
+"""Pooling of boxes with edges rounded to elements: the maximum of a bin, or its mean."""
 
 from __future__ import annotations
 

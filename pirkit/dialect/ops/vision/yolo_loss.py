@@ -102,7 +102,7 @@ def _(
 
 @paddle_meta(YoloLoss)
 def _(*operands: TensorMeta, **attributes: Any) -> tuple[TensorMeta, ...]:
-    """Paddle states the places of anchors as numbers of the type of `x`."""
+    """Paddle declares the indices of anchors with the element type of `x`."""
     loss, mask, match = infer_meta.of(YoloLoss)(*operands, **attributes)
     return loss, mask, match.with_dtype(loss.dtype)
 

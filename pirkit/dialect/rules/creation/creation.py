@@ -1,4 +1,4 @@
-"""Tensors made of numbers alone."""
+"""Tensors that are computed from attributes alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Activations: as compositions, and their derivatives where a composition would have another kink.
+"""Activations as compositions, and their derivatives where those of the parts differ at a kink.
 
 At a kink the derivative is that of one side, the same in every form: relu 0, relu6 0 and 0, leaky
 relu 1, hard swish 0 and 1, hard sigmoid 0 and 0.

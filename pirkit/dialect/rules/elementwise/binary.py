@@ -1,4 +1,4 @@
-"""Functions of two tensors that are no sums or products, and comparisons with a tolerance."""
+"""Functions of two tensors other than sums and products, and comparisons with a tolerance."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Special functions: their derivatives, and those that are others times an exponential."""
+"""Special functions: their derivatives, and those scaled by an exponential."""
 
 from __future__ import annotations
 

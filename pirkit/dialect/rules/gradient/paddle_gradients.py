@@ -1,4 +1,4 @@
-"""What Paddle's gradient ops do not say of their forward ops.
+"""Operands and attributes of forward ops that Paddle's gradient ops do not hold.
 
 They are decomposed through the derivative of the forward op (`passes/gradient_ops.py`), with what
 these tables tell; the few that say too little for that have rules of their own.

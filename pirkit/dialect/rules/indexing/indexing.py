@@ -1,4 +1,4 @@
-"""Reading at places that tensors name, in terms of `gather` and its relatives; choosing."""
+"""Reads at computed indices, in terms of `gather` and related ops; selection."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _(c: OpCall) -> Value:
 
 @decompose("pd_op.multiplex")
 def _(c: OpCall) -> Value:
-    """Row ``i`` is that of the input whose number stands at ``i``."""
+    """Row ``i`` comes from the input whose number is in ``index[i]``."""
     b, inputs = c.b, c.inputs
     stacked = b.stack(inputs, axis=0)
     which = from_start(b, b.cast(b.reshape(c.index, (-1,)), dt.int64))

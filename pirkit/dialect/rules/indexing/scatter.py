@@ -1,4 +1,4 @@
-"""Writing at places, in terms of `put_along_axis` and `scatter_nd_add`."""
+"""Writes at computed indices, in terms of `put_along_axis` and `scatter_nd_add`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _taken(c: OpCall, x: Value) -> Value:
 
 
 def _put_assigned(c: OpCall, g: Value) -> tuple[Value, Value | None]:
-    """Of several values for one place the one that was written last takes the cotangent."""
+    """Of several values for one index, the one that was written last gets the cotangent."""
     b, indices = c.b, c.indices
     darr = _put(c, g, 0.0)
     if not c.wants("values"):
@@ -146,7 +146,7 @@ def _(c: OpCall) -> Value:
 
 @decompose("pd_op.index_put")
 def _(c: OpCall) -> Value:
-    """Coordinates become places in a tensor of rows: one row for each combination of them."""
+    """Coordinates become indices into a tensor of rows, one row for each combination of them."""
     b, x = c.b, c.x
     coordinates = _coordinates(b, c.indices)
     depth = len(coordinates)
@@ -249,7 +249,7 @@ def _shown(c: OpCall, window: Value) -> Value:
 
 
 def _written(c: OpCall, value: Value) -> Value:
-    """Write into the flattened tensor, at the places where the part stands in it."""
+    """Write into the flattened tensor, at the flat indices of the part."""
     b, x = c.b, c.x
     if not x.rank:
         return b.reshape(b.cast(value, x.dtype), ())

@@ -1,4 +1,4 @@
-"""Derivatives of products."""
+"""Derivatives of matmul and related products."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Products in terms of `matmul` and `multiply`."""
+"""Variants of matmul in terms of `matmul` and `multiply`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ops that move elements, join and split tensors. Their derivatives move them back."""
+"""Ops that move elements, join and split tensors, and their derivatives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Padding of volumes: by a constant, or by reading again what is inside."""
+"""Padding of volumes: by a constant, or by gathering elements of the input."""
 
 from __future__ import annotations
 

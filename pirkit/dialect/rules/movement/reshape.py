@@ -1,4 +1,4 @@
-"""Ops that only rename places, in terms of `reshape`."""
+"""Ops that change only the shape, in terms of `reshape`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sizes for rules: numbers where the program tells them, else computed."""
+"""Sizes for rules: numbers where they are static, else computed by ops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Diagonals and triangles, in terms of places."""
+"""Diagonals and triangles, in terms of index comparisons."""
 
 from __future__ import annotations
 

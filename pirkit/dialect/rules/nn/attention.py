@@ -1,4 +1,4 @@
-"""Attention as products around a softmax."""
+"""Attention as matmuls around a softmax."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _shared(b: Builder, x: Value, times: int) -> Value:
 
 
 def _hidden(b: Builder, q: Value, k: Value) -> Value:
-    """True where a key is behind the place of a query, counted from the end."""
+    """True where a key is after the position of a query, counted from the end."""
     rows, columns = arange(b, q, 1), arange(b, k, 1)
     last = b("pd_op.max", rows, axis=(0,), keepdim=True)
     end = b("pd_op.max", columns, axis=(0,), keepdim=True)
@@ -56,7 +56,7 @@ def _hidden(b: Builder, q: Value, k: Value) -> Value:
 
 
 def _sides(c: OpCall, scores: Value, weights: Value) -> tuple[Value | None, Value | None]:
-    """The weights and the logarithms of the sums, filled up to the sizes that Paddle gives them."""
+    """The weights and the logarithms of the sums, padded to the sizes that Paddle gives them."""
     b = c.b
     softmax = lse = None
     if c.is_used("softmax"):
@@ -69,7 +69,7 @@ def _sides(c: OpCall, scores: Value, weights: Value) -> tuple[Value | None, Valu
 
 
 def _filled(b: Builder, x: Value, shape: tuple[int, ...]) -> Value:
-    """``x`` with zeros behind, up to a shape."""
+    """``x`` padded with zeros at the end, up to a shape."""
     pads = [
         n
         for have, want in zip(x.shape, shape, strict=True)

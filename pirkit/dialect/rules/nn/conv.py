@@ -2,7 +2,7 @@
 
 With `y[p] = sum_k x[p * stride + k * dilation - before] * w[k]`, the cotangent of `x` is the
 transposed convolution of that of `y`, and the cotangent of `w` is a convolution in which stride
-and dilation change places, and batch and channels too.
+and dilation are exchanged, and so are batch and channels.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _back(c: OpCall, x: Value) -> Value:
 def _moves(c: OpCall, image: Value, windows: Value) -> tuple[Slide, ...]:
     """How the filter moves over ``image`` to give the positions of ``windows``.
 
-    The padding behind is made to fit; it is negative where the last elements are not met.
+    The padding at the end is computed to fit; it is negative if no window covers the last elements.
     """
     lengths, sizes = image.shape[2:], c.filter.shape[2:]
     moving = [length for length, stride in zip(lengths, c.strides, strict=True) if stride != 1]
@@ -91,7 +91,7 @@ def _correlated(c: OpCall, image: Value, filter: Value, moves: Sequence[Slide]) 
 
 
 def _patch_gradient(c: OpCall, g: Value, image: Value, moves: Sequence[Slide]) -> Value:
-    """The cotangent of ``image``. Along unknown lengths as much as can be is made, and cut off."""
+    """The cotangent of ``image``; along dynamic lengths it is computed too long, and sliced."""
     extra = [
         m.stride - 1 if length == UNKNOWN else max(-m.after, 0)
         for m, length in zip(moves, image.shape[2:], strict=True)

@@ -1,4 +1,4 @@
-"""Dropout: its derivative reads the mask that was drawn, and draws nothing itself."""
+"""Dropout: its derivative reads the mask that the forward drew, and draws nothing itself."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pirkit.runtime import dtype as dt
 
 @decompose("pd_op.dropout")
 def _(c: OpCall) -> tuple[Value, Value]:
-    """The elements whose number is not below ``p`` are kept: one draw, as in the whole op."""
+    """Elements whose random number is at least ``p`` survive: one draw, as in the kernel."""
     b, p, x = c.b, c.p, c.b.wide(c.x)
     upscale = c.mode == "upscale_in_train"
     if c.is_test:

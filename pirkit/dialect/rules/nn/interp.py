@@ -1,7 +1,7 @@
-"""Resizing of images: each element is a weighted sum of some that are read along one axis.
+"""Resizing of images: each element is a weighted sum of elements gathered along one axis.
 
-Places and weights are computed from the sizes, of which the program need not know any. Ratios of
-sizes are in float32, as in Paddle, so that the same neighbours are found.
+Indices and weights are computed from the sizes, all of which may be dynamic. Ratios of sizes are in
+float32, as in Paddle, so that the same neighbours are selected.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Normalisation in terms of centred moments.
 
-No rule for reverse mode stands here on purpose: the derivative is that of the parts, so the
-cotangents of the means and variances, which nested derivatives send, cannot get lost.
+There is no vjp rule here on purpose: the parts are differentiated instead, so that the cotangents
+of means and variances, which occur in nested derivatives, are not lost.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Pooling: windows are gathered along each dimension, and reduced.
 
-Places outside of the image are the place of one element that is added behind its last.
+All positions outside of the image are the index of one element that is appended to the image.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _pads_by_size(c: OpCall, largest: bool) -> bool:
 
 @decompose("pd_op.max_pool2d_with_index", "pd_op.max_pool3d_with_index")
 def _(c: OpCall) -> tuple[Value, Value]:
-    """The first of the greatest elements of a window is taken, and its place in the image."""
+    """The first maximum of each window, and its index in the image."""
     b, x = c.b, c.b.wide(c.x)
     axes, lengths = tuple(range(2, x.rank)), tuple(x.shape[2:])
     if UNKNOWN in lengths or 0 in lengths:
@@ -105,7 +105,7 @@ def _(c: OpCall) -> tuple[Value, Value]:
 
 @decompose("pd_op.lp_pool2d")
 def _(c: OpCall) -> Value:
-    """Sums of powers; where one is zero the root has no slope, and gets none."""
+    """Sums of powers; where a sum is zero, the derivative of the root is taken as zero."""
     b, x = c.b, c.x
     first = 1 if c.data_format in CHANNELS_LAST else 2
     axes = (first, first + 1)
@@ -153,7 +153,7 @@ def _(c: OpCall) -> Value:
 
 
 def _places(every: Sequence[Windows], lengths: Sequence[int]) -> np.ndarray[Any, Any]:
-    """The place in the image of each element of each window; [windows, elements of a window]."""
+    """The index in the image of each element of each window; [windows, elements of a window]."""
     total: np.ndarray[Any, Any] = np.zeros((1, 1), np.int64)
     for (starts, ends), length in zip(every, lengths, strict=True):
         width = int(np.max(ends - starts))
@@ -178,7 +178,7 @@ def _greatest(b: Builder, x: Value, axes: Sequence[int], every: Sequence[Windows
 
 
 def _within(axes: Sequence[int]) -> tuple[int, ...]:
-    """The axes of windows' elements, each behind the one of the windows."""
+    """The axes of the elements of windows; each follows the axis of the windows."""
     return tuple([axis + i + 1 for i, axis in enumerate(axes)])
 
 
@@ -210,7 +210,7 @@ def _average(
 
 
 def _open(c: OpCall, x: Value, axes: Sequence[int], moves: Sequence[Slide]) -> Value:
-    """Pooling of images whose sizes the program does not tell."""
+    """Pooling of images with dynamic sizes."""
     b = c.b
     for axis, move in zip(axes, moves, strict=True):
         size = as_list(b, sizes_of(b, x)[axis])
@@ -220,7 +220,7 @@ def _open(c: OpCall, x: Value, axes: Sequence[int], moves: Sequence[Slide]) -> V
             x = b("pd_op.max", read(x, axis, -math.inf), axis=(axis + 1,), keepdim=False)
             continue
         within = zeros(b, [size], x.dtype) + 1.0
-        if not c.exclusive:  # the padding counts, as much behind as in front
+        if not c.exclusive:  # the padding counts, the same at the end as at the start
             within = b.pad(within, paddings=(0, move.before), pad_value=1.0)
         met = b.sum(read(within, 0, 0.0 if c.exclusive else 1.0, trailing=0.0), (1,))
         x = b.sum(read(x, axis, 0.0), (axis + 1,))
@@ -250,7 +250,7 @@ def _read(
     move: Slide,
     trailing: float | None = None,
 ) -> Value:
-    """The elements of each window in a new dimension behind ``axis``; ``fill`` for missing ones."""
+    """The elements of each window in a new dimension after ``axis``; ``fill`` for missing ones."""
     rest = move.after + move.stride + move.extent
     for front, back, value in (
         (move.before, 0, fill),
@@ -266,7 +266,7 @@ def _read(
 def _windows(
     b: Builder, x: Value, axes: Sequence[int], every: Sequence[Windows], fill: float
 ) -> Value:
-    """The elements of each window in a new dimension behind each axis; ``fill`` outside."""
+    """The elements of each window in a new dimension after each axis; ``fill`` outside."""
     moved = [_moved(windows, x.shape[axis]) for axis, windows in zip(axes, every, strict=True)]
     for axis, move in zip(axes, moved, strict=True):
         x = x if move is None else _room(b, x, axis, move.before, move.after, fill)
@@ -282,7 +282,7 @@ def _moved(windows: Windows, length: int) -> Slide | None:
     """The windows as one that moves; None for those of several sizes or steps."""
     starts, ends = windows
     hops, size = set(np.diff(starts).tolist()), int(np.max(ends - starts))
-    # a window that ends behind the image may be as wide as the others: it meets nothing more
+    # a window that ends beyond the image may have the full width: it covers no further element
     if len(hops) > 1 or not ((ends - starts == size) | (ends >= length)).all():
         return None
     return Slide(size, max(hops, default=size), 1, -int(starts[0]), int(starts[-1]) + size - length)
@@ -299,7 +299,7 @@ def _room(b: Builder, x: Value, axis: int, before: int, after: int, fill: float)
 
 
 def _gathered(b: Builder, x: Value, axis: int, windows: Windows, fill: float) -> Value:
-    """Windows of several sizes or steps: the places of their elements are written down."""
+    """Windows of several sizes or steps: the indices of their elements are a constant."""
     starts, ends = windows
     length = x.shape[axis]
     width = int(np.max(ends - starts))

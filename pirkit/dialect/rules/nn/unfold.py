@@ -1,4 +1,4 @@
-"""Windows of images as columns, and images of columns."""
+"""im2col and col2im in terms of primitives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random laws and activations, in terms of uniform numbers: they draw what the whole op would."""
+"""Random distributions and activations in terms of uniform numbers; the draws are the same."""
 
 from __future__ import annotations
 

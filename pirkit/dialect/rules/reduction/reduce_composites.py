@@ -1,4 +1,4 @@
-"""Sums, choices and constants that are one step away from primitives."""
+"""Reductions, selections and constants that are one step away from primitives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Running sums and products.
+"""Cumulative sums and products.
 
 The derivative of a running product, and of the logarithm of a running sum of exponentials, is a
 linear recurrence ``r[i] = g[i] + a[i] * r[i + 1]``. It is solved without a division, so zeros are

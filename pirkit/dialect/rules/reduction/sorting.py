@@ -1,4 +1,4 @@
-"""Order statistics in terms of places: the places come from sorting, the values are read there.
+"""Order statistics in terms of indices: sorting gives the indices, a gather the values.
 
 A place does not depend on the values smoothly, so the derivative is that of the reading, which is
 right at any order.

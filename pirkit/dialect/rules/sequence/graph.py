@@ -1,4 +1,4 @@
-"""Messages along edges and reductions by segment, in terms of writes to computed rows."""
+"""Messages along edges and reductions by segment, in terms of scatters of rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Masks of sequences, blocks of tensors, shifts along time, in terms of places."""
+"""Masks of sequences, blocks of tensors, shifts along time, in terms of indices."""
 
 from __future__ import annotations
 

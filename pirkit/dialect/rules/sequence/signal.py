@@ -1,4 +1,4 @@
-"""Derivatives of frames of signals: each is the other one."""
+"""Derivatives of framing and overlap-add: each is the transpose of the other."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def product(b: Builder, x: Series, y: Series, multiply: Callable[[Any, Any], Any
 
 
 def integrated(b: Builder, derivative: Series, x: Series, k: int) -> Coefficient:
-    """Coefficient k of ``y`` where ``y' = slope * x'``; needs slope up to k-1 and x up to k."""
+    """Coefficient k of ``y`` if ``y' = derivative * x'``; reads ``derivative`` up to k-1."""
     terms = [scaled(times(x[j], derivative[k - j]), j / k) for j in range(1, k + 1)]
     return b.total(terms)
 
@@ -157,7 +157,7 @@ def _(c: OpCall, x: Series) -> Series:
 
 
 def broadcast_series(c: OpCall, found: Series) -> Series:
-    """Terms that come from one operand alone, spread to the shape of the result."""
+    """Terms that depend on one operand only, broadcast to the shape of the result."""
     return [None if v is None else c.b.expand_like(v, c.out) for v in found]
 
 

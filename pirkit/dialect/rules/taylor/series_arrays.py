@@ -1,4 +1,4 @@
-"""Taylor series of ops on arrays: products of several elements, and choices among them.
+"""Taylor series of ops on arrays: products of several elements, and selections among them.
 
 A choice follows the elements that are chosen; where several attain a maximum, their coefficients
 are averaged, as their derivatives are.
@@ -27,7 +27,7 @@ def _(c: OpCall, x: Series) -> Series:
 
 
 def _chosen(c: OpCall, x: Series) -> tuple[Series, None]:
-    """The coefficients at the places of the elements that were chosen."""
+    """The coefficients at the indices of the selected elements."""
     places = c.result("indices")
     return [None if v is None else c.b.take_along_axis(v, places, axis=c.axis) for v in x], None
 
@@ -45,7 +45,7 @@ jet("pd_op.conv2d", "pd_op.conv3d", "pd_op.conv2d_transpose", "pd_op.conv3d_tran
 
 @jet("pd_op.put_along_axis")
 def _(c: OpCall, x: Series, _index: Series, values: Series) -> Series:
-    """Writing and adding are linear in both operands; other ways to reduce have no series."""
+    """Overwriting and adding are linear in both operands; other reductions have no series."""
     if c.reduce not in ("assign", "add"):
         raise UnsupportedError(
             f"`{c.definition.name}` that reduces by {c.reduce!r} has no Taylor series",
@@ -65,7 +65,7 @@ def _(c: OpCall, x: Series, _index: Series, values: Series) -> Series:
 
 @jet("pd_op.cumprod")
 def _(c: OpCall, x: Series) -> Series:
-    """Runs of 1, 2, 4... elements, each multiplied with the run in front of it."""
+    """Cumulative product by doubling: runs of 1, 2, 4... elements times the preceding run."""
     b, axis, size = c.b, c.dim % max(c.x.rank, 1), c.x.shape[c.dim] if c.x.rank else 1
     if size == UNKNOWN:
         raise _unsized(c)
@@ -113,7 +113,7 @@ def _(c: OpCall, x: Series, _index: Series, updates: Series) -> Series:
 
 @jet("pd_op.prod")
 def _(c: OpCall, x: Series) -> Series:
-    """Halves are multiplied with each other until one element is left; zeros do no harm."""
+    """Product by halving until one element is left; it divides by nothing, so zeros are fine."""
     axes = range(c.x.rank) if c.reduce_all else axes_of(c.x, c.axis)
     with_value: Series = [c.x, *x]
     for axis in axes:

@@ -1,8 +1,8 @@
-"""Taylor series of functions whose derivative is easily told, and that of the derivative.
+"""Taylor series of functions with a simple derivative, and of that derivative.
 
-``y' = s x'`` for ``y = f(x)``, where the series of the slope ``s = f'(x)`` is told by those of
-``x`` and ``y``. To first order ``y`` changes by ``s`` times the change of ``x``, as series: that is
-all a reverse sweep needs, and less than what it would find by itself, operation by operation.
+``y' = s x'`` for ``y = f(x)``, where the series of the local derivative ``s = f'(x)`` follows from
+those of ``x`` and ``y``. To first order ``y`` changes by ``s`` times the change of ``x``, as a
+product of series. A reverse sweep needs only this, which is cheaper than differentiating each op.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from pirkit.dialect.rules.taylor.series import (
     squared,
 )
 
-# --- the slope is told by the result -------------------------------------------------------------
+# --- the local derivative is a function of the result --------------------------------------------
 
 
 def _solved(*names: str) -> Any:
-    """Functions of which coefficient k of the slope needs those of the result up to k."""
+    """Functions for which coefficient k of the local derivative needs the result up to k."""
 
     def register(derivative: Callable[[Builder, Series, int], Coefficient]) -> Any:
         def series(c: OpCall, x: Series) -> Series:
@@ -84,7 +84,7 @@ def _(b: Builder, y: Series, k: int) -> Coefficient:
 
 
 def _waves(b: Builder, s: Value, c: Value, x: Series, signs: tuple[int, int]) -> tuple[Series, ...]:
-    """``s`` and ``c`` along a curve, and their slopes: ``s' = c x'`` and ``c' = s x'``, signed."""
+    """``s`` and ``c`` along a curve, with ``s' = c x'`` and ``c' = s x'`` up to signs."""
     first: Series = [s]
     second: Series = [c]
     for k in range(1, len(x)):
@@ -113,7 +113,7 @@ _wave("sinh", "cosh", 1, 1)
 _wave("cosh", "sinh", 1, 1)
 
 
-# --- the slope is told by the operand ------------------------------------------------------------
+# --- the local derivative is a function of the operand -------------------------------------------
 
 
 def _derivative_of_x(name: str, derivative: Callable[[OpCall, Series], Series]) -> None:
@@ -129,7 +129,7 @@ def _derivative_of_x(name: str, derivative: Callable[[OpCall, Series], Series]) 
 
 
 def _gauss(c: OpCall, x: Series) -> Series:
-    """The slope of erf."""
+    """The local derivative of erf."""
     b = c.b
     inner = [scaled(s, -1) for s in squared(b, x)]
     first = inner[0]

@@ -1,4 +1,4 @@
-"""Reading images between their elements: at the places of a grid, and in the bins of boxes."""
+"""Interpolated reads of images: at the positions of a grid, and in the bins of boxes."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def read_between(
 ) -> Value:
     """Multilinear interpolation, with zeros around.
 
-    ``rows [K, C]`` are the elements of all images. ``places`` has an array ``[P]`` for each spatial
-    dimension, ``first [P]`` tells where the image of a place begins. Gives ``[P, C]``, times
-    ``weight [P]``.
+    ``rows [K, C]`` are the elements of all images. ``places`` has an array of positions ``[P]`` for
+    each spatial dimension, ``first [P]`` the row at which the image of each position begins.
+    Returns ``[P, C]``, times ``weight [P]``.
     """
     total: Value | None = None
     lows = [b.floor(p) for p in places]
@@ -74,7 +74,7 @@ def _all(b: Builder, sizes: Sequence[Size]) -> Size:
 
 @decompose("pd_op.grid_sample")
 def _(c: OpCall) -> Value:
-    """Each place of the grid is moved into the image, and the image is read there."""
+    """Each position of the grid is moved into the image, and the image is interpolated there."""
     b = c.b
     x, grid = b.wide(c.x), b.wide(c.grid)
     sizes, shape = sizes_of(b, x), sizes_of(b, grid)
@@ -98,7 +98,7 @@ def _(c: OpCall) -> Value:
 def _place(b: Builder, at: Value, size: Size, padding_mode: str, align_corners: bool) -> Value:
     """Positions in elements, moved into the image unless outside is zero.
 
-    On the border itself they move with the given ones, as those that `clip` bounds.
+    On the border itself the derivative is that of the given position, as with `clip`.
     """
     length = _number(b, size, at)
     last = length - 1.0
@@ -181,7 +181,7 @@ def _(c: OpCall) -> Value:
 def _points(
     c: OpCall, low: Value, high: Value, bins: int, count: Size
 ) -> tuple[Value, Value, Size]:
-    """Places ``[R, bins, points]`` along one dimension, their weights, and how many there are."""
+    """Positions ``[R, bins, points]`` along one dimension, their weights, and their number."""
     b = c.b
     size = high - low if c.aligned else b.maximum(high - low, b.value(1.0, low))
     step = b.reshape(size * (1.0 / bins), (-1, 1, 1))
@@ -219,7 +219,7 @@ def _arange(b: Builder, size: Size) -> Value:
 
 
 def _broadcast(b: Builder, x: Value, sizes: Sequence[Size]) -> Value:
-    """``x`` expanded to the sizes, and made flat."""
+    """``x`` expanded to the sizes, and flattened."""
     if all(isinstance(s, int) for s in sizes):
         wide = b.expand(x, shape=tuple(sizes))
     else:
@@ -229,7 +229,7 @@ def _broadcast(b: Builder, x: Value, sizes: Sequence[Size]) -> Value:
 
 @decompose("pd_op.deformable_conv")
 def _(c: OpCall) -> Value:
-    """The windows are read at the places that the offsets move them to, and multiplied."""
+    """The windows are gathered at the positions shifted by the offsets, and multiplied."""
     b = c.b
     x, offset, filter = b.wide(c.x), b.wide(c.offset), b.wide(c.filter)
     parts, groups = c.deformable_groups, c.groups

@@ -1,4 +1,4 @@
-"""Pooling of boxes: masks tell which elements are in a bin."""
+"""Pooling of boxes: masks select the elements of a bin."""
 
 from __future__ import annotations
 

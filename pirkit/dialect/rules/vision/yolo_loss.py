@@ -1,4 +1,4 @@
-"""The loss of a detector on a grid: all cells beside all true boxes."""
+"""The loss of a detector on a grid: all cells against all true boxes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pirkit.runtime.meta import UNKNOWN
 
 @decompose("pd_op.yolo_loss")
 def _(c: OpCall) -> tuple[Value, Value, Value]:
-    """Of true boxes in one cell and anchor the last tells the weight of the prediction."""
+    """Of several true boxes in one cell and anchor, the last one determines the weight."""
     b, x, boxes = c.b, c.x, c.gt_box
     h, w = x.shape[2:]
     count = boxes.shape[1]
@@ -94,7 +94,7 @@ def _overlaps(b: Builder, one: Sequence[Value], other: Sequence[Value]) -> Value
 
 
 def _matches(c: OpCall, true: Sequence[Value], is_box: Value, size: int) -> tuple[Value, Value]:
-    """The anchor with the shape of each box, and its place among those that count, or -1."""
+    """The anchor that best fits each box, and its index among those in use, or -1."""
     b = c.b
     zero = b.unsqueeze(b.zeros_like(true[2]), axis=(2,))
     sides = [_numbers(b, c.anchors[k::2], true[0]) / size for k in (0, 1)]
