@@ -16,7 +16,7 @@ def test_the_page_is_up_to_date(name: str) -> None:
     assert (DOCS / name).read_text(encoding="utf-8") == PAGES[name]()
 
 
-@pytest.mark.parametrize("cls", all_passes(), ids=lambda cls: cls.name)
+@pytest.mark.parametrize("cls", list(all_passes()), ids=lambda cls: cls.name)
 def test_a_pass_counts_what_it_declares(cls: type[Pass]) -> None:
     """`--stats` prints a counter of another name without its meaning."""
     counted = re.findall(r"ctx\.count\(\s*\"(\w+)\"", inspect.getsource(inspect.getmodule(cls)))
