@@ -22,7 +22,7 @@ from pirkit.dialect.sizes import DimsAttr, Size, number
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.meta import (
-    MAX_BYTES_IN_TILES,
+    MAX_ARRAY_BYTES,
     UNKNOWN,
     Meta,
     TensorMeta,
@@ -188,7 +188,7 @@ def _addressable(meta: TensorMeta) -> TensorMeta:
     if is_addressable(meta):
         return meta
     raise LimitError(
-        f"`{meta}` is more than {MAX_BYTES_IN_TILES:,} bytes",
+        f"`{meta}` is more than {MAX_ARRAY_BYTES:,} bytes",
         code="PK0305",
         help="no array can be that large; look at the sizes that the shape is computed from",
     )

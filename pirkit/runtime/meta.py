@@ -47,13 +47,13 @@ class TensorMeta:
         return f"tensor<{dims}{self.dtype.short}>"
 
 
-MAX_BYTES_IN_TILES: Final = 2**63 - 1
+MAX_ARRAY_BYTES: Final = 2**63 - 1
 """Bytes of the largest array: strides and offsets are signed 64-bit integers."""
 
 
 def is_addressable(meta: Meta | None) -> bool:
     """Whether arrays of that meta can exist: their known dimensions span at most
-    `MAX_BYTES_IN_TILES`.
+    `MAX_ARRAY_BYTES`.
 
     As in numpy, a dimension of size zero counts as one, and so does an unknown one here.
     """
@@ -61,7 +61,7 @@ def is_addressable(meta: Meta | None) -> bool:
         return all(map(is_addressable, meta.items))
     if not isinstance(meta, TensorMeta):
         return True
-    return prod([d for d in meta.shape if d > 0]) * meta.dtype.itemsize <= MAX_BYTES_IN_TILES
+    return prod([d for d in meta.shape if d > 0]) * meta.dtype.itemsize <= MAX_ARRAY_BYTES
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from pirkit.runtime.plan import Call
 
 Array = np.ndarray[Any, Any]
 
-MAX_BYTES_IN_TILES: Final = 1 << 24
+MAX_CONSTANT_BYTES: Final = 1 << 24
 """Largest constant, in bytes, whose elements are stored in the program."""
 
 
@@ -24,6 +24,6 @@ def constant_of(call: Call, meta: TensorMeta) -> Array | None:
     if any(i is not None for i in call.inputs) or definition is None:
         return None
     rule = reference.get(definition.base)
-    if rule is None or meta.numel * meta.dtype.itemsize > MAX_BYTES_IN_TILES:
+    if rule is None or meta.numel * meta.dtype.itemsize > MAX_CONSTANT_BYTES:
         return None
     return np.ascontiguousarray(np.broadcast_to(rule(**call.attrs), meta.shape), meta.dtype.np)

@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 
 from pirkit.diag.errors import RuntimeFault
-from pirkit.runtime.meta import MAX_BYTES_IN_TILES
+from pirkit.runtime.meta import MAX_ARRAY_BYTES
 from pirkit.runtime.place import CPU, Place
 from pirkit.runtime.tensor.buffer import Array, address_of, interface
 
@@ -216,13 +216,13 @@ def no_memory(error: MemoryError) -> RuntimeFault:
 
 def plain_bytes(nbytes: int) -> Array:
     """Uninitialized bytes allocated by numpy. Raises MemoryError if the system has none."""
-    if nbytes > MAX_BYTES_IN_TILES:
+    if nbytes > MAX_ARRAY_BYTES:
         raise MemoryError(f"no memory for {nbytes:,} bytes")
     return np.empty(nbytes, np.uint8)
 
 
 def _pages(nbytes: int) -> mmap.mmap:
-    if nbytes > MAX_BYTES_IN_TILES:
+    if nbytes > MAX_ARRAY_BYTES:
         raise OSError(ENOMEM, os.strerror(ENOMEM))
     if os.name == "nt":
         return mmap.mmap(-1, nbytes)

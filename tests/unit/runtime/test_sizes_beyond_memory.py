@@ -18,7 +18,7 @@ from pirkit.dialect.opdef import infer_meta, lookup
 from pirkit.dialect.types import meta_of, type_of
 from pirkit.frontend.files import Program, load
 from pirkit.runtime import dtype as dt
-from pirkit.runtime.meta import MAX_BYTES_IN_TILES, TensorMeta, VecMeta, is_addressable
+from pirkit.runtime.meta import MAX_ARRAY_BYTES, TensorMeta, VecMeta, is_addressable
 from pirkit.runtime.place import CPU
 from pirkit.runtime.tensor.allocator import HOST, plain_bytes
 
@@ -104,7 +104,7 @@ def test_what_has_addresses(shape: tuple[int, ...], dtype: dt.DType, fits: bool)
         assert caught.value.code == "PK0305"
 
 
-@pytest.mark.parametrize("nbytes", [FAR * 64, MAX_BYTES_IN_TILES, MAX_BYTES_IN_TILES + 1, 1 << 70])
+@pytest.mark.parametrize("nbytes", [FAR * 64, MAX_ARRAY_BYTES, MAX_ARRAY_BYTES + 1, 1 << 70])
 def test_the_allocators_refuse(nbytes: int) -> None:
     with pytest.raises(MemoryError):
         HOST.allocate(nbytes)
@@ -155,7 +155,7 @@ def test_programs_that_need_too_much(way: str, out: str, tmp_path: Path) -> None
 def test_sizes_that_runs_bring(way: str, tmp_path: Path) -> None:
     """A sum over 2^66 elements that no kernel stores."""
     shapes = [(1 << 22, 1, 1), (1 << 22, 1), (1 << 22,)]
-    assert prod(shape[0] for shape in shapes) > MAX_BYTES_IN_TILES
+    assert prod(shape[0] for shape in shapes) > MAX_ARRAY_BYTES
     given = [np.ones(shape, np.float32) for shape in shapes]
     made = program(OPEN, tmp_path)
     with pytest.raises(RuntimeFault) as caught:
