@@ -7,6 +7,7 @@ name. They compute at once; inside a traced function they are recorded instead. 
 
 from __future__ import annotations
 
+import builtins
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def _of_other_kinds(name: str) -> Any:
     from pirkit.runtime.registry import KERNELS  # noqa: PLC0415
 
     for full in (f"pd_op.{name}", f"strings.{name}"):
-        if any(next(KERNELS.kernels(full, kind=k), None) is not None for k in KINDS):
+        if builtins.any(next(KERNELS.kernels(full, kind=k), None) is not None for k in KINDS):
             return KindOp(full)
     raise AttributeError(f"module 'pirkit.ops' has no op {name!r}")
 

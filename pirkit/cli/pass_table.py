@@ -60,21 +60,25 @@ ROWS: Final = (
     ("verify-primitive", "Check that every operation is a primitive."),
     (
         "@default",
-        "inline-vec,absorb-attributes,constant-fold,absorb-attributes,canonicalize,cse,dce,"
+        "taylor,expand-gradients,inline-vec,absorb-attributes,constant-fold,"
+        "absorb-attributes,canonicalize,cse,dce,"
         "functionalize,decompose{profitable-only=true},constant-fold,cse,dce,fuse{profitable-only=true}",
     ),
     (
         "@storage",
-        "inline-vec,absorb-attributes,constant-fold,absorb-attributes,canonicalize,cse,dce,"
+        "taylor,expand-gradients,inline-vec,absorb-attributes,constant-fold,"
+        "absorb-attributes,canonicalize,cse,dce,"
         "decompose{profitable-only=true},constant-fold,cse,dce,fuse{profitable-only=true}",
     ),
     (
         "@simplify",
-        "inline-vec,absorb-attributes,constant-fold,absorb-attributes,canonicalize,cse,dce",
+        "taylor,expand-gradients,inline-vec,absorb-attributes,constant-fold,"
+        "absorb-attributes,canonicalize,cse,dce",
     ),
     (
         "@fused",
-        "inline-vec,absorb-attributes,constant-fold,absorb-attributes,canonicalize,cse,dce,"
+        "taylor,expand-gradients,inline-vec,absorb-attributes,constant-fold,"
+        "absorb-attributes,canonicalize,cse,dce,"
         "functionalize,decompose,constant-fold,canonicalize,cse,dce,fuse",
     ),
 )

@@ -62,6 +62,9 @@ PADDLE_NAMES: Final = {
 }
 """Paddle's name of each structural op -> ours."""
 
+CUSTOM: Final = "pir.custom_derivative"
+"""The op that stands for a derivative rule of the user."""
+
 OUR_NAMES: Final = {ours: paddle for paddle, ours in PADDLE_NAMES.items()}
 
 

@@ -16,8 +16,8 @@ from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.kinds import ELEMENTWISE, LIST
 from pirkit.dialect.opdef import RANDOM
 from pirkit.dialect.operation import PirOp, declares, span_of
+from pirkit.dialect.structure import CUSTOM
 from pirkit.dialect.types import meta_of
-from pirkit.passes.autodiff_custom import CUSTOM
 from pirkit.passes.decompose import decompose_op
 from pirkit.runtime.meta import TensorMeta
 

@@ -18,9 +18,9 @@ from pirkit.dialect.attrs import encode
 from pirkit.dialect.kinds import DERIVATIVE
 from pirkit.dialect.opdef import RANDOM, OpDef
 from pirkit.dialect.operation import PirOp, ProgramOp, create, declares
+from pirkit.dialect.structure import CUSTOM
 from pirkit.frontend.eager import EagerOp
 from pirkit.frontend.user_line import user_span
-from pirkit.passes.autodiff_custom import CUSTOM
 from pirkit.runtime.tensor.dense import DenseTensor
 
 Array = np.ndarray[Any, Any]

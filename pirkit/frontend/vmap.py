@@ -18,6 +18,7 @@ from pirkit.diag.errors import UsageError
 from pirkit.dialect.build import Value
 from pirkit.dialect.kinds import DERIVATIVE
 from pirkit.dialect.operation import PirOp, declares
+from pirkit.dialect.structure import CUSTOM
 from pirkit.frontend import tree
 from pirkit.frontend.batching import Batched, apply_rule
 from pirkit.frontend.bodies import EXPANSION, Body
@@ -26,7 +27,7 @@ from pirkit.frontend.numpy_functions import apply_function
 from pirkit.frontend.tracing import Recorder
 from pirkit.frontend.user_line import user_span
 from pirkit.passes import run_pipeline
-from pirkit.passes.autodiff_custom import CUSTOM, Custom
+from pirkit.passes.autodiff_custom import Custom
 
 Function = Callable[..., Any]
 

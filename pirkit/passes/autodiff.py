@@ -31,8 +31,9 @@ from pirkit.dialect.build import ORDER, RULE, SOURCE, Builder, Value
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose, may_draw, vjp
 from pirkit.dialect.operation import PirOp, ProgramOp, describe, origin_of, span_of
+from pirkit.dialect.structure import CUSTOM
 from pirkit.dialect.types import meta_of
-from pirkit.passes.autodiff_custom import CUSTOM, differentiate_custom
+from pirkit.passes.autodiff_custom import differentiate_custom
 from pirkit.passes.autodiff_regions import (
     Shared,
     differentiate_if,

@@ -19,8 +19,6 @@ from pirkit.dialect.operation import PirOp
 from pirkit.passes.autodiff_regions import Shared
 from pirkit.passes.replace_ops import replace as replace_op
 
-CUSTOM = "pir.custom_derivative"
-
 
 class _Sweep(Protocol):
     """A reverse sweep over one block; see `pirkit.passes.autodiff`."""

@@ -12,8 +12,9 @@ from xdsl.ir import SSAValue
 from pirkit.analysis.execution_order import operations
 from pirkit.dialect.build import Builder
 from pirkit.dialect.operation import PirOp, ProgramOp
+from pirkit.dialect.structure import CUSTOM
 from pirkit.passes.autodiff import append_backward
-from pirkit.passes.autodiff_custom import CUSTOM, remove_custom
+from pirkit.passes.autodiff_custom import remove_custom
 from pirkit.passes.autodiff_taylor import SeriesStep
 from pirkit.passes.base import Pass, PassContext, RemarkKind, Stats, option
 from pirkit.passes.expand_jet import JET, expand_jet

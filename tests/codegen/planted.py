@@ -20,6 +20,7 @@ from unittest import mock
 
 import numpy as np
 
+import pirkit
 from pirkit import ops
 from pirkit.cli import opt
 from pirkit.cli import reduce as reduce_cli
@@ -178,10 +179,16 @@ def cumulative(x: Any) -> Any:
     return ops.cumsum(b, 0) + ops.cumsum(a, 0)
 
 
-C: Final = "pirkit/lowering/codegen/"
+def emitter(name: str) -> str:
+    """The path of a file of the code generator, as reports name it."""
+    package = Path(pirkit.__file__).parent
+    (found,) = (package / "lowering" / "codegen").rglob(name)
+    return found.relative_to(package.parent).as_posix()
+
+
 PLANTS: Final = {
     "row tail": Plant(
-        C + "emit_row_reduction.py",
+        emitter("emit_row_reduction.py"),
         "pir.map_expr",
         emit_row_reduction,
         "tail_mask",
@@ -190,7 +197,7 @@ PLANTS: Final = {
         ((30, 77),),
     ),
     "flat tail": Plant(
-        C + "emit_column_reduction.py",
+        emitter("emit_column_reduction.py"),
         "pir.map_expr",
         emit_column_reduction,
         "tail_mask",
@@ -200,7 +207,7 @@ PLANTS: Final = {
         ("strategy flat",),
     ),
     "column tail": Plant(
-        C + "emit_column_reduction.py",
+        emitter("emit_column_reduction.py"),
         "pir.map_expr",
         emit_column_reduction,
         "tail_mask",
@@ -210,7 +217,7 @@ PLANTS: Final = {
         ("strategy columns",),
     ),
     "tile tail": Plant(
-        C + "emit_tile_reduction.py",
+        emitter("emit_tile_reduction.py"),
         "pir.map_expr",
         emit_tile_reduction,
         "tail_mask",
@@ -220,7 +227,7 @@ PLANTS: Final = {
         ("strategy tiles",),
     ),
     "transposing tiles": Plant(
-        C + "tiled_nest_emit.py",
+        emitter("tiled_nest_emit.py"),
         "pir.map_expr",
         tiled_nest_emit,
         "tail_mask",
@@ -229,7 +236,7 @@ PLANTS: Final = {
         ((301, 301),),
     ),
     "transpose": Plant(
-        C + "emit_column_reduction.py",
+        emitter("emit_column_reduction.py"),
         "pir.map_expr",
         transpose_tile,
         "transposed",
@@ -239,7 +246,7 @@ PLANTS: Final = {
         ("transpose_tile.py",),
     ),
     "schedule": Plant(
-        C + "emit_column_reduction.py",
+        emitter("emit_column_reduction.py"),
         "pir.map_expr",
         schedule.Schedule,
         "blocks",
@@ -249,7 +256,7 @@ PLANTS: Final = {
         ("schedule or emitter",),
     ),
     "exp": Plant(
-        C + "emit_column_reduction.py",
+        emitter("emit_column_reduction.py"),
         "pir.map_expr",
         piecewise_poly,
         "exp",
@@ -259,7 +266,7 @@ PLANTS: Final = {
         ("vecmath.py",),
     ),
     "lowering": Plant(
-        C + "emit_column_reduction.py",
+        emitter("emit_column_reduction.py"),
         "pir.map_expr",
         scalar_ops,
         "_SPECIAL",
@@ -269,16 +276,16 @@ PLANTS: Final = {
         ("lowering of the MapExpr",),
     ),
     "matmul": Plant(
-        C + "gemm.py",
+        emitter("gemm.py"),
         "pd_op.matmul",
         gemm._Writer,
-        "_least",
+        "_clamped",
         too_few,
         lambda x, y: ops.tanh(ops.matmul(x, y)),
         ((301, 400), (400, 310)),
     ),
     "small matmul": Plant(
-        C + "small_gemm.py",
+        emitter("small_gemm.py"),
         "pir.product",
         small_gemm,
         "tail_mask",
@@ -287,7 +294,7 @@ PLANTS: Final = {
         ((6, 10), (10, 7)),
     ),
     "attention": Plant(
-        C + "fused_row_blocks.py",
+        emitter("fused_row_blocks.py"),
         "pir.rows",
         macrokernel,
         "tail_mask",
@@ -296,19 +303,19 @@ PLANTS: Final = {
         ((2, 3, 130, 24), (2, 3, 140, 24), (2, 3, 140, 17)),
     ),
     "convolution": Plant(
-        C + "blocked_conv.py",
+        emitter("blocked_conv.py"),
         "pd_op.conv2d",
         blocked_conv,
-        "accumulate",
+        "multiply_accumulate",
         dropped,
         conv,
         ((2, 16, 14, 14), (32, 16, 3, 3)),
     ),
     "scatter": Plant(
-        C + "scatter.py",
+        emitter("scatter.py"),
         "pir.map_expr",
         scatter,
-        "_put_together",
+        "_combine_text",
         subtracted,
         scattered,
         ((50, 8), (20, 1), (20, 8)),
@@ -339,7 +346,7 @@ PLANTS: Final = {
         "joined launch",
         "",
         PendingLaunch,
-        "dos",
+        "calls_with_instructions",
         without_last,
         lambda x, y: ops.matmul(ops.tanh(x) + 1.0, y),
         ((6, 10), (10, 7)),

@@ -145,7 +145,7 @@ def calls(exe: Executable, inputs: dict[str, Array]) -> list[str]:
 def test_a_network_is_one_call() -> None:
     inputs = given()
     program = trace(network, tuple(inputs.values())).program
-    exe = compile(program)
+    exe = compile(program, pipeline="@default")
     assert calls(exe, inputs) == [SMALL_GEMM, "pir.map_expr", SMALL_GEMM]
     exact = compile(program, backend="reference")
     for scale in (1, 2):
@@ -169,7 +169,7 @@ def test_what_is_added_is_left_alone_where_it_is_no_row_or_the_product_is_read_t
     for function, shape in ((column, (6, 1)), (twice, (6,))):
         inputs = {"x0": x, "x1": w, "x2": rng.standard_normal(shape).astype(np.float32)}
         program = trace(function, tuple(inputs.values())).program
-        exe = compile(program)
+        exe = compile(program, pipeline="@default")
         assert "pd_op.add" in calls(exe, inputs)
         exact = compile(program, backend="reference")
         for found, wanted in zip(exe.run(inputs).values(), exact.run(inputs).values(), strict=True):
@@ -185,7 +185,7 @@ def test_a_sum_of_two_products_takes_one_of_them_along(rows: int) -> None:
     shapes = ((rows, 5), (5, 4), (rows, 3), (3, 4))
     x, w, h, u = (rng.standard_normal(s).astype(np.float32) for s in shapes)
     inputs = {"x0": x, "x1": w, "x2": h, "x3": u}
-    exe = compile(trace(both, (x, w, h, u)).program)
+    exe = compile(trace(both, (x, w, h, u)).program, pipeline="@default")
     assert calls(exe, inputs).count(SMALL_GEMM) == 2
     found = next(iter(exe.run(inputs).values()))
     np.testing.assert_allclose(found, x @ w + h @ u, rtol=1e-5, atol=1e-5)
@@ -207,7 +207,7 @@ def test_it_is_told_which_steps_are_one_call() -> None:
         return ops.cumsum(network(x, w, b, v, c), 0)
 
     program = trace(function, tuple(given().values())).program
-    known = why_kernels(compile(program).plan, KernelLibrary()).splitlines()
+    known = why_kernels(compile(program, pipeline="@default").plan, KernelLibrary()).splitlines()
     assert [line.strip() for line in known if "native call" in line][:-1] == [
         *["in native call 1"] * 3,
         "in no native call: it has no native form",

@@ -193,7 +193,7 @@ def test_why_a_convolution_is_not_native_is_told() -> None:
 
     def known(side: int) -> str:
         x, w = np.zeros((1, 32, side, side), np.float32), np.zeros((32, 32, 3, 3), np.float32)
-        exe = pirkit.compile(trace(convolve, (x, w)).program)
+        exe = pirkit.compile(trace(convolve, (x, w)).program, pipeline="@default")
         return why_kernels(exe.plan, KernelLibrary())
 
     assert "not in native code: it has 36,864 multiplications" in known(4)

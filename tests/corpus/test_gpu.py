@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,11 +21,13 @@ CASES = sorted(p for p in (Path(__file__).parent / "paddle").iterdir() if p.is_d
 
 
 @pytest.fixture(autouse=True)
-def _cupy(monkeypatch: pytest.MonkeyPatch) -> None:  # pyright: ignore[reportUnusedFunction]
+def _cupy(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:  # pyright: ignore[reportUnusedFunction]
     for name, module in {"cupy": FakeCupy(), **fake_cupyx()}.items():
         monkeypatch.setitem(sys.modules, name, module)
     # the device remembers the module that it imported
-    monkeypatch.delitem(vars(KERNELS.device(GPU)), "xp", raising=False)
+    vars(KERNELS.device(GPU)).pop("xp", None)
+    yield
+    vars(KERNELS.device(GPU)).pop("xp", None)
 
 
 @pytest.mark.parametrize("source", SOURCES)

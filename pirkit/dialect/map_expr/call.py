@@ -242,11 +242,12 @@ OPAQUE: Final[dict[str, Opaque]] = {
     **_because("its content is not defined", "empty"),
     **_because("it acts on the world outside", "print", "fetch"),
     **_because("it moves between devices", "memcpy_h2d", "memcpy_d2h"),
-    **_because("it searches", "searchsorted"),
+    **_because("it searches", "searchsorted", "viterbi_decode"),
     **_because("it stands in the program as it is", "assign_value", "full_int_array"),
     **_because("it is an input", "data", "feed"),
     **_because("control flow", "if", "while", "pylayer", "assert"),
     "pir.gradient": GRADIENT,
+    "pir.custom_derivative": Opaque("it stands for a derivative rule of the user"),
     "pir.jet": Opaque("it is a series: `taylor` writes it in other ops"),
     **{
         f"pir.{name}": Opaque("it is part of the program's structure")

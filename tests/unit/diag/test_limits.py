@@ -80,7 +80,7 @@ def test_threads_have_limits_of_their_own() -> None:
 def nested(levels: int) -> str:
     return f"""
         pir.program @main(%x "x" : tensor<2xf32>) {{
-          %y = pd_op.exp(%x) {{note = {"[" * levels}{"]" * levels}}}
+          %y = pd_op.exp(%x) {{test.note = {"[" * levels}{"]" * levels}}}
             : (tensor<2xf32>) -> tensor<2xf32>
         }}"""
 

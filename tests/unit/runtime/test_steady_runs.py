@@ -40,7 +40,9 @@ def test_a_thousand_additions_infer_bind_and_allocate_nothing() -> None:
             start, _ = tracemalloc.get_traced_memory()
             exe.run(inputs)
             _, peak = tracemalloc.get_traced_memory()
-            assert peak - start < LENGTH  # bytes: less than one for each addition
+            assert (
+                peak - start < 2 * LENGTH
+            )  # bytes: a constant, less than a float for each addition
     finally:
         tracemalloc.stop()
     assert vars(exe.counters) == {**before, "runs": before["runs"] + 5}

@@ -145,7 +145,7 @@ class PutAlongAxis:
     C2: `arr`, `indices` and `values` have the same rank.
     C3: `reduce` is assign, add, mul, multiply, amin, amax or mean.
     C4: each index lies in its dimension.
-    C5: other than by `assign`, only real numbers of 32 and more bits, and floats, are combined.
+    C5: `add` takes complex numbers and real ones of 32 and more bits; others but `assign`, real ones.
     """
 
     name = "pd_op.put_along_axis"
@@ -171,7 +171,8 @@ def _(
     require(values.rank in (0, arr.rank), "C2", f"values of rank {values.rank}, arr of {arr.rank}")
     known = reduce == "assign" or reduce in _COMBINE
     require(known, "C3", f"there is no reduction {reduce!r}")
-    require(reduce == "assign" or arr.dtype in dt.REAL, "C5", f"{reduce} of {arr.dtype}")
+    adds = reduce == "add" and arr.dtype.is_complex
+    require(reduce == "assign" or adds or arr.dtype in dt.REAL, "C5", f"{reduce} of {arr.dtype}")
     return arr
 
 

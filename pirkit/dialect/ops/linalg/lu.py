@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
-from pirkit.dialect.ops.linalg.solve import FIELDS, REAL_FIELDS
+from pirkit.dialect.ops.linalg.solve import FIELDS
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import same_dim, show
 from pirkit.runtime import dtype as dt
@@ -50,7 +50,7 @@ class LuUnpack:
 
     name = "pd_op.lu_unpack"
     signature = "x, y ; unpack_ludata: bool = True, unpack_pivots: bool = True -> pmat, l, u"
-    dtypes = REAL_FIELDS
+    dtypes = FIELDS
     operand_dtypes = {"y": dt.INTS}
 
 
