@@ -145,7 +145,7 @@ class PutAlongAxis:
     C2: `arr`, `indices` and `values` have the same rank.
     C3: `reduce` is assign, add, mul, multiply, amin, amax or mean.
     C4: each index lies in its dimension.
-    C5: `add` takes complex numbers and real ones of 32 and more bits; others but `assign`, real ones.
+    C5: `add` takes complex and real numbers of 32 bits and more; the others, real ones.
     """
 
     name = "pd_op.put_along_axis"
