@@ -52,6 +52,9 @@ def jit(
     compiled and why. Results are the caller's. ``out=`` takes a tree of arrays like the result and
     writes into them. Memory of donated arguments may hold results: they are not to be used again.
 
+    The program is compiled with ``fast_math``: common operands may be factored out of sums, which
+    may change NaN, infinities and overflow (see `pirkit.compile`).
+
     While it is traced values are unknown: ``if v`` raises TraceError with the line and the remedy.
     Inside another traced function the call is recorded there. Raises UsageError for arguments that
     are no tensors, and for static ones that are not hashable.
