@@ -22,20 +22,16 @@ from xdsl.traits import IsolatedFromAbove, IsTerminator, NoTerminator, Pure, Sym
 from pirkit.diag.span import Span
 from pirkit.dialect import assembly
 from pirkit.dialect.attrs import decode, encode
+from pirkit.dialect.op_form import (
+    ARG_ATTRS,
+    KEYWORD,
+    OPERAND_SEGMENTS,
+    RESULT_SEGMENTS,
+)
 from pirkit.dialect.opdef import PURE, OpDef, find, lookup
 from pirkit.dialect.signature import REQUIRED
 
-OPERAND_SEGMENTS: Final = "operandSegmentSizes"
-RESULT_SEGMENTS: Final = "resultSegmentSizes"
-ARG_ATTRS: Final = "arg_attrs"
-KEYWORD: Final = "keyword"
-STRUCTURAL: Final = frozenset({OPERAND_SEGMENTS, RESULT_SEGMENTS, ARG_ATTRS})
-"""Properties that describe the form of an op, not its meaning."""
-
 _FRAME: Final = re.compile(r'File "([^"]+)", line (\d+)')
-
-REGIONS: Final = {"pd_op.if": 2, "pd_op.while": 1, "pd_op.pylayer": 1}
-"""Ops with regions, and how many."""
 
 
 @lru_cache(maxsize=4096)
@@ -138,7 +134,7 @@ class PirOp(Operation):
 
     @classmethod
     def parse(cls, parser: Parser) -> PirOp:
-        return cast(PirOp, assembly.parse_op(cls, parser))
+        return cast(PirOp, assembly.parse_op(cls, parser, create))
 
     def print(self, printer: Printer) -> None:
         assembly.print_op(self, printer)
