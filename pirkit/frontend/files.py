@@ -5,18 +5,17 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 from xdsl.dialects import builtin as mlir
 
-from pirkit.diag.errors import ArtifactError, LimitError, ParseError, UsageError
+from pirkit.diag.errors import ArtifactError, LimitError, ParseError
 from pirkit.diag.limits import check, read_at_most
 from pirkit.diag.source import register_source
 from pirkit.diag.span import Span
-from pirkit.dialect.operation import ProgramOp
+from pirkit.dialect.program import Program
 from pirkit.dialect.text import parse_mlir, print_mlir
 from pirkit.dialect.verify import verify_module
 from pirkit.frontend.dot import write_dot
@@ -33,47 +32,6 @@ from pirkit.runtime.atomic_write import atomic_write
 Array = np.ndarray[Any, Any]
 Reader = Callable[[str, str], mlir.ModuleOp]
 Writer = Callable[[mlir.ModuleOp], str]
-
-
-@dataclass
-class Program:
-    """A module of programs, with its weights.
-
-    ``str(program)`` is its text; ``program.main`` the first program of the module.
-    """
-
-    module: mlir.ModuleOp
-    params: dict[str, Array] = field(default_factory=dict[str, Array])
-    source: str = "<text>"
-
-    @property
-    def programs(self) -> dict[str, ProgramOp]:
-        """The programs of the module by name."""
-        return {op.symbol: op for op in self.module.ops if isinstance(op, ProgramOp)}
-
-    @property
-    def main(self) -> ProgramOp:
-        """The first program. Raises UsageError if the module holds none."""
-        return self.entry(None)
-
-    def entry(self, name: str | None) -> ProgramOp:
-        """The program of that name, or the first one. Raises UsageError if there is none."""
-        programs = self.programs
-        if name is None and programs:
-            return next(iter(programs.values()))
-        if name in programs:
-            return programs[name]
-        raise UsageError(
-            f"{self.source} holds no program" + (f" called @{name}" if name else ""),
-            help="it holds " + (", ".join(f"@{n}" for n in programs) or "nothing"),
-        )
-
-    def copy(self) -> Program:
-        """A copy whose module can be changed without changing this one."""
-        return Program(self.module.clone(), dict(self.params), self.source)
-
-    def __str__(self) -> str:
-        return print_mlir(self.module)
 
 
 def _lowered(stage: str) -> Writer:

@@ -225,6 +225,6 @@ def test_help_tells_of_all_passes_and_imports_none() -> None:
     done = subprocess.run(
         [sys.executable, "-X", "importtime", "-c", code], capture_output=True, text=True, check=True
     )
-    assert all(name in done.stdout for name, _ in ROWS)
+    assert all(f"  {name} " in done.stdout for name in ("cse", "fuse", "@default"))
     assert "pirkit.cli.opt" in done.stderr
     assert not any(name in done.stderr for name in ("numpy", "xdsl", "pirkit.passes"))
