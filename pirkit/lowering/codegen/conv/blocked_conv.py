@@ -25,7 +25,7 @@ from pirkit.lowering.codegen.emit.vector_emit import (
 )
 from pirkit.lowering.codegen.ir.llvm_text import I64, PTR, Builder, Type, Value
 from pirkit.lowering.codegen.math.primitives import element
-from pirkit.lowering.codegen.matmul.microkernel import TileOperand, multiply_accumulate
+from pirkit.lowering.codegen.matmul.microkernel import Elements, OutputTile, microkernel
 
 _MAX_PANELS = 8
 """Addresses from which a tile prefetches at most."""
@@ -42,6 +42,7 @@ class BlockedConvEmitter:
     def __init__(self, b: Builder, c: ConvProblem, cut: ConvBlocking) -> None:
         self.b, self.c, self.cut = b, c, cut
         self.size = c.dtype.itemsize
+        self.vector = Type(element(c.dtype), cut.lanes)
         self.row = row_bytes(c, cut)
         self.scratch = 0
         self.tables = [self._reserve(8 * cut.lines) for _ in range(2 + len(c.positions))]
@@ -173,23 +174,20 @@ class BlockedConvEmitter:
                 row_stride, term = (
                     (c.depth * c.terms, 1) if cut.reads_filter_in_place else (1, cut.rows)
                 )
-                factors = TileOperand(
-                    b.at(begin, b.times(i, cut.rows * c.depth * c.terms * size)),
-                    [row * row_stride * size for row in range(cut.rows)],
+                tile_factors = b.at(begin, b.times(i, cut.rows * c.depth * c.terms * size))
+                left = Elements(
+                    Type(self.vector.elem),
+                    [(tile_factors, row * row_stride * size) for row in range(cut.rows)],
                     filler.factor_steps(term * size),
                 )
                 vectors = [k * cut.lanes * size for k in range(count)]
-                found = [b.at(sums, r * self.row + k) for r in range(cut.rows) for k in vectors]
-                panel_operand = filler.tile_operand(at, vectors)
-                multiply_accumulate(
-                    b,
-                    c.dtype,
-                    cut.lanes,
-                    factors,
-                    panel_operand,
-                    found,
-                    filler.counts(block_channels),
+                right = filler.tile_operand(at, vectors)
+                output = OutputTile(
+                    self.vector,
+                    [b.at(sums, r * self.row + k) for r in range(cut.rows) for k in vectors],
                 )
+                extents = filler.counts(block_channels)
+                output.store(b, microkernel(b, left, right, extents, output.load(b)))
 
             def columns(v: Value, _: list[Value]) -> Sequence[Value]:
                 def down(i: Value, _: list[Value]) -> Sequence[Value]:

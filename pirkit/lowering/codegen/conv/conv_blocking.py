@@ -11,11 +11,11 @@ from itertools import product
 from math import prod
 from typing import Final
 
-from pirkit.lowering.codegen.matmul.microkernel import (
+from pirkit.lowering.codegen.matmul.register_tile import (
     MAX_ROWS,
     MAX_VECTORS,
-    estimated_cost,
-    fits_registers,
+    cheapest_tile,
+    padding,
 )
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.native.target import Target
@@ -126,17 +126,10 @@ def reach(taps: Taps) -> tuple[int, int]:
     return min(ends), max(ends)
 
 
-def tile_of(each: int, target: Target) -> tuple[int, int]:
-    """Filters and vectors of a register tile: least padding of filters times estimated cost."""
-    best: tuple[float, int, int] | None = None
-    for rows, vectors in product(range(1, MAX_ROWS + 1), range(1, MAX_VECTORS + 1)):
-        if not fits_registers(rows, vectors, target):
-            continue
-        found = -(-each // rows) * rows / each * estimated_cost(rows, vectors)
-        if best is None or found < best[0]:
-            best = found, rows, vectors
-    assert best is not None
-    return best[1], best[2]
+def tile_of(filters: int, target: Target) -> tuple[int, int]:
+    """Filters and vectors of positions of a register tile."""
+    candidates = product(range(1, MAX_ROWS + 1), range(1, MAX_VECTORS + 1))
+    return cheapest_tile(candidates, lambda rows, _: padding(filters, rows), target)
 
 
 def conv_blocking_of(c: ConvProblem, target: Target) -> ConvBlocking:

@@ -18,11 +18,11 @@ from itertools import product
 from math import prod
 from typing import Final
 
-from pirkit.lowering.codegen.matmul.microkernel import (
+from pirkit.lowering.codegen.matmul.register_tile import (
     MAX_ROWS,
     MAX_VECTORS,
-    estimated_cost,
-    fits_registers,
+    cheapest_tile,
+    padding,
 )
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.native.target import Target
@@ -205,23 +205,11 @@ def weight_grad_blocking_of(c: WeightGrad, target: Target) -> WeightGradBlocking
 
 
 def _tile(images: int, filters: int, length: int, target: Target) -> tuple[int, int]:
-    """Images and vectors of filters of a register tile: least padding times estimated cost."""
-    best: tuple[float, int, int] | None = None
-    for images_per_tile, vectors in product(
-        range(1, MAX_ROWS // length + 1), range(1, MAX_VECTORS + 1)
-    ):
-        if not fits_registers(images_per_tile * length, vectors, target):
-            continue
-        excess = (
-            -(-images // images_per_tile)
-            * images_per_tile
-            / images
-            * -(-filters // vectors)
-            * vectors
-            / filters
-        )
-        found = excess * estimated_cost(images_per_tile * length, vectors)
-        if best is None or found < best[0]:
-            best = found, images_per_tile, vectors
-    assert best is not None
-    return best[1], best[2]
+    """Images and vectors of filters of a register tile of ``length`` positions per image."""
+    counts = range(1, MAX_ROWS // length + 1)
+    rows, vectors = cheapest_tile(
+        product([n * length for n in counts], range(1, MAX_VECTORS + 1)),
+        lambda rows, vectors: padding(images, rows // length) * padding(filters, vectors),
+        target,
+    )
+    return rows // length, vectors

@@ -16,7 +16,7 @@ from pirkit.lowering.codegen.emit.transpose_tile import transposed
 from pirkit.lowering.codegen.emit.vector_emit import argument, masked_load, split_index, tail_mask
 from pirkit.lowering.codegen.ir.llvm_text import I64, PTR, Builder, Type, Value
 from pirkit.lowering.codegen.math.primitives import element
-from pirkit.lowering.codegen.matmul.microkernel import TileOperand, multiply_accumulate
+from pirkit.lowering.codegen.matmul.microkernel import Elements, OutputTile, microkernel
 
 _MAX_UNROLLED = 8
 """Vectors of an image row up to which its copy is unrolled."""
@@ -371,30 +371,31 @@ class WeightGradEmitter:
         image_sums = cut.slices * cut.tile_positions * broad_bytes
         stacks = b.emit(I64, f"udiv {b.plus(images.count, cut.tile_images - 1)}, {cut.tile_images}")
         shape = [(k, t) for k in range(cut.tile_images) for t in range(cut.tile_positions)]
+        row = cut.width * self.size
 
         def tile(i: Value, s: Value, v: Value, vectors: int) -> None:
             moved = b.plus(
                 b.times(i, cut.tile_images * self.image_bytes),
                 b.times(s, cut.tile_positions * c.image_stride[-1] * self.size),
             )
-            row = cut.width * self.size
-            factors = TileOperand(
-                b.at(b.at(Value("%scratch", PTR), start), moved),
-                [k * self.image_bytes + t * c.image_stride[-1] * self.size for k, t in shape],
+            factors = b.at(b.at(Value("%scratch", PTR), start), moved)
+            left = Elements(
+                Type(self.vector.elem),
+                [
+                    (factors, k * self.image_bytes + t * c.image_stride[-1] * self.size)
+                    for k, t in shape
+                ],
                 [
                     cut.copied_rows * row,
                     row * (c.window_stride[-2] if cut.shares_copy else 1),
                     c.window_stride[-1] * self.size,
                 ],
             )
-            panel = TileOperand(
-                self._panel(v),
-                [k * self.panel_bytes for k in range(vectors)],
-                [
-                    cut.lines * c.length * self.vector_bytes,
-                    c.length * self.vector_bytes,
-                    self.vector_bytes,
-                ],
+            panel = self._panel(v)
+            right = Elements(
+                self.vector,
+                [(panel, k * self.panel_bytes) for k in range(vectors)],
+                [n * self.vector_bytes for n in (cut.lines * c.length, c.length, 1)],
             )
             found = b.plus(b.times(i, cut.tile_images * image_sums), b.times(v, self.vector_bytes))
             found = b.at(dest, b.plus(found, b.times(s, cut.tile_positions * broad_bytes)))
@@ -403,8 +404,9 @@ class WeightGradEmitter:
                 for k, t in shape
                 for n in range(vectors)
             ]
-            counts = [window_block.planes, window_block.rows, window_block.windows]
-            multiply_accumulate(b, c.dtype, cut.lanes, factors, panel, sums, counts)
+            output = OutputTile(self.vector, sums)
+            extents = [window_block.planes, window_block.rows, window_block.windows]
+            output.store(b, microkernel(b, left, right, extents, output.load(b)))
 
         def down(v: Value, vectors: int) -> None:
             def stack(i: Value, _: list[Value]) -> Sequence[Value]:

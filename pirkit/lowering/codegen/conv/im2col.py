@@ -15,7 +15,7 @@ from pirkit.lowering.codegen.conv.conv_blocking import ConvBlocking, ConvProblem
 from pirkit.lowering.codegen.emit.vector_emit import masked_load
 from pirkit.lowering.codegen.ir.llvm_text import I64, Builder, Type, Value
 from pirkit.lowering.codegen.math.primitives import element
-from pirkit.lowering.codegen.matmul.microkernel import TileOperand
+from pirkit.lowering.codegen.matmul.microkernel import Elements
 
 _MAX_UNROLLED = 28
 """Vectors up to which copies are unrolled."""
@@ -136,9 +136,10 @@ class Im2colPanel:
         for k in range(count):
             body(Value(str(k * step), I64), [])
 
-    def tile_operand(self, column: Value, vectors: Sequence[int]) -> TileOperand:
+    def tile_operand(self, column: Value, vectors: Sequence[int]) -> Elements:
         """The operand of a register tile that begins at a column."""
-        return TileOperand(self.b.at(self.panel, column), vectors, [self.row])
+        base = self.b.at(self.panel, column)
+        return Elements(self.vector, [(base, v) for v in vectors], [self.row])
 
     def counts(self, channels: Value) -> list[Value]:
         """The extents of the loops of a tile."""

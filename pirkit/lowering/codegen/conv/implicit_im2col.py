@@ -13,7 +13,7 @@ from math import prod
 from pirkit.lowering.codegen.conv.conv_blocking import ConvBlocking, ConvProblem, reach
 from pirkit.lowering.codegen.conv.im2col import Im2colPanel, PanelLines
 from pirkit.lowering.codegen.ir.llvm_text import I64, Builder, Value
-from pirkit.lowering.codegen.matmul.microkernel import TileOperand
+from pirkit.lowering.codegen.matmul.microkernel import Elements
 
 
 class ImplicitIm2colPanel(Im2colPanel):
@@ -94,7 +94,7 @@ class ImplicitIm2colPanel(Im2colPanel):
 
         b.loop(0, rows, 1, [], row)
 
-    def tile_operand(self, column: Value, vectors: Sequence[int]) -> TileOperand:
+    def tile_operand(self, column: Value, vectors: Sequence[int]) -> Elements:
         """The operand of a register tile that begins at a column."""
         *planes, down, along = self.c.taps
         strides = [
@@ -102,9 +102,10 @@ class ImplicitIm2colPanel(Im2colPanel):
         ]
         start = (down.offset - self.lowest[-2]) * self.row
         start += (along.offset - self.lowest[-1]) * self.size
-        at = self.b.at(self.b.at(self.panel, start), column)
+        base = self.b.at(self.b.at(self.panel, start), column)
         steps = [*strides, down.shift * self.row, along.shift * self.size]
-        return TileOperand(at, vectors, [channel_bytes(self.c, self.cut), *steps])
+        places = [(base, v) for v in vectors]
+        return Elements(self.vector, places, [channel_bytes(self.c, self.cut), *steps])
 
     def counts(self, channels: Value) -> list[Value]:
         """The extents of the loops of a tile: channels, then taps by axis."""

@@ -30,7 +30,8 @@ from pirkit.lowering.codegen.ir.loopnest import (
     renamed,
     saved_values,
 )
-from pirkit.lowering.codegen.matmul.macrokernel import TileShape, read_vector, write_vector
+from pirkit.lowering.codegen.matmul.macrokernel import TileShape
+from pirkit.lowering.codegen.matmul.microkernel import read_vector, write_vector
 from pirkit.lowering.codegen.matmul.row_block_plan import (
     RowBlocks,
     RowGemm,
@@ -166,7 +167,7 @@ def init_row_max(made: Routines, shape: TileShape, stride: int) -> str:
     def write(b: Builder) -> None:
         def row(number: Value, _: list[Value]) -> Sequence[Value]:
             place = b.at(Value("%largest", PTR), b.times(number, stride))
-            write_vector(b, b.const(shape.vector, -inf), place, shape.dtype.itemsize, None)
+            write_vector(b, b.const(shape.vector, -inf), place)
             return []
 
         b.loop(0, Value("%count", I64), 1, [], row)
@@ -181,7 +182,7 @@ def end_row_max(made: Routines, shape: TileShape, stride: int) -> str:
     def write(b: Builder) -> None:
         def row(number: Value, _: list[Value]) -> Sequence[Value]:
             place = b.at(Value("%largest", PTR), b.times(number, stride))
-            vector = read_vector(b, shape.vector, place, size, None)
+            vector = read_vector(b, shape.vector, place)
             b.emit_void(
                 f"store {reduce_lanes(b, 'max', vector, shape.dtype)}, {place}, align {size}"
             )

@@ -15,17 +15,22 @@ from dataclasses import dataclass
 
 from pirkit.lowering.codegen.emit.routines import Routines
 from pirkit.lowering.codegen.emit.scratch import LINE
-from pirkit.lowering.codegen.emit.vector_emit import masked_load, tail_mask
+from pirkit.lowering.codegen.emit.vector_emit import tail_mask
 from pirkit.lowering.codegen.ir.llvm_text import I64, PTR, Builder, Type, Value
-from pirkit.lowering.codegen.math.primitives import element, extremum
+from pirkit.lowering.codegen.math.primitives import element
+from pirkit.lowering.codegen.matmul.microkernel import (
+    L2,
+    Elements,
+    OutputTile,
+    Stride,
+    microkernel,
+    prefetch_bytes,
+)
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.native.target import Target
 
 Strides = tuple[int, int]
 """Bytes from a row to the next one, and from a column to the next one."""
-
-_FIRST, _SECOND = 3, 2
-"""Locality hints of `llvm.prefetch` for L1 and L2; CPUs drop those beyond L1's pending misses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +127,7 @@ def panel_loop(
                     prefetch_address = b.at(
                         Value(f"%ahead{k}", PTR), b.times(position, lines * LINE)
                     )
-                    prefetch_bytes(b, prefetch_address, lines * LINE, _SECOND)
+                    prefetch_bytes(b, prefetch_address, lines * LINE, L2)
                 row = source.strides[0] if source is not None and packs else None
                 # A tile that packs or tracks maxima serves one GEMM: constant strides cost nothing.
                 strides = None if shared and not packs and not row_max_stride else (*a, c_row)
@@ -206,7 +211,7 @@ def _prefetch_share(
 
     def line(k: Value, _: list[Value]) -> Sequence[Value]:
         prefetch_bytes(
-            b, b.at(prefetch_lines, b.times(k, row if is_contiguous else column)), length, _SECOND
+            b, b.at(prefetch_lines, b.times(k, row if is_contiguous else column)), length, L2
         )
         return []
 
@@ -229,105 +234,45 @@ def _tile_function(
     """
     rows, columns = extent
     size, lanes, vector = shape.dtype.itemsize, shape.lanes, shape.vector
-    scalar = Type(vector.elem)
     vectors = -(-columns // lanes)
 
     def write(b: Builder) -> None:
-        pa, pb, pc = (Value(f"%{name}", PTR) for name in "abc")
+        pa, panel, pc = (Value(f"%{name}", PTR) for name in "abc")
         mask = tail_mask(b, lanes, columns % lanes) if columns % lanes else None
         masks = [None] * (vectors - 1) + [mask]
-
-        def b_vectors(k: Value) -> list[Value]:
-            """The vectors of row ``k`` of B: from the panel, or from B and packed."""
-            right = b.at(pb, b.times(k, shape.columns * size))
-            places = [b.at(right, v * lanes * size) for v in range(vectors)]
-            if b_row is None:
-                return [read_vector(b, vector, place, size, None) for place in places]
-            here = b.at(Value("%source", PTR), b.times(k, b_row))
-            found: list[Value] = []
-            for v, place in enumerate(places):
-                found.append(read_vector(b, vector, b.at(here, v * lanes * size), size, masks[v]))
-                write_vector(b, found[v], place, size, None)
-            return found
-
-        def added(k: Value, lines: Sequence[Value], sums: Sequence[Value]) -> list[Value]:
-            """One step of the depth: a broadcast and ``vectors`` FMAs per row."""
-            right = b_vectors(k)
-            result: list[Value] = []
-            for r, line in enumerate(lines):
-                one = b.emit(scalar, f"load {scalar}, {line}, align {size}")
-                broadcast = b.splat(one, lanes)
-                result += [
-                    b.muladd(broadcast, right[v], sums[r * vectors + v]) for v in range(vectors)
-                ]
-            return result
-
-        def known(a_row: int, a_column: int) -> list[Value]:
-            """The loop over the depth with constant strides."""
-
-            def step(k: Value, sums: list[Value]) -> Sequence[Value]:
-                left = b.at(pa, b.times(k, a_column))
-                return added(k, [b.at(left, r * a_row) for r in range(rows)], sums)
-
-            return b.loop(0, Value("%k", I64), 1, start, step)
-
-        def tile_sums(a_row: Value, a_column: Value) -> list[Value]:
-            # Rows are addressed from two bases, so half as many offsets occupy integer registers.
-            """The loop over the depth with strides as arguments."""
-            half = rows - rows // 2
-            row_offsets = [b.emit(I64, f"mul {a_row}, {r}") for r in range(half + 1)]
-            starts = pa, b.at(pa, row_offsets[half])
-
-            def step(k: Value, carried: list[Value]) -> Sequence[Value]:
-                column, *sums = carried
-                low, high = (b.at(start, column) for start in starts)
-                lines = [b.at(low, row_offset) for row_offset in row_offsets[:half]]
-                lines += [b.at(high, row_offset) for row_offset in row_offsets[: rows - half]]
-                return [b.opaque(b.plus(column, a_column)), *added(k, lines, sums)]
-
-            return b.loop(0, Value("%k", I64), 1, [Value("0", I64), *start], step)[1:]
-
-        start = [b.const(vector, 0.0)] * (rows * vectors)
-        if strides is None:
-            rows_out = [b.at(pc, b.emit(I64, f"mul i64 %apart, {r}")) for r in range(rows)]
-        else:
-            rows_out = [b.at(pc, r * strides[2]) for r in range(rows)]
-        # The lines of C arrive while the loop over the depth runs.
-        for line in rows_out:
-            prefetch_bytes(b, line, vectors * lanes * size, to_write=True)
-        if strides is None:
-            sums = tile_sums(Value("%row", I64), Value("%column", I64))
-        else:
-            sums = known(*strides[:2])
-        places = [
-            (b.at(line, v * lanes * size), masks[v]) for line in rows_out for v in range(vectors)
+        a_row, a_column, c_row = strides or [
+            Value(f"%{n}", I64) for n in ("row", "column", "c_row")
         ]
-
-        def grown() -> Sequence[Value]:
-            """The accumulators added to the present C."""
-            return [
-                b.add(read_vector(b, vector, address, size, lanes_on), total)
-                for (address, lanes_on), total in zip(places, sums, strict=True)
-            ]
-
-        totals = sums
+        # Rows are addressed from two bases if their distance is a register: half as many multiples
+        # of it occupy integer registers.
+        half = rows if strides else rows - rows // 2
+        distances = [_multiple(b, a_row, r) for r in range(half + 1)]
+        bases = [pa, *([b.at(pa, distances[half])] if half < rows else ())]
+        places = [(bases[r // half], distances[r % half]) for r in range(rows)]
+        left = Elements(Type(vector.elem), places, [a_column])
+        offsets = [v * lanes * size for v in range(vectors)]
+        right = Elements(vector, [(panel, at) for at in offsets], [shape.columns * size])
+        if b_row is not None:
+            source = [(Value("%source", PTR), at) for at in offsets]
+            right = Elements(vector, source, [b_row], masks, packed=right)
+        lines = [b.at(pc, _multiple(b, c_row, r)) for r in range(rows)]
+        # The lines of C arrive while the loop over the depth runs.
+        for line in lines:
+            prefetch_bytes(b, line, vectors * lanes * size, to_write=True)
+        zeros = [b.const(vector, 0.0)] * (rows * vectors)
+        sums = microkernel(b, left, right, [Value("%k", I64)], zeros)
+        output = OutputTile(vector, [b.at(line, at) for line in lines for at in offsets], masks)
         if may_grow:
-            totals = b.branch(b.emit(Type("i1"), "xor i1 %fresh, true"), grown, sums)
-        for (address, lanes_on), total in zip(places, totals, strict=True):
-            write_vector(b, total, address, size, lanes_on)
-        for r in range(rows) if row_max_stride else ():
-            place = b.at(Value("%largest", PTR), r * row_max_stride)
-            known_one = read_vector(b, vector, place, size, None)
-            for total, lanes_on in zip(totals[r * vectors :], masks, strict=False):
-                # Columns beyond the matrix must not count: their lanes keep the old maximum.
-                larger = extremum(b, total, known_one, "max", shape.dtype)
-                known_one = larger if lanes_on is None else b.select(lanes_on, larger, known_one)
-            write_vector(b, known_one, place, size, None)
+            sums = output.added(b, sums, b.emit(Type("i1"), "xor i1 %fresh, true"))
+        output.store(b, sums)
+        if row_max_stride:
+            row_max = [b.at(Value("%largest", PTR), r * row_max_stride) for r in range(rows)]
+            output.update_row_max(b, row_max, sums, shape.dtype)
 
     parameters = "ptr %a, ptr %b, ptr %c, i64 %k, i1 %fresh"
     parameters += ", ptr %largest" if row_max_stride else ""
     if strides is None:
-        parameters += ", i64 %row, i64 %column, i64 %apart"
+        parameters += ", i64 %row, i64 %column, i64 %c_row"
     if b_row is not None:
         parameters += ", ptr %source"
     return made.add(
@@ -335,27 +280,7 @@ def _tile_function(
     )
 
 
-# --- memory ---
-
-
-def prefetch_bytes(
-    b: Builder, address: Value, nbytes: int, level: int = _FIRST, to_write: bool = False
-) -> None:
-    """Prefetch ``nbytes``: rows of a block are too short for the hardware prefetcher."""
-    for line in range(0, nbytes, LINE):
-        b.prefetch(b.at(address, line), level, to_write)
-
-
-def read_vector(b: Builder, vector: Type, address: Value, size: int, mask: Value | None) -> Value:
-    """Load a vector; 0 in lanes that the mask excludes."""
-    if mask is None:
-        return b.emit(vector, f"load {vector}, {address}, align {size}")
-    return masked_load(b, vector, address, size, mask)
-
-
-def write_vector(b: Builder, value: Value, address: Value, size: int, mask: Value | None) -> None:
-    """Store the lanes of a vector that the mask includes."""
-    if mask is None:
-        b.emit_void(f"store {value}, {address}, align {size}")
-        return
-    b.invoke(f"llvm.masked.store.{value.type.suffix}.p0", value, address, f"i32 {size}", mask)
+def _multiple(b: Builder, stride: Stride, count: int) -> Stride:
+    if isinstance(stride, int):
+        return stride * count
+    return b.emit(I64, f"mul {stride}, {count}")

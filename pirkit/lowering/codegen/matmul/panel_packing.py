@@ -14,13 +14,8 @@ from pirkit.lowering.codegen.emit.scratch import LINE
 from pirkit.lowering.codegen.emit.transpose_tile import transposed
 from pirkit.lowering.codegen.emit.vector_emit import tail_mask
 from pirkit.lowering.codegen.ir.llvm_text import I64, PTR, Builder, Type, Value
-from pirkit.lowering.codegen.matmul.macrokernel import (
-    Strides,
-    TileShape,
-    prefetch_bytes,
-    read_vector,
-    write_vector,
-)
+from pirkit.lowering.codegen.matmul.macrokernel import Strides, TileShape
+from pirkit.lowering.codegen.matmul.microkernel import prefetch_bytes, read_vector, write_vector
 
 _PREFETCH_ROWS = 4
 """Rows by which prefetches run ahead of a copy."""
@@ -80,9 +75,9 @@ def _pack_rows(
                     mask = b.compare(
                         "slt", _lane_offsets(b, v * lanes, lanes), b.splat(left, lanes)
                     )
-                value = read_vector(b, vector, b.at(base, v * lanes * size), size, mask)
+                value = read_vector(b, vector, b.at(base, v * lanes * size), mask)
                 value = value if factor is None else b.mul(value, factor)
-                write_vector(b, value, b.at(dest, v * lanes * size), size, None)
+                write_vector(b, value, b.at(dest, v * lanes * size))
 
         def whole(panel: Value, _: list[Value]) -> Sequence[Value]:
             part(panel, None)
@@ -124,10 +119,10 @@ def _pack_columns(
 
         def square(at: Value, mask: Value | None) -> None:
             offset = b.times(at, size)
-            lines = [read_vector(b, vector, b.at(s, offset), size, mask) for s in starts]
+            lines = [read_vector(b, vector, b.at(s, offset), mask) for s in starts]
             place = b.at(dest, b.times(at, shape.columns * size))
             for j, value in enumerate(transposed(b, lines)):
-                write_vector(b, value, b.at(place, j * shape.columns * size), size, None)
+                write_vector(b, value, b.at(place, j * shape.columns * size))
 
         def masked(at: Value, _: list[Value]) -> Sequence[Value]:
             square(at, tail_mask(b, lanes, b.emit(I64, f"sub {k}, {at.text}")))
@@ -157,8 +152,8 @@ def copy_function(made: Routines, shape: TileShape, from_row: int, to_row: int) 
             def copy_vector(at: Value, mask: Value | None) -> None:
                 address = b.at(here, b.times(at, size))
                 prefetch_bytes(b, b.at(address, _PREFETCH_ROWS * from_row), lanes * size)
-                value = read_vector(b, vector, address, size, mask)
-                write_vector(b, value, b.at(there, b.times(at, size)), size, None)
+                value = read_vector(b, vector, address, mask)
+                write_vector(b, value, b.at(there, b.times(at, size)))
 
             _by_vectors(b, length, lanes, False, copy_vector)
             return []
@@ -183,8 +178,8 @@ def scale_function(made: Routines, shape: TileShape, row: int, scales: int) -> s
 
             def copy_vector(at: Value, mask: Value | None) -> None:
                 address = b.at(here, b.times(at, size))
-                value = b.mul(read_vector(b, vector, address, size, mask), factor)
-                write_vector(b, value, address, size, mask)
+                value = b.mul(read_vector(b, vector, address, mask), factor)
+                write_vector(b, value, address, mask)
 
             _by_vectors(b, Value("%length", I64), shape.lanes, False, copy_vector)
             return []

@@ -16,8 +16,14 @@ from pirkit.lowering.codegen.emit.batch_compile import Draft, function_of
 from pirkit.lowering.codegen.emit.compile import key_of
 from pirkit.lowering.codegen.emit.generate import PARAMETERS, SYMBOL, emit_prologue
 from pirkit.lowering.codegen.emit.routines import Routines
-from pirkit.lowering.codegen.emit.vector_emit import argument, masked_load, tail_mask
+from pirkit.lowering.codegen.emit.vector_emit import argument, tail_mask
 from pirkit.lowering.codegen.ir.llvm_text import I64, PTR, Builder, Type, Value
+from pirkit.lowering.codegen.matmul.microkernel import (
+    Elements,
+    OutputTile,
+    microkernel,
+    read_vector,
+)
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.native.function import Code, NativeFunction
 from pirkit.runtime.native.target import Target, host
@@ -133,37 +139,24 @@ class _Writer:
         mask: Value,
     ) -> None:
         """All rows of x times a panel whose rows are ``line`` bytes apart."""
-        b, size, lanes, vector = self.b, self.size, self.vector.lanes, self.vector
-        scalar = Type(vector.elem)
+        b, vector = self.b, self.vector
         biased = b.compare("ne", w["biased"], 0)
-
-        def load(address: Value) -> Value:
-            return masked_load(b, vector, address, size, mask)
-
-        [added] = b.branch(biased, lambda: [load(bias)], [b.const(vector, 0.0)])
+        zero = b.const(vector, 0.0)
+        [row] = b.branch(biased, lambda: [read_vector(b, vector, bias, mask)], [zero])
 
         def rows(many: int) -> Callable[[Value, list[Value]], Sequence[Value]]:
             def tile(first: Value, _: list[Value]) -> Sequence[Value]:
                 start = b.at(x, b.emit(I64, f"mul {first}, {w['x_row'].text}"))
                 c_matrix = b.at(out, b.emit(I64, f"mul {first}, {w['out_row'].text}"))
-                starts = [b.at(start, b.emit(I64, f"mul {w['x_row']}, {r}")) for r in range(many)]
-
-                def step(k: Value, sums: list[Value]) -> Sequence[Value]:
-                    moved = b.emit(I64, f"mul {k}, {w['x_depth'].text}")
-                    factor = load(b.at(panel, b.emit(I64, f"mul {k}, {line.text}")))
-                    ones = [
-                        b.emit(scalar, f"load {scalar}, {b.at(s, moved)}, align {size}")
-                        for s in starts
-                    ]
-                    pairs = zip(ones, sums, strict=True)
-                    return [b.muladd(b.splat(one, lanes), factor, total) for one, total in pairs]
-
-                sums = b.loop(0, w["depth"], 1, [b.const(vector, 0.0)] * many, step)
-                totals = b.branch(biased, lambda: [b.add(s, added) for s in sums], sums)
-                for r, total in enumerate(totals):
-                    address = b.at(c_matrix, b.emit(I64, f"mul {w['out_row']}, {r}"))
-                    name = f"llvm.masked.store.{vector.suffix}.p0"
-                    b.invoke(name, total, address, f"i32 {size}", mask)
+                starts, lines = (
+                    [b.at(base, b.emit(I64, f"mul {stride}, {r}")) for r in range(many)]
+                    for base, stride in ((start, w["x_row"]), (c_matrix, w["out_row"]))
+                )
+                left = Elements(Type(vector.elem), [(s, 0) for s in starts], [w["x_depth"]])
+                right = Elements(vector, [(panel, 0)], [line], [mask])
+                sums = microkernel(b, left, right, [w["depth"]], [zero] * many)
+                totals = b.branch(biased, lambda: [b.add(s, row) for s in sums], sums)
+                OutputTile(vector, lines, [mask]).store(b, totals)
                 return []
 
             return tile

@@ -1,0 +1,44 @@
+"""Chooses register tiles: how many rows by how many vectors of accumulators a microkernel has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from pirkit.runtime.native.target import Target
+
+MAX_ROWS: Final = 14
+MAX_VECTORS: Final = 8
+
+
+def register_count(target: Target) -> int:
+    """Vector registers: 32 with AVX-512 and on AArch64, else 16."""
+    return 32 if target.vector_bits == 512 or not target.x86 else 16
+
+
+def fits_registers(rows: int, vectors: int, target: Target) -> bool:
+    """Whether accumulators, the vectors of one term and a broadcast fit the registers."""
+    return rows * vectors + vectors + 1 < register_count(target)
+
+
+def estimated_cost(rows: int, vectors: int) -> float:
+    """Relative time per multiplication: loads, or FMA latency if accumulators are few."""
+    loads = (rows + vectors) / (rows * vectors)
+    # Fewer than about eight accumulators do not hide the latency of FMA.
+    return max(8 / (rows * vectors), 0.9 + 0.2 * loads)
+
+
+def cheapest_tile(
+    candidates: Iterable[tuple[int, int]], padding: Callable[[int, int], float], target: Target
+) -> tuple[int, int]:
+    """Rows and vectors with the least estimated cost, times the factor that ``padding`` adds.
+
+    The first one of equal candidates; at least one of them fits the registers.
+    """
+    fitting = [tile for tile in candidates if fits_registers(*tile, target)]
+    return min(fitting, key=lambda tile: padding(*tile) * estimated_cost(*tile))
+
+
+def padding(extent: int, block: int) -> float:
+    """The factor by which blocks enlarge an extent."""
+    return -(-extent // block) * block / extent
