@@ -19,7 +19,7 @@ from itertools import cycle
 
 from pirkit.lowering.codegen.emit.scratch import LINE
 from pirkit.lowering.codegen.emit.vector_emit import masked_load
-from pirkit.lowering.codegen.ir.llvm_text import I64, Builder, Type, Value
+from pirkit.lowering.codegen.ir.llvm_text import I64, Builder, Type, Value, constant_value
 from pirkit.lowering.codegen.math.primitives import extremum
 from pirkit.runtime.dtype import DType
 
@@ -137,7 +137,12 @@ def _outer_product(
     total: list[Value] = []
     for element in left.load(b):
         factor = b.splat(element, vectors[0].type.lanes)
-        total += [b.muladd(factor, v, sums[len(total) + k]) for k, v in enumerate(vectors)]
+        line = zip(vectors, sums[len(total) :], strict=False)
+        # A column of ones makes plain sums; LLVM does not simplify an FMA with it.
+        if constant_value(factor) == 1:
+            total += [b.add(s, v) for v, s in line]
+        else:
+            total += [b.muladd(factor, v, s) for v, s in line]
     return total
 
 
