@@ -170,5 +170,5 @@ def test_every_part_of_large_sizes_has_work_for_threads() -> None:
         1, 1, 64, 64, dt.float32, (56,) * 2, (3,) * 2, (56,) * 2, (1,) * 2, (1,) * 2, (1,) * 2
     )
     (c,) = conv_phases(s)
-    cut = conv_blocking_of(c, host())
+    cut = conv_blocking_of(c, host(), 16)
     assert -(-56 // cut.lines) * -(-64 // (cut.rows * cut.filter_tiles)) >= 8

@@ -7,13 +7,14 @@ scratch; at the end it copies the sums to the result.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 
 from pirkit.lowering.codegen.conv.conv_blocking import ConvBlocking, ConvProblem
 from pirkit.lowering.codegen.conv.filter_packing import tiles_of
 from pirkit.lowering.codegen.conv.im2col import Im2colPanel, PanelLines, row_bytes, zero_bytes
 from pirkit.lowering.codegen.conv.implicit_im2col import ImplicitIm2colPanel, channel_bytes
+from pirkit.lowering.codegen.emit.routines import Routines
 from pirkit.lowering.codegen.emit.scratch import LINE
 from pirkit.lowering.codegen.emit.vector_emit import (
     Memory,
@@ -25,7 +26,7 @@ from pirkit.lowering.codegen.emit.vector_emit import (
 )
 from pirkit.lowering.codegen.ir.llvm_text import I64, PTR, Builder, Type, Value
 from pirkit.lowering.codegen.math.primitives import element
-from pirkit.lowering.codegen.matmul.microkernel import Elements, OutputTile, microkernel
+from pirkit.lowering.codegen.matmul.microkernel import Access, TileUpdate
 
 _MAX_PANELS = 8
 """Addresses from which a tile prefetches at most."""
@@ -39,8 +40,10 @@ def task_count(c: ConvProblem, cut: ConvBlocking) -> int:
 class BlockedConvEmitter:
     """Emits the multiplication: operands are images, packed filter, result."""
 
-    def __init__(self, b: Builder, c: ConvProblem, cut: ConvBlocking) -> None:
-        self.b, self.c, self.cut = b, c, cut
+    def __init__(
+        self, b: Builder, routines: Routines, c: ConvProblem, cut: ConvBlocking
+    ) -> None:  # fmt: skip
+        self.b, self.routines, self.c, self.cut = b, routines, c, cut
         self.size = c.dtype.itemsize
         self.vector = Type(element(c.dtype), cut.lanes)
         self.row = row_bytes(c, cut)
@@ -168,26 +171,26 @@ class BlockedConvEmitter:
             # The result is only stored after the last block of channels.
             last = b.compare("sge", b.plus(d, cut.channel_block), c.depth)
 
-            def tile(i: Value, column: Value, count: int) -> None:
+            def tile(i: Value, column: Value, count: int, stacked: int = 1) -> None:
                 at = b.times(column, cut.lanes * size)
                 sums = b.at(b.at(self._own(self.sums), b.times(i, cut.rows * self.row)), at)
                 row_stride, term = (
                     (c.depth * c.terms, 1) if cut.reads_filter_in_place else (1, cut.rows)
                 )
-                tile_factors = b.at(begin, b.times(i, cut.rows * c.depth * c.terms * size))
-                left = Elements(
-                    Type(self.vector.elem),
-                    [(tile_factors, row * row_stride * size) for row in range(cut.rows)],
-                    filler.factor_steps(term * size),
-                )
+                tile_bytes = cut.rows * c.depth * c.terms * size
+                starts = [n * tile_bytes for n in range(stacked)]
+                rows = [
+                    start + row * row_stride * size for start in starts for row in range(cut.rows)
+                ]
                 vectors = [k * cut.lanes * size for k in range(count)]
-                right = filler.tile_operand(at, vectors)
-                output = OutputTile(
+                update = TileUpdate(
                     self.vector,
-                    [b.at(sums, r * self.row + k) for r in range(cut.rows) for k in vectors],
+                    Access(tuple(rows), filler.factor_steps(term * size)),
+                    filler.access(vectors),
+                    tuple([row * self.row + at for row in range(len(rows)) for at in vectors]),
                 )
-                extents = filler.counts(block_channels)
-                output.store(b, microkernel(b, left, right, extents, output.load(b)))
+                bases = [b.at(begin, b.times(i, tile_bytes)), b.at(panel, at), sums]
+                update.call(b, self.routines, bases, filler.counts(block_channels))
 
             def columns(v: Value, _: list[Value]) -> Sequence[Value]:
                 def down(i: Value, _: list[Value]) -> Sequence[Value]:
@@ -205,15 +208,21 @@ class BlockedConvEmitter:
                 b.loop(0, tiles, 1, [], down)
                 return []
 
-            b.loop(0, needed, 1, [], columns)
+            if whole:
+                b.loop(0, needed, 1, [], columns)
             if left:
 
                 def rest() -> Sequence[Value]:
-                    def down(i: Value, _: list[Value]) -> Sequence[Value]:
-                        tile(i, Value(str(whole * cut.vectors), I64), left)
-                        return []
+                    def down(stacked: int) -> Callable[[Value, list[Value]], Sequence[Value]]:
+                        def one(i: Value, _: list[Value]) -> Sequence[Value]:
+                            tile(i, Value(str(whole * cut.vectors), I64), left, stacked)
+                            return []
 
-                    b.loop(0, tiles, 1, [], down)
+                        return one
+
+                    stacks = b.times(b.emit(I64, f"udiv {tiles}, {cut.stacked}"), cut.stacked)
+                    b.loop(0, stacks, cut.stacked, [], down(cut.stacked))
+                    b.loop(stacks, tiles, 1, [], down(1))
                     return []
 
                 b.branch(b.compare("ugt", used, whole * vector_bytes), rest)

@@ -20,9 +20,11 @@ from pirkit.lowering.codegen.conv.filter_packing import emit_packing, packed_byt
 from pirkit.lowering.codegen.conv.split_k_reduce import emit_split_k_reduce
 from pirkit.lowering.codegen.emit.batch_compile import Draft, function_of
 from pirkit.lowering.codegen.emit.compile import key_of
-from pirkit.lowering.codegen.emit.generate import SYMBOL, module
+from pirkit.lowering.codegen.emit.generate import PARAMETERS, SYMBOL, emit_prologue
+from pirkit.lowering.codegen.emit.routines import Routines
 from pirkit.lowering.codegen.ir.llvm_text import Builder
 from pirkit.runtime.native.function import Code, NativeFunction, NativeSequence
+from pirkit.runtime.native.pool import thread_count
 from pirkit.runtime.native.target import host
 
 _MULTIPLICATIONS_PER_NS: Final = 32
@@ -35,7 +37,7 @@ def native_blocked_conv(phases: Sequence[ConvProblem]) -> NativeSequence:
     steps: list[tuple[NativeFunction, tuple[int, ...]]] = []
     temporaries: list[int] = []
     for c in phases:
-        cut = conv_blocking_of(c, host())
+        cut = conv_blocking_of(c, host(), thread_count())
         # No temporary: tiles read the filter as it is.
         if cut.reads_filter_in_place:
             steps.append((_compute(c, cut), (0, 1, 2)))
@@ -60,12 +62,12 @@ def native_weight_grad(c: WeightGrad, known: BatchStrides | None = None) -> Nati
     filters = c.groups * c.group_filters * c.depth * prod(c.windows) * size
     results = c.images * c.groups * c.group_filters * prod(c.positions) * size
 
-    def emit(b: Builder) -> int:
-        correlating = WeightGradEmitter(b, c, cut, known)
-        correlating.emit()
-        return correlating.scratch
+    def emit(b: Builder, routines: Routines) -> int:
+        emitter = WeightGradEmitter(b, routines, c, cut, known)
+        emitter.emit()
+        return emitter.scratch
 
-    def add(b: Builder) -> int:
+    def add(b: Builder, _: Routines) -> int:
         emit_split_k_reduce(b, c, cut)
         return 0
 
@@ -85,7 +87,7 @@ def native_weight_grad(c: WeightGrad, known: BatchStrides | None = None) -> Nati
 def _pack_filter(c: ConvProblem, cut: ConvBlocking) -> NativeFunction:
     sizes = _filter_bytes(c), packed_bytes(c, cut)
 
-    def emit(b: Builder) -> int:
+    def emit(b: Builder, _: Routines) -> int:
         emit_packing(b, c, cut)
         return 0
 
@@ -101,10 +103,10 @@ def _compute(c: ConvProblem, cut: ConvBlocking) -> NativeFunction:
     ``reads_filter_in_place``.
     """
 
-    def emit(b: Builder) -> int:
-        convolving = BlockedConvEmitter(b, c, cut)
-        convolving.emit()
-        return convolving.scratch
+    def emit(b: Builder, routines: Routines) -> int:
+        emitter = BlockedConvEmitter(b, routines, c, cut)
+        emitter.emit()
+        return emitter.scratch
 
     size = c.dtype.itemsize
     images = c.n * c.groups * c.depth * prod(c.lengths) * size
@@ -125,15 +127,16 @@ def _filter_bytes(c: ConvProblem) -> int:
 
 
 def _function(
-    what: object, emit: Callable[[Builder], int], sizes: tuple[int, ...], work: int, known: About
-) -> NativeFunction:
+    what: object, emit: Callable[[Builder, Routines], int], sizes: tuple[int, ...], work: int,
+    known: About,
+) -> NativeFunction:  # fmt: skip
     """The function that ``emit`` writes; ``emit`` returns its bytes of scratch memory."""
     target, count = host(), known.sizes["blocks"]
 
     def write() -> Draft:
-        b = Builder(blocks=count)
-        scratch = emit(b)
-        text = module(b, len(sizes), scratch)
-        return Draft(text, Code(b"", SYMBOL, count, scratch, work, sizes), known)
+        b, routines = Builder(blocks=count), Routines()
+        scratch = emit(b, routines)
+        routines.define(f"void @{SYMBOL}({PARAMETERS})", b, emit_prologue(len(sizes), scratch))
+        return Draft(routines.text(), Code(b"", SYMBOL, count, scratch, work, sizes), known)
 
     return function_of(key_of(what, target), write)

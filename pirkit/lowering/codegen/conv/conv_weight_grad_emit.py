@@ -11,12 +11,13 @@ from pirkit.lowering.codegen.conv.conv_weight_grad import (
     WeightGrad,
     WeightGradBlocking,
 )
+from pirkit.lowering.codegen.emit.routines import Routines
 from pirkit.lowering.codegen.emit.scratch import LINE
 from pirkit.lowering.codegen.emit.transpose_tile import transposed
 from pirkit.lowering.codegen.emit.vector_emit import argument, masked_load, split_index, tail_mask
 from pirkit.lowering.codegen.ir.llvm_text import I64, PTR, Builder, Type, Value
 from pirkit.lowering.codegen.math.primitives import element
-from pirkit.lowering.codegen.matmul.microkernel import Elements, OutputTile, microkernel
+from pirkit.lowering.codegen.matmul.microkernel import Access, TileUpdate
 
 _MAX_UNROLLED = 8
 """Vectors of an image row up to which its copy is unrolled."""
@@ -51,9 +52,10 @@ class WeightGradEmitter:
     """
 
     def __init__(
-        self, b: Builder, c: WeightGrad, cut: WeightGradBlocking, known: BatchStrides | None = None
+        self, b: Builder, routines: Routines, c: WeightGrad, cut: WeightGradBlocking,
+        known: BatchStrides | None = None,
     ) -> None:  # fmt: skip
-        self.b, self.c, self.cut, self.known = b, c, cut, known
+        self.b, self.routines, self.c, self.cut, self.known = b, routines, c, cut, known
         self.size = c.dtype.itemsize
         self.vector = Type(element(c.dtype), cut.lanes)
         self.vector_bytes = cut.lanes * self.size
@@ -371,42 +373,41 @@ class WeightGradEmitter:
         image_sums = cut.slices * cut.tile_positions * broad_bytes
         stacks = b.emit(I64, f"udiv {b.plus(images.count, cut.tile_images - 1)}, {cut.tile_images}")
         shape = [(k, t) for k in range(cut.tile_images) for t in range(cut.tile_positions)]
-        row = cut.width * self.size
+        row, panel_row = cut.width * self.size, c.length * self.vector_bytes
+        position_bytes = c.image_stride[-1] * self.size
 
         def tile(i: Value, s: Value, v: Value, vectors: int) -> None:
             moved = b.plus(
                 b.times(i, cut.tile_images * self.image_bytes),
-                b.times(s, cut.tile_positions * c.image_stride[-1] * self.size),
+                b.times(s, cut.tile_positions * position_bytes),
             )
-            factors = b.at(b.at(Value("%scratch", PTR), start), moved)
-            left = Elements(
-                Type(self.vector.elem),
-                [
-                    (factors, k * self.image_bytes + t * c.image_stride[-1] * self.size)
-                    for k, t in shape
-                ],
-                [
-                    cut.copied_rows * row,
-                    row * (c.window_stride[-2] if cut.shares_copy else 1),
-                    c.window_stride[-1] * self.size,
-                ],
-            )
-            panel = self._panel(v)
-            right = Elements(
+            update = TileUpdate(
                 self.vector,
-                [(panel, k * self.panel_bytes) for k in range(vectors)],
-                [n * self.vector_bytes for n in (cut.lines * c.length, c.length, 1)],
+                Access(
+                    tuple([k * self.image_bytes + t * position_bytes for k, t in shape]),
+                    (
+                        cut.copied_rows * row,
+                        row * (c.window_stride[-2] if cut.shares_copy else 1),
+                        c.window_stride[-1] * self.size,
+                    ),
+                ),
+                Access(
+                    tuple([k * self.panel_bytes for k in range(vectors)]),
+                    (cut.lines * panel_row, panel_row, self.vector_bytes),
+                ),
+                tuple(
+                    [
+                        k * image_sums + t * broad_bytes + n * self.vector_bytes
+                        for k, t in shape
+                        for n in range(vectors)
+                    ]
+                ),
             )
-            found = b.plus(b.times(i, cut.tile_images * image_sums), b.times(v, self.vector_bytes))
-            found = b.at(dest, b.plus(found, b.times(s, cut.tile_positions * broad_bytes)))
-            sums = [
-                b.at(found, k * image_sums + t * broad_bytes + n * self.vector_bytes)
-                for k, t in shape
-                for n in range(vectors)
-            ]
-            output = OutputTile(self.vector, sums)
+            sums = b.plus(b.times(i, cut.tile_images * image_sums), b.times(v, self.vector_bytes))
+            sums = b.at(dest, b.plus(sums, b.times(s, cut.tile_positions * broad_bytes)))
+            bases = [b.at(b.at(Value("%scratch", PTR), start), moved), self._panel(v), sums]
             extents = [window_block.planes, window_block.rows, window_block.windows]
-            output.store(b, microkernel(b, left, right, extents, output.load(b)))
+            update.call(b, self.routines, bases, extents)
 
         def down(v: Value, vectors: int) -> None:
             def stack(i: Value, _: list[Value]) -> Sequence[Value]:

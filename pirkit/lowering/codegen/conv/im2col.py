@@ -15,7 +15,7 @@ from pirkit.lowering.codegen.conv.conv_blocking import ConvBlocking, ConvProblem
 from pirkit.lowering.codegen.emit.vector_emit import masked_load
 from pirkit.lowering.codegen.ir.llvm_text import I64, Builder, Type, Value
 from pirkit.lowering.codegen.math.primitives import element
-from pirkit.lowering.codegen.matmul.microkernel import Elements
+from pirkit.lowering.codegen.matmul.microkernel import Access
 
 _MAX_UNROLLED = 28
 """Vectors up to which copies are unrolled."""
@@ -136,18 +136,17 @@ class Im2colPanel:
         for k in range(count):
             body(Value(str(k * step), I64), [])
 
-    def tile_operand(self, column: Value, vectors: Sequence[int]) -> Elements:
-        """The operand of a register tile that begins at a column."""
-        base = self.b.at(self.panel, column)
-        return Elements(self.vector, [(base, v) for v in vectors], [self.row])
+    def access(self, vectors: Sequence[int]) -> Access:
+        """How a register tile reads the panel; ``vectors`` are the offsets of its vectors."""
+        return Access(tuple(vectors), (self.row,))
 
     def counts(self, channels: Value) -> list[Value]:
         """The extents of the loops of a tile."""
         return [self.b.times(channels, self.c.terms)]
 
-    def factor_steps(self, term: int) -> list[int]:
+    def factor_steps(self, term: int) -> tuple[int, ...]:
         """The strides of these loops in the packed filter, whose terms have ``term`` bytes."""
-        return [term]
+        return (term,)
 
     def _leaves(self, axis: int) -> bool:
         """Whether taps read outside of the image at some positions."""

@@ -13,7 +13,7 @@ from math import prod
 from pirkit.lowering.codegen.conv.conv_blocking import ConvBlocking, ConvProblem, reach
 from pirkit.lowering.codegen.conv.im2col import Im2colPanel, PanelLines
 from pirkit.lowering.codegen.ir.llvm_text import I64, Builder, Value
-from pirkit.lowering.codegen.matmul.microkernel import Elements
+from pirkit.lowering.codegen.matmul.microkernel import Access
 
 
 class ImplicitIm2colPanel(Im2colPanel):
@@ -94,27 +94,27 @@ class ImplicitIm2colPanel(Im2colPanel):
 
         b.loop(0, rows, 1, [], row)
 
-    def tile_operand(self, column: Value, vectors: Sequence[int]) -> Elements:
-        """The operand of a register tile that begins at a column."""
+    def access(self, vectors: Sequence[int]) -> Access:
+        """How a register tile reads the panel; ``vectors`` are the offsets of its vectors."""
         *planes, down, along = self.c.taps
         strides = [
             prod([t.count for t in planes[k + 1 :]]) * self.plane for k in range(len(planes))
         ]
         start = (down.offset - self.lowest[-2]) * self.row
         start += (along.offset - self.lowest[-1]) * self.size
-        base = self.b.at(self.b.at(self.panel, start), column)
-        steps = [*strides, down.shift * self.row, along.shift * self.size]
-        places = [(base, v) for v in vectors]
-        return Elements(self.vector, places, [channel_bytes(self.c, self.cut), *steps])
+        steps = (*strides, down.shift * self.row, along.shift * self.size)
+        return Access(
+            tuple([start + v for v in vectors]), (channel_bytes(self.c, self.cut), *steps)
+        )
 
     def counts(self, channels: Value) -> list[Value]:
         """The extents of the loops of a tile: channels, then taps by axis."""
         return [channels, *(Value(str(t.count), I64) for t in self.c.taps)]
 
-    def factor_steps(self, term: int) -> list[int]:
+    def factor_steps(self, term: int) -> tuple[int, ...]:
         """The strides of these loops in the packed filter, whose terms have ``term`` bytes."""
         counts = [t.count for t in self.c.taps]
-        return [prod(counts[k:]) * term for k in range(len(counts) + 1)]
+        return tuple([prod(counts[k:]) * term for k in range(len(counts) + 1)])
 
 
 def channel_bytes(c: ConvProblem, cut: ConvBlocking) -> int:

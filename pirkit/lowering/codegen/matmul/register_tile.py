@@ -18,7 +18,7 @@ def register_count(target: Target) -> int:
 
 def fits_registers(rows: int, vectors: int, target: Target) -> bool:
     """Whether accumulators, the vectors of one term and a broadcast fit the registers."""
-    return rows * vectors + vectors + 1 < register_count(target)
+    return rows * vectors + vectors + 1 <= register_count(target)
 
 
 def estimated_cost(rows: int, vectors: int) -> float:
