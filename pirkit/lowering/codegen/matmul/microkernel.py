@@ -12,7 +12,7 @@ packing and threads belong to the families.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import count, cycle
@@ -27,7 +27,10 @@ from pirkit.runtime.dtype import DType
 Stride = int | Value
 """Bytes: a constant of the code, or a register."""
 Scaled = Callable[[Stride], Value]
-"""A stride times the index of a loop."""
+"""Gives a stride times the index of a loop."""
+
+_SCALES = (1, 2, 4, 8)
+"""Factors of an index in the addresses of x86."""
 
 L1, L2 = 3, 2
 """Locality hints of `llvm.prefetch`; CPUs drop prefetches beyond the pending misses of L1."""
@@ -50,10 +53,9 @@ class Elements:
     masks: Sequence[Value | None] = ()
     packed: Elements | None = None
 
-    def registers(self, axis: int) -> Mapping[str, Value]:
-        """The strides of a loop that are no constants, by name."""
-        stride = self.strides[axis]
-        return {stride.text: stride} if isinstance(stride, Value) else {}
+    def strides_of(self, axis: int) -> list[Stride]:
+        """The strides of the operand, and of the panel that it is packed to, in a loop."""
+        return [self.strides[axis], *(self.packed.strides_of(axis) if self.packed else ())]
 
     def moved(self, b: Builder, axis: int, index: Value, scaled: Scaled) -> Elements:
         """The operand at an iteration of a loop."""
@@ -79,8 +81,8 @@ class Computed:
     read: Callable[[Sequence[Value]], Iterable[Value]]
     indices: tuple[Value, ...] = ()
 
-    def registers(self, _: int) -> Mapping[str, Value]:
-        return {}
+    def strides_of(self, _: int) -> list[Stride]:
+        return []
 
     def moved(self, _b: Builder, _axis: int, index: Value, _s: Scaled) -> Computed:
         return replace(self, indices=(*self.indices, index))
@@ -106,26 +108,35 @@ def microkernel(
     def terms(axis: int, left: Operand, right: Operand, sums: Sequence[Value]) -> list[Value]:
         if axis == len(extents):
             return _outer_product(b, left, right, sums)
-        # An index times a register is carried by the loop: a multiplication would take a register
-        # and a slot of the FMAs' ports in each iteration.
-        registers = {**left.registers(axis), **right.registers(axis)}
+        interleaved = chains > 1 and axis == len(extents) - 1
+        # Offsets are carried by the loop, unless an address can scale the index by the stride. If
+        # LLVM derived them from the index, in place, it would load all broadcasts of an iteration
+        # before the vectors, and spill them.
+        strides = [
+            s
+            for s in dict.fromkeys([*left.strides_of(axis), *right.strides_of(axis)])
+            if s not in _SCALES and not interleaved
+        ]
 
         def step(index: Value, carried: Sequence[Value]) -> list[Value]:
-            offsets = dict(zip(registers, carried, strict=False))
-            advanced = [b.opaque(b.plus(offsets[name], s)) for name, s in registers.items()]
+            offsets = dict(zip(strides, carried, strict=False))
 
             def scaled(stride: Stride) -> Value:
-                return b.times(index, stride) if isinstance(stride, int) else offsets[stride.text]
+                if stride in offsets:
+                    return offsets[stride]
+                assert isinstance(stride, int)
+                return b.times(index, stride)
 
             x, y = (o.moved(b, axis, index, scaled) for o in (left, right))
-            return [*advanced, *terms(axis + 1, x, y, carried[len(registers) :])]
+            sums = terms(axis + 1, x, y, carried[len(strides) :])
+            return [*(b.opaque(b.plus(offset, s)) for s, offset in offsets.items()), *sums]
 
         extent = extents[axis]
-        if chains > 1 and axis == len(extents) - 1:
+        if interleaved:
             assert isinstance(extent, int)
             return _in_chains(b, step, extent, sums, chains)
-        zeros = [Value("0", I64)] * len(registers)
-        return b.loop(0, extent, 1, [*zeros, *sums], step)[len(registers) :]
+        zeros = [Value("0", I64)] * len(strides)
+        return b.loop(0, extent, 1, [*zeros, *sums], step)[len(strides) :]
 
     return terms(0, left, right, start)
 
