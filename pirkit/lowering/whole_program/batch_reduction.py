@@ -16,13 +16,15 @@ from typing import Final
 from pirkit.lowering.codegen.emit.vector_emit import Memory, load, store
 from pirkit.lowering.codegen.ir.llvm_text import I64, Builder, Value
 from pirkit.lowering.codegen.matmul.microkernel import Computed, microkernel
+from pirkit.lowering.codegen.matmul.register_tile import rows_that_fit
 from pirkit.lowering.whole_program.lane_tiling import even_width, for_tiles
 from pirkit.lowering.whole_program.loop_emit import LoopEmitter
 from pirkit.lowering.whole_program.op_graph import Graph
 from pirkit.lowering.whole_program.scheduling import BatchGroup, BatchSum
+from pirkit.runtime.native.target import host
 
 SUM_TILE: Final = (4, 4)
-"""Rows and columns of the register tile: 16 accumulators."""
+"""Rows and columns of the register tile at most: 16 accumulators."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,8 @@ class BatchSums:
         if left is not None and not rows:
             rows = w.graph.metas[left].shape[1]
         columns = w.graph.metas[batch_sum.out].numel // rows
-        tile_height, tile_width = (even_width(rows, SUM_TILE[0]), even_width(columns, SUM_TILE[1]))
+        tile_width = even_width(columns, SUM_TILE[1])
+        tile_height = even_width(rows, rows_that_fit(tile_width, SUM_TILE[0], host()))
         if rows == 1:
             tile_width = even_width(columns, SUM_TILE[0] * SUM_TILE[1])
         size = w.dtype.itemsize

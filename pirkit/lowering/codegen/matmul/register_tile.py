@@ -21,6 +21,11 @@ def fits_registers(rows: int, vectors: int, target: Target) -> bool:
     return rows * vectors + vectors + 1 <= register_count(target)
 
 
+def rows_that_fit(vectors: int, max_rows: int, target: Target) -> int:
+    """The most rows, up to ``max_rows``, of a tile with so many vectors; at least one."""
+    return max([1, *[n for n in range(1, max_rows + 1) if fits_registers(n, vectors, target)]])
+
+
 def estimated_cost(rows: int, vectors: int) -> float:
     """Relative time per multiplication: loads, or FMA latency if accumulators are few."""
     loads = (rows + vectors) / (rows * vectors)
