@@ -97,7 +97,7 @@ def one_less(old: Any) -> Any:
 
 
 def too_few(old: Any) -> Any:
-    return lambda self, most, left: self.b.plus(old(self, most, left), -1)
+    return lambda b, block, total, first: b.plus(old(b, block, total, first), -1)
 
 
 def doubled(old: Any) -> Any:
@@ -134,7 +134,7 @@ def without_last(old: Any) -> Any:
 
 
 def dropped(old: Any) -> Any:
-    return lambda b, c, *others: None
+    return lambda self, b, *others: None
 
 
 def attention(q: Any, k: Any, v: Any) -> Any:
@@ -274,8 +274,8 @@ PLANTS: Final = {
     "matmul": Plant(
         emitter("gemm.py"),
         "pd_op.matmul",
-        gemm._Writer,
-        "_clamped",
+        gemm,
+        "block_extent",
         too_few,
         lambda x, y: ops.tanh(ops.matmul(x, y)),
         ((301, 400), (400, 310)),
@@ -301,8 +301,8 @@ PLANTS: Final = {
     "convolution": Plant(
         emitter("blocked_conv.py"),
         "pd_op.conv2d",
-        blocked_conv,
-        "multiply_accumulate",
+        blocked_conv.TileUpdate,
+        "call",
         dropped,
         conv,
         ((2, 16, 14, 14), (32, 16, 3, 3)),

@@ -26,6 +26,7 @@ from pirkit.lowering.codegen.emit.vector_emit import (
 )
 from pirkit.lowering.codegen.ir.llvm_text import I64, PTR, Builder, Type, Value
 from pirkit.lowering.codegen.math.primitives import element
+from pirkit.lowering.codegen.matmul.blocking import ScratchLayout, block_extent, clear
 from pirkit.lowering.codegen.matmul.microkernel import Access, TileUpdate
 
 _MAX_PANELS = 8
@@ -47,22 +48,13 @@ class BlockedConvEmitter:
         self.size = c.dtype.itemsize
         self.vector = Type(element(c.dtype), cut.lanes)
         self.row = row_bytes(c, cut)
-        self.scratch = 0
-        self.tables = [self._reserve(8 * cut.lines) for _ in range(2 + len(c.positions))]
-        self.zeros = self._reserve(zero_bytes(c, cut))
+        self.layout = ScratchLayout()
+        self.tables = [self.layout.reserve(8 * cut.lines) for _ in range(2 + len(c.positions))]
+        self.zeros = self.layout.reserve(zero_bytes(c, cut))
         # The last vector of the last row may reach beyond the panel.
         channel = channel_bytes(c, cut) if cut.pitch else self.row * c.terms
-        self.panel = self._reserve(channel * cut.channel_block + 2 * self.row)
-        self.sums = self._reserve(self.row * cut.filter_tiles * cut.rows)
-
-    def _reserve(self, count: int) -> int:
-        start = self.scratch
-        self.scratch += -(-count // LINE) * LINE
-        return start
-
-    def _own(self, offset: int) -> Value:
-        """An address in the thread's scratch memory."""
-        return self.b.at(Value("%scratch", PTR), offset)
+        self.panel = self.layout.reserve(channel * cut.channel_block + 2 * self.row)
+        self.sums = self.layout.reserve(self.row * cut.filter_tiles * cut.rows)
 
     def emit(self) -> None:
         """The loop over tasks: tables of lines, zeroed sums, all channels, then the stores."""
@@ -72,22 +64,24 @@ class BlockedConvEmitter:
         images, heaps = _panel_groups(c, cut)
         stacks, total = -(-tiles // cut.filter_tiles), _line_count(c, cut) // images
         room = prod(c.room) * self.size
-        self._clear(self._own(self.zeros), zero_bytes(c, cut))
+        clear(b, self.vector, self.layout.at(b, self.zeros), zero_bytes(c, cut))
 
         def task(number: Value, _: list[Value]) -> Sequence[Value]:
             group, stack, which, heap = split_index(b, number, [c.groups, stacks, images, heaps])
             within = b.times(heap, cut.lines)
             first_line = b.plus(b.times(which, total), within)
-            lines = self._lines(first_line, self._clamped(cut.lines, total, within))
+            lines = self._lines(first_line, block_extent(b, cut.lines, total, within))
             first = b.times(stack, cut.filter_tiles)
-            tile_count = self._clamped(cut.filter_tiles, tiles, first)
+            tile_count = block_extent(b, cut.filter_tiles, tiles, first)
             # Sums are accumulated over the blocks of channels.
-            self._clear(self._own(self.sums), self.row * cut.filter_tiles * cut.rows)
+            clear(
+                b, self.vector, self.layout.at(b, self.sums), self.row * cut.filter_tiles * cut.rows
+            )
             source = b.at(image, b.times(group, c.depth * prod(c.lengths) * self.size))
             at = b.plus(b.times(group, tiles), first)
             tile_bytes = cut.rows * c.depth * c.terms * self.size
             filters = b.times(first, cut.rows)
-            count = self._clamped(cut.filter_tiles * cut.rows, c.group_filters, filters)
+            count = block_extent(b, cut.filter_tiles * cut.rows, c.group_filters, filters)
             dest = b.at(result, b.times(b.plus(b.times(group, c.group_filters), filters), room))
             self._products(source, b.at(factors, b.times(at, tile_bytes)), tile_count, lines, dest)
             self._copy(dest, count, lines)
@@ -95,30 +89,10 @@ class BlockedConvEmitter:
 
         b.block_loop(task)
 
-    def _clamped(self, max_vectors: int, total: int, first: Value) -> Value:
-        """The number left after ``first`` of ``total``, at most ``max_vectors``."""
-        if total % max_vectors == 0:
-            return Value(str(max_vectors), I64)
-        left = self.b.emit(I64, f"sub i64 {total}, {first.text}")
-        return self.b.binary("smin", left, Value(str(max_vectors), I64))
-
-    def _clear(self, address: Value, count: int) -> None:
-        """Store zeros to ``count`` bytes, in whole vectors."""
-        vector = Type(element(self.c.dtype), self.cut.lanes)
-        vector_bytes = self.cut.lanes * self.size
-
-        def clear(k: Value, _: list[Value]) -> Sequence[Value]:
-            self.b.emit_void(
-                f"store {vector} zeroinitializer, {self.b.at(address, k)}, align {vector_bytes}"
-            )
-            return []
-
-        self.b.loop(0, -(-count // vector_bytes) * vector_bytes, vector_bytes, [], clear)
-
     def _lines(self, first: Value, count: Value) -> PanelLines:
         """Store the tables of a task: where each of its lines is in image and result."""
         b, c, cut, size = self.b, self.c, self.cut, self.size
-        image, result, *starts = (self._own(t) for t in self.tables)
+        image, result, *starts = (self.layout.at(b, t) for t in self.tables)
         steps = [prod(c.lengths[k + 1 :]) * size for k in range(len(c.lengths))]
         places = [prod(c.room[k + 1 :]) * size for k in range(len(c.room))]
         images = c.groups * c.depth * prod(c.lengths) * size
@@ -149,9 +123,9 @@ class BlockedConvEmitter:
     ) -> None:  # fmt: skip
         """Accumulate all channels: fill the panel, then run the tiles over it."""
         b, c, cut, size = self.b, self.c, self.cut, self.size
-        panel = self._own(self.panel)
+        panel = self.layout.at(b, self.panel)
         filler = (ImplicitIm2colPanel if cut.pitch else Im2colPanel)(
-            b, c, cut, panel, self._own(self.zeros)
+            b, c, cut, panel, self.layout.at(b, self.zeros)
         )
         # The whole tiles with positions in them; the vectors that no whole tile covers follow.
         vector_bytes = cut.vectors * cut.lanes
@@ -164,7 +138,7 @@ class BlockedConvEmitter:
         reach = (1 if cut.reads_filter_in_place else cut.rows) * c.terms * size
 
         def channels(d: Value, _: list[Value]) -> Sequence[Value]:
-            block_channels = self._clamped(cut.channel_block, c.depth, d)
+            block_channels = block_extent(b, cut.channel_block, c.depth, d)
             filler.fill(b.at(images, b.times(d, prod(c.lengths) * size)), block_channels, lines)
             begin = b.at(factors, b.times(d, reach))
             prefetch_base = self._prefetch_address(images, d, lines)
@@ -173,7 +147,7 @@ class BlockedConvEmitter:
 
             def tile(i: Value, column: Value, count: int, stacked: int = 1) -> None:
                 at = b.times(column, cut.lanes * size)
-                sums = b.at(b.at(self._own(self.sums), b.times(i, cut.rows * self.row)), at)
+                sums = b.at(b.at(self.layout.at(b, self.sums), b.times(i, cut.rows * self.row)), at)
                 row_stride, term = (
                     (c.depth * c.terms, 1) if cut.reads_filter_in_place else (1, cut.rows)
                 )
@@ -292,7 +266,7 @@ class BlockedConvEmitter:
         step = c.result_stride[-1] * size
 
         def filter_(e: Value, _: list[Value]) -> Sequence[Value]:
-            sums = b.at(self._own(self.sums), b.times(e, self.row))
+            sums = b.at(self.layout.at(b, self.sums), b.times(e, self.row))
             goals = b.at(dest, b.times(e, prod(c.room) * size))
 
             def line(r: Value, _: list[Value]) -> Sequence[Value]:

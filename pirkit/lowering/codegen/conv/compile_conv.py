@@ -106,7 +106,7 @@ def _compute(c: ConvProblem, cut: ConvBlocking) -> NativeFunction:
     def emit(b: Builder, routines: Routines) -> int:
         emitter = BlockedConvEmitter(b, routines, c, cut)
         emitter.emit()
-        return emitter.scratch
+        return emitter.layout.size
 
     size = c.dtype.itemsize
     images = c.n * c.groups * c.depth * prod(c.lengths) * size

@@ -169,8 +169,8 @@ def weight_grad_blocking_of(c: WeightGrad, target: Target) -> WeightGradBlocking
     # At most 7 positions per register tile, half of its `MAX_ROWS` rows.
     slices = -(-c.positions[-1] // 7)
     length = -(-c.positions[-1] // slices)
-    images_per_tile, vectors = _tile(c.images, filters, length, target)
     filter_task = -(-filters // -(-filters // MAX_FILTER_VECTORS))
+    images_per_tile, vectors = _tile(c.images, filter_task, length, target)
     image_task = min(MAX_IMAGES, -(-c.images // images_per_tile) * images_per_tile)
     image_task = -(-image_task // images_per_tile) * images_per_tile
     deep, height = max(1, MAX_TERMS // c.length), c.windows[-2]
@@ -205,7 +205,10 @@ def weight_grad_blocking_of(c: WeightGrad, target: Target) -> WeightGradBlocking
 
 
 def _tile(images: int, filters: int, length: int, target: Target) -> tuple[int, int]:
-    """Images and vectors of filters of a register tile of ``length`` positions per image."""
+    """Images and vectors of a register tile of ``length`` positions per image.
+
+    ``filters`` are the vectors of filters of a task.
+    """
     counts = range(1, MAX_ROWS // length + 1)
     rows, vectors = cheapest_tile(
         product([n * length for n in counts], range(1, MAX_VECTORS + 1)),

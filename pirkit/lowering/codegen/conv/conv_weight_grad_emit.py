@@ -13,10 +13,10 @@ from pirkit.lowering.codegen.conv.conv_weight_grad import (
 )
 from pirkit.lowering.codegen.emit.routines import Routines
 from pirkit.lowering.codegen.emit.scratch import LINE
-from pirkit.lowering.codegen.emit.transpose_tile import transposed
 from pirkit.lowering.codegen.emit.vector_emit import argument, masked_load, split_index, tail_mask
 from pirkit.lowering.codegen.ir.llvm_text import I64, PTR, Builder, Type, Value
 from pirkit.lowering.codegen.math.primitives import element
+from pirkit.lowering.codegen.matmul.blocking import block_extent, clear, pack_square
 from pirkit.lowering.codegen.matmul.microkernel import Access, TileUpdate
 
 _MAX_UNROLLED = 8
@@ -87,12 +87,12 @@ class WeightGradEmitter:
             )
             dest = b.at(sums, b.times(number, region))
             # The microkernel adds to the partial sums in memory, block after block of windows.
-            self._clear(dest, region)
+            clear(b, self.vector, dest, region)
             first = b.times(image_task, cut.task_images)
             images = b.at(image, self._mul(first, self.batch_strides[0]))
             channel = b.times(group, c.depth)
             images = b.at(images, self._mul(channel, self.batch_strides[1]))
-            count = self._clamped(cut.task_images, c.images, first)
+            count = block_extent(b, cut.task_images, c.images, first)
             begin = b.times(part, cut.blocks_per_part(c))
             block_total = Value(str(prod(cut.window_blocks(c))), I64)
             end = b.binary("smin", b.plus(begin, cut.blocks_per_part(c)), block_total)
@@ -121,10 +121,10 @@ class WeightGradEmitter:
         plane, row, segment = split_index(b, block, cut.window_blocks(c))
         plane, row = b.times(plane, cut.planes), b.times(row, cut.lines)
         first = b.times(segment, c.length)
-        planes = self._clamped(cut.planes, c.planes, plane)
-        rows = self._clamped(cut.lines, c.windows[-2], row)
+        planes = block_extent(b, cut.planes, c.planes, plane)
+        rows = block_extent(b, cut.lines, c.windows[-2], row)
         return _WindowBlock(
-            plane, row, first, planes, rows, self._clamped(c.length, c.windows[-1], first)
+            plane, row, first, planes, rows, block_extent(b, c.length, c.windows[-1], first)
         )
 
     def _mul(self, index: Value, distance: Value) -> Value:
@@ -134,23 +134,6 @@ class WeightGradEmitter:
         if self.known:
             return self.b.times(index, int(distance.text))
         return self.b.emit(I64, f"mul {index}, {distance.text}")
-
-    def _clamped(self, block_total: int, total: int, first: Value) -> Value:
-        """The size of a block that begins at ``first``."""
-        if total % block_total == 0:
-            return Value(str(block_total), I64)
-        left = self.b.emit(I64, f"sub i64 {total}, {first.text}")
-        return self.b.binary("smin", left, Value(str(block_total), I64))
-
-    def _clear(self, address: Value, count: int) -> None:
-        """Store zeros."""
-
-        def clear(k: Value, _: list[Value]) -> Sequence[Value]:
-            place = self.b.at(address, k)
-            self.b.emit_void(f"store {self.vector} zeroinitializer, {place}, align {self.size}")
-            return []
-
-        self.b.loop(0, count, self.vector_bytes, [], clear)
 
     def _panel(self, vector: Value) -> Value:
         """The address of the panel of a vector of filters."""
@@ -192,14 +175,9 @@ class WeightGradEmitter:
                 def square(x: Value, _: list[Value]) -> Sequence[Value]:
                     offset = b.plus(moved, b.times(x, self.size))
                     mask = tail_mask(b, cut.lanes, b.emit(I64, f"sub {count}, {x.text}"))
-                    found = [
-                        masked_load(b, self.vector, b.at(s, offset), self.size, mask)
-                        for s in starts
-                    ]
+                    lines = [b.at(s, offset) for s in starts]
                     first = b.at(dest, b.times(x, self.vector_bytes))
-                    for k, value in enumerate(transposed(b, found)):
-                        place = b.at(first, k * self.vector_bytes)
-                        b.emit_void(f"store {value}, {place}, align {self.size}")
+                    pack_square(b, self.vector, lines, mask, first, self.vector_bytes)
                     return []
 
                 b.loop(0, count, cut.lanes, [], square)

@@ -25,6 +25,7 @@ from pirkit.lowering.codegen.emit.generate import PARAMETERS, SYMBOL, emit_body,
 from pirkit.lowering.codegen.emit.routines import Routines
 from pirkit.lowering.codegen.emit.vector_emit import address_at, argument, split_index
 from pirkit.lowering.codegen.ir.llvm_text import I64, PTR, Builder, Type, Value
+from pirkit.lowering.codegen.matmul.blocking import ScratchLayout, block_extent
 from pirkit.lowering.codegen.matmul.deferred_normalization import with_deferred_scales
 from pirkit.lowering.codegen.matmul.fused_row_max import end_row_max, init_row_max, with_row_max
 from pirkit.lowering.codegen.matmul.macrokernel import Strides, panel_loop
@@ -50,7 +51,6 @@ from pirkit.lowering.codegen.matmul.row_block_plan import (
 from pirkit.runtime.native.function import Code, NativeFunction
 from pirkit.runtime.native.target import Target, host
 
-LINE: Final = 64
 _MAX_DEPTH: Final = 512
 """Depth of a panel that is multiplied at a time."""
 _MAX_ROWS: Final = 96
@@ -73,7 +73,7 @@ def row_blocks_draft(group: RowBlocks, target: Target) -> Draft:
     group = with_row_max(with_deferred_scales(group, target), _MAX_DEPTH, target)
     writer = _Writer(group, target)
     writer.emit()
-    code = Code(b"", SYMBOL, writer.blocks, writer.scratch, writer.work, group.sizes)
+    code = Code(b"", SYMBOL, writer.blocks, writer.layout.size, writer.work, group.sizes)
     sizes = {"lanes": writer.shape.lanes, "rows": writer.block_sizes, "blocks": writer.blocks}
     return Draft(writer.made.text(), code, about(_Writer, "blocks of rows", **sizes))
 
@@ -111,9 +111,9 @@ class _Writer:
         self.made = Routines(scalef=target.x86 and target.has("avx512f"))
         self.b = self.made.builder()
         self.block_sizes = block_rows(group, target)
-        self.scratch = 0
+        self.layout = ScratchLayout()
         self.pitch = [copied_row_bytes(self.shape, columns) for columns in group.tiles]
-        self.places = [self._reserve(self.block_sizes * pitch) for pitch in self.pitch]
+        self.places = [self.layout.reserve(self.block_sizes * pitch) for pitch in self.pitch]
         self.down = -(-group.rows // self.block_sizes)
         self.matrices = prod(group.batch)
         self.blocks = self.matrices * (1 if group.sums else self.down)
@@ -129,22 +129,18 @@ class _Writer:
         for number, step in enumerate(group.steps):
             self._prepare(number, step)
 
-    def _reserve(self, nbytes: int) -> int:
-        """The offset of ``nbytes`` of scratch."""
-        offset = self.scratch
-        self.scratch += -(-nbytes // LINE) * LINE
-        return offset
-
     def _prepare(self, number: int, step: RowStep) -> None:
         """Reserve the scratch of a step and emit its nest as a private function."""
         group, shape = self.group, self.shape
         rows = self.matrices * group.rows
         match step:
             case RowGemm(depth=depth, columns=columns):
-                self.panels[number] = self._reserve(shape.panels_bytes(depth, columns))
+                self.panels[number] = self.layout.reserve(shape.panels_bytes(depth, columns))
                 self.work += rows * depth * columns // (_MULTIPLICATIONS_PER_NS * shape.lanes)
             case RowAccumulation(rows=across, columns=columns):
-                self.panels[number] = self._reserve(shape.panels_bytes(self.block_sizes, columns))
+                self.panels[number] = self.layout.reserve(
+                    shape.panels_bytes(self.block_sizes, columns)
+                )
                 self.work += rows * across * columns // (_MULTIPLICATIONS_PER_NS * shape.lanes)
             case RowNest():
                 kernel = with_scratch_strides(step, group.tiles, shape)
@@ -155,7 +151,7 @@ class _Writer:
                 name = f"nest{number}"
                 count = len(kernel.operands)
                 self.made.define(f"private void @{name}({PARAMETERS})", b, emit_prologue(count, 0))
-                self.nests[number] = name, self._reserve(scratch)
+                self.nests[number] = name, self.layout.reserve(scratch)
                 self.work += kernel_work(kernel, plan)
 
     def emit(self) -> None:
@@ -167,7 +163,7 @@ class _Writer:
             f"void @{SYMBOL}({PARAMETERS})",
             self._body(),
             (
-                *emit_prologue(len(group.sizes), self.scratch),
+                *emit_prologue(len(group.sizes), self.layout.size),
                 f"  %block = alloca [{max_rows + 1} x ptr], align 8",
             ),
         )
@@ -217,22 +213,16 @@ class _Writer:
             even = divisibility(self.shape, step.columns, step.depth)
             pack = pack_function(self.made, self.shape, step.y.strides, step.depth, even)
             source = address_at(b, self.pointers[step.y.operand], step.y.batch, positions)
-            panel = self._scratch(self.panels[number])
+            panel = self.layout.at(b, self.panels[number])
             b.emit_void(
                 f"call void @{pack}({source}, {panel}, i64 {step.depth}, i64 {step.columns})"
             )
-
-    def _scratch(self, offset: int) -> Value:
-        return self.b.at(Value("%scratch", PTR), offset)
 
     def _block(self, matrix: Value, positions: list[Value], row_block: Value) -> None:
         """All steps for one block of rows."""
         b, group = self.b, self.group
         first = b.times(row_block, self.block_sizes)
-        count = Value(str(self.block_sizes), I64)
-        if group.rows % self.block_sizes:
-            left = b.emit(I64, f"sub i64 {group.rows}, {first.text}")
-            count = b.binary("smin", count, left)
+        count = block_extent(b, self.block_sizes, group.rows, first)
         row = b.plus(b.times(matrix, group.rows), first)
         for number, step in enumerate(group.steps):
             match step:
@@ -263,7 +253,7 @@ class _Writer:
         b = self.b
         if isinstance(rows, ScratchRows):
             strides = (self.pitch[rows.number], self.group.dtype.itemsize)
-            return self._scratch(self.places[rows.number]), strides
+            return self.layout.at(b, self.places[rows.number]), strides
         base = address_at(b, self.pointers[rows.operand], rows.batch, positions)
         return b.at(base, b.times(first, rows.strides[0])), rows.strides
 
@@ -285,12 +275,12 @@ class _Writer:
         )  # fmt: skip
         more = [location for _, location in prefetch_lines]
         if step.row_max is not None:
-            more.append(self._scratch(self.places[step.row_max.number]))
+            more.append(self.layout.at(b, self.places[step.row_max.number]))
             b.emit_void(
                 f"call void @{init_row_max(self.made, self.shape, row_stride)}({more[-1]}, {count})"
             )
         others = "".join([f", {location}" for location in more])
-        panels = self._scratch(self.panels[number])
+        panels = self.layout.at(b, self.panels[number])
         depth_parts = -(-step.depth // _MAX_DEPTH)
         # Parts of about equal depth, at most `_MAX_DEPTH` each.
         part_depth = -(-step.depth // depth_parts)
@@ -314,7 +304,7 @@ class _Writer:
             )
         if step.row_scale is not None:
             scale = scale_function(self.made, self.shape, c_row, self.pitch[step.row_scale.number])
-            factors = self._scratch(self.places[step.row_scale.number])
+            factors = self.layout.at(b, self.places[step.row_scale.number])
             b.emit_void(f"call void @{scale}({out}, {factors}, {count}, i64 {step.columns})")
 
     def _sum(
@@ -325,12 +315,12 @@ class _Writer:
         x, (x_row, x_column) = self._rows(step.x, positions, first)
         y, strides = self._rows(step.y, positions, first)
         out = address_at(b, self.pointers[step.out.operand], step.out.batch, positions)
-        panels = self._scratch(self.panels[number])
+        panels = self.layout.at(b, self.panels[number])
         given = f"{y}, {panels}, {count}, i64 {step.columns}"
         row_stride = 0
         if step.row_scale is not None:
             row_stride = self.pitch[step.row_scale.number]
-            given += f", {self._scratch(self.places[step.row_scale.number])}"
+            given += f", {self.layout.at(b, self.places[step.row_scale.number])}"
         even = divisibility(self.shape, step.columns, depth, self.group.rows)
         pack = pack_function(self.made, self.shape, strides, depth, even, row_stride)
         b.emit_void(f"call void @{pack}({given})")
@@ -365,11 +355,11 @@ class _Writer:
         for k, location in enumerate(step.operands):
             if isinstance(location, ScratchRows):
                 back = b.emit(I64, f"sub i64 0, {b.times(row, self.pitch[location.number]).text}")
-                address = b.at(self._scratch(self.places[location.number]), back)
+                address = b.at(self.layout.at(b, self.places[location.number]), back)
             else:
                 address = self.pointers[location]
             b.emit_void(f"store {address}, {b.at(block, 8 * k)}, align 8")
         b.emit_void(
-            f"store {self._scratch(scratch)}, {b.at(block, 8 * len(step.operands))}, align 8"
+            f"store {self.layout.at(b, scratch)}, {b.at(block, 8 * len(step.operands))}, align 8"
         )
         b.emit_void(f"call void @{name}({block}, i64 0, {row}, {b.plus(row, count)})")

@@ -20,6 +20,7 @@ from pirkit.lowering.codegen.emit.generate import PARAMETERS, SYMBOL, emit_prolo
 from pirkit.lowering.codegen.emit.routines import Routines
 from pirkit.lowering.codegen.emit.vector_emit import address_at, argument, split_index
 from pirkit.lowering.codegen.ir.llvm_text import I64, PTR, Builder, Value
+from pirkit.lowering.codegen.matmul.blocking import block_extent
 from pirkit.lowering.codegen.matmul.macrokernel import (
     PackSource,
     Strides,
@@ -220,8 +221,8 @@ class _Writer:
                 b.times(row_block, block_sizes.rows),
                 b.times(column_block, block_sizes.columns),
             )
-            rows = self._remaining(p.rows, row, block_sizes.rows)
-            columns = self._remaining(p.columns, column, block_sizes.columns)
+            rows = block_extent(b, block_sizes.rows, p.rows, row)
+            columns = block_extent(b, block_sizes.columns, p.columns, column)
             a = b.at(bases[0], b.times(row, p.a.strides[0]))
             other = b.at(bases[1], b.times(column, p.b.strides[1]))
             c = b.at(
@@ -232,22 +233,12 @@ class _Writer:
 
         b.loop(Value("%lo", I64), Value("%hi", I64), 1, [], block)
 
-    def _remaining(self, extent: int, first: Value, max_block: int) -> Value:
-        """The size of a block that begins at ``first``."""
-        b = self.b
-        if extent % max_block == 0:
-            return Value(str(max_block), I64)
-        return self._clamped(max_block, b.emit(I64, f"sub i64 {extent}, {first.text}"))
-
-    def _clamped(self, max_block: int, left: Value) -> Value:
-        return self.b.binary("smin", Value(str(max_block), I64), left)
-
     def _depths(self, a: Value, other: Value, c: Value, rows: Value, columns: Value) -> None:
         """The loops over depth and over chunks of ``inner`` rows."""
         p, b, step, inner = self.p, self.b, self.block_sizes.depth, self.block_sizes.inner
 
         def depths(k: Value, _: list[Value]) -> Sequence[Value]:
-            block_depth = self._remaining(p.depth, k, step)
+            block_depth = block_extent(b, step, p.depth, k)
             fresh = b.compare("eq", k, 0)
             left = b.at(a, b.times(k, p.a.strides[1]))
             column_block = b.at(other, b.times(k, p.b.strides[0]))
@@ -255,7 +246,7 @@ class _Writer:
             def row_chunk(first: Value, _: list[Value]) -> Sequence[Value]:
                 here = b.at(left, b.times(first, p.a.strides[0]))
                 c_block = b.at(c, b.times(first, p.c.strides[0]))
-                count = self._clamped(inner, b.emit(I64, f"sub {rows}, {first.text}"))
+                count = block_extent(b, inner, rows, first)
                 if self.copies_a:
                     here = self._copied_rows(here, count, block_depth)
                 self._panels(
@@ -298,17 +289,19 @@ class _Writer:
 
         def panel(number: Value, _: list[Value]) -> Sequence[Value]:
             column = b.times(number, shape.columns)
-            held = b.at(Value("%scratch", PTR), b.times(number, shape.panel_bytes(step)))
+            panel_at = b.at(Value("%scratch", PTR), b.times(number, shape.panel_bytes(step)))
             c_block = b.at(c, b.times(column, p.c.strides[1]))
-            row_chunk = self._remaining_columns(columns, column)
-            given = f"{left}, {held}, {c_block}, {rows}, {row_chunk}, {block_depth}, {fresh}"
+            whole = p.columns % shape.columns == 0
+            total = p.columns if whole else columns
+            count = block_extent(b, shape.columns, total, column)
+            given = f"{left}, {panel_at}, {c_block}, {rows}, {count}, {block_depth}, {fresh}"
 
             def first() -> Sequence[Value]:
                 source = b.at(column_block, b.times(column, p.b.strides[1]))
                 if not packs:
                     even = divisibility(shape, p.columns, p.depth, step)
                     pack = pack_function(made, shape, p.b.strides, step, even)
-                    b.emit_void(f"call void @{pack}({source}, {held}, {block_depth}, {row_chunk})")
+                    b.emit_void(f"call void @{pack}({source}, {panel_at}, {block_depth}, {count})")
                 b.emit_void(f"call void @{anew}({given}, {source})")
                 return []
 
@@ -326,11 +319,6 @@ class _Writer:
     def _fewest(self) -> int:
         """Rows of the smallest block."""
         return self.p.rows % self.block_sizes.rows or self.block_sizes.rows
-
-    def _remaining_columns(self, columns: Value, column: Value) -> Value:
-        if self.p.columns % self.shape.columns == 0:
-            return Value(str(self.shape.columns), I64)
-        return self._clamped(self.shape.columns, self.b.emit(I64, f"sub {columns}, {column.text}"))
 
     def _copied_rows(self, left: Value, rows: Value, block_depth: Value) -> Value:
         """Copy a chunk of a column-major A to scratch."""

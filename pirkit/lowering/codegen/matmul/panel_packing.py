@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 
 from pirkit.lowering.codegen.emit.routines import Routines
 from pirkit.lowering.codegen.emit.scratch import LINE
-from pirkit.lowering.codegen.emit.transpose_tile import transposed
 from pirkit.lowering.codegen.emit.vector_emit import tail_mask
 from pirkit.lowering.codegen.ir.llvm_text import I64, PTR, Builder, Type, Value
+from pirkit.lowering.codegen.matmul.blocking import pack_square
 from pirkit.lowering.codegen.matmul.macrokernel import Strides, TileShape
 from pirkit.lowering.codegen.matmul.microkernel import prefetch_bytes, read_vector, write_vector
 
@@ -119,10 +119,9 @@ def _pack_columns(
 
         def square(at: Value, mask: Value | None) -> None:
             offset = b.times(at, size)
-            lines = [read_vector(b, vector, b.at(s, offset), mask) for s in starts]
-            place = b.at(dest, b.times(at, shape.columns * size))
-            for j, value in enumerate(transposed(b, lines)):
-                write_vector(b, value, b.at(place, j * shape.columns * size))
+            pitch = shape.columns * size
+            lines = [b.at(s, offset) for s in starts]
+            pack_square(b, vector, lines, mask, b.at(dest, b.times(at, pitch)), pitch)
 
         def masked(at: Value, _: list[Value]) -> Sequence[Value]:
             square(at, tail_mask(b, lanes, b.emit(I64, f"sub {k}, {at.text}")))
