@@ -40,7 +40,7 @@ from pirkit.lowering.codegen.emit import (
 )
 from pirkit.lowering.codegen.lower import scalar_ops
 from pirkit.lowering.codegen.math import vecmath
-from pirkit.lowering.codegen.matmul import gemm, macrokernel, small_gemm
+from pirkit.lowering.codegen.matmul import gemm, macrokernel, microkernel, small_gemm
 from pirkit.lowering.codegen.scatter import scatter
 from pirkit.runtime.arena import Arena
 from pirkit.runtime.launch_fusion import PendingLaunch
@@ -135,6 +135,11 @@ def without_last(old: Any) -> Any:
 
 def dropped(old: Any) -> Any:
     return lambda self, b, *others: None
+
+
+def backwards(old: Any) -> Any:
+    """The sums of a term, of the last row first."""
+    return lambda b, left, right, sums: old(b, left, right, sums)[::-1]
 
 
 def attention(q: Any, k: Any, v: Any) -> Any:
@@ -279,6 +284,16 @@ PLANTS: Final = {
         too_few,
         lambda x, y: ops.tanh(ops.matmul(x, y)),
         ((301, 400), (400, 310)),
+    ),
+    "microkernel": Plant(
+        emitter("gemm.py"),
+        "pd_op.matmul",
+        microkernel,
+        "_outer_product",
+        backwards,
+        lambda x, y: ops.tanh(ops.matmul(x, y)),
+        ((301, 400), (400, 310)),
+        (emitter("microkernel.py"),),
     ),
     "small matmul": Plant(
         emitter("small_gemm.py"),
