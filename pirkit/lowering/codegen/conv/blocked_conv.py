@@ -102,13 +102,15 @@ class BlockedConvEmitter:
             at = split_index(b, b.plus(first, r), [c.n, *c.positions[:-1], cut.line_parts])
             at[-1] = b.times(at[-1], cut.width)
             moved = [b.times(q, m) for q, m in zip(at[1:], c.image_stride, strict=True)]
-            fallen = [
+            result_at = [
                 b.plus(b.times(q, s), f)
                 for q, s, f in zip(at[1:], c.result_stride, c.result_start, strict=True)
             ]
             sources = address_at(b, Value("null", PTR), [images, *steps], [at[0], *moved])
-            goals = address_at(b, Value("null", PTR), [results, *places], [at[0], *fallen])
-            for table, value in ((image, sources), (result, goals)):
+            result_lines = address_at(
+                b, Value("null", PTR), [results, *places], [at[0], *result_at]
+            )
+            for table, value in ((image, sources), (result, result_lines)):
                 number = b.emit(I64, f"ptrtoint {value} to i64")
                 b.emit_void(f"store {number}, {b.at(table, b.times(r, 8))}, align 8")
             for table, value in zip(starts, [*moved[:-1], at[-1]], strict=True):
@@ -267,11 +269,11 @@ class BlockedConvEmitter:
 
         def filter_(e: Value, _: list[Value]) -> Sequence[Value]:
             sums = b.at(self.layout.at(b, self.sums), b.times(e, self.row))
-            goals = b.at(dest, b.times(e, prod(c.room) * size))
+            result_lines = b.at(dest, b.times(e, prod(c.room) * size))
 
             def line(r: Value, _: list[Value]) -> Sequence[Value]:
                 source = b.at(sums, b.times(r, (cut.pitch or cut.width) * size))
-                target = b.at(goals, lines.entry(b, lines.result, r))
+                target = b.at(result_lines, lines.entry(b, lines.result, r))
                 left: Value | None = None
                 if cut.line_parts * cut.width != c.positions[-1]:
                     start = lines.entry(b, lines.starts[-1], r)

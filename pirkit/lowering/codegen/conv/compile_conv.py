@@ -67,18 +67,20 @@ def native_weight_grad(c: WeightGrad, known: BatchStrides | None = None) -> Nati
         emitter.emit()
         return emitter.scratch
 
-    def add(b: Builder, _: Routines) -> int:
+    def reduce(b: Builder, _: Routines) -> int:
         emit_split_k_reduce(b, c, cut)
         return 0
 
-    blocks, what = cut.parts * cut.segments(c), ("correlating", c, cut, known)
+    blocks, what = cut.parts * cut.segments(c), ("weight gradient", c, cut, known)
     sizes = (images, filters, sums) if known else (images, filters, 32, sums)
-    correlating = about(WeightGradEmitter, "gradient of a filter", **_tile_of(cut), blocks=blocks)
-    first = _function(what, emit, sizes, c.multiplications // _MULTIPLICATIONS_PER_NS, correlating)
+    known_first = about(WeightGradEmitter, "gradient of a filter", **_tile_of(cut), blocks=blocks)
+    first = _function(what, emit, sizes, c.multiplications // _MULTIPLICATIONS_PER_NS, known_first)
     blocks = c.groups * cut.filter_tasks(c) * c.images
     work = (sums + results) // _BYTES_PER_NS
-    adding = about(emit_split_k_reduce, "reduction of partial sums", **_tile_of(cut), blocks=blocks)
-    second = _function(("adding", c, cut), add, (sums, results), work, adding)
+    known_second = about(
+        emit_split_k_reduce, "reduction of partial sums", **_tile_of(cut), blocks=blocks
+    )
+    second = _function(("split-K reduction", c, cut), reduce, (sums, results), work, known_second)
     if known:
         return NativeSequence(((first, (0, 1, 3)), (second, (3, 2))), 3, (sums,))
     return NativeSequence(((first, (0, 1, 2, 4)), (second, (4, 3))), 4, (sums,))
@@ -95,7 +97,7 @@ def _pack_filter(c: ConvProblem, cut: ConvBlocking) -> NativeFunction:
     known = about(
         emit_packing, "packing of a filter", **_tile_of(cut), blocks=packing_tasks(c, cut)
     )
-    return _function(("packing", c, cut), emit, sizes, work, known)
+    return _function(("filter packing", c, cut), emit, sizes, work, known)
 
 
 def _compute(c: ConvProblem, cut: ConvBlocking) -> NativeFunction:
@@ -114,7 +116,7 @@ def _compute(c: ConvProblem, cut: ConvBlocking) -> NativeFunction:
     sizes = images, packed_bytes(c, cut), results
     work = c.multiplications // _MULTIPLICATIONS_PER_NS + results // _BYTES_PER_NS
     known = about(BlockedConvEmitter, "convolution", **_tile_of(cut), blocks=task_count(c, cut))
-    return _function(("convolving", c, cut), emit, sizes, work, known)
+    return _function(("convolution", c, cut), emit, sizes, work, known)
 
 
 def _tile_of(cut: ConvBlocking | WeightGradBlocking) -> dict[str, int]:

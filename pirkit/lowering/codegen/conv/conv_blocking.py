@@ -14,6 +14,7 @@ from typing import Final
 from pirkit.lowering.codegen.matmul.register_tile import (
     MAX_ROWS,
     MAX_VECTORS,
+    MIN_ACCUMULATORS,
     cheapest_tile,
     fits_registers,
     padding,
@@ -186,12 +187,14 @@ def conv_blocking_of(c: ConvProblem, target: Target, threads: int) -> ConvBlocki
 
 
 def _stacked(cut: ConvBlocking, target: Target) -> int:
-    """As many tiles as fit the registers: few accumulators would wait for the latency of FMA."""
+    """As many tiles as fit the registers if few accumulators would wait for the latency of FMA."""
     left = cut.panel % cut.vectors
+    if not left or cut.rows * left >= MIN_ACCUMULATORS:
+        return 1
     fitting = [
         n for n in range(1, cut.filter_tiles + 1) if fits_registers(n * cut.rows, left, target)
     ]
-    return max(fitting, default=1) if left else 1
+    return max(fitting, default=1)
 
 
 def _is_plain(c: ConvProblem, rows: int) -> bool:

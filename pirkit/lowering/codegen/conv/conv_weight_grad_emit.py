@@ -297,8 +297,8 @@ class WeightGradEmitter:
         b = self.b
         index = Type("i32" if self.size == 4 else "i64", self.cut.lanes)
         start = first if index.elem == "i64" else b.cast("trunc", first, "i32")
-        places = b.op("add", b.splat(start, index.lanes), b.iota(index))
-        return b.compare("ult", places, self.c.lengths[-1])
+        positions = b.op("add", b.splat(start, index.lanes), b.iota(index))
+        return b.compare("ult", positions, self.c.lengths[-1])
 
     def _prefetch_addresses(
         self, images: Value, filters: Value, window_block: _WindowBlock

@@ -174,8 +174,8 @@ class Im2colPanel:
             return None if all(on) and move < 3 else Value(f"<{bits}>", index.mask)
         start = position if index.elem == "i64" else b.cast("trunc", position, "i32")
         ramp = ", ".join(f"{index.elem} {k * move}" for k in range(lanes))
-        places = b.op("add", b.splat(start, lanes), Value(f"<{ramp}>", index))
-        return b.compare("ult", places, length)
+        positions = b.op("add", b.splat(start, lanes), Value(f"<{ramp}>", index))
+        return b.compare("ult", positions, length)
 
     def _read(self, source: Value, masks: list[Value | None]) -> Value:
         """Load every ``image_stride``-th element."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pirkit.lowering.codegen.emit.scratch import LINE
@@ -18,6 +18,29 @@ def block_extent(b: Builder, block: int, total: Value | int, first: Value) -> Va
     extent = total if isinstance(total, Value) else Value(str(total), I64)
     left = b.emit(I64, f"sub {extent}, {first.text}")
     return b.binary("smin", left, Value(str(block), I64))
+
+
+def for_tiles(
+    b: Builder, extent: Value, size: int, rest: int, tile: Callable[[Value, int], None],
+    start: int = 0,
+) -> None:  # fmt: skip
+    """Emit ``tile(number, size)`` for all whole tiles from ``start`` on, then one of size ``rest``.
+
+    If ``rest`` is not zero, ``extent`` is a multiple of ``size`` with or without it.
+    """
+    whole = b.emit(I64, f"udiv {extent}, {size}")
+
+    def one(number: Value, _: list[Value]) -> Sequence[Value]:
+        tile(number, size)
+        return []
+
+    def last() -> Sequence[Value]:
+        tile(whole, rest)
+        return []
+
+    b.loop(start, whole, 1, [], one)
+    if rest:
+        b.branch(b.compare("ne", b.emit(I64, f"urem {extent}, {size}"), 0), last)
 
 
 @dataclass(slots=True)

@@ -28,7 +28,7 @@ from pirkit.lowering.codegen.ir.llvm_text import I64, PTR, Builder, Type, Value
 from pirkit.lowering.codegen.matmul.blocking import ScratchLayout, block_extent
 from pirkit.lowering.codegen.matmul.deferred_normalization import with_deferred_scales
 from pirkit.lowering.codegen.matmul.fused_row_max import end_row_max, init_row_max, with_row_max
-from pirkit.lowering.codegen.matmul.macrokernel import Strides, panel_loop
+from pirkit.lowering.codegen.matmul.macrokernel import PanelLoop, Strides
 from pirkit.lowering.codegen.matmul.panel_packing import (
     copied_row_bytes,
     divisibility,
@@ -75,7 +75,7 @@ def row_blocks_draft(group: RowBlocks, target: Target) -> Draft:
     writer.emit()
     code = Code(b"", SYMBOL, writer.blocks, writer.layout.size, writer.work, group.sizes)
     sizes = {"lanes": writer.shape.lanes, "rows": writer.block_sizes, "blocks": writer.blocks}
-    return Draft(writer.made.text(), code, about(_Writer, "blocks of rows", **sizes))
+    return Draft(writer.routines.text(), code, about(_Writer, "blocks of rows", **sizes))
 
 
 def block_rows(group: RowBlocks, target: Target) -> int:
@@ -108,8 +108,8 @@ class _Writer:
     def __init__(self, group: RowBlocks, target: Target) -> None:
         self.group, self.target = group, target
         self.shape = tile_shape(group.dtype, target)
-        self.made = Routines(scalef=target.x86 and target.has("avx512f"))
-        self.b = self.made.builder()
+        self.routines = Routines(scalef=target.x86 and target.has("avx512f"))
+        self.b = self.routines.builder()
         self.block_sizes = block_rows(group, target)
         self.layout = ScratchLayout()
         self.pitch = [copied_row_bytes(self.shape, columns) for columns in group.tiles]
@@ -150,7 +150,9 @@ class _Writer:
                 b, plan, scratch = emit_body(kernel, self.target)
                 name = f"nest{number}"
                 count = len(kernel.operands)
-                self.made.define(f"private void @{name}({PARAMETERS})", b, emit_prologue(count, 0))
+                self.routines.define(
+                    f"private void @{name}({PARAMETERS})", b, emit_prologue(count, 0)
+                )
                 self.nests[number] = name, self.layout.reserve(scratch)
                 self.work += kernel_work(kernel, plan)
 
@@ -159,7 +161,7 @@ class _Writer:
         b, group = self.b, self.group
         self.pointers = [argument(b, k) for k in range(len(group.sizes))]
         max_rows = max([len(s.operands) for s in group.steps if isinstance(s, RowNest)], default=0)
-        self.made.define(
+        self.routines.define(
             f"void @{SYMBOL}({PARAMETERS})",
             self._body(),
             (
@@ -211,7 +213,7 @@ class _Writer:
             if not isinstance(step, RowGemm):
                 continue
             even = divisibility(self.shape, step.columns, step.depth)
-            pack = pack_function(self.made, self.shape, step.y.strides, step.depth, even)
+            pack = pack_function(self.routines, self.shape, step.y.strides, step.depth, even)
             source = address_at(b, self.pointers[step.y.operand], step.y.batch, positions)
             panel = self.layout.at(b, self.panels[number])
             b.emit_void(
@@ -268,17 +270,16 @@ class _Writer:
         b, size = self.b, self.shape.dtype.itemsize
         lines = [what.lines for what, _ in prefetch_lines]
         row_stride = 0 if step.row_max is None else self.pitch[step.row_max.number]
-        loop_name = panel_loop(
-            self.made, self.shape, strides, step.depth, c_row, rest,
-            shared=self.shared, prefetch_lines=lines, row_max_stride=row_stride,
+        loop_name = PanelLoop(
+            self.shape, strides, step.depth, c_row, rest, shared=self.shared,
+            prefetch_lines=tuple(lines), row_max_stride=row_stride,
             accumulates=step.depth > _MAX_DEPTH if row_stride else self.accumulates,
-        )  # fmt: skip
+        ).function(self.routines)  # fmt: skip
         more = [location for _, location in prefetch_lines]
         if step.row_max is not None:
             more.append(self.layout.at(b, self.places[step.row_max.number]))
-            b.emit_void(
-                f"call void @{init_row_max(self.made, self.shape, row_stride)}({more[-1]}, {count})"
-            )
+            init = init_row_max(self.routines, self.shape, row_stride)
+            b.emit_void(f"call void @{init}({more[-1]}, {count})")
         others = "".join([f", {location}" for location in more])
         panels = self.layout.at(b, self.panels[number])
         depth_parts = -(-step.depth // _MAX_DEPTH)
@@ -299,11 +300,12 @@ class _Writer:
 
         b.loop(0, step.depth, part_depth, [], one)
         if step.row_max is not None:
-            b.emit_void(
-                f"call void @{end_row_max(self.made, self.shape, row_stride)}({more[-1]}, {count})"
-            )
+            end = end_row_max(self.routines, self.shape, row_stride)
+            b.emit_void(f"call void @{end}({more[-1]}, {count})")
         if step.row_scale is not None:
-            scale = scale_function(self.made, self.shape, c_row, self.pitch[step.row_scale.number])
+            scale = scale_function(
+                self.routines, self.shape, c_row, self.pitch[step.row_scale.number]
+            )
             factors = self.layout.at(b, self.places[step.row_scale.number])
             b.emit_void(f"call void @{scale}({out}, {factors}, {count}, i64 {step.columns})")
 
@@ -322,22 +324,15 @@ class _Writer:
             row_stride = self.pitch[step.row_scale.number]
             given += f", {self.layout.at(b, self.places[step.row_scale.number])}"
         even = divisibility(self.shape, step.columns, depth, self.group.rows)
-        pack = pack_function(self.made, self.shape, strides, depth, even, row_stride)
+        pack = pack_function(self.routines, self.shape, strides, depth, even, row_stride)
         b.emit_void(f"call void @{pack}({given})")
         rest = (step.rows % self.shape.rows, step.columns % self.shape.columns)
         x_strides = (x_column, x_row)
         c_row = step.out.strides[0]
-        shared, accumulates = self.shared, self.accumulates
-        loop_name = panel_loop(
-            self.made,
-            self.shape,
-            x_strides,
-            depth,
-            c_row,
-            rest,
-            shared=shared,
-            accumulates=accumulates,
-        )
+        loop_name = PanelLoop(
+            self.shape, x_strides, depth, c_row, rest, shared=self.shared,
+            accumulates=self.accumulates,
+        ).function(self.routines)  # fmt: skip
         fresh = b.compare("eq", first, 0)
         b.emit_void(
             f"call void @{loop_name}({x}, {panels}, {out}, i64 {step.rows}, i64 {step.columns}, "

@@ -29,8 +29,8 @@ def divisibility(shape: TileShape, columns: int, *depths: int) -> tuple[bool, bo
 
 
 def pack_function(
-    made: Routines, shape: TileShape, b_strides: Strides, depth: int, divisible: tuple[bool, bool],
-    scales: int = 0,
+    routines: Routines, shape: TileShape, b_strides: Strides, depth: int,
+    divisible: tuple[bool, bool], scales: int = 0,
 ) -> str:  # fmt: skip
     """The function ``(b, panels, k, n)``: packs k by n elements of B into panels of ``depth`` rows.
 
@@ -48,7 +48,7 @@ def pack_function(
             _pack_columns(b, shape, b_strides[1], depth, divisible)
 
     parameters = "ptr %b, ptr %panels, i64 %k, i64 %n" + (", ptr %factors" if scales else "")
-    return made.add(("pack", shape, b_strides, depth, divisible, scales), parameters, write)
+    return routines.add(("pack", shape, b_strides, depth, divisible, scales), parameters, write)
 
 
 def _pack_rows(
@@ -137,7 +137,7 @@ def _pack_columns(
     b.loop(0, b.times(panel_count, shape.vectors), 1, [], columns)
 
 
-def copy_function(made: Routines, shape: TileShape, from_row: int, to_row: int) -> str:
+def copy_function(routines: Routines, shape: TileShape, from_row: int, to_row: int) -> str:
     """The function ``(from, to, rows, length)``: copies rows of ``length`` contiguous elements."""
     size, lanes, vector = shape.dtype.itemsize, shape.lanes, shape.vector
 
@@ -160,10 +160,10 @@ def copy_function(made: Routines, shape: TileShape, from_row: int, to_row: int) 
         b.loop(0, Value("%rows", I64), 1, [], line)
 
     parameters = "ptr %from, ptr %to, i64 %rows, i64 %length"
-    return made.add(("copy", shape, from_row, to_row), parameters, write)
+    return routines.add(("copy", shape, from_row, to_row), parameters, write)
 
 
-def scale_function(made: Routines, shape: TileShape, row: int, scales: int) -> str:
+def scale_function(routines: Routines, shape: TileShape, row: int, scales: int) -> str:
     """The function ``(rows, scales, count, length)``: multiplies each row by its scalar, in place.
 
     Rows are ``row`` bytes apart, their scalars ``scales`` bytes.
@@ -186,7 +186,7 @@ def scale_function(made: Routines, shape: TileShape, row: int, scales: int) -> s
         b.loop(0, Value("%count", I64), 1, [], line)
 
     parameters = "ptr %rows, ptr %factors, i64 %count, i64 %length"
-    return made.add(("scale", shape, row, scales), parameters, write)
+    return routines.add(("scale", shape, row, scales), parameters, write)
 
 
 def _row_scale(b: Builder, shape: TileShape, number: Value, stride: int) -> Value:

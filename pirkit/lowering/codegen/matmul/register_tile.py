@@ -9,6 +9,8 @@ from pirkit.runtime.native.target import Target
 
 MAX_ROWS: Final = 14
 MAX_VECTORS: Final = 8
+MIN_ACCUMULATORS: Final = 8
+"""Accumulators that hide the latency of FMA: four cycles, two FMAs in each."""
 
 
 def register_count(target: Target) -> int:
@@ -29,8 +31,7 @@ def rows_that_fit(vectors: int, max_rows: int, target: Target) -> int:
 def estimated_cost(rows: int, vectors: int) -> float:
     """Relative time per multiplication: loads, or FMA latency if accumulators are few."""
     loads = (rows + vectors) / (rows * vectors)
-    # Fewer than about eight accumulators do not hide the latency of FMA.
-    return max(8 / (rows * vectors), 0.9 + 0.2 * loads)
+    return max(MIN_ACCUMULATORS / (rows * vectors), 0.9 + 0.2 * loads)
 
 
 def cheapest_tile(

@@ -60,13 +60,15 @@ def _draft(dtype: DType, target: Target) -> Draft:
     lanes = target.vector_bits // (8 * dtype.itemsize)
     vector = Type("float" if dtype.itemsize == 4 else "double", lanes)
     scratch = MAX_DEPTH * _VECTORS * lanes * dtype.itemsize
-    made = Routines()
-    b = made.builder()
+    routines = Routines()
+    b = routines.builder()
     _Writer(b, vector).emit()
-    made.define(f"void @{SYMBOL}({PARAMETERS})", b, emit_prologue(5, scratch))
+    routines.define(f"void @{SYMBOL}({PARAMETERS})", b, emit_prologue(5, scratch))
     code = Code(b"", SYMBOL, 1, scratch, _WORK_NS, (0, 0, 0, 0, 0))
     return Draft(
-        made.text(), code, about(_Writer, "small matmul", lanes=lanes, rows=_ROWS, vectors=_VECTORS)
+        routines.text(),
+        code,
+        about(_Writer, "small matmul", lanes=lanes, rows=_ROWS, vectors=_VECTORS),
     )
 
 
