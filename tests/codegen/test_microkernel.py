@@ -16,15 +16,8 @@ from pirkit.lowering.codegen.emit.generate import PARAMETERS, SYMBOL, emit_prolo
 from pirkit.lowering.codegen.emit.routines import Routines
 from pirkit.lowering.codegen.emit.vector_emit import argument, tail_mask
 from pirkit.lowering.codegen.ir.llvm_text import I64, Builder, Type, Value
-from pirkit.lowering.codegen.matmul.microkernel import (
-    Access,
-    Computed,
-    Elements,
-    OutputTile,
-    TileUpdate,
-    microkernel,
-    read_vector,
-)
+from pirkit.lowering.codegen.matmul.microkernel import Computed, Elements, microkernel
+from pirkit.lowering.codegen.matmul.output_tile import OutputTile, read_vector
 from pirkit.lowering.codegen.matmul.register_tile import (
     cheapest_tile,
     fits_registers,
@@ -32,6 +25,7 @@ from pirkit.lowering.codegen.matmul.register_tile import (
     register_count,
     rows_that_fit,
 )
+from pirkit.lowering.codegen.matmul.tile_update import Access, TileUpdate
 from pirkit.runtime.native.function import Code, NativeFunction
 from pirkit.runtime.native.target import host
 

@@ -27,7 +27,7 @@ from pirkit.lowering.codegen.emit.vector_emit import (
 from pirkit.lowering.codegen.ir.llvm_text import I64, PTR, Builder, Type, Value
 from pirkit.lowering.codegen.math.primitives import element
 from pirkit.lowering.codegen.matmul.blocking import ScratchLayout, block_extent, clear
-from pirkit.lowering.codegen.matmul.microkernel import Access, TileUpdate
+from pirkit.lowering.codegen.matmul.tile_update import Access, TileUpdate
 
 _MAX_PANELS = 8
 """Addresses from which a tile prefetches at most."""

@@ -17,7 +17,7 @@ from pirkit.lowering.codegen.emit.vector_emit import argument, masked_load, spli
 from pirkit.lowering.codegen.ir.llvm_text import I64, PTR, Builder, Type, Value
 from pirkit.lowering.codegen.math.primitives import element
 from pirkit.lowering.codegen.matmul.blocking import block_extent, clear, pack_square
-from pirkit.lowering.codegen.matmul.microkernel import Access, TileUpdate
+from pirkit.lowering.codegen.matmul.tile_update import Access, TileUpdate
 
 _MAX_UNROLLED = 8
 """Vectors of an image row up to which its copy is unrolled."""

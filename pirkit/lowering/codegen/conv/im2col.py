@@ -15,7 +15,7 @@ from pirkit.lowering.codegen.conv.conv_blocking import ConvBlocking, ConvProblem
 from pirkit.lowering.codegen.emit.vector_emit import masked_load
 from pirkit.lowering.codegen.ir.llvm_text import I64, Builder, Type, Value
 from pirkit.lowering.codegen.math.primitives import element
-from pirkit.lowering.codegen.matmul.microkernel import Access
+from pirkit.lowering.codegen.matmul.tile_update import Access
 
 _MAX_UNROLLED = 28
 """Vectors up to which copies are unrolled."""

@@ -13,7 +13,7 @@ from math import prod
 from pirkit.lowering.codegen.conv.conv_blocking import ConvBlocking, ConvProblem, reach
 from pirkit.lowering.codegen.conv.im2col import Im2colPanel, PanelLines
 from pirkit.lowering.codegen.ir.llvm_text import I64, Builder, Value
-from pirkit.lowering.codegen.matmul.microkernel import Access
+from pirkit.lowering.codegen.matmul.tile_update import Access
 
 
 class ImplicitIm2colPanel(Im2colPanel):

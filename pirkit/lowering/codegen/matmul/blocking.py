@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pirkit.lowering.codegen.emit.scratch import LINE
 from pirkit.lowering.codegen.emit.transpose_tile import transposed
 from pirkit.lowering.codegen.ir.llvm_text import I64, PTR, Builder, Type, Value
-from pirkit.lowering.codegen.matmul.microkernel import read_vector, write_vector
+from pirkit.lowering.codegen.matmul.output_tile import read_vector, write_vector
 
 
 def block_extent(b: Builder, block: int, total: Value | int, first: Value) -> Value:

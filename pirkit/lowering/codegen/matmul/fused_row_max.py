@@ -31,7 +31,7 @@ from pirkit.lowering.codegen.ir.loopnest import (
     saved_values,
 )
 from pirkit.lowering.codegen.matmul.macrokernel import TileShape
-from pirkit.lowering.codegen.matmul.microkernel import read_vector, write_vector
+from pirkit.lowering.codegen.matmul.output_tile import read_vector, write_vector
 from pirkit.lowering.codegen.matmul.row_block_plan import (
     RowBlocks,
     RowGemm,

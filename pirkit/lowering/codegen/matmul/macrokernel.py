@@ -19,14 +19,8 @@ from pirkit.lowering.codegen.emit.vector_emit import tail_mask
 from pirkit.lowering.codegen.ir.llvm_text import I1, I64, PTR, Builder, Type, Value
 from pirkit.lowering.codegen.math.primitives import element
 from pirkit.lowering.codegen.matmul.blocking import for_tiles
-from pirkit.lowering.codegen.matmul.microkernel import (
-    L2,
-    Elements,
-    OutputTile,
-    Stride,
-    microkernel,
-    prefetch_bytes,
-)
+from pirkit.lowering.codegen.matmul.microkernel import Elements, Stride, microkernel
+from pirkit.lowering.codegen.matmul.output_tile import L2, OutputTile, prefetch_bytes
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.native.target import Target
 

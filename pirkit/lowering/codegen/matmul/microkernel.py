@@ -15,25 +15,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from itertools import count, cycle
 
-from pirkit.lowering.codegen.emit.routines import Routines
-from pirkit.lowering.codegen.emit.scratch import LINE
-from pirkit.lowering.codegen.emit.vector_emit import masked_load
-from pirkit.lowering.codegen.ir.llvm_text import I64, PTR, Builder, Type, Value, constant_value
-from pirkit.lowering.codegen.math.primitives import extremum
-from pirkit.runtime.dtype import DType
+from pirkit.lowering.codegen.ir.llvm_text import I64, Builder, Type, Value, constant_value
+from pirkit.lowering.codegen.matmul.output_tile import read_vector, write_vector
 
 Stride = int | Value
 """Bytes: a constant of the code, or a register."""
 Scaled = Callable[[Stride], Value]
 """Gives a stride times the index of a loop."""
 
+_MAX_UNROLLED = 4
+"""Terms of a last loop up to which it is unrolled."""
 _SCALES = (1, 2, 4, 8)
 """Factors of an index in the addresses of x86."""
-
-L1, L2 = 3, 2
-"""Locality hints of `llvm.prefetch`; CPUs drop prefetches beyond the pending misses of L1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,14 +102,17 @@ def microkernel(
     def terms(axis: int, left: Operand, right: Operand, sums: Sequence[Value]) -> list[Value]:
         if axis == len(extents):
             return _outer_product(b, left, right, sums)
-        interleaved = chains > 1 and axis == len(extents) - 1
+        extent, is_last = extents[axis], axis == len(extents) - 1
+        interleaved = is_last and chains > 1
+        # Such as the taps of a row of a filter: the counters of a short loop cost a few percent.
+        unrolled = is_last and not interleaved and extent in range(_MAX_UNROLLED + 1)
         # Offsets are carried by the loop, unless an address can scale the index by the stride. If
         # LLVM derived them from the index, in place, it would load all broadcasts of an iteration
         # before the vectors, and spill them.
         strides = [
             s
             for s in dict.fromkeys([*left.strides_of(axis), *right.strides_of(axis)])
-            if s not in _SCALES and not interleaved
+            if s not in _SCALES and not interleaved and not unrolled
         ]
 
         def step(index: Value, carried: Sequence[Value]) -> list[Value]:
@@ -131,10 +128,12 @@ def microkernel(
             sums = terms(axis + 1, x, y, carried[len(strides) :])
             return [*(b.opaque(b.plus(offset, s)) for s, offset in offsets.items()), *sums]
 
-        extent = extents[axis]
         if interleaved:
             assert isinstance(extent, int)
             return _in_chains(b, step, extent, sums, chains)
+        if unrolled:
+            assert isinstance(extent, int)
+            return reduce(lambda total, k: step(Value(str(k), I64), total), range(extent), [*sums])
         zeros = [Value("0", I64)] * len(strides)
         return b.loop(0, extent, 1, [*zeros, *sums], step)[len(strides) :]
 
@@ -178,135 +177,3 @@ def _in_chains(
     for k in range(whole, extent):
         sums[:size] = step(Value(str(k), I64), sums[:size])
     return [reduce(b.add, sums[k::size]) for k in range(size)]
-
-
-# --- a tile as a function ---
-
-
-@dataclass(frozen=True, slots=True)
-class Access:
-    """How a tile function reads an operand, in bytes from a base that is a parameter.
-
-    ``offsets`` are those of the elements of a term, ``strides`` those of the loops over the terms.
-    """
-
-    offsets: tuple[int, ...]
-    strides: tuple[int, ...]
-
-    def elements(self, type_: Type, base: Value) -> Elements:
-        return Elements(type_, [(base, offset) for offset in self.offsets], self.strides)
-
-
-@dataclass(frozen=True, slots=True)
-class TileUpdate:
-    """``C += A B`` for a tile in memory.
-
-    ``vector`` is the type of B and C, ``output`` the offsets of the vectors of C, row by row.
-    """
-
-    vector: Type
-    left: Access
-    right: Access
-    output: tuple[int, ...]
-
-    def call(
-        self, b: Builder, routines: Routines, bases: Sequence[Value], extents: Sequence[Value]
-    ) -> None:
-        """Call the function of this update; ``bases`` are the addresses of A, B and C.
-
-        It is a function so that values that live across its loop, such as constants that LLVM
-        hoists out of the loops around it, do not take registers from the accumulators.
-        """
-        fixed = tuple([int(n.text) if n.text.isdigit() else None for n in extents])
-        given = [n for n, known in zip(extents, fixed, strict=True) if known is None]
-        names = [f"i64 %n{k}" for k in range(len(given))]
-        name = routines.add(
-            (self, fixed),
-            ", ".join(["ptr %a", "ptr %b", "ptr %c", *names]),
-            lambda inner: self._write(inner, fixed),
-        )
-        b.emit_void(f"call void @{name}({', '.join(map(str, [*bases, *given]))})")
-
-    def _write(self, b: Builder, fixed: Sequence[int | None]) -> None:
-        parameters = count()
-        extents = [
-            Value(f"%n{next(parameters)}", I64) if known is None else known for known in fixed
-        ]
-        left = self.left.elements(Type(self.vector.elem), Value("%a", PTR))
-        right = self.right.elements(self.vector, Value("%b", PTR))
-        output = OutputTile(self.vector, [b.at(Value("%c", PTR), at) for at in self.output])
-        output.store(b, microkernel(b, left, right, extents, output.load(b)))
-
-
-# --- the result ---
-
-
-@dataclass(frozen=True, slots=True)
-class OutputTile:
-    """A register tile in memory: the address of each vector, row by row.
-
-    ``masks`` are the lanes of each vector of a row that exist, None for all of them.
-    """
-
-    type: Type
-    addresses: Sequence[Value]
-    masks: Sequence[Value | None] = (None,)
-
-    def _each(self) -> Iterator[tuple[Value, Value | None]]:
-        return zip(self.addresses, cycle(self.masks))
-
-    def load(self, b: Builder) -> list[Value]:
-        return [read_vector(b, self.type, *place) for place in self._each()]
-
-    def store(self, b: Builder, values: Sequence[Value]) -> None:
-        for value, place in zip(values, self._each(), strict=True):
-            write_vector(b, value, *place)
-
-    def added(self, b: Builder, sums: Sequence[Value], when: Value) -> list[Value]:
-        """``sums`` plus what is in memory if the condition holds, else ``sums``."""
-
-        def sum_with_memory() -> list[Value]:
-            pairs = zip(self._each(), sums, strict=True)
-            return [b.add(read_vector(b, self.type, *place), total) for place, total in pairs]
-
-        return b.branch(when, sum_with_memory, sums)
-
-    def update_row_max(
-        self, b: Builder, addresses: Sequence[Value], sums: Sequence[Value], dtype: DType
-    ) -> None:
-        """Update a vector of maxima for each row, at ``addresses``."""
-        for r, address in enumerate(addresses):
-            largest = read_vector(b, self.type, address)
-            for total, mask in zip(sums[r * len(self.masks) :], self.masks, strict=False):
-                # Lanes beyond the matrix must not count: they keep the old maximum.
-                larger = extremum(b, total, largest, "max", dtype)
-                largest = larger if mask is None else b.select(mask, larger, largest)
-            write_vector(b, largest, address)
-
-
-# --- memory ---
-
-
-def prefetch_bytes(
-    b: Builder, address: Value, nbytes: int, level: int = L1, to_write: bool = False
-) -> None:
-    """Prefetch ``nbytes``: rows of a block are too short for the hardware prefetcher."""
-    for line in range(0, nbytes, LINE):
-        b.prefetch(b.at(address, line), level, to_write)
-
-
-def read_vector(b: Builder, type_: Type, address: Value, mask: Value | None = None) -> Value:
-    """Load a vector or a scalar; 0 in lanes that the mask excludes."""
-    size = type_.bits // 8
-    if mask is None:
-        return b.emit(type_, f"load {type_}, {address}, align {size}")
-    return masked_load(b, type_, address, size, mask)
-
-
-def write_vector(b: Builder, value: Value, address: Value, mask: Value | None = None) -> None:
-    """Store the lanes of a vector that the mask includes."""
-    size = value.type.bits // 8
-    if mask is None:
-        b.emit_void(f"store {value}, {address}, align {size}")
-        return
-    b.invoke(f"llvm.masked.store.{value.type.suffix}.p0", value, address, f"i32 {size}", mask)

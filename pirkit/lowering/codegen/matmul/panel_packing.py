@@ -15,7 +15,7 @@ from pirkit.lowering.codegen.emit.vector_emit import tail_mask
 from pirkit.lowering.codegen.ir.llvm_text import I64, PTR, Builder, Type, Value
 from pirkit.lowering.codegen.matmul.blocking import pack_square
 from pirkit.lowering.codegen.matmul.macrokernel import Strides, TileShape
-from pirkit.lowering.codegen.matmul.microkernel import prefetch_bytes, read_vector, write_vector
+from pirkit.lowering.codegen.matmul.output_tile import prefetch_bytes, read_vector, write_vector
 
 _PREFETCH_ROWS = 4
 """Rows by which prefetches run ahead of a copy."""

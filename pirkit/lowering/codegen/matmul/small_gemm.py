@@ -18,13 +18,8 @@ from pirkit.lowering.codegen.emit.generate import PARAMETERS, SYMBOL, emit_prolo
 from pirkit.lowering.codegen.emit.routines import Routines
 from pirkit.lowering.codegen.emit.vector_emit import argument, tail_mask
 from pirkit.lowering.codegen.ir.llvm_text import I64, PTR, Builder, Type, Value
-from pirkit.lowering.codegen.matmul.microkernel import (
-    Elements,
-    OutputTile,
-    microkernel,
-    read_vector,
-    write_vector,
-)
+from pirkit.lowering.codegen.matmul.microkernel import Elements, microkernel
+from pirkit.lowering.codegen.matmul.output_tile import OutputTile, read_vector, write_vector
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.native.function import Code, NativeFunction
 from pirkit.runtime.native.target import Target, host
