@@ -140,7 +140,7 @@ def tile_of(filters: int, target: Target) -> tuple[int, int]:
 
 def conv_blocking_of(c: ConvProblem, target: Target, threads: int) -> ConvBlocking:
     """Block sizes for the caches of a CPU. Rounding depends on ``channel_block`` only."""
-    min_tasks = min(MIN_TASKS, TASKS_PER_THREAD * threads)
+    min_tasks = min(MIN_TASKS, TASKS_PER_THREAD * threads) if threads > 1 else 1
     lanes = target.vector_bits // (8 * c.dtype.itemsize)
     rows, vectors = tile_of(c.group_filters, target)
     channel_block = min(max(1, MAX_DEPTH // max(c.terms, 1)), c.depth)

@@ -95,7 +95,7 @@ def microkernel(
     """The accumulators of a tile, row by row, after all terms; ``start`` are the initial ones.
 
     ``extents`` are those of the nested loops over the terms, which are added in order by FMA,
-    rounded once each. With ``chains``, the last loop (of constant extent and strides) is unrolled
+    rounded once each. With ``chains``, the last loop (of constant extent) is unrolled
     and term k goes to set ``k % chains`` of the accumulators.
     """
 
@@ -121,8 +121,9 @@ def microkernel(
             def scaled(stride: Stride) -> Value:
                 if stride in offsets:
                     return offsets[stride]
-                assert isinstance(stride, int)
-                return b.times(index, stride)
+                if isinstance(stride, int):
+                    return b.times(index, stride)
+                return b.emit(I64, f"mul {stride}, {index.text}")
 
             x, y = (o.moved(b, axis, index, scaled) for o in (left, right))
             sums = terms(axis + 1, x, y, carried[len(strides) :])
