@@ -157,6 +157,12 @@ class _Writer:
         b.loop(0, w["depth"], 1, [], step)
         return [panel, Value(str(vectors * lanes * size), I64)]
 
+    def lines(self, base: Value, first: Value, stride: Value, many: int) -> list[Value]:
+        """The addresses of the rows from ``first`` on; multiples of the stride are invariant."""
+        b = self.b
+        start = b.at(base, b.emit(I64, f"mul {first}, {stride.text}"))
+        return [b.at(start, b.emit(I64, f"mul {stride}, {r}")) for r in range(many)]
+
     def rows(
         self, x: Value, panel: Sequence[Value], out: Value, bias: Value, w: dict[str, Value],
         masks: Sequence[Value | None],
@@ -174,10 +180,7 @@ class _Writer:
                 if many > 1:
                     first = b.binary("smin", first, b.plus(w["rows"], -many))
                 starts, lines = (
-                    [
-                        b.at(base, b.emit(I64, f"mul {b.plus(first, r)}, {w[stride].text}"))
-                        for r in range(many)
-                    ]
+                    self.lines(base, first, w[stride], many)
                     for base, stride in ((x, "x_row"), (out, "out_row"))
                 )
                 left = Elements(Type(vector.elem), [(s, 0) for s in starts], [w["x_depth"]])
