@@ -20,7 +20,9 @@ def register_count(target: Target) -> int:
 
 def fits_registers(rows: int, vectors: int, target: Target) -> bool:
     """Whether accumulators, the vectors of one term and a broadcast fit the registers."""
-    return rows * vectors + vectors + 1 <= register_count(target)
+    # Without FMA a product is a value of its own.
+    product = target.x86 and not target.has("fma")
+    return rows * vectors + vectors + 1 + product <= register_count(target)
 
 
 def rows_that_fit(vectors: int, max_rows: int, target: Target) -> int:
