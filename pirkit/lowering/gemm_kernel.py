@@ -93,6 +93,7 @@ class SmallGemm(NativeStep):
             _matrix_offsets(batch, meta.shape[:-2], strides[:-2])
             for meta, strides in zip(self.factor_metas, (x, y), strict=True)
         ]
+        # Matrices of the result are contiguous.
         places.append(np.arange(prod(batch), dtype=np.int64) * rows * columns * size)
         sizes = {
             "count": prod(batch), "rows": rows, "columns": columns, "depth": depth,

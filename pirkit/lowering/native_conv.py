@@ -152,6 +152,7 @@ def _nest(s: ConvSizes, is_transposed: bool) -> NativeSequence | None:
     if prod(s.strides) != 1:
         return None
     before = s.before
+    # A transposed convolution is a convolution with the reversed filter and the remaining padding.
     if is_transposed:
         before = tuple(
             [d * (k - 1) - p for d, k, p in zip(s.dilations, s.sizes, before, strict=True)]

@@ -83,7 +83,7 @@ class BlockedConvEmitter:
             filters = b.times(first, cut.rows)
             count = block_extent(b, cut.filter_tiles * cut.rows, c.group_filters, filters)
             dest = b.at(result, b.times(b.plus(b.times(group, c.group_filters), filters), room))
-            self._products(source, b.at(factors, b.times(at, tile_bytes)), tile_count, lines, dest)
+            self._channels(source, b.at(factors, b.times(at, tile_bytes)), tile_count, lines, dest)
             self._copy(dest, count, lines)
             return []
 
@@ -120,7 +120,7 @@ class BlockedConvEmitter:
         b.loop(0, count, 1, [], line)
         return PanelLines(image, result, tuple(starts), count)
 
-    def _products(
+    def _channels(
         self, images: Value, factors: Value, tiles: Value, lines: PanelLines, dest: Value
     ) -> None:  # fmt: skip
         """Accumulate all channels: fill the panel, then run the tiles over it."""

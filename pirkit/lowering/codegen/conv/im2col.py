@@ -86,12 +86,14 @@ class Im2colPanel:
     def _lines(self, base: Value, term: Value, offsets: list[Value], lines: PanelLines) -> None:
         """Every line of the panel, for all taps along the last axis."""
         b, cut, taps, size = self.b, self.cut, self.c.taps[-1], self.size
+        # Whole vectors: what the last one stores beyond a line, the next line overwrites.
         count = -(-cut.width // cut.lanes)
 
         def line(r: Value, _: list[Value]) -> Sequence[Value]:
             source = b.at(base, lines.entry(b, lines.image, r))
             inside: Value | None = None
             for axis, table in enumerate(lines.starts[:-1]):
+                # Without padding along an axis its lines are inside at any position.
                 if not self._leaves(axis):
                     continue
                 at = b.plus(lines.entry(b, table, r), offsets[axis])

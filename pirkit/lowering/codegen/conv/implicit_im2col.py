@@ -35,6 +35,7 @@ class ImplicitIm2colPanel(Im2colPanel):
         first = Value("0", I64)
         source = b.at(image, lines.entry(b, lines.image, first))
         starts = [lines.entry(b, table, first) for table in lines.starts[:-1]]
+        # The taps below the last line of the panel reach so many rows further.
         rows = b.plus(lines.count, self.more)
 
         def channel(d: Value, _: list[Value]) -> Sequence[Value]:
@@ -79,6 +80,7 @@ class ImplicitIm2colPanel(Im2colPanel):
             at = b.plus(j, low)
             holds = b.compare("ult", b.plus(start, at), c.lengths[-2])
             holds = holds if inside is None else b.op("and", inside, holds)
+            # Rows of the padding are copied from a row of zeros: no branch.
             source = b.select(holds, b.at(base, b.times(at, self.steps[-2])), self.zeros)
             source = b.at(source, remaining * size)
             there = b.at(dest, b.times(j, self.row))
@@ -100,6 +102,8 @@ class ImplicitIm2colPanel(Im2colPanel):
         strides = [
             prod([t.count for t in planes[k + 1 :]]) * self.plane for k in range(len(planes))
         ]
+        # The panel begins at the lowest tap; the first tap is another one if the taps run
+        # backwards, as in a transposed convolution.
         start = (down.offset - self.lowest[-2]) * self.row
         start += (along.offset - self.lowest[-1]) * self.size
         steps = (*strides, down.shift * self.row, along.shift * self.size)

@@ -74,7 +74,7 @@ def row_blocks_draft(group: RowBlocks, target: Target) -> Draft:
     writer = _Writer(group, target)
     writer.emit()
     code = Code(b"", SYMBOL, writer.blocks, writer.layout.size, writer.work, group.sizes)
-    sizes = {"lanes": writer.shape.lanes, "rows": writer.block_sizes, "blocks": writer.blocks}
+    sizes = {"lanes": writer.shape.lanes, "rows": writer.block_rows, "blocks": writer.blocks}
     return Draft(writer.routines.text(), code, about(_Writer, "blocks of rows", **sizes))
 
 
@@ -96,8 +96,8 @@ def is_profitable(group: RowBlocks, target: Target) -> bool:
     if group.sums:
         return matrices >= _BLOCKS
     shape = tile_shape(group.dtype, target)
-    products = [s for s in group.steps if isinstance(s, RowGemm)]
-    panels = sum(shape.panels_bytes(s.depth, s.columns) for s in products)
+    gemms = [s for s in group.steps if isinstance(s, RowGemm)]
+    panels = sum(shape.panels_bytes(s.depth, s.columns) for s in gemms)
     many = matrices >= _BLOCKS or group.rows >= _BLOCKS * _MAX_ROWS
     return many or panels <= _MAX_SHARED_PANELS
 
@@ -110,18 +110,20 @@ class _Writer:
         self.shape = tile_shape(group.dtype, target)
         self.routines = Routines(scalef=target.x86 and target.has("avx512f"))
         self.b = self.routines.builder()
-        self.block_sizes = block_rows(group, target)
+        self.block_rows = block_rows(group, target)
         self.layout = ScratchLayout()
         self.pitch = [copied_row_bytes(self.shape, columns) for columns in group.tiles]
-        self.places = [self.layout.reserve(self.block_sizes * pitch) for pitch in self.pitch]
-        self.down = -(-group.rows // self.block_sizes)
+        self.tile_offsets = [self.layout.reserve(self.block_rows * pitch) for pitch in self.pitch]
+        self.blocks_per_matrix = -(-group.rows // self.block_rows)
         self.matrices = prod(group.batch)
-        self.blocks = self.matrices * (1 if group.sums else self.down)
+        self.blocks = self.matrices * (1 if group.sums else self.blocks_per_matrix)
+        # One tile function serves all GEMMs of the group, so one that accumulates decides for all.
         self.accumulates = group.sums or any(
             isinstance(s, RowGemm) and s.depth > _MAX_DEPTH for s in group.steps
         )
+        # With strides as arguments LLVM compiles one tile function for all GEMMs of the group.
         self.shared = sum(not isinstance(s, RowNest) for s in group.steps) > 1
-        self.prefetches = prefetches(group, self.block_sizes, self.shape, target)
+        self.prefetches = prefetches(group, self.block_rows, self.shape, target)
         self.work = 0
         self.panels: dict[int, int] = {}
         self.nests: dict[int, tuple[str, int]] = {}
@@ -135,13 +137,14 @@ class _Writer:
         rows = self.matrices * group.rows
         match step:
             case RowGemm(depth=depth, columns=columns):
+                # The right operand of a matrix is packed whole: all of its blocks of rows read it.
                 self.panels[number] = self.layout.reserve(shape.panels_bytes(depth, columns))
                 self.work += rows * depth * columns // (_MULTIPLICATIONS_PER_NS * shape.lanes)
-            case RowAccumulation(rows=across, columns=columns):
+            case RowAccumulation(rows=out_rows, columns=columns):
                 self.panels[number] = self.layout.reserve(
-                    shape.panels_bytes(self.block_sizes, columns)
+                    shape.panels_bytes(self.block_rows, columns)
                 )
-                self.work += rows * across * columns // (_MULTIPLICATIONS_PER_NS * shape.lanes)
+                self.work += rows * out_rows * columns // (_MULTIPLICATIONS_PER_NS * shape.lanes)
             case RowNest():
                 kernel = with_scratch_strides(step, group.tiles, shape)
                 # Blocks of the nest are called by row number, so its schedule must match.
@@ -182,11 +185,11 @@ class _Writer:
                 self._block(number, positions, row_block)
                 return []
 
-            b.loop(0, self.down, 1, [], block)
+            b.loop(0, self.blocks_per_matrix, 1, [], block)
             return []
 
         def block_of_rows(number: Value, carried: list[Value]) -> Sequence[Value]:
-            matrix, row_block = split_index(b, number, [self.matrices, self.down])
+            matrix, row_block = split_index(b, number, [self.matrices, self.blocks_per_matrix])
             positions = split_index(b, matrix, group.batch)
             # Consecutive blocks of one matrix reuse its panels: the loop carries the packed matrix.
             other = b.emit(Type("i1"), f"icmp ne {matrix}, {carried[0].text}")
@@ -223,8 +226,8 @@ class _Writer:
     def _block(self, matrix: Value, positions: list[Value], row_block: Value) -> None:
         """All steps for one block of rows."""
         b, group = self.b, self.group
-        first = b.times(row_block, self.block_sizes)
-        count = block_extent(b, self.block_sizes, group.rows, first)
+        first = b.times(row_block, self.block_rows)
+        count = block_extent(b, self.block_rows, group.rows, first)
         row = b.plus(b.times(matrix, group.rows), first)
         for number, step in enumerate(group.steps):
             match step:
@@ -233,9 +236,9 @@ class _Writer:
                         (a, self._prefetch_address(a, matrix, row_block))
                         for a in self.prefetches.get(number, ())
                     ]
-                    self._product(number, step, positions, first, count, prefetch_lines)
+                    self._gemm(number, step, positions, first, count, prefetch_lines)
                 case RowAccumulation():
-                    self._sum(number, step, positions, first, count)
+                    self._accumulate(number, step, positions, first, count)
                 case RowNest():
                     self._nest(number, step, row, count)
 
@@ -255,11 +258,11 @@ class _Writer:
         b = self.b
         if isinstance(rows, ScratchRows):
             strides = (self.pitch[rows.number], self.group.dtype.itemsize)
-            return self.layout.at(b, self.places[rows.number]), strides
+            return self.layout.at(b, self.tile_offsets[rows.number]), strides
         base = address_at(b, self.pointers[rows.operand], rows.batch, positions)
         return b.at(base, b.times(first, rows.strides[0])), rows.strides
 
-    def _product(
+    def _gemm(
         self, number: int, step: RowGemm, positions: list[Value], first: Value, count: Value,
         prefetch_lines: Sequence[tuple[Prefetch, Value]],
     ) -> None:  # fmt: skip
@@ -277,7 +280,7 @@ class _Writer:
         ).function(self.routines)  # fmt: skip
         more = [location for _, location in prefetch_lines]
         if step.row_max is not None:
-            more.append(self.layout.at(b, self.places[step.row_max.number]))
+            more.append(self.layout.at(b, self.tile_offsets[step.row_max.number]))
             init = init_row_max(self.routines, self.shape, row_stride)
             b.emit_void(f"call void @{init}({more[-1]}, {count})")
         others = "".join([f", {location}" for location in more])
@@ -306,14 +309,14 @@ class _Writer:
             scale = scale_function(
                 self.routines, self.shape, c_row, self.pitch[step.row_scale.number]
             )
-            factors = self.layout.at(b, self.places[step.row_scale.number])
+            factors = self.layout.at(b, self.tile_offsets[step.row_scale.number])
             b.emit_void(f"call void @{scale}({out}, {factors}, {count}, i64 {step.columns})")
 
-    def _sum(
+    def _accumulate(
         self, number: int, step: RowAccumulation, positions: list[Value], first: Value, count: Value
     ) -> None:
         """Pack the block's rows of y, scaled, and accumulate ``x' y``."""
-        b, depth = self.b, self.block_sizes
+        b, depth = self.b, self.block_rows
         x, (x_row, x_column) = self._rows(step.x, positions, first)
         y, strides = self._rows(step.y, positions, first)
         out = address_at(b, self.pointers[step.out.operand], step.out.batch, positions)
@@ -322,7 +325,7 @@ class _Writer:
         row_stride = 0
         if step.row_scale is not None:
             row_stride = self.pitch[step.row_scale.number]
-            given += f", {self.layout.at(b, self.places[step.row_scale.number])}"
+            given += f", {self.layout.at(b, self.tile_offsets[step.row_scale.number])}"
         even = divisibility(self.shape, step.columns, depth, self.group.rows)
         pack = pack_function(self.routines, self.shape, strides, depth, even, row_stride)
         b.emit_void(f"call void @{pack}({given})")
@@ -350,7 +353,7 @@ class _Writer:
         for k, location in enumerate(step.operands):
             if isinstance(location, ScratchRows):
                 back = b.emit(I64, f"sub i64 0, {b.times(row, self.pitch[location.number]).text}")
-                address = b.at(self.layout.at(b, self.places[location.number]), back)
+                address = b.at(self.layout.at(b, self.tile_offsets[location.number]), back)
             else:
                 address = self.pointers[location]
             b.emit_void(f"store {address}, {b.at(block, 8 * k)}, align 8")

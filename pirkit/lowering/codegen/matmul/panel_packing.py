@@ -66,6 +66,8 @@ def _pack_rows(
         there = b.at(Value("%panels", PTR), b.times(number, width))
         factor = _row_scale(b, shape, number, scales) if scales else None
 
+        # Rows of B are read in order and written to all panels: the writes are far apart, but
+        # stores do not wait, and reads of whole rows keep the hardware prefetcher going.
         def part(panel: Value, left: Value | None) -> None:
             base = b.at(here, b.times(panel, width))
             dest = b.at(there, b.times(panel, shape.panel_bytes(depth)))
