@@ -14,15 +14,16 @@ from typing import Final
 
 from pirkit.lowering.codegen.ir.llvm_text import Value
 from pirkit.lowering.codegen.matmul.microkernel import Computed, Elements, microkernel
+from pirkit.lowering.codegen.matmul.register_tile import register_count, rows_that_fit
 from pirkit.lowering.whole_program.lane_tiling import even_width, for_tiles
 from pirkit.lowering.whole_program.loop_emit import LoopEmitter
 from pirkit.lowering.whole_program.op_graph import Op
+from pirkit.runtime.native.target import host
 
 _ROWS: Final = 5
 """Largest number of matmuls in a register tile."""
-_SUMS: Final = {512: 20}
-"""Accumulators in registers by vector bits: 20 of 32 with AVX-512; else ``_MIN_SUMS`` of 16."""
-_MIN_SUMS: Final = 12
+_SUMS: Final = {32: 20, 16: 12}
+"""Accumulators at most by vector registers: few columns leave tiles of about equal width."""
 _CHAINS: Final = 4
 """Independent accumulators that hide the latency of an addition: the inner loop of a small tile is
 unrolled until it has as many."""
@@ -41,8 +42,8 @@ def _emit_block(w: LoopEmitter, ops: Sequence[Op]) -> None:
     size = w.graph.dtype(y).itemsize
     transposed = ops[0].attrs["transpose_y"]
     row_stride, column_stride = (size, inner * size) if transposed else (count * size, size)
-    max_width = _SUMS.get(w.lanes * w.dtype.itemsize * 8, _MIN_SUMS)
-    width = even_width(count, max(1, max_width // len(ops)))
+    max_columns = _SUMS[register_count(host())] // len(ops)
+    width = even_width(count, rows_that_fit(len(ops), max_columns, host()))
     chains = max(1, min(_CHAINS // (width * len(ops)), inner))
 
     def tile(start: Value, columns: int) -> None:
