@@ -187,14 +187,14 @@ def conv_blocking_of(c: ConvProblem, target: Target, threads: int) -> ConvBlocki
 
 
 def _stacked(cut: ConvBlocking, target: Target) -> int:
-    """As many tiles as fit the registers if few accumulators would wait for the latency of FMA."""
+    """The fewest tiles whose accumulators hide the latency of FMA, if they fit the registers.
+
+    More of them would read more rows of a filter at once; rows that are far apart by a power of two
+    evict each other from the L1 cache.
+    """
     left = cut.panel % cut.vectors
-    if not left or cut.rows * left >= MIN_ACCUMULATORS:
-        return 1
-    fitting = [
-        n for n in range(1, cut.filter_tiles + 1) if fits_registers(n * cut.rows, left, target)
-    ]
-    return max(fitting, default=1)
+    wanted = min(-(-MIN_ACCUMULATORS // (cut.rows * max(left, 1))), cut.filter_tiles)
+    return wanted if left and fits_registers(wanted * cut.rows, left, target) else 1
 
 
 def _is_plain(c: ConvProblem, rows: int) -> bool:
