@@ -198,20 +198,22 @@ def while_op(
     turn: Function,
     init: Any,
     weak: Sequence[bool],
-    labels: Sequence[str] = (),
+    differ: Callable[[int, TensorMeta, TensorMeta], Exception] | None = None,
 ) -> Any:
     """A loop over a tree of values; ``weak`` leaves take the element type that the body gives.
 
-    ``labels`` are the names of the leaves in messages.
+    ``differ`` makes the error for a leaf, by number, that begins as one type and becomes another.
     """
     leaves, shape = tree.flatten(init)
     body = _turn(b, test, turn, shape, [v.meta for v in leaves])
     metas = _settled([v.meta for v in leaves], [v.meta for v in body.after], weak)
     if metas != [v.meta for v in leaves]:  # numbers take the type that the body gives them
         body = _turn(b, test, turn, shape, metas)
-    names = labels or tree.paths(shape, "state")
-    for name, before, after in zip(names, metas, body.after, strict=True):
+    names = tree.paths(shape, "state")
+    for i, (name, before, after) in enumerate(zip(names, metas, body.after, strict=True)):
         if before != after.meta:
+            if differ is not None:
+                raise differ(i, before, after.meta)
             raise _wrong(f"`{name}` of a loop begins as {before}, its body gives {after.meta}",
                          "keep shape and element type of the state; `astype` converts")  # fmt: skip
     starts = [b.cast(v, m.dtype) for v, m in zip(leaves, metas, strict=True)]

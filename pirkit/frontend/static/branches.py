@@ -136,27 +136,44 @@ def _merged(merge: _Merge, name: str, before: Any, states: list[State]) -> Any:
     if problem is not None and unread and not is_ours:
         return _filled(merge, name, states[1 - unread[0]][name], unread[0])
     if problem is not None:
-        raise _unlike(site, name, problem)
+        raise problem
     leaves = [_leaf(merge, x, y) for x, y in zip(ours, theirs, strict=True)]
     return tree.unflatten(shape, iter(leaves))
 
 
 def _difference(
     merge: _Merge, name: str, ours: list[Any], theirs: list[Any], shape: Any, other: Any
-) -> str | None:
-    """How the values of a variable differ so that one program cannot have both."""
+) -> Exception | None:
+    """The error for values of a variable that differ so that one program cannot have both."""
+    site = merge.site
     if shape != other:
-        return f"is {_kind(ours, shape)} in one branch, {_kind(theirs, other)} in the other"
+        kinds = _kind(ours, shape), _kind(theirs, other)
+        return site.wrong(_told(name, *kinds), _remedy(name), *_shown(name))
     for label, x, y in zip(tree.paths(shape, name), ours, theirs, strict=True):
-        where = "" if label == name else f": `{label}`"
         if _equal(x, y):
             continue
         if not (is_tensor(x) and is_tensor(y)):
-            return f"is {x!r} in one branch, {y!r} in the other{where}"
+            return site.wrong(_told(label, repr(x), repr(y)), _remedy(name), *_shown(name))
         left, right = _pair(merge, x, y)
         if left.meta != right.meta:
-            return f"is {left.meta} in one branch, {right.meta} in the other{where}"
+            meta = max(left.meta, right.meta, key=lambda m: (m.dtype.is_float, m.dtype.itemsize))
+            told = _told(label, f"{left.meta}", f"{right.meta}")
+            return site.differ(name, meta, told, _remedy(name))
     return None
+
+
+def _told(label: str, one: str, other: str) -> str:
+    shown = "what the function returns" if label.startswith(PREFIX) else f"`{label}`"
+    return f"{shown} is {one} in one branch, {other} in the other"
+
+
+def _remedy(name: str) -> str:
+    remedy = "return a value in each of them, " if name.startswith(PREFIX) else ""
+    return f"{remedy}keep structure, shape and element type the same: `astype`, `zeros_like`"
+
+
+def _shown(name: str) -> tuple[str, ...]:
+    return () if name.startswith(PREFIX) else (name,)
 
 
 def _kind(leaves: list[Any], shape: Any) -> str:
@@ -166,18 +183,6 @@ def _kind(leaves: list[Any], shape: Any) -> str:
         return f"a {shape.kind.__name__} of {len(leaves)} values"
     leaf = leaves[0]
     return f"a {leaf.meta}" if isinstance(leaf, Value) else f"a {type(leaf).__name__}"
-
-
-def _unlike(site: Site, name: str, problem: str) -> Exception:
-    is_result = name.startswith(PREFIX)
-    shown = "what the function returns" if is_result else f"`{name}`"
-    places = () if is_result else (name,)
-    remedy = "return a value in each of them, " if is_result else ""
-    return site.wrong(
-        f"{shown} {problem}",
-        f"{remedy}keep structure, shape and element type the same: `astype`, `zeros_like`",
-        *places,
-    )
 
 
 def _equal(x: Any, y: Any) -> bool:

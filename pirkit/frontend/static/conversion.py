@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 from pirkit.diag.errors import TraceError
 from pirkit.diag.forks import renewed
 from pirkit.diag.span import Span
-from pirkit.frontend.static.jumps import at
+from pirkit.frontend.static.jumps import PREFIX, at
 from pirkit.frontend.static.sites import Site
 from pirkit.frontend.static.statements import HELPERS, Statements
 
@@ -120,7 +120,9 @@ def _template(function: FunctionType) -> Template:
     node.args.defaults = [at(ast.Constant(None), node) for _ in node.args.defaults]
     node.args.kw_defaults = [d and at(ast.Constant(None), node) for d in node.args.kw_defaults]
     node = Statements(code.co_filename, sites).function(node)
+    node.name = f"{PREFIX}converted"  # not its own, which may be a variable of a function around
     made = _compiled(node, (*code.co_freevars, HELPERS), code.co_filename)
+    made = made.replace(co_name=code.co_name, co_qualname=code.co_qualname)
     _CONVERTED.update(_all_codes(made))
     return Template(made, sites)
 
@@ -167,16 +169,31 @@ def _node_of(function: FunctionType) -> Any:
     tree = _parsed(code.co_filename)
     if tree is None:
         return None
-    is_lambda = code.co_name == "<lambda>"
+    if code.co_name == "<lambda>":
+        return _lambda_of(code, tree)
     for node in ast.walk(tree):
-        if is_lambda and isinstance(node, ast.Lambda):
-            found = node.lineno <= code.co_firstlineno and _place(node.body) == _body_place(code)
-        else:
-            is_function = isinstance(node, ast.FunctionDef) and node.name == code.co_name
-            found = is_function and _first_line(cast(ast.FunctionDef, node)) == code.co_firstlineno
-        if found:
+        is_named = isinstance(node, ast.FunctionDef) and node.name == code.co_name
+        if is_named and _first_line(cast(ast.FunctionDef, node)) == code.co_firstlineno:
             return _copied(node)
     return None
+
+
+def _lambda_of(code: CodeType, tree: ast.Module) -> Any:
+    """A copy of the smallest lambda whose body holds all instructions."""
+    places = [p for p in code.co_positions() if None not in p and p[2:] != (0, 0)]
+    places = cast("list[tuple[int, int, int, int]]", places)
+    first = min([(line, column) for line, _, column, _ in places], default=(0, 0))
+    last = max([(line, column) for _, line, _, column in places], default=(0, 0))
+    best: tuple[tuple[int, int], ast.Lambda] | None = None
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Lambda) or node.lineno != code.co_firstlineno:
+            continue
+        body = node.body
+        start, end = (body.lineno, body.col_offset), (body.end_lineno, body.end_col_offset)
+        is_inside = places and start <= first and last <= cast("tuple[int, int]", end)
+        if is_inside and (best is None or start >= best[0]):
+            best = start, node
+    return best and _copied(best[1])
 
 
 def _copied(node: Any) -> Any:
@@ -188,15 +205,6 @@ def _copied(node: Any) -> Any:
 
 def _first_line(node: ast.FunctionDef) -> int:
     return min([node.lineno, *[d.lineno for d in node.decorator_list]])
-
-
-def _place(node: ast.expr) -> tuple[int | None, ...]:
-    return (node.lineno, node.end_lineno, node.col_offset, node.end_col_offset)
-
-
-def _body_place(code: CodeType) -> tuple[int | None, ...]:
-    """Where the body of a lambda stands: its last instruction returns the value."""
-    return list(code.co_positions())[-1]
 
 
 def _class_of(function: FunctionType) -> str | None:

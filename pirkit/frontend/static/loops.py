@@ -20,9 +20,10 @@ from pirkit.frontend.static.decided import deciding
 from pirkit.frontend.static.jumps import PREFIX
 from pirkit.frontend.static.operators import both
 from pirkit.frontend.static.rows import TracedRange, TracedRows, rows_of
-from pirkit.frontend.static.sites import Site
+from pirkit.frontend.static.sites import Site, TypesDifferError
 from pirkit.frontend.static.variables import UNSET, State, Variables, is_tensor, private
 from pirkit.frontend.tracing import Recorder
+from pirkit.runtime.meta import TensorMeta
 
 Block = Callable[..., Any]
 COUNTER = f"{PREFIX}counter"
@@ -154,10 +155,10 @@ class _Loop:
         for name, value in (self._probed(init, ours) if ours else {}).items():
             init[name] = value
             weak[name] = [True] * len(tree.leaves(value))
-        labels = [p for n in sorted(init) for p in tree.paths(tree.flatten(init[n])[1], n)]
-        flags = [flag for n in sorted(init) for flag in weak[n]]
         structure = {n: tree.flatten(v)[1] for n, v in init.items()}
-        shown = [site.what if n.startswith(PREFIX) else n for n in labels]
+        owners = [n for n in sorted(init) for _ in tree.leaves(init[n])]
+        labels = [p for n in sorted(init) for p in tree.paths(structure[n], n)]
+        flags = [flag for n in sorted(init) for flag in weak[n]]
 
         def turn(given: State) -> State:
             after = self._turn(given)
@@ -165,17 +166,27 @@ class _Loop:
                 self._check_structure(name, shape, after[name])
             return {n: after[n] for n in init}
 
-        try:
-            found = while_op(b, self._test, turn, init, flags, shown)
-        except Exception as error:
-            if getattr(error, "code", "") == "PK0706" and "of a loop begins" in str(error):
-                text = cast(Any, error).message
-                name = text.split("`")[1].partition("[")[0]
-                raise site.wrong(
-                    text, cast(Any, error).help, *([name] if name in site.names else [])
-                ) from None
-            raise
-        return {**self.fixed, **found}
+        def differ(i: int, begun: TensorMeta, ended: TensorMeta) -> Exception:
+            label = site.what if labels[i].startswith(PREFIX) else labels[i]
+            return site.differ(
+                owners[i],
+                ended,
+                f"`{label}` begins as {begun} before the loop, a turn makes it {ended}",
+                "keep shape and element type: begin with a tensor of that type, or use `astype`",
+            )
+
+        for _ in range(len(flags) + 1):
+            try:
+                return {**self.fixed, **while_op(b, self._test, turn, init, flags, differ)}
+            except TypesDifferError as error:
+                # A number has no element type of its own: it takes the one that it is to have.
+                known = init.get(error.name)
+                if not (isinstance(known, Value) and all(weak[error.name])) or error.meta.shape:
+                    raise
+                if known.meta == error.meta:
+                    raise
+                init[error.name] = b.cast(known, error.meta.dtype)
+        raise AssertionError("each number is converted once")
 
     def _set(self, state: State) -> None:
         if self.counter is not None:

@@ -7,9 +7,18 @@ from dataclasses import dataclass, field
 
 from pirkit.diag.errors import TraceError
 from pirkit.diag.span import Span
+from pirkit.runtime.meta import TensorMeta
 
 Live = frozenset[str]
 Lines = Mapping[str, int]
+
+
+class TypesDifferError(TraceError):
+    """A variable that has two types; where it began as a number it may take the other one."""
+
+    name: str
+    meta: TensorMeta
+    """The type that it gets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +54,13 @@ class Site:
         return TraceError(
             problem, code="PK0708", span=self.span, notes=self.places(*names), help=help
         )
+
+    def differ(self, name: str, meta: TensorMeta, problem: str, help: str) -> TypesDifferError:
+        """The error for a variable that has another shape or element type in one place."""
+        notes = () if name.startswith("_") else self.places(name)
+        error = TypesDifferError(problem, code="PK0708", span=self.span, notes=notes, help=help)
+        error.name, error.meta = name, meta
+        return error
 
     def refusal(self, problem: str, help: str) -> TraceError:
         """The error for Python that cannot be a part of a program."""
