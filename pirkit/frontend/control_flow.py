@@ -29,6 +29,20 @@ from pirkit.runtime.meta import UNKNOWN, TensorMeta
 Function = Callable[..., Any]
 
 
+class TypesDifferError(TraceError):
+    """Two types of one value; what began as a number may take the other one, and try again."""
+
+    name: str = ""
+    """The variable, if the value is one."""
+    meta: TensorMeta
+    """The type that it gets."""
+
+
+def wider(x: TensorMeta, y: TensorMeta) -> TensorMeta:
+    """The one of two types that a number would take."""
+    return max(x, y, key=lambda m: (m.dtype.is_float, m.dtype.itemsize))
+
+
 def cond(pred: Any, true_fun: Function, false_fun: Function, *operands: Any) -> Any:
     """``true_fun(*operands)`` if ``pred`` holds, else ``false_fun(*operands)``.
 
@@ -36,6 +50,11 @@ def cond(pred: Any, true_fun: Function, false_fun: Function, *operands: Any) -> 
     trees of tensors; both functions give the same structure, shapes and element types. Only the
     chosen branch runs. Raises TraceError where the branches differ.
     """
+    return chosen("`cond`", pred, true_fun, false_fun, *operands)
+
+
+def chosen(what: str, pred: Any, true_fun: Function, false_fun: Function, *operands: Any) -> Any:
+    """As `cond`, whose name in messages is ``what``."""
 
     def recorded(b: Recorder, condition: Value, given: Any) -> Any:
         leaves, shape = tree.flatten(given)
@@ -46,15 +65,20 @@ def cond(pred: Any, true_fun: Function, false_fun: Function, *operands: Any) -> 
             found.append(tree.flatten(body.record(function, *arguments)))
         (yes, shape_yes), (no, shape_no) = found
         if shape_yes != shape_no:
-            raise _wrong("the branches of `cond` give trees of different structure", _SAME)
+            raise _wrong(f"the branches of {what} give trees of different structure", _SAME)
         rows = [
             [typed(body, v, other) for v, other in zip(mine, others, strict=True)]
             for body, mine, others in ((bodies[0], yes, no), (bodies[1], no, yes))
         ]
         for name, x, y in zip(tree.paths(shape_yes, "the result"), *rows, strict=True):
             if x.meta != y.meta:
-                raise _wrong(f"{name} of `cond` is {x.meta} in one branch, {y.meta} in the other",
-                             _SAME)  # fmt: skip
+                error = TypesDifferError(
+                    f"{name} of {what} is {x.meta} in one branch, {y.meta} in the other",
+                    span=user_span(),
+                    help=_SAME,
+                )
+                error.meta = wider(x.meta, y.meta)
+                raise error
         held = [v.ssa for v in leaves]
         regions = [body.region(r, held) for body, r in zip(bodies, rows, strict=True)]
         types = [type_of(v.meta) for v in rows[0]]
@@ -188,7 +212,10 @@ def _fits(number: Any, dtype: DType) -> bool:
 def truth(b: Recorder, condition: Value) -> Value:
     """A condition as one boolean. Raises TraceError for a tensor of more elements."""
     if condition.meta.numel != 1:
-        raise _wrong(f"a condition is one boolean, not a {condition.meta}", "use `all()`, `any()`")
+        raise _wrong(
+            f"a condition is one boolean, not a {condition.meta}",
+            "use `all()` or `any()`; `pirkit.where` chooses for each element",
+        )
     return b.cast(condition, dt.bool_)
 
 

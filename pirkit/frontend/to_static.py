@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from types import FunctionType, MethodType
-from typing import Any, cast
-from weakref import WeakKeyDictionary
+from typing import Any, Final, cast
 
 from pirkit.diag.errors import UsageError
 from pirkit.frontend import tree
 from pirkit.frontend.jit import Jitted, Names, Places
-from pirkit.frontend.static.callees import helpers
+from pirkit.frontend.static.callees import CALL, helpers
 from pirkit.frontend.static.conversion import converted
 
 Function = Callable[..., Any]
@@ -51,7 +50,7 @@ def _made(recursive: bool, options: Any, function: Any) -> Any:
     if isinstance(function, MethodType):
         return _made(recursive, options, function.__func__).__get__(function.__self__)
     if not isinstance(function, FunctionType):
-        method = getattr(cast(Any, type(function)), "__call__", None)
+        method = getattr(cast(Any, type(function)), CALL, None)
         if not isinstance(method, FunctionType):
             raise UsageError(
                 f"`to_static` converts a Python function, not a {type(function).__name__}",
@@ -63,6 +62,19 @@ def _made(recursive: bool, options: Any, function: Any) -> Any:
     return Static(function, recursive, options)
 
 
+_BOUND: Final = "_pirkit_static"
+
+
+class _Bound:
+    """The compiled methods of an object, which live as long as it does; a copy has its own."""
+
+    def __init__(self) -> None:
+        self.methods: dict[str, Static] = {}
+
+    def __reduce__(self) -> Any:
+        return _Bound, ()
+
+
 class Static(Jitted):
     """What `to_static` makes of a function."""
 
@@ -72,7 +84,6 @@ class Static(Jitted):
         super().__init__(function, *options)
         self._recursive = recursive
         self._options = options
-        self._bound: WeakKeyDictionary[Any, Static] = WeakKeyDictionary()
 
     def pirkit_static(self) -> Any:
         """What converted code calls."""
@@ -89,11 +100,13 @@ class Static(Jitted):
             return self
         if tree.container_of(cast("type[Any]", type(instance))) is not None:
             return MethodType(self, instance)
-        found = self._bound.get(instance)
-        if found is None:
-            bound = MethodType(self.function, instance)
-            found = self._bound[instance] = Static(bound, self._recursive, self._options)
-        return found
+        held: dict[str, Any] = getattr(instance, "__dict__", {})
+        bound = held.setdefault(_BOUND, _Bound())
+        name = getattr(self.function, "__qualname__", "")
+        if name not in bound.methods:
+            method = MethodType(self.function, instance)
+            bound.methods[name] = Static(method, self._recursive, self._options)
+        return bound.methods[name]
 
     def __repr__(self) -> str:
         return f"<to_static of {getattr(self.function, '__name__', self.function)!s}>"

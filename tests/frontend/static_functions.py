@@ -11,7 +11,11 @@ from typing import Any, Final
 import numpy as np
 
 MODE: Final = "double"
-LAYERS: Final = [np.array([0.5, -1.0, 2.0]), np.array([1.5, 0.25, -0.5]), np.array([-1.0, 1.0, 0.3])]
+LAYERS: Final = [
+    np.array([0.5, -1.0, 2.0]),
+    np.array([1.5, 0.25, -0.5]),
+    np.array([-1.0, 1.0, 0.3]),
+]
 FUNCTIONS: Final[dict[str, Callable[[Any], Any]]] = {}
 
 
@@ -526,3 +530,12 @@ def matched(x: Any) -> Any:
         case _:
             pass
     return x.prod()
+
+
+@listed
+def expression_in_a_loop(x: Any) -> Any:
+    total, count = 0.0, 0
+    for v in x:
+        total = total + v if v > 0 else total
+        count = count + 1 if v > 0.5 or v < -1 else count
+    return total * count + x[0]

@@ -13,9 +13,9 @@ from pirkit.dialect.operation import create
 from pirkit.dialect.types import type_of
 from pirkit.frontend import tree
 from pirkit.frontend.bodies import Body
-from pirkit.frontend.control_flow import truth, typed
+from pirkit.frontend.control_flow import truth, typed, wider
 from pirkit.frontend.numpy_ufuncs import is_number
-from pirkit.frontend.static.decided import deciding
+from pirkit.frontend.static.decided import Deciding
 from pirkit.frontend.static.jumps import PREFIX
 from pirkit.frontend.static.sites import Site
 from pirkit.frontend.static.variables import UNSET, State, Variables, is_tensor, private
@@ -80,7 +80,7 @@ def _recorded(site: Site, test: Value, blocks: tuple[Block, Block], variables: V
     states: list[State] = []
     try:
         for body, block in zip(bodies, blocks, strict=True):
-            with deciding():
+            with Deciding():
                 states.append(body.record(_run, block, variables, before, site, body.recorder))
     finally:
         variables.write(before)
@@ -113,7 +113,7 @@ def _merged(merge: _Merge, name: str, before: Any, states: list[State]) -> Any:
     is_ours = name.startswith(PREFIX)
     wanted = [name in live and not is_ours for live in site.needed]
     is_live = any(name in live for live in site.needed)
-    if yes is UNSET and no is UNSET or not (is_live or name in site.captured):
+    if (yes is UNSET and no is UNSET) or not (is_live or name in site.captured):
         return UNSET
     if yes is UNSET or no is UNSET:
         missing = 0 if yes is UNSET else 1
@@ -148,21 +148,27 @@ def _difference(
     site = merge.site
     if shape != other:
         kinds = _kind(ours, shape), _kind(theirs, other)
-        return site.wrong(_told(name, *kinds), _remedy(name), *_shown(name))
+        return site.wrong(_sentence(name, *kinds), _remedy(name), *_shown(name))
     for label, x, y in zip(tree.paths(shape, name), ours, theirs, strict=True):
         if _equal(x, y):
             continue
         if not (is_tensor(x) and is_tensor(y)):
-            return site.wrong(_told(label, repr(x), repr(y)), _remedy(name), *_shown(name))
+            return site.wrong(_sentence(label, shown(x), shown(y)), _remedy(name), *_shown(name))
         left, right = _pair(merge, x, y)
         if left.meta != right.meta:
-            meta = max(left.meta, right.meta, key=lambda m: (m.dtype.is_float, m.dtype.itemsize))
-            told = _told(label, f"{left.meta}", f"{right.meta}")
-            return site.differ(name, meta, told, _remedy(name))
+            meta = wider(left.meta, right.meta)
+            sentence = _sentence(label, f"{left.meta}", f"{right.meta}")
+            return site.differ(name, meta, sentence, _remedy(name))
     return None
 
 
-def _told(label: str, one: str, other: str) -> str:
+def shown(value: Any) -> str:
+    """How messages show a Python value."""
+    is_short = value is None or isinstance(value, str | bytes | int | float)
+    return repr(value)[:60] if is_short else f"a {type(value).__name__}"
+
+
+def _sentence(label: str, one: str, other: str) -> str:
     shown = "what the function returns" if label.startswith(PREFIX) else f"`{label}`"
     return f"{shown} is {one} in one branch, {other} in the other"
 
@@ -190,8 +196,12 @@ def _equal(x: Any, y: Any) -> bool:
     if x is y:
         return True
     if isinstance(x, Value | np.ndarray | np.generic) or not is_tensor(x):
-        return type(x) is type(y) and not is_tensor(x) and bool(x == y)
-    return type(x) is type(y) and is_number(x) and x == y
+        return _kind_of(x) is _kind_of(y) and not is_tensor(x) and bool(x == y)
+    return _kind_of(x) is _kind_of(y) and is_number(x) and x == y
+
+
+def _kind_of(value: Any) -> Any:
+    return cast("type[Any]", type(value))
 
 
 def _leaf(merge: _Merge, x: Any, y: Any) -> Any:
@@ -201,7 +211,7 @@ def _leaf(merge: _Merge, x: Any, y: Any) -> Any:
 def _pair(merge: _Merge, x: Any, y: Any) -> tuple[Value, Value]:
     ours, theirs = merge.bodies
     if is_number(x) and is_number(y):  # Python's own promotion
-        kind = type(x + y) if type(x) is not type(y) else type(x)
+        kind = _kind_of(x if type(x) is type(y) else x + y)
         return typed(ours, kind(x)), typed(theirs, kind(y))
     if is_number(x):
         value = typed(theirs, y)

@@ -16,7 +16,17 @@ from pirkit.frontend.static.branches import branch
 from pirkit.frontend.static.conversion import converted, is_converted
 from pirkit.frontend.static.decided import depth, effect
 from pirkit.frontend.static.loops import iterate, loop
-from pirkit.frontend.static.operators import both, check, choice, compared, either, negated
+from pirkit.frontend.static.operators import (
+    all_of,
+    any_of,
+    both,
+    check,
+    choice,
+    compared,
+    either,
+    negated,
+    plain,
+)
 from pirkit.frontend.static.rows import (
     traced_enumerate,
     traced_range,
@@ -28,10 +38,10 @@ from pirkit.frontend.tracing import Recorder
 from pirkit.runtime import dtype as dt
 
 Function = Callable[..., Any]
+CALL: Final = "__call__"
 PIRKIT: Final = f"{Path(__file__).parents[2]}/"
-LIBRARIES: Final = tuple(
-    {f"{Path(p)}/" for p in sysconfig.get_paths().values()} | {PIRKIT, "<frozen "}
-)
+_FOLDERS: Final = ("stdlib", "platstdlib", "purelib", "platlib")
+LIBRARIES: Final = (*[f"{sysconfig.get_path(name)}/" for name in _FOLDERS], PIRKIT, "<frozen ")
 """Folders of code that is no user's: the standard library, and what is installed."""
 
 
@@ -68,7 +78,7 @@ class Helpers:
     effect = staticmethod(effect)
     both, either, negated = staticmethod(both), staticmethod(either), staticmethod(negated)
     choice, compared = staticmethod(choice), staticmethod(compared)
-    check = staticmethod(check)
+    check, plain = staticmethod(check), staticmethod(plain)
 
 
 def helpers(sites: list[Site], recursive: bool = True) -> Helpers:
@@ -93,7 +103,7 @@ def convert(called: Any) -> Any:
         return partial(convert(held.func), *held.args, **held.keywords)
     if isinstance(called, type | BuiltinFunctionType):
         return _passing(called) if called in _TAKE_FUNCTIONS else called
-    method = getattr(cast(Any, type(called)), "__call__", None)
+    method = getattr(cast(Any, type(called)), CALL, None)
     if isinstance(method, FunctionType) and not _is_library(method.__code__.co_filename):
         return MethodType(_function(method), called)
     return called
@@ -188,6 +198,8 @@ _BUILTINS: Final[dict[Any, Function]] = {
     int: _as_int,
     float: _as_float,
     bool: _as_bool,
+    any: any_of,
+    all: all_of,
     min: _extreme("minimum", min),
     max: _extreme("maximum", max),
 }

@@ -235,5 +235,3 @@ class _Mangled(ast.NodeTransformer):
     def visit_arg(self, node: ast.arg) -> ast.AST:
         node.arg = self._mangled(node.arg)
         return node
-
-

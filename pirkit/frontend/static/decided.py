@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from contextlib import contextmanager
 from threading import local
 from typing import Final
 
@@ -26,19 +24,19 @@ def depth() -> int:
     return _DEPTH.value
 
 
-@contextmanager
-def deciding() -> Generator[None]:
-    """A block that a tensor decides about is recorded."""
-    if _DEPTH.value >= DEEPEST:
-        raise TraceError(
-            f"more than {DEEPEST} branches inside each other: a recursion that a tensor ends"
-            " has no end while it is traced",
-            code="PK0709", span=user_span(), help="write it as a loop",
-        )  # fmt: skip
-    _DEPTH.value += 1
-    try:
-        yield
-    finally:
+class Deciding:
+    """A block that a tensor decides about is recorded, for the body of a ``with`` statement."""
+
+    def __enter__(self) -> None:
+        if _DEPTH.value >= DEEPEST:
+            raise TraceError(
+                f"more than {DEEPEST} branches inside each other: a recursion that a tensor ends"
+                " has no end while it is traced",
+                code="PK0709", span=user_span(), help="write it as a loop",
+            )  # fmt: skip
+        _DEPTH.value += 1
+
+    def __exit__(self, *error: object) -> None:
         _DEPTH.value -= 1
 
 

@@ -22,10 +22,12 @@ N = TypeVar("N", bound=ast.AST)
 
 
 def at(node: N, where: ast.AST) -> N:
-    """A node, and all below it that have none, at the place of another one."""
+    """A node, and all below it that have none, at the first line of another one."""
     for each in ast.walk(node):
         if "lineno" in each._attributes and not hasattr(each, "lineno"):
-            ast.copy_location(each, where)
+            made: Any = ast.copy_location(each, where)
+            if made.end_lineno != made.lineno:  # Python counts a call to the last line of its name
+                made.end_lineno, made.end_col_offset = made.lineno, made.col_offset
     return node
 
 
@@ -79,7 +81,7 @@ class Lowering:
 
     def function(self, body: list[ast.stmt]) -> list[ast.stmt]:
         """The body of a function with one `return` at its end."""
-        returns = [s for s in _own(body) if isinstance(s, ast.Return)]
+        returns = [s for s in own_statements(body) if isinstance(s, ast.Return)]
         if not returns or (len(returns) == 1 and body[-1] is returns[0]):
             return self._block(body[:-1]) + body[-1:] if returns else self._block(body)
         last = body[-1]
@@ -98,10 +100,10 @@ class Lowering:
     def _possible(self, node: ast.stmt) -> list[str]:
         """The flags that a statement may set and that leave the block it stands in."""
         found: dict[str, None] = {}
-        for each in _own([node]):
+        for each in own_statements([node]):
             if isinstance(each, ast.Return):
                 found[self._flag("return")] = None
-        for each in _own([node], into_loops=False):
+        for each in own_statements([node], into_loops=False):
             if isinstance(each, ast.Break | ast.Continue):
                 kind = "break" if isinstance(each, ast.Break) else "continue"
                 found[self._flag(kind, self.loops[-1])] = None
@@ -158,7 +160,7 @@ class Lowering:
 
     def _try(self, node: ast.Try | ast.TryStar) -> None:
         left = [f for s in node.body for f in self._possible(s)]
-        for each in _own([node]):
+        for each in own_statements([node]):
             if isinstance(each, ast.If | ast.While | ast.For):
                 cast(Any, each).pirkit_refused = "it stands inside a `try`"
         node.body = self._block(node.body)
@@ -196,7 +198,7 @@ class Lowering:
         return [*before, node, at(ast.If(not_any(stops_of(node), node), otherwise, []), node)]
 
 
-def _own(body: Sequence[ast.stmt], into_loops: bool = True) -> list[ast.stmt]:
+def own_statements(body: Sequence[ast.stmt], into_loops: bool = True) -> list[ast.stmt]:
     """Statements of a function, those of functions and classes inside it left out."""
     found: list[ast.stmt] = []
     for node in body:
@@ -204,12 +206,12 @@ def _own(body: Sequence[ast.stmt], into_loops: bool = True) -> list[ast.stmt]:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             continue
         if isinstance(node, ast.While | ast.For | ast.AsyncFor) and not into_loops:
-            found += _own(node.orelse, into_loops)
+            found += own_statements(node.orelse, into_loops)
             continue
         for name in ("body", "orelse", "finalbody"):
-            found += _own(cast("list[ast.stmt]", getattr(node, name, [])), into_loops)
+            found += own_statements(cast("list[ast.stmt]", getattr(node, name, [])), into_loops)
         if isinstance(node, TRIES):
-            found += [s for h in node.handlers for s in _own(h.body, into_loops)]
+            found += [s for h in node.handlers for s in own_statements(h.body, into_loops)]
         if isinstance(node, ast.Match):
-            found += [s for c in node.cases for s in _own(c.body, into_loops)]
+            found += [s for c in node.cases for s in own_statements(c.body, into_loops)]
     return found

@@ -13,14 +13,14 @@ from typing import Any, cast
 from pirkit.dialect.build import Value
 from pirkit.frontend import tree
 from pirkit.frontend.bodies import Body
-from pirkit.frontend.control_flow import lifted, truth, typed, while_op
+from pirkit.frontend.control_flow import TypesDifferError, lifted, truth, typed, while_op
 from pirkit.frontend.numpy_ufuncs import is_number
-from pirkit.frontend.static.branches import branch, check_allowed
-from pirkit.frontend.static.decided import deciding
+from pirkit.frontend.static.branches import branch, check_allowed, shown
+from pirkit.frontend.static.decided import Deciding
 from pirkit.frontend.static.jumps import PREFIX
 from pirkit.frontend.static.operators import both
 from pirkit.frontend.static.rows import TracedRange, TracedRows, rows_of
-from pirkit.frontend.static.sites import Site, TypesDifferError
+from pirkit.frontend.static.sites import Site
 from pirkit.frontend.static.variables import UNSET, State, Variables, is_tensor, private
 from pirkit.frontend.tracing import Recorder
 from pirkit.runtime.meta import TensorMeta
@@ -180,12 +180,17 @@ class _Loop:
                 return {**self.fixed, **while_op(b, self._test, turn, init, flags, differ)}
             except TypesDifferError as error:
                 # A number has no element type of its own: it takes the one that it is to have.
-                known = init.get(error.name)
-                if not (isinstance(known, Value) and all(weak[error.name])) or error.meta.shape:
+                numbers = (
+                    {error.name} if error.name else {n for n, v in init.items() if _is_float(v)}
+                )
+                changed = {
+                    n: b.cast(init[n], error.meta.dtype)
+                    for n in numbers & init.keys()
+                    if isinstance(init[n], Value) and all(weak[n])
+                }
+                if error.meta.shape or all(init[n].meta == v.meta for n, v in changed.items()):
                     raise
-                if known.meta == error.meta:
-                    raise
-                init[error.name] = b.cast(known, error.meta.dtype)
+                init |= changed
         raise AssertionError("each number is converted once")
 
     def _set(self, state: State) -> None:
@@ -201,14 +206,14 @@ class _Loop:
 
     def _turn(self, state: State) -> State:
         self._set(state)
-        with deciding():
+        with Deciding():
             self.body()
         after = self.variables.read()
         for name, value in self.fixed.items():
             if not _is_same(after[name], value):
                 raise self.site.wrong(
-                    f"`{name}` changes from {value!r} to {after[name]!r} in a loop that a tensor"
-                    " decides",
+                    f"`{name}` changes from {shown(value)} to {shown(after[name])} in a loop"
+                    " that a tensor decides",
                     "keep it as it is in the loop, or let it be a tensor or a number from the"
                     " start",
                     name,
@@ -221,9 +226,9 @@ class _Loop:
         found = UNSET if value is UNSET else tree.flatten(value)[1]
         if found == shape:
             return
-        shown = "what the function returns" if name.startswith(PREFIX) else f"`{name}`"
+        label = "what the function returns" if name.startswith(PREFIX) else f"`{name}`"
         raise self.site.wrong(
-            f"{shown} changes from {_kind(shape)} to {_kind(found)} in a loop that a tensor"
+            f"{label} changes from {_kind(shape)} to {_kind(found)} in a loop that a tensor"
             " decides",
             "keep its structure from the start; `pirkit.scan` collects a result of each turn, and"
             " a loop over `list(x)` or a Python `range` is recorded turn by turn",
@@ -246,7 +251,7 @@ class _Loop:
                 continue
             if not all(map(is_tensor, tree.leaves(value))):
                 raise self.site.wrong(
-                    f"the function returns {value!r} from a loop that a tensor decides",
+                    f"the function returns {shown(value)} from a loop that a tensor decides",
                     "return tensors, numbers, and trees of them",
                 )
             made[name] = tree.mapped(lambda v: self._zero(typed(probe, v)), value)
@@ -268,6 +273,10 @@ def _is_same(now: Any, then: Any) -> bool:
     return all(x is y or _is_equal(x, y) for x, y in zip(ours, theirs, strict=True))
 
 
+def _is_float(value: Any) -> bool:
+    return isinstance(value, Value) and value.dtype.is_float
+
+
 def _is_equal(x: Any, y: Any) -> bool:
     return isinstance(x, str | bytes | int | float) and type(x) is type(y) and x == y
 
@@ -280,5 +289,3 @@ def _kind(shape: Any) -> str:
     if shape == tree.LEAF:
         return "one tensor"
     return f"a {shape.kind.__name__} of {len(shape.parts)}"
-
-

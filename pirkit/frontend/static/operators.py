@@ -6,10 +6,12 @@ import operator
 from collections.abc import Callable
 from typing import Any, Final, cast
 
+from pirkit.diag.errors import TraceError
 from pirkit.dialect.build import Value
-from pirkit.frontend.control_flow import cond, truth
-from pirkit.frontend.static.decided import deciding
+from pirkit.frontend.control_flow import chosen, truth
+from pirkit.frontend.static.decided import Deciding
 from pirkit.frontend.tracing import Recorder
+from pirkit.frontend.user_line import user_span
 from pirkit.runtime import dtype as dt
 
 Thunk = Callable[[], Any]
@@ -21,7 +23,7 @@ def _truth(value: Value) -> Value:
 
 def _decided(thunk: Thunk) -> Thunk:
     def run() -> Any:
-        with deciding():
+        with Deciding():
             return thunk()
 
     return run
@@ -31,7 +33,7 @@ def negated(value: Any) -> Any:
     """``not value``."""
     if not isinstance(value, Value):
         return not value
-    return _truth(value).b.logical_not(_truth(value))
+    return cast(Any, _truth(value).b).logical_not(_truth(value))
 
 
 def both(first: Any, second: Thunk, harmless: bool) -> Any:
@@ -57,7 +59,10 @@ def _logical(name: str, first: Any, second: Thunk, harmless: bool) -> Any:
             return getattr(condition.b, name)(condition, _truth(other))
         second = _constant(other)
     other = _decided(second)
-    return cond(condition, *((other, _constant(first)) if is_and else (_constant(first), other)))
+    what = "the operand of `and`" if is_and else "the operand of `or`"
+    return chosen(
+        what, condition, *((other, _constant(first)) if is_and else (_constant(first), other))
+    )
 
 
 def _constant(value: Any) -> Thunk:
@@ -67,8 +72,43 @@ def _constant(value: Any) -> Thunk:
 def choice(test: Any, then: Thunk, otherwise: Thunk) -> Any:
     """``then() if test else otherwise()``."""
     if isinstance(test, Value):
-        return cond(_truth(test), _decided(then), _decided(otherwise))
+        return chosen(
+            "the conditional expression", _truth(test), _decided(then), _decided(otherwise)
+        )
     return then() if test else otherwise()
+
+
+def plain(value: Any, place: str) -> Any:
+    """A condition that stands where only Python can decide; refused if it is traced."""
+    if isinstance(value, Value):
+        raise TraceError(
+            f"a tensor cannot decide a condition with {place}",
+            code="PK0709", span=user_span(),
+            help="write it as an `if` statement, with the assignment before it"
+            if place == "`:=`"
+            else "write a `for` loop, or choose with `pirkit.where`",
+        )  # fmt: skip
+    return value
+
+
+def any_of(items: Any) -> Any:
+    """``any(items)``."""
+    return _folded(items, False, either)
+
+
+def all_of(items: Any) -> Any:
+    """``all(items)``."""
+    return _folded(items, True, both)
+
+
+def _folded(items: Any, found: Any, join: Callable[[Any, Thunk, bool], Any]) -> Any:
+    start = found
+    for each in items:
+        now = each if isinstance(each, Value) else bool(each)
+        if not isinstance(now, Value) and now is not start:
+            return now
+        found = join(found, _constant(now if not isinstance(now, Value) else _truth(now)), True)
+    return found
 
 
 _COMPARE: Final[dict[str, Callable[[Any, Any], Any]]] = {
@@ -102,12 +142,12 @@ def compared(left: Any, names: tuple[str, ...], *rest: Thunk) -> Any:
 
 def _contained(item: Any, container: Any) -> Any:
     if isinstance(container, Value):
-        return cast(Any, container == item).any()
+        return (container == item).any()
     if not isinstance(item, Value) or not isinstance(container, list | tuple):
         return item in container
     found: Any = False
     for each in cast("list[Any]", container):
-        is_equal = each is item or cast(Any, each) == item
+        is_equal = each is item or each == item
         found = is_equal if found is False else either(found, _constant(is_equal), True)
     return found
 

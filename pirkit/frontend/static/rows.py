@@ -130,7 +130,7 @@ def traced_enumerate(items: Any, start: Any = 0) -> Any:
         return TracedRows(items, items.shape[0], start)
     if isinstance(items, TracedRows) and items.first is None:
         return TracedRows(items.rows, items.count, start, items.backwards)
-    return enumerate(items, start)
+    return enumerate(cast(Any, items), start)
 
 
 def traced_zip(*items: Any, strict: bool = False) -> Any:
@@ -146,4 +146,4 @@ def traced_reversed(items: Any) -> Any:
     """``reversed``; rows of a traced tensor are one loop."""
     if isinstance(items, Value) and items.shape and items.shape[0] >= 0:
         return TracedRows(items, items.shape[0], None, True)
-    return reversed(items)
+    return reversed(cast(Any, items))

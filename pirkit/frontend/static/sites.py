@@ -7,18 +7,11 @@ from dataclasses import dataclass, field
 
 from pirkit.diag.errors import TraceError
 from pirkit.diag.span import Span
+from pirkit.frontend.control_flow import TypesDifferError
 from pirkit.runtime.meta import TensorMeta
 
 Live = frozenset[str]
 Lines = Mapping[str, int]
-
-
-class TypesDifferError(TraceError):
-    """A variable that has two types; where it began as a number it may take the other one."""
-
-    name: str
-    meta: TensorMeta
-    """The type that it gets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +60,7 @@ class Site:
         return TraceError(problem, code="PK0709", span=self.span, help=help)
 
     def places(self, *names: str) -> tuple[str, ...]:
-        """Notes on where variables are set."""
-        return tuple(
-            [
-                f"`{n}` is set at {self.file}:{lines[n]}"
-                for n in names
-                for lines in self.lines
-                if lines.get(n)
-            ]
-        )
+        """Notes on where variables are set or written."""
+        every = [(n, "set", lines.get(n)) for n in names for lines in self.lines]
+        every += [(n, "written", self.mutated.get(n)) for n in names]
+        return tuple([f"`{n}` is {how} at {self.file}:{line}" for n, how, line in every if line])

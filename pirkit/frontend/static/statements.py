@@ -19,12 +19,14 @@ from typing import Any, Final, cast
 from pirkit.diag.errors import TraceError
 from pirkit.diag.span import Span
 from pirkit.frontend.static.jumps import (
+    JUMPS,
     PREFIX,
     TRIES,
     Lowering,
     assigned,
     at,
     not_any,
+    own_statements,
     refused_in,
     stops_of,
 )
@@ -87,6 +89,7 @@ class Statements(ast.NodeTransformer):
         self.first = listed[0].arg if listed else None
         self.parameters = parameters(node.args)
         self.names = Names(node.body)
+        self._check_finally(node.body)
         body = Lowering().function(_without_declarations(node.body))
         annotate(body)
         lowered = Names(body)
@@ -104,6 +107,16 @@ class Statements(ast.NodeTransformer):
             declared.append(assigned(DEPTH, call("depth", (), node), node))
         node.body = [at(d, node.body[0] if node.body else node) for d in declared] + body
         return node
+
+    def _check_finally(self, body: Sequence[ast.stmt]) -> None:
+        for node in own_statements(body):
+            final = own_statements(node.finalbody) if isinstance(node, TRIES) else []
+            jump = next((n for n in final if isinstance(n, JUMPS)), None)
+            if jump is not None:
+                raise TraceError(
+                    "a jump out of `finally` cannot be converted", code="PK0709",
+                    span=Span(self.file, jump.lineno), help="move it behind the `try`",
+                )  # fmt: skip
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         node.decorator_list = [self.visit(d) for d in node.decorator_list]
@@ -242,12 +255,6 @@ class Statements(ast.NodeTransformer):
         return [self._effect(node, "`raise`", "inside"), node]
 
     def visit_Try(self, node: ast.Try | ast.TryStar) -> ast.stmt:
-        for each in node.finalbody:
-            if any(isinstance(n, ast.Return | ast.Break | ast.Continue) for n in ast.walk(each)):
-                raise TraceError(
-                    "a jump out of `finally` cannot be converted", code="PK0709",
-                    span=Span(self.file, each.lineno), help="move it behind the `try`",
-                )  # fmt: skip
         node.body = self._block(node.body)
         for handler in node.handlers:
             handler.body = self._block(handler.body)
@@ -332,7 +339,7 @@ class Statements(ast.NodeTransformer):
         harmless = [all(isinstance(n, _HARMLESS) for n in ast.walk(v)) for v in node.values]
         values: list[ast.expr] = [self.visit(v) for v in node.values]
         if _binds(node):
-            return at(ast.BoolOp(node.op, values), node)
+            return at(ast.BoolOp(node.op, [_plain(v, "`:=`", node) for v in values]), node)
         name = "both" if isinstance(node.op, ast.And) else "either"
         made = values[0]
         for value, safe in zip(values[1:], harmless[1:], strict=True):
@@ -349,7 +356,7 @@ class Statements(ast.NodeTransformer):
     def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
         test, body, other = self.visit(node.test), self.visit(node.body), self.visit(node.orelse)
         if _binds(node):
-            return at(ast.IfExp(test, body, other), node)
+            return at(ast.IfExp(_plain(test, "`:=`", node), body, other), node)
         return call("choice", [test, thunk(body), thunk(other)], node)
 
     def visit_Compare(self, node: ast.Compare) -> ast.expr:
@@ -359,6 +366,11 @@ class Statements(ast.NodeTransformer):
             return at(ast.Compare(left, node.ops, rest), node)
         names = ast.Tuple([ast.Constant(n) for n in named], ast.Load())
         return call("compared", [left, names, *[thunk(r) for r in rest]], node)
+
+    def visit_comprehension(self, node: ast.comprehension) -> ast.AST:
+        self.generic_visit(node)
+        node.ifs = [_plain(test, "a comprehension", test) for test in node.ifs]
+        return node
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         is_super = isinstance(node.func, ast.Name) and node.func.id == "super"
@@ -375,6 +387,11 @@ class Statements(ast.NodeTransformer):
 def _binds(node: ast.AST) -> bool:
     """Whether an expression has a walrus, which a lambda would keep to itself."""
     return any(isinstance(n, ast.NamedExpr | ast.Yield | ast.Await) for n in ast.walk(node))
+
+
+def _plain(test: ast.expr, place: str, where: ast.AST) -> ast.expr:
+    """A condition that Python evaluates, because of where it stands."""
+    return call("plain", [test, at(ast.Constant(place), where)], where)
 
 
 def _flat(target: ast.AST) -> list[ast.AST]:
