@@ -49,14 +49,14 @@ class Names(ast.NodeVisitor):
         self.generic_visit(node)
 
     def visit_Subscript(self, node: ast.Subscript) -> None:
-        root = root_of(node)
+        root = None if has_attribute(node) else root_of(node)
         if not isinstance(node.ctx, ast.Load) and root is not None:
             self.mutated.setdefault(root, node.lineno)
         self.generic_visit(node)
 
     def visit_Expr(self, node: ast.Expr) -> None:
         root = mutated_by_call(node)
-        if root is not None:
+        if root is not None and not has_attribute(mutated_of(node)):
             self.mutated.setdefault(root, node.lineno)
         self.generic_visit(node)
 
@@ -146,14 +146,25 @@ def root_of(node: ast.AST) -> str | None:
     return node.id if isinstance(node, ast.Name) else None
 
 
-def mutated_by_call(node: ast.stmt) -> str | None:
-    """The variable whose container ``v.append(x)`` and the like write; None for others."""
+def has_attribute(node: ast.AST | None) -> bool:
+    """Whether a place is an attribute, or one of its elements: no container of a variable."""
+    while isinstance(node, ast.Subscript | ast.Starred):
+        node = node.value
+    return isinstance(node, ast.Attribute)
+
+
+def mutated_of(node: ast.stmt) -> ast.expr | None:
+    """The container that ``v.append(x)`` and the like write; None for other statements."""
     if not isinstance(node, ast.Expr) or not isinstance(node.value, ast.Call):
         return None
     called = node.value.func
-    if isinstance(called, ast.Attribute) and called.attr in MUTATORS:
-        return root_of(called.value)
-    return None
+    return called.value if isinstance(called, ast.Attribute) and called.attr in MUTATORS else None
+
+
+def mutated_by_call(node: ast.stmt) -> str | None:
+    """The variable whose container a statement writes by a method; None for others."""
+    container = mutated_of(node)
+    return None if container is None else root_of(container)
 
 
 def reads(nodes: Sequence[ast.AST | None]) -> set[str]:

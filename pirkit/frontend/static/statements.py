@@ -33,6 +33,7 @@ from pirkit.frontend.static.jumps import (
 from pirkit.frontend.static.liveness import annotate, branch_ends, loop_head
 from pirkit.frontend.static.scopes import (
     Names,
+    has_attribute,
     is_generator,
     mutated_by_call,
     parameters,
@@ -292,8 +293,7 @@ class Statements(ast.NodeTransformer):
         if self._is_new(root):
             return None
         is_local = root in self.names.bound or root in self.parameters
-        attribute = any(isinstance(n, ast.Attribute) for n in ast.walk(target))
-        if attribute or not is_local:
+        if has_attribute(target) or not is_local:
             return self._effect(node, shown, "anywhere")
         return self._effect(node, shown, "call") if root in self.parameters else None
 
@@ -327,7 +327,7 @@ class Statements(ast.NodeTransformer):
         function = cast(ast.Attribute, cast(ast.Call, node.value).func)
         what = f"`{ast.unparse(function)}()`"
         is_local = root in self.names.bound or root in self.parameters
-        deep = any(isinstance(n, ast.Attribute) for n in ast.walk(function.value))
+        deep = has_attribute(function.value)
         self.generic_visit(node)
         if deep or not is_local:
             return [self._effect(node, what, "anywhere"), node]
