@@ -104,7 +104,7 @@ def test_fused_kernels_keep_the_lines_of_all_their_operations(traced: Any) -> No
     assert any({norm + 1, norm + 2, norm + 3} & found and len(found) > 2 for found in lines)
     told = [r.message for r in remarks if "became the kernel" in r.message]
     assert len(told) >= len(kernels)
-    assert all(f"from {__file__}:" in message for message in told)
+    assert all(f"ops of {__file__}:" in message for message in told)
 
 
 def test_text_with_fused_locations_is_read_again(traced: Any, tmp_path: Path) -> None:

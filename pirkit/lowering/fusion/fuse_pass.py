@@ -272,14 +272,14 @@ class FusePass(Pass):
                 block.add_op(_replace(item, moved))
                 ctx.count("kernels")
                 ctx.count("fused", len(item.units))
-                message = f"{len(item.units)} ops became the kernel `{item.kernel.name}`"
+                lines = lines_of(s for unit in item.units for s in spans_of(unit.op))
+                where = f" of {lines}" if lines else ""
+                message = f"{len(item.units)} ops{where} became the kernel `{item.kernel.name}`"
                 if not item.kernel.is_sized:
                     before, after = sum(map(_bytes, item.units)), item.kernel.traffic()
                     ctx.count("before", before)
                     ctx.count("after", after)
                     message += f": {before:,} bytes are moved as {after:,}"
-                lines = lines_of(s for unit in item.units for s in spans_of(unit.op))
-                message += f", from {lines}" if lines else ""
                 ctx.remark("passed", message, item.units[-1].op)
             else:
                 block.add_op(item)
