@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pirkit.frontend.function_programs import trace
     from pirkit.frontend.jit import jit
     from pirkit.frontend.native_program import compile_whole
+    from pirkit.frontend.to_static import to_static
     from pirkit.frontend.traced_value import where
     from pirkit.frontend.transforms import (
         grad,
@@ -75,6 +76,7 @@ _HOMES: Final = {
     "seed": "pirkit.frontend.eager",
     "stop_gradient": "pirkit.frontend.custom_rules",
     "tensor": "pirkit.runtime.tensor.creation",
+    "to_static": "pirkit.frontend.to_static",
     "trace": "pirkit.frontend.function_programs",
     "value_and_grad": "pirkit.frontend.transforms",
     "vjp": "pirkit.frontend.transforms",
@@ -123,6 +125,7 @@ __all__ = [
     "split",
     "stop_gradient",
     "tensor",
+    "to_static",
     "trace",
     "tree",
     "value_and_grad",

@@ -120,6 +120,8 @@ _TITLES: Final[Mapping[type[PirkitError], Mapping[str, str]]] = {
     TraceError: {
         "PK0706": "traced value where Python needs a number",
         "PK0707": "traced value used outside its trace",
+        "PK0708": "variable of two types where a tensor decides",
+        "PK0709": "Python that cannot be a part of a program",
     },
     PassError: {
         "PK0800": "error in a pass",

@@ -248,7 +248,8 @@ class TracedValue(NDArrayOperatorsMixin, TensorMethods, Value):
 
 
 _CHOOSE: Final = (
-    "choose with `pirkit.where(condition, x, y)` or `pirkit.cond`, repeat with `pirkit.while_loop`"
+    "convert the function by `pirkit.to_static`; or choose with `pirkit.where(condition, x, y)` or"
+    " `pirkit.cond`, repeat with `pirkit.while_loop`"
 )
 
 
