@@ -16,6 +16,7 @@ from pirkit.diag.errors import UsageError
 from pirkit.diag.forks import renewed
 from pirkit.dialect.build import Value
 from pirkit.frontend import tree
+from pirkit.frontend.compile import compile
 from pirkit.frontend.compiled_call import Compiled, compiled_call
 from pirkit.frontend.function_programs import parameter_names
 from pirkit.frontend.recording import OuterValueError
@@ -42,6 +43,7 @@ def jit(
     static_argnames: Names = (),
     donate_argnums: Places = (),
     donate_argnames: Names = (),
+    fast_math: bool = False,
 ) -> Any:
     """A function that is traced and compiled once for each signature; also a decorator.
 
@@ -52,14 +54,15 @@ def jit(
     compiled and why. Results are the caller's. ``out=`` takes a tree of arrays like the result and
     writes into them. Memory of donated arguments may hold results: they are not to be used again.
 
-    The program is compiled with ``fast_math``: common operands may be factored out of sums, which
-    may change NaN, infinities and overflow (see `pirkit.compile`).
+    Small networks and their derivatives compute one batch row in each vector lane. ``fast_math``
+    may factor common operands out of sums besides, which may change NaN, infinities and overflow
+    (see `pirkit.compile`).
 
     While it is traced values are unknown: ``if v`` raises TraceError with the line and the remedy.
     Inside another traced function the call is recorded there. Raises UsageError for arguments that
     are no tensors, and for static ones that are not hashable.
     """
-    options = (static_argnums, static_argnames, donate_argnums, donate_argnames)
+    options = (static_argnums, static_argnames, donate_argnums, donate_argnames, fast_math)
     if function is None:
         return partial(_jitted, options)
     return Jitted(function, *options)
@@ -101,7 +104,13 @@ class Jitted:
     """What `jit` makes of a function."""
 
     def __init__(
-        self, function: Function, static: Places, static_names: Names, donate: Places, given: Names
+        self,
+        function: Function,
+        static: Places,
+        static_names: Names,
+        donate: Places,
+        given: Names,
+        fast_math: bool,
     ) -> None:
         if not callable(function):
             raise UsageError(
@@ -112,6 +121,7 @@ class Jitted:
         self.function = function
         self._static = _resolved(function, static, static_names)
         self._donated = _resolved(function, donate, given)
+        self._fast_math = fast_math
         self._makes_out = "out" not in _parameters(function)
         self._compiled: dict[Hashable, list[Compiled]] = {}
         self._signatures: list[tuple[_Signature, list[str]]] = []
@@ -197,9 +207,11 @@ class Jitted:
             reason = change or self._difference(signature, labels)
             traced = self._traced(call)
             donated = self._donated_leaves(call, shape)
+            whole = compile(traced.program, batch_lanes=True, fast_math=self._fast_math)
             compiled = compiled_call(
-                self.function, traced, call.positional, call.by_name, call.static, donated, _MISSED
-            )
+                self.function, traced, whole, call.positional, call.by_name, call.static, donated,
+                _MISSED,
+            )  # fmt: skip
             versions.append(compiled)
             del versions[:-VERSIONS]
             self._signatures.append((signature, labels))

@@ -483,3 +483,16 @@ def test_the_code_of_the_page_runs(tmp_path: Path) -> None:
     script = tmp_path / "page.py"
     script.write_text("\n".join(blocks))
     runpy.run_path(str(script), run_name="__main__")
+
+
+def test_numbers_are_strict_unless_fast_math_is_asked_for() -> None:
+    def f(a: Any, b: Any, w: Any) -> Any:
+        return ops.tanh(a @ w + b @ w).sum()
+
+    large = np.full((64, 8), 3e38, np.float32)  # a w - a w, where a w overflows
+    given = (large, -large, np.ones((8, 2), np.float32))
+    strict = pirkit.jit(f)
+    assert np.isnan(strict(*given))
+    assert pirkit.jit(f, fast_math=True)(*given) == 0
+    (compiled,), *_ = strict._compiled.values()
+    assert "rows" in compiled.whole.native.summary, "batch rows are in lanes in both"
