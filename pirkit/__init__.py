@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pirkit import ops, split
     from pirkit.diag.errors import PirkitError
     from pirkit.frontend import tree
+    from pirkit.frontend.checkpoint import checkpoint
     from pirkit.frontend.compile import compile, run_passes
     from pirkit.frontend.control_flow import cond, fori_loop, scan, while_loop
     from pirkit.frontend.custom_rules import custom_jvp, custom_vjp, stop_gradient
@@ -50,6 +51,7 @@ _HOMES: Final = {
     "PirkitError": "pirkit.diag.errors",
     "Program": "pirkit.frontend.files",
     "Tensor": "pirkit.runtime.tensor.dense",
+    "checkpoint": "pirkit.frontend.checkpoint",
     "compile": "pirkit.frontend.compile",
     "compile_whole": "pirkit.frontend.native_program",
     "cond": "pirkit.frontend.control_flow",
@@ -96,6 +98,7 @@ __all__ = [
     "Program",
     "Tensor",
     "__version__",
+    "checkpoint",
     "compile",
     "compile_whole",
     "cond",

@@ -49,6 +49,7 @@ _DIFFERENTIABLE: Final[dict[str, dict[str, str]]] = {
         "assign": "a copy with a name of its own",
         "share_data": "another name of the same storage",
         "share_data_": "another name of the same storage",
+        "depend": "another name of the same storage, computed after other values",
         "print": "prints a tensor and returns it",
         "memcpy_h2d": "moves to a device",
         "memcpy_d2h": "moves to the host",

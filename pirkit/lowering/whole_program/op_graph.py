@@ -13,7 +13,7 @@ from pirkit.runtime.dtype import DType
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.plan import Call, Instruction, Plan
 
-_IDENTITIES: Final = frozenset({"assign", "share_data"})
+_IDENTITIES: Final = frozenset({"assign", "share_data", "depend"})
 _CONSTANT_FILLS: Final = frozenset({"full", "full_like"})
 
 
