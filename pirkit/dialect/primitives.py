@@ -177,6 +177,7 @@ _DISCRETE: Final[dict[str, dict[str, str]]] = {
         },
         **{f"logical_{name}": "logic of booleans" for name in ("and", "or", "xor", "not")},
         **{f"bitwise_{name}": "logic of bits" for name in ("and", "or", "xor", "not")},
+        "threefry": "a cipher of a hundred integer operations: random numbers from a key",
         "bitwise_left_shift": "exact for all integers",
         "bitwise_right_shift": "exact for all integers, with or without the sign",
         "isnan": "in fast-math code no comparison can replace it",
