@@ -17,7 +17,7 @@ from pirkit.frontend import tree
 from pirkit.frontend.generated_code import value_of
 from pirkit.frontend.marshalling import Call, caller, pack, packer
 from pirkit.frontend.surroundings import Place, Surroundings, kind_of
-from pirkit.frontend.tracing import Traced, bound_input, leaf_meta
+from pirkit.frontend.tracing import Traced, argument, bound_input, leaf_meta
 from pirkit.frontend.user_line import user_span
 from pirkit.runtime.executor import Executable
 from pirkit.runtime.meta import TensorMeta
@@ -201,7 +201,7 @@ def compiled_call(
     ways = (
         shape.parts[0].parts,
         dict(zip(shape.parts[1].extra, shape.parts[1].parts, strict=True)),
-        [(n, kind_of(leaf), leaf_meta(leaf)) for n, leaf in zip(names, leaves, strict=True)],
+        [(n, kind_of(leaf), leaf_meta(argument(leaf))) for n, leaf in zip(names, leaves, strict=True)],
         static,
         inputs,
         surroundings.roots,

@@ -19,9 +19,10 @@ from pirkit.frontend import tree
 from pirkit.frontend.compile import compile
 from pirkit.frontend.compiled_call import Compiled, compiled_call
 from pirkit.frontend.function_programs import parameter_names
+from pirkit.frontend.numpy_ufuncs import is_number
 from pirkit.frontend.recording import OuterValueError
 from pirkit.frontend.surroundings import kind_of
-from pirkit.frontend.tracing import Recorder, Traced, bound_input, leaf_meta, trace
+from pirkit.frontend.tracing import Recorder, Traced, argument, bound_input, leaf_meta, trace
 from pirkit.frontend.transforms import lifted_in
 from pirkit.frontend.user_line import user_span
 from pirkit.runtime.meta import TensorMeta
@@ -93,6 +94,8 @@ class _Signature:
 
     shape: tree.Shape
     metas: tuple[TensorMeta, ...]
+    numbers: tuple[type | None, ...]
+    """Python types of leaves that are numbers."""
     static: tuple[tuple[Any, type, Any], ...]
 
 
@@ -164,7 +167,7 @@ class Jitted:
             return self._recorded(cast(Recorder, error.outer), call)
         if out is None:
             self._quick = compiled.quick
-        return compiled.run([bound_input(leaf) for leaf in leaves], out)
+        return compiled.run([bound_input(argument(leaf)) for leaf in leaves], out)
 
     def _sorted(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Call:
         names = parameter_names(self.function, len(args))
@@ -196,7 +199,8 @@ class Jitted:
         labels = _leaf_labels(call, shape)
         metas = tuple([_meta_of(n, leaf) for n, leaf in zip(labels, leaves, strict=True)])
         static = tuple([(k, kind_of(v), v) for k, v in call.static.items()])
-        signature = _Signature(shape, metas, static)
+        numbers = tuple([type(v) if is_number(v) else None for v in leaves])
+        signature = _Signature(shape, metas, numbers, static)
         with self._lock:
             versions = self._compiled.setdefault(signature, [])
             change = None
@@ -223,7 +227,7 @@ class Jitted:
             whole, named = call.whole(args, kwargs)
             return self.function(*whole, **named)
 
-        return trace(function, call.positional, keywords=call.by_name)
+        return trace(function, call.positional, keywords=call.by_name, weak=True)
 
     def _donated_leaves(self, call: _Call, shape: tree.Shape) -> list[int]:
         """The numbers of the leaves of donated arguments."""
@@ -347,6 +351,11 @@ def _changes(
             found.append(f"argument `{name}`: shape {then.shape} -> {now.shape}")
         if then.dtype is not now.dtype:
             found.append(f"argument `{name}`: dtype {then.dtype} -> {now.dtype}")
+    pairs = zip(labels, known.numbers, wanted.numbers, strict=True)
+    for name, then, now in pairs:
+        if then is not now:
+            kinds = ["a tensor" if k is None else f"a Python {k.__name__}" for k in (then, now)]
+            found.append(f"argument `{name}`: {kinds[0]} -> {kinds[1]}")
     if known.static != wanted.static:
         then, now = ({k: v for k, _, v in s.static} for s in (known, wanted))
         keys = [k for k in {**then, **now} if then.get(k) != now.get(k)]

@@ -106,7 +106,9 @@ def caller(
             continue
         if kind in (bool, int, float, complex):
             made = f"{code.name(np.array)}({variable}, {code.name(meta.dtype.np)})"
-            code.lines.append(f"if type({variable}) is {code.name(kind)}: {variable} = {made}")
+            code.require(f"type({variable}) is {code.name(kind)}")
+            code.lines.append(f"{variable} = {made}")
+            continue
         code.lines.append(f"if type({variable}) is {tensor}: {variable} = {variable}.array")
     for name, place in captured.items():
         if name in order:
