@@ -16,7 +16,7 @@ from pirkit.diag.gc_pause import imported
 from pirkit.diag.version import VERSION as __version__
 
 if TYPE_CHECKING:
-    from pirkit import ops, split
+    from pirkit import ops, optim, random, split
     from pirkit.diag.errors import PirkitError
     from pirkit.frontend import tree
     from pirkit.frontend.checkpoint import checkpoint
@@ -87,6 +87,8 @@ _HOMES: Final = {
 
 _MODULES: Final = {
     "ops": "pirkit.ops",
+    "optim": "pirkit.optim",
+    "random": "pirkit.random",
     "split": "pirkit.split",
     "tree": "pirkit.frontend.tree",
 }
@@ -119,6 +121,8 @@ __all__ = [
     "linearize",
     "load",
     "ops",
+    "optim",
+    "random",
     "run_passes",
     "save",
     "scan",
