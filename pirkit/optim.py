@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import reduce
 from math import pi
-from operator import add
+from operator import add, mul
 from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
@@ -80,10 +80,9 @@ def sgd(learning_rate: Rate, momentum: float = 0.0, nesterov: bool = False) -> O
     def update(grads: Any, state: MomentumState, params: Any = None) -> tuple[Any, MomentumState]:
         rate, found, trace = _rate(learning_rate, state.count), grads, state.trace
         if momentum:
-            trace = tree.map(lambda t, g: t * momentum + g, trace, grads)
-            found = tree.map(lambda t, g: t * momentum + g, trace, grads) if nesterov else trace
-        updates = tree.map(lambda g: -(g * _like(rate, g)), found)
-        return updates, MomentumState(state.count + 1, trace)
+            trace = tree.map(_blend(momentum, 1), trace, grads)
+            found = tree.map(_blend(momentum, 1), trace, grads) if nesterov else trace
+        return tree.map(_scaled(-rate), found), MomentumState(state.count + 1, trace)
 
     return Optimizer(init, update)
 
@@ -118,8 +117,8 @@ def adamw(
         if weight_decay and params is None:
             raise _wrong("weight decay needs the parameters", "`update(grads, state, params)`")
         rate, count = _rate(learning_rate, state.count), state.count + 1
-        mu = tree.map(lambda m, g: m * b1 + g * (1 - b1), state.mu, grads)
-        nu = tree.map(lambda n, g: n * b2 + g * g * (1 - b2), state.nu, grads)
+        mu = tree.map(_blend(b1, 1 - b1), state.mu, grads)
+        nu = tree.map(_blend(b2, 1 - b2), state.nu, tree.map(mul, grads, grads))
         steps = _double(count)
         first, root = rate / (1 - b1**steps), (1 - b2**steps) ** 0.5
 
@@ -142,14 +141,16 @@ def global_norm(grads: Any) -> Any:
 
 
 def clip_by_global_norm(limit: float) -> Optimizer:
-    """Gradients scaled such that their global norm is at most ``limit``; put it first in `chain`."""
+    """Gradients scaled such that their global norm is at most ``limit``; first in a `chain`."""
 
     def update(grads: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
         norm = global_norm(grads)
-        factor = where(norm > limit, limit / norm, norm * 0 + 1)
-        return tree.map(lambda g: g * _like(factor, g), grads), state
+        return tree.map(_scaled(where(norm > limit, limit / norm, norm * 0 + 1)), grads), state
 
-    return Optimizer(lambda params: None, update)
+    def init(params: Any) -> None:
+        return None
+
+    return Optimizer(init, update)
 
 
 def chain(*parts: Optimizer) -> Optimizer:
@@ -253,7 +254,11 @@ def lbfgs(memory_size: int = 10, max_steps: int = 25, learning_rate: float = 1.0
         way, descent = where(is_down, way, -slope), where(is_down, descent, -(slope * slope).sum())
         # the first step has no scale yet: it is as long as 1 at most
         length = where(state.count == 0, 1 / np.maximum(1.0, abs(slope).sum()), descent * 0 + 1)
-        both = value_and_grad(lambda flat: value_fn(_like_tree(flat, params)))
+
+        def of_flat(flat: Any) -> Any:
+            return value_fn(_like_tree(flat, params))
+
+        both = value_and_grad(of_flat)
         size, new_value, new_slope = _searched(
             both, at, way, _like(value, at), descent, slope, length * learning_rate, max_steps
         )
@@ -314,7 +319,8 @@ def _searched(
         falls = found <= value + descent * size * _SUFFICIENT
         flat = (gradient * way).sum() >= descent * _CURVATURE
         better = falls & (found <= best[1])
-        best = tree.map(lambda new, old: where(better, new, old), (size, found, gradient), best)
+        new = (size, found, gradient)
+        best = tuple([where(better, a, b) for a, b in zip(new, best, strict=True)])
         low, high = where(falls & ~flat, size, low), where(falls, high, size)
         following = where(high < np.inf, (low + high) * 0.5, size * 2)
         is_done = (falls & flat).astype("int64")
@@ -342,6 +348,20 @@ def _like(number: Any, leaf: Any) -> Any:
     return number if isinstance(number, int | float) else number.astype(leaf.dtype)
 
 
+def _scaled(rate: Any) -> Callable[[Any], Any]:
+    def scaled(leaf: Any) -> Any:
+        return leaf * _like(rate, leaf)
+
+    return scaled
+
+
+def _blend(keep: float, share: float) -> Callable[[Any, Any], Any]:
+    def blended(old: Any, new: Any) -> Any:
+        return old * keep + new * share
+
+    return blended
+
+
 def _count(params: Any) -> Any:
     leaves = tree.leaves(params)
     if not leaves:
@@ -365,8 +385,7 @@ def _full(like: Any, shape: tuple[int, ...], dtype: Any = None) -> Any:
 
 def _flat(params: Any) -> Any:
     leaves = tree.leaves(params)
-    kinds = {np.asarray(p).dtype if isinstance(p, np.ndarray) else p.dtype for p in leaves}
-    if len({str(k) for k in kinds}) != 1:
+    if len({str(p.dtype) for p in leaves}) != 1:
         raise _wrong("`lbfgs` takes parameters of one element type", "convert them with `astype`")
     return np.concatenate([p.reshape((-1,)) for p in leaves])
 
@@ -384,5 +403,3 @@ def _like_tree(flat: Any, params: Any) -> Any:
 
 def _wrong(problem: str, help: str) -> UsageError:
     return UsageError(problem, code="PK0701", span=user_span(), help=help)
-
-

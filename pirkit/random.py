@@ -1,8 +1,8 @@
 """Random numbers from explicit keys: pure functions, as JAX's ``jax.random``.
 
-A key is a tensor of two int32, the bits of two 32-bit words. Equal keys give equal numbers: eagerly,
-compiled, in threads, over rows (`pirkit.vmap`) and on all backends. So a key is used once, and
-`split` or `fold_in` makes others of it::
+A key is a tensor of two int32, the bits of two 32-bit words. Equal keys give equal numbers:
+eagerly, compiled, in threads, over rows (`pirkit.vmap`) and on all backends. So a key is used once,
+and `split` or `fold_in` makes others of it::
 
     key = pirkit.random.key(42)
     key, sub = pirkit.random.split(key)
@@ -152,9 +152,8 @@ def permutation(key: Any, x: Any, axis: int = 0) -> Any:
     """The parts of ``x`` along an axis in random order; those of ``arange(x)`` for an integer."""
     if isinstance(x, int):
         return _order(_key(key), count=x)
-    if not isinstance(x, Value | DenseTensor | np.ndarray):
-        x = np.asarray(x)
-    return np.take(cast(Any, x), _order(_key(key), count=int(x.shape[axis])), axis=axis)
+    rows: Any = x if isinstance(x, Value | DenseTensor) else np.asarray(x)
+    return np.take(rows, _order(_key(key), count=int(rows.shape[axis])), axis=axis)
 
 
 def categorical(key: Any, logits: Any, axis: int = -1, shape: Shape | None = None) -> Any:
@@ -262,8 +261,10 @@ def _counters(shape: Dimensions) -> tuple[Any, Any]:
 
 def _cipher(key: Any, x: Any, y: Any) -> tuple[Any, Any]:
     """Both words of Threefry-2x32 for counters."""
-    first, second = [ops.threefry(key[0], key[1], x, y, word=i) for i in (0, 1)]
-    return first, second
+    return (
+        ops.threefry(key[0], key[1], x, y, word=0),
+        ops.threefry(key[0], key[1], x, y, word=1),
+    )
 
 
 def _fraction(key: Any, shape: Dimensions, dtype: DType) -> Any:
@@ -312,9 +313,9 @@ def _as(given: Any, like: Any, dtype: DType) -> Any:
 
 def _key(given: Any) -> Any:
     """The bits of a key: a tensor or array of shape [2] of 32-bit integers."""
-    key = given
-    if isinstance(key, np.ndarray) and key.dtype == np.uint32:
-        key = cast(Any, key).view(np.int32)
+    key: Any = given
+    if getattr(key, "dtype", None) == np.dtype(np.uint32):  # an array of numpy or JAX
+        key = np.asarray(key).view(np.int32)
     if np.shape(key) != (2,) or getattr(key, "dtype", None) not in (dt.int32, np.dtype(np.int32)):
         raise _wrong(
             f"a key is a tensor<2xi32>, not {getattr(key, 'meta', type(given).__name__)}",
@@ -340,5 +341,3 @@ def _float(given: DTypeLike) -> DType:
 
 def _wrong(problem: str, help: str) -> UsageError:
     return UsageError(problem, code="PK0701", span=user_span(), help=help)
-
-

@@ -15,7 +15,7 @@ from pirkit.dialect.operation import PirOp
 from pirkit.dialect.types import meta_of
 from pirkit.frontend import tree
 from pirkit.frontend.generated_code import value_of
-from pirkit.frontend.marshalling import Call, caller, pack, packer
+from pirkit.frontend.marshalling import Call, Ways, caller, pack, packer
 from pirkit.frontend.surroundings import Place, Surroundings, kind_of
 from pirkit.frontend.tracing import Traced, argument, bound_input, leaf_meta
 from pirkit.frontend.user_line import user_span
@@ -49,17 +49,16 @@ class Compiled:
     """Which result of the program each leaf is."""
     given: Mapping[int, int]
     """Results of the native call that lie in the memory of a donated input, by number."""
-    ways: tuple[Any, ...]
-    """What `caller` takes."""
+    ways: Ways
+    missed: Any
 
     @cached_property
     def quick(self) -> Call:
         """A call that is as the last one, or what stands for a call that is not."""
         native = self.whole.native
         run = self._attempt if native is None or self.given else native.attempt
-        *ways, missed = self.ways
         packed = partial(pack, shape=self.shape, metas=self.metas, order=self.outputs)
-        return caller(*ways, packed, run, missed)
+        return caller(*self.ways, packed, run, self.missed)
 
     def change(self) -> str | None:
         """Why the program does not serve any more, if what is around the function has changed."""
@@ -198,16 +197,18 @@ def compiled_call(
     read = {p.expression for p in captured.values()}
     guards = [p for p in surroundings.places if p.expression not in read]
     kept = {n: Place(f"held[{n!r}]", n, a) for n, a in held.items()}
-    ways = (
+    ways: Ways = (
         shape.parts[0].parts,
         dict(zip(shape.parts[1].extra, shape.parts[1].parts, strict=True)),
-        [(n, kind_of(leaf), leaf_meta(argument(leaf))) for n, leaf in zip(names, leaves, strict=True)],
+        [
+            (n, kind_of(leaf), leaf_meta(argument(leaf)))
+            for n, leaf in zip(names, leaves, strict=True)
+        ],
         static,
         inputs,
         surroundings.roots,
         {**captured, **kept},
         guards,
-        missed,
     )
     outputs = tuple([results.index(n) for n in metas])
     of_leaves = tuple(metas.values())
@@ -221,7 +222,7 @@ def compiled_call(
                 given[result] = operand
     return Compiled(
         whole, packer(traced.shape, of_leaves, outputs), inputs, captured, held, surroundings,
-        of_leaves, traced.shape, outputs, given, ways,
+        of_leaves, traced.shape, outputs, given, ways, missed,
     )  # fmt: skip
 
 

@@ -94,7 +94,7 @@ class _Signature:
 
     shape: tree.Shape
     metas: tuple[TensorMeta, ...]
-    numbers: tuple[type | None, ...]
+    numbers: tuple[type[Any] | None, ...]
     """Python types of leaves that are numbers."""
     static: tuple[tuple[Any, type, Any], ...]
 
@@ -199,7 +199,7 @@ class Jitted:
         labels = _leaf_labels(call, shape)
         metas = tuple([_meta_of(n, leaf) for n, leaf in zip(labels, leaves, strict=True)])
         static = tuple([(k, kind_of(v), v) for k, v in call.static.items()])
-        numbers = tuple([type(v) if is_number(v) else None for v in leaves])
+        numbers = tuple([kind_of(v) if is_number(v) else None for v in leaves])
         signature = _Signature(shape, metas, numbers, static)
         with self._lock:
             versions = self._compiled.setdefault(signature, [])

@@ -26,6 +26,18 @@ Call = Callable[[tuple[Any, ...], dict[str, Any]], Any]
 Run = Callable[[tuple[Array, ...]], "Sequence[Array] | None"]
 """From the arrays of a program to its results; None, and nothing has run, for unfit ones."""
 
+Ways = tuple[
+    Sequence[Shape],
+    Mapping[str, Shape],
+    Sequence[tuple[str, type, TensorMeta]],
+    Mapping[int | str, Any],
+    Sequence[str],
+    Mapping[str, Any],
+    Mapping[str, Place],
+    Sequence[Place],
+]
+"""What `caller` takes first."""
+
 _MISSES: Final = (AttributeError, LookupError, NameError, TypeError, ValueError)
 
 

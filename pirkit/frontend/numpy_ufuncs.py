@@ -53,9 +53,9 @@ def is_number(value: Any) -> bool:
     return type(value) in NUMBERS
 
 
-def weak_kind(value: Any) -> type | None:
+def weak_kind(value: Any) -> type[Any] | None:
     """The Python type of a number, or of a value that stands for one; None for all else."""
-    return type(value) if is_number(value) else getattr(value, "weak", None)
+    return cast("type[Any]", type(value)) if is_number(value) else getattr(value, "weak", None)
 
 
 def dtype_of(value: Any) -> DType:
@@ -95,14 +95,16 @@ def loop_types(ufunc: np.ufunc, inputs: Sequence[Any]) -> tuple[DType, ...]:
     """
     kinds = [weak_kind(x) for x in inputs]
     if None not in kinds:  # numbers alone: those that are traced have a type
-        kinds = [type(x) if is_number(x) else None for x in inputs]
+        kinds = [k if is_number(x) else None for x, k in zip(inputs, kinds, strict=True)]
     types = [None if k else dtype_of(x) for x, k in zip(inputs, kinds, strict=True)]
     narrow = next((t for t in types if t and t.np.kind not in "biufc"), None)  # of `ml_dtypes`
     pairs = zip(kinds, types, strict=True)
-    return _loop(ufunc, *[_weak(cast(type, k), narrow) if t is None else t.np for k, t in pairs])
+    return _loop(
+        ufunc, *[_weak(cast("type[Any]", k), narrow) if t is None else t.np for k, t in pairs]
+    )
 
 
-def _weak(kind: type, narrow: DType | None) -> Any:
+def _weak(kind: type[Any], narrow: DType | None) -> Any:
     """The placeholder for a Python number when numpy resolves the types."""
     if kind is bool:
         return np.dtype(bool)
@@ -227,10 +229,7 @@ def apply_ufunc(b: Builder, ufunc: np.ufunc, inputs: Sequence[Any]) -> Any:
             "compose it of the functions of `pirkit.ops`",
         )
     types = loop_types(ufunc, inputs)
-    given = [
-        x if is_number(x) else typed(b, x, t)
-        for x, t in zip(inputs, types, strict=False)
-    ]
+    given = [x if is_number(x) else typed(b, x, t) for x, t in zip(inputs, types, strict=False)]
     found: Any = rule(b, *given)
     out = types[len(inputs)]
     if isinstance(found, tuple) or found.dtype is out or dt.bool_ in (out, found.dtype):

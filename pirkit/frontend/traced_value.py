@@ -253,7 +253,7 @@ class WeakValue(TracedValue):
 
     __slots__ = ("weak", "wide")
 
-    def __init__(self, wide: Value, strong: Value, weak: type) -> None:
+    def __init__(self, wide: Value, strong: Value, weak: type[Any]) -> None:
         super().__init__(strong.b, strong.ssa)
         self.wide = wide
         self.weak = weak

@@ -67,7 +67,9 @@ class Recorder(Recording):
     def number(self, name: str, given: Any) -> Value:
         """An input for a Python number."""
         wide = self.input(name, leaf_meta(argument(given)))
-        return WeakValue(wide, self.cast(wide, leaf_meta(given).dtype), type(given))
+        return WeakValue(
+            wide, self.cast(wide, leaf_meta(given).dtype), cast("type[Any]", type(given))
+        )
 
     def emit(
         self,
@@ -191,9 +193,9 @@ def trace(
 
     Inputs are called ``x0``, ``x1``... in the order of the leaves, unless ``names`` says otherwise.
     Python numbers among the arguments are typed as `leaf_meta` says; with ``weak`` they promote as
-    numbers do, and are inputs as `argument` says. With ``run``, the program is for these very arguments: the function may ask for the truth of a
-    value, or for an integer. Raises UsageError if an argument or the result holds what is no
-    tensor.
+    numbers do, and are inputs as `argument` says. With ``run``, the program is for these very
+    arguments: the function may ask for the truth of a value, or for an integer. Raises UsageError
+    if an argument or the result holds what is no tensor.
     """
     program = ProgramOp.build("main")
     recorder = kind(program)

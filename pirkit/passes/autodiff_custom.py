@@ -80,9 +80,7 @@ def differentiate_custom(back: Sweep, op: PirOp, held: list[Any]) -> None:
             back.add(value, cotangent)
 
 
-def _repeated(
-    back: Sweep, op: PirOp, custom: Custom, seeds: Sequence[Value]
-) -> list[Value | None]:
+def _repeated(back: Sweep, op: PirOp, custom: Custom, seeds: Sequence[Value]) -> list[Value | None]:
     """A rule of reverse mode, with cotangents in place of its stand-ins."""
     block = cast(Block, op.parent)
     mapped = dict(zip(custom.placeholders, [s.ssa for s in seeds], strict=True))

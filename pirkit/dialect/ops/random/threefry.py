@@ -69,9 +69,7 @@ def _rotated(x: Array, distance: int) -> Array:
 
 
 @infer_meta(Threefry)
-def _(
-    key0: TensorMeta, key1: TensorMeta, x: TensorMeta, y: TensorMeta, *, word: int
-) -> TensorMeta:
+def _(key0: TensorMeta, key1: TensorMeta, x: TensorMeta, y: TensorMeta, *, word: int) -> TensorMeta:
     require(word in (0, 1), "C2", f"there is no word {word}")
     shape = key0.shape
     for other in (key1, x, y):

@@ -232,7 +232,9 @@ class _Word:
         """The bits moved up by a distance; those that fall out come in below."""
         return _Word(
             self.b,
-            self.b.op("or", self._with("shl", distance).value, self._with("lshr", 32 - distance).value),
+            self.b.op(
+                "or", self._with("shl", distance).value, self._with("lshr", 32 - distance).value
+            ),
         )
 
 
