@@ -318,7 +318,7 @@ def _searched(
         found, gradient = both(at + way * size)
         falls = found <= value + descent * size * _SUFFICIENT
         flat = (gradient * way).sum() >= descent * _CURVATURE
-        better = falls & (found <= best[1])
+        better = falls & (flat | (found <= best[1]))
         new = (size, found, gradient)
         best = tuple([where(better, a, b) for a, b in zip(new, best, strict=True)])
         low, high = where(falls & ~flat, size, low), where(falls, high, size)
