@@ -16,9 +16,10 @@ from pirkit.diag.gc_pause import imported
 from pirkit.diag.version import VERSION as __version__
 
 if TYPE_CHECKING:
-    from pirkit import ops, split
+    from pirkit import ops, optim, random, split
     from pirkit.diag.errors import PirkitError
     from pirkit.frontend import tree
+    from pirkit.frontend.checkpoint import checkpoint
     from pirkit.frontend.compile import compile, run_passes
     from pirkit.frontend.control_flow import cond, fori_loop, scan, while_loop
     from pirkit.frontend.custom_rules import custom_jvp, custom_vjp, stop_gradient
@@ -51,6 +52,7 @@ _HOMES: Final = {
     "PirkitError": "pirkit.diag.errors",
     "Program": "pirkit.frontend.files",
     "Tensor": "pirkit.runtime.tensor.dense",
+    "checkpoint": "pirkit.frontend.checkpoint",
     "compile": "pirkit.frontend.compile",
     "compile_whole": "pirkit.frontend.native_program",
     "cond": "pirkit.frontend.control_flow",
@@ -87,6 +89,8 @@ _HOMES: Final = {
 
 _MODULES: Final = {
     "ops": "pirkit.ops",
+    "optim": "pirkit.optim",
+    "random": "pirkit.random",
     "split": "pirkit.split",
     "tree": "pirkit.frontend.tree",
 }
@@ -98,6 +102,7 @@ __all__ = [
     "Program",
     "Tensor",
     "__version__",
+    "checkpoint",
     "compile",
     "compile_whole",
     "cond",
@@ -118,6 +123,8 @@ __all__ = [
     "linearize",
     "load",
     "ops",
+    "optim",
+    "random",
     "run_passes",
     "save",
     "scan",

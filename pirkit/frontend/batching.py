@@ -16,7 +16,7 @@ from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.kinds import ELEMENTWISE, LIST
 from pirkit.dialect.opdef import RANDOM
 from pirkit.dialect.operation import PirOp, declares, span_of
-from pirkit.dialect.structure import CUSTOM
+from pirkit.dialect.structure import CHECKPOINT, CUSTOM
 from pirkit.dialect.types import meta_of
 from pirkit.passes.decompose import decompose_op
 from pirkit.runtime.meta import TensorMeta
@@ -382,6 +382,17 @@ def _custom(one: OneRow) -> Any:
     return one.emit([one.value(i) for i in range(len(one.operands))])
 
 
+def _recomputed(one: OneRow) -> Any:
+    """What a function that is recomputed takes stays as it is: what it computed was from that."""
+    count = one.attrs["outputs"]
+    outputs = [one.value(i) for i in range(count)]
+    return one.emit([*outputs, *[v.value for v in one.operands[count:]]])
+
+
+def _depend(one: OneRow) -> Any:
+    return one.emit([one.value(0), [v.value for v in one.operands[1]]])
+
+
 def _embedding(one: OneRow) -> Any:
     if one.operands[1].rows:
         raise _no_rule(one.op)
@@ -394,6 +405,8 @@ def _named(rule: Rule, names: str) -> dict[str, Rule]:
 
 RULES: Final[dict[str, Rule]] = {
     CUSTOM: _custom,
+    CHECKPOINT: _recomputed,
+    "pd_op.depend": _depend,
     **_named(_same, "assign share_data full_like as_real as_complex"),
     **_named(_reduced, "sum mean max min prod any all amax amin logsumexp"),
     **_named(_shifted("axis"), "cumsum cummax cummin argmax argmin argsort topk softmax flip"

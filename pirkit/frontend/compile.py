@@ -65,6 +65,7 @@ def compile(
     fused: str | None = None,
     require_native: bool = False,
     fast_math: bool = False,
+    batch_lanes: bool = False,
 ) -> Executable:
     """Lower a program to an executable: ``exe(**inputs)`` gives its outputs by name.
 
@@ -75,9 +76,10 @@ def compile(
     native code: the whole program as one call, or segments of it between library calls. On other
     devices it is `@simplify`. A named pipeline runs as it is, and only fused kernels get native
     code; ``pipeline=""`` binds the program as it is. ``require_native`` refuses a program that is
-    not one native call. ``fast_math`` decomposes every op and may factor common operands out of
-    sums, which suits small networks and their derivatives: results may differ for NaN, infinities
-    and overflow.
+    not one native call. ``batch_lanes`` decomposes every op and tries first to compute one batch
+    row in each vector lane, which suits small networks and their derivatives. ``fast_math`` does so
+    as well, and may factor common operands out of sums: results may differ for NaN, infinities and
+    overflow.
 
     ``params`` replaces the program's own weights. ``cpu`` runs the kernels of the registry,
     ``reference`` the reference rules of the op table, ``gpu`` cupy kernels; plug-ins add backends.
@@ -98,7 +100,8 @@ def compile(
     program = _as_program(program, examples)
     library = KernelLibrary(backend, falls_back=fallback, certifies=certify, fused=_fused_by(fused))
     _ = library.device.xp
-    form: Form = "fast" if fast_math else "whole" if require_native else "segments"
+    form: Form = "whole" if require_native else "segments"
+    form = "fast" if fast_math else "lanes" if batch_lanes else form
     is_plain = form == "segments" and pipeline is not None
     if is_plain or backend != CPU or certify or library.fused != NATIVE:
         form = "kernels"

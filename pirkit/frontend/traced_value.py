@@ -247,6 +247,18 @@ class TracedValue(NDArrayOperatorsMixin, TensorMethods, Value):
         return format(self._one("a format").item(), spec)
 
 
+class WeakValue(TracedValue):
+    """A Python number among the arguments: float32 by itself (int64, complex64), but beside a
+    tensor it takes the type that the number would, and is not rounded before."""
+
+    __slots__ = ("weak", "wide")
+
+    def __init__(self, wide: Value, strong: Value, weak: type[Any]) -> None:
+        super().__init__(strong.b, strong.ssa)
+        self.wide = wide
+        self.weak = weak
+
+
 _CHOOSE: Final = (
     "convert the function by `pirkit.to_static`; or choose with `pirkit.where(condition, x, y)` or"
     " `pirkit.cond`, repeat with `pirkit.while_loop`"

@@ -23,7 +23,7 @@ from pirkit.dialect.operation import ProgramOp
 from pirkit.frontend import tree
 from pirkit.frontend.files import Program
 from pirkit.frontend.recording import OuterValueError
-from pirkit.frontend.tracing import Recorder, bound_input, fingerprint, trace
+from pirkit.frontend.tracing import Recorder, argument, bound_input, fingerprint, trace
 from pirkit.frontend.user_line import user_span
 from pirkit.lowering.prim import with_prim
 from pirkit.runtime.meta import UNKNOWN
@@ -237,9 +237,9 @@ def _renamed(value: Any) -> Any:
 
 def run(f: Function, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """What ``f`` computes of tensors, arrays or numbers, recorded and compiled."""
-    traced = trace(f, args, _run_part, keywords=kwargs)
+    traced = trace(f, args, _run_part, keywords=kwargs, weak=True)
     leaves, _ = tree.flatten((tuple(args), dict(kwargs)))
-    inputs = {f"x{i}": leaf for i, leaf in enumerate(leaves)} | traced.captured
+    inputs = {f"x{i}": argument(leaf) for i, leaf in enumerate(leaves)} | traced.captured
     found = _run_program(traced.program, inputs)
     return tree.unflatten(traced.shape, iter([DenseTensor(a) for a in found]))
 
