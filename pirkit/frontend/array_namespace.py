@@ -100,6 +100,8 @@ class ArrayFunction:
             kwargs["dtype"] = element_type(kwargs["dtype"])
         with np.errstate(all="ignore"):
             found = array_api.lifted(function, DenseTensor)(*args, **kwargs)
+        if self.name in _LISTS:
+            found = list(found)
         return found if source is None else _viewed(found, source)
 
     def _recorded(self, b: Builder, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
@@ -117,6 +119,10 @@ class ArrayFunction:
 
     def __repr__(self) -> str:
         return f"<function pirkit.numpy.{self.name}{self.__signature__}>"
+
+
+_LISTS: Final = ("broadcast_arrays", "meshgrid")
+"""Functions that give a list by the standard, and a tuple in numpy."""
 
 
 def _is_traced(value: Any) -> bool:

@@ -49,7 +49,8 @@ def apply_function(b: Builder, name: str, arguments: Sequence[Any], options: Any
             f"`numpy.{name}` takes no traced value",
             "compose it of the functions of `pirkit.ops`, or of methods of the value",
         )
-    given = {k: v for k, v in options.items() if v is not None and v is not np._NoValue}  # pyright: ignore
+    given = {k: v for k, v in options.items() if v is not np._NoValue}  # pyright: ignore
+    given = {k: v for k, v in given.items() if v is not None or k == "axis"}
     try:
         return rule(b, *arguments, **given)
     except (np.exceptions.AxisError, IndexError) as error:

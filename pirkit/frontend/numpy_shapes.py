@@ -149,10 +149,18 @@ def _at_least(b: Builder, arrays: Sequence[Any], rank: int) -> list[Value]:
 
 
 @function("repeat")
-def _repeat(b: Builder, x: Any, repeats: int, axis: int | None = None) -> Value:
+def _repeat(b: Builder, x: Any, repeats: Any, axis: int | None = None) -> Value:
     x = value_of(b, x)
     x, axis = (b.reshape(x, (-1,)), 0) if axis is None else (x, normalize_axis_index(axis, x.rank))
-    return b.repeat_interleave(x, repeats=repeats, axis=axis)
+    if isinstance(repeats, int):
+        return b.repeat_interleave(x, repeats=repeats, axis=axis)
+    if isinstance(repeats, Value):
+        raise refused(
+            "`repeat` by a traced value: the shape of its result depends on its elements",
+            "repeat by an integer or by an array of numpy",
+        )
+    places = np.repeat(np.arange(x.shape[axis]), np.asarray(repeats))
+    return b.gather(x, b.value(places), axis=axis)
 
 
 @function("tile")
