@@ -35,7 +35,9 @@ _STANDARD: Final = tuple(
 
 def dtype_of(given: Any) -> DType:
     """The element type of a tensor, or an element type by its name."""
-    return given.dtype if hasattr(given, "meta") else element_type(getattr(given, "dtype", given))
+    if hasattr(given, "meta"):
+        return given.dtype
+    return element_type(given.dtype if isinstance(given, np.ndarray | np.generic) else given)
 
 
 def isdtype(dtype: DTypeLike, kind: Any) -> bool:

@@ -132,22 +132,30 @@ function("argmax")(_place("argmax"))
 function("argmin")(_place("argmin"))
 
 
-@function("cumsum", "cumulative_sum")
-def _cumsum(b: Builder, x: Any, axis: int | None = None, dtype: DTypeLike | None = None) -> Value:
-    x = value_of(b, x)
-    x = b.cast(x, element_type(dtype) if dtype is not None else wide_of(x.dtype))
-    if axis is None:
-        return b.cumsum(b.reshape(x, (-1,)), axis=0)
-    return b.cumsum(x, axis=normalize_axis_index(axis, x.rank))
+def _cumulative(op: str, place: str, first: int) -> Callable[..., Value]:
+    def rule(
+        b: Builder,
+        x: Any,
+        axis: int | None = None,
+        dtype: DTypeLike | None = None,
+        include_initial: bool = False,
+    ) -> Value:
+        x = value_of(b, x)
+        x = b.cast(x, element_type(dtype) if dtype is not None else wide_of(x.dtype))
+        x, axis = (
+            (b.reshape(x, (-1,)), 0) if axis is None else (x, normalize_axis_index(axis, x.rank))
+        )
+        found = b(f"pd_op.{op}", x, **{place: axis})
+        if not include_initial:
+            return found
+        shape = (*x.shape[:axis], 1, *x.shape[axis + 1 :])
+        return b.concat([b.const(first, x.dtype, shape), found], axis=axis)
+
+    return rule
 
 
-@function("cumprod", "cumulative_prod")
-def _cumprod(b: Builder, x: Any, axis: int | None = None, dtype: DTypeLike | None = None) -> Value:
-    x = value_of(b, x)
-    x = b.cast(x, element_type(dtype) if dtype is not None else wide_of(x.dtype))
-    if axis is None:
-        return b.cumprod(b.reshape(x, (-1,)), dim=0)
-    return b.cumprod(x, dim=normalize_axis_index(axis, x.rank))
+function("cumsum", "cumulative_sum")(_cumulative("cumsum", "axis", 0))
+function("cumprod", "cumulative_prod")(_cumulative("cumprod", "dim", 1))
 
 
 @function("count_nonzero")

@@ -56,11 +56,15 @@ def _sort(
 
 
 @function("take")
-def _take(b: Builder, x: Any, indices: Any, axis: int | None = None) -> Value:
+def take(b: Builder, x: Any, indices: Any, axis: int | None = None) -> Value:
+    """The elements at integer indices, which may be traced, along an axis."""
     x = value_of(b, x)
     x, axis = (b.reshape(x, (-1,)), 0) if axis is None else (x, normalize_axis_index(axis, x.rank))
-    places = b.value(indices) if isinstance(indices, Value | DenseTensor) else np.asarray(indices)
-    return x[(*[slice(None)] * axis, places)]
+    if not isinstance(indices, Value | DenseTensor):
+        return x[(*[slice(None)] * axis, np.asarray(indices))]
+    places = b.value(indices)
+    found = b.gather(x, b.reshape(places, (-1,)), axis=axis)
+    return b.reshape(found, (*x.shape[:axis], *places.shape, *x.shape[axis + 1 :]))
 
 
 @function("take_along_axis")
@@ -94,7 +98,7 @@ def _searchsorted(
     sorter: Any = None,
 ) -> Value:
     if sorter is not None:
-        x = _take(b, x, sorter)
+        x = take(b, x, sorter)
     x, values = together(b, x, values)
     if _is_narrow(x):
         x, values = b.cast(x, dt.int32), b.cast(values, dt.int32)

@@ -164,7 +164,7 @@ CASES: dict[str, Callable[[Draw], Case]] = {
     "diff": along(BOOL + NUMBERS, 1, n=st.integers(0, 2)),
     "unstack": along(ANY), "flip": along(ANY),
     "arange": fixed((5,), (1, 7, 2), (0.5, 2.0, 0.5)), "linspace": fixed((0.0, 1.0, 5), (3, -1, 4)),
-    "eye": fixed((3,), (2, 3)), "zeros": fixed((2, 3), ((2, 3),)), "ones": fixed(((2, 0),)),
+    "eye": fixed((3,), (2, 3)), "zeros": fixed((3,), ((2, 3),)), "ones": fixed(((2, 0),)),
     "full": fixed(((2,), 3), ((2,), 1.5), ((), True)), "asarray": fixed(([1, 2],), (A,), (2.5,), (True,)),
     "full_like": fixed((A, 2), (V, 7)), "zeros_like": unary(ANY), "ones_like": unary(ANY),
     "tril": keyed((A,), k=st.integers(-2, 2)), "triu": keyed((A,), k=st.integers(-2, 2)),
@@ -181,7 +181,7 @@ CASES: dict[str, Callable[[Draw], Case]] = {
     "searchsorted": lambda draw: ((np.array([1.0, 2.0, 2.0, 5.0]), np.array([[0.0, 2.0], [3.0, 9.0]])), {"side": draw(st.sampled_from(["left", "right"]))}),
     "where": fixed((A > 2, A, -A), (V > 1, V, np.array(0.5))), "clip": fixed((A, 1, 3), (V, None, 2), (A, np.float32(2), None)),
     "matmul": fixed((A, A.T), (V, V), (A, V), (np.ones((2, 1, 2, 3)), np.ones((4, 3, 2))), (np.zeros((0, 3)), np.zeros((3, 2)))),
-    "tensordot": fixed((A, A.T), (A[None], A, ), axes=1), "vecdot": fixed((A, A), (A, V.astype("float32")), (A + 1j, A * 2j)),
+    "tensordot": fixed((A, A.T), (A[None], A.T), axes=1), "vecdot": fixed((A, A), (A, V.astype("float32")), (A + 1j, A * 2j)),
     "linalg.matmul": fixed((A, A.T)), "linalg.matrix_transpose": fixed(A), "linalg.outer": fixed((V, V)), "linalg.vecdot": fixed((A, A)),
     "linalg.tensordot": fixed((A, A.T), axes=1), "linalg.cross": fixed((A, A[::-1].copy()), (V, A)),
     "linalg.cholesky": matrices(FLOATS, square=True, positive=True, upper=flag),
@@ -198,7 +198,7 @@ CASES: dict[str, Callable[[Draw], Case]] = {
     **dict.fromkeys(["fft.fftn", "fft.ifftn", "fft.irfftn", "fft.rfftn"], keyed((A,), s=st.sampled_from([None, (2, 4), (3, 2)]), axes=st.sampled_from([(0, 1), (-1, 0)]))),
     **dict.fromkeys(["fft.fftshift", "fft.ifftshift"], keyed((A,), axes=st.sampled_from([None, 0, (1,)]))),
     **dict.fromkeys(["fft.fftfreq", "fft.rfftfreq"], fixed((5,), (4,), d=0.5)),
-    "nonzero": unary(ANY, POOLS), **dict.fromkeys([n for n in DATA_DEPENDENT if n != "nonzero"], fixed(V, A, np.array([1, 1, 0]))),
+    "nonzero": fixed(A, V > 1, V * 1j), **dict.fromkeys([n for n in DATA_DEPENDENT if n != "nonzero"], fixed(V, A, np.array([1, 1, 0]))),
     "can_cast": fixed((np.int32, np.int64), (np.float64, np.float32)), "result_type": fixed((V, A), (A, 1.0), (np.int8, np.uint8)),
 }  # fmt: skip
 """How the arguments of each function are drawn."""
