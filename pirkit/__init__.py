@@ -16,10 +16,11 @@ from pirkit.diag.gc_pause import imported
 from pirkit.diag.version import VERSION as __version__
 
 if TYPE_CHECKING:
-    from pirkit import ops, split
+    from pirkit import numpy, ops, split
     from pirkit.diag.errors import PirkitError
     from pirkit.frontend import tree
     from pirkit.frontend.compile import compile, run_passes
+    from pirkit.frontend.configuration import config, threads
     from pirkit.frontend.control_flow import cond, fori_loop, scan, while_loop
     from pirkit.frontend.custom_rules import custom_jvp, custom_vjp, stop_gradient
     from pirkit.frontend.derivative_products import hvp, laplacian, linearize
@@ -52,6 +53,7 @@ _HOMES: Final = {
     "Tensor": "pirkit.runtime.tensor.dense",
     "compile": "pirkit.frontend.compile",
     "compile_whole": "pirkit.frontend.native_program",
+    "config": "pirkit.frontend.configuration",
     "cond": "pirkit.frontend.control_flow",
     "custom_jvp": "pirkit.frontend.custom_rules",
     "custom_vjp": "pirkit.frontend.custom_rules",
@@ -74,6 +76,7 @@ _HOMES: Final = {
     "scan": "pirkit.frontend.control_flow",
     "seed": "pirkit.frontend.eager",
     "stop_gradient": "pirkit.frontend.custom_rules",
+    "threads": "pirkit.frontend.configuration",
     "tensor": "pirkit.runtime.tensor.creation",
     "trace": "pirkit.frontend.function_programs",
     "value_and_grad": "pirkit.frontend.transforms",
@@ -84,6 +87,7 @@ _HOMES: Final = {
 }
 
 _MODULES: Final = {
+    "numpy": "pirkit.numpy",
     "ops": "pirkit.ops",
     "split": "pirkit.split",
     "tree": "pirkit.frontend.tree",
@@ -99,6 +103,7 @@ __all__ = [
     "compile",
     "compile_whole",
     "cond",
+    "config",
     "custom_jvp",
     "custom_vjp",
     "fori_loop",
@@ -115,6 +120,7 @@ __all__ = [
     "laplacian",
     "linearize",
     "load",
+    "numpy",
     "ops",
     "run_passes",
     "save",
@@ -123,6 +129,7 @@ __all__ = [
     "split",
     "stop_gradient",
     "tensor",
+    "threads",
     "trace",
     "tree",
     "value_and_grad",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,6 +10,7 @@ import numpy as np
 
 from pirkit.diag.errors import NotNativeError, PassError, UsageError, VerifyError
 from pirkit.diag.gc_pause import importing
+from pirkit.diag.settings import setting
 from pirkit.frontend.compile_cache import Made, cache_key, load_entry, save_entry
 from pirkit.frontend.files import Program
 from pirkit.lowering.kernel_library import KernelLibrary
@@ -117,7 +117,7 @@ def compile(
 
 def _fused_by(fused: str | None) -> str:
     """What runs fused kernels. Raises UsageError (PK0701, PK0705) for an unknown name."""
-    given = os.environ.get("PIRKIT_FUSED")
+    given = setting("PIRKIT_FUSED")
     chosen = fused or given or NATIVE
     if chosen not in FUSED_BY:
         names = ", ".join(f"`{name}`" for name in FUSED_BY)
