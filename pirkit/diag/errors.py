@@ -53,6 +53,18 @@ class PirkitError(Exception):
         self.span = span
         self.notes = notes
         self.help = help
+        self._added: list[str] = []
+
+    def add_note(self, note: str, /) -> None:
+        """Add a line below the error in tracebacks."""
+        self._added.append(note)
+
+    @property
+    def __notes__(self) -> list[str]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """What tracebacks show below the error: its notes, the remedy, and where its page is."""
+        shown = [f"note: {note}" for note in self.notes]
+        shown += [f"help: {self.help}"] if self.help else []
+        return [*shown, f"`pirkit explain {self.code}` prints its page", *self._added]
 
     def __str__(self) -> str:
         where = f" ({self.span})" if self.span else ""

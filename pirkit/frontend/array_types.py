@@ -37,7 +37,8 @@ def dtype_of(given: Any) -> DType:
     """The element type of a tensor, or an element type by its name."""
     if hasattr(given, "meta"):
         return given.dtype
-    return element_type(given.dtype if isinstance(given, np.ndarray | np.generic) else given)
+    is_array = isinstance(given, np.ndarray | np.generic)
+    return element_type(cast(Any, given).dtype if is_array else given)
 
 
 def isdtype(dtype: DTypeLike, kind: Any) -> bool:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from pirkit.diag.errors import NotNativeError, PassError, UsageError, VerifyError
 from pirkit.diag.gc_pause import importing
+from pirkit.diag.log import LOG
 from pirkit.diag.settings import setting
 from pirkit.frontend.compile_cache import Made, cache_key, load_entry, save_entry
 from pirkit.frontend.files import Program
@@ -106,6 +109,11 @@ def compile(
     made = _made(program, form, with_prim(wanted, prim, prim_keep), entry, library)
     weights = dict(program.params if params is None else params)
     exe = Executable(made[0], library, weights, seed, threads=threads, reasons=made[1])
+    exe.remake = partial(
+        compile, program, backend=backend, pipeline=pipeline, entry=entry, threads=threads,
+        fallback=fallback, prim=prim, prim_keep=prim_keep, certify=certify, fused=fused,
+        fast_math=fast_math,
+    )  # fmt: skip
     if require_native and exe.native is None:
         raise NotNativeError(
             f"@{exe.plan.name} is not one native call",
@@ -170,6 +178,7 @@ def _made(
     """What is cached of a program, or what is compiled now, which is cached then."""
     key = cache_key(program, library, form, pipeline, entry)
     made = load_entry(key) if key is not None else None
+    start = perf_counter()
     if made is None:
         with importing():
             from pirkit.frontend.native_compile import plan_with  # noqa: PLC0415  unless it is kept
@@ -177,4 +186,7 @@ def _made(
         made = plan_with(form, program, pipeline, entry, library, run_passes)
         if key is not None:
             save_entry(key, made)
+        LOG.debug("lowered @%s in %.1f ms", made[0].name, (perf_counter() - start) * 1e3)
+    else:
+        LOG.debug("read @%s from the compile cache", made[0].name)
     return made

@@ -13,6 +13,7 @@ import numpy as np
 from xdsl.dialects import builtin as mlir
 
 from pirkit.diag.errors import ArtifactError, LimitError, ParseError, UsageError
+from pirkit.diag.html import listing
 from pirkit.diag.limits import check, read_at_most
 from pirkit.diag.source import register_source
 from pirkit.diag.span import Span
@@ -37,7 +38,7 @@ Reader = Callable[[str, str], mlir.ModuleOp]
 Writer = Callable[[mlir.ModuleOp], str]
 
 
-@dataclass
+@dataclass(repr=False)
 class Program:
     """A module of programs, with its weights.
 
@@ -74,8 +75,32 @@ class Program:
         """A copy whose module can be changed without changing this one."""
         return Program(self.module.clone(), dict(self.params), self.source)
 
+    def __deepcopy__(self, memo: Mapping[int, Any]) -> Program:
+        params = {name: array.copy() for name, array in self.params.items()}
+        return Program(self.module.clone(), params, self.source)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled as text with locations, and the weights."""
+        return _of_text, (WRITERS["mlir-locations"](self.module), self.params, self.source)
+
     def __str__(self) -> str:
         return print_mlir(self.module)
+
+    def __repr__(self) -> str:
+        names = [
+            f"@{name} of {sum(1 for _ in p.walk()) - 1} ops" for name, p in self.programs.items()
+        ]
+        shown = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+        return (
+            f"<Program {shown or 'without programs'}, {len(self.params)} parameters, {self.source}>"
+        )
+
+    def _repr_html_(self) -> str:
+        return listing(repr(self), str(self))
+
+
+def _of_text(text: str, params: dict[str, Array], source: str) -> Program:
+    return Program(parse_mlir(text, source), params, source)
 
 
 def _print_plans(module: mlir.ModuleOp) -> str:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from pirkit.diag.errors import RuntimeFault, UnsupportedError
+from pirkit.diag.html import listing
 from pirkit.runtime.convert import HALF_TYPES, convert, in_f32
 from pirkit.runtime.dtype import BY_NUMPY, DType
 from pirkit.runtime.meta import TensorMeta
@@ -239,6 +240,10 @@ class DenseTensor(array_api.Wrapped, NDArrayOperatorsMixin, TensorMethods):
         shape = list(self.shape)
         elements = np.array2string(self.numpy(), separator=", ", threshold=100, prefix="       ")
         return f"Tensor(shape={shape}, dtype={self.dtype}, place={self.place},\n       {elements})"
+
+    def _repr_html_(self) -> str:
+        elements = np.array2string(self.numpy(), separator=", ", threshold=100)
+        return listing(f"Tensor of shape {self.shape}, {self.dtype}, {self.place}", elements)
 
     def __hash__(self) -> int:
         # `==` is elementwise, so sets and dicts compare tensors by identity.
