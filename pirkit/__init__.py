@@ -10,6 +10,7 @@ The names below are loaded when they are first used, so that ``import pirkit`` c
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from pirkit.diag.gc_pause import imported
@@ -145,7 +146,9 @@ def __getattr__(name: str) -> Any:
         return imported(_MODULES[name])
     home = _HOMES.get(name)
     if home is None:
-        raise AttributeError(f"module 'pirkit' has no attribute {name!r}")
+        raise AttributeError(
+            f"module 'pirkit' has no attribute {name!r}", name=name, obj=sys.modules[__name__]
+        )
     value = getattr(imported(home), name)
     globals()[name] = value
     return value

@@ -7,6 +7,7 @@ values of a function that is traced (`pirkit.jit`, `pirkit.grad`). ``pirkit.nump
 
 from __future__ import annotations
 
+import sys
 from types import ModuleType
 from typing import Any
 
@@ -26,7 +27,11 @@ globals().update(NAMES)
 
 
 def __getattr__(name: str) -> Any:  # reached for names that are not there; typing sees any name
-    raise AttributeError(f"the array API has no {name!r}, and so has `pirkit.numpy`")
+    raise AttributeError(
+        f"the array API has no {name!r}, nor has `pirkit.numpy`",
+        name=name,
+        obj=sys.modules[__name__],
+    )
 
 
 def __dir__() -> list[str]:

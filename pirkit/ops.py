@@ -8,6 +8,7 @@ name. They compute at once; inside a traced function they are recorded instead. 
 from __future__ import annotations
 
 import builtins
+import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -47,7 +48,9 @@ def _of_other_kinds(name: str) -> Any:
     for full in (f"pd_op.{name}", f"strings.{name}"):
         if builtins.any(next(KERNELS.kernels(full, kind=k), None) is not None for k in KINDS):
             return KindOp(full)
-    raise AttributeError(f"module 'pirkit.ops' has no op {name!r}")
+    raise AttributeError(
+        f"module 'pirkit.ops' has no op {name!r}", name=name, obj=sys.modules[__name__]
+    )
 
 
 def __dir__() -> list[str]:

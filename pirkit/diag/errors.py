@@ -12,6 +12,7 @@
     │   ├── ArtifactError     a damaged or foreign file (JSON model, weights, plan)
     │   └── MismatchError     numbers that differ from the expected ones
     ├── UsageError            wrong flags or arguments                              exit 2
+    │   ├── CallError         a call from Python with wrong arguments
     │   └── TraceError        a traced value used where Python needs a number
     ├── PassError             a pass failed; names pass, op and span                exit 3
     ├── RuntimeFault          a kernel refused its inputs at run time               exit 1
@@ -130,6 +131,12 @@ class UsageError(PirkitError):
 
     exit_code = 2
     default_code = "PK0700"
+
+
+class CallError(UsageError, TypeError):
+    """A call with arguments that a function does not take; a TypeError, as in Python."""
+
+    default_code = "PK0701"
 
 
 class TraceError(UsageError, TypeError):

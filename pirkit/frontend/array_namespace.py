@@ -15,7 +15,7 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from pirkit.diag.errors import UnsupportedError, UsageError
+from pirkit.diag.errors import CallError, UnsupportedError
 from pirkit.dialect.build import Builder
 from pirkit.frontend import array_types
 from pirkit.frontend.array_signatures import OLDER, ROWS, VERSION, signature_of
@@ -58,6 +58,7 @@ class ArrayFunction:
         self.__doc__ = f"``{name}{self.__signature__}`` of the array API standard {VERSION}."
         kinds = [p.kind for p in self.__signature__.parameters.values()]
         self._count = kinds.count(Parameter.POSITIONAL_ONLY)
+        self._takes_tensor = next(iter(self.__signature__.parameters)) in ("x", "x1", "obj")
         self._defaults = {k: p.default for k, p in self.__signature__.parameters.items()}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -82,15 +83,19 @@ class ArrayFunction:
         try:
             bound = self.__signature__.bind(*args, **kwargs)
         except TypeError as error:
-            raise UsageError(
+            raise CallError(
                 f"`{self.name}`: {error}",
-                code="PK0701",
                 help=f"it is `{self.name}{self.__signature__}`",
             ) from error
         defaults = self._defaults
         return bound.args, {k: v for k, v in bound.kwargs.items() if v is not defaults[k]}
 
     def _computed(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        if self._takes_tensor and args and isinstance(args[0], str | bytes | dict | set | None):
+            raise CallError(
+                f"`{self.name}` takes a tensor, not a {type(cast(object, args[0])).__name__}",
+                help=f"it is `{self.name}{self.__signature__}`",
+            )
         own = _OWN.get(self.name)
         source = next((v for v in _flat(args) if isinstance(v, DenseTensor)), None)
         if own is not None:

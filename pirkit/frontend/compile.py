@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from pirkit.diag.log import LOG
 from pirkit.diag.settings import setting
 from pirkit.frontend.compile_cache import Made, cache_key, load_entry, save_entry
 from pirkit.frontend.files import Program
+from pirkit.frontend.python_calls import require
 from pirkit.lowering.kernel_library import KernelLibrary
 from pirkit.lowering.native_ops import FUSED_BY
 from pirkit.lowering.native_ops import NAME as NATIVE
@@ -36,6 +37,9 @@ def run_passes(program: Program, pipeline: str, **instrumentation: Any) -> Progr
 
     Raises UsageError for an unknown pass or option, PassError if a pass fails.
     """
+    require(isinstance(cast(object, program), Program) and isinstance(cast(object, pipeline), str),
+            f"`run_passes` takes a program and a pipeline, not a {type(program).__name__} and a"
+            f" {type(pipeline).__name__}", "`pirkit.run_passes(program, 'cse,dce')`")  # fmt: skip
     with importing():
         from pirkit.passes import run_pipeline  # noqa: PLC0415  not for plans that are kept
 
@@ -99,6 +103,11 @@ def compile(
     (PK0407) for a program that is not one native call where that is required.
     """
     program = _as_program(program, examples)
+    require(isinstance(cast(object, params), Mapping | None),
+            f"`params` are arrays by name, not a {type(params).__name__}",
+            "leave it out to take the program's own")  # fmt: skip
+    require(threads is None or threads > 0, f"{threads} threads run nothing",
+            "give at least 1, or None for all")  # fmt: skip
     library = KernelLibrary(backend, falls_back=fallback, certifies=certify, fused=_fused_by(fused))
     _ = library.device.xp
     form: Form = "fast" if fast_math else "whole" if require_native else "segments"

@@ -20,6 +20,7 @@ from pirkit.dialect.build import Value
 from pirkit.frontend import tree
 from pirkit.frontend.compiled_call import Compiled, compiled_call
 from pirkit.frontend.function_programs import parameter_names
+from pirkit.frontend.python_calls import check_call
 from pirkit.frontend.recording import OuterValueError
 from pirkit.frontend.surroundings import kind_of
 from pirkit.frontend.tracing import Recorder, Traced, bound_input, leaf_meta, trace
@@ -178,6 +179,7 @@ class Jitted:
         return compiled.run([bound_input(leaf) for leaf in leaves], out)
 
     def _sorted(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Call:
+        check_call(self.function, args, kwargs)
         names = parameter_names(self.function, len(args))
         static: dict[int | str, Any] = {
             i: a for i, a in enumerate(args) if _is_named(i, names[i], len(args), self._static)

@@ -159,7 +159,7 @@ def _repeat(b: Builder, x: Any, repeats: Any, axis: int | None = None) -> Value:
             "`repeat` by a traced value: the shape of its result depends on its elements",
             "repeat by an integer or by an array of numpy",
         )
-    places = np.repeat(np.arange(x.shape[axis]), cast(Any, np.asarray(repeats)))
+    places: Any = np.arange(x.shape[axis]).repeat(np.asarray(repeats))
     return b.gather(x, b.value(places), axis=axis)
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
-from pirkit.diag.errors import RuntimeFault, UsageError
+from pirkit.diag.errors import CallError, RuntimeFault, UsageError
 from pirkit.diag.forks import renewed
 from pirkit.diag.html import table
 from pirkit.runtime.bind_inputs import bound_input
@@ -100,9 +100,8 @@ class Executable:
 
     def __call__(self, *positional: Any, **inputs: Any) -> dict[str, Any]:
         if positional:
-            raise UsageError(
+            raise CallError(
                 f"an executable takes inputs by name, not {len(positional)} by position",
-                code="PK0701",
                 help=f"its inputs are {', '.join(i.name for i in self.inputs) or 'none'}",
             )
         return self.run(inputs)
@@ -143,6 +142,11 @@ class Executable:
 
     def run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Run once; for input names that are not Python identifiers."""
+        if not isinstance(cast(object, inputs), Mapping):
+            raise CallError(
+                f"`run` takes a dict of inputs by name, not a {type(inputs).__name__}",
+                help=f"inputs are {', '.join(i.name for i in self.inputs) or 'none'}",
+            )
         if not self._writes_params:
             return self._run(inputs)
         with self._turns:
