@@ -264,7 +264,7 @@ def _path(path: Any, what: str) -> str:
     require(isinstance(path, str | os.PathLike),
             f"`{what}` takes the path of a file, not a {type(path).__name__}",
             "for instance `model.json`, `program.txt` or `program.mlir`")  # fmt: skip
-    return str(os.fspath(path))
+    return cast(str, os.fspath(path))
 
 
 def load_params(path: str, module: mlir.ModuleOp) -> dict[str, Array]:

@@ -159,7 +159,8 @@ def _repeat(b: Builder, x: Any, repeats: Any, axis: int | None = None) -> Value:
             "`repeat` by a traced value: the shape of its result depends on its elements",
             "repeat by an integer or by an array of numpy",
         )
-    places: Any = np.arange(x.shape[axis]).repeat(np.asarray(repeats))
+    counts = cast("Any", np.asarray(repeats))
+    places = cast("Any", np).repeat(np.arange(x.shape[axis]), counts)
     return b.gather(x, b.value(places), axis=axis)
 
 
