@@ -36,11 +36,13 @@ def main() -> int:
          *(["-k", OPERATORS] if chosen.traced else []), *more],
         cwd=chosen.suite,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(paths),
-             "ARRAY_API_TESTS_MODULE": MODULES[chosen.traced], "ARRAY_API_TESTS_VERSION": "2024.12"},
+             "ARRAY_API_TESTS_MODULE": MODULES[chosen.traced],
+             "ARRAY_API_TESTS_VERSION": "2024.12"},
         capture_output=True,
         text=True,
     )  # fmt: skip
-    rows = re.findall(r"^(PASSED|FAILED) array_api_tests/test_(\w+)\.py::(.*?)(?: - .*)?$", done.stdout, re.M)  # fmt: skip
+    row = re.compile(r"^(PASSED|FAILED) array_api_tests/test_(\w+)\.py::(.*?)(?: - .*)?$", re.M)
+    rows = row.findall(done.stdout)
     counts = Counter((module, verdict) for verdict, module, _ in rows)
     print("| part | pass | fail |\n|---|---|---|")
     for module in sorted({m for m, _ in counts}):

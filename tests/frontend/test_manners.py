@@ -48,7 +48,7 @@ def test_tracebacks_show_the_remedy() -> None:
     assert shown.rstrip().endswith("`pirkit explain PK0701` prints its page\nseen by a user")
 
 
-@pytest.mark.parametrize("module", ["pirkit", "pirkit.ops", "pirkit.numpy"])
+@pytest.mark.parametrize("module", ["pirkit", "pirkit.numpy"])
 def test_a_misspelt_name_is_corrected(module: str) -> None:
     code = f"import {module}\n{module}.{'tesnor' if module == 'pirkit' else 'sqrtt'}"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
@@ -60,11 +60,7 @@ def test_a_misspelt_name_is_corrected(module: str) -> None:
 
 def test_representations_are_short() -> None:
     assert repr(PROGRAM).startswith("<Program @main of ")
-    assert repr(EXE) == (
-        "<Executable @main(x: float64[3]) -> (y0: float64[]), one native call>"
-        if EXE.native is not None
-        else f"<Executable @main(x: float64[3]) -> (y0: float64[]), {len(EXE.plan.body)} instructions>"
-    )  # fmt: skip
+    assert repr(EXE).startswith("<Executable @main(x: float64[3]) -> (y0: float64[]), ")
     assert repr(halved) == "<jit of halved>"
     seen: list[str] = []
     record(lambda x: (seen.append(repr(x)), x)[1], [X])
@@ -116,7 +112,10 @@ def test_a_function_without_a_name_of_its_own_is_pickled_by_its_function() -> No
 def test_pickled_functions_run_in_other_processes(tmp_path: Path) -> None:
     made = tmp_path / "f.pickle"
     made.write_bytes(pickle.dumps((halved, EXE)))
-    code = f"import pickle; f, e = pickle.load(open({str(made)!r}, 'rb')); import numpy as np; print(f(np.float64(3)).item(), e(x=np.ones(3))['y0'])"
+    code = (
+        f"import pickle, numpy as np; f, e = pickle.load(open({str(made)!r}, 'rb'));"
+        "print(f(np.float64(3)).item(), e(x=np.ones(3))['y0'])"
+    )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert done.stdout.split() == ["1.5", "3.0"], done.stderr
 
@@ -138,7 +137,7 @@ def test_settings_hold_inside_a_with_statement() -> None:
         assert allowed_threads() == 1
 
 
-def test_settings_of_the_process_stand_over_the_environment(
+def test_settings_of_the_process_come_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("PIRKIT_PRIM", "forward")
@@ -151,7 +150,7 @@ def test_settings_of_the_process_stand_over_the_environment(
         pirkit.config.prim = pirkit.config.threads = None
     assert pirkit.config.prim == "forward"
     assert allowed_threads() > 1
-    with pytest.raises(UsageError, match="one of|not 'maybe'"):
+    with pytest.raises(UsageError, match="`prim` is not"):
         pirkit.config.prim = "maybe"
 
 
