@@ -10,17 +10,19 @@ The names below are loaded when they are first used, so that ``import pirkit`` c
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from pirkit.diag.gc_pause import imported
 from pirkit.diag.version import VERSION as __version__
 
 if TYPE_CHECKING:
-    from pirkit import ops, optim, random, split
+    from pirkit import numpy, ops, optim, random, split
     from pirkit.diag.errors import PirkitError
     from pirkit.frontend import tree
     from pirkit.frontend.checkpoint import checkpoint
     from pirkit.frontend.compile import compile, run_passes
+    from pirkit.frontend.configuration import config, threads
     from pirkit.frontend.control_flow import cond, fori_loop, scan, while_loop
     from pirkit.frontend.custom_rules import custom_jvp, custom_vjp, stop_gradient
     from pirkit.frontend.derivative_products import hvp, laplacian, linearize
@@ -55,6 +57,7 @@ _HOMES: Final = {
     "checkpoint": "pirkit.frontend.checkpoint",
     "compile": "pirkit.frontend.compile",
     "compile_whole": "pirkit.frontend.native_program",
+    "config": "pirkit.frontend.configuration",
     "cond": "pirkit.frontend.control_flow",
     "custom_jvp": "pirkit.frontend.custom_rules",
     "custom_vjp": "pirkit.frontend.custom_rules",
@@ -77,6 +80,7 @@ _HOMES: Final = {
     "scan": "pirkit.frontend.control_flow",
     "seed": "pirkit.frontend.eager",
     "stop_gradient": "pirkit.frontend.custom_rules",
+    "threads": "pirkit.frontend.configuration",
     "tensor": "pirkit.runtime.tensor.creation",
     "to_static": "pirkit.frontend.to_static",
     "trace": "pirkit.frontend.function_programs",
@@ -88,6 +92,7 @@ _HOMES: Final = {
 }
 
 _MODULES: Final = {
+    "numpy": "pirkit.numpy",
     "ops": "pirkit.ops",
     "optim": "pirkit.optim",
     "random": "pirkit.random",
@@ -106,6 +111,7 @@ __all__ = [
     "compile",
     "compile_whole",
     "cond",
+    "config",
     "custom_jvp",
     "custom_vjp",
     "fori_loop",
@@ -122,6 +128,7 @@ __all__ = [
     "laplacian",
     "linearize",
     "load",
+    "numpy",
     "ops",
     "optim",
     "random",
@@ -132,6 +139,7 @@ __all__ = [
     "split",
     "stop_gradient",
     "tensor",
+    "threads",
     "to_static",
     "trace",
     "tree",
@@ -148,7 +156,9 @@ def __getattr__(name: str) -> Any:
         return imported(_MODULES[name])
     home = _HOMES.get(name)
     if home is None:
-        raise AttributeError(f"module 'pirkit' has no attribute {name!r}")
+        raise AttributeError(
+            f"module 'pirkit' has no attribute {name!r}", name=name, obj=sys.modules[__name__]
+        )
     value = getattr(imported(home), name)
     globals()[name] = value
     return value

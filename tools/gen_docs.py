@@ -34,10 +34,13 @@ A pass takes a verified program and leaves a verified one with the same results.
 pipelines, on the command line and in Python:
 
 ```sh
-pirkit-opt program.txt -p 'infer-meta{bind=x:4x3},@default'
+pirkit-opt pirkit/samples/recurrence.txt -p 'infer-meta{bind=x:3},@default'
 ```
 
 ```python
+import pirkit
+
+program = pirkit.load("tests/corpus/paddle/mlp/program.txt")
 program = pirkit.run_passes(program, "constant-fold,cse,dce")
 ```
 

@@ -18,6 +18,7 @@ from pirkit.dialect.types import type_of
 from pirkit.frontend import tree
 from pirkit.frontend.bodies import Body
 from pirkit.frontend.numpy_ufuncs import is_number
+from pirkit.frontend.python_calls import takes_functions
 from pirkit.frontend.recording import OuterValueError
 from pirkit.frontend.tracing import Recorder, leaf_meta
 from pirkit.frontend.transforms import run
@@ -43,6 +44,7 @@ def wider(x: TensorMeta, y: TensorMeta) -> TensorMeta:
     return max(x, y, key=lambda m: (m.dtype.is_float, m.dtype.itemsize))
 
 
+@takes_functions("true_fun", "false_fun")
 def cond(pred: Any, true_fun: Function, false_fun: Function, *operands: Any) -> Any:
     """``true_fun(*operands)`` if ``pred`` holds, else ``false_fun(*operands)``.
 
@@ -88,6 +90,7 @@ def chosen(what: str, pred: Any, true_fun: Function, false_fun: Function, *opera
     return entered(recorded, pred, operands)
 
 
+@takes_functions("cond_fun", "body_fun")
 def while_loop(cond_fun: Function, body_fun: Function, init_val: Any) -> Any:
     """``body_fun`` applied to the state as long as ``cond_fun`` of it holds.
 
@@ -104,6 +107,7 @@ def while_loop(cond_fun: Function, body_fun: Function, init_val: Any) -> Any:
     return entered(recorded, init_val)
 
 
+@takes_functions("body_fun")
 def fori_loop(lower: Any, upper: Any, body_fun: Function, init_val: Any) -> Any:
     """``val = body_fun(i, val)`` for ``i`` from ``lower`` to ``upper``, which is left out.
 
@@ -125,6 +129,7 @@ def fori_loop(lower: Any, upper: Any, body_fun: Function, init_val: Any) -> Any:
     return entered(recorded, lower, upper, init_val)
 
 
+@takes_functions("f")
 def scan(
     f: Function,
     init: Any,

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 from xdsl.dialects import builtin as mlir
@@ -27,6 +27,7 @@ from pirkit.frontend.paddle.params import (
 )
 from pirkit.frontend.paddle.text_reader import read_paddle_text
 from pirkit.frontend.paddle.text_writer import write_paddle_text
+from pirkit.frontend.python_calls import require
 from pirkit.runtime.atomic_write import atomic_write
 
 Array = np.ndarray[Any, Any]
@@ -150,7 +151,7 @@ def load(path: str | os.PathLike[str], *, format: str = "auto", params: Any = No
 
     Raises InputError (what is wrong with the file, and where).
     """
-    name = os.fspath(path)
+    name = _path(path, "load")
     text = read_text(name)
     source = "<stdin>" if name == "-" else name
     if name == "-":
@@ -164,6 +165,13 @@ def load(path: str | os.PathLike[str], *, format: str = "auto", params: Any = No
 
         program.params = load_params(str(params), program.module)
     return program
+
+
+def _path(path: Any, what: str) -> str:
+    require(isinstance(path, str | os.PathLike),
+            f"`{what}` takes the path of a file, not a {type(path).__name__}",
+            "for instance `model.json`, `program.txt` or `program.mlir`")  # fmt: skip
+    return cast(str, os.fspath(path))
 
 
 def save(
@@ -180,7 +188,10 @@ def save(
     The format follows the suffix (``.mlir``, ``.txt``, ``.json``) unless given. Files are written
     atomically.
     """
-    name = os.fspath(path)
+    require(isinstance(cast(object, program), Program),
+            f"`save` writes a program, not a {type(program).__name__}",
+            "`pirkit.trace(f, x)` makes one of a function")  # fmt: skip
+    name = _path(path, "save")
     if format == "auto":
         format = _SUFFIXES.get(Path(name).suffix, "mlir")
     write_file(name, WRITERS[format](program.module))

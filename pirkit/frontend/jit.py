@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, update_wrapper
@@ -14,12 +15,14 @@ import numpy as np
 
 from pirkit.diag.errors import UsageError
 from pirkit.diag.forks import renewed
+from pirkit.diag.log import LOG
 from pirkit.dialect.build import Value
 from pirkit.frontend import tree
 from pirkit.frontend.compile import compile
 from pirkit.frontend.compiled_call import Compiled, compiled_call
 from pirkit.frontend.function_programs import parameter_names
 from pirkit.frontend.numpy_ufuncs import is_number
+from pirkit.frontend.python_calls import check_call
 from pirkit.frontend.recording import OuterValueError
 from pirkit.frontend.surroundings import kind_of
 from pirkit.frontend.tracing import Recorder, Traced, argument, bound_input, leaf_meta, trace
@@ -66,7 +69,7 @@ def jit(
     options = (static_argnums, static_argnames, donate_argnums, donate_argnames, fast_math)
     if function is None:
         return partial(_jitted, options)
-    return Jitted(function, *options)
+    return _jitted(options, function)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +103,30 @@ class _Signature:
 
 
 def _jitted(options: Any, function: Function) -> Jitted:
-    return Jitted(function, *options)
+    made = Jitted(function, *options)
+    made.options = options
+    return made
 
 
 class Jitted:
     """What `jit` makes of a function."""
+
+    options: tuple[Any, ...]
+    """What `jit` was given besides the function, for copies in other processes."""
+
+    def __reduce__(self) -> Any:
+        """Pickled by name, as functions are; one without a name of its own by its function.
+
+        What it compiled is compiled again, or read from the compile cache, when it is called.
+        """
+        held: Any = sys.modules.get(self.__module__)
+        name: str = getattr(self, "__qualname__", "")
+        for part in name.split("."):
+            held = getattr(held, part, None)
+        return name if held is self else (_jitted, (self.options, self.function))
+
+    def __deepcopy__(self, memo: Any) -> Jitted:
+        return self
 
     def __init__(
         self,
@@ -170,6 +192,7 @@ class Jitted:
         return compiled.run([bound_input(argument(leaf)) for leaf in leaves], out)
 
     def _sorted(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Call:
+        check_call(self.function, args, kwargs)
         names = parameter_names(self.function, len(args))
         static: dict[int | str, Any] = {
             i: a for i, a in enumerate(args) if _is_named(i, names[i], len(args), self._static)
@@ -220,6 +243,7 @@ class Jitted:
             del versions[:-VERSIONS]
             self._signatures.append((signature, labels))
             self._reasons.append(f"{len(self._reasons) + 1}: {reason}")
+            LOG.info("compiled %r for %s", self, reason)
             return compiled
 
     def _traced(self, call: _Call) -> Traced:

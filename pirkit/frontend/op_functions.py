@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from pirkit.dialect.opdef import all_ops, find, lookup
@@ -28,7 +29,8 @@ def attribute(name: str) -> Any:
     for full in (f"pd_op.{name}", f"strings.{name}"):
         if any(next(KERNELS.kernels(full, kind=k), None) is not None for k in KINDS):
             return KindOp(full)
-    raise AttributeError(f"module 'pirkit.ops' has no op {name!r}")
+    home = sys.modules["pirkit.ops"]  # for Python's "did you mean"
+    raise AttributeError(f"module 'pirkit.ops' has no op {name!r}", name=name, obj=home)
 
 
 def op_names() -> list[str]:

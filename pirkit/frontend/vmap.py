@@ -24,6 +24,7 @@ from pirkit.frontend.batching import Batched, apply_rule
 from pirkit.frontend.bodies import EXPANSION, Body
 from pirkit.frontend.control_flow import entered
 from pirkit.frontend.numpy_functions import apply_function
+from pirkit.frontend.python_calls import takes_functions
 from pirkit.frontend.tracing import Recorder
 from pirkit.frontend.user_line import user_span
 from pirkit.passes import run_pipeline
@@ -32,6 +33,7 @@ from pirkit.passes.autodiff_custom import Custom
 Function = Callable[..., Any]
 
 
+@takes_functions("f")
 def vmap(f: Function, in_axes: Any = 0, out_axes: Any = 0) -> Function:
     """``f`` over rows: arguments and results get one more axis.
 
