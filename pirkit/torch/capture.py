@@ -1,0 +1,258 @@
+"""From a graph of Dynamo to a functional graph of ATen ops.
+
+The graph is run on tensors without data, and recorded below autograd: in-place operations and views
+become pure ones (torch's own functionalization), composite ops their parts, and torch's
+decompositions replace what pirkit has no rule for. What the graph writes into its inputs, and which
+results share memory with which, is kept beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from pirkit.diag.errors import UnsupportedError
+from pirkit.torch.attention import attention
+from pirkit.torch.libtorch import (
+    aten,
+    decomposition,
+    functional_tensor,
+    functional_utils,
+    fx,
+    guards,
+    proxy_tensor,
+    python_dispatch,
+    storage_refs,
+    symbolic_shapes,
+    torch,
+)
+from pirkit.torch.rules import RULES
+
+CUT: Final = "pirkit_cut"
+"""Mark of a node through which no gradient flows: made under `no_grad`, or by `detach`."""
+
+
+
+@dataclass(frozen=True)
+class View:
+    """A result that is a view of an input, or of another result: sizes may be symbolic."""
+
+    size: tuple[Any, ...]
+    stride: tuple[Any, ...]
+    offset: Any
+
+
+@dataclass(frozen=True)
+class Result:
+    """A result of a graph.
+
+    ``kind`` is ``node`` for a computed tensor, ``input`` for an input as it is after the call,
+    ``constant`` for what is no tensor. ``at`` is the number of the node among the outputs of the
+    graph, or that of the input. ``view`` says which part of the input or node it is.
+    """
+
+    kind: str
+    at: int = 0
+    view: View | None = None
+    value: Any = None
+
+
+@dataclass
+class Captured:
+    """A functional graph, and how its outputs become results and writes.
+
+    Outputs of the graph are first what results need, then the new contents of written inputs.
+    """
+
+    graph: Any
+    module: Any
+    results: list[Result]
+    written: list[tuple[int, int]]
+    """Numbers of an input and of the output that is its new content."""
+    examples: list[Any]
+    """The inputs, tensors without data."""
+    notes: list[str] = field(default_factory=list[str])
+
+    @property
+    def placeholders(self) -> list[Any]:
+        return [n for n in self.graph.nodes if n.op == "placeholder"]
+
+    @property
+    def outputs(self) -> list[Any]:
+        """The nodes of the outputs."""
+        last = next(iter(reversed(self.graph.nodes)))
+        return list(last.args[0])
+
+
+def fakes_of(inputs: Sequence[Any]) -> tuple[Any, list[Any]]:
+    """A mode for tensors without data, and the inputs in it."""
+    mode = guards.detect_fake_mode(inputs)
+    context = guards.TracingContext.try_get()
+    if mode is None:
+        fake_mode = torch._subclasses.FakeTensorMode
+        mode = fake_mode(shape_env=symbolic_shapes.ShapeEnv(), allow_non_fake_inputs=True)
+
+    def fake(given: Any) -> Any:
+        if not isinstance(given, torch.Tensor) or isinstance(
+            given, torch._subclasses.FakeTensor
+        ):
+            return given
+        known = context.tensor_to_context.get(given) if context is not None else None
+        if known is not None:
+            return mode.from_tensor(given, symbolic_context=known)
+        return mode.from_tensor(given, static_shapes=True)
+
+    return mode, [fake(given) for given in inputs]
+
+
+def capture(module: Any, inputs: Sequence[Any]) -> Captured:
+    """Record what a graph module of Dynamo does with inputs like these.
+
+    Raises UnsupportedError (PK0403) for a graph that changes the shape or storage of an input.
+    """
+    mode, fakes = fakes_of(inputs)
+    found: dict[str, Any] = {}
+
+    def functional(*given: Any) -> list[Any]:
+        keys = torch._C.DispatchKeySet(torch._C.DispatchKey.Functionalize)
+        with (
+            torch._C._ExcludeDispatchKeyGuard(keys),
+            functional_tensor.FunctionalTensorMode(),
+        ):
+            wrapped = [functional_utils.to_fun(a) for a in given]
+            with torch.set_grad_enabled(torch.is_grad_enabled()):
+                returned = _Runner(module).run(*wrapped)
+            single = not isinstance(returned, list | tuple)
+            listed = [returned] if single else list(returned)
+            found["single"] = single
+            return _outputs(given, wrapped, listed, found)
+
+    table = _decompositions()
+    with mode, python_dispatch.enable_python_dispatcher():
+        bare = [a.detach() if isinstance(a, torch.Tensor) else a for a in fakes]
+        recorded = proxy_tensor.make_fx(functional, decomposition_table=table)(*bare)
+    recorded.graph.eliminate_dead_code()
+    return Captured(recorded.graph, recorded, found["results"], found["written"], fakes)
+
+
+class _Runner(fx.Interpreter):  # pyright: ignore[reportUntypedBaseClass]
+    """Runs a graph of Dynamo, and tells each recorded node where it comes from."""
+
+    def run_node(self, n: Any) -> Any:
+        tracer = proxy_tensor.get_proxy_mode().tracer
+        before = next(iter(reversed(tracer.graph.nodes)), None)
+        is_cut = not torch.is_grad_enabled() or _detaches(n)
+        result = super().run_node(n)
+        for node in reversed(tracer.graph.nodes):
+            if node is before:
+                break
+            node.meta.setdefault("stack_trace", None)
+            node.meta["stack_trace"] = n.stack_trace or node.meta["stack_trace"]
+            node.meta[CUT] = is_cut
+        return result
+
+    def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
+        if target is torch.nn.functional.scaled_dot_product_attention:
+            return attention(*args, **kwargs)
+        return super().call_function(target, args, kwargs)
+
+
+def _detaches(node: Any) -> bool:
+    return node.target in ("detach", torch.detach) or (
+        node.op == "call_function" and node.target is getattr and node.args[1:2] == ("data",)
+    )
+
+
+def _outputs(
+    given: Sequence[Any], wrapped: list[Any], returned: list[Any], found: dict[str, Any]
+) -> list[Any]:
+    """The outputs of the functional graph; describes results and writes in ``found``."""
+    is_tensor = [isinstance(a, torch.Tensor) for a in wrapped]
+    for before, a in zip(given, wrapped, strict=True):
+        if isinstance(a, torch.Tensor) and functional_utils.has_metadata_mutation(
+            a, before, check_only_storage_mutation=False
+        ):
+            raise UnsupportedError(
+                "the graph changes the shape or storage of an input in place",
+                code="PK0403",
+                help="make a new tensor instead of `resize_`, `set_` or `t_` on an argument",
+            )
+    storages = {
+        _storage(a): i for i, (a, tensor) in enumerate(zip(wrapped, is_tensor, strict=True)) if tensor
+    }
+    results: list[Result] = []
+    nodes: list[Any] = []
+    held: dict[Any, int] = {}
+    numbers: dict[int, int] = {}
+    for value in returned:
+        if not isinstance(value, torch.Tensor):
+            results.append(Result("constant", value=value))
+            continue
+        source = storages.get(_storage(value))
+        if source is not None:
+            same = value is wrapped[source] or _geometry(value) == _geometry(wrapped[source])
+            view = None if same else View(*_geometry(value))
+            results.append(Result("input", source, view))
+            continue
+        if id(value) in numbers:
+            results.append(Result("node", numbers[id(value)]))
+            continue
+        base = held.get(_storage(value))
+        if base is not None and _is_whole(nodes[base]):
+            results.append(Result("node", base, View(*_geometry(value))))
+            continue
+        numbers[id(value)] = held[_storage(value)] = len(nodes)
+        results.append(Result("node", len(nodes)))
+        nodes.append(value)
+    written = [
+        i
+        for i, (a, tensor) in enumerate(zip(wrapped, is_tensor, strict=True))
+        if tensor and functional_utils.has_data_mutation(a)
+    ]
+    found["results"] = results
+    found["written"] = [(i, len(nodes) + k) for k, i in enumerate(written)]
+    outputs = [*nodes, *(wrapped[i] for i in written)]
+    for value in outputs:
+        functional_utils.sync_functional_tensor(value)
+    return [functional_utils.from_fun(value) for value in outputs]
+
+
+def _storage(tensor: Any) -> Any:
+    return storage_refs.StorageWeakRef(tensor.untyped_storage())
+
+
+def _geometry(tensor: Any) -> tuple[Any, ...]:
+    return tuple(tensor.size()), tuple(tensor.stride()), tensor.storage_offset()
+
+
+def _is_whole(tensor: Any) -> bool:
+    """Whether a tensor is all of its storage, in rows, so that views of it can be made again."""
+    if any(isinstance(n, torch.SymInt) for n in tensor.size()):
+        return False
+    size = tensor.numel() * tensor.element_size()
+    return tensor.is_contiguous() and tensor.untyped_storage().nbytes() == size
+
+
+_TABLES: Final[list[dict[Any, Callable[..., Any]]]] = []
+
+
+def _decompositions() -> dict[Any, Callable[..., Any]]:
+    """torch's decompositions of overloads that have no rule."""
+    if not _TABLES:
+        known = decomposition.core_aten_decompositions()
+        more = decomposition.get_decompositions(
+            [
+                aten._scaled_dot_product_flash_attention_for_cpu,
+                aten._native_batch_norm_legit_functional,
+                aten.native_dropout_backward,
+                aten.rrelu_with_noise_functional,
+                aten.multilabel_margin_loss_forward,
+                aten.linear_backward,
+                aten.elu_backward,
+                aten.im2col,
+            ]
+        )
+        table = {op: d for op, d in {**more, **known}.items() if str(op) not in RULES}
+        _TABLES.append(table)
+    return _TABLES[0]
