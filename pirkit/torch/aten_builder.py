@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from pirkit.dialect.attrs import encode
 from pirkit.dialect.build import Builder, Number, Value
 from pirkit.dialect.operation import ProgramOp
 from pirkit.runtime.dtype import DType
@@ -24,8 +25,16 @@ class AtenBuilder(Builder):
         super().__init__(program.block)
         self.program = program
         self.node: Any = None
+        self.given: list[Value] = []
+        """Inputs of the graph of a branch or loop."""
         self.shapes: list[tuple[int, ...]] = []
         self.types: list[DType] = []
+
+    def stopped(self, x: Value) -> Value:
+        """``x`` as a value of its own, through which no gradient flows."""
+        made = self("pd_op.assign", x)
+        made.ssa.owner.attributes["stop_gradient"] = encode("bool[]", (True,))
+        return made
 
     @property
     def shape(self) -> tuple[int, ...]:

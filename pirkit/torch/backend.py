@@ -5,13 +5,16 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any, Final
 
 from pirkit.diag.errors import UsageError
-from pirkit.torch.capture import capture
+from pirkit.torch.capture import Captured, capture
 from pirkit.torch.compiled_graph import CompiledGraph
 from pirkit.torch.import_graph import Imported
+from pirkit.torch.joint_graph import with_torch_autograd
 from pirkit.torch.levels import Settings
 from pirkit.torch.libtorch import torch
 
@@ -61,9 +64,8 @@ class Options:
         return found
 
 
-GRAPHS: Final[list[CompiledGraph]] = []
-"""Filled while `explain` or `export` looks on."""
-WATCHING: Final[list[bool]] = []
+WATCH: Final[ContextVar[list[CompiledGraph] | None]] = ContextVar("watch", default=None)
+"""Where compiled graphs are collected, while `explain` or `export` looks on."""
 
 
 def pirkit(
@@ -73,28 +75,40 @@ def pirkit(
     """Compile a graph of Dynamo; called by `torch.compile`."""
     chosen = Options.of(mode, options)
     if chosen.autograd == "torch":
-        from pirkit.torch.joint_graph import with_torch_autograd  # noqa: PLC0415
-
-        return with_torch_autograd(graph, inputs, chosen, compiled)
-    return compiled(graph, inputs, chosen)
+        return with_torch_autograd(graph, inputs, partial(_finished, chosen))
+    return _finished(chosen, capture(graph, inputs), inputs)
 
 
-def compiled(graph: Any, inputs: Sequence[Any], chosen: Options) -> CompiledGraph:
-    """A graph of Dynamo as a function of its inputs, compiled for the sizes that they have."""
-    captured = capture(graph, inputs)
+def _finished(
+    chosen: Options, captured: Captured, inputs: Sequence[Any] | None = None
+) -> CompiledGraph:
+    """A captured graph, compiled for the sizes of its inputs."""
     settings = Settings(chosen.fast_math, chosen.saved, chosen.budget, chosen.threads)
     made = CompiledGraph(captured, settings, strict=chosen.strict, report=_report)
-    if WATCHING:
-        GRAPHS.append(made)
-    special = made.special([_sized(given) for given in inputs])
+    watching = WATCH.get()
+    if watching is not None:
+        watching.append(made)
+    examples = captured.examples if inputs is None else inputs
+    special = made.special([_sized(given) for given in examples])
     learns = torch.is_grad_enabled() and any(made.differentiable)
     _ = special.level.forward if learns else special.level.inference
     return made
 
 
 def _sized(given: Any) -> Any:
-    """An example with the sizes that its symbols stand for."""
-    return int(given) if isinstance(given, torch.SymInt) else given
+    """An example with the sizes that its symbols stand for now."""
+    if isinstance(given, torch.SymInt):
+        return given.node.hint
+    if isinstance(given, torch._subclasses.FakeTensor):
+        return _Shaped([_sized(n) for n in given.shape])
+    return given
+
+
+@dataclass(frozen=True)
+class _Shaped:
+    """The shape of an example."""
+
+    shape: list[int]
 
 
 def _report(imported: Imported) -> None:

@@ -8,12 +8,14 @@ results share memory with which, is kept beside it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pirkit.diag.errors import UnsupportedError
 from pirkit.torch.attention import attention
+from pirkit.torch.custom_derivative import APPLY, apply
 from pirkit.torch.libtorch import (
     aten,
     decomposition,
@@ -72,17 +74,14 @@ class Captured:
     """Numbers of an input and of the output that is its new content."""
     examples: list[Any]
     """The inputs, tensors without data."""
-    notes: list[str] = field(default_factory=list[str])
+    outputs: list[Any]
+    """The nodes of the outputs."""
+    parameters: dict[int, str] = field(default_factory=dict[int, str])
+    """Inputs that are parameters of the program, by number."""
 
     @property
     def placeholders(self) -> list[Any]:
         return [n for n in self.graph.nodes if n.op == "placeholder"]
-
-    @property
-    def outputs(self) -> list[Any]:
-        """The nodes of the outputs."""
-        last = next(iter(reversed(self.graph.nodes)))
-        return list(last.args[0])
 
 
 def fakes_of(inputs: Sequence[Any]) -> tuple[Any, list[Any]]:
@@ -118,7 +117,7 @@ def capture(module: Any, inputs: Sequence[Any]) -> Captured:
         keys = torch._C.DispatchKeySet(torch._C.DispatchKey.Functionalize)
         with (
             torch._C._ExcludeDispatchKeyGuard(keys),
-            functional_tensor.FunctionalTensorMode(),
+            functional_tensor.FunctionalTensorMode(_allow_token_discovery=True),
         ):
             wrapped = [functional_utils.to_fun(a) for a in given]
             with torch.set_grad_enabled(torch.is_grad_enabled()):
@@ -128,12 +127,46 @@ def capture(module: Any, inputs: Sequence[Any]) -> Captured:
             found["single"] = single
             return _outputs(given, wrapped, listed, found)
 
-    table = _decompositions()
-    with mode, python_dispatch.enable_python_dispatcher():
+    table = decompositions()
+    with mode, python_dispatch.enable_python_dispatcher(), _without_onednn():
         bare = [a.detach() if isinstance(a, torch.Tensor) else a for a in fakes]
         recorded = proxy_tensor.make_fx(functional, decomposition_table=table)(*bare)
     recorded.graph.eliminate_dead_code()
-    return Captured(recorded.graph, recorded, found["results"], found["written"], fakes)
+    last = next(iter(reversed(recorded.graph.nodes)))
+    nodes = list(last.args[0])
+    return Captured(recorded.graph, recorded, found["results"], found["written"], fakes, nodes)
+
+
+def functional_graph(module: Any, examples: Sequence[Any]) -> Captured:
+    """A graph that is functional already: what AOTAutograd and `torch.export` give."""
+    graph = module.graph
+    last = next(iter(reversed(graph.nodes)))
+    returned = last.args[0] if isinstance(last.args[0], list | tuple) else [last.args[0]]
+    results: list[Result] = []
+    nodes: list[Any] = []
+    places = {n: i for i, n in enumerate(n for n in graph.nodes if n.op == "placeholder")}
+    for node in returned:
+        value = node.meta.get("val") if hasattr(node, "meta") else node
+        if not isinstance(value, torch.Tensor):
+            results.append(Result("constant", value=value))
+        elif node in places:
+            results.append(Result("input", places[node]))
+        else:
+            if node not in nodes:
+                nodes.append(node)
+            results.append(Result("node", nodes.index(node)))
+    return Captured(graph, module, results, [], list(examples), nodes)
+
+
+@contextmanager
+def _without_onednn() -> Generator[None]:
+    """Without oneDNN torch does not choose ops of its own, which have no parts."""
+    before = torch._C._get_mkldnn_enabled()
+    torch._C._set_mkldnn_enabled(False)
+    try:
+        yield
+    finally:
+        torch._C._set_mkldnn_enabled(before)
 
 
 class _Runner(fx.Interpreter):  # pyright: ignore[reportUntypedBaseClass]
@@ -155,7 +188,16 @@ class _Runner(fx.Interpreter):  # pyright: ignore[reportUntypedBaseClass]
     def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
         if target is torch.nn.functional.scaled_dot_product_attention:
             return attention(*args, **kwargs)
+        if target is APPLY:
+            forward, backward, *rest = args
+            return apply(_run_graph, forward, backward, rest, kwargs)
         return super().call_function(target, args, kwargs)
+
+
+def _run_graph(graph: Any, *args: Any) -> Any:
+    """Run a graph in a graph; gradients flow through all of it, whatever modes it sets."""
+    with torch.set_grad_enabled(torch.is_grad_enabled()):
+        return fx.Interpreter(graph).run(*args)
 
 
 def _detaches(node: Any) -> bool:
@@ -237,7 +279,7 @@ def _is_whole(tensor: Any) -> bool:
 _TABLES: Final[list[dict[Any, Callable[..., Any]]]] = []
 
 
-def _decompositions() -> dict[Any, Callable[..., Any]]:
+def decompositions() -> dict[Any, Callable[..., Any]]:
     """torch's decompositions of overloads that have no rule."""
     if not _TABLES:
         known = decomposition.core_aten_decompositions()

@@ -13,6 +13,7 @@ from xdsl.dialects import builtin as mlir
 from xdsl.dialects.builtin import ModuleOp
 
 import pirkit.torch.aten as _aten_rules
+import pirkit.torch.custom_derivative as _custom_rules
 from pirkit.diag.errors import (
     ConstraintError,
     InternalError,
@@ -21,9 +22,11 @@ from pirkit.diag.errors import (
 from pirkit.diag.span import Span
 from pirkit.dialect.attrs import encode
 from pirkit.dialect.build import Value
-from pirkit.dialect.operation import PirOp, ProgramOp, location_of
+from pirkit.dialect.operation import PirOp, ProgramOp, create, location_of
+from pirkit.dialect.types import type_of
 from pirkit.frontend.files import Program
 from pirkit.runtime.dtype import DType
+from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.place import UNDEFINED
 from pirkit.torch.aten_builder import AtenBuilder
 from pirkit.torch.aten_call_op import NAME as CALL
@@ -35,7 +38,7 @@ from pirkit.torch.libtorch import torch
 from pirkit.torch.rules import RULES
 
 _LINE: Final = re.compile(r'File "([^"]+)", line (\d+)')
-_FAMILIES: Final = _aten_rules
+_FAMILIES: Final = (_aten_rules, _custom_rules)
 
 
 @dataclass(frozen=True)
@@ -77,7 +80,6 @@ def import_graph(
     differentiable: Sequence[bool],
     *,
     strict: bool = False,
-    wanted: Sequence[int] | None = None,
 ) -> Imported:
     """The program of a graph whose symbols have these sizes.
 
@@ -92,6 +94,7 @@ class _Importer:
         self.captured = captured
         self.sizes = dict(sizes)
         self.strict = strict
+        self.module: Any = captured.module
         self.op = ProgramOp.build("main")
         self.b = AtenBuilder(self.op)
         self.values: dict[Any, Any] = {}
@@ -114,17 +117,14 @@ class _Importer:
             shape, dtype = self.meta(fake)
             order = self.order(fake)
             held = shape if order is None else tuple([shape[d] for d in order])
-            value = self.input(f"x{i}", held, dtype, wanted)
+            value = self.input(f"x{i}", held, dtype, wanted, self.captured.parameters.get(i))
             if order is not None:
                 value = b.permute(value, [order.index(d) for d in range(len(order))])
             self.values[node] = value
             inputs.append(i)
             orders.append(order)
         for node in self.captured.graph.nodes:
-            if node.op == "get_attr":
-                self.attribute(node)
-            elif node.op == "call_function":
-                self.call(node)
+            self.visit(node)
         outputs, out_orders, cut = self.finish()
         names = [*(f"x{i}" for i in inputs), *(n for n, _ in self.draws),
                  *(n for n, _ in self.constants)]  # fmt: skip
@@ -183,7 +183,16 @@ class _Importer:
 
     # --- values ---
 
-    def input(self, name: str, shape: tuple[int, ...], dtype: DType, wanted: bool) -> Value:
+    def input(
+        self, name: str, shape: tuple[int, ...], dtype: DType, wanted: bool,
+        parameter: str | None = None,
+    ) -> Value:  # fmt: skip
+        if parameter is not None:
+            named = {"parameter_name": encode("str", parameter)}
+            meta = TensorMeta(shape, dtype)
+            return self.b.results(
+                self.b.insert(create("pir.parameter", (), (type_of(meta),), named))
+            )
         made = self.b("pd_op.data", name=name, shape=shape, dtype=dtype, place=UNDEFINED)
         if not wanted:
             _stop(made)
@@ -191,7 +200,7 @@ class _Importer:
 
     def attribute(self, node: Any) -> None:
         """A tensor of the graph itself is an input; a graph of a branch or loop stays as it is."""
-        found: Any = self.captured.module
+        found: Any = self.module
         for part in node.target.split("."):
             found = getattr(found, part)
         if not isinstance(found, torch.Tensor):
@@ -219,6 +228,9 @@ class _Importer:
         if isinstance(fake, torch.SymInt | torch.SymFloat | torch.SymBool | int | float | bool):
             return
         target = str(node.target)
+        if target == "with_effects":  # an assertion on data; its result is a token
+            self.values[node] = [None] * 8
+            return
         if target == "<built-in function getitem>":
             self.values[node] = self.values[node.args[0]][node.args[1]]
             return
@@ -230,12 +242,13 @@ class _Importer:
         args = [self.argument(a) for a in node.args]
         options = {k: self.argument(v) for k, v in node.kwargs.items()}
         before = len(b.emitted)
-        if not target.startswith(("pirkit", "cond", "while_loop")):
+        if target.startswith("aten."):
             self.counts[target] += 1
         found = self.drawn(node, args, options)
         reason = "no rule"
         if found is NotImplemented:
-            found = control(self, node, args)
+            found = control(b, target, args, self.recorded)
+            b.node, b.location = node, self.location(node)
         if found is NotImplemented and (emit := RULES.get(target)) is not None:
             reason = "no rule for these arguments"
             try:
@@ -281,6 +294,36 @@ class _Importer:
             found = location_of(lines[-1][0], int(lines[-1][1])) if lines else mlir.UnknownLoc()
             self.locations[stack] = found
         return found
+
+    def recorded(self, graph: Any, operands: Sequence[Value]) -> tuple[AtenBuilder, list[Value]]:
+        """The graph of a branch or loop on a builder of its own."""
+        inner = _Importer(self.captured, self.sizes, self.strict)
+        inner.module, inner.locations, inner.fallbacks = graph, self.locations, self.fallbacks
+        inner.counts = self.counts
+        b, given = inner.b, iter(operands)
+        for i, node in enumerate(n for n in graph.graph.nodes if n.op == "placeholder"):
+            if isinstance(node.meta["val"], torch.Tensor):
+                outer = next(given)
+                made = inner.input(f"x{i}", outer.shape, outer.dtype, True)
+                b.given.append(made)
+                inner.values[node] = made
+        for node in graph.graph.nodes:
+            inner.visit(node)
+        if inner.draws or inner.constants:
+            raise UnsupportedError(
+                "a branch or loop draws random numbers, or has constant tensors", code="PK0403",
+                help="make them outside, and pass them as operands",
+            )  # fmt: skip
+        last = next(iter(reversed(graph.graph.nodes)))
+        results = last.args[0] if isinstance(last.args[0], list | tuple) else [last.args[0]]
+        return b, [inner.values[n] for n in results]
+
+    def visit(self, node: Any) -> None:
+        """Emit what a node computes."""
+        if node.op == "get_attr":
+            self.attribute(node)
+        elif node.op == "call_function":
+            self.call(node)
 
     # --- random numbers, and what torch computes ---
 

@@ -71,9 +71,7 @@ def _(
         return found
     is_padding = b.equal(index, b.const(padding, index.dtype))
     mask = b.reshape(is_padding, (*index.shape, 1))
-    owner = b.embedding(index, weight, padding_idx=-1)
-    owner.ssa.owner.attributes["stop_gradient"] = b.stopped
-    return b("pd_op.where", mask, owner, found)
+    return b("pd_op.where", mask, b.stopped(found), found)
 
 
 @rule("index_select")

@@ -78,7 +78,7 @@ def _trained(
         if running is not None:
             moved = b.add(running * (1 - momentum), b.cast(batch, running.dtype) *
                           (momentum * factor))  # fmt: skip
-            found.append(moved)
+            found.append(b.stopped(moved))
     return found
 
 
