@@ -66,10 +66,11 @@ def _listing(arguments: argparse.Namespace) -> int | None:
 
 
 def _transform(arguments: argparse.Namespace) -> int:
-    from pirkit.frontend.files import read_text, write_file  # noqa: PLC0415  imports xDSL
+    from pirkit.cli.torch_archives import read_source  # noqa: PLC0415  imports xDSL
+    from pirkit.frontend.files import write_file  # noqa: PLC0415  imports xDSL
 
     name = "<stdin>" if arguments.file == "-" else arguments.file
-    text = read_text(arguments.file)
+    text = read_source(arguments.file)
     if arguments.file == "-":
         from pirkit.diag.source import register_source  # noqa: PLC0415
 

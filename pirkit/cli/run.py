@@ -93,11 +93,11 @@ def _parser() -> ArgumentParser:
 def _run_program(arguments: argparse.Namespace) -> int:
     from pirkit.frontend.arrays import read_npz, write_npz  # noqa: PLC0415  not for --version
     from pirkit.frontend.compile import compile  # noqa: PLC0415
-    from pirkit.frontend.files import load  # noqa: PLC0415
+    from pirkit.cli.torch_archives import load_program  # noqa: PLC0415
     from pirkit.runtime.native.compile_stats import COMPILE_STATS  # noqa: PLC0415
 
     start = time.perf_counter()
-    program = load(arguments.paths[0], format=arguments.format, params=arguments.params)
+    program = load_program(arguments.paths[0], format=arguments.format, params=arguments.params)
     exe = compile(
         program,
         backend=arguments.backend,
@@ -190,7 +190,7 @@ def _check_programs(arguments: argparse.Namespace) -> int:
     """Check each instruction of programs on a backend; exit code 1 if one is wrong."""
     from pirkit.frontend.arrays import read_npz  # noqa: PLC0415  not for --version
     from pirkit.frontend.compile import run_passes  # noqa: PLC0415
-    from pirkit.frontend.files import load  # noqa: PLC0415
+    from pirkit.cli.torch_archives import load_program  # noqa: PLC0415
     from pirkit.frontend.kernel_check import check_kernels, check_whole  # noqa: PLC0415
     from pirkit.lowering.prim import default_pipeline  # noqa: PLC0415
 
@@ -201,7 +201,7 @@ def _check_programs(arguments: argparse.Namespace) -> int:
     pipeline = default_pipeline(arguments.backend) if wanted is None else wanted
     is_wrong = False
     for path in arguments.paths:
-        program = load(path, format=arguments.format, params=arguments.params)
+        program = load_program(path, format=arguments.format, params=arguments.params)
         lowered = run_passes(program, pipeline) if pipeline else program
         entry = lowered.entry(arguments.entry)
         report = check_kernels(entry, arguments.backend, int(seed), inputs, lowered.params)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from pirkit.diag.errors import RuntimeFault
-from pirkit.torch.element_types import array_of
 from pirkit.torch.levels import Level
 from pirkit.torch.libtorch import torch
 
@@ -13,12 +12,12 @@ from pirkit.torch.libtorch import torch
 def run(level: Level, tensors: list[Any], written: frozenset[int] = frozenset()) -> Any:
     """The outputs of a level, with gradients where torch records them.
 
-    Tensors lie in rows. ``written`` are numbers of inputs that are written after the call.
+    ``written`` are numbers of inputs that are written after the call.
     """
     if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
         found = Differentiable.apply(level, written, *tensors)
         return found if isinstance(found, tuple) else (found,)
-    return level.inference([array_of(t) for t in tensors])
+    return level.inference(tensors)
 
 
 class Differentiable(torch.autograd.Function):  # pyright: ignore[reportUntypedBaseClass]
@@ -27,7 +26,7 @@ class Differentiable(torch.autograd.Function):  # pyright: ignore[reportUntypedB
     @staticmethod
     def forward(ctx: Any, level: Level, written: frozenset[int], *tensors: Any) -> Any:
         ctx.set_materialize_grads(False)
-        outputs = level.forward([array_of(t) for t in tensors])
+        outputs = level.forward(tensors)
         reads, count = level.reads, len(level.outputs)
         made, middles = outputs[:count], outputs[count:]
         held = [tensors[i].clone() if i in written else tensors[i] for i in reads.inputs]
@@ -38,8 +37,7 @@ class Differentiable(torch.autograd.Function):  # pyright: ignore[reportUntypedB
         ctx.metas = [(t.shape, t.dtype) for t in made]
         ctx.primals = tensors
         ctx.versions = [t._version for t in tensors]
-        seeded = set(reads.seeds)
-        ctx.mark_non_differentiable(*(t for k, t in enumerate(made) if k not in seeded))
+        ctx.mark_non_differentiable(*(made[k] for k in level.fixed))
         return tuple(made)
 
     @staticmethod
@@ -50,7 +48,7 @@ class Differentiable(torch.autograd.Function):  # pyright: ignore[reportUntypedB
         reads = level.reads
         saved = ctx.saved_tensors
         seeds = [_seed(cotangents[k], ctx.metas[k]) for k in reads.seeds]
-        found = level.backward([array_of(t) for t in (*saved, *seeds)])
+        found = level.backward([*saved, *seeds])
         named = dict(zip(level.backward.outputs, found, strict=True))
         gradients: list[Any] = [None] * len(level.inputs)
         taken: set[str] = set()
@@ -80,7 +78,5 @@ def _differentiable(ctx: Any, level: Level, cotangents: tuple[Any, ...]) -> list
 
 
 def _seed(cotangent: Any, meta: Any) -> Any:
-    """A cotangent in rows; zeros if there is none."""
-    if cotangent is None:
-        return torch.zeros(meta[0], dtype=meta[1])
-    return cotangent.contiguous()
+    """A cotangent; zeros if there is none."""
+    return torch.zeros(meta[0], dtype=meta[1]) if cotangent is None else cotangent

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from pirkit.diag.errors import UnsupportedError
@@ -58,6 +58,8 @@ class Result:
     at: int = 0
     view: View | None = None
     value: Any = None
+    detached: bool = False
+    """Whether torch says that it requires no gradient, although what it is part of may."""
 
 
 @dataclass
@@ -76,6 +78,8 @@ class Captured:
     """The inputs, tensors without data."""
     outputs: list[Any]
     """The nodes of the outputs."""
+    learns: list[bool | None] = field(default_factory=list[bool | None])
+    """Of each output whether it requires a gradient, None where nobody has said so."""
     parameters: dict[int, str] = field(default_factory=dict[int, str])
     """Inputs that are parameters of the program, by number."""
 
@@ -122,9 +126,7 @@ def capture(module: Any, inputs: Sequence[Any]) -> Captured:
             wrapped = [functional_utils.to_fun(a) for a in given]
             with torch.set_grad_enabled(torch.is_grad_enabled()):
                 returned = _Runner(module).run(*wrapped)
-            single = not isinstance(returned, list | tuple)
-            listed = [returned] if single else list(returned)
-            found["single"] = single
+            listed = list(returned) if isinstance(returned, list | tuple) else [returned]
             return _outputs(given, wrapped, listed, found)
 
     table = decompositions()
@@ -134,7 +136,28 @@ def capture(module: Any, inputs: Sequence[Any]) -> Captured:
     recorded.graph.eliminate_dead_code()
     last = next(iter(reversed(recorded.graph.nodes)))
     nodes = list(last.args[0])
-    return Captured(recorded.graph, recorded, found["results"], found["written"], fakes, nodes)
+    results: list[Result] = found["results"]
+    learns: list[bool | None] = [None] * len(nodes)
+    wanted = _requirements(module, len(results))
+    for result, wants in zip(results, wanted, strict=True):
+        if result.kind == "node" and wants is not None:
+            learns[result.at] = bool(learns[result.at]) or wants
+    results = [
+        replace(r, detached=wants is False and (r.kind == "input" or bool(learns[r.at])))
+        if r.kind != "constant" else r
+        for r, wants in zip(results, wanted, strict=True)
+    ]
+    return Captured(recorded.graph, recorded, results, found["written"], fakes, nodes, learns)
+
+
+def _requirements(module: Any, count: int) -> list[bool | None]:
+    """Of each result of a graph of Dynamo whether it requires a gradient."""
+    last = next(iter(reversed(module.graph.nodes)))
+    returned = last.args[0] if isinstance(last.args[0], list | tuple) else [last.args[0]]
+    if len(returned) != count:
+        return [None] * count
+    values = [n.meta.get("example_value") if hasattr(n, "meta") else None for n in returned]
+    return [v.requires_grad if isinstance(v, torch.Tensor) else None for v in values]
 
 
 def functional_graph(module: Any, examples: Sequence[Any]) -> Captured:

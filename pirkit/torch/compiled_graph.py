@@ -19,7 +19,9 @@ class Specialized:
 
     def __init__(self, captured: Captured, imported: Imported, settings: Settings) -> None:
         self.imported = imported
-        self.level = Level(imported.program, imported.names, imported.outputs, settings)
+        self.level = Level(
+            imported.program, imported.names, imported.outputs, settings, tuple(captured.learns)
+        )
         self.captured = captured
         position = {a: k for k, a in enumerate(imported.inputs)}
         self.written = frozenset(
@@ -35,8 +37,7 @@ class Specialized:
     def outputs(self, args: Sequence[Any]) -> list[Any]:
         """The outputs of the graph for these arguments, and for random numbers drawn now."""
         tensors = [
-            args[i].contiguous() if order is None else args[i].permute(order).contiguous()
-            for i, order in self.orders
+            args[i] if order is None else args[i].permute(order) for i, order in self.orders
         ]
         if self.imported.draws:
             tensors += [draw() for draw in self.imported.draws]
@@ -63,7 +64,10 @@ class CompiledGraph:
         self.differentiable = [
             isinstance(f, torch.Tensor) and f.requires_grad for f in captured.examples
         ]
+        self._only: Specialized | None = None
+        """The code, of a graph without symbols."""
         self._lock = renewed(threading.Lock())
+        self._count = len(captured.results)
         self._plain = all(r == Result("node", k) for k, r in enumerate(captured.results))
 
     def __call__(self, *args: Any) -> Any:
@@ -72,12 +76,14 @@ class CompiledGraph:
         for i, k in self.captured.written:
             _write(args[i], outputs[k])
         if self._plain:
-            return outputs[: len(self.captured.results)]
+            return outputs[: self._count]
         sizes = self._sizes(args)
         return [self._result(r, args, outputs, sizes) for r in self.captured.results]
 
     def special(self, args: Sequence[Any]) -> Specialized:
         """The code for the sizes of these arguments, compiled when they are first seen."""
+        if self._only is not None:
+            return self._only
         sizes = self._sizes(args)
         key = tuple(sizes.values())
         found = self.kinds.get(key)
@@ -86,6 +92,7 @@ class CompiledGraph:
                 found = self.kinds.get(key)
                 if found is None:
                     found = self.kinds[key] = self.made(sizes)
+                    self._only = None if self.symbols else found
         return found
 
     def made(self, sizes: dict[Any, int]) -> Specialized:
@@ -106,6 +113,8 @@ class CompiledGraph:
         if r.kind == "constant":
             return _number(r.value, sizes)
         base = args[r.at] if r.kind == "input" else outputs[r.at]
+        if r.detached and base.requires_grad:
+            base = base.detach()
         return base if r.view is None else _view(base, r.view, sizes)
 
 

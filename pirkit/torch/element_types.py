@@ -32,14 +32,17 @@ TO_TORCH: Final[dict[DType, Any]] = {ours: theirs for theirs, ours in OF_TORCH.i
 def array_of(tensor: Any) -> Array:
     """A numpy array over the memory of a CPU tensor; nothing is copied.
 
-    A tensor with a lazy conjugation or negation is computed first. bfloat16, which numpy does not
-    know, is an array of `ml_dtypes.bfloat16`.
+    A tensor with a lazy conjugation is computed first. bfloat16, which numpy does not know, is an
+    array of `ml_dtypes.bfloat16`.
     """
     if tensor.requires_grad:
         tensor = tensor.detach()
-    if tensor.dtype is torch.bfloat16:
+    dtype = tensor.dtype
+    if dtype is torch.float32 or dtype is torch.float64:
+        return tensor.numpy() if not tensor.is_neg() else tensor.resolve_neg().numpy()
+    if dtype is torch.bfloat16:
         return tensor.view(torch.int16).numpy().view(dt.bfloat16.np)
-    return tensor.numpy(force=True) if tensor.is_conj() or tensor.is_neg() else tensor.numpy()
+    return tensor.numpy(force=True)
 
 
 def tensor_of(array: Array) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -47,6 +47,7 @@ class Runner:
             program, fast_math=settings.fast_math, threads=settings.threads
         )
         self.inputs, self.outputs = tuple(inputs), tuple(outputs)
+        self._held: dict[int, tuple[Any, int, Array]] = {}
         self._native = native = self.executable.native
         if native is None:
             return
@@ -55,17 +56,36 @@ class Runner:
         self._makers = [(tuple(m.shape), TO_TORCH[m.dtype]) for m in native.results]
         self._results = [results.index(n) for n in self.outputs]
 
-    def __call__(self, arrays: list[Array]) -> list[Any]:
-        """The results as tensors of torch, in memory of their own."""
+    def __call__(self, tensors: Sequence[Any]) -> list[Any]:
+        """The results for tensors, in memory of their own."""
         native = self._native
         if native is not None:
             made = [torch.empty(shape, dtype=dtype) for shape, dtype in self._makers]
-            order = self._order
-            given = tuple(arrays if order is None else [arrays[i] for i in order])
-            if native.attempt(given, tuple([array_of(t) for t in made])) is not None:
-                return [made[i] for i in self._results]
+            results = tuple([array_of(t) for t in made])
+            if native.attempt(self._ordered(tensors), results) is None:
+                rows = [t.contiguous() for t in tensors]
+                if native.attempt(self._ordered(rows), results) is None:
+                    made = [tensor_of(a) for a in native(*self._ordered(rows))]
+            return [made[i] for i in self._results]
+        arrays = [array_of(t.contiguous()) for t in tensors]
         found = self.executable.run(dict(zip(self.inputs, arrays, strict=True)))
         return [tensor_of(np.asarray(found[name])) for name in self.outputs]
+
+    def _ordered(self, tensors: Sequence[Any]) -> tuple[Array, ...]:
+        """Arrays over tensors in the order of the native call; those of parameters are kept."""
+        held = self._held
+        arrays: list[Array] = []
+        for place, tensor in enumerate(tensors):
+            known = held.get(place)
+            if known is not None and known[0] is tensor and known[1] == tensor.data_ptr():
+                arrays.append(known[2])
+                continue
+            array = array_of(tensor)
+            if isinstance(tensor, torch.nn.Parameter):
+                held[place] = (tensor, tensor.data_ptr(), array)
+            arrays.append(array)
+        order = self._order
+        return tuple(arrays if order is None else [arrays[i] for i in order])
 
 
 @dataclass
@@ -79,8 +99,8 @@ class Level:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     settings: Settings
-    order: int = 0
-    seconds: list[float] = field(default_factory=list[float])
+    learns: tuple[bool | None, ...] = ()
+    """Of each output whether torch says that it requires a gradient; None if that is unknown."""
 
     @cached_property
     def inference(self) -> Runner:
@@ -130,6 +150,14 @@ class Level:
         )  # fmt: skip
 
     @cached_property
+    def fixed(self) -> tuple[int, ...]:
+        """The outputs that require no gradient."""
+        known = self.learns or (None,) * len(self.outputs)
+        seeds = set(self.reads.seeds)
+        return tuple([k for k, wants in enumerate(known)
+                      if wants is False or (wants is None and k not in seeds)])  # fmt: skip
+
+    @cached_property
     def backward(self) -> Runner:
         """The backward half."""
         reads = self.reads
@@ -167,7 +195,6 @@ class Level:
             (*(self.inputs[i] for i in read), *(roles.seeds[self.outputs[k]] for k in seeded)),
             tuple([roles.gradients[self.inputs[i]] for i in wanted]),
             self.settings,
-            self.order + 1,
         )
         return level, tuple(read), tuple(seeded), tuple(wanted)
 
