@@ -88,7 +88,7 @@ def _finished(
     watching = WATCH.get()
     if watching is not None:
         watching.append(made)
-    examples = captured.examples if inputs is None else inputs
+    examples = captured.examples if inputs is None else [*inputs, *captured.attributes]
     special = made.special([_sized(given) for given in examples])
     learns = torch.is_grad_enabled() and any(made.differentiable)
     _ = special.level.forward if learns else special.level.inference

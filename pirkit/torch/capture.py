@@ -80,6 +80,8 @@ class Captured:
     """The nodes of the outputs."""
     learns: list[bool | None] = field(default_factory=list[bool | None])
     """Of each output whether it requires a gradient, None where nobody has said so."""
+    attributes: list[Any] = field(default_factory=list[Any])
+    """Tensors of the graph module itself, as the last inputs: state that an optimizer writes."""
     parameters: dict[int, str] = field(default_factory=dict[int, str])
     """Inputs that are parameters of the program, by number."""
 
@@ -114,7 +116,8 @@ def capture(module: Any, inputs: Sequence[Any]) -> Captured:
 
     Raises UnsupportedError (PK0403) for a graph that changes the shape or storage of an input.
     """
-    mode, fakes = fakes_of(inputs)
+    held = _attributes(module)
+    mode, fakes = fakes_of([*inputs, *held.values()])
     found: dict[str, Any] = {}
 
     def functional(*given: Any) -> list[Any]:
@@ -125,7 +128,8 @@ def capture(module: Any, inputs: Sequence[Any]) -> Captured:
         ):
             wrapped = [functional_utils.to_fun(a) for a in given]
             with torch.set_grad_enabled(torch.is_grad_enabled()):
-                returned = _Runner(module).run(*wrapped)
+                own = dict(zip(held, wrapped[len(inputs) :], strict=True))
+                returned = _Runner(module, own).run(*wrapped[: len(inputs)])
             listed = list(returned) if isinstance(returned, list | tuple) else [returned]
             return _outputs(given, wrapped, listed, found)
 
@@ -147,7 +151,23 @@ def capture(module: Any, inputs: Sequence[Any]) -> Captured:
         if r.kind != "constant" else r
         for r, wants in zip(results, wanted, strict=True)
     ]
-    return Captured(recorded.graph, recorded, results, found["written"], fakes, nodes, learns)
+    return Captured(
+        recorded.graph, recorded, results, found["written"], fakes, nodes, learns,
+        list(held.values()),
+    )  # fmt: skip
+
+
+def _attributes(module: Any) -> dict[str, Any]:
+    """The tensors that a graph module holds, by the names under which its graph reads them."""
+    found: dict[str, Any] = {}
+    for node in module.graph.nodes:
+        if node.op == "get_attr":
+            value: Any = module
+            for part in node.target.split("."):
+                value = getattr(value, part)
+            if isinstance(value, torch.Tensor):
+                found[node.target] = value
+    return found
 
 
 def _requirements(module: Any, count: int) -> list[bool | None]:
@@ -194,6 +214,13 @@ def _without_onednn() -> Generator[None]:
 
 class _Runner(fx.Interpreter):  # pyright: ignore[reportUntypedBaseClass]
     """Runs a graph of Dynamo, and tells each recorded node where it comes from."""
+
+    def __init__(self, module: Any, own: dict[str, Any]) -> None:
+        super().__init__(module)
+        self.own = own
+
+    def get_attr(self, target: str, args: Any, kwargs: Any) -> Any:
+        return self.own[target] if target in self.own else super().get_attr(target, args, kwargs)
 
     def run_node(self, n: Any) -> Any:
         tracer = proxy_tensor.get_proxy_mode().tracer

@@ -71,6 +71,7 @@ class CompiledGraph:
         self._plain = all(r == Result("node", k) for k, r in enumerate(captured.results))
 
     def __call__(self, *args: Any) -> Any:
+        args = (*args, *self.captured.attributes)
         special = self.special(args)
         outputs = special.outputs(args)
         for i, k in self.captured.written:

@@ -38,8 +38,6 @@ def array_of(tensor: Any) -> Array:
     if tensor.requires_grad:
         tensor = tensor.detach()
     dtype = tensor.dtype
-    if dtype is torch.float32 or dtype is torch.float64:
-        return tensor.numpy() if not tensor.is_neg() else tensor.resolve_neg().numpy()
     if dtype is torch.bfloat16:
         return tensor.view(torch.int16).numpy().view(dt.bfloat16.np)
     return tensor.numpy(force=True)

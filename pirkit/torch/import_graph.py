@@ -229,7 +229,7 @@ class _Importer:
             return
         target = str(node.target)
         if target == "with_effects":  # an assertion on data; its result is a token
-            self.values[node] = [None] * 8
+            self.values[node] = [None] * len(fake)
             return
         if target == "<built-in function getitem>":
             self.values[node] = self.values[node.args[0]][node.args[1]]
