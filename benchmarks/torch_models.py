@@ -2,8 +2,9 @@
 
 ``python -m benchmarks.torch_models [names] [--train] [--backends pirkit,inductor] [--rounds N]``
 
-CPU seconds of one process on one thread, compilers that it starts included, caches empty. Calls are
-interleaved, and the median counts. Models from transformers are left out where that is not installed.
+CPU seconds of one process on one thread, compilers that it starts included, caches empty. Calls
+are interleaved, and the median counts. Models from transformers are left out where that is not
+installed.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ os.environ.setdefault("PIRKIT_NATIVE_CACHE", "off")
 os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
 os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", tempfile.mkdtemp())
 
-import torch  # noqa: E402
-from torch import nn  # noqa: E402
+import torch
+from torch import nn
 
-import pirkit.torch  # noqa: E402, F401  registers the backend
+import pirkit.torch  # noqa: F401  registers the backend
 
 Made = tuple[nn.Module, tuple[Any, ...], dict[str, Any]]
 
@@ -58,7 +59,11 @@ def resnet() -> Made:
 
 def encoder() -> Made:
     layer = nn.TransformerEncoderLayer(128, 4, 256, batch_first=True, dropout=0.0)
-    return nn.TransformerEncoder(layer, 2, enable_nested_tensor=False), (torch.randn(4, 32, 128),), {}
+    return (
+        nn.TransformerEncoder(layer, 2, enable_nested_tensor=False),
+        (torch.randn(4, 32, 128),),
+        {},
+    )
 
 
 def bert() -> Made:
@@ -78,12 +83,14 @@ def llama() -> Made:
         hidden_size=128, num_hidden_layers=4, num_attention_heads=4, intermediate_size=256,
         vocab_size=1000,
     )  # fmt: skip
-    return LlamaModel(config), (), {"input_ids": torch.randint(0, 1000, (2, 64)), "use_cache": False}
+    return (
+        LlamaModel(config),
+        (),
+        {"input_ids": torch.randint(0, 1000, (2, 64)), "use_cache": False},
+    )
 
 
-MODELS: dict[str, Callable[[], Made]] = {
-    f.__name__: f for f in (mlp, resnet, encoder, bert, llama)
-}
+MODELS: dict[str, Callable[[], Made]] = {f.__name__: f for f in (mlp, resnet, encoder, bert, llama)}
 
 
 def seconds() -> float:
@@ -137,7 +144,8 @@ def measure(name: str, train: bool, backends: list[str], rounds: int) -> list[st
     for backend, found_times in times.items():
         middle = statistics.median(found_times)
         rows.append(
-            f"{name:10} {'train' if train else 'infer'} {backend:9} compile {compiling[backend]:6.1f} s"
+            f"{name:10} {'train' if train else 'infer'} {backend:9}"
+            f" compile {compiling[backend]:6.1f} s"
             f"  call {middle * 1e3:9.3f} ms  x{base / middle:.2f}"
         )
     return rows

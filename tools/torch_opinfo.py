@@ -1,8 +1,8 @@
 """How many of torch's own samples of ops pirkit computes as torch does.
 
-``python tools/torch_opinfo.py [names] [--json FILE]`` runs the samples of `torch.testing` for each op
-through the table of rules: values, gradients and second gradients in float64 and float32, and prints
-a table. An op is `native` if no overload of its samples is left to torch.
+``python tools/torch_opinfo.py [names] [--json FILE]`` runs the samples of `torch.testing` for each
+op through the table of rules: values, gradients and second gradients in float64, and prints a
+table. An op is `native` if no overload of its samples is left to torch.
 """
 
 from __future__ import annotations
@@ -76,7 +76,9 @@ def close(a: Any, b: Any, dtype: Any) -> bool:
 
 def gradients(outputs: list[Any], wrt: list[Any], *, graph: bool) -> list[Any]:
     torch.manual_seed(1)
-    pairs = [(o, torch.rand_like(o) + 0.5) for o in outputs if o.is_floating_point()]
+    pairs = [
+        (o, torch.rand(o.shape, dtype=o.dtype) + 0.5) for o in outputs if o.is_floating_point()
+    ]
     live = [(o, s) for o, s in pairs if o.requires_grad]
     if not live:
         return [torch.zeros_like(x) for x in wrt]
@@ -97,7 +99,8 @@ def check(op: Any, sample: Any, dtype: Any) -> tuple[str, Counter[str]]:
     made, inputs, found = compiled(sample, op)
     torch.manual_seed(0)
     try:
-        outputs = made(*inputs)
+        held = [t if t.requires_grad else t.clone() for t in inputs]
+        outputs = made(*held)
     except pirkit.PirkitError as error:
         return f"forward: {error}", Counter()
     fell = Counter(f.target for imported in found for f in imported.fallbacks)

@@ -91,9 +91,9 @@ def _parser() -> ArgumentParser:
 
 
 def _run_program(arguments: argparse.Namespace) -> int:
+    from pirkit.cli.torch_archives import load_program  # noqa: PLC0415
     from pirkit.frontend.arrays import read_npz, write_npz  # noqa: PLC0415  not for --version
     from pirkit.frontend.compile import compile  # noqa: PLC0415
-    from pirkit.cli.torch_archives import load_program  # noqa: PLC0415
     from pirkit.runtime.native.compile_stats import COMPILE_STATS  # noqa: PLC0415
 
     start = time.perf_counter()
@@ -188,9 +188,9 @@ def _is_program(path: str) -> bool:
 
 def _check_programs(arguments: argparse.Namespace) -> int:
     """Check each instruction of programs on a backend; exit code 1 if one is wrong."""
+    from pirkit.cli.torch_archives import load_program  # noqa: PLC0415
     from pirkit.frontend.arrays import read_npz  # noqa: PLC0415  not for --version
     from pirkit.frontend.compile import run_passes  # noqa: PLC0415
-    from pirkit.cli.torch_archives import load_program  # noqa: PLC0415
     from pirkit.frontend.kernel_check import check_kernels, check_whole  # noqa: PLC0415
     from pirkit.lowering.prim import default_pipeline  # noqa: PLC0415
 

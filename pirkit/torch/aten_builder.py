@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pirkit.dialect.attrs import encode
-from pirkit.dialect.build import Builder, Number, Value
+from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.operation import ProgramOp
 from pirkit.runtime.dtype import DType
 from pirkit.torch.element_types import OF_TORCH
@@ -91,4 +91,3 @@ class AtenBuilder(Builder):
         if start == 0 and end == x.shape[dim]:
             return x
         return self("pd_op.slice", x, starts=(start,), ends=(end,), axes=(dim,))
-

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from pirkit.runtime.binding import Binding, Step
 from pirkit.runtime.meta import TensorMeta, VecMeta
 from pirkit.runtime.registry import KERNELS
 from pirkit.torch.element_types import array_of, tensor_of
-from pirkit.torch.libtorch import torch
+from pirkit.torch.libtorch import listed, torch
 
 KIND = "structure"
 NAME = "torch.call"
@@ -92,10 +92,10 @@ def _(
 
 def _decoded(given: Any, tensors: Sequence[Any]) -> Any:
     if isinstance(given, list):
-        return [_decoded(a, tensors) for a in given]
+        return [_decoded(a, tensors) for a in cast("list[Any]", given)]
     if not isinstance(given, dict):
         return given
-    ((kind, value),) = given.items()
+    ((kind, value),) = cast("dict[str, Any]", given).items()
     if kind == "tensor":
         return tensors[value]
     return float(value) if kind == "float" else getattr(torch, value)
@@ -110,12 +110,11 @@ def _evaluate(
         found = function(*_decoded(args, tensors), **{
             k: _decoded(v, tensors) for k, v in options.items()
         })  # fmt: skip
-        return list(found) if isinstance(found, list | tuple) else [found]
+        return listed(found)
     given, seeds = tensors[: sizes[order - 1]], tensors[sizes[order - 1] :]
     with torch.enable_grad():
         held = [
-            t if t.requires_grad or not _is_float(t) else t.detach().requires_grad_()
-            for t in given
+            t if t.requires_grad or not _is_float(t) else t.detach().requires_grad_() for t in given
         ]
         below = _evaluate(function, arguments, sizes, order - 1, held, True)
         pairs = [(y, s) for y, s in zip(filter(_is_float, below), seeds, strict=True)]

@@ -6,7 +6,7 @@ from typing import Any
 
 from pirkit.diag.errors import RuntimeFault
 from pirkit.torch.levels import Level
-from pirkit.torch.libtorch import torch
+from pirkit.torch.libtorch import listed, torch
 
 
 def run(level: Level, tensors: list[Any], written: frozenset[int] = frozenset()) -> Any:
@@ -15,8 +15,7 @@ def run(level: Level, tensors: list[Any], written: frozenset[int] = frozenset())
     ``written`` are numbers of inputs that are written after the call.
     """
     if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
-        found = Differentiable.apply(level, written, *tensors)
-        return found if isinstance(found, tuple) else (found,)
+        return listed(Differentiable.apply(level, written, *tensors))
     return level.inference(tensors)
 
 

@@ -19,7 +19,10 @@ from pirkit.torch.levels import Settings
 from pirkit.torch.libtorch import torch
 
 LOG: Final = logging.getLogger("pirkit.torch")
-MODES: Final = {"default": {}, "max-autotune": {"fast_math": True, "saved": "min-cut"}}
+MODES: Final[Mapping[str, Mapping[str, Any]]] = {
+    "default": {},
+    "max-autotune": {"fast_math": True, "saved": "min-cut"},
+}
 """Modes of `torch.compile`, and the options that they stand for."""
 
 
@@ -47,7 +50,7 @@ class Options:
             raise UsageError(
                 f"unknown mode {mode!r}", code="PK0701", help=f"modes are {', '.join(MODES)}"
             )
-        chosen = {**MODES[mode or "default"], **(options or {})}
+        chosen: dict[str, Any] = {**MODES[mode or "default"], **(options or {})}
         known = {f.name for f in fields(cls)}
         unknown = sorted(set(chosen) - known)
         if unknown:

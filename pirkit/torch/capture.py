@@ -23,8 +23,10 @@ from pirkit.torch.libtorch import (
     functional_utils,
     fx,
     guards,
+    listed,
     proxy_tensor,
     python_dispatch,
+    returned_by,
     storage_refs,
     symbolic_shapes,
     torch,
@@ -33,7 +35,6 @@ from pirkit.torch.rules import RULES
 
 CUT: Final = "pirkit_cut"
 """Mark of a node through which no gradient flows: made under `no_grad`, or by `detach`."""
-
 
 
 @dataclass(frozen=True)
@@ -99,9 +100,7 @@ def fakes_of(inputs: Sequence[Any]) -> tuple[Any, list[Any]]:
         mode = fake_mode(shape_env=symbolic_shapes.ShapeEnv(), allow_non_fake_inputs=True)
 
     def fake(given: Any) -> Any:
-        if not isinstance(given, torch.Tensor) or isinstance(
-            given, torch._subclasses.FakeTensor
-        ):
+        if not isinstance(given, torch.Tensor) or isinstance(given, torch._subclasses.FakeTensor):
             return given
         known = context.tensor_to_context.get(given) if context is not None else None
         if known is not None:
@@ -130,16 +129,16 @@ def capture(module: Any, inputs: Sequence[Any]) -> Captured:
             with torch.set_grad_enabled(torch.is_grad_enabled()):
                 own = dict(zip(held, wrapped[len(inputs) :], strict=True))
                 returned = _Runner(module, own).run(*wrapped[: len(inputs)])
-            listed = list(returned) if isinstance(returned, list | tuple) else [returned]
-            return _outputs(given, wrapped, listed, found)
+            return _outputs(given, wrapped, listed(returned), found)
 
     table = decompositions()
     with mode, python_dispatch.enable_python_dispatcher(), _without_onednn():
         bare = [a.detach() if isinstance(a, torch.Tensor) else a for a in fakes]
         recorded = proxy_tensor.make_fx(functional, decomposition_table=table)(*bare)
+    for extra in [n for n in recorded.graph.nodes if n.op == "placeholder"][len(fakes) :]:
+        recorded.graph.erase_node(extra)  # a token of an assertion on data
     recorded.graph.eliminate_dead_code()
-    last = next(iter(reversed(recorded.graph.nodes)))
-    nodes = list(last.args[0])
+    nodes = returned_by(recorded.graph)
     results: list[Result] = found["results"]
     learns: list[bool | None] = [None] * len(nodes)
     wanted = _requirements(module, len(results))
@@ -148,7 +147,8 @@ def capture(module: Any, inputs: Sequence[Any]) -> Captured:
             learns[result.at] = bool(learns[result.at]) or wants
     results = [
         replace(r, detached=wants is False and (r.kind == "input" or bool(learns[r.at])))
-        if r.kind != "constant" else r
+        if r.kind != "constant"
+        else r
         for r, wants in zip(results, wanted, strict=True)
     ]
     return Captured(
@@ -172,23 +172,20 @@ def _attributes(module: Any) -> dict[str, Any]:
 
 def _requirements(module: Any, count: int) -> list[bool | None]:
     """Of each result of a graph of Dynamo whether it requires a gradient."""
-    last = next(iter(reversed(module.graph.nodes)))
-    returned = last.args[0] if isinstance(last.args[0], list | tuple) else [last.args[0]]
+    returned = returned_by(module.graph)
     if len(returned) != count:
         return [None] * count
-    values = [n.meta.get("example_value") if hasattr(n, "meta") else None for n in returned]
+    values: list[Any] = [getattr(n, "meta", {}).get("example_value") for n in returned]
     return [v.requires_grad if isinstance(v, torch.Tensor) else None for v in values]
 
 
 def functional_graph(module: Any, examples: Sequence[Any]) -> Captured:
     """A graph that is functional already: what AOTAutograd and `torch.export` give."""
     graph = module.graph
-    last = next(iter(reversed(graph.nodes)))
-    returned = last.args[0] if isinstance(last.args[0], list | tuple) else [last.args[0]]
     results: list[Result] = []
     nodes: list[Any] = []
     places = {n: i for i, n in enumerate(n for n in graph.nodes if n.op == "placeholder")}
-    for node in returned:
+    for node in returned_by(graph):
         value = node.meta.get("val") if hasattr(node, "meta") else node
         if not isinstance(value, torch.Tensor):
             results.append(Result("constant", value=value))
@@ -216,17 +213,21 @@ class _Runner(fx.Interpreter):  # pyright: ignore[reportUntypedBaseClass]
     """Runs a graph of Dynamo, and tells each recorded node where it comes from."""
 
     def __init__(self, module: Any, own: dict[str, Any]) -> None:
-        super().__init__(module)
+        fx.Interpreter.__init__(self, module)
         self.own = own
 
     def get_attr(self, target: str, args: Any, kwargs: Any) -> Any:
-        return self.own[target] if target in self.own else super().get_attr(target, args, kwargs)
+        return (
+            self.own[target]
+            if target in self.own
+            else fx.Interpreter.get_attr(self, target, args, kwargs)
+        )
 
     def run_node(self, n: Any) -> Any:
         tracer = proxy_tensor.get_proxy_mode().tracer
         before = next(iter(reversed(tracer.graph.nodes)), None)
         is_cut = not torch.is_grad_enabled() or _detaches(n)
-        result = super().run_node(n)
+        result: Any = fx.Interpreter.run_node(self, n)
         for node in reversed(tracer.graph.nodes):
             if node is before:
                 break
@@ -241,7 +242,7 @@ class _Runner(fx.Interpreter):  # pyright: ignore[reportUntypedBaseClass]
         if target is APPLY:
             forward, backward, *rest = args
             return apply(_run_graph, forward, backward, rest, kwargs)
-        return super().call_function(target, args, kwargs)
+        return fx.Interpreter.call_function(self, target, args, kwargs)
 
 
 def _run_graph(graph: Any, *args: Any) -> Any:
@@ -271,7 +272,9 @@ def _outputs(
                 help="make a new tensor instead of `resize_`, `set_` or `t_` on an argument",
             )
     storages = {
-        _storage(a): i for i, (a, tensor) in enumerate(zip(wrapped, is_tensor, strict=True)) if tensor
+        _storage(a): i
+        for i, (a, tensor) in enumerate(zip(wrapped, is_tensor, strict=True))
+        if tensor
     }
     results: list[Result] = []
     nodes: list[Any] = []

@@ -24,21 +24,16 @@ class Specialized:
         )
         self.captured = captured
         position = {a: k for k, a in enumerate(imported.inputs)}
-        self.written = frozenset(
-            [position[i] for i, _ in captured.written if i in position]
-        )
+        self.written = frozenset([position[i] for i, _ in captured.written if i in position])
         self.constants = [t.contiguous() for t in imported.constants]
         self.orders = list(zip(imported.inputs, imported.in_orders, strict=True))
         self.restored = [
-            None if o is None else [o.index(d) for d in range(len(o))]
-            for o in imported.out_orders
+            None if o is None else [o.index(d) for d in range(len(o))] for o in imported.out_orders
         ]
 
     def outputs(self, args: Sequence[Any]) -> list[Any]:
         """The outputs of the graph for these arguments, and for random numbers drawn now."""
-        tensors = [
-            args[i] if order is None else args[i].permute(order) for i, order in self.orders
-        ]
+        tensors = [args[i] if order is None else args[i].permute(order) for i, order in self.orders]
         if self.imported.draws:
             tensors += [draw() for draw in self.imported.draws]
         tensors += self.constants
@@ -98,9 +93,7 @@ class CompiledGraph:
 
     def made(self, sizes: dict[Any, int]) -> Specialized:
         """The graph imported for some sizes."""
-        imported = import_graph(
-            self.captured, sizes, self.differentiable, strict=self.strict
-        )
+        imported = import_graph(self.captured, sizes, self.differentiable, strict=self.strict)
         self.report(imported)
         return Specialized(self.captured, imported, self.settings)
 

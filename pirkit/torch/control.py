@@ -50,7 +50,7 @@ def _while(b: AtenBuilder, args: list[Any], record: Record) -> list[Value]:
     first = _spliced(b, record(test, [*carried, *outer]), [*carried, *outer])[0]
     inner, after = record(turn, [*carried, *outer])
     given = inner.given
-    again = _spliced(inner, record(test, [*carried, *outer]), [*after, *given[len(carried):]])[0]
+    again = _spliced(inner, record(test, [*carried, *outer]), [*after, *given[len(carried) :]])[0]
     more = inner.reshape(inner.cast(again, dt.bool_), ())
     block = Block(arg_types=[type_of(v.meta) for v in carried])
     region = _region(inner, [more, *after], [*block.args, *(v.ssa for v in outer)], block)

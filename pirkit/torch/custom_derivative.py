@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from pirkit.dialect.build import Value
 from pirkit.torch.aten_builder import AtenBuilder
-from pirkit.torch.libtorch import torch
+from pirkit.torch.libtorch import listed, torch
 from pirkit.torch.rules import RULES
 
 APPLY: Final[Any] = torch.ops.higher_order.autograd_function_apply
@@ -34,21 +34,20 @@ def apply(run: Callable[..., Any], forward: Any, backward: Any, args: Sequence[A
     ``run`` runs a graph. The graph of the backward is recorded for stand-ins of the cotangents.
     """
     results, saved = run(forward, *args)
-    listed = list(results)
-    fixed = set(options.get("non_differentiable_idx") or ())
+    ys = listed(results)
+    fixed: set[int] = set(options.get("non_differentiable_idx") or ())
     at = [
-        i for i, y in enumerate(listed)
+        i for i, y in enumerate(ys)
         if isinstance(y, torch.Tensor) and y.is_floating_point() and i not in fixed
     ]  # fmt: skip
     if not at:
-        return tuple(listed)
+        return tuple(ys)
     ops = torch.ops.pirkit
     seeds = [
         (ops.stand_in(y) if i in at else torch.zeros_like(y)) if isinstance(y, torch.Tensor) else y
-        for i, y in enumerate(listed)
+        for i, y in enumerate(ys)
     ]
-    found = run(backward, *seeds, *saved)
-    found = list(found) if isinstance(found, list | tuple) else [found]
+    found = listed(run(backward, *seeds, *saved))
     inputs = [a for a in args if isinstance(a, torch.Tensor)]
     pairs = [
         (x, torch.zeros_like(x) if g is None else g)
@@ -56,12 +55,12 @@ def apply(run: Callable[..., Any], forward: Any, backward: Any, args: Sequence[A
         if x.is_floating_point()
     ]
     made = ops.custom(
-        [listed[i] for i in at], [x for x, _ in pairs], [seeds[i] for i in at],
+        [ys[i] for i in at], [x for x, _ in pairs], [seeds[i] for i in at],
         [g for _, g in pairs],
     )  # fmt: skip
     for i, value in zip(at, made, strict=True):
-        listed[i] = value
-    return tuple(listed)
+        ys[i] = value
+    return tuple(ys)
 
 
 def _of_tensors(found: list[Any], args: Sequence[Any]) -> list[Any]:
@@ -78,11 +77,11 @@ def _stand_in(b: AtenBuilder, x: Value) -> Value:
 def _custom(
     b: AtenBuilder, ys: list[Value], xs: list[Value], seeds: list[Value], found: list[Value]
 ) -> list[Value]:
-    made = b(
+    made: Any = b(
         "pir.custom_derivative", *ys, *xs, *seeds, *found,
         outputs=len(ys), inputs=len(xs), forward=False,
     )  # fmt: skip
-    return list(made) if isinstance(made, tuple) else [made]
+    return listed(made)
 
 
 RULES["pirkit.stand_in.default"] = _stand_in

@@ -34,8 +34,8 @@ def draw_of(node: Any, arguments: Any, options: Any) -> Draw | None:
     """
     name = str(node.target)
     if name == _DROPOUT:
-        (shape, _), p, training = (*arguments, True)[:3]
-        return _mask(shape, p) if training is not False else None
+        like, p, *training = arguments
+        return None if training == [False] else _mask(like.shape, p)
     if name not in _NAMES:
         return None
 
@@ -52,9 +52,6 @@ class Like:
 
     def __init__(self, shape: tuple[int, ...], dtype: Any) -> None:
         self.shape, self.dtype = shape, dtype
-
-    def __iter__(self) -> Any:
-        return iter((self.shape, self.dtype))
 
 
 def _mask(shape: tuple[int, ...], p: float) -> Draw:

@@ -30,14 +30,20 @@ def _watched(function: Callable[..., Any], args: Any, kwargs: Any) -> list[Compi
     token = WATCH.set(found)
     try:
         # a function of its own, so that code of earlier calls does not serve
-        torch.compile(lambda *a, **k: function(*a, **k), backend=_fresh())(*args, **kwargs)
+        def fresh(*given: Any, **named: Any) -> Any:
+            return function(*given, **named)
+
+        torch.compile(fresh, backend=_fresh())(*args, **kwargs)
     finally:
         WATCH.reset(token)
     return found
 
 
 def _fresh() -> Callable[..., Any]:
-    return lambda graph, inputs: pirkit(graph, inputs)
+    def backend(graph: Any, inputs: Any) -> Any:
+        return pirkit(graph, inputs)
+
+    return backend
 
 
 def export(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Any = None) -> Program:
@@ -101,9 +107,7 @@ def explain(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanat
     The function is compiled and called once.
     """
     graphs = _watched(function, args, kwargs)
-    return Explanation(
-        tuple([_report(g, s) for g in graphs for s in g.kinds.values()])
-    )
+    return Explanation(tuple([_report(g, s) for g in graphs for s in g.kinds.values()]))
 
 
 def _report(graph: CompiledGraph, special: Specialized) -> GraphReport:

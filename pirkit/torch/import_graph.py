@@ -34,7 +34,7 @@ from pirkit.torch.capture import CUT, Captured
 from pirkit.torch.control import control
 from pirkit.torch.draws import Draw, Like, draw_of, dropped
 from pirkit.torch.element_types import OF_TORCH
-from pirkit.torch.libtorch import torch
+from pirkit.torch.libtorch import listed, returned_by, torch
 from pirkit.torch.rules import RULES
 
 _LINE: Final = re.compile(r'File "([^"]+)", line (\d+)')
@@ -214,8 +214,6 @@ class _Importer:
     def argument(self, given: Any) -> Any:
         if isinstance(given, list | tuple):
             return [self.argument(a) for a in cast("list[Any]", given)]
-        if isinstance(given, slice):
-            return given
         if hasattr(given, "meta") and hasattr(given, "op"):
             fake = given.meta.get("val")
             if isinstance(fake, torch.SymInt | torch.SymFloat | torch.SymBool):
@@ -236,7 +234,7 @@ class _Importer:
             return
         b = self.b
         b.node, b.location = node, self.location(node)
-        fakes = [f for f in (fake if isinstance(fake, list | tuple) else [fake])]
+        fakes = listed(fake)
         metas = [((), None) if f is None else self.meta(f) for f in fakes]
         b.shapes, b.types = [s for s, _ in metas], cast("list[DType]", [d for _, d in metas])
         args = [self.argument(a) for a in node.args]
@@ -258,10 +256,10 @@ class _Importer:
         if found is NotImplemented:
             found = self.fall_back(node, args, options, reason)
         single = not isinstance(fake, list | tuple)
-        listed = [found] if single else list(found)
+        several = [found] if single else list(found)
         made = [
             None if f is None or v is None else self.checked(node, v, n)
-            for n, (f, v) in enumerate(zip(fakes, listed, strict=False))
+            for n, (f, v) in enumerate(zip(fakes, several, strict=False))
         ]
         if node.meta.get(CUT):
             earlier = set(map(id, b.emitted[before:]))
@@ -314,9 +312,7 @@ class _Importer:
                 "a branch or loop draws random numbers, or has constant tensors", code="PK0403",
                 help="make them outside, and pass them as operands",
             )  # fmt: skip
-        last = next(iter(reversed(graph.graph.nodes)))
-        results = last.args[0] if isinstance(last.args[0], list | tuple) else [last.args[0]]
-        return b, [inner.values[n] for n in results]
+        return b, [inner.values[n] for n in returned_by(graph.graph)]
 
     def visit(self, node: Any) -> None:
         """Emit what a node computes."""
@@ -329,7 +325,7 @@ class _Importer:
 
     def drawn(self, node: Any, args: list[Any], options: dict[str, Any]) -> Any:
         """The value of a node that draws random numbers; NotImplemented for others."""
-        if not torch._C.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()):
+        if torch._C.Tag.nondeterministic_seeded not in getattr(node.target, "tags", ()):
             return NotImplemented
         likes = [
             Like(a.shape, g.meta["val"].dtype) if isinstance(a, Value) else a
@@ -356,7 +352,9 @@ class _Importer:
         b = self.b
         results = [[list(s), d.name] for s, d in zip(b.shapes, b.types, strict=True) if d]
         loc = b.location
-        span = Span(loc.filename.data, loc.line.data) if isinstance(loc, mlir.FileLineColLoc) else None
+        span = (
+            Span(loc.filename.data, loc.line.data) if isinstance(loc, mlir.FileLineColLoc) else None
+        )
         self.fallbacks.append(Fallback(str(node.target), span, reason))
         if not hasattr(node.target, "_schema"):
             raise UnsupportedError(
@@ -373,8 +371,8 @@ class _Importer:
             results=json.dumps(results), count=len(tensors),
         )  # fmt: skip
         made = iter(b.split_vec(found))
-        listed = [None if d is None else next(made) for d in b.types]
-        return listed if isinstance(node.meta["val"], list | tuple) else listed[0]
+        several = [next(made) if d else None for d in b.types]
+        return several if isinstance(node.meta["val"], list | tuple) else several[0]
 
     def refuse(self) -> None:
         """With ``strict``, refuse what torch would compute."""

@@ -215,5 +215,3 @@ class BackwardReads:
     gradients: tuple[int, ...]
     arguments: tuple[str, ...]
     results: tuple[str, ...]
-
-

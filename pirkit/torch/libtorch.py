@@ -24,3 +24,13 @@ symbolic_shapes: Any = import_module("torch.fx.experimental.symbolic_shapes")
 
 aten: Final[Any] = torch.ops.aten
 """The namespace of ATen's overloads."""
+
+
+def listed(given: Any) -> list[Any]:
+    """What a graph or an op returns as a list: one result, or several."""
+    return list(given) if isinstance(given, list | tuple) else [given]  # pyright: ignore[reportUnknownArgumentType]
+
+
+def returned_by(graph: Any) -> list[Any]:
+    """The nodes and numbers that a graph returns."""
+    return listed(next(iter(reversed(graph.nodes))).args[0])

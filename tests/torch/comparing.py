@@ -58,7 +58,11 @@ def same(
         if isinstance(value, torch.Tensor):
             tolerance = 3e-2 if value.dtype in HALF else 1e-4
             torch.testing.assert_close(
-                actual[name], value, rtol=tolerance, atol=tolerance, msg=lambda s, n=name: f"{n}: {s}"
+                actual[name],
+                value,
+                rtol=tolerance,
+                atol=tolerance,
+                msg=lambda s, n=name: f"{n}: {s}",
             )
         else:
             assert actual[name] == value, name

@@ -52,7 +52,7 @@ def test_second_derivatives(name: str) -> None:
 
 
 def test_third_derivative_of_layer_norm() -> None:
-    """That of its parts; torch's own is another: its double backward takes the mean for constant."""
+    """That of its parts; torch's own double backward takes the mean for a constant."""
 
     def parts(x: Any) -> Any:
         gap = x - x.mean(1, keepdim=True)
@@ -120,7 +120,7 @@ def test_a_write_between_forward_and_second_derivative_is_refused() -> None:
     x, w = torch.randn(3, requires_grad=True), torch.randn(3)
     y = compiled(x, w)
     w.add_(1)
-    with pytest.raises(Exception, match="PK0907|modified by an inplace operation"):
+    with pytest.raises(Exception, match=r"PK0907|modified by an inplace operation"):
         torch.autograd.grad(y.sum(), x, create_graph=True)
 
 

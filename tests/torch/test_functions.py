@@ -94,8 +94,8 @@ CASES = {
         torch.tensor([[1.0, 1.0, 0.0], [2.0, -1.0, 2.0]], requires_grad=True),
     ),
     "padding modes": (
-        lambda x: (F.pad(x, (1, 2, 1, 1), mode="reflect"), F.pad(x, (1, 2, 2, 1)), F.pad(x, (1, -1)),
-                   F.pad(x, (1, 2, 1, 1), mode="replicate")),
+        lambda x: (F.pad(x, (1, 2, 1, 1), mode="reflect"), F.pad(x, (1, 2, 2, 1)),
+                   F.pad(x, (1, -1)), F.pad(x, (1, 2, 1, 1), mode="replicate")),
         [(1, 2, 4, 5)],
     ),
     "interpolate": (
@@ -113,7 +113,8 @@ CASES = {
     # families of the table
     "activations": (
         lambda x: (F.gelu(x), F.gelu(x, approximate="tanh"), F.silu(x), F.elu(x), F.hardswish(x),
-                   F.mish(x), F.softplus(x), F.hardsigmoid(x), F.logsigmoid(x), F.selu(x), F.glu(x)),
+                   F.mish(x), F.softplus(x), F.hardsigmoid(x), F.logsigmoid(x), F.selu(x),
+                   F.glu(x)),
         [(3, 4)],
     ),
     "parts": (
@@ -154,7 +155,9 @@ CASES = {
     ),
     # what torch computes
     "fft": (lambda x: torch.fft.rfft(x).abs(), [(3, 8)]),
-    "complex": (lambda x: torch.view_as_real(torch.complex(x, x) * torch.complex(x, 2 * x)), [(3, 4)]),
+    "complex": (
+        lambda x: torch.view_as_real(torch.complex(x, x) * torch.complex(x, 2 * x)), [(3, 4)]
+    ),
     # control flow
     "cond": (
         lambda x: torch.cond(x.sum() > 0, lambda q: q.sin(), lambda q: q.cos(), (x,)), [(3, 4)]

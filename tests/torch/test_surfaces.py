@@ -51,7 +51,7 @@ def test_strict_refuses_with_the_line() -> None:
 
 
 def test_unknown_options_are_refused() -> None:
-    with pytest.raises(Exception, match="PK0701.*strickt"):
+    with pytest.raises(Exception, match=r"PK0701.*strickt"):
         torch.compile(norm, backend="pirkit", options={"strickt": True})(torch.randn(3))
 
 
@@ -106,3 +106,25 @@ def test_a_second_process_compiles_no_native_code(tmp_path: Path) -> None:
     first, second = ([int(n) for n in line.split()] for line in told)
     assert first[0] > 0
     assert second[0] == 0
+
+
+@pytest.mark.parametrize("name", ["torch_forces", "torch_inference"])
+def test_examples(name: str) -> None:
+    path = Path(__file__).parents[2] / "examples" / f"{name}.py"
+    done = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, timeout=900)
+    assert done.returncode == 0, done.stderr
+    last = done.stdout.splitlines()[-1]
+    if name == "torch_forces":
+        first, last_loss = (float(word) for word in last.split() if word[0].isdigit())
+        assert last_loss < first / 5
+    else:
+        assert float(last.rsplit(" ", 1)[1]) < 1e-5
+
+
+def test_code_of_the_page_runs(tmp_path: Path) -> None:
+    text = (Path(__file__).parents[2] / "docs" / "torch.md").read_text(encoding="utf-8")
+    blocks = [b.split("```")[0] for b in text.split("```python\n")[1:]]
+    script = tmp_path / "page.py"
+    script.write_text("\n".join(blocks), encoding="utf-8")
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

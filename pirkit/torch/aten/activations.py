@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pirkit.dialect.build import Value
-from pirkit.runtime import dtype as dt
-from pirkit.torch.aten_builder import AtenBuilder, Kinds
+from pirkit.torch.aten_builder import AtenBuilder
 from pirkit.torch.rules import rule
 
 
@@ -157,9 +156,7 @@ def _(b: AtenBuilder, x: Value, y: Value, reduction: int = 1, width: float = 1.0
 
 
 @rule("binary_cross_entropy")
-def _(
-    b: AtenBuilder, x: Value, y: Value, weight: Value | None = None, reduction: int = 1
-) -> Value:
+def _(b: AtenBuilder, x: Value, y: Value, weight: Value | None = None, reduction: int = 1) -> Value:
     """Logarithms are at least -100, as torch's are."""
     least = b.const(-100.0, x.dtype)
     one = b.const(1.0, x.dtype)
@@ -167,5 +164,3 @@ def _(
             for v in (b.log(x), b.log1p(x * -1.0))]  # fmt: skip
     loss = b.subtract(b.multiply(b.subtract(y, one), logs[1]), b.multiply(y, logs[0]))
     return reduced(b, loss if weight is None else b.multiply(loss, weight), reduction)
-
-

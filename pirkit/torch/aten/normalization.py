@@ -23,7 +23,7 @@ def _(
         x, begin = b.reshape(x, (1, *x.shape)), 1
     vectors = [None if v is None else b.reshape(v, (count,)) for v in (scale, bias)]
     out, mean, variance = b.layer_norm(x, *vectors, epsilon=eps, begin_norm_axis=begin)
-    rest = []
+    rest: list[Value] = []
     for number, made in ((1, mean), (2, variance)):
         if b.is_used(number) and number == 2:
             made = b.rsqrt(made + eps)

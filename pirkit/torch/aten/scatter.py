@@ -89,9 +89,7 @@ def _(
 
 
 @rule("index_add")
-def _(
-    b: AtenBuilder, x: Value, dim: int, index: Value, source: Value, alpha: Any = 1
-) -> Any:
+def _(b: AtenBuilder, x: Value, dim: int, index: Value, source: Value, alpha: Any = 1) -> Any:
     if not x.rank or not (x.dtype.is_float or x.dtype in (dt.int32, dt.int64)):
         return NotImplemented
     places = b.reshape(index, (math.prod(index.shape),))

@@ -19,8 +19,9 @@ def _(b: AtenBuilder, x: Value, *args: Any, **options: Any) -> Any:
     """Stable in both forms, so that equal elements keep their order."""
     named = dict(zip(("dim", "descending"), [a for a in args if not _is_stable(a, args)],
                      strict=False))  # fmt: skip
-    dim, descending = options.get("dim", named.get("dim", -1)), options.get(
-        "descending", named.get("descending", False)
+    dim, descending = (
+        options.get("dim", named.get("dim", -1)),
+        options.get("descending", named.get("descending", False)),
     )
     if not x.rank or not (x.dtype.is_float or x.dtype in (dt.int32, dt.int64)):
         return NotImplemented
