@@ -14,12 +14,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from pirkit.cli.torch_archives import load_program
 from pirkit.diag.errors import PirkitError, UsageError
 from pirkit.diag.progress import track
 from pirkit.frontend.arrays import read_npz
 from pirkit.frontend.cases import Report, check_case
 from pirkit.frontend.compile import run_passes
-from pirkit.frontend.files import load
 from pirkit.frontend.kernel_check import check_kernels, check_whole
 from pirkit.lowering.prim import default_pipeline
 
@@ -54,7 +54,7 @@ def check_programs(arguments: argparse.Namespace) -> int:
     pipeline = default_pipeline(arguments.backend) if wanted is None else wanted
     is_wrong = False
     for path in arguments.paths:
-        program = load(path, format=arguments.format, params=arguments.params)
+        program = load_program(path, format=arguments.format, params=arguments.params)
         lowered = run_passes(program, pipeline) if pipeline else program
         entry = lowered.entry(arguments.entry)
         report = check_kernels(entry, arguments.backend, int(seed), inputs, lowered.params)

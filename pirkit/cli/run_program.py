@@ -9,10 +9,10 @@ import time
 from statistics import median
 from typing import Any
 
+from pirkit.cli.torch_archives import load_program
 from pirkit.diag.errors import UsageError
 from pirkit.frontend.arrays import read_npz, write_npz
 from pirkit.frontend.compile import compile
-from pirkit.frontend.files import load
 from pirkit.frontend.random_inputs import random_inputs, random_weights
 from pirkit.runtime.executor import Executable
 from pirkit.runtime.native.compile_stats import COMPILE_STATS
@@ -21,7 +21,7 @@ from pirkit.runtime.native.compile_stats import COMPILE_STATS
 def run_program(arguments: argparse.Namespace) -> int:
     """Run the program of the command line and print its outputs; the exit code."""
     start = time.perf_counter()
-    program = load(arguments.paths[0], format=arguments.format, params=arguments.params)
+    program = load_program(arguments.paths[0], format=arguments.format, params=arguments.params)
     exe = compile(
         program,
         backend=arguments.backend,

@@ -12,11 +12,12 @@ from pirkit.cli.expect import differences, expected_in, found_in, require_expect
 from pirkit.cli.report import PartReport, page
 from pirkit.cli.reporting import chrome_trace
 from pirkit.cli.split_input import parts_of
+from pirkit.cli.torch_archives import read_source
 from pirkit.diag.errors import InternalError, PirkitError, UsageError
 from pirkit.diag.source import register_source
 from pirkit.dialect.op_ids import give_ids
 from pirkit.dialect.text import parse_mlir, print_mlir
-from pirkit.frontend.files import WRITERS, parse, read_text, write_file
+from pirkit.frontend.files import WRITERS, parse, write_file
 
 if TYPE_CHECKING:
     from pirkit.passes import PipelineResult
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 def transform(arguments: argparse.Namespace) -> int:
     """Read the parts of the file, transform each, and print it; the exit code."""
     name = "<stdin>" if arguments.file == "-" else arguments.file
-    text = read_text(arguments.file)
+    text = read_source(arguments.file)
     if arguments.file == "-":
         register_source(name, text)
     if arguments.run_reproducer:

@@ -86,6 +86,7 @@ _TITLES: Final[Mapping[type[PirkitError], Mapping[str, str]]] = {
         "PK0403": "unsupported form of an op",
         "PK0404": "unknown dialect",
         "PK0405": "unknown file format",
+        "PK0409": "op of torch without a rule",
     },
     DynamicShapeError: {
         "PK0406": "known only when the program runs",
