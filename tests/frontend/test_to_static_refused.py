@@ -95,6 +95,27 @@ def other_structure(x: Any) -> Any:
     return y[0]
 
 
+def other_shape_at_a_break(x: Any) -> Any:
+    y = x
+    while x.sum() < 10:
+        x = x + 1
+        if x[0] > 2:  # here
+            y = x[:2]
+            break
+    return y.sum()
+
+
+def other_shape_at_a_continue(x: Any) -> Any:
+    y = x
+    while x.sum() + y.sum() < 10:
+        x = x + 1
+        if x[0] > 2:  # here
+            y = x[:2]
+            continue
+        x = x + 1
+    return x
+
+
 def growing(x: Any) -> Any:
     while x.sum() < 10:  # here
         x = np.concatenate([x, x])
@@ -270,6 +291,8 @@ REFUSED: Final[dict[Callable[..., Any], tuple[str, str, str]]] = {
     strings: ("PK0708", "`mode` is 'a' in one branch, 'b'", "the same"),
     functions: ("PK0708", "`g` is a function", "the same"),
     other_structure: ("PK0708", "a tuple of 2 values", "structure"),
+    other_shape_at_a_break: ("PK0708", "`y` is tensor<2xf64> in one branch", "zeros_like"),
+    other_shape_at_a_continue: ("PK0708", "`y` is tensor<2xf64> in one branch", "zeros_like"),
     growing: ("PK0708", "`x` begins as tensor<3xf64>", "keep shape"),
     narrowing: ("PK0708", "a turn makes it tensor<3xf32>", "astype"),
     first_in_the_loop: ("PK0708", "`y` has no value before the loop", "before the loop"),

@@ -86,8 +86,6 @@ def _recorded(site: Site, test: Value, blocks: tuple[Block, Block], variables: V
         variables.write(before)
     merge = _Merge(site, bodies, ([], []))
     merged = {n: _merged(merge, n, before[n], states) for n in site.names}
-    for i, (yes, no) in enumerate(zip(*merge.rows, strict=True)):
-        assert yes.meta == no.meta, (i, yes.meta, no.meta)
     regions = [body.region(row, []) for body, row in zip(bodies, merge.rows, strict=True)]
     types = [type_of(v.meta) for v in merge.rows[0]]
     made = b.insert(create("pd_op.if", (condition.ssa,), types, regions=regions))

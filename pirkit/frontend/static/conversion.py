@@ -14,9 +14,10 @@ from typing import Any, Final, cast
 from pirkit.diag.errors import TraceError
 from pirkit.diag.forks import renewed
 from pirkit.diag.span import Span
+from pirkit.frontend.static.expressions import HELPERS
 from pirkit.frontend.static.jumps import PREFIX, at
 from pirkit.frontend.static.sites import Site
-from pirkit.frontend.static.statements import HELPERS, Statements
+from pirkit.frontend.static.statements import Statements
 
 Make = Callable[[list[Site]], Any]
 """Makes what converted code calls, given the branches and loops of the code."""

@@ -7,7 +7,6 @@ by turn, the rest is one loop.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sized
-from dataclasses import replace
 from typing import Any, cast
 
 from pirkit.dialect.build import Value
@@ -52,7 +51,6 @@ def iterate(site: Site, items: Any, body: Block, go: Block | None, tell: Block) 
     if rows is not None:
         _over_rows(site, rows, body, go, Variables(site, tell))
         return
-    guard = replace(site, what="`for`", names=site.names)
     for item in cast("Iterable[Any]", items):
         more: Any = True if go is None else go()
         if isinstance(more, Value):
@@ -62,7 +60,7 @@ def iterate(site: Site, items: Any, body: Block, go: Block | None, tell: Block) 
                     " traced",
                     "loop over a list, a `range` or a tensor, or write a `while`",
                 )
-            branch(guard, more, lambda item=item: body(item), _nothing, tell)
+            branch(site, more, lambda item=item: body(item), _nothing, tell)
             continue
         if not more:
             return
