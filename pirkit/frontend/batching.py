@@ -12,6 +12,7 @@ from typing import Any, Final, cast
 from xdsl.ir import SSAValue
 
 from pirkit.diag.errors import UnsupportedError
+from pirkit.dialect.attrs import encode
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.kinds import ELEMENTWISE, LIST
 from pirkit.dialect.opdef import RANDOM
@@ -133,18 +134,17 @@ def apply_rule(b: Builder, op: PirOp, values: dict[SSAValue, Any], count: int) -
     finally:
         b.location = saved
     several = cast("tuple[Any, ...]", found if isinstance(found, tuple) else (found,))
-    for result, value in zip(op.result_slots, several, strict=False):
+    for i, (result, value) in enumerate(zip(op.result_slots, several, strict=False)):
         if result is not None:
-            values[result] = Batched(_stopped(b, op, value), True)
+            is_stopped = any(op.stop_gradient[i : i + 1]) and isinstance(value, Value)
+            values[result] = Batched(_stopped(b, value) if is_stopped else value, True)
     return op
 
 
-def _stopped(b: Builder, op: PirOp, value: Any) -> Any:
-    """A result of an op; no derivative flows through it if none flows through the op."""
-    if not any(op.stop_gradient) or not isinstance(value, Value):
-        return value
+def _stopped(b: Builder, value: Value) -> Value:
+    """A value through which no derivative flows."""
     made = b("pd_op.assign", value)
-    cast(PirOp, made.ssa.owner).attributes["stop_gradient"] = op.attributes["stop_gradient"]
+    cast(PirOp, made.ssa.owner).attributes["stop_gradient"] = encode("bool[]", (True,))
     return made
 
 

@@ -160,9 +160,7 @@ class Rows:
             meta = value.value.any_meta
             is_new = flag and not value.rows and isinstance(meta, TensorMeta)
             types.append(
-                type_of(cast(TensorMeta, meta).with_shape((self.count, *value.value.shape)))
-                if is_new
-                else value.value.ssa.type
+                self._with_rows(cast(TensorMeta, meta)) if is_new else value.value.ssa.type
             )
         mask = TensorMeta((self.count,), dt.bool_)
         block = Block(arg_types=[*types, type_of(mask)] if masked else types)
@@ -171,6 +169,9 @@ class Rows:
         with self.b.inside(block):
             again, *after = self._yielded(source)
         return block, again, after
+
+    def _with_rows(self, meta: TensorMeta) -> Any:
+        return type_of(meta.with_shape((self.count, *meta.shape)))
 
     def _mask(self, given: Batched) -> Value:
         return self.b.cast(self.b.reshape(self.spread(given), (self.count,)), dt.bool_)
@@ -204,14 +205,10 @@ class Rows:
         if stack is None or stack not in self.pushed:
             raise no_rule(op)
         flags = self.pushed[stack][1:]
-        types: list[Any] = []
-        for result, flag in zip(op.results, flags, strict=True):
-            meta = meta_of(result.type) if flag else None
-            types.append(
-                result.type
-                if meta is None
-                else type_of(cast(TensorMeta, meta).with_shape((self.count, *meta.shape)))
-            )
+        types = [
+            self._with_rows(cast(TensorMeta, meta_of(r.type))) if flag else r.type
+            for r, flag in zip(op.results, flags, strict=True)
+        ]
         outlet = cast(Batched, self.values[op.operands[0]]).value.ssa
         made = self.b.insert(create("pir.tuple_pop", (outlet,), types))
         for result, new, flag in zip(op.results, made.results, flags, strict=True):
