@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -138,7 +138,7 @@ def test_lbfgs_finds_a_minimum() -> None:
     for _ in range(60):
         value, params, state = step(params, state)
         values.append(float(value))
-    assert all(b <= a for a, b in itertools.pairwise(values))
+    assert all(b <= a for a, b in pairwise(values))
     np.testing.assert_allclose(params["x"], 1.0, atol=1e-6)
     np.testing.assert_allclose(state.value, rosenbrock(params), atol=1e-12)
     assert len(step.explain().splitlines()) == 1
@@ -149,9 +149,7 @@ WRONG: Final[dict[str, tuple[Callable[[], Any], str]]] = {
         lambda: optim.adamw(0.1).update(PARAMS, optim.adamw(0.1).init(PARAMS)), "weight decay"),
     "no parameters": (lambda: optim.sgd(0.1).init({}), "no parameters"),
     "another tree": (
-        lambda: optim.sgd(0.1, 0.9).update({"w": X}, optim.sgd(0.1, 0.9).init(PARAMS)),
-        "structure",
-    ),
+        lambda: optim.adam(0.1).update({"w": X}, optim.adam(0.1).init(PARAMS)), "structure"),
     "mixed types": (lambda: optim.lbfgs().init([X, X.astype(np.float32)]), "one element type"),
 }  # fmt: skip
 

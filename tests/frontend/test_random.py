@@ -1,4 +1,4 @@
-"""Random numbers from keys: known answers, the bits of JAX, statistics, one result anywhere."""
+"""Random numbers from keys: known answers, JAX's bits, statistics, the same numbers anywhere."""
 
 from __future__ import annotations
 

@@ -18,7 +18,6 @@ from numpy.lib.stride_tricks import as_strided
 
 from pirkit.diag.errors import InternalError
 from pirkit.dialect.map_expr.kernel import MapExpr
-from pirkit.dialect.ops.random.threefry import threefry
 from pirkit.lowering.codegen.emit.tiled_nest import TileAccess, TiledNest, TilePhase
 from pirkit.lowering.codegen.ir.loopnest import (
     Accumulate,
@@ -36,6 +35,7 @@ from pirkit.lowering.codegen.ir.loopnest import (
 from pirkit.lowering.codegen.lower.statement_nest import Nest
 from pirkit.lowering.codegen.scatter.scatter import Scatter, without_scatters
 from pirkit.runtime.dtype import DType
+from pirkit.runtime.threefry import threefry
 
 Array = np.ndarray[Any, Any]
 
@@ -88,7 +88,7 @@ FUNCTIONS: Final[dict[str, Any]] = {
     "logical_not": np.logical_not, "bitwise_and": np.bitwise_and, "bitwise_or": np.bitwise_or,
     "bitwise_left_shift": _left,
     "bitwise_right_shift": _right,
-    "logical_right_shift": _logical_right,
+    "unsigned_right_shift": _logical_right,
     "threefry": partial(threefry, word=0), "threefry_second": partial(threefry, word=1),
     "bitwise_xor": np.bitwise_xor, "bitwise_not": np.invert, "isnan": np.isnan,
     "isinf": np.isinf, "isfinite": np.isfinite, "where": np.where,

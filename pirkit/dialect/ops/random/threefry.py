@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any, Final
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -13,13 +13,9 @@ from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import broadcast
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import TensorMeta
+from pirkit.runtime.threefry import threefry
 
 Array = np.ndarray[Any, Any]
-
-PARITY: Final = 0x1BD11BDA
-ROTATIONS: Final = ((13, 15, 26, 6), (17, 29, 16, 24))
-"""Distances of a group of four rounds; groups alternate."""
-GROUPS: Final = 5
 
 
 @op
@@ -39,33 +35,6 @@ class Threefry:
     cost = 40
     signature = "key0, key1, x, y ; word: i32 = 0 -> out"
     dtypes = (dt.int32,)
-
-
-def cipher(
-    words: tuple[Any, Any], counter: tuple[Any, Any], rotated: Callable[[Any, int], Any]
-) -> tuple[Any, Any]:
-    """Both words for a key and a counter, of any type with ``+`` and ``^`` on 32 bits."""
-    schedule = (*words, words[0] ^ words[1] ^ PARITY)
-    x, y = counter[0] + schedule[0], counter[1] + schedule[1]
-    for group in range(GROUPS):
-        for distance in ROTATIONS[group % 2]:
-            x = x + y
-            y = rotated(y, distance) ^ x
-        x = x + schedule[(group + 1) % 3]
-        y = y + schedule[(group + 2) % 3] + (group + 1)
-    return x, y
-
-
-def threefry(key0: Array, key1: Array, x: Array, y: Array, word: int) -> Array:
-    """What the op computes, with numpy."""
-    given = [np.atleast_1d(v).view(np.uint32) for v in (key0, key1, x, y)]
-    shape = np.broadcast_shapes(*(np.shape(v) for v in (key0, key1, x, y)))
-    found = cipher((given[0], given[1]), (given[2], given[3]), _rotated)[word]
-    return np.broadcast_to(found, shape if shape else (1,)).reshape(shape).view(np.int32)
-
-
-def _rotated(x: Array, distance: int) -> Array:
-    return x << np.uint32(distance) | x >> np.uint32(32 - distance)
 
 
 @infer_meta(Threefry)

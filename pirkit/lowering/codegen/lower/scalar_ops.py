@@ -169,7 +169,7 @@ def _shift(
         raise NotLowerableError(f"shifts of {node.dtype} have no native code")
     op = node.op.partition(".")[2]
     is_logical = op == "bitwise_right_shift" and not node.attrs["is_arithmetic"]
-    return lines.compute("logical_right_shift" if is_logical else op, args, node.dtype)
+    return lines.compute("unsigned_right_shift" if is_logical else op, args, node.dtype)
 
 
 def _threefry(

@@ -16,10 +16,10 @@ from typing import Final
 from pirkit.diag.errors import InternalError
 from pirkit.dialect.kinds import COSTLY
 from pirkit.dialect.opdef import find
-from pirkit.dialect.ops.random.threefry import cipher
 from pirkit.lowering.codegen.ir.llvm_text import Builder, Value
 from pirkit.lowering.codegen.math import division, inverse_functions, log_bases, vecmath
 from pirkit.runtime.dtype import DType, float32
+from pirkit.runtime.threefry import cipher
 
 Typed = division.Typed
 Emit = Callable[[Builder, Sequence[Typed], DType], Value]
@@ -414,7 +414,7 @@ TABLE: Final[dict[str, Emit]] = {
     "bitwise_not": _bitwise_not,
     "bitwise_left_shift": _shift("shl"),
     "bitwise_right_shift": _shift("ashr"),
-    "logical_right_shift": _shift("lshr"),
+    "unsigned_right_shift": _shift("lshr"),
     "threefry": _threefry(0),
     "threefry_second": _threefry(1),
     "isnan": _is("uno", 0.0),
