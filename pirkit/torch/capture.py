@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from pirkit.diag.errors import UnsupportedError
-from pirkit.torch.attention import attention
+from pirkit.torch.attention import Composed
 from pirkit.torch.custom_derivative import APPLY, apply
 from pirkit.torch.libtorch import (
     aten,
@@ -126,7 +126,7 @@ def capture(module: Any, inputs: Sequence[Any]) -> Captured:
             functional_tensor.FunctionalTensorMode(_allow_token_discovery=True),
         ):
             wrapped = [functional_utils.to_fun(a) for a in given]
-            with torch.set_grad_enabled(torch.is_grad_enabled()):
+            with torch.set_grad_enabled(torch.is_grad_enabled()), Composed():
                 own = dict(zip(held, wrapped[len(inputs) :], strict=True))
                 returned = _Runner(module, own).run(*wrapped[: len(inputs)])
             return _outputs(given, wrapped, listed(returned), found)
@@ -237,8 +237,6 @@ class _Runner(fx.Interpreter):  # pyright: ignore[reportUntypedBaseClass]
         return result
 
     def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
-        if target is torch.nn.functional.scaled_dot_product_attention:
-            return attention(*args, **kwargs)
         if target is APPLY:
             forward, backward, *rest = args
             return apply(_run_graph, forward, backward, rest, kwargs)
