@@ -214,6 +214,8 @@ class _Runner(fx.Interpreter):  # pyright: ignore[reportUntypedBaseClass]
 
     def __init__(self, module: Any, own: dict[str, Any]) -> None:
         fx.Interpreter.__init__(self, module)
+        self.learns = torch.is_grad_enabled()
+        """Whether gradients can be asked for: where they cannot, no node has to stop them."""
         self.own = own
 
     def get_attr(self, target: str, args: Any, kwargs: Any) -> Any:
@@ -226,7 +228,7 @@ class _Runner(fx.Interpreter):  # pyright: ignore[reportUntypedBaseClass]
     def run_node(self, n: Any) -> Any:
         tracer = proxy_tensor.get_proxy_mode().tracer
         before = next(iter(reversed(tracer.graph.nodes)), None)
-        is_cut = not torch.is_grad_enabled() or _detaches(n)
+        is_cut = self.learns and (not torch.is_grad_enabled() or _detaches(n))
         result: Any = fx.Interpreter.run_node(self, n)
         for node in reversed(tracer.graph.nodes):
             if node is before:
