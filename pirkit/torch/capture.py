@@ -135,8 +135,7 @@ def capture(module: Any, inputs: Sequence[Any]) -> Captured:
     with mode, python_dispatch.enable_python_dispatcher(), _without_onednn():
         bare = [a.detach() if isinstance(a, torch.Tensor) else a for a in fakes]
         recorded = proxy_tensor.make_fx(functional, decomposition_table=table)(*bare)
-    for extra in [n for n in recorded.graph.nodes if n.op == "placeholder"][len(fakes) :]:
-        recorded.graph.erase_node(extra)  # a token of an assertion on data
+    _erase_assertions(recorded.graph, len(fakes))
     recorded.graph.eliminate_dead_code()
     nodes = returned_by(recorded.graph)
     results: list[Result] = found["results"]
@@ -168,6 +167,17 @@ def _attributes(module: Any) -> dict[str, Any]:
             if isinstance(value, torch.Tensor):
                 found[node.target] = value
     return found
+
+
+def _erase_assertions(graph: Any, inputs: int) -> None:
+    """Erase assertions on data, and the tokens that order them, which are further inputs."""
+    tokens = [n for n in graph.nodes if n.op == "placeholder"][inputs:]
+    for node in reversed(list(graph.nodes)):
+        sources = [node, *node.all_input_nodes]
+        if not node.users and any("with_effects" in str(n.target) for n in sources):
+            graph.erase_node(node)
+    for token in tokens:
+        graph.erase_node(token)
 
 
 def _requirements(module: Any, count: int) -> list[bool | None]:
