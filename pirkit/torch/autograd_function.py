@@ -29,10 +29,11 @@ class Differentiable(torch.autograd.Function):  # pyright: ignore[reportUntypedB
         reads, count = level.reads, len(level.outputs)
         made, middles = outputs[:count], outputs[count:]
         held = [tensors[i].clone() if i in written else tensors[i] for i in reads.inputs]
-        ctx.level, ctx.counts = level, (len(held), len(reads.outputs))
-        ctx.save_for_backward(
-            *held, *(made[k] for k in reads.outputs), *(middles[k] for k in reads.middles)
-        )
+        ctx.level = level
+        kept = [middles[k] for k in reads.middles]
+        is_plain = not all(isinstance(k, torch.Tensor) for k in kept)
+        ctx.plain = kept if is_plain else []
+        ctx.save_for_backward(*held, *(made[k] for k in reads.outputs), *(() if is_plain else kept))
         ctx.metas = [(t.shape, t.dtype) for t in made]
         ctx.primals = tensors
         ctx.versions = [t._version for t in tensors]
@@ -47,7 +48,7 @@ class Differentiable(torch.autograd.Function):  # pyright: ignore[reportUntypedB
         reads = level.reads
         saved = ctx.saved_tensors
         seeds = [_seed(cotangents[k], ctx.metas[k]) for k in reads.seeds]
-        found = level.backward([*saved, *seeds])
+        found = level.backward([*saved, *ctx.plain, *seeds])
         named = dict(zip(level.backward.outputs, found, strict=True))
         gradients: list[Any] = [None] * len(level.inputs)
         taken: set[str] = set()

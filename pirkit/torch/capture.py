@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from pirkit.diag.errors import UnsupportedError
-from pirkit.torch.attention import attention
+from pirkit.torch.attention import Composed
 from pirkit.torch.custom_derivative import APPLY, apply
 from pirkit.torch.libtorch import (
     aten,
@@ -126,7 +126,7 @@ def capture(module: Any, inputs: Sequence[Any]) -> Captured:
             functional_tensor.FunctionalTensorMode(_allow_token_discovery=True),
         ):
             wrapped = [functional_utils.to_fun(a) for a in given]
-            with torch.set_grad_enabled(torch.is_grad_enabled()):
+            with torch.set_grad_enabled(torch.is_grad_enabled()), Composed():
                 own = dict(zip(held, wrapped[len(inputs) :], strict=True))
                 returned = _Runner(module, own).run(*wrapped[: len(inputs)])
             return _outputs(given, wrapped, listed(returned), found)
@@ -135,8 +135,7 @@ def capture(module: Any, inputs: Sequence[Any]) -> Captured:
     with mode, python_dispatch.enable_python_dispatcher(), _without_onednn():
         bare = [a.detach() if isinstance(a, torch.Tensor) else a for a in fakes]
         recorded = proxy_tensor.make_fx(functional, decomposition_table=table)(*bare)
-    for extra in [n for n in recorded.graph.nodes if n.op == "placeholder"][len(fakes) :]:
-        recorded.graph.erase_node(extra)  # a token of an assertion on data
+    _erase_assertions(recorded.graph, len(fakes))
     recorded.graph.eliminate_dead_code()
     nodes = returned_by(recorded.graph)
     results: list[Result] = found["results"]
@@ -168,6 +167,17 @@ def _attributes(module: Any) -> dict[str, Any]:
             if isinstance(value, torch.Tensor):
                 found[node.target] = value
     return found
+
+
+def _erase_assertions(graph: Any, inputs: int) -> None:
+    """Erase assertions on data, and the tokens that order them, which are further inputs."""
+    tokens = [n for n in graph.nodes if n.op == "placeholder"][inputs:]
+    for node in reversed(list(graph.nodes)):
+        sources = [node, *node.all_input_nodes]
+        if not node.users and any("with_effects" in str(n.target) for n in sources):
+            graph.erase_node(node)
+    for token in tokens:
+        graph.erase_node(token)
 
 
 def _requirements(module: Any, count: int) -> list[bool | None]:
@@ -214,6 +224,8 @@ class _Runner(fx.Interpreter):  # pyright: ignore[reportUntypedBaseClass]
 
     def __init__(self, module: Any, own: dict[str, Any]) -> None:
         fx.Interpreter.__init__(self, module)
+        self.learns = torch.is_grad_enabled()
+        """Whether gradients can be asked for: where they cannot, no node has to stop them."""
         self.own = own
 
     def get_attr(self, target: str, args: Any, kwargs: Any) -> Any:
@@ -226,7 +238,7 @@ class _Runner(fx.Interpreter):  # pyright: ignore[reportUntypedBaseClass]
     def run_node(self, n: Any) -> Any:
         tracer = proxy_tensor.get_proxy_mode().tracer
         before = next(iter(reversed(tracer.graph.nodes)), None)
-        is_cut = not torch.is_grad_enabled() or _detaches(n)
+        is_cut = self.learns and (not torch.is_grad_enabled() or _detaches(n))
         result: Any = fx.Interpreter.run_node(self, n)
         for node in reversed(tracer.graph.nodes):
             if node is before:
@@ -237,8 +249,6 @@ class _Runner(fx.Interpreter):  # pyright: ignore[reportUntypedBaseClass]
         return result
 
     def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
-        if target is torch.nn.functional.scaled_dot_product_attention:
-            return attention(*args, **kwargs)
         if target is APPLY:
             forward, backward, *rest = args
             return apply(_run_graph, forward, backward, rest, kwargs)

@@ -226,9 +226,6 @@ class _Importer:
         if isinstance(fake, torch.SymInt | torch.SymFloat | torch.SymBool | int | float | bool):
             return
         target = str(node.target)
-        if target == "with_effects":  # an assertion on data; its result is a token
-            self.values[node] = [None] * len(fake)
-            return
         if target == "<built-in function getitem>":
             self.values[node] = self.values[node.args[0]][node.args[1]]
             return

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -25,6 +25,12 @@ from pirkit.torch.libtorch import torch
 
 Array = np.ndarray[Any, Any]
 
+SMALL: Final = 1 << 20
+"""Bytes up to which saved values are arrays, which live as long as the graph of autograd; larger
+ones are tensors that autograd releases after the backward."""
+
+_PARAMETER: Final[Any] = torch.nn.Parameter
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -38,37 +44,59 @@ class Settings:
 
 
 class Runner:
-    """An executable, called with arrays in the order of some names."""
+    """An executable, called with tensors in the order of some names.
+
+    The first ``shown`` results are tensors. The others, which only a backward reads, are plain
+    arrays where they are small, because those are made faster.
+    """
 
     def __init__(
-        self, program: Program, inputs: Sequence[str], outputs: Sequence[str], settings: Settings
+        self,
+        program: Program,
+        inputs: Sequence[str],
+        outputs: Sequence[str],
+        settings: Settings,
+        shown: int | None = None,
     ) -> None:
         self.executable: Executable = compile(
             program, fast_math=settings.fast_math, threads=settings.threads
         )
         self.inputs, self.outputs = tuple(inputs), tuple(outputs)
         self._held: dict[int, tuple[Any, int, Array]] = {}
+        shown = len(self.outputs) if shown is None else shown
         self._native = native = self.executable.native
         if native is None:
             return
         names, results = native.names
         self._order = None if names == self.inputs else [self.inputs.index(n) for n in names]
-        self._makers = [(tuple(m.shape), TO_TORCH[m.dtype]) for m in native.results]
         self._results = [results.index(n) for n in self.outputs]
+        rest = set(self._results[shown:]) - set(self._results[:shown])
+        total = sum(native.results[k].numel * native.results[k].dtype.itemsize for k in rest)
+        plain = rest if total <= SMALL else set[int]()
+        self._makers = [
+            (tuple(m.shape), m.dtype.np if k in plain else None, TO_TORCH[m.dtype])
+            for k, m in enumerate(native.results)
+        ]
 
     def __call__(self, tensors: Sequence[Any]) -> list[Any]:
         """The results for tensors, in memory of their own."""
         native = self._native
         if native is not None:
-            made = [torch.empty(shape, dtype=dtype) for shape, dtype in self._makers]
-            results = tuple([array_of(t) for t in made])
-            if native.attempt(self._ordered(tensors), results) is None:
-                rows = [t.contiguous() for t in tensors]
-                if native.attempt(self._ordered(rows), results) is None:
-                    made = [tensor_of(a) for a in native(*self._ordered(rows))]
+            made: list[Any] = []
+            results: list[Array] = []
+            for shape, plain, dtype in self._makers:
+                if plain is not None:
+                    made.append(np.empty(shape, plain))
+                    results.append(made[-1])
+                    continue
+                made.append(torch.empty(shape, dtype=dtype))
+                results.append(array_of(made[-1]))
+            given = self._ordered(tensors)
+            if native.attempt(given, tuple(results)) is None:
+                made = [tensor_of(a) for a in native(*given)]
             return [made[i] for i in self._results]
-        arrays = [array_of(t.contiguous()) for t in tensors]
-        found = self.executable.run(dict(zip(self.inputs, arrays, strict=True)))
+        arrays = dict(zip(self.inputs, map(self._array, tensors), strict=True))
+        found = self.executable.run(arrays)
         return [tensor_of(np.asarray(found[name])) for name in self.outputs]
 
     def _ordered(self, tensors: Sequence[Any]) -> tuple[Array, ...]:
@@ -80,12 +108,19 @@ class Runner:
             if known is not None and known[0] is tensor and known[1] == tensor.data_ptr():
                 arrays.append(known[2])
                 continue
-            array = array_of(tensor)
-            if isinstance(tensor, torch.nn.Parameter):
+            array = self._array(tensor)
+            if type(tensor) is _PARAMETER and tensor.is_contiguous():
                 held[place] = (tensor, tensor.data_ptr(), array)
             arrays.append(array)
         order = self._order
         return tuple(arrays if order is None else [arrays[i] for i in order])
+
+    @staticmethod
+    def _array(tensor: Any) -> Array:
+        """An array in rows, over the memory of a tensor in rows; an array as it is."""
+        if type(tensor) is np.ndarray:
+            return tensor
+        return array_of(tensor if tensor.is_contiguous() else tensor.contiguous())
 
 
 @dataclass
@@ -118,7 +153,8 @@ class Level:
         """The forward half: outputs of the program, then what is saved for the backward."""
         names = self.parts.names
         program = Program(self.parts.forward.module, {}, "<torch>")
-        return Runner(program, self.inputs, (*self._outputs, *names.fm), self.settings)
+        outputs = (*self._outputs, *names.fm)
+        return Runner(program, self.inputs, outputs, self.settings, len(self.outputs))
 
     @property
     def _outputs(self) -> list[str]:

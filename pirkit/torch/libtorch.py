@@ -19,6 +19,7 @@ functional_utils: Any = import_module("torch._functorch._aot_autograd.functional
 aot_autograd: Any = import_module("torch._functorch.aot_autograd")
 python_dispatch: Any = import_module("torch._dispatch.python")
 guards: Any = import_module("torch._guards")
+overrides: Any = import_module("torch.overrides")
 storage_refs: Any = import_module("torch.multiprocessing.reductions")
 symbolic_shapes: Any = import_module("torch.fx.experimental.symbolic_shapes")
 

@@ -5,13 +5,34 @@ from __future__ import annotations
 from typing import Any
 
 from pirkit.dialect.build import Value
+from pirkit.dialect.operation import PirOp
 from pirkit.torch.aten_builder import AtenBuilder
 from pirkit.torch.rules import rule
 
 
-@rule("mm", "bmm", "matmul")
+@rule("mm", "matmul")
 def _(b: AtenBuilder, x: Value, y: Value) -> Value:
     return b("pd_op.matmul", x, y)
+
+
+@rule("bmm")
+def _(b: AtenBuilder, x: Value, y: Value) -> Value:
+    """torch repeats a matrix for each of a batch, where the rows of the batch are one matrix."""
+    matrix = _repeated(b, y)
+    if matrix is None:
+        return b("pd_op.matmul", x, y)
+    rows = b.reshape(x, (x.shape[0] * x.shape[1], x.shape[2]))
+    return b.reshape(b("pd_op.matmul", rows, matrix), b.shape)
+
+
+def _repeated(b: AtenBuilder, y: Value) -> Value | None:
+    """The matrix that a batch repeats; None for a batch of matrices."""
+    owner = y.ssa.owner
+    if not isinstance(owner, PirOp) or owner.name != "pd_op.expand":
+        return None
+    source = b.wrap(owner.operands[0])
+    is_one = source.shape == y.shape[1:] or source.shape == (1, *y.shape[1:])
+    return b.reshape(source, y.shape[1:]) if is_one else None
 
 
 @rule("mv")
