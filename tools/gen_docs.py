@@ -111,11 +111,17 @@ ops accept the gradient as selected rows.
 """
 
 
+BUILT_IN = ("pd_op.", "pir.", "cf.", "strings.")
+"""Dialects of the table; ops of other ones are there if what declares them is imported."""
+
+
 def kernels_page() -> str:
     """The text of ``docs/kernels.md``."""
     rows = []
     for definition in sorted(all_ops(), key=lambda d: d.name):
         if definition.pure is not None or "_grad" in definition.name:
+            continue
+        if not definition.name.startswith(BUILT_IN):
             continue
         kernels = [k.key.dtype for k in KERNELS.kernels(definition.name, backend="cpu")]
         rule = reference.get(definition)

@@ -97,6 +97,7 @@ print(COMPILE_STATS.compiled, COMPILE_STATS.read)
 
 def test_a_second_process_compiles_no_native_code(tmp_path: Path) -> None:
     env = {**os.environ, "XDG_CACHE_HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path)}
+    env["PIRKIT_NATIVE_CACHE"] = "on"  # the code of whole functions too
     told = [
         subprocess.run(
             [sys.executable, "-c", SECOND], env=env, capture_output=True, text=True, check=True
