@@ -1,0 +1,471 @@
+"""Which values are sums of derivatives of other values, with constant factors.
+
+A `pir.gradient` whose cotangent is constant, and a `pir.jet` along a direction, differentiate what
+may be a derivative itself. What moves, adds and scales derivatives is followed as well, so that
+``grad(grad(u)[:, 0])[:, 0] + grad(grad(u)[:, 1])[:, 1]`` is known to be the Laplacian of ``u``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, cast
+
+import numpy as np
+from xdsl.ir import Block, SSAValue
+
+from pirkit.analysis.effects import is_pure
+from pirkit.analysis.row_dependence import depends_by_rows
+from pirkit.dialect.infer import constant_array, constant_scalar, fill_value
+from pirkit.dialect.kinds import RESHAPE
+from pirkit.dialect.opdef import reference
+from pirkit.dialect.operation import PirOp, declares
+from pirkit.dialect.types import meta_of
+from pirkit.runtime.binding import KERNEL_FAULTS
+from pirkit.runtime.meta import UNKNOWN, TensorMeta
+
+GRADIENT: Final = "pir.gradient"
+JET: Final = "pir.jet"
+MOVES: Final = frozenset(
+    f"pd_op.{name}"
+    for name in "assign slice strided_slice reshape squeeze unsqueeze flatten transpose concat stack"
+    " expand flip roll diagonal index_select share_data".split()
+)
+"""Ops each of whose results' elements is an element of an operand."""
+
+MOST_COLUMNS: Final = 128
+"""Numbers in a row of a variable up to which each is a direction of its own."""
+_SOME_ROWS: Final = 7
+_MOST_CONSTANT: Final = 1 << 20
+_MOST_TRAIL: Final = 16
+
+Array = np.ndarray[Any, Any]
+Place = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Direction:
+    """A direction in which a variable moves: one element of each row, or of all, or a tensor."""
+
+    variable: SSAValue
+    by: Place | SSAValue
+    """The element that grows by one, or the tensor that is added."""
+    in_rows: bool = True
+    """Whether ``by`` is an element of each row (index of the first axis), or of the tensor."""
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """A value that is differentiated, or one element in each of its rows."""
+
+    value: SSAValue
+    place: Place
+
+
+Monomial = tuple[Direction, ...]
+Sum = dict[tuple[Root, Monomial], float]
+"""Derivatives of roots along directions, with factors."""
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The sums that are the elements of a tensor; those of its first ``lead`` axes are alike."""
+
+    lead: int
+    elements: Array
+
+    @property
+    def order(self) -> int:
+        """The highest order of a derivative in it."""
+        return max((len(m) for e in self.elements.flat for _, m in cast(Sum, e)), default=0)
+
+
+def shape_of(value: SSAValue) -> tuple[int, ...]:
+    """The shape of a tensor."""
+    return cast(TensorMeta, meta_of(value.type)).shape
+
+
+@dataclass
+class Forms:
+    """The forms of the values of a block that are derivatives."""
+
+    block: Block
+    of: dict[SSAValue, Form] = field(default_factory=dict[SSAValue, Form])
+    _constants: dict[SSAValue, Array | None] = field(default_factory=dict[SSAValue, Any])
+    _by_rows: dict[tuple[SSAValue, SSAValue], bool] = field(default_factory=dict[Any, bool])
+
+    def find(self) -> Forms:
+        """Follow all ops of the block in order."""
+        for op in cast("Iterator[PirOp]", iter(self.block.ops)):
+            if op.name == GRADIENT:
+                self._gradient(op)
+            elif op.name == JET:
+                self._jet(op)
+            elif len(op.results) == 1 and any(v in self.of for v in operands_of(op)):
+                found = self._linear(op)
+                if found is not None:
+                    self.of[op.results[0]] = found
+        return self
+
+    # --- constants ---
+
+    def constant(self, value: SSAValue) -> Array | None:
+        """The elements of a value that the program determines."""
+        if value not in self._constants:
+            self._constants[value] = self._constant(value)
+        return self._constants[value]
+
+    def _constant(self, value: SSAValue) -> Array | None:
+        meta, owner = meta_of(value.type), value.owner
+        if not isinstance(meta, TensorMeta) or not isinstance(owner, PirOp):
+            return None
+        shape = _static(meta.shape)
+        number = fill_value(value)
+        if isinstance(number, int | float):
+            return np.broadcast_to(np.asarray(number, meta.dtype.np), shape)
+        if not is_pure(owner) or len(owner.results) != 1 or np.prod(shape) > _MOST_CONSTANT:
+            return None
+        given = [self.constant(v) for v in operands_of(owner)]
+        return None if any(g is None for g in given) else evaluated(owner, given)
+
+    # --- derivatives ---
+
+    def plain(self, value: SSAValue, lead: int | None = None) -> Form:
+        """A value as itself."""
+        shape = shape_of(value)
+        if lead is None:
+            lead = min(len(shape), 1)
+            if np.prod(_static(shape[1:])) > _MOST_TRAIL:
+                lead = len(shape)
+        elements = np.empty(_static(shape[lead:]), object)
+        for place in np.ndindex(elements.shape):
+            elements[place] = {(Root(value, place), ()): 1.0}
+        return Form(lead, elements)
+
+    def _gradient(self, op: PirOp) -> None:
+        count: int = op.attribute("targets")
+        cotangent = self.constant(op.operands[1]) if count == 1 else None
+        if cotangent is None:
+            return
+        target = op.operands[0]
+        for variable, result in zip(op.operands[2:], op.results, strict=True):
+            found = self._in_rows(target, cotangent, variable)
+            found = found or self._of_one(target, cotangent, variable)
+            if found is not None:
+                self.of[result] = found
+
+    def _in_rows(self, target: SSAValue, cotangent: Array, variable: SSAValue) -> Form | None:
+        """The derivative of the sum of rows each of which depends on one row of the variable."""
+        value, factor = _summed(target)
+        shape, rows = shape_of(variable), shape_of(value)
+        if not shape or not rows or shape[0] != rows[0]:
+            return None
+        form = self.of.get(value) or self.plain(value)
+        if value is target:
+            weights = cotangent[0]
+            if not (cotangent == weights).all():
+                return None
+        else:
+            weights = np.full(form.elements.shape, float(cotangent.reshape(())) * factor)
+        columns = np.empty(_static(shape[1:]), object)
+        if form.lead != 1 or columns.size > MOST_COLUMNS or not self._rowwise(form, variable):
+            return None
+        total = _weighted(form.elements, weights)
+        for place in np.ndindex(columns.shape):
+            columns[place] = _derived(total, {Direction(variable, place): 1.0})
+        return Form(1, columns)
+
+    def _of_one(self, target: SSAValue, cotangent: Array, variable: SSAValue) -> Form | None:
+        """The derivative of one number by few."""
+        shape = shape_of(variable)
+        if np.prod(_static(shape_of(target))) != 1 or np.prod(_static(shape)) > _MOST_TRAIL:
+            return None
+        form = self.of.get(target) or self.plain(target, 0)
+        if UNKNOWN in shape or form.elements.size != 1:
+            return None
+        total = _weighted(form.elements, cotangent.reshape(form.elements.shape))
+        elements = np.empty(shape, object)
+        for place in np.ndindex(shape):
+            elements[place] = _derived(total, {Direction(variable, place, in_rows=False): 1.0})
+        return Form(0, elements)
+
+    def _rowwise(self, form: Form, variable: SSAValue) -> bool:
+        roots = {root.value for e in form.elements.flat for root, _ in cast(Sum, e)}
+        for key in [(root, variable) for root in roots]:
+            if key not in self._by_rows:
+                self._by_rows[key] = depends_by_rows(*key) is None
+        return all(self._by_rows[root, variable] for root in roots)
+
+    def _jet(self, op: PirOp) -> None:
+        count: int = op.attribute("targets")
+        numbers: Sequence[int] = op.attribute("given")
+        order: int = op.attribute("order")
+        targets, rest = op.operands[:count], iter(op.operands[count + len(numbers) :])
+        way: dict[Direction, float] = {}
+        for variable, number in zip(op.operands[count:], numbers, strict=False):
+            first, *more = [next(rest) for _ in range(number)] or [None]
+            if any(fill_value(m) != 0 for m in more):
+                return
+            if first is not None and fill_value(first) != 0:
+                way |= self._directions(variable, first)
+        for i, target in enumerate(targets):
+            form = self.of.get(target) or self.plain(target)
+            for k in range(order):
+                elements = np.empty(form.elements.shape, object)
+                for place in np.ndindex(elements.shape):
+                    elements[place] = _derived(form.elements[place], way)
+                form = Form(form.lead, elements)
+                self.of[op.results[i * order + k]] = form
+
+    def _directions(self, variable: SSAValue, seed: SSAValue) -> dict[Direction, float]:
+        """A tangent as a sum of directions."""
+        known, shape = self.constant(seed), shape_of(variable)
+        if known is None:
+            return {Direction(variable, seed): 1.0}
+        in_rows = bool(shape) and bool((known == known[:1]).all())
+        one = known[0] if in_rows else known
+        if np.count_nonzero(one) > _MOST_TRAIL:
+            return {Direction(variable, seed): 1.0}
+        return {
+            Direction(variable, place, in_rows): float(one[place])
+            for place in np.ndindex(one.shape)
+            if one[place]
+        }
+
+    # --- what moves, adds and scales ---
+
+    def _linear(self, op: PirOp) -> Form | None:
+        lead = next(self.of[v].lead for v in operands_of(op) if v in self.of)
+        if op.name in MOVES:
+            given = [self._operand(v, lead) for v in operands_of(op)]
+            return None if any(g is None for g in given) else moved(op, cast("list[Form]", given))
+        rule = _RULES.get(op.name)
+        return None if rule is None else rule(self, op)
+
+    def _operand(self, value: SSAValue, lead: int) -> Form | None:
+        if fill_value(value) == 0:
+            elements = np.empty(_static(shape_of(value)[lead:]), object)
+            for place in np.ndindex(elements.shape):
+                elements[place] = {}
+            return Form(lead, elements)
+        found = self.of.get(value) or self.plain(value, lead)
+        return found if found.lead == lead and self.constant(value) is None else None
+
+    def sum_of(self, op: PirOp, sign: float) -> Form | None:
+        """A sum or difference of two tensors of one shape."""
+        x, y = op.operands
+        lead = self.of[x if x in self.of else y].lead
+        if shape_of(x) != shape_of(y):
+            return None
+        p, q = self._operand(x, lead), self._operand(y, lead)
+        if p is None or q is None:
+            return None
+        elements = np.empty(p.elements.shape, object)
+        for place in np.ndindex(elements.shape):
+            elements[place] = _total([(p.elements[place], 1.0), (q.elements[place], sign)])
+        return Form(lead, elements)
+
+    def times_constant(self, op: PirOp) -> Form | None:
+        """A form times or over a constant that is alike in all rows."""
+        x, y = op.operands
+        form, other = (self.of.get(x), y) if x in self.of else (self.of.get(y), x)
+        known = self.constant(other)
+        divides = op.name == "pd_op.divide"
+        if form is None or known is None or (divides and other is x):
+            return None
+        value = x if other is y else y
+        if shape_of(op.results[0]) != shape_of(value):
+            return None
+        if known.ndim > len(shape_of(value)) - form.lead:
+            row = known.reshape(-1, *known.shape[1:]) if known.ndim else known
+            if form.lead != 1 or not (row == row[:1]).all():
+                return None
+            known = row[0]
+        factors = np.broadcast_to(known, form.elements.shape)
+        return _scaled(form, 1.0 / factors if divides else factors)
+
+
+def _scale(forms: Forms, op: PirOp) -> Form | None:
+    form, number = forms.of.get(op.operands[0]), op.attribute("scale")
+    if form is None or op.attribute("bias") or op.operand_slots[1] is not None:
+        return None
+    return _scaled(form, np.full(form.elements.shape, float(number)))
+
+
+def _reduced(forms: Forms, op: PirOp) -> Form | None:
+    """A sum or mean along axes behind the rows."""
+    form = forms.of[op.operands[0]]
+    rank = form.lead + form.elements.ndim
+    axes = sorted({a % rank for a in op.attribute("axis") or range(rank)})
+    if not axes or axes[0] < form.lead:
+        return None
+    inner = tuple([a - form.lead for a in axes])
+    keeps = bool(op.attribute("keepdim"))
+    left = [a for a in range(form.elements.ndim) if a not in inner]
+    order = np.transpose(form.elements, (*left, *inner))
+    flat = order.reshape(*[form.elements.shape[a] for a in left], -1)
+    factor = 1.0 if op.name == "pd_op.sum" else 1.0 / flat.shape[-1]
+    elements = np.empty(flat.shape[:-1], object)
+    for place in np.ndindex(elements.shape):
+        elements[place] = _total([(e, factor) for e in flat[place]])
+    if keeps:
+        elements = elements.reshape([1 if a in inner else n for a, n in
+                                     enumerate(form.elements.shape)])  # fmt: skip
+    return Form(form.lead, elements)
+
+
+def _trace(forms: Forms, op: PirOp) -> Form | None:
+    form = forms.of[op.operands[0]]
+    if form.lead or form.elements.ndim != 2 or op.attribute("offset"):
+        return None
+    elements = np.empty((), object)
+    count = min(form.elements.shape)
+    elements[()] = _total([(form.elements[i, i], 1.0) for i in range(count)])
+    return Form(0, elements)
+
+
+_RULES: Final = {
+    "pd_op.add": lambda forms, op: forms.sum_of(op, 1.0),
+    "pd_op.subtract": lambda forms, op: forms.sum_of(op, -1.0),
+    "pd_op.multiply": Forms.times_constant,
+    "pd_op.divide": Forms.times_constant,
+    "pd_op.scale": _scale,
+    "pd_op.sum": _reduced,
+    "pd_op.mean": _reduced,
+    "pd_op.trace": _trace,
+}
+
+
+def operands_of(op: PirOp) -> list[SSAValue]:
+    """The tensors that an op reads, those of lists one by one."""
+    found: list[SSAValue] = []
+    slots = op.definition.operands
+    for index, value in enumerate(op.operand_slots):
+        if value is None or slots[min(index, len(slots) - 1)].kind is not None:
+            continue
+        owner = value.owner
+        listed = isinstance(owner, PirOp) and owner.name == "pir.combine"
+        found += owner.operands if listed else [value]
+    return found
+
+
+def evaluated(op: PirOp, given: Sequence[Any]) -> Array | None:
+    """What an op computes of arrays; None where the program leaves an attribute open."""
+    rule = reference.get(op.definition)
+    if rule is None:
+        return None
+    keywords, arguments = op.attribute_values(), list[Any]()
+    arrays = iter(given)
+    for slot, value in zip(op.definition.operands, op.operand_slots, strict=False):
+        if slot.kind is None:
+            owner = None if value is None else value.owner
+            listed = isinstance(owner, PirOp) and owner.name == "pir.combine"
+            count = len(owner.operands) if listed else 1
+            part = [next(arrays) for _ in range(count if value is not None else 0)]
+            arguments.append(part if listed else part[0] if part else None)
+        else:
+            read = constant_array if slot.kind == "intarray" else constant_scalar
+            known: Any = op.attribute(slot.name) if value is None else read(value)
+            if known is None or (isinstance(known, tuple) and None in known):
+                return None
+            keywords[slot.name] = known
+    try:
+        found = rule(*arguments, **keywords)
+    except KERNEL_FAULTS:
+        return None
+    return np.asarray(found[0] if isinstance(found, tuple) else found)
+
+
+def moved(op: PirOp, given: Sequence[Form]) -> Form | None:
+    """The form of what only moves elements, by moving their numbers; None if it mixes rows."""
+    lead = given[0].lead
+    if lead > 1:
+        return given[0] if op.name in ("pd_op.assign", "pd_op.share_data") else None
+    everything = [e for form in given for e in form.elements.flat]
+    numbers, start = list[Array](), 0
+    for form, value in zip(given, operands_of(op), strict=True):
+        row = np.arange(start, start + form.elements.size).reshape(form.elements.shape)
+        start += form.elements.size
+        if lead:
+            rows = _static(shape_of(value)[:1])[0]
+            row = row + np.arange(rows).reshape(-1, *[1] * row.ndim) * len(everything)
+        numbers.append(row)
+    found = evaluated(op, numbers)
+    if found is None:
+        return None
+    if lead:
+        result = _static(shape_of(op.results[0]))
+        rows = numbers[0].shape[0]
+        own = np.arange(rows).reshape(-1, *[1] * (found.ndim - 1)) * len(everything)
+        if found.shape != result or found.ndim < 1 or found.shape[0] != rows:
+            return None
+        found = found - own
+        if not (found == found[:1]).all() or found.min() < 0 or found.max() >= len(everything):
+            return None
+        found = found[0]
+    elements = np.empty(found.shape, object)
+    for place in np.ndindex(found.shape):
+        elements[place] = everything[int(found[place])]
+    return Form(lead, elements)
+
+
+def _static(shape: Sequence[int]) -> tuple[int, ...]:
+    return tuple([_SOME_ROWS if n == UNKNOWN else n for n in shape])
+
+
+def _summed(target: SSAValue) -> tuple[SSAValue, float]:
+    """The tensor of which one number is the sum, times a factor; else the value itself."""
+    value, factor = target, 1.0
+    while np.prod(_static(shape_of(value))) == 1:
+        owner = value.owner
+        if not isinstance(owner, PirOp) or not owner.operands:
+            break
+        inner = owner.operands[0]
+        if owner.name in ("pd_op.sum", "pd_op.mean"):
+            shape = shape_of(inner)
+            axes = owner.attribute("axis")
+            if axes and len(set(axes)) != len(shape):
+                break
+            if owner.name == "pd_op.mean":
+                if UNKNOWN in shape:
+                    break
+                factor /= float(np.prod(shape))
+        elif not declares(owner, RESHAPE) and owner.name != "pd_op.assign":
+            break
+        value = inner
+    return (value, factor) if value is not target else (target, 1.0)
+
+
+def _total(parts: Sequence[tuple[Sum, float]]) -> Sum:
+    found: Sum = {}
+    for part, factor in parts:
+        for key, number in part.items():
+            found[key] = found.get(key, 0.0) + factor * number
+    return {k: v for k, v in found.items() if v}
+
+
+def _weighted(elements: Array, weights: Array) -> Sum:
+    return _total([(e, float(w)) for e, w in zip(elements.flat, weights.flat, strict=True)])
+
+
+def _scaled(form: Form, factors: Array) -> Form:
+    elements = np.empty(form.elements.shape, object)
+    for place in np.ndindex(elements.shape):
+        elements[place] = _total([(form.elements[place], float(factors[place]))])
+    return Form(form.lead, elements)
+
+
+def _derived(given: Sum, way: dict[Direction, float]) -> Sum:
+    """The derivative of a sum along a sum of directions."""
+    found: Sum = {}
+    for (root, monomial), number in given.items():
+        for direction, factor in way.items():
+            key = (root, tuple(sorted((*monomial, direction), key=_order)))
+            found[key] = found.get(key, 0.0) + number * factor
+    return {k: v for k, v in found.items() if v}
+
+
+def _order(direction: Direction) -> tuple[int, str]:
+    """An order of directions, to write each monomial in one way."""
+    by = direction.by if isinstance(direction.by, tuple) else id(direction.by)
+    return id(direction.variable), repr((by, direction.in_rows))
