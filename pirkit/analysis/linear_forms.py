@@ -92,10 +92,12 @@ class Forms:
     block: Block
     of: dict[SSAValue, Form] = field(default_factory=dict[SSAValue, Form])
     _constants: dict[SSAValue, Array | None] = field(default_factory=dict[SSAValue, Any])
+    _inner: set[SSAValue] = field(default_factory=set[SSAValue])
     _by_rows: dict[tuple[SSAValue, SSAValue], bool] = field(default_factory=dict[Any, bool])
 
     def find(self) -> Forms:
         """Follow all ops of the block in order."""
+        self._inner = _differentiated(self.block)
         for op in cast("Iterator[PirOp]", iter(self.block.ops)):
             if op.name == GRADIENT:
                 self._gradient(op)
@@ -150,7 +152,8 @@ class Forms:
         target = op.operands[0]
         for variable, result in zip(op.operands[2:], op.results, strict=True):
             found = self._in_rows(target, cotangent, variable)
-            found = found or self._of_one(target, cotangent, variable)
+            if found is None and (result in self._inner or target in self.of):
+                found = self._of_one(target, cotangent, variable)
             if found is not None:
                 self.of[result] = found
 
@@ -334,6 +337,17 @@ _RULES: Final = {
     "pd_op.mean": _reduced,
     "pd_op.trace": _trace,
 }
+
+
+def _differentiated(block: Block) -> set[SSAValue]:
+    """The values on which what is differentiated depends."""
+    found: set[SSAValue] = set()
+    for op in cast("Iterator[PirOp]", reversed(list(block.ops))):
+        if op.name in (GRADIENT, JET):
+            found.update(op.operands[: op.attribute("targets")])
+        if not found.isdisjoint(op.results):
+            found.update(v for inner in op.walk() for v in inner.operands)
+    return found
 
 
 def operands_of(op: PirOp) -> list[SSAValue]:

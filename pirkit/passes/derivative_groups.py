@@ -40,18 +40,21 @@ class Group:
 def wanted_values(block: Block, forms: Forms) -> dict[SSAValue, Form]:
     """The derivatives that something reads which is not a sum of derivatives itself."""
     found: dict[SSAValue, Form] = {}
+    seen: set[PirOp] = set()
     pending = [cast(PirOp, op) for op in block.ops if not op.results or op.regions]
-    seen = set(pending)
     while pending:
         op = pending.pop()
+        if op in seen or op.parent is not block:
+            continue
+        seen.add(op)
         for value in (v for inner in op.walk() for v in inner.operands):
             form = forms.of.get(value)
             if form is not None and form.order:
                 found[value] = form
-            elif isinstance(value.owner, PirOp) and value.owner not in seen:
-                if value.owner.parent is block:
-                    seen.add(value.owner)
-                    pending.append(value.owner)
+                roots = {root.value for e in form.elements.flat for root, _ in cast(Sum, e)}
+                pending += [r.owner for r in roots if isinstance(r.owner, PirOp)]
+            elif isinstance(value.owner, PirOp):
+                pending.append(value.owner)
     place = {op: i for i, op in enumerate(block.ops)}
     return dict(sorted(found.items(), key=lambda each: place[cast(PirOp, each[0].owner)]))
 
