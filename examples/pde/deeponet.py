@@ -17,7 +17,9 @@ def problem(n=2000, dtype="float32"):
     waves = np.sin(np.pi * np.outer(np.arange(1, 5), grid))
     values = np.random.default_rng(4).normal(size=(functions, 4)) @ waves
     which, points = np.arange(n) % functions, box(n, (0, 1), (0, 1), dtype=dtype)
-    source = np.array([np.interp(p[0], grid, values[i]) for p, i in zip(points, which, strict=True)])
+    source = np.array(
+        [np.interp(p[0], grid, values[i]) for p, i in zip(points, which, strict=True)]
+    )
     edge = points * [0, 1]
     nets = parameters(50, 64, 64, 64, dtype=dtype), parameters(2, 64, 64, 64, dtype=dtype)
     arrays = values[which], points, source, edge

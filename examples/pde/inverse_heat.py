@@ -12,7 +12,10 @@ def loss(params, x, places, measured):
 
 
 def problem(n=1000, dtype="float32"):
-    x, places = box(n, (0, 1), (0, 1), dtype=dtype), box(n // 5, (0, 1), (0, 1), seed=5, dtype=dtype)
+    x, places = (
+        box(n, (0, 1), (0, 1), dtype=dtype),
+        box(n // 5, (0, 1), (0, 1), seed=5, dtype=dtype),
+    )
     measured = np.exp(-0.3 * np.pi**2 * places[:, 1]) * np.sin(np.pi * places[:, 0])
     net = parameters(2, 20, 20, 20, 1, dtype=dtype)
     return (net, np.ones(1, dtype)), (x, places, measured.astype(dtype))

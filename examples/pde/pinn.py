@@ -67,7 +67,12 @@ def adam(loss, rate=1e-3):
 def state(params):
     """Parameters, both moments and the number of steps, as `adam` wants them."""
     zeros = pirkit.tree.map(np.zeros_like, params)
-    return params, zeros, pirkit.tree.map(np.zeros_like, params), pirkit.tree.leaves(params)[0].dtype.type(0)
+    return (
+        params,
+        zeros,
+        pirkit.tree.map(np.zeros_like, params),
+        pirkit.tree.leaves(params)[0].dtype.type(0),
+    )
 
 
 def train(loss, params, data, steps=1000):

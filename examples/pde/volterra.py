@@ -10,7 +10,7 @@ NODES = 20
 
 def loss(params, t, weights, nodes, start):
     u = lambda t: mlp(params, t)[:, 0]
-    integral = (weights * u(nodes).reshape((-1, NODES)) * ops.exp(nodes.reshape((-1, NODES)) - t))
+    integral = weights * u(nodes).reshape((-1, NODES)) * ops.exp(nodes.reshape((-1, NODES)) - t)
     residual = d(u, 0)(t) + u(t) - integral.sum(axis=1)
     return (residual**2).mean() + ((u(start) - 1.0) ** 2).mean()
 
