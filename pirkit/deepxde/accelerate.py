@@ -117,6 +117,7 @@ class Accelerated:
         else:
             self._with_adam(settings, data)
         if self.model.lr_scheduler is not None:
+            self.model.opt._opt_called = True  # what torch's schedules look for
             self.model.lr_scheduler.step()
 
     def _adam(self) -> Adam | None:
