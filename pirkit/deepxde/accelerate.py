@@ -138,7 +138,9 @@ class Accelerated:
 
     def _with_adam(self, adam: Adam, data: Any) -> None:
         self._prepare_moments()
-        bound = self._program(("adam", adam), self._losses, data, lambda: self._adam_step(adam, data))
+        bound = self._program(
+            ("adam", adam), self._losses, data, lambda: self._adam_step(adam, data)
+        )
         self._steps += 1
         step = float(self._steps[0])
         one, two = adam.betas

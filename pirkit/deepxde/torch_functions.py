@@ -201,9 +201,7 @@ def _getitem(recording: Recording, x: Any, index: Any) -> Any:
 
 
 def _reduction(name: str) -> Rule:
-    def rule(
-        recording: Recording, x: Any, dim: Any = None, keepdim: bool = False, **_: Any
-    ) -> Any:
+    def rule(recording: Recording, x: Any, dim: Any = None, keepdim: bool = False, **_: Any) -> Any:
         keepdim = _.pop("keepdims", keepdim)
         dim = _.pop("axis", dim)
         rank = x.ndim
@@ -307,7 +305,9 @@ def _norm(x: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, p: An
     if (ord if ord is not None else p) not in (None, 2, "fro"):
         raise NotCovered("a norm of another order than 2 is not recorded")
     squares = x * x
-    return squares.sum(axis=dim, keepdims=keepdim) ** 0.5 if dim is not None else squares.sum() ** 0.5
+    return (
+        squares.sum(axis=dim, keepdims=keepdim) ** 0.5 if dim is not None else squares.sum() ** 0.5
+    )
 
 
 _WHOLE: Final[dict[str, Rule]] = {
