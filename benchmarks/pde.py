@@ -263,8 +263,8 @@ def main() -> None:
         shown = ", ".join(f"{v[1]:.0f}" for v in jaxes.values())
         torch = f"{found['torch'][1]:.0f}" if "torch" in found else ""
         print(
-            f"| {name} | {ours:.0f} | {shown} | {jaxes[best][1] / ours:.1f} ({best[4:]}) | {torch} |"
-            f" {own_first:.2f} s, jax {jaxes[best][0]:.2f} s |",
+            f"| {name} | {ours:.0f} | {shown} | {jaxes[best][1] / ours:.1f} ({best[4:]}) "
+            f"| {torch} | {own_first:.2f} s, jax {jaxes[best][0]:.2f} s |",
             flush=True,
         )
 

@@ -1,6 +1,5 @@
 """Steady Navier-Stokes in a driven cavity, by stream function and pressure: order 3, mixed."""
 
-import numpy as np
 from pinn import box, d, edges, mlp, parameters, train
 
 VISCOSITY = 0.01

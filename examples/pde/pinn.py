@@ -1,5 +1,7 @@
 """What the examples of this folder share: a network, derivatives of rows, and a training step."""
 
+from itertools import pairwise
+
 import numpy as np
 
 import pirkit
@@ -9,7 +11,7 @@ from pirkit import ops
 def parameters(*sizes, seed=0, dtype="float32"):
     """Weights (a, b) by Glorot and biases (b,) of a network of these widths."""
     rng = np.random.default_rng(seed)
-    pairs = zip(sizes, sizes[1:], strict=False)
+    pairs = pairwise(sizes)
     return [
         (rng.normal(0, np.sqrt(2 / (a + b)), (a, b)).astype(dtype), np.zeros(b, dtype))
         for a, b in pairs

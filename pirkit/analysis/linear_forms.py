@@ -7,82 +7,42 @@ may be a derivative itself. What moves, adds and scales derivatives is followed 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
 import numpy as np
 from xdsl.ir import Block, SSAValue
 
+from pirkit.analysis.constant_operands import evaluated, operands_of
+from pirkit.analysis.derivative_sums import (
+    Array,
+    Direction,
+    Form,
+    Root,
+    Sum,
+    derived,
+    scaled,
+    shape_of,
+    static,
+    total,
+    weighted,
+)
 from pirkit.analysis.effects import is_pure
+from pirkit.analysis.element_moves import MOVES, moved
 from pirkit.analysis.row_dependence import depends_by_rows
-from pirkit.dialect.infer import constant_array, constant_scalar, fill_value
+from pirkit.dialect.infer import fill_value
 from pirkit.dialect.kinds import RESHAPE
-from pirkit.dialect.opdef import reference
 from pirkit.dialect.operation import PirOp, declares
 from pirkit.dialect.types import meta_of
-from pirkit.runtime.binding import KERNEL_FAULTS
 from pirkit.runtime.meta import UNKNOWN, TensorMeta
 
 GRADIENT: Final = "pir.gradient"
 JET: Final = "pir.jet"
-MOVES: Final = frozenset(
-    f"pd_op.{name}"
-    for name in "assign slice strided_slice reshape squeeze unsqueeze flatten transpose concat stack"
-    " expand flip roll diagonal index_select share_data".split()
-)
-"""Ops each of whose results' elements is an element of an operand."""
-
 MOST_COLUMNS: Final = 128
 """Numbers in a row of a variable up to which each is a direction of its own."""
-_SOME_ROWS: Final = 7
 _MOST_CONSTANT: Final = 1 << 20
 _MOST_TRAIL: Final = 16
-
-Array = np.ndarray[Any, Any]
-Place = tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Direction:
-    """A direction in which a variable moves: one element of each row, or of all, or a tensor."""
-
-    variable: SSAValue
-    by: Place | SSAValue
-    """The element that grows by one, or the tensor that is added."""
-    in_rows: bool = True
-    """Whether ``by`` is an element of each row (index of the first axis), or of the tensor."""
-
-
-@dataclass(frozen=True, slots=True)
-class Root:
-    """A value that is differentiated, or one element in each of its rows."""
-
-    value: SSAValue
-    place: Place
-
-
-Monomial = tuple[Direction, ...]
-Sum = dict[tuple[Root, Monomial], float]
-"""Derivatives of roots along directions, with factors."""
-
-
-@dataclass(frozen=True, slots=True)
-class Form:
-    """The sums that are the elements of a tensor; those of its first ``lead`` axes are alike."""
-
-    lead: int
-    elements: Array
-
-    @property
-    def order(self) -> int:
-        """The highest order of a derivative in it."""
-        return max((len(m) for e in self.elements.flat for _, m in cast(Sum, e)), default=0)
-
-
-def shape_of(value: SSAValue) -> tuple[int, ...]:
-    """The shape of a tensor."""
-    return cast(TensorMeta, meta_of(value.type)).shape
 
 
 @dataclass
@@ -121,7 +81,7 @@ class Forms:
         meta, owner = meta_of(value.type), value.owner
         if not isinstance(meta, TensorMeta) or not isinstance(owner, PirOp):
             return None
-        shape = _static(meta.shape)
+        shape = static(meta.shape)
         number = fill_value(value)
         if isinstance(number, int | float):
             return np.broadcast_to(np.asarray(number, meta.dtype.np), shape)
@@ -137,9 +97,9 @@ class Forms:
         shape = shape_of(value)
         if lead is None:
             lead = min(len(shape), 1)
-            if np.prod(_static(shape[1:])) > _MOST_TRAIL:
+            if np.prod(static(shape[1:])) > _MOST_TRAIL:
                 lead = len(shape)
-        elements = np.empty(_static(shape[lead:]), object)
+        elements = np.empty(static(shape[lead:]), object)
         for place in np.ndindex(elements.shape):
             elements[place] = {(Root(value, place), ()): 1.0}
         return Form(lead, elements)
@@ -170,26 +130,26 @@ class Forms:
                 return None
         else:
             weights = np.full(form.elements.shape, float(cotangent.reshape(())) * factor)
-        columns = np.empty(_static(shape[1:]), object)
+        columns = np.empty(static(shape[1:]), object)
         if form.lead != 1 or columns.size > MOST_COLUMNS or not self._rowwise(form, variable):
             return None
-        total = _weighted(form.elements, weights)
+        summed = weighted(form.elements, weights)
         for place in np.ndindex(columns.shape):
-            columns[place] = _derived(total, {Direction(variable, place): 1.0})
+            columns[place] = derived(summed, {Direction(variable, place): 1.0})
         return Form(1, columns)
 
     def _of_one(self, target: SSAValue, cotangent: Array, variable: SSAValue) -> Form | None:
         """The derivative of one number by few."""
         shape = shape_of(variable)
-        if np.prod(_static(shape_of(target))) != 1 or np.prod(_static(shape)) > _MOST_TRAIL:
+        if np.prod(static(shape_of(target))) != 1 or np.prod(static(shape)) > _MOST_TRAIL:
             return None
         form = self.of.get(target) or self.plain(target, 0)
         if UNKNOWN in shape or form.elements.size != 1:
             return None
-        total = _weighted(form.elements, cotangent.reshape(form.elements.shape))
+        summed = weighted(form.elements, cotangent.reshape(form.elements.shape))
         elements = np.empty(shape, object)
         for place in np.ndindex(shape):
-            elements[place] = _derived(total, {Direction(variable, place, in_rows=False): 1.0})
+            elements[place] = derived(summed, {Direction(variable, place, in_rows=False): 1.0})
         return Form(0, elements)
 
     def _rowwise(self, form: Form, variable: SSAValue) -> bool:
@@ -206,17 +166,17 @@ class Forms:
         targets, rest = op.operands[:count], iter(op.operands[count + len(numbers) :])
         way: dict[Direction, float] = {}
         for variable, number in zip(op.operands[count:], numbers, strict=False):
-            first, *more = [next(rest) for _ in range(number)] or [None]
-            if any(fill_value(m) != 0 for m in more):
+            series = [next(rest) for _ in range(number)]
+            if any(fill_value(m) != 0 for m in series[1:]):
                 return
-            if first is not None and fill_value(first) != 0:
-                way |= self._directions(variable, first)
+            if series and fill_value(series[0]) != 0:
+                way |= self._directions(variable, series[0])
         for i, target in enumerate(targets):
             form = self.of.get(target) or self.plain(target)
             for k in range(order):
                 elements = np.empty(form.elements.shape, object)
                 for place in np.ndindex(elements.shape):
-                    elements[place] = _derived(form.elements[place], way)
+                    elements[place] = derived(form.elements[place], way)
                 form = Form(form.lead, elements)
                 self.of[op.results[i * order + k]] = form
 
@@ -247,7 +207,7 @@ class Forms:
 
     def _operand(self, value: SSAValue, lead: int) -> Form | None:
         if fill_value(value) == 0:
-            elements = np.empty(_static(shape_of(value)[lead:]), object)
+            elements = np.empty(static(shape_of(value)[lead:]), object)
             for place in np.ndindex(elements.shape):
                 elements[place] = {}
             return Form(lead, elements)
@@ -265,7 +225,7 @@ class Forms:
             return None
         elements = np.empty(p.elements.shape, object)
         for place in np.ndindex(elements.shape):
-            elements[place] = _total([(p.elements[place], 1.0), (q.elements[place], sign)])
+            elements[place] = total([(p.elements[place], 1.0), (q.elements[place], sign)])
         return Form(lead, elements)
 
     def times_constant(self, op: PirOp) -> Form | None:
@@ -285,14 +245,22 @@ class Forms:
                 return None
             known = row[0]
         factors = np.broadcast_to(known, form.elements.shape)
-        return _scaled(form, 1.0 / factors if divides else factors)
+        return scaled(form, 1.0 / factors if divides else factors)
+
+
+def _sum(forms: Forms, op: PirOp) -> Form | None:
+    return forms.sum_of(op, 1.0)
+
+
+def _difference(forms: Forms, op: PirOp) -> Form | None:
+    return forms.sum_of(op, -1.0)
 
 
 def _scale(forms: Forms, op: PirOp) -> Form | None:
     form, number = forms.of.get(op.operands[0]), op.attribute("scale")
     if form is None or op.attribute("bias") or op.operand_slots[1] is not None:
         return None
-    return _scaled(form, np.full(form.elements.shape, float(number)))
+    return scaled(form, np.full(form.elements.shape, float(number)))
 
 
 def _reduced(forms: Forms, op: PirOp) -> Form | None:
@@ -310,7 +278,7 @@ def _reduced(forms: Forms, op: PirOp) -> Form | None:
     factor = 1.0 if op.name == "pd_op.sum" else 1.0 / flat.shape[-1]
     elements = np.empty(flat.shape[:-1], object)
     for place in np.ndindex(elements.shape):
-        elements[place] = _total([(e, factor) for e in flat[place]])
+        elements[place] = total([(e, factor) for e in flat[place]])
     if keeps:
         elements = elements.reshape([1 if a in inner else n for a, n in
                                      enumerate(form.elements.shape)])  # fmt: skip
@@ -323,13 +291,13 @@ def _trace(forms: Forms, op: PirOp) -> Form | None:
         return None
     elements = np.empty((), object)
     count = min(form.elements.shape)
-    elements[()] = _total([(form.elements[i, i], 1.0) for i in range(count)])
+    elements[()] = total([(form.elements[i, i], 1.0) for i in range(count)])
     return Form(0, elements)
 
 
-_RULES: Final = {
-    "pd_op.add": lambda forms, op: forms.sum_of(op, 1.0),
-    "pd_op.subtract": lambda forms, op: forms.sum_of(op, -1.0),
+_RULES: Final[dict[str, Callable[[Forms, PirOp], Form | None]]] = {
+    "pd_op.add": _sum,
+    "pd_op.subtract": _difference,
     "pd_op.multiply": Forms.times_constant,
     "pd_op.divide": Forms.times_constant,
     "pd_op.scale": _scale,
@@ -350,87 +318,10 @@ def _differentiated(block: Block) -> set[SSAValue]:
     return found
 
 
-def operands_of(op: PirOp) -> list[SSAValue]:
-    """The tensors that an op reads, those of lists one by one."""
-    found: list[SSAValue] = []
-    slots = op.definition.operands
-    for index, value in enumerate(op.operand_slots):
-        if value is None or slots[min(index, len(slots) - 1)].kind is not None:
-            continue
-        owner = value.owner
-        listed = isinstance(owner, PirOp) and owner.name == "pir.combine"
-        found += owner.operands if listed else [value]
-    return found
-
-
-def evaluated(op: PirOp, given: Sequence[Any]) -> Array | None:
-    """What an op computes of arrays; None where the program leaves an attribute open."""
-    rule = reference.get(op.definition)
-    if rule is None:
-        return None
-    keywords, arguments = op.attribute_values(), list[Any]()
-    arrays = iter(given)
-    for slot, value in zip(op.definition.operands, op.operand_slots, strict=False):
-        if slot.kind is None:
-            owner = None if value is None else value.owner
-            listed = isinstance(owner, PirOp) and owner.name == "pir.combine"
-            count = len(owner.operands) if listed else 1
-            part = [next(arrays) for _ in range(count if value is not None else 0)]
-            arguments.append(part if listed else part[0] if part else None)
-        else:
-            read = constant_array if slot.kind == "intarray" else constant_scalar
-            known: Any = op.attribute(slot.name) if value is None else read(value)
-            if known is None or (isinstance(known, tuple) and None in known):
-                return None
-            keywords[slot.name] = known
-    try:
-        found = rule(*arguments, **keywords)
-    except KERNEL_FAULTS:
-        return None
-    return np.asarray(found[0] if isinstance(found, tuple) else found)
-
-
-def moved(op: PirOp, given: Sequence[Form]) -> Form | None:
-    """The form of what only moves elements, by moving their numbers; None if it mixes rows."""
-    lead = given[0].lead
-    if lead > 1:
-        return given[0] if op.name in ("pd_op.assign", "pd_op.share_data") else None
-    everything = [e for form in given for e in form.elements.flat]
-    numbers, start = list[Array](), 0
-    for form, value in zip(given, operands_of(op), strict=True):
-        row = np.arange(start, start + form.elements.size).reshape(form.elements.shape)
-        start += form.elements.size
-        if lead:
-            rows = _static(shape_of(value)[:1])[0]
-            row = row + np.arange(rows).reshape(-1, *[1] * row.ndim) * len(everything)
-        numbers.append(row)
-    found = evaluated(op, numbers)
-    if found is None:
-        return None
-    if lead:
-        result = _static(shape_of(op.results[0]))
-        rows = numbers[0].shape[0]
-        own = np.arange(rows).reshape(-1, *[1] * (found.ndim - 1)) * len(everything)
-        if found.shape != result or found.ndim < 1 or found.shape[0] != rows:
-            return None
-        found = found - own
-        if not (found == found[:1]).all() or found.min() < 0 or found.max() >= len(everything):
-            return None
-        found = found[0]
-    elements = np.empty(found.shape, object)
-    for place in np.ndindex(found.shape):
-        elements[place] = everything[int(found[place])]
-    return Form(lead, elements)
-
-
-def _static(shape: Sequence[int]) -> tuple[int, ...]:
-    return tuple([_SOME_ROWS if n == UNKNOWN else n for n in shape])
-
-
 def _summed(target: SSAValue) -> tuple[SSAValue, float]:
     """The tensor of which one number is the sum, times a factor; else the value itself."""
     value, factor = target, 1.0
-    while np.prod(_static(shape_of(value))) == 1:
+    while np.prod(static(shape_of(value))) == 1:
         owner = value.owner
         if not isinstance(owner, PirOp) or not owner.operands:
             break
@@ -448,38 +339,3 @@ def _summed(target: SSAValue) -> tuple[SSAValue, float]:
             break
         value = inner
     return (value, factor) if value is not target else (target, 1.0)
-
-
-def _total(parts: Sequence[tuple[Sum, float]]) -> Sum:
-    found: Sum = {}
-    for part, factor in parts:
-        for key, number in part.items():
-            found[key] = found.get(key, 0.0) + factor * number
-    return {k: v for k, v in found.items() if v}
-
-
-def _weighted(elements: Array, weights: Array) -> Sum:
-    return _total([(e, float(w)) for e, w in zip(elements.flat, weights.flat, strict=True)])
-
-
-def _scaled(form: Form, factors: Array) -> Form:
-    elements = np.empty(form.elements.shape, object)
-    for place in np.ndindex(elements.shape):
-        elements[place] = _total([(form.elements[place], float(factors[place]))])
-    return Form(form.lead, elements)
-
-
-def _derived(given: Sum, way: dict[Direction, float]) -> Sum:
-    """The derivative of a sum along a sum of directions."""
-    found: Sum = {}
-    for (root, monomial), number in given.items():
-        for direction, factor in way.items():
-            key = (root, tuple(sorted((*monomial, direction), key=_order)))
-            found[key] = found.get(key, 0.0) + number * factor
-    return {k: v for k, v in found.items() if v}
-
-
-def _order(direction: Direction) -> tuple[int, str]:
-    """An order of directions, to write each monomial in one way."""
-    by = direction.by if isinstance(direction.by, tuple) else id(direction.by)
-    return id(direction.variable), repr((by, direction.in_rows))

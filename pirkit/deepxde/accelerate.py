@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Hashable
-from typing import Any
+from typing import Any, Final
 
-import deepxde
 import numpy as np
-import torch
 
+from pirkit.deepxde.libraries import deepxde, torch
 from pirkit.deepxde.probes import NotCovered
-from pirkit.deepxde.programs import MOST_KINDS, Adam, Bound, Losses, Programs
+from pirkit.deepxde.programs import MOST_KINDS, Adam, Bound, Losses, Programs, tuples
 from pirkit.diag.errors import PirkitError, UsageError
 
 Array = np.ndarray[Any, Any]
+_SPECIAL: Final = (
+    "amsgrad", "maximize", "capturable", "differentiable", "decoupled_weight_decay",
+)  # fmt: skip
+"""Settings of Adam with which a step of torch's is another than ours."""
 
 
 def accelerate(model: Any) -> Any:
@@ -50,12 +53,12 @@ class Accelerated:
         self.variables = [p for group in model.opt.param_groups for p in group["params"]]
         self.programs = Programs(self.variables)
         self.refused: str | None = None
-        self._bound: dict[Hashable, tuple[Any, Any]] = {}
+        self._bound: dict[Hashable, tuple[tuple[Any, ...], Bound]] = {}
         self._train, self._losses = model.train_step, model.outputs_losses_train
         self._tested, self._predicted = model.outputs_losses_test, model.outputs
         self._steps: Array = np.zeros(len(self.variables), np.float32)
         self._scalars: list[Array] = []
-        self._moments: list[list[torch.Tensor]] = []
+        self._moments: list[list[Any]] = []
         model.train_step = self._or_torch(self.train_step, self._train)
         model.outputs_losses_train = self._or_torch(
             lambda *data: self.losses("train", self._losses, data), self._losses
@@ -87,9 +90,9 @@ class Accelerated:
         self, kind: Hashable, losses: Losses, data: tuple[Any, Any, Any], make: Callable[[], Bound]
     ) -> Bound:
         """The bound program of a kind for these points, recorded anew if they are others."""
-        key = (kind, tuple(np.ravel(self.model.loss_weights or ()).tolist()))
-        inputs = data[0] if isinstance(data[0], tuple) else (data[0],)
-        now = (*inputs, data[1], data[2])
+        key = (kind, str(self.model.loss_weights))
+        inputs = tuples(data[0])
+        now: tuple[Any, ...] = (*inputs, data[1], data[2])
         held = self._bound.get(key)
         if held is None or not all(a is b for a, b in zip(held[0], now, strict=True)):
             if len(self._bound) >= MOST_KINDS:
@@ -128,8 +131,7 @@ class Accelerated:
         first = opt.param_groups[0]
         decays: list[float] = []
         for group in opt.param_groups:
-            plain = not any(group.get(k) for k in ("amsgrad", "maximize", "capturable",
-                                                   "differentiable", "decoupled_weight_decay"))  # fmt: skip
+            plain = not any(group.get(k) for k in _SPECIAL)
             same = all(group[k] == first[k] for k in ("betas", "eps", "lr"))
             if not plain or not same or isinstance(group["lr"], torch.Tensor):
                 return None
@@ -183,7 +185,7 @@ class Accelerated:
         bound = self._program("slopes", self._losses, data, lambda: self._loss_and_slopes(data))
         slopes = [torch.from_numpy(bound.results[f"y{i + 2}"]) for i in range(len(self.variables))]
 
-        def closure() -> torch.Tensor:
+        def closure() -> Any:
             for v, slope in zip(self.variables, slopes, strict=True):
                 v.grad = slope
             bound.run()

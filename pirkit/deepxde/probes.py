@@ -11,9 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, cast
 
 import numpy as np
-import torch
-from torch.overrides import TorchFunctionMode, resolve_name
 
+from pirkit.deepxde.libraries import overrides, torch
 from pirkit.dialect.build import Value
 
 Call = Callable[[Any, str, Sequence[Any], Mapping[str, Any]], Any]
@@ -50,18 +49,18 @@ class Probe(torch.Tensor):
     def of(value: Value, rows: Rows | None = None) -> Probe:
         """A probe for a value."""
         shape = value.shape if rows is None else (rows[1] - rows[0], *value.shape[1:])
-        kind = cast(torch.dtype, getattr(torch, np.dtype(value.dtype.np).name))
+        kind = getattr(torch, np.dtype(value.dtype.np).name)
         blank = torch.empty(shape, dtype=kind, device="meta")
-        probe = torch.Tensor._make_subclass(Probe, blank, False)  # pyright: ignore
+        probe = torch.Tensor._make_subclass(Probe, blank, False)
         probe.value, probe.rows = value, rows
         return probe
 
 
-class Recording(TorchFunctionMode):
+class Recording(overrides.TorchFunctionMode):
     """Records calls; ``variables`` are trainable tensors, by their id, with their values."""
 
     def __init__(self, variables: Mapping[int, Value], count: int, call: Call) -> None:
-        super().__init__()
+        super().__init__()  # pyright: ignore[reportUnknownMemberType]
         self._call = call
         self.variables = variables
         self.count = count
@@ -84,7 +83,7 @@ class Recording(TorchFunctionMode):
             if name.endswith(".__get__") and name[:-8] not in _PROPERTIES | {"T", "mT"}:
                 raise NotCovered(f"`.{name[:-8]}` of a tensor is read")
             if name[:-8] not in ("T", "mT"):
-                with torch._C.DisableTorchFunctionSubclass():  # pyright: ignore
+                with torch._C.DisableTorchFunctionSubclass():
                     return func(*args, **named)
         return self._call(self, name, args, named)
 
@@ -100,7 +99,7 @@ class Recording(TorchFunctionMode):
             begin, end = given.rows
             return given.value[begin:end]
         if isinstance(given, list | tuple):
-            return type(given)(map(self.whole, cast("list[Any]", given)))
+            return [self.whole(v) for v in cast("list[Any]", given)]
         return self.lifted(given)
 
     def lifted(self, given: Any) -> Any:
@@ -111,9 +110,9 @@ class Recording(TorchFunctionMode):
             if id(given) in self.variables:
                 return self.variables[id(given)]
             return self._constant(given)
-        return given.item() if isinstance(given, np.generic) else given
+        return cast(Any, given).item() if isinstance(given, np.generic) else given
 
-    def _constant(self, tensor: torch.Tensor) -> Value:
+    def _constant(self, tensor: Any) -> Value:
         if tensor.requires_grad or tensor.layout != torch.strided or tensor.is_cuda:
             raise NotCovered("a tensor with a gradient of its own, or one that is sparse, is read")
         if id(tensor) not in self.kept:
@@ -124,7 +123,7 @@ class Recording(TorchFunctionMode):
         """An array as an input of the program."""
         return next(iter(self.variables.values())).b.value(array)
 
-    def padded(self, tensor: torch.Tensor, rows: Rows) -> Value:
+    def padded(self, tensor: Any, rows: Rows) -> Value:
         """A constant for some rows, as one for all: the others repeat the first and last row."""
         key = hash((id(tensor), rows))
         if key not in self.kept:
@@ -143,7 +142,7 @@ class Recording(TorchFunctionMode):
         found = self.captured(self.masks[rows])
         if like.rank == 2:
             return found
-        return found.reshape((self.count, *[1] * (like.rank - 1)))  # pyright: ignore
+        return found.b.reshape(found, (self.count, *[1] * (like.rank - 1)))
 
     def place(self, index: int, count: int, like: Value) -> Value:
         """One at one of several places, zero at the others."""
@@ -156,7 +155,7 @@ class Recording(TorchFunctionMode):
 def _name(func: Callable[..., Any]) -> str:
     plain = getattr(func, "__name__", "")
     if plain in ("__get__", "__set__"):
-        return ".".join((resolve_name(func) or "").split(".")[-2:])
+        return ".".join((overrides.resolve_name(func) or "").split(".")[-2:])
     return plain
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, cast
 
-import deepxde
 import numpy as np
-import torch
 
 import pirkit
+from pirkit.deepxde.libraries import deepxde, torch
 from pirkit.deepxde.probes import NotCovered, Probe, Recording
 from pirkit.deepxde.torch_functions import call
 from pirkit.dialect.build import Value
@@ -20,6 +19,11 @@ from pirkit.runtime.executor import Executable
 Array = np.ndarray[Any, Any]
 Losses = Callable[[Any, Any, Any], Any]
 """DeepXDE's ``outputs_losses_train`` and its like: outputs and losses of inputs, targets, aux."""
+
+
+def tuples(inputs: Any) -> tuple[Any, ...]:
+    """The arrays of the points: several for networks such as DeepONet, else one."""
+    return cast("tuple[Any, ...]", inputs) if isinstance(inputs, tuple) else (inputs,)
 
 
 @dataclass(frozen=True)
@@ -35,7 +39,7 @@ class Adam:
 class Programs:
     """The executables of a model by content, so that other points need no other code."""
 
-    variables: Sequence[torch.Tensor]
+    variables: Sequence[Any]
     held: dict[Hashable, Executable] = field(default_factory=dict[Hashable, Executable])
 
     def bound(
@@ -47,7 +51,7 @@ class Programs:
         moments, first and second moments. Raises NotCovered for what is not recorded.
         """
         inputs, targets, aux = data
-        points = inputs if isinstance(inputs, tuple) else (inputs,)
+        points = tuples(inputs)
         arrays = [np.ascontiguousarray(p) for p in points]
         weights = [_memory(v) for v in self.variables]
         keep: list[Any] = []
@@ -83,7 +87,7 @@ class Programs:
         return Bound(self.held[key], given, keep)
 
 
-def _memory(tensor: torch.Tensor) -> Array:
+def _memory(tensor: Any) -> Array:
     if tensor.layout != torch.strided or tensor.device.type != "cpu":
         raise NotCovered("a variable is not in the memory of the CPU")
     if not tensor.is_contiguous():
@@ -94,7 +98,7 @@ def _memory(tensor: torch.Tensor) -> Array:
 def _slopes(total: Value, values: Sequence[Value]) -> list[Value]:
     b: Any = total.b
     found = b("pir.gradient", total, b.ones_like(total), *values, targets=1, wrt=len(values))
-    return list(found) if isinstance(found, tuple) else [found]
+    return [*found] if len(values) > 1 else [found]
 
 
 def _updated(

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, Final, cast
 
 import numpy as np
-import torch
 
 import pirkit
-from pirkit import ops
+from pirkit.deepxde.elementwise import ELEMENTWISE, Rule, filled, ops
+from pirkit.deepxde.libraries import torch
 from pirkit.deepxde.probes import NotCovered, Probe, Recording, Rows
 from pirkit.dialect.build import Value
-
-Rule = Callable[..., Any]
 
 
 def call(recording: Recording, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -25,8 +24,8 @@ def call(recording: Recording, name: str, args: Sequence[Any], kwargs: Mapping[s
         if any(w is not args[0].dtype for w in wanted):
             raise NotCovered("a tensor changes its element type")
         return args[0]
-    if plain in _ELEMENTWISE:
-        found = _elementwise(recording, _ELEMENTWISE[plain], args, kwargs)
+    if plain in ELEMENTWISE:
+        found = _elementwise(recording, ELEMENTWISE[plain], args, kwargs)
     elif plain in _RULES:
         found = _RULES[plain](recording, *args, **kwargs)
     elif plain in _WHOLE:
@@ -46,7 +45,7 @@ def _plain(name: str) -> tuple[str, bool]:
         return name[:-8], False
     if name.startswith("__") and name.endswith("__"):
         inner = name[2:-2]
-        if inner[:1] == "i" and inner[1:] in _ELEMENTWISE:
+        if inner[:1] == "i" and inner[1:] in ELEMENTWISE:
             return inner[1:], True
         return inner, False
     if name.endswith("_") and name not in _SAME:
@@ -58,8 +57,13 @@ def _probes(found: Any) -> Any:
     if isinstance(found, Value):
         return Probe.of(found)
     if isinstance(found, list | tuple):
-        return tuple(map(_probes, found))
+        return tuple(map(_probes, listed(found)))
     return found
+
+
+def listed(given: Any) -> list[Any]:
+    """The parts of a list or tuple, or one thing as a list."""
+    return [*cast("list[Any]", given)] if isinstance(given, list | tuple) else [given]
 
 
 # --- elementwise: all rows at once ---------------------------------------------------------------
@@ -95,41 +99,6 @@ def _over_all(recording: Recording, given: Any, rows: Rows, rank: int) -> Any:
     return None if recording.is_recorded(given) else recording.padded(given, rows)
 
 
-def _scaled(rule: Rule) -> Rule:
-    """A sum or difference, with torch's factor ``alpha``."""
-    return lambda x, y, alpha=1: rule(x, y if alpha == 1 else y * alpha)
-
-
-def _power(x: Any, y: Any) -> Any:
-    return x**y
-
-
-def _unary(name: str) -> Rule:
-    def rule(x: Any, inplace: bool = False) -> Any:
-        return getattr(ops, name)(x)
-
-    return rule
-
-
-def _gelu(x: Any, approximate: str = "none") -> Any:
-    return ops.gelu(x, approximate=approximate == "tanh")
-
-
-def _clamp(x: Any, min: Any = None, max: Any = None) -> Any:
-    x = x if min is None else ops.maximum(x, _filled(x, min))
-    return x if max is None else ops.minimum(x, _filled(x, max))
-
-
-def _filled(like: Any, number: Any) -> Any:
-    return number if isinstance(number, Value) else like * 0 + number
-
-
-def _division(x: Any, y: Any, rounding_mode: Any = None) -> Any:
-    if rounding_mode is not None:
-        raise NotCovered("a division that rounds is not recorded")
-    return x / y
-
-
 _SAME: Final = frozenset(
     "requires_grad_ as_tensor contiguous cpu to float double retain_grad clone".split()
 )
@@ -137,67 +106,28 @@ _SAME: Final = frozenset(
 
 _TYPED: Final = {"float": torch.float32, "double": torch.float64}
 
-_ELEMENTWISE: Final[dict[str, Rule]] = {
-    **{
-        name: _unary(name)
-        for name in "tanh sin cos exp sigmoid silu relu selu log sqrt rsqrt abs square tan sinh"
-        " cosh asin acos atan asinh acosh atanh erf expm1 log1p log2 log10 sign floor ceil"
-        " reciprocal softsign mish lgamma digamma i0 i1 round trunc".split()
-    },
-    "add": _scaled(lambda x, y: x + y),
-    "radd": lambda x, y: y + x,
-    "sub": _scaled(lambda x, y: x - y),
-    "subtract": _scaled(lambda x, y: x - y),
-    "rsub": _scaled(lambda x, y: y - x),
-    "mul": lambda x, y: x * y,
-    "multiply": lambda x, y: x * y,
-    "rmul": lambda x, y: y * x,
-    "div": _division,
-    "divide": _division,
-    "true_divide": _division,
-    "truediv": _division,
-    "rtruediv": lambda x, y: y / x,
-    "rdiv": lambda x, y: y / x,
-    "pow": _power,
-    "rpow": lambda x, y: y**x,
-    "neg": lambda x: -x,
-    "negative": lambda x: -x,
-    "gelu": _gelu,
-    "elu": lambda x, alpha=1.0, inplace=False: ops.elu(x, alpha=alpha),
-    "softplus": lambda x, beta=1, threshold=20: ops.softplus(x, beta=beta, threshold=threshold),
-    "leaky_relu": lambda x, negative_slope=0.01, inplace=False: ops.leaky_relu(
-        x, negative_slope=negative_slope
-    ),
-    "maximum": lambda x, y: ops.maximum(x, y),
-    "minimum": lambda x, y: ops.minimum(x, y),
-    "clamp": _clamp,
-    "where": lambda c, x, y: pirkit.where(c, x, y),
-    **{
-        name: (lambda other: lambda x, y: other(x, y))(rule)
-        for name, rule in {
-            "lt": lambda x, y: x < y,
-            "le": lambda x, y: x <= y,
-            "gt": lambda x, y: x > y,
-            "ge": lambda x, y: x >= y,
-        }.items()
-    },
-}
-
 
 # --- with rules of their own ---------------------------------------------------------------------
 
 
 def _getitem(recording: Recording, x: Any, index: Any) -> Any:
-    parts = index if isinstance(index, tuple) else (index,)
+    parts = cast("tuple[Any, ...]", index) if isinstance(index, tuple) else (index,)
     first = parts[0]
     is_batch = isinstance(x, Probe) and _has_rows(recording, x)
-    if not is_batch or not isinstance(first, slice) or first.step not in (None, 1):
+    rows = _slice_of(first, x) if is_batch else None
+    if rows is None:
         return recording.whole(x)[tuple(map(recording.whole, parts))]
-    begin, end, _ = first.indices(x.shape[0])
-    start = x.rows[0] if x.rows is not None else 0
-    rows = (start + begin, start + max(begin, end))
     value = x.value[(slice(None), *parts[1:])] if len(parts) > 1 else x.value
     return Probe.of(value, None if rows == (0, recording.count) else rows)
+
+
+def _slice_of(index: Any, x: Probe) -> Rows | None:
+    """The rows that a slice means; None for another index, or for steps."""
+    if not isinstance(index, slice):
+        return None
+    begin, end, step = cast("slice[Any, Any, Any]", index).indices(x.shape[0])
+    start = x.rows[0] if x.rows is not None else 0
+    return (start + begin, start + max(begin, end)) if step == 1 else None
 
 
 def _reduction(name: str) -> Rule:
@@ -205,12 +135,12 @@ def _reduction(name: str) -> Rule:
         keepdim = _.pop("keepdims", keepdim)
         dim = _.pop("axis", dim)
         rank = x.ndim
-        axes = range(rank) if dim is None else dim if isinstance(dim, tuple | list) else (dim,)
-        axes = tuple(sorted({a % rank for a in axes}))
+        axes: Any = range(rank) if dim is None else np.atleast_1d(dim).tolist()
+        axes = tuple(sorted({int(a) % rank for a in axes}))
         value, rows = recording.lifted(x), getattr(x, "rows", None)
         if rows is not None and 0 in axes:
             count = int(np.prod([x.shape[a] for a in axes]))
-            value = pirkit.where(recording.mask(rows, value) > 0.5, value, _filled(value, 0.0))
+            value = pirkit.where(recording.mask(rows, value) > 0.5, value, filled(value, 0.0))
             total = value.sum(axis=axes, keepdims=keepdim)
             return total if name == "sum" else total * (1.0 / count)
         if not axes:
@@ -230,17 +160,15 @@ def _gradient(
     recording: Recording, outputs: Any, inputs: Any, grad_outputs: Any = None, **_: Any
 ) -> Any:
     """``torch.autograd.grad``: requested now, computed by the passes, as a series if nested."""
-    several = isinstance(inputs, list | tuple)
-    targets = outputs if isinstance(outputs, list | tuple) else (outputs,)
-    seeds = grad_outputs if isinstance(grad_outputs, list | tuple) else (grad_outputs,)
+    targets, seeds = listed(outputs), listed(grad_outputs)
     if len(targets) != 1 or len(seeds) != 1:
         raise NotCovered("`torch.autograd.grad` of several outputs is not recorded")
     y = recording.whole(targets[0])
     b: Any = y.b
     seed = b.ones_like(y) if seeds[0] is None else recording.whole(seeds[0])
-    wrt = [recording.lifted(x) for x in (inputs if several else (inputs,))]
+    wrt = [recording.lifted(x) for x in listed(inputs)]
     found = b("pir.gradient", y, seed, *wrt, targets=1, wrt=len(wrt))
-    return found if isinstance(found, tuple) else (found,)
+    return listed(found)
 
 
 def _like(number: float) -> Rule:
@@ -259,9 +187,9 @@ def _stack(recording: Recording, tensors: Any, dim: int = 0) -> Any:
     """Numbers are selected by masks, not joined: so a program stays one loop over points."""
     values = [recording.whole(t) for t in tensors]
     if any(v.rank for v in values):
-        return ops.stack(values, axis=dim)
+        return _stacked(values, dim)
     parts = [
-        pirkit.where(recording.place(i, len(values), v) > 0.5, v, _filled(v, 0.0))
+        pirkit.where(recording.place(i, len(values), v) > 0.5, v, filled(v, 0.0))
         for i, v in enumerate(values)
     ]
     return sum(parts[1:], parts[0])
@@ -283,60 +211,123 @@ _RULES: Final[dict[str, Rule]] = {
 # --- of whole tensors ----------------------------------------------------------------------------
 
 
+def _numbers(given: Sequence[Any]) -> tuple[int, ...]:
+    """Sizes or axes, given one by one or as a list."""
+    return tuple([int(n) for n in np.ravel(np.asarray(given, object))])
+
+
 def _concat(tensors: Any, dim: int = 0, axis: int | None = None) -> Any:
     return ops.concat(list(tensors), axis=dim if axis is None else axis)
 
 
+def _stacked(tensors: Any, dim: int = 0) -> Any:
+    return ops.stack(list(tensors), axis=dim)
+
+
 def _reshape(x: Any, *shape: Any) -> Any:
-    return x.reshape(tuple(shape[0]) if isinstance(shape[0], tuple | list) else tuple(shape))
+    return x.reshape(_numbers(shape))
+
+
+def _flatten(x: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
+    return ops.flatten(x, start_axis=start_dim, stop_axis=end_dim)
+
+
+def _expand(x: Any, *shape: Any) -> Any:
+    sizes = _numbers(shape)
+    kept = (1,) * (len(sizes) - x.rank) + tuple(x.shape)
+    return ops.expand(x, shape=[k if n < 0 else n for n, k in zip(sizes, kept, strict=True)])
+
+
+def _tile(x: Any, *counts: Any) -> Any:
+    return ops.tile(x, repeat_times=list(_numbers(counts)))
 
 
 def _permute(x: Any, *dims: Any) -> Any:
-    return x.transpose(tuple(dims[0]) if isinstance(dims[0], tuple | list) else tuple(dims))
+    return x.transpose(_numbers(dims))
 
 
-def _swapped(x: Any, a: int, b: int) -> Any:
+def _swapped(x: Any, a: int = 0, b: int = 1) -> Any:
     axes = list(range(x.rank))
     axes[a], axes[b] = axes[b], axes[a]
     return x.transpose(tuple(axes))
+
+
+def _reversed(x: Any) -> Any:
+    return x.transpose(tuple(reversed(range(x.rank))))
+
+
+def _unsqueeze(x: Any, dim: int) -> Any:
+    return ops.unsqueeze(x, axis=(dim,))
+
+
+def _squeeze(x: Any, dim: int | None = None) -> Any:
+    return ops.squeeze(x, axis=() if dim is None else (dim,))
+
+
+def _flip(x: Any, *dims: Any) -> Any:
+    return ops.flip(x, axis=_numbers(dims))
+
+
+def _matmul(x: Any, y: Any) -> Any:
+    return x @ y
+
+
+def _rmatmul(y: Any, x: Any) -> Any:
+    return x @ y
+
+
+def _einsum(equation: str, *given: Any) -> Any:
+    return ops.einsum(listed(given[0]) if len(given) == 1 else [*given], equation=equation)
 
 
 def _norm(x: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, p: Any = None) -> Any:
     if (ord if ord is not None else p) not in (None, 2, "fro"):
         raise NotCovered("a norm of another order than 2 is not recorded")
     squares = x * x
-    return (
-        squares.sum(axis=dim, keepdims=keepdim) ** 0.5 if dim is not None else squares.sum() ** 0.5
-    )
+    return (squares.sum() if dim is None else squares.sum(axis=dim, keepdims=keepdim)) ** 0.5
+
+
+def _extreme(name: str, x: Any, dim: Any = (), keepdim: bool = False) -> Any:
+    return getattr(x, name)(axis=dim or None, keepdims=keepdim)
+
+
+def _prod(x: Any, dim: Any = None, keepdim: bool = False) -> Any:
+    return x.prod(axis=dim, keepdims=keepdim)
+
+
+def _split(x: Any, size: Any, dim: int = 0) -> Any:
+    count = x.shape[dim]
+    sizes = [size] * -(-count // size) if isinstance(size, int) else size
+    ends = np.minimum(np.cumsum(sizes), count).tolist()
+    before = (slice(None),) * (dim % x.rank)
+    return [x[(*before, slice(i, j))] for i, j in zip([0, *ends[:-1]], ends, strict=True)]
+
+
+def _chunk(x: Any, chunks: int, dim: int = 0) -> Any:
+    return _split(x, -(-x.shape[dim] // chunks), dim)
 
 
 _WHOLE: Final[dict[str, Rule]] = {
-    "cat": _concat,
-    "concat": _concat,
-    "concatenate": _concat,
-    "reshape": _reshape,
-    "view": _reshape,
+    **{name: _concat for name in ("cat", "concat", "concatenate")},
+    **{name: _reshape for name in ("reshape", "view")},
+    **{name: _swapped for name in ("transpose", "t", "swapaxes")},
+    **{name: _matmul for name in ("matmul", "mm", "mv", "bmm")},
+    "flatten": _flatten,
+    "expand": _expand,
+    "repeat": _tile,
+    "tile": _tile,
     "permute": _permute,
-    "transpose": _swapped,
-    "t": lambda x: _swapped(x, 0, 1),
-    "T": lambda x: _permute(x, tuple(reversed(range(x.rank)))),
-    "mT": lambda x: _swapped(x, -1, -2),
-    "unsqueeze": lambda x, dim: ops.unsqueeze(x, axis=(dim,)),
-    "squeeze": lambda x, dim=None: ops.squeeze(x, axis=() if dim is None else (dim,)),
-    "flip": lambda x, *dims: ops.flip(x, axis=tuple(np.ravel(dims).tolist())),
-    "matmul": lambda x, y: x @ y,
-    "rmatmul": lambda x, y: y @ x,
-    "mm": lambda x, y: x @ y,
-    "mv": lambda x, y: x @ y,
-    "einsum": lambda equation, *given: ops.einsum(
-        list(given[0] if isinstance(given[0], list | tuple) else given), equation=equation
-    ),
+    "T": _reversed,
+    "mT": partial(_swapped, a=-1, b=-2),
+    "unsqueeze": _unsqueeze,
+    "squeeze": _squeeze,
+    "flip": _flip,
+    "rmatmul": _rmatmul,
+    "einsum": _einsum,
     "norm": _norm,
-    "prod": lambda x, dim=None, keepdim=False: x.prod(axis=dim, keepdims=keepdim),
-    "amax": lambda x, dim=(), keepdim=False: x.max(axis=dim or None, keepdims=keepdim),
-    "amin": lambda x, dim=(), keepdim=False: x.min(axis=dim or None, keepdims=keepdim),
-    "split": lambda x, size, dim=0: tuple(
-        x[(slice(None),) * (dim % x.rank) + (slice(i, i + size),)]
-        for i in range(0, x.shape[dim], size)
-    ),
+    "prod": _prod,
+    "amax": partial(_extreme, "max"),
+    "amin": partial(_extreme, "min"),
+    "split": _split,
+    "chunk": _chunk,
 }

@@ -22,7 +22,7 @@ MOST_COLUMNS: Final = 16
 def write_constants(program: ProgramOp, held: Mapping[str, Any]) -> None:
     """Write down the inputs among ``held`` whose rows are alike: those of one number, or of few."""
     for op in [cast(PirOp, op) for op in program.block.ops]:
-        name = op.attribute("name") if op.name == "pd_op.data" else None
+        name: Any = op.attribute("name") if op.name == "pd_op.data" else None
         if name in held:
             b = Builder(program.block, op, location=op.location)
             found = _written(b, b.wrap(op.results[0]), np.asarray(bound_input(held[name])))

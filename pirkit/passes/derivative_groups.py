@@ -8,8 +8,9 @@ from typing import cast
 
 from xdsl.ir import Block, SSAValue
 
+from pirkit.analysis.derivative_sums import Direction, Form, Sum
 from pirkit.analysis.differentiation import between
-from pirkit.analysis.linear_forms import GRADIENT, JET, Direction, Form, Forms, Sum
+from pirkit.analysis.linear_forms import GRADIENT, JET, Forms
 from pirkit.dialect.operation import PirOp
 
 

@@ -12,7 +12,8 @@ import numpy as np
 from xdsl.dialects import builtin as mlir
 from xdsl.ir import Block, SSAValue
 
-from pirkit.analysis.linear_forms import GRADIENT, JET, Direction, Form, Root, Sum, shape_of
+from pirkit.analysis.derivative_sums import Direction, Form, Root, Sum, shape_of
+from pirkit.analysis.linear_forms import GRADIENT, JET
 from pirkit.diag.errors import UnsupportedError
 from pirkit.dialect.build import RULE, SOURCE, Builder, Value
 from pirkit.dialect.operation import PirOp, ProgramOp
@@ -274,7 +275,7 @@ def _filled(b: Builder, x: Value, factors: Any, lead: int) -> Value:
     if (factors == factors.flat[0]).all():
         return b.like(float(factors.flat[0]), x)
     if lead == 1 and x.rank == 2:
-        columns = []
+        columns: list[Value] = []
         for k, factor in enumerate(factors):
             column = b.slice(x, axes=[1], starts=[k], ends=[k + 1])
             columns.append(b.like(float(factor), column))

@@ -8,7 +8,9 @@ from typing import Any, cast
 import numpy as np
 from xdsl.ir import SSAValue
 
-from pirkit.analysis.linear_forms import MOVES, Direction, Form, moved, operands_of, shape_of
+from pirkit.analysis.constant_operands import operands_of
+from pirkit.analysis.derivative_sums import Direction, Form, shape_of
+from pirkit.analysis.element_moves import MOVES, moved
 from pirkit.diag.errors import UnsupportedError
 from pirkit.dialect.operation import PirOp
 

@@ -30,7 +30,7 @@ from pirkit.passes.merge_renamings import merge_renamings
 from pirkit.passes.replace_ops import erase
 
 _ROUNDS: Final = 8
-"""Derivatives of what is no sum of derivatives itself, such as ``grad(u * grad(u))``, come later."""
+"""Derivatives of what is no sum of derivatives, such as ``grad(u * grad(u))``, come later."""
 
 
 @dataclass(frozen=True)

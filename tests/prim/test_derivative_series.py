@@ -1,8 +1,9 @@
-"""Derivatives in the forms that people write become series, and have the values of nested sweeps."""
+"""Derivatives in the forms that people write become series with the values of nested sweeps."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -28,7 +29,7 @@ def network(p: Any, x: Any) -> Any:
 
 def parameters(sizes: list[int]) -> Any:
     rng = np.random.default_rng(0)
-    pairs = zip(sizes, sizes[1:], strict=False)
+    pairs = pairwise(sizes)
     return [(rng.normal(size=(a, b)) / a**0.5, rng.normal(size=b)) for a, b in pairs]
 
 
@@ -70,7 +71,10 @@ def columns(u: Field) -> Field:
 
     def residual(z: Any) -> Any:
         x, t = z[:, 0:1], z[:, 1:2]
-        u_x = lambda x, t: grad(lambda x: f(x, t).sum())(x)
+
+        def u_x(x: Any, t: Any) -> Any:
+            return grad(lambda x: f(x, t).sum())(x)
+
         u_xt = grad(lambda t: u_x(x, t).sum())(t)
         u_xx = grad(lambda x: u_x(x, t).sum())(x)
         return (u_xx - 2.0 * u_xt)[:, 0]
@@ -82,7 +86,10 @@ def outer(u: Field) -> Field:
     """A derivative to all columns of one to some of them."""
 
     def u_x(z: Any) -> Any:
-        f = lambda x: u(ops.concat([x, z[:, 1:2]], axis=1)).sum()
+
+        def f(x: Any) -> Any:
+            return u(ops.concat([x, z[:, 1:2]], axis=1)).sum()
+
         return grad(f)(z[:, 0:1])[:, 0]
 
     return lambda z: d(u_x, 1)(z) + d(u_x, 0)(z)

@@ -110,7 +110,7 @@ def case_inverse() -> Any:
     seen = dde.icbc.PointSetBC(places, np.exp(-1.0) * np.sin(np.pi * places[:, 0:1]))
     start = dde.icbc.IC(geom, sine, lambda _, on: on)
     data = dde.data.TimePDE(geom, pde, [start, seen], 20, 8, 8, anchors=places)
-    variable = dde.callbacks.VariableValue(c, period=50, filename=os.devnull)
+    variable = dde.callbacks.VariableValue(c, period=50)
     return dde.Model(data, net(2, 8, 8, 1)), adam(external_trainable_variables=c), [variable]
 
 
@@ -257,14 +257,14 @@ def test_saved_models_are_restored(tmp_path: Any) -> None:
 def test_what_is_not_covered_runs_in_torch(capsys: pytest.CaptureFixture[str]) -> None:
     def case() -> Any:
         bc = dde.icbc.DirichletBC(line(), sine, lambda _, on: on)
-        data = dde.data.PDE(line(), lambda x, y: torch.special.i0e(y) * x, bc, 5, 2)
+        data = dde.data.PDE(line(), lambda x, y: torch.special.ndtri(y) * x, bc, 5, 2)
         return dde.Model(data, net(1, 4, 1)), adam(), []
 
     _, expected = trained(case, native=False)
     capsys.readouterr()
-    model, found = trained(case, native=True)
+    _, found = trained(case, native=True)
     told = capsys.readouterr().err
-    assert "special_i0e" in told
+    assert "special_ndtri" in told
     assert told.count("pirkit.deepxde: torch runs this model") == 1
     for a, b in zip(found, expected, strict=True):
         np.testing.assert_array_equal(a, b)
