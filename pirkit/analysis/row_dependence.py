@@ -11,6 +11,7 @@ from typing import Any, Final, cast
 
 from xdsl.ir import Block, SSAValue
 
+from pirkit.analysis.differentiation import between, block_of
 from pirkit.diag.errors import UnsupportedError
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.kinds import ELEMENTWISE, LIST
@@ -30,6 +31,9 @@ _SOME_SIZE: Final = 7919
 """The number used for all dynamic sizes: a prime, so that no reshape of static sizes splits it."""
 
 
+_DERIVATIVES: Final = ("pir.gradient", "pir.jet")
+
+
 @dataclass(frozen=True)
 class Mixed:
     """Why rows are not independent, and the op that mixes them."""
@@ -39,7 +43,7 @@ class Mixed:
 
 
 def depends_by_rows(root: SSAValue, variable: SSAValue) -> Mixed | None:
-    """Return None if row i of ``root`` depends only on the one element in row i of ``variable``.
+    """Return None if row i of ``root`` depends only on row i of ``variable``.
 
     Rows are the indices of the first axis. A variable with one element has one row, and every value
     that depends on it trivially depends on that row.
@@ -48,37 +52,15 @@ def depends_by_rows(root: SSAValue, variable: SSAValue) -> Mixed | None:
     assert isinstance(held, TensorMeta)
     if held.numel == 1:
         return None
-    if any(size != 1 for size in held.shape[1:]):
-        return Mixed(f"a row of the variable, a {held}, has more than one number")
-    block = variable.owner.parent if isinstance(variable.owner, PirOp) else variable.owner
+    block = cast(Block, block_of(variable))
     active = {variable}
-    for op in cast(Block, block).ops:
-        pir = cast(PirOp, op)
-        if active.isdisjoint(pir.operands):
-            continue
-        if pir.name != "pir.gradient" and not _preserves_rows(pir, active, held.shape[0]):
-            if _leads_to(pir, root):
-                return Mixed(f"`{pir.name}` mixes rows", pir)
-            continue
-        active.update(pir.results)
+    for op in between(block, [root], [variable]):
+        if op.name not in _DERIVATIVES and not _preserves_rows(op, active, held.shape[0]):
+            return Mixed(f"`{op.name}` mixes rows", op)
+        active.update(op.results)
     if root not in active:
         return Mixed("the value does not depend on the variable row by row")
     return None
-
-
-def _leads_to(op: PirOp, root: SSAValue) -> bool:
-    """True if the root depends on the op."""
-    pending, seen = [root], set[SSAValue]()
-    results = set(op.results)
-    while pending:
-        value = pending.pop()
-        if value in results:
-            return True
-        if value in seen or not isinstance(value.owner, PirOp):
-            continue
-        seen.add(value)
-        pending += value.owner.operands
-    return False
 
 
 def _preserves_rows(op: PirOp, active: set[SSAValue], rows: int) -> bool:

@@ -26,6 +26,7 @@ from pirkit.dialect.attrs import encode
 from pirkit.dialect.infer import constant_scalar, infer_result_types
 from pirkit.dialect.opdef import OpDef, find, lookup
 from pirkit.dialect.operation import PirOp, create
+from pirkit.dialect.series_algebra import Algebra, powers
 from pirkit.dialect.subscript import indexed
 from pirkit.dialect.value import Number as Number
 from pirkit.dialect.value import Value as Value
@@ -65,6 +66,8 @@ class Builder:
         self.location = location
         self.attributes: Mapping[str, Attribute] = attributes or {}
         self.emitted: list[PirOp] = []
+        self.algebra: Algebra = powers(0)
+        """What the rules for Taylor series compute in."""
         self._constants: dict[tuple[Any, ...], Value] = {}
 
     # --- emitting ---

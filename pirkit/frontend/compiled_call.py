@@ -14,7 +14,9 @@ from pirkit.diag.errors import UsageError
 from pirkit.dialect.operation import PirOp
 from pirkit.dialect.types import meta_of
 from pirkit.frontend import tree
+from pirkit.frontend.compile import compile
 from pirkit.frontend.generated_code import value_of
+from pirkit.frontend.held_constants import write_constants
 from pirkit.frontend.marshalling import Call, Ways, caller, pack, packer
 from pirkit.frontend.surroundings import Place, Surroundings, kind_of
 from pirkit.frontend.tracing import Traced, argument, bound_input, leaf_meta
@@ -173,26 +175,28 @@ def _unfit(problem: str, help: str) -> UsageError:
 def compiled_call(
     function: Callable[..., Any],
     traced: Traced,
-    whole: Executable,
     positional: Sequence[Any],
     by_name: Mapping[str, Any],
     static: Mapping[int | str, Any],
     donated: Sequence[int],
+    fast_math: bool,
     missed: Any,
 ) -> Compiled:
-    """The way in and out of what was traced and compiled.
+    """Compile what was traced, with its way in and out.
 
-    ``donated`` are numbers of leaves whose memory may hold results.
+    ``donated`` are numbers of leaves whose memory may hold results; ``fast_math`` as `jit` has it.
     """
+    surroundings = Surroundings.of(function)
+    found = {id(p.value): p for p in surroundings.places if p.is_array}
+    captured = {n: found[id(a)] for n, a in traced.captured.items() if id(a) in found}
+    held = {n: np.array(bound_input(a)) for n, a in traced.captured.items() if n not in captured}
+    write_constants(traced.program.main, held)
+    whole = compile(traced.program, batch_lanes=True, fast_math=fast_math)
     leaves, shape = tree.flatten((tuple(positional), dict(by_name)))
     names = [f"x{i}" for i in range(len(leaves))]
     metas = {f"y{i}": m for i, m in enumerate(_result_metas(traced))}
     native = whole.native
     inputs, results = native.names if native else (_inputs(whole), tuple(metas))
-    surroundings = Surroundings.of(function)
-    found = {id(p.value): p for p in surroundings.places if p.is_array}
-    captured = {n: found[id(a)] for n, a in traced.captured.items() if id(a) in found}
-    held = {n: np.array(bound_input(a)) for n, a in traced.captured.items() if n not in captured}
     surroundings.roots["held"] = held
     read = {p.expression for p in captured.values()}
     guards = [p for p in surroundings.places if p.expression not in read]

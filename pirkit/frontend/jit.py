@@ -18,7 +18,6 @@ from pirkit.diag.forks import renewed
 from pirkit.diag.log import LOG
 from pirkit.dialect.build import Value
 from pirkit.frontend import tree
-from pirkit.frontend.compile import compile
 from pirkit.frontend.compiled_call import Compiled, compiled_call
 from pirkit.frontend.function_programs import parameter_names
 from pirkit.frontend.numpy_ufuncs import is_number
@@ -237,10 +236,9 @@ class Jitted:
             reason = change or self._difference(signature, labels)
             traced = self._traced(call)
             donated = self._donated_leaves(call, shape)
-            whole = compile(traced.program, batch_lanes=True, fast_math=self._fast_math)
             compiled = compiled_call(
-                self.function, traced, whole, call.positional, call.by_name, call.static, donated,
-                _MISSED,
+                self.function, traced, call.positional, call.by_name, call.static, donated,
+                self._fast_math, _MISSED,
             )  # fmt: skip
             versions.append(compiled)
             del versions[:-VERSIONS]

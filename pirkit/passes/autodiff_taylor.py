@@ -4,7 +4,7 @@ Op by op, the reverse of a series costs about twice the series. For ``y = f(x)``
 less: along the curve, a change of ``x`` changes ``y`` by ``f'(x)`` times that change, as a product
 of power series, and the forward series has computed most coefficients of ``f'(x)`` already. So the
 cotangent of coefficient j of ``x`` is the sum over k >= j of the cotangent of coefficient k of
-``y`` times coefficient k - j of ``f'(x)``.
+``y`` times coefficient k - j of ``f'(x)``; in general over all products in which it occurs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from pirkit.dialect.build import Value
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import local_derivatives
 from pirkit.dialect.operation import PirOp
-from pirkit.dialect.rules.taylor.series import times
+from pirkit.dialect.rules.taylor.series import scaled, times
+from pirkit.dialect.series_algebra import Algebra
 from pirkit.passes.autodiff_regions import Sweep
 
 
@@ -33,6 +34,7 @@ class SeriesStep:
     x: Sequence[Value | None]
     y: Sequence[Value | None]
     made: tuple[PirOp, ...]
+    algebra: Algebra
 
 
 class Curves:
@@ -69,10 +71,16 @@ class Curves:
         value, result = (back.b.wrap(v[0]) for v in (found.op.operands, found.op.results))
         xs, ys = ([self._latest(back, v) for v in series] for series in (found.x, found.y))
         rule = local_derivatives.of(found.op.definition)
+        back.b.algebra = found.algebra
         derivative = rule(OpCall(back.b, found.op), [value, *xs], [result, *ys])
         for j, x in enumerate([value, *xs]):
             if x is not None and x.ssa in back.shared.paths.active:
-                terms = [times(g, derivative[k - j]) for k, g in enumerate(cotangents, 1) if k >= j]
+                terms = [
+                    scaled(times(g, derivative[i]), factor)
+                    for g, pairs in zip(cotangents, found.algebra.pairs[1:], strict=True)
+                    for a, i, factor in pairs
+                    if a == j
+                ]
                 total = back.b.total(terms)
                 if total is not None:
                     back.add(x.ssa, total)

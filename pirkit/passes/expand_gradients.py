@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
 from pirkit.analysis.execution_order import operations
+from pirkit.analysis.linear_forms import GRADIENT, JET
 from pirkit.dialect.build import Builder
 from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.dialect.structure import CHECKPOINT, CUSTOM
@@ -17,10 +18,9 @@ from pirkit.passes.autodiff import append_backward
 from pirkit.passes.autodiff_custom import remove_marked
 from pirkit.passes.autodiff_taylor import SeriesStep
 from pirkit.passes.base import Pass, PassContext, RemarkKind, Stats, option
-from pirkit.passes.expand_jet import JET, expand_jet
+from pirkit.passes.derivative_series import STEPS
+from pirkit.passes.expand_jet import expand_jet
 from pirkit.passes.replace_ops import replace
-
-GRADIENT = "pir.gradient"
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class ExpandGradientsPass(Pass):
 
     def run(self, ctx: PassContext, module: ModuleOp) -> None:
         for program in ctx.programs(module):
-            series_steps: list[SeriesStep] = []
+            series_steps = list(STEPS.pop(program, ()))
             for op in ctx.each(list(program.operations)):
                 if op.name == GRADIENT:
                     expand(program, op, series_steps)

@@ -19,13 +19,13 @@ from pirkit.diag.errors import UnsupportedError
 from pirkit.dialect.build import RULE, SOURCE, Builder
 from pirkit.dialect.infer import fill_value
 from pirkit.dialect.operation import PirOp, ProgramOp
+from pirkit.dialect.series_algebra import powers
 from pirkit.passes.autodiff import append_backward
 from pirkit.passes.autodiff_taylor import SeriesStep
 from pirkit.passes.base import RemarkKind
 from pirkit.passes.replace_ops import replace
 from pirkit.passes.taylor_series import has_series, no_series, prepared, push
 
-JET = "pir.jet"
 Report = Callable[[RemarkKind, str], None]
 """Called with the kind and the text of a remark."""
 
@@ -103,7 +103,7 @@ def _by_series(
         ]
         for value, derivatives in curve.given.items()
     }
-    known = push(b, ops, dict(series), curve.order, series_steps)
+    known = push(b, ops, dict(series), powers(curve.order), series_steps)
     found: list[SSAValue] = []
     for target in curve.targets:
         like = b.wrap(target)

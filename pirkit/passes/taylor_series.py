@@ -14,6 +14,7 @@ from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose, jet, local_derivatives
 from pirkit.dialect.operation import PirOp, declares, origin_of, span_of
 from pirkit.dialect.rules.taylor.series import LINEAR, Series
+from pirkit.dialect.series_algebra import Algebra
 from pirkit.dialect.types import meta_of
 from pirkit.passes.autodiff import between, latest
 from pirkit.passes.autodiff_taylor import SeriesStep
@@ -73,30 +74,43 @@ def push(
     b: Builder,
     ops: Sequence[PirOp],
     given: dict[SSAValue, AnySeries],
-    order: int,
+    algebra: Algebra,
     series_steps: list[SeriesStep] | None = None,
+    *,
+    behind: bool = False,
 ) -> dict[SSAValue, AnySeries]:
     """The given series together with those of all values that the ops compute.
 
-    Coefficients are 1 to ``order``; None is zero. ``series_steps`` receives the elementwise
-    functions that a reverse sweep can differentiate as one unit.
+    Coefficients are rows 1.. of the algebra; None is zero. A value that is given and computed has
+    the sum of both. ``series_steps`` receives the elementwise functions that a reverse sweep can
+    differentiate as one unit. ``behind`` emits the series of each op right behind it.
 
     Raises UnsupportedError, with the name and location of the op, for an op without a series.
     """
     known = dict(given)
+    order, b.algebra = algebra.size, algebra
     for op in ops:
         location, attributes = b.location, b.attributes
         b.location = op.location
         before = len(b.emitted)
-        _push_one(b, op, known, order)
+        if behind:
+            b.before = op.next_op
+        _push_one(b, op, known, algebra)
+        for result in given.keys() & set(op.results):
+            pairs = zip(given[result], known[result], strict=True)
+            known[result] = [
+                b.total(pair) if known[result] is not given[result] else pair[0] for pair in pairs
+            ]
         if series_steps is not None and local_derivatives.get(op.definition) is not None:
             x, y = (known.get(v, [None] * order) for v in (op.operands[0], op.results[0]))
-            series_steps.append(SeriesStep(op, x, y, tuple(b.emitted[before:])))
+            made = tuple(b.emitted[before:])
+            series_steps.append(SeriesStep(op, x, y, made, algebra))
         b.location, b.attributes = location, attributes
     return known
 
 
-def _push_one(b: Builder, op: PirOp, known: dict[SSAValue, AnySeries], order: int) -> None:
+def _push_one(b: Builder, op: PirOp, known: dict[SSAValue, AnySeries], algebra: Algebra) -> None:
+    order = algebra.size
     if op.name == "pir.combine":
         known[op.results[0]] = [known.get(v, [None] * order) for v in op.operands]
         return
@@ -108,7 +122,7 @@ def _push_one(b: Builder, op: PirOp, known: dict[SSAValue, AnySeries], order: in
                 known[result] = part
         return
     if op.name in REGIONS:
-        sweep = Sweep(b, order, _decompose_all, lambda inner, given: push(b, inner, given, order))
+        sweep = Sweep(b, order, _decompose_all, lambda inner, given: push(b, inner, given, algebra))
         REGIONS[op.name](sweep, op, known)
         return
     call = OpCall(b, op)

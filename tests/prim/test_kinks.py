@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import ModuleOp
 import pirkit
 from pirkit import ops
 from pirkit.dialect.build import Builder, Value
+from pirkit.dialect.series_algebra import powers
 from pirkit.passes import run_pipeline
 from pirkit.passes.autodiff import append_backward
 from pirkit.passes.taylor_series import prepared, push
@@ -209,7 +210,7 @@ def test_a08_no_series_overflows_far_out(name: str) -> None:
     t = Traced([FAR])
     b, x = t.b, t.args[0]
     ops, (target,) = prepared([EXTREME[name](b, x).ssa], [x.ssa])
-    series = push(b, ops, {x.ssa: [b.ones_like(x), None, None, None]}, 4)[target]
+    series = push(b, ops, {x.ssa: [b.ones_like(x), None, None, None]}, powers(4))[target]
     for order, found in t.run(
         {f"{k}": v for k, v in enumerate(series, 1) if v is not None}
     ).items():

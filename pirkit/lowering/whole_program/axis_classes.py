@@ -94,6 +94,8 @@ def _axis_pairs(graph: Graph, op: Op) -> Iterator[tuple[Axis, Axis]]:
         own_axes = [k for k, extent in enumerate(shape) if extent > 1]
         if [given[k] for k in other_axes] != [shape[k] for k in own_axes]:
             raise NotNativeError(f"`{op.name}` from {given} to {shape} mixes axes")
+        if given[:1] == shape[:1] == (1,):  # a batch of one row
+            yield (arg, 0), (op.out, 0)
         for k, j in zip(other_axes, own_axes, strict=True):
             yield (arg, k), (op.out, j)
     elif op.name in ("slice", "pad"):

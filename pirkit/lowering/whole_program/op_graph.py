@@ -136,9 +136,22 @@ def _ops(instruction: Instruction, graph: Graph, views: dict[int, int]) -> Itera
     if name == "expand" and args[0] in graph.fills:
         graph.fills[out] = graph.fills[args[0]]
         return
-    op = Op(name, args, out, instruction.attrs)
-    graph.ops.append(op)
-    yield op
+    for op in _with_axes(Op(name, args, out, instruction.attrs), graph):
+        graph.ops.append(op)
+        yield op
+
+
+def _with_axes(op: Op, graph: Graph) -> tuple[Op, ...]:
+    """A slice that drops axes as one that keeps them, and a reshape."""
+    dropped = op.attrs.get("decrease_axis") if op.name == "slice" else None
+    if not dropped:
+        return (op,)
+    meta = graph.metas[op.args[0]]
+    gone = {a % meta.rank for a in dropped}
+    left = iter(graph.metas[op.out].shape)
+    kept = graph.new(meta.with_shape([1 if k in gone else next(left) for k in range(meta.rank)]))
+    whole = Op("slice", op.args, kept, {**op.attrs, "decrease_axis": ()})
+    return whole, Op("reshape", (kept,), op.out, {"shape": graph.metas[op.out].shape})
 
 
 def _constant(call: Call, graph: Graph, out: int) -> Op | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from pirkit.dialect.build import Builder, Value
-from pirkit.dialect.rules.taylor.series import Coefficient, Series, scaled, times
+from pirkit.dialect.rules.taylor.series import Coefficient, Series, integrated, times
 from pirkit.runtime.meta import UNKNOWN
 
 MOST_ROWS: Final = 8
@@ -40,8 +40,7 @@ def determinants(b: Builder, x: Series) -> Series:
         return found
     local_derivatives = _cofactor_series(b, first, x[:-1])
     for k in range(1, len(x)):
-        terms = [scaled(times(local_derivatives[k - j], x[j]), j / k) for j in range(1, k + 1)]
-        each = b.total(terms)
+        each = integrated(b, local_derivatives, x, k)
         found.append(None if each is None else b.sum(each, axis=(-2, -1), keepdim=False))
     return found
 

@@ -15,7 +15,7 @@ from pirkit.dialect.ops.linalg.solve import holds_vectors
 from pirkit.dialect.rules.linalg.cofactors import determinants, has_cofactors
 from pirkit.dialect.rules.linalg.factorization import inverse_gaps
 from pirkit.dialect.rules.linalg.solve import adjoint, transposed
-from pirkit.dialect.rules.taylor.series import Coefficient, Series, scaled, times
+from pirkit.dialect.rules.taylor.series import Coefficient, Series, integrated, scaled
 
 Product = Callable[[Value, Value], Value]
 
@@ -26,8 +26,22 @@ def _product(p: Value, q: Value) -> Value:
 
 def _rest(b: Builder, x: Series, y: Series, k: int, multiply: Product = _product) -> Coefficient:
     """Coefficient k of a product, without the term that has the value of ``x``."""
-    terms = [(x[j], y[k - j]) for j in range(1, k + 1)]
-    return b.total([None if p is None or q is None else multiply(p, q) for p, q in terms])
+    return _sum_of_products(b, x, y, k, multiply, lambda i, _: bool(i))
+
+
+def _sum_of_products(
+    b: Builder, x: Series, y: Series, k: int, multiply: Product, keeps: Callable[[int, int], bool]
+) -> Coefficient:
+    """The products of rows i and j in row k of a product, for those pairs that ``keeps`` takes."""
+    found: Series = []
+    for i, j, factor in b.algebra.pairs[k]:
+        p, q = (x[i], y[j]) if keeps(i, j) else (None, None)
+        found.append(None if p is None or q is None else scaled(multiply(p, q), factor))
+    return b.total(found)
+
+
+def _both(i: int, j: int) -> bool:
+    return bool(i and j)
 
 
 def _inverse(b: Builder, x: Series, first: Value) -> Series:
@@ -96,10 +110,10 @@ def _traces(c: OpCall, x: Series) -> Series:
     found: Series = []
     for k in range(1, len(full)):
         terms: Series = []
-        for j in range(1, k + 1):
-            p, q = inverse[k - j], full[j]
-            if p is not None and q is not None:
-                terms.append(b.trace(p @ q, offset=0, axis1=-2, axis2=-1) * (j / k))
+        for i, j, factor in b.algebra.pairs[k]:
+            p, q, share = inverse[j], full[i], factor * b.algebra.degrees[i] / b.algebra.degrees[k]
+            if i and p is not None and q is not None:
+                terms.append(b.trace(p @ q, offset=0, axis1=-2, axis2=-1) * share)
         found.append(b.total(terms))
     return found
 
@@ -110,12 +124,10 @@ def _(c: OpCall, x: Series) -> Series:
     b = c.b
     if has_cofactors(c.x):
         return determinants(b, [c.x, *x])[1:]
-    derivative = _traces(c, x)
+    logarithm: Series = [None, *_traces(c, x)]
     z: Series = [c.out]
     for k in range(1, len(x) + 1):
-        z.append(
-            b.total([scaled(times(z[k - j], derivative[j - 1]), j / k) for j in range(1, k + 1)])
-        )
+        z.append(integrated(b, z, logarithm, k))
     return z[1:]
 
 
@@ -149,8 +161,7 @@ def _symmetric(b: Builder, x: Series) -> Series:
 
 def _middle(b: Builder, x: Series, k: int) -> Coefficient:
     """``sum of x_i adjoint(x_{k-i})`` over what is between."""
-    pairs = [(x[i], x[k - i]) for i in range(1, k)]
-    return b.total([None if p is None or q is None else p @ adjoint(b, q) for p, q in pairs])
+    return _sum_of_products(b, x, x, k, lambda p, q: p @ adjoint(b, q), _both)
 
 
 @jet("pd_op.cholesky")
@@ -190,8 +201,7 @@ def _(c: OpCall, x: Series) -> tuple[Series, Series]:
         rest = b.total([_rest(b, full, v, k), scaled(_weighted(b, v, w, k), -1)])
         own = None if rest is None else adjoint_of @ rest
         w.append(None if own is None else b.cast(_diagonal(b, own), c.out_w.dtype))
-        between = [(v[i], v[k - i]) for i in range(1, k)]
-        norm = b.total([None if p is None or q is None else adjoint(b, p) @ q for p, q in between])
+        norm = _sum_of_products(b, v, v, k, lambda p, q: adjoint(b, p) @ q, _both)
         half = None if norm is None else b.diag_embed(_diagonal(b, norm)) * -0.5
         mixed = b.total([None if own is None else gaps * own, half])
         v.append(None if mixed is None else c.out_v @ mixed)
@@ -199,12 +209,8 @@ def _(c: OpCall, x: Series) -> tuple[Series, Series]:
 
 
 def _weighted(b: Builder, v: Series, w: Series, k: int) -> Coefficient:
-    pairs = [(v[i], w[k - i]) for i in range(1, k)]
-    return b.total(
-        [
-            None if p is None or q is None else p * b.cast(b.unsqueeze(q, axis=(-2,)), p.dtype)
-            for p, q in pairs
-        ]
+    return _sum_of_products(
+        b, v, w, k, lambda p, q: p * b.cast(b.unsqueeze(q, axis=(-2,)), p.dtype), _both
     )
 
 

@@ -1,14 +1,16 @@
 """Taylor series of primitives: the coefficients of a result from those of the operands.
 
-A series is the list of coefficients 1..K along a direction (``x(t) = x + x1 t + x2 t^2 + ...``),
-None for a zero one; coefficient 0 is the value itself. Coefficients, not derivatives, so no
-factorials appear and each order costs a sum of products: O(K^2) where nested differentiation is
-exponential (Griewank and Walther, Evaluating Derivatives, chapter 13).
+A series is the list of rows 1..K of an algebra (`dialect/series_algebra.py`), None for a zero one;
+row 0 is the value itself. Along one direction they are the coefficients of ``x(t) = x + x1 t + x2
+t^2 + ...``. Coefficients, not derivatives, so no factorials appear and each order costs a sum of
+products: O(K^2) where nested differentiation is exponential (Griewank and Walther, Evaluating
+Derivatives, chapter 13). Equations ``x y' = ...`` hold with ``'`` as the derivation that multiplies
+each row by its degree.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from pirkit.dialect.build import Builder, Value
@@ -47,30 +49,52 @@ def total(b: Builder, *terms: Coefficient) -> Coefficient:
     return b.total(terms)
 
 
+Terms = Iterator[tuple[Coefficient, float, int, int]]
+
+
+def terms(b: Builder, x: Series, y: Series, k: int, *, inner: bool = False) -> Terms:
+    """The products in row k of ``x * y``, with factor and degrees of both; ``x[0]`` is left out.
+
+    ``inner`` leaves ``y[0]`` out as well.
+    """
+    degrees = b.algebra.degrees
+    for i, j, factor in b.algebra.pairs[k]:
+        if i and (j or not inner):
+            yield times(x[i], y[j]), factor, degrees[i], degrees[j]
+
+
 def product(b: Builder, x: Series, y: Series, multiply: Callable[[Any, Any], Any]) -> Series:
-    """Coefficients 0..K of a product, from those of its factors."""
+    """Rows 0.. of a product, from those of its factors."""
 
     def pair(one: Coefficient, other: Coefficient) -> Coefficient:
         return None if one is None or other is None else multiply(one, other)
 
-    return [b.total([pair(x[i], y[k - i]) for i in range(k + 1)]) for k in range(len(x))]
+    return [
+        b.total([scaled(pair(x[i], y[j]), factor) for i, j, factor in b.algebra.pairs[k]])
+        for k in range(len(x))
+    ]
 
 
 def integrated(b: Builder, derivative: Series, x: Series, k: int) -> Coefficient:
-    """Coefficient k of ``y`` if ``y' = derivative * x'``; reads ``derivative`` up to k-1."""
-    terms = [scaled(times(x[j], derivative[k - j]), j / k) for j in range(1, k + 1)]
-    return b.total(terms)
+    """Row k of ``y`` if ``y' = derivative * x'``; reads ``derivative`` in rows of lower degree."""
+    degree = b.algebra.degrees[k]
+    found = [scaled(v, factor * i / degree) for v, factor, i, _ in terms(b, x, derivative, k)]
+    return b.total(found)
 
 
 def square(b: Builder, y: Series, k: int) -> Coefficient:
-    """Coefficient k of ``y * y``: symmetric terms are computed once."""
-    half = [scaled(times(y[i], y[k - i]), 2) for i in range((k + 1) // 2)]
-    middle = times(y[k // 2], y[k // 2]) if k % 2 == 0 else None
-    return b.total([*half, middle])
+    """Row k of ``y * y``: symmetric terms are computed once."""
+    return b.total(
+        [
+            scaled(times(y[i], y[j]), factor if i == j else 2 * factor)
+            for i, j, factor in b.algebra.pairs[k]
+            if i <= j
+        ]
+    )
 
 
 def squared(b: Builder, x: Series) -> Series:
-    """Coefficients of ``x * x``."""
+    """Rows of ``x * x``."""
     return [square(b, x, k) for k in range(len(x))]
 
 
@@ -92,11 +116,21 @@ def power(b: Builder, x: Series, exponent: float, value: Value | None = None) ->
         return _positive_power(b, x, exponent, y)
     inverse = b.power(first, -1) if len(x) > 1 else first
     for k in range(1, len(x)):
-        terms = [
-            scaled(times(x[j], y[k - j]), (exponent * j - (k - j)) / k) for j in range(1, k + 1)
-        ]
-        y.append(times(b.total(terms), inverse))
+        y.append(times(_power_terms(b, x, y, k, exponent), inverse))
     return y
+
+
+def _power_terms(
+    b: Builder, x: Series, y: Series, k: int, exponent: float, *, inner: bool = False
+) -> Coefficient:
+    """Row k of ``exponent y x' - x y'`` over its degree, without the term that has ``y[k]``."""
+    degree = b.algebra.degrees[k]
+    return b.total(
+        [
+            scaled(v, factor * (exponent * i - j) / degree)
+            for v, factor, i, j in terms(b, x, y, k, inner=inner)
+        ]
+    )
 
 
 def _positive_power(b: Builder, x: Series, exponent: float, y: Series) -> Series:
@@ -110,12 +144,11 @@ def _positive_power(b: Builder, x: Series, exponent: float, y: Series) -> Series
     derivative = lower * exponent
     inverse = at_zero = None
     for k in range(1, len(x)):
-        terms = [scaled(times(x[j], y[k - j]), (exponent * j - (k - j)) / k) for j in range(1, k)]
-        rest = b.total(terms)
+        rest = _power_terms(b, x, y, k, exponent, inner=True)
         if rest is not None:
             inverse = b.power(first, -1) if inverse is None else inverse
             rest = rest * inverse
-            if k < exponent:
+            if b.algebra.degrees[k] < exponent:
                 at_zero = b.equal(first, b.zeros_like(first)) if at_zero is None else at_zero
                 rest = b.where(at_zero, 0.0, rest)
         y.append(b.total([times(derivative, x[k]), rest]))
@@ -189,12 +222,12 @@ def _(c: OpCall, x: Series, y: Series) -> Series:
 
 @jet("pd_op.divide")
 def _(c: OpCall, x: Series, y: Series) -> Series:
-    """``z = x / y``: ``z_k = (x_k - sum of y_j z_{k-j}) / y``."""
+    """``z = x / y``: ``z y = x``."""
     b = c.b
     z: Series = [c.out]
     for k in range(1, len(x) + 1):
-        terms = [scaled(times(y[j - 1], z[k - j]), -1) for j in range(1, k + 1)]
-        rest = b.total([x[k - 1], *terms])
+        products = [scaled(v, -factor) for v, factor, _, _ in terms(b, [None, *y], z, k)]
+        rest = b.total([x[k - 1], *products])
         z.append(None if rest is None else rest / c.y)
     return broadcast_series(c, z[1:])
 

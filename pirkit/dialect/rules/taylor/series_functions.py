@@ -19,6 +19,7 @@ from pirkit.dialect.rules.taylor.series import (
     product,
     scaled,
     squared,
+    terms,
     times,
 )
 
@@ -64,7 +65,7 @@ def _of_base(c: OpCall, x: Series) -> Series:
         return power(b, [c.x, *x], number, c.out)[1:]
     factor: Value = b.ones_like(c.y)
     local_derivatives: Series = []
-    for m in range(1, len(x) + 1):
+    for m in range(1, b.algebra.degree + 1):
         factor = factor * (c.y - (m - 1)) * (1 / m)
         falling: Value = factor * b.elementwise_pow(c.x, c.y - m)
         gone = b.equal(b.expand_like(factor, falling), b.zeros_like(falling))
@@ -89,12 +90,10 @@ def _(c: OpCall, x: Series, y: Series) -> Series:
     inverse = b.where(is_origin, b.zeros_like(first), 1 / b.where(is_origin, 1.0, first))
     z: Series = [c.out]
     for k in range(1, len(p)):
-        terms: Series = []
-        for j in range(1, k + 1):
-            terms.append(scaled(times(p[j], q[k - j]), j / k))
-            terms.append(scaled(times(p[k - j], q[j]), -j / k))
-        terms += [scaled(times(z[j], radius[k - j]), -j / k) for j in range(1, k)]
-        z.append(times(b.total(terms), inverse))
+        rest = [integrated(b, q, p, k), scaled(integrated(b, p, q, k), -1)]
+        known = terms(b, [*z, None], radius, k, inner=True)
+        rest += [scaled(v, -factor * i / b.algebra.degrees[k]) for v, factor, i, _ in known]
+        z.append(times(b.total(rest), inverse))
     return broadcast_series(c, z[1:])
 
 
@@ -107,7 +106,7 @@ def _gamma(least: Callable[[OpCall], int]) -> Callable[[OpCall, Series], Series]
     def rule(c: OpCall, x: Series) -> Series:
         b, first = c.b, least(c)
         local_derivatives: Series = []
-        for m in range(1, len(x) + 1):
+        for m in range(1, b.algebra.degree + 1):
             n = first + m
             derivative: Value = b.polygamma(c.x, n=n) if n else b.digamma(c.x)
             local_derivatives.append(derivative * (1 / math.factorial(m)))

@@ -1,0 +1,170 @@
+"""Tensors that record what a model does with them.
+
+A `Probe` has the shape and element type of a tensor and no content. While `Recording` is active,
+each torch function that gets one, or a trainable variable, is recorded as operations of pirkit
+(`torch_functions.py`); all other calls run in torch, and their results are constants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, cast
+
+import numpy as np
+
+from pirkit.deepxde.libraries import overrides, torch
+from pirkit.dialect.build import Value
+
+Call = Callable[[Any, str, Sequence[Any], Mapping[str, Any]], Any]
+"""Records a call: the recording, the name of the function, its arguments."""
+
+Rows = tuple[int, int]
+"""The first and the last but one row of a tensor that are meant."""
+
+QUERIES: Final = frozenset(
+    "dim size numel ndimension __hash__ __len__ is_floating_point is_complex element_size"
+    " __repr__ __format__ is_contiguous stride type has_names get_device".split()
+)
+_PROPERTIES: Final = frozenset(
+    "shape dtype ndim device requires_grad is_leaf layout is_sparse is_meta is_quantized"
+    " grad_fn names is_cuda is_mps is_nested".split()
+)
+
+
+class NotCovered(Exception):
+    """The model does what is not recorded; the message says what."""
+
+
+class Probe(torch.Tensor):
+    """A tensor without content, which stands for a value of a program.
+
+    ``rows`` says that only these rows of ``value`` are meant: what is computed of them is computed
+    of all rows, and the others are left out of sums. So all points stay one batch.
+    """
+
+    value: Value
+    rows: Rows | None
+
+    @staticmethod
+    def of(value: Value, rows: Rows | None = None) -> Probe:
+        """A probe for a value."""
+        shape = value.shape if rows is None else (rows[1] - rows[0], *value.shape[1:])
+        kind = getattr(torch, np.dtype(value.dtype.np).name)
+        blank = torch.empty(shape, dtype=kind, device="meta")
+        probe = torch.Tensor._make_subclass(Probe, blank, False)
+        probe.value, probe.rows = value, rows
+        return probe
+
+
+class Recording(overrides.TorchFunctionMode):
+    """Records calls; ``variables`` are trainable tensors, by their id, with their values."""
+
+    def __init__(self, variables: Mapping[int, Value], count: int, call: Call) -> None:
+        super().__init__()  # pyright: ignore[reportUnknownMemberType]
+        self._call = call
+        self.variables = variables
+        self.count = count
+        """The number of points: the rows of the inputs of the network."""
+        self.kept: dict[int, tuple[Any, Any]] = {}
+        self.masks: dict[Any, Any] = {}
+
+    def __torch_function__(
+        self,
+        func: Any,
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        named = dict(kwargs or {})
+        if not any(self.is_recorded(a) for a in _tensors((args, named))):
+            return func(*args, **named)
+        name = _name(func)
+        if name in QUERIES or name.endswith(".__get__"):
+            if name.endswith(".__get__") and name[:-8] not in _PROPERTIES | {"T", "mT"}:
+                raise NotCovered(f"`.{name[:-8]}` of a tensor is read")
+            if name[:-8] not in ("T", "mT"):
+                with torch._C.DisableTorchFunctionSubclass():
+                    return func(*args, **named)
+        return self._call(self, name, args, named)
+
+    def is_recorded(self, tensor: Any) -> bool:
+        """True for probes and trainable variables."""
+        return isinstance(tensor, Probe) or id(tensor) in self.variables
+
+    # --- operands ---
+
+    def whole(self, given: Any) -> Any:
+        """An operand as a value, of which rows that are not meant are cut off; numbers stay."""
+        if isinstance(given, Probe) and given.rows is not None:
+            begin, end = given.rows
+            return given.value[begin:end]
+        if isinstance(given, list | tuple):
+            return [self.whole(v) for v in cast("list[Any]", given)]
+        return self.lifted(given)
+
+    def lifted(self, given: Any) -> Any:
+        """A tensor as a value, of all rows."""
+        if isinstance(given, Probe):
+            return given.value
+        if isinstance(given, torch.Tensor):
+            if id(given) in self.variables:
+                return self.variables[id(given)]
+            return self._constant(given)
+        return cast(Any, given).item() if isinstance(given, np.generic) else given
+
+    def _constant(self, tensor: Any) -> Value:
+        if tensor.requires_grad or tensor.layout != torch.strided or tensor.is_cuda:
+            raise NotCovered("a tensor with a gradient of its own, or one that is sparse, is read")
+        if id(tensor) not in self.kept:
+            self.kept[id(tensor)] = (tensor, np.ascontiguousarray(tensor.numpy()))
+        return self.captured(self.kept[id(tensor)][1])
+
+    def captured(self, array: Any) -> Value:
+        """An array as an input of the program."""
+        return next(iter(self.variables.values())).b.value(array)
+
+    def padded(self, tensor: Any, rows: Rows) -> Value:
+        """A constant for some rows, as one for all: the others repeat the first and last row."""
+        key = hash((id(tensor), rows))
+        if key not in self.kept:
+            if tensor.requires_grad:
+                raise NotCovered("a tensor with a gradient of its own is read")
+            widths = [(rows[0], self.count - rows[1])] + [(0, 0)] * (tensor.ndim - 1)
+            self.kept[key] = (tensor, np.pad(tensor.numpy(), widths, mode="edge"))
+        return self.captured(self.kept[key][1])
+
+    def mask(self, rows: Rows, like: Value) -> Value:
+        """One in the rows that are meant, zero in others, for a tensor like ``like``."""
+        if rows not in self.masks:
+            held = np.zeros((self.count, 1), like.dtype.np)
+            held[rows[0] : rows[1]] = 1
+            self.masks[rows] = held
+        found = self.captured(self.masks[rows])
+        if like.rank == 2:
+            return found
+        return found.b.reshape(found, (self.count, *[1] * (like.rank - 1)))
+
+    def place(self, index: int, count: int, like: Value) -> Value:
+        """One at one of several places, zero at the others."""
+        key = ("place", index, count)
+        if key not in self.masks:
+            self.masks[key] = np.eye(count, dtype=like.dtype.np)[index]
+        return self.captured(self.masks[key])
+
+
+def _name(func: Callable[..., Any]) -> str:
+    plain = getattr(func, "__name__", "")
+    if plain in ("__get__", "__set__"):
+        return ".".join((overrides.resolve_name(func) or "").split(".")[-2:])
+    return plain
+
+
+def _tensors(tree: Any) -> Any:
+    if isinstance(tree, torch.Tensor):
+        yield tree
+    elif isinstance(tree, dict):
+        for part in cast("dict[Any, Any]", tree).values():
+            yield from _tensors(part)
+    elif isinstance(tree, list | tuple):
+        for part in cast("list[Any]", tree):
+            yield from _tensors(part)

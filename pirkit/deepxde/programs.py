@@ -1,0 +1,162 @@
+"""The native programs of a model: its losses, their slopes, and a step of Adam."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, cast
+
+import numpy as np
+
+import pirkit
+from pirkit.deepxde.libraries import deepxde, torch
+from pirkit.deepxde.probes import NotCovered, Probe, Recording
+from pirkit.deepxde.torch_functions import call
+from pirkit.dialect.build import Value
+from pirkit.frontend.tracing import fingerprint, trace
+from pirkit.runtime.executor import Executable
+
+Array = np.ndarray[Any, Any]
+Losses = Callable[[Any, Any, Any], Any]
+"""DeepXDE's ``outputs_losses_train`` and its like: outputs and losses of inputs, targets, aux."""
+
+
+def tuples(inputs: Any) -> tuple[Any, ...]:
+    """The arrays of the points: several for networks such as DeepONet, else one."""
+    return cast("tuple[Any, ...]", inputs) if isinstance(inputs, tuple) else (inputs,)
+
+
+@dataclass(frozen=True)
+class Adam:
+    """What a step of Adam does besides what its program reads: decays, epsilon, weight decays."""
+
+    betas: tuple[float, float]
+    epsilon: float
+    decays: tuple[float, ...]
+
+
+@dataclass
+class Programs:
+    """The executables of a model by content, so that other points need no other code."""
+
+    variables: Sequence[Any]
+    held: dict[Hashable, Executable] = field(default_factory=dict[Hashable, Executable])
+
+    def bound(
+        self, losses: Losses, data: tuple[Any, Any, Any], adam: Adam | None, state: Sequence[Array]
+    ) -> Bound:
+        """The program of a loss for these points, bound to the memory of the variables.
+
+        With ``adam`` it updates them and ``state``: the step size, the correction of second
+        moments, first and second moments. Raises NotCovered for what is not recorded.
+        """
+        inputs, targets, aux = data
+        points = tuples(inputs)
+        arrays = [np.ascontiguousarray(p) for p in points]
+        weights = [_memory(v) for v in self.variables]
+        keep: list[Any] = []
+
+        def recorded(xs: Sequence[Value], values: Sequence[Value], held: Sequence[Value]) -> Any:
+            known = {id(v): value for v, value in zip(self.variables, values, strict=True)}
+            recording = Recording(known, len(arrays[0]), call)
+            keep.append(recording)
+            probes = tuple(map(Probe.of, xs))
+            with recording:
+                outputs, found = losses(
+                    probes if isinstance(inputs, tuple) else probes[0], targets, aux
+                )
+            whole = [recording.whole(v) for v in (outputs, found)]
+            if adam is None and not held:
+                return whole
+            total = whole[1].sum()
+            slopes = _slopes(total, values)
+            if adam is None:
+                return total, whole[1], slopes
+            return total, whole[1], _updated(adam, values, slopes, held)
+
+        try:
+            traced = trace(recorded, (arrays, weights, list(state)))
+        finally:
+            deepxde.gradients.clear()
+        program = traced.program
+        key = fingerprint(program.main)
+        if key not in self.held:
+            self.held[key] = pirkit.compile(program, fast_math=True)
+        leaves = [*arrays, *weights, *state]
+        given = {f"x{i}": a for i, a in enumerate(leaves)} | traced.captured
+        return Bound(self.held[key], given, keep)
+
+
+def _memory(tensor: Any) -> Array:
+    if tensor.layout != torch.strided or tensor.device.type != "cpu":
+        raise NotCovered("a variable is not in the memory of the CPU")
+    if not tensor.is_contiguous():
+        raise NotCovered("a variable is not contiguous")
+    return tensor.detach().numpy()
+
+
+def _slopes(total: Value, values: Sequence[Value]) -> list[Value]:
+    b: Any = total.b
+    found = b("pir.gradient", total, b.ones_like(total), *values, targets=1, wrt=len(values))
+    return [*found] if len(values) > 1 else [found]
+
+
+def _updated(
+    adam: Adam, values: Sequence[Value], slopes: Sequence[Value], held: Sequence[Value]
+) -> list[Any]:
+    """Parameters and moments after a step, as ``torch.optim.Adam`` computes them."""
+    (rate, correction), moments = held[:2], held[2:]
+    count = len(values)
+    one, two = adam.betas
+    weights: list[Any] = []
+    first: list[Any] = []
+    second: list[Any] = []
+    rows = zip(values, slopes, moments[:count], moments[count:], adam.decays, strict=True)
+    for w, g, m, v, decay in rows:
+        g = g + w * decay if decay else g
+        first.append(m + (g - m) * (1 - one))
+        second.append(v * two + g * g * (1 - two))
+        weights.append(w - rate * (first[-1] / (second[-1] ** 0.5 / correction + adam.epsilon)))
+    return [weights, first, second]
+
+
+class Bound:
+    """A program on fixed memory: ``run()`` computes ``results``, those in place included."""
+
+    def __init__(self, executable: Executable, given: dict[str, Array], keep: Any) -> None:
+        self.executable, self.given, self.keep = executable, given, keep
+        native = executable.native
+        self.results: dict[str, Array] = {}
+        self._call: Callable[[], None] | None = None
+        if native is not None:
+            names, outputs = native.names
+            arrays = [np.require(given[n], requirements=["C", "A"]) for n in names]
+            self.results = {
+                n: np.empty(m.shape, m.dtype.np)
+                for n, m in zip(outputs, native.results, strict=True)
+            }
+            self._native, self._names, self._arrays = native, outputs, arrays
+
+    def write_to(self, targets: dict[str, Array]) -> Bound:
+        """Write these results to other memory, which may be that of an operand."""
+        self.results |= targets
+        if self.executable.native is not None:
+            results = [self.results[n] for n in self._names]
+            self._call = self._native.bind(self._arrays, results)
+        return self
+
+    def run(self) -> None:
+        """Compute the results from what memory holds now."""
+        if self._call is not None:
+            self._call()
+            return
+        found = self.executable.run(self.given)
+        for name, array in found.items():
+            if name in self.results:
+                np.copyto(self.results[name], array)
+            else:
+                self.results[name] = array
+
+
+MOST_KINDS: Final = 16
+"""Sets of points and settings for which a model holds bound programs."""

@@ -1,0 +1,333 @@
+"""Torch's functions as operations of pirkit, by name: ``torch.add``, ``Tensor.add``, ``+``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, Final, cast
+
+import numpy as np
+
+import pirkit
+from pirkit.deepxde.elementwise import ELEMENTWISE, Rule, filled, ops
+from pirkit.deepxde.libraries import torch
+from pirkit.deepxde.probes import NotCovered, Probe, Recording, Rows
+from pirkit.dialect.build import Value
+
+
+def call(recording: Recording, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """Record a call. Raises NotCovered for a function without a rule."""
+    plain, in_place = _plain(name)
+    if plain in _SAME:
+        wanted = [v for v in (*args[1:], *kwargs.values()) if isinstance(v, torch.dtype)]
+        wanted += [_TYPED[plain]] if plain in _TYPED else []
+        if any(w is not args[0].dtype for w in wanted):
+            raise NotCovered("a tensor changes its element type")
+        return args[0]
+    if plain in ELEMENTWISE:
+        found = _elementwise(recording, ELEMENTWISE[plain], args, kwargs)
+    elif plain in _RULES:
+        found = _RULES[plain](recording, *args, **kwargs)
+    elif plain in _WHOLE:
+        given = {k: recording.whole(v) for k, v in kwargs.items()}
+        found = _WHOLE[plain](*map(recording.whole, args), **given)
+    else:
+        raise NotCovered(f"`torch.{plain}` is not recorded")
+    probes = _probes(found)
+    if in_place and isinstance(args[0], Probe):
+        args[0].value, args[0].rows = probes.value, probes.rows
+        return args[0]
+    return probes
+
+
+def _plain(name: str) -> tuple[str, bool]:
+    if name.endswith(".__get__"):
+        return name[:-8], False
+    if name.startswith("__") and name.endswith("__"):
+        inner = name[2:-2]
+        if inner[:1] == "i" and inner[1:] in ELEMENTWISE:
+            return inner[1:], True
+        return inner, False
+    if name.endswith("_") and name not in _SAME:
+        return name[:-1], True
+    return name, False
+
+
+def _probes(found: Any) -> Any:
+    if isinstance(found, Value):
+        return Probe.of(found)
+    if isinstance(found, list | tuple):
+        return tuple(map(_probes, listed(found)))
+    return found
+
+
+def listed(given: Any) -> list[Any]:
+    """The parts of a list or tuple, or one thing as a list."""
+    return [*cast("list[Any]", given)] if isinstance(given, list | tuple) else [given]
+
+
+# --- elementwise: all rows at once ---------------------------------------------------------------
+
+
+def _elementwise(
+    recording: Recording, rule: Rule, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Any:
+    parts = {a.rows for a in args if isinstance(a, Probe) and _has_rows(recording, a)}
+    if parts <= {None}:
+        return rule(*map(recording.lifted, args), **kwargs)
+    if len(parts) > 1:
+        return rule(*map(recording.whole, args), **kwargs)
+    (rows,) = parts
+    assert rows is not None
+    rank = max(a.ndim for a in args if isinstance(a, Probe))
+    given = [_over_all(recording, a, rows, rank) for a in args]
+    if any(g is None for g in given):
+        return rule(*map(recording.whole, args), **kwargs)
+    return Probe.of(rule(*given, **kwargs), rows)
+
+
+def _has_rows(recording: Recording, probe: Probe) -> bool:
+    return probe.rows is not None or (probe.ndim > 0 and probe.value.shape[0] == recording.count)
+
+
+def _over_all(recording: Recording, given: Any, rows: Rows, rank: int) -> Any:
+    """An operand beside values of all rows; None if it has rows in another way."""
+    if not isinstance(given, torch.Tensor) or isinstance(given, Probe):
+        return recording.lifted(given)
+    if given.ndim < rank or given.shape[0] == 1:
+        return recording.lifted(given)
+    return None if recording.is_recorded(given) else recording.padded(given, rows)
+
+
+_SAME: Final = frozenset(
+    "requires_grad_ as_tensor contiguous cpu to float double retain_grad clone".split()
+)
+"""Functions whose result is the tensor that they get."""
+
+_TYPED: Final = {"float": torch.float32, "double": torch.float64}
+
+
+# --- with rules of their own ---------------------------------------------------------------------
+
+
+def _getitem(recording: Recording, x: Any, index: Any) -> Any:
+    parts = cast("tuple[Any, ...]", index) if isinstance(index, tuple) else (index,)
+    first = parts[0]
+    is_batch = isinstance(x, Probe) and _has_rows(recording, x)
+    rows = _slice_of(first, x) if is_batch else None
+    if rows is None:
+        return recording.whole(x)[tuple(map(recording.whole, parts))]
+    value = x.value[(slice(None), *parts[1:])] if len(parts) > 1 else x.value
+    return Probe.of(value, None if rows == (0, recording.count) else rows)
+
+
+def _slice_of(index: Any, x: Probe) -> Rows | None:
+    """The rows that a slice means; None for another index, or for steps."""
+    if not isinstance(index, slice):
+        return None
+    begin, end, step = cast("slice[Any, Any, Any]", index).indices(x.shape[0])
+    start = x.rows[0] if x.rows is not None else 0
+    return (start + begin, start + max(begin, end)) if step == 1 else None
+
+
+def _reduction(name: str) -> Rule:
+    def rule(recording: Recording, x: Any, dim: Any = None, keepdim: bool = False, **_: Any) -> Any:
+        keepdim = _.pop("keepdims", keepdim)
+        dim = _.pop("axis", dim)
+        rank = x.ndim
+        axes: Any = range(rank) if dim is None else np.atleast_1d(dim).tolist()
+        axes = tuple(sorted({int(a) % rank for a in axes}))
+        value, rows = recording.lifted(x), getattr(x, "rows", None)
+        if rows is not None and 0 in axes:
+            count = int(np.prod([x.shape[a] for a in axes]))
+            value = pirkit.where(recording.mask(rows, value) > 0.5, value, filled(value, 0.0))
+            total = value.sum(axis=axes, keepdims=keepdim)
+            return total if name == "sum" else total * (1.0 / count)
+        if not axes:
+            return Probe.of(value, rows)
+        return Probe.of(getattr(value, name)(axis=axes, keepdims=keepdim), rows)
+
+    return rule
+
+
+def _linear(recording: Recording, x: Any, weight: Any, bias: Any = None) -> Any:
+    found = ops.matmul(recording.lifted(x), recording.lifted(weight), transpose_y=True)
+    found = found if bias is None else found + recording.lifted(bias)
+    return Probe.of(found, getattr(x, "rows", None))
+
+
+def _gradient(
+    recording: Recording, outputs: Any, inputs: Any, grad_outputs: Any = None, **_: Any
+) -> Any:
+    """``torch.autograd.grad``: requested now, computed by the passes, as a series if nested."""
+    targets, seeds = listed(outputs), listed(grad_outputs)
+    if len(targets) != 1 or len(seeds) != 1:
+        raise NotCovered("`torch.autograd.grad` of several outputs is not recorded")
+    y = recording.whole(targets[0])
+    b: Any = y.b
+    seed = b.ones_like(y) if seeds[0] is None else recording.whole(seeds[0])
+    wrt = [recording.lifted(x) for x in listed(inputs)]
+    found = b("pir.gradient", y, seed, *wrt, targets=1, wrt=len(wrt))
+    return listed(found)
+
+
+def _like(number: float) -> Rule:
+    def rule(recording: Recording, x: Any, **_: Any) -> Any:
+        value = recording.lifted(x)
+        return Probe.of(value.b.like(number, value), getattr(x, "rows", None))
+
+    return rule
+
+
+def _detach(recording: Recording, x: Any) -> Any:
+    return Probe.of(pirkit.stop_gradient(recording.lifted(x)), getattr(x, "rows", None))
+
+
+def _stack(recording: Recording, tensors: Any, dim: int = 0) -> Any:
+    """Numbers are selected by masks, not joined: so a program stays one loop over points."""
+    values = [recording.whole(t) for t in tensors]
+    if any(v.rank for v in values):
+        return _stacked(values, dim)
+    parts = [
+        pirkit.where(recording.place(i, len(values), v) > 0.5, v, filled(v, 0.0))
+        for i, v in enumerate(values)
+    ]
+    return sum(parts[1:], parts[0])
+
+
+_RULES: Final[dict[str, Rule]] = {
+    "getitem": _getitem,
+    "sum": _reduction("sum"),
+    "mean": _reduction("mean"),
+    "linear": _linear,
+    "grad": _gradient,
+    "zeros_like": _like(0.0),
+    "ones_like": _like(1.0),
+    "detach": _detach,
+    "stack": _stack,
+}
+
+
+# --- of whole tensors ----------------------------------------------------------------------------
+
+
+def _numbers(given: Sequence[Any]) -> tuple[int, ...]:
+    """Sizes or axes, given one by one or as a list."""
+    return tuple([int(n) for n in np.ravel(np.asarray(given, object))])
+
+
+def _concat(tensors: Any, dim: int = 0, axis: int | None = None) -> Any:
+    return ops.concat(list(tensors), axis=dim if axis is None else axis)
+
+
+def _stacked(tensors: Any, dim: int = 0) -> Any:
+    return ops.stack(list(tensors), axis=dim)
+
+
+def _reshape(x: Any, *shape: Any) -> Any:
+    return x.reshape(_numbers(shape))
+
+
+def _flatten(x: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
+    return ops.flatten(x, start_axis=start_dim, stop_axis=end_dim)
+
+
+def _expand(x: Any, *shape: Any) -> Any:
+    sizes = _numbers(shape)
+    kept = (1,) * (len(sizes) - x.rank) + tuple(x.shape)
+    return ops.expand(x, shape=[k if n < 0 else n for n, k in zip(sizes, kept, strict=True)])
+
+
+def _tile(x: Any, *counts: Any) -> Any:
+    return ops.tile(x, repeat_times=list(_numbers(counts)))
+
+
+def _permute(x: Any, *dims: Any) -> Any:
+    return x.transpose(_numbers(dims))
+
+
+def _swapped(x: Any, a: int = 0, b: int = 1) -> Any:
+    axes = list(range(x.rank))
+    axes[a], axes[b] = axes[b], axes[a]
+    return x.transpose(tuple(axes))
+
+
+def _reversed(x: Any) -> Any:
+    return x.transpose(tuple(reversed(range(x.rank))))
+
+
+def _unsqueeze(x: Any, dim: int) -> Any:
+    return ops.unsqueeze(x, axis=(dim,))
+
+
+def _squeeze(x: Any, dim: int | None = None) -> Any:
+    return ops.squeeze(x, axis=() if dim is None else (dim,))
+
+
+def _flip(x: Any, *dims: Any) -> Any:
+    return ops.flip(x, axis=_numbers(dims))
+
+
+def _matmul(x: Any, y: Any) -> Any:
+    return x @ y
+
+
+def _rmatmul(y: Any, x: Any) -> Any:
+    return x @ y
+
+
+def _einsum(equation: str, *given: Any) -> Any:
+    return ops.einsum(listed(given[0]) if len(given) == 1 else [*given], equation=equation)
+
+
+def _norm(x: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, p: Any = None) -> Any:
+    if (ord if ord is not None else p) not in (None, 2, "fro"):
+        raise NotCovered("a norm of another order than 2 is not recorded")
+    squares = x * x
+    return (squares.sum() if dim is None else squares.sum(axis=dim, keepdims=keepdim)) ** 0.5
+
+
+def _extreme(name: str, x: Any, dim: Any = (), keepdim: bool = False) -> Any:
+    return getattr(x, name)(axis=dim or None, keepdims=keepdim)
+
+
+def _prod(x: Any, dim: Any = None, keepdim: bool = False) -> Any:
+    return x.prod(axis=dim, keepdims=keepdim)
+
+
+def _split(x: Any, size: Any, dim: int = 0) -> Any:
+    count = x.shape[dim]
+    sizes = [size] * -(-count // size) if isinstance(size, int) else size
+    ends = np.minimum(np.cumsum(sizes), count).tolist()
+    before = (slice(None),) * (dim % x.rank)
+    return [x[(*before, slice(i, j))] for i, j in zip([0, *ends[:-1]], ends, strict=True)]
+
+
+def _chunk(x: Any, chunks: int, dim: int = 0) -> Any:
+    return _split(x, -(-x.shape[dim] // chunks), dim)
+
+
+_WHOLE: Final[dict[str, Rule]] = {
+    **{name: _concat for name in ("cat", "concat", "concatenate")},
+    **{name: _reshape for name in ("reshape", "view")},
+    **{name: _swapped for name in ("transpose", "t", "swapaxes")},
+    **{name: _matmul for name in ("matmul", "mm", "mv", "bmm")},
+    "flatten": _flatten,
+    "expand": _expand,
+    "repeat": _tile,
+    "tile": _tile,
+    "permute": _permute,
+    "T": _reversed,
+    "mT": partial(_swapped, a=-1, b=-2),
+    "unsqueeze": _unsqueeze,
+    "squeeze": _squeeze,
+    "flip": _flip,
+    "rmatmul": _rmatmul,
+    "einsum": _einsum,
+    "norm": _norm,
+    "prod": _prod,
+    "amax": partial(_extreme, "max"),
+    "amin": partial(_extreme, "min"),
+    "split": _split,
+    "chunk": _chunk,
+}

@@ -1,0 +1,41 @@
+"""Arrays that a function makes while it is traced, as constants of its program.
+
+``np.ones_like(x)`` as a tangent is the same direction wherever it is written, and a constant keeps
+no program from native code; other arrays stay inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, cast
+
+import numpy as np
+
+from pirkit.dialect.build import Builder, Value
+from pirkit.dialect.operation import PirOp, ProgramOp
+from pirkit.frontend.tracing import bound_input
+from pirkit.passes.replace_ops import replace
+
+MOST_COLUMNS: Final = 16
+
+
+def write_constants(program: ProgramOp, held: Mapping[str, Any]) -> None:
+    """Write down the inputs among ``held`` whose rows are alike: those of one number, or of few."""
+    for op in [cast(PirOp, op) for op in program.block.ops]:
+        name: Any = op.attribute("name") if op.name == "pd_op.data" else None
+        if name in held:
+            b = Builder(program.block, op, location=op.location)
+            found = _written(b, b.wrap(op.results[0]), np.asarray(bound_input(held[name])))
+            if found is not None:
+                replace(op, [found.ssa])
+
+
+def _written(b: Builder, like: Value, array: np.ndarray[Any, Any]) -> Value | None:
+    if not like.dtype.is_float or not array.size or not np.isfinite(array).all():
+        return None
+    if (array == array.flat[0]).all():
+        return b.const(float(array.flat[0]), like.dtype, like.shape)
+    if array.ndim != 2 or array.shape[1] > MOST_COLUMNS or not (array == array[:1]).all():
+        return None
+    columns = [b.const(float(v), like.dtype, (array.shape[0], 1)) for v in array[0]]
+    return b.concat(columns, axis=1)

@@ -1,0 +1,286 @@
+"""One series that gives all derivatives of a group."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, Final, cast
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from xdsl.dialects import builtin as mlir
+from xdsl.ir import Block, SSAValue
+
+from pirkit.analysis.derivative_sums import Direction, Form, Root, Sum, shape_of
+from pirkit.analysis.linear_forms import GRADIENT, JET
+from pirkit.diag.errors import UnsupportedError
+from pirkit.dialect.build import RULE, SOURCE, Builder, Value
+from pirkit.dialect.operation import PirOp, ProgramOp
+from pirkit.dialect.series_algebra import Monomial, Rows, rows_for
+from pirkit.passes.autodiff_taylor import SeriesStep
+from pirkit.passes.derivative_groups import Group
+from pirkit.passes.series_directions import Seeds, seeds_for
+from pirkit.passes.taylor_series import has_series, no_series, prepared, push
+
+STEPS: Final[WeakKeyDictionary[ProgramOp, list[SeriesStep]]] = WeakKeyDictionary()
+"""The series steps of the series in a program, for reverse sweeps through them."""
+
+_ATTRIBUTES: Final = {SOURCE: mlir.StringAttr("gradient"), RULE: mlir.StringAttr("jet")}
+
+
+def emit_series(program: ProgramOp, group: Group) -> tuple[int, int]:
+    """Replace the wanted values of a group; returns the number of rows and of ops of the series.
+
+    Raises UnsupportedError (PK0402) where an op has no series, or nested sweeps cost less.
+    """
+    block = program.block
+    base, seeds = seeds_for(group.ops, group.directions(), list(group.roots))
+    polynomials = {m: _expanded(m, seeds) for m in group.monomials()}
+    rows = rows_for(_functionals(group, polynomials))
+    cost = _nested_cost(block, group)
+    if rows.algebra.size >= cost:
+        raise UnsupportedError(f"its {rows.algebra.size} rows cost more than nested sweeps")
+    variables = list(dict.fromkeys(d.variable for d in group.directions()))
+    ops, roots = prepared(list(group.roots), variables)
+    missing = next((op for op in ops if not has_series(op) or op.definition.writes), None)
+    if missing is not None:
+        raise no_series(missing)
+    emitter = _Emitter(block, ops, rows, dict(zip(group.roots, roots, strict=True)))
+    b = emitter.builder(ops[0] if ops else group_first(group))
+    given = {
+        v: [None if c is None else b.wrap(c.ssa) for c in series]
+        for v, series in emitter.seeded(base).items()
+    }
+    steps: list[SeriesStep] = []
+    known = push(b, ops, given, rows.algebra, steps, behind=True)
+    STEPS.setdefault(program, []).extend(steps)
+    for value, form in group.wanted.items():
+        found = emitter.value(value, form, known, polynomials)
+        value.replace_all_uses_with(found.ssa)
+    return rows.algebra.size + 1, len(b.emitted)
+
+
+def group_first(group: Group) -> PirOp:
+    """The first op that computes a wanted value."""
+    return cast(PirOp, next(iter(group.wanted)).owner)
+
+
+Polynomial = dict[Monomial, float]
+
+
+def _expanded(monomial: Sequence[Direction], seeds: Seeds) -> Polynomial:
+    """A mixed derivative as a sum of those along the independent directions."""
+    found: Polynomial = {(): 1.0}
+    for direction in monomial:
+        step: Polynomial = {}
+        for m, v in found.items():
+            for i, factor in seeds[direction].items():
+                key = tuple(sorted((*m, i)))
+                step[key] = step.get(key, 0.0) + v * factor
+        found = step
+    return found
+
+
+def _in_coefficients(polynomial: Polynomial) -> Polynomial:
+    """A sum of derivatives as one of Taylor coefficients, which are divided by factorials."""
+    return {m: v * math.prod(map(math.factorial, Counter(m).values()))
+            for m, v in polynomial.items()}  # fmt: skip
+
+
+def _by_root(element: Sum, polynomials: dict[Any, Polynomial]) -> dict[Root, dict[int, Polynomial]]:
+    """What an element is of each root, by order."""
+    found: dict[Root, dict[int, Polynomial]] = {}
+    for (root, monomial), factor in element.items():
+        part = polynomials[monomial] if monomial else {(): 1.0}
+        held = found.setdefault(root, {}).setdefault(len(monomial), {})
+        for m, v in _in_coefficients(part).items():
+            held[m] = held.get(m, 0.0) + factor * v
+    return found
+
+
+def _functionals(group: Group, polynomials: dict[Any, Polynomial]) -> list[Polynomial]:
+    found: list[Polynomial] = []
+    for form in group.wanted.values():
+        for element in form.elements.flat:
+            for orders in _by_root(cast(Sum, element), polynomials).values():
+                found += [p for order, p in orders.items() if order and p]
+    return found
+
+
+def _nested_cost(block: Block, group: Group) -> int:
+    """About how many times the roots are computed by nested sweeps: twice as often each order."""
+    reached, found = dict.fromkeys(group.roots, 0), 0
+    for each in block.ops:
+        op = cast(PirOp, each)
+        order = max((reached[v] for v in op.operands if v in reached), default=None)
+        if order is not None and op.results:
+            if op.name in (GRADIENT, JET):
+                order += 1
+                found += 2**order
+            reached |= dict.fromkeys(op.results, order)
+    return found
+
+
+class _Emitter:
+    """Emits the seeds and the results of a series."""
+
+    def __init__(
+        self, block: Block, ops: Sequence[PirOp], rows: Rows, roots: dict[SSAValue, SSAValue]
+    ) -> None:
+        self.block = block
+        self.ops = ops
+        self.rows = rows
+        self.roots = roots
+        self.place = {op: i for i, op in enumerate(block.ops)}
+
+    def builder(self, before: PirOp) -> Builder:
+        """A builder with the origin of a series."""
+        return Builder(self.block, before, location=before.location, attributes=_ATTRIBUTES)
+
+    def seeded(self, base: Sequence[Direction]) -> dict[SSAValue, list[Value | None]]:
+        """The series of the variables: rows of degree 1 along the directions that move them."""
+        found: dict[SSAValue, list[Value | None]] = {}
+        for variable in dict.fromkeys(d.variable for d in base):
+            moves = [(i, d) for i, d in enumerate(base) if d.variable is variable]
+            series: list[Value | None] = []
+            for functional in self.rows.functionals[1:]:
+                parts = [(functional.get((i,), 0.0), d) for i, d in moves]
+                series.append(self._seed(variable, [(f, d) for f, d in parts if f]))
+            found[variable] = series
+        return found
+
+    def _seed(self, variable: SSAValue, parts: Sequence[tuple[float, Direction]]) -> Value | None:
+        owner, first = variable.owner, self.ops[0]
+        if isinstance(owner, PirOp) and self.place.get(owner, -1) >= self.place[first]:
+            first = cast(PirOp, owner.next_op)
+        b = self.builder(first)
+        x = b.wrap(variable)
+        terms: list[Value | None] = []
+        columns, elements = np.zeros(_columns(x, 1)), np.zeros(_columns(x, 0))
+        for factor, direction in parts:
+            if isinstance(direction.by, SSAValue):
+                terms.append(self._tensor(b, direction.by, first) * factor)
+            elif direction.in_rows:
+                columns[direction.by] += factor
+            else:
+                elements[direction.by] += factor
+        if columns.any():
+            terms.append(_filled(b, x, columns, 1))
+        if elements.any():
+            terms.append(_filled(b, x, elements, 0))
+        return b.total(terms)
+
+    def _tensor(self, b: Builder, seed: SSAValue, first: PirOp) -> Value:
+        owner = seed.owner
+        if isinstance(owner, PirOp) and self.place.get(owner, -1) >= self.place[first]:
+            raise UnsupportedError("a tangent is computed behind what it is a tangent of")
+        return b.wrap(seed)
+
+    def value(
+        self,
+        value: SSAValue,
+        form: Form,
+        known: dict[SSAValue, Any],
+        polynomials: dict[Any, Polynomial],
+    ) -> Value:
+        """A wanted value, from the rows of its roots."""
+        b = self.builder(cast(PirOp, value.owner))
+        like = b.wrap(value)
+        parts = [_by_root(cast(Sum, e), polynomials) for e in form.elements.flat]
+        whole = self._of_whole(parts, list(np.ndindex(form.elements.shape)))
+        if whole is not None:
+            terms = [self._combined(b, root, orders, known) for root, orders in whole]
+            total = b.total(terms)
+            return b.zeros_like(like) if total is None else b.reshape_like(total, like)
+        columns: list[Value] = []
+        for part in parts:
+            terms = [
+                self._picked(b, root, self._combined(b, root.value, orders, known))
+                for root, orders in part.items()
+            ]
+            total = b.total(terms)
+            if total is None:
+                total = self._zeros(b, like, form.lead)
+            columns.append(b.reshape(total, (*like.shape[: form.lead], 1)))
+        if len(columns) == 1:
+            return b.reshape_like(columns[0], like)
+        return b.reshape_like(b.concat(columns, axis=form.lead), like)
+
+    def _of_whole(
+        self, parts: Sequence[dict[Root, dict[int, Polynomial]]], places: Sequence[Any]
+    ) -> list[tuple[SSAValue, dict[int, Polynomial]]] | None:
+        """The same sums of whole roots, if each element is made of the same elements of roots."""
+        found: dict[SSAValue, dict[int, Polynomial]] | None = None
+        for place, part in zip(places, parts, strict=True):
+            alone = all(np.prod(_trail(r)) == len(parts) == 1 for r in part)
+            if not alone and not all(r.place == place for r in part):
+                return None
+            if not all(np.prod(_trail(r)) == len(parts) for r in part):
+                return None
+            own = {r.value: orders for r, orders in part.items()}
+            if found is not None and own != found:
+                return None
+            found = own
+        return None if found is None else list(found.items())
+
+    def _combined(
+        self, b: Builder, root: SSAValue, orders: dict[int, Polynomial], known: dict[SSAValue, Any]
+    ) -> Value | None:
+        """A sum of derivatives of a root."""
+        value = self.roots.get(root, root)
+        series = known.get(value)
+        terms: list[Value | None] = []
+        for order, polynomial in orders.items():
+            for m, factor in self.rows.coordinates(polynomial).items():
+                row = b.wrap(value) if not order else series[m - 1] if series else None
+                terms.append(None if row is None else b.scaled(b.wrap(row.ssa), factor))
+        return b.total(terms)
+
+    def _picked(self, b: Builder, root: Root, value: Value | None) -> Value | None:
+        """One element of each row."""
+        trail = _trail(root)
+        if value is None or np.prod(trail) == 1:
+            return value if value is None else b.reshape(value, self._rows(root, value))
+        lead = value.rank - len(trail)
+        axes = list(range(lead, value.rank))
+        ends = [p + 1 for p in root.place]
+        found = b.slice(value, axes=axes, starts=list(root.place), ends=ends)
+        return b.reshape(found, self._rows(root, value))
+
+    def _rows(self, root: Root, value: Value) -> tuple[int, ...]:
+        return value.shape[: value.rank - len(root.place)]
+
+    def _zeros(self, b: Builder, like: Value, lead: int) -> Value:
+        if like.rank == lead:
+            return b.zeros_like(like)
+        behind = range(lead, like.rank)
+        part = b.slice(
+            like, axes=list(behind), starts=[0 for _ in behind], ends=[1 for _ in behind]
+        )
+        return b.zeros_like(part)
+
+
+def _trail(root: Root) -> tuple[int, ...]:
+    shape = shape_of(root.value)
+    return shape[len(shape) - len(root.place) :]
+
+
+def _columns(x: Value, lead: int) -> tuple[int, ...]:
+    return tuple([max(n, 1) for n in x.shape[lead:]])
+
+
+def _filled(b: Builder, x: Value, factors: Any, lead: int) -> Value:
+    """A tensor like ``x`` with these numbers in each row."""
+    if (factors == factors.flat[0]).all():
+        return b.like(float(factors.flat[0]), x)
+    if lead == 1 and x.rank == 2:
+        columns: list[Value] = []
+        for k, factor in enumerate(factors):
+            column = b.slice(x, axes=[1], starts=[k], ends=[k + 1])
+            columns.append(b.like(float(factor), column))
+        return b.concat(columns, axis=1)
+    values = b.assign_value(
+        shape=(*[1] * lead, *factors.shape), dtype=x.dtype, values=factors.ravel().tolist()
+    )
+    return b.expand_like(values, x)

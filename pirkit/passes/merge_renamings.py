@@ -1,0 +1,57 @@
+"""Copies of variables that derivatives are taken to, merged with what they are copies of.
+
+Each transformed function gets copies (`assign`) of its arguments, so that a derivative to one is
+separate from that to the caller's value. Mostly nothing depends on both, and without the copies the
+same network in ``u``, ``grad(u)`` and ``grad(grad(u))`` is found to be the same.
+"""
+
+from __future__ import annotations
+
+from typing import Final, cast
+
+from xdsl.ir import SSAValue
+
+from pirkit.analysis.linear_forms import GRADIENT, JET
+from pirkit.dialect.operation import PirOp, ProgramOp
+from pirkit.passes.replace_ops import replace
+
+_RENAMING: Final = "pd_op.assign"
+
+
+def merge_renamings(program: ProgramOp) -> None:
+    """Replace copies by their source where no differentiated value depends on both."""
+    ops = [cast(PirOp, op) for op in program.block.ops]
+    derivatives = [op for op in ops if op.name in (GRADIENT, JET)]
+    variables = {v for op in derivatives for v in variables_of(op)}
+    copies = [op for op in ops if op.name == _RENAMING and op.results[0] in variables]
+    for op in reversed(copies):
+        copy, source = op.results[0], op.operands[0]
+        near = [d for d in derivatives if copy in variables_of(d)]
+        reached = _reached_around(source, op)
+        targets = (t for d in near for t in d.operands[: d.attribute("targets")])
+        if source is not copy and reached.isdisjoint(targets):
+            replace(op, [source])
+
+
+def variables_of(op: PirOp) -> tuple[SSAValue, ...]:
+    """What a derivative is taken to."""
+    count: int = op.attribute("targets")
+    if op.name == GRADIENT:
+        return tuple(op.operands[2 * count :])
+    return tuple(op.operands[count : count + len(op.attribute("given"))])
+
+
+def _reached_around(source: SSAValue, copy: PirOp) -> set[SSAValue]:
+    """The values that depend on ``source`` other than through the copy."""
+    reached, pending = {source}, [source]
+    while pending:
+        for use in pending.pop().uses:
+            user = use.operation
+            while user is not None and user.parent is not copy.parent:
+                user = user.parent_op()
+            if user is None or user is copy:
+                continue
+            fresh = [r for r in user.results if r not in reached]
+            reached.update(fresh)
+            pending += fresh
+    return reached
