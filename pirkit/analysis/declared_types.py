@@ -12,7 +12,7 @@ from xdsl.ir import Block, SSAValue
 from pirkit.analysis.differentiation import stack_of
 from pirkit.dialect.declared_types import is_true
 from pirkit.dialect.opdef import paddle_meta
-from pirkit.dialect.operation import PirOp
+from pirkit.dialect.operation import PirOp, bodies
 
 
 def mismatched_values(block: Block) -> Set[SSAValue]:
@@ -36,7 +36,7 @@ def mismatched_values(block: Block) -> Set[SSAValue]:
                 made += op.results
                 if op.name == "pir.tuple_push" and (holder := stack_of(op.operands[0])) is not None:
                     made.append(holder.results[2])  # a popped value depends on the push
-                made += [a for region in op.regions for b in region.blocks for a in b.args]
+                made += [a for region in bodies(op) for b in region.blocks for a in b.args]
             stack += [value for value in made if value not in found]
             found.update(made)
     return found

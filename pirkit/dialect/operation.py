@@ -9,7 +9,7 @@ attributes are MLIR properties; all others (``stop_gradient``, ``struct_name``) 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, ClassVar, Final, TypeGuard, cast
 
@@ -58,6 +58,10 @@ class PirOp(Operation):
 
     name: ClassVar[str] = "pir.op"
     definition: ClassVar[OpDef]
+    is_kernel: ClassVar[bool] = False
+    """True if its region is a fused kernel, whose operations are of dialect ``map_expr``."""
+    form: ClassVar[frozenset[str]] = STRUCTURAL
+    """Properties that describe the form of the op, not its meaning."""
     traits = OpTraits(lambda: ())
 
     @property
@@ -119,6 +123,11 @@ class PirOp(Operation):
             for a in self.definition.attrs
             if a.name in self.properties or a.default is not REQUIRED
         }
+
+    @property
+    def call_properties(self) -> Mapping[str, Attribute]:
+        """The properties that the rules of the op get."""
+        return self.properties
 
     @property
     def stop_gradient(self) -> tuple[bool, ...]:
@@ -215,6 +224,8 @@ class _PureOp(PirOp):
     traits = OpTraits(lambda: (Pure(),))
 
 
+BASES: Final[dict[str, type[PirOp]]] = {}
+"""Base classes of ops that have code of their own, by name."""
 _CLASSES: Final[dict[str, type[PirOp]]] = {}
 
 
@@ -224,6 +235,7 @@ def class_of(definition: OpDef) -> type[PirOp]:
     if found is None:
         base = _PureOp if definition.effects == PURE and not definition.writes else PirOp
         base = _Terminator if definition.name == "pir.yield" else base
+        base = BASES.get(definition.name, base)
         camel = "".join(p.title() for p in definition.name.partition(".")[2].split("_"))
         body = {"name": definition.name, "definition": definition, "__doc__": definition.doc}
         made = cast("type[PirOp]", type(f"{camel}Op", (base,), body))
@@ -295,9 +307,20 @@ def make(
     return create(definition, slots, types, properties, attributes, location)
 
 
+def bodies(op: Operation) -> Sequence[Region]:
+    """The regions of an op that hold operations of the program; a kernel has none."""
+    return () if isinstance(op, PirOp) and op.is_kernel else op.regions
+
+
 def span_of(op: Operation) -> Span | None:
-    """Where the op was read or traced, or None if it has no location."""
+    """Where the op was read or traced, or None if it has no location.
+
+    Of several fused ops it is where the last one was.
+    """
     location = op.location
+    while isinstance(location, mlir.FusedLoc):
+        inner = cast("mlir.ArrayAttr[mlir.LocationAttr]", location.locations)
+        location = inner.data[-1] if inner.data else mlir.UnknownLoc()
     if isinstance(location, mlir.FileLineColLoc):
         return Span(location.filename.data, location.line.data, location.column.data)
     return None
@@ -325,6 +348,14 @@ def origin_of(op: Operation) -> tuple[str, ...]:
     if isinstance(layer, mlir.StringAttr):
         notes.append(f"in layer `{layer.data}`")
     return tuple(notes)
+
+
+def fused_location(ops: Iterable[Operation]) -> mlir.LocationAttr:
+    """The location of what stands for several ops: theirs, each once."""
+    found = dict.fromkeys(o.location for o in ops if not isinstance(o.location, mlir.UnknownLoc))
+    if len(found) < 2:
+        return next(iter(found), mlir.UnknownLoc())
+    return mlir.FusedLoc(tuple(found), mlir.NoneAttr())
 
 
 def location_of(file: str, line: int, column: int = 0) -> mlir.LocationAttr:

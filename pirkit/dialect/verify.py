@@ -30,6 +30,7 @@ from pirkit.dialect.operation import (
     STRUCTURAL,
     PirOp,
     ProgramOp,
+    bodies,
     describe,
     origin_of,
     span_of,
@@ -91,7 +92,7 @@ def verify_op(op: PirOp) -> None:
     definition = op.definition
     _check_slots(op, definition)
     _check_attributes(op, definition)
-    regions = REGIONS.get(op.name, 0)
+    regions = 1 if op.is_kernel else REGIONS.get(op.name, 0)
     if len(op.regions) != regions:
         _fail(op, "PK0209", f"`{op.name}` has {len(op.regions)} regions, expected {regions}")
     if definition.writes:
@@ -135,10 +136,10 @@ class _Walk:
                     self._define(stack[-1], frame.makes)
                 continue
             self._visit(op)
-            if not op.regions:
+            if not bodies(op):
                 self._define(frame, op.results)
             makes: Sequence[SSAValue] = op.results
-            for region in reversed(op.regions):
+            for region in reversed(bodies(op)):
                 check("nesting", frame.depth + 1, span_of(op))
                 block = region.block
                 self.visible.update(block.args)
@@ -160,7 +161,7 @@ class _Walk:
                 self._not_dominated(op, index, value)
         verify_op(op)
         _check_names(op, op.results)
-        if op.regions:
+        if bodies(op):
             _check_regions(op)
         elif op.name == "pir.yield":
             self._check_yield(op)
@@ -252,7 +253,7 @@ def _has_attribute(op: PirOp, name: str) -> bool:
 def _check_attributes(op: PirOp, definition: OpDef) -> None:
     kinds = definition.attr_kinds
     for name, value in op.properties.items():
-        if name in STRUCTURAL:
+        if name in op.form:
             continue
         kind = kinds.get(name)
         if kind is None:
@@ -263,7 +264,7 @@ def _check_attributes(op: PirOp, definition: OpDef) -> None:
         if name not in STRUCTURAL and not is_discardable(name):
             _unknown_attribute(op, name)
     for attr in definition.attrs:
-        if attr.default is REQUIRED and attr.name not in op.properties:
+        if attr.default is REQUIRED and attr.name not in op.call_properties:
             _fail(op, "PK0205", f"`{op.name}` lacks its attribute `{attr.name}`")
 
 
@@ -317,7 +318,7 @@ def _fits(new: Meta, old: Meta) -> bool:
 
 def _check_result_types(op: PirOp, definition: OpDef) -> None:
     try:
-        inferred = infer_result_types(definition, op.operand_slots, op.properties)
+        inferred = infer_result_types(definition, op.operand_slots, op.call_properties)
     except ConstraintError as error:
         raise VerifyError(
             f"`{op.name}`: {error.message}",
@@ -428,7 +429,7 @@ def verify_op_for_xdsl(op: PirOp) -> None:
     """Called by xDSL's own verifier (``xdsl-opt``)."""
     try:
         verify_op(op)
-        if op.regions:
+        if bodies(op):
             _check_regions(op)
     except PirkitError as error:
         raise VerifyException(error.message) from error

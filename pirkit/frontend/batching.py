@@ -15,7 +15,7 @@ from pirkit.diag.errors import UnsupportedError
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.kinds import ELEMENTWISE, LIST
 from pirkit.dialect.opdef import RANDOM
-from pirkit.dialect.operation import PirOp, declares, span_of
+from pirkit.dialect.operation import PirOp, bodies, declares, span_of
 from pirkit.dialect.structure import CUSTOM
 from pirkit.dialect.types import meta_of
 from pirkit.passes.decompose import decompose_op
@@ -116,13 +116,13 @@ def apply_rule(b: Builder, op: PirOp, values: dict[SSAValue, Any], count: int) -
     operands = tuple([None if v is None else values[v] for v in op.operand_slots])
     one = OneRow(b, op, operands, count)
     draws = op.definition.effects == RANDOM  # are rows to be alike? nobody says
-    if not any(_has_rows(v) for v in operands) and not op.regions and not draws:
+    if not any(_has_rows(v) for v in operands) and not bodies(op) and not draws:
         return _shared(one, values)
     rule = _rule_of(one)
     if rule is None:
         before = op.prev_op
         block = op.parent
-        if op.regions or draws or not decompose_op(op):
+        if bodies(op) or draws or not decompose_op(op):
             raise _no_rule(op)
         assert block is not None
         anchor = before or block.first_op
@@ -192,7 +192,7 @@ _ABOUT_AXES: Final = frozenset({"axis", "axes", "dim", "perm", "shape", "data_fo
 
 
 def _no_rule(op: PirOp) -> UnsupportedError:
-    if op.regions:
+    if bodies(op):
         help = "take `pirkit.where` for `cond`; run loops over all rows at once, outside of `vmap`"
     elif op.definition.effects == RANDOM:
         help = "draw for all rows outside of `vmap`, and pass the numbers as an argument"

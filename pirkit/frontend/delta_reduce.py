@@ -17,7 +17,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from pirkit.analysis.execution_order import operations
 from pirkit.dialect.kinds import SINK, TERMINATOR
-from pirkit.dialect.operation import ARG_ATTRS, KEYWORD, PirOp, ProgramOp, declares
+from pirkit.dialect.operation import ARG_ATTRS, KEYWORD, PirOp, ProgramOp, bodies, declares
 
 Candidates = Callable[[ModuleOp], list[Operation]]
 Removal = Callable[[Operation], None]
@@ -157,7 +157,7 @@ def _drop_unused(module: ModuleOp) -> None:
         if not isinstance(program, ProgramOp):
             continue
         for op in reversed(list(operations(program.block))):
-            is_pure = not op.regions and op.definition.effects == "pure"
+            is_pure = not bodies(op) and op.definition.effects == "pure"
             if is_pure and op.results and not any(r.uses for r in op.results):
                 op.detach()
                 op.erase()

@@ -30,7 +30,7 @@ from pirkit.diag.limits import check
 from pirkit.dialect.build import ORDER, RULE, SOURCE, Builder, Value
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose, may_draw, vjp
-from pirkit.dialect.operation import PirOp, ProgramOp, describe, origin_of, span_of
+from pirkit.dialect.operation import PirOp, ProgramOp, bodies, describe, origin_of, span_of
 from pirkit.dialect.structure import CUSTOM
 from pirkit.dialect.types import meta_of
 from pirkit.passes.autodiff_custom import differentiate_custom
@@ -116,7 +116,7 @@ def _prepared(
     Returns the new paths, targets and wrt: decomposition may replace any of these values.
     """
     paths = paths_between(block, targets, wrt)
-    inner = [o for op in paths.ops for region in op.regions for o in operations(region.block)]
+    inner = [o for op in paths.ops for region in bodies(op) for o in operations(region.block)]
     wanted = [o for o in (*paths.ops, *inner) if any(r in paths.active for r in o.results)]
     lacking = [o for o in wanted if _lacks_vjp(o) and not (paddle_residuals and serves(o, paths))]
     decomposed = [

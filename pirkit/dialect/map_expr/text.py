@@ -24,7 +24,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from functools import lru_cache
 from math import inf, nan
 from typing import Any, Final, NoReturn, cast
 
@@ -200,14 +199,29 @@ _OP: Final = re.compile(r"op o(\d+) = (.*)")
 _OUTPUT: Final = re.compile(r"output v(\d+)")
 
 
-@lru_cache(maxsize=1024)
+_KERNELS: Final[dict[str, MapExpr]] = {}
+_MAX_KERNELS: Final = 1024
+
+
+def remember(text: str, kernel: MapExpr) -> None:
+    """Enter a kernel and its text, so that `parse_kernel` need not parse it."""
+    while len(_KERNELS) >= _MAX_KERNELS:  # the one that was entered first
+        _KERNELS.pop(next(iter(_KERNELS)), None)
+    _KERNELS.setdefault(text, kernel)
+
+
 def parse_kernel(text: str) -> MapExpr:
     """The kernel of a text. Raises ConstraintError (C1) for an invalid text."""
+    known = _KERNELS.get(text)
+    if known is not None:
+        return known
     reader = _Reader(text)
     try:
-        return reader.kernel()
+        kernel = reader.kernel()
     except (AttributeError, LookupError, TypeError, ValueError):  # syntax that says something else
         reader.fail(f"line {reader.at + 1} is not understood")
+    remember(text, kernel)
+    return kernel
 
 
 def _elements(tree: ast.expr) -> list[ast.expr]:

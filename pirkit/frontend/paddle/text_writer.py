@@ -10,7 +10,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from pirkit.dialect.attrs import as_single
 from pirkit.dialect.kinds import BRANCH
-from pirkit.dialect.operation import KEYWORD, STRUCTURAL, PirOp, ProgramOp, declares
+from pirkit.dialect.operation import KEYWORD, STRUCTURAL, PirOp, ProgramOp, bodies, declares
 from pirkit.dialect.structure import OUR_NAMES
 from pirkit.frontend.paddle.absorbed import with_operands_restored
 from pirkit.frontend.paddle.spelling import (
@@ -68,8 +68,8 @@ class _Writer:
                 yield from reversed(endings)
                 continue
             yield from self.line(cast(PirOp, op), indent)
-            for index, region in reversed(list(enumerate(op.regions))):
-                last = index == len(op.regions) - 1
+            for index, region in reversed(list(enumerate(bodies(op)))):
+                last = index == len(bodies(op)) - 1
                 ending = f"{indent}}}\n" if last else f"{indent}}} else {{\n"
                 stack.append((iter(region.block.ops), indent + _INDENT, [ending]))
 

@@ -13,10 +13,10 @@ from xdsl.ir import Block, Operation, SSAValue
 from pirkit.analysis.alias import AliasClasses, alias_classes
 from pirkit.analysis.declared_types import mismatched_values
 from pirkit.diag.errors import InternalError
-from pirkit.dialect.attrs import encode
+from pirkit.dialect.map_expr.kernel_op import KernelOp
 from pirkit.dialect.map_expr.tiling import Untiled
 from pirkit.dialect.opdef import PURE
-from pirkit.dialect.operation import PirOp, ProgramOp, create
+from pirkit.dialect.operation import PirOp, ProgramOp, bodies, fused_location
 from pirkit.dialect.types import meta_of
 from pirkit.lowering.fusion.groups import Pair, Partition, Policy
 from pirkit.lowering.fusion.horizontal import join_neighbours, join_pairs
@@ -296,13 +296,12 @@ def _replace(made: Generated, moved: dict[SSAValue, SSAValue]) -> PirOp:
 
     ``moved`` maps results that were already replaced, and gets those of this kernel.
     """
-    last = made.units[-1].op
-    kernel = create(
-        "pir.map_expr",
+    kernel = KernelOp.of(
+        made.kernel,
+        made.text,
         [moved.get(v, v) for v in made.inputs],
         [v.type for v in made.outputs],
-        {"kernel": encode("str", made.text)},
-        location=last.location,
+        fused_location(u.op for u in made.units),
     )
     for old, new in zip(made.outputs, kernel.results, strict=True):
         new.name_hint = old.name_hint
@@ -324,7 +323,7 @@ def storage_of(program: ProgramOp) -> AliasClasses | None:
 def blocks_of(program: ProgramOp) -> Iterator[Block]:
     """All blocks of a program's regions."""
     for op in program.walk():
-        for region in op.regions:
+        for region in bodies(op):
             yield from region.blocks
 
 

@@ -30,7 +30,7 @@ from pirkit.dialect.map_expr.tree import (
     walk,
 )
 from pirkit.dialect.opdef import IO, PURE, RANDOM
-from pirkit.dialect.operation import PirOp, declares
+from pirkit.dialect.operation import PirOp, bodies, declares
 from pirkit.index.index_maps import Index
 from pirkit.index.substitution import reads_of
 from pirkit.lowering.fusion.shapes import Shapes
@@ -127,7 +127,7 @@ PRESERVES_STORAGE: Final = frozenset({PURE, IO, RANDOM})
 
 def _keeps_order(op: PirOp) -> bool:
     """True for an op that has effects for its order only, and writes no storage itself."""
-    return bool(op.regions) or declares(op, STACK)
+    return bool(bodies(op)) or declares(op, STACK)
 
 
 def writes(op: PirOp) -> bool:

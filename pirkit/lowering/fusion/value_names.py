@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from xdsl.ir import SSAValue
 
-from pirkit.dialect.operation import PirOp, ProgramOp
+from pirkit.dialect.operation import PirOp, ProgramOp, bodies
 
 
 def names_of(program: ProgramOp) -> dict[SSAValue, str]:
@@ -39,6 +39,6 @@ def _values(program: ProgramOp) -> Iterator[SSAValue]:
     """All values in the order of the text."""
     for op in program.walk():
         yield from op.results
-        for region in op.regions:
+        for region in bodies(op):
             for block in region.blocks:
                 yield from block.args

@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 
 from pirkit.dialect.map_expr.interpreter import run_known
+from pirkit.dialect.map_expr.kernel_op import KernelOp
 from pirkit.dialect.map_expr.specialize import results_at
 from pirkit.dialect.map_expr.text import parse_kernel
 from pirkit.dialect.map_expr.verify_kernel import kernel_at, problem_of
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
+from pirkit.dialect.operation import BASES
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.index.extent import is_sized
 from pirkit.runtime import dtype as dt
@@ -50,6 +52,9 @@ class MapExpr:
     name = "pir.map_expr"
     signature = "*inputs ; kernel: str -> *outs"
     dtypes = (dt.float32,)  # those of samples: a kernel states its own
+
+
+BASES[MapExpr.name] = KernelOp
 
 
 @infer_meta(MapExpr)

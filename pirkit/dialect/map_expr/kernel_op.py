@@ -1,0 +1,213 @@
+"""The operation `pir.map_expr`: a fused kernel in a program, with its region.
+
+Rules, plans and caches take the kernel by its text, as the attribute ``kernel``. It is derived from
+the region, and derived again only after something in the region has changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from operator import is_
+from typing import Any, ClassVar, Final, Self, cast
+
+from xdsl.dialects import builtin as mlir
+from xdsl.dialects.builtin import AffineMapAttr, StringAttr
+from xdsl.ir import Attribute, Block, OpTraits, Region, SSAValue
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import IsolatedFromAbove, Pure
+from xdsl.utils.exceptions import VerifyException
+
+from pirkit.diag.errors import ConstraintError
+from pirkit.dialect import assembly
+from pirkit.dialect.map_expr.affine import sizes_map
+from pirkit.dialect.map_expr.kernel import MapExpr
+from pirkit.dialect.map_expr.kernel_ops import StatementOp, parse_sizes, print_index
+from pirkit.dialect.map_expr.kernel_region import kernel_of, region_of
+from pirkit.dialect.map_expr.text import parse_kernel, print_kernel, remember
+from pirkit.dialect.operation import STRUCTURAL, PirOp, class_named
+
+NAME: Final = "pir.map_expr"
+KERNEL: Final = "kernel"
+_SYMBOL: Final = "sym_name"
+_LOOPS: Final = "loops"
+_EXCESS: Final = "excess_precision"
+
+
+class KernelOp(PirOp):
+    """Operands are the inputs of the kernel; its region has operations of dialect ``map_expr``."""
+
+    traits = OpTraits(lambda: (IsolatedFromAbove(), Pure()))
+    is_kernel: ClassVar[bool] = True
+    form: ClassVar[frozenset[str]] = STRUCTURAL | {_SYMBOL, _LOOPS, _EXCESS}
+    _derived: tuple[list[Any], MapExpr, StringAttr] | None = None
+    """What the region held when the kernel was derived from it, the kernel, and its text."""
+
+    @classmethod
+    def create(
+        cls,
+        *,
+        operands: Sequence[SSAValue] = (),
+        result_types: Sequence[Attribute] = (),
+        properties: Mapping[str, Attribute] = {},
+        attributes: Mapping[str, Attribute] = {},
+        location: mlir.LocationAttr | None = None,
+        successors: Sequence[Block] = (),
+        regions: Sequence[Region] = (),
+    ) -> Self:
+        """As xDSL's; a property ``kernel``, the text of a kernel, stands for its region.
+
+        Raises ConstraintError (C1) if that is no text of a kernel.
+        """
+        held = dict(properties)
+        text = None if regions else held.pop(KERNEL, None)
+        kernel = parse_kernel(text.data) if isinstance(text, StringAttr) else None
+        if kernel is not None:
+            regions = [region_of(kernel, located=False)]
+            held |= _header(kernel)
+        op = super().create(
+            operands=operands,
+            result_types=result_types,
+            properties=held,
+            attributes=attributes,
+            location=location,
+            successors=successors,
+            regions=regions,
+        )
+        if kernel is not None:
+            op._derived = (op._content(), kernel, StringAttr(print_kernel(kernel)))
+        return op
+
+    @classmethod
+    def of(
+        cls,
+        kernel: MapExpr,
+        text: str,
+        operands: Sequence[SSAValue],
+        result_types: Sequence[Attribute],
+        location: mlir.LocationAttr | None,
+    ) -> KernelOp:
+        """The operation of a kernel whose text is ``text``."""
+        op = cast("type[KernelOp]", class_named(NAME)).create(
+            operands=operands,
+            result_types=result_types,
+            properties=_header(kernel),
+            location=location,
+            regions=[region_of(kernel)],
+        )
+        op._derived = (op._content(), kernel, StringAttr(text))
+        return op
+
+    @property
+    def kernel(self) -> MapExpr:
+        """The kernel of the region. Raises ConstraintError (C1) if it is none."""
+        return self._known()[0]
+
+    def attribute(self, name: str) -> Any:
+        return self._known()[1].data if name == KERNEL else super().attribute(name)
+
+    def attribute_values(self) -> dict[str, Any]:
+        return {KERNEL: self.attribute(KERNEL)}
+
+    @property
+    def call_properties(self) -> Mapping[str, Attribute]:
+        return {KERNEL: self._known()[1]}
+
+    def _known(self) -> tuple[MapExpr, StringAttr]:
+        content = self._content()
+        known = self._derived
+        if known is None or len(content) != len(known[0]) or not all(map(is_, content, known[0])):
+            kernel = self._read()
+            text = print_kernel(kernel)
+            remember(text, kernel)
+            self._derived = known = (content, kernel, StringAttr(text))
+        return known[1], known[2]
+
+    def _content(self) -> list[Any]:
+        """All objects on which the kernel depends: operations, operands, types and properties.
+
+        Attributes are immutable, so that the same objects in the same order are the same kernel;
+        holding them keeps their identities from being used again.
+        """
+        found: list[Any] = [*self.properties.values()]
+        for region in self.regions:
+            for block in region.blocks:
+                found += [a.type for a in block.args]
+                _add_content(block, found)
+        return found
+
+    def _read(self) -> MapExpr:
+        held = self.properties
+        name, loops = held.get(_SYMBOL), held.get(_LOOPS)
+        if not isinstance(name, StringAttr) or not isinstance(loops, AffineMapAttr | None):
+            raise ConstraintError("C1", "a kernel has a name, and `loops` that are sizes")
+        try:
+            (region,) = self.regions
+            for op in region.walk():
+                op.verify(verify_nested_ops=False)
+            return kernel_of(name.data, loops, region, excess=_EXCESS in held)
+        except (VerifyException, ValueError) as error:
+            raise ConstraintError("C1", f"the region is no kernel: {error}") from error
+
+    @classmethod
+    def parse(cls, parser: Parser) -> PirOp:
+        name = parser.parse_optional_symbol_name()
+        if name is None:  # the text of the kernel as an attribute
+            return super().parse(parser)
+        start = parser.pos
+        operands = parser.parse_comma_separated_list(
+            parser.Delimiter.PAREN, parser.parse_unresolved_operand
+        )
+        held: dict[str, Attribute] = {_SYMBOL: name}
+        if parser.parse_optional_keyword(_LOOPS):
+            held[_LOOPS] = parse_sizes(parser)
+        if parser.parse_optional_keyword(_EXCESS):
+            held[_EXCESS] = mlir.UnitAttr()
+        attributes = parser.parse_optional_attr_dict()
+        values, types = assembly.parse_types(parser, operands, start)
+        return cls.create(
+            operands=cast("list[SSAValue]", values),
+            result_types=cast("list[Attribute]", types),
+            properties=held,
+            attributes=attributes,
+            regions=[parser.parse_region()],
+        )
+
+    def print(self, printer: Printer) -> None:
+        held = self.properties
+        printer.print_string(" ")
+        printer.print_symbol_name(cast(StringAttr, held[_SYMBOL]).data)
+        with printer.in_parens():
+            printer.print_list(self.operands, printer.print_ssa_value)
+        if _LOOPS in held:
+            printer.print_string(f" {_LOOPS} ")
+            print_index(printer, cast(AffineMapAttr, held[_LOOPS]))
+        printer.print_string(f" {_EXCESS}" if _EXCESS in held else "")
+        if self.attributes:
+            printer.print_string(" ")
+            printer.print_attr_dict(self.attributes)
+        assembly.print_types(printer, self.operands, self.results)
+        printer.print_string(" ")
+        printer.print_region(self.regions[0])
+
+
+def _header(kernel: MapExpr) -> dict[str, Attribute]:
+    """The properties of the operation: what a kernel has besides its region."""
+    held: dict[str, Attribute] = {_SYMBOL: StringAttr(kernel.name)}
+    if kernel.rows:
+        held[_LOOPS] = sizes_map(kernel.rows)
+    if kernel.excess:
+        held[_EXCESS] = mlir.UnitAttr()
+    return held
+
+
+def _add_content(block: Block, found: list[Any]) -> None:
+    for op in block.ops:
+        found.append(op)
+        found += op._operands  # pyright: ignore[reportPrivateUsage]
+        found += op.properties.values()
+        found += [r.type for r in op.results]
+        if isinstance(op, StatementOp):
+            for inner in op.body.blocks:
+                found += inner.args
+                _add_content(inner, found)
