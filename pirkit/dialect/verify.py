@@ -264,7 +264,7 @@ def _check_attributes(op: PirOp, definition: OpDef) -> None:
         if name not in STRUCTURAL and not is_discardable(name):
             _unknown_attribute(op, name)
     for attr in definition.attrs:
-        if attr.default is REQUIRED and attr.name not in op.call_properties:
+        if attr.default is REQUIRED and not (attr.name in op.properties or op.is_kernel):
             _fail(op, "PK0205", f"`{op.name}` lacks its attribute `{attr.name}`")
 
 
@@ -323,7 +323,7 @@ def _check_result_types(op: PirOp, definition: OpDef) -> None:
         raise VerifyError(
             f"`{op.name}`: {error.message}",
             code="PK0203",
-            span=span_of(op),
+            span=error.span or span_of(op),
             notes=(
                 f"constraint {error.constraint} of `{op.name}`",
                 *_constraint(op, error),

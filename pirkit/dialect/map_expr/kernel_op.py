@@ -60,10 +60,11 @@ class KernelOp(PirOp):
         Raises ConstraintError (C1) if that is no text of a kernel.
         """
         held = dict(properties)
-        text = None if regions else held.pop(KERNEL, None)
-        kernel = parse_kernel(text.data) if isinstance(text, StringAttr) else None
-        if kernel is not None:
-            regions = [region_of(kernel, located=False)]
+        text, kernel = held.get(KERNEL), None
+        if isinstance(text, StringAttr) and not regions:
+            del held[KERNEL]
+            kernel = parse_kernel(text.data)
+            regions = [region_of(kernel)]
             held |= _header(kernel)
         op = super().create(
             operands=operands,
@@ -93,7 +94,7 @@ class KernelOp(PirOp):
             result_types=result_types,
             properties=_header(kernel),
             location=location,
-            regions=[region_of(kernel)],
+            regions=[region_of(kernel, location)],
         )
         op._derived = (op._content(), kernel, StringAttr(text))
         return op

@@ -19,6 +19,7 @@ from pirkit.dialect.map_expr import kernel_ops as ops
 from pirkit.dialect.map_expr.affine import index_map, indices_of, sizes_map, sizes_of
 from pirkit.dialect.map_expr.kernel import MapExpr, Operand, Origin, Statement
 from pirkit.dialect.map_expr.tree import Apply, Choose, Fill, Load, Node, Position, children
+from pirkit.dialect.operation import span_of
 from pirkit.dialect.types import dtype_of, element_type, tensor_type
 from pirkit.index.expr import Atom, Expr, Iter, Read, read
 from pirkit.index.extent import is_sized
@@ -114,8 +115,8 @@ def meta_in_kernel(type_: Attribute) -> TensorMeta:
 # --- from the tree to the region -----------------------------------------------------------------
 
 
-def region_of(kernel: MapExpr, *, located: bool = True) -> Region:
-    """The region of a kernel; its operations have the locations of the kernel if ``located``.
+def region_of(kernel: MapExpr, location: mlir.LocationAttr | None = None) -> Region:
+    """The region of a kernel at a location; without one its operations have none either.
 
     Raises ConstraintError (C1) if a statement is of no recorded op.
     """
@@ -123,8 +124,9 @@ def region_of(kernel: MapExpr, *, located: bool = True) -> Region:
     for k, argument in enumerate(block.args):
         argument.name_hint = f"x{k}"
     values: list[SSAValue] = list(block.args)
+    located = location is not None
     for size in kernel.sizes:
-        block.add_op(_size(size))
+        block.add_op(_size(size, location))
     replaced: list[SSAValue] = []
     for k, origin in enumerate(kernel.ops):
         op = _origin(origin, [*values, *replaced], origin.location if located else None)
@@ -139,18 +141,19 @@ def region_of(kernel: MapExpr, *, located: bool = True) -> Region:
         values.append(op.results[0])
         block.add_op(op)
     results = [values[len(kernel.inputs) + k] for k in kernel.outputs]
-    block.add_op(ops.OutputOp.create(operands=results))
+    block.add_op(ops.OutputOp.create(operands=results, location=location))
     return Region(block)
 
 
-def _size(size: Derived) -> Operation:
+def _size(size: Derived, location: mlir.LocationAttr | None) -> Operation:
     symbol = mlir.IntegerAttr(int(size.name[1:]), mlir.i64)
     return ops.SizeOp.create(
         properties={
             "symbol": symbol,
             "rule": StringAttr(size.rule),
             "args": sizes_map(tuple(size.args)),
-        }
+        },
+        location=location,
     )
 
 
@@ -320,7 +323,9 @@ def kernel_of(
 
 
 def _fail(op: Operation, why: str) -> NoReturn:
-    raise ConstraintError("C1", f"`{op.name}` {why}")
+    error = ConstraintError("C1", f"`{op.name}` {why}")
+    error.span = span_of(op)
+    raise error
 
 
 class _Reader:

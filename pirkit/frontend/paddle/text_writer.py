@@ -119,7 +119,8 @@ class _Writer:
 
 def _printed(op: PirOp) -> dict[str, Attribute]:
     hidden = {*STRUCTURAL, ID, "op_callstack", "sym_shape_str"}
-    held = {k: v for k, v in (*op.properties.items(), *op.attributes.items()) if k not in hidden}
+    held = {**op.call_properties, **op.attributes}
+    held = {k: v for k, v in held.items() if k not in hidden}
     singles = {a.name for a in op.definition.attrs if a.kind == "f32" and a.name in op.properties}
     return {k: as_single(v) if k in singles else v for k, v in held.items()}
 

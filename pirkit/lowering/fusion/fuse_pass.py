@@ -12,6 +12,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from pirkit.analysis.alias import AliasClasses, alias_classes
 from pirkit.analysis.declared_types import mismatched_values
+from pirkit.analysis.execution_order import operations
 from pirkit.diag.errors import InternalError
 from pirkit.dialect.map_expr.kernel_op import KernelOp
 from pirkit.dialect.map_expr.tiling import Untiled
@@ -322,7 +323,8 @@ def storage_of(program: ProgramOp) -> AliasClasses | None:
 
 def blocks_of(program: ProgramOp) -> Iterator[Block]:
     """All blocks of a program's regions."""
-    for op in program.walk():
+    yield program.block
+    for op in operations(program.block):
         for region in bodies(op):
             yield from region.blocks
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from xdsl.ir import SSAValue
 
+from pirkit.analysis.execution_order import operations
 from pirkit.dialect.operation import PirOp, ProgramOp, bodies
 
 
@@ -37,7 +38,8 @@ def named_ops(program: ProgramOp) -> dict[str, PirOp]:
 
 def _values(program: ProgramOp) -> Iterator[SSAValue]:
     """All values in the order of the text."""
-    for op in program.walk():
+    yield from program.block.args
+    for op in operations(program.block):
         yield from op.results
         for region in bodies(op):
             for block in region.blocks:
