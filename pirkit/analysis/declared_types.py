@@ -10,9 +10,10 @@ from collections.abc import Set
 from xdsl.ir import Block, SSAValue
 
 from pirkit.analysis.differentiation import stack_of
+from pirkit.analysis.execution_order import operations
 from pirkit.dialect.declared_types import is_true
 from pirkit.dialect.opdef import paddle_meta
-from pirkit.dialect.operation import PirOp, bodies
+from pirkit.dialect.operation import bodies
 
 
 def mismatched_values(block: Block) -> Set[SSAValue]:
@@ -23,8 +24,8 @@ def mismatched_values(block: Block) -> Set[SSAValue]:
     Time is linear in the size of the block.
     """
     stack: list[SSAValue] = []
-    for op in block.walk():
-        if isinstance(op, PirOp) and paddle_meta.get(op.definition) is not None:
+    for op in operations(block):
+        if paddle_meta.get(op.definition) is not None:
             stack += [r for r in op.results if r.first_use is not None and not is_true(r)]
     found = set(stack)
     while stack:

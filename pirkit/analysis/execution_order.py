@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from xdsl.ir import Block, Operation
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, Operation, SSAValue
 
 from pirkit.dialect.kinds import LOOP
 from pirkit.dialect.operation import PirOp, ProgramOp, bodies, declares
@@ -28,6 +29,22 @@ def operations(block: Block) -> Iterator[PirOp]:
         yield cast(PirOp, op)
         if op.parent is not None:
             stack += [region.block.first_op for region in reversed(bodies(op))]
+
+
+def with_nested(op: Operation) -> Iterator[Operation]:
+    """An operation and those in its regions; what is inside of a fused kernel is not included."""
+    yield op
+    for region in bodies(op):
+        yield from operations(region.block)
+
+
+def clone_module(module: ModuleOp) -> ModuleOp:
+    """As xDSL's, but the regions of fused kernels need not be written for it."""
+    values: dict[SSAValue, SSAValue] = {}
+    copy = module.clone(values, clone_operands=False)
+    for old, new in zip(with_nested(module), with_nested(copy), strict=True):
+        new.operands = tuple([values.get(v, v) for v in old.operands])
+    return copy
 
 
 @dataclass(frozen=True)

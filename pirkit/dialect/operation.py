@@ -309,7 +309,7 @@ def make(
 
 def bodies(op: Operation) -> Sequence[Region]:
     """The regions of an op that hold operations of the program; a kernel has none."""
-    return () if isinstance(op, PirOp) and op.is_kernel else op.regions
+    return () if getattr(op, "is_kernel", False) else op.regions
 
 
 def span_of(op: Operation) -> Span | None:

@@ -92,9 +92,9 @@ def verify_op(op: PirOp) -> None:
     definition = op.definition
     _check_slots(op, definition)
     _check_attributes(op, definition)
-    regions = 1 if op.is_kernel else REGIONS.get(op.name, 0)
-    if len(op.regions) != regions:
-        _fail(op, "PK0209", f"`{op.name}` has {len(op.regions)} regions, expected {regions}")
+    found, wanted = len(bodies(op)), REGIONS.get(op.name, 0)
+    if found != wanted:
+        _fail(op, "PK0209", f"`{op.name}` has {found} regions, expected {wanted}")
     if definition.writes:
         _check_writes(op, definition)
     if infer_meta.get(definition) is not None:

@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 from xdsl.dialects import builtin as mlir
 
+from pirkit.analysis.execution_order import clone_module
 from pirkit.diag.errors import ArtifactError, LimitError, ParseError, UsageError
 from pirkit.diag.limits import check, read_at_most
 from pirkit.diag.source import register_source
@@ -72,7 +73,7 @@ class Program:
 
     def copy(self) -> Program:
         """A copy whose module can be changed without changing this one."""
-        return Program(self.module.clone(), dict(self.params), self.source)
+        return Program(clone_module(self.module), dict(self.params), self.source)
 
     def __str__(self) -> str:
         return print_mlir(self.module)

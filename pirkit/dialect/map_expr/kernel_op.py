@@ -40,8 +40,28 @@ class KernelOp(PirOp):
     traits = OpTraits(lambda: (IsolatedFromAbove(), Pure()))
     is_kernel: ClassVar[bool] = True
     form: ClassVar[frozenset[str]] = STRUCTURAL | {_SYMBOL, _LOOPS, _EXCESS}
+    _regions: tuple[Region, ...] = ()
+    _lazy: tuple[MapExpr, mlir.LocationAttr | None] | None = None
+    """The kernel and location of which nobody has asked for the region yet."""
     _derived: tuple[list[Any], MapExpr, StringAttr] | None = None
-    """What the region held when the kernel was derived from it, the kernel, and its text."""
+    """What the op held when the kernel was derived from it, the kernel, and its text."""
+
+    @property
+    def regions(self) -> tuple[Region, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The region, written when it is first looked at, as MLIR's bytecode reader does it: most
+        kernels go from fusion to native code, which read the tree.
+        """
+        if self._lazy is not None:
+            kernel, location = self._lazy
+            self._lazy = None
+            self.add_region(region_of(kernel, location))
+            if self._derived is not None:
+                self._derived = (self._content(), *self._derived[1:])
+        return self._regions
+
+    @regions.setter
+    def regions(self, value: tuple[Region, ...]) -> None:
+        self._regions = value
 
     @classmethod
     def create(
@@ -64,7 +84,6 @@ class KernelOp(PirOp):
         if isinstance(text, StringAttr) and not regions:
             del held[KERNEL]
             kernel = parse_kernel(text.data)
-            regions = [region_of(kernel)]
             held |= _header(kernel)
         op = super().create(
             operands=operands,
@@ -76,8 +95,12 @@ class KernelOp(PirOp):
             regions=regions,
         )
         if kernel is not None:
-            op._derived = (op._content(), kernel, StringAttr(print_kernel(kernel)))
+            op._set(kernel, print_kernel(kernel), None)
         return op
+
+    def _set(self, kernel: MapExpr, text: str, location: mlir.LocationAttr | None) -> None:
+        self._lazy = kernel, location
+        self._derived = (self._content(), kernel, StringAttr(text))
 
     @classmethod
     def of(
@@ -94,9 +117,29 @@ class KernelOp(PirOp):
             result_types=result_types,
             properties=_header(kernel),
             location=location,
-            regions=[region_of(kernel, location)],
         )
-        op._derived = (op._content(), kernel, StringAttr(text))
+        op._set(kernel, text, location)
+        return op
+
+    def clone(
+        self,
+        value_mapper: dict[SSAValue, SSAValue] | None = None,
+        block_mapper: dict[Block, Block] | None = None,
+        *,
+        clone_name_hints: bool = True,
+        clone_operands: bool = True,
+    ) -> Self:
+        """As xDSL's; operands inside of the region are always those of the copy."""
+        values = {} if value_mapper is None else value_mapper
+        lazy, self._lazy = self._lazy, None
+        op = self.clone_without_regions(
+            values, block_mapper, clone_name_hints=clone_name_hints, clone_operands=clone_operands
+        )
+        self._lazy = op._lazy = lazy
+        for region, copy in zip(self._regions, op._regions, strict=True):
+            region.clone_into(copy, 0, values, block_mapper, clone_name_hints=clone_name_hints)
+        if self._is_current():
+            op._derived = (op._content(), *cast(Any, self._derived)[1:])
         return op
 
     @property
@@ -115,14 +158,20 @@ class KernelOp(PirOp):
         return {KERNEL: self._known()[1]}
 
     def _known(self) -> tuple[MapExpr, StringAttr]:
-        content = self._content()
-        known = self._derived
-        if known is None or len(content) != len(known[0]) or not all(map(is_, content, known[0])):
-            kernel = self._read()
-            text = print_kernel(kernel)
-            remember(text, kernel)
-            self._derived = known = (content, kernel, StringAttr(text))
-        return known[1], known[2]
+        if not self._is_current():
+            found = self._read()
+            printed = print_kernel(found)
+            remember(printed, found)
+            self._derived = self._content(), found, StringAttr(printed)
+        _, kernel, text = cast("tuple[list[Any], MapExpr, StringAttr]", self._derived)
+        return kernel, text
+
+    def _is_current(self) -> bool:
+        """True if nothing has changed since the kernel was derived."""
+        if self._derived is None:
+            return False
+        content, known = self._content(), self._derived[0]
+        return len(content) == len(known) and all(map(is_, content, known))
 
     def _content(self) -> list[Any]:
         """All objects on which the kernel depends: operations, operands, types and properties.
@@ -131,7 +180,7 @@ class KernelOp(PirOp):
         holding them keeps their identities from being used again.
         """
         found: list[Any] = [*self.properties.values()]
-        for region in self.regions:
+        for region in () if self._lazy is not None else self._regions:
             for block in region.blocks:
                 found += [a.type for a in block.args]
                 _add_content(block, found)

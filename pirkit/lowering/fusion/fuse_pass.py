@@ -12,7 +12,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from pirkit.analysis.alias import AliasClasses, alias_classes
 from pirkit.analysis.declared_types import mismatched_values
-from pirkit.analysis.execution_order import operations
+from pirkit.analysis.execution_order import operations, with_nested
 from pirkit.diag.errors import InternalError
 from pirkit.dialect.map_expr.kernel_op import KernelOp
 from pirkit.dialect.map_expr.tiling import Untiled
@@ -397,7 +397,7 @@ def _owners(item: Operation | Generated, block: Block) -> Iterator[Operation]:
     if isinstance(item, Generated):
         values += item.inputs
     else:
-        for op in item.walk():
+        for op in with_nested(item):
             values += op.operands
     for value in values:
         owner = value.owner

@@ -14,6 +14,7 @@ from typing import Final, cast
 from xdsl.ir import Block, SSAValue
 
 from pirkit.analysis.alias import AliasClasses
+from pirkit.analysis.execution_order import with_nested
 from pirkit.dialect.kinds import STACK
 from pirkit.dialect.map_expr.call import UNKNOWN_SIZE, maps_of, tensors_of
 from pirkit.dialect.map_expr.tree import (
@@ -132,7 +133,7 @@ def _keeps_order(op: PirOp) -> bool:
 
 def writes(op: PirOp) -> bool:
     """True if an op, or one in its regions, writes storage."""
-    inner = (o for o in op.walk() if isinstance(o, PirOp) and not _keeps_order(o))
+    inner = (o for o in with_nested(op) if isinstance(o, PirOp) and not _keeps_order(o))
     return any(o.definition.effects not in PRESERVES_STORAGE for o in inner)
 
 

@@ -15,6 +15,7 @@ from typing import cast
 
 from xdsl.ir import Operation, SSAValue
 
+from pirkit.analysis.execution_order import with_nested
 from pirkit.dialect.opdef import PURE
 from pirkit.dialect.operation import PirOp
 from pirkit.index.index_maps import space, witness
@@ -365,7 +366,7 @@ def _first(unit: Unit, groups: list[Group]) -> PirOp:
 
 def sources_of(op: Operation) -> Iterator[SSAValue]:
     """The operands of an op and of ops in its regions; a list stands for its elements."""
-    for inner in op.walk():
+    for inner in with_nested(op):
         for value in inner.operands:
             owner = value.owner
             if isinstance(owner, Operation) and owner.name == "pir.combine":
