@@ -74,7 +74,7 @@ def dialects() -> tuple[Dialect, Dialect, Dialect]:
     return (
         Dialect("pir", [ProgramOp, *pir], [*ATTRIBUTES, *types()]),
         Dialect("pd_op", pd_op, []),
-        Dialect("map_expr", OPERATIONS, []),
+        Dialect("map_expr", list(OPERATIONS), []),
     )
 
 
@@ -83,7 +83,7 @@ def context() -> Context:
     ctx = Context()
     ctx.load_dialect(Builtin)
     ctx.load_dialect(Dialect("pir", [ProgramOp], [*ATTRIBUTES, *types()]))
-    ctx.load_dialect(Dialect("map_expr", OPERATIONS, []))
+    ctx.load_dialect(Dialect("map_expr", list(OPERATIONS), []))
     return ctx
 
 

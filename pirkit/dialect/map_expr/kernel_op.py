@@ -46,8 +46,17 @@ class KernelOp(PirOp):
     _derived: tuple[list[Any], MapExpr, StringAttr] | None = None
     """What the op held when the kernel was derived from it, the kernel, and its text."""
 
-    @property
-    def regions(self) -> tuple[Region, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def replace_kernel(self, kernel: MapExpr) -> None:
+        """Take another kernel with the same inputs and results in the place of this one."""
+        for region in self.regions:
+            self.detach_region(region).erase()
+        for name in self.form - STRUCTURAL:
+            self.properties.pop(name, None)
+        self.properties |= _header(kernel)
+        self._set(kernel, print_kernel(kernel), self.location)
+
+    @property  # pyright: ignore[reportIncompatibleVariableOverride]
+    def regions(self) -> tuple[Region, ...]:
         """The region, written when it is first looked at, as MLIR's bytecode reader does it: most
         kernels go from fusion to native code, which read the tree.
         """

@@ -171,7 +171,7 @@ class OriginOp(IRDLOperation):
     name = "map_expr.origin"
     values = var_operand_def(_TENSOR)
     op = prop_def(StringAttr)
-    args = prop_def(ArrayAttr)
+    args: ArrayAttr[Attribute] = prop_def()
     attrs = prop_def(DictionaryAttr)
     result = result_def(_TENSOR)
 
@@ -210,12 +210,12 @@ class OriginOp(IRDLOperation):
                 printer.print_ssa_value(self.operands[number])
             elif isinstance(entry, ArrayAttr):
                 with printer.in_square_brackets():
-                    printer.print_list(cast("ArrayAttr[Attribute]", entry).data, arg)
+                    printer.print_list(entry.data, arg)
             else:
                 printer.print_attribute(entry)
 
         with printer.in_parens():
-            printer.print_list(cast("ArrayAttr[Attribute]", self.args).data, arg)
+            printer.print_list(self.args.data, arg)
         _print_attrs(printer, self.attrs)
         _print_type(printer, self.result.type)
 

@@ -69,7 +69,7 @@ def _python(attribute: Attribute) -> Any:
         case ComplexAttr() | StringAttr():
             return attribute.data
         case ArrayAttr():
-            return tuple([_python(a) for a in cast("ArrayAttr[Attribute]", attribute)])
+            return tuple([_python(a) for a in attribute])
         case _:
             return dtype_of(attribute)
 
@@ -266,19 +266,19 @@ class _StatementBuilder:
         return self.read[atom]
 
     def node(self, node: Node, known: Mapping[int, SSAValue], location: Any) -> SSAValue:
-        held: dict[str, Attribute]
+        held: dict[str, Attribute] = {}
         match node:
             case Load():
                 source = self.values[node.source]
                 index, dims = self.index(node.index)
-                cls, operands, held = ops.LoadOp, [source, *dims], {"index": index}
+                cls, operands, held["index"] = ops.LoadOp, [source, *dims], index
                 type_ = cast("mlir.TensorType[Attribute]", source.type).element_type
             case Fill():
                 cls, operands, held = ops.ConstantOp, [], {"value": _attribute(node.value)}
                 type_ = element_type(node.dtype)
             case Position():
                 index, dims = self.index((node.index,))
-                cls, operands, held = ops.IndexCastOp, dims, {"index": index}
+                cls, operands, held["index"] = ops.IndexCastOp, dims, index
                 type_ = element_type(node.dtype)
             case Choose():
                 index, dims = self.index([g.value for g in node.guards])
@@ -355,8 +355,9 @@ class _Reader:
                 case ops.StatementOp():
                     self.statements.append(_StatementReader(self, op).statement())
                     self.sources[op.result] = len(inputs) + len(self.statements) - 1
-                case _ if op is not last:
-                    _fail(op, "has no place between statements")
+                case _:
+                    if op is not last:
+                        _fail(op, "has no place between statements")
         outputs = tuple([self.source(last, v) - len(inputs) for v in last.values])
         if any(k < 0 for k in outputs):
             _fail(last, "returns an input")
@@ -379,23 +380,24 @@ class _Reader:
     def origin(self, op: ops.OriginOp) -> None:
         count = len(self.block.args)
 
+        def number(value: SSAValue) -> int:
+            if value in self.replaced:
+                return count + self.replaced[value]
+            found = self.source(op, value)
+            return found if found < count else _fail(op, "reads the value of a statement")
+
         def operand(entry: Attribute) -> Operand:
             match entry:
                 case mlir.NoneType():
                     return None
                 case ArrayAttr():
-                    items = cast("ArrayAttr[Attribute]", entry)
-                    return tuple([cast("int | TensorMeta", operand(e)) for e in items])
+                    return tuple([cast("int | TensorMeta", operand(e)) for e in entry])
                 case mlir.IntegerAttr():
-                    value = op.operands[cast(Any, entry).value.data]
-                    number = self.replaced.get(value)
-                    return self.source(op, value) if number is None else count + number
+                    return number(op.operands[cast(Any, entry).value.data])
                 case _:
                     return meta_in_kernel(entry)
 
-        operands = tuple([operand(e) for e in cast("ArrayAttr[Attribute]", op.args)])
-        if any(isinstance(o, int) and o >= count + len(self.ops) for o in operands):
-            _fail(op, "reads the value of a statement")
+        operands = tuple([operand(e) for e in op.args])
         self.replaced[op.result] = len(self.ops)
         meta = meta_in_kernel(op.result.type)
         self.ops.append(Origin(op.op.data, operands, _mapping(op.attrs), meta, _location(op)))
