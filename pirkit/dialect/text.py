@@ -266,7 +266,7 @@ class _Parser(Parser):
         except PirkitError as error:
             column = self._current_token.span.start - len(name) - 1
             error.span = self.place(max(column, 0))
-            if "." in name and name.partition(".")[0] not in ("pir", "pd_op"):
+            if "." in name and name.partition(".")[0] not in ("pir", "pd_op", "map_expr"):
                 error.code = "PK0404"
                 error.message = f"unknown dialect `{name.partition('.')[0]}`"
                 error.help = "programs are written in the dialects `pir` and `pd_op`"

@@ -24,7 +24,7 @@ from pirkit.dialect.map_expr.affine import sizes_map
 from pirkit.dialect.map_expr.kernel import MapExpr
 from pirkit.dialect.map_expr.kernel_ops import StatementOp, parse_sizes, print_index
 from pirkit.dialect.map_expr.kernel_region import kernel_of, region_of
-from pirkit.dialect.map_expr.text import parse_kernel, print_kernel, remember
+from pirkit.dialect.map_expr.text import known_kernel, print_kernel, remember
 from pirkit.dialect.operation import STRUCTURAL, PirOp, class_named
 
 NAME: Final = "pir.map_expr"
@@ -92,7 +92,7 @@ class KernelOp(PirOp):
         text, kernel = held.get(KERNEL), None
         if isinstance(text, StringAttr) and not regions:
             del held[KERNEL]
-            kernel = parse_kernel(text.data)
+            kernel = known_kernel(text.data)
             held |= _header(kernel)
         op = super().create(
             operands=operands,

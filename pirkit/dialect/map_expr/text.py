@@ -204,24 +204,31 @@ _MAX_KERNELS: Final = 1024
 
 
 def remember(text: str, kernel: MapExpr) -> None:
-    """Enter a kernel and its text, so that `parse_kernel` need not parse it."""
+    """Enter a kernel and its text, so that `known_kernel` need not parse it."""
     while len(_KERNELS) >= _MAX_KERNELS:  # the one that was entered first
         _KERNELS.pop(next(iter(_KERNELS)), None)
     _KERNELS.setdefault(text, kernel)
 
 
+def known_kernel(text: str) -> MapExpr:
+    """The kernel of a text, parsed only if this process has not made it. Raises as `parse_kernel`.
+
+    Plans and caches know kernels by their texts; only a plan that was read from a file is parsed.
+    """
+    kernel = _KERNELS.get(text)
+    if kernel is None:
+        kernel = parse_kernel(text)
+        remember(text, kernel)
+    return kernel
+
+
 def parse_kernel(text: str) -> MapExpr:
     """The kernel of a text. Raises ConstraintError (C1) for an invalid text."""
-    known = _KERNELS.get(text)
-    if known is not None:
-        return known
     reader = _Reader(text)
     try:
-        kernel = reader.kernel()
+        return reader.kernel()
     except (AttributeError, LookupError, TypeError, ValueError):  # syntax that says something else
         reader.fail(f"line {reader.at + 1} is not understood")
-    remember(text, kernel)
-    return kernel
 
 
 def _elements(tree: ast.expr) -> list[ast.expr]:

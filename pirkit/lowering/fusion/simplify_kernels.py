@@ -128,7 +128,7 @@ class _MergeEqual(RewritePattern):
             if first is not inner:
                 self.ctx.rewrote("merge", inner)
                 self.ctx.count("merged")
-                rewriter.replace_op(inner, [], first.results)
+                rewriter.replace(inner, [], first.results)
 
 
 @dataclass
@@ -142,4 +142,4 @@ class _DropUnused(RewritePattern):
         if may_go and not any(r.first_use for r in op.results):
             self.ctx.rewrote("unused", op)
             self.ctx.count("unused")
-            rewriter.erase_op(op)
+            rewriter.erase(op)

@@ -10,7 +10,7 @@ import numpy as np
 from pirkit.dialect.map_expr.interpreter import run_known
 from pirkit.dialect.map_expr.kernel_op import KernelOp
 from pirkit.dialect.map_expr.specialize import results_at
-from pirkit.dialect.map_expr.text import parse_kernel
+from pirkit.dialect.map_expr.text import known_kernel
 from pirkit.dialect.map_expr.verify_kernel import kernel_at, problem_of
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.operation import BASES
@@ -59,7 +59,7 @@ BASES[MapExpr.name] = KernelOp
 
 @infer_meta(MapExpr)
 def _(*inputs: TensorMeta, kernel: str) -> tuple[TensorMeta, ...]:
-    parsed = parse_kernel(kernel)
+    parsed = known_kernel(kernel)
     dynamic = [m.with_shape(UNKNOWN if is_sized(n) else n for n in m.shape) for m in parsed.inputs]
     agree = len(inputs) == len(dynamic) and all(map(compatible, dynamic, inputs))
     declared = ", ".join(map(str, parsed.inputs))
