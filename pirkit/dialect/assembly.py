@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from xdsl.dialects import builtin as mlir
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue, TypeAttribute
 from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
 
@@ -57,7 +57,7 @@ def parse_op(cls: type[PirOp], parser: Parser) -> Operation:
 
 def parse_types(
     parser: Parser, names: Sequence[UnresolvedOperand | None], start: int
-) -> tuple[list[SSAValue | None], list[Attribute | None]]:
+) -> tuple[list[SSAValue | None], list[TypeAttribute | None]]:
     """Read ``: (types) -> types``: the operands of these names, and the types of the results."""
     parser.parse_punctuation(":")
     types = parser.parse_comma_separated_list(

@@ -55,8 +55,8 @@ class KernelOp(PirOp):
         self.properties |= _header(kernel)
         self._set(kernel, print_kernel(kernel), self.location)
 
-    @property  # pyright: ignore[reportIncompatibleVariableOverride]
-    def regions(self) -> tuple[Region, ...]:
+    @property
+    def regions(self) -> tuple[Region, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
         """The region, written when it is first looked at, as MLIR's bytecode reader does it: most
         kernels go from fusion to native code, which read the tree.
         """

@@ -171,7 +171,7 @@ class OriginOp(IRDLOperation):
     name = "map_expr.origin"
     values = var_operand_def(_TENSOR)
     op = prop_def(StringAttr)
-    args: ArrayAttr[Attribute] = prop_def()
+    args = prop_def(ArrayAttr[Attribute])
     attrs = prop_def(DictionaryAttr)
     result = result_def(_TENSOR)
 
