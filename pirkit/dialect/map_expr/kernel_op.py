@@ -56,7 +56,9 @@ class KernelOp(PirOp):
         self._set(kernel, print_kernel(kernel), self.location)
 
     @property
-    def regions(self) -> tuple[Region, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def regions(  # pyright: ignore[reportIncompatibleVariableOverride]
+        self,
+    ) -> tuple[Region, ...]:
         """The region, written when it is first looked at, as MLIR's bytecode reader does it: most
         kernels go from fusion to native code, which read the tree.
         """

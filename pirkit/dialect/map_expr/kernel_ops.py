@@ -210,7 +210,7 @@ class OriginOp(IRDLOperation):
                 printer.print_ssa_value(self.operands[number])
             elif isinstance(entry, ArrayAttr):
                 with printer.in_square_brackets():
-                    printer.print_list(entry.data, arg)
+                    printer.print_list(cast("ArrayAttr[Attribute]", entry).data, arg)
             else:
                 printer.print_attribute(entry)
 

@@ -391,7 +391,12 @@ class _Reader:
                 case mlir.NoneType():
                     return None
                 case ArrayAttr():
-                    return tuple([cast("int | TensorMeta", operand(e)) for e in entry])
+                    return tuple(
+                        [
+                            cast("int | TensorMeta", operand(e))
+                            for e in cast("ArrayAttr[Attribute]", entry)
+                        ]
+                    )
                 case mlir.IntegerAttr():
                     return number(op.operands[cast(Any, entry).value.data])
                 case _:

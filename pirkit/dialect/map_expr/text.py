@@ -1,4 +1,4 @@
-"""The lossless text form of a kernel: the attribute of the op `pir.map_expr`.
+"""The lossless text form of a kernel: by it plans, caches and rules know a kernel.
 
 ::
 

@@ -179,7 +179,7 @@ class FusePass(Pass):
 
     An op with index maps (elementwise, data movement, reduction, scatter) is fused with its
     producers and consumers as long as their index maps compose: each element of a result then has
-    a closed form over elements of the inputs. A kernel is an operation `pir.map_expr`, whose text
+    a closed form over elements of the inputs. A kernel is an operation `pir.map_expr`, whose region
     holds these expressions; dynamic sizes are named symbols in it. Ops after the first in-place
     write of a program are not fused.
 

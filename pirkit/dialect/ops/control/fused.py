@@ -39,8 +39,8 @@ output v0
 class MapExpr:
     """Several ops as one kernel: the pass `fuse` makes it.
 
-    `kernel` is the text of a MapExpr: for each stored value its space, its scalar ops and, for
-    every element that is read, the solved index. See `docs/fusion.md`.
+    `kernel` is the text of a MapExpr, derived from the region: for each stored value its space, its
+    scalar ops and, for every element that is read, the solved index. See `docs/fusion.md`.
 
     C1: `kernel` is the text of a kernel.
     C2: the operands have the shapes and element types that the kernel states.
