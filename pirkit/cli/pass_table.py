@@ -49,6 +49,10 @@ ROWS: Final = (
         "Report which operations rules have emitted, and from which source operation.",
     ),
     (
+        "simplify-kernels",
+        "Merge equal scalars of fused kernels, drop unused ones, and write known sizes for symbols.",
+    ),
+    (
         "split",
         "Split a program into `@forward` and `@backward`, which computes its gradients.",
     ),
