@@ -50,7 +50,8 @@ ROWS: Final = (
     ),
     (
         "simplify-kernels",
-        "Merge equal scalars of fused kernels, drop unused ones, and write known sizes for symbols.",
+        "Merge equal scalars of fused kernels, drop unused ones, and write known sizes for "
+        "symbols.",
     ),
     (
         "split",
