@@ -56,9 +56,7 @@ class KernelOp(PirOp):
         self._set(kernel, print_kernel(kernel), self.location)
 
     @property
-    def regions(  # pyright: ignore[reportIncompatibleVariableOverride]
-        self,
-    ) -> tuple[Region, ...]:
+    def regions(self) -> tuple[Region, ...]:  # pyright: ignore
         """The region, written when it is first looked at, as MLIR's bytecode reader does it: most
         kernels go from fusion to native code, which read the tree.
         """

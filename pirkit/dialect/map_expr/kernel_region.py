@@ -400,7 +400,7 @@ class _Reader:
                 case mlir.IntegerAttr():
                     return number(op.operands[cast(Any, entry).value.data])
                 case _:
-                    return meta_in_kernel(entry)
+                    return meta_in_kernel(cast(Attribute, entry))
 
         operands = tuple([operand(e) for e in op.args])
         self.replaced[op.result] = len(self.ops)
