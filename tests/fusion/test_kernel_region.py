@@ -18,8 +18,10 @@ from pirkit.diag.errors import ParseError, PirkitError, VerifyError
 from pirkit.dialect.map_expr import kernel_op, text
 from pirkit.dialect.map_expr.affine import index_map, indices_of, sizes_map, sizes_of
 from pirkit.dialect.map_expr.kernel_op import KernelOp
-from pirkit.dialect.map_expr.kernel_ops import ApplyOp, LoadOp, StatementOp
-from pirkit.dialect.map_expr.kernel_region import kernel_of, region_of
+from pirkit.dialect.map_expr.kernel_ops import StatementOp
+from pirkit.dialect.map_expr.region_reader import kernel_of
+from pirkit.dialect.map_expr.region_writer import region_of
+from pirkit.dialect.map_expr.scalar_ops import ApplyOp, LoadOp
 from pirkit.dialect.map_expr.text import parse_kernel, print_kernel
 from pirkit.dialect.operation import ProgramOp, span_of
 from pirkit.dialect.text import parse_mlir, print_mlir

@@ -22,8 +22,10 @@ from pirkit.diag.errors import ConstraintError
 from pirkit.dialect import assembly
 from pirkit.dialect.map_expr.affine import sizes_map
 from pirkit.dialect.map_expr.kernel import MapExpr
-from pirkit.dialect.map_expr.kernel_ops import StatementOp, parse_sizes, print_index
-from pirkit.dialect.map_expr.kernel_region import kernel_of, region_of
+from pirkit.dialect.map_expr.kernel_ops import StatementOp
+from pirkit.dialect.map_expr.kernel_syntax import parse_sizes, print_index
+from pirkit.dialect.map_expr.region_reader import kernel_of
+from pirkit.dialect.map_expr.region_writer import region_of
 from pirkit.dialect.map_expr.text import known_kernel, print_kernel, remember
 from pirkit.dialect.op_form import STRUCTURAL
 from pirkit.dialect.operation import PirOp, class_named
@@ -57,7 +59,7 @@ class KernelOp(PirOp):
         self._set(kernel, print_kernel(kernel), self.location)
 
     @property
-    def regions(self) -> tuple[Region, ...]:  # pyright: ignore
+    def regions(self) -> tuple[Region, ...]:
         """The region, written when it is first looked at, as MLIR's bytecode reader does it: most
         kernels go from fusion to native code, which read the tree.
         """
@@ -70,7 +72,7 @@ class KernelOp(PirOp):
         return self._regions
 
     @regions.setter
-    def regions(self, value: tuple[Region, ...]) -> None:
+    def regions(self, value: tuple[Region, ...]) -> None:  # pyright: ignore
         self._regions = value
 
     @classmethod
