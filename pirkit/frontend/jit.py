@@ -123,7 +123,10 @@ class Jitted:
         name: str = getattr(self, "__qualname__", "")
         for part in name.split("."):
             held = getattr(held, part, None)
-        return name if held is self else (_jitted, (self.options, self.function))
+        return name if held is self else self._by_function()
+
+    def _by_function(self) -> tuple[Any, ...]:
+        return _jitted, (self.options, self.function)
 
     def __deepcopy__(self, memo: Any) -> Jitted:
         return self

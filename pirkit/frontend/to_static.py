@@ -24,6 +24,7 @@ def to_static(
     static_argnames: Names = (),
     donate_argnums: Places = (),
     donate_argnames: Names = (),
+    fast_math: bool = False,
 ) -> Any:
     """A function whose `if`, `while` and `for` may depend on tensors; also a decorator.
 
@@ -36,7 +37,7 @@ def to_static(
     type a variable has; each names the line and the remedy. The transformation is that of
     AutoGraph (Moldovan et al., 2018) and of ``paddle.jit.to_static``.
     """
-    options = (static_argnums, static_argnames, donate_argnums, donate_argnames)
+    options = (static_argnums, static_argnames, donate_argnums, donate_argnames, fast_math)
     if function is None:
         return partial(_made, recursive, options)
     return _made(recursive, options, function)
@@ -83,7 +84,11 @@ class Static(Jitted):
             function = converted(function, partial(helpers, recursive=recursive))
         super().__init__(function, *options)
         self._recursive = recursive
-        self._options = options
+        self.options = options
+
+    def _by_function(self) -> tuple[Any, ...]:
+        function = getattr(self.function, "__wrapped__", self.function)
+        return _made, (self._recursive, self.options, function)
 
     def pirkit_static(self) -> Any:
         """What converted code calls."""
@@ -105,7 +110,7 @@ class Static(Jitted):
         name = getattr(self.function, "__qualname__", "")
         if name not in bound.methods:
             method = MethodType(self.function, instance)
-            bound.methods[name] = Static(method, self._recursive, self._options)
+            bound.methods[name] = Static(method, self._recursive, self.options)
         return bound.methods[name]
 
     def __repr__(self) -> str:

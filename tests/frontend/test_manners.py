@@ -104,8 +104,9 @@ def test_programs_and_what_is_compiled_are_copied(copied: Any) -> None:
     assert again.run.__self__ is not executable
 
 
-def test_a_function_without_a_name_of_its_own_is_pickled_by_its_function() -> None:
-    again = pickle.loads(pickle.dumps(pirkit.jit(square_sum, static_argnums=())))
+@pytest.mark.parametrize("make", [pirkit.jit, pirkit.to_static])
+def test_a_function_without_a_name_of_its_own_is_pickled_by_its_function(make: Any) -> None:
+    again = pickle.loads(pickle.dumps(make(square_sum, static_argnums=())))
     np.testing.assert_allclose(again(X), 3.0)
 
 
