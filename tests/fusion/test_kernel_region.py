@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterator
+from copy import deepcopy
 from typing import cast
 
 import numpy as np
@@ -214,6 +216,17 @@ def test_a_copy_of_a_kernel_is_independent() -> None:
         load.properties["index"] = mlir.AffineMapAttr(AffineMap.from_callable(lambda a, b: (b, a)))
         assert "x0[i0, r0]" in op.attribute("kernel")
         assert "x0[r0, i0]" in copy.attribute("kernel")
+
+
+def test_programs_are_copied_and_described_without_regions(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = pirkit.run_passes(pirkit.Program(parse_mlir(PROGRAM)), "fuse")
+    with monkeypatch.context() as patch:
+        patch.setattr(kernel_op, "region_of", None)
+        copies = [program.copy(), deepcopy(program)]
+        assert "@main of 2 ops" in repr(program)
+    copies.append(pickle.loads(pickle.dumps(program)))
+    assert [str(c) for c in copies] == [str(program)] * 3
+    assert "@main of 2 ops" in repr(program)  # a kernel is one, also when its region is there
 
 
 def test_a_pass_over_the_program_does_not_look_inside() -> None:
