@@ -57,6 +57,10 @@ def _passes() -> dict[str, Callable[[], type[ModulePass]]]:
 
 
 PIRKIT_UNIVERSE: Final = Universe(
-    all_dialects={"pir": partial(_dialect, 0), "pd_op": partial(_dialect, 1)},
+    all_dialects={
+        "pir": partial(_dialect, 0),
+        "pd_op": partial(_dialect, 1),
+        "map_expr": partial(_dialect, 2),
+    },
     all_passes=_passes(),
 )

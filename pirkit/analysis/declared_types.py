@@ -10,9 +10,10 @@ from collections.abc import Set
 from xdsl.ir import Block, SSAValue
 
 from pirkit.analysis.differentiation import stack_of
+from pirkit.analysis.execution_order import operations
 from pirkit.dialect.declared_types import is_true
 from pirkit.dialect.opdef import paddle_meta
-from pirkit.dialect.operation import PirOp
+from pirkit.dialect.operation import bodies
 
 
 def mismatched_values(block: Block) -> Set[SSAValue]:
@@ -23,8 +24,8 @@ def mismatched_values(block: Block) -> Set[SSAValue]:
     Time is linear in the size of the block.
     """
     stack: list[SSAValue] = []
-    for op in block.walk():
-        if isinstance(op, PirOp) and paddle_meta.get(op.definition) is not None:
+    for op in operations(block):
+        if paddle_meta.get(op.definition) is not None:
             stack += [r for r in op.results if r.first_use is not None and not is_true(r)]
     found = set(stack)
     while stack:
@@ -36,7 +37,7 @@ def mismatched_values(block: Block) -> Set[SSAValue]:
                 made += op.results
                 if op.name == "pir.tuple_push" and (holder := stack_of(op.operands[0])) is not None:
                     made.append(holder.results[2])  # a popped value depends on the push
-                made += [a for region in op.regions for b in region.blocks for a in b.args]
+                made += [a for region in bodies(op) for b in region.blocks for a in b.args]
             stack += [value for value in made if value not in found]
             found.update(made)
     return found

@@ -15,7 +15,7 @@ from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
 from pirkit.analysis.execution_order import operations
 from pirkit.dialect.attrs import decode
 from pirkit.dialect.kinds import LOOP
-from pirkit.dialect.operation import PirOp, ProgramOp, declares
+from pirkit.dialect.operation import PirOp, ProgramOp, bodies, declares
 from pirkit.dialect.ops.control.tensor_array import ARRAY_OPS
 from pirkit.dialect.primitives import PRIMITIVES
 from pirkit.dialect.types import meta_of
@@ -132,7 +132,7 @@ class _Demand:
     def visit(self, op: PirOp) -> bool:
         if op.name == "pir.tuple_push":
             return self.push(op)
-        if op.regions:
+        if bodies(op):
             found = self.loop(op) if declares(op, LOOP) else self.branch(op)
         else:
             found = any(r in self.needed for r in op.results)
@@ -155,7 +155,7 @@ class _Demand:
 
     def branch(self, op: PirOp) -> bool:
         found = any(r in self.needed for r in op.results)
-        for region in op.regions:
+        for region in bodies(op):
             last = cast(Operation, region.block.last_op)
             pairs = zip(last.operands, op.results, strict=False)
             self.needed.update(v for v, r in pairs if r in self.needed)
@@ -189,7 +189,7 @@ class _Flow:
     def visit(self, op: PirOp) -> None:
         if declares(op, LOOP):
             self.loop(op)
-        elif op.regions:
+        elif bodies(op):
             self.branch(op)
         elif op.name == "pir.tuple_push":
             stack = stack_of(op.operands[0])
@@ -216,7 +216,7 @@ class _Flow:
             self.visit(cast(PirOp, op))
 
     def branch(self, op: PirOp) -> None:
-        for region in op.regions:
+        for region in bodies(op):
             self.block(region.block)
             last = cast(Operation, region.block.last_op)
             for value, result in zip(last.operands, op.results, strict=False):
@@ -243,9 +243,9 @@ class _Flow:
         if op.name == "pir.tuple_pop":
             return given
         direct = any(v in self.active for v in op.operands)
-        if not op.regions:
+        if not bodies(op):
             return direct and (given or op.name == "pir.tuple_push")
-        inner = (v for region in op.regions for o in operations(region.block) for v in o.operands)
+        inner = (v for region in bodies(op) for o in operations(region.block) for v in o.operands)
         return direct or any(v in self.active for v in inner)
 
 

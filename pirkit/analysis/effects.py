@@ -10,7 +10,7 @@ from pirkit.analysis.execution_order import operations
 from pirkit.dialect.kinds import SINK, SOURCE, TERMINATOR
 from pirkit.dialect.op_form import REGIONS
 from pirkit.dialect.opdef import PURE, WRITE
-from pirkit.dialect.operation import PirOp, declares
+from pirkit.dialect.operation import PirOp, bodies, declares
 
 WRITE_BACK: Final = "pd_op.assign_out_"
 """The op that writes the last content of an input or parameter back to the host's storage."""
@@ -24,7 +24,7 @@ def is_pure(op: Operation) -> bool:
     Such an op may be erased, repeated, and merged with an equal one. Ops with regions are not pure,
     nor are those that connect a program or a block with what surrounds it.
     """
-    if not isinstance(op, PirOp) or not _INTERFACE.isdisjoint(op.definition.traits) or op.regions:
+    if not isinstance(op, PirOp) or not _INTERFACE.isdisjoint(op.definition.traits) or bodies(op):
         return False
     return op.definition.effects == PURE and not op.definition.writes
 
@@ -38,7 +38,7 @@ def is_quiet(op: PirOp) -> bool:
         return is_pure(op)
     return all(
         declares(inner, TERMINATOR) or inner.name in REGIONS or is_pure(inner)
-        for region in op.regions
+        for region in bodies(op)
         for inner in operations(region.block)
     )
 

@@ -10,7 +10,7 @@ from typing import cast
 from xdsl.ir import Block, Operation
 
 from pirkit.dialect.kinds import LOOP
-from pirkit.dialect.operation import PirOp, ProgramOp, declares
+from pirkit.dialect.operation import PirOp, ProgramOp, bodies, declares
 
 
 def operations(block: Block) -> Iterator[PirOp]:
@@ -27,7 +27,7 @@ def operations(block: Block) -> Iterator[PirOp]:
         stack.append(op.next_op)
         yield cast(PirOp, op)
         if op.parent is not None:
-            stack += [region.block.first_op for region in reversed(op.regions)]
+            stack += [region.block.first_op for region in reversed(bodies(op))]
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from pirkit.analysis.alias import AliasClasses, alias_classes
 from pirkit.analysis.execution_order import operations
 from pirkit.dialect.kinds import LOOP
-from pirkit.dialect.operation import PirOp, ProgramOp, declares
+from pirkit.dialect.operation import PirOp, ProgramOp, bodies, declares
 
 Content: TypeAlias = tuple[int, int]
 """An alias class and a version number."""
@@ -120,7 +120,7 @@ class _Walk:
             self.reads[op, index] = self.contents(value)
         if declares(op, LOOP):
             self.loop(op)
-        elif op.regions:
+        elif bodies(op):
             self.branches(op)
         elif op.definition.writes:
             for element in sorted(set(written_classes(op, self.classes))):
@@ -130,7 +130,7 @@ class _Walk:
 
     def branches(self, op: PirOp) -> None:
         before, ends = dict(self.now), list[dict[int, int]]()
-        for region in op.regions:
+        for region in bodies(op):
             self.now = dict(before)
             self.block(region.block)
             ends.append(self.now)

@@ -16,8 +16,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from xdsl.dialects import builtin as mlir
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
-from xdsl.parser import Parser
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue, TypeAttribute
+from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
 
 from pirkit.dialect.op_form import ARG_ATTRS, KEYWORD, OPERAND_SEGMENTS, REGIONS, RESULT_SEGMENTS
@@ -36,27 +36,7 @@ def parse_op(cls: type[PirOp], parser: Parser, create: Callable[..., Operation])
         parser.Delimiter.PAREN, lambda: _slot(parser, parser.parse_unresolved_operand)
     )
     entries = parser.parse_optional_attr_dict()
-    parser.parse_punctuation(":")
-    types = parser.parse_comma_separated_list(
-        parser.Delimiter.PAREN, lambda: _slot(parser, parser.parse_type)
-    )
-    parser.parse_punctuation("->")
-    results = parser.parse_optional_comma_separated_list(
-        parser.Delimiter.PAREN, lambda: _slot(parser, parser.parse_type)
-    )
-    if results is None:
-        results = [_slot(parser, parser.parse_type)]
-    if len(types) != len(unresolved):
-        parser.raise_error(
-            f"{len(unresolved)} operands but {len(types)} operand types", start, parser.pos
-        )
-    operands: list[SSAValue | None] = []
-    for name, type_ in zip(unresolved, types, strict=True):
-        if (name is None) != (type_ is None):
-            parser.raise_error("an operand and its type must both be `none`", start, parser.pos)
-        operands.append(
-            None if name is None or type_ is None else parser.resolve_operand(name, type_)
-        )
+    operands, results = parse_types(parser, unresolved, start)
     if definition.signature.has_absent_operands:
         operands += [None] * (len(definition.operands) - len(operands))
     regions: list[Region] = []
@@ -73,6 +53,34 @@ def parse_op(cls: type[PirOp], parser: Parser, create: Callable[..., Operation])
         {k: v for k, v in entries.items() if k not in declared and k != ARG_ATTRS},
         regions=regions,
     )
+
+
+def parse_types(
+    parser: Parser, names: Sequence[UnresolvedOperand | None], start: int
+) -> tuple[list[SSAValue | None], list[TypeAttribute | None]]:
+    """Read ``: (types) -> types``: the operands of these names, and the types of the results."""
+    parser.parse_punctuation(":")
+    types = parser.parse_comma_separated_list(
+        parser.Delimiter.PAREN, lambda: _slot(parser, parser.parse_type)
+    )
+    parser.parse_punctuation("->")
+    results = parser.parse_optional_comma_separated_list(
+        parser.Delimiter.PAREN, lambda: _slot(parser, parser.parse_type)
+    )
+    if results is None:
+        results = [_slot(parser, parser.parse_type)]
+    if len(types) != len(names):
+        parser.raise_error(
+            f"{len(names)} operands but {len(types)} operand types", start, parser.pos
+        )
+    operands: list[SSAValue | None] = []
+    for name, type_ in zip(names, types, strict=True):
+        if (name is None) != (type_ is None):
+            parser.raise_error("an operand and its type must both be `none`", start, parser.pos)
+        operands.append(
+            None if name is None or type_ is None else parser.resolve_operand(name, type_)
+        )
+    return operands, results
 
 
 def _slot(parser: Parser, parse: Callable[[], T]) -> T | None:
@@ -97,20 +105,27 @@ def print_op(op: PirOp, printer: Printer) -> None:
     if entries:
         printer.print_string(" ")
         printer.print_attr_dict(entries)
+    print_types(printer, operands, op.result_slots)
+    for index, region in enumerate(op.regions):
+        printer.print_string(" else " if index else " ")
+        printer.print_region(region, print_empty_block=False)
+
+
+def print_types(
+    printer: Printer, operands: Sequence[SSAValue | None], results: Sequence[SSAValue | None]
+) -> None:
+    """Write what `parse_types` reads."""
     printer.print_string(" : (")
     printer.print_list(
         [None if v is None else v.type for v in operands],
         lambda t: _print_slot(printer, t, printer.print_attribute),
     )
     printer.print_string(") -> ")
-    results = [None if r is None else r.type for r in op.result_slots]
-    single = len(results) == 1 and results[0] is not None
+    types = [None if r is None else r.type for r in results]
+    single = len(types) == 1 and types[0] is not None
     printer.print_string("" if single else "(")
-    printer.print_list(results, lambda t: _print_slot(printer, t, printer.print_attribute))
+    printer.print_list(types, lambda t: _print_slot(printer, t, printer.print_attribute))
     printer.print_string("" if single else ")")
-    for index, region in enumerate(op.regions):
-        printer.print_string(" else " if index else " ")
-        printer.print_region(region, print_empty_block=False)
 
 
 def _print_slot(printer: Printer, item: T | None, write: Callable[[T], Any]) -> None:

@@ -69,7 +69,7 @@ def _is_part(op: PirOp, slot: int, declared: Meta, made: Meta) -> bool:
     maker = op.operand_slots[0].owner if op.name == "pir.split" and op.operand_slots[0] else None
     if not isinstance(maker, PirOp) or paddle_meta.get(maker.definition) is None:
         return False
-    found = infer_result_types(maker.definition, maker.operand_slots, maker.properties)
+    found = infer_result_types(maker.definition, maker.operand_slots, maker.call_properties)
     type_ = next(t for r, t in zip(maker.result_slots, found, strict=True) if r is op.operands[0])
     true = None if type_ is None else meta_of(type_)
     return isinstance(true, VecMeta) and compatible(declared, true.items[slot])
@@ -94,7 +94,7 @@ def is_true(value: SSAValue) -> bool:
     owner = value.owner
     if not isinstance(owner, PirOp) or paddle_meta.get(owner.definition) is None:
         return True
-    made = infer_result_types(owner.definition, owner.operand_slots, owner.properties)
+    made = infer_result_types(owner.definition, owner.operand_slots, owner.call_properties)
     type_ = next(t for r, t in zip(owner.result_slots, made, strict=True) if r is value)
     return type_ is None or compatible(meta_of(value.type), meta_of(type_))
 
@@ -126,7 +126,7 @@ def _theirs(op: PirOp, slot: int) -> Meta | None:
     definition = op.definition
     if paddle_meta.get(definition) is None:
         return None
-    found = infer_result_types(definition, op.operand_slots, op.properties, paddle_meta)[slot]
+    found = infer_result_types(definition, op.operand_slots, op.call_properties, paddle_meta)[slot]
     return None if found is None else meta_of(found)
 
 

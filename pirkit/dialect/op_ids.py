@@ -7,7 +7,7 @@ from typing import Final
 from xdsl.dialects import builtin as mlir
 from xdsl.dialects.builtin import ModuleOp
 
-from pirkit.dialect.operation import PirOp
+from pirkit.dialect.operation import PirOp, with_nested
 
 OP_ID: Final = "op_id"
 """The attribute with the number. The replacement of an operation takes over its number."""
@@ -15,7 +15,7 @@ OP_ID: Final = "op_id"
 
 def give_ids(module: ModuleOp) -> None:
     """Give each operation without a number the next one, in the order of the text."""
-    operations = [op for op in module.walk() if isinstance(op, PirOp)]
+    operations = [op for op in with_nested(module) if isinstance(op, PirOp)]
     held = [number for op in operations if (number := id_of(op)) is not None]
     following = max(held, default=-1) + 1
     for op in operations:

@@ -27,6 +27,7 @@ from pirkit.dialect.op_form import (
     KEYWORD,
     OPERAND_SEGMENTS,
     RESULT_SEGMENTS,
+    STRUCTURAL,
 )
 from pirkit.dialect.opdef import PURE, OpDef, find, lookup
 from pirkit.dialect.signature import REQUIRED
@@ -54,6 +55,10 @@ class PirOp(Operation):
 
     name: ClassVar[str] = "pir.op"
     definition: ClassVar[OpDef]
+    is_kernel: ClassVar[bool] = False
+    """True if its region is a fused kernel, whose operations are of dialect ``map_expr``."""
+    form: ClassVar[frozenset[str]] = STRUCTURAL
+    """Properties that describe the form of the op, not its meaning."""
     traits = OpTraits(lambda: ())
 
     @property
@@ -115,6 +120,11 @@ class PirOp(Operation):
             for a in self.definition.attrs
             if a.name in self.properties or a.default is not REQUIRED
         }
+
+    @property
+    def call_properties(self) -> Mapping[str, Attribute]:
+        """The properties that the rules of the op get."""
+        return self.properties
 
     @property
     def stop_gradient(self) -> tuple[bool, ...]:
@@ -211,6 +221,8 @@ class _PureOp(PirOp):
     traits = OpTraits(lambda: (Pure(),))
 
 
+BASES: Final[dict[str, type[PirOp]]] = {}
+"""Base classes of ops that have code of their own, by name."""
 _CLASSES: Final[dict[str, type[PirOp]]] = {}
 
 
@@ -220,6 +232,7 @@ def class_of(definition: OpDef) -> type[PirOp]:
     if found is None:
         base = _PureOp if definition.effects == PURE and not definition.writes else PirOp
         base = _Terminator if definition.name == "pir.yield" else base
+        base = BASES.get(definition.name, base)
         camel = "".join(p.title() for p in definition.name.partition(".")[2].split("_"))
         body = {"name": definition.name, "definition": definition, "__doc__": definition.doc}
         made = cast("type[PirOp]", type(f"{camel}Op", (base,), body))
@@ -289,6 +302,20 @@ def make(
     }
     types = infer_result_types(definition, slots, properties)
     return create(definition, slots, types, properties, attributes, location)
+
+
+def bodies(op: Operation) -> Sequence[Region]:
+    """The regions of an op that hold operations of the program; a kernel has none."""
+    return () if getattr(op, "is_kernel", False) else op.regions
+
+
+def with_nested(op: Operation) -> Iterator[Operation]:
+    """An operation and those of the program in its regions, in the order of the text."""
+    yield op
+    for region in bodies(op):
+        for block in region.blocks:
+            for inner in block.ops:
+                yield from with_nested(inner)
 
 
 def span_of(op: Operation) -> Span | None:

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 from xdsl.dialects import builtin as mlir
+from xdsl.ir import SSAValue
 
 from pirkit.diag.errors import UsageError
 from pirkit.diag.html import listing
-from pirkit.dialect.operation import ProgramOp
+from pirkit.dialect.operation import ProgramOp, with_nested
 from pirkit.dialect.text import parse_mlir, print_mlir
 
 Array = np.ndarray[Any, Any]
@@ -52,11 +53,11 @@ class Program:
 
     def copy(self) -> Program:
         """A copy whose module can be changed without changing this one."""
-        return Program(self.module.clone(), dict(self.params), self.source)
+        return Program(_clone(self.module), dict(self.params), self.source)
 
     def __deepcopy__(self, memo: Mapping[int, Any]) -> Program:
         params = {name: array.copy() for name, array in self.params.items()}
-        return Program(self.module.clone(), params, self.source)
+        return Program(_clone(self.module), params, self.source)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled as text with locations, and the weights."""
@@ -67,7 +68,8 @@ class Program:
 
     def __repr__(self) -> str:
         names = [
-            f"@{name} of {sum(1 for _ in p.walk()) - 1} ops" for name, p in self.programs.items()
+            f"@{name} of {sum(1 for _ in with_nested(p)) - 1} ops"
+            for name, p in self.programs.items()
         ]
         shown = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
         return (
@@ -76,6 +78,15 @@ class Program:
 
     def _repr_html_(self) -> str:
         return listing(repr(self), str(self))
+
+
+def _clone(module: mlir.ModuleOp) -> mlir.ModuleOp:
+    """As xDSL's, but the regions of fused kernels need not be written for it."""
+    values: dict[SSAValue, SSAValue] = {}
+    copy = module.clone(values, clone_operands=False)
+    for old, new in zip(with_nested(module), with_nested(copy), strict=True):
+        new.operands = tuple([values.get(v, v) for v in old.operands])
+    return copy
 
 
 def _of_text(text: str, params: dict[str, Array], source: str) -> Program:

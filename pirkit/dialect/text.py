@@ -21,6 +21,8 @@ from pirkit.diag.gc_pause import uncollected
 from pirkit.diag.limits import check
 from pirkit.diag.span import Span
 from pirkit.dialect.attrs import ATTRIBUTES
+from pirkit.dialect.map_expr.affine import IndexParser
+from pirkit.dialect.map_expr.kernel_ops import OPERATIONS
 from pirkit.dialect.opdef import all_ops, lookup
 from pirkit.dialect.operation import ProgramOp, class_named, class_of
 from pirkit.dialect.parser_limits import depth_of, guard
@@ -39,7 +41,7 @@ _CODES: Final = (
 _REFUSED: Final = {
     **dict.fromkeys(("vector", "memref", "tuple"), "PK0105"),
     **dict.fromkeys(("dense", "dense_resource", "opaque", "strided"), "PK0106"),
-    **dict.fromkeys(("affine_map", "affine_set"), "PK0106"),
+    "affine_set": "PK0106",
 }
 """Builtin types and attributes of MLIR that programs do not use -> the code of the error."""
 
@@ -64,14 +66,15 @@ _PARSER_FAULTS: Final = (
 """Exceptions of xDSL's parser on malformed text besides its own ParseError."""
 
 
-def dialects() -> tuple[Dialect, Dialect]:
-    """Dialects ``pir`` and ``pd_op`` with all their operations, for xDSL's own tools."""
+def dialects() -> tuple[Dialect, Dialect, Dialect]:
+    """Dialects ``pir``, ``pd_op`` and ``map_expr`` with their operations, for xDSL's own tools."""
     definitions = list(all_ops())
     pir: list[type[Operation]] = [class_of(d) for d in definitions if d.dialect == "pir"]
     pd_op: list[type[Operation]] = [class_of(d) for d in definitions if d.dialect == "pd_op"]
     return (
         Dialect("pir", [ProgramOp, *pir], [*ATTRIBUTES, *types()]),
         Dialect("pd_op", pd_op, []),
+        Dialect("map_expr", list(OPERATIONS), []),
     )
 
 
@@ -80,6 +83,7 @@ def context() -> Context:
     ctx = Context()
     ctx.load_dialect(Builtin)
     ctx.load_dialect(Dialect("pir", [ProgramOp], [*ATTRIBUTES, *types()]))
+    ctx.load_dialect(Dialect("map_expr", list(OPERATIONS), []))
     return ctx
 
 
@@ -173,6 +177,13 @@ class _Parser(Parser):
             )
         return super()._parse_optional_builtin_parametrized_type()
 
+    def _parse_builtin_affine_map(self) -> mlir.AffineMapAttr:
+        """As xDSL's, but also of maps with symbolic factors and divisors."""
+        self.parse_characters("<", " in affine_map attribute")
+        found = IndexParser(self._parser_state).parse_affine_map()
+        self.parse_characters(">", " in affine_map attribute")
+        return mlir.AffineMapAttr(found)
+
     def _parse_builtin_densearray_attr(self) -> Any:
         """As xDSL's, but reads what its printer writes for NaN, infinity and large floats: bits."""
         with self.in_angle_brackets():
@@ -255,7 +266,7 @@ class _Parser(Parser):
         except PirkitError as error:
             column = self._current_token.span.start - len(name) - 1
             error.span = self.place(max(column, 0))
-            if "." in name and name.partition(".")[0] not in ("pir", "pd_op"):
+            if "." in name and name.partition(".")[0] not in ("pir", "pd_op", "map_expr"):
                 error.code = "PK0404"
                 error.message = f"unknown dialect `{name.partition('.')[0]}`"
                 error.help = "programs are written in the dialects `pir` and `pd_op`"

@@ -24,7 +24,7 @@ from pirkit.dialect.declared_types import is_left_empty, may_declare
 from pirkit.dialect.infer import infer_result_types
 from pirkit.dialect.op_form import ARG_ATTRS, KEYWORD, REGIONS, STRUCTURAL
 from pirkit.dialect.opdef import OpDef, infer_meta
-from pirkit.dialect.operation import PirOp, ProgramOp, describe, origin_of, span_of
+from pirkit.dialect.operation import PirOp, ProgramOp, bodies, describe, origin_of, span_of
 from pirkit.dialect.signature import REQUIRED
 from pirkit.dialect.types import OPAQUE, check_names, meta_of
 from pirkit.runtime import dtype as dt
@@ -82,9 +82,9 @@ def verify_op(op: PirOp) -> None:
     definition = op.definition
     _check_slots(op, definition)
     _check_attributes(op, definition)
-    regions = REGIONS.get(op.name, 0)
-    if len(op.regions) != regions:
-        _fail(op, "PK0209", f"`{op.name}` has {len(op.regions)} regions, expected {regions}")
+    found, wanted = len(bodies(op)), REGIONS.get(op.name, 0)
+    if found != wanted:
+        _fail(op, "PK0209", f"`{op.name}` has {found} regions, expected {wanted}")
     if definition.writes:
         _check_writes(op, definition)
     if infer_meta.get(definition) is not None:
@@ -126,10 +126,10 @@ class _Walk:
                     self._define(stack[-1], frame.makes)
                 continue
             self._visit(op)
-            if not op.regions:
+            if not bodies(op):
                 self._define(frame, op.results)
             makes: Sequence[SSAValue] = op.results
-            for region in reversed(op.regions):
+            for region in reversed(bodies(op)):
                 check("nesting", frame.depth + 1, span_of(op))
                 block = region.block
                 self.visible.update(block.args)
@@ -151,7 +151,7 @@ class _Walk:
                 self._not_dominated(op, index, value)
         verify_op(op)
         _check_names(op, op.results)
-        if op.regions:
+        if bodies(op):
             _check_regions(op)
         elif op.name == "pir.yield":
             self._check_yield(op)
@@ -243,7 +243,7 @@ def _has_attribute(op: PirOp, name: str) -> bool:
 def _check_attributes(op: PirOp, definition: OpDef) -> None:
     kinds = definition.attr_kinds
     for name, value in op.properties.items():
-        if name in STRUCTURAL:
+        if name in op.form:
             continue
         kind = kinds.get(name)
         if kind is None:
@@ -254,7 +254,7 @@ def _check_attributes(op: PirOp, definition: OpDef) -> None:
         if name not in STRUCTURAL and not is_discardable(name):
             _unknown_attribute(op, name)
     for attr in definition.attrs:
-        if attr.default is REQUIRED and attr.name not in op.properties:
+        if attr.default is REQUIRED and not (attr.name in op.properties or op.is_kernel):
             _fail(op, "PK0205", f"`{op.name}` lacks its attribute `{attr.name}`")
 
 
@@ -308,12 +308,12 @@ def _fits(new: Meta, old: Meta) -> bool:
 
 def _check_result_types(op: PirOp, definition: OpDef) -> None:
     try:
-        inferred = infer_result_types(definition, op.operand_slots, op.properties)
+        inferred = infer_result_types(definition, op.operand_slots, op.call_properties)
     except ConstraintError as error:
         raise VerifyError(
             f"`{op.name}`: {error.message}",
             code="PK0203",
-            span=span_of(op),
+            span=error.span or span_of(op),
             notes=(
                 f"constraint {error.constraint} of `{op.name}`",
                 *_constraint(op, error),
@@ -419,7 +419,7 @@ def verify_op_for_xdsl(op: PirOp) -> None:
     """Called by xDSL's own verifier (``xdsl-opt``)."""
     try:
         verify_op(op)
-        if op.regions:
+        if bodies(op):
             _check_regions(op)
     except PirkitError as error:
         raise VerifyException(error.message) from error

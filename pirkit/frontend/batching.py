@@ -16,7 +16,7 @@ from pirkit.dialect.attrs import encode
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.kinds import ELEMENTWISE, LIST
 from pirkit.dialect.opdef import RANDOM
-from pirkit.dialect.operation import PirOp, declares, span_of
+from pirkit.dialect.operation import PirOp, bodies, declares, span_of
 from pirkit.dialect.structure import CHECKPOINT, CUSTOM
 from pirkit.dialect.types import meta_of
 from pirkit.passes.decompose import decompose_op
@@ -202,7 +202,7 @@ _ABOUT_AXES: Final = frozenset({"axis", "axes", "dim", "perm", "shape", "data_fo
 
 def no_rule(op: PirOp) -> UnsupportedError:
     """The error for an op that cannot be mapped over rows."""
-    if op.regions:
+    if bodies(op):
         help = "rows turn as often in a loop with a derivative inside: take `fori_loop`, `scan`"
     elif op.definition.effects == RANDOM:
         help = "draw for all rows outside of `vmap`, and pass the numbers as an argument"

@@ -14,9 +14,10 @@ from typing import Any, Final, cast
 from xdsl.ir import Block, Region, SSAValue
 
 from pirkit.analysis.differentiation import stack_of
+from pirkit.analysis.execution_order import operations
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.kinds import LOOP, STACK
-from pirkit.dialect.operation import PirOp, create, declares
+from pirkit.dialect.operation import PirOp, bodies, create, declares
 from pirkit.dialect.structure import CUSTOM
 from pirkit.dialect.types import meta_of, type_of
 from pirkit.frontend.batching import Batched, apply_rule, no_rule
@@ -41,7 +42,7 @@ class Rows:
 
     @classmethod
     def of(cls, b: Builder, count: int, block: Block) -> Rows:
-        customs = [Custom.of(cast(PirOp, op)) for op in block.walk() if op.name == CUSTOM]
+        customs = [Custom.of(op) for op in operations(block) if op.name == CUSTOM]
         placeholders = frozenset(v for c in customs for v in c.placeholders)
         return cls(b, count, {}, placeholders, list(_read(block)))
 
@@ -52,7 +53,7 @@ class Rows:
                 meta = self.b.wrap(op.results[0]).meta
                 zeros = self.b.const(0, meta.dtype, (self.count, *meta.shape))
                 self.values[op.results[0]] = Batched(self.b("pd_op.assign", zeros), True)
-            elif op.regions or declares(op, STACK):
+            elif bodies(op) or declares(op, STACK):
                 self._structured(op)
             else:
                 op = apply_rule(self.b, op, self.values, self.count)
@@ -128,7 +129,7 @@ class Rows:
             if (more, masked or again.rows) == (flags, masked):
                 break
             flags, masked = more, masked or again.rows
-        if masked and any(declares(o, STACK) for o in source.walk()):
+        if masked and any(declares(o, STACK) for o in operations(source)):
             raise no_rule(op)
         with self.b.inside(block):
             state = [self.spread(v) if f else v.value for v, f in zip(after, flags, strict=True)]
@@ -222,9 +223,9 @@ class Rows:
 
 def _read(block: Block) -> Iterable[SSAValue]:
     """The values from around that a block and its regions read."""
-    ops = list(block.walk())
+    ops = list(operations(block))
     inside: set[SSAValue] = {r for op in ops for r in op.results}
-    inside |= {a for op in ops for region in op.regions for a in region.block.args}
+    inside |= {a for op in ops for region in bodies(op) for a in region.block.args}
     return dict.fromkeys(v for op in ops for v in op.operands if v not in inside)
 
 

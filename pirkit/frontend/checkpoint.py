@@ -9,7 +9,7 @@ from typing import Any, cast
 from xdsl.ir import Operation, SSAValue
 
 from pirkit.dialect.build import Value
-from pirkit.dialect.operation import PirOp
+from pirkit.dialect.operation import PirOp, bodies, with_nested
 from pirkit.frontend import tree
 from pirkit.frontend.active_trace import ACTIVE
 from pirkit.frontend.tracing import Recorder
@@ -73,7 +73,8 @@ def _read(made: Iterable[PirOp]) -> list[SSAValue]:
         if op.name == "pd_op.data":
             found.update(dict.fromkeys(op.results))
             continue
-        for inner in op.walk():
-            inside |= {*inner.results, *[a for r in inner.regions for a in r.block.args]}
-        found.update({v: None for inner in op.walk() for v in inner.operands if v not in inside})
+        for inner in with_nested(op):
+            inside |= {*inner.results, *[a for r in bodies(inner) for a in r.block.args]}
+        read = (v for inner in with_nested(op) for v in inner.operands)
+        found.update(dict.fromkeys(v for v in read if v not in inside))
     return list(found)

@@ -18,7 +18,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from pirkit.analysis.execution_order import operations
 from pirkit.dialect.kinds import SINK, TERMINATOR
 from pirkit.dialect.op_form import ARG_ATTRS, KEYWORD
-from pirkit.dialect.operation import PirOp, ProgramOp, declares
+from pirkit.dialect.operation import PirOp, ProgramOp, bodies, declares, with_nested
 
 Candidates = Callable[[ModuleOp], list[Operation]]
 Removal = Callable[[Operation], None]
@@ -90,8 +90,8 @@ class _Reducer:
 
 
 def size(module: ModuleOp) -> int:
-    """The number of operations of a module."""
-    return sum(1 for _ in module.walk())
+    """The number of operations of a module; a fused kernel is one."""
+    return sum(1 for _ in with_nested(module))
 
 
 def _programs(module: ModuleOp) -> list[Operation]:
@@ -158,7 +158,7 @@ def _drop_unused(module: ModuleOp) -> None:
         if not isinstance(program, ProgramOp):
             continue
         for op in reversed(list(operations(program.block))):
-            is_pure = not op.regions and op.definition.effects == "pure"
+            is_pure = not bodies(op) and op.definition.effects == "pure"
             if is_pure and op.results and not any(r.uses for r in op.results):
                 op.detach()
                 op.erase()

@@ -9,7 +9,7 @@ from xdsl.dialects import builtin as mlir
 from xdsl.ir import Block, Operation, SSAValue
 
 from pirkit.dialect.kinds import TERMINATOR
-from pirkit.dialect.operation import ProgramOp, declares
+from pirkit.dialect.operation import ProgramOp, bodies, declares
 
 
 def write_dot(module: mlir.ModuleOp) -> str:
@@ -32,7 +32,7 @@ def _cluster(block: Block, label: str, numbers: dict[Operation, int], indent: st
         yield f"{indent}  n{number} [label={json.dumps(_label(op))}];"
         for value in op.operands:
             yield from _edge(value, number, numbers, indent)
-        for index, region in enumerate(op.regions):
+        for index, region in enumerate(bodies(op)):
             yield from _cluster(region.block, f"{op.name} {index}", numbers, indent + "  ")
     yield f"{indent}}}"
 

@@ -17,7 +17,7 @@ from pirkit.diag.errors import TraceError
 from pirkit.dialect.attrs import encode
 from pirkit.dialect.kinds import DERIVATIVE
 from pirkit.dialect.opdef import RANDOM, OpDef
-from pirkit.dialect.operation import PirOp, ProgramOp, create, declares
+from pirkit.dialect.operation import PirOp, ProgramOp, bodies, create, declares
 from pirkit.dialect.structure import CHECKPOINT, CUSTOM
 from pirkit.frontend.eager import EagerOp
 from pirkit.frontend.user_line import user_span
@@ -73,7 +73,7 @@ class KnownValues:
             results = [self._found[op.operands[0]][op.attribute("index")]]
         elif op.name in (CUSTOM, CHECKPOINT):
             results = [self._found[v] for v in op.operands[: len(op.results)]]
-        elif declares(op, DERIVATIVE) or op.regions:
+        elif declares(op, DERIVATIVE) or bodies(op):
             results = [DenseTensor(a) for a in self._derivatives(op)]
         else:
             results = self._eager(op)

@@ -17,10 +17,11 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
+from pirkit.analysis.execution_order import operations
 from pirkit.diag.errors import PirkitError, UsageError
 from pirkit.dialect.build import Number, Value
 from pirkit.dialect.opdef import OpDef, lookup
-from pirkit.dialect.operation import PirOp, ProgramOp
+from pirkit.dialect.operation import ProgramOp
 from pirkit.dialect.types import meta_of
 from pirkit.frontend import tree
 from pirkit.frontend.active_trace import recording_draws
@@ -261,11 +262,11 @@ def fingerprint(program: ProgramOp) -> Hashable:
     """Equal for programs with the same operations in the same order, from the same source lines."""
     numbers: dict[SSAValue, int] = {}
     rows: list[Hashable] = []
-    for op in program.block.walk():
+    for op in operations(program.block):
         for result in op.results:
             numbers[result] = len(numbers)
         operands = tuple([numbers.get(v, -1) for v in op.operands])
-        properties = tuple(cast(PirOp, op).properties.items())
+        properties = tuple(op.call_properties.items())
         types = tuple([meta_of(r.type) for r in op.results])
         rows.append((op.name, operands, properties, types, op.location))
     return tuple(rows)

@@ -10,7 +10,7 @@ from typing import Any
 from pirkit.diag.errors import ConstraintError
 from pirkit.dialect.map_expr.certificate import differences
 from pirkit.dialect.map_expr.specialize import Shape
-from pirkit.dialect.map_expr.text import parse_kernel
+from pirkit.dialect.map_expr.text import known_kernel
 from pirkit.dialect.map_expr.verify_kernel import problems
 from pirkit.runtime.binding import Binding, Step
 from pirkit.runtime.registry import Choice, Kernel
@@ -47,7 +47,7 @@ def check(text: str, shapes: Sequence[Shape]) -> None:
     Raises ConstraintError otherwise. The check is symbolic in the sizes: with concrete shapes, an
     axis of one element would be indexed by 0, which differs textually from the kernel's index.
     """
-    kernel = parse_kernel(text)
+    kernel = known_kernel(text)
     wrong = next(chain(problems(kernel, shapes), differences(kernel)), None)
     if wrong is not None:
         raise ConstraintError("C3", wrong)

@@ -15,7 +15,7 @@ from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.infer import infer_result_types
 from pirkit.dialect.kinds import SOURCE
 from pirkit.dialect.opdef import OpDef
-from pirkit.dialect.operation import ProgramOp, create, declares
+from pirkit.dialect.operation import ProgramOp, bodies, create, declares
 from pirkit.lowering.kernel_library import KernelLibrary
 from pirkit.lowering.plan_writer import write_plan
 from pirkit.passes.decompose import decompose_op
@@ -31,7 +31,7 @@ NAME = "composite"
 def _called(program: ProgramOp) -> Iterator[OpDef]:
     """The ops of a program that need a kernel."""
     for op in operations(program.block):
-        if op.definition.dialect != "pir" and not op.regions and not declares(op, SOURCE):
+        if op.definition.dialect != "pir" and not bodies(op) and not declares(op, SOURCE):
             yield op.definition
 
 

@@ -21,7 +21,7 @@ from pirkit.diag.errors import UnsupportedError
 from pirkit.dialect.build import SOURCE
 from pirkit.dialect.infer import constant_array, constant_scalar, default_value
 from pirkit.dialect.opdef import IO, PURE, OpDef, may_draw
-from pirkit.dialect.operation import PirOp, ProgramOp, origin_of, span_of
+from pirkit.dialect.operation import PirOp, ProgramOp, bodies, origin_of, span_of
 from pirkit.dialect.ops.control.tensor_array import SAME_ARRAY
 from pirkit.dialect.signature import INT_KINDS, REQUIRED
 from pirkit.dialect.signature import Operand as OperandSlot
@@ -291,7 +291,7 @@ def _slice(w: _Writer, op: PirOp, body: list[Instruction]) -> None:
 
 def _if(w: _Writer, op: PirOp, body: list[Instruction]) -> None:
     targets = tuple([w.define(r) for r in op.results])
-    branches = [_branch(w, region.block, targets) for region in op.regions]
+    branches = [_branch(w, region.block, targets) for region in bodies(op)]
     body.append(If(w.slot(op.operands[0]), branches[0], branches[1], span=span_of(op)))
 
 

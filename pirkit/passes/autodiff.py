@@ -30,7 +30,15 @@ from pirkit.diag.limits import check
 from pirkit.dialect.build import ORDER, RULE, SOURCE, Builder, Value
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose, may_draw, vjp
-from pirkit.dialect.operation import PirOp, ProgramOp, describe, origin_of, span_of
+from pirkit.dialect.operation import (
+    PirOp,
+    ProgramOp,
+    bodies,
+    describe,
+    origin_of,
+    span_of,
+    with_nested,
+)
 from pirkit.dialect.structure import CHECKPOINT, CUSTOM
 from pirkit.dialect.types import meta_of
 from pirkit.passes.autodiff_checkpoint import differentiate_checkpoint
@@ -99,7 +107,9 @@ def append_backward(
             back.mark(target)
             back.add(target, b.ones_like(value) if seed is None else b.wrap(seed))
     back.sweep(paths.ops)
-    read = (v for op in [*b.emitted, *shared.top.emitted] for o in op.walk() for v in o.operands)
+    read = (
+        v for op in [*b.emitted, *shared.top.emitted] for o in with_nested(op) for v in o.operands
+    )
     _require_unwritten(program, chain(read, paths.active))
     found = [back.marked_total(v) for v in wrt]
     return [None if v is None else cast(Value, v).ssa for v in found]
@@ -117,7 +127,7 @@ def _prepared(
     Returns the new paths, targets and wrt: decomposition may replace any of these values.
     """
     paths = paths_between(block, targets, wrt)
-    inner = [o for op in paths.ops for region in op.regions for o in operations(region.block)]
+    inner = [o for op in paths.ops for region in bodies(op) for o in operations(region.block)]
     wanted = [o for o in (*paths.ops, *inner) if any(r in paths.active for r in o.results)]
     lacking = [o for o in wanted if _lacks_vjp(o) and not (paddle_residuals and serves(o, paths))]
     decomposed = [

@@ -20,7 +20,7 @@ from pirkit.diag.errors import UnsupportedError
 from pirkit.dialect.build import Value
 from pirkit.dialect.kinds import SOURCE
 from pirkit.dialect.opdef import may_draw
-from pirkit.dialect.operation import PirOp, declares, span_of
+from pirkit.dialect.operation import PirOp, bodies, declares, span_of, with_nested
 from pirkit.passes.autodiff_custom import Sweep
 
 
@@ -76,7 +76,7 @@ def _between(op: PirOp, outputs: Sequence[SSAValue], inputs: frozenset[SSAValue]
                 each = each.prev_op
                 continue
             found.append(cast(PirOp, each))
-            inner = (v for o in each.walk() for v in o.operands)
+            inner = (v for o in with_nested(each) for v in o.operands)
             wanted |= {v for v in inner if v not in inputs and _block_of(v) is op.parent}
         each = each.prev_op
     return found[::-1]
@@ -87,9 +87,9 @@ def _read(ops: Sequence[PirOp], outputs: Sequence[SSAValue]) -> list[SSAValue]:
     made: set[SSAValue] = set()
     read: dict[SSAValue, None] = {}
     for op in ops:
-        for inner in op.walk():
-            made |= {*inner.results, *[a for r in inner.regions for a in r.block.args]}
-        read.update({v: None for inner in op.walk() for v in inner.operands})
+        for inner in with_nested(op):
+            made |= {*inner.results, *[a for r in bodies(inner) for a in r.block.args]}
+        read.update({v: None for inner in with_nested(op) for v in inner.operands})
     return [v for v in {**read, **dict.fromkeys(outputs)} if v not in made]
 
 
@@ -100,7 +100,7 @@ def _block_of(value: SSAValue) -> Block | None:
 
 def _draws(op: PirOp) -> bool:
     """Whether an op draws random numbers, so that a copy of it would draw others."""
-    for region in op.regions:
+    for region in bodies(op):
         if any(_draws(inner) for inner in operations(region.block)):
             raise UnsupportedError(
                 f"`{op.name}` draws random numbers inside of `checkpoint`",

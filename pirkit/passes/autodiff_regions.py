@@ -24,7 +24,7 @@ from pirkit.analysis.execution_order import operations
 from pirkit.diag.errors import UnsupportedError
 from pirkit.dialect import kinds
 from pirkit.dialect.build import Builder, Value
-from pirkit.dialect.operation import PirOp, create, declares, span_of
+from pirkit.dialect.operation import PirOp, bodies, create, declares, span_of
 from pirkit.dialect.types import INLET, OUTLET, STACK, meta_of
 from pirkit.runtime.meta import VecMeta
 
@@ -102,7 +102,7 @@ def has_pushes(shared: Shared, op: PirOp) -> bool:
     """True if the op, or an op nested in it, is a push whose reverse pops cotangents."""
     if not shared.returns:
         return False
-    inner = (o for region in op.regions for o in operations(region.block))
+    inner = (o for region in bodies(op) for o in operations(region.block))
     pushes = (o for o in (op, *inner) if o.name == "pir.tuple_push")
     return any(stack_of(o.operands[0]) in shared.returns for o in pushes)
 
@@ -114,7 +114,7 @@ def differentiate_if(back: Sweep, op: PirOp, held: list[Cotangent]) -> None:
     """Emit a branch whose two regions yield the cotangents of every captured value."""
     blocks: list[Block] = []
     sweeps: list[Sweep] = []
-    for region in op.regions:
+    for region in bodies(op):
         block, inner = Block(), back.inside()
         with back.b.inside(block):
             yielded = cast(Operation, region.block.last_op).operands
@@ -127,7 +127,7 @@ def differentiate_if(back: Sweep, op: PirOp, held: list[Cotangent]) -> None:
     places = _places(back, sweeps, op)
     if not places and not any(_has_effects(block) for block in blocks):
         return
-    for region, block, inner in zip(op.regions, blocks, sweeps, strict=True):
+    for region, block, inner in zip(bodies(op), blocks, sweeps, strict=True):
         with back.b.inside(block):
             back.b("pir.yield", *[p.take(inner) or p.zeros(back.b) for p in places])
         _save(back, op, region.block, block)
@@ -223,7 +223,7 @@ def _save(
     in front of ``op`` unless ``tokens`` are given.
     """
     saved_uses: dict[SSAValue, list[tuple[Operation, int]]] = {}
-    for user in backward.walk():
+    for user in operations(backward):
         for index, value in enumerate(user.operands):
             if block_of(value) is forward:
                 saved_uses.setdefault(value, []).append((user, index))
@@ -289,7 +289,7 @@ class _Place:
 def _places(back: Sweep, sweeps: Sequence[Sweep], op: PirOp) -> list[_Place]:
     """The captured places for which the sweeps over the regions have a cotangent, in order."""
     found: dict[_Place, None] = {}
-    for sweep, region in zip(sweeps, op.regions, strict=True):
+    for sweep, region in zip(sweeps, bodies(op), strict=True):
         for value in sweep.captured(region.block):
             meta = meta_of(value.type)
             if not isinstance(meta, VecMeta):
@@ -306,7 +306,7 @@ def _ops(block: Block) -> list[PirOp]:
 
 
 def _has_effects(block: Block) -> bool:
-    return any(declares(op, kinds.STACK) for op in block.walk())
+    return any(declares(op, kinds.STACK) for op in operations(block))
 
 
 def _require_tensor(value: SSAValue, op: PirOp) -> None:

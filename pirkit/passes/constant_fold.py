@@ -129,7 +129,7 @@ class ConstantFoldPass(Pass):
         self, op: PirOp, rule: Any, arguments: list[Any], keywords: dict[str, Any]
     ) -> list[Array] | None:
         try:
-            types = infer_result_types(op.definition, op.operand_slots, op.properties)
+            types = infer_result_types(op.definition, op.operand_slots, op.call_properties)
             metas = [meta_of(t) for t in types if t is not None]
             if len(metas) != len(op.results) or not all(map(self.is_small, metas)):
                 return None

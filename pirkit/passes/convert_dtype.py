@@ -16,7 +16,7 @@ from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.infer import constants_of, infer_call
 from pirkit.dialect.kinds import SINK, SOURCE, TERMINATOR
 from pirkit.dialect.opdef import infer_meta
-from pirkit.dialect.operation import PirOp, ProgramOp, declares
+from pirkit.dialect.operation import PirOp, ProgramOp, bodies, declares
 from pirkit.dialect.signature import REQUIRED
 from pirkit.dialect.types import meta_of, retyped
 from pirkit.passes.base import Pass, PassContext, Stats, option, require_names
@@ -121,7 +121,7 @@ class _Conversion:
             elif _hands_on(op):
                 self.hand_on(op)
                 self.retype_results(op)
-            elif op.regions or op.name == _POP:
+            elif bodies(op) or op.name == _POP:
                 self.region(op)
             elif op.name == WRITE_BACK:
                 self.write_back(op)
@@ -141,7 +141,7 @@ class _Conversion:
     def region(self, op: PirOp) -> None:
         if op.name == "pd_op.while":
             self.hand_on(op)
-        for region in op.regions:
+        for region in bodies(op):
             for argument in list(region.block.args):
                 self.retype(argument)
             self.block(region.block, set())
@@ -307,7 +307,7 @@ def _takes(op: PirOp, metas: Sequence[Meta | None], old: DType, new: DType) -> b
 
 def _is_number(op: PirOp) -> bool:
     """True for a constant that is an operand in place of an attribute of another op."""
-    if op.operands or not op.results or op.regions:
+    if op.operands or not op.results or bodies(op):
         return False
     return any(_stands_for_attribute(use.operation, use.index) for use in op.results[0].uses)
 

@@ -12,7 +12,7 @@ from pirkit.analysis.alias import AliasClasses, alias_classes
 from pirkit.analysis.effects import is_named, is_pure
 from pirkit.analysis.execution_order import Order, order_of
 from pirkit.dialect.attrs import ComplexAttr
-from pirkit.dialect.operation import PirOp, ProgramOp
+from pirkit.dialect.operation import PirOp, ProgramOp, bodies
 from pirkit.passes.base import Pass, PassContext, Stats
 from pirkit.passes.replace_ops import replace
 
@@ -72,7 +72,7 @@ class _Merge:
                 self.leave(hidden)
                 continue
             stack.append((op.next_op, hidden))
-            for region in reversed(op.regions):
+            for region in reversed(bodies(op)):
                 self.enter(stack, region.block)
             if isinstance(op, PirOp) and is_pure(op):
                 self.ctx.current = op
@@ -118,7 +118,7 @@ def _key(op: PirOp) -> Hashable:
     return (
         op.name,
         tuple(op.operands),
-        frozenset((k, _exact(v)) for k, v in op.properties.items()),
+        frozenset((k, _exact(v)) for k, v in op.call_properties.items()),
         frozenset((k, _exact(v)) for k, v in op.attributes.items() if k not in PROVENANCE),
         tuple(r.type for r in op.results),
     )

@@ -13,7 +13,7 @@ from xdsl.ir import Block, Operation
 from pirkit.analysis.alias import AliasClasses, alias_classes
 from pirkit.analysis.effects import assigns_itself, is_quiet, only_writes
 from pirkit.analysis.execution_order import loops_around, operations
-from pirkit.dialect.operation import PirOp, ProgramOp
+from pirkit.dialect.operation import PirOp, ProgramOp, bodies
 from pirkit.passes.base import Pass, PassContext, Stats
 from pirkit.passes.replace_ops import erase, replace, successor
 
@@ -105,11 +105,11 @@ class _Sweep:
         """Replace an `if` by one that has only the results that are used."""
         self.ctx.rewrote("unused-result", op)
         used_results = [i for i, r in enumerate(op.results) if r.uses]
-        for region in op.regions:
+        for region in bodies(op):
             last = region.block.last_op
             if last is not None:
                 last.operands = [last.operands[i] for i in used_results]
-        regions = [op.detach_region(region) for region in list(op.regions)]
+        regions = [op.detach_region(region) for region in list(bodies(op))]
         new = successor(
             op,
             op.operand_slots,
@@ -134,6 +134,6 @@ def _backwards(block: Block) -> Iterator[PirOp]:
         if op is None:
             continue
         stack.append(op.prev_op)
-        regions = list(op.regions)
+        regions = list(bodies(op))
         yield cast(PirOp, op)
         stack += [r.block.last_op for r in regions if r.parent is not None]

@@ -15,7 +15,7 @@ from pirkit.analysis.execution_order import operations
 from pirkit.dialect.attrs import decode, encode
 from pirkit.dialect.kinds import LIST, LOOP, SINK, SOURCE
 from pirkit.dialect.opdef import OpDef, lookup
-from pirkit.dialect.operation import PirOp, ProgramOp, create, declares
+from pirkit.dialect.operation import PirOp, ProgramOp, bodies, create, declares
 from pirkit.dialect.types import VecType, meta_of
 from pirkit.passes.base import Pass, PassContext, Stats
 from pirkit.passes.replace_ops import replace, semantic_properties, successor
@@ -128,7 +128,7 @@ class _Versions:
                 self.outputs.append(op)
                 continue
             self.read(op)
-            if op.regions:
+            if bodies(op):
                 self.inside(op)
             elif op.definition.writes:
                 self.write(op)
@@ -145,7 +145,7 @@ class _Versions:
         """Process the regions of an operation, each with the contents at its entry."""
         if not _carries(op):
             around, self.carried = self.carried, frozenset()
-            for region in op.regions:
+            for region in bodies(op):
                 self.block(region.block)
             self.carried = around
             return
@@ -153,7 +153,7 @@ class _Versions:
         before, around = self.content, self.carried
         first = [before.get(s, s) for s in written]
         self.carried = around | {*written}
-        for region in op.regions:
+        for region in bodies(op):
             block, self.content = region.block, dict(before)
             if declares(op, LOOP):
                 # An iteration reads what the previous one wrote, so the loop carries the content.
@@ -190,7 +190,7 @@ class _Versions:
         """Append results for the written contents to a branch or loop."""
         types = [*(r.type for r in op.results), *(v.type for v in first)]
         operands = [*op.operands, *(first if declares(op, LOOP) else ())]
-        regions = [op.detach_region(region) for region in list(op.regions)]
+        regions = [op.detach_region(region) for region in list(bodies(op))]
         new = successor(op, operands, result_types=types, regions=regions)
         flags = op.attributes.get(STOP_GRADIENT)
         if flags is not None:
@@ -281,7 +281,7 @@ def _is_alike(value: SSAValue, target: SSAValue) -> bool:
 
 def _carried_operations(op: PirOp, blocks: set[Block | None]) -> Iterator[PirOp]:
     """The operations inside a branch or loop, at any depth; adds their blocks to ``blocks``."""
-    for region in op.regions:
+    for region in bodies(op):
         blocks.add(region.block)
         for inner in region.block.ops:
             yield cast(PirOp, inner)

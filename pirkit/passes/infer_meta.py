@@ -17,7 +17,7 @@ from pirkit.dialect.declared_types import may_declare
 from pirkit.dialect.infer import infer_result_types
 from pirkit.dialect.kinds import BRANCH, LOOP
 from pirkit.dialect.opdef import infer_meta
-from pirkit.dialect.operation import PirOp, ProgramOp, declares, describe, span_of
+from pirkit.dialect.operation import PirOp, ProgramOp, bodies, declares, describe, span_of
 from pirkit.dialect.sizes import SYMBOL
 from pirkit.dialect.types import OPAQUE, meta_of, retyped, type_of
 from pirkit.passes.base import Pass, PassContext, Stats, option
@@ -137,10 +137,10 @@ class _Inference:
         if declares(op, LOOP):
             self.loop(op)
         elif declares(op, BRANCH):
-            for region in op.regions:
+            for region in bodies(op):
                 self.block(region.block)
             for index in range(len(op.results)):
-                yields = [_yielded(region.block)[index] for region in op.regions]
+                yields = [_yielded(region.block)[index] for region in bodies(op)]
                 met = yields[0] if len(yields) == 1 else join(yields[0], yields[1])
                 self.refine(op.results[index], met)
         elif infer_meta.get(op.definition) is not None:
@@ -148,7 +148,7 @@ class _Inference:
 
     def results(self, op: PirOp) -> None:
         try:
-            inferred = infer_result_types(op.definition, op.operand_slots, op.properties)
+            inferred = infer_result_types(op.definition, op.operand_slots, op.call_properties)
         except ConstraintError as error:
             raise PassError(
                 f"pass `{self.ctx.pass_name}` failed at `{op.name}`: {error.message}",
@@ -236,7 +236,7 @@ def _types(block: Block) -> list[list[Attribute]]:
     found = [[a.type for a in block.args]]
     for op in operations(block):
         found.append([r.type for r in op.results])
-        found += [[a.type for a in region.block.args] for region in op.regions]
+        found += [[a.type for a in region.block.args] for region in bodies(op)]
     return found
 
 
@@ -245,7 +245,7 @@ def _restore(block: Block, types: Sequence[Sequence[Attribute]]) -> None:
     groups: list[Sequence[SSAValue]] = [list(block.args)]
     for op in operations(block):
         groups.append(list(op.results))
-        groups += [list(region.block.args) for region in op.regions]
+        groups += [list(region.block.args) for region in bodies(op)]
     for values, group in zip(groups, types, strict=True):
         for value, type_ in zip(values, group, strict=True):
             if value.type != type_:

@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import ModuleOp
 from pirkit.analysis.execution_order import operations
 from pirkit.diag.errors import LimitError, PassError, PirkitError, UsageError, VerifyError
 from pirkit.diag.gc_pause import uncollected
-from pirkit.dialect.operation import span_of
+from pirkit.dialect.operation import bodies, span_of
 from pirkit.dialect.text import print_mlir
 from pirkit.dialect.verify import verify_module
 from pirkit.passes.base import EnoughRewrites, Pass, PassContext, Remark, RewriteListener
@@ -173,7 +173,7 @@ class _Naming:
 
 
 def _size(module: ModuleOp) -> int:
-    blocks = (region.block for op in module.ops for region in op.regions)
+    blocks = (region.block for op in module.ops for region in bodies(op))
     return sum(1 for block in blocks for _ in operations(block))
 
 

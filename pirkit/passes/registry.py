@@ -29,6 +29,7 @@ PASSES: Final[dict[str, str]] = {
     "inplace": "pirkit.passes.inplace:InplacePass",
     "print-alias": "pirkit.passes.print_alias:PrintAliasPass",
     "print-origins": "pirkit.passes.print_origins:PrintOriginsPass",
+    "simplify-kernels": "pirkit.lowering.fusion.simplify_kernels:SimplifyKernelsPass",
     "split": "pirkit.split.split_pass:SplitPass",
     "taylor": "pirkit.passes.taylor:TaylorPass",
     "verify-primitive": "pirkit.passes.verify_primitive:VerifyPrimitivePass",

@@ -14,7 +14,7 @@ from pirkit.analysis.execution_order import operations
 from pirkit.diag.errors import PassError
 from pirkit.dialect.infer_symbolic_sizes import infer_sizes
 from pirkit.dialect.kinds import BRANCH, LOOP, SOURCE
-from pirkit.dialect.operation import PirOp, ProgramOp, declares, host_name, span_of
+from pirkit.dialect.operation import PirOp, ProgramOp, bodies, declares, host_name, span_of
 from pirkit.dialect.sizes import SYMBOL, symbol
 from pirkit.dialect.types import Sizes, named, sizes_of
 from pirkit.passes.base import PassContext
@@ -171,14 +171,14 @@ class _Walk:
         if declares(op, LOOP):
             self.loop(op)
         elif declares(op, BRANCH):
-            for region in op.regions:
+            for region in bodies(op):
                 self.block(region.block)
-            yields = [self.yielded(region.block) for region in op.regions]
+            yields = [self.yielded(region.block) for region in bodies(op)]
             for result, first, last in zip(op.results, yields[0], yields[-1], strict=True):
                 self.define(result, _meet(first, last))
         else:
             held = [() if v is None else self.sizes[v] for v in op.operand_slots]
-            found = infer_sizes(op.definition, op.operand_slots, op.properties, held)
+            found = infer_sizes(op.definition, op.operand_slots, op.call_properties, held)
             for slot, result in enumerate(op.result_slots):
                 if result is not None:
                     self.define(result, found[slot] if found is not None else ())
@@ -223,6 +223,6 @@ def _form(sizes: Sizes) -> tuple[int, ...]:
 def _values(program: ProgramOp) -> Iterator[SSAValue]:
     yield from program.block.args
     for op in operations(program.block):
-        for region in op.regions:
+        for region in bodies(op):
             yield from region.block.args
         yield from op.results

@@ -17,7 +17,7 @@ from pirkit.analysis.differentiation import is_differentiable
 from pirkit.analysis.effects import is_quiet
 from pirkit.diag.errors import UnsupportedError
 from pirkit.dialect.build import Builder, Value
-from pirkit.dialect.operation import PirOp, create, origin_of, span_of
+from pirkit.dialect.operation import PirOp, bodies, create, origin_of, span_of, with_nested
 from pirkit.dialect.rules.taylor.series import Series
 
 Known = dict[SSAValue, Any]
@@ -41,7 +41,7 @@ def push_if(sweep: Sweep, op: PirOp, known: Known) -> None:
     _require_quiet(op)
     blocks: list[Block] = []
     found: list[list[Series]] = []
-    for region in op.regions:
+    for region in bodies(op):
         block = Block()
         yielded = _repeated(sweep, region.block, {}, block, known)
         with b.inside(block):
@@ -146,7 +146,7 @@ def _active(block: Block, known: Known) -> list[PirOp]:
 
 
 def _depends(op: PirOp, reached: set[SSAValue]) -> bool:
-    return any(v in reached for inner in op.walk() for v in inner.operands)
+    return any(v in reached for inner in with_nested(op) for v in inner.operands)
 
 
 def _carried(op: PirOp, known: Known) -> list[int]:

@@ -14,7 +14,7 @@ from pirkit.analysis.execution_order import operations
 from pirkit.dialect.attrs import encode
 from pirkit.dialect.build import Builder
 from pirkit.dialect.opdef import decompose, find, vjp
-from pirkit.dialect.operation import ProgramOp
+from pirkit.dialect.operation import ProgramOp, bodies
 from pirkit.dialect.structure import CHECKPOINT, CUSTOM
 from pirkit.dialect.types import meta_of
 from pirkit.passes.autodiff import append_backward
@@ -95,7 +95,7 @@ def _cut(program: ProgramOp) -> list[str]:
     notes: list[str] = []
     for op in operations(program.block):
         definition = op.definition
-        if op.regions or op.definition.dialect != "pd_op" or not is_pure(op):
+        if bodies(op) or op.definition.dialect != "pd_op" or not is_pure(op):
             continue
         has_rule = any(table.get(definition) is not None for table in (vjp, decompose))
         is_given = any(map(is_differentiable, op.operands))

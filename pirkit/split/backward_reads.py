@@ -10,7 +10,7 @@ from xdsl.ir import Operation, SSAValue
 
 from pirkit.analysis.execution_order import operations
 from pirkit.dialect.kinds import ALIAS, LOOP
-from pirkit.dialect.operation import PirOp, declares
+from pirkit.dialect.operation import PirOp, bodies, declares
 from pirkit.split.joint import Joint
 from pirkit.split.storage_versions import Contents, Need
 
@@ -64,7 +64,7 @@ def forward_values(joint: Joint) -> set[SSAValue]:
 def with_inner(op: PirOp) -> Iterator[PirOp]:
     """An operation, and all operations inside its regions."""
     yield op
-    for region in op.regions:
+    for region in bodies(op):
         yield from operations(region.block)
 
 

@@ -9,7 +9,7 @@ from xdsl.ir import Attribute
 
 from pirkit.analysis.effects import is_pure, is_quiet
 from pirkit.dialect.kinds import KINDS, SOURCE, RecomputeCost
-from pirkit.dialect.operation import PirOp, declares
+from pirkit.dialect.operation import PirOp, bodies, declares
 from pirkit.dialect.types import meta_of
 from pirkit.runtime.meta import Meta, TensorMeta, TokenMeta, VecMeta
 
@@ -20,7 +20,7 @@ def recompute_cost_of(op: PirOp) -> RecomputeCost:
     """How expensive recomputing an operation is, as a class."""
     if op.name == LIST:
         return RecomputeCost.NOTHING
-    if op.regions:
+    if bodies(op):
         return RecomputeCost.EXPENSIVE if is_quiet(op) else RecomputeCost.NEVER
     if declares(op, SOURCE) or not is_pure(op):
         return RecomputeCost.NEVER

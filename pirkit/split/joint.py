@@ -10,7 +10,7 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from pirkit.analysis.execution_order import operations
 from pirkit.diag.errors import UsageError
 from pirkit.dialect.kinds import OUTPUT, PARAMETER, SOURCE
-from pirkit.dialect.operation import PirOp, ProgramOp, create, declares, span_of
+from pirkit.dialect.operation import PirOp, ProgramOp, bodies, create, declares, span_of
 from pirkit.passes.differentiate import GRAD, inputs_of, outputs_of
 from pirkit.passes.functionalize import write_backs
 
@@ -188,7 +188,7 @@ def _boundary(program: ProgramOp, roles: Roles, seeds: set[SSAValue]) -> int:
 
 def _read(op: PirOp) -> Iterator[SSAValue]:
     yield from op.operands
-    for region in op.regions:
+    for region in bodies(op):
         for inner in operations(region.block):
             yield from inner.operands
 

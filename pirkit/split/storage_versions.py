@@ -18,7 +18,7 @@ from pirkit.analysis.differentiation import block_of
 from pirkit.analysis.execution_order import operations
 from pirkit.analysis.versions import Content, versions_of
 from pirkit.diag.errors import PassError
-from pirkit.dialect.operation import PirOp, describe, origin_of, span_of
+from pirkit.dialect.operation import PirOp, bodies, describe, origin_of, span_of
 from pirkit.split.joint import Joint
 
 _GRADIENT: Final = "_grad"
@@ -149,7 +149,7 @@ class Contents:
 
 def _with_inner(op: PirOp) -> Iterator[PirOp]:
     yield op
-    for region in op.regions:
+    for region in bodies(op):
         yield from operations(region.block)
 
 

@@ -1,11 +1,22 @@
 // RUN: pirkit-opt %s -p fuse | filecheck %s
 
-// What reads and what is read become one kernel; its text holds the solved indices.
+// What reads and what is read become one kernel; its region holds the solved indices.
 // CHECK-LABEL: pir.program @chain
-// CHECK:         %[[Y:.*]] = pir.map_expr(%x) {kernel = "kernel fn_exp_0_add_1
-// CHECK-SAME:    pd_op.exp(x0[i1, i0], {}, float32)
-// CHECK-NOT:     pd_op.transpose(
-// CHECK:         pir.shadow_output(%[[Y]])
+// CHECK:         %[[Y:.*]] = pir.map_expr @fn_exp_0_add_1(%x) : (tensor<4x5xf32>) -> tensor<5x4xf32> {
+// CHECK-NEXT:    ^bb0(%[[X:.*]]: tensor<4x5xf32>):
+// CHECK-NEXT:      %[[E:.*]] = map_expr.origin "pd_op.exp"(%[[X]]) : tensor<4x5xf32>
+// CHECK-NEXT:      %[[A:.*]] = map_expr.origin "pd_op.add"(%[[E]], %[[X]]) : tensor<4x5xf32>
+// CHECK-NEXT:      %[[T:.*]] = map_expr.origin "pd_op.transpose"(%[[A]]) {perm = [1 : i64, 0 : i64]} : tensor<5x4xf32>
+// CHECK-NEXT:      %[[V:.*]] = map_expr.statement of %[[T]] phase 0 : tensor<5x4xf32> {
+// CHECK-NEXT:      ^bb0(%[[I:.*]]: index, %[[J:.*]]: index):
+// CHECK-NEXT:        %[[L:.*]] = map_expr.load %[[X]][%[[J]], %[[I]]] : f32
+// CHECK-NEXT:        %[[T0:.*]] = map_expr.apply "pd_op.exp"(%[[L]]) : f32
+// CHECK-NEXT:        %[[T1:.*]] = map_expr.apply "pd_op.add"(%[[T0]], %[[L]]) : f32
+// CHECK-NEXT:        map_expr.yield %[[T1]]
+// CHECK-NEXT:      }
+// CHECK-NEXT:      map_expr.output %[[V]]
+// CHECK-NEXT:    }
+// CHECK-NEXT:    pir.shadow_output(%[[Y]])
 pir.program @chain(%x "x" : tensor<4x5xf32>) {
   %e = pd_op.exp(%x) : (tensor<4x5xf32>) -> tensor<4x5xf32>
   %a = pd_op.add(%e, %x) : (tensor<4x5xf32>, tensor<4x5xf32>) -> tensor<4x5xf32>
@@ -16,9 +27,9 @@ pir.program @chain(%x "x" : tensor<4x5xf32>) {
 // -----
 // A library op stays, and keeps what is before and behind it apart.
 // CHECK-LABEL: pir.program @library
-// CHECK:         %[[A:.*]] = pir.map_expr(%x)
+// CHECK:         %[[A:.*]] = pir.map_expr @fn_exp_0_sin_1(%x)
 // CHECK:         %[[M:.*]] = pd_op.matmul(%[[A]], %[[A]])
-// CHECK:         pir.map_expr(%[[M]])
+// CHECK:         pir.map_expr @fn_cos_0_tanh_1(%[[M]])
 pir.program @library(%x "x" : tensor<4x4xf32>) {
   %e = pd_op.exp(%x) : (tensor<4x4xf32>) -> tensor<4x4xf32>
   %s = pd_op.sin(%e) : (tensor<4x4xf32>) -> tensor<4x4xf32>
@@ -42,8 +53,8 @@ pir.program @writes(%x "x" : tensor<4xf32>) {
 // -----
 // Sizes that are known only when the program runs have names: one kernel serves all.
 // CHECK-LABEL: pir.program @open
-// CHECK:         pir.map_expr(%x) {kernel = "kernel fn_exp_0_sin_1
-// CHECK-SAME:    input float32[s0]
+// CHECK:         pir.map_expr @fn_exp_0_sin_1(%x) : (tensor<?xf32>) -> tensor<?xf32> {
+// CHECK-NEXT:    ^bb0(%[[X:.*]]: tensor<?xf32, affine_map<()[s0] -> (s0)>>):
 pir.program @open(%x "x" : tensor<?xf32>) {
   %e = pd_op.exp(%x) : (tensor<?xf32>) -> tensor<?xf32>
   %s = pd_op.sin(%e) : (tensor<?xf32>) -> tensor<?xf32>

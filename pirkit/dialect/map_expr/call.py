@@ -186,7 +186,7 @@ def _attributes(op: PirOp, numbers: Numbers) -> dict[str, Any] | None:
     """
     attrs = op.attribute_values()
     slots = {s.name: s for s in op.definition.operands}
-    for name, value in constants_of(op.definition, op.operand_slots, op.properties):
+    for name, value in constants_of(op.definition, op.operand_slots, op.call_properties):
         if value is None or (isinstance(value, tuple) and None in value):
             source = op.operand_named(name)
             found = numbers(source) if source is not None and name == "shape" else None

@@ -117,6 +117,8 @@ class Origin:
     operands: tuple[Operand, ...]
     attrs: Mapping[str, Any]
     meta: TensorMeta
+    location: Any = None
+    """Where the op was written; opaque here."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import cast
+from typing import Any, cast
 
 from pirkit.dialect.map_expr.kernel import MapExpr, Operand, Origin, Statement
 from pirkit.dialect.map_expr.tree import Apply, Choose, Fill, Load, Node, Position
@@ -105,15 +105,16 @@ def _node(node: Node, sizes: Mapping[str, int], made: Mapping[int, Node]) -> Nod
         case Position():
             return Position(resized(node.index, sizes), node.dtype)
         case Apply():
-            return Apply(node.op, tuple([made[id(a)] for a in node.args]), node.dtype, node.attrs)
+            args = tuple([made[id(a)] for a in node.args])
+            return Apply(node.op, args, node.dtype, node.attrs, node.location)
         case Choose():
             guards = [Guard(resized(g.value, sizes), at(g.bound, sizes)) for g in node.guards]
-            return decided(guards, made[id(node.yes)], made[id(node.no)])
+            return decided(guards, made[id(node.yes)], made[id(node.no)], node.location)
 
 
-def decided(guards: Sequence[Guard], yes: Node, no: Node) -> Node:
+def decided(guards: Sequence[Guard], yes: Node, no: Node, location: Any = None) -> Node:
     """A choice without guards that always hold; its ``no`` side if a guard never holds."""
     if any(g.is_false for g in guards):
         return no
     left = tuple([g for g in guards if not g.is_true])
-    return Choose(left, yes, no) if left else yes
+    return Choose(left, yes, no, location) if left else yes

@@ -1,4 +1,4 @@
-"""The lossless text form of a kernel: the attribute of the op `pir.map_expr`.
+"""The lossless text form of a kernel: by it plans, caches and rules know a kernel.
 
 ::
 
@@ -24,7 +24,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from functools import lru_cache
 from math import inf, nan
 from typing import Any, Final, NoReturn, cast
 
@@ -200,7 +199,29 @@ _OP: Final = re.compile(r"op o(\d+) = (.*)")
 _OUTPUT: Final = re.compile(r"output v(\d+)")
 
 
-@lru_cache(maxsize=1024)
+_KERNELS: Final[dict[str, MapExpr]] = {}
+_MAX_KERNELS: Final = 1024
+
+
+def remember(text: str, kernel: MapExpr) -> None:
+    """Enter a kernel and its text, so that `known_kernel` need not parse it."""
+    while len(_KERNELS) >= _MAX_KERNELS:  # the one that was entered first
+        _KERNELS.pop(next(iter(_KERNELS)), None)
+    _KERNELS.setdefault(text, kernel)
+
+
+def known_kernel(text: str) -> MapExpr:
+    """The kernel of a text, parsed only if this process has not made it. Raises as `parse_kernel`.
+
+    Plans and caches know kernels by their texts; only a plan that was read from a file is parsed.
+    """
+    kernel = _KERNELS.get(text)
+    if kernel is None:
+        kernel = parse_kernel(text)
+        remember(text, kernel)
+    return kernel
+
+
 def parse_kernel(text: str) -> MapExpr:
     """The kernel of a text. Raises ConstraintError (C1) for an invalid text."""
     reader = _Reader(text)

@@ -47,6 +47,8 @@ class Choose:
     guards: tuple[Guard, ...]
     yes: Node
     no: Node
+    location: Any = None
+    """Where the op was written that it comes from; opaque here, and no part of the meaning."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,6 +59,8 @@ class Apply:
     args: tuple[Node, ...]
     dtype: DType
     attrs: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    location: Any = None
+    """As that of `Choose`."""
 
 
 Node = Load | Fill | Position | Choose | Apply

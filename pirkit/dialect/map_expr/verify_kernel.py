@@ -11,7 +11,7 @@ from pirkit.diag.errors import ConstraintError
 from pirkit.dialect.map_expr.certificate import admits, differences
 from pirkit.dialect.map_expr.kernel import MapExpr, Statement
 from pirkit.dialect.map_expr.specialize import Shape, sizes_at, specialised, with_sizes
-from pirkit.dialect.map_expr.text import parse_kernel
+from pirkit.dialect.map_expr.text import known_kernel
 from pirkit.dialect.map_expr.tiling import problems_of_tiles
 from pirkit.dialect.map_expr.tree import Choose, Load, walk
 from pirkit.index.expr import Expr
@@ -33,7 +33,7 @@ def problem_of(text: str) -> str | None:
     """The first problem of the kernel of a text, including its certificate; None if it is valid.
     Raises ConstraintError (C1) for a text that is no kernel.
     """
-    kernel = parse_kernel(text)
+    kernel = known_kernel(text)
     return next(chain(problems(kernel), differences(kernel)), None)
 
 
@@ -44,7 +44,7 @@ def kernel_at(text: str, shapes: tuple[Shape, ...]) -> MapExpr:
     Raises ConstraintError if they do not fit, or if the kernel would read out of bounds for these
     shapes (a constant index of the program may be too large).
     """
-    general = parse_kernel(text)
+    general = known_kernel(text)
     kernel = specialised(general, shapes)
     if general.is_sized:
         wrong = next(_problems(kernel, with_order=False), None)

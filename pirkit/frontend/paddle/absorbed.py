@@ -14,7 +14,7 @@ from xdsl.ir import Operation, SSAValue
 
 from pirkit.dialect.attrs import decode, encode
 from pirkit.dialect.op_form import OPERAND_SEGMENTS
-from pirkit.dialect.operation import PirOp, create
+from pirkit.dialect.operation import PirOp, create, with_nested
 from pirkit.dialect.signature import Operand
 from pirkit.dialect.types import meta_of, tensor_type
 from pirkit.runtime import dtype as dt
@@ -25,10 +25,10 @@ from pirkit.runtime.place import CPU
 
 def with_operands_restored(module: mlir.ModuleOp) -> mlir.ModuleOp:
     """The module itself if no op holds an absorbed attribute, else a copy in which none does."""
-    if not any(_absorbed(op) for op in module.walk()):
+    if not any(_absorbed(op) for op in with_nested(module)):
         return module
     copy = module.clone()
-    for op in list(copy.walk()):
+    for op in list(with_nested(copy)):
         names = _absorbed(op)
         if names:
             _restore(cast(PirOp, op), names)

@@ -13,7 +13,7 @@ from pirkit.diag.errors import UnsupportedError, VerifyError
 from pirkit.diag.limits import check
 from pirkit.dialect.attrs import encode
 from pirkit.dialect.op_form import KEYWORD
-from pirkit.dialect.operation import PirOp, ProgramOp, describe, span_of
+from pirkit.dialect.operation import PirOp, ProgramOp, bodies, describe, span_of
 from pirkit.dialect.signature import REQUIRED
 from pirkit.dialect.types import OPAQUE
 from pirkit.frontend.paddle.absorbed import with_operands_restored
@@ -117,8 +117,8 @@ class _Writer:
         except UnsupportedError as error:
             error.span = error.span or span_of(op)
             raise
-        if op.regions:
-            made["regions"] = [self.region(op, i, depth + 1) for i in range(len(op.regions))]
+        if bodies(op):
+            made["regions"] = [self.region(op, i, depth + 1) for i in range(len(bodies(op)))]
         return made
 
     def plain(self, op: PirOp) -> Json:

@@ -26,7 +26,7 @@ from pirkit.diag.limits import check
 from pirkit.diag.span import Span
 from pirkit.dialect.attrs import decode
 from pirkit.dialect.kinds import SOURCE
-from pirkit.dialect.operation import PirOp, declares, host_name
+from pirkit.dialect.operation import PirOp, declares, host_name, with_nested
 from pirkit.dialect.types import meta_of
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.atomic_write import atomic_write
@@ -47,7 +47,7 @@ def parameter_metas(module: mlir.ModuleOp) -> dict[str, TensorMeta]:
     These are its persistable parameters and persistable inputs.
     """
     found: dict[str, TensorMeta] = {}
-    for op in module.walk():
+    for op in with_nested(module):
         if not isinstance(op, PirOp) or not declares(op, SOURCE):
             continue
         meta = meta_of(op.results[0].type)
@@ -63,7 +63,7 @@ def unfilled_parameters(module: mlir.ModuleOp) -> dict[str, Array]:
     declares them without dimensions.
     """
     found: dict[str, Array] = {}
-    for op in module.walk():
+    for op in with_nested(module):
         if isinstance(op, PirOp) and op.name == "pir.parameter" and not _is_persistable(op):
             meta = meta_of(op.results[0].type)
             if isinstance(meta, TensorMeta) and not meta.shape:

@@ -11,7 +11,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from pirkit.dialect.attrs import as_single
 from pirkit.dialect.kinds import BRANCH
 from pirkit.dialect.op_form import KEYWORD, STRUCTURAL
-from pirkit.dialect.operation import PirOp, ProgramOp, declares
+from pirkit.dialect.operation import PirOp, ProgramOp, bodies, declares
 from pirkit.dialect.structure import OUR_NAMES
 from pirkit.frontend.paddle.absorbed import with_operands_restored
 from pirkit.frontend.paddle.spelling import (
@@ -69,8 +69,8 @@ class _Writer:
                 yield from reversed(endings)
                 continue
             yield from self.line(cast(PirOp, op), indent)
-            for index, region in reversed(list(enumerate(op.regions))):
-                last = index == len(op.regions) - 1
+            for index, region in reversed(list(enumerate(bodies(op)))):
+                last = index == len(bodies(op)) - 1
                 ending = f"{indent}}}\n" if last else f"{indent}}} else {{\n"
                 stack.append((iter(region.block.ops), indent + _INDENT, [ending]))
 
@@ -120,7 +120,8 @@ class _Writer:
 
 def _printed(op: PirOp) -> dict[str, Attribute]:
     hidden = {*STRUCTURAL, ID, "op_callstack", "sym_shape_str"}
-    held = {k: v for k, v in (*op.properties.items(), *op.attributes.items()) if k not in hidden}
+    held = {**op.call_properties, **op.attributes}
+    held = {k: v for k, v in held.items() if k not in hidden}
     singles = {a.name for a in op.definition.attrs if a.kind == "f32" and a.name in op.properties}
     return {k: as_single(v) if k in singles else v for k, v in held.items()}
 

@@ -9,6 +9,7 @@ from typing import cast
 from xdsl.ir import Operation, SSAValue
 
 from pirkit.analysis.alias import alias_classes
+from pirkit.analysis.execution_order import operations
 from pirkit.dialect.map_expr.library_spaces import library_space_text
 from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.lowering.fusion.groups import DEFAULT, Group, Partition, Policy
@@ -95,7 +96,7 @@ def _reads_after(program: ProgramOp, writer: PirOp) -> Operation | None:
     classes = alias_classes(program)
     written = {e for e, ops in classes.writers.items() if writer in ops}
     seen = False
-    for op in program.walk():
+    for op in operations(program.block):
         names = [v for v in op.operands if v not in writer.results]
         if seen and any(written.intersection(classes.of(v)) for v in names):
             return op

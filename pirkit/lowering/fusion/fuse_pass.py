@@ -12,12 +12,13 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from pirkit.analysis.alias import AliasClasses, alias_classes
 from pirkit.analysis.declared_types import mismatched_values
+from pirkit.analysis.execution_order import operations
 from pirkit.diag.errors import InternalError
 from pirkit.diag.span import lines_of
-from pirkit.dialect.attrs import encode
+from pirkit.dialect.map_expr.kernel_op import KernelOp
 from pirkit.dialect.map_expr.tiling import Untiled
 from pirkit.dialect.opdef import PURE
-from pirkit.dialect.operation import PirOp, ProgramOp, create, fused_location, spans_of
+from pirkit.dialect.operation import PirOp, ProgramOp, bodies, fused_location, spans_of, with_nested
 from pirkit.dialect.types import meta_of
 from pirkit.lowering.fusion.groups import Pair, Partition, Policy
 from pirkit.lowering.fusion.horizontal import join_neighbours, join_pairs
@@ -179,7 +180,7 @@ class FusePass(Pass):
 
     An op with index maps (elementwise, data movement, reduction, scatter) is fused with its
     producers and consumers as long as their index maps compose: each element of a result then has
-    a closed form over elements of the inputs. A kernel is an operation `pir.map_expr`, whose text
+    a closed form over elements of the inputs. A kernel is an operation `pir.map_expr`, whose region
     holds these expressions; dynamic sizes are named symbols in it. Ops after the first in-place
     write of a program are not fused.
 
@@ -299,12 +300,12 @@ def _replace(made: Generated, moved: dict[SSAValue, SSAValue]) -> PirOp:
 
     ``moved`` maps results that were already replaced, and gets those of this kernel.
     """
-    kernel = create(
-        "pir.map_expr",
+    kernel = KernelOp.of(
+        made.kernel,
+        made.text,
         [moved.get(v, v) for v in made.inputs],
         [v.type for v in made.outputs],
-        {"kernel": encode("str", made.text)},
-        location=fused_location([unit.op for unit in made.units]),
+        fused_location([u.op for u in made.units]),
     )
     for old, new in zip(made.outputs, kernel.results, strict=True):
         new.name_hint = old.name_hint
@@ -325,8 +326,9 @@ def storage_of(program: ProgramOp) -> AliasClasses | None:
 
 def blocks_of(program: ProgramOp) -> Iterator[Block]:
     """All blocks of a program's regions."""
-    for op in program.walk():
-        for region in op.regions:
+    yield program.block
+    for op in operations(program.block):
+        for region in bodies(op):
             yield from region.blocks
 
 
@@ -398,7 +400,7 @@ def _owners(item: Operation | Generated, block: Block) -> Iterator[Operation]:
     if isinstance(item, Generated):
         values += item.inputs
     else:
-        for op in item.walk():
+        for op in with_nested(item):
             values += op.operands
     for value in values:
         owner = value.owner

@@ -30,7 +30,7 @@ from pirkit.dialect.map_expr.tree import (
     walk,
 )
 from pirkit.dialect.opdef import IO, PURE, RANDOM
-from pirkit.dialect.operation import PirOp, declares
+from pirkit.dialect.operation import PirOp, bodies, declares, with_nested
 from pirkit.index.index_maps import Index
 from pirkit.index.substitution import reads_of
 from pirkit.lowering.fusion.shapes import Shapes
@@ -127,12 +127,12 @@ PRESERVES_STORAGE: Final = frozenset({PURE, IO, RANDOM})
 
 def _keeps_order(op: PirOp) -> bool:
     """True for an op that has effects for its order only, and writes no storage itself."""
-    return bool(op.regions) or declares(op, STACK)
+    return bool(bodies(op)) or declares(op, STACK)
 
 
 def writes(op: PirOp) -> bool:
     """True if an op, or one in its regions, writes storage."""
-    inner = (o for o in op.walk() if isinstance(o, PirOp) and not _keeps_order(o))
+    inner = (o for o in with_nested(op) if isinstance(o, PirOp) and not _keeps_order(o))
     return any(o.definition.effects not in PRESERVES_STORAGE for o in inner)
 
 

@@ -18,7 +18,7 @@ from xdsl.ir import Operation, SSAValue
 from pirkit.dialect.kinds import COSTLY
 from pirkit.dialect.map_expr.kernel import MapExpr, Statement
 from pirkit.dialect.map_expr.specialize import decided
-from pirkit.dialect.map_expr.text import print_kernel
+from pirkit.dialect.map_expr.text import print_kernel, remember
 from pirkit.dialect.map_expr.tiling import Untiled, permutes
 from pirkit.dialect.map_expr.tree import (
     Apply,
@@ -57,8 +57,10 @@ class Generated:
 
     @cached_property
     def text(self) -> str:
-        """The kernel's text form, the attribute of `pir.map_expr`."""
-        return print_kernel(self.kernel)
+        """The kernel's text form, by which plans and caches know it."""
+        text = print_kernel(self.kernel)
+        remember(text, self.kernel)
+        return text
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -396,10 +398,10 @@ class _Builder:
                     Guard(substitute(renumber(g.value, self.numbers(unit)), at), g.bound)
                     for g in node.guards
                 ]
-                return decided(guards, made[id(node.yes)], made[id(node.no)])
+                return decided(guards, made[id(node.yes)], made[id(node.no)], unit.op.location)
             case Apply():
                 args = tuple([made[id(a)] for a in node.args])
-                return Apply(node.op, args, node.dtype, node.attrs)
+                return Apply(node.op, args, node.dtype, node.attrs, unit.op.location)
 
     def take_shapes(self) -> bool:
         """Add inputs that are read only for their dynamic sizes; False if there are none to add."""
@@ -428,10 +430,9 @@ def _placed(statement: Statement, inputs: int) -> Statement:
         if isinstance(node, Load) and node.source < 0:
             done = Load(inputs - 1 - node.source, node.index)
         elif isinstance(node, Choose):
-            done = Choose(node.guards, made[id(node.yes)], made[id(node.no)])
+            done = replace(node, yes=made[id(node.yes)], no=made[id(node.no)])
         elif isinstance(node, Apply):
-            args = tuple([made[id(a)] for a in node.args])
-            done = Apply(node.op, args, node.dtype, node.attrs)
+            done = replace(node, args=tuple([made[id(a)] for a in node.args]))
         made[id(node)] = done
     start = None if statement.start is None else made[id(statement.start)]
     return replace(statement, body=made[id(statement.body)], start=start)

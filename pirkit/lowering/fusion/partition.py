@@ -16,7 +16,7 @@ from typing import cast
 from xdsl.ir import Operation, SSAValue
 
 from pirkit.dialect.opdef import PURE
-from pirkit.dialect.operation import PirOp
+from pirkit.dialect.operation import PirOp, with_nested
 from pirkit.index.index_maps import space, witness
 from pirkit.lowering.fusion.groups import DEFAULT, Group, Pair, Partition, Policy, too_large
 from pirkit.lowering.fusion.index_conflicts import Conflict, conflicts, recompute_cost
@@ -365,7 +365,7 @@ def _first(unit: Unit, groups: list[Group]) -> PirOp:
 
 def sources_of(op: Operation) -> Iterator[SSAValue]:
     """The operands of an op and of ops in its regions; a list stands for its elements."""
-    for inner in op.walk():
+    for inner in with_nested(op):
         for value in inner.operands:
             owner = value.owner
             if isinstance(owner, Operation) and owner.name == "pir.combine":

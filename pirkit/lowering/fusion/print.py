@@ -9,10 +9,11 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, SSAValue
 
 from pirkit.analysis.declared_types import mismatched_values
+from pirkit.analysis.execution_order import operations
 from pirkit.diag.errors import UsageError
 from pirkit.dialect.map_expr.cinn_outline import outline
-from pirkit.dialect.map_expr.text import parse_kernel
-from pirkit.dialect.operation import PirOp, ProgramOp
+from pirkit.dialect.map_expr.kernel_op import KernelOp
+from pirkit.dialect.operation import ProgramOp
 from pirkit.lowering.fusion.explain import Explainer
 from pirkit.lowering.fusion.fuse_pass import FusePass, plan_fusion, storage_of
 from pirkit.lowering.fusion.groups import DEFAULT, Policy
@@ -26,18 +27,17 @@ def print_map_exprs(module: ModuleOp) -> str:
         module = module.clone()
         FusePass(single=True).run(PassContext("fuse", ops=1 << 20), module)
     return "".join(
-        outline(parse_kernel(op.attribute("kernel")), [names[v] for v in op.operands])
-        for names, op in _kernels(module)
+        outline(op.kernel, [names[v] for v in op.operands]) for names, op in _kernels(module)
     )
 
 
-def _kernels(module: ModuleOp) -> Iterator[tuple[Mapping[SSAValue, str], PirOp]]:
+def _kernels(module: ModuleOp) -> Iterator[tuple[Mapping[SSAValue, str], KernelOp]]:
     """The kernels of a module, each with the value names of its program."""
     for program in module.ops:
         if isinstance(program, ProgramOp):
             names = names_of(program)
-            for op in program.walk():
-                if isinstance(op, PirOp) and op.name == "pir.map_expr":
+            for op in operations(program.block):
+                if isinstance(op, KernelOp):
                     yield names, op
 
 

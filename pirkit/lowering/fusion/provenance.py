@@ -56,7 +56,7 @@ class Origins:
                 operands.append(None if value is None else self._operand(value, inputs))
         attrs = cast(MapCall, call_of(op, numbers=self.shapes.numbers)).attrs
         listed = {k: v for k, v in ((k, _known_value(v)) for k, v in attrs.items()) if v is not ...}
-        return Origin(op.name, tuple(operands), listed, unit.meta)
+        return Origin(op.name, tuple(operands), listed, unit.meta, op.location)
 
     def _operand(self, value: SSAValue, inputs: Mapping[SSAValue, int]) -> int | TensorMeta:
         if value in self.number:

@@ -196,9 +196,9 @@ def _renumbered(statement: Statement, places: dict[int, int]) -> Statement:
         if isinstance(node, Load):
             done = Load(places.get(node.source, node.source), node.index)
         elif isinstance(node, Choose):
-            done = Choose(node.guards, made[id(node.yes)], made[id(node.no)])
+            done = replace(node, yes=made[id(node.yes)], no=made[id(node.no)])
         elif isinstance(node, Apply):
-            done = Apply(node.op, tuple([made[id(a)] for a in node.args]), node.dtype, node.attrs)
+            done = replace(node, args=tuple([made[id(a)] for a in node.args]))
         made[id(node)] = done
     start = None if statement.start is None else made[id(statement.start)]
     return replace(statement, body=made[id(statement.body)], start=start)

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from xdsl.ir import SSAValue
 
-from pirkit.dialect.operation import PirOp, ProgramOp
+from pirkit.analysis.execution_order import operations
+from pirkit.dialect.operation import PirOp, ProgramOp, bodies
 
 
 def names_of(program: ProgramOp) -> dict[SSAValue, str]:
@@ -37,8 +38,9 @@ def named_ops(program: ProgramOp) -> dict[str, PirOp]:
 
 def _values(program: ProgramOp) -> Iterator[SSAValue]:
     """All values in the order of the text."""
-    for op in program.walk():
+    yield from program.block.args
+    for op in operations(program.block):
         yield from op.results
-        for region in op.regions:
+        for region in bodies(op):
             for block in region.blocks:
                 yield from block.args

@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 
 from pirkit.dialect.map_expr.interpreter import run_known
+from pirkit.dialect.map_expr.kernel_op import KernelOp
 from pirkit.dialect.map_expr.specialize import results_at
-from pirkit.dialect.map_expr.text import parse_kernel
+from pirkit.dialect.map_expr.text import known_kernel
 from pirkit.dialect.map_expr.verify_kernel import kernel_at, problem_of
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
+from pirkit.dialect.operation import BASES
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.index.extent import is_sized
 from pirkit.runtime import dtype as dt
@@ -37,8 +39,8 @@ output v0
 class MapExpr:
     """Several ops as one kernel: the pass `fuse` makes it.
 
-    `kernel` is the text of a MapExpr: for each stored value its space, its scalar ops and, for
-    every element that is read, the solved index. See `docs/fusion.md`.
+    `kernel` is the text of a MapExpr, derived from the region: for each stored value its space, its
+    scalar ops and, for every element that is read, the solved index. See `docs/fusion.md`.
 
     C1: `kernel` is the text of a kernel.
     C2: the operands have the shapes and element types that the kernel states.
@@ -52,9 +54,12 @@ class MapExpr:
     dtypes = (dt.float32,)  # those of samples: a kernel states its own
 
 
+BASES[MapExpr.name] = KernelOp
+
+
 @infer_meta(MapExpr)
 def _(*inputs: TensorMeta, kernel: str) -> tuple[TensorMeta, ...]:
-    parsed = parse_kernel(kernel)
+    parsed = known_kernel(kernel)
     dynamic = [m.with_shape(UNKNOWN if is_sized(n) else n for n in m.shape) for m in parsed.inputs]
     agree = len(inputs) == len(dynamic) and all(map(compatible, dynamic, inputs))
     declared = ", ".join(map(str, parsed.inputs))
