@@ -33,7 +33,7 @@ from pirkit.analysis.element_moves import MOVES, moved
 from pirkit.analysis.row_dependence import depends_by_rows
 from pirkit.dialect.infer import fill_value
 from pirkit.dialect.kinds import RESHAPE
-from pirkit.dialect.operation import PirOp, declares
+from pirkit.dialect.operation import PirOp, declares, with_nested
 from pirkit.dialect.types import meta_of
 from pirkit.runtime.meta import UNKNOWN, TensorMeta
 
@@ -314,7 +314,7 @@ def _differentiated(block: Block) -> set[SSAValue]:
         if op.name in (GRADIENT, JET):
             found.update(op.operands[: op.attribute("targets")])
         if not found.isdisjoint(op.results):
-            found.update(v for inner in op.walk() for v in inner.operands)
+            found.update(v for inner in with_nested(op) for v in inner.operands)
     return found
 
 

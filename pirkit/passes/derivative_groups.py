@@ -11,7 +11,7 @@ from xdsl.ir import Block, SSAValue
 from pirkit.analysis.derivative_sums import Direction, Form, Sum
 from pirkit.analysis.differentiation import between
 from pirkit.analysis.linear_forms import GRADIENT, JET, Forms
-from pirkit.dialect.operation import PirOp
+from pirkit.dialect.operation import PirOp, with_nested
 
 
 @dataclass
@@ -48,7 +48,7 @@ def wanted_values(block: Block, forms: Forms) -> dict[SSAValue, Form]:
         if op in seen or op.parent is not block:
             continue
         seen.add(op)
-        for value in (v for inner in op.walk() for v in inner.operands):
+        for value in (v for inner in with_nested(op) for v in inner.operands):
             form = forms.of.get(value)
             if form is not None and form.order:
                 found[value] = form
