@@ -147,6 +147,7 @@ RULES_OF_THEIR_OWN = {
     "pirkit/__init__.py": "the names that users see",
     "pirkit/frontend/known_values.py": "the two ops that ask for derivatives",
     "pirkit/torch/aten/elementwise.py": "overloads of torch, by torch's names",
+    "pirkit/deepxde/elementwise.py": "functions of torch, by torch's names",
 }
 """Files that list names which are names of ops, too, and what they stand for there."""
 

@@ -9,21 +9,23 @@ import numpy as np
 
 from pirkit.analysis.constant_operands import evaluated, operands_of
 from pirkit.analysis.derivative_sums import Form, shape_of, static
-from pirkit.dialect.operation import PirOp
+from pirkit.dialect.kinds import MOVEMENT, RESHAPE, VIEW
+from pirkit.dialect.operation import PirOp, declares
 
-MOVES: Final = frozenset(
-    f"pd_op.{name}"
-    for name in "assign slice strided_slice reshape squeeze unsqueeze flatten transpose concat"
-    " stack expand flip roll diagonal index_select share_data".split()
-)
-"""Ops each of whose results' elements is an element of an operand."""
+_SHIFT: Final = 1 << 40
+
+
+def moves(op: PirOp) -> bool:
+    """True for ops that may only move elements; `moved` finds out whether one does."""
+    return op.definition.kind in (VIEW, MOVEMENT) or declares(op, RESHAPE)
 
 
 def moved(op: PirOp, given: Sequence[Form]) -> Form | None:
     """The form of what only moves elements, by moving their numbers; None if it mixes rows."""
     lead = given[0].lead
     if lead > 1:
-        return given[0] if op.name in ("pd_op.assign", "pd_op.share_data") else None
+        same = shape_of(op.results[0]) == shape_of(op.operands[0])
+        return given[0] if declares(op, RESHAPE) and same else None
     everything = [e for form in given for e in form.elements.flat]
     numbers, start = list[Any](), 0
     for form, value in zip(given, operands_of(op), strict=True):
@@ -35,8 +37,9 @@ def moved(op: PirOp, given: Sequence[Form]) -> Form | None:
             row = row + np.arange(rows).reshape(-1, *[1] * row.ndim) * len(everything)
         numbers.append(row)
     found: Any = evaluated(op, numbers)
-    if found is None:
-        return None
+    again: Any = evaluated(op, [n + _SHIFT for n in numbers])
+    if found is None or again is None or not (again - found == _SHIFT).all():
+        return None  # some element is a constant, as of padding
     if lead:
         result = static(shape_of(op.results[0]))
         rows: int = numbers[0].shape[0]

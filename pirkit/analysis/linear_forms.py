@@ -29,7 +29,7 @@ from pirkit.analysis.derivative_sums import (
     weighted,
 )
 from pirkit.analysis.effects import is_pure
-from pirkit.analysis.element_moves import MOVES, moved
+from pirkit.analysis.element_moves import moved, moves
 from pirkit.analysis.row_dependence import depends_by_rows
 from pirkit.dialect.infer import fill_value
 from pirkit.dialect.kinds import RESHAPE
@@ -199,7 +199,7 @@ class Forms:
 
     def _linear(self, op: PirOp) -> Form | None:
         lead = next(self.of[v].lead for v in operands_of(op) if v in self.of)
-        if op.name in MOVES:
+        if moves(op):
             given = [self._operand(v, lead) for v in operands_of(op)]
             return None if any(g is None for g in given) else moved(op, cast("list[Form]", given))
         rule = _RULES.get(op.name)
@@ -326,7 +326,7 @@ def _summed(target: SSAValue) -> tuple[SSAValue, float]:
         if not isinstance(owner, PirOp) or not owner.operands:
             break
         inner = owner.operands[0]
-        if owner.name in ("pd_op.sum", "pd_op.mean"):
+        if _RULES.get(owner.name) is _reduced:
             shape = shape_of(inner)
             axes = owner.attribute("axis")
             if axes and len(set(axes)) != len(shape):

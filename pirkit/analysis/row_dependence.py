@@ -14,7 +14,7 @@ from xdsl.ir import Block, SSAValue
 from pirkit.analysis.differentiation import between, block_of
 from pirkit.diag.errors import UnsupportedError
 from pirkit.dialect.build import Builder, Value
-from pirkit.dialect.kinds import ELEMENTWISE, LIST
+from pirkit.dialect.kinds import DERIVATIVE, ELEMENTWISE, LIST
 from pirkit.dialect.map_expr.call import MapCall, call_of, maps_of, tensors_of
 from pirkit.dialect.map_expr.library_spaces import library_spaces
 from pirkit.dialect.map_expr.tree import Load, Opaque, Scatter, roots, walk
@@ -29,9 +29,6 @@ from pirkit.runtime.meta import UNKNOWN, Meta, TensorMeta, VecMeta
 
 _SOME_SIZE: Final = 7919
 """The number used for all dynamic sizes: a prime, so that no reshape of static sizes splits it."""
-
-
-_DERIVATIVES: Final = ("pir.gradient", "pir.jet")
 
 
 @dataclass(frozen=True)
@@ -55,7 +52,7 @@ def depends_by_rows(root: SSAValue, variable: SSAValue) -> Mixed | None:
     block = cast(Block, block_of(variable))
     active = {variable}
     for op in between(block, [root], [variable]):
-        if op.name not in _DERIVATIVES and not _preserves_rows(op, active, held.shape[0]):
+        if not declares(op, DERIVATIVE) and not _preserves_rows(op, active, held.shape[0]):
             return Mixed(f"`{op.name}` mixes rows", op)
         active.update(op.results)
     if root not in active:

@@ -10,7 +10,7 @@ from xdsl.ir import SSAValue
 
 from pirkit.analysis.constant_operands import operands_of
 from pirkit.analysis.derivative_sums import Direction, Form, shape_of
-from pirkit.analysis.element_moves import MOVES, moved
+from pirkit.analysis.element_moves import moved, moves
 from pirkit.diag.errors import UnsupportedError
 from pirkit.dialect.operation import PirOp
 
@@ -60,7 +60,7 @@ class _Entries:
                 self.of[variable] = self._own(variable)
         for op in ops:
             given = [v for v in operands_of(op) if v in self.of]
-            form = self._moved(op) if given and op.name in MOVES else None
+            form = self._moved(op) if given and moves(op) else None
             if form is None:
                 for value in given:
                     self._enter(value)

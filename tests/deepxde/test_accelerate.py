@@ -70,10 +70,6 @@ def case_poisson() -> Any:
     return dde.Model(poisson(), net(1, 8, 8, 1)), adam(metrics=["l2 relative error"]), []
 
 
-def case_lbfgs() -> Any:
-    return dde.Model(poisson(), net(1, 8, 8, 1)), [{"optimizer": "L-BFGS"}], []
-
-
 def case_beam() -> Any:
     geom = dde.geometry.Interval(0, 1)
 
@@ -91,11 +87,6 @@ def case_beam() -> Any:
     ]
     data = dde.data.PDE(geom, lambda x, y: second(second(y, x), x) + 1, bcs, 10, 2)
     return dde.Model(data, net(1, 8, 8, 1)), adam(), []
-
-
-def case_weights_and_decay() -> Any:
-    more = {"loss_weights": [1, 100], "decay": ("step", 10, 0.5)}
-    return dde.Model(poisson(), net(1, 8, 8, 1)), adam(**more), []
 
 
 def case_inverse() -> Any:
@@ -123,7 +114,8 @@ def case_transforms() -> Any:
     network = net(2, 8, 8, 1)
     network.apply_feature_transform(lambda x: torch.cat([torch.sin(np.pi * x), x**2], dim=1))
     network.apply_output_transform(lambda x, y: (1 - x**2) * y + x)
-    return dde.Model(poisson(), network), adam(), []
+    more = {"loss_weights": [1, 100], "decay": ("step", 10, 0.5)}
+    return dde.Model(poisson(), network), adam(**more), []
 
 
 def case_robin_and_operator() -> Any:
@@ -161,12 +153,8 @@ def case_auxiliary() -> Any:
 
     bc = dde.icbc.DirichletBC(line(), lambda x: 0, lambda _, on: on)
     data = dde.data.PDE(line(), pde, bc, 12, 2, auxiliary_var_function=np.sin)
-    return dde.Model(data, net(1, 8, 1)), adam(), []
-
-
-def case_l1() -> Any:
     network = dde.nn.FNN([1, 8, 1], "silu", "Glorot uniform", regularization=["l1", 1e-3])
-    return dde.Model(poisson(), network), adam(), []
+    return dde.Model(data, network), adam(), []
 
 
 def case_l2() -> Any:
@@ -176,10 +164,6 @@ def case_l2() -> Any:
 
 def case_adam_then_lbfgs() -> Any:
     return dde.Model(poisson(), net(1, 8, 1)), [*adam(), {"optimizer": "L-BFGS"}], []
-
-
-def case_rmsprop() -> Any:
-    return dde.Model(poisson(), net(1, 8, 1)), [{"optimizer": "rmsprop", "lr": 1e-3}], []
 
 
 def case_system_of_columns() -> Any:
@@ -197,7 +181,7 @@ def case_system_of_columns() -> Any:
 
 def case_function() -> Any:
     data = dde.data.Function(line(), lambda x: np.sin(3 * x + 1), 12, 10)
-    return dde.Model(data, net(1, 8, 1)), adam(), []
+    return dde.Model(data, net(1, 8, 1)), [{"optimizer": "rmsprop", "lr": 1e-3}], []
 
 
 CASES: Final[dict[str, Case]] = {
