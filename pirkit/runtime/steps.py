@@ -428,6 +428,13 @@ def _loop(env: Env, node: Loop) -> Do:
 class SavedValues(list[tuple[Any, ...]]):
     """A stack of values that a branch or a loop has saved."""
 
+    def copied(self) -> SavedValues:
+        """The same values on a stack of its own, stacks on it likewise."""
+        return SavedValues(
+            tuple([v.copied() if isinstance(v, SavedValues) else v for v in values])
+            for values in self
+        )
+
 
 def _on_stack(env: Env, node: StackNode) -> Do:
     slot_table, stack = env.slot_table.values, node.instruction

@@ -10,9 +10,17 @@ from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.operation import ProgramOp
 from pirkit.runtime.dtype import DType
 from pirkit.torch.element_types import OF_TORCH
-from pirkit.torch.libtorch import prims_common
+from pirkit.torch.libtorch import prims_common, torch
 
 Kinds: Any = prims_common.ELEMENTWISE_TYPE_PROMOTION_KIND
+
+
+def plain_number(given: Any) -> Any:
+    """A number of the same kind as a symbol; what is no symbol as it is."""
+    for symbol, number in ((torch.SymFloat, 1.0), (torch.SymInt, 1), (torch.SymBool, True)):
+        if isinstance(given, symbol):
+            return number
+    return given
 
 
 class AtenBuilder(Builder):
@@ -58,7 +66,7 @@ class AtenBuilder(Builder):
         """
         kind = kind or Kinds.DEFAULT
         given = self.node.args[: len(arguments)]
-        fakes = [a.meta["val"] if hasattr(a, "meta") else a for a in given]
+        fakes = [plain_number(a.meta["val"]) if hasattr(a, "meta") else a for a in given]
         inner, outer = prims_common.elementwise_dtypes(*fakes, type_promotion_kind=kind)
         computed = OF_TORCH[inner]
         typed = [self.typed(a, computed) for a in arguments]

@@ -6,7 +6,7 @@ from typing import Any
 
 from pirkit.diag.errors import RuntimeFault
 from pirkit.torch.levels import Level
-from pirkit.torch.libtorch import listed, torch
+from pirkit.torch.libtorch import dynamo, listed, torch
 
 
 def run(level: Level, tensors: list[Any], written: frozenset[int] = frozenset()) -> Any:
@@ -41,6 +41,7 @@ class Differentiable(torch.autograd.Function):  # pyright: ignore[reportUntypedB
         return tuple(made)
 
     @staticmethod
+    @dynamo.disable
     def backward(ctx: Any, *cotangents: Any) -> Any:
         level: Level = ctx.level
         if torch.is_grad_enabled():

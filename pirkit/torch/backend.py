@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
@@ -12,16 +11,18 @@ from typing import Any, Final
 
 from pirkit.diag.errors import UsageError
 from pirkit.torch.capture import Captured, capture
-from pirkit.torch.compiled_graph import CompiledGraph
-from pirkit.torch.import_graph import Imported
+from pirkit.torch.compiled_graph import LOG, CompiledGraph
+from pirkit.torch.import_graph import Fallback, Imported
 from pirkit.torch.joint_graph import with_torch_autograd
 from pirkit.torch.levels import Settings
-from pirkit.torch.libtorch import torch
+from pirkit.torch.libtorch import symbolic_shapes, torch
+from pirkit.torch.pieces import in_pieces
 
-LOG: Final = logging.getLogger("pirkit.torch")
 MODES: Final[Mapping[str, Mapping[str, Any]]] = {
     "default": {},
+    "reduce-overhead": {},
     "max-autotune": {"fast_math": True, "saved": "min-cut"},
+    "max-autotune-no-cudagraphs": {"fast_math": True, "saved": "min-cut"},
 }
 """Modes of `torch.compile`, and the options that they stand for."""
 
@@ -33,7 +34,8 @@ class Options:
     ``strict`` refuses an op without a rule, which torch computes otherwise. ``fast_math`` may
     reorder sums. ``saved`` and ``budget`` say what the forward saves for the backward (see
     `docs/split.md`). ``autograd`` is ``pirkit`` or ``torch``: whose derivatives. ``threads`` limits
-    the threads of a call.
+    the threads of a call. ``sizes`` is how many combinations of sizes that change are compiled when
+    they are first met; torch runs further ones until they are met often.
     """
 
     strict: bool = False
@@ -42,6 +44,7 @@ class Options:
     budget: int | None = None
     autograd: str = "pirkit"
     threads: int | None = None
+    sizes: int = 8
 
     @classmethod
     def of(cls, mode: str | None, options: Mapping[str, Any] | None) -> Options:
@@ -67,7 +70,14 @@ class Options:
         return found
 
 
-WATCH: Final[ContextVar[list[CompiledGraph] | None]] = ContextVar("watch", default=None)
+@dataclass(frozen=True)
+class Outside:
+    """Nodes of a graph of Dynamo that torch runs between compiled pieces."""
+
+    fallbacks: list[Fallback]
+
+
+WATCH: Final[ContextVar[list[CompiledGraph | Outside] | None]] = ContextVar("watch", default=None)
 """Where compiled graphs are collected, while `explain` or `export` looks on."""
 
 
@@ -79,22 +89,28 @@ def pirkit(
     chosen = Options.of(mode, options)
     if chosen.autograd == "torch":
         return with_torch_autograd(graph, inputs, partial(_finished, chosen))
-    return _finished(chosen, capture(graph, inputs), inputs)
+
+    def make(piece: Any, examples: Sequence[Any]) -> CompiledGraph:
+        return _finished(chosen, capture(piece, examples), examples)
+
+    return make(graph, inputs) if chosen.strict else in_pieces(graph, inputs, make, _report_left)
 
 
 def _finished(
     chosen: Options, captured: Captured, inputs: Sequence[Any] | None = None
 ) -> CompiledGraph:
     """A captured graph, compiled for the sizes of its inputs."""
-    settings = Settings(chosen.fast_math, chosen.saved, chosen.budget, chosen.threads)
+    settings = Settings(chosen.fast_math, chosen.saved, chosen.budget, chosen.threads, chosen.sizes)
     made = CompiledGraph(captured, settings, strict=chosen.strict, report=_report)
+    examples = captured.examples if inputs is None else [*inputs, *captured.attributes]
+    if not any(symbolic_shapes.free_unbacked_symbols(given) for given in examples):
+        special = made.special([_sized(given) for given in examples])
+        learns = torch.is_grad_enabled() and any(made.differentiable)
+        if special is not None:
+            _ = special.level.forward if learns else special.level.inference
     watching = WATCH.get()
     if watching is not None:
         watching.append(made)
-    examples = captured.examples if inputs is None else [*inputs, *captured.attributes]
-    special = made.special([_sized(given) for given in examples])
-    learns = torch.is_grad_enabled() and any(made.differentiable)
-    _ = special.level.forward if learns else special.level.inference
     return made
 
 
@@ -115,9 +131,20 @@ class _Shaped:
 
 
 def _report(imported: Imported) -> None:
-    """One line that says what torch computes, and how often."""
+    """One line that says what torch computes inside of programs, and how often."""
     if imported.fallbacks:
-        counts = Counter(f.target for f in imported.fallbacks)
-        listed = ", ".join(f"{n} x {name}" for name, n in counts.most_common())
-        total = sum(imported.counts.values())
-        LOG.warning("torch computes %d of %d ops: %s", counts.total(), total, listed)
+        _log(imported.fallbacks, imported.counts.total())
+
+
+def _report_left(left: list[Fallback], total: int) -> None:
+    """One line that says what torch runs between compiled pieces."""
+    _log(left, total)
+    watching = WATCH.get()
+    if watching is not None:
+        watching.append(Outside(left))
+
+
+def _log(fallbacks: list[Fallback], total: int) -> None:
+    counts = Counter(f.target for f in fallbacks)
+    listed = ", ".join(f"{n} x {name}" for name, n in counts.most_common())
+    LOG.warning("torch computes %d of %d ops: %s", counts.total(), total, listed)

@@ -8,12 +8,13 @@ results share memory with which, is kept beside it.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from pirkit.diag.errors import UnsupportedError
+from pirkit.diag.errors import InternalError, UnsupportedError
 from pirkit.torch.attention import Composed
 from pirkit.torch.custom_derivative import APPLY, apply
 from pirkit.torch.libtorch import (
@@ -31,10 +32,14 @@ from pirkit.torch.libtorch import (
     symbolic_shapes,
     torch,
 )
+from pirkit.torch.node_error import NodeError
 from pirkit.torch.rules import RULES
 
 CUT: Final = "pirkit_cut"
 """Mark of a node through which no gradient flows: made under `no_grad`, or by `detach`."""
+
+SOURCE: Final = "pirkit_source"
+"""The name of the node of Dynamo's graph that a node comes from."""
 
 
 @dataclass(frozen=True)
@@ -50,9 +55,10 @@ class View:
 class Result:
     """A result of a graph.
 
-    ``kind`` is ``node`` for a computed tensor, ``input`` for an input as it is after the call,
-    ``constant`` for what is no tensor. ``at`` is the number of the node among the outputs of the
-    graph, or that of the input. ``view`` says which part of the input or node it is.
+    ``kind`` is ``node`` for a computed tensor, ``number`` for the number in one, ``input`` for an
+    input as it is after the call, ``constant`` for what is known before. ``at`` is the number of
+    the node among the outputs of the graph, or that of the input. ``view`` says which part of the
+    input or node it is.
     """
 
     kind: str
@@ -85,6 +91,8 @@ class Captured:
     """Tensors of the graph module itself, as the last inputs: state that an optimizer writes."""
     parameters: dict[int, str] = field(default_factory=dict[int, str])
     """Inputs that are parameters of the program, by number."""
+    source: Any = None
+    """The graph module of Dynamo, which torch can run instead."""
 
     @property
     def placeholders(self) -> list[Any]:
@@ -113,7 +121,8 @@ def fakes_of(inputs: Sequence[Any]) -> tuple[Any, list[Any]]:
 def capture(module: Any, inputs: Sequence[Any]) -> Captured:
     """Record what a graph module of Dynamo does with inputs like these.
 
-    Raises UnsupportedError (PK0403) for a graph that changes the shape or storage of an input.
+    Raises NodeError (PK0403) for a graph that changes the shape or storage of an input, and for a
+    node that torch cannot run on tensors without data.
     """
     held = _attributes(module)
     mode, fakes = fakes_of([*inputs, *held.values()])
@@ -128,13 +137,23 @@ def capture(module: Any, inputs: Sequence[Any]) -> Captured:
             wrapped = [functional_utils.to_fun(a) for a in given]
             with torch.set_grad_enabled(torch.is_grad_enabled()), Composed():
                 own = dict(zip(held, wrapped[len(inputs) :], strict=True))
-                returned = _Runner(module, own).run(*wrapped[: len(inputs)])
-            return _outputs(given, wrapped, listed(returned), found)
+                runner = _Runner(module, own, found)
+                returned = runner.run(*wrapped[: len(inputs)])
+            found["node"] = None
+            return _outputs(given, wrapped, listed(returned), runner.first, found)
 
     table = decompositions()
-    with mode, python_dispatch.enable_python_dispatcher(), _without_onednn():
+    with mode, python_dispatch.enable_python_dispatcher(), _without_onednn(), numbers_of(mode):
         bare = [a.detach() if isinstance(a, torch.Tensor) else a for a in fakes]
-        recorded = proxy_tensor.make_fx(functional, decomposition_table=table)(*bare)
+        depth = torch._C._functorch.get_dynamic_layer_stack_depth()
+        try:
+            recorded = proxy_tensor.make_fx(functional, decomposition_table=table)(*bare)
+        except InternalError:
+            raise
+        except Exception as error:  # also leaves transforms of `torch.func` that it was in
+            torch._C._functorch.pop_dynamic_layer_stack_and_undo_to_depth(depth)
+            torch._C._autograd._saved_tensors_hooks_enable()
+            raise NodeError(found.get("node"), error) from error
     _erase_assertions(recorded.graph, len(fakes))
     recorded.graph.eliminate_dead_code()
     nodes = returned_by(recorded.graph)
@@ -146,13 +165,13 @@ def capture(module: Any, inputs: Sequence[Any]) -> Captured:
             learns[result.at] = bool(learns[result.at]) or wants
     results = [
         replace(r, detached=wants is False and (r.kind == "input" or bool(learns[r.at])))
-        if r.kind != "constant"
+        if r.kind in ("node", "input")
         else r
         for r, wants in zip(results, wanted, strict=True)
     ]
     return Captured(
         recorded.graph, recorded, results, found["written"], fakes, nodes, learns,
-        list(held.values()),
+        list(held.values()), source=module,
     )  # fmt: skip
 
 
@@ -209,6 +228,17 @@ def functional_graph(module: Any, examples: Sequence[Any]) -> Captured:
 
 
 @contextmanager
+def numbers_of(mode: Any) -> Generator[None]:
+    """Numbers that depend on data (`item`) are symbols, which the program computes."""
+    before, mode.allow_scalar_outputs = mode.allow_scalar_outputs, True
+    try:
+        with mode.shape_env.ignore_fresh_unbacked_symbols():
+            yield
+    finally:
+        mode.allow_scalar_outputs = before
+
+
+@contextmanager
 def _without_onednn() -> Generator[None]:
     """Without oneDNN torch does not choose ops of its own, which have no parts."""
     before = torch._C._get_mkldnn_enabled()
@@ -222,8 +252,12 @@ def _without_onednn() -> Generator[None]:
 class _Runner(fx.Interpreter):  # pyright: ignore[reportUntypedBaseClass]
     """Runs a graph of Dynamo, and tells each recorded node where it comes from."""
 
-    def __init__(self, module: Any, own: dict[str, Any]) -> None:
+    def __init__(self, module: Any, own: dict[str, Any], found: dict[str, Any]) -> None:
         fx.Interpreter.__init__(self, module)
+        self.found = found
+        """Told the node that runs, for errors."""
+        self.first: dict[Any, Any] = {}
+        """By storage the first tensor in it, of which later ones are views."""
         self.learns = torch.is_grad_enabled()
         """Whether gradients can be asked for: where they cannot, no node has to stop them."""
         self.own = own
@@ -239,13 +273,18 @@ class _Runner(fx.Interpreter):  # pyright: ignore[reportUntypedBaseClass]
         tracer = proxy_tensor.get_proxy_mode().tracer
         before = next(iter(reversed(tracer.graph.nodes)), None)
         is_cut = self.learns and (not torch.is_grad_enabled() or _detaches(n))
+        self.found["node"] = n.name if n.op.startswith("call_") else None
         result: Any = fx.Interpreter.run_node(self, n)
+        for value in listed(result):
+            if isinstance(value, functional_tensor.FunctionalTensor):
+                self.first.setdefault(_storage(value), value)
         for node in reversed(tracer.graph.nodes):
             if node is before:
                 break
             node.meta.setdefault("stack_trace", None)
             node.meta["stack_trace"] = n.stack_trace or node.meta["stack_trace"]
             node.meta[CUT] = is_cut
+            node.meta[SOURCE] = n.name
         return result
 
     def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
@@ -268,9 +307,13 @@ def _detaches(node: Any) -> bool:
 
 
 def _outputs(
-    given: Sequence[Any], wrapped: list[Any], returned: list[Any], found: dict[str, Any]
-) -> list[Any]:
-    """The outputs of the functional graph; describes results and writes in ``found``."""
+    given: Sequence[Any], wrapped: list[Any], returned: list[Any], first: dict[Any, Any],
+    found: dict[str, Any],
+) -> list[Any]:  # fmt: skip
+    """The outputs of the functional graph; describes results and writes in ``found``.
+
+    Of results in one storage the first tensor there is an output too, of which they are views.
+    """
     is_tensor = [isinstance(a, torch.Tensor) for a in wrapped]
     for before, a in zip(given, wrapped, strict=True):
         if isinstance(a, torch.Tensor) and functional_utils.has_metadata_mutation(
@@ -290,9 +333,14 @@ def _outputs(
     nodes: list[Any] = []
     held: dict[Any, int] = {}
     numbers: dict[int, int] = {}
+    shared = Counter(_storage(t) for t in {id(t): t for t in returned}.values() if _is_tensor(t))
     for value in returned:
         if not isinstance(value, torch.Tensor):
-            results.append(Result("constant", value=value))
+            if symbolic_shapes.free_unbacked_symbols(value):
+                results.append(Result("number", len(nodes)))
+                nodes.append(functional_utils.to_fun(_tensor_of(value)))
+            else:
+                results.append(Result("constant", value=value))
             continue
         source = storages.get(_storage(value))
         if source is not None:
@@ -304,6 +352,13 @@ def _outputs(
             results.append(Result("node", numbers[id(value)]))
             continue
         base = held.get(_storage(value))
+        whole = first.get(_storage(value))
+        if base is None and shared[_storage(value)] > 1 and whole is not None and _is_whole(whole):
+            numbers[id(whole)] = held[_storage(value)] = base = len(nodes)
+            nodes.append(whole)
+            if whole is value:
+                results.append(Result("node", base))
+                continue
         if base is not None and _is_whole(nodes[base]):
             results.append(Result("node", base, View(*_geometry(value))))
             continue
@@ -321,6 +376,16 @@ def _outputs(
     for value in outputs:
         functional_utils.sync_functional_tensor(value)
     return [functional_utils.from_fun(value) for value in outputs]
+
+
+def _is_tensor(given: Any) -> bool:
+    return isinstance(given, torch.Tensor)
+
+
+def _tensor_of(number: Any) -> Any:
+    """A number that depends on data as a tensor, in Python's precision."""
+    kinds = {torch.SymFloat: torch.float64, torch.SymInt: torch.int64, torch.SymBool: torch.bool}
+    return aten.scalar_tensor(number, dtype=kinds[type(number)])
 
 
 def _storage(tensor: Any) -> Any:

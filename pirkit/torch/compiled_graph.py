@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import threading
+from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from pirkit.diag.forks import renewed
 from pirkit.torch.autograd_function import run
@@ -12,6 +14,10 @@ from pirkit.torch.capture import Captured, Result, View
 from pirkit.torch.import_graph import Imported, import_graph
 from pirkit.torch.levels import Level, Settings
 from pirkit.torch.libtorch import torch
+
+LOG: Final = logging.getLogger("pirkit.torch")
+OFTEN: Final = 8
+"""Calls after which a size is compiled although there are many."""
 
 
 class Specialized:
@@ -62,12 +68,23 @@ class CompiledGraph:
         self._only: Specialized | None = None
         """The code, of a graph without symbols."""
         self._lock = renewed(threading.Lock())
+        self._writes = bool(captured.written) and captured.source is not None
+        self._apart: tuple[int, ...] | None = None
+        """Addresses of arguments that were found to lie apart."""
+        self._met: Counter[tuple[int, ...]] = Counter()
+        self._told: set[str] = set()
         self._count = len(captured.results)
         self._plain = all(r == Result("node", k) for k, r in enumerate(captured.results))
 
     def __call__(self, *args: Any) -> Any:
+        if self._writes and self._overlap(args):
+            self.tell("arguments share memory, and one is written: torch runs this call")
+            return self.captured.source(*args)
         args = (*args, *self.captured.attributes)
         special = self.special(args)
+        if special is None:
+            self.tell("more sizes than `sizes`: torch runs calls of sizes that are seldom met")
+            return self.captured.source(*args[: len(args) - len(self.captured.attributes)])
         outputs = special.outputs(args)
         for i, k in self.captured.written:
             _write(args[i], outputs[k])
@@ -76,8 +93,12 @@ class CompiledGraph:
         sizes = self._sizes(args)
         return [self._result(r, args, outputs, sizes) for r in self.captured.results]
 
-    def special(self, args: Sequence[Any]) -> Specialized:
-        """The code for the sizes of these arguments, compiled when they are first seen."""
+    def special(self, args: Sequence[Any]) -> Specialized | None:
+        """The code for the sizes of these arguments, compiled when they are first seen.
+
+        After as many sizes as ``Settings.sizes`` only those that have been met ``OFTEN`` times are
+        compiled; None for others.
+        """
         if self._only is not None:
             return self._only
         sizes = self._sizes(args)
@@ -86,10 +107,37 @@ class CompiledGraph:
         if found is None:
             with self._lock:
                 found = self.kinds.get(key)
+                if found is None and self._is_seldom(key):
+                    return None
                 if found is None:
                     found = self.kinds[key] = self.made(sizes)
                     self._only = None if self.symbols else found
         return found
+
+    def _is_seldom(self, key: tuple[int, ...]) -> bool:
+        if len(self.kinds) < self.settings.sizes or self.captured.source is None:
+            return False
+        self._met[key] += 1
+        return self._met[key] < OFTEN
+
+    def _overlap(self, args: Sequence[Any]) -> bool:
+        """Whether an argument that is written shares its storage with another one."""
+        tensors = [a for a in args if isinstance(a, torch.Tensor)]
+        places = tuple([t.data_ptr() for t in tensors])
+        if places == self._apart and not self.symbols:
+            return False
+        held = Counter([t.untyped_storage().data_ptr() for t in tensors if t.numel()])
+        for i, _ in self.captured.written:
+            if i < len(args) and held[args[i].untyped_storage().data_ptr()] > 1:
+                return True
+        self._apart = places
+        return False
+
+    def tell(self, what: str) -> None:
+        """Say something once."""
+        if what not in self._told:
+            self._told.add(what)
+            LOG.warning(what)
 
     def made(self, sizes: dict[Any, int]) -> Specialized:
         """The graph imported for some sizes."""
@@ -106,6 +154,8 @@ class CompiledGraph:
     ) -> Any:
         if r.kind == "constant":
             return _number(r.value, sizes)
+        if r.kind == "number":
+            return outputs[r.at].item()
         base = args[r.at] if r.kind == "input" else outputs[r.at]
         if r.detached and base.requires_grad:
             base = base.detach()

@@ -14,19 +14,19 @@ from pirkit.diag.errors import ArtifactError, UsageError
 from pirkit.diag.span import Span
 from pirkit.frontend.files import Program
 from pirkit.runtime.plan import SEGMENT, Call
-from pirkit.torch.backend import WATCH, pirkit
+from pirkit.torch.backend import WATCH, Outside, pirkit
 from pirkit.torch.capture import decompositions, functional_graph
 from pirkit.torch.compiled_graph import CompiledGraph, Specialized
 from pirkit.torch.element_types import array_of
-from pirkit.torch.import_graph import import_graph
+from pirkit.torch.import_graph import Fallback, import_graph
 from pirkit.torch.libtorch import torch
 
 Array = np.ndarray[Any, Any]
 
 
-def _watched(function: Callable[..., Any], args: Any, kwargs: Any) -> list[CompiledGraph]:
-    """The graphs that a call compiles."""
-    found: list[CompiledGraph] = []
+def _watched(function: Callable[..., Any], args: Any, kwargs: Any) -> list[CompiledGraph | Outside]:
+    """The graphs that a call compiles, and what torch runs between them."""
+    found: list[CompiledGraph | Outside] = []
     token = WATCH.set(found)
     try:
         # a function of its own, so that code of earlier calls does not serve
@@ -54,12 +54,14 @@ def export(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Any = No
     function of several graphs.
     """
     graphs = _watched(function, args, kwargs or {})
-    if len(graphs) != 1:
+    whole = graphs[0] if graphs else None
+    if len(graphs) != 1 or not isinstance(whole, CompiledGraph):
         raise UsageError(
             f"the function is {len(graphs)} graphs, not one", code="PK0701",
-            help="`torch.compile(f, fullgraph=True)` says where the graph breaks",
+            help="`torch.compile(f, fullgraph=True)` says where the graph breaks; "
+            "`pirkit.torch.explain` what torch runs between graphs",
         )  # fmt: skip
-    (special,) = graphs[0].kinds.values()
+    (special,) = whole.kinds.values()
     return special.imported.program.copy()
 
 
@@ -107,7 +109,19 @@ def explain(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanat
     The function is compiled and called once.
     """
     graphs = _watched(function, args, kwargs)
-    return Explanation(tuple([_report(g, s) for g in graphs for s in g.kinds.values()]))
+    return Explanation(tuple([r for g in graphs for r in _reports(g)]))
+
+
+def _reports(graph: CompiledGraph | Outside) -> list[GraphReport]:
+    if isinstance(graph, CompiledGraph):
+        return [_report(graph, special) for special in graph.kinds.values()]
+    counts = Counter(f.target for f in graph.fallbacks)
+    lines = tuple([_line(f) for f in graph.fallbacks])
+    return [GraphReport(counts, lines, 0, Counter(), None)]
+
+
+def _line(f: Fallback) -> str:
+    return f"{f.target}{f' at {f.span}' if f.span else ''}: {f.reason}"
 
 
 def _report(graph: CompiledGraph, special: Specialized) -> GraphReport:
@@ -117,10 +131,7 @@ def _report(graph: CompiledGraph, special: Specialized) -> GraphReport:
     calls = [i for i in plan.body if isinstance(i, Call)]
     return GraphReport(
         Counter(special.imported.counts),
-        tuple([
-            f"{f.target}{f' at {f.span}' if f.span else ''}: {f.reason}"
-            for f in special.imported.fallbacks
-        ]),
+        tuple([_line(f) for f in special.imported.fallbacks]),
         sum(c.kernel == SEGMENT for c in calls),
         Counter(c.kernel for c in calls if c.kernel != SEGMENT),
         level.parts.report.bytes if learns else None,

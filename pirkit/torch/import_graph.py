@@ -18,6 +18,7 @@ from pirkit.diag.errors import (
     ConstraintError,
     InternalError,
     UnsupportedError,
+    VerifyError,
 )
 from pirkit.diag.span import Span
 from pirkit.dialect.attrs import encode
@@ -30,12 +31,14 @@ from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.place import UNDEFINED
 from pirkit.torch.aten_builder import AtenBuilder
 from pirkit.torch.aten_call_op import NAME as CALL
-from pirkit.torch.capture import CUT, Captured
+from pirkit.torch.capture import CUT, SOURCE, Captured
 from pirkit.torch.control import control
 from pirkit.torch.draws import Draw, Like, draw_of, dropped
 from pirkit.torch.element_types import OF_TORCH
 from pirkit.torch.libtorch import listed, returned_by, torch
+from pirkit.torch.node_error import NodeError
 from pirkit.torch.rules import RULES
+from pirkit.torch.scalars import computed, is_number
 
 _LINE: Final = re.compile(r'File "([^"]+)", line (\d+)')
 _FAMILIES: Final = (_aten_rules, _custom_rules)
@@ -156,6 +159,11 @@ class _Importer:
             return int(known) if isinstance(given, torch.SymInt) else float(known)
         return given
 
+    def is_known(self, number: Any) -> bool:
+        """Whether a number follows from sizes."""
+        expression = getattr(getattr(number, "node", None), "expr", None)
+        return set(getattr(expression, "free_symbols", ())) <= self.sizes.keys()
+
     def meta(self, fake: Any) -> tuple[tuple[int, ...], DType]:
         """Shape and element type of a tensor. Raises UnsupportedError for a foreign type."""
         dtype = OF_TORCH.get(fake.dtype)
@@ -216,16 +224,21 @@ class _Importer:
             return [self.argument(a) for a in cast("list[Any]", given)]
         if hasattr(given, "meta") and hasattr(given, "op"):
             fake = given.meta.get("val")
-            if isinstance(fake, torch.SymInt | torch.SymFloat | torch.SymBool):
-                return self.number(fake)
-            return self.values[given] if given in self.values else fake
+            if given in self.values:
+                return self.values[given]
+            return self.number(fake) if is_number(fake) else fake
         return self.number(given)
 
     def call(self, node: Any) -> None:
         fake = node.meta.get("val")
-        if isinstance(fake, torch.SymInt | torch.SymFloat | torch.SymBool | int | float | bool):
-            return
         target = str(node.target)
+        if is_number(fake):
+            if not self.is_known(fake):
+                args = [self.argument(a) for a in node.args]
+                self.values[node] = computed(self.b, node, args)
+            return
+        if fake is None and ("assert" in target or "constrain" in target):
+            return
         if target == "<built-in function getitem>":
             self.values[node] = self.values[node.args[0]][node.args[1]]
             return
@@ -248,7 +261,7 @@ class _Importer:
             reason = "no rule for these arguments"
             try:
                 found = emit(b, *args, **options)
-            except (ConstraintError, UnsupportedError) as error:
+            except (ConstraintError, UnsupportedError, VerifyError) as error:
                 reason = error.message
         if found is NotImplemented:
             found = self.fall_back(node, args, options, reason)
@@ -312,11 +325,17 @@ class _Importer:
         return b, [inner.values[n] for n in returned_by(graph.graph)]
 
     def visit(self, node: Any) -> None:
-        """Emit what a node computes."""
-        if node.op == "get_attr":
-            self.attribute(node)
-        elif node.op == "call_function":
-            self.call(node)
+        """Emit what a node computes. Raises NodeError for what no program can hold."""
+        try:
+            if node.op == "get_attr":
+                self.attribute(node)
+            elif node.op == "call_function":
+                self.call(node)
+        except UnsupportedError as error:
+            source = node.meta.get(SOURCE)
+            if isinstance(error, NodeError) and (error.node is not None or source is None):
+                raise
+            raise NodeError(source, error) from error
 
     # --- random numbers, and what torch computes ---
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from pirkit.passes.base import PassContext
 from pirkit.passes.dce import DcePass
 from pirkit.passes.differentiate import inputs_of
 from pirkit.runtime.executor import Executable
+from pirkit.runtime.steps import SavedValues
 from pirkit.split.add_gradients import differentiated
 from pirkit.split.partition import forward_backward
 from pirkit.split.split_result import SplitParts
@@ -41,6 +42,8 @@ class Settings:
     """Which values the backward finds saved: a mode of `pirkit.split.forward_backward`."""
     budget: int | None = None
     threads: int | None = None
+    sizes: int = 8
+    """Combinations of sizes that are compiled when they are first met."""
 
 
 class Runner:
@@ -97,7 +100,10 @@ class Runner:
             return [made[i] for i in self._results]
         arrays = dict(zip(self.inputs, map(self._array, tensors), strict=True))
         found = self.executable.run(arrays)
-        return [tensor_of(np.asarray(found[name])) for name in self.outputs]
+        return [
+            value if isinstance(value, SavedValues) else tensor_of(np.asarray(value))
+            for value in (found[name] for name in self.outputs)
+        ]
 
     def _ordered(self, tensors: Sequence[Any]) -> tuple[Array, ...]:
         """Arrays over tensors in the order of the native call; those of parameters are kept."""
@@ -117,9 +123,14 @@ class Runner:
 
     @staticmethod
     def _array(tensor: Any) -> Array:
-        """An array in rows, over the memory of a tensor in rows; an array as it is."""
+        """An array in rows, over the memory of a tensor in rows; an array as it is.
+
+        A stack, from which a run pops, is copied: the graph of autograd may be run again.
+        """
         if type(tensor) is np.ndarray:
             return tensor
+        if isinstance(tensor, SavedValues):
+            return cast("Any", tensor.copied())
         return array_of(tensor if tensor.is_contiguous() else tensor.contiguous())
 
 

@@ -39,7 +39,7 @@ def _(b: AtenBuilder, *_: Any, **__: Any) -> Value:
 
 @rule("scalar_tensor")
 def _(b: AtenBuilder, value: Any, **_: Any) -> Value:
-    return b.const(value, b.dtype)
+    return b.typed(value, b.dtype)
 
 
 @rule("fill.Scalar", "fill.Tensor")

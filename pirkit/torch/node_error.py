@@ -1,0 +1,26 @@
+"""What cannot be compiled, with the node of Dynamo's graph that asks for it."""
+
+from __future__ import annotations
+
+from pirkit.diag.errors import PirkitError, UnsupportedError
+
+
+class NodeError(UnsupportedError):
+    """A node that is left to torch; without one, the whole graph is.
+
+    ``node`` is its name in the graph of Dynamo. Code, place and remedy are those of the cause.
+    """
+
+    def __init__(self, node: str | None, cause: Exception) -> None:
+        at = "" if node is None else f" (at `{node}`)"
+        if isinstance(cause, PirkitError):
+            super().__init__(
+                cause.message, code=cause.code, span=cause.span, notes=cause.notes, help=cause.help
+            )
+        else:
+            lines = str(cause).strip().splitlines() or [type(cause).__name__]
+            super().__init__(
+                f"torch cannot record the graph{at}: {lines[0]}", code="PK0403",
+                help="leave its part of the model uncompiled (`torch.compiler.disable`)",
+            )  # fmt: skip
+        self.node = node

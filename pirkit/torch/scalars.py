@@ -1,0 +1,82 @@
+"""Numbers that depend on data: what `item` gives, and arithmetic of Python on it.
+
+They are values of the program without dimensions, in Python's precision, through which no gradient
+flows. In the types of results they count as numbers.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from pirkit.diag.errors import UnsupportedError
+from pirkit.dialect.build import Value
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.dtype import DType
+from pirkit.torch.aten_builder import AtenBuilder
+from pirkit.torch.libtorch import torch
+
+_OPS: Final[dict[Any, str]] = {
+    operator.add: "add",
+    operator.sub: "subtract",
+    operator.mul: "multiply",
+    operator.truediv: "divide",
+    operator.floordiv: "divide",
+    operator.mod: "remainder",
+    operator.pow: "elementwise_pow",
+    operator.neg: "scale",
+    operator.lt: "less_than",
+    operator.le: "less_equal",
+    operator.gt: "greater_than",
+    operator.ge: "greater_equal",
+    operator.eq: "equal",
+    operator.ne: "not_equal",
+    operator.and_: "logical_and",
+    operator.or_: "logical_or",
+    operator.not_: "logical_not",
+    torch.sym_max: "maximum",
+    torch.sym_min: "minimum",
+    torch._sym_sqrt: "sqrt",
+}
+_CASTS: Final = ("_local_scalar_dense", "sym_float", "sym_int")
+
+
+def is_number(fake: Any) -> bool:
+    """Whether what torch says of a node is a number, known or not."""
+    return isinstance(fake, torch.SymInt | torch.SymFloat | torch.SymBool | int | float | bool)
+
+
+def computed(b: AtenBuilder, node: Any, args: Sequence[Any]) -> Value:
+    """The number that a node computes from others, or reads from a tensor.
+
+    Raises UnsupportedError (PK0409) for an operation that has no rule.
+    """
+    dtype = _type_of(node.meta["val"])
+    if any(name in str(node.target) for name in _CASTS):
+        return b.stopped(b.cast(b.reshape(args[0], ()), dtype))
+    op = _OPS.get(node.target)
+    if op is None:
+        raise UnsupportedError(
+            f"`{node.target}` of a number that depends on data has no rule", code="PK0409",
+            help="compute it with tensors, or let the graph break there",
+        )  # fmt: skip
+    inner = dt.float64 if op == "divide" else _inner(args, dtype)
+    typed = [b.cast(a, inner) if isinstance(a, Value) else b.const(a, inner) for a in args]
+    emit: Callable[..., Value] = b
+    found = typed[0] * -1 if op == "scale" else emit(f"pd_op.{op}", *typed)
+    if node.target is operator.floordiv:
+        found = b.floor(found)
+    return b.cast(found, dtype)
+
+
+def _type_of(number: Any) -> DType:
+    if isinstance(number, torch.SymBool | bool):
+        return dt.bool_
+    return dt.int64 if isinstance(number, torch.SymInt | int) else dt.float64
+
+
+def _inner(args: Sequence[Any], result: DType) -> DType:
+    """The type in which an operation computes."""
+    kinds = {result, *(a.dtype if isinstance(a, Value) else _type_of(a) for a in args)}
+    return next((d for d in (dt.float64, dt.int64) if d in kinds), dt.bool_)

@@ -1,0 +1,128 @@
+"""What no program can hold runs by torch between pieces; numbers that depend on data; aliases."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import torch.nn.functional as F  # noqa: E402
+
+import pirkit.torch  # noqa: E402  registers the backend
+from tests.torch.comparing import same  # noqa: E402
+
+
+def compiled(function: Any, **options: Any) -> Any:
+    return torch.compile(function, backend="pirkit", options=options or None)
+
+
+def _hooked(x: Any) -> Any:
+    y = x * 2
+    y.register_hook(lambda g: g * 5)
+    return y.sin().sum()
+
+
+def _sampled(x: Any) -> Any:
+    with torch.no_grad():
+        places = torch.multinomial(x.softmax(1), 2)
+    return (x * 2).gather(1, places).sin(), places
+
+
+def _picked(x: Any) -> Any:
+    return (x * 2)[x > 0].sin().sum()
+
+
+@pytest.mark.parametrize("function", [_hooked, _sampled, _picked])
+def test_pieces_do_what_the_whole_does(function: Callable[..., Any]) -> None:
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        same(function, torch.randn(3, 4, requires_grad=True))
+
+
+def test_explain_tells_what_runs_between_pieces() -> None:
+    found = pirkit.torch.explain(_sampled, torch.randn(3, 4))
+    (line,) = [line for graph in found.graphs for line in graph.fallbacks]
+    assert "multinomial" in line
+    assert "test_pieces.py" in line
+
+
+def test_strict_makes_no_pieces() -> None:
+    with pytest.raises(Exception, match=r"PK0409.*multinomial"):
+        compiled(_sampled, strict=True)(torch.randn(3, 4))
+
+
+def test_numbers_that_depend_on_data() -> None:
+    def function(x: Any, s: Any, i: Any) -> Any:
+        n = s.item() * 2 - 1
+        return x * n + i.item() // 2, (i * i.item()).float() / n, n
+
+    with torch._dynamo.config.patch(capture_scalar_outputs=True):
+        made = torch.compile(function, backend="pirkit", fullgraph=True)
+        for s, i in ((2.0, 5), (3.5, -3)):
+            given = torch.randn(4), torch.tensor(s, dtype=torch.float64), torch.tensor(i)
+            for a, b in zip(made(*given), function(*given), strict=True):
+                torch.testing.assert_close(a, b)
+
+
+def test_numbers_of_python_that_change_are_compiled_twice() -> None:
+    count: list[Any] = []
+
+    def backend(graph: Any, inputs: Any) -> Any:
+        count.append(graph)
+        return pirkit.torch.backend.pirkit(graph, inputs)
+
+    function = torch.compile(lambda x, k: x * k, backend=backend)
+    for k in (1.5, 2.5, 3.5, 4.5):
+        torch.testing.assert_close(function(torch.arange(4.0), k), torch.arange(4.0) * k)
+    assert len(count) == 2
+
+
+def test_a_written_argument_that_is_part_of_another() -> None:
+    def function(x: Any, y: Any) -> Any:
+        x.add_(1)
+        return y * 2
+
+    made = compiled(function)
+    for apart in (True, False):
+        a, b = torch.arange(4.0), torch.arange(4.0)
+        given = [(t[:2], t[2:] if apart else t[1:3]) for t in (a, b)]
+        torch.testing.assert_close(made(*given[0]), function(*given[1]))
+        torch.testing.assert_close(a, b)
+
+
+def test_results_that_are_views_of_a_tensor_that_is_none() -> None:
+    a, b = compiled(lambda x: (lambda y: (y[:2], y[1:]))(x * 2))(torch.randn(3, 4))
+    a[1].add_(1)
+    torch.testing.assert_close(a[1], b[0])
+
+
+def test_many_sizes_are_not_compiled(caplog: pytest.LogCaptureFixture) -> None:
+    made = torch.compile(
+        lambda x: x.sin().sum(1), backend="pirkit", dynamic=True, options={"sizes": 2}
+    )
+    with caplog.at_level(logging.WARNING, "pirkit.torch"):
+        for size in (3, 4, 5, 6, 3):
+            x = torch.randn(size, 4)
+            torch.testing.assert_close(made(x), x.sin().sum(1))
+    assert [r.getMessage() for r in caplog.records if "sizes" in r.getMessage()] == [
+        "more sizes than `sizes`: torch runs calls of sizes that are seldom met"
+    ]
+
+
+def test_a_branch_saves_values_for_several_backwards() -> None:
+    w = torch.randn(4, 4, requires_grad=True)
+    x = torch.ones(2, 4)
+
+    def function(x: Any) -> Any:
+        return torch.cond(x.mean() > 0, lambda x: x @ w, lambda x: F.relu(x @ w) * w.sum(), (x,))
+
+    made = compiled(function)
+    for given in (x, -x):
+        (expected,) = torch.autograd.grad(function(given).sum(), w)
+        y = made(given).sum()
+        for keeps in (True, False):
+            (found,) = torch.autograd.grad(y, w, retain_graph=keeps)
+            torch.testing.assert_close(found, expected)
