@@ -17,6 +17,7 @@ from pirkit.frontend import (
     numpy_reductions,
     numpy_shapes,
     numpy_sorting,
+    numpy_updates,
 )
 from pirkit.frontend.numpy_rules import (
     FUNCTIONS,
@@ -33,6 +34,7 @@ RULES: Final = (
     numpy_reductions,
     numpy_shapes,
     numpy_sorting,
+    numpy_updates,
 )
 """The modules whose rules are in the table once they are imported."""
 

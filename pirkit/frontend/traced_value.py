@@ -140,8 +140,17 @@ class TracedValue(NDArrayOperatorsMixin, TensorMethods, Value):
     def __setitem__(self, index: Any, value: Any) -> NoReturn:
         self._refuse(
             "assignment to elements",
-            "values are never written: `x = pirkit.where(mask, value, x)` makes a new one",
+            "values are never written: `x = x.at[i].set(value)` makes a new one, and so does"
+            " `x = pirkit.where(mask, value, x)`",
         )
+
+    def updated(self, index: tuple[Any, ...], how: str, value: Any) -> Any:
+        """The value with elements updated; see `x.at`."""
+        return self._apply("updated", index, how, value)
+
+    def __pirkit_update__(self, tensor: Any, index: tuple[Any, ...], how: str, value: Any) -> Any:
+        """An update of a tensor from around the function by a value, or at one."""
+        return apply_function(self.recording, "updated", (tensor, index, how, value), {})
 
     def __delitem__(self, index: Any) -> NoReturn:
         self._refuse("`del` of elements", "take the elements to keep: `x[1:]`")
