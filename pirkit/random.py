@@ -67,6 +67,10 @@ def key(seed: Any) -> Any:
     return DenseTensor(words.view(np.int32))
 
 
+PRNGKey = key
+"""JAX's older name."""
+
+
 def split(key: Any, num: Shape = 2) -> Any:
     """New keys, of shape ``[num, 2]``. Use them instead of the old one."""
     return _split(_key(key), shape=_dimensions(num))

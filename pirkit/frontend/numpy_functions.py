@@ -10,6 +10,7 @@ import numpy as np
 from pirkit.diag.errors import TraceError
 from pirkit.dialect.build import Builder
 from pirkit.frontend import (
+    numpy_composed,
     numpy_elements,
     numpy_fft,
     numpy_linalg,
@@ -27,6 +28,7 @@ from pirkit.frontend.numpy_ufuncs import (
 )
 
 RULES: Final = (
+    numpy_composed,
     numpy_elements,
     numpy_fft,
     numpy_linalg,

@@ -1,4 +1,4 @@
-"""Updates of elements of traced values: ``x.at[index].set(v)``, of which `updates.Updates` tells."""
+"""Updates of elements of traced values: ``x.at[index].set(v)``; see `updates.Updates`."""
 
 from __future__ import annotations
 

@@ -94,8 +94,10 @@ def _joined(b: Builder, part: Any) -> Any:
         return FUNCTIONS["stack"](b, parts) if is_traced(part) else np.asarray(parts)
     dtype = part.dtype if isinstance(part, Value) else None
     if dtype is not None and not dtype.is_integer:
-        raise refused(f"an index of a traced {dtype} beside other indices",
-                      "indices are integers; choose by a mask with `pirkit.where(mask, x, y)`")  # fmt: skip
+        raise refused(
+            f"an index of a traced {dtype}",
+            "indices are integers; choose by a mask with `pirkit.where(mask, x, y)`",
+        )
     return part
 
 

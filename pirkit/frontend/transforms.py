@@ -302,7 +302,8 @@ def pullback(result: Any, cotangents: Any, args: Sequence[Any]) -> list[Any]:
 
 def _unlike(what: str, other: str, given: Any, wanted: Any) -> UsageError:
     return UsageError(
-        f"{what} have another structure than the {other}: {_spelled(given)}, not {_spelled(wanted)}",
+        f"{what} have another structure than the {other}:"
+        f" {_spelled(given)}, not {_spelled(wanted)}",
         code="PK0701", span=user_span(),
         help=f"give a tree like the {other}, with a tensor for each of its tensors",
     )  # fmt: skip

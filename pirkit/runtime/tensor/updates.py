@@ -97,5 +97,6 @@ def update(array: Any, index: tuple[Any, ...], how: str, value: Any) -> Any:
     elif how in ("divide", "power") and made.dtype.kind not in "fc":
         made[index] = UFUNCS[how](made[index], given)
     else:
-        UFUNCS[how].at(made, index, given)
+        with np.errstate(all="ignore"):
+            UFUNCS[how].at(made, index, given)
     return made
