@@ -89,9 +89,9 @@ def test_a_name_that_numpy_lacks_is_refused() -> None:
 METHODS: Final = (
     "sum() sum(0) sum(axis=1,keepdims=True) prod() mean() max(1) min() all() any() std()"
     " var(ddof=1) cumsum(1) cumprod(0) argmax(1) argmin() argsort(0) reshape(9) reshape(1,9)"
-    " reshape((9,1)) ravel() flatten() transpose() transpose(1,0) swapaxes(0,1) squeeze() clip(0,1) round(1)"
-    " repeat(2,axis=0) take(np.array([0,2]),axis=0) dot(x) diagonal() trace() astype('float32')"
-    " conj() copy()"
+    " reshape((9,1)) ravel() flatten() transpose() transpose(1,0) swapaxes(0,1) squeeze() clip(0,1)"
+    " round(1) repeat(2,axis=0) take(np.array([0,2]),axis=0) dot(x) diagonal()"
+    " trace() astype('float32') conj() copy()"
 ).split()
 OPERATORS: Final = (
     "x+x x-1 2-x x*x x/2 1/x x//2 x%2 abs(x)**1.5 2**x -x +x abs(x) x@x x>0 x>=x x<1 x<=0 x==x x!=x"
