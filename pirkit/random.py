@@ -240,7 +240,7 @@ def _order(key: Any, *, count: int) -> Any:
         key = keys[0]
         drawn = _unsigned(_bits(keys[1], shape=(count,)))
         found = ops.argsort(drawn, axis=0, stable=True)[1]
-        order = found if order is None else np.take(order, found, axis=0)
+        order = found if order is None else np.take(cast(Any, order), found, axis=0)
     return ops.arange(0, count, 1, dtype="int64") + key[0] * 0 if order is None else order
 
 

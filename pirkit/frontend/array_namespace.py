@@ -142,7 +142,7 @@ class NumpyFunction:
         self.name = name
         self.__name__ = self.__qualname__ = name
         self.__module__ = "pirkit.numpy"
-        self._function = _of_module(np, name)
+        self._function = _of_module(cast(Any, np), name)
         self.__doc__ = f"numpy's function `{name}`, on tensors and traced values as well."
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -161,7 +161,7 @@ class NumpyFunction:
 @cache
 def _numpy_signature(name: str) -> Signature | None:
     try:
-        return signature(_of_module(np, name))
+        return signature(_of_module(cast(Any, np), name))
     except (AttributeError, TypeError, ValueError):
         return None  # numpy has none, or it is C code that does not tell
 

@@ -122,7 +122,8 @@ def _bound(value: Any) -> Any:
             f"a {value.meta} that is traced as the bound of a slice, whose size would be unknown,",
             "take places: `x[i + np.arange(2)]` has two rows from `i`",
         )
-    return value if value is None or not hasattr(value, "__index__") else value.__index__()
+    index = getattr(cast(object, value), "__index__", None)
+    return value if index is None else index()
 
 
 def _known(part: Any) -> Any:

@@ -215,7 +215,7 @@ def _basis(b: Recorder, metas: Sequence[TensorMeta]) -> list[Value]:
         return []
     eyes = {d: b.eye(num_rows=count, num_columns=count, dtype=d) for d in {m.dtype for m in metas}}
     return [
-        b.reshape(cast(Any, eyes[m.dtype])[:, end - m.numel : end], (count, *m.shape))
+        b.reshape(eyes[m.dtype][:, end - m.numel : end], (count, *m.shape))
         for m, end in zip(metas, ends, strict=True)
     ]
 

@@ -127,10 +127,10 @@ def _append(b: Builder, arr: Any, values: Any, axis: int | None = None) -> Value
 def _array_split(b: Builder, x: Any, indices_or_sections: Any, axis: int = 0) -> list[Value]:
     x = value_of(b, x)
     axis = normalize_axis_index(axis, x.rank)
-    places = np.array_split(np.arange(x.shape[axis]), indices_or_sections)
+    places = cast("list[Any]", np.array_split(np.arange(x.shape[axis]), indices_or_sections))
     front = (slice(None),) * axis
     ends = [(int(p[0]), int(p[-1]) + 1) if len(p) else (0, 0) for p in places]
-    return [cast(Any, x)[(*front, slice(*end))] for end in ends]
+    return [x[(*front, slice(*end))] for end in ends]
 
 
 @function("split")
@@ -221,7 +221,7 @@ for _name, _fill in (("sum", 0.0), ("prod", 1.0), ("max", -np.inf), ("min", np.i
 @function("nanmean")
 def _nanmean(b: Builder, a: Any, axis: Axis = None, keepdims: bool = False) -> Value:
     x = value_of(b, a)
-    count = _call(b, "sum", ~cast(Any, _call(b, "isnan", x)), axis=axis, keepdims=keepdims)
+    count = _call(b, "sum", ~_call(b, "isnan", x), axis=axis, keepdims=keepdims)
     return _call(b, "divide", _call(b, "nansum", x, axis=axis, keepdims=keepdims), count)
 
 
@@ -248,7 +248,7 @@ def _isclose(
     near = _call(b, "absolute", _call(b, "subtract", x, y))
     bound = _call(b, "add", atol, _call(b, "multiply", rtol, _call(b, "absolute", y)))
     finite = _call(b, "isfinite", y)
-    found = (cast(Any, _call(b, "less_equal", near, bound)) & finite) | _call(b, "equal", x, y)
+    found = (_call(b, "less_equal", near, bound) & finite) | _call(b, "equal", x, y)
     return found | (_call(b, "isnan", x) & _call(b, "isnan", y)) if equal_nan else found
 
 
@@ -278,9 +278,7 @@ def _median(b: Builder, a: Any, axis: int | None = None, keepdims: bool = False)
 
 
 @function("quantile")
-def _quantile(
-    b: Builder, a: Any, q: float, axis: int | None = None, *, keepdims: bool = False
-) -> Value:
+def _quantile(b: Builder, a: Any, q: Any, axis: Any = None, *, keepdims: bool = False) -> Value:
     """By linear interpolation; NaN goes to the end of the sorted elements, and gives NaN."""
     x = value_of(b, a)
     if not isinstance(q, int | float) or not (axis is None or isinstance(axis, int)):
@@ -311,7 +309,7 @@ def _percentile(b: Builder, a: Any, q: float, axis: int | None = None, **options
 def _trapezoid(b: Builder, y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Value:
     y = _call(b, "moveaxis", y, axis, -1)
     width = dx if x is None else _call(b, "diff", x)
-    pairs = cast(Any, y)[..., 1:] + cast(Any, y)[..., :-1]
+    pairs = y[..., 1:] + y[..., :-1]
     return _call(b, "sum", _call(b, "multiply", pairs, width), axis=-1) / 2
 
 

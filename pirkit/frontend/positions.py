@@ -38,12 +38,13 @@ def traced_positions(b: Builder, shape: tuple[int, ...], index: tuple[Any, ...])
     An integer outside of its axis gives a place outside of the tensor, which kernels refuse. Raises
     TraceError for what is no integer, slice, array of integers, ``...`` or None.
     """
-    parts = [_joined(b, p) for p in _full(index, len(shape))]
+    parts: list[Any] = [_joined(b, p) for p in _full(index, len(shape))]
     sizes = iter(shape)
     strides = iter([prod(shape[k + 1 :]) for k in range(len(shape))])
     rows = [(p, 1, 0) if p is None else (p, next(sizes), next(strides)) for p in parts]
     joint = [k for k, p in enumerate(parts) if p is not None and not isinstance(p, slice)]
-    common = np.broadcast_shapes(*[np.shape(parts[k]) for k in joint])
+    shapes: dict[int, tuple[int, ...]] = {k: np.shape(parts[k]) for k in joint}
+    common = np.broadcast_shapes(*shapes.values())
     is_adjacent = joint == list(range(joint[0], joint[-1] + 1))
     front = joint[0] if is_adjacent else 0
     rank = len(common) + len(parts) - len(joint)
@@ -53,8 +54,8 @@ def traced_positions(b: Builder, shape: tuple[int, ...], index: tuple[Any, ...])
     for k, (part, size, stride) in enumerate(rows):
         if k in joint:
             after = rank - front - len(common)
-            lead = rank - len(np.shape(part)) - after
-            spread = (*(1,) * lead, *np.shape(part), *(1,) * after)
+            lead = rank - len(shapes[k]) - after
+            spread = (*(1,) * lead, *shapes[k], *(1,) * after)
             if not isinstance(part, Value):
                 known = known + _wrapped(part, size).reshape(spread) * stride
                 continue

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -28,7 +28,8 @@ class At:
         self._tensor = tensor
 
     def __getitem__(self, index: Any) -> Updates:
-        return Updates(self._tensor, index if isinstance(index, tuple) else (index,))
+        parts = cast("tuple[Any, ...]", index if isinstance(index, tuple) else (index,))
+        return Updates(self._tensor, parts)
 
 
 class Updates:
