@@ -298,7 +298,8 @@ def _erfinv(x: Any) -> Any:
     w = -ops.log1p(-x * x)
     is_central = w < 5.0
     z = where(is_central, w - 2.5, ops.sqrt(ops.maximum(w, w * 0 + 5.0)) - 3.0)
-    found = [where(is_central, a, b) for a, b in zip(_CENTRE, _TAIL, strict=True)]
+    pairs = zip(_CENTRE, _TAIL, strict=True)
+    found = [where(is_central, a, b).astype(x.dtype) for a, b in pairs]
     total = found[0]
     for coefficient in found[1:]:
         total = total * z + coefficient

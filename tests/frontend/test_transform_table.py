@@ -391,7 +391,7 @@ JACOBIANS: Final[dict[str, Callable[[Any], Any]]] = {
     "hessian aux": lambda m: m.api.hessian(
         lambda x: ((m.np.sin(x) ** 2).sum(), x[0]), has_aux=True)(ROWS[:, 1]),
     "nested": lambda m: m.api.jacrev(m.api.jacfwd(lambda x: m.np.sin(x) * x.sum()))(W[0] * 2),
-    "wide": lambda m: m.api.jit(m.api.jacrev(lambda x: m.np.tanh(ROWS @ x) @ ROWS))(W),
+    "wide": lambda m: m.api.jit(m.api.jacrev(lambda x: m.np.tanh(ROWS @ x).T @ ROWS))(W),
     "by value": lambda m: m.api.jacrev(lambda x: x * 2 if x[0] > 0 else m.np.sin(x))(ROWS[:, 0]),
     "branches and loops": lambda m: m.api.jacrev(lambda x: m.cond(
         x[0] > 0, lambda h: h * 2, lambda h: h,
