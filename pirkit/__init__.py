@@ -29,15 +29,13 @@ if TYPE_CHECKING:
     from pirkit.frontend.eager import seed
     from pirkit.frontend.files import Program, load, save
     from pirkit.frontend.function_programs import trace
+    from pirkit.frontend.jacobians import hessian, jacfwd, jacrev
     from pirkit.frontend.jit import jit
     from pirkit.frontend.native_program import compile_whole
     from pirkit.frontend.to_static import to_static
     from pirkit.frontend.traced_value import where
     from pirkit.frontend.transforms import (
         grad,
-        hessian,
-        jacfwd,
-        jacrev,
         jet,
         jvp,
         value_and_grad,
@@ -65,10 +63,10 @@ _HOMES: Final = {
     "from_dlpack": "pirkit.runtime.tensor.creation",
     "from_numpy": "pirkit.runtime.tensor.creation",
     "grad": "pirkit.frontend.transforms",
-    "hessian": "pirkit.frontend.transforms",
+    "hessian": "pirkit.frontend.jacobians",
     "hvp": "pirkit.frontend.derivative_products",
-    "jacfwd": "pirkit.frontend.transforms",
-    "jacrev": "pirkit.frontend.transforms",
+    "jacfwd": "pirkit.frontend.jacobians",
+    "jacrev": "pirkit.frontend.jacobians",
     "jet": "pirkit.frontend.transforms",
     "jit": "pirkit.frontend.jit",
     "jvp": "pirkit.frontend.transforms",

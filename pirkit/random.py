@@ -67,6 +67,10 @@ def key(seed: Any) -> Any:
     return DenseTensor(words.view(np.int32))
 
 
+PRNGKey = key
+"""JAX's older name."""
+
+
 def split(key: Any, num: Shape = 2) -> Any:
     """New keys, of shape ``[num, 2]``. Use them instead of the old one."""
     return _split(_key(key), shape=_dimensions(num))
@@ -236,7 +240,7 @@ def _order(key: Any, *, count: int) -> Any:
         key = keys[0]
         drawn = _unsigned(_bits(keys[1], shape=(count,)))
         found = ops.argsort(drawn, axis=0, stable=True)[1]
-        order = found if order is None else np.take(order, found, axis=0)
+        order = found if order is None else np.take(cast(Any, order), found, axis=0)
     return ops.arange(0, count, 1, dtype="int64") + key[0] * 0 if order is None else order
 
 
@@ -294,7 +298,8 @@ def _erfinv(x: Any) -> Any:
     w = -ops.log1p(-x * x)
     is_central = w < 5.0
     z = where(is_central, w - 2.5, ops.sqrt(ops.maximum(w, w * 0 + 5.0)) - 3.0)
-    found = [where(is_central, a, b) for a, b in zip(_CENTRE, _TAIL, strict=True)]
+    pairs = zip(_CENTRE, _TAIL, strict=True)
+    found = [where(is_central, a, b).astype(x.dtype) for a, b in pairs]
     total = found[0]
     for coefficient in found[1:]:
         total = total * z + coefficient

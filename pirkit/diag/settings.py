@@ -64,6 +64,12 @@ SETTINGS: Final = {
             "decompose operators into primitives first",
             ("0", "1", "forward", "backward"),
         ),
+        Setting(
+            "fast_math",
+            "PIRKIT_FAST_MATH",
+            "`jit`, and `compile` without a pipeline, may factor common operands out of sums",
+            ("0", "1"),
+        ),
         Setting("prim_keep", "PIRKIT_PRIM_KEEP", "operators that are kept then, `softmax;gelu`"),
         Setting("prim_only", "PIRKIT_PRIM_ONLY", "the only operators that are decomposed then"),
         Setting(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from inspect import Parameter
+from inspect import Parameter, Signature, signature
 from types import ModuleType
 from typing import Any, Final, cast
 
@@ -21,7 +21,7 @@ from pirkit.frontend import array_types
 from pirkit.frontend.array_signatures import OLDER, ROWS, VERSION, signature_of
 from pirkit.frontend.numpy_functions import apply_function
 from pirkit.frontend.numpy_rules import FUNCTIONS
-from pirkit.frontend.numpy_ufuncs import apply_ufunc, refused
+from pirkit.frontend.numpy_ufuncs import UFUNCS, apply_ufunc, refused
 from pirkit.frontend.traced_value import TracedValue
 from pirkit.runtime.place import Place
 from pirkit.runtime.tensor import array_api
@@ -63,7 +63,12 @@ class ArrayFunction:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if kwargs or len(args) != self._count:
-            args, kwargs = self._sorted(args, kwargs)
+            try:
+                args, kwargs = self._sorted(args, kwargs)
+            except CallError:
+                if not _numpy_takes(self.name, args, kwargs):
+                    raise
+                return NumpyFunction(self.name)(*args, **kwargs)  # `sum(x, 0)`, `std(x, ddof=1)`
         traced = next((v for v in _flat((*args, *kwargs.values())) if _is_traced(v)), None)
         if traced is not None:
             device = kwargs.pop("device", None)
@@ -124,6 +129,53 @@ class ArrayFunction:
 
     def __repr__(self) -> str:
         return f"<function pirkit.numpy.{self.name}{self.__signature__}>"
+
+
+class NumpyFunction:
+    """A function of numpy that is not in the standard, or called with numpy's parameters.
+
+    On tensors, arrays and numbers it computes, and raises what numpy raises; on traced values it is
+    recorded, and raises TraceError for parameters without an op.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.__name__ = self.__qualname__ = name
+        self.__module__ = "pirkit.numpy"
+        self._function = _of_module(cast(Any, np), name)
+        self.__doc__ = f"numpy's function `{name}`, on tensors and traced values as well."
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        traced = next((v for v in _flat((*args, *kwargs.values())) if _is_traced(v)), None)
+        if traced is None:
+            with np.errstate(all="ignore"):
+                return array_api.lifted(self._function, DenseTensor)(*args, **kwargs)
+        if self.name not in FUNCTIONS:
+            return self._function(*args, **kwargs)  # numpy asks the value
+        return apply_function(traced.recording, self.name, args, kwargs)
+
+    def __repr__(self) -> str:
+        return f"<function pirkit.numpy.{self.name}, as numpy's>"
+
+
+@cache
+def _numpy_signature(name: str) -> Signature | None:
+    try:
+        return signature(_of_module(cast(Any, np), name))
+    except (AttributeError, TypeError, ValueError):
+        return None  # numpy has none, or it is C code that does not tell
+
+
+def _numpy_takes(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Whether numpy's function of a name takes such arguments."""
+    known = _numpy_signature(name)
+    if known is None:
+        return False
+    try:
+        known.bind(*args, **kwargs)
+    except TypeError:
+        return False
+    return True
 
 
 _LISTS: Final = ("broadcast_arrays", "meshgrid")
@@ -238,7 +290,28 @@ def _functions(prefix: str) -> dict[str, Any]:
     return {short: ArrayFunction(name) for short, name in named.items() if "." not in short}
 
 
+_OTHERS: Final = """
+    amax amin array ascontiguousarray diag_indices fromfunction geomspace identity indices logspace
+    tri tril_indices triu_indices
+"""
+"""Functions of numpy without a rule of their own."""
+
+
+def _aliases(prefix: str) -> dict[str, Any]:
+    """Functions that numpy has and the standard has not."""
+    ufuncs = {n for n, f in vars(np).items() if isinstance(f, np.ufunc) and f in UFUNCS}
+    every = {*FUNCTIONS, *ufuncs, *_OTHERS.split()}
+    named = {n.removeprefix(prefix): n for n in sorted(every) if n.startswith(prefix)}
+    known = {s: n for s, n in named.items() if "." not in s and n not in ROWS}
+    return {s: NumpyFunction(n) for s, n in known.items() if hasattr(_holder(prefix), s)}
+
+
+def _holder(prefix: str) -> Any:
+    return getattr(np, prefix.removesuffix(".")) if prefix else np
+
+
 NAMES: Final[dict[str, Any]] = {
+    **_aliases(""),
     **_functions(""),
     **CONSTANTS,
     **array_types.DTYPES,
@@ -247,7 +320,7 @@ NAMES: Final[dict[str, Any]] = {
 }
 """Every name of the namespace, but for the extensions."""
 
-EXTENSIONS: Final = {"fft": _functions("fft."), "linalg": _functions("linalg.")}
+EXTENSIONS: Final = {n: {**_aliases(f"{n}."), **_functions(f"{n}.")} for n in ("fft", "linalg")}
 
 
 def check_version(version: str | None) -> None:

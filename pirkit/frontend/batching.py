@@ -99,8 +99,12 @@ class OneRow:
 Rule = Callable[[OneRow], Any]
 
 
-def apply_rule(b: Builder, op: PirOp, values: dict[SSAValue, Any], count: int) -> PirOp:
+def apply_rule(
+    b: Builder, op: PirOp, values: dict[SSAValue, Any], count: int, alike: bool = False
+) -> PirOp:
     """Emit an op for all rows, and note what its results are.
+
+    Random ops are refused, unless rows are ``alike`` in what they draw.
 
     Gives the op, or what stands in front of its first part where it was decomposed. Raises
     UnsupportedError (PK0402), naming op and line, for an op without a rule.
@@ -116,7 +120,7 @@ def apply_rule(b: Builder, op: PirOp, values: dict[SSAValue, Any], count: int) -
         return op
     operands = tuple([None if v is None else values[v] for v in op.operand_slots])
     one = OneRow(b, op, operands, count)
-    draws = op.definition.effects == RANDOM  # are rows to be alike? nobody says
+    draws = op.definition.effects == RANDOM and not alike
     if not any(_has_rows(v) for v in operands) and not draws:
         return _shared(one, values)
     rule = _rule_of(one)

@@ -37,14 +37,16 @@ class Rows:
     """Stand-ins of derivatives that users wrote: each row has its own."""
     around: list[SSAValue]
     """What regions read from programs around that of one row."""
+    alike: bool = False
+    """Whether all rows draw the same random numbers; if not, random ops are refused."""
     pushed: dict[PirOp, list[bool]] = field(default_factory=dict[PirOp, list[bool]])
     """Of the values on a stack, by the op that creates it: which have rows."""
 
     @classmethod
-    def of(cls, b: Builder, count: int, block: Block) -> Rows:
+    def of(cls, b: Builder, count: int, block: Block, alike: bool = False) -> Rows:
         customs = [Custom.of(op) for op in operations(block) if op.name == CUSTOM]
         placeholders = frozenset(v for c in customs for v in c.placeholders)
-        return cls(b, count, {}, placeholders, list(_read(block)))
+        return cls(b, count, {}, placeholders, list(_read(block)), alike)
 
     def run(self, op: PirOp | None) -> None:
         """Emit an op and those behind it, up to the end of its block."""
@@ -56,7 +58,7 @@ class Rows:
             elif bodies(op) or declares(op, STACK):
                 self._structured(op)
             else:
-                op = apply_rule(self.b, op, self.values, self.count)
+                op = apply_rule(self.b, op, self.values, self.count, self.alike)
             op = cast("PirOp | None", op.next_op)
 
     def _structured(self, op: PirOp) -> None:

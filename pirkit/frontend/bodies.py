@@ -108,6 +108,25 @@ class Body:
         block.add_op(create("pir.yield", values))
         return Region(block)
 
+    def inlined(self, results: Sequence[Any], given: Sequence[Value]) -> list[Value]:
+        """Values of the body as those of the program around, to which its operations move.
+
+        ``given`` stands for its arguments.
+        """
+        for i, value in enumerate(results):
+            made = self.record(self.recorder.value, value)
+            self.recorder("pir.shadow_output", made, output_name=f"y{i}")
+        self.recorder.is_dynamic = False
+        stands = {f"x{i}": v.ssa for i, v in enumerate(given)}
+        stands |= {
+            f"outer{i}": self.outer.own(self.outer.wrap(v)).ssa
+            for i, v in enumerate(self.recorder.links)
+        }
+        found: dict[str, SSAValue] = {}
+        for op in list(self.recorder.program.block.ops):
+            _move(cast(PirOp, op), self.outer.block, stands, found)
+        return [self.outer.wrap(found[f"y{i}"]) for i in range(len(results))]
+
 
 def _move(
     op: PirOp, block: Block, stands: dict[str, SSAValue], yielded: dict[str, SSAValue]

@@ -13,7 +13,7 @@ import numpy as np
 from pirkit.diag.errors import NotNativeError, PassError, UsageError, VerifyError
 from pirkit.diag.gc_pause import importing
 from pirkit.diag.log import LOG
-from pirkit.diag.settings import setting
+from pirkit.diag.settings import SETTINGS, setting
 from pirkit.frontend.compile_cache import Made, cache_key, load_entry, save_entry
 from pirkit.frontend.files import Program
 from pirkit.frontend.python_calls import require
@@ -71,7 +71,7 @@ def compile(
     certify: bool = False,
     fused: str | None = None,
     require_native: bool = False,
-    fast_math: bool = False,
+    fast_math: bool | None = None,
     batch_lanes: bool = False,
 ) -> Executable:
     """Lower a program to an executable: ``exe(**inputs)`` gives its outputs by name.
@@ -86,7 +86,7 @@ def compile(
     not one native call. ``batch_lanes`` decomposes every op and tries first to compute one batch
     row in each vector lane, which suits small networks and their derivatives. ``fast_math`` does so
     as well, and may factor common operands out of sums: results may differ for NaN, infinities and
-    overflow.
+    overflow; by default it holds for whole compilations if ``pirkit.config.fast_math`` says so.
 
     ``params`` replaces the program's own weights. ``cpu`` runs the kernels of the registry,
     ``reference`` the reference rules of the op table, ``gpu`` cupy kernels; plug-ins add backends.
@@ -112,6 +112,8 @@ def compile(
             "give at least 1, or None for all")  # fmt: skip
     library = KernelLibrary(backend, falls_back=fallback, certifies=certify, fused=_fused_by(fused))
     _ = library.device.xp
+    if fast_math is None and pipeline is None and not require_native:
+        fast_math = setting(SETTINGS["fast_math"].variable) == "1"
     form: Form = "whole" if require_native else "segments"
     form = "fast" if fast_math else "lanes" if batch_lanes else form
     is_plain = form == "segments" and pipeline is not None
@@ -124,7 +126,7 @@ def compile(
     exe.remake = partial(
         compile, program, backend=backend, pipeline=pipeline, entry=entry, threads=threads,
         fallback=fallback, prim=prim, prim_keep=prim_keep, certify=certify, fused=fused,
-        fast_math=fast_math, batch_lanes=batch_lanes,
+        fast_math=bool(fast_math), batch_lanes=batch_lanes,
     )  # fmt: skip
     if require_native and exe.native is None:
         raise NotNativeError(

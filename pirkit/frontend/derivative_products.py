@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
+from pirkit.frontend.jacobians import hessian
 from pirkit.frontend.python_calls import takes_functions
-from pirkit.frontend.transforms import grad, hessian, jvp
+from pirkit.frontend.transforms import grad, jvp
 
 Function = Callable[..., Any]
 

@@ -16,7 +16,9 @@ from pirkit.diag.errors import TraceError
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.subscript import indexed
 from pirkit.frontend.numpy_ufuncs import refused
+from pirkit.frontend.positions import is_traced, traced_positions
 from pirkit.frontend.user_line import user_span
+from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import UNKNOWN
 from pirkit.runtime.tensor.dense import DenseTensor
 
@@ -27,14 +29,13 @@ _HELP: Final = (
 
 def subscript(b: Builder, x: Value, index: tuple[Any, ...]) -> Value:
     """``x[index]``. Raises TraceError if numpy refuses the index or its value is unknown."""
-    parts = tuple([_plain(part) for part in index])
+    parts = plain_index(index)
     is_basic = all(map(_is_basic, parts))
     if UNKNOWN in x.shape:
         return _of_unknown_shape(b, x, parts, is_basic)
-    first = parts[0] if len(parts) == 1 else None
-    if isinstance(first, Value) and first.dtype.is_integer:
-        return b.gather(x, first, axis=0)
-    places = tuple([_known(part) for part in parts])
+    if any(map(is_traced, parts)):
+        return _gathered(b, x, parts)
+    places = known_index(parts)
     try:
         shape = np.broadcast_to(np.int8(0), x.shape)[places].shape
     except (IndexError, TypeError, ValueError) as error:
@@ -48,6 +49,43 @@ def subscript(b: Builder, x: Value, index: tuple[Any, ...]) -> Value:
     flat = np.arange(prod(x.shape)).reshape(x.shape)[places]
     found = b.gather(b.reshape(x, (-1,)), b.value(flat.reshape(-1)), axis=0)
     return b.reshape(found, shape)
+
+
+def _gathered(b: Builder, x: Value, parts: tuple[Any, ...]) -> Value:
+    """``x[parts]`` with traced integers among the parts."""
+    masks = [p for p in parts if isinstance(p, Value) and p.dtype is dt.bool_]
+    if masks:
+        raise refused(
+            f"a {masks[0].meta} that is traced as an index: how many it takes is known only when"
+            " the program runs",
+            "`pirkit.where(mask, x, 0)` keeps the shape; `x.at[mask].set(v)` updates by a mask",
+        )
+    wanted = [k for k, p in enumerate(parts) if p != slice(None)] if _is_plain(parts) else []
+    if len(wanted) == 1 and isinstance(parts[wanted[0]], Value):
+        index, axis = parts[wanted[0]], wanted[0]
+        if index.dtype.is_integer:
+            found = b.gather(x, b.reshape(index, (-1,)), axis=axis)
+            return b.reshape(found, (*x.shape[:axis], *index.shape, *x.shape[axis + 1 :]))
+    try:
+        flat = traced_positions(b, x.shape, parts)
+    except (IndexError, ValueError) as error:
+        raise refused(f"index {_spelled(parts)} of a {x.meta}: {error}", _HELP) from error
+    found = b.gather(b.reshape(x, (-1,)), b.reshape(flat, (-1,)), axis=0)
+    return b.reshape(found, flat.shape)
+
+
+def _is_plain(parts: tuple[Any, ...]) -> bool:
+    return all(isinstance(p, slice | Value) for p in parts)
+
+
+def plain_index(index: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The parts of an index, with Python's integers for numpy's and for those that are known."""
+    return tuple([_plain(part) for part in index])
+
+
+def known_index(parts: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The parts of an index as arrays. Raises TraceError if one is not known."""
+    return tuple([_known(part) for part in parts])
 
 
 def _is_basic(part: Any) -> bool:
@@ -79,7 +117,13 @@ def _is_inexact(value: Value) -> bool:
 
 
 def _bound(value: Any) -> Any:
-    return value if value is None or not hasattr(value, "__index__") else value.__index__()
+    if isinstance(value, Value) and getattr(value.b, "known", None) is None:
+        raise refused(
+            f"a {value.meta} that is traced as the bound of a slice, whose size would be unknown,",
+            "take places: `x[i + np.arange(2)]` has two rows from `i`",
+        )
+    index = getattr(cast(object, value), "__index__", None)
+    return value if index is None else index()
 
 
 def _known(part: Any) -> Any:

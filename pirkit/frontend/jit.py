@@ -46,7 +46,7 @@ def jit(
     static_argnames: Names = (),
     donate_argnums: Places = (),
     donate_argnames: Names = (),
-    fast_math: bool = False,
+    fast_math: bool | None = None,
 ) -> Any:
     """A function that is traced and compiled once for each signature; also a decorator.
 
@@ -59,7 +59,7 @@ def jit(
 
     Small networks and their derivatives compute one batch row in each vector lane. ``fast_math``
     may factor common operands out of sums besides, which may change NaN, infinities and overflow
-    (see `pirkit.compile`).
+    (see `pirkit.compile`); None takes what ``pirkit.config.fast_math`` says at compilation.
 
     While it is traced values are unknown: ``if v`` raises TraceError with the line and the remedy.
     Inside another traced function the call is recorded there. Raises UsageError for arguments that
@@ -137,7 +137,7 @@ class Jitted:
         static_names: Names,
         donate: Places,
         given: Names,
-        fast_math: bool,
+        fast_math: bool | None,
     ) -> None:
         if not callable(function):
             raise UsageError(

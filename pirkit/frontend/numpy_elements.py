@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from pirkit.dialect.build import Builder, Value
 from pirkit.frontend.numpy_rules import (
+    FUNCTIONS,
     function,
     together,
     typed,
@@ -102,10 +103,11 @@ def _ones_like(b: Builder, x: Any, dtype: DTypeLike | None = None) -> Value:
     return full_like(b, x, 1, dtype)
 
 
-@function("asarray")
+@function("asarray", "array")
 def _asarray(b: Builder, x: Any, dtype: DTypeLike | None = None, copy: bool = False) -> Value:
-    if isinstance(x, list | tuple):
-        raise refused("a list of traced values as one tensor", "join them: `stack(values)`")
+    if isinstance(x, list | tuple):  # nested lists of values and numbers
+        parts = [_asarray(b, v) for v in cast("list[Any]", x)]
+        return typed(b, FUNCTIONS["stack"](b, parts), dtype)
     return typed(b, value_of(b, x), dtype)
 
 

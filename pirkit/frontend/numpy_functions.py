@@ -10,6 +10,7 @@ import numpy as np
 from pirkit.diag.errors import TraceError
 from pirkit.dialect.build import Builder
 from pirkit.frontend import (
+    numpy_composed,
     numpy_elements,
     numpy_fft,
     numpy_linalg,
@@ -17,6 +18,7 @@ from pirkit.frontend import (
     numpy_reductions,
     numpy_shapes,
     numpy_sorting,
+    numpy_updates,
 )
 from pirkit.frontend.numpy_rules import (
     FUNCTIONS,
@@ -26,6 +28,7 @@ from pirkit.frontend.numpy_ufuncs import (
 )
 
 RULES: Final = (
+    numpy_composed,
     numpy_elements,
     numpy_fft,
     numpy_linalg,
@@ -33,6 +36,7 @@ RULES: Final = (
     numpy_reductions,
     numpy_shapes,
     numpy_sorting,
+    numpy_updates,
 )
 """The modules whose rules are in the table once they are imported."""
 

@@ -18,7 +18,8 @@ from pirkit.dialect.build import Value
 from pirkit.dialect.value import Arithmetic
 from pirkit.frontend.indexing import subscript
 from pirkit.frontend.numpy_functions import apply_function
-from pirkit.frontend.numpy_ufuncs import apply_ufunc, is_number
+from pirkit.frontend.numpy_rules import FUNCTIONS
+from pirkit.frontend.numpy_ufuncs import UFUNCS, apply_ufunc, is_number
 from pirkit.frontend.recording import Recording
 from pirkit.frontend.user_line import user_span
 from pirkit.runtime.dtype import DType
@@ -95,6 +96,8 @@ class TracedValue(NDArrayOperatorsMixin, TensorMethods, Value):
             self._refuse("numpy's `out=`", "use the result of the function")
         b = self.recording
         if method == "__call__" and not options:
+            if ufunc not in UFUNCS and ufunc.__name__ in FUNCTIONS:
+                return apply_function(b, ufunc.__name__, inputs, {})
             return apply_ufunc(b, ufunc, inputs)
         tables: dict[str, dict[np.ufunc, str]] = {"reduce": REDUCTIONS, "accumulate": ACCUMULATIONS}
         name = tables.get(method, {}).get(ufunc)
@@ -140,8 +143,17 @@ class TracedValue(NDArrayOperatorsMixin, TensorMethods, Value):
     def __setitem__(self, index: Any, value: Any) -> NoReturn:
         self._refuse(
             "assignment to elements",
-            "values are never written: `x = pirkit.where(mask, value, x)` makes a new one",
+            "values are never written: `x = x.at[i].set(value)` makes a new one, and so does"
+            " `x = pirkit.where(mask, value, x)`",
         )
+
+    def updated(self, index: tuple[Any, ...], how: str, value: Any) -> Any:
+        """The value with elements updated; see `x.at`."""
+        return self._apply("updated", index, how, value)
+
+    def __pirkit_update__(self, tensor: Any, index: tuple[Any, ...], how: str, value: Any) -> Any:
+        """An update of a tensor from around the function by a value, or at one."""
+        return apply_function(self.recording, "updated", (tensor, index, how, value), {})
 
     def __delitem__(self, index: Any) -> NoReturn:
         self._refuse("`del` of elements", "take the elements to keep: `x[1:]`")
@@ -226,7 +238,8 @@ class TracedValue(NDArrayOperatorsMixin, TensorMethods, Value):
             self._refuse(
                 what,
                 "its derivative would be lost: for functions of `math` and `numpy` take those of"
-                " `pirkit.ops`; to return a number beside the result use `has_aux=True`",
+                " `pirkit.ops`, and `pirkit.numpy.array` for `numpy.array`; to return a number"
+                " beside the result use `has_aux=True`",
             )
 
     def _known(self, what: str, help: str) -> Array:

@@ -43,7 +43,7 @@ _EXECUTABLES: Final[OrderedDict[Hashable, Executable]] = OrderedDict()
 
 
 @takes_functions("f")
-def grad(f: Function, argnums: Argnums = 0, *, has_aux: bool = False) -> Function:
+def grad(f: Function, argnums: Argnums = 0, has_aux: bool = False) -> Function:
     """The derivative of a function whose result is one number.
 
     The result has the shape of the argument ``argnums`` (a tuple for several; arguments may be
@@ -61,15 +61,15 @@ def grad(f: Function, argnums: Argnums = 0, *, has_aux: bool = False) -> Functio
 
 
 @takes_functions("f")
-def value_and_grad(f: Function, argnums: Argnums = 0, *, has_aux: bool = False) -> Function:
+def value_and_grad(f: Function, argnums: Argnums = 0, has_aux: bool = False) -> Function:
     """Like :func:`grad`, but returns the function's result as well."""
 
     @wraps(f, updated=())
     def both(*args: Any, **kwargs: Any) -> Any:
-        _check_inputs(_chosen(args, argnums))
+        check_inputs(chosen(args, argnums))
         value = f(*args, **kwargs)
         y = value[0] if has_aux else value
-        leaves, _ = tree.flatten(_chosen(args, argnums))
+        leaves, _ = tree.flatten(chosen(args, argnums))
         if leaves and isinstance(y, int | float | np.ndarray | DenseTensor):
             like = cast(Value, leaves[0])  # a branch may well return a plain number
             y = like.b.value(float(y) if isinstance(y, int) else y, like)
@@ -81,30 +81,36 @@ def value_and_grad(f: Function, argnums: Argnums = 0, *, has_aux: bool = False) 
                 span=user_span(),
                 help="sum the result, or use `vjp`, `jacrev` or `jacfwd`",
             )
-        return value, _picked(_pullback(y, None, _chosen(args, argnums)), argnums)
+        return value, picked(pullback(y, None, chosen(args, argnums)), argnums)
 
-    return _transformed(both, argnums)
+    return transformed(both, argnums)
 
 
 @takes_functions("f")
-def vjp(f: Function, *primals: Any) -> tuple[Any, Function]:
-    """The result of a function, and the function from its cotangents to those of the primals."""
-    y = _transformed(f, ())(*primals)
+def vjp(f: Function, *primals: Any, has_aux: bool = False) -> Any:
+    """The result of a function, and the function from its cotangents to those of the primals.
 
-    def pullback(cotangents: Any) -> Any:
+    With ``has_aux`` the function returns a pair, whose second element comes third. Raises
+    UsageError for cotangents that are not like the result.
+    """
+    y = transformed(f, ())(*primals)
+
+    def back(cotangents: Any) -> Any:
         def linear(*given: Any) -> Any:
             *args, seeds = given
-            result = f(*args)
-            return tuple(_pullback(result, seeds, args))
+            result = f(*args)[0] if has_aux else f(*args)
+            return tuple(pullback(result, seeds, args))
 
-        return _transformed(linear, range(len(primals)))(*primals, cotangents)
+        return transformed(linear, range(len(primals)))(*primals, cotangents)
 
-    return y, pullback
+    return (y[0], back, y[1]) if has_aux else (y, back)
 
 
 @takes_functions("f")
-def jvp(f: Function, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+def jvp(f: Function, primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False) -> Any:
     """The result of a function at ``primals``, and its derivative along ``tangents``.
+
+    With ``has_aux`` the function returns a pair, whose second element comes third.
 
     One forward sweep by the Taylor rules at order 1; through an op without such a rule, reverse
     mode twice. A remark of the pass `expand-gradients` says which.
@@ -118,52 +124,16 @@ def jvp(f: Function, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[A
     count = len(primals)
     ways, _ = tree.flatten(tuple(tangents))
 
-    def both(*given: Any) -> tuple[Any, Any]:
+    if tree.flatten(tuple(tangents))[1] != tree.flatten(tuple(primals))[1]:
+        raise _unlike("the tangents", "primals", tangents, primals)
+
+    def both(*given: Any) -> tuple[Any, ...]:
         args, rest = given[:count], iter(given[count:])
-        result = f(*args)
-        return result, _pushforward(
-            result, args, [w if _is_number(w) else next(rest) for w in ways]
-        )
+        result, *aux = f(*args) if has_aux else (f(*args),)
+        along = [w if _is_number(w) else next(rest) for w in ways]
+        return result, pushforward(result, args, along), *aux
 
-    return _transformed(both, range(count))(*primals, *[w for w in ways if not _is_number(w)])
-
-
-@takes_functions("f")
-def jacrev(f: Function, argnums: int = 0) -> Function:
-    """The Jacobian by reverse mode: shape of the result, then shape of the argument."""
-
-    @wraps(f, updated=())
-    def jacobian(*args: Any, **kwargs: Any) -> Any:
-        y = _one(f(*args, **kwargs), "jacrev")
-        b = cast(Recorder, y.b)
-        x = _one(args[argnums], "jacrev")
-        _check_inputs([x])
-        rows = [_dense(b, _pullback(y, seed, (x,))[0], x) for seed in _basis(b, y)]
-        return b.reshape(b.stack(rows, axis=0), (*y.shape, *x.shape))
-
-    return _transformed(jacobian, (argnums,))
-
-
-@takes_functions("f")
-def jacfwd(f: Function, argnums: int = 0) -> Function:
-    """The Jacobian by forward mode: shape of the result, then shape of the argument."""
-
-    @wraps(f, updated=())
-    def jacobian(*args: Any, **kwargs: Any) -> Any:
-        x = _one(args[argnums], "jacfwd")
-        _check_inputs([x])
-        y = _one(f(*args, **kwargs), "jacfwd")
-        b = cast(Recorder, y.b)
-        columns = [_dense(b, _pushforward(y, (x,), (seed,)), y) for seed in _basis(b, x)]
-        return b.reshape(b.stack(columns, axis=-1), (*y.shape, *x.shape))
-
-    return _transformed(jacobian, (argnums,))
-
-
-@takes_functions("f")
-def hessian(f: Function, argnums: int = 0) -> Function:
-    """The second derivatives of a function whose result is one number."""
-    return jacfwd(grad(f, argnums), argnums)
+    return transformed(both, range(count))(*primals, *[w for w in ways if not _is_number(w)])
 
 
 @takes_functions("f")
@@ -185,13 +155,13 @@ def jet(f: Function, primals: Sequence[Any], series: Sequence[Sequence[Any]]) ->
         return _curve(_one(f(*args), "jet"), args, curves, order)
 
     flat = [d for s in series for d in s if not _is_number(d)]
-    return _transformed(both, range(count))(*primals, *flat)
+    return transformed(both, range(count))(*primals, *flat)
 
 
 # --- recording -----------------------------------------------------------------------------------
 
 
-def _transformed(f: Function, argnums: Argnums) -> Function:
+def transformed(f: Function, argnums: Argnums) -> Function:
     """``f`` as users call it: traced and run on tensors, recorded in place on traced values.
 
     ``f`` gets fresh values for the arguments to differentiate, so that a derivative with respect to
@@ -203,8 +173,8 @@ def _transformed(f: Function, argnums: Argnums) -> Function:
             "give an integer, or a tuple of them")  # fmt: skip
 
     def recorded(*args: Any, **kwargs: Any) -> Any:
-        chosen = {i % len(args) if args else i for i in which}
-        fresh = [tree.mapped(_renamed, a) if i in chosen else a for i, a in enumerate(args)]
+        which_now = {i % len(args) if args else i for i in which}
+        fresh = [tree.mapped(_renamed, a) if i in which_now else a for i, a in enumerate(args)]
         return f(*fresh, **kwargs)
 
     @wraps(f, updated=())
@@ -253,14 +223,15 @@ def _renamed(value: Any) -> Any:
 
 def run(f: Function, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """What ``f`` computes of tensors, arrays or numbers, recorded and compiled."""
-    traced = trace(f, args, _run_part, keywords=kwargs, weak=True)
+    traced = trace(f, args, run_part, keywords=kwargs, weak=True)
     leaves, _ = tree.flatten((tuple(args), dict(kwargs)))
     inputs = {f"x{i}": argument(leaf) for i, leaf in enumerate(leaves)} | traced.captured
     found = _run_program(traced.program, inputs)
     return tree.unflatten(traced.shape, iter([DenseTensor(a) for a in found]))
 
 
-def _run_part(program: ProgramOp, inputs: Mapping[str, Any]) -> list[Any]:
+def run_part(program: ProgramOp, inputs: Mapping[str, Any]) -> list[Any]:
+    """The outputs of a part of a program that is traced, for numbers known while tracing."""
     return _run_program(Program(ModuleOp([program]), {}, "<traced>"), inputs)
 
 
@@ -281,11 +252,12 @@ def _run_program(program: Program, inputs: Mapping[str, Any]) -> list[Any]:
 # --- differentiating what is recorded ------------------------------------------------------------
 
 
-def _chosen(args: Sequence[Any], argnums: Argnums) -> list[Any]:
+def chosen(args: Sequence[Any], argnums: Argnums) -> list[Any]:
+    """The arguments to differentiate."""
     return [args[argnums]] if isinstance(argnums, int) else [args[i] for i in argnums]
 
 
-def _check_inputs(args: Sequence[Any]) -> None:
+def check_inputs(args: Sequence[Any]) -> None:
     """Raise UsageError for an argument of integers, which has no derivative."""
     for leaf in tree.flatten(tuple(args))[0]:
         if not is_differentiable(leaf.ssa):
@@ -297,14 +269,19 @@ def _check_inputs(args: Sequence[Any]) -> None:
             )
 
 
-def _picked(found: list[Any], argnums: Argnums) -> Any:
+def picked(found: list[Any], argnums: Argnums) -> Any:
+    """What belongs to the arguments to differentiate: one, or a tuple."""
     return found[0] if isinstance(argnums, int) else tuple(found)
 
 
-def _pullback(result: Any, cotangents: Any, args: Sequence[Any]) -> list[Any]:
+def pullback(result: Any, cotangents: Any, args: Sequence[Any]) -> list[Any]:
     """Cotangents of the arguments, with zeros where the result does not depend on one."""
-    targets, _ = tree.flatten(result)
-    seeds = [None] * len(targets) if cotangents is None else tree.flatten(cotangents)[0]
+    targets, shape = tree.flatten(result)
+    seeds, given_shape = tree.flatten(cotangents)
+    if cotangents is None:
+        seeds = [None] * len(targets)
+    elif given_shape != shape:
+        raise _unlike("the cotangents", "result", cotangents, result)
     pairs = [
         (t, s)
         for t, s in zip(targets, seeds, strict=True)
@@ -323,7 +300,21 @@ def _pullback(result: Any, cotangents: Any, args: Sequence[Any]) -> list[Any]:
     return [tree.unflatten(shape, dense) for _, shape in leaves]
 
 
-def _pushforward(result: Any, args: Sequence[Any], tangents: Sequence[Any]) -> Any:
+def _unlike(what: str, other: str, given: Any, wanted: Any) -> UsageError:
+    return UsageError(
+        f"{what} have another structure than the {other}:"
+        f" {_spelled(given)}, not {_spelled(wanted)}",
+        code="PK0701", span=user_span(),
+        help=f"give a tree like the {other}, with a tensor for each of its tensors",
+    )  # fmt: skip
+
+
+def _spelled(given: Any) -> str:
+    """A tree with a star for each leaf."""
+    return repr(tree.mapped(lambda _: ..., given)).replace("Ellipsis", "*")
+
+
+def pushforward(result: Any, args: Sequence[Any], tangents: Sequence[Any]) -> Any:
     """The derivative of the result along tangents, one for each tensor of the arguments."""
     leaves, shape = tree.flatten(result)
     every = cast("list[Value]", leaves)
@@ -396,16 +387,3 @@ def _one(value: Any, name: str) -> Value:
             help="join the tensors into one, or transform each by itself",
         )
     return value
-
-
-def _dense(b: Any, value: Any, like: Value) -> Value:
-    return b.zeros_like(like) if value is None else value
-
-
-def _basis(b: Any, like: Value) -> list[Value]:
-    """The unit tensors (one 1, else 0) in the shape of a value."""
-    count = like.meta.numel
-    if count < 0:
-        raise UsageError("a Jacobian needs a tensor of known shape", code="PK0701")
-    eye = b.eye(num_rows=count, num_columns=count, dtype=like.dtype)
-    return [b.reshape(eye[i], like.shape) for i in range(count)]

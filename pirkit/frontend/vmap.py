@@ -55,7 +55,7 @@ def vmap(f: Function, in_axes: Any = 0, out_axes: Any = 0) -> Function:
             found, result = _mapped(b, f, shape, rows, [a is not None for a in axes], count)
             outs[:] = _spread(out_axes, (result,)) if isinstance(out_axes, int) else _spread(
                 out_axes, cast("tuple[Any, ...]", result))  # fmt: skip
-            held = [_all_rows(b, v, count) for v in found]
+            held = [all_rows(b, v, count) for v in found]
             moved = [_from_front(b, v, a) for v, a in zip(held, outs, strict=True)]
             return tree.unflatten(tree.flatten(result)[1], iter(moved))
 
@@ -111,7 +111,8 @@ def _from_front(b: Recorder, value: Value, axis: int | None) -> Value:
     return value if not axis else apply_function(b, "moveaxis", (value, 0, axis), {})
 
 
-def _all_rows(b: Recorder, given: Batched, count: int) -> Value:
+def all_rows(b: Recorder, given: Batched, count: int) -> Value:
+    """A value with the axis of rows."""
     if given.rows:
         return given.value
     x = b.reshape(given.value, (1, *given.value.shape))
@@ -129,19 +130,28 @@ def _mapped(
     ]
     args, kwargs = body.arguments(shape, one)
     result = body.record(lambda: f(*args, **kwargs))
-    recorder, program = body.recorder, body.recorder.program
-    for i, value in enumerate(tree.leaves(result)):
+    given = [Batched(v, flag) for v, flag in zip(rows, flags, strict=True)]
+    return over_rows(body, tree.leaves(result), given, count), result
+
+
+def over_rows(
+    body: Body, results: Sequence[Any], given: Sequence[Batched], count: int, *, alike: bool = False
+) -> list[Batched]:
+    """Emit a body for many rows: its results, where ``given`` stands for its arguments.
+
+    Random numbers are refused, unless rows are to be ``alike`` in them.
+    """
+    b, recorder, program = body.outer, body.recorder, body.recorder.program
+    for i, value in enumerate(results):
         made = body.record(recorder.value, value)
         recorder("pir.shadow_output", made, output_name=f"y{i}")
     recorder.is_dynamic = False
     if any(declares(op, DERIVATIVE) for op in program.block.ops):
         run_pipeline(ModuleOp([program]), EXPANSION, verify=False)
         program.detach()
-    known: dict[str, Batched] = {
-        f"x{i}": Batched(v, flag) for i, (v, flag) in enumerate(zip(rows, flags, strict=True))
-    }
+    known = {f"x{i}": v for i, v in enumerate(given)}
     known |= {f"outer{i}": Batched(b.own(b.wrap(v)), False) for i, v in enumerate(recorder.links)}
-    emitted = Rows.of(b, count, program.block)
+    emitted = Rows.of(b, count, program.block, alike)
     for value in emitted.around:
         emitted.values[value] = Batched(b.own(b.wrap(value)), False)
     outputs: dict[str, SSAValue] = {}
@@ -155,4 +165,4 @@ def _mapped(
         op.detach()
     emitted.run(cast("PirOp | None", program.block.first_op))
     found = {name: cast(Batched, emitted.values[v]) for name, v in outputs.items()}
-    return [found[f"y{i}"] for i in range(len(found))], result
+    return [found[f"y{i}"] for i in range(len(found))]

@@ -267,7 +267,7 @@ def test_every_function_of_the_standard_is_tested() -> None:
     listed = {n for n in ROWS if "." not in n}
     assert listed <= set(NAMES)
     for extension, names in EXTENSIONS.items():
-        assert {f"{extension}.{n}" for n in names} == {n for n in ROWS if n.startswith(extension)}
+        assert {f"{extension}.{n}" for n in names} >= {n for n in ROWS if n.startswith(extension)}
 
 
 @pytest.mark.parametrize("name", ROWS)

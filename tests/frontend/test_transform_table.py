@@ -375,3 +375,68 @@ def test_branches_refuse_python_on_their_values() -> None:
         pirkit.cond(X[0] > 0, lambda a: a if a[0] > 1 else -a, lambda a: a, X)
     assert caught.value.help is not None
     assert "pirkit.cond" in caught.value.help
+
+
+# --- Jacobians of trees, in one sweep ---
+
+JACOBIANS: Final[dict[str, Callable[[Any], Any]]] = {
+    "trees": lambda m: m.api.jacrev(lambda p: {"s": m.np.sin(p["a"]) * p["b"], "n": p["b"] ** 2})(
+        {"a": X, "b": 2.0 * np.ones(())}),
+    "trees, forward": lambda m: m.api.jacfwd(lambda p: {"s": m.np.sin(p["a"]) * p["b"]})(
+        {"a": ROWS[:, 0], "b": 2.0 * np.ones(())}),
+    "several": lambda m: m.api.jacrev(lambda x, y: m.np.sin(x) * y.sum(), argnums=(0, 1))(X, W),
+    "aux": lambda m: m.api.jacfwd(lambda x: (m.np.sin(x), x.sum()), has_aux=True)(W),
+    "hessian of a tree": lambda m: m.api.hessian(
+        lambda p: (p["a"] ** 2).sum() * (p["b"] ** 3).sum())({"a": X, "b": ROWS}),
+    "hessian aux": lambda m: m.api.hessian(
+        lambda x: ((m.np.sin(x) ** 2).sum(), x[0]), has_aux=True)(ROWS[:, 1]),
+    "nested": lambda m: m.api.jacrev(m.api.jacfwd(lambda x: m.np.sin(x) * x.sum()))(W[0] * 2),
+    "wide": lambda m: m.api.jit(m.api.jacrev(lambda x: m.np.tanh(ROWS @ x).T @ ROWS))(W),
+    "by value": lambda m: m.api.jacrev(lambda x: x * 2 if x[0] > 0 else m.np.sin(x))(ROWS[:, 0]),
+    "branches and loops": lambda m: m.api.jacrev(lambda x: m.cond(
+        x[0] > 0, lambda h: h * 2, lambda h: h,
+        m.scan(lambda c, v: (c * v + x, v), x, x[:3])[0]))(ROWS.reshape(12)),
+    "a rule": lambda m: m.api.jacrev(m.api.jacrev(by_jvp(m)))(ROWS[:, 0] * np.ones(4)),
+    "inside": lambda m: m.api.grad(
+        lambda a: (m.api.jacrev(lambda x: m.np.sin(x * a) * a)(ROWS[:, 0]) ** 2).sum())(ROWS[:, 1]),
+    "rows": lambda m: m.api.vmap(m.api.jacfwd(lambda x: m.np.sin(x) * x.sum()))(W @ ROWS.T),
+    "empty": lambda m: m.api.jacrev(lambda x: x * 2)(np.ones(0)),
+    "vjp aux": lambda m: (lambda y, back, aux: (y, back(y), aux))(
+        *m.api.vjp(lambda x: (m.np.sin(x), x.sum()), X, has_aux=True)),
+    "jvp aux": lambda m: m.api.jvp(
+        lambda x: (m.np.sin(x), {"n": x.sum()}), (X,), (X,), has_aux=True),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", JACOBIANS)
+def test_jacobians(name: str) -> None:
+    compare(JACOBIANS[name](OURS), JACOBIANS[name](_theirs()))
+
+
+def test_a_jacobian_draws_random_numbers_once() -> None:
+    pirkit.seed(0)
+    found = np.asarray(pirkit.jacrev(lambda x: ops.dropout(x, p=0.5) * 1.0)(np.ones(32)))
+    assert {*np.diag(found)} == {0.0, 2.0}
+    np.testing.assert_array_equal(found, np.diag(np.diag(found)))
+
+
+def test_a_jacobian_through_an_op_without_a_rule_for_rows() -> None:
+    x = np.arange(36.0).reshape(1, 1, 6, 6)
+    found = pirkit.jacrev(lambda x: ops.max_pool2d_with_index(x, [2, 2], [2, 2])[0].sum(axis=2))(x)
+    np.testing.assert_allclose(np.asarray(found).sum(axis=(0, 1, 2)).sum(), 9.0)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda: pirkit.vjp(lambda x: (x, x * 2), X)[1](X),
+        lambda: pirkit.jvp(lambda x, y: x * y, (X, X), (X,)),
+        lambda: pirkit.jacrev(lambda x: x.argmax())(X),
+        lambda: pirkit.jacfwd(lambda x: x * 1.5)(np.arange(3)),
+    ],
+)
+def test_wrong_derivatives_are_refused_with_a_remedy(wrong: Callable[[], Any]) -> None:
+    with pytest.raises(PirkitError) as caught:
+        wrong()
+    assert caught.value.code == "PK0701"
+    assert caught.value.help

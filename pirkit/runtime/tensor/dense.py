@@ -21,6 +21,7 @@ from pirkit.runtime.tensor import array_api, dlpack
 from pirkit.runtime.tensor.buffer import Array, Buffer, address_of, is_numpy, place_of
 from pirkit.runtime.tensor.meta_cache import DTypeLike, element_type, meta_of
 from pirkit.runtime.tensor.methods import TensorMethods
+from pirkit.runtime.tensor.updates import update
 
 _GPU: Final = 2
 """The number that DLPack gives to CUDA devices."""
@@ -153,6 +154,14 @@ class DenseTensor(array_api.Wrapped, NDArrayOperatorsMixin, TensorMethods):
 
     def __setitem__(self, index: Any, value: Any) -> None:
         self.mutable()[array_api.unwrap(index)] = array_api.unwrap(value)
+
+    def updated(self, index: tuple[Any, ...], how: str, value: Any) -> Any:
+        """A copy with elements updated; see `x.at`."""
+        for part in (*index, value):
+            if (record := getattr(part, "__pirkit_update__", None)) is not None:
+                return record(self, index, how, value)  # a value that is traced
+        given = array_api.unwrap(value)
+        return DenseTensor(update(self.array, array_api.unwrap(index), how, given))
 
     def _apply(self, name: str, *arguments: Any, **options: Any) -> Any:
         made = array_api.lifted(getattr(self.array_module, name), DenseTensor)(

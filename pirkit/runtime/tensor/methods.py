@@ -13,6 +13,7 @@ from typing import Any, Self
 from pirkit.diag.errors import UsageError
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.tensor.meta_cache import DTypeLike
+from pirkit.runtime.tensor.updates import At
 
 Axis = int | Sequence[int] | None
 
@@ -75,6 +76,11 @@ class TensorMethods:
     @property
     def imag(self) -> Self:
         return self._apply("imag")
+
+    @property
+    def at(self) -> At:
+        """Updates that make a new value: ``x.at[i].set(v)``, ``add``, ``multiply``, ``max``..."""
+        return At(self)
 
     # --- reductions ---
 

@@ -1,0 +1,85 @@
+"""Updates of elements of traced values: ``x.at[index].set(v)``; see `updates.Updates`."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+
+from pirkit.dialect.build import Builder, Value
+from pirkit.frontend.indexing import known_index, plain_index
+from pirkit.frontend.numpy_rules import FUNCTIONS, function, typed, value_of
+from pirkit.frontend.numpy_ufuncs import apply_ufunc, refused
+from pirkit.frontend.positions import is_traced, static_positions, traced_positions
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.tensor.updates import UFUNCS
+
+_REDUCED = {"add": "add", "multiply": "mul", "min": "amin", "max": "amax"}
+"""Ways to combine that a scatter has: they hold for places that are named twice, too."""
+
+
+@function("updated")
+def _updated(b: Builder, x: Any, index: tuple[Any, ...], how: str, value: Any) -> Value:
+    x = value_of(b, x)
+    parts = plain_index(index)
+    if len(parts) == 1 and isinstance(parts[0], Value) and parts[0].dtype is dt.bool_:
+        return _where(b, x, parts[0], how, value)
+    try:
+        if any(map(is_traced, parts)):
+            places: Any = traced_positions(b, x.shape, parts)
+            is_unique = all(map(_names_one, parts))
+        else:
+            places = static_positions(x.shape, known_index(parts))
+            is_unique = np.unique(places).size == places.size
+        value = FUNCTIONS["broadcast_to"](b, _like(b, value, x), places.shape)
+    except (IndexError, ValueError) as error:
+        raise refused(f"update of a {x.meta}: {error}", "index as numpy does") from error
+    if not value.meta.numel:
+        return x
+    if how == "subtract":
+        how, value = "add", -value
+    at = b.reshape(b.value(places), (-1,))
+    flat, new = b.reshape(x, (-1,)), b.reshape(value, (-1,))
+    if how == "set" or (is_unique and how != "add"):
+        held = new if how == "set" else _combined(b, how, b.gather(flat, at, axis=0), new)
+        made = b.put_along_axis(flat, at, typed(b, held, x.dtype), axis=0, reduce="assign")
+    elif how in _REDUCED:
+        made = b.put_along_axis(flat, at, new, axis=0, reduce=_REDUCED[how])
+    else:
+        raise refused(
+            f"`.at[...].{how}` where places may be named twice",
+            "index by slices or by one integer, or `set` what is computed before",
+        )
+    return b.reshape(made, x.shape)
+
+
+def _names_one(part: Any) -> bool:
+    """Whether a part of an index names each place once: a slice, or one integer."""
+    if part is None or part is Ellipsis or isinstance(part, slice):
+        return True
+    return not isinstance(part, list | tuple) and np.size(part) == 1
+
+
+def _like(b: Builder, value: Any, x: Value) -> Value:
+    """What is written, in the element type of the tensor, as assignment in numpy does."""
+    return typed(b, value_of(b, value), x.dtype)
+
+
+def _combined(b: Builder, how: str, old: Value, new: Value) -> Value:
+    return cast(Value, apply_ufunc(b, UFUNCS[how], (old, new)))
+
+
+def _where(b: Builder, x: Value, mask: Value, how: str, value: Any) -> Value:
+    """Elements where a mask holds, updated by one number."""
+    new = _like(b, value, x)
+    if new.meta.numel != 1:
+        raise refused(
+            f"`.at[mask].{how}` of {new.meta} by a mask that is traced",
+            "give one number, or use `pirkit.where(mask, y, x)`",
+        )
+    if mask.shape != x.shape[: mask.rank]:
+        raise refused(f"a mask of {mask.shape} for a {x.meta}", "a mask has the tensor's shape")
+    wide = b.reshape(mask, (*mask.shape, *(1,) * (x.rank - mask.rank)))
+    new = b.reshape(new, ())
+    found = new if how == "set" else _combined(b, how, x, new)
+    return cast(Value, FUNCTIONS["where"](b, wide, typed(b, found, x.dtype), x))
