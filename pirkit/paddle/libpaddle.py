@@ -1,0 +1,13 @@
+"""Paddle as an untyped module: it has no annotations of its own, and may not be installed.
+
+Everything of this room that needs Paddle imports it from here.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+paddle: Any = import_module("paddle")
+core: Any = import_module("paddle.base.core")
+translator: Any = import_module("paddle.jit.dy2static.program_translator")
