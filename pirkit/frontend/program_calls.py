@@ -9,14 +9,14 @@ A network from a file is a function of its inputs then, of which pirkit takes de
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from xdsl.ir import SSAValue
 
 from pirkit.diag.errors import UsageError
 from pirkit.dialect.build import Value
 from pirkit.dialect.kinds import OUTPUT, PARAMETER, SOURCE
-from pirkit.dialect.operation import ProgramOp, declares, host_name, span_of
+from pirkit.dialect.operation import ProgramOp, declares, span_of
 from pirkit.dialect.program import Program
 from pirkit.dialect.types import meta_of
 from pirkit.frontend.control_flow import entered
@@ -62,9 +62,9 @@ def _inlined(b: Recorder, program: Program, given: Mapping[str, Value]) -> list[
     DcePass().run(ctx, module)
     _bind(main, given)
     stored = write_backs(main)
-    if stored:
+    if stored:  # an update of a parameter would be lost
         raise UsageError(
-            f"the program writes `{host_name(stored[0].operands[1].owner)}`"
+            f"the program writes `{_name_of(main, stored[0].operands[1])}`"
             ", and the call of a function keeps no state",
             code="PK0701",
             span=span_of(stored[0]),
@@ -83,7 +83,11 @@ def _inlined(b: Recorder, program: Program, given: Mapping[str, Value]) -> list[
     return [b.wrap(values[v]) for v in (outputs_of(main) or _fetched(main)).values()]
 
 
-_FETCH = "pd_op.fetch"
+_FETCH: Final = "pd_op.fetch"
+
+
+def _name_of(main: ProgramOp, source: SSAValue) -> str:
+    return next(name for name, value in inputs_of(main).items() if value is source)
 
 
 def _fetched(main: ProgramOp) -> dict[str, SSAValue]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pirkit.diag.errors import RuntimeFault
-from pirkit.paddle.libpaddle import paddle
+from pirkit.paddle.libpaddle import listed, paddle
 from pirkit.paddle.live_program import Captured, Constant
 from pirkit.paddle.shared_memory import Weights, given_back, shared
 from pirkit.runtime.tensor.creation import from_numpy
@@ -36,7 +36,7 @@ class Net:
         self.order = [capture.inputs.index(name) for name in names.fx]
         held = capture.program.params
         stored = [capture.tensors.get(n) for n in names.fp]
-        self.params = [
+        self.params: list[Any] = [
             from_numpy(held[n]) if t is None or not t._is_initialized() else t
             for n, t in zip(names.fp, stored, strict=True)
         ]
@@ -56,13 +56,14 @@ class Net:
         )
         tracked = [*(x[i] for i in call.inputs), *(self.params[i] for i in call.params)]
         if paddle.is_grad_enabled() and tracked:
-            found = _Halves.apply(call, *tracked)
+            outputs = listed(_Halves.apply(call, *tracked))
         else:
             held = self.runnable.forward([shared(t) for t in x], self.weights.now(), training=False)
-            found = tuple([given_back(t) for t in held])
-        found = found if isinstance(found, tuple | list) else (found,)
-        flat = paddle.utils.flatten(self.structure)
-        leaves = [leaf.content if isinstance(leaf, Constant) else found[leaf] for leaf in flat]
+            outputs = [given_back(t) for t in held]
+        leaves: list[Any] = [
+            leaf.content if isinstance(leaf, Constant) else outputs[leaf]
+            for leaf in listed(paddle.utils.flatten(self.structure))
+        ]
         return paddle.utils.pack_sequence_as(self.structure, leaves)
 
     def versions(self) -> list[int]:

@@ -11,3 +11,8 @@ from typing import Any
 paddle: Any = import_module("paddle")
 core: Any = import_module("paddle.base.core")
 translator: Any = import_module("paddle.jit.dy2static.program_translator")
+
+
+def listed(given: Any) -> list[Any]:
+    """What Paddle gives as a list: one tensor, or several."""
+    return list(given) if isinstance(given, list | tuple) else [given]  # pyright: ignore[reportUnknownArgumentType]

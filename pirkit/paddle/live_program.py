@@ -124,12 +124,12 @@ def _with_outputs(program: Program, returned: Any, made: dict[int, PirOp]) -> An
     """Name the outputs; returns the structure of the result, with their numbers."""
     leaves: list[Any] = []
     count = 0
-    for leaf in paddle.utils.flatten(returned):
+    for leaf in cast("list[Any]", paddle.utils.flatten(returned)):
         if not _is_value(leaf):
             leaves.append(Constant(leaf))
             continue
         op = made[leaf.get_defining_op().id()]
-        value = op.result_slots[leaf.index()]
+        value = op.result_slots[cast(int, leaf.index())]
         named = {"output_name": mlir.StringAttr(f"output_{count}")}
         output = create("pir.shadow_output", [value], [], named, location=op.location)
         program.main.block.add_op(output)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from pirkit.dialect.program import Program
 from pirkit.frontend.compile import run_passes
 from pirkit.paddle.autograd_layer import Net
+from pirkit.paddle.libpaddle import listed
 from pirkit.paddle.live_program import captured
 from pirkit.split.partition import forward_backward
 from pirkit.split.runnable import RunnableProgram
@@ -55,7 +56,7 @@ class TrainStep:
 
     def __call__(self, inputs: Any, labels: Any = ()) -> Any:
         """Forward, backward, update; returns the loss. Both arguments: a tensor, or several."""
-        value = self.loss(self.forward(*_several(inputs)), *_several(labels))
+        value = self.loss(self.forward(*listed(inputs)), *listed(labels))
         value.backward()
         self.optimizer.step()
         self.optimizer.clear_grad()
@@ -80,7 +81,3 @@ class TrainStep:
             parts = forward_backward(program, mode=self.mode)
             found = self.nets[key] = Net(capture, RunnableProgram(parts))
         return found
-
-
-def _several(given: Any) -> Sequence[Any]:
-    return given if isinstance(given, tuple | list) else (given,)  # pyright: ignore[reportUnknownVariableType]
