@@ -69,9 +69,11 @@ def captured(function: Any, inputs: Sequence[Any]) -> Captured:
     theirs = list(_walk(concrete.main_program.global_block()))
     ours = [op for op in module.walk() if isinstance(op, PirOp)]
     made: dict[int, PirOp] = {}
+    location: mlir.LocationAttr = mlir.UnknownLoc()
     for live, op in zip(theirs, ours, strict=True):
         made[live.id()] = op
-        op.location = _location(live, op.location)
+        # A loop has no call stack: it gets the line of its condition, the op before.
+        op.location = location = _location(live) or location
     program = Program(module, {}, f"<{_name_of(function)}>")
     tensors = {each.name: each for each in concrete.parameters[0]}
     program.params.update(unfilled_parameters(module))
@@ -111,13 +113,13 @@ def _walk(block: Any) -> Iterator[Any]:
             yield from _walk(inner)
 
 
-def _location(live: Any, unknown: mlir.LocationAttr) -> mlir.LocationAttr:
+def _location(live: Any) -> mlir.LocationAttr | None:
     """The innermost line of Python that is not Paddle's own."""
     frames = [match for line in reversed(live.callstack) if (match := _FRAME.match(line))]
     for frame in frames:
         if not frame[1].startswith((_PADDLE, "<")):
             return location_of(frame[1], int(frame[2]))
-    return unknown
+    return None
 
 
 def _with_outputs(program: Program, returned: Any, made: dict[int, PirOp]) -> Any:
