@@ -27,11 +27,12 @@ if TYPE_CHECKING:
     from pirkit.frontend.custom_rules import custom_jvp, custom_vjp, stop_gradient
     from pirkit.frontend.derivative_products import hvp, laplacian, linearize
     from pirkit.frontend.eager import seed
-    from pirkit.frontend.files import Program, load, save
-    from pirkit.frontend.function_programs import trace
+    from pirkit.frontend.files import Program, load, loads, save
+    from pirkit.frontend.function_programs import parameters, trace
     from pirkit.frontend.jacobians import hessian, jacfwd, jacrev
     from pirkit.frontend.jit import jit
     from pirkit.frontend.native_program import compile_whole
+    from pirkit.frontend.program_builder import ProgramBuilder
     from pirkit.frontend.to_static import to_static
     from pirkit.frontend.traced_value import where
     from pirkit.frontend.transforms import (
@@ -51,6 +52,7 @@ _HOMES: Final = {
     "Executable": "pirkit.runtime.executor",
     "PirkitError": "pirkit.diag.errors",
     "Program": "pirkit.frontend.files",
+    "ProgramBuilder": "pirkit.frontend.program_builder",
     "Tensor": "pirkit.runtime.tensor.dense",
     "checkpoint": "pirkit.frontend.checkpoint",
     "compile": "pirkit.frontend.compile",
@@ -73,6 +75,8 @@ _HOMES: Final = {
     "laplacian": "pirkit.frontend.derivative_products",
     "linearize": "pirkit.frontend.derivative_products",
     "load": "pirkit.frontend.files",
+    "loads": "pirkit.frontend.files",
+    "parameters": "pirkit.frontend.function_programs",
     "run_passes": "pirkit.frontend.compile",
     "save": "pirkit.frontend.files",
     "scan": "pirkit.frontend.control_flow",
@@ -103,6 +107,7 @@ __all__ = [
     "Executable",
     "PirkitError",
     "Program",
+    "ProgramBuilder",
     "Tensor",
     "__version__",
     "checkpoint",
@@ -126,9 +131,11 @@ __all__ = [
     "laplacian",
     "linearize",
     "load",
+    "loads",
     "numpy",
     "ops",
     "optim",
+    "parameters",
     "random",
     "run_passes",
     "save",

@@ -39,6 +39,10 @@ def make_parser() -> ArgumentParser:
     parser.add_version()
     parser.add_argument("file", nargs="?", metavar="FILE", help="a program; - is standard input")
     parser.add_argument("-f", "--format", default="auto", choices=FORMATS, help="format of FILE")
+    parser.add_argument(
+        "--outputs", default="", metavar="%A,%B", help="values that become outputs: a dump of "
+        "Paddle's `main_program` names none",
+    )  # fmt: skip
     parser.add_argument("-p", "--pipeline", default="", help="passes, as in 'cse,dce'")
     parser.add_argument("-t", "--target", default="mlir", choices=TARGETS, help="what to print")
     parser.add_argument("-o", "--output", metavar="OUT", help="write there, atomically")

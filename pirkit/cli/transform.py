@@ -72,7 +72,12 @@ def _take_settings(arguments: argparse.Namespace, text: str, name: str) -> None:
 
 
 def _read(part: str, name: str, arguments: argparse.Namespace) -> mlir.ModuleOp:
-    module = parse(part, format=arguments.format, name=name)
+    module = parse(
+        part,
+        format=arguments.format,
+        name=name,
+        outputs=[word for word in arguments.outputs.split(",") if word],
+    )
     _number(module, arguments)
     return module
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from keyword import iskeyword
 from typing import Any, Final, cast
 
 import numpy as np
@@ -28,11 +29,12 @@ from pirkit.dialect.opdef import OpDef, find, lookup
 from pirkit.dialect.operation import PirOp, create
 from pirkit.dialect.series_algebra import Algebra, powers
 from pirkit.dialect.subscript import indexed
+from pirkit.dialect.types import type_of
 from pirkit.dialect.value import Number as Number
 from pirkit.dialect.value import Value as Value
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
-from pirkit.runtime.meta import UNKNOWN, VecMeta
+from pirkit.runtime.meta import UNKNOWN, TensorMeta, VecMeta
 
 SOURCE: Final = "comp_op_name"
 """Attribute that names the op from which an op was derived, as in Paddle."""
@@ -47,7 +49,8 @@ class Builder:
 
     ``b.exp(x)`` is ``b("pd_op.exp", x)``: tensor operands by position, in the order of the
     signature; attributes, and operands that may be attributes, by name (a `Value` makes the latter
-    an operand). Returns a Value, or a tuple of them with None for an empty slot.
+    an operand). Returns a Value, or a tuple of them with None for an empty slot. ``b.relu_(x)``
+    writes in place: its result has the storage of ``x``, which is not read as ``x`` any more.
     """
 
     value_type: type[Value] = Value
@@ -91,7 +94,9 @@ class Builder:
         return self.results(self.insert(create(definition, slots, types, properties)))
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        definition = None if name.startswith("_") else find(f"pd_op.{name.rstrip('_')}")
+        # `relu_` is the op that writes in place; `assert_` is what Python cannot spell otherwise.
+        word = name[:-1] if name.endswith("_") and iskeyword(name[:-1]) else name
+        definition = None if name.startswith("_") else find(f"pd_op.{word}")
         if definition is None:
             raise AttributeError(f"there is no op pd_op.{name}", name=name, obj=self)
         emit = partial(self, definition)
@@ -149,7 +154,16 @@ class Builder:
             return self.combine(cast("Sequence[Value]", value)).ssa
         return value
 
-    # --- constants ---
+    # --- parameters and constants ---
+
+    def parameter(self, name: str, meta: TensorMeta, *, trainable: bool = True) -> Value:
+        """A parameter or buffer of the program; no gradient is taken of one not ``trainable``."""
+        frozen = {"trainable": (False,), "stop_gradient": (True,)}
+        flags: dict[str, Any] = {} if trainable else frozen
+        definition = lookup("pir.parameter")
+        kinds = definition.attr_kinds
+        named = {k: encode(kinds[k], v) for k, v in {**flags, "parameter_name": name}.items()}
+        return self.results(self.insert(create(definition, (), (type_of(meta),), named)))
 
     def const(self, number: Number, dtype: DType, shape: Sequence[int] = ()) -> Value:
         """A tensor full of one number; equal ones are one op."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,6 +51,15 @@ class Program:
             help="it holds " + (", ".join(f"@{n}" for n in programs) or "nothing"),
         )
 
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The output of the first program for tensors, or a tuple of outputs.
+
+        Inputs are given by position, in the order of the program, or by name; parameters are
+        ``params``. Derivatives go through it: ``pirkit.grad(lambda x: net(x).sum())``. Raises
+        UsageError (PK0701) for wrong inputs, and for a program that updates its parameters.
+        """
+        return _CALLERS[-1](self, args, kwargs)
+
     def copy(self) -> Program:
         """A copy whose module can be changed without changing this one."""
         return Program(_clone(self.module), dict(self.params), self.source)
@@ -87,6 +96,15 @@ def _clone(module: mlir.ModuleOp) -> mlir.ModuleOp:
     for old, new in zip(with_nested(module), with_nested(copy), strict=True):
         new.operands = tuple([values.get(v, v) for v in old.operands])
     return copy
+
+
+Caller = Callable[[Program, tuple[Any, ...], Mapping[str, Any]], Any]
+_CALLERS: list[Caller] = []
+
+
+def set_caller(caller: Caller) -> None:
+    """Set what computes the call of a program; a room above knows how."""
+    _CALLERS.append(caller)
 
 
 def _of_text(text: str, params: dict[str, Array], source: str) -> Program:

@@ -11,9 +11,10 @@ import numpy as np
 
 from pirkit.diag.errors import ArtifactError
 from pirkit.diag.span import Span
+from pirkit.dialect.program import Program
 from pirkit.frontend.captured_case import Case
 from pirkit.frontend.compile import compile
-from pirkit.frontend.files import Program, load
+from pirkit.frontend.files import load
 from pirkit.runtime.executor import Executable
 from pirkit.runtime.tensor.creation import from_numpy, tensor
 from pirkit.runtime.tensor.dense import DenseTensor

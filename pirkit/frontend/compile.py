@@ -14,8 +14,8 @@ from pirkit.diag.errors import NotNativeError, PassError, UsageError, VerifyErro
 from pirkit.diag.gc_pause import importing
 from pirkit.diag.log import LOG
 from pirkit.diag.settings import SETTINGS, setting
+from pirkit.dialect.program import Program
 from pirkit.frontend.compile_cache import Made, cache_key, load_entry, save_entry
-from pirkit.frontend.files import Program
 from pirkit.frontend.python_calls import require
 from pirkit.lowering.kernel_library import KernelLibrary
 from pirkit.lowering.native_ops import FUSED_BY

@@ -23,7 +23,7 @@ from pirkit.diag.source_files import SOURCES
 from pirkit.diag.version import VERSION
 from pirkit.dialect.fingerprint import fingerprint_of
 from pirkit.dialect.opdef import load_plugins
-from pirkit.frontend.files import Program
+from pirkit.dialect.program import Program
 from pirkit.lowering.codegen.emit.batch_compile import LazyFunction, cached_function
 from pirkit.lowering.kernel_library import KernelLibrary
 from pirkit.runtime.native.cache import ObjectCache, user_cache

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, cast
 
 import numpy as np
 from xdsl.dialects import builtin as mlir
 
-from pirkit.diag.errors import ArtifactError, LimitError, ParseError
+from pirkit.diag.errors import ArtifactError, LimitError, ParseError, UsageError
 from pirkit.diag.limits import check, read_at_most
 from pirkit.diag.source import register_source
 from pirkit.diag.span import Span
-from pirkit.dialect.program import Program
+from pirkit.dialect.program import Program, set_caller
 from pirkit.dialect.text import parse_mlir, print_mlir
 from pirkit.dialect.verify import verify_module
 from pirkit.frontend.dot import write_dot
@@ -134,17 +134,56 @@ def _read_bytes(path: str) -> bytes:
         ) from error
 
 
-def parse(text: str, *, format: str = "auto", name: str = "<text>") -> mlir.ModuleOp:
-    """Read and verify a text. Raises InputError with the location."""
+def parse(
+    text: str, *, format: str = "auto", name: str = "<text>", outputs: Sequence[str] = ()
+) -> mlir.ModuleOp:
+    """Read and verify a text. Raises InputError with the location.
+
+    ``outputs`` are values of a dump of Paddle that become its outputs; see `load`.
+    """
     if format == "auto":
         format = detect_format(text, name)
-    module = READERS[format](text, name)
+    if outputs and format != "paddle-text":
+        raise UsageError(
+            f"outputs are named for the text that Paddle prints, and {name} is {format}",
+            code="PK0701",
+            help="write a `pir.shadow_output` into the program",
+        )
+    module = read_paddle_text(text, name, outputs) if outputs else READERS[format](text, name)
     verify_module(module)
     return module
 
 
-def load(path: str | os.PathLike[str], *, format: str = "auto", params: Any = None) -> Program:
+def loads(
+    text: str,
+    *,
+    format: str = "auto",
+    params: Mapping[str, Any] | None = None,
+    outputs: Sequence[str] = (),
+) -> Program:
+    """Read a program from a string, in any format that `load` reads, and verify it.
+
+    ``params`` are arrays by the names of the parameters, which the program shares; ``outputs`` as
+    for `load`. Raises InputError (what is wrong with the text, and where).
+    """
+    require(isinstance(cast(object, text), str),
+            f"`loads` takes the text of a program, not a {type(text).__name__}",
+            "`pirkit.load` takes the path of a file")  # fmt: skip
+    register_source("<text>", text)
+    return Program(parse(text, format=format, outputs=outputs), dict(params or {}))
+
+
+def load(
+    path: str | os.PathLike[str],
+    *,
+    format: str = "auto",
+    params: Any = None,
+    outputs: Sequence[str] = (),
+) -> Program:
     """Read a program from a file (``-``: standard input), verify it, and read its weights.
+
+    ``outputs`` names values of a dump of Paddle that has none, as ``str(fn.main_program)``:
+    ``["%10"]`` makes the value ``%10`` its output ``output_0`` (see docs/paddle.md).
 
     ``params`` is a ``.pdiparams``, ``.npz`` or ``.safetensors`` file. A ``NAME.json`` with a
     ``NAME.pdiparams`` beside it takes its weights from there.
@@ -156,7 +195,7 @@ def load(path: str | os.PathLike[str], *, format: str = "auto", params: Any = No
     source = "<stdin>" if name == "-" else name
     if name == "-":
         register_source(source, text)
-    program = Program(parse(text, format=format, name=source), source=source)
+    program = Program(parse(text, format=format, name=source, outputs=outputs), source=source)
     params_file = Path(name).with_suffix(".pdiparams")
     if params is None and name.endswith(".json") and params_file.is_file():
         params = params_file
@@ -165,6 +204,15 @@ def load(path: str | os.PathLike[str], *, format: str = "auto", params: Any = No
 
         program.params = load_params(str(params), program.module)
     return program
+
+
+def _call(program: Program, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    from pirkit.frontend.program_calls import call_program  # noqa: PLC0415  not for text in and out
+
+    return call_program(program, args, kwargs)
+
+
+set_caller(_call)
 
 
 def _path(path: Any, what: str) -> str:

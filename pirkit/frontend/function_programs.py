@@ -4,29 +4,51 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from pirkit.diag.errors import UsageError
-from pirkit.dialect.attrs import encode
 from pirkit.dialect.build import Value
-from pirkit.dialect.operation import create
-from pirkit.dialect.types import type_of
+from pirkit.dialect.operation import ProgramOp
+from pirkit.dialect.program import Program
 from pirkit.frontend import tree
-from pirkit.frontend.files import Program
 from pirkit.frontend.python_calls import check_call
 from pirkit.frontend.tracing import Recorder, bound_input, leaf_meta
 from pirkit.frontend.tracing import trace as record
+from pirkit.runtime.meta import TensorMeta
 
 
-class _Standalone(Recorder):
+@dataclass(frozen=True)
+class Marked:
+    """An argument whose tensors are parameters of the program; see `parameters`."""
+
+    tree: Any
+
+
+def parameters(tree: Any) -> Any:
+    """Mark an argument of `trace`: its tensors become parameters of the program, not inputs.
+
+    They are called as the inputs would be (``p.w``), and their content is that of ``tree``, an
+    array or a tree of arrays.
+    """
+    return Marked(tree)
+
+
+class Standalone(Recorder):
     """A recorder of programs that stand alone: arrays from around the function are parameters."""
 
+    def __init__(self, program: ProgramOp, marked: Mapping[str, Any] | None = None) -> None:
+        super().__init__(program)
+        self.marked = marked or {}
+
+    def input(self, name: str, meta: TensorMeta) -> Value:
+        return self.parameter(name, meta) if name in self.marked else super().input(name, meta)
+
     def _captured(self, name: str, array: Any) -> Value:
-        named = {"parameter_name": encode("str", name)}
-        made = create("pir.parameter", (), (type_of(leaf_meta(array)),), named)
-        return self.results(self.insert(made))
+        return self.parameter(name, leaf_meta(array))
 
 
 def trace(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Program:
@@ -35,8 +57,9 @@ def trace(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Program:
     Arguments and result are trees of tensors, arrays and numbers; only shapes and element types of
     the arguments matter. Inputs are called like the parameters of the function (``x``, ``p.w``,
     ``p.0``), outputs ``y0``, ``y1``... in the order of the leaves. Arrays that the function takes
-    from around it are parameters of the program, with their present content. Raises TraceError
-    where Python asks for a value that is known only when the program runs.
+    from around it, and arguments that `parameters` marks, are parameters of the program, with their
+    present content. Raises TraceError where Python asks for a value that is known only when the
+    program runs.
     """
     if not callable(function):
         raise UsageError(
@@ -44,11 +67,25 @@ def trace(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Program:
             code="PK0701",
             help="`pirkit.trace(f, x)` calls `f(x)` once and records what it does",
         )
-    check_call(function, args, kwargs)
-    names = [_spelled(n) for n in argument_names(function, args, kwargs)]
-    traced = record(function, args, keywords=kwargs, names=names, kind=_Standalone)
-    weights = {name: np.array(bound_input(array)) for name, array in traced.captured.items()}
+    plain, named = [_unmarked(a) for a in args], {k: _unmarked(a) for k, a in kwargs.items()}
+    check_call(function, plain, named)
+    names = [_spelled(n) for n in argument_names(function, plain, named)]
+    leaves = tree.leaves((tuple(plain), named))
+    flags = [
+        isinstance(a, Marked)
+        for a in (*args, *(a for _, a in sorted(kwargs.items())))
+        for _ in tree.leaves(_unmarked(a))
+    ]
+    marked = {n: v for n, v, is_marked in zip(names, leaves, flags, strict=True) if is_marked}
+    kind = partial(Standalone, marked=marked)
+    traced = record(function, plain, keywords=named, names=names, kind=kind)
+    held = {**marked, **traced.captured}
+    weights = {name: np.array(bound_input(array)) for name, array in held.items()}
     return Program(traced.program.module, weights, f"<{_name_of(function)}>")
+
+
+def _unmarked(given: Any) -> Any:
+    return given.tree if isinstance(given, Marked) else given
 
 
 def argument_names(

@@ -11,8 +11,8 @@ from xdsl.dialects.builtin import ModuleOp
 
 from pirkit.diag.errors import RuntimeFault
 from pirkit.dialect.operation import ProgramOp
+from pirkit.dialect.program import Program
 from pirkit.frontend.compile import compile
-from pirkit.frontend.files import Program
 from pirkit.frontend.numeric_check import Inputs, effect_of, first_difference
 from pirkit.lowering.instruction_check import CheckedLibrary, InstructionCheck, KernelFault
 from pirkit.lowering.kernel_library import KernelLibrary

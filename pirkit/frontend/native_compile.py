@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from pirkit.analysis.declared_types import mismatched_values
+from pirkit.dialect.program import Program
 from pirkit.frontend.compile_cache import Made
-from pirkit.frontend.files import Program
 from pirkit.lowering.kernel_library import KernelLibrary
 from pirkit.lowering.plan_writer import write_plan
 from pirkit.lowering.row_grouping import known_metas

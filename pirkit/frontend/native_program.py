@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from pirkit.dialect.program import Program
 from pirkit.frontend.compile import compile
-from pirkit.frontend.files import Program
 from pirkit.runtime.executor import Executable
 
 SIMPLIFY: Final = "@simplify"

@@ -22,11 +22,11 @@ from pirkit.diag.errors import PirkitError, UsageError
 from pirkit.dialect.build import Number, Value
 from pirkit.dialect.opdef import OpDef, lookup
 from pirkit.dialect.operation import ProgramOp
+from pirkit.dialect.program import Program
 from pirkit.dialect.types import meta_of
 from pirkit.frontend import tree
 from pirkit.frontend.active_trace import recording_draws
 from pirkit.frontend.calls import sort_arguments
-from pirkit.frontend.files import Program
 from pirkit.frontend.known_values import KnownValues, RunPart
 from pirkit.frontend.numpy_ufuncs import is_number
 from pirkit.frontend.recording import Recording
@@ -187,7 +187,7 @@ def trace(
     *,
     keywords: Mapping[str, Any] | None = None,
     names: Sequence[str] | None = None,
-    kind: type[Recorder] = Recorder,
+    kind: Callable[[ProgramOp], Recorder] = Recorder,
     weak: bool = False,
 ) -> Traced:
     """Record what a function does with arguments like these (trees of tensors and arrays).

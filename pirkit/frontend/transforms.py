@@ -20,8 +20,8 @@ from pirkit.analysis.differentiation import is_differentiable
 from pirkit.diag.errors import UsageError
 from pirkit.dialect.build import Value
 from pirkit.dialect.operation import ProgramOp
+from pirkit.dialect.program import Program
 from pirkit.frontend import tree
-from pirkit.frontend.files import Program
 from pirkit.frontend.python_calls import check_call, require, takes_functions
 from pirkit.frontend.recording import OuterValueError
 from pirkit.frontend.tracing import Recorder, argument, bound_input, fingerprint, trace

@@ -13,7 +13,9 @@ from xdsl.ir import Block, Operation
 from pirkit.analysis.alias import AliasClasses, alias_classes
 from pirkit.analysis.effects import assigns_itself, is_quiet, only_writes
 from pirkit.analysis.execution_order import loops_around, operations
-from pirkit.dialect.operation import PirOp, ProgramOp, bodies
+from pirkit.diag.log import LOG
+from pirkit.dialect.kinds import SOURCE
+from pirkit.dialect.operation import PirOp, ProgramOp, bodies, declares, span_of
 from pirkit.passes.base import Pass, PassContext, Stats
 from pirkit.passes.replace_ops import erase, replace, successor
 
@@ -27,7 +29,8 @@ class DcePass(Pass):
     operation is removed only if nothing can read what it has written: no alias of its storage is
     read later, belongs to the host or has an external name. An operation that writes the content
     which the storage already has, as batch norm in inference does with its statistics, is always
-    removed. Results of `pd_op.if` that nobody uses are no longer yielded.
+    removed. Results of `pd_op.if` that nobody uses are no longer yielded. A program of which
+    nothing is left is reported on standard error: it names no outputs.
 
     ::
 
@@ -40,8 +43,23 @@ class DcePass(Pass):
 
     def run(self, ctx: PassContext, module: ModuleOp) -> None:
         for program in ctx.programs(module):
+            computes = any(not declares(op, SOURCE) for op in program.operations)
             while _Sweep(ctx, program).run():
                 pass
+            if computes and all(declares(op, SOURCE) for op in program.operations):
+                _warn_empty(program)
+
+
+def _warn_empty(program: ProgramOp) -> None:
+    """Say that nothing is left, as of `str(fn.main_program)`, which names no outputs."""
+    span = span_of(program)
+    LOG.warning(
+        "%s@%s names no outputs, so `dce` removed every operation: name the values that you want "
+        "(`--outputs %%10`, `pirkit.load(path, outputs=['%%10'])`), or dump the program that has "
+        "outputs (docs/paddle.md)",
+        f"{span.file}: " if span is not None else "",
+        program.symbol,
+    )
 
 
 class _Sweep:

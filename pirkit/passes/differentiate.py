@@ -29,8 +29,10 @@ class AutodiffPass(Pass):
 
     ``targets`` names the outputs to differentiate, by default all floating ones; ``wrt`` the inputs
     and parameters, by default all that do not stop gradients. The derivative with respect to ``x``
-    is the output ``x_grad``; it is zeros if no target depends on ``x``. The cotangent of an output
-    ``y`` is ones; with ``seeds`` it is the input ``y_grad``. With ``paddle_residuals`` or ``seeds``
+    is the output ``x_grad``; it is zeros if no target depends on ``x``. A name that is taken gets
+    another ``_grad``, so that after ``autodiff{wrt=x},autodiff{wrt=x,targets=x_grad}`` the second
+    derivative is ``x_grad_grad``. The cotangent of an output ``y`` is ones; with ``seeds`` it is
+    the input ``y_grad``. With ``paddle_residuals`` or ``seeds``
     an op for which Paddle has a gradient op is not decomposed, and its derivative reads no more
     forward values than the gradient op does, if that can be decomposed.
 
@@ -75,7 +77,7 @@ class AutodiffPass(Pass):
         b = Builder(program.block, next(iter(write_backs(program)), None))
         cotangents: list[SSAValue | None] = [None] * len(chosen)
         if self.seeds:
-            cotangents = [_seed(b, name, value) for name, value in chosen.items()]
+            cotangents = [_seed(b, program, name, value) for name, value in chosen.items()]
         found = append_backward(
             program,
             list(chosen.values()),
@@ -87,7 +89,7 @@ class AutodiffPass(Pass):
             if gradient is None:
                 ctx.remark("analysis", f"no output depends on `{name}`: its derivative is zero")
                 gradient = b.zeros_like(b.wrap(value)).ssa
-            b("pir.shadow_output", b.wrap(gradient), output_name=name + GRAD)
+            b("pir.shadow_output", b.wrap(gradient), output_name=_unused(name + GRAD, program))
             ctx.count("gradients")
         ctx.count("ops", len(list(program.block.ops)) - before)
 
@@ -106,14 +108,23 @@ def inputs_of(program: ProgramOp) -> dict[str, SSAValue]:
     return found
 
 
+def _unused(name: str, program: ProgramOp) -> str:
+    """The name, or one with more suffixes if an earlier pass gave it to another derivative."""
+    taken = {*inputs_of(program), *outputs_of(program)}
+    while name in taken:
+        name += GRAD
+    return name
+
+
 def _picked(values: Mapping[str, SSAValue], names: Iterable[str], what: str) -> dict[str, SSAValue]:
     """The values of these names; all if ``names`` is empty. UsageError for an unknown name."""
     require_names(values, names, what)
     return {n: values[n] for n in names} or dict(values)
 
 
-def _seed(b: Builder, name: str, value: SSAValue) -> SSAValue:
+def _seed(b: Builder, program: ProgramOp, name: str, value: SSAValue) -> SSAValue:
     meta = meta_of(value.type)
     assert isinstance(meta, TensorMeta)
-    made = b("pd_op.data", name=name + GRAD, shape=meta.shape, dtype=meta.dtype, place=UNDEFINED)
+    named = _unused(name + GRAD, program)
+    made = b("pd_op.data", name=named, shape=meta.shape, dtype=meta.dtype, place=UNDEFINED)
     return made.ssa

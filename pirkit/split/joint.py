@@ -151,6 +151,16 @@ def _is_source(value: SSAValue) -> bool:
     return declares(owner, SOURCE)
 
 
+def stored_values(joint: Joint) -> dict[SSAValue, SSAValue]:
+    """The values that a write-back stores in an input or parameter -> that input or parameter.
+
+    It holds them when the forward is over, so the backward reads them there: the end of an in-place
+    chain that begins with a parameter is no middle of its own (PaddlePaddle/Paddle#63040).
+    """
+    pairs = [op.operands for op in write_backs(joint.program) if op in joint.forward]
+    return {value: target for value, target in pairs if value.type == target.type}
+
+
 def at(op: Operation) -> str:
     """The location of an operation, as messages print it."""
     span = span_of(op)

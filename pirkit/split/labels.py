@@ -12,7 +12,7 @@ from pirkit.dialect.kinds import OUTPUT
 from pirkit.dialect.operation import declares, span_of
 from pirkit.dialect.types import VecType
 from pirkit.split.backward_reads import Demand
-from pirkit.split.joint import Joint, source_of
+from pirkit.split.joint import Joint, source_of, stored_values
 from pirkit.split.split_result import Names, SplitNames
 from pirkit.split.storage_versions import Contents, Need
 
@@ -57,11 +57,12 @@ def labels_of(
     order = {value: index for index, value in enumerate(contents.versions.made)}
     taken = sorted(taken, key=lambda need: order[need.value])
     known = {value: (name,) for name, value in reversed(outputs.items())}
+    stored = stored_values(joint)
     labels: dict[Need, tuple[str, ...]] = {}
     middles: dict[Need, tuple[str, ...]] = {}
     fresh = _Fresh({*sources, *joint.outputs, *joint.seeds})
     for need in taken:
-        source = None if need.stale else source_of(need.value)
+        source = None if need.stale else source_of(need.value) or stored.get(need.value)
         if source is not None:
             labels[need] = (named[source],)
             if source is not need.value:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Final
 
 from xdsl.ir import SSAValue
@@ -19,7 +20,7 @@ from pirkit.dialect.kinds import PARAMETER
 from pirkit.dialect.operation import PirOp, declares, span_of
 from pirkit.split.backward_reads import Demand, reads_data
 from pirkit.split.costs import LIST, RecomputeCost, bytes_of, is_token, recompute_cost_of, work_of
-from pirkit.split.joint import Joint, source_of
+from pirkit.split.joint import Joint, source_of, stored_values
 from pirkit.split.maxflow import INFINITE, Network
 from pirkit.split.recompute import gives, reads
 from pirkit.split.storage_versions import Contents, Need
@@ -52,6 +53,11 @@ class Chooser:
     joint: Joint
     contents: Contents
     demand: Demand
+
+    @cached_property
+    def stored(self) -> dict[SSAValue, SSAValue]:
+        """The values that an input or parameter holds when the forward is over."""
+        return stored_values(self.joint)
 
     def choose(self, mode: str, budget: int | None) -> Choice:
         """The choice of a mode; with a budget, a choice within it that recomputes little work.
@@ -162,7 +168,8 @@ class Chooser:
         """The bytes that saving a version costs: 0 for a parameter, which is in memory anyway."""
         if is_token(need.value.type):
             return self.push_cost(need.value)
-        source = None if need.stale else source_of(need.value)
+        value = need.value
+        source = None if need.stale else source_of(value) or self.stored.get(value)
         owner = None if source is None else source.owner
         is_parameter = declares(owner, PARAMETER)
         return 0 if is_parameter else bytes_of(need.value.type)

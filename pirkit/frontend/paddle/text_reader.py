@@ -8,7 +8,7 @@ so each distinct text is parsed once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final, cast
 
@@ -35,20 +35,22 @@ _DIALECTS: Final = frozenset({"builtin", "cf", "pd_op", "pir"})
 
 
 @uncollected
-def read_paddle_text(text: str, file: str = "<text>") -> mlir.ModuleOp:
+def read_paddle_text(text: str, file: str = "<text>", outputs: Sequence[str] = ()) -> mlir.ModuleOp:
     """Read one or several programs that follow each other.
 
     The first becomes ``@main``, further ones ``@main_1``... The result is not verified.
+    ``outputs`` are values of the first program, as in ``%10``: they become ``output_0``...
     Raises ParseError, UnsupportedError or LimitError with the location in the text.
     """
-    programs = _Reader(text, file).programs()
+    programs = _Reader(text, file, outputs).programs()
     return mlir.ModuleOp(cast(Any, programs))
 
 
 class _Reader:
     """State shared by all programs of a file: its lines, and parsed texts."""
 
-    def __init__(self, text: str, file: str) -> None:
+    def __init__(self, text: str, file: str, outputs: Sequence[str]) -> None:
+        self.outputs = outputs
         self.lines = Lines(text, file)
         self.attr_cache: dict[tuple[str, str], tuple[dict[str, Attribute], ...]] = {}
         self.definitions: dict[str, OpDef] = {}
@@ -75,7 +77,24 @@ class _Reader:
         for argument, value in zip(dump.arguments, program.block.args, strict=True):
             self.define(values, argument.name, value, argument.line)
         _Builder(self, declared, values).run(program.block, dump)
+        if name == "main":
+            for index, wanted in enumerate(self.outputs):
+                self._name_output(program.block, index, wanted, values)
         return program
+
+    def _name_output(
+        self, block: Block, index: int, wanted: str, values: Mapping[str, SSAValue]
+    ) -> None:
+        value = values.get(wanted)
+        if value is None or value.owner not in (block, *block.ops):
+            raise ParseError(
+                f"there is no value {wanted} at the top of the program",
+                code="PK0103",
+                span=Span(self.file),
+                help=f"the last one is {list(values)[-1]}" if values else None,
+            )
+        named = {"output_name": mlir.StringAttr(f"output_{index}")}
+        block.add_op(create("pir.shadow_output", [value], [], named))
 
     def _declared_types(self, dump: Dump) -> dict[str, Attribute]:
         """Types of arguments and loop results, from the operations that use them."""

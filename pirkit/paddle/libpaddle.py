@@ -1,0 +1,18 @@
+"""Paddle as an untyped module: it has no annotations of its own, and may not be installed.
+
+Everything of this room that needs Paddle imports it from here.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+paddle: Any = import_module("paddle")
+core: Any = import_module("paddle.base.core")
+translator: Any = import_module("paddle.jit.dy2static.program_translator")
+
+
+def listed(given: Any) -> list[Any]:
+    """What Paddle gives as a list: one tensor, or several."""
+    return list(given) if isinstance(given, list | tuple) else [given]  # pyright: ignore[reportUnknownArgumentType]

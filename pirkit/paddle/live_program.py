@@ -1,0 +1,158 @@
+"""From a live function of `paddle.jit.to_static` to a program: nothing is saved to a file.
+
+Paddle's own writer serializes the program into memory, and the reader of that format reads it, so
+there is one importer. What the format lacks comes from the live operations, which are in the same
+order: the line of Python of each, and which values are outputs.
+"""
+
+from __future__ import annotations
+
+import re
+import types
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, cast
+
+import numpy as np
+from xdsl.dialects import builtin as mlir
+
+from pirkit.diag.errors import UsageError
+from pirkit.dialect.operation import PirOp, create, location_of
+from pirkit.dialect.program import Program
+from pirkit.dialect.verify import verify_module
+from pirkit.frontend.paddle.json_reader import read_paddle_json
+from pirkit.frontend.paddle.params import unfilled_parameters
+from pirkit.paddle.libpaddle import paddle, translator
+from pirkit.paddle.live_bytes import serialized
+from pirkit.paddle.shared_memory import array_of
+
+_FRAME: Final = re.compile(r'\s*File "([^"]+)", line (\d+)')
+_PADDLE: Final = str(Path(paddle.__file__).parent)
+
+
+@dataclass(frozen=True)
+class Captured:
+    """A live program as ours, with what calls of it need."""
+
+    program: Program
+    inputs: tuple[str, ...]
+    """The names of the inputs, in the order of the tensors among the arguments."""
+    tensors: dict[str, Any]
+    """Name -> Paddle's tensor, for parameters and buffers."""
+    structure: Any
+    """What the function returns, with the numbers of outputs in place of tensors."""
+
+
+def from_static(function: Any, inputs: Sequence[Any]) -> Program:
+    """The program of a layer, a function, or what `paddle.jit.to_static` made of one.
+
+    ``inputs`` are the arguments: tensors, or `paddle.static.InputSpec` for sizes that vary. Outputs
+    are ``output_0``... in the order of `paddle.utils.flatten`, inputs have Paddle's names. Each
+    operation has the line of the user's Python that made it. ``program.params`` shares the memory
+    of Paddle's parameters and buffers. The layer itself is not changed.
+
+    Raises UsageError (PK0701) for what cannot be captured as one program, UnsupportedError (PK0401)
+    for an op that pirkit does not know.
+    """
+    return captured(function, inputs).program
+
+
+def captured(function: Any, inputs: Sequence[Any]) -> Captured:
+    """See `from_static`."""
+    static = _static(function)
+    if any(isinstance(each, paddle.static.InputSpec) for each in inputs):
+        concrete = static.concrete_program_specify_input_spec(list(inputs))
+    else:
+        concrete, _ = static.get_concrete_program(*inputs)
+    module = read_paddle_json(serialized(concrete.main_program), "<paddle>")
+    theirs = list(_walk(concrete.main_program.global_block()))
+    ours = [op for op in module.walk() if isinstance(op, PirOp)]
+    made: dict[int, PirOp] = {}
+    location: mlir.LocationAttr = mlir.UnknownLoc()
+    for live, op in zip(theirs, ours, strict=True):
+        made[live.id()] = op
+        # A loop has no call stack: it gets the line of its condition, the op before.
+        op.location = location = _location(live) or location
+    program = Program(module, {}, f"<{_name_of(function)}>")
+    tensors = {each.name: each for each in concrete.parameters[0]}
+    program.params.update(unfilled_parameters(module))
+    for name, each in tensors.items():
+        program.params[name] = array_of(each) if each._is_initialized() else np.empty(0, np.uint8)
+    structure = _with_outputs(program, concrete.outputs, made)
+    verify_module(module)
+    values = [v for v in paddle.utils.flatten(concrete.inputs) if _is_value(v)]
+    names = [made[v.get_defining_op().id()].attribute("name") for v in values]
+    return Captured(program, tuple(names), tensors, structure)
+
+
+def _static(function: Any) -> Any:
+    """What captures a function as one program."""
+    if isinstance(function, paddle.nn.Layer):
+        function = function.forward
+    if isinstance(function, translator.ASTStaticFunction):
+        return function
+    if isinstance(function, translator.StaticFunction):  # it captures pieces of the function
+        owner = function.class_instance
+        plain = function.dygraph_function
+        function = plain if owner is None else types.MethodType(plain, owner)
+    if not callable(function):
+        raise UsageError(
+            f"`from_static` takes a layer or a function, not a {type(function).__name__}",
+            code="PK0701",
+            help="`pirkit.paddle.from_static(layer, [x])`",
+        )
+    return paddle.jit.to_static(function, full_graph=True)
+
+
+def _walk(block: Any) -> Iterator[Any]:
+    """The operations of a live block, those of regions after their op, as in the written form."""
+    for op in block.ops:
+        yield op
+        for inner in op.blocks():
+            yield from _walk(inner)
+
+
+def _location(live: Any) -> mlir.LocationAttr | None:
+    """The innermost line of Python that is not Paddle's own."""
+    frames = [match for line in reversed(live.callstack) if (match := _FRAME.match(line))]
+    for frame in frames:
+        if not frame[1].startswith((_PADDLE, "<")):
+            return location_of(frame[1], int(frame[2]))
+    return None
+
+
+def _with_outputs(program: Program, returned: Any, made: dict[int, PirOp]) -> Any:
+    """Name the outputs; returns the structure of the result, with their numbers."""
+    leaves: list[Any] = []
+    count = 0
+    for leaf in cast("list[Any]", paddle.utils.flatten(returned)):
+        if not _is_value(leaf):
+            leaves.append(Constant(leaf))
+            continue
+        op = made[leaf.get_defining_op().id()]
+        value = op.result_slots[cast(int, leaf.index())]
+        named = {"output_name": mlir.StringAttr(f"output_{count}")}
+        output = create("pir.shadow_output", [value], [], named, location=op.location)
+        program.main.block.add_op(output)
+        leaves.append(count)
+        count += 1
+    structure = paddle.utils.pack_sequence_as(returned, leaves)
+    # Paddle wraps a single result in a list, and unwraps every list of one when it is called.
+    is_single = isinstance(returned, list | tuple) and len(cast("list[Any]", returned)) == 1
+    return structure[0] if is_single else structure
+
+
+@dataclass(frozen=True)
+class Constant:
+    """Something other than a tensor in the result of a function."""
+
+    content: Any
+
+
+def _is_value(leaf: Any) -> bool:
+    return isinstance(leaf, paddle.pir.Value)
+
+
+def _name_of(function: Any) -> str:
+    return cast(str, getattr(function, "__name__", type(function).__name__))

@@ -1,0 +1,193 @@
+"""Live layers of Paddle: captured without a file, trained inside Paddle's own autograd."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pirkit
+from pirkit.diag.errors import UsageError
+from pirkit.dialect.operation import PirOp, span_of
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # Paddle looks for compilers when it is imported
+    paddle: Any = pytest.importorskip("paddle", reason="paddlepaddle is not installed")
+    import pirkit.paddle
+
+from tests.paddle import networks
+
+pytestmark = [
+    pytest.mark.paddle,
+    pytest.mark.slow,  # Paddle takes seconds to start
+    pytest.mark.filterwarnings("ignore"),  # Paddle warns of what it does itself
+]
+STEPS = 50
+
+
+def twins(make: Callable[[], Any]) -> tuple[Any, Any]:
+    paddle.seed(0)
+    one, other = make(), make()
+    other.set_state_dict({name: t.clone() for name, t in one.state_dict().items()})
+    return one, other
+
+
+def drawn(shape: tuple[int, ...]) -> tuple[Any, Any]:
+    rng = np.random.default_rng(0)
+    x = paddle.to_tensor(rng.normal(size=shape).astype(np.float32))
+    return x, paddle.to_tensor(rng.integers(0, 3, shape[0]))
+
+
+def momentum(layer: Any) -> Any:
+    return paddle.optimizer.Momentum(0.01, 0.9, parameters=layer.parameters())
+
+
+NETWORKS = {
+    "lenet": (networks.lenet, (4, 1, 28, 28)),
+    "encoder": (networks.Encoder, (2, 6, 16)),
+    "lstm": (networks.Recurrent, (3, 5, 4)),
+    "if-while": (networks.Branching, (6, 4)),
+}
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_training_is_eager_training(name: str) -> None:
+    make, shape = NETWORKS[name]
+    (eager, ours), (x, labels) = twins(make), drawn(shape)
+    loss, theirs = paddle.nn.functional.cross_entropy, momentum(eager)
+    step = pirkit.paddle.train_step(ours, loss, momentum(ours))
+    places = [p.data_ptr() for p in ours.parameters()]
+    for _ in range(STEPS):
+        value = loss(eager(x), labels)
+        value.backward()
+        theirs.step()
+        theirs.clear_grad()
+        assert abs(float(value) - float(step(x, labels))) < 1e-5
+    (net,) = step.nets.values()
+    assert [plan.counters.copies for plan in net.runnable.plans()] == [0, 0]
+    assert [p.data_ptr() for p in ours.parameters()] == places
+    held = dict(zip(net.runnable.names.fp, net.weights.now(), strict=True))
+    for p in ours.parameters():
+        assert held[p.name].array.ctypes.data == p.data_ptr()
+
+
+def test_statistics_are_updated_where_they_are() -> None:
+    (eager, ours), (x, labels) = twins(networks.Normed), drawn((6, 4))
+
+    def loss(found: Any, wanted: Any) -> Any:
+        assert found["count"] == 2
+        assert found["hidden"][1].shape == [6, 4]
+        return paddle.nn.functional.cross_entropy(found["logits"], wanted)
+
+    theirs = momentum(eager)
+    step = pirkit.paddle.train_step(ours, loss, momentum(ours))
+    for _ in range(5):
+        value = loss(eager(x), labels)
+        value.backward()
+        theirs.step()
+        theirs.clear_grad()
+        assert abs(float(value) - float(step(x, labels))) < 1e-5
+    np.testing.assert_allclose(ours.norm._mean.numpy(), eager.norm._mean.numpy(), rtol=1e-5)
+    ours.eval()
+    eager.eval()
+    with paddle.no_grad():
+        found = step.forward(x)["logits"].numpy()
+        np.testing.assert_allclose(found, eager(x)["logits"].numpy(), rtol=1e-4, atol=1e-5)
+
+
+class ScaleInput:
+    """A pass of a user: multiplies what every `matmul` reads first."""
+
+    def __init__(self, factor: float) -> None:
+        self.factor, self.count = factor, 0
+
+    def __call__(self, program: pirkit.Program) -> pirkit.Program:
+        from pirkit.dialect.build import Builder
+
+        changed = program.copy()
+        block = changed.main.block
+        for op in list(changed.main.operations):
+            if op.name == "pd_op.matmul":
+                b = Builder(block, op, location=op.location)
+                scaled = b.wrap(op.operands[0]) * self.factor
+                op.operands[0] = scaled.ssa
+                self.count += 1
+        return changed
+
+
+def test_a_pass_in_between() -> None:
+    layer = paddle.nn.Sequential(paddle.nn.Linear(4, 3), paddle.nn.Linear(3, 3))
+    x, labels = drawn((5, 4))
+    passing = ScaleInput(2.0)
+    step = pirkit.paddle.train_step(
+        layer, paddle.nn.functional.cross_entropy, momentum(layer), passes=passing
+    )
+    want = layer[1](layer[0](x * 2) * 2).numpy()
+    np.testing.assert_allclose(step.forward(x).numpy(), want, rtol=1e-5)
+    assert passing.count == 2
+    first = float(step(x, labels))
+    assert float([step(x, labels) for _ in range(20)][-1]) < first
+
+
+def test_a_program_has_lines_weights_and_outputs() -> None:
+    layer = networks.Branching()
+    program = pirkit.paddle.from_static(layer, [drawn((6, 4))[0]])
+    x = drawn((6, 4))[0]
+    ((found),) = pirkit.compile(program).run({_inputs(program)[0]: x.numpy()}).values()
+    np.testing.assert_allclose(found, layer(x).numpy(), rtol=1e-5, atol=1e-6)
+    loops = [op for op in program.main.operations if op.name == "pd_op.while"]
+    body = [op for op in loops[0].walk() if isinstance(op, PirOp) and op.name == "pd_op.tanh"]
+    for op in (*loops, *body):
+        span = span_of(op)
+        assert span is not None
+        assert span.file.endswith("networks.py")
+    weight = program.params[layer.first.weight.name]
+    assert weight.ctypes.data == layer.first.weight.data_ptr()
+    assert not isinstance(layer.forward, paddle.jit.api.ASTStaticFunction)
+
+
+def _inputs(program: pirkit.Program) -> list[str]:
+    return [op.attribute("name") for op in program.main.operations if op.name == "pd_op.data"]
+
+
+def test_sizes_that_vary_and_derivatives_of_the_network() -> None:
+    layer = paddle.nn.Sequential(paddle.nn.Linear(1, 8), paddle.nn.Tanh(), paddle.nn.Linear(8, 1))
+    net = pirkit.paddle.from_static(layer, [paddle.static.InputSpec([None, 1], "float32")])
+    x = paddle.linspace(-1, 1, 5).reshape([5, 1])
+    x.stop_gradient = False
+    slope = paddle.grad(layer(x).sum(), x, create_graph=True)[0]
+    bend = paddle.grad(slope.sum(), x)[0]
+    _, series = pirkit.jet(net, (x.detach().numpy(),), ((1.0, 0.0),))
+    np.testing.assert_allclose(series[0], slope.numpy(), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(series[1], bend.numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_what_is_refused() -> None:
+    with pytest.raises(UsageError, match="takes a layer or a function"):
+        pirkit.paddle.from_static(3, [])
+    layer = paddle.nn.Sequential(paddle.nn.Linear(4, 4), paddle.nn.Linear(4, 3))
+    x, labels = drawn((5, 4))
+    step = pirkit.paddle.train_step(layer, paddle.nn.functional.cross_entropy, momentum(layer))
+    value = paddle.nn.functional.cross_entropy(step.forward(x), labels)
+    with paddle.no_grad():
+        layer[1].weight.add_(paddle.ones_like(layer[1].weight))
+    with pytest.raises(OSError, match="PK0907"):
+        value.backward()
+
+
+@pytest.mark.cpu_seconds(600)  # the network is large
+def test_resnet_trains_as_eager_does() -> None:
+    (eager, ours), (x, labels) = twins(networks.resnet18), drawn((4, 3, 32, 32))
+    loss = paddle.nn.functional.cross_entropy
+    theirs = paddle.optimizer.SGD(1e-4, parameters=eager.parameters())
+    mine = paddle.optimizer.SGD(1e-4, parameters=ours.parameters())
+    step = pirkit.paddle.train_step(ours, loss, mine)
+    for _ in range(STEPS):
+        value = loss(eager(x), labels)
+        value.backward()
+        theirs.step()
+        theirs.clear_grad()
+        assert abs(float(value) - float(step(x, labels))) < 1e-5
