@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, cast
 
 import numpy as np
 from xdsl.dialects import builtin as mlir
 
-from pirkit.diag.errors import ArtifactError, LimitError, ParseError
+from pirkit.diag.errors import ArtifactError, LimitError, ParseError, UnsupportedError
 from pirkit.diag.limits import check, read_at_most
 from pirkit.diag.source import register_source
 from pirkit.diag.span import Span
@@ -147,11 +148,14 @@ def load(path: str | os.PathLike[str], *, format: str = "auto", params: Any = No
     """Read a program from a file (``-``: standard input), verify it, and read its weights.
 
     ``params`` is a ``.pdiparams``, ``.npz`` or ``.safetensors`` file. A ``NAME.json`` with a
-    ``NAME.pdiparams`` beside it takes its weights from there.
+    ``NAME.pdiparams`` beside it takes its weights from there. A ``.onnx`` file is a model of ONNX
+    with its weights (see `pirkit.onnx`).
 
     Raises InputError (what is wrong with the file, and where).
     """
     name = _path(path, "load")
+    if name.endswith(".onnx"):
+        return _onnx(name, "load_model")(name)
     text = read_text(name)
     source = "<stdin>" if name == "-" else name
     if name == "-":
@@ -165,6 +169,17 @@ def load(path: str | os.PathLike[str], *, format: str = "auto", params: Any = No
 
         program.params = load_params(str(params), program.module)
     return program
+
+
+def _onnx(path: str, name: str) -> Callable[..., Any]:
+    """A function of the room `onnx`, which lies above this one and needs an optional package."""
+    try:
+        return getattr(import_module("pirkit.onnx"), name)
+    except ModuleNotFoundError as error:
+        raise UnsupportedError(
+            f"{path} is a model of ONNX, which is not installed", code="PK0405",
+            span=Span(path), help="pip install pirkit[onnx]",
+        ) from error  # fmt: skip
 
 
 def _path(path: Any, what: str) -> str:

@@ -8,11 +8,16 @@ from typing import Any
 import numpy as np
 
 from pirkit.frontend.compile import compile
+from pirkit.onnx.element_types import array_of
 from pirkit.onnx.import_model import program_of_model
 from pirkit.onnx.node_builder import ConstantNeededError
 from pirkit.runtime.executor import Executable
 
 Array = np.ndarray[Any, Any]
+
+
+def _array(value: Any) -> Array:
+    return array_of(value) if hasattr(value, "data_type") else np.asarray(value)
 
 
 class PreparedModel:
@@ -22,8 +27,9 @@ class PreparedModel:
     become constants; the code is compiled again where they differ.
     """
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Any, pipeline: str | None = None) -> None:
         self.model = model
+        self.pipeline = pipeline
         stored = {i.name for i in model.graph.initializer}
         self.names = [i.name for i in model.graph.input if i.name not in stored]
         self.outputs = [o.name for o in model.graph.output]
@@ -33,7 +39,7 @@ class PreparedModel:
     def run(self, inputs: Sequence[Any] | dict[str, Any], **_: Any) -> tuple[Array, ...]:
         """The outputs in the order of the graph."""
         given = inputs if isinstance(inputs, dict) else dict(zip(self.names, inputs, strict=False))
-        arrays = {name: np.asarray(value) for name, value in given.items()}
+        arrays = {name: _array(value) for name, value in given.items()}
         exe = self.compiled(arrays)
         wanted = {i.name for i in exe.plan.inputs}
         found = exe.run({n: a for n, a in arrays.items() if n in wanted})
@@ -55,7 +61,7 @@ class PreparedModel:
                     raise
                 self.special += named
                 continue
-            exe = compile(program)
+            exe = compile(program, pipeline=self.pipeline)
             self._held[key] = exe
             return exe
 

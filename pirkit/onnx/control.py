@@ -35,6 +35,8 @@ def _if(importer: Any, node: Any, inputs: Sequence[Any], scope: Any) -> tuple[An
     for graph in branches:
         block = Block()
         results = importer.subgraph(graph, block, scope, ())
+        if not all(isinstance(v, Value) for v in results):
+            raise b.unsupported("has a branch that returns a sequence")
         with b.inside(block):
             results = [b("pd_op.assign", v) if v.ssa.owner.parent is not block else v
                        for v in results]  # fmt: skip
@@ -54,6 +56,10 @@ def _loop(importer: Any, node: Any, inputs: Sequence[Any], scope: Any) -> tuple[
     scans = len(body.output) - 1 - len(state)
     count = None if turns is None else b.evaluated(turns.ssa)
     always = condition is None or _holds(b, condition) is True
+    if scans and condition is not None:
+        b.known(condition, "condition")
+    if scans and turns is not None:
+        b.known(turns, "number of turns")
     if scans or (count is not None and int(np.ravel(count)[0]) <= 4 and always):
         if count is None or not always or int(np.ravel(count)[0]) > UNROLLED:
             raise b.unsupported("has outputs of each turn, and no known number of turns",

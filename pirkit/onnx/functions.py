@@ -36,6 +36,15 @@ def body_of(node: Any, opset: Mapping[str, int], inputs: Sequence[Any]) -> Any:
     )
 
 
+def defaults_of(node: Any, opset: Mapping[str, int]) -> dict[str, Any]:
+    """The attributes that an operator has where a node does not state them."""
+    domain = "" if node.domain == "ai.onnx" else node.domain
+    if not defs.has(node.op_type, domain):
+        return {}
+    held = defs.get_schema(node.op_type, opset.get(domain, 1), domain).attributes
+    return {k: a.default_value for k, a in held.items() if a.default_value.name}
+
+
 def _parsed(data: Any) -> Any:
     if not data:
         return None

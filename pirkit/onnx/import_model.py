@@ -23,7 +23,7 @@ from pirkit.dialect.program import Program
 from pirkit.dialect.verify import verify_module
 from pirkit.onnx.control import CONTROL
 from pirkit.onnx.element_types import TO_ONNX, array_of, element_type
-from pirkit.onnx.functions import body_of
+from pirkit.onnx.functions import body_of, defaults_of
 from pirkit.onnx.libonnx import AttributeProto, helper, onnx
 from pirkit.onnx.node_builder import NodeBuilder
 from pirkit.onnx.rules import RULES
@@ -33,8 +33,8 @@ from pirkit.runtime.place import UNDEFINED
 Array = np.ndarray[Any, Any]
 Scope = dict[str, Any]
 """Values by name; a sequence is a list of values."""
-OPSETS: Final = range(7, 27)
-"""Operator sets that the rules follow; those below 13 as far as operators did not change."""
+OPSETS: Final = range(1, 29)
+"""Operator sets that are read. What old ones spell otherwise has attributes that no rule takes."""
 FAMILIES: Final = _families
 
 _DOMAINS: Final = ("", "ai.onnx")
@@ -227,8 +227,8 @@ class Importer:
 
     def inlined(self, body: Any, node: Any, inputs: Sequence[Any]) -> tuple[Any, ...]:
         """The body of a function, whose attributes are those of the node."""
-        given = {a.name: a for a in node.attribute}
-        given = {**{a.name: a for a in body.attribute_proto}, **given}
+        given = defaults_of(node, self.opset)
+        given.update({a.name: a for a in [*body.attribute_proto, *node.attribute]})
         padded = [*inputs, *[None] * (len(body.input) - len(inputs))]
         scope: Scope = dict(zip(body.input, padded, strict=True))
         opset, self.opset = self.opset, {**self.opset, **{o.domain: o.version

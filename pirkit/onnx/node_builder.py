@@ -160,6 +160,8 @@ class NodeBuilder(Builder):
                 arguments.append(found)
             elif operand is not None:
                 keywords[slot.name] = _attribute(found, slot.kind)
+            else:
+                keywords[slot.name] = owner.attribute(slot.name)
         try:
             with np.errstate(all="ignore"):
                 made = rule(*arguments, **keywords)

@@ -60,7 +60,7 @@ def _(b: NodeBuilder, x: Value) -> Value:
 
 @rule("Mish")
 def _(b: NodeBuilder, x: Value) -> Value:
-    return b.mish(x)
+    return b.mish(x, **{"lambda": 20.0})
 
 
 @rule("Swish")

@@ -39,7 +39,7 @@ def _unary(op: str, b: NodeBuilder, x: Value) -> Value:
     return b(f"pd_op.{op}", x)
 
 
-def _binary(op: str, b: NodeBuilder, x: Value, y: Value, axis: int = 0, broadcast: int = 0) -> Any:
+def _binary(op: str, b: NodeBuilder, x: Value, y: Value) -> Value:
     return b.binary(f"pd_op.{op}", x, y)
 
 

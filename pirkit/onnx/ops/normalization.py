@@ -117,13 +117,13 @@ def _(b: NodeBuilder, x: Value, axis: int = -1, p: int = 2) -> Value:
 
 @rule("Dropout")
 def _(
-    b: NodeBuilder, x: Value, ratio: Value | None = None, training: Value | None = None,
-    seed: int | None = None, **old: Any,
+    b: NodeBuilder, x: Value, ratio: Any = None, training: Value | None = None,
+    seed: int | None = None,
 ) -> Any:  # fmt: skip
     """At inference the input, and a mask of ones."""
     trains = training is not None and bool(b.known(training, "training_mode").item())
-    amount = 0.5 if ratio is None else float(b.known(ratio, "ratio").item())
-    if trains and amount:
+    amount = b.known(ratio, "ratio").item() if isinstance(ratio, Value) else ratio
+    if trains and amount != 0.0:
         raise b.unsupported("in training has no rule", "export the model for inference")
     mask = b.const(True, dt.bool_, b.static(x)) if b.outputs > 1 else None
     return x, mask

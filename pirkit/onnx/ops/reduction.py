@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+import numpy as np
+
 from pirkit.dialect.build import Value
 from pirkit.onnx.node_builder import NodeBuilder
 from pirkit.onnx.rules import rule
@@ -27,8 +29,8 @@ def _mean(b: NodeBuilder, x: Value, axes: tuple[int, ...], keep: bool) -> Value:
 
 def _best(op: str) -> Reduce:
     def reduce(b: NodeBuilder, x: Value, axes: tuple[int, ...], keep: bool) -> Value:
-        if 0 in x.shape and all(x.shape[a] != 0 or True for a in axes):
-            raise b.unsupported("of no elements has no rule")
+        if 0 in x.shape:
+            return _of_nothing(b, op, x, axes, keep)
         if x.dtype is dt.bool_:
             op_of_bools = b.any if op == "max" else b.all
             return op_of_bools(x, axis=axes, keepdim=keep)
@@ -36,6 +38,18 @@ def _best(op: str) -> Reduce:
         return b.cast(b(f"pd_op.{op}", wide, axis=axes, keepdim=keep), x.dtype)
 
     return reduce
+
+
+def _of_nothing(b: NodeBuilder, op: str, x: Value, axes: tuple[int, ...], keep: bool) -> Value:
+    """The bound of the element type."""
+    kept = [(1 if d in axes else n) for d, n in enumerate(x.shape) if keep or d not in axes]
+    low = op == "max"
+    if x.dtype.is_float:
+        return b.const(-np.inf if low else np.inf, x.dtype, kept)
+    if x.dtype is dt.bool_:
+        return b.const(not low, x.dtype, kept)
+    bounds = np.iinfo(x.dtype.np)
+    return b.const(int(bounds.min if low else bounds.max), x.dtype, kept)
 
 
 def _log_sum_exp(b: NodeBuilder, x: Value, axes: tuple[int, ...], keep: bool) -> Value:

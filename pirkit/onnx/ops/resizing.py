@@ -22,7 +22,8 @@ def _places(
     """For each output its coordinate in an input of ``n`` elements."""
     i = np.arange(size, dtype=np.float64)
     if mode == "align_corners":
-        return i * (n - 1) / (size - 1) if size > 1 else np.zeros(size)
+        whole = scale * n  # the standard does not round it
+        return i * (n - 1) / (whole - 1) if whole != 1 else np.zeros(size)
     if mode == "asymmetric":
         return i / scale
     if mode == "pytorch_half_pixel" and size == 1:
@@ -64,10 +65,9 @@ def _weights(
             inner = (a + 2) * near**3 - (a + 3) * near**2 + 1
             outer = a * near**3 - 5 * a * near**2 + 8 * a * near - 4 * a
             w = np.where(near <= 1, inner, np.where(near < 2, outer, 0.0))
-        if exclude or antialias:
-            inside = (taps >= 0) & (taps < n)
-            w = np.where(inside, w, 0.0) if exclude or antialias else w
-            w = w / w.sum()
+        if exclude:
+            w = np.where((taps >= 0) & (taps < n), w, 0.0)
+        w = w / w.sum()
         np.add.at(found[row], np.clip(taps, 0, n - 1), w)
     return found
 

@@ -9,6 +9,7 @@ import numpy as np
 from pirkit.dialect.build import Value
 from pirkit.onnx.node_builder import NodeBuilder
 from pirkit.onnx.rules import rule
+from pirkit.runtime import dtype as dt
 
 
 @rule("SequenceConstruct")
@@ -46,6 +47,17 @@ def _position(b: NodeBuilder, sequence: list[Value], position: Value) -> int:
 @rule("SequenceLength")
 def _(b: NodeBuilder, sequence: list[Value]) -> Value:
     return b.array(np.asarray(len(sequence), np.int64))
+
+
+@rule("Optional", "OptionalGetElement")
+def _(b: NodeBuilder, x: Any = None, type: Any = None) -> Any:
+    """A value that may be absent; which one is, is known while the graph is read."""
+    return x
+
+
+@rule("OptionalHasElement")
+def _(b: NodeBuilder, x: Any = None) -> Value:
+    return b.const(x is not None, dt.bool_)
 
 
 @rule("SplitToSequence")

@@ -137,8 +137,9 @@ def _(
 @rule("Expand")
 def _(b: NodeBuilder, x: Value, shape: Value) -> Value:
     known = b.evaluated(shape.ssa)
-    if known is None:
-        return b.expand(x, shape=shape)
+    if known is None:  # both may spread, which `expand` does not do
+        ones = b.full_with_tensor(b.const(1, x.dtype), shape=shape, dtype=x.dtype)
+        return b.logical_and(x, ones) if x.dtype is dt.bool_ else b.multiply(x, ones)
     if UNKNOWN in x.shape:
         rank = max(len(known), x.rank)
         sizes = [*[1] * (rank - len(known)), *map(int, known)]

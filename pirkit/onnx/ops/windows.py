@@ -78,6 +78,8 @@ def _(
     b: NodeBuilder, x: Value, weight: Value, x_zero: Value | None = None,
     w_zero: Value | None = None, **how: Any,
 ) -> Value:  # fmt: skip
+    if w_zero is not None and w_zero.rank == 1:
+        w_zero = b.reshape(w_zero, (-1, *[1] * (weight.rank - 1)))
     left, right = centered(b, x, x_zero), centered(b, weight, w_zero)
     return b.cast(b.round(convolution(b, left, right, **how)), dt.int32)
 
@@ -315,12 +317,8 @@ def _(
     wanted = b.integers_of(sizes, "output_shape")
     if wanted is None or tuple(wanted) == tuple(shape):
         return out
-    # places are numbered in the larger output
-    total = math.prod(wanted)
-    flat = b.put_along_axis(b.const(0.0, x.dtype, (total,)), b.reshape(indices, (count,)),
-                            b.reshape(x, (count,)), axis=0, reduce="assign",
-                            include_self=True)  # fmt: skip
-    return b.reshape(flat, wanted)
+    behind = [n for have, want in zip(shape, wanted, strict=True) for n in (0, want - have)]
+    return b.pad(out, paddings=tuple(behind), pad_value=0.0)
 
 
 @rule("Col2Im")
