@@ -44,6 +44,7 @@ def _if(importer: Any, node: Any, inputs: Sequence[Any], scope: Any) -> tuple[An
         types.append([type_of(v.meta) for v in results])
         regions.append(Region(block))
     if types[0] != types[1]:
+        b.known(condition, "condition")
         raise b.unsupported("has branches with results of different types")
     holds = b.reshape(b.cast(condition, dt.bool_), ())
     made = b.insert(create("pd_op.if", (holds.ssa,), types[0], regions=regions))

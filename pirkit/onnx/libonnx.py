@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import Any
 
 onnx: Any = import_module("onnx")
+checker: Any = import_module("onnx.checker")
 defs: Any = import_module("onnx.defs")
 helper: Any = import_module("onnx.helper")
 numpy_helper: Any = import_module("onnx.numpy_helper")

@@ -87,7 +87,8 @@ def _(
     sizes = b.integers_of(given, "split") if split is None else list(split)
     place = b.axis(axis, x.rank)
     if sizes is None:
-        length, count = b.static(x)[place], num_outputs or b.outputs
+        length, count = x.shape[place], num_outputs or b.outputs
+        length = b.static(x)[place] if length == UNKNOWN else length
         part = -(-length // count)
         sizes = [part] * (count - 1)
         sizes.append(length - sum(sizes))

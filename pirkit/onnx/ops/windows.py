@@ -321,6 +321,22 @@ def _(
     return b.pad(out, paddings=tuple(behind), pad_value=0.0)
 
 
+@rule("DeformConv")
+def _(
+    b: NodeBuilder, x: Value, weight: Value, offset: Value, bias: Value | None = None,
+    mask: Value | None = None, dilations: Sequence[int] | None = None, group: int = 1,
+    kernel_shape: Sequence[int] | None = None, offset_group: int = 1,
+    pads: Sequence[int] | None = None, strides: Sequence[int] | None = None,
+) -> Value:  # fmt: skip
+    padding = list(pads or (0, 0, 0, 0))
+    if x.rank != 4 or padding[:2] != padding[2:]:
+        raise b.unsupported("with another padding behind than before has no rule")
+    out = b.deformable_conv(x, offset, weight, mask, strides=tuple(strides or (1, 1)),
+                            paddings=tuple(padding[:2]), dilations=tuple(dilations or (1, 1)),
+                            deformable_groups=offset_group, groups=group, im2col_step=1)  # fmt: skip
+    return out if bias is None else b.add(out, b.reshape(bias, (bias.shape[0], 1, 1)))
+
+
 @rule("Col2Im")
 def _(
     b: NodeBuilder, x: Value, image: Value, block: Value, dilations: Sequence[int] | None = None,
