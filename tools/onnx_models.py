@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import io
+import sys
 import time
 import warnings
 from typing import Any
@@ -16,11 +17,16 @@ import numpy as np
 import onnx
 import onnxruntime
 import torch
-import transformers as tf
 from torch import nn
 
 import pirkit
 from pirkit.onnx import model_of_program, program_of_model
+
+try:
+    import torchvision  # noqa: F401
+except Exception:  # one that does not fit to torch breaks transformers
+    sys.modules["torchvision"] = None  # type: ignore[assignment]
+import transformers as tf  # noqa: E402
 
 IMAGE = {"image_size": 64}
 SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4,
@@ -83,7 +89,7 @@ class Mixer(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         x = self.stem(x).flatten(2).transpose(1, 2)
         for i in range(2):
-            x = x + nn.functional.gelu(self.tokens[i](self.norms[2 * i](x).mT)).mT
+            x = x + nn.functional.gelu(self.tokens[i](self.norms[2 * i](x).transpose(1, 2))).transpose(1, 2)
             x = x + nn.functional.gelu(self.channels[i](self.norms[2 * i + 1](x)))
         return x.mean(1)
 
@@ -195,7 +201,7 @@ def main() -> None:
         try:
             print(compare(name, arguments.opset), flush=True)
         except Exception as error:
-            print(f"| {name} | {type(error).__name__}: {str(error)[:160]} |", flush=True)
+            print(f"| {name} | {type(error).__name__}: {str(error).split(chr(10))[0][:160]} |", flush=True)
 
 
 if __name__ == "__main__":

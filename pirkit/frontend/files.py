@@ -47,6 +47,11 @@ def _lowered(stage: str) -> Writer:
     return write
 
 
+def _write_onnx(module: mlir.ModuleOp) -> str:
+    """The textual form of ONNX; parameters, whose weights a module does not have, are inputs."""
+    return _onnx("-t onnx", "text_of_program")(Program(module))
+
+
 READERS: Final[Mapping[str, Reader]] = {
     "mlir": parse_mlir,
     "paddle-text": read_paddle_text,
@@ -61,6 +66,7 @@ WRITERS: Final[Mapping[str, Writer]] = {
     "paddle-text": write_paddle_text,
     "paddle-json": write_paddle_json,
     "dot": write_dot,
+    "onnx": _write_onnx,
     **{stage: _lowered(stage) for stage in ("plan", "map-expr", "nest", "llvm", "asm")},
 }
 """The values of ``pirkit-opt -t``."""
@@ -177,7 +183,7 @@ def _onnx(path: str, name: str) -> Callable[..., Any]:
         return getattr(import_module("pirkit.onnx"), name)
     except ModuleNotFoundError as error:
         raise UnsupportedError(
-            f"{path} is a model of ONNX, which is not installed", code="PK0405",
+            f"`{path}` needs the package onnx, which is not installed", code="PK0405",
             span=Span(path), help="pip install pirkit[onnx]",
         ) from error  # fmt: skip
 
@@ -200,13 +206,16 @@ def save(
 
     ``params`` names a ``.safetensors`` or ``.npz`` file for the weights, by name.
 
-    The format follows the suffix (``.mlir``, ``.txt``, ``.json``) unless given. Files are written
+    The format follows the suffix (``.mlir``, ``.txt``, ``.json``, ``.onnx``) unless given. Files are written
     atomically.
     """
     require(isinstance(cast(object, program), Program),
             f"`save` writes a program, not a {type(program).__name__}",
             "`pirkit.trace(f, x)` makes one of a function")  # fmt: skip
     name = _path(path, "save")
+    if name.endswith(".onnx") and format in ("auto", "onnx"):
+        _onnx(name, "save_model")(program, name)
+        return
     if format == "auto":
         format = _SUFFIXES.get(Path(name).suffix, "mlir")
     write_file(name, WRITERS[format](program.module))

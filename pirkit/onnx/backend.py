@@ -70,8 +70,10 @@ class PirkitBackend:
     """`onnx.backend.base.Backend`: ``prepare(model).run(inputs)``."""
 
     @classmethod
-    def prepare(cls, model: Any, device: str = "CPU", **_: Any) -> PreparedModel:
-        return PreparedModel(model)
+    def prepare(
+        cls, model: Any, device: str = "CPU", pipeline: str | None = None, **_: Any
+    ) -> PreparedModel:
+        return PreparedModel(model, pipeline)
 
     @classmethod
     def run_model(cls, model: Any, inputs: Any, device: str = "CPU", **_: Any) -> tuple[Array, ...]:

@@ -185,7 +185,8 @@ class GraphWriter:
 
     def numbers(self, op: PirOp, name: str) -> list[int]:
         """The integers of an attribute. Raises UnsupportedError if an operand gives them."""
-        if op.operand_named(name) is not None:
+        slots = {slot.name for slot in op.definition.operands}
+        if name in slots and op.operand_named(name) is not None:
             raise self.unsupported(op, f"has `{name}` as an operand")
         return [int(n) for n in np.ravel(op.attribute(name))]
 
