@@ -18,7 +18,6 @@ from pirkit.diag.source import register_source
 from pirkit.dialect.op_ids import give_ids
 from pirkit.dialect.program import Program
 from pirkit.dialect.text import parse_mlir, print_mlir
-
 from pirkit.frontend.files import WRITERS, parse, save, write_file
 
 if TYPE_CHECKING:

@@ -16,7 +16,8 @@ from pirkit.runtime.executor import Executable
 Array = np.ndarray[Any, Any]
 
 
-def _array(value: Any) -> Array:
+def as_array(value: Any) -> Array:
+    """A TensorProto, a list or an array as an array."""
     return array_of(value) if hasattr(value, "data_type") else np.asarray(value)
 
 
@@ -39,7 +40,7 @@ class PreparedModel:
     def run(self, inputs: Sequence[Any] | dict[str, Any], **_: Any) -> tuple[Array, ...]:
         """The outputs in the order of the graph."""
         given = inputs if isinstance(inputs, dict) else dict(zip(self.names, inputs, strict=False))
-        arrays = {name: _array(value) for name, value in given.items()}
+        arrays = {name: as_array(value) for name, value in given.items()}
         exe = self.compiled(arrays)
         wanted = {i.name for i in exe.plan.inputs}
         found = exe.run({n: a for n, a in arrays.items() if n in wanted})

@@ -36,6 +36,15 @@ def body_of(node: Any, opset: Mapping[str, int], inputs: Sequence[Any]) -> Any:
     )
 
 
+def is_defined(node: Any, opset: Mapping[str, int]) -> bool:
+    """Whether ONNX defines a node's operator by other operators."""
+    domain = "" if node.domain == "ai.onnx" else node.domain
+    if not defs.has(node.op_type, domain):
+        return False
+    schema = defs.get_schema(node.op_type, opset.get(domain, 1), domain)
+    return bool(schema.has_function or schema.has_context_dependent_function)
+
+
 def defaults_of(node: Any, opset: Mapping[str, int]) -> dict[str, Any]:
     """The attributes that an operator has where a node does not state them."""
     domain = "" if node.domain == "ai.onnx" else node.domain

@@ -173,7 +173,7 @@ class Importer:
         """Emit what a node computes."""
         b = self.b
         held = (b.node, b.location, b.attributes, b.outputs)
-        if scope is not None and b.node is None or b.location is None:
+        if (scope is not None and b.node is None) or b.location is None:
             self.number += 1
             b.location = location_of(self.path, self.number)
             if node.name or node.doc_string:

@@ -282,7 +282,8 @@ def _(w: GraphWriter, op: PirOp) -> Any:
     axes = w.numbers(op, "axes")
     steps = w.numbers(op, "strides") if op.name.endswith("strided_slice") else [1] * len(axes)
     out = w.node("Slice", w(op.operands[0]), w.integers(w.numbers(op, "starts")),
-                 w.integers(w.numbers(op, "ends")), w.integers(axes), w.integers(steps))  # fmt: skip
+                 w.integers(w.numbers(op, "ends")), w.integers(axes),
+                 w.integers(steps))  # fmt: skip
     dropped = [] if op.name.endswith("strided_slice") else w.numbers(op, "decrease_axis")
     return w.node("Squeeze", out, w.integers(dropped)) if dropped else out
 

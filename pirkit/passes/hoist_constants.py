@@ -115,7 +115,9 @@ def _sources(
             if value in frozen:
                 own = [found[v] for v in op.operands]
                 is_source = op.name == PARAMETER
-                found[value] = frozenset([value]) if is_source else frozenset[SSAValue]().union(*own)
+                found[value] = (
+                    frozenset([value]) if is_source else frozenset[SSAValue]().union(*own)
+                )
     return found
 
 

@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("onnx")
 
-from pirkit.onnx.backend import PirkitBackend  # noqa: E402
+from pirkit.onnx.backend import PirkitBackend
 
 OPERATORS = (
     "conv", "convtranspose", "maxpool", "averagepool", "batchnorm", "gemm", "matmul", "softmax",

@@ -86,5 +86,3 @@ def _(b: NodeBuilder, x: Value) -> Value:
 @rule("ArrayFeatureExtractor")
 def _(b: NodeBuilder, x: Value, index: Value) -> Value:
     return b.gather(x, b.reshape(index, (-1,)), axis=x.rank - 1)
-
-

@@ -134,9 +134,7 @@ def _layer(kind: str) -> Callable[..., Any]:
                 new, state = cell.step(b.at(inputs, 0, t), h, c)
                 row = new
                 if lengths is not None:
-                    alive = b.unsqueezed(
-                        b.greater_than(lengths, b.const(t, lengths.dtype)), (1,)
-                    )
+                    alive = b.unsqueezed(b.greater_than(lengths, b.const(t, lengths.dtype)), (1,))
                     row = b.where(alive, new, zero)
                     new = b.where(alive, new, h)
                     state = None if state is None or c is None else b.where(alive, state, c)

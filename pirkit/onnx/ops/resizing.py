@@ -178,8 +178,8 @@ def _(
     if (np.diff(images) < 0).any():
         raise b.unsupported("of boxes that are not sorted by image has no rule")
     counts = b.array(np.bincount(images, minlength=b.static(x)[0]).astype(np.int32))
-    half = (coordinate_transformation_mode or ("half_pixel" if b.opset >= 16
-                                               else "output_half_pixel")) == "half_pixel"  # fmt: skip
+    default = "half_pixel" if b.opset >= 16 else "output_half_pixel"
+    half = (coordinate_transformation_mode or default) == "half_pixel"
     return b.roi_align(x, rois, counts, pooled_height=output_height, pooled_width=output_width,
                        spatial_scale=spatial_scale, sampling_ratio=sampling_ratio or -1,
                        aligned=half)  # fmt: skip

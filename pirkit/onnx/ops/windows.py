@@ -216,7 +216,8 @@ def _(
     index = None
     for place, part in reversed(list(zip(np.ndindex(*kernel_shape), parts, strict=True))):
         cuts = [slice(i * d, i * d + (n - 1) * s + 1, s)
-                for i, d, s, n in zip(place, spread, steps, best.shape[2:], strict=True)]  # fmt: skip
+                for i, d, s, n in zip(place, spread, steps, best.shape[2:],
+                                      strict=True)]  # fmt: skip
         held = at.reshape(*shape[:2], *[1] * len(order)) + numbers[tuple(cuts)]
         mine = b.array(held.astype(np.int64))
         index = mine if index is None else b.where(b.equal(part, best), mine, index)
@@ -243,7 +244,8 @@ def _averaged(
     count: Any = 0
     for place in np.ndindex(*kernel):
         cuts = [slice(i * d, i * d + (n - 1) * s + 1, s)
-                for i, d, s, n in zip(place, spread, steps, total.shape[2:], strict=True)]  # fmt: skip
+                for i, d, s, n in zip(place, spread, steps, total.shape[2:],
+                                      strict=True)]  # fmt: skip
         count = count + ones[tuple(cuts)]
     count = np.asarray(count)
     if (count == count.flat[0]).all():
@@ -307,7 +309,8 @@ def _(
     rank = x.rank - 2
     steps, padding = list(strides or [1] * rank), list(pads or [0] * 2 * rank)
     inner = [(n - 1) * s + k - padding[d] - padding[d + rank]
-             for d, (n, s, k) in enumerate(zip(b.static(x)[2:], steps, kernel_shape, strict=True))]  # fmt: skip
+             for d, (n, s, k) in enumerate(zip(b.static(x)[2:], steps, kernel_shape,
+                                               strict=True))]  # fmt: skip
     shape = [*x.shape[:2], *inner]
     count = math.prod(x.shape)
     flat = b.put_along_axis(b.const(0.0, x.dtype, (math.prod(shape),)),
@@ -333,7 +336,8 @@ def _(
         raise b.unsupported("with another padding behind than before has no rule")
     out = b.deformable_conv(x, offset, weight, mask, strides=tuple(strides or (1, 1)),
                             paddings=tuple(padding[:2]), dilations=tuple(dilations or (1, 1)),
-                            deformable_groups=offset_group, groups=group, im2col_step=1)  # fmt: skip
+                            deformable_groups=offset_group, groups=group,
+                            im2col_step=1)  # fmt: skip
     return out if bias is None else b.add(out, b.reshape(bias, (bias.shape[0], 1, 1)))
 
 
