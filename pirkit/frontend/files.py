@@ -206,8 +206,8 @@ def save(
 
     ``params`` names a ``.safetensors`` or ``.npz`` file for the weights, by name.
 
-    The format follows the suffix (``.mlir``, ``.txt``, ``.json``, ``.onnx``) unless given. Files are
-    written atomically.
+    The format follows the suffix (``.mlir``, ``.txt``, ``.json``, ``.onnx``) unless given. Files
+    are written atomically.
     """
     require(isinstance(cast(object, program), Program),
             f"`save` writes a program, not a {type(program).__name__}",
