@@ -71,8 +71,10 @@ def _is_model(arguments: argparse.Namespace) -> bool:
 
 
 def _save_model(module: mlir.ModuleOp, arguments: argparse.Namespace) -> None:
-    params = load_program(arguments.file).params if arguments.file != "-" else {}
-    save(Program(module, params), arguments.output)
+    program = Program(module)
+    if arguments.file != "-":
+        program.params = load_program(arguments.file).params
+    save(program, arguments.output)
 
 
 def _take_settings(arguments: argparse.Namespace, text: str, name: str) -> None:

@@ -146,7 +146,11 @@ def _frozen(program: Program, params: Mapping[str, Array] | None, seed: int) -> 
         from pirkit.frontend.freeze import freeze  # noqa: PLC0415  it imports the passes
 
     held = program if params is None else Program(program.module, dict(params), program.source)
-    return freeze(held, lambda part, name: compile(part, pipeline="", entry=name, seed=seed))
+
+    def run(part: Program, name: str) -> Executable:
+        return compile(part, pipeline="", entry=name, seed=seed)
+
+    return freeze(held, run)
 
 
 def _fused_by(fused: str | None) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -20,7 +20,7 @@ FREEZE: Final = (
 )
 
 
-def freeze(program: Program, run: Any) -> Program:
+def freeze(program: Program, run: Callable[[Program, str], Executable]) -> Program:
     """The program with its weights as constants: folded, and computed with once.
 
     ``run`` compiles a program and gives its executable. Batch norm in inference and constant scales
@@ -36,7 +36,7 @@ def freeze(program: Program, run: Any) -> Program:
         if not name.endswith(SUFFIX):
             continue
         single = Program(made.module.clone(), made.params, made.source)
-        exe: Executable = run(single, name)
+        exe = run(single, name)
         made.params.update(_owned(exe.run({})))
         apart.detach()
         apart.erase()

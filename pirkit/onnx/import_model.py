@@ -173,7 +173,7 @@ class Importer:
         """Emit what a node computes."""
         b = self.b
         held = (b.node, b.location, b.attributes, b.outputs)
-        if (scope is not None and b.node is None) or b.location is None:
+        if b.node is None or b.location is None:
             self.number += 1
             b.location = location_of(self.path, self.number)
             if node.name or node.doc_string:
@@ -182,7 +182,7 @@ class Importer:
         inputs = [scope[n] if n else None for n in node.input]
         made = self.emit(node, inputs, scope)
         b.node, b.location, b.attributes, b.outputs = held
-        several = made if isinstance(made, tuple) else (made,)
+        several: tuple[Any, ...] = made if isinstance(made, tuple) else (made,)  # pyright: ignore[reportUnknownVariableType]
         for name, value in zip(node.output, several, strict=False):
             if name:
                 if value is None:

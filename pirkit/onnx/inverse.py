@@ -53,9 +53,8 @@ def _same(kind: str, w: GraphWriter, op: PirOp) -> Any:
 
 
 def _with(kind: str, held: dict[str, str], w: GraphWriter, op: PirOp) -> Any:
-    given = {theirs: op.attribute(ours) for theirs, ours in held.items()}
-    plain = {k: list(v) if isinstance(v, tuple) else v for k, v in given.items()}
-    return w.node(kind, *(w(v) for v in op.operands), **plain)
+    given: dict[str, Any] = {theirs: op.attribute(ours) for theirs, ours in held.items()}
+    return w.node(kind, *(w(v) for v in op.operands), **given)
 
 
 def _reduced(kind: str, w: GraphWriter, op: PirOp) -> Any:

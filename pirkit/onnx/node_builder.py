@@ -167,7 +167,7 @@ class NodeBuilder(Builder):
                 made = rule(*arguments, **keywords)
         except (ConstraintError, ArithmeticError, LookupError, TypeError, ValueError):
             return None
-        several: tuple[Any, ...] = made if isinstance(made, tuple) else (made,)
+        several: tuple[Any, ...] = made if isinstance(made, tuple) else (made,)  # pyright: ignore[reportUnknownVariableType]
         for slot_value, array in zip(owner.result_slots, several, strict=False):
             if slot_value is not None:
                 self._known[slot_value] = array

@@ -115,7 +115,7 @@ class GraphWriter:
         if write is None:
             raise self.unsupported(op, "has no form in ONNX")
         found = write(self, op)
-        several = found if isinstance(found, tuple) else (found,)
+        several: tuple[Any, ...] = found if isinstance(found, tuple) else (found,)  # pyright: ignore[reportUnknownVariableType]
         for slot, name in zip(op.result_slots, several, strict=False):
             if slot is not None:
                 self.names[slot] = name

@@ -52,7 +52,7 @@ class HoistConstantsPass(Pass):
         frozen = frozen_values(program)
         sources = _sources(program, frozen)
         moved = {v for v in frozen if sources[v] and self.is_small(v, sources[v])}
-        wanted = [v for op in program.block.ops for v in op.results if v in moved
+        wanted: list[SSAValue] = [v for op in program.block.ops for v in op.results if v in moved
                   and op.name != PARAMETER and _is_left(v, moved)]  # fmt: skip
         if not wanted:
             return

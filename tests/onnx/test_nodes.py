@@ -14,9 +14,9 @@ pytest.importorskip("onnx")
 from pirkit.onnx.backend import PirkitBackend
 
 OPERATORS = (
-    "conv", "convtranspose", "maxpool", "averagepool", "batch_normalization", "gemm", "matmul", "softmax",
-    "groupnormalization", "reshape", "slice", "gather", "scatternd", "pad", "resize", "topk",
-    "reducesum", "where", "clip", "lstm", "if_", "scan", "qlinearconv", "depthtospace",
+    "conv", "convtranspose", "maxpool", "averagepool", "batch_normalization", "gemm", "matmul",
+    "softmax", "groupnormalization", "reshape", "slice", "gather", "scatternd", "pad", "resize",
+    "topk", "reducesum", "where", "clip", "lstm", "if_", "scan", "qlinearconv", "depthtospace",
 )  # fmt: skip
 REFUSED = {"test_scan_sum", "test_if_seq", "test_if_opt"}
 """Forms that have no rule: batches of Scan 8, sequences and optional values of branches."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from pirkit.dialect.build import Value
@@ -12,11 +14,11 @@ from pirkit.runtime import dtype as dt
 
 def positive(b: NodeBuilder, index: Value, size: int) -> Value:
     """Places counted from the front; constant ones are computed now."""
-    known = b.evaluated(index.ssa)
+    known: Any = b.evaluated(index.ssa)
     if known is not None:
         if known.size == 0 or known.min() >= 0:
             return index
-        return b.array(np.where(known < 0, known + size, known))
+        return b.array(np.where(known < 0, known + size, known).astype(index.dtype.np))
     below = b.less_than(index, b.scalar(0, index))
     return b.where(below, b.add(index, b.scalar(size, index)), index)
 

@@ -110,7 +110,8 @@ def _layer(kind: str) -> Callable[..., Any]:
         if input_forget or activation_alpha or activation_beta:
             raise b.unsupported("with coupled gates or parameters of functions has no rule")
         if layout:
-            x, h0, c0 = (v if v is None else b.permute(v, (1, 0, 2)) for v in (x, h0, c0))
+            x = b.permute(x, (1, 0, 2))
+            h0, c0 = (v if v is None else b.permute(v, (1, 0, 2)) for v in (h0, c0))
         steps, batch, _ = b.static(x)
         hidden = r.shape[-1]
         two = 2 if direction == "bidirectional" else 1

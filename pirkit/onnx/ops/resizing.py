@@ -40,12 +40,11 @@ def _places(
     return (i + 0.5) / scale - 0.5
 
 
-_NEAREST: Any = {
-    "round_prefer_floor": lambda x: np.ceil(x - 0.5),
-    "round_prefer_ceil": lambda x: np.floor(x + 0.5),
-    "floor": np.floor,
-    "ceil": np.ceil,
-}
+def _nearest(places: Array, how: str) -> Array:
+    """The element that stands for each coordinate."""
+    if how in ("floor", "ceil"):
+        return np.floor(places) if how == "floor" else np.ceil(places)
+    return np.ceil(places - 0.5) if how == "round_prefer_floor" else np.floor(places + 0.5)
 
 
 def _weights(
@@ -54,9 +53,9 @@ def _weights(
     """A matrix of ``len(places)`` rows and ``n`` columns that interpolates."""
     stretch = max(1.0, 1.0 / scale) if antialias else 1.0
     reach = math.ceil((2 if mode == "cubic" else 1) * stretch) + 1
-    found = np.zeros((len(places), n))
+    found: Array = np.zeros((len(places), n))
     for row, x in enumerate(places):
-        taps = np.arange(math.floor(x) - reach, math.floor(x) + reach + 2)
+        taps: Array = np.arange(math.floor(x) - reach, math.floor(x) + reach + 2)
         near = np.abs((x - taps) / stretch)
         if mode == "linear":
             w = np.maximum(0.0, 1.0 - near)
@@ -116,7 +115,7 @@ def _(
             mask = b.array(beyond.reshape(size, *[1] * (x.rank - 1 - d)))
             outside = mask if outside is None else b.logical_or(outside, mask)
         if mode == "nearest":
-            index = np.clip(_NEAREST[nearest_mode](places), 0, shape[d] - 1).astype(np.int64)
+            index = np.clip(_nearest(places, nearest_mode), 0, shape[d] - 1).astype(np.int64)
             x = b.index_select(x, b.array(index), axis=d)
             continue
         matrix = _weights(mode, places, shape[d], ratio, bool(antialias), cubic_coeff_a,

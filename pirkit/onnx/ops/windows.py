@@ -100,7 +100,7 @@ def _(
     full = [(n - 1) * s + (k - 1) * d + 1
             for n, s, k, d in zip(shape, steps, kernel, spread, strict=True)]  # fmt: skip
     listed = list(pads or [0] * 2 * rank)
-    padding = [(listed[d], listed[d + rank]) for d in range(rank)]
+    padding: list[Pair] = [(listed[d], listed[d + rank]) for d in range(rank)]
     sizes = output_shape
     if sizes is None and auto_pad in ("SAME_UPPER", "SAME_LOWER"):
         sizes = [n * s for n, s in zip(shape, steps, strict=True)]
@@ -157,7 +157,8 @@ def _windows(
     axes = tuple(range(2, x.rank))
     found: list[Value] = []
     for place in np.ndindex(*kernel):
-        starts, ends = [], []
+        starts: list[int] = []
+        ends: list[int] = []
         for i, k, n, s, d in zip(place, kernel, sizes, steps, spread, strict=True):
             count = (n - (k - 1) * d - 1) // s + 1
             starts.append(i * d)
