@@ -129,7 +129,7 @@ MODELS: dict[str, Any] = {
     "mobilenet_v2": lambda: image(tf.MobileNetV2Model, tf.MobileNetV2Config(
         depth_multiplier=0.25, **IMAGE)),
     "efficientnet": lambda: image(tf.EfficientNetModel, tf.EfficientNetConfig(
-        width_coefficient=0.3, depth_coefficient=0.3, hidden_dim=64, **IMAGE)),
+        width_coefficient=0.3, depth_coefficient=0.3, hidden_dim=384, **IMAGE)),
     "convnext": lambda: image(tf.ConvNextModel, tf.ConvNextConfig(
         hidden_sizes=[8, 16, 24, 32], depths=[1, 1, 2, 1])),
     "poolformer": lambda: image(tf.PoolFormerModel, tf.PoolFormerConfig(

@@ -122,7 +122,7 @@ class Importer:
                     span=Span(self.path), help="return its elements one by one",
                 )  # fmt: skip
             owner = value.ssa.owner
-            source = isinstance(owner, PirOp) and owner.name in ("pd_op.data", "pir.parameter")
+            source = isinstance(owner, PirOp) and not owner.operands  # it would lose its name
             if value.ssa in seen or source:
                 value = b("pd_op.assign", value)
             seen.add(value.ssa)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from pirkit.dialect.build import Value
@@ -14,8 +12,9 @@ from pirkit.runtime import dtype as dt
 
 def positive(b: NodeBuilder, index: Value, size: int) -> Value:
     """Places counted from the front; constant ones are computed now."""
-    known: Any = b.evaluated(index.ssa)
-    if known is not None:
+    found = b.evaluated(index.ssa)
+    if found is not None:
+        known = np.asarray(found, np.int64)
         if known.size == 0 or known.min() >= 0:
             return index
         return b.array(np.where(known < 0, known + size, known).astype(index.dtype.np))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pirkit.dialect.build import Value
 from pirkit.onnx.node_builder import NodeBuilder
 from pirkit.onnx.rules import rule
@@ -34,8 +32,7 @@ def _(
 
 @rule("Einsum")
 def _(b: NodeBuilder, *values: Value, equation: str) -> Value:
-    found: Any = b.einsum(list(values), equation=equation.replace(" ", ""))
-    return found[0] if isinstance(found, tuple) else found
+    return b.einsum(list(values), equation=equation.replace(" ", ""))[0]
 
 
 @rule("Det")

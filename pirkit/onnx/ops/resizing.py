@@ -55,7 +55,8 @@ def _weights(
     reach = math.ceil((2 if mode == "cubic" else 1) * stretch) + 1
     found: Array = np.zeros((len(places), n))
     for row, x in enumerate(places):
-        taps: Array = np.arange(math.floor(x) - reach, math.floor(x) + reach + 2)
+        first = math.floor(x) - reach
+        taps = np.asarray(range(first, first + 2 * reach + 2), np.int64)
         near = np.abs((x - taps) / stretch)
         if mode == "linear":
             w = np.maximum(0.0, 1.0 - near)
