@@ -146,6 +146,7 @@ RULES_OF_THEIR_OWN = {
     "pirkit/runtime/tensor/array_api.py": "the names of the array API",
     "pirkit/__init__.py": "the names that users see",
     "pirkit/frontend/known_values.py": "the two ops that ask for derivatives",
+    "pirkit/passes/fold_batch_norm.py": "the ops with weights that it folds into",
     "pirkit/torch/aten/elementwise.py": "overloads of torch, by torch's names",
     "pirkit/deepxde/elementwise.py": "functions of torch, by torch's names",
 }

@@ -20,6 +20,7 @@ TARGETS: Final = (
     "paddle-json",
     "plan",
     "dot",
+    "onnx",
     "map-expr",
     "nest",
     "llvm",

@@ -10,7 +10,7 @@ from pirkit.diag.entry import run_main
 from pirkit.diag.errors import UsageError
 
 FUSED_BY: Final = ("native", "nest", "interpret")
-PROGRAMS: Final = (".mlir", ".txt", ".json")
+PROGRAMS: Final = (".mlir", ".txt", ".json", ".onnx")
 
 
 def main() -> int:
@@ -62,6 +62,7 @@ def _parser() -> ArgumentParser:
     run.add_argument("--entry", metavar="NAME", help="program of the module to run")
     run.add_argument("--repeat", type=int, default=1, metavar="N", help="run N times")
     run.add_argument("--threads", type=int, metavar="N", help="threads of one run")
+    run.add_argument("--freeze", action="store_true", help="compute what weights determine once")
     run.add_argument("--no-fallback", action="store_true", help="refuse ops the device cannot run")
     run.add_argument("--trace", action="store_true", help="print each instruction with its time")
     run.add_argument("--timing", action="store_true", help="print how long the runs took")

@@ -30,6 +30,7 @@ def run_program(arguments: argparse.Namespace) -> int:
         threads=arguments.threads,
         fallback=not arguments.no_fallback,
         fused=arguments.fused,
+        freeze=arguments.freeze,
     )
     compiled = time.perf_counter() - start
     given: str = arguments.inputs or ""

@@ -38,7 +38,7 @@ def load_program(path: str, **options: Any) -> Any:
 
 def read_source(path: str) -> str:
     """The text of a program, from any file; weights are not in it."""
-    if is_torch_archive(path):
+    if is_torch_archive(path) or path.endswith(".onnx"):
         return str(load_program(path))
     from pirkit.frontend.files import read_text  # noqa: PLC0415  imports xDSL
 

@@ -12,12 +12,13 @@ from pirkit.cli.expect import differences, expected_in, found_in, require_expect
 from pirkit.cli.report import PartReport, page
 from pirkit.cli.reporting import chrome_trace
 from pirkit.cli.split_input import parts_of
-from pirkit.cli.torch_archives import read_source
+from pirkit.cli.torch_archives import load_program, read_source
 from pirkit.diag.errors import InternalError, PirkitError, UsageError
 from pirkit.diag.source import register_source
 from pirkit.dialect.op_ids import give_ids
+from pirkit.dialect.program import Program
 from pirkit.dialect.text import parse_mlir, print_mlir
-from pirkit.frontend.files import WRITERS, parse, write_file
+from pirkit.frontend.files import WRITERS, parse, save, write_file
 
 if TYPE_CHECKING:
     from pirkit.passes import PipelineResult
@@ -46,18 +47,34 @@ def transform(arguments: argparse.Namespace) -> int:
         module, result = _one(part, name, arguments, report)
         results += [result] if result is not None else []
         reports += [report] if report is not None else []
-        printed.append(_print(module, arguments))
+        printed.append(_print(module, arguments) if not _is_model(arguments) else "")
+        if _is_model(arguments):
+            _save_model(module, arguments)
     if arguments.report:
         title = f"{name}: {arguments.pipeline}"
         write_file(arguments.report, page(title, list(zip(reports, results, strict=False))))
     if arguments.timing:
         write_file(arguments.timing, chrome_trace([r.timings for r in results]))
     entire = "// -----\n".join(printed)
+    if _is_model(arguments):
+        return 0
     if arguments.output:
         write_file(arguments.output, entire)
     else:
         sys.stdout.write(entire)
     return 0
+
+
+def _is_model(arguments: argparse.Namespace) -> bool:
+    """Whether a file of ONNX is written, which has weights, rather than its text."""
+    return arguments.target == "onnx" and str(arguments.output or "").endswith(".onnx")
+
+
+def _save_model(module: mlir.ModuleOp, arguments: argparse.Namespace) -> None:
+    program = Program(module)
+    if arguments.file != "-":
+        program.params = load_program(arguments.file).params
+    save(program, arguments.output)
 
 
 def _take_settings(arguments: argparse.Namespace, text: str, name: str) -> None:

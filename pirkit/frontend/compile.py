@@ -73,6 +73,7 @@ def compile(
     require_native: bool = False,
     fast_math: bool | None = None,
     batch_lanes: bool = False,
+    freeze: bool = False,
 ) -> Executable:
     """Lower a program to an executable: ``exe(**inputs)`` gives its outputs by name.
 
@@ -88,7 +89,9 @@ def compile(
     as well, and may factor common operands out of sums: results may differ for NaN, infinities and
     overflow; by default it holds for whole compilations if ``pirkit.config.fast_math`` says so.
 
-    ``params`` replaces the program's own weights. ``cpu`` runs the kernels of the registry,
+    ``params`` replaces the program's own weights. ``freeze`` takes the weights for constants: batch
+    norm in inference is folded into filters, and what depends on weights alone is computed once,
+    now (see `freeze.py`); results change by rounding. ``cpu`` runs the kernels of the registry,
     ``reference`` the reference rules of the op table, ``gpu`` cupy kernels; plug-ins add backends.
     Ops without a kernel on a device run on the CPU, with one warning each, unless
     ``fallback=False``. One run may use ``threads`` threads, by default those of the pool
@@ -120,6 +123,8 @@ def compile(
     if is_plain or backend != CPU or certify or library.fused != NATIVE:
         form = "kernels"
     wanted = default_pipeline(backend) if pipeline is None else pipeline
+    if freeze:
+        program, params = _frozen(program, params, seed), None
     made = _made(program, form, with_prim(wanted, prim, prim_keep), entry, library)
     weights = dict(program.params if params is None else params)
     exe = Executable(made[0], library, weights, seed, threads=threads, reasons=made[1])
@@ -135,6 +140,19 @@ def compile(
             help="leave `require_native` out: what has a native form is native code anyway",
         )
     return exe
+
+
+def _frozen(program: Program, params: Mapping[str, Array] | None, seed: int) -> Program:
+    """The program with its weights, or those given, as constants."""
+    with importing():
+        from pirkit.frontend.freeze import freeze  # noqa: PLC0415  it imports the passes
+
+    held = program if params is None else Program(program.module, dict(params), program.source)
+
+    def run(part: Program, name: str) -> Executable:
+        return compile(part, pipeline="", entry=name, seed=seed)
+
+    return freeze(held, run)
 
 
 def _fused_by(fused: str | None) -> str:

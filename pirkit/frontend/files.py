@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, cast
 
 import numpy as np
 from xdsl.dialects import builtin as mlir
 
-from pirkit.diag.errors import ArtifactError, LimitError, ParseError, UsageError
+from pirkit.diag.errors import ArtifactError, LimitError, ParseError, UnsupportedError, UsageError
 from pirkit.diag.limits import check, read_at_most
 from pirkit.diag.source import register_source
 from pirkit.diag.span import Span
@@ -46,6 +47,11 @@ def _lowered(stage: str) -> Writer:
     return write
 
 
+def _write_onnx(module: mlir.ModuleOp) -> str:
+    """The textual form of ONNX; parameters, whose weights a module does not have, are inputs."""
+    return _onnx("-t onnx", "text_of_program")(Program(module))
+
+
 READERS: Final[Mapping[str, Reader]] = {
     "mlir": parse_mlir,
     "paddle-text": read_paddle_text,
@@ -60,6 +66,7 @@ WRITERS: Final[Mapping[str, Writer]] = {
     "paddle-text": write_paddle_text,
     "paddle-json": write_paddle_json,
     "dot": write_dot,
+    "onnx": _write_onnx,
     **{stage: _lowered(stage) for stage in ("plan", "map-expr", "nest", "llvm", "asm")},
 }
 """The values of ``pirkit-opt -t``."""
@@ -186,11 +193,14 @@ def load(
     ``["%10"]`` makes the value ``%10`` its output ``output_0`` (see docs/paddle.md).
 
     ``params`` is a ``.pdiparams``, ``.npz`` or ``.safetensors`` file. A ``NAME.json`` with a
-    ``NAME.pdiparams`` beside it takes its weights from there.
+    ``NAME.pdiparams`` beside it takes its weights from there. A ``.onnx`` file is a model of ONNX
+    with its weights (see `pirkit.onnx`).
 
     Raises InputError (what is wrong with the file, and where).
     """
     name = _path(path, "load")
+    if name.endswith(".onnx"):
+        return _onnx(name, "load_model")(name)
     text = read_text(name)
     source = "<stdin>" if name == "-" else name
     if name == "-":
@@ -215,6 +225,17 @@ def _call(program: Program, args: tuple[Any, ...], kwargs: Mapping[str, Any]) ->
 set_caller(_call)
 
 
+def _onnx(path: str, name: str) -> Callable[..., Any]:
+    """A function of the room `onnx`, which lies above this one and needs an optional package."""
+    try:
+        return getattr(import_module("pirkit.onnx"), name)
+    except ModuleNotFoundError as error:
+        raise UnsupportedError(
+            f"`{path}` needs the package onnx, which is not installed", code="PK0405",
+            span=Span(path), help="pip install pirkit[onnx]",
+        ) from error  # fmt: skip
+
+
 def _path(path: Any, what: str) -> str:
     require(isinstance(path, str | os.PathLike),
             f"`{what}` takes the path of a file, not a {type(path).__name__}",
@@ -233,13 +254,16 @@ def save(
 
     ``params`` names a ``.safetensors`` or ``.npz`` file for the weights, by name.
 
-    The format follows the suffix (``.mlir``, ``.txt``, ``.json``) unless given. Files are written
-    atomically.
+    The format follows the suffix (``.mlir``, ``.txt``, ``.json``, ``.onnx``) unless given. Files
+    are written atomically.
     """
     require(isinstance(cast(object, program), Program),
             f"`save` writes a program, not a {type(program).__name__}",
             "`pirkit.trace(f, x)` makes one of a function")  # fmt: skip
     name = _path(path, "save")
+    if name.endswith(".onnx") and format in ("auto", "onnx"):
+        _onnx(name, "save_model")(program, name)
+        return
     if format == "auto":
         format = _SUFFIXES.get(Path(name).suffix, "mlir")
     write_file(name, WRITERS[format](program.module))

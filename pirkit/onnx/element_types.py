@@ -1,0 +1,49 @@
+"""Element types of ONNX and of pirkit, and arrays of its tensors."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from pirkit.diag.errors import UnsupportedError
+from pirkit.onnx.libonnx import TensorProto, numpy_helper
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.dtype import DType
+
+Array = np.ndarray[Any, Any]
+
+OF_ONNX: Final[dict[int, DType]] = {
+    TensorProto.BOOL: dt.bool_,
+    TensorProto.UINT8: dt.uint8,
+    TensorProto.INT8: dt.int8,
+    TensorProto.INT16: dt.int16,
+    TensorProto.INT32: dt.int32,
+    TensorProto.INT64: dt.int64,
+    TensorProto.FLOAT16: dt.float16,
+    TensorProto.BFLOAT16: dt.bfloat16,
+    TensorProto.FLOAT: dt.float32,
+    TensorProto.DOUBLE: dt.float64,
+    TensorProto.COMPLEX64: dt.complex64,
+    TensorProto.COMPLEX128: dt.complex128,
+    TensorProto.FLOAT8E4M3FN: dt.float8_e4m3fn,
+    TensorProto.FLOAT8E5M2: dt.float8_e5m2,
+}
+TO_ONNX: Final[dict[DType, int]] = {ours: theirs for theirs, ours in OF_ONNX.items()}
+
+
+def element_type(number: int) -> DType:
+    """pirkit's element type. Raises UnsupportedError (PK0410) for one that it has not."""
+    found = OF_ONNX.get(number)
+    if found is None:
+        raise UnsupportedError(
+            f"the element type {TensorProto.DataType.Name(number)} of ONNX", code="PK0410",
+            help="export the model with another element type: " + ", ".join(map(str, TO_ONNX)),
+        )  # fmt: skip
+    return found
+
+
+def array_of(tensor: Any, folder: str = "") -> Array:
+    """The elements of a TensorProto; data in files of their own lie in ``folder``."""
+    element_type(tensor.data_type)
+    return np.asarray(numpy_helper.to_array(tensor, folder))

@@ -1,0 +1,305 @@
+"""From a model of ONNX to a program: each node by its rule, or by its function's body."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+from xdsl.dialects import builtin as mlir
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block
+
+import pirkit.onnx.ops as _families
+from pirkit.diag.errors import ArtifactError, ConstraintError, UnsupportedError
+from pirkit.diag.span import Span
+from pirkit.dialect.attrs import encode
+from pirkit.dialect.build import Value
+from pirkit.dialect.opdef import PURE
+from pirkit.dialect.operation import PirOp, ProgramOp, location_of
+from pirkit.dialect.program import Program
+from pirkit.dialect.verify import verify_module
+from pirkit.onnx.control import CONTROL
+from pirkit.onnx.element_types import TO_ONNX, array_of, element_type
+from pirkit.onnx.functions import body_of, defaults_of
+from pirkit.onnx.libonnx import AttributeProto, helper, onnx
+from pirkit.onnx.node_builder import NodeBuilder
+from pirkit.onnx.rules import RULES
+from pirkit.runtime.meta import UNKNOWN
+from pirkit.runtime.place import UNDEFINED
+
+Array = np.ndarray[Any, Any]
+Scope = dict[str, Any]
+"""Values by name; a sequence is a list of values."""
+OPSETS: Final = range(1, 29)
+"""Operator sets that are read. What old ones spell otherwise has attributes that no rule takes."""
+FAMILIES: Final = _families
+
+_DOMAINS: Final = ("", "ai.onnx")
+
+
+def load_model(
+    path: str | os.PathLike[str],
+    *,
+    values: Mapping[str, Any] | None = None,
+    sizes: Mapping[str, int] | None = None,
+) -> Program:
+    """The program of a file of ONNX, with its weights. See `program_of_model`.
+
+    Raises ArtifactError (PK0506) for a file that onnx does not read.
+    """
+    name = os.fspath(path)
+    try:
+        model = onnx.load(name, load_external_data=False)
+    except Exception as error:
+        raise ArtifactError(
+            f"onnx cannot read {name}: {error}", code="PK0506", span=Span(name)
+        ) from error
+    return program_of_model(model, name, values=values, sizes=sizes)
+
+
+def program_of_model(
+    model: Any,
+    path: str = "<onnx>",
+    *,
+    values: Mapping[str, Any] | None = None,
+    sizes: Mapping[str, int] | None = None,
+) -> Program:
+    """The program of a ModelProto, with its weights.
+
+    Inputs and outputs have the names of the graph. Initializers are parameters; those of one
+    element or of integers, which are sizes, axes and numbers, are constants. ``values`` makes
+    inputs constants, where an operator must know its elements to be compiled. ``sizes`` fixes
+    symbolic sizes by name (``{"batch": 8}``); others stay unknown.
+
+    An op is located at the file and the number of its node, and has the node's name as its layer.
+    Raises UnsupportedError (PK0410) for an operator without a rule, and (PK0406) for one that must
+    know what is computed only at run time.
+    """
+    return Importer(model, path, values or {}, sizes or {}).run()
+
+
+class Importer:
+    """The import of one model."""
+
+    def __init__(
+        self, model: Any, path: str, values: Mapping[str, Any], sizes: Mapping[str, int]
+    ) -> None:
+        self.model = model
+        self.path = path
+        self.values = values
+        self.sizes = sizes
+        self.opset = {o.domain: o.version for o in model.opset_import}
+        self.opset.setdefault("", self.opset.get("ai.onnx", 1))
+        self.functions = {(f.domain, f.name): f for f in model.functions}
+        self.op = ProgramOp.build("main")
+        self.weights: dict[str, Array] = {}
+        self.b = NodeBuilder(self.op, self.weights, self.opset[""], path)
+        self.number = 0
+
+    def run(self) -> Program:
+        if self.opset[""] not in OPSETS:
+            raise UnsupportedError(
+                f"{self.path} has operator set {self.opset['']}", code="PK0410",
+                span=Span(self.path), help="`onnx.version_converter` converts it to one of"
+                f" {OPSETS.start} to {OPSETS.stop - 1}",
+            )  # fmt: skip
+        module = ModuleOp([self.op])
+        graph, b = self.model.graph, self.b
+        scope: Scope = {}
+        stored = {i.name for i in graph.initializer}
+        for given in graph.input:
+            if given.name not in stored:
+                scope[given.name] = self.input(given)
+        results = self.graph(graph, scope)
+        seen: set[Any] = set()
+        for declared, value in zip(graph.output, results, strict=True):
+            if not isinstance(value, Value):
+                raise UnsupportedError(
+                    f"the output `{declared.name}` is no tensor", code="PK0410",
+                    span=Span(self.path), help="return its elements one by one",
+                )  # fmt: skip
+            owner = value.ssa.owner
+            source = isinstance(owner, PirOp) and not owner.operands  # it would lose its name
+            if value.ssa in seen or source:
+                value = b("pd_op.assign", value)
+            seen.add(value.ssa)
+            b("pir.shadow_output", value, output_name=declared.name)
+        self.sweep()
+        verify_module(module)
+        return Program(module, self.weights, self.path)
+
+    def input(self, given: Any) -> Value:
+        """An input of the graph, or a constant that stands for it."""
+        b = self.b
+        if given.name in self.values:
+            return b.array(np.asarray(self.values[given.name]), given.name)
+        held = given.type
+        if not held.HasField("tensor_type"):
+            raise UnsupportedError(
+                f"the input `{given.name}` is no tensor", code="PK0410", span=Span(self.path),
+                help="sequences and optional values are known only inside of a graph",
+            )  # fmt: skip
+        sizes = [self.size(d) for d in held.tensor_type.shape.dim]
+        dtype = element_type(held.tensor_type.elem_type)
+        return b("pd_op.data", name=given.name, shape=sizes, dtype=dtype, place=UNDEFINED)
+
+    def size(self, dim: Any) -> int:
+        if dim.HasField("dim_value"):
+            return int(dim.dim_value)
+        return self.sizes.get(dim.dim_param, UNKNOWN)
+
+    def graph(self, graph: Any, scope: Scope) -> list[Any]:
+        """Emit a graph into the builder's block; its outputs. ``scope`` gets its values."""
+        for tensor in graph.initializer:
+            scope[tensor.name] = self.initializer(tensor)
+        for node in graph.node:
+            self.visit(node, scope)
+        return [scope[o.name] for o in graph.output]
+
+    def initializer(self, tensor: Any) -> Value:
+        array = array_of(tensor, os.path.dirname(self.path))
+        if array.dtype.kind in "iub" and array.size <= 4096 and array.ndim <= 1:
+            return self.b.array(array, tensor.name)
+        if array.size == 1 and not array.shape:
+            return self.b.array(array, tensor.name)
+        return self.b.parameter(tensor.name, array)
+
+    # --- nodes ---
+
+    def visit(self, node: Any, scope: Scope) -> None:
+        """Emit what a node computes."""
+        b = self.b
+        held = (b.node, b.location, b.attributes, b.outputs)
+        if b.node is None or b.location is None:
+            self.number += 1
+            b.location = location_of(self.path, self.number)
+            if node.name or node.doc_string:
+                b.attributes = {"struct_name": mlir.StringAttr(node.name or node.doc_string)}
+        b.node, b.outputs = node, len(node.output)
+        inputs = [scope[n] if n else None for n in node.input]
+        made = self.emit(node, inputs, scope)
+        b.node, b.location, b.attributes, b.outputs = held
+        several: tuple[Any, ...] = made if isinstance(made, tuple) else (made,)  # pyright: ignore[reportUnknownVariableType]
+        for name, value in zip(node.output, several, strict=False):
+            if name:
+                if value is None:
+                    raise b.unsupported(f"has no output `{name}` here")
+                scope[name] = value
+
+    def emit(self, node: Any, inputs: Sequence[Any], scope: Scope) -> Any:
+        b = self.b
+        kind = node.op_type
+        standard = node.domain in _DOMAINS
+        try:
+            if standard and kind in CONTROL:
+                return CONTROL[kind](self, node, inputs, scope)
+            emit = RULES.get(kind) if standard else None
+            local = self.functions.get((node.domain, kind))
+            if emit is not None and local is None:
+                return self.by_rule(emit, node, inputs)
+            body = local or body_of(node, self.opset, inputs)
+        except ConstraintError as error:
+            raise self.located(b.unsupported(f"has a form without a rule: {error.message}")) from (
+                error
+            )
+        except UnsupportedError as error:
+            raise self.located(error) from error.__cause__
+        if body is None:
+            name = f"{node.domain}.{kind}" if not standard else kind
+            raise UnsupportedError(
+                f"`{name}` has no rule", code="PK0410", span=self.span(),
+                notes=(f"node `{node.name}`, operator set {b.opset}",),
+                help="export the model with other operators, or add a rule with"
+                " `pirkit.onnx.rule`",
+            )  # fmt: skip
+        return self.inlined(body, node, inputs)
+
+    def by_rule(self, emit: Any, node: Any, inputs: Sequence[Any]) -> Any:
+        attributes = {a.name: decoded(a) for a in node.attribute}
+        try:
+            inspect.signature(emit).bind(self.b, *inputs, **attributes)
+        except TypeError as error:
+            raise self.b.unsupported(f"has a form without a rule: {error}") from None
+        return emit(self.b, *inputs, **attributes)
+
+    def inlined(self, body: Any, node: Any, inputs: Sequence[Any]) -> tuple[Any, ...]:
+        """The body of a function, whose attributes are those of the node."""
+        given = defaults_of(node, self.opset)
+        given.update({a.name: a for a in [*body.attribute_proto, *node.attribute]})
+        padded = [*inputs, *[None] * (len(body.input) - len(inputs))]
+        scope: Scope = dict(zip(body.input, padded, strict=True))
+        opset, self.opset = self.opset, {**self.opset, **{o.domain: o.version
+                                                          for o in body.opset_import}}  # fmt: skip
+        outer, self.b.opset = self.b.opset, self.opset.get("", self.b.opset)
+        for inner in body.node:
+            self.visit(_bound(inner, given), scope)
+        self.opset, self.b.opset = opset, outer
+        return tuple([scope.get(name) for name in body.output])
+
+    def span(self) -> Span:
+        return Span(self.path, self.number)
+
+    def located(self, error: UnsupportedError) -> UnsupportedError:
+        """The error with the place of the node."""
+        if error.span is None:
+            error.span = self.span()
+        return error
+
+    def subgraph(self, graph: Any, block: Block, scope: Scope, given: Sequence[Any]) -> list[Any]:
+        """Emit a branch or a loop's body into a block; its outputs."""
+        inner = {**scope, **{i.name: v for i, v in zip(graph.input, given, strict=True)}}
+        with self.b.inside(block):
+            return self.graph(graph, inner)
+
+    def sweep(self) -> None:
+        """Erase what computed sizes and axes that are attributes now, and weights without a use."""
+        for op in reversed(list(self.op.walk())):
+            if not isinstance(op, PirOp) or op.regions or op.name == "pd_op.data":
+                continue
+            pure = op.definition.effects == PURE and bool(op.results)
+            if pure and not any(r.uses for r in op.results):
+                op.detach()
+                op.erase()
+        used = {o.attribute("parameter_name") for o in self.op.walk()
+                if isinstance(o, PirOp) and o.name == "pir.parameter"}  # fmt: skip
+        for name in [n for n in self.weights if n not in used]:
+            del self.weights[name]
+
+
+def decoded(attribute: Any) -> Any:
+    """An attribute as a Python value; a tensor as an array, text as text."""
+    if attribute.type == AttributeProto.TENSOR:
+        return array_of(attribute.t)
+    found = helper.get_attribute_value(attribute)
+    if isinstance(found, bytes):
+        return found.decode()
+    if isinstance(found, str | int | float):
+        return found
+    if attribute.type == AttributeProto.STRINGS:
+        return [s.decode() for s in found]
+    if attribute.type in (AttributeProto.INTS, AttributeProto.FLOATS):
+        return list(found)
+    return found
+
+
+def _bound(node: Any, given: Mapping[str, Any]) -> Any:
+    """A node of a function with the attributes that refer to those of the function."""
+    if not any(a.ref_attr_name for a in node.attribute):
+        return node
+    made = onnx.NodeProto()
+    made.CopyFrom(node)
+    del made.attribute[:]
+    for a in node.attribute:
+        if not a.ref_attr_name:
+            made.attribute.add().CopyFrom(a)
+        elif a.ref_attr_name in given:
+            bound = made.attribute.add()
+            bound.CopyFrom(given[a.ref_attr_name])
+            bound.name = a.name
+    return made
+
+
+__all__ = ["TO_ONNX", "Importer", "encode", "load_model", "program_of_model"]

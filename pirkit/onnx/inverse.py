@@ -1,0 +1,386 @@
+"""The table from ops to operators of ONNX."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+
+from pirkit.dialect.operation import PirOp
+from pirkit.onnx.element_types import TO_ONNX
+from pirkit.onnx.write_model import GraphWriter, meta, writes
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.dtype import DType
+
+_SAME: Final = {
+    # op: operator, with the same operands and no attributes
+    "acos": "Acos", "acosh": "Acosh", "asin": "Asin", "asinh": "Asinh", "atan": "Atan",
+    "atanh": "Atanh", "cos": "Cos", "cosh": "Cosh", "erf": "Erf", "exp": "Exp", "log": "Log",
+    "reciprocal": "Reciprocal", "sigmoid": "Sigmoid", "sin": "Sin", "sinh": "Sinh",
+    "sqrt": "Sqrt", "tan": "Tan", "tanh": "Tanh", "softsign": "Softsign", "abs": "Abs",
+    "sign": "Sign", "bitwise_not": "BitwiseNot", "isnan": "IsNaN", "isinf": "IsInf",
+    "logical_not": "Not", "ceil": "Ceil", "floor": "Floor", "relu": "Relu",
+    "hardswish": "HardSwish", "assign": "Identity", "share_data": "Identity",
+    "add": "Add", "subtract": "Sub", "multiply": "Mul", "divide": "Div", "maximum": "Max",
+    "minimum": "Min", "elementwise_pow": "Pow", "equal": "Equal", "greater_than": "Greater",
+    "greater_equal": "GreaterOrEqual", "less_than": "Less", "less_equal": "LessOrEqual",
+    "logical_and": "And", "logical_or": "Or", "logical_xor": "Xor", "bitwise_and": "BitwiseAnd",
+    "bitwise_or": "BitwiseOr", "bitwise_xor": "BitwiseXor", "where": "Where", "bmm": "MatMul",
+    "shape64": "Shape", "det": "Det", "mish": "Mish", "gather_nd": "GatherND",
+}  # fmt: skip
+
+_ATTRIBUTES: Final = {
+    # op: operator, attribute of it: attribute of the op
+    "softmax": ("Softmax", {"axis": "axis"}),
+    "log_softmax": ("LogSoftmax", {"axis": "axis"}),
+    "leaky_relu": ("LeakyRelu", {"alpha": "negative_slope"}),
+    "elu": ("Elu", {"alpha": "alpha"}),
+    "celu": ("Celu", {"alpha": "alpha"}),
+    "hardsigmoid": ("HardSigmoid", {"alpha": "slope", "beta": "offset"}),
+    "transpose": ("Transpose", {"perm": "perm"}),
+    "index_select": ("Gather", {"axis": "axis"}),
+    "take_along_axis": ("GatherElements", {"axis": "axis"}),
+}
+
+_REDUCED: Final = {"sum": "ReduceSum", "mean": "ReduceMean", "max": "ReduceMax",
+                   "min": "ReduceMin", "prod": "ReduceProd", "amax": "ReduceMax",
+                   "amin": "ReduceMin", "logsumexp": "ReduceLogSumExp"}  # fmt: skip
+
+
+def _same(kind: str, w: GraphWriter, op: PirOp) -> Any:
+    return w.node(kind, *(w(v) for v in op.operands))
+
+
+def _with(kind: str, held: dict[str, str], w: GraphWriter, op: PirOp) -> Any:
+    given: dict[str, Any] = {theirs: op.attribute(ours) for theirs, ours in held.items()}
+    return w.node(kind, *(w(v) for v in op.operands), **given)
+
+
+def _reduced(kind: str, w: GraphWriter, op: PirOp) -> Any:
+    axes = w.numbers(op, "axis")
+    x = op.operands[0]
+    axes = axes or list(range(len(meta(x).shape)))
+    name = _cast(w, w(x), meta(x).dtype, meta(op.results[0]).dtype)
+    return w.node(kind, name, w.integers(axes), keepdims=int(op.attribute("keepdim")))
+
+
+for _name, _kind in _SAME.items():
+    writes(_name)(partial(_same, _kind))
+for _name, (_kind, _held) in _ATTRIBUTES.items():
+    writes(_name)(partial(_with, _kind, _held))
+for _name, _kind in _REDUCED.items():
+    writes(_name)(partial(_reduced, _kind))
+
+
+def _cast(w: GraphWriter, name: str, have: DType, want: DType) -> str:
+    return name if have is want else w.node("Cast", name, to=TO_ONNX[want])
+
+
+@writes("cast")
+def _(w: GraphWriter, op: PirOp) -> Any:
+    return w.node("Cast", w(op.operands[0]), to=TO_ONNX[meta(op.results[0]).dtype])
+
+
+@writes("rsqrt")
+def _(w: GraphWriter, op: PirOp) -> Any:
+    return w.node("Reciprocal", w.node("Sqrt", w(op.operands[0])))
+
+
+@writes("square")
+def _(w: GraphWriter, op: PirOp) -> Any:
+    return w.node("Mul", w(op.operands[0]), w(op.operands[0]))
+
+
+@writes("silu", "swish")
+def _(w: GraphWriter, op: PirOp) -> Any:
+    return w.node("Mul", w(op.operands[0]), w.node("Sigmoid", w(op.operands[0])))
+
+
+@writes("relu6")
+def _(w: GraphWriter, op: PirOp) -> Any:
+    x = op.operands[0]
+    return w.node("Clip", w(x), w.like(0.0, x), w.like(6.0, x))
+
+
+@writes("gelu")
+def _(w: GraphWriter, op: PirOp) -> Any:
+    kind = "tanh" if op.attribute("approximate") else "none"
+    return w.node("Gelu", w(op.operands[0]), approximate=kind)
+
+
+@writes("softplus")
+def _(w: GraphWriter, op: PirOp) -> Any:
+    if op.attribute("beta") != 1.0:
+        raise w.unsupported(op, "has a `beta`")
+    return w.node("Softplus", w(op.operands[0]))
+
+
+@writes("scale")
+def _(w: GraphWriter, op: PirOp) -> Any:
+    x = op.operands[0]
+    if op.operand_named("scale") is not None:
+        raise w.unsupported(op, "has `scale` as an operand")
+    factor, bias = op.attribute("scale"), op.attribute("bias")
+    name = w(x)
+    if bias and not op.attribute("bias_after_scale"):
+        name = w.node("Add", name, w.like(bias, x))
+    if factor != 1:
+        name = w.node("Mul", name, w.like(factor, x))
+    if bias and op.attribute("bias_after_scale"):
+        name = w.node("Add", name, w.like(bias, x))
+    return name if name != w(x) else w.node("Identity", name)
+
+
+@writes("pow")
+def _(w: GraphWriter, op: PirOp) -> Any:
+    return w.node("Pow", w(op.operands[0]), w.like(op.attribute("y"), op.operands[0]))
+
+
+@writes("clip")
+def _(w: GraphWriter, op: PirOp) -> Any:
+    x = op.operands[0]
+    low, high = ((w(op.operand_named(n)) if op.operand_named(n) is not None
+                  else w.like(op.attribute(n), x)) for n in ("min", "max"))  # fmt: skip
+    return w.node("Clip", w(x), low, high)
+
+
+@writes("matmul")
+def _(w: GraphWriter, op: PirOp) -> Any:
+    names: list[str] = []
+    for value, flag in zip(op.operands, ("transpose_x", "transpose_y"), strict=True):
+        name = w(value)
+        rank = len(meta(value).shape)
+        if op.attribute(flag) and rank > 1:
+            name = w.node("Transpose", name, perm=[*range(rank - 2), rank - 1, rank - 2])
+        names.append(name)
+    return w.node("MatMul", *names)
+
+
+def _is_first(w: GraphWriter, op: PirOp) -> None:
+    if not str(op.attribute("data_format")).startswith("NC"):
+        raise w.unsupported(op, "has channels last")
+
+
+def _pads(w: GraphWriter, op: PirOp, rank: int) -> list[int]:
+    """Padding before each dimension, then behind; Paddle states pairs if both differ."""
+    if op.attribute("padding_algorithm") not in ("EXPLICIT", ""):
+        raise w.unsupported(op, "has a padding by algorithm")
+    held = w.numbers(op, "paddings")
+    return held * 2 if len(held) == rank else [*held[::2], *held[1::2]]
+
+
+@writes("conv2d", "depthwise_conv2d", "conv3d")
+def _(w: GraphWriter, op: PirOp) -> Any:
+    _is_first(w, op)
+    rank = len(meta(op.operands[0]).shape) - 2
+    return w.node("Conv", w(op.operands[0]), w(op.operands[1]), pads=_pads(w, op, rank),
+                  strides=w.numbers(op, "strides"), dilations=w.numbers(op, "dilations"),
+                  group=op.attribute("groups"))  # fmt: skip
+
+
+@writes("conv2d_transpose", "depthwise_conv2d_transpose", "conv3d_transpose")
+def _(w: GraphWriter, op: PirOp) -> Any:
+    _is_first(w, op)
+    rank = len(meta(op.operands[0]).shape) - 2
+    extra = w.numbers(op, "output_padding") or [0] * rank
+    return w.node("ConvTranspose", w(op.operands[0]), w(op.operands[1]),
+                  pads=_pads(w, op, rank), strides=w.numbers(op, "strides"),
+                  dilations=w.numbers(op, "dilations"), group=op.attribute("groups"),
+                  output_padding=extra)  # fmt: skip
+
+
+@writes("pool2d")
+def _(w: GraphWriter, op: PirOp) -> Any:
+    _is_first(w, op)
+    kind, x = op.attribute("pooling_type"), w(op.operands[0])
+    size = w.numbers(op, "kernel_size")
+    if op.attribute("global_pooling") or (op.attribute("adaptive") and size == [1, 1]):
+        return w.node("GlobalMaxPool" if kind == "max" else "GlobalAveragePool", x)
+    if op.attribute("adaptive"):
+        raise w.unsupported(op, "is adaptive")
+    held: dict[str, Any] = {} if kind == "max" else {
+        "count_include_pad": int(not op.attribute("exclusive"))}  # fmt: skip
+    return w.node("MaxPool" if kind == "max" else "AveragePool", x, kernel_shape=size,
+                  pads=_pads(w, op, 2), strides=w.numbers(op, "strides"),
+                  ceil_mode=int(op.attribute("ceil_mode")), **held)  # fmt: skip
+
+
+@writes("batch_norm")
+def _(w: GraphWriter, op: PirOp) -> Any:
+    fixed = op.attribute("use_global_stats") or (
+        op.attribute("is_test") and not op.attribute("trainable_statistics")
+    )
+    if not fixed:
+        raise w.unsupported(op, "is training")
+    _is_first(w, op)
+    x, mean, variance, scale, bias = op.operand_slots
+    held = meta(mean)
+    given = [w(v) or w.constant(np.full(held.shape, n, held.dtype.np))
+             for v, n in ((scale, 1.0), (bias, 0.0))]  # fmt: skip
+    out = w.node("BatchNormalization", w(x), *given, w(mean), w(variance),
+                 epsilon=op.attribute("epsilon"))  # fmt: skip
+    return out, w(mean), w(variance)
+
+
+@writes("layer_norm")
+def _(w: GraphWriter, op: PirOp) -> Any:
+    x, scale, bias = op.operand_slots
+    begin, held = op.attribute("begin_norm_axis"), meta(x)
+    sizes = held.shape[begin:]
+    given = [w.constant(np.ones(sizes, held.dtype.np)) if scale is None else
+             w.node("Reshape", w(scale), w.integers(sizes))]  # fmt: skip
+    if bias is not None:
+        given.append(w.node("Reshape", w(bias), w.integers(sizes)))
+    return w.node("LayerNormalization", w(x), *given, axis=begin,
+                  epsilon=op.attribute("epsilon"))  # fmt: skip
+
+
+@writes("group_norm", "instance_norm")
+def _(w: GraphWriter, op: PirOp) -> Any:
+    x, scale, bias = op.operand_slots
+    held = meta(x)
+    given = [w(v) or w.constant(np.full((held.shape[1],), n, held.dtype.np))
+             for v, n in ((scale, 1.0), (bias, 0.0))]  # fmt: skip
+    if op.name == "pd_op.instance_norm":
+        return w.node("InstanceNormalization", w(x), *given, epsilon=op.attribute("epsilon"))
+    _is_first(w, op)
+    return w.node("GroupNormalization", w(x), *given, num_groups=op.attribute("groups"),
+                  epsilon=op.attribute("epsilon"))  # fmt: skip
+
+
+@writes("reshape")
+def _(w: GraphWriter, op: PirOp) -> Any:
+    given = op.operand_named("shape")
+    shape = w(given) if given is not None else w.integers(w.numbers(op, "shape"))
+    return w.node("Reshape", w(op.operands[0]), shape)
+
+
+@writes("flatten")
+def _(w: GraphWriter, op: PirOp) -> Any:
+    return w.node("Reshape", w(op.operands[0]), w.integers(meta(op.results[0]).shape))
+
+
+@writes("squeeze", "unsqueeze")
+def _(w: GraphWriter, op: PirOp) -> Any:
+    kind = "Squeeze" if op.name == "pd_op.squeeze" else "Unsqueeze"
+    return w.node(kind, w(op.operands[0]), w.integers(w.numbers(op, "axis")))
+
+
+@writes("concat", "stack")
+def _(w: GraphWriter, op: PirOp) -> Any:
+    names: list[str] = w(op.operands[0])
+    (axis,) = w.numbers(op, "axis")
+    if op.name == "pd_op.stack":
+        names = [w.node("Unsqueeze", n, w.integers([axis])) for n in names]
+    return w.node("Concat", *names, axis=axis)
+
+
+@writes("slice", "strided_slice")
+def _(w: GraphWriter, op: PirOp) -> Any:
+    axes = w.numbers(op, "axes")
+    steps = w.numbers(op, "strides") if op.name.endswith("strided_slice") else [1] * len(axes)
+    out = w.node("Slice", w(op.operands[0]), w.integers(w.numbers(op, "starts")),
+                 w.integers(w.numbers(op, "ends")), w.integers(axes),
+                 w.integers(steps))  # fmt: skip
+    dropped = [] if op.name.endswith("strided_slice") else w.numbers(op, "decrease_axis")
+    return w.node("Squeeze", out, w.integers(dropped)) if dropped else out
+
+
+@writes("split", "split_with_num")
+def _(w: GraphWriter, op: PirOp) -> Any:
+    (axis,) = w.numbers(op, "axis")
+    if op.name == "pd_op.split_with_num":
+        count = int(op.attribute("num"))
+        sizes = [meta(op.operands[0]).shape[axis] // count] * count
+    else:
+        sizes = w.numbers(op, "sections")
+    found = w.node("Split", w(op.operands[0]), w.integers(sizes), outputs=len(sizes), axis=axis)
+    return ([found] if len(sizes) == 1 else list(found),)
+
+
+@writes("expand", "tile")
+def _(w: GraphWriter, op: PirOp) -> Any:
+    name, kind = ("shape", "Expand") if op.name == "pd_op.expand" else ("repeat_times", "Tile")
+    given = op.operand_named(name)
+    sizes = w(given) if given is not None else w.integers(
+        [1 if n == -1 else n for n in w.numbers(op, name)])  # fmt: skip
+    return w.node(kind, w(op.operands[0]), sizes)
+
+
+@writes("pad")
+def _(w: GraphWriter, op: PirOp) -> Any:
+    held, x = w.numbers(op, "paddings"), op.operands[0]
+    if op.operand_named("pad_value") is not None:
+        raise w.unsupported(op, "has `pad_value` as an operand")
+    return w.node("Pad", w(x), w.integers([*held[::2], *held[1::2]]),
+                  w.like(op.attribute("pad_value"), x))  # fmt: skip
+
+
+@writes("argmax", "argmin")
+def _(w: GraphWriter, op: PirOp) -> Any:
+    if op.attribute("flatten"):
+        raise w.unsupported(op, "is over all dimensions")
+    (axis,) = w.numbers(op, "axis")
+    out = w.node("ArgMax" if op.name == "pd_op.argmax" else "ArgMin", w(op.operands[0]),
+                 axis=axis, keepdims=int(op.attribute("keepdims")))  # fmt: skip
+    return _cast(w, out, dt.int64, meta(op.results[0]).dtype)
+
+
+@writes("cumsum")
+def _(w: GraphWriter, op: PirOp) -> Any:
+    if op.attribute("flatten"):
+        raise w.unsupported(op, "is over all dimensions")
+    axis = w.constant(np.asarray(w.numbers(op, "axis")[0], np.int64))
+    return w.node("CumSum", w(op.operands[0]), axis, exclusive=int(op.attribute("exclusive")),
+                  reverse=int(op.attribute("reverse")))  # fmt: skip
+
+
+@writes("topk")
+def _(w: GraphWriter, op: PirOp) -> Any:
+    return w.node("TopK", w(op.operands[0]), w.integers(w.numbers(op, "k")), outputs=2,
+                  axis=op.attribute("axis"), largest=int(op.attribute("largest")),
+                  sorted=int(op.attribute("sorted")))  # fmt: skip
+
+
+@writes("gather")
+def _(w: GraphWriter, op: PirOp) -> Any:
+    index = op.operands[1]
+    (axis,) = w.numbers(op, "axis")
+    name = w(index)
+    if len(meta(index).shape) == 2:  # Paddle takes a column of places for a vector
+        name = w.node("Reshape", name, w.integers([-1]))
+    return w.node("Gather", w(op.operands[0]), name, axis=axis)
+
+
+@writes("embedding")
+def _(w: GraphWriter, op: PirOp) -> Any:
+    if op.attribute("padding_idx") >= 0:
+        raise w.unsupported(op, "has a place without a row")
+    return w.node("Gather", w(op.operands[1]), w(op.operands[0]), axis=0)
+
+
+@writes("dropout")
+def _(w: GraphWriter, op: PirOp) -> Any:
+    keeps = op.attribute("mode") == "upscale_in_train" or op.attribute("p") == 0.0
+    if not op.attribute("is_test") or not keeps:
+        raise w.unsupported(op, "is training")
+    return w.node("Identity", w(op.operands[0]))
+
+
+@writes("nearest_interp", "bilinear_interp", "bicubic_interp")
+def _(w: GraphWriter, op: PirOp) -> Any:
+    _is_first(w, op)
+    if any(v is not None for v in op.operand_slots[1:]):
+        raise w.unsupported(op, "has its sizes as an operand")
+    mode = {"nearest": "nearest", "bilinear": "linear",
+            "bicubic": "cubic"}[op.name[6:].removesuffix("_interp")]  # fmt: skip
+    corners = "align_corners" if op.attribute("align_corners") else "half_pixel"
+    if mode == "nearest" and corners == "half_pixel":
+        corners = "asymmetric"
+    elif op.attribute("align_mode") == 1 and corners == "half_pixel" and mode == "linear":
+        corners = "asymmetric"
+    return w.node("Resize", w(op.operands[0]), "", "", w.integers(meta(op.results[0]).shape),
+                  mode=mode, coordinate_transformation_mode=corners,
+                  nearest_mode="floor" if corners == "asymmetric" else "round_prefer_ceil",
+                  cubic_coeff_a=-0.75)  # fmt: skip

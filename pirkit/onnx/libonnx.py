@@ -1,0 +1,19 @@
+"""ONNX as an untyped module: its own annotations are partial, and it may not be installed.
+
+Everything of this room that needs onnx imports it from here.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+onnx: Any = import_module("onnx")
+checker: Any = import_module("onnx.checker")
+defs: Any = import_module("onnx.defs")
+helper: Any = import_module("onnx.helper")
+numpy_helper: Any = import_module("onnx.numpy_helper")
+printer: Any = import_module("onnx.printer")
+shape_inference: Any = import_module("onnx.shape_inference")
+TensorProto: Any = onnx.TensorProto
+AttributeProto: Any = onnx.AttributeProto

@@ -1,0 +1,270 @@
+"""The builder that rules for operators of ONNX emit with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from pirkit.diag.errors import ConstraintError, DynamicShapeError, UnsupportedError
+from pirkit.dialect.attrs import encode
+from pirkit.dialect.build import Builder, Value
+from pirkit.dialect.opdef import PURE, infer_meta, reference
+from pirkit.dialect.operation import PirOp, ProgramOp, create
+from pirkit.dialect.types import meta_of, type_of
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.dtype import DType
+from pirkit.runtime.meta import UNKNOWN, TensorMeta
+
+Array = np.ndarray[Any, Any]
+_SMALL = 16
+"""So many elements of a constant are written into the program; a larger one is a parameter."""
+
+
+class ConstantNeededError(DynamicShapeError):
+    """A rule must know elements that are computed from inputs of the graph: ``sources``."""
+
+    sources: tuple[str, ...] = ()
+
+
+class NodeBuilder(Builder):
+    """A builder that knows the node for which it emits, and evaluates what is constant.
+
+    Many operators take sizes, axes and bounds as tensors. What a rule must know of them at compile
+    time `known` computes by the reference rules of the ops that define them.
+    """
+
+    def __init__(
+        self, program: ProgramOp, weights: dict[str, Array], opset: int, path: str = "<onnx>"
+    ) -> None:
+        super().__init__(program.block)
+        self.program = program
+        self.weights = weights
+        self.opset = opset
+        self.path = path
+        self.node: Any = None
+        self.outputs = 1
+        """How many outputs the node has."""
+        self._known: dict[SSAValue, Any] = {}
+
+    # --- constants ---
+
+    def array(self, array: Array, name: str = "") -> Value:
+        """A constant: numbers in the program if there are few of them, else a parameter."""
+        dtype = dt.of_array(array)
+        if array.ndim == 1 and dtype is dt.int64:
+            made = self("pd_op.full_int_array", value=tuple(map(int, array)), dtype=dtype)
+        elif array.size == 1 and not dtype.is_complex and _is_exact(array):
+            made = self("pd_op.full", shape=array.shape, value=float(array.item()), dtype=dtype)
+        elif array.size == 0:
+            made = self("pd_op.full", shape=array.shape, value=0.0, dtype=dtype)
+        elif array.size <= _SMALL and (dtype.is_integer or dtype is dt.bool_):
+            made = self("pd_op.assign_value", shape=array.shape, dtype=dtype,
+                        values=tuple(array.ravel().tolist()))  # fmt: skip
+        else:
+            made = self.parameter(name or f"constant_{len(self.weights)}", array)
+        self._known[made.ssa] = array
+        return made
+
+    def parameter(self, name: str, array: Array) -> Value:
+        """A weight of the program."""
+        while name in self.weights:
+            name += "_"
+        self.weights[name] = array
+        held = {"parameter_name": encode("str", name)}
+        meta = TensorMeta(array.shape, dt.of_array(array))
+        return self.results(self.insert(create("pir.parameter", (), (type_of(meta),), held)))
+
+    def known(self, x: Value | None, what: str = "input") -> Any:
+        """The elements of a value that must be constant; None for an input that is left out.
+
+        Raises UnsupportedError (PK0406), naming the inputs of the graph that the value is computed
+        from: `load` takes their elements.
+        """
+        if x is None:
+            return None
+        found = self.evaluated(x.ssa)
+        if found is None:
+            sources = self.sources(x.ssa)
+            told = ", ".join(f"`{s}`" for s in sources) or "sizes that are not known"
+            error = ConstantNeededError(
+                f"the {what} of `{self.node.op_type}` depends on {told}",
+                notes=(f"node `{self.node.name}`, operator set {self.opset}",),
+                help="`pirkit.onnx.load(path, values={name: array}, sizes={name: number})` makes"
+                " an input or a size a constant",
+            )  # fmt: skip
+            error.sources = tuple(sources)
+            raise error
+        return found
+
+    def integers_of(self, x: Value | None, what: str = "input") -> list[int] | None:
+        """The elements of a constant tensor as Python integers."""
+        found = self.known(x, what)
+        return None if found is None else [int(n) for n in np.ravel(found)]
+
+    def evaluated(self, value: SSAValue) -> Any:
+        """The elements of a value, or None if they are not constant."""
+        if value not in self._known:
+            self._known[value] = self._evaluate(value)
+        return self._known[value]
+
+    def sources(self, value: SSAValue) -> list[str]:
+        """Names of the inputs of the graph that a value is computed from."""
+        seen: set[SSAValue] = set()
+        names: dict[str, None] = {}
+        stack = [value]
+        while stack:
+            value = stack.pop()
+            owner = value.owner
+            if value in seen or not isinstance(owner, PirOp):
+                continue
+            seen.add(value)
+            if owner.name == "pd_op.data":
+                names[str(owner.attribute("name"))] = None
+            stack += list(owner.operands)
+        return list(names)
+
+    def _evaluate(self, value: SSAValue) -> Any:
+        owner = value.owner
+        if not isinstance(owner, PirOp) or owner.regions:
+            return None
+        if owner.name == "pir.parameter":
+            return self.weights.get(cast(str, owner.attribute("parameter_name")))
+        definition = owner.definition
+        if owner.name == "pir.combine":
+            parts = [self.evaluated(v) for v in owner.operands]
+            return None if any(p is None for p in parts) else parts
+        rule = reference.get(definition)
+        if definition.effects != PURE or rule is None or infer_meta.get(definition) is None:
+            return None
+        arguments: list[Any] = []
+        keywords = owner.attribute_values()
+        slots = definition.operands
+        for index, operand in enumerate(owner.operand_slots):
+            slot = slots[min(index, len(slots) - 1)]
+            found = None
+            if operand is not None:
+                meta = meta_of(operand.type)
+                if (
+                    slot.name in definition.reads_meta_only
+                    and isinstance(meta, TensorMeta) and meta.is_static
+                ):  # fmt: skip
+                    found = np.broadcast_to(np.zeros((), meta.dtype.np), meta.shape)
+                else:
+                    found = self.evaluated(operand)
+                if found is None:
+                    return None
+            if slot.kind is None:
+                arguments.append(found)
+            elif operand is not None:
+                keywords[slot.name] = _attribute(found, slot.kind)
+            else:
+                keywords[slot.name] = owner.attribute(slot.name)
+        try:
+            with np.errstate(all="ignore"):
+                made = rule(*arguments, **keywords)
+        except (ConstraintError, ArithmeticError, LookupError, TypeError, ValueError):
+            return None
+        several: tuple[Any, ...] = made if isinstance(made, tuple) else (made,)  # pyright: ignore[reportUnknownVariableType]
+        for slot_value, array in zip(owner.result_slots, several, strict=False):
+            if slot_value is not None:
+                self._known[slot_value] = array
+        return self._known.get(value)
+
+    # --- shapes and types ---
+
+    def unsupported(self, what: str, help: str = "") -> UnsupportedError:
+        """The error for a form of an operator that has no rule (PK0410)."""
+        return UnsupportedError(
+            f"`{self.node.op_type}` {what}", code="PK0410",
+            notes=(f"node `{self.node.name}`, operator set {self.opset}",),
+            help=help or "export the model with other operators",
+        )  # fmt: skip
+
+    def partly_known(self, shape: Value, x: Value) -> Any:
+        """The sizes that a shape computed from those of ``x`` states, for a reshape."""
+        return shape
+
+    def axis(self, axis: int, rank: int) -> int:
+        """An axis counted from the front."""
+        if not -rank <= axis < max(rank, 1):
+            raise self.unsupported(f"has axis {axis} of a tensor of {rank} dimensions")
+        return axis + rank if axis < 0 else axis
+
+    def permute(self, x: Value, order: Sequence[int]) -> Value:
+        """Dimensions in another order."""
+        if tuple(order) == tuple(range(x.rank)):
+            return x
+        return self("pd_op.transpose", x, perm=tuple(order))
+
+    def moved(self, x: Value, source: int, to: int) -> Value:
+        """One dimension moved to another place."""
+        order = [d for d in range(x.rank) if d != source % x.rank]
+        order.insert(to % x.rank, source % x.rank)
+        return self.permute(x, order)
+
+    def cut(self, x: Value, axis: int, start: int, end: int) -> Value:
+        """The part of ``x`` from ``start`` to ``end`` of a dimension."""
+        if start == 0 and end == x.shape[axis]:
+            return x
+        return self("pd_op.slice", x, starts=(start,), ends=(end,), axes=(axis,))
+
+    def at(self, x: Value, axis: int, index: int) -> Value:
+        """One slice of ``x``, without the dimension."""
+        cut = self("pd_op.slice", x, starts=(index,), ends=(index + 1,), axes=(axis,))
+        return self.squeezed(cut, (axis,))
+
+    def squeezed(self, x: Value, axes: Sequence[int]) -> Value:
+        """``x`` without dimensions of size 1."""
+        return x if not axes else self("pd_op.squeeze", x, axis=tuple(axes))
+
+    def unsqueezed(self, x: Value, axes: Sequence[int]) -> Value:
+        """``x`` with further dimensions of size 1."""
+        return x if not axes else self("pd_op.unsqueeze", x, axis=tuple(axes))
+
+    def expanded(self, x: Value, shape: Sequence[int]) -> Value:
+        """``x`` broadcast to a shape."""
+        return x if x.shape == tuple(shape) else self("pd_op.expand", x, shape=tuple(shape))
+
+    def concat(self, values: Sequence[Value], axis: int) -> Value:
+        """Values one behind the other."""
+        return values[0] if len(values) == 1 else self("pd_op.concat", list(values), axis=axis)
+
+    def static(self, x: Value, what: str = "a known shape") -> tuple[int, ...]:
+        """The shape of ``x``. Raises UnsupportedError (PK0406) if a size is unknown."""
+        if UNKNOWN in x.shape:
+            raise DynamicShapeError(
+                f"`{self.node.op_type}` needs {what}, not {x.shape}",
+                notes=(f"node `{self.node.name}`, operator set {self.opset}",),
+                help="`pirkit.onnx.load(path, sizes={name: number})` fixes a size by its name",
+            )  # fmt: skip
+        return x.shape
+
+    def scalar(self, number: float, like: Value) -> Value:
+        """A number in the element type of ``like``."""
+        return self.const(number, like.dtype)
+
+    def widened(self, x: Value, to: DType = dt.float32) -> Value:
+        """``x`` in float32 if it is narrower, else as it is."""
+        narrow = (dt.float16, dt.bfloat16)
+        return self.cast(x, to) if x.dtype in narrow or not x.dtype.is_float else x
+
+
+def _is_exact(array: Array) -> bool:
+    number = array.item()
+    return not isinstance(number, int) or int(float(number)) == number
+
+
+def _attribute(found: Any, kind: str) -> Any:
+    """An operand that stands for an attribute, as the reference rule takes the attribute."""
+    if kind == "intarray":
+        parts = cast("list[Any]", found) if isinstance(found, list) else [found]
+        return tuple([int(n) for part in parts for n in np.ravel(part)])
+    return np.asarray(found).reshape(-1)[0].item()
+
+
+def attributes_of(node: Any, decode: Any) -> Mapping[str, Any]:
+    """The attributes of a node by name, as Python values."""
+    return {a.name: decode(a) for a in node.attribute}

@@ -1,0 +1,19 @@
+"""The rules, a file for each family. Importing this module enters them all."""
+
+# pyright: reportUnusedImport=false
+from pirkit.onnx.ops import (  # noqa: F401
+    activations,
+    creation,
+    elementwise,
+    indexing,
+    matmul,
+    normalization,
+    quantization,
+    recurrent,
+    reduction,
+    resizing,
+    scatter,
+    sequences,
+    views,
+    windows,
+)

@@ -1,0 +1,171 @@
+"""Arithmetic, comparison and logic, element by element."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, Final
+
+from pirkit.dialect.build import Value
+from pirkit.onnx.element_types import element_type
+from pirkit.onnx.node_builder import NodeBuilder
+from pirkit.onnx.rules import rule
+from pirkit.runtime import dtype as dt
+
+_UNARY: Final = {
+    # operator: op
+    "Acos": "acos", "Acosh": "acosh", "Asin": "asin", "Asinh": "asinh", "Atan": "atan",
+    "Atanh": "atanh", "Cos": "cos", "Cosh": "cosh", "Erf": "erf", "Exp": "exp", "Log": "log",
+    "Reciprocal": "reciprocal", "Sigmoid": "sigmoid", "Sin": "sin", "Sinh": "sinh",
+    "Sqrt": "sqrt", "Tan": "tan", "Tanh": "tanh", "Softsign": "softsign",
+    "Abs": "abs", "Sign": "sign", "BitwiseNot": "bitwise_not", "IsNaN": "isnan",
+    "Not": "logical_not",
+}  # fmt: skip
+
+_ROUNDED: Final = {"Ceil": "ceil", "Floor": "floor", "Round": "round"}
+
+_BINARY: Final = {
+    # operator: op
+    "Add": "add", "Sub": "subtract", "Mul": "multiply",
+    "Equal": "equal", "Greater": "greater_than", "GreaterOrEqual": "greater_equal",
+    "Less": "less_than", "LessOrEqual": "less_equal",
+    "And": "logical_and", "Or": "logical_or", "Xor": "logical_xor",
+    "BitwiseAnd": "bitwise_and", "BitwiseOr": "bitwise_or", "BitwiseXor": "bitwise_xor",
+}  # fmt: skip
+
+_VARIADIC: Final = {"Max": "maximum", "Min": "minimum", "Sum": "add"}
+
+
+def _unary(op: str, b: NodeBuilder, x: Value) -> Value:
+    return b(f"pd_op.{op}", x)
+
+
+def _binary(op: str, b: NodeBuilder, x: Value, y: Value) -> Value:
+    return b.binary(f"pd_op.{op}", x, y)
+
+
+def _variadic(op: str, b: NodeBuilder, *values: Value) -> Value:
+    found = values[0]
+    for value in values[1:]:
+        found = b(f"pd_op.{op}", found, value)
+    return found
+
+
+for _name, _op in _UNARY.items():
+    rule(_name)(partial(_unary, _op))
+for _name, _op in _ROUNDED.items():
+    rule(_name)(partial(_unary, _op))
+for _name, _op in _BINARY.items():
+    rule(_name)(partial(_binary, _op))
+for _name, _op in _VARIADIC.items():
+    rule(_name)(partial(_variadic, _op))
+
+
+@rule("Identity")
+def _(b: NodeBuilder, x: Any) -> Any:
+    return x
+
+
+@rule("Neg")
+def _(b: NodeBuilder, x: Value) -> Value:
+    return b.binary("pd_op.multiply", x, b.const(-1, x.dtype))
+
+
+@rule("Mean")
+def _(b: NodeBuilder, *values: Value) -> Value:
+    return _variadic("add", b, *values) * (1 / len(values))
+
+
+def _truncated(b: NodeBuilder, x: Value, y: Value) -> Value:
+    """The quotient of integers towards zero: one more than the floor where it is negative."""
+    floored = b.floor_divide(x, y)
+    rest = b.subtract(x, b.multiply(floored, y))
+    zero = b.scalar(0, x)
+    below = b.logical_and(b.less_than(floored, zero), b.not_equal(rest, zero))
+    return b.add(floored, b.cast(below, x.dtype))
+
+
+@rule("Div")
+def _(b: NodeBuilder, x: Value, y: Value) -> Value:
+    if x.dtype.is_float:
+        return b.binary("pd_op.divide", x, y)
+    return b.floor_divide(x, y) if x.dtype is dt.uint8 else _truncated(b, x, y)
+
+
+@rule("Mod")
+def _(b: NodeBuilder, x: Value, y: Value, fmod: int = 0) -> Value:
+    """With ``fmod`` the sign of the dividend, else that of the divisor."""
+    if not fmod or x.dtype is dt.uint8:
+        return b.remainder(x, y)
+    size = b.remainder(b.abs(x), b.abs(y))
+    zero = b.scalar(0, x)
+    return b.where(b.less_than(x, zero), b.multiply(size, b.scalar(-1, x)), size)
+
+
+@rule("Pow")
+def _(b: NodeBuilder, x: Value, y: Value) -> Value:
+    exponent = b.evaluated(y.ssa)
+    if exponent is not None and exponent.size == 1 and x.dtype.is_float and y.rank <= x.rank:
+        number = float(exponent.item())
+        if number in (1.0, 2.0):
+            return b.power(x, int(number))
+        if number == 0.5:
+            return b.sqrt(x)
+        if number == 3.0:
+            return b.multiply(b.multiply(x, x), x)
+    if x.dtype is y.dtype:
+        return b.elementwise_pow(x, y)
+    wide = dt.float64 if dt.float64 in (x.dtype, y.dtype) or not x.dtype.is_float else dt.float32
+    return b.cast(b.elementwise_pow(b.cast(x, wide), b.cast(y, wide)), x.dtype)
+
+
+@rule("Clip")
+def _(b: NodeBuilder, x: Value, low: Any = None, high: Any = None, min: float | None = None,
+      max: float | None = None) -> Value:  # fmt: skip
+    low = b.scalar(min, x) if low is None and min is not None else low
+    high = b.scalar(max, x) if high is None and max is not None else high
+    found = x if low is None else b.maximum(x, low)
+    return found if high is None else b.minimum(found, high)
+
+
+@rule("Where")
+def _(b: NodeBuilder, condition: Value, x: Value, y: Value) -> Value:
+    return b("pd_op.where", condition, x, y)
+
+
+@rule("IsInf")
+def _(b: NodeBuilder, x: Value, detect_negative: int = 1, detect_positive: int = 1) -> Value:
+    found = b.isinf(x)
+    if not detect_negative:
+        found = b.logical_and(found, b.greater_than(x, b.scalar(0, x)))
+    if not detect_positive:
+        found = b.logical_and(found, b.less_than(x, b.scalar(0, x)))
+    return found
+
+
+_NARROW: Final = (dt.float8_e4m3fn, dt.float8_e5m2)
+
+
+@rule("Cast")
+def cast_to(b: NodeBuilder, x: Value, to: int, saturate: int = 1, round_mode: str = "up") -> Value:
+    """A conversion; into float8 it saturates, unless told otherwise."""
+    dtype = element_type(to)
+    if dtype in _NARROW and x.dtype not in _NARROW:
+        if not saturate:
+            raise b.unsupported("to float8 without saturation has no rule")
+        largest = 448.0 if dtype is dt.float8_e4m3fn else 57344.0
+        wide = b.cast(x, dt.float32) if x.dtype is not dt.float32 else x
+        bounded = b.minimum(b.maximum(wide, b.scalar(-largest, wide)), b.scalar(largest, wide))
+        return b.cast(bounded, dtype)
+    return b.cast(x, dtype)
+
+
+@rule("CastLike")
+def _(b: NodeBuilder, x: Value, like: Value, saturate: int = 1, round_mode: str = "up") -> Value:
+    from pirkit.onnx.element_types import TO_ONNX  # noqa: PLC0415
+
+    return cast_to(b, x, TO_ONNX[like.dtype], saturate)
+
+
+@rule("BitShift")
+def _(b: NodeBuilder, x: Value, y: Value, direction: str) -> Value:
+    return (b.bitwise_left_shift if direction == "LEFT" else b.bitwise_right_shift)(x, y)

@@ -1,0 +1,185 @@
+"""Resizing and sampling of images."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pirkit.dialect.build import Value
+from pirkit.onnx.node_builder import NodeBuilder
+from pirkit.onnx.rules import rule
+from pirkit.runtime import dtype as dt
+
+Array = np.ndarray[Any, Any]
+
+
+def _places(
+    n: int, size: int, scale: float, mode: str, corners: tuple[float, float]
+) -> Array:  # fmt: skip
+    """For each output its coordinate in an input of ``n`` elements."""
+    i = np.arange(size, dtype=np.float64)
+    if mode == "align_corners":
+        whole = scale * n  # the standard does not round it
+        return i * (n - 1) / (whole - 1) if whole != 1 else np.zeros(size)
+    if mode == "asymmetric":
+        return i / scale
+    if mode == "pytorch_half_pixel" and size == 1:
+        return np.zeros(size)
+    if mode == "tf_crop_and_resize":
+        first, last = corners
+        if size == 1:
+            return np.full(size, 0.5 * (first + last) * (n - 1))
+        return first * (n - 1) + i * (last - first) * (n - 1) / (size - 1)
+    if mode == "half_pixel_symmetric":
+        whole = scale * n
+        shift = n / 2 * (1 - size / whole)
+        return shift + (i + 0.5) / scale - 0.5
+    return (i + 0.5) / scale - 0.5
+
+
+def _nearest(places: Array, how: str) -> Array:
+    """The element that stands for each coordinate."""
+    if how in ("floor", "ceil"):
+        return np.floor(places) if how == "floor" else np.ceil(places)
+    return np.ceil(places - 0.5) if how == "round_prefer_floor" else np.floor(places + 0.5)
+
+
+def _weights(
+    mode: str, places: Array, n: int, scale: float, antialias: bool, cubic: float, exclude: bool
+) -> Array:
+    """A matrix of ``len(places)`` rows and ``n`` columns that interpolates."""
+    stretch = max(1.0, 1.0 / scale) if antialias else 1.0
+    reach = math.ceil((2 if mode == "cubic" else 1) * stretch) + 1
+    found: Array = np.zeros((len(places), n))
+    for row, x in enumerate(places):
+        first = math.floor(x) - reach
+        taps = np.asarray(range(first, first + 2 * reach + 2), np.int64)
+        near = np.abs((x - taps) / stretch)
+        if mode == "linear":
+            w = np.maximum(0.0, 1.0 - near)
+        else:
+            a = cubic
+            inner = (a + 2) * near**3 - (a + 3) * near**2 + 1
+            outer = a * near**3 - 5 * a * near**2 + 8 * a * near - 4 * a
+            w = np.where(near <= 1, inner, np.where(near < 2, outer, 0.0))
+        if exclude:
+            w = np.where((taps >= 0) & (taps < n), w, 0.0)
+        w = w / w.sum()
+        np.add.at(found[row], np.clip(taps, 0, n - 1), w)
+    return found
+
+
+@rule("Resize", "Upsample")
+def _(
+    b: NodeBuilder, x: Value, roi: Value | None = None, scales: Value | None = None,
+    sizes: Value | None = None, *, antialias: int = 0, axes: Sequence[int] | None = None,
+    coordinate_transformation_mode: str = "half_pixel", cubic_coeff_a: float = -0.75,
+    exclude_outside: int = 0, extrapolation_value: float = 0.0,
+    keep_aspect_ratio_policy: str = "stretch", mode: str = "nearest",
+    nearest_mode: str = "round_prefer_floor",
+) -> Value:  # fmt: skip
+    """Each axis in turn: a selection for the nearest element, else a product with a matrix."""
+    transform = coordinate_transformation_mode
+    if b.node.op_type == "Upsample" or b.opset < 11:
+        scales, transform = (roi if scales is None else scales), "asymmetric"
+        nearest_mode = "floor"
+    shape = b.static(x)
+    dims = [b.axis(a, x.rank) for a in (range(x.rank) if axes is None else axes)]
+    factors = b.known(scales, "scales") if scales is not None and scales.shape != (0,) else None
+    window = b.known(roi, "roi") if transform == "tf_crop_and_resize" else None
+    if factors is not None:
+        ratios = [float(f) for f in factors]
+        out = [math.floor(shape[d] * f) for d, f in zip(dims, ratios, strict=True)]
+    else:
+        out = b.integers_of(sizes, "sizes") or []
+        ratios = [o / shape[d] for d, o in zip(dims, out, strict=True)]
+        if keep_aspect_ratio_policy != "stretch":
+            pick = min if keep_aspect_ratio_policy == "not_larger" else max
+            ratios = [pick(ratios)] * len(dims)
+            out = [math.floor(shape[d] * r + 0.5) for d, r in zip(dims, ratios, strict=True)]
+    fast = _native(b, x, dims, ratios, out, mode, transform, nearest_mode, bool(antialias),
+                   cubic_coeff_a, bool(exclude_outside))  # fmt: skip
+    if fast is not None:
+        return fast
+    outside: Value | None = None
+    for i, (d, ratio, size) in enumerate(zip(dims, ratios, out, strict=True)):
+        corners = (0.0, 1.0) if window is None else (float(window[i]),
+                                                     float(window[i + len(dims)]))  # fmt: skip
+        places = _places(shape[d], size, ratio, transform, corners)
+        if size == shape[d] and np.array_equal(places, np.arange(size)):
+            continue
+        if transform == "tf_crop_and_resize":
+            beyond = (places < 0) | (places > shape[d] - 1)
+            mask = b.array(beyond.reshape(size, *[1] * (x.rank - 1 - d)))
+            outside = mask if outside is None else b.logical_or(outside, mask)
+        if mode == "nearest":
+            index = np.clip(_nearest(places, nearest_mode), 0, shape[d] - 1).astype(np.int64)
+            x = b.index_select(x, b.array(index), axis=d)
+            continue
+        matrix = _weights(mode, places, shape[d], ratio, bool(antialias), cubic_coeff_a,
+                          bool(exclude_outside))  # fmt: skip
+        last = b.moved(b.widened(x), d, x.rank - 1)
+        product = b.matmul(last, b.array(matrix.T.astype(last.dtype.np)))
+        x = b.cast(b.moved(product, x.rank - 1, d), x.dtype)
+    if outside is not None:
+        x = b.where(b.expanded(outside, x.shape), b.scalar(extrapolation_value, x), x)
+    return x
+
+
+def _native(
+    b: NodeBuilder, x: Value, dims: list[int], ratios: list[float], out: list[int], mode: str,
+    transform: str, nearest: str, antialias: bool, cubic: float, exclude: bool,
+) -> Value | None:  # fmt: skip
+    """Images by pirkit's op, where it computes the same."""
+    full = dict(zip(dims, out, strict=True))
+    exact = all(abs(r * x.shape[d] - o) < 1e-6
+                for d, r, o in zip(dims, ratios, out, strict=True))  # fmt: skip
+    same = [full.get(d, x.shape[d]) == x.shape[d] for d in range(x.rank)]
+    if x.rank != 4 or antialias or not exact or not all(same[:2]) or x.dtype is not dt.float32:
+        return None
+    half = transform in ("half_pixel", "pytorch_half_pixel") and all(o > 1 for o in out[-2:])
+    sizes = {"out_h": full.get(2, x.shape[2]), "out_w": full.get(3, x.shape[3])}
+    if mode == "linear" and (half or transform == "align_corners"):
+        return b.bilinear_interp(x, **sizes, align_corners=not half, align_mode=0,
+                                 interp_method="bilinear")  # fmt: skip
+    if mode == "nearest" and transform == "asymmetric" and nearest == "floor":
+        return b.nearest_interp(x, **sizes, align_corners=False, align_mode=0,
+                                interp_method="nearest")  # fmt: skip
+    if mode == "cubic" and cubic == -0.75 and not exclude and half:
+        return b.bicubic_interp(x, **sizes, align_corners=False, align_mode=0,
+                                interp_method="bicubic")  # fmt: skip
+    return None
+
+
+@rule("GridSample")
+def _(
+    b: NodeBuilder, x: Value, grid: Value, align_corners: int = 0, mode: str = "linear",
+    padding_mode: str = "zeros",
+) -> Value:  # fmt: skip
+    kind = {"linear": "bilinear", "cubic": "bicubic"}.get(mode, mode)
+    if kind == "bicubic":
+        raise b.unsupported("with cubic interpolation has no rule")
+    return b.grid_sample(x, grid, mode=kind, padding_mode=padding_mode,
+                         align_corners=bool(align_corners))  # fmt: skip
+
+
+@rule("RoiAlign")
+def _(
+    b: NodeBuilder, x: Value, rois: Value, batch: Value, mode: str = "avg", output_height: int = 1,
+    output_width: int = 1, sampling_ratio: int = 0, spatial_scale: float = 1.0,
+    coordinate_transformation_mode: str | None = None,
+) -> Value:  # fmt: skip
+    if mode != "avg":
+        raise b.unsupported("with the maximum has no rule")
+    images = b.known(batch, "batch_indices")
+    if (np.diff(images) < 0).any():
+        raise b.unsupported("of boxes that are not sorted by image has no rule")
+    counts = b.array(np.bincount(images, minlength=b.static(x)[0]).astype(np.int32))
+    default = "half_pixel" if b.opset >= 16 else "output_half_pixel"
+    half = (coordinate_transformation_mode or default) == "half_pixel"
+    return b.roi_align(x, rois, counts, pooled_height=output_height, pooled_width=output_width,
+                       spatial_scale=spatial_scale, sampling_ratio=sampling_ratio or -1,
+                       aligned=half)  # fmt: skip

@@ -1,0 +1,156 @@
+"""Whole models: read, run, transformed, frozen, written, and read again."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+onnx = pytest.importorskip("onnx")
+
+from onnx import helper, numpy_helper, parser  # noqa: E402
+from onnx.reference import ReferenceEvaluator  # noqa: E402
+
+import pirkit  # noqa: E402
+from pirkit.cli import opt  # noqa: E402
+from pirkit.diag.errors import UnsupportedError  # noqa: E402
+from pirkit.dialect.operation import origin_of, span_of  # noqa: E402
+from pirkit.onnx import load_model, model_of_program, program_of_model  # noqa: E402
+
+CNN = """
+<ir_version: 8, opset_import: ["" : 17]>
+cnn (float[N, 3, 12, 12] x) => (float[N, 5] y) {
+  c = Conv <pads = [1, 1, 1, 1]> (x, w0, b0)
+  n = BatchNormalization (c, scale, shift, mean, var)
+  r = Relu (n)
+  p = MaxPool <kernel_shape = [3, 3], strides = [2, 2], pads = [1, 1, 1, 1]> (r)
+  d = Conv <group = 4> (p, w1)
+  g = GlobalAveragePool (d)
+  s = Shape (g)
+  zero = Constant <value_int = 0> ()
+  n0 = Gather (s, zero)
+  ax = Constant <value_ints = [0]> ()
+  n1 = Unsqueeze (n0, ax)
+  rest = Constant <value_ints = [-1]> ()
+  to = Concat <axis = 0> (n1, rest)
+  f = Reshape (g, to)
+  m = Gemm <transB = 1> (f, w2, b2)
+  y = Softmax (m)
+}
+"""
+SHAPES = {"w0": (4, 3, 3, 3), "b0": (4,), "scale": (4,), "shift": (4,), "mean": (4,),
+          "var": (4,), "w1": (4, 1, 3, 3), "w2": (5, 4), "b2": (5,)}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def cnn() -> Any:
+    draw = np.random.default_rng(0)
+    model = parser.parse_model(CNN)
+    for number, node in enumerate(model.graph.node):
+        node.name = f"/{node.op_type}_{number}"
+    for name, shape in SHAPES.items():
+        array = draw.uniform(0.5, 1.5, shape).astype(np.float32)
+        model.graph.initializer.append(numpy_helper.from_array(array, name))
+    return model
+
+
+X = np.random.default_rng(1).normal(size=(2, 3, 12, 12)).astype(np.float32)
+
+
+def close(found: Any, wanted: Any) -> None:
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_a_model_runs_frozen_or_not(cnn: Any) -> None:
+    (wanted,) = ReferenceEvaluator(cnn).run(None, {"x": X})
+    program = program_of_model(cnn, sizes={"N": 2})
+    close(pirkit.compile(program)(x=X)["y"], wanted)
+    close(pirkit.compile(program, freeze=True)(x=X)["y"], wanted)
+
+
+def test_an_unknown_size_stays_unknown(cnn: Any) -> None:
+    program = program_of_model(cnn)
+    for batch in (1, 2):
+        (wanted,) = ReferenceEvaluator(cnn).run(None, {"x": X[:batch]})
+        close(pirkit.compile(program)(x=X[:batch])["y"], wanted)
+
+
+def test_ops_know_their_nodes(cnn: Any, tmp_path: Path) -> None:
+    path = tmp_path / "cnn.onnx"
+    onnx.save(cnn, path)
+    program = load_model(path, sizes={"N": 2})
+    (op,) = (o for o in program.main.block.ops if o.name == "pd_op.relu")
+    assert str(span_of(op)) == f"{path}:3"
+    assert origin_of(op) == ("in layer `/Relu_2`",)
+    assert set(program.params) == set(SHAPES)
+
+
+def test_a_model_is_written_and_read_again(cnn: Any, tmp_path: Path) -> None:
+    program = program_of_model(cnn, sizes={"N": 2})
+    (wanted,) = ReferenceEvaluator(cnn).run(None, {"x": X})
+    (found,) = ReferenceEvaluator(model_of_program(program)).run(None, {"x": X})
+    close(found, wanted)
+    pirkit.save(program, tmp_path / "again.onnx")
+    close(pirkit.compile(pirkit.load(tmp_path / "again.onnx"))(x=X)["y"], wanted)
+
+
+def test_the_command_reads_and_writes(
+    cnn: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, out = tmp_path / "cnn.onnx", tmp_path / "out.onnx"
+    onnx.save(cnn, path)
+    monkeypatch.setattr(sys, "argv", ["pirkit-opt", str(path), "-t", "mlir", "-p", "cse,dce"])
+    assert opt.main() == 0
+    assert "pd_op.conv2d" in capsys.readouterr().out
+    fixed = onnx.load(path)
+    fixed.graph.input[0].type.tensor_type.shape.dim[0].dim_value = 2
+    onnx.save(fixed, path)
+    arguments = ["pirkit-opt", str(path), "-p", "@simplify", "-t", "onnx", "-o", str(out)]
+    monkeypatch.setattr(sys, "argv", arguments)
+    assert opt.main() == 0
+    (wanted,) = ReferenceEvaluator(cnn).run(None, {"x": X})
+    (found,) = ReferenceEvaluator(onnx.load(out)).run(None, {"x": X})
+    close(found, wanted)
+
+
+def test_an_unknown_operator_is_refused_by_name() -> None:
+    node = helper.make_node("TfIdfVectorizer", ["x"], ["y"], name="/words", mode="TF",
+                            max_gram_length=1, max_skip_count=0, min_gram_length=1,
+                            ngram_counts=[0], ngram_indexes=[0], pool_int64s=[1])  # fmt: skip
+    info = [helper.make_tensor_value_info(n, 1, [3]) for n in "xy"]
+    model = helper.make_model(helper.make_graph([node], "g", info[:1], info[1:]))
+    with pytest.raises(UnsupportedError, match=r"PK0410.*TfIdfVectorizer.*:1") as caught:
+        program_of_model(model)
+    assert "/words" in caught.value.notes[0]
+    assert "operator set" in caught.value.notes[0]
+
+
+def test_a_value_that_must_be_known_is_asked_for() -> None:
+    model = parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 17]>'
+        "g (float[2, 3] x, int64[1] k) => (float[2, K] y, int64[2, K] i) { y, i = TopK (x, k) }"
+    )
+    with pytest.raises(UnsupportedError, match=r"PK0406.*k of `TopK` depends on `k`"):
+        program_of_model(model)
+    program = program_of_model(model, values={"k": np.array([2])})
+    found = pirkit.compile(program)(x=np.array([[1, 3, 2], [6, 4, 5]], np.float32))
+    np.testing.assert_array_equal(found["y"], [[3, 2], [6, 5]])
+
+
+def test_a_loop_whose_end_is_data() -> None:
+    model = parser.parse_model("""
+<ir_version: 8, opset_import: ["" : 17]>
+g (float x, int64 n) => (float y) {
+  t = Constant <value = bool {1}> ()
+  y = Loop (n, t, x) <body = b (int64 i, bool c, float v) => (bool d, float w) {
+    d = Identity (c)
+    w = Add (v, v)
+  }>
+}""")
+    exe = pirkit.compile(program_of_model(model))
+    for turns in (0, 3):
+        found = exe(x=np.array(1.5, np.float32), n=np.array(turns))["y"]
+        assert found == 1.5 * 2**turns
