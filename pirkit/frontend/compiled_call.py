@@ -179,7 +179,7 @@ def compiled_call(
     by_name: Mapping[str, Any],
     static: Mapping[int | str, Any],
     donated: Sequence[int],
-    fast_math: bool,
+    fast_math: bool | None,
     missed: Any,
 ) -> Compiled:
     """Compile what was traced, with its way in and out.

@@ -127,8 +127,8 @@ def _append(b: Builder, arr: Any, values: Any, axis: int | None = None) -> Value
 def _array_split(b: Builder, x: Any, indices_or_sections: Any, axis: int = 0) -> list[Value]:
     x = value_of(b, x)
     axis = normalize_axis_index(axis, x.rank)
-    every: Any = np.arange(x.shape[axis])
-    places = cast("list[Any]", np.array_split(every, indices_or_sections))
+    split: Any = np.array_split
+    places: list[Any] = split(np.arange(x.shape[axis]), indices_or_sections)
     front = (slice(None),) * axis
     ends = [(int(p[0]), int(p[-1]) + 1) if len(p) else (0, 0) for p in places]
     return [x[(*front, slice(*end))] for end in ends]

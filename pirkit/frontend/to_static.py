@@ -24,7 +24,7 @@ def to_static(
     static_argnames: Names = (),
     donate_argnums: Places = (),
     donate_argnames: Names = (),
-    fast_math: bool = False,
+    fast_math: bool | None = None,
 ) -> Any:
     """A function whose `if`, `while` and `for` may depend on tensors; also a decorator.
 

@@ -165,7 +165,7 @@ class Importer:
             return self.b.array(array, tensor.name)
         if array.size == 1 and not array.shape:
             return self.b.array(array, tensor.name)
-        return self.b.parameter(tensor.name, array)
+        return self.b.weight(tensor.name, array)
 
     # --- nodes ---
 

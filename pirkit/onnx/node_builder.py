@@ -9,11 +9,10 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from pirkit.diag.errors import ConstraintError, DynamicShapeError, UnsupportedError
-from pirkit.dialect.attrs import encode
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opdef import PURE, infer_meta, reference
-from pirkit.dialect.operation import PirOp, ProgramOp, create
-from pirkit.dialect.types import meta_of, type_of
+from pirkit.dialect.operation import PirOp, ProgramOp
+from pirkit.dialect.types import meta_of
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.meta import UNKNOWN, TensorMeta
@@ -64,18 +63,16 @@ class NodeBuilder(Builder):
             made = self("pd_op.assign_value", shape=array.shape, dtype=dtype,
                         values=tuple(array.ravel().tolist()))  # fmt: skip
         else:
-            made = self.parameter(name or f"constant_{len(self.weights)}", array)
+            made = self.weight(name or f"constant_{len(self.weights)}", array)
         self._known[made.ssa] = array
         return made
 
-    def parameter(self, name: str, array: Array) -> Value:
+    def weight(self, name: str, array: Array) -> Value:
         """A weight of the program."""
         while name in self.weights:
             name += "_"
         self.weights[name] = array
-        held = {"parameter_name": encode("str", name)}
-        meta = TensorMeta(array.shape, dt.of_array(array))
-        return self.results(self.insert(create("pir.parameter", (), (type_of(meta),), held)))
+        return self.parameter(name, TensorMeta(array.shape, dt.of_array(array)))
 
     def known(self, x: Value | None, what: str = "input") -> Any:
         """The elements of a value that must be constant; None for an input that is left out.
