@@ -19,13 +19,12 @@ from pirkit.lowering.codegen.emit.vector_emit import (
     address_at,
     argument,
     combine,
-    identity,
     lane_indices,
     split_index,
     tail_mask,
     tree_reduce,
-    types_of,
 )
+from pirkit.lowering.codegen.ir.element_types import identity, types_of
 from pirkit.lowering.codegen.ir.llvm_text import I64, Builder, Type, Value
 from pirkit.lowering.codegen.ir.loopnest import (
     Kernel,
@@ -407,7 +406,7 @@ class _Block:
                 return lane_indices(b, b.plus(self.first, index), lanes)
             return (inner or [])[axis - rank]
 
-        return VectorEmitter(b, kernel, lanes, memory, outside, position, mask, {}, {})
+        return VectorEmitter(b, kernel.operands, lanes, memory, outside, position, mask, {}, {})
 
 
 def _spilled_values(kernel: Kernel) -> tuple[str, ...]:

@@ -17,8 +17,6 @@ from pirkit.lowering.codegen.emit.vector_emit import (
     address_at,
     argument,
     combine,
-    compute_type,
-    identity,
     lane_indices,
     load,
     reduce_lanes,
@@ -26,8 +24,8 @@ from pirkit.lowering.codegen.emit.vector_emit import (
     store,
     tail_mask,
     tree_reduce,
-    types_of,
 )
+from pirkit.lowering.codegen.ir.element_types import compute_type, identity, types_of
 from pirkit.lowering.codegen.ir.llvm_text import I64, Builder, Type, Value
 from pirkit.lowering.codegen.ir.loopnest import (
     Accumulate,
@@ -444,7 +442,7 @@ class _RowPhase:
                 return here[axis]
             return lane_indices(b, index, lanes)
 
-        return VectorEmitter(b, kernel, lanes, memory, outside, position, mask, {}, {})
+        return VectorEmitter(b, kernel.operands, lanes, memory, outside, position, mask, {}, {})
 
 
 def _outer_values(body: Sequence[Statement], values: dict[str, Typed]) -> list[str]:

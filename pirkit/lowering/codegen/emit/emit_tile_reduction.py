@@ -20,12 +20,11 @@ from pirkit.lowering.codegen.emit.vector_emit import (
     address_at,
     argument,
     combine,
-    identity,
     lane_indices,
     split_index,
     tail_mask,
-    types_of,
 )
+from pirkit.lowering.codegen.ir.element_types import identity, types_of
 from pirkit.lowering.codegen.ir.llvm_text import I64, Builder, Type, Value
 from pirkit.lowering.codegen.ir.loopnest import Compute, Kernel, Reduce, Statement, reads
 from pirkit.lowering.codegen.math.primitives import Typed, element
@@ -216,7 +215,9 @@ class _RegisterTile:
                 lane_indices(b, column, lanes) if axis == rank - 1 else (inner or [])[axis - rank]
             )
 
-        return VectorEmitter(b, kernel, lanes, memory, outside, position, self.mask, {}, {})
+        return VectorEmitter(
+            b, kernel.operands, lanes, memory, outside, position, self.mask, {}, {}
+        )
 
 
 def _fused_multiply_adds(

@@ -8,9 +8,10 @@ from typing import Final
 
 from pirkit.lowering.codegen.about import About, about
 from pirkit.lowering.codegen.emit.emit_column_reduction import ColumnEmitter
-from pirkit.lowering.codegen.emit.emit_row_reduction import RowEmitter
 from pirkit.lowering.codegen.emit.emit_tile_reduction import TileEmitter
+from pirkit.lowering.codegen.emit.nest_writer import write_nest
 from pirkit.lowering.codegen.emit.schedule import Schedule, schedule
+from pirkit.lowering.codegen.emit.schedule_loops import scheduled
 from pirkit.lowering.codegen.emit.scratch import LINE, Scratch
 from pirkit.lowering.codegen.emit.vector_emit import argument
 from pirkit.lowering.codegen.ir.llvm_text import Builder, Value
@@ -70,7 +71,7 @@ def emit_body(kernel: Kernel, target: Target) -> tuple[Builder, Schedule, int]:
     # Non-temporal stores must be aligned. Rows choose per phase, other strategies emit the whole
     # kernel twice: with such stores and with ordinary ones.
     line_aligned = _line_alignment(b, streams)
-    if plan.strategy == "rows":
+    if plan.strategy in ("rows", "flat"):
         return b, plan, _emit(b, plan, target, line_aligned)
     plain = replace(kernel, operands=tuple([replace(o, stream=False) for o in kernel.operands]))
     sizes: list[int] = []
@@ -87,8 +88,8 @@ def emit_body(kernel: Kernel, target: Target) -> tuple[Builder, Schedule, int]:
 def _emit(b: Builder, plan: Schedule, target: Target, line_aligned: Value | None = None) -> int:
     """Emit a schedule; returns the bytes of scratch memory that it needs."""
     scratch = Scratch()
-    if plan.strategy == "rows":
-        RowEmitter(b, plan, scratch, line_aligned).emit()
+    if plan.strategy in ("rows", "flat"):
+        scratch.size = write_nest(b, scheduled(plan), line_aligned)
     else:
         (TileEmitter if plan.strategy == "tiles" else ColumnEmitter)(b, plan, scratch).emit()
     if target.x86 and any(o.stream for o in plan.kernel.operands):
@@ -99,7 +100,7 @@ def _emit(b: Builder, plan: Schedule, target: Target, line_aligned: Value | None
 
 def about_schedule(plan: Schedule) -> About:
     """How a schedule runs and which emitter writes it, for people."""
-    emitter = {"rows": RowEmitter, "tiles": TileEmitter}.get(plan.strategy, ColumnEmitter)
+    emitter = {"columns": ColumnEmitter, "tiles": TileEmitter}.get(plan.strategy, write_nest)
     strategy = f"{plan.strategy}, in squares" if plan.register_tiles else plan.strategy
     sizes = {"lanes": plan.lanes, "unroll": plan.unroll, "block": plan.block}
     return about(emitter, strategy, **sizes, blocks=plan.blocks)

@@ -14,7 +14,8 @@ from typing import Final, Protocol
 from pirkit.lowering.codegen.emit.schedule import Schedule
 from pirkit.lowering.codegen.emit.scratch import Scratch
 from pirkit.lowering.codegen.emit.transpose_tile import transposed
-from pirkit.lowering.codegen.emit.vector_emit import address_at, compute_type, tail_mask
+from pirkit.lowering.codegen.emit.vector_emit import address_at, tail_mask
+from pirkit.lowering.codegen.ir.element_types import compute_type
 from pirkit.lowering.codegen.ir.llvm_text import I1, I64, Builder, Type, Value
 from pirkit.lowering.codegen.ir.loopnest import Load, LoopPhase, Reduce
 from pirkit.lowering.codegen.math.primitives import Typed, stored, widen

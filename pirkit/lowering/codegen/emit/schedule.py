@@ -15,8 +15,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
-from pirkit.lowering.codegen.emit.vector_emit import is_near, types_of
+from pirkit.lowering.codegen.emit.vector_emit import is_near
 from pirkit.lowering.codegen.ir.canonicalize import canonical, with_axes
+from pirkit.lowering.codegen.ir.element_types import types_of
 from pirkit.lowering.codegen.ir.loopnest import (
     Accumulate,
     Compute,

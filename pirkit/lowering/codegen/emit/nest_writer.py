@@ -1,0 +1,466 @@
+"""Writes a nest of the loop IR as LLVM IR.
+
+Nothing is decided here: loops, vectors, copies, masks, prefetches and scratch memory are those of
+the nest. Registers that a loop accumulates into are carried through it; addresses are kept per
+buffer, and each loop adds its stride.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Final
+
+from pirkit.diag.errors import InternalError
+from pirkit.lowering.codegen.emit.interleave import interleaved
+from pirkit.lowering.codegen.emit.vector_emit import (
+    Memory,
+    VectorEmitter,
+    argument,
+    combine,
+    lane_indices,
+    reduce_lanes,
+    split_index,
+    tail_mask,
+    tree_reduce,
+)
+from pirkit.lowering.codegen.ir.element_types import identity, types_of
+from pirkit.lowering.codegen.ir.llvm_text import I64, PTR, Builder, Type, Value
+from pirkit.lowering.codegen.ir.loop_ir import (
+    Block,
+    Bound,
+    Count,
+    Loop,
+    Nest,
+    Node,
+    NonTemporal,
+    Prefetch,
+    Reducing,
+    buffers_of,
+    inside,
+    statements,
+)
+from pirkit.lowering.codegen.ir.loopnest import Reduce, reads
+from pirkit.lowering.codegen.math.primitives import Typed, element, select_extremum
+from pirkit.lowering.codegen.math.vecmath import any_lane
+
+LINE: Final = 64
+"""Bytes of a cache line."""
+_ZERO: Final = Value("0", I64)
+
+Path = tuple[tuple[int, int], ...]
+"""Copies of unrolled loops: the axis of each loop, and the index of the copy."""
+Key = tuple[str, Path]
+
+
+@dataclass(frozen=True, slots=True)
+class _Point:
+    """An iteration, or a vector of them along ``axis``: indices, addresses, the active lanes."""
+
+    index: dict[int, Value]
+    address: tuple[Value, ...]
+    counts: dict[Count, Value] = field(default_factory=dict[Count, Value])
+    linear: dict[tuple[int, ...], Value] = field(default_factory=dict[tuple[int, ...], Value])
+    """The index over the product of axes of a loop over several of them."""
+    lanes: int = 1
+    axis: int = -1
+    mask: Value | None = None
+    path: Path = ()
+    offsets: dict[int, int] = field(default_factory=dict[int, int])
+    """The constants that unrolled loops add to the indices."""
+    streams: frozenset[int] = frozenset()
+
+
+def write_nest(b: Builder, nest: Nest, line_aligned: Value | None = None) -> int:
+    """Append the code of a nest; returns the bytes of scratch memory that a thread needs.
+
+    ``line_aligned`` (i1) says whether all buffers with non-temporal stores begin at cache lines.
+    """
+    writer = _NestWriter(b, nest, line_aligned)
+    writer.run(nest.body, writer.start())
+    return writer.scratch
+
+
+class _NestWriter:
+    def __init__(self, b: Builder, nest: Nest, line_aligned: Value | None) -> None:
+        self.b, self.nest, self.line_aligned = b, nest, line_aligned
+        self.types = types_of(nest.kernel)
+        self.scratch = 0
+        self.scopes: list[dict[Key, Typed]] = [{}]
+        """Values by name and copy; a loop body has a scope of its own."""
+        self.wide: list[dict[str, Typed]] = [{}]
+        """Scalars that were broadcast to all lanes before a loop."""
+        self.registers: dict[Key, Value] = {}
+        """Accumulators, by reduction and copy."""
+        self.terms: dict[str, list[Value]] | None = None
+        """What copies that are reduced as a tree contribute."""
+        self.suspects: dict[str, list[Value]] = {}
+        """Operands of maxima and minima that have to be compared with NaN."""
+
+    def start(self) -> _Point:
+        """Before all loops: the addresses of the buffers."""
+        b, address = self.b, list[Value]()
+        used = buffers_of(self.nest.body)
+        for number, buffer in enumerate(self.nest.buffers):
+            if buffer.space == "memory":
+                address.append(b.at(argument(b, number), buffer.offset))
+            else:
+                address.append(b.at(Value("%scratch", PTR), self.scratch))
+                self.scratch += -(-buffer.size // LINE) * LINE if number in used else 0
+        return _Point({}, tuple(address))
+
+    def run(self, nodes: Sequence[Node], at: _Point) -> None:
+        """Write nodes in order."""
+        for node in nodes:
+            match node:
+                case Block():
+                    self.block(node, at)
+                case Prefetch():
+                    self.prefetch(node, at)
+                case Reducing():
+                    self.reducing(node, at)
+                case NonTemporal():
+                    self.non_temporal(node, at)
+                case Loop(kind="parallel"):
+                    self.parallel(node, at)
+                case Loop(kind="vector"):
+                    self.vector(node, at)
+                case Loop(kind="serial"):
+                    self.serial(node, at)
+                case Loop():
+                    self.copies(node, at)
+
+    # loops
+
+    def parallel(self, node: Loop, at: _Point) -> None:
+        """Perfectly nested parallel loops are one loop over blocks, whose number is split."""
+        b, loops = self.b, [node]
+        while isinstance(inner := loops[-1].body[0], Loop) and inner.kind == "parallel":
+            loops.append(inner)
+
+        def block(number: Value, _: list[Value]) -> Sequence[Value]:
+            counts = [-(-self.known(loop.stop) // loop.step) for loop in loops]
+            here = at
+            for loop, place in zip(loops, split_index(b, number, counts), strict=True):
+                here = self.moved(loop, here, b.times(place, loop.step), loops[-1].body, place)
+                here = self.with_counts(loop, here)
+            self.run(loops[-1].body, here)
+            return []
+
+        b.block_loop(block)
+
+    def serial(self, node: Loop, at: _Point) -> None:
+        """A loop; the accumulators that it changes are carried."""
+        self.broadcast(node, at)
+        keys = self.changed_registers(node)
+
+        def body(index: Value, carried: Sequence[Value]) -> list[Value]:
+            self.registers.update(zip(keys, carried, strict=True))
+            with _Scope(self):
+                here = self.with_counts(node, self.moved(node, at, index, node.body))
+                self.run(node.body, here)
+            return [self.registers[key] for key in keys]
+
+        start, stop = (self.bound(x, at) for x in (node.start, node.stop))
+        carried = [self.registers[key] for key in keys]
+        found = self.b.loop(start, stop, node.step, carried, body)
+        self.registers.update(zip(keys, found, strict=True))
+
+    def vector(self, node: Loop, at: _Point) -> None:
+        """A vector of iterations; a partial one under a mask, if it has any."""
+        b, (axis,) = self.b, node.axes
+        self.broadcast(node, at)
+        start = self.bound(node.start, at)
+        here = self.moved(node, at, start, node.body)
+        here = replace(here, lanes=node.lanes, axis=axis)
+        if node.stop == node.lanes and node.start == 0:
+            self.run(node.body, here)
+            return
+        rest = b.emit(I64, f"sub {self.bound(node.stop, at)}, {start.text}")
+        keys = self.changed_registers(node)
+
+        def tail() -> list[Value]:
+            with _Scope(self):
+                self.run(node.body, replace(here, mask=tail_mask(b, node.lanes, rest)))
+            return [self.registers[key] for key in keys]
+
+        before = [self.registers[key] for key in keys]
+        found = b.branch(b.compare("sgt", rest, 0), tail, before)
+        self.registers.update(zip(keys, found, strict=True))
+
+    def copies(self, node: Loop, at: _Point) -> None:
+        """An unrolled loop: one copy of the body after the other, or their instructions mixed."""
+        (axis,) = node.axes
+        places = range(self.known(node.start), self.known(node.stop), node.step)
+        bodies: list[Callable[[], None]] = []
+        for place in places:
+            here = self.moved(node, at, Value(str(place), I64), node.body)
+            offsets = {**at.offsets, axis: at.offsets.get(axis, 0) + place}
+            path = (*at.path, (axis, place)) if node.copies == "own" else at.path
+            bodies.append(partial(self.run, node.body, replace(here, offsets=offsets, path=path)))
+        if node.copies == "tree":
+            self.terms = {}
+        if node.kind == "interleave":
+            interleaved(self.b, bodies)
+        else:
+            for body in bodies:
+                body()
+        if self.terms is not None and node.copies == "tree":
+            terms, self.terms = self.terms, None
+            for name, values in terms.items():
+                kind = self.kinds[name]
+                partial_sum = tree_reduce(self.b, kind, values, self.types[name])
+                key = self.register(name, at.path)
+                self.registers[key] = combine(
+                    self.b, kind, self.registers[key], partial_sum, self.types[name]
+                )
+        if node.copies == "own":
+            self.note_nan(None)
+
+    def moved(
+        self, loop: Loop, at: _Point, by: Value, body: Sequence[Node], number: Value | None = None
+    ) -> _Point:
+        """The point ``by`` iterations further along a loop; ``number`` counts its steps."""
+        b, index, linear = self.b, dict(at.index), at.linear
+        positions = {loop.axes[0]: by}
+        if len(loop.axes) > 1:
+            # The index over several axes is split where no further loop adds to it.
+            whole = b.plus(linear.get(loop.axes, _ZERO), by)
+            linear = {**linear, loop.axes: whole}
+            pending = any(isinstance(n, Loop) and n.axes == loop.axes for n in inside(body))
+            extents = [self.nest.extents[axis] for axis in loop.axes]
+            split = [] if pending else split_index(b, whole, extents)
+            positions = dict(zip(loop.axes, split, strict=False))
+        for axis, position in positions.items():
+            index[axis] = b.plus(index.get(axis, _ZERO), position)
+        address = list(at.address)
+        for k in buffers_of(body):
+            buffer = self.nest.buffers[k]
+            if loop.var in buffer.outside:
+                continue
+            distance = _ZERO
+            for axis, position in positions.items():
+                distance = b.plus(distance, b.times(position, buffer.strides[axis]))
+            if number is not None and buffer.per_block and buffer.per_block[0] == loop.var:
+                distance = b.plus(distance, b.times(number, buffer.per_block[1]))
+            address[k] = b.at(address[k], distance)
+        return replace(at, index=index, address=tuple(address), linear=linear)
+
+    def with_counts(self, loop: Loop, at: _Point) -> _Point:
+        """The point with the iterations of the block that begins here, for the loops inside."""
+        b, counts = self.b, dict(at.counts)
+        bounds = [x for n in inside(loop.body) if isinstance(n, Loop) for x in (n.start, n.stop)]
+        wanted = {x for x in bounds if isinstance(x, Count) and x.block == loop.var}
+        for bound in sorted(wanted, key=lambda x: x.multiple):
+            base = replace(bound, multiple=1)
+            if base not in counts:
+                first = at.linear[loop.axes] if len(loop.axes) > 1 else at.index[loop.axes[0]]
+                left = b.emit(I64, f"sub i64 {bound.extent}, {first.text}")
+                counts[base] = b.binary("smin", left, Value(str(bound.size), I64))
+            counts[bound] = b.emit(I64, f"and {counts[base]}, {-bound.multiple}")
+        return replace(at, counts=counts) if wanted else at
+
+    def bound(self, bound: Bound, at: _Point) -> Value:
+        return Value(str(bound), I64) if isinstance(bound, int) else at.counts[bound]
+
+    @staticmethod
+    def known(bound: Bound) -> int:
+        if not isinstance(bound, int):
+            raise InternalError("loop IR: a bound has to be constant")
+        return bound
+
+    # statements
+
+    def block(self, node: Block, at: _Point) -> None:
+        """Statements at a point, then what their reductions accumulate."""
+        b = self.b
+
+        def memory(number: int) -> Memory:
+            buffer = self.nest.buffers[number]
+            step = buffer.strides[at.axis] if at.lanes > 1 else 0
+            padded = buffer.space == "scratch"
+            return Memory(at.address[number], step, number in at.streams, padded)
+
+        def position(axis: int) -> Value:
+            index = at.index.get(axis, _ZERO)
+            return lane_indices(b, index, at.lanes) if axis == at.axis else index
+
+        emitter = VectorEmitter(
+            b, self.nest.buffers, at.lanes, memory, partial(self.value, at), position, at.mask,
+            {}, {},
+        )  # fmt: skip
+        emitter.run(node.statements)
+        for name, value in emitter.known.items():
+            self.scopes[-1][name, at.path] = value
+        for statement in node.statements:
+            if isinstance(statement, Reduce):
+                self.accumulate(statement, emitter, at)
+
+    def value(self, at: _Point, name: str) -> Typed:
+        """A value that was defined before, for all copies or for this one."""
+        if at.lanes > 1:
+            for wide in reversed(self.wide):
+                if name in wide:
+                    return wide[name]
+        for scope in reversed(self.scopes):
+            for length in range(len(at.path), -1, -1):
+                if (name, at.path[:length]) in scope:
+                    return scope[name, at.path[:length]]
+        raise InternalError(f"loop IR: {name} is not defined")
+
+    def broadcast(self, node: Loop, at: _Point) -> None:
+        """Broadcast the scalars that vectors in a loop read, before the loop."""
+        lanes = max((n.lanes for n in inside([node]) if isinstance(n, Loop)), default=1)
+        if at.lanes > 1 or lanes == 1:
+            return
+        for name in dict.fromkeys(name for s in statements([node]) for name in reads(s)):
+            scopes = [scope for scope in self.scopes if (name, ()) in scope]
+            if scopes and not any(name in wide for wide in self.wide):
+                value, dtype = scopes[-1][name, ()]
+                self.wide[-1][name] = self.b.splat(value, lanes), dtype
+
+    def prefetch(self, node: Prefetch, at: _Point) -> None:
+        """One prefetch per cache line, not per copy; a prefetch of any address is valid."""
+        buffer = self.nest.buffers[node.buffer]
+        if at.offsets.get(at.axis, 0) * buffer.strides[at.axis] % LINE == 0:
+            here = self.b.at(at.address[node.buffer], node.distance)
+            self.b.prefetch(here, 3 if node.near else 2, node.write)
+
+    def non_temporal(self, node: NonTemporal, at: _Point) -> None:
+        """The body twice: with non-temporal stores if the buffers are aligned, and without."""
+        if self.line_aligned is None:
+            self.run(node.body, at)
+            return
+        keys = self.changed_registers(node)
+        streams = frozenset(node.buffers)
+        for condition, chosen in (
+            (self.line_aligned, streams),
+            (self.b.op("xor", self.line_aligned, True), frozenset[int]()),
+        ):
+            before = [self.registers[key] for key in keys]
+
+            def body(chosen: frozenset[int] = chosen) -> list[Value]:
+                with _Scope(self):
+                    self.run(node.body, replace(at, streams=chosen))
+                return [self.registers[key] for key in keys]
+
+            found = self.b.branch(condition, body, before)
+            self.registers.update(zip(keys, found, strict=True))
+
+    # reductions
+
+    def reducing(self, node: Reducing, at: _Point) -> None:
+        """Accumulators in registers, one per copy; then one value per iteration outside."""
+        b, rank = self.b, self.nest.rank
+        loops = [n for n in inside(node.body) if isinstance(n, Loop)]
+        # A vector along a reduced axis has to be reduced as well.
+        lanes = max([at.lanes, *(n.lanes for n in loops)])
+        across = lanes > at.lanes
+        self.kinds = {r.name: r.kind for r in node.reductions}
+        self.flagged = {
+            r.name for r in node.reductions
+            if across and r.kind in ("max", "min") and self.types[r.name].is_float
+        }  # fmt: skip
+        paths = _paths(node.body, at.path) or [at.path]
+        for r in node.reductions:
+            dtype = self.types[r.name]
+            start = b.const(Type(element(dtype), lanes), identity(r.kind, dtype))
+            if node.resumed:
+                start = b.splat(self.value(at, r.name)[0], lanes)
+            self.registers |= {(r.name, path): start for path in paths}
+        for name in sorted(self.flagged):
+            self.registers[f"nan {name}", ()] = Value("zeroinitializer", Type("i1", lanes))
+        self.run(node.body, at)
+        for r in node.reductions:
+            dtype, found = self.types[r.name], dict[Path, list[Value]]()
+            for path in paths:
+                outer = tuple([p for p in path if p[0] < rank])
+                found.setdefault(outer, []).append(self.registers.pop((r.name, path)))
+            for path, values in found.items():
+                total = tree_reduce(b, r.kind, values, dtype)
+                total = reduce_lanes(b, r.kind, total, dtype) if across else total
+                if r.name in self.flagged:
+                    is_nan = any_lane(b, self.registers.pop((f"nan {r.name}", ())))
+                    total = b.select(is_nan, b.like(total, math.nan), total)
+                self.scopes[-1][r.name, path] = total, dtype
+
+    def accumulate(self, statement: Reduce, emitter: VectorEmitter, at: _Point) -> None:
+        """Add the value of a reduction at a point to its accumulator."""
+        b, name, kind, dtype = self.b, statement.name, statement.kind, self.types[statement.name]
+        key = self.register(name, at.path)
+        have = self.registers[key]
+        if statement.times is not None:
+            x, y = (emitter.get(n)[0] for n in (statement.value, statement.times))
+            self.registers[key] = b.muladd(x, y, have)
+            return
+        value = emitter.get(statement.value)[0]
+        if self.terms is not None:
+            self.terms.setdefault(name, []).append(value)
+            return
+        if name in self.flagged:
+            total = select_extremum(b, have, value, kind)
+            self.suspects.setdefault(name, []).append(value)
+            if not at.path:
+                self.note_nan(at.mask)
+        else:
+            total = combine(b, kind, have, value, dtype)
+        # Lanes beyond the end keep their accumulators.
+        across = at.mask is not None and at.axis >= self.nest.rank
+        self.registers[key] = b.select(at.mask, total, have) if across else total
+
+    def note_nan(self, mask: Value | None) -> None:
+        """Flag NaN operands of maxima and minima: a compare and an `or` per two vectors.
+
+        That is cheaper than reduction steps that propagate NaN. `fcmp uno x, y` is true if x or y
+        is NaN.
+        """
+        b = self.b
+        for name, values in self.suspects.items():
+            for x, y in zip(values[::2], values[1::2] or values, strict=True):
+                is_nan = b.compare("uno", x, y)
+                is_nan = is_nan if mask is None else b.op("and", is_nan, mask)
+                key = f"nan {name}", ()
+                self.registers[key] = b.op("or", self.registers[key], is_nan)
+        self.suspects = {}
+
+    def register(self, name: str, path: Path) -> Key:
+        """The accumulator of a copy; code beside the copies uses that of the first."""
+        if (name, path) in self.registers:
+            return name, path
+        return next(key for key in self.registers if key[0] == name)
+
+    def changed_registers(self, node: Node) -> list[Key]:
+        """The accumulators that a node changes, and their NaN flags."""
+        names = {s.name for s in statements([node]) if isinstance(s, Reduce)}
+        return [key for key in self.registers if key[0].removeprefix("nan ") in names]
+
+
+class _Scope:
+    """A loop body: what it defines is not known after it."""
+
+    def __init__(self, writer: _NestWriter) -> None:
+        self.writer = writer
+
+    def __enter__(self) -> None:
+        self.writer.scopes.append({})
+        self.writer.wide.append({})
+
+    def __exit__(self, *_: object) -> None:
+        self.writer.scopes.pop()
+        self.writer.wide.pop()
+
+
+def _paths(nodes: Sequence[Node], path: Path) -> list[Path]:
+    """The copies that have accumulators of their own; none if there is only one."""
+    found: dict[Path, None] = {}
+    for node in nodes:
+        if isinstance(node, Loop) and node.copies == "own":
+            assert isinstance(node.start, int) and isinstance(node.stop, int)
+            for place in range(node.start, node.stop, node.step):
+                here = (*path, (node.axes[0], place))
+                found |= dict.fromkeys(_paths(node.body, here) or [here])
+        elif isinstance(node, (Loop, NonTemporal, Reducing)):
+            found |= dict.fromkeys(_paths(node.body, path))
+    return list(found)

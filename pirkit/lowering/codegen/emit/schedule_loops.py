@@ -1,0 +1,135 @@
+"""Applies a schedule: the rewrites of the loop IR for each strategy, in order.
+
+Each stage is a program of its own, so that a wrong one can be found by running all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pirkit.lowering.codegen.emit.schedule import PREFETCH_DISTANCE, Schedule, row_unroll
+from pirkit.lowering.codegen.emit.scratch_elision import elided_scratch
+from pirkit.lowering.codegen.ir import loop_rewrites as rewrites
+from pirkit.lowering.codegen.ir.loop_ir import (
+    Loop,
+    Nest,
+    Prefetch,
+    inner_var,
+    inside,
+    loops_of,
+    outer_var,
+    statements,
+)
+from pirkit.lowering.codegen.ir.loopnest import Store, varying_inside
+
+_PREFETCH_BYTES: Final = 1 << 13
+"""Bytes to prefetch ahead at least: memory latency is longer than a short row."""
+_LONG: Final = 1 << 16
+"""Bytes of a row that does not stay in the L1 cache: prefetching into L1 then costs nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A nest, and the rewrite that gave it."""
+
+    rewrite: str
+    nest: Nest
+
+
+class _Stages:
+    """A nest under rewrites; ``found`` has the nest after each."""
+
+    def __init__(self, plan: Schedule) -> None:
+        self.plan, self.kernel = plan, plan.kernel
+        self.found = [Stage("loops", loops_of(plan.kernel))]
+
+    @property
+    def nest(self) -> Nest:
+        return self.found[-1].nest
+
+    def apply(self, rewrite: Callable[..., Nest], *args: Any) -> None:
+        """Apply a rewrite; one that changes nothing is no stage."""
+        nest = rewrite(self.nest, *args)
+        if nest != self.nest:
+            sizes = [str(x) for x in args if isinstance(x, (str, int))]
+            self.found.append(Stage(" ".join([rewrite.__name__, *sizes]), nest))
+
+
+def scheduled(plan: Schedule) -> Nest:
+    """The nest of a schedule."""
+    return stages(plan)[-1].nest
+
+
+def stages(plan: Schedule) -> list[Stage]:
+    """The nest of a schedule after each rewrite: first the plain loops, last what is written."""
+    made = _Stages(plan)
+    _STRATEGIES[plan.strategy](made)
+    return made.found
+
+
+def _flat(s: _Stages) -> None:
+    """Blocks of an outer axis; in each, some vectors at a time."""
+    plan, rank = s.plan, len(s.kernel.outer)
+    if not rank:
+        return
+    var, block = outer_var(rank - 1), f"{outer_var(rank - 1)}b"
+    s.apply(rewrites.tile, var, plan.block, block)
+    for k in range(rank - 1):
+        s.apply(rewrites.parallelize, outer_var(k))
+    s.apply(rewrites.parallelize, block)
+    s.apply(rewrites.stream, var, plan.lanes)
+    s.apply(rewrites.vectorize, var, plan.lanes)
+    s.apply(rewrites.interleave, var, plan.unroll)
+    requests = [Prefetch(k, PREFETCH_DISTANCE) for k in plan.prefetched]
+    s.apply(rewrites.prefetch, var, requests, True)
+
+
+def _rows(s: _Stages) -> None:
+    """Lanes along the last inner axis, one outer iteration (a row) at a time."""
+    plan, kernel = s.plan, s.kernel
+    if kernel.accumulations():
+        s.apply(rewrites.accumulate_in_blocks, plan.accumulated, plan.block, plan.lanes)
+    else:
+        for k in range(len(kernel.outer)):
+            s.apply(rewrites.parallelize, outer_var(k))
+    s.apply(rewrites.hoist, varying_inside(kernel))
+    elided = elided_scratch(kernel)
+    for k, buffer in enumerate(s.nest.buffers):
+        names = {
+            x.value for x in statements(s.nest.body) if isinstance(x, Store) and x.operand == k
+        }
+        if buffer.space == "scratch" and names & elided.keys():
+            s.apply(rewrites.use_buffer, k, elided[names.pop()])
+    last = len(kernel.inner) - 1
+    for number in range(len(kernel.loop_phases)):
+        var = inner_var(last, number)
+        loops = [n for n in inside(s.nest.body) if isinstance(n, Loop) and n.var == var]
+        if not loops:
+            continue
+        body = list(statements(loops))
+        s.apply(rewrites.stream, inner_var(0, number), plan.lanes)
+        s.apply(rewrites.vectorize, var, plan.lanes)
+        s.apply(rewrites.interleave, var, row_unroll(kernel, body))
+        if plan.prefetch_phase == number:
+            s.apply(rewrites.prefetch, var, list(_next_row(plan, set(elided.values()))))
+
+
+def _next_row(plan: Schedule, elided: set[int]) -> list[Prefetch]:
+    """The same position of the next row, and the lines that this row will store.
+
+    If rows are short, a later row than the next one. A value saved in a result buffer is stored by
+    this very phase, and stores that bypass the caches need no prefetch.
+    """
+    found: list[Prefetch] = []
+    for k in (*plan.prefetched, *(k for k in plan.store_prefetched if k not in elided)):
+        operand = plan.kernel.operands[k]
+        row = plan.kernel.inner[-1] * operand.dtype.itemsize
+        write = k in plan.store_prefetched
+        distance = 0 if write else operand.outer[-1] * -(-_PREFETCH_BYTES // row)
+        found.append(Prefetch(k, distance, row >= _LONG, write))
+    return found
+
+
+_STRATEGIES: Final = {"flat": _flat, "rows": _rows}
