@@ -8,7 +8,6 @@ from typing import Final
 
 from pirkit.lowering.codegen.about import About, about
 from pirkit.lowering.codegen.emit.emit_column_reduction import ColumnEmitter
-from pirkit.lowering.codegen.emit.emit_tile_reduction import TileEmitter
 from pirkit.lowering.codegen.emit.nest_writer import write_nest
 from pirkit.lowering.codegen.emit.schedule import Schedule, schedule
 from pirkit.lowering.codegen.emit.schedule_loops import scheduled
@@ -71,7 +70,7 @@ def emit_body(kernel: Kernel, target: Target) -> tuple[Builder, Schedule, int]:
     # Non-temporal stores must be aligned. Rows choose per phase, other strategies emit the whole
     # kernel twice: with such stores and with ordinary ones.
     line_aligned = _line_alignment(b, streams)
-    if plan.strategy in ("rows", "flat"):
+    if not plan.register_tiles:
         return b, plan, _emit(b, plan, target, line_aligned)
     plain = replace(kernel, operands=tuple([replace(o, stream=False) for o in kernel.operands]))
     sizes: list[int] = []
@@ -88,10 +87,10 @@ def emit_body(kernel: Kernel, target: Target) -> tuple[Builder, Schedule, int]:
 def _emit(b: Builder, plan: Schedule, target: Target, line_aligned: Value | None = None) -> int:
     """Emit a schedule; returns the bytes of scratch memory that it needs."""
     scratch = Scratch()
-    if plan.strategy in ("rows", "flat"):
+    if not plan.register_tiles:
         scratch.size = write_nest(b, scheduled(plan), line_aligned)
     else:
-        (TileEmitter if plan.strategy == "tiles" else ColumnEmitter)(b, plan, scratch).emit()
+        ColumnEmitter(b, plan, scratch).emit()
     if target.x86 and any(o.stream for o in plan.kernel.operands):
         # Non-temporal stores are weakly ordered: make them visible before the function returns.
         b.invoke("llvm.x86.sse.sfence")
@@ -100,7 +99,7 @@ def _emit(b: Builder, plan: Schedule, target: Target, line_aligned: Value | None
 
 def about_schedule(plan: Schedule) -> About:
     """How a schedule runs and which emitter writes it, for people."""
-    emitter = {"columns": ColumnEmitter, "tiles": TileEmitter}.get(plan.strategy, write_nest)
+    emitter = ColumnEmitter if plan.register_tiles else write_nest
     strategy = f"{plan.strategy}, in squares" if plan.register_tiles else plan.strategy
     sizes = {"lanes": plan.lanes, "unroll": plan.unroll, "block": plan.block}
     return about(emitter, strategy, **sizes, blocks=plan.blocks)

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
 from pirkit.diag.errors import InternalError
 from pirkit.lowering.codegen.emit.interleave import interleaved
+from pirkit.lowering.codegen.emit.transpose_tile import pack
 from pirkit.lowering.codegen.emit.vector_emit import (
     Memory,
     VectorEmitter,
@@ -36,6 +38,7 @@ from pirkit.lowering.codegen.ir.loop_ir import (
     Nest,
     Node,
     NonTemporal,
+    Pack,
     Prefetch,
     Reducing,
     buffers_of,
@@ -108,7 +111,8 @@ class _NestWriter:
                 address.append(b.at(argument(b, number), buffer.offset))
             else:
                 address.append(b.at(Value("%scratch", PTR), self.scratch))
-                self.scratch += -(-buffer.size // LINE) * LINE if number in used else 0
+                # Whole vectors are written: one more line for what is beyond the last element.
+                self.scratch += (-(-buffer.size // LINE) + 1) * LINE if number in used else 0
         return _Point({}, tuple(address))
 
     def run(self, nodes: Sequence[Node], at: _Point) -> None:
@@ -119,6 +123,8 @@ class _NestWriter:
                     self.block(node, at)
                 case Prefetch():
                     self.prefetch(node, at)
+                case Pack():
+                    self.pack(node, at)
                 case Reducing():
                     self.reducing(node, at)
                 case NonTemporal():
@@ -141,7 +147,7 @@ class _NestWriter:
             loops.append(inner)
 
         def block(number: Value, _: list[Value]) -> Sequence[Value]:
-            counts = [-(-self.known(loop.stop) // loop.step) for loop in loops]
+            counts = [-(-_known(loop.stop) // loop.step) for loop in loops]
             here = at
             for loop, place in zip(loops, split_index(b, number, counts), strict=True):
                 here = self.moved(loop, here, b.times(place, loop.step), loops[-1].body, place)
@@ -193,7 +199,7 @@ class _NestWriter:
     def copies(self, node: Loop, at: _Point) -> None:
         """An unrolled loop: one copy of the body after the other, or their instructions mixed."""
         (axis,) = node.axes
-        places = range(self.known(node.start), self.known(node.stop), node.step)
+        places = range(_known(node.start), _known(node.stop), node.step)
         bodies: list[Callable[[], None]] = []
         for place in places:
             here = self.moved(node, at, Value(str(place), I64), node.body)
@@ -206,7 +212,8 @@ class _NestWriter:
             interleaved(self.b, bodies)
         else:
             for body in bodies:
-                body()
+                with _Scope(self) if node.copies != "own" else nullcontext():
+                    body()
         if self.terms is not None and node.copies == "tree":
             terms, self.terms = self.terms, None
             for name, values in terms.items():
@@ -251,7 +258,9 @@ class _NestWriter:
     def with_counts(self, loop: Loop, at: _Point) -> _Point:
         """The point with the iterations of the block that begins here, for the loops inside."""
         b, counts = self.b, dict(at.counts)
-        bounds = [x for n in inside(loop.body) if isinstance(n, Loop) for x in (n.start, n.stop)]
+        nodes = list(inside(loop.body))
+        bounds = [x for n in nodes if isinstance(n, Loop) for x in (n.start, n.stop)]
+        bounds += [x for n in nodes if isinstance(n, Pack) for x in (n.rows, n.columns)]
         wanted = {x for x in bounds if isinstance(x, Count) and x.block == loop.var}
         for bound in sorted(wanted, key=lambda x: x.multiple):
             base = replace(bound, multiple=1)
@@ -264,12 +273,6 @@ class _NestWriter:
 
     def bound(self, bound: Bound, at: _Point) -> Value:
         return Value(str(bound), I64) if isinstance(bound, int) else at.counts[bound]
-
-    @staticmethod
-    def known(bound: Bound) -> int:
-        if not isinstance(bound, int):
-            raise InternalError("loop IR: a bound has to be constant")
-        return bound
 
     # statements
 
@@ -310,7 +313,7 @@ class _NestWriter:
                     return scope[name, at.path[:length]]
         raise InternalError(f"loop IR: {name} is not defined")
 
-    def broadcast(self, node: Loop, at: _Point) -> None:
+    def broadcast(self, node: Node, at: _Point) -> None:
         """Broadcast the scalars that vectors in a loop read, before the loop."""
         lanes = max((n.lanes for n in inside([node]) if isinstance(n, Loop)), default=1)
         if at.lanes > 1 or lanes == 1:
@@ -319,6 +322,7 @@ class _NestWriter:
             scopes = [scope for scope in self.scopes if (name, ()) in scope]
             if scopes and not any(name in wide for wide in self.wide):
                 value, dtype = scopes[-1][name, ()]
+                assert value.type.lanes == 1, name
                 self.wide[-1][name] = self.b.splat(value, lanes), dtype
 
     def prefetch(self, node: Prefetch, at: _Point) -> None:
@@ -328,11 +332,27 @@ class _NestWriter:
             here = self.b.at(at.address[node.buffer], node.distance)
             self.b.prefetch(here, 3 if node.near else 2, node.write)
 
+    def pack(self, node: Pack, at: _Point) -> None:
+        """Copy a tile, transposed."""
+        source, dest = self.nest.buffers[node.source], self.nest.buffers[node.dest]
+        size = source.dtype.itemsize
+        lanes = max(n.lanes for n in inside(self.nest.body) if isinstance(n, Loop))
+        pack(
+            self.b, source.dtype, lanes,
+            (at.address[node.source], source.strides[node.column_axis],
+             self.bound(node.columns, at)),
+            (at.address[node.dest], dest.strides[node.row_axis] // size),
+            self.bound(node.rows, at),
+            self.nest.extents[node.row_axis] % lanes != 0,
+            node.ahead,
+        )  # fmt: skip
+
     def non_temporal(self, node: NonTemporal, at: _Point) -> None:
         """The body twice: with non-temporal stores if the buffers are aligned, and without."""
         if self.line_aligned is None:
             self.run(node.body, at)
             return
+        self.broadcast(node, at)
         keys = self.changed_registers(node)
         streams = frozenset(node.buffers)
         for condition, chosen in (
@@ -457,10 +477,15 @@ def _paths(nodes: Sequence[Node], path: Path) -> list[Path]:
     found: dict[Path, None] = {}
     for node in nodes:
         if isinstance(node, Loop) and node.copies == "own":
-            assert isinstance(node.start, int) and isinstance(node.stop, int)
-            for place in range(node.start, node.stop, node.step):
+            for place in range(_known(node.start), _known(node.stop), node.step):
                 here = (*path, (node.axes[0], place))
                 found |= dict.fromkeys(_paths(node.body, here) or [here])
         elif isinstance(node, (Loop, NonTemporal, Reducing)):
             found |= dict.fromkeys(_paths(node.body, path))
     return list(found)
+
+
+def _known(bound: Bound) -> int:
+    if not isinstance(bound, int):
+        raise InternalError("loop IR: a bound has to be constant")
+    return bound

@@ -9,7 +9,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pirkit.lowering.codegen.emit.schedule import PREFETCH_DISTANCE, Schedule, row_unroll
+from pirkit.lowering.codegen.emit.schedule import (
+    PREFETCH_DISTANCE,
+    TRANSPOSE_TILE,
+    Schedule,
+    row_unroll,
+)
 from pirkit.lowering.codegen.emit.scratch_elision import elided_scratch
 from pirkit.lowering.codegen.ir import loop_rewrites as rewrites
 from pirkit.lowering.codegen.ir.loop_ir import (
@@ -22,12 +27,16 @@ from pirkit.lowering.codegen.ir.loop_ir import (
     outer_var,
     statements,
 )
-from pirkit.lowering.codegen.ir.loopnest import Store, varying_inside
+from pirkit.lowering.codegen.ir.loopnest import Reduce, Store, varying_inside
 
 _PREFETCH_BYTES: Final = 1 << 13
 """Bytes to prefetch ahead at least: memory latency is longer than a short row."""
 _LONG: Final = 1 << 16
 """Bytes of a row that does not stay in the L1 cache: prefetching into L1 then costs nothing."""
+
+
+_WRITTEN_OUT: Final = 8
+"""Tiles with predicated loads up to which each is unrolled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +88,7 @@ def _flat(s: _Stages) -> None:
     for k in range(rank - 1):
         s.apply(rewrites.parallelize, outer_var(k))
     s.apply(rewrites.parallelize, block)
-    s.apply(rewrites.stream, var, plan.lanes)
+    s.apply(rewrites.stream, var, rank - 1, plan.lanes)
     s.apply(rewrites.vectorize, var, plan.lanes)
     s.apply(rewrites.interleave, var, plan.unroll)
     requests = [Prefetch(k, PREFETCH_DISTANCE) for k in plan.prefetched]
@@ -109,7 +118,7 @@ def _rows(s: _Stages) -> None:
         if not loops:
             continue
         body = list(statements(loops))
-        s.apply(rewrites.stream, inner_var(0, number), plan.lanes)
+        s.apply(rewrites.stream, inner_var(0, number), len(kernel.outer) + last, plan.lanes)
         s.apply(rewrites.vectorize, var, plan.lanes)
         s.apply(rewrites.interleave, var, row_unroll(kernel, body))
         if plan.prefetch_phase == number:
@@ -132,4 +141,47 @@ def _next_row(plan: Schedule, elided: set[int]) -> list[Prefetch]:
     return found
 
 
-_STRATEGIES: Final = {"flat": _flat, "rows": _rows}
+def _columns(s: _Stages) -> None:
+    """Lanes along the last outer axis; a block of its iterations loops over the inner axes."""
+    plan, kernel, rank = s.plan, s.kernel, len(s.kernel.outer)
+    var, block, last = outer_var(rank - 1), f"{outer_var(rank - 1)}b", len(kernel.inner) - 1
+    s.apply(rewrites.tile, var, plan.block, block)
+    for name in (*(outer_var(k) for k in range(rank - 1)), block):
+        s.apply(rewrites.parallelize, name)
+    s.apply(rewrites.distribute, var)
+    ahead = [Prefetch(k, TRANSPOSE_TILE * kernel.operands[k].inner[-1])
+             for k in plan.prefetched if k not in plan.packed]  # fmt: skip
+    distances = {k: TRANSPOSE_TILE if k in plan.prefetched else 0 for k in plan.packed}
+    for number, phase in enumerate(kernel.loop_phases):
+        row = inner_var(last, number)
+        if not phase.body:
+            continue
+        s.apply(rewrites.prefetch_rows, row, var, ahead)
+        s.apply(rewrites.pack, row, TRANSPOSE_TILE, var, distances)
+        if any(isinstance(x, Reduce) for x in phase.body):
+            # Each unrolled step loads and stores the accumulators in scratch only once.
+            s.apply(rewrites.unroll_and_jam, row, plan.unroll)
+    s.apply(rewrites.stream, var, rank - 1, plan.lanes)
+    s.apply(rewrites.vectorize, var, plan.lanes)
+
+
+def _tiles(s: _Stages) -> None:
+    """A register tile of accumulators, as in a GEMM microkernel: rows by vectors of columns."""
+    plan, kernel, rank = s.plan, s.kernel, len(s.kernel.outer)
+    row, column = outer_var(rank - 2), outer_var(rank - 1)
+    s.apply(rewrites.contract)
+    s.apply(rewrites.tile, row, plan.block, f"{row}b")
+    for name in (*(outer_var(k) for k in range(rank - 2)), f"{row}b"):
+        s.apply(rewrites.parallelize, name)
+    s.apply(rewrites.stream, column, rank - 1, plan.lanes)
+    s.apply(rewrites.vectorize, column, plan.lanes)
+    s.apply(rewrites.unroll_and_jam, column, plan.unroll)
+    s.apply(rewrites.unroll_and_jam, row, plan.block)
+    s.apply(rewrites.unroll_short, plan.max_unrolled)
+    # If few tiles decide what is loaded, each is written out: LLVM then folds their predicates.
+    is_guarded = any(getattr(x, "predicate", None) for x in kernel.statements())
+    if is_guarded and kernel.outer[-1] // (plan.lanes * plan.unroll) <= _WRITTEN_OUT:
+        s.apply(rewrites.unroll, column)
+
+
+_STRATEGIES: Final = {"flat": _flat, "rows": _rows, "columns": _columns, "tiles": _tiles}

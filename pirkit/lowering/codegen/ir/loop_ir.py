@@ -88,6 +88,24 @@ class Prefetch:
 
 
 @dataclass(frozen=True, slots=True)
+class Pack:
+    """Copies ``rows`` by ``columns`` elements of a buffer into scratch, transposed in registers.
+
+    They begin at the element of the enclosing loops, along the axes ``row_axis`` (contiguous in
+    the source) and ``column_axis`` (contiguous in scratch). The elements ``ahead`` rows further on
+    are prefetched.
+    """
+
+    source: int
+    dest: int
+    row_axis: int
+    column_axis: int
+    rows: Bound
+    columns: Bound
+    ahead: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Loop:
     """``for var in range(start, stop, step)`` over the row-major product of ``axes``.
 
@@ -129,7 +147,7 @@ class NonTemporal:
     body: tuple[Node, ...]
 
 
-Node = Block | Prefetch | Loop | Reducing | NonTemporal
+Node = Block | Prefetch | Pack | Loop | Reducing | NonTemporal
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +189,7 @@ def loops_of(kernel: Kernel) -> Nest:
         )
     nodes: list[Node] = []
     for number, phase in enumerate(kernel.loop_phases):
-        body: tuple[Node, ...] = (Block(tuple(_with_saves(phase.body, saved))),)
+        body: tuple[Node, ...] = (Block(tuple(with_saves(phase.body, saved))),)
         for k, extent in reversed(list(enumerate(kernel.inner))):
             body = (Loop(inner_var(k, number), (rank + k,), 0, extent, 1, body),)
         reductions = tuple([s for s in phase.body if isinstance(s, Reduce)])
@@ -200,7 +218,7 @@ def row_major(extents: Sequence[int], size: int) -> list[int]:
     return [size * prod(extents[k + 1 :]) for k in range(len(extents))]
 
 
-def _with_saves(body: Sequence[Statement], saved: dict[str, int]) -> Iterator[Statement]:
+def with_saves(body: Sequence[Statement], saved: dict[str, int]) -> Iterator[Statement]:
     """A body that stores what later ones read, and loads what earlier ones saved."""
     known = {defines(s) for s in body}
     for statement in body:
@@ -234,6 +252,7 @@ def statements(nodes: Sequence[Node]) -> Iterator[Statement]:
 def buffers_of(nodes: Sequence[Node]) -> set[int]:
     """The buffers that a tree uses."""
     found = {n.buffer for n in inside(nodes) if isinstance(n, Prefetch)}
+    found |= {k for n in inside(nodes) if isinstance(n, Pack) for k in (n.source, n.dest)}
     kinds = (Load, Store, Accumulate, RuntimeAssert)
     return found | {s.operand for s in statements(nodes) if isinstance(s, kinds)}
 

@@ -6,20 +6,24 @@ here: a schedule (`emit/schedule_loops.py`) applies them in order, with the size
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from math import prod
 
-from pirkit.lowering.codegen.ir.element_types import compute_type, identity
+from pirkit.lowering.codegen.ir.element_types import compute_type, identity, types_of
 from pirkit.lowering.codegen.ir.loop_ir import (
     Block,
+    Buffer,
     Count,
     Loop,
     Nest,
     Node,
     NonTemporal,
+    Pack,
     Prefetch,
     Reducing,
+    buffers_of,
     changed,
     inside,
     is_multiple,
@@ -28,6 +32,7 @@ from pirkit.lowering.codegen.ir.loop_ir import (
     require,
     rounded,
     statements,
+    with_saves,
 )
 from pirkit.lowering.codegen.ir.loopnest import (
     Accumulate,
@@ -69,13 +74,17 @@ def tile(nest: Nest, var: str, size: int, block_var: str) -> Nest:
     def change(node: Node) -> Nodes | None:
         if not _is_plain(node, var):
             return None
-        assert isinstance(node, Loop) and isinstance(node.stop, int)
+        assert isinstance(node, Loop)
+        assert isinstance(node.stop, int)
         stop = size if node.stop % size == 0 else Count(block_var, node.stop, size)
         block = replace(node, stop=stop)
         return (replace(node, var=block_var, step=size, body=(block,)),)
 
     _require_loop(nest, var, "tile")
-    return replace(nest, body=changed(nest.body, change))
+    buffers = [
+        replace(x, outside=(*x.outside, block_var)) if var in x.outside else x for x in nest.buffers
+    ]
+    return replace(nest, buffers=tuple(buffers), body=changed(nest.body, change))
 
 
 def vectorize(nest: Nest, var: str, lanes: int) -> Nest:
@@ -150,7 +159,9 @@ def _jammed(nodes: Nodes, copy: Loop) -> Nodes:
     reduced = copy.copies == "tree"
     found: list[Node] = []
     for node in nodes:
-        if isinstance(node, (Block, Prefetch)) or (isinstance(node, Loop) and _is_unrolled(node)):
+        if isinstance(node, Prefetch):
+            found.append(replace(copy, body=(node,), copies="in order"))
+        elif isinstance(node, Block) or (isinstance(node, Loop) and _is_unrolled(node)):
             # Around a reduction, what loads and stores its accumulators runs once for all copies.
             once = reduced and not any(isinstance(s, Reduce) for s in statements([node]))
             found.append(node if once else replace(copy, body=(node,)))
@@ -169,6 +180,147 @@ def unroll(nest: Nest, var: str) -> Nest:
         return (replace(node, kind="unroll"),)
 
     return replace(nest, body=changed(nest.body, change))
+
+
+def unroll_short(nest: Nest, limit: int) -> Nest:
+    """Write out loops over inner axes, as long as there are at most ``limit`` copies of a body."""
+
+    def change(node: Node) -> Nodes | None:
+        if not (isinstance(node, Loop) and node.kind == "serial" and node.axes[0] >= nest.rank):
+            return None
+        return (replace(node, kind="unroll"),) if _bodies([node]) <= limit else None
+
+    return replace(nest, body=changed(nest.body, change))
+
+
+def _bodies(nodes: Sequence[Node]) -> int:
+    """How often the statements of a tree run, a vector of iterations counted once."""
+    found = 1
+    for node in nodes:
+        if isinstance(node, (Loop, Reducing, NonTemporal)):
+            trips = 1
+            if isinstance(node, Loop) and node.kind != "vector":
+                assert isinstance(node.start, int)
+                trips = -(-(most(node.stop) - node.start) // node.step)
+            found = max(found, trips * _bodies(node.body))
+    return found
+
+
+def distribute(nest: Nest, var: str) -> Nest:
+    """Give each phase a loop ``var`` of its own, innermost; values between them are in scratch.
+
+    The loop is distributed over the nodes of its body, and interchanged with the loops over inner
+    axes. What crosses it, accumulators too, becomes an array with one element per iteration.
+    """
+    (loop,) = _loops(nest, var)
+    (axis,) = loop.axes
+    size, types = most(loop.stop), types_of(nest.kernel)
+    around = tuple(
+        [n.var for n in inside(nest.body) if isinstance(n, Loop) and loop in inside([n])]
+    )
+    outside = tuple([v for v in around if v != var])
+    made = nest
+    buffers: list[Buffer] = []
+    for buffer in nest.buffers:
+        if buffer.space == "scratch":
+            strides = [n * size for n in buffer.strides]
+            strides[axis] = buffer.dtype.itemsize
+            buffer = replace(
+                buffer, strides=tuple(strides), size=buffer.size * size, outside=outside
+            )
+        buffers.append(buffer)
+    made = replace(nest, buffers=tuple(buffers))
+    slots: dict[str, int] = {}
+    for number, node in enumerate(loop.body):
+        later = {name for s in statements(loop.body[number + 1 :]) for name in reads(s)}
+        defined = {defines(s) for s in statements([node])} if isinstance(node, Block) else set()
+        if isinstance(node, Reducing):
+            defined = {r.name for r in node.reductions}
+            later |= defined
+        for name in sorted(later & {n for n in defined if n is not None}):
+            strides = [0] * len(nest.extents)
+            strides[axis] = types[name].itemsize
+            made, slots[name] = made.with_buffer(
+                Buffer(types[name], tuple(strides), strides[axis] * size, space="scratch",
+                       outside=outside)
+            )  # fmt: skip
+    nodes: list[Node] = []
+
+    def innermost(nodes: Nodes, body: Callable[[Nodes], Nodes]) -> Nodes:
+        """The loops over inner axes, and in the last one the loop ``var``."""
+        (node,) = nodes
+        if isinstance(node, Loop):
+            return (replace(node, body=innermost(node.body, body)),)
+        return (replace(loop, body=body(nodes)),)
+
+    for node in loop.body:
+        own = {r.name for r in node.reductions} if isinstance(node, Reducing) else set[str]()
+        visible = {name: k for name, k in slots.items() if name not in own}
+
+        def with_slots(nodes: Nodes, visible: dict[str, int] = visible) -> Nodes:
+            (block,) = nodes
+            assert isinstance(block, Block)
+            return (Block(tuple(with_saves(block.statements, visible))),)
+
+        if not isinstance(node, Reducing):
+            nodes += innermost((node,), with_slots)
+            continue
+        start: list[Statement] = []
+        for r in node.reductions:
+            zero = Constant(f"identity {r.name}", types[r.name], identity(r.kind, types[r.name]))
+            start += [zero, Store(slots[r.name], zero.name)]
+        nodes.append(replace(loop, body=(Block(tuple(start)),)))
+        load = Block(tuple([Load(r.name, slots[r.name]) for r in node.reductions]))
+        save = Block(tuple([Store(slots[r.name], r.name) for r in node.reductions]))
+
+        def resumed(
+            body: Nodes, parts: tuple[Block, Reducing, Block] = (load, node, save)
+        ) -> Nodes:
+            first, middle, last = parts
+            return first, replace(middle, body=with_slots(body), resumed=True), last
+
+        nodes += innermost(node.body, resumed)
+    return _with_loop(made, var, tuple(nodes))
+
+
+def pack(nest: Nest, var: str, size: int, columns: str, distances: Mapping[int, int]) -> Nest:
+    """Copy operands, ``size`` iterations of ``var`` at a time, so that ``columns`` is contiguous.
+
+    The operands are those of ``distances``; each is prefetched so many elements ahead.
+    """
+    (loop,) = _loops(nest, var)
+    (axis,) = loop.axes
+    column = _loops(nest, columns)[0]
+    width = most(column.stop)
+    used = buffers_of([loop]) & distances.keys()
+    if not used:
+        return nest
+    made = tile(nest, var, size, f"{var}b")
+    (tiled,) = _loops(made, f"{var}b")
+    outside = (*_around(made.body, tiled.var), tiled.var)
+    copies: list[Node] = []
+    body = tiled.body
+    (row,) = _loops(made, var)
+    for k in sorted(used):
+        indirect = [s for s in statements([loop]) if getattr(s, "operand", None) == k and not (
+            isinstance(s, Load) and s.at is None and s.predicate is None)]  # fmt: skip
+        require(not indirect, "pack", f"operand {k} is stored, or read at other places")
+        dtype, strides = nest.buffers[k].dtype, [0] * len(nest.extents)
+        strides[axis], strides[column.axes[0]] = width * dtype.itemsize, dtype.itemsize
+        scratch = Buffer(
+            dtype, tuple(strides), size * strides[axis], space="scratch", outside=outside
+        )
+        made, number = made.with_buffer(scratch)
+        copies.append(Pack(k, number, axis, column.axes[0], row.stop, column.stop, distances[k]))
+        body = changed(body, partial(_reading, k, number))
+    return _with_loop(made, tiled.var, (replace(tiled, body=(*copies, *body)),))
+
+
+def _reading(old: int, new: int, node: Node) -> Nodes | None:
+    """A block with accesses to another buffer."""
+    if not isinstance(node, Block):
+        return None
+    return (Block(tuple([_moved(s, old, new) for s in node.statements])),)
 
 
 def hoist(nest: Nest, moving: set[str]) -> Nest:
@@ -245,7 +397,24 @@ def prefetch(nest: Nest, var: str, requests: Sequence[Prefetch], first: bool = F
     return replace(nest, body=changed(nest.body, change)) if requests else nest
 
 
-def stream(nest: Nest, var: str, lanes: int) -> Nest:
+def prefetch_rows(nest: Nest, row: str, var: str, requests: Sequence[Prefetch]) -> Nest:
+    """Prefetch in the loop ``var`` inside of ``row`` what the nest reads from memory there."""
+
+    def inner(node: Node, used: Sequence[Prefetch]) -> Nodes | None:
+        if not (isinstance(node, Loop) and node.var == var):
+            return None
+        return (replace(node, body=(*used, *node.body)),)
+
+    def change(node: Node) -> Nodes | None:
+        if not (isinstance(node, Loop) and node.var == row):
+            return None
+        used = [r for r in requests if r.buffer in buffers_of([node])]
+        return (replace(node, body=changed(node.body, lambda n: inner(n, used))),)
+
+    return replace(nest, body=changed(nest.body, change)) if requests else nest
+
+
+def stream(nest: Nest, var: str, lane_axis: int, lanes: int) -> Nest:
     """Stores of the loop ``var`` bypass the caches, if the operand asks for it and is aligned.
 
     A non-temporal vector store must be aligned: all addresses of vectors have to be multiples of
@@ -262,16 +431,14 @@ def stream(nest: Nest, var: str, lanes: int) -> Nest:
     def aligned(number: int) -> bool:
         buffer = nest.buffers[number]
         width = lanes * buffer.dtype.itemsize
-        (inner,) = innermost.axes
-        sizes = [s for axis, s in enumerate(buffer.strides) if axis != inner]
-        blocks = [loop.step * buffer.strides[inner] for loop in around]
+        sizes = [s for axis, s in enumerate(buffer.strides) if axis != lane_axis]
+        blocks = [loop.step * buffer.strides[lane_axis] for loop in around]
         return width <= 64 and all(n % width == 0 for n in (buffer.offset, *sizes, *blocks))
 
-    innermost = [n for n in inside(_loops(nest, var)) if isinstance(n, Loop)][-1]
     around = [
         n
         for n in inside(nest.body)
-        if isinstance(n, Loop) and n.axes == innermost.axes and n.kind == "parallel"
+        if isinstance(n, Loop) and n.axes == (lane_axis,) and n.kind == "parallel"
     ]
     return replace(nest, body=changed(nest.body, change))
 
@@ -284,7 +451,10 @@ def accumulate_in_blocks(nest: Nest, axes: int, size: int, lanes: int) -> Nest:
     rank = nest.rank
     shared = tuple(range(rank - axes, rank))
     sums = {s.operand: s for s in nest.kernel.accumulations()}
-    buffers = list(nest.buffers)
+    buffers = [
+        replace(x, outside=(*x.outside, "block", "row")) if x.space == "scratch" else x
+        for x in nest.buffers
+    ]
     for k, s in sums.items():
         buffers[k] = replace(buffers[k], per_block=("block", s.block_stride))
     start: list[Node] = []
@@ -323,14 +493,9 @@ def accumulate_in_blocks(nest: Nest, axes: int, size: int, lanes: int) -> Nest:
 def use_buffer(nest: Nest, scratch: int, operand: int) -> Nest:
     """Save values in the buffer of an operand that is stored later, instead of in scratch."""
 
-    def change(node: Node) -> Nodes | None:
-        if not isinstance(node, Block):
-            return None
-        return (Block(tuple([_moved(s, scratch, operand) for s in node.statements])),)
-
     given, instead = nest.buffers[scratch], nest.buffers[operand]
     require(given.dtype is instead.dtype, "use_buffer", "another element type")
-    return replace(nest, body=changed(nest.body, change))
+    return replace(nest, body=changed(nest.body, partial(_reading, scratch, operand)))
 
 
 def _moved(s: Statement, old: int, new: int) -> Statement:
@@ -344,6 +509,24 @@ def _unrolled(loop: Loop, step: int, body: Nodes) -> Nodes:
     if not is_multiple(loop.stop, step):
         found.append(replace(loop, start=rounded(loop.stop, step)))
     return tuple(found)
+
+
+def _with_loop(nest: Nest, var: str, nodes: Nodes) -> Nest:
+    """The nest with other nodes for the loop of a variable."""
+    found = changed(nest.body, lambda n: nodes if isinstance(n, Loop) and n.var == var else None)
+    return replace(nest, body=found)
+
+
+def _around(nodes: Sequence[Node], var: str, outside: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """The variables of the loops around the loop of a variable."""
+    for node in nodes:
+        if isinstance(node, Loop) and node.var == var:
+            return outside
+        if isinstance(node, (Loop, Reducing, NonTemporal)):
+            here = (*outside, node.var) if isinstance(node, Loop) else outside
+            if any(isinstance(n, Loop) and n.var == var for n in inside(node.body)):
+                return _around(node.body, var, here)
+    return outside
 
 
 def _loops(nest: Nest, var: str) -> list[Loop]:
