@@ -148,7 +148,7 @@ def _columns(s: _Stages) -> None:
     s.apply(rewrites.tile, var, plan.block, block)
     for name in (*(outer_var(k) for k in range(rank - 1)), block):
         s.apply(rewrites.parallelize, name)
-    s.apply(rewrites.distribute, var)
+    s.apply(rewrites.distribute, var, plan.lanes)
     ahead = [Prefetch(k, TRANSPOSE_TILE * kernel.operands[k].inner[-1])
              for k in plan.prefetched if k not in plan.packed]  # fmt: skip
     distances = {k: TRANSPOSE_TILE if k in plan.prefetched else 0 for k in plan.packed}
@@ -157,7 +157,7 @@ def _columns(s: _Stages) -> None:
         if not phase.body:
             continue
         s.apply(rewrites.prefetch_rows, row, var, ahead)
-        s.apply(rewrites.pack, row, TRANSPOSE_TILE, var, distances)
+        s.apply(rewrites.pack, row, TRANSPOSE_TILE, var, plan.lanes, distances)
         if any(isinstance(x, Reduce) for x in phase.body):
             # Each unrolled step loads and stores the accumulators in scratch only once.
             s.apply(rewrites.unroll_and_jam, row, plan.unroll)

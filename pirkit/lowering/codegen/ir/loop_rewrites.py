@@ -14,6 +14,7 @@ from math import prod
 from pirkit.lowering.codegen.ir.element_types import compute_type, identity, types_of
 from pirkit.lowering.codegen.ir.loop_ir import (
     Block,
+    Bound,
     Buffer,
     Count,
     Loop,
@@ -206,15 +207,16 @@ def _bodies(nodes: Sequence[Node]) -> int:
     return found
 
 
-def distribute(nest: Nest, var: str) -> Nest:
+def distribute(nest: Nest, var: str, lanes: int) -> Nest:
     """Give each phase a loop ``var`` of its own, innermost; values between them are in scratch.
 
     The loop is distributed over the nodes of its body, and interchanged with the loops over inner
-    axes. What crosses it, accumulators too, becomes an array with one element per iteration.
+    axes. What crosses it, accumulators too, becomes an array with one element per iteration, padded
+    for vectors of ``lanes``.
     """
     (loop,) = _loops(nest, var)
     (axis,) = loop.axes
-    size, types = most(loop.stop), types_of(nest.kernel)
+    size, types = _padded(loop.stop, lanes), types_of(nest.kernel)
     around = tuple(
         [n.var for n in inside(nest.body) if isinstance(n, Loop) and loop in inside([n])]
     )
@@ -283,7 +285,14 @@ def distribute(nest: Nest, var: str) -> Nest:
     return _with_loop(made, var, tuple(nodes))
 
 
-def pack(nest: Nest, var: str, size: int, columns: str, distances: Mapping[int, int]) -> Nest:
+def _padded(bound: Bound, lanes: int) -> int:
+    """Iterations in whole vectors: one that is partial must not overwrite what lies behind it."""
+    return -(-most(bound) // lanes) * lanes
+
+
+def pack(
+    nest: Nest, var: str, size: int, columns: str, lanes: int, distances: Mapping[int, int]
+) -> Nest:
     """Copy operands, ``size`` iterations of ``var`` at a time, so that ``columns`` is contiguous.
 
     The operands are those of ``distances``; each is prefetched so many elements ahead.
@@ -291,7 +300,7 @@ def pack(nest: Nest, var: str, size: int, columns: str, distances: Mapping[int, 
     (loop,) = _loops(nest, var)
     (axis,) = loop.axes
     column = _loops(nest, columns)[0]
-    width = most(column.stop)
+    width = _padded(column.stop, lanes)
     used = buffers_of([loop]) & distances.keys()
     if not used:
         return nest
