@@ -11,7 +11,7 @@ from pirkit.lowering.codegen.emit.emit_column_reduction import ColumnEmitter
 from pirkit.lowering.codegen.emit.nest_writer import write_nest
 from pirkit.lowering.codegen.emit.schedule import Schedule, schedule
 from pirkit.lowering.codegen.emit.schedule_loops import scheduled
-from pirkit.lowering.codegen.emit.scratch import LINE, Scratch
+from pirkit.lowering.codegen.emit.scratch import LINE
 from pirkit.lowering.codegen.emit.vector_emit import argument
 from pirkit.lowering.codegen.ir.llvm_text import Builder, Value
 from pirkit.lowering.codegen.ir.loopnest import Kernel
@@ -86,15 +86,11 @@ def emit_body(kernel: Kernel, target: Target) -> tuple[Builder, Schedule, int]:
 
 def _emit(b: Builder, plan: Schedule, target: Target, line_aligned: Value | None = None) -> int:
     """Emit a schedule; returns the bytes of scratch memory that it needs."""
-    scratch = Scratch()
-    if not plan.register_tiles:
-        scratch.size = write_nest(b, scheduled(plan), line_aligned)
-    else:
-        ColumnEmitter(b, plan, scratch).emit()
+    scratch = write_nest(b, scheduled(plan), line_aligned)
     if target.x86 and any(o.stream for o in plan.kernel.operands):
         # Non-temporal stores are weakly ordered: make them visible before the function returns.
         b.invoke("llvm.x86.sse.sfence")
-    return scratch.size
+    return scratch
 
 
 def about_schedule(plan: Schedule) -> About:

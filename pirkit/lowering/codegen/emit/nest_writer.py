@@ -16,7 +16,7 @@ from typing import Final
 
 from pirkit.diag.errors import InternalError
 from pirkit.lowering.codegen.emit.interleave import interleaved
-from pirkit.lowering.codegen.emit.transpose_tile import pack
+from pirkit.lowering.codegen.emit.transpose_tile import pack, transposed
 from pirkit.lowering.codegen.emit.vector_emit import (
     Memory,
     VectorEmitter,
@@ -28,33 +28,35 @@ from pirkit.lowering.codegen.emit.vector_emit import (
     tail_mask,
     tree_reduce,
 )
-from pirkit.lowering.codegen.ir.element_types import identity, types_of
+from pirkit.lowering.codegen.ir.element_types import compute_type, identity, types_of
 from pirkit.lowering.codegen.ir.llvm_text import I64, PTR, Builder, Type, Value
 from pirkit.lowering.codegen.ir.loop_ir import (
     Block,
     Bound,
     Count,
+    Head,
     Loop,
     Nest,
     Node,
     NonTemporal,
     Pack,
+    Path,
     Prefetch,
+    PrefetchTile,
     Reducing,
     buffers_of,
+    copies_of,
     inside,
     statements,
 )
-from pirkit.lowering.codegen.ir.loopnest import Reduce, reads
-from pirkit.lowering.codegen.math.primitives import Typed, element, select_extremum
+from pirkit.lowering.codegen.ir.loopnest import Load, Reduce, Statement, reads
+from pirkit.lowering.codegen.math.primitives import Typed, element, select_extremum, stored, widen
 from pirkit.lowering.codegen.math.vecmath import any_lane
 
 LINE: Final = 64
 """Bytes of a cache line."""
 _ZERO: Final = Value("0", I64)
 
-Path = tuple[tuple[int, int], ...]
-"""Copies of unrolled loops: the axis of each loop, and the index of the copy."""
 Key = tuple[str, Path]
 
 
@@ -74,6 +76,12 @@ class _Point:
     offsets: dict[int, int] = field(default_factory=dict[int, int])
     """The constants that unrolled loops add to the indices."""
     streams: frozenset[int] = frozenset()
+    active: Value | None = None
+    """The number of active lanes of a partial vector."""
+    is_head: bool = False
+    """Whether more of the block lies behind a partial vector."""
+    begins: dict[str, Value] = field(default_factory=dict[str, Value])
+    """The first iteration of each block, for bounds."""
 
 
 def write_nest(b: Builder, nest: Nest, line_aligned: Value | None = None) -> int:
@@ -99,6 +107,8 @@ class _NestWriter:
         """Accumulators, by reduction and copy."""
         self.terms: dict[str, list[Value]] | None = None
         """What copies that are reduced as a tree contribute."""
+        self.tiles: dict[int, list[Typed]] = {}
+        """Buffers in registers: their vectors."""
         self.suspects: dict[str, list[Value]] = {}
         """Operands of maxima and minima that have to be compared with NaN."""
 
@@ -109,6 +119,8 @@ class _NestWriter:
         for number, buffer in enumerate(self.nest.buffers):
             if buffer.space == "memory":
                 address.append(b.at(argument(b, number), buffer.offset))
+            elif buffer.space == "register":
+                address.append(_ZERO)
             else:
                 address.append(b.at(Value("%scratch", PTR), self.scratch))
                 # Whole vectors are written: one more line for what is beyond the last element.
@@ -123,6 +135,8 @@ class _NestWriter:
                     self.block(node, at)
                 case Prefetch():
                     self.prefetch(node, at)
+                case PrefetchTile():
+                    self.prefetch_tile(node, at)
                 case Pack():
                     self.pack(node, at)
                 case Reducing():
@@ -145,13 +159,18 @@ class _NestWriter:
         b, loops = self.b, [node]
         while isinstance(inner := loops[-1].body[0], Loop) and inner.kind == "parallel":
             loops.append(inner)
+        aligned = [loop.align for loop in loops if loop.align is not None]
+        shift = self.shift(aligned[0], at) if aligned else _ZERO
 
         def block(number: Value, _: list[Value]) -> Sequence[Value]:
             counts = [-(-_known(loop.stop) // loop.step) for loop in loops]
             here = at
             for loop, place in zip(loops, split_index(b, number, counts), strict=True):
-                here = self.moved(loop, here, b.times(place, loop.step), loops[-1].body, place)
-                here = self.with_counts(loop, here)
+                first = b.times(place, loop.step)
+                if loop.align is not None:
+                    first = b.plus(first, b.select(b.compare("sgt", first, 0), shift, _ZERO))
+                here = self.moved(loop, here, first, loops[-1].body, place)
+                here = self.with_counts(loop, here, shift)
             self.run(loops[-1].body, here)
             return []
 
@@ -189,7 +208,8 @@ class _NestWriter:
 
         def tail() -> list[Value]:
             with _Scope(self):
-                self.run(node.body, replace(here, mask=tail_mask(b, node.lanes, rest)))
+                mask, is_head = tail_mask(b, node.lanes, rest), isinstance(node.stop, Head)
+                self.run(node.body, replace(here, mask=mask, active=rest, is_head=is_head))
             return [self.registers[key] for key in keys]
 
         before = [self.registers[key] for key in keys]
@@ -245,7 +265,7 @@ class _NestWriter:
         address = list(at.address)
         for k in buffers_of(body):
             buffer = self.nest.buffers[k]
-            if loop.var in buffer.outside:
+            if loop.var in buffer.outside or buffer.space == "register":
                 continue
             distance = _ZERO
             for axis, position in positions.items():
@@ -255,21 +275,45 @@ class _NestWriter:
             address[k] = b.at(address[k], distance)
         return replace(at, index=index, address=tuple(address), linear=linear)
 
-    def with_counts(self, loop: Loop, at: _Point) -> _Point:
+    def with_counts(self, loop: Loop, at: _Point, shift: Value = _ZERO) -> _Point:
         """The point with the iterations of the block that begins here, for the loops inside."""
         b, counts = self.b, dict(at.counts)
         nodes = list(inside(loop.body))
         bounds = [x for n in nodes if isinstance(n, Loop) for x in (n.start, n.stop)]
         bounds += [x for n in nodes if isinstance(n, Pack) for x in (n.rows, n.columns)]
-        wanted = {x for x in bounds if isinstance(x, Count) and x.block == loop.var}
-        for bound in sorted(wanted, key=lambda x: x.multiple):
-            base = replace(bound, multiple=1)
-            if base not in counts:
-                first = at.linear[loop.axes] if len(loop.axes) > 1 else at.index[loop.axes[0]]
-                left = b.emit(I64, f"sub i64 {bound.extent}, {first.text}")
-                counts[base] = b.binary("smin", left, Value(str(bound.size), I64))
-            counts[bound] = b.emit(I64, f"and {counts[base]}, {-bound.multiple}")
-        return replace(at, counts=counts) if wanted else at
+        bounds += [n.columns for n in nodes if isinstance(n, PrefetchTile)]
+        wanted = {x for x in bounds if isinstance(x, (Count, Head)) and x.block == loop.var}
+        if not wanted:
+            return at
+        first = at.linear[loop.axes] if len(loop.axes) > 1 else at.index[loop.axes[0]]
+        sizes = {x for x in wanted if isinstance(x, Count)}
+        (extent, size), *_ = {(x.extent, x.size) for x in sizes}
+        if loop.align is None:
+            count, head = Value(str(size), I64), _ZERO
+            if extent % size:
+                left = b.emit(I64, f"sub i64 {extent}, {first.text}")
+                count = b.binary("smin", left, count)
+        else:
+            # All blocks but the first begin ``shift`` later, and so the last ones may be empty.
+            regular = b.select(b.compare("sgt", first, 0), _ZERO, shift)
+            end = b.plus(b.plus(first, size), regular)
+            end = b.binary("smin", end, Value(str(extent), I64))
+            count = b.binary("smax", b.emit(I64, f"sub {end}, {first.text}"), _ZERO)
+            head = b.binary("smin", regular, count)
+        counts |= {x: head for x in wanted if isinstance(x, Head)}
+        for bound in sorted(sizes, key=lambda x: x.multiple):
+            before = head if bound.from_head else _ZERO
+            after = b.emit(I64, f"sub {count}, {before.text}")
+            counts[bound] = b.plus(b.emit(I64, f"and {after}, {-bound.multiple}"), before)
+        return replace(at, counts=counts, begins={**at.begins, loop.var: first})
+
+    def shift(self, buffer: int, at: _Point) -> Value:
+        """Iterations before the first one whose vectors do not cross a cache line, as an i64."""
+        b, size = self.b, self.nest.buffers[buffer].dtype.itemsize
+        lanes = max(n.lanes for n in inside(self.nest.body) if isinstance(n, Loop))
+        address = b.cast("ptrtoint", at.address[buffer], "i64")
+        left = b.op("and", b.emit(I64, f"sub i64 0, {address.text}"), lanes * size - 1)
+        return b.emit(I64, f"udiv {left}, {size}")
 
     def bound(self, bound: Bound, at: _Point) -> Value:
         return Value(str(bound), I64) if isinstance(bound, int) else at.counts[bound]
@@ -283,7 +327,7 @@ class _NestWriter:
         def memory(number: int) -> Memory:
             buffer = self.nest.buffers[number]
             step = buffer.strides[at.axis] if at.lanes > 1 else 0
-            padded = buffer.space == "scratch"
+            padded = buffer.space == "scratch" and not at.is_head
             return Memory(at.address[number], step, number in at.streams, padded)
 
         def position(axis: int) -> Value:
@@ -294,7 +338,13 @@ class _NestWriter:
             b, self.nest.buffers, at.lanes, memory, partial(self.value, at), position, at.mask,
             {}, {},
         )  # fmt: skip
-        emitter.run(node.statements)
+        lines: list[Statement] = []
+        for s in node.statements:
+            if isinstance(s, Load) and s.operand in self.tiles:
+                emitter.known[s.name] = self.tiles[s.operand][self.row(s.operand, at)]
+            else:
+                lines.append(s)
+        emitter.run(lines)
         for name, value in emitter.known.items():
             self.scopes[-1][name, at.path] = value
         for statement in node.statements:
@@ -332,15 +382,46 @@ class _NestWriter:
             here = self.b.at(at.address[node.buffer], node.distance)
             self.b.prefetch(here, 3 if node.near else 2, node.write)
 
+    def row(self, number: int, at: _Point) -> int:
+        """Which vector of a buffer in registers the copies of unrolled loops read."""
+        buffer, rows = self.nest.buffers[number], len(self.tiles[number])
+        distance = sum(n * buffer.strides[axis] for axis, n in at.offsets.items())
+        return distance * rows // buffer.size
+
+    def prefetch_tile(self, node: PrefetchTile, at: _Point) -> None:
+        """One prefetch per row, or two per column, whose vector may cross a cache line."""
+        b, buffer = self.b, self.nest.buffers[node.buffer]
+        begin, count = at.begins[node.columns.block], self.bound(node.columns, at)
+        along, across = buffer.strides[node.row_axis], buffer.strides[node.column_axis]
+        column = b.plus(b.emit(I64, f"sub {at.index[node.column_axis]}, {begin.text}"), node.ahead)
+        over = b.compare("sge", column, count)
+        back = b.times(b.select(over, count, _ZERO), across)
+        here = b.at(at.address[node.buffer], node.ahead * across)
+        here = b.at(here, b.emit(I64, f"sub i64 0, {back.text}"))
+        here = b.at(here, b.times(b.select(over, Value(str(node.rows), I64), _ZERO), along))
+        size = buffer.dtype.itemsize
+        for k in range(node.lanes):
+            b.prefetch(b.at(here, k * (across if along == size else along)))
+            if along == size:
+                b.prefetch(b.at(here, k * across + node.lanes * size - 1))
+
     def pack(self, node: Pack, at: _Point) -> None:
         """Copy a tile, transposed."""
-        source, dest = self.nest.buffers[node.source], self.nest.buffers[node.dest]
-        size = source.dtype.itemsize
+        b, source, dest = self.b, self.nest.buffers[node.source], self.nest.buffers[node.dest]
+        size, distance = source.dtype.itemsize, source.strides[node.column_axis]
         lanes = max(n.lanes for n in inside(self.nest.body) if isinstance(n, Loop))
+        if dest.space == "register":
+            type_, begin = Type(stored(source.dtype), lanes), at.address[node.source]
+            starts = [b.at(begin, k * distance) for k in range(lanes)]
+            columns = [b.emit(type_, f"load {type_}, {s}, align {size}") for s in starts]
+            rows = [widen(b, row, source.dtype) for row in transposed(b, columns)]
+            self.tiles[node.dest] = [(row, compute_type(source.dtype)) for row in rows]
+            return
+        active = at.active or Value(str(lanes), I64)
+        columns_count = active if node.columns is None else self.bound(node.columns, at)
         pack(
             self.b, source.dtype, lanes,
-            (at.address[node.source], source.strides[node.column_axis],
-             self.bound(node.columns, at)),
+            (at.address[node.source], distance, columns_count),
             (at.address[node.dest], dest.strides[node.row_axis] // size),
             self.bound(node.rows, at),
             self.nest.extents[node.row_axis] % lanes != 0,
@@ -383,7 +464,7 @@ class _NestWriter:
             r.name for r in node.reductions
             if across and r.kind in ("max", "min") and self.types[r.name].is_float
         }  # fmt: skip
-        paths = _paths(node.body, at.path) or [at.path]
+        paths = copies_of(node.body, at.path) or [at.path]
         for r in node.reductions:
             dtype = self.types[r.name]
             start = b.const(Type(element(dtype), lanes), identity(r.kind, dtype))
@@ -470,19 +551,6 @@ class _Scope:
     def __exit__(self, *_: object) -> None:
         self.writer.scopes.pop()
         self.writer.wide.pop()
-
-
-def _paths(nodes: Sequence[Node], path: Path) -> list[Path]:
-    """The copies that have accumulators of their own; none if there is only one."""
-    found: dict[Path, None] = {}
-    for node in nodes:
-        if isinstance(node, Loop) and node.copies == "own":
-            for place in range(_known(node.start), _known(node.stop), node.step):
-                here = (*path, (node.axes[0], place))
-                found |= dict.fromkeys(_paths(node.body, here) or [here])
-        elif isinstance(node, (Loop, NonTemporal, Reducing)):
-            found |= dict.fromkeys(_paths(node.body, path))
-    return list(found)
 
 
 def _known(bound: Bound) -> int:

@@ -18,16 +18,18 @@ from pirkit.lowering.codegen.emit.schedule import (
 from pirkit.lowering.codegen.emit.scratch_elision import elided_scratch
 from pirkit.lowering.codegen.ir import loop_rewrites as rewrites
 from pirkit.lowering.codegen.ir.loop_ir import (
+    Count,
     Loop,
     Nest,
     Prefetch,
+    PrefetchTile,
     inner_var,
     inside,
     loops_of,
     outer_var,
     statements,
 )
-from pirkit.lowering.codegen.ir.loopnest import Reduce, Store, varying_inside
+from pirkit.lowering.codegen.ir.loopnest import Load, Reduce, Store, varying_inside
 
 _PREFETCH_BYTES: Final = 1 << 13
 """Bytes to prefetch ahead at least: memory latency is longer than a short row."""
@@ -35,6 +37,10 @@ _LONG: Final = 1 << 16
 """Bytes of a row that does not stay in the L1 cache: prefetching into L1 then costs nothing."""
 
 
+_STRIP: Final = 256
+"""Bytes of a row in a strip: several lines, since memory delivers adjacent lines faster."""
+_PREFETCH_TILES: Final = 32
+"""Columns by which prefetches of register tiles run ahead."""
 _WRITTEN_OUT: Final = 8
 """Tiles with predicated loads up to which each is unrolled."""
 
@@ -57,6 +63,10 @@ class _Stages:
     @property
     def nest(self) -> Nest:
         return self.found[-1].nest
+
+    def loop(self, var: str) -> Loop:
+        """The first loop with a variable."""
+        return next(n for n in inside(self.nest.body) if isinstance(n, Loop) and n.var == var)
 
     def apply(self, rewrite: Callable[..., Nest], *args: Any) -> None:
         """Apply a rewrite; one that changes nothing is no stage."""
@@ -148,21 +158,74 @@ def _columns(s: _Stages) -> None:
     s.apply(rewrites.tile, var, plan.block, block)
     for name in (*(outer_var(k) for k in range(rank - 1)), block):
         s.apply(rewrites.parallelize, name)
+    contiguous = [k for k in plan.prefetched if _rows_agree(plan, k)]
+    if plan.register_tiles and contiguous and not any(o.stream for o in kernel.operands):
+        s.apply(rewrites.align, block, var, contiguous[0], plan.lanes)
     s.apply(rewrites.distribute, var, plan.lanes)
-    ahead = [Prefetch(k, TRANSPOSE_TILE * kernel.operands[k].inner[-1])
-             for k in plan.prefetched if k not in plan.packed]  # fmt: skip
-    distances = {k: TRANSPOSE_TILE if k in plan.prefetched else 0 for k in plan.packed}
+    squares: list[tuple[str, list[int]]] = []
     for number, phase in enumerate(kernel.loop_phases):
         row = inner_var(last, number)
-        if not phase.body:
-            continue
-        s.apply(rewrites.prefetch_rows, row, var, ahead)
-        s.apply(rewrites.pack, row, TRANSPOSE_TILE, var, plan.lanes, distances)
-        if any(isinstance(x, Reduce) for x in phase.body):
-            # Each unrolled step loads and stores the accumulators in scratch only once.
-            s.apply(rewrites.unroll_and_jam, row, plan.unroll)
+        used = {x.operand for x in phase.body if isinstance(x, Load)}
+        packed = [k for k in plan.packed if k in used and plan.register_tiles]
+        if packed:
+            squares.append((row, packed))
+            _strips(s, row, var, packed)
+        elif phase.body:
+            _packed_columns(s, row, var, used)
     s.apply(rewrites.stream, var, rank - 1, plan.lanes)
     s.apply(rewrites.vectorize, var, plan.lanes)
+    for row, packed in squares:
+        _register_tiles(s, row, var, packed)
+
+
+def _packed_columns(s: _Stages, row: str, var: str, used: set[int]) -> None:
+    """Strided operands are transposed in tiles; each step loads accumulators from scratch once."""
+    plan, lanes = s.plan, s.plan.lanes
+    requests = [
+        Prefetch(k, TRANSPOSE_TILE * s.kernel.operands[k].inner[-1])
+        for k in plan.prefetched
+        if k in used and k not in plan.packed
+    ]
+    distances = {k: TRANSPOSE_TILE if k in plan.prefetched else 0 for k in plan.packed}
+    s.apply(rewrites.prefetch_rows, row, var, requests)
+    s.apply(rewrites.pack, row, TRANSPOSE_TILE, var, lanes, distances)
+    loops = [n for n in inside(s.nest.body) if isinstance(n, Loop) and n.var == row]
+    if any(isinstance(x, Reduce) for x in statements(loops)):
+        s.apply(rewrites.unroll_and_jam, row, plan.unroll)
+
+
+def _strips(s: _Stages, row: str, var: str, packed: list[int]) -> None:
+    """Strips of a few lines of each row are read, row after row.
+
+    Rows whose distance is a power of two map to few cache sets, so only some dozens of their lines
+    can be resident.
+    """
+    sizes = [s.kernel.operands[k].dtype.itemsize for k in packed]
+    s.apply(rewrites.tile, row, max(_STRIP // min(sizes), s.plan.lanes), f"{row}b")
+    s.apply(rewrites.interchange, row, var)
+    if s.loop(f"{var}b").align is not None:
+        s.apply(rewrites.peel_head, f"{row}b", var, s.plan.lanes)
+
+
+def _register_tiles(s: _Stages, row: str, var: str, packed: list[int]) -> None:
+    """Strided operands are transposed in registers, square by square, and reduced there."""
+    plan, rank = s.plan, s.nest.rank
+    blocks, strips = s.loop(f"{var}b"), s.loop(f"{row}b")
+    shift = 0 if blocks.align is None else plan.lanes
+    count = Count(blocks.var, s.nest.extents[rank - 1], blocks.step, shift=shift)
+    requests = [
+        PrefetchTile(k, strips.axes[0], rank - 1, count, plan.lanes, _PREFETCH_TILES, strips.step)
+        for k in plan.prefetched
+    ]
+    step = min(plan.unroll, plan.lanes)
+    s.apply(rewrites.transpose_in_register, row, var, packed, step, requests)
+
+
+def _rows_agree(plan: Schedule, number: int) -> bool:
+    """Whether an operand is contiguous along the lanes, and its rows are whole vectors apart."""
+    operand, size = plan.kernel.operands[number], plan.kernel.operands[number].dtype.itemsize
+    strides = (*operand.outer[:-1], *operand.inner)
+    return operand.outer[-1] == size and all(n % (plan.lanes * size) == 0 for n in strides)
 
 
 def _tiles(s: _Stages) -> None:

@@ -38,16 +38,27 @@ LoopKind = Literal["serial", "parallel", "vector", "unroll", "interleave"]
 class Count:
     """Iterations of a block that begins at the loop variable ``block``, rounded down.
 
-    They are ``min(size, extent - block)``, rounded down to a multiple of ``multiple``.
+    They are ``min(size, extent - block)``, rounded down to a multiple of ``multiple``; with
+    ``from_head`` those after the `Head` are. Blocks that are aligned (`Loop.align`) begin up to
+    ``shift`` iterations later, and the first one is longer.
     """
 
     block: str
     extent: int
     size: int
     multiple: int = 1
+    shift: int = 0
+    from_head: bool = False
 
 
-Bound = int | Count
+@dataclass(frozen=True, slots=True)
+class Head:
+    """Iterations of a block before the first vector that begins at a vector boundary in memory."""
+
+    block: str
+
+
+Bound = int | Count | Head
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +66,8 @@ class Buffer:
     """Memory: the element of an iteration is at ``offset + sum(index * stride)``, in bytes.
 
     ``strides`` has a stride for each axis, outer ones first. ``space`` says where the buffer is:
-    memory of the caller, or ``scratch`` memory of the thread, which is written in whole vectors.
+    memory of the caller, ``scratch`` memory of the thread, which is written in whole vectors, or
+    ``register``: vectors, of which constant indices of unrolled loops pick one.
     Loops in ``outside`` do not move the address: scratch memory begins anew at each iteration.
     ``per_block`` adds bytes per iteration of a loop, for accumulators of its own.
     """
@@ -65,7 +77,7 @@ class Buffer:
     size: int
     offset: int = 0
     stream: bool = False
-    space: Literal["memory", "scratch"] = "memory"
+    space: Literal["memory", "scratch", "register"] = "memory"
     outside: tuple[str, ...] = ()
     per_block: tuple[str, int] | None = None
 
@@ -93,7 +105,8 @@ class Pack:
 
     They begin at the element of the enclosing loops, along the axes ``row_axis`` (contiguous in
     the source) and ``column_axis`` (contiguous in scratch). The elements ``ahead`` rows further on
-    are prefetched.
+    are prefetched. Without ``columns`` there is one for each active lane. A copy into registers is
+    one vector for each of ``rows``.
     """
 
     source: int
@@ -101,8 +114,24 @@ class Pack:
     row_axis: int
     column_axis: int
     rows: Bound
-    columns: Bound
+    columns: Bound | None = None
     ahead: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PrefetchTile:
+    """Prefetches the square of ``lanes`` rows and columns that lies ``ahead`` columns further on.
+
+    Behind the last of ``columns`` it prefetches the first ones, ``rows`` further on.
+    """
+
+    buffer: int
+    row_axis: int
+    column_axis: int
+    columns: Count
+    lanes: int
+    ahead: int
+    rows: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +143,7 @@ class Loop:
     ``unroll``: one copy of the body per iteration; ``interleave``: their instructions alternate.
     With ``own`` each copy has accumulators of its own, with ``tree`` the copies are reduced as a
     tree before they reach the accumulator; else they accumulate in order.
+    With ``align`` all blocks but the first begin where vectors of a buffer do not cross a line.
     """
 
     var: str
@@ -125,6 +155,7 @@ class Loop:
     kind: LoopKind = "serial"
     lanes: int = 1
     copies: Literal["in order", "own", "tree"] = "in order"
+    align: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +178,11 @@ class NonTemporal:
     body: tuple[Node, ...]
 
 
-Node = Block | Prefetch | Pack | Loop | Reducing | NonTemporal
+Node = Block | Prefetch | PrefetchTile | Pack | Loop | Reducing | NonTemporal
+
+
+Path = tuple[tuple[int, int], ...]
+"""Copies of unrolled loops: the axis of each loop, and the index of the copy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +286,7 @@ def statements(nodes: Sequence[Node]) -> Iterator[Statement]:
 
 def buffers_of(nodes: Sequence[Node]) -> set[int]:
     """The buffers that a tree uses."""
-    found = {n.buffer for n in inside(nodes) if isinstance(n, Prefetch)}
+    found = {n.buffer for n in inside(nodes) if isinstance(n, (Prefetch, PrefetchTile))}
     found |= {k for n in inside(nodes) if isinstance(n, Pack) for k in (n.source, n.dest)}
     kinds = (Load, Store, Accumulate, RuntimeAssert)
     return found | {s.operand for s in statements(nodes) if isinstance(s, kinds)}
@@ -270,17 +305,32 @@ def changed(
     return tuple(found)
 
 
+def copies_of(nodes: Sequence[Node], path: Path = ()) -> list[Path]:
+    """The copies that have accumulators of their own; none if there is only one."""
+    found: dict[Path, None] = {}
+    for node in nodes:
+        if isinstance(node, Loop) and node.copies == "own":
+            for place in range(most(node.start), most(node.stop), node.step):
+                here = (*path, (node.axes[0], place))
+                found |= dict.fromkeys(copies_of(node.body, here) or [here])
+        elif isinstance(node, (Loop, NonTemporal, Reducing)):
+            found |= dict.fromkeys(copies_of(node.body, path))
+    return list(found)
+
+
 def rounded(bound: Bound, multiple: int) -> Bound:
     """A bound rounded down to a multiple."""
     if isinstance(bound, int):
         return bound // multiple * multiple
-    return replace(bound, multiple=multiple)
+    return replace(bound, multiple=multiple) if isinstance(bound, Count) else bound
 
 
 def is_multiple(bound: Bound, multiple: int) -> bool:
     """Whether a bound is a multiple of a number in all blocks."""
     if isinstance(bound, int):
         return bound % multiple == 0
+    if isinstance(bound, Head) or bound.shift:
+        return False
     if bound.multiple % multiple == 0:
         return True
     return bound.extent % multiple == 0 and bound.size % multiple == 0
@@ -288,7 +338,9 @@ def is_multiple(bound: Bound, multiple: int) -> bool:
 
 def most(bound: Bound) -> int:
     """The largest value of a bound."""
-    return bound if isinstance(bound, int) else min(bound.size, bound.extent)
+    if isinstance(bound, Count):
+        return min(bound.size + bound.shift, bound.extent)
+    return bound if isinstance(bound, int) else 0
 
 
 def require(holds: bool, rewrite: str, why: str) -> None:

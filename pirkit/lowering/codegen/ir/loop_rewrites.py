@@ -17,12 +17,14 @@ from pirkit.lowering.codegen.ir.loop_ir import (
     Bound,
     Buffer,
     Count,
+    Head,
     Loop,
     Nest,
     Node,
     NonTemporal,
     Pack,
     Prefetch,
+    PrefetchTile,
     Reducing,
     buffers_of,
     changed,
@@ -97,7 +99,7 @@ def vectorize(nest: Nest, var: str, lanes: int) -> Nest:
         assert isinstance(node, Loop)
         full, whole = rounded(node.stop, lanes), is_multiple(node.stop, lanes)
         lane = replace(
-            node, var=lane_var(var), stop=lanes, kind="vector", lanes=lanes
+            node, var=lane_var(var), start=0, stop=lanes, kind="vector", lanes=lanes
         )  # the variable of the loop around it is the first index of the vector
         made: list[Node] = []
         if most(node.stop) >= lanes:
@@ -323,6 +325,129 @@ def pack(
         copies.append(Pack(k, number, axis, column.axes[0], row.stop, column.stop, distances[k]))
         body = changed(body, partial(_reading, k, number))
     return _with_loop(made, tiled.var, (replace(tiled, body=(*copies, *body)),))
+
+
+def align(nest: Nest, block: str, var: str, buffer: int, lanes: int) -> Nest:
+    """Begin all blocks but the first where vectors of a buffer do not cross a cache line.
+
+    Where that is, is only known at run time. Legal if it is the same for all rows of the buffer.
+    """
+
+    def change(node: Node) -> Nodes | None:
+        if not (isinstance(node, Loop) and node.var in (block, var)):
+            return None
+        if node.var == block:
+            return (replace(node, align=buffer),)
+        return (replace(node, stop=Count(block, extent, size, shift=lanes)),)
+
+    (blocks,) = _loops(nest, block)
+    (axis,), size, extent = blocks.axes, blocks.step, blocks.stop
+    assert isinstance(extent, int)
+    strides, itemsize = nest.buffers[buffer].strides, nest.buffers[buffer].dtype.itemsize
+    others = [n for k, n in enumerate(strides) if k != axis]
+    rows_agree = strides[axis] == itemsize and all(n % (lanes * itemsize) == 0 for n in others)
+    require(rows_agree, "align", f"rows of operand {buffer} begin at different places")
+    return replace(nest, body=changed(nest.body, change))
+
+
+def peel_head(nest: Nest, row: str, var: str, lanes: int) -> Nest:
+    """In aligned blocks, run the iterations before a vector boundary as a vector of their own."""
+
+    def peel(node: Node) -> Nodes | None:
+        if not (_is_plain(node, var) and isinstance(node, Loop) and isinstance(node.stop, Count)):
+            return None
+        head = Head(node.stop.block)
+        first = replace(node, var=lane_var(var), stop=head, kind="vector", lanes=lanes)
+        return first, replace(node, start=head, stop=replace(node.stop, from_head=True))
+
+    def change(node: Node) -> Nodes | None:
+        if not (isinstance(node, Loop) and node.var == row):
+            return None
+        return (replace(node, body=changed(node.body, peel)),)
+
+    return replace(nest, body=changed(nest.body, change))
+
+
+def interchange(nest: Nest, row: str, var: str) -> Nest:
+    """Run the loop ``row`` inside of the loop ``var``, where accumulators stay in registers."""
+
+    def change(node: Node) -> Nodes | None:
+        if not (isinstance(node, Loop) and node.var == row):
+            return None
+        (inner,) = node.body
+        require(isinstance(inner, Loop) and inner.var == var, "interchange", f"no {var} in {row}")
+        assert isinstance(inner, Loop)
+        body: list[Node] = []
+        for part in inner.body:
+            moves = [k for k in buffers_of([part]) if nest.buffers[k].strides[node.axes[0]]]
+            if isinstance(part, Reducing):
+                part = replace(part, body=(replace(node, body=part.body),))
+            elif moves:
+                require(False, "interchange", f"buffers {moves} move along {row}")
+            body.append(part)
+        return (replace(inner, body=tuple(body)),)
+
+    return replace(nest, body=changed(nest.body, change))
+
+
+def transpose_in_register(
+    nest: Nest, row: str, var: str, operands: Sequence[int], step: int,
+    requests: Sequence[PrefetchTile],
+) -> Nest:  # fmt: skip
+    """Load squares of operands that are contiguous along ``row``, and transpose them in registers.
+
+    The loop ``row``, inside of vectors of ``var``, is unrolled over whole squares, ``step`` rows
+    reduced as a tree. Squares at an edge are transposed into scratch; the order of sums is the
+    same.
+    """
+    rows = _loops(nest, row)
+    (axis,) = rows[0].axes
+    extent, square = nest.extents[axis], f"{row}t"
+    vectors = [n for n in _loops(nest, lane_var(var)) if any(r in inside([n]) for r in rows)]
+    lanes, column_axis = vectors[0].lanes, vectors[0].axes[0]
+    outside = (*_around(nest.body, row), square)
+    copies: dict[str, dict[int, int]] = {"register": {}, "scratch": {}}
+    made = nest
+    for k in operands:
+        dtype = nest.buffers[k].dtype
+        strides = [0] * len(nest.extents)
+        strides[axis], strides[column_axis] = lanes * dtype.itemsize, dtype.itemsize
+        for space in ("register", "scratch"):
+            buffer = Buffer(
+                dtype, tuple(strides), lanes * strides[axis], space=space, outside=outside
+            )
+            made, copies[space][k] = made.with_buffer(buffer)
+
+    def square_of(node: Loop, space: str, start: Bound, stop: Bound) -> Loop:
+        count: Bound = lanes if extent % lanes == 0 else Count(square, extent, lanes)
+        count = lanes if space == "register" else count
+        packs = [Pack(k, copies[space][k], axis, column_axis, count) for k in operands]
+        body: Nodes = node.body
+        for k in operands:
+            body = changed(body, partial(_reading, k, copies[space][k]))
+        inner = replace(node, stop=count, body=body)
+        if space == "register":
+            copy = replace(inner, var=f"{row}j", stop=step, kind="unroll", copies="tree")
+            inner = replace(inner, var=f"{row}u", step=step, body=(copy,), kind="unroll")
+        return Loop(square, (axis,), start, stop, lanes, (*requests, *packs, inner))
+
+    def change(node: Node) -> Nodes | None:
+        if not (isinstance(node, Loop) and node.kind == "vector" and node.var == lane_var(var)):
+            return None
+        is_whole = (node.start, node.stop) == (0, lanes)
+
+        def squares(loop: Node) -> Nodes | None:
+            if not (isinstance(loop, Loop) and loop.var == row):
+                return None
+            full = rounded(loop.stop, lanes) if is_whole else 0
+            found = [square_of(loop, "register", 0, full)] if is_whole and most(full) else []
+            if not is_whole or not is_multiple(loop.stop, lanes):
+                found.append(square_of(loop, "scratch", full, loop.stop))
+            return tuple(found)
+
+        return (replace(node, body=changed(node.body, squares)),)
+
+    return unroll_and_jam(replace(made, body=changed(made.body, change)), row, step)
 
 
 def _reading(old: int, new: int, node: Node) -> Nodes | None:
