@@ -36,6 +36,7 @@ from pirkit.lowering.codegen.ir.loopnest import (
     Index,
     Load,
     Reduce,
+    ReduceKind,
     RuntimeAssert,
     Statement,
     Store,
@@ -83,6 +84,7 @@ class _Run:
         self.memory += [np.full(x.size + _PADDING, 0xA5, np.uint8) for x in scratch]
         self.values: dict[tuple[str, Path], Array] = {}
         self.registers: dict[tuple[str, Path], Array] = {}
+        self.kinds: dict[str, ReduceKind] = {}
         self.terms: dict[str, list[Array]] | None = None
 
     def run(self, nodes: Sequence[Node], at: _Point) -> None:
@@ -155,7 +157,7 @@ class _Run:
                 address[k] += sum(buffer.strides[a] * n for a, n in positions.items())
                 if buffer.per_block is not None and buffer.per_block[0] == loop.var:
                     address[k] += number * buffer.per_block[1]
-        first = linear[loop.axes] if len(loop.axes) > 1 else index[loop.axes[0]]
+        first = linear[loop.axes] if loop.axes in linear else index[loop.axes[0]]
         blocks = {**at.blocks, loop.var: first}
         return replace(at, index=index, address=tuple(address), linear=linear, blocks=blocks)
 
@@ -191,7 +193,7 @@ class _Run:
             case Accumulate(operand, kind, value):
                 self.accumulate(operand, kind, self.value(value, at), at)
             case RuntimeAssert(operand, value):
-                holds = np.broadcast_to(self.value(value, at), at.lanes)
+                holds = np.broadcast_to(self.value(value, at), (at.lanes,))
                 self.memory[operand][0] |= not holds[: at.active].all()
 
     def places(self, number: int, at: _Point, further: Any = 0) -> Array:
@@ -255,8 +257,9 @@ class _Run:
                 begin = at.address[node.source] + row * source.strides[node.row_axis]
                 begin += column * source.strides[node.column_axis]
                 to = at.address[node.dest] + row * dest.strides[node.row_axis] + column * lane
-                if not 0 <= begin <= len(self.memory[node.source]) - size:
-                    raise InternalError(f"loop IR: a copy leaves buffer {node.source}")
+                for k, place in ((node.source, begin), (node.dest, to)):
+                    if not 0 <= place <= self.nest.buffers[k].size - size:
+                        raise InternalError(f"loop IR: a copy leaves buffer {k}")
                 self.memory[node.dest][to : to + size] = self.memory[node.source][begin:][:size]
 
     # reductions

@@ -49,7 +49,7 @@ from pirkit.lowering.codegen.ir.loop_ir import (
     inside,
     statements,
 )
-from pirkit.lowering.codegen.ir.loopnest import Load, Reduce, Statement, reads
+from pirkit.lowering.codegen.ir.loopnest import Load, Reduce, ReduceKind, Statement, reads
 from pirkit.lowering.codegen.math.primitives import Typed, element, select_extremum, stored, widen
 from pirkit.lowering.codegen.math.vecmath import any_lane
 
@@ -66,7 +66,7 @@ class _Point:
 
     index: dict[int, Value]
     address: tuple[Value, ...]
-    counts: dict[Count, Value] = field(default_factory=dict[Count, Value])
+    counts: dict[Count | Head, Value] = field(default_factory=dict[Count | Head, Value])
     linear: dict[tuple[int, ...], Value] = field(default_factory=dict[tuple[int, ...], Value])
     """The index over the product of axes of a loop over several of them."""
     lanes: int = 1
@@ -107,6 +107,10 @@ class _NestWriter:
         """Accumulators, by reduction and copy."""
         self.terms: dict[str, list[Value]] | None = None
         """What copies that are reduced as a tree contribute."""
+        self.kinds: dict[str, ReduceKind] = {}
+        """The reductions whose accumulators are in registers."""
+        self.flagged: set[str] = set()
+        """Maxima and minima of them that flag NaN operands apart."""
         self.tiles: dict[int, list[Typed]] = {}
         """Buffers in registers: their vectors."""
         self.suspects: dict[str, list[Value]] = {}
@@ -285,7 +289,7 @@ class _NestWriter:
         wanted = {x for x in bounds if isinstance(x, (Count, Head)) and x.block == loop.var}
         if not wanted:
             return at
-        first = at.linear[loop.axes] if len(loop.axes) > 1 else at.index[loop.axes[0]]
+        first = at.linear[loop.axes] if loop.axes in at.linear else at.index[loop.axes[0]]
         sizes = {x for x in wanted if isinstance(x, Count)}
         (extent, size), *_ = {(x.extent, x.size) for x in sizes}
         if loop.align is None:
@@ -336,7 +340,7 @@ class _NestWriter:
 
         emitter = VectorEmitter(
             b, self.nest.buffers, at.lanes, memory, partial(self.value, at), position, at.mask,
-            {}, {},
+            {},
         )  # fmt: skip
         lines: list[Statement] = []
         for s in node.statements:
@@ -508,8 +512,9 @@ class _NestWriter:
         else:
             total = combine(b, kind, have, value, dtype)
         # Lanes beyond the end keep their accumulators.
-        across = at.mask is not None and at.axis >= self.nest.rank
-        self.registers[key] = b.select(at.mask, total, have) if across else total
+        if at.mask is not None and at.axis >= self.nest.rank:
+            total = b.select(at.mask, total, have)
+        self.registers[key] = total
 
     def note_nan(self, mask: Value | None) -> None:
         """Flag NaN operands of maxima and minima: a compare and an `or` per two vectors.

@@ -72,7 +72,7 @@ class VectorEmitter:
 
     ``memory`` gives the address of an operand, ``outer_value`` a value that is defined outside,
     ``mask`` the active lanes, ``position`` the index along an axis. ``known`` are the values by
-    name, ``reduced`` the values that reductions take.
+    name.
     """
 
     builder: Builder
@@ -83,7 +83,6 @@ class VectorEmitter:
     position: Callable[[int], Value]
     mask: Value | None
     known: dict[str, Typed]
-    reduced: dict[str, Typed]
 
     def run(self, statements: Sequence[Statement]) -> None:
         """Emit statements in order. Raises InternalError for a primitive without native code."""
@@ -107,8 +106,8 @@ class VectorEmitter:
                     values = self._broadcast(args)
                     result = TABLE[primitive](self.builder, values, dtype)
                     self.known[name] = result, compute_type(dtype)
-                case Reduce(name, _, value, None):
-                    self.reduced[name] = self.get(value)
+                case Reduce():
+                    continue  # `nest_writer.py` accumulates it
                 case Store(operand, value):
                     self._store(operand, *self.get(value))
                 case Accumulate(operand, kind, value):

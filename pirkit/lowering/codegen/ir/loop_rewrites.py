@@ -168,8 +168,10 @@ def _jammed(nodes: Nodes, copy: Loop) -> Nodes:
             # Around a reduction, what loads and stores its accumulators runs once for all copies.
             once = reduced and not any(isinstance(s, Reduce) for s in statements([node]))
             found.append(node if once else replace(copy, body=(node,)))
-        else:
+        elif isinstance(node, (Loop, Reducing, NonTemporal)):
             found.append(replace(node, body=_jammed(node.body, copy)))
+        else:
+            require(False, "unroll_and_jam", "a copy of a tile can not be repeated")
     return tuple(found)
 
 
@@ -237,10 +239,12 @@ def distribute(nest: Nest, var: str, lanes: int) -> Nest:
     slots: dict[str, int] = {}
     for number, node in enumerate(loop.body):
         later = {name for s in statements(loop.body[number + 1 :]) for name in reads(s)}
-        defined = {defines(s) for s in statements([node])} if isinstance(node, Block) else set()
+        defined = set[str | None]()
+        if isinstance(node, Block):
+            defined = {defines(s) for s in node.statements}
         if isinstance(node, Reducing):
-            defined = {r.name for r in node.reductions}
-            later |= defined
+            defined |= {r.name for r in node.reductions}
+            later |= {r.name for r in node.reductions}
         for name in sorted(later & {n for n in defined if n is not None}):
             strides = [0] * len(nest.extents)
             strides[axis] = types[name].itemsize
@@ -341,8 +345,8 @@ def align(nest: Nest, block: str, var: str, buffer: int, lanes: int) -> Nest:
         return (replace(node, stop=Count(block, extent, size, shift=lanes)),)
 
     (blocks,) = _loops(nest, block)
-    (axis,), size, extent = blocks.axes, blocks.step, blocks.stop
-    assert isinstance(extent, int)
+    (axis,), size = blocks.axes, blocks.step
+    extent = nest.extents[axis]
     strides, itemsize = nest.buffers[buffer].strides, nest.buffers[buffer].dtype.itemsize
     others = [n for k, n in enumerate(strides) if k != axis]
     rows_agree = strides[axis] == itemsize and all(n % (lanes * itemsize) == 0 for n in others)
@@ -405,7 +409,7 @@ def transpose_in_register(
     extent, square = nest.extents[axis], f"{row}t"
     vectors = [n for n in _loops(nest, lane_var(var)) if any(r in inside([n]) for r in rows)]
     lanes, column_axis = vectors[0].lanes, vectors[0].axes[0]
-    outside = (*_around(nest.body, row), square)
+    outside = (*_around(nest.body, row), square, var, lane_var(var))
     copies: dict[str, dict[int, int]] = {"register": {}, "scratch": {}}
     made = nest
     for k in operands:
