@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from pirkit.lowering.codegen.emit.schedule_loops import Stage
 from pirkit.lowering.codegen.ir.loop_ir import (
     Block,
     Bound,
@@ -21,6 +22,13 @@ from pirkit.lowering.codegen.ir.loop_ir import (
 from pirkit.lowering.codegen.nest_text import statement_line
 
 _COPIES = {"in order": "", "own": ", own accumulators", "tree": ", reduced as a tree"}
+
+
+def scheduled_lines(stages: Sequence[Stage], names: Sequence[str]) -> Iterator[str]:
+    """The loops that are written as LLVM IR, and the rewrites that gave them."""
+    first, *others = stages
+    yield f"// schedule: {', '.join(stage.rewrite for stage in others) or first.rewrite}"
+    yield from loop_lines(stages[-1].nest, names)
 
 
 def loop_lines(nest: Nest, names: Sequence[str]) -> Iterator[str]:

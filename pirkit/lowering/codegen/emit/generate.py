@@ -9,7 +9,7 @@ from typing import Final
 from pirkit.lowering.codegen.about import About, about
 from pirkit.lowering.codegen.emit.nest_writer import LINE, write_nest
 from pirkit.lowering.codegen.emit.schedule import Schedule, schedule
-from pirkit.lowering.codegen.emit.schedule_loops import scheduled
+from pirkit.lowering.codegen.emit.schedule_loops import Stage, scheduled, stages
 from pirkit.lowering.codegen.emit.vector_emit import argument
 from pirkit.lowering.codegen.ir.llvm_text import Builder, Value
 from pirkit.lowering.codegen.ir.loopnest import Kernel
@@ -59,8 +59,7 @@ def module(b: Builder, operands: int, scratch: int) -> str:
 
 def emit_body(kernel: Kernel, target: Target) -> tuple[Builder, Schedule, int]:
     """The body of a kernel's function, its schedule, and its scratch memory in bytes."""
-    kernel = with_composite_functions(kernel, target)
-    plan = schedule(kernel, target)
+    plan = schedule(with_composite_functions(kernel, target), target)
     b = Builder(target.x86 and target.has("avx512f"), plan.kernel.fast, plan.blocks)
     streams = [k for k, o in enumerate(kernel.operands) if o.stream]
     line_aligned = _line_alignment(b, streams) if streams else None
@@ -69,6 +68,11 @@ def emit_body(kernel: Kernel, target: Target) -> tuple[Builder, Schedule, int]:
         # Non-temporal stores are weakly ordered: make them visible before the function returns.
         b.invoke("llvm.x86.sse.sfence")
     return b, plan, scratch
+
+
+def stages_of(kernel: Kernel, target: Target) -> list[Stage]:
+    """The loops of a kernel after each rewrite of its schedule; the last ones are written."""
+    return stages(schedule(with_composite_functions(kernel, target), target))
 
 
 def about_schedule(plan: Schedule) -> About:
