@@ -157,7 +157,7 @@ class _Run:
                 address[k] += sum(buffer.strides[a] * n for a, n in positions.items())
                 if buffer.per_block is not None and buffer.per_block[0] == loop.var:
                     address[k] += number * buffer.per_block[1]
-        first = linear[loop.axes] if loop.axes in linear else index[loop.axes[0]]
+        first = linear[loop.axes] if loop.axes in linear else next(index[a] for a in loop.axes)
         blocks = {**at.blocks, loop.var: first}
         return replace(at, index=index, address=tuple(address), linear=linear, blocks=blocks)
 
