@@ -99,6 +99,8 @@ class _NestWriter:
         self.b, self.nest, self.line_aligned = b, nest, line_aligned
         self.types = types_of(nest.kernel)
         self.scratch = 0
+        self.used: dict[int, set[int]] = {}
+        self.bounds = _bounds(nest)
         self.scopes: list[dict[Key, Typed]] = [{}]
         """Values by name and copy; a loop body has a scope of its own."""
         self.wide: list[dict[str, Typed]] = [{}]
@@ -250,8 +252,15 @@ class _NestWriter:
         if node.copies == "own":
             self.note_nan(None)
 
+    def used_buffers(self, body: tuple[Node, ...]) -> set[int]:
+        """The buffers that a body uses; copies of it ask again and again."""
+        found = self.used.get(id(body))
+        if found is None:
+            found = self.used[id(body)] = buffers_of(body)
+        return found
+
     def moved(
-        self, loop: Loop, at: _Point, by: Value, body: Sequence[Node], number: Value | None = None
+        self, loop: Loop, at: _Point, by: Value, body: tuple[Node, ...], number: Value | None = None
     ) -> _Point:
         """The point ``by`` iterations further along a loop; ``number`` counts its steps."""
         b, index, linear = self.b, dict(at.index), at.linear
@@ -267,7 +276,7 @@ class _NestWriter:
         for axis, position in positions.items():
             index[axis] = b.plus(index.get(axis, _ZERO), position)
         address = list(at.address)
-        for k in buffers_of(body):
+        for k in self.used_buffers(body):
             buffer = self.nest.buffers[k]
             if loop.var in buffer.outside or buffer.space == "register":
                 continue
@@ -282,12 +291,8 @@ class _NestWriter:
     def with_counts(self, loop: Loop, at: _Point, shift: Value = _ZERO) -> _Point:
         """The point with the iterations of the block that begins here, for the loops inside."""
         b, counts = self.b, dict(at.counts)
-        nodes = list(inside(loop.body))
-        bounds = [x for n in nodes if isinstance(n, Loop) for x in (n.start, n.stop)]
-        bounds += [x for n in nodes if isinstance(n, Pack) for x in (n.rows, n.columns)]
-        bounds += [n.columns for n in nodes if isinstance(n, PrefetchTile)]
-        wanted = {x for x in bounds if isinstance(x, (Count, Head)) and x.block == loop.var}
-        if not wanted:
+        wanted = self.bounds.get(loop.var)
+        if wanted is None:
             return at
         first = at.linear[loop.axes] if loop.axes in at.linear else at.index[loop.axes[0]]
         sizes = {x for x in wanted if isinstance(x, Count)}
@@ -369,15 +374,16 @@ class _NestWriter:
 
     def broadcast(self, node: Node, at: _Point) -> None:
         """Broadcast the scalars that vectors in a loop read, before the loop."""
-        lanes = max((n.lanes for n in inside([node]) if isinstance(n, Loop)), default=1)
-        if at.lanes > 1 or lanes == 1:
+        known = {name: x for scope in self.scopes for (name, path), x in scope.items() if not path}
+        scalars = {name for name in known if not any(name in wide for wide in self.wide)}
+        if at.lanes > 1 or not scalars:
             return
-        for name in dict.fromkeys(name for s in statements([node]) for name in reads(s)):
-            scopes = [scope for scope in self.scopes if (name, ()) in scope]
-            if scopes and not any(name in wide for wide in self.wide):
-                value, dtype = scopes[-1][name, ()]
-                assert value.type.lanes == 1, name
-                self.wide[-1][name] = self.b.splat(value, lanes), dtype
+        lanes = max((n.lanes for n in inside([node]) if isinstance(n, Loop)), default=1)
+        if lanes > 1:
+            for name in dict.fromkeys(name for s in statements([node]) for name in reads(s)):
+                if name in scalars:
+                    value, dtype = known[name]
+                    self.wide[-1][name] = self.b.splat(value, lanes), dtype
 
     def prefetch(self, node: Prefetch, at: _Point) -> None:
         """One prefetch per cache line, not per copy; a prefetch of any address is valid."""
@@ -539,6 +545,8 @@ class _NestWriter:
 
     def changed_registers(self, node: Node) -> list[Key]:
         """The accumulators that a node changes, and their NaN flags."""
+        if not self.registers:
+            return []
         names = {s.name for s in statements([node]) if isinstance(s, Reduce)}
         return [key for key in self.registers if key[0].removeprefix("nan ") in names]
 
@@ -556,6 +564,23 @@ class _Scope:
     def __exit__(self, *_: object) -> None:
         self.writer.scopes.pop()
         self.writer.wide.pop()
+
+
+def _bounds(nest: Nest) -> dict[str, set[Count | Head]]:
+    """The bounds that depend on the first iteration of a block, by its loop."""
+    found: dict[str, set[Count | Head]] = {}
+    for n in inside(nest.body):
+        bounds: tuple[Bound | None, ...] = ()
+        if isinstance(n, Loop):
+            bounds = n.start, n.stop
+        elif isinstance(n, Pack):
+            bounds = n.rows, n.columns
+        elif isinstance(n, PrefetchTile):
+            bounds = (n.columns,)
+        for x in bounds:
+            if isinstance(x, (Count, Head)):
+                found.setdefault(x.block, set()).add(x)
+    return found
 
 
 def _known(bound: Bound) -> int:

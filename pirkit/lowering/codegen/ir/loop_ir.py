@@ -10,6 +10,7 @@ is a loop with a step around a loop over the tile, and no index has to be rewrit
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import prod
@@ -271,10 +272,13 @@ def with_saves(body: Sequence[Statement], saved: dict[str, int]) -> Iterator[Sta
 
 def inside(nodes: Sequence[Node]) -> Iterator[Node]:
     """All nodes of a tree in order, those that contain others first."""
-    for node in nodes:
+    # An explicit stack: compilation spends its time in such loops.
+    left = list(reversed(nodes))
+    while left:
+        node = left.pop()
         yield node
         if isinstance(node, (Loop, Reducing, NonTemporal)):
-            yield from inside(node.body)
+            left.extend(reversed(node.body))
 
 
 def statements(nodes: Sequence[Node]) -> Iterator[Statement]:
@@ -293,16 +297,22 @@ def buffers_of(nodes: Sequence[Node]) -> set[int]:
 
 
 def changed(
-    nodes: Sequence[Node], change: Callable[[Node], Sequence[Node] | None]
+    nodes: tuple[Node, ...], change: Callable[[Node], Sequence[Node] | None]
 ) -> tuple[Node, ...]:  # fmt: skip
-    """The tree with nodes replaced where ``change`` gives others; inner nodes are changed first."""
+    """The tree with nodes replaced where ``change`` gives others; inner nodes are changed first.
+
+    What does not change is shared with the tree before.
+    """
     found: list[Node] = []
     for node in nodes:
+        after = node
         if isinstance(node, (Loop, Reducing, NonTemporal)):
-            node = replace(node, body=changed(node.body, change))
-        new = change(node)
-        found += [node] if new is None else new
-    return tuple(found)
+            body = changed(node.body, change)
+            after = node if body is node.body else replace(node, body=body)
+        new = change(after)
+        found += [after] if new is None else new
+    is_same = len(found) == len(nodes) and all(map(operator.is_, found, nodes))
+    return nodes if is_same else tuple(found)
 
 
 def copies_of(nodes: Sequence[Node], path: Path = ()) -> list[Path]:

@@ -48,7 +48,6 @@ from pirkit.lowering.codegen.ir.loopnest import (
     defines,
     reads,
 )
-from pirkit.lowering.codegen.math.primitives import element
 
 Nodes = tuple[Node, ...]
 
@@ -489,7 +488,7 @@ def hoist(nest: Nest, moving: set[str]) -> Nest:
             elif isinstance(node, (Loop, Reducing)):
                 hoisted = [s for s in statements([node]) if is_invariant(s) and not is_save(s)]
                 found += [Block(tuple(hoisted))] if hoisted else []
-                found += changed([node], without)
+                found += changed((node,), without)
             else:
                 found.append(node)
         return tuple(found)
@@ -510,7 +509,7 @@ def contract(nest: Nest) -> Nest:
         product = made.get(s.value) if isinstance(s, Reduce) and s.kind == "sum" else None
         if product is None or uses.count(product.name) != 1:
             continue
-        if element(product.dtype) in ("float", "double"):
+        if product.dtype.is_float:
             assert isinstance(s, Reduce)
             fused[s] = replace(s, value=product.args[0], times=product.args[1])
     gone = {made[s.value] for s in fused if isinstance(s, Reduce)}
