@@ -18,7 +18,6 @@ from pirkit.lowering.codegen.ir.element_types import identity, types_of
 from pirkit.lowering.codegen.ir.loop_ir import (
     Block,
     Bound,
-    Head,
     Loop,
     Nest,
     Node,
@@ -63,14 +62,13 @@ class _Point:
     path: Path = ()
     row: dict[int, int] = field(default_factory=dict[int, int])
     """The constants that unrolled loops add to indices."""
-    is_head: bool = False
 
 
 def run_loops(nest: Nest, buffers: Sequence[Array], shift: int = 0) -> None:
     """Run a nest over the buffers of its operands; scratch memory begins as poison.
 
-    ``shift`` is how many iterations later aligned blocks begin. Raises InternalError for an access
-    outside of a buffer.
+    ``shift`` is how many iterations the first one of aligned blocks has. Raises InternalError for
+    an access outside of a buffer.
     """
     with np.errstate(all="ignore"):
         _Run(nest, buffers, shift).run(nest.body, _Point({}, tuple(b.offset for b in nest.buffers)))
@@ -78,7 +76,8 @@ def run_loops(nest: Nest, buffers: Sequence[Array], shift: int = 0) -> None:
 
 class _Run:
     def __init__(self, nest: Nest, buffers: Sequence[Array], shift: int) -> None:
-        self.nest, self.shift, self.types = nest, shift, types_of(nest.kernel)
+        self.nest, self.types = nest, types_of(nest.kernel)
+        self.shift, self.end = shift, 0
         self.memory = [buffer.reshape(-1).view(np.uint8) for buffer in buffers]
         scratch = nest.buffers[len(buffers) :]
         self.memory += [np.full(x.size + _PADDING, 0xA5, np.uint8) for x in scratch]
@@ -108,27 +107,26 @@ class _Run:
         if isinstance(bound, int):
             return bound
         first = at.blocks[bound.block]
-        head = 0 if first else self.shift
-        if isinstance(bound, Head):
-            return head
-        later = head if bound.shift else 0
-        count = max(min(bound.size + later, bound.extent - first), 0)
-        before = min(head, count) if bound.from_head else 0
-        return before + (count - before) // bound.multiple * bound.multiple
+        end = self.end if bound.aligned else min(first + bound.size, bound.extent)
+        count = max(end - first, 0)
+        return count // bound.multiple * bound.multiple
 
     def loop(self, node: Loop, at: _Point) -> None:
         start, stop = self.bound(node.start, at), self.bound(node.stop, at)
         if node.kind == "vector":
             here = replace(self.moved(node, at, start), lanes=node.lanes, axis=node.axes[0])
-            here = replace(here, active=stop - start, is_head=isinstance(node.stop, Head))
+            here = replace(here, active=stop - start)
             if stop > start:
                 self.run(node.body, here)
             return
         if node.copies == "tree":
             self.terms = {}
         for number, first in enumerate(range(start, stop, node.step)):
-            later = self.shift if node.align is not None and first else 0
-            here = self.moved(node, at, first + later, number)
+            if node.align is not None:
+                extent = stop - node.step
+                self.end = min(first + self.shift, extent)
+                first = min(max(first - node.step + self.shift, 0), extent)
+            here = self.moved(node, at, first, number)
             if node.kind in ("unroll", "interleave"):
                 axis = node.axes[0]
                 here = replace(here, row={**at.row, axis: at.row.get(axis, 0) + first})
@@ -202,7 +200,7 @@ class _Run:
         return at.address[number] + step * np.arange(at.lanes) + further
 
     def active(self, number: int, at: _Point) -> Array:
-        padded = self.nest.buffers[number].space == "scratch" and not at.is_head
+        padded = self.nest.buffers[number].space == "scratch"
         return np.arange(at.lanes) < (at.lanes if padded else at.active)
 
     def bytes_at(self, number: int, places: Array, active: Array) -> Array:

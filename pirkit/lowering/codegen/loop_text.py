@@ -9,7 +9,6 @@ from pirkit.lowering.codegen.ir.loop_ir import (
     Block,
     Bound,
     Buffer,
-    Head,
     Loop,
     Nest,
     Node,
@@ -89,7 +88,5 @@ def _loop(node: Loop, axes: Sequence[str]) -> str:
 def _bound(bound: Bound) -> str:
     if isinstance(bound, int):
         return str(bound)
-    if isinstance(bound, Head):
-        return f"head({bound.block})"
     count = f"min({bound.size}, {bound.extent} - {bound.block})"
     return count if bound.multiple == 1 else f"{count} / {bound.multiple} * {bound.multiple}"

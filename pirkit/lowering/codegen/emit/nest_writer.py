@@ -34,7 +34,6 @@ from pirkit.lowering.codegen.ir.loop_ir import (
     Block,
     Bound,
     Count,
-    Head,
     Loop,
     Nest,
     Node,
@@ -66,7 +65,7 @@ class _Point:
 
     index: dict[int, Value]
     address: tuple[Value, ...]
-    counts: dict[Count | Head, Value] = field(default_factory=dict[Count | Head, Value])
+    counts: dict[Count, Value] = field(default_factory=dict[Count, Value])
     linear: dict[tuple[int, ...], Value] = field(default_factory=dict[tuple[int, ...], Value])
     """The index over the product of axes of a loop over several of them."""
     lanes: int = 1
@@ -78,8 +77,6 @@ class _Point:
     streams: frozenset[int] = frozenset()
     active: Value | None = None
     """The number of active lanes of a partial vector."""
-    is_head: bool = False
-    """Whether more of the block lies behind a partial vector."""
     begins: dict[str, Value] = field(default_factory=dict[str, Value])
     """The first iteration of each block, for bounds."""
 
@@ -172,11 +169,15 @@ class _NestWriter:
             counts = [-(-_known(loop.stop) // loop.step) for loop in loops]
             here = at
             for loop, place in zip(loops, split_index(b, number, counts), strict=True):
-                first = b.times(place, loop.step)
+                first, count = b.times(place, loop.step), None
                 if loop.align is not None:
-                    first = b.plus(first, b.select(b.compare("sgt", first, 0), shift, _ZERO))
+                    extent = Value(str(_known(loop.stop) - loop.step), I64)
+                    end = b.binary("smin", b.plus(first, shift), extent)
+                    first = b.binary("smax", b.plus(b.plus(first, -loop.step), shift), _ZERO)
+                    first = b.binary("smin", first, extent)
+                    count = b.emit(I64, f"sub {end}, {first.text}")
                 here = self.moved(loop, here, first, loops[-1].body, place)
-                here = self.with_counts(loop, here, shift)
+                here = self.with_counts(loop, here, count)
             self.run(loops[-1].body, here)
             return []
 
@@ -214,8 +215,8 @@ class _NestWriter:
 
         def tail() -> list[Value]:
             with _Scope(self):
-                mask, is_head = tail_mask(b, node.lanes, rest), isinstance(node.stop, Head)
-                self.run(node.body, replace(here, mask=mask, active=rest, is_head=is_head))
+                mask = tail_mask(b, node.lanes, rest)
+                self.run(node.body, replace(here, mask=mask, active=rest))
             return [self.registers[key] for key in keys]
 
         before = [self.registers[key] for key in keys]
@@ -263,6 +264,8 @@ class _NestWriter:
         self, loop: Loop, at: _Point, by: Value, body: tuple[Node, ...], number: Value | None = None
     ) -> _Point:
         """The point ``by`` iterations further along a loop; ``number`` counts its steps."""
+        if by.text == "0" and number is None and len(loop.axes) == 1:
+            return at
         b, index, linear = self.b, dict(at.index), at.linear
         positions = {loop.axes[0]: by}
         if len(loop.axes) > 1:
@@ -288,32 +291,21 @@ class _NestWriter:
             address[k] = b.at(address[k], distance)
         return replace(at, index=index, address=tuple(address), linear=linear)
 
-    def with_counts(self, loop: Loop, at: _Point, shift: Value = _ZERO) -> _Point:
+    def with_counts(self, loop: Loop, at: _Point, count: Value | None = None) -> _Point:
         """The point with the iterations of the block that begins here, for the loops inside."""
         b, counts = self.b, dict(at.counts)
         wanted = self.bounds.get(loop.var)
         if wanted is None:
             return at
         first = at.linear[loop.axes] if loop.axes in at.linear else at.index[loop.axes[0]]
-        sizes = {x for x in wanted if isinstance(x, Count)}
-        (extent, size), *_ = {(x.extent, x.size) for x in sizes}
-        if loop.align is None:
-            count, head = Value(str(size), I64), _ZERO
+        (extent, size), *_ = {(x.extent, x.size) for x in wanted}
+        if count is None:
+            count = Value(str(size), I64)
             if extent % size:
                 left = b.emit(I64, f"sub i64 {extent}, {first.text}")
                 count = b.binary("smin", left, count)
-        else:
-            # All blocks but the first begin ``shift`` later, and so the last ones may be empty.
-            regular = b.select(b.compare("sgt", first, 0), _ZERO, shift)
-            end = b.plus(b.plus(first, size), regular)
-            end = b.binary("smin", end, Value(str(extent), I64))
-            count = b.binary("smax", b.emit(I64, f"sub {end}, {first.text}"), _ZERO)
-            head = b.binary("smin", regular, count)
-        counts |= {x: head for x in wanted if isinstance(x, Head)}
-        for bound in sorted(sizes, key=lambda x: x.multiple):
-            before = head if bound.from_head else _ZERO
-            after = b.emit(I64, f"sub {count}, {before.text}")
-            counts[bound] = b.plus(b.emit(I64, f"and {after}, {-bound.multiple}"), before)
+        for bound in sorted(wanted, key=lambda x: x.multiple):
+            counts[bound] = b.emit(I64, f"and {count}, {-bound.multiple}")
         return replace(at, counts=counts, begins={**at.begins, loop.var: first})
 
     def shift(self, buffer: int, at: _Point) -> Value:
@@ -336,7 +328,7 @@ class _NestWriter:
         def memory(number: int) -> Memory:
             buffer = self.nest.buffers[number]
             step = buffer.strides[at.axis] if at.lanes > 1 else 0
-            padded = buffer.space == "scratch" and not at.is_head
+            padded = buffer.space == "scratch"
             return Memory(at.address[number], step, number in at.streams, padded)
 
         def position(axis: int) -> Value:
@@ -566,9 +558,9 @@ class _Scope:
         self.writer.wide.pop()
 
 
-def _bounds(nest: Nest) -> dict[str, set[Count | Head]]:
+def _bounds(nest: Nest) -> dict[str, set[Count]]:
     """The bounds that depend on the first iteration of a block, by its loop."""
-    found: dict[str, set[Count | Head]] = {}
+    found: dict[str, set[Count]] = {}
     for n in inside(nest.body):
         bounds: tuple[Bound | None, ...] = ()
         if isinstance(n, Loop):
@@ -578,7 +570,7 @@ def _bounds(nest: Nest) -> dict[str, set[Count | Head]]:
         elif isinstance(n, PrefetchTile):
             bounds = (n.columns,)
         for x in bounds:
-            if isinstance(x, (Count, Head)):
+            if isinstance(x, Count):
                 found.setdefault(x.block, set()).add(x)
     return found
 

@@ -158,9 +158,8 @@ def _columns(s: _Stages) -> None:
     s.apply(rewrites.tile, var, plan.block, block)
     for name in (*(outer_var(k) for k in range(rank - 1)), block):
         s.apply(rewrites.parallelize, name)
-    contiguous = [k for k in plan.prefetched if _rows_agree(plan, k)]
-    if plan.register_tiles and contiguous and not any(o.stream for o in kernel.operands):
-        s.apply(rewrites.align, block, var, contiguous[0], plan.lanes)
+    if plan.align is not None:
+        s.apply(rewrites.align, block, var, plan.align, plan.lanes)
     s.apply(rewrites.distribute, var, plan.lanes)
     squares: list[tuple[str, list[int]]] = []
     for number, phase in enumerate(kernel.loop_phases):
@@ -203,29 +202,20 @@ def _strips(s: _Stages, row: str, var: str, packed: list[int]) -> None:
     sizes = [s.kernel.operands[k].dtype.itemsize for k in packed]
     s.apply(rewrites.tile, row, max(_STRIP // min(sizes), s.plan.lanes), f"{row}b")
     s.apply(rewrites.interchange, row, var)
-    if s.loop(f"{var}b").align is not None:
-        s.apply(rewrites.peel_head, f"{row}b", var, s.plan.lanes)
 
 
 def _register_tiles(s: _Stages, row: str, var: str, packed: list[int]) -> None:
     """Strided operands are transposed in registers, square by square, and reduced there."""
     plan, rank = s.plan, s.nest.rank
     blocks, strips = s.loop(f"{var}b"), s.loop(f"{row}b")
-    shift = 0 if blocks.align is None else plan.lanes
-    count = Count(blocks.var, s.nest.extents[rank - 1], blocks.step, shift=shift)
+    aligned = plan.align is not None
+    count = Count(blocks.var, s.nest.extents[rank - 1], blocks.step, aligned=aligned)
     requests = [
         PrefetchTile(k, strips.axes[0], rank - 1, count, plan.lanes, _PREFETCH_TILES, strips.step)
         for k in plan.prefetched
     ]
     step = min(plan.unroll, plan.lanes)
     s.apply(rewrites.transpose_in_register, row, var, packed, step, requests)
-
-
-def _rows_agree(plan: Schedule, number: int) -> bool:
-    """Whether an operand is contiguous along the lanes, and its rows are whole vectors apart."""
-    operand, size = plan.kernel.operands[number], plan.kernel.operands[number].dtype.itemsize
-    strides = (*operand.outer[:-1], *operand.inner)
-    return operand.outer[-1] == size and all(n % (plan.lanes * size) == 0 for n in strides)
 
 
 def _tiles(s: _Stages) -> None:

@@ -39,27 +39,18 @@ LoopKind = Literal["serial", "parallel", "vector", "unroll", "interleave"]
 class Count:
     """Iterations of a block that begins at the loop variable ``block``, rounded down.
 
-    They are ``min(size, extent - block)``, rounded down to a multiple of ``multiple``; with
-    ``from_head`` those after the `Head` are. Blocks that are aligned (`Loop.align`) begin up to
-    ``shift`` iterations later, and the first one is longer.
+    They are ``min(size, extent - block)``, rounded down to a multiple of ``multiple``. Of
+    ``aligned`` blocks (`Loop.align`) the first one is shorter.
     """
 
     block: str
     extent: int
     size: int
     multiple: int = 1
-    shift: int = 0
-    from_head: bool = False
+    aligned: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
-    """Iterations of a block before the first vector that begins at a vector boundary in memory."""
-
-    block: str
-
-
-Bound = int | Count | Head
+Bound = int | Count
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +135,8 @@ class Loop:
     ``unroll``: one copy of the body per iteration; ``interleave``: their instructions alternate.
     With ``own`` each copy has accumulators of its own, with ``tree`` the copies are reduced as a
     tree before they reach the accumulator; else they accumulate in order.
-    With ``align`` all blocks but the first begin where vectors of a buffer do not cross a line.
+    With ``align`` all blocks but the first begin where vectors of a buffer do not cross a line: the
+    first one ends there. Where that is, is only known at run time; there is one block more.
     """
 
     var: str
@@ -332,25 +324,22 @@ def rounded(bound: Bound, multiple: int) -> Bound:
     """A bound rounded down to a multiple."""
     if isinstance(bound, int):
         return bound // multiple * multiple
-    return replace(bound, multiple=multiple) if isinstance(bound, Count) else bound
+    return replace(bound, multiple=multiple)
 
 
 def is_multiple(bound: Bound, multiple: int) -> bool:
     """Whether a bound is a multiple of a number in all blocks."""
     if isinstance(bound, int):
         return bound % multiple == 0
-    if isinstance(bound, Head) or bound.shift:
-        return False
     if bound.multiple % multiple == 0:
         return True
-    return bound.extent % multiple == 0 and bound.size % multiple == 0
+    sizes_fit = bound.extent % multiple == 0 and bound.size % multiple == 0
+    return sizes_fit and not bound.aligned
 
 
 def most(bound: Bound) -> int:
     """The largest value of a bound."""
-    if isinstance(bound, Count):
-        return min(bound.size + bound.shift, bound.extent)
-    return bound if isinstance(bound, int) else 0
+    return bound if isinstance(bound, int) else min(bound.size, bound.extent)
 
 
 def require(holds: bool, rewrite: str, why: str) -> None:

@@ -17,7 +17,6 @@ from pirkit.lowering.codegen.ir.loop_ir import (
     Bound,
     Buffer,
     Count,
-    Head,
     Loop,
     Nest,
     Node,
@@ -331,17 +330,17 @@ def pack(
 
 
 def align(nest: Nest, block: str, var: str, buffer: int, lanes: int) -> Nest:
-    """Begin all blocks but the first where vectors of a buffer do not cross a cache line.
+    """End the first block, and begin the others, where vectors of a buffer cross no cache line.
 
-    Where that is, is only known at run time. Legal if it is the same for all rows of the buffer.
+    Legal if that is the same iteration for all rows of the buffer.
     """
 
     def change(node: Node) -> Nodes | None:
         if not (isinstance(node, Loop) and node.var in (block, var)):
             return None
         if node.var == block:
-            return (replace(node, align=buffer),)
-        return (replace(node, stop=Count(block, extent, size, shift=lanes)),)
+            return (replace(node, stop=extent + size, align=buffer),)
+        return (replace(node, stop=Count(block, extent, size, aligned=True)),)
 
     (blocks,) = _loops(nest, block)
     (axis,), size = blocks.axes, blocks.step
@@ -350,24 +349,6 @@ def align(nest: Nest, block: str, var: str, buffer: int, lanes: int) -> Nest:
     others = [n for k, n in enumerate(strides) if k != axis]
     rows_agree = strides[axis] == itemsize and all(n % (lanes * itemsize) == 0 for n in others)
     require(rows_agree, "align", f"rows of operand {buffer} begin at different places")
-    return replace(nest, body=changed(nest.body, change))
-
-
-def peel_head(nest: Nest, row: str, var: str, lanes: int) -> Nest:
-    """In aligned blocks, run the iterations before a vector boundary as a vector of their own."""
-
-    def peel(node: Node) -> Nodes | None:
-        if not (_is_plain(node, var) and isinstance(node, Loop) and isinstance(node.stop, Count)):
-            return None
-        head = Head(node.stop.block)
-        first = replace(node, var=lane_var(var), stop=head, kind="vector", lanes=lanes)
-        return first, replace(node, start=head, stop=replace(node.stop, from_head=True))
-
-    def change(node: Node) -> Nodes | None:
-        if not (isinstance(node, Loop) and node.var == row):
-            return None
-        return (replace(node, body=changed(node.body, peel)),)
-
     return replace(nest, body=changed(nest.body, change))
 
 
