@@ -297,7 +297,7 @@ class _NestWriter:
         wanted = self.bounds.get(loop.var)
         if wanted is None:
             return at
-        first = at.linear[loop.axes] if loop.axes in at.linear else at.index[loop.axes[0]]
+        first = at.linear.get(loop.axes, at.index.get(loop.axes[0], _ZERO))
         (extent, size), *_ = {(x.extent, x.size) for x in wanted}
         if count is None:
             count = Value(str(size), I64)

@@ -71,7 +71,7 @@ class _Stages:
     def apply(self, rewrite: Callable[..., Nest], *args: Any) -> None:
         """Apply a rewrite; one that changes nothing is no stage."""
         nest = rewrite(self.nest, *args)
-        if nest.body is not self.nest.body:
+        if nest.body != self.nest.body:
             sizes = [str(x) for x in args if isinstance(x, (str, int))]
             self.found.append(Stage(" ".join([rewrite.__name__, *sizes]), nest))
 
